@@ -1,0 +1,54 @@
+// The one exception type of Banyan. A message says what was expected and what was found; layers of the
+// program add where they were on the way up. The kind decides the exit code of the tools: bad input 2,
+// everything else 1.
+#pragma once
+
+#include <exception>
+#include <sstream>
+#include <string>
+
+namespace banyan {
+
+enum class ErrorKind {
+  bad_input,  ///< the user's files, flags or data are wrong: exit code 2
+  runtime,    ///< something failed while running (memory, disk, device): exit code 1
+  aborted,    ///< another device failed first; carries no news of its own
+};
+
+class Error : public std::exception {
+ public:
+  Error(ErrorKind kind, std::string message);
+
+  ErrorKind kind() const { return kind_; }
+  /// The message alone, without the places added by add_context.
+  const std::string& message() const { return message_; }
+  /// Message followed by one indented line for each context, innermost first.
+  const char* what() const noexcept override { return full_.c_str(); }
+  /// Adds a place, such as `while running layer "conv2" forward on cpu:1, iteration 37`.
+  void add_context(const std::string& where);
+
+ private:
+  ErrorKind kind_;
+  std::string message_;
+  std::string full_;
+};
+
+/// Concatenates everything that can be streamed.
+template <class... Parts>
+std::string cat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+template <class... Parts>
+[[noreturn]] void bad_input(const Parts&... parts) {
+  throw Error(ErrorKind::bad_input, cat(parts...));
+}
+
+template <class... Parts>
+[[noreturn]] void runtime_failure(const Parts&... parts) {
+  throw Error(ErrorKind::runtime, cat(parts...));
+}
+
+}  // namespace banyan

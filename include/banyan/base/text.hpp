@@ -1,0 +1,32 @@
+// Names in messages: what the user may have meant, and how a name is shown.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace banyan {
+
+/// Smallest number of insertions, deletions, replacements and swaps of neighbours that turns `a` into `b`.
+/// Letters that differ only in case count as equal, and so do `-` and `_`.
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// All candidates, nearest to `name` first; equally near ones in alphabetical order.
+std::vector<std::string> nearest_first(std::string_view name, std::vector<std::string> candidates);
+
+/// The nearest candidate if it is near enough to be what was meant (about one change in three letters), else
+/// "".
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+/// ` (did you mean "X"?)` for the nearest name, or "" if none is near.
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
+
+/// `text` in double quotes with control characters escaped, cut after `max_length` bytes: safe to put in a
+/// message.
+std::string quoted(std::string_view text, std::size_t max_length = 200);
+
+/// The items with `separator` between them.
+std::string join(const std::vector<std::string>& items, std::string_view separator);
+
+}  // namespace banyan

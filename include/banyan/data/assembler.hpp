@@ -1,0 +1,46 @@
+// BatchAssembler: reads, decodes and augments the items of a share into a host batch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "banyan/data/augmenter.hpp"
+#include "banyan/data/dealing.hpp"
+#include "banyan/data/epoch_order.hpp"
+#include "banyan/data/prefetcher.hpp"
+#include "banyan/data/record.hpp"
+
+namespace banyan::data {
+
+struct AssemblerOptions {
+  DType dtype = DType::f32;  ///< of pixels and labels: f32 or f64
+  Layout layout = Layout::contiguous;
+  ItemShape empty_item;             ///< item shape of a share without items
+  std::uint64_t largest_share = 1;  ///< items; buffers are made for so many at once
+};
+
+class BatchAssembler {
+ public:
+  BatchAssembler(Device& device, const Dealing& dealing, std::shared_ptr<const RecordSource> source,
+                 std::shared_ptr<const EpochOrder> order, std::shared_ptr<const Augmenter> augmenter,
+                 const AssemblerOptions& options);
+  /// Fills `batch` with the items of `batch.share`. All items must have the shape of the first; errors name
+  /// the record.
+  void operator()(HostBatch& batch);
+
+ private:
+  template <class T>
+  void fill(HostBatch& batch);
+  void begin(HostBatch& batch, const ItemShape& item) const;
+
+  Device* device_;
+  Dealing dealing_;
+  std::shared_ptr<const RecordSource> source_;
+  std::shared_ptr<const EpochOrder> order_;
+  std::shared_ptr<const Augmenter> augmenter_;
+  AssemblerOptions options_;
+  std::unique_ptr<RecordReader> reader_;  // opened at first use
+  Record record_;
+};
+
+}  // namespace banyan::data

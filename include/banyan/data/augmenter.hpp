@@ -1,0 +1,65 @@
+// Augmenter: transform_param. From a record's pixels to the values of one batch item:
+// pad -> crop -> mirror -> (pixel - mean) * scale, written straight into the batch in its layout.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "banyan/data/record.hpp"
+#include "banyan/ops/random.hpp"
+#include "banyan/tensor/tensor.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan::data {
+
+struct ItemShape {
+  int channels = 0, height = 0, width = 0;
+  bool operator==(const ItemShape&) const = default;
+  std::int64_t count() const { return std::int64_t{channels} * height * width; }
+  std::string to_string() const;  ///< "3 x 32 x 32"
+};
+
+/// As in Caffe: crop_size is cut at random in training (`random_crop`) and from the centre in tests; mirror
+/// has probability 1/2 in both phases, drawn after nothing else; mean_file has the size of the uncropped
+/// image and is read at the crop's offset; mean_value has one value or one per channel. `pad` (ours) puts
+/// that many zero pixels on every side before the crop: they become (0 - mean) * scale, with the nearest
+/// pixel of a mean image as their mean. The draws of an item depend on (seed, stream, item number) alone: not
+/// on device, thread or batch.
+class Augmenter {
+ public:
+  /// Reads the mean file. Throws bad_input for contradictory or unsupported settings. `layer` is for
+  /// messages.
+  Augmenter(const caffe::TransformationParameter& settings, bool random_crop, std::uint64_t seed,
+            std::uint32_t stream, const std::string& layer);
+
+  /// Shape of the item that `record` gives. Throws bad_input if crop or mean do not fit.
+  ItemShape output_shape(const Record& record) const;
+
+  /// Writes output_shape(record).count() elements (T = float or double) in memory order of `layout`.
+  template <class T>
+  void apply(const Record& record, std::uint64_t item, Layout layout, T* output) const;
+
+ private:
+  struct Window {
+    int top, left;  // of the crop, in the image without padding: negative inside the padding
+    bool mirror;
+  };
+  Window draw(const Record& record, const ItemShape& shape, std::uint64_t item) const;
+  void read_mean_file(const std::string& path);
+  template <class T, class Pixel>
+  void write(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
+             Layout layout, T* output) const;
+
+  std::string layer_, mean_file_;
+  int pad_, crop_;
+  bool random_crop_, mirror_;
+  float scale_;
+  ops::RandomKey key_;
+  std::vector<float> mean_values_;
+  ItemShape mean_shape_;
+  std::vector<float> mean_image_;  // C x H x W
+};
+
+}  // namespace banyan::data

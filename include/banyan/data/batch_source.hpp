@@ -1,0 +1,33 @@
+// BatchSource: what a solver may ask of a layer that reads a data set. Data and ImageData implement it beside
+// Layer; the solver finds it by dynamic_cast.
+#pragma once
+
+#include <cstdint>
+
+namespace banyan::data {
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+
+  /// Items of the endless sequence of items (record = item modulo size) that the batches taken so far by all
+  /// devices hold, prefetched ones excluded: the same number on every device between iterations and between
+  /// test passes, and what a snapshot keeps. Inside a test pass: where the pass began, until this device has
+  /// taken its last batch of it.
+  virtual std::uint64_t consumed() const = 0;
+
+  /// Goes on from item `consumed`. Prefetched batches are dropped.
+  virtual void seek(std::uint64_t consumed) = 0;
+
+  /// Test nets: announces a pass of `test_iter` batches dealt whole. This device serves batches rank, rank +
+  /// devices, ... below test_iter; afterwards consumed() stands behind all of them. A pass that was left
+  /// unfinished begins again where it began. Runtime failure in the training phase. Without an announcement,
+  /// a pass is one batch for each device.
+  virtual void begin_test_pass(int test_iter) = 0;
+
+  /// May be called from any thread: a prepare() that waits for records, now or later, throws
+  /// ErrorKind::aborted.
+  virtual void interrupt() = 0;
+};
+
+}  // namespace banyan::data

@@ -1,0 +1,31 @@
+// JPEG and PNG to and from 8-bit pixels (libjpeg-turbo, libpng), and resizing. Colour is B, G, R as in Caffe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace banyan::data {
+
+/// height x width x channels bytes, channel innermost: 1 (gray) or 3 (B, G, R).
+struct Image {
+  int channels = 0, height = 0, width = 0;
+  std::vector<std::uint8_t> pixels;
+};
+
+enum class ColorMode : std::uint8_t { as_stored, bgr, gray };
+
+/// Decodes a JPEG or PNG file held in memory. Alpha is dropped, 16-bit samples keep their upper byte. Gray
+/// from colour is the luma of BT.601. Throws bad_input for anything else, for a broken and for a truncated
+/// image.
+void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image);
+
+/// `type` is "jpg", "jpeg" or "png" (any case); bad_input otherwise. JPEG has quality 95 and 4:2:0 chroma.
+std::vector<std::uint8_t> encode_image(const Image& image, const std::string& type);
+
+/// Bilinear, pixel centres at half-integers, border pixels repeated, rounded to nearest; no smoothing when
+/// shrinking.
+void resize_bilinear(const Image& from, int height, int width, Image& to);
+
+}  // namespace banyan::data

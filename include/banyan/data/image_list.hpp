@@ -1,0 +1,32 @@
+// Image files named in a list, as the ImageData layer and convert_imageset read them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/data/record.hpp"
+
+namespace banyan::data {
+
+struct ListedImage {
+  std::string path;
+  std::int32_t label = 0;
+};
+
+/// One `path label` per line, split at the last space or tab: paths may hold spaces. Blank lines are skipped.
+/// Throws bad_input `file:line: ...` for a line without a label or with one that is no 32-bit integer, and
+/// for an empty list.
+std::vector<ListedImage> read_image_list(const std::string& path);
+
+struct ImageListOptions {
+  std::string root_folder;            ///< put before each path as it is
+  int new_height = 0, new_width = 0;  ///< resize where both are positive
+  ColorMode color = ColorMode::bgr;
+};
+
+/// The list is read once per process for all sources that use it.
+std::shared_ptr<RecordSource> open_image_list(const std::string& path, const ImageListOptions& options);
+
+}  // namespace banyan::data

@@ -1,0 +1,52 @@
+// RecordSource: a data set with random access by position, and readers that walk it. One source is shared by
+// all devices of the process; every thread reads through a reader of its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/data/image_codec.hpp"
+
+namespace banyan::data {
+
+/// One decoded item: `channels` x `height` x `width` pixels, either 8-bit or float, and a label. The pointers
+/// are valid until the reader's next read and as long as the reader lives.
+struct Record {
+  int channels = 0, height = 0, width = 0;
+  const std::uint8_t* bytes = nullptr;  ///< 8-bit pixels, or nullptr
+  const float* floats = nullptr;        ///< float pixels where bytes is nullptr
+  bool interleaved = false;             ///< H x W x C in memory, otherwise C x H x W
+  std::int32_t label = 0;
+  bool encoded = false;  ///< came as an image file
+
+  Image image;                ///< holds decoded pixels
+  Image scratch;              ///< holds pixels before a resize
+  std::vector<float> values;  ///< holds float pixels
+  std::vector<std::uint8_t> file;
+};
+
+class RecordReader {
+ public:
+  virtual ~RecordReader() = default;
+  /// Reads record `position` in [0, size). Throws bad_input for a record that cannot be decoded; the message
+  /// does not name the record.
+  virtual void read(std::uint64_t position, Record& record) = 0;
+  /// Source, number (from 0) and key or path of record `position`, for messages.
+  virtual std::string describe(std::uint64_t position) = 0;
+};
+
+class RecordSource {
+ public:
+  virtual ~RecordSource() = default;
+  virtual std::uint64_t size() const = 0;
+  /// What the user calls it: `LMDB "path"`.
+  virtual std::string name() const = 0;
+  virtual std::unique_ptr<RecordReader> reader() const = 0;
+};
+
+/// reader.read() with the record's description before the message of an error.
+void read_record(RecordReader& reader, std::uint64_t position, Record& record);
+
+}  // namespace banyan::data

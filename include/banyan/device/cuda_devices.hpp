@@ -1,0 +1,28 @@
+// What a program without CUDA headers may ask about CUDA. Whole in every build: without CUDA there are no
+// devices.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/device/device.hpp"
+
+namespace banyan {
+
+/// Was the program built with CUDA?
+bool built_with_cuda();
+/// Versions of the CUDA libraries that the program runs with ("CUDA 13.0, cuDNN 9.1, ..."), or "none".
+std::string cuda_versions();
+/// Number of usable GPUs; 0 without a driver or without CUDA. `why` tells the reason for 0.
+int cuda_device_count(std::string* why = nullptr);
+/// Lines for device_query. Throws bad_input if there is no such GPU.
+std::string describe_cuda_device(int ordinal);
+/// `replica` counts earlier devices in this process on the same GPU. Throws bad_input if there is no such
+/// GPU.
+std::unique_ptr<Device> make_cuda_device(int ordinal, int replica);
+/// Lets the two devices read each other's memory where the hardware can; false: copies are staged by the
+/// driver.
+bool enable_peer_access(Device& from, Device& to);
+
+}  // namespace banyan

@@ -1,0 +1,109 @@
+// Device, Stream and Event: the only road from the rest of the program to memory and execution.
+//
+// A Device is one memory with its own allocator: a GPU, or a virtual CPU device (`--cpu=4` makes four). A
+// Stream executes what is enqueued in order; streams of one or several devices are ordered among each other
+// by Events alone. A CPU stream runs inline (enqueue returns after the work) or, for tests, asynchronously on
+// a thread of its own with random delays, so that a missing event wait is a real race which ThreadSanitizer
+// reports.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace banyan {
+
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+
+/// A point in a stream's work. Recorded by Stream::record; waiting for a never recorded event returns at
+/// once.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void synchronize() = 0;  ///< the calling host thread waits
+  virtual bool done() = 0;
+};
+
+class Device;
+
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  Device& device() const { return *device_; }
+  virtual void record(Event& event) = 0;
+  /// Work enqueued from now on starts after `event`; `event` may belong to another device of the same kind.
+  virtual void wait(const Event& event) = 0;
+  /// The host waits for everything enqueued; rethrows what failed in it.
+  virtual void synchronize() = 0;
+  /// Copies bytes between this stream's device and itself, another device of the same kind, or host memory.
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void zero(void* to, std::size_t bytes) = 0;
+
+ protected:
+  explicit Stream(Device& device) : device_(&device) {}
+
+ private:
+  Device* device_;
+};
+
+struct MemoryUse {
+  std::size_t in_use = 0;  ///< bytes
+  std::size_t peak = 0;    ///< bytes
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  DeviceKind kind() const { return kind_; }
+  /// Physical ordinal for CUDA, virtual number for CPU.
+  int ordinal() const { return ordinal_; }
+  /// "cpu:1", "gpu:0", or "gpu:0#2" for the third replica on one GPU. For messages.
+  const std::string& name() const { return name_; }
+  /// Threads that one operator may use (CPU devices).
+  int threads() const { return threads_; }
+
+  /// Binds the calling thread to this device (CUDA's current device, OpenMP's thread count, core affinity).
+  virtual void make_current() = 0;
+  virtual std::unique_ptr<Stream> create_stream(const std::string& name) = 0;
+  virtual std::unique_ptr<Event> create_event() = 0;
+  /// Host memory that the device can copy from and to at full speed (pinned on CUDA).
+  virtual std::shared_ptr<void> allocate_host(std::size_t bytes) = 0;
+
+  /// At least 64-byte aligned. Throws a runtime failure naming the device and the bytes when memory runs out.
+  void* allocate(std::size_t bytes);
+  void release(void* data, std::size_t bytes) noexcept;
+  MemoryUse memory() const { return {in_use_.load(), peak_.load()}; }
+  /// Allocations beyond this many bytes in all fail (0: no limit). Lets a test run out of memory.
+  void limit_memory(std::size_t bytes) { limit_.store(bytes); }
+
+ protected:
+  Device(DeviceKind kind, int ordinal, std::string name, int threads)
+      : kind_(kind), ordinal_(ordinal), name_(std::move(name)), threads_(threads) {}
+  virtual void* raw_allocate(std::size_t bytes) = 0;  ///< nullptr when out of memory
+  virtual void raw_release(void* data) noexcept = 0;
+
+ private:
+  DeviceKind kind_;
+  int ordinal_;
+  std::string name_;
+  int threads_;
+  std::atomic<std::size_t> in_use_{0}, peak_{0}, limit_{0};
+};
+
+struct CpuDeviceOptions {
+  int threads = 1;            ///< threads per operator
+  bool asynchronous = false;  ///< streams run on threads of their own
+  unsigned max_delay_us = 0;  ///< asynchronous: a random pause up to this before each piece of work
+  std::vector<int> cores;     ///< pin to these cores; empty: leave the affinity alone
+};
+std::unique_ptr<Device> make_cpu_device(int ordinal, const CpuDeviceOptions& options = {});
+
+}  // namespace banyan

@@ -1,0 +1,42 @@
+// Rewrites nets and solvers of earlier Caffe formats into the current one. Each step is a function from a
+// message to a message and does nothing to a file that does not need it; upgrade_net applies them in Caffe's
+// order and logs what it did. `origin` (a file name) begins every message. What cannot be rewritten throws
+// bad_input; a setting that the layer never had is logged and dropped, as in Caffe.
+#pragma once
+
+#include <string>
+
+#include "proto/banyan.pb.h"
+
+namespace banyan::io {
+
+/// All steps, in order. Settings that Caffe silently leaves without effect are logged as warnings.
+void upgrade_net(caffe::NetParameter& net, const std::string& origin);
+/// `solver_type: ADAM` becomes `type: "Adam"`; giving both is bad_input.
+void upgrade_solver(caffe::SolverParameter& solver, const std::string& origin);
+
+/// V0 (flat settings in layers.layer) to V1. `padding` layers vanish into the layers that read them. Of the
+/// net's own fields only name, layers, input, input_dim and force_backward survive, as in Caffe.
+caffe::NetParameter upgrade_v0(caffe::NetParameter net, const std::string& origin);
+/// scale, mean_file, crop_size and mirror of V1 data layers move into transform_param.
+caffe::NetParameter upgrade_data_transform(caffe::NetParameter net);
+/// V1 (`layers`, enum types, blobs_lr) to the current `layer`. bad_input if both lists are used.
+caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin);
+/// input + input_shape or input_dim become a first layer "input" of type Input; without shapes they are
+/// dropped.
+caffe::NetParameter upgrade_inputs(caffe::NetParameter net, const std::string& origin);
+/// BatchNorm layers with exactly three `param` entries get lr_mult 0 and decay_mult 0 in each.
+caffe::NetParameter upgrade_batch_norm(caffe::NetParameter net);
+
+bool needs_v0_upgrade(const caffe::NetParameter& net);
+bool needs_data_transform_upgrade(const caffe::NetParameter& net);
+bool needs_v1_upgrade(const caffe::NetParameter& net);
+bool needs_input_upgrade(const caffe::NetParameter& net);
+bool needs_batch_norm_upgrade(const caffe::NetParameter& net);
+
+/// "Convolution" for CONVOLUTION; "" for NONE.
+std::string current_type_name(caffe::V1LayerParameter::LayerType type);
+/// CONVOLUTION for "conv". False if V0 had no such type.
+bool v0_layer_type(const std::string& v0_type, caffe::V1LayerParameter::LayerType& type);
+
+}  // namespace banyan::io

@@ -1,0 +1,82 @@
+// Batch normalization, one implementation behind every dialect of the Caffe family (BatchNorm, BN, SyncBN).
+//
+//   y = slope * (x - mean) / sqrt(variance + eps) + bias         per channel (axis 1)
+//
+// In training mean and variance are those of the batch; with synchronization of the batches of all devices of
+// a group: the local moments (count, mean, sum of squared deviations) are merged, and in the backward pass
+// the sums of dy and of dy * xhat. A device without a sample takes part in both. Running statistics are kept
+// per dialect:
+//
+//   sums       BVLC BatchNorm   M = f M + m, factor = f factor + 1, used as M / factor
+//   corrected  NV BatchNorm     M = f M + (1 - f) m, the first batch with weight 1; the stored factor is 1
+//   average    BN, SyncBN       M = f M + (1 - f) m
+//
+// Sources: Ioffe and Szegedy 2015; Peng et al. 2018 (MegDet) for synchronization; the branches of Caffe for
+// the dialects.
+#pragma once
+
+#include "banyan/layers/layer.hpp"
+
+namespace banyan {
+
+struct BatchNormDialect {
+  enum class Running : std::uint8_t { sums, corrected, average };
+  enum class Stored : std::uint8_t {
+    in_tests,  ///< training normalizes with the batch, tests with the stored statistics
+    never,     ///< always the batch (BVLC, use_global_stats: false)
+    always,    ///< frozen
+  };
+  /// Positions among the layer's parameters; -1: absent. Of `factor`, slope and bias, any may be absent.
+  int mean = -1, variance = -1, factor = -1, slope = -1, bias = -1;
+  Running running = Running::average;
+  Stored stored = Stored::in_tests;
+  double fraction = 0.9;  ///< f above
+  double eps = 1e-5;
+  caffe::BatchNormArithmetic::Variance arithmetic = caffe::BatchNormArithmetic::STANDARD;
+  bool sync = false;
+  int sync_group_size = 0;  ///< devices that share statistics; 0: all
+};
+
+class BatchNormalization : public Layer {
+ public:
+  using Layer::Layer;
+
+  Arity arity() const override { return {}; }
+  LayoutRule layout_rule() const override { return LayoutRule::follows; }
+  bool allows_in_place() const override { return true; }
+  bool backward_reads_outputs() const override { return false; }
+
+  void setup(const Blobs& inputs, const Blobs& outputs) override;
+  void reshape(const Blobs& inputs, const Blobs& outputs) override;
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override;
+  double forward_flops(const Blobs& inputs, const Blobs& outputs) const override;
+
+  const BatchNormDialect& dialect() const { return dialect_; }
+
+ protected:
+  /// Reads the dialect's message and declares the parameters of `channels` channels. `sync` is what the file
+  /// says.
+  virtual BatchNormDialect read_dialect(std::int64_t channels) = 0;
+
+ private:
+  bool uses_stored(Phase phase) const;
+  bool exchanges(const Pass& pass) const;
+  const Tensor& value_of(int slot) const;
+  void batch_statistics(Pass& pass, const Tensor& x);
+  void update_running_statistics(Context& context);
+  void update_factor(Context& context, double keep, double add);
+
+  BatchNormDialect dialect_;
+  std::int64_t channels_ = 0;
+  bool from_stored_ = false;  ///< did the last forward pass use stored statistics?
+  double known_factor_ = 0;   ///< Running::corrected: the stored factor, 0 until it is known to be set
+  Ticket forward_ticket_, backward_ticket_;
+  Tensor moments_, mean_inv_std_, sums_;     ///< as the operators name them; moments of the whole group
+  Tensor factor_moments_, factor_variance_;  ///< see update_factor
+  Tensor input_copy_;                        ///< in place only
+  Tensor none_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,35 @@
+// Exchange: what a layer may say to its replicas on the other devices. Implemented by the device tree's
+// statistics lane.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "banyan/device/context.hpp"
+
+namespace banyan {
+
+/// Names a meeting of all devices; both ends of every link compare it.
+struct Ticket {
+  std::string_view layer;  ///< refers to a name that outlives the exchange (the layer's)
+  const char* phase = "";  ///< "forward", "backward", "divisor"; a literal
+};
+
+enum class Merge : std::uint8_t {
+  sum,      ///< elementwise sum of f64 messages
+  moments,  ///< ops::merge_moments of f64 (1 + 2 C) messages
+};
+
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual int rank() const = 0;  ///< 0 is the first device of the list
+  virtual int devices() const = 0;
+  /// Merges `message` (f64, the same count on every device) over the devices of this one's group of
+  /// `group_size` neighbours in rank order (0: all), in a fixed order; every member ends with the same bits.
+  /// Stream-ordered on `context`: the host does not wait for the device.
+  virtual void all_reduce(Context& context, Tensor& message, Merge merge, int group_size,
+                          const Ticket& ticket) = 0;
+};
+
+}  // namespace banyan

@@ -1,0 +1,162 @@
+// Layer: one operation of a net, written once for every device in terms of operators.
+//
+// Life: constructed from its LayerParameter -> setup() once with the shapes of its inputs (declares
+// parameters) -> reshape() whenever an input's shape changes -> forward()/backward(). A layer never allocates
+// its outputs: it sets their shapes, the Net binds storage. Gradients: backward() overwrites the gradients of
+// inputs and adds to those of parameters.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/base/text.hpp"
+#include "banyan/layers/blob.hpp"
+#include "banyan/layers/pass.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan {
+
+using Blobs = std::vector<Blob*>;
+
+enum class ParameterKind : std::uint8_t {
+  learnable,
+  statistic,  ///< running statistics: not the gradients' business, never scaled or summed
+};
+
+/// One blob of a layer's `blobs`, in the order of .caffemodel files.
+struct Parameter {
+  Shape shape;
+  ParameterKind kind = ParameterKind::learnable;
+  caffe::FillerParameter filler;
+  std::string share_name;   ///< non-empty: shared with every parameter of that name
+  bool permissive = false;  ///< sharing compares counts, not shapes
+  double lr_mult = 1, decay_mult = 1;
+  /// What the layer's type asks of the multipliers whatever the file says (NV BatchNorm's scale: 1);
+  /// negative: nothing.
+  double forced_mult = -1;
+  Tensor value, grad;  ///< bound by the Net; grad stays undefined for statistics and where lr_mult is 0
+};
+
+/// Caffe's limits on the number of inputs and outputs; -1: no limit.
+struct Arity {
+  int min_inputs = 1, max_inputs = 1, min_outputs = 1, max_outputs = 1;
+  bool outputs_equal_inputs = false;
+};
+
+/// How a layer stands to channels-last inputs of 3 and more axes.
+enum class LayoutRule : std::uint8_t {
+  contiguous,     ///< needs and makes contiguous tensors; the Net converts before and after
+  follows,        ///< any layout, the same on all inputs; outputs take it over
+  channels_last,  ///< faster so; converts its own contiguous input, makes channels-last where the Net asks
+                  ///< (wants_channels_last)
+};
+
+/// Overrides the files' choice between synchronized and local batch normalization (--sync_bn).
+enum class SyncBatchNorm : std::uint8_t { as_written, on, off };
+
+/// What the Net tells a layer about the run when it makes it.
+struct LayerOptions {
+  Phase phase = Phase::test;
+  DType dtype = DType::f32;
+  bool channels_last = false;  ///< the plan uses channels-last activations
+  int rank = 0, devices = 1;   ///< place of this replica
+  std::uint64_t seed = 0;
+  std::string net_name;
+  SyncBatchNorm sync_batch_norm = SyncBatchNorm::as_written;
+};
+
+class Layer {
+ public:
+  Layer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : parameter_(parameter), options_(options) {}
+  virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  const caffe::LayerParameter& parameter() const { return parameter_; }
+  const std::string& name() const { return parameter_.name(); }
+  const std::string& type() const { return parameter_.type(); }
+  std::vector<Parameter>& parameters() { return parameters_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+
+  virtual Arity arity() const = 0;
+  /// Checks settings and declares parameters_ (shape, kind, filler). Throws bad_input naming field and value.
+  virtual void setup(const Blobs& inputs, const Blobs& outputs);
+  /// Sets shape and layout of every output from those of the inputs. Must accept any batch size, 0 included.
+  virtual void reshape(const Blobs& inputs, const Blobs& outputs) = 0;
+  virtual void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) = 0;
+  /// `propagate[i]`: the gradient of input i is wanted.
+  virtual void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                        const Blobs& inputs) = 0;
+
+  /// Sources only: takes the next batch and sets the outputs' shapes before forward().
+  virtual void prepare(Pass& pass, const Blobs& outputs);
+  virtual bool is_source() const { return false; }
+
+  virtual LayoutRule layout_rule() const { return LayoutRule::contiguous; }
+  /// May output i be the same blob as input i?
+  virtual bool allows_in_place() const { return false; }
+  /// Index of the input whose data (and layout) output i shares, or -1. Its gradient too if
+  /// shares_gradient().
+  virtual int shared_input(int output) const { return output < 0 ? 0 : -1; }
+  virtual bool shares_gradient() const { return false; }
+  /// Does backward() read the data of its inputs / outputs? (memory plan)
+  virtual bool backward_reads_inputs() const { return true; }
+  virtual bool backward_reads_outputs() const { return true; }
+  /// Can gradients flow to input i at all? (labels: no)
+  virtual bool differentiable_input(int) const { return true; }
+  /// Loss weight of output i when the file gives none (losses: 1 for output 0).
+  virtual double default_loss_weight(int) const { return 0; }
+  /// Output i is this device's share of a global value: replicas' outputs are summed for display (losses,
+  /// training accuracy).
+  virtual bool output_is_share(int) const { return false; }
+  /// Multiply-adds of one forward pass with the current shapes.
+  virtual double forward_flops(const Blobs& inputs, const Blobs& outputs) const;
+  /// Called on the host when the pass's results have arrived: throws what the device could only note (label
+  /// out of range).
+  virtual void check_results(Context& context);
+
+ protected:
+  DType dtype() const { return options_.dtype; }
+  const LayerOptions& options() const { return options_; }
+  /// Gives `tensor` at least this shape on the context's device; for what a layer keeps itself.
+  static void ensure(Context& context, Tensor& tensor, const Shape& shape, DType dtype,
+                     Layout layout = Layout::contiguous);
+  /// Adds a parameter; name, sharing and multipliers come from the file's `param` entry at its position.
+  Parameter& declare(const Shape& shape, const caffe::FillerParameter& filler,
+                     ParameterKind kind = ParameterKind::learnable);
+  /// The key of this layer's random numbers in `pass`.
+  ops::RandomKey random_key(const Pass& pass) const;
+  /// Sets shape, layout and dtype of an output.
+  void set_output(Blob& output, const Shape& shape, Layout layout = Layout::contiguous) const;
+  /// Throws bad_input with the layer's name and type before the message.
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const {
+    bad_input("layer ", quoted(name()), " (", type(), "): ", parts...);
+  }
+
+  caffe::LayerParameter parameter_;
+  LayerOptions options_;
+  std::vector<Parameter> parameters_;
+};
+
+using LayerFactory = std::unique_ptr<Layer> (*)(const caffe::LayerParameter&, const LayerOptions&);
+
+/// One line per layer type, in the layer's own file: `const RegisterLayer<ReluLayer> registered("ReLU");`
+void register_layer(const std::string& type, LayerFactory factory);
+template <class L>
+struct RegisterLayer {
+  explicit RegisterLayer(const std::string& type) {
+    register_layer(
+        type,
+        [](const caffe::LayerParameter& parameter, const LayerOptions& options) -> std::unique_ptr<Layer> {
+          return std::make_unique<L>(parameter, options);
+        });
+  }
+};
+/// Throws bad_input for an unknown type with the known ones, nearest first.
+std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const LayerOptions& options);
+std::vector<std::string> registered_layer_types();
+
+}  // namespace banyan

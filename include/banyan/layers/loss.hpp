@@ -1,0 +1,48 @@
+// What loss layers share: how the divisor of a loss is counted, summed over the devices, and applied.
+//
+// Synchronized batch normalization mixes the gradients of all devices in backward, so every device divides by
+// the divisor of the *global* batch, and a device's loss is its share: the sum of the shares is the loss of
+// the whole batch.
+#pragma once
+
+#include "banyan/layers/layer.hpp"
+#include "banyan/ops/loss.hpp"
+
+namespace banyan {
+
+/// Sums f64 values over all devices of a training pass; nothing to do on one device or in a test pass.
+void sum_over_devices(Pass& pass, Tensor& values, const Ticket& ticket);
+
+/// Throws bad_input if the device noted a label out of range: noted[at] is 1 + its position (0: none),
+/// noted[at + 1] the label; `inner` is the number of positions per sample.
+void check_noted_label(Context& context, const std::string& layer, const Tensor& noted, std::int64_t at,
+                       const ops::Channels& over);
+
+class LossLayer : public Layer {
+ public:
+  using Layer::Layer;
+  double default_loss_weight(int output) const override { return output == 0 ? 1 : 0; }
+  bool output_is_share(int output) const override { return output == 0; }
+
+ protected:
+  /// By what the sum of the losses is divided (FORMAT: never by less than 1).
+  enum class Normalization : std::uint8_t {
+    full,        ///< all positions
+    valid,       ///< positions that are not ignored
+    batch_size,  ///< samples
+    none,        ///< 1, on any number of devices
+    fixed,       ///< pre_fixed_normalizer (Intel)
+  };
+  /// Reads loss_param: normalization, else the old normalize (true VALID, false BATCH_SIZE), else `absent`.
+  Normalization read_normalization(Normalization absent) const;
+  /// divisor_ (f64, 1) for local `positions`, `samples` and, on the device, valid positions partial_[1];
+  /// summed over the devices where it counts something.
+  void find_divisor(Pass& pass, Normalization normalization, std::int64_t positions, std::int64_t samples);
+  /// loss[0] = partial_[0] / max(1, divisor_).
+  void write_loss(Pass& pass, Blob& loss);
+
+  Tensor partial_;  ///< f64 (4), see ops/loss.hpp
+  Tensor divisor_;  ///< f64 (1), of all devices
+};
+
+}  // namespace banyan

@@ -1,0 +1,34 @@
+// Which inputs of a layer must be converted between contiguous and channels-last memory. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "banyan/layers/layer.hpp"
+
+namespace banyan {
+
+enum class Conversion : std::uint8_t {
+  none,
+  relabel,  ///< same bytes in both layouts: only the label changes
+  copy,     ///< the memory order changes
+};
+
+/// An input as it comes: its shape and layout.
+struct LayoutInput {
+  const Shape* shape = nullptr;
+  Layout layout = Layout::contiguous;
+};
+struct LayoutChoice {
+  Layout layout = Layout::contiguous;  ///< what the layer shall get
+  Conversion conversion = Conversion::none;
+};
+
+/// True where the two layouts differ in memory: at least 3 axes, more than one channel, more than one
+/// position.
+bool layout_matters(const Shape& shape);
+/// Contiguous layers get contiguous inputs; followers with inputs of both layouts get all of 3 and more axes
+/// channels-last; others take what comes.
+std::vector<LayoutChoice> choose_layouts(LayoutRule rule, const std::vector<LayoutInput>& inputs);
+
+}  // namespace banyan

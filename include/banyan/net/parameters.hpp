@@ -1,0 +1,52 @@
+// Parameters of a net: sharing by name, and the flat buffers that devices exchange.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/layers/layer.hpp"
+
+namespace banyan {
+
+/// One parameter of the net. Only owners are listed, in the order of layers and blobs: the order of Caffe's
+/// history.
+struct LearnableParameter {
+  std::string layer;
+  int slot = 0;  ///< index in the layer's blobs
+  double lr_mult = 1, decay_mult = 1;
+  Tensor value;  ///< a view into the flat buffer; of its own if frozen
+  Tensor grad;   ///< undefined for frozen parameters (lr_mult 0), statistics, and nets without backward
+  int ready_layer = 0;  ///< the backward pass of this layer is the last that touches the gradient
+  std::int64_t offset =
+      -1;  ///< in elements of the flat buffers; -1 if frozen; in statistics() for statistics
+  std::int64_t count = 0;
+  bool is_statistic = false;
+};
+
+struct ParameterStore {
+  std::vector<LearnableParameter> parameters;
+  Tensor flat_values, flat_gradients, statistics;
+  /// owner[l][s]: index in `parameters` of slot s of layer l.
+  std::vector<std::vector<int>> owner;
+};
+
+/// Where parameters stand in the flat buffers. Pure.
+struct FlatLayout {
+  std::int64_t exchanged = 0, statistics = 0;  ///< elements, padding included
+};
+/// Sets `offset` of every parameter: exchanged ones in descending order of ready_layer, statistics in order;
+/// each starts at a multiple of `alignment` elements.
+FlatLayout place_parameters(std::vector<LearnableParameter>& parameters, std::int64_t alignment);
+
+/// Applies Caffe's rules to the declared parameters of `layers`: sharing by name (the first layer owns; equal
+/// shape, or equal count if permissive; multipliers agree where both give them), number of `param` entries,
+/// multipliers that a layer's type fixes. No storage is bound. Throws bad_input naming layers and shapes.
+ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& layers);
+
+/// Allocates the flat buffers (zeros) and binds values and gradients of all layers.
+void bind_parameters(Context& context, DType dtype, bool with_gradients,
+                     const std::vector<std::unique_ptr<Layer>>& layers, ParameterStore& store);
+
+}  // namespace banyan

@@ -1,0 +1,70 @@
+// Activity: what one device is doing right now. Written by its solver thread, read by the watchdog, by error
+// messages and by the fault injector of the tests. Entering a phase is also the heartbeat.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace banyan {
+
+/// Phases in which a device can fail.
+enum class Stage : std::uint8_t {
+  idle,
+  set_up,
+  data,
+  forward,
+  exchange,
+  backward,
+  reduce,
+  update,
+  broadcast,
+  test,
+  snapshot
+};
+const char* name_of(Stage stage);
+inline constexpr int kStages = 11;
+
+struct ActivityState {
+  Stage stage = Stage::idle;
+  std::int64_t iteration = 0;
+  const char* layer = "";  ///< lives as long as the net
+  bool waiting = false;    ///< for another device
+};
+
+class Activity {
+ public:
+  /// Once `*abort` is true, enter() throws Error(aborted): a device that only computes stops too.
+  explicit Activity(std::string device, const std::atomic<bool>* abort = nullptr) : device_(std::move(device)), abort_(abort) {}
+  const std::string& device() const { return device_; }
+  /// Enters a stage of work (heartbeat). May throw what an installed fault injector wants.
+  void enter(Stage stage, const char* layer = "");
+  void set_iteration(std::int64_t iteration) { iteration_.store(iteration, std::memory_order_relaxed); }
+  /// Something slow but alive (first-iteration tuning, fsync, a cold disk) reports progress.
+  void beat();
+  void set_idle() { stage_.store(Stage::idle, std::memory_order_relaxed); }
+  void set_waiting(bool waiting) { waiting_.store(waiting, std::memory_order_relaxed); }
+  ActivityState state() const;
+  /// Steady-clock time of the last heartbeat.
+  std::chrono::steady_clock::time_point last_beat() const;
+  /// `while running layer "conv2" forward on cpu:1, iteration 37`
+  std::string describe() const;
+
+ private:
+  std::string device_;
+  const std::atomic<bool>* abort_;
+  std::atomic<Stage> stage_{Stage::idle};
+  std::atomic<std::int64_t> iteration_{0};
+  std::atomic<const char*> layer_{""};
+  std::atomic<bool> waiting_{false};
+  std::atomic<std::chrono::steady_clock::rep> beat_{
+      std::chrono::steady_clock::now().time_since_epoch().count()};
+};
+
+/// Called at every Activity::enter while installed; tests inject exceptions and stalls with it. Install
+/// before threads start.
+using FaultInjector = void (*)(const Activity& activity, Stage stage, const char* layer);
+void install_fault_injector(FaultInjector injector);
+
+}  // namespace banyan

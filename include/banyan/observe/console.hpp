@@ -1,0 +1,55 @@
+// The terminal: log lines that stay, and below them one status line that is redrawn in place.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace banyan {
+
+/// `--progress`: automatic shows the status line where the output is a terminal.
+enum class ProgressMode : std::uint8_t { automatic, on, off };
+
+/// All members may be called by several threads at once.
+class Console {
+ public:
+  /// `width` in characters; 0 asks the terminal at every drawing (80 if it does not know).
+  explicit Console(ProgressMode mode, int file_descriptor = 2, int width = 0);
+  /// Removes the status line.
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  bool is_terminal() const { return terminal_; }
+  bool shows_status() const { return shows_status_; }
+  /// Writes whole lines (ending in a newline) above the status line.
+  void print(std::string_view lines);
+  /// Replaces the status line; cut to one character less than the width, so that it never wraps. Nothing
+  /// happens where none is shown.
+  void set_status(const std::string& line);
+  void clear_status() { set_status(""); }
+
+ private:
+  void write_out(std::string_view bytes);
+  std::string drawn() const;
+
+  int fd_;
+  int width_;
+  bool terminal_;
+  bool shows_status_;
+  std::mutex mutex_;
+  std::string status_;
+};
+
+/// Sets up glog for a program: every line goes to `console` with Caffe's prefix (`I1231 23:59:59.999999 12345
+/// file.cpp:12] `), in colour where that is a terminal; log files are written only if glog's flag log_dir is
+/// set. While the returned object lives.
+class LogRoute {
+ public:
+  virtual ~LogRoute() = default;
+};
+std::unique_ptr<LogRoute> route_logs(const char* program, Console& console);
+
+}  // namespace banyan

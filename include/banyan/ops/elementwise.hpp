@@ -1,0 +1,56 @@
+// Elementwise operators. Input and output of one call have the same count and layout; output may be the input
+// (in place).
+#pragma once
+
+#include "banyan/ops/operator.hpp"
+#include "banyan/ops/random.hpp"
+
+namespace banyan::ops {
+
+/// y = x > 0 ? x : slope * x.
+inline constinit Operator<void(const Tensor& x, double slope, Tensor& y)> relu_forward{"relu_forward"};
+/// dx = dy * (x > 0 ? 1 : slope); x may be the output where slope >= 0 (same sign).
+inline constinit Operator<void(const Tensor& x, const Tensor& dy, double slope, Tensor& dx)> relu_backward{
+    "relu_backward"};
+inline constinit Operator<void(const Tensor& x, Tensor& y)> sigmoid_forward{"sigmoid_forward"};
+/// dx = dy * y (1 - y).
+inline constinit Operator<void(const Tensor& y, const Tensor& dy, Tensor& dx)> sigmoid_backward{
+    "sigmoid_backward"};
+inline constinit Operator<void(const Tensor& x, Tensor& y)> tanh_forward{"tanh_forward"};
+/// dx = dy * (1 - y^2).
+inline constinit Operator<void(const Tensor& y, const Tensor& dy, Tensor& dx)> tanh_backward{"tanh_backward"};
+/// y = x * keep / (1 - ratio). Element e (logical order within its sample) of local sample i is kept when
+/// philox(key, sample-global index, e) >= ratio, so the mask depends on neither device nor layout. The
+/// gradient is the same operator on dy. Axis 0 is the batch.
+inline constinit Operator<void(const Tensor& x, double ratio, const RandomKey& key,
+                               const SampleIndex& samples, Tensor& y)>
+    dropout{"dropout"};
+/// y = a * b.
+inline constinit Operator<void(const Tensor& a, const Tensor& b, Tensor& y)> multiply{"multiply"};
+/// dx = dy * y / x, Caffe's unstable gradient of a product (stable_prod_grad: false).
+inline constinit Operator<void(const Tensor& x, const Tensor& y, const Tensor& dy, Tensor& dx)>
+    product_backward_by_quotient{"product_backward_by_quotient"};
+/// y = max(a, b); mask (i32, same count) keeps the number of the winner: `index_of_b` where b wins, else what
+/// mask held (`first`: index_of_b - 1). Ties: the later input wins in the first pair (first == true), the
+/// earlier one against the third and following (Caffe).
+inline constinit Operator<void(const Tensor& a, const Tensor& b, int index_of_b, bool first, Tensor& y,
+                               Tensor& mask)>
+    maximum{"maximum"};
+/// dx = mask == index ? dy : 0.
+inline constinit Operator<void(const Tensor& dy, const Tensor& mask, int index, Tensor& dx)> maximum_backward{
+    "maximum_backward"};
+
+/// Broadcast over memory seen as outer x dim x inner (for channels-last and axis 1: outer = N * spatial, dim
+/// = C, inner = 1).
+struct Broadcast {
+  std::int64_t outer, dim, inner;
+};
+/// y = x * scale[d] + bias[d]; an undefined tensor stands for "none".
+inline constinit Operator<void(const Tensor& x, const Tensor& scale, const Tensor& bias,
+                               const Broadcast& over, Tensor& y)>
+    scale_bias{"scale_bias"};
+/// dscale[d] += sum over outer and inner of dy * x. An undefined x stands for ones: the gradient of a bias.
+inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Broadcast& over, Tensor& dscale)>
+    scale_backward{"scale_backward"};
+
+}  // namespace banyan::ops

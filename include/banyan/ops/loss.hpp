@@ -1,0 +1,60 @@
+// Softmax, losses and accuracy. `Channels` sees contiguous memory as outer x channels x inner. Labels are
+// float tensors (Caffe), outer x inner.
+//
+// A loss writes f64 `partial` sums of its device; the divisor is summed over the devices before it is used,
+// so both stay on the device:
+//   partial (4): sum of the unscaled loss, number of valid positions, 1 + position of the first label out of
+//   range (0: none), that label
+#pragma once
+
+#include "banyan/ops/operator.hpp"
+
+namespace banyan::ops {
+
+struct Channels {
+  std::int64_t outer, channels, inner;
+};
+struct IgnoreLabel {
+  bool enabled = false;
+  int label = 0;
+};
+
+inline constinit Operator<void(const Tensor& x, const Channels& over, Tensor& y)> softmax_forward{
+    "softmax_forward"};
+/// dx = y (dy - sum_c dy y).
+inline constinit Operator<void(const Tensor& y, const Tensor& dy, const Channels& over, Tensor& dx)>
+    softmax_backward{"softmax_backward"};
+/// -log(max(p[label], FLT_MIN)) summed over the positions that are not ignored.
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
+                               const IgnoreLabel& ignore, Tensor& partial)>
+    softmax_loss_forward{"softmax_loss_forward"};
+/// dx = (p - [c == label]) * weight * grad_loss[0] / max(1, divisor[0]); ignored positions get 0. grad_loss:
+/// the loss blob's gradient (1), divisor: f64 (1).
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
+                               const IgnoreLabel& ignore, const Tensor& grad_loss, const Tensor& divisor,
+                               Tensor& dx)>
+    softmax_loss_backward{"softmax_loss_backward"};
+/// difference = a - b; partial[0] = sum of squares / 2, partial[1] = 0.
+inline constinit Operator<void(const Tensor& a, const Tensor& b, Tensor& difference, Tensor& partial)>
+    euclidean_forward{"euclidean_forward"};
+/// dx = sign * difference * grad_loss[0] / max(1, divisor[0]).
+inline constinit Operator<void(const Tensor& difference, double sign, const Tensor& grad_loss,
+                               const Tensor& divisor, Tensor& dx)>
+    euclidean_backward{"euclidean_backward"};
+/// value[0] (float dtype) = numerator[index] / max(minimum, divisor[divisor_index]) of f64 tensors; 0 where
+/// the divisor is 0 and minimum is 0.
+struct Quotient {
+  std::int64_t index, divisor_index;
+  double minimum;
+};
+inline constinit Operator<void(const Tensor& numerator, const Tensor& divisor, const Quotient& what,
+                               Tensor& value)>
+    quotient{"quotient"};
+/// counts (2 + 2 channels, f64): correct, counted, then per class correct and counted. Correct: fewer than
+/// top_k other classes score >= the true one. Also counts[2 + 2 channels], [3 + 2 channels]: as partial[2],
+/// partial[3] (size 4 + 2 channels in all).
+inline constinit Operator<void(const Tensor& scores, const Tensor& labels, const Channels& over,
+                               const IgnoreLabel& ignore, int top_k, Tensor& counts)>
+    accuracy_counts{"accuracy_counts"};
+
+}  // namespace banyan::ops

@@ -1,0 +1,60 @@
+// Batch normalization cut into the pieces between which devices exchange statistics, and local response
+// normalization.
+//
+// Per-channel statistics are always f64: C values against N * C * H * W of data, and the merge stays exact to
+// the data's precision. `x` is (N, C, ...) in either layout; axis 1 is the channel.
+//   moments      (1 + 2 C): count, mean[C], M2[C] (sum of squared deviations from the mean). The count is an
+//   integer (exact in f64 to 2^53). mean_inv_std (2 C)    : mean[C], 1 / sqrt(var + eps) [C] sums         (2
+//   C)    : sum dy [C], sum dy * xhat [C]
+#pragma once
+
+#include "banyan/ops/operator.hpp"
+
+namespace banyan::ops {
+
+/// Local moments of x; an empty x gives count 0 and zeros. No cancellation: deviations are taken from a local
+/// mean.
+inline constinit Operator<void(const Tensor& x, Tensor& moments)> batch_moments{"batch_moments"};
+/// into = moments of both sets of samples together (Chan, Golub, LeVeque 1979), in place.
+inline constinit Operator<void(const Tensor& other, Tensor& into)> merge_moments{"merge_moments"};
+/// mean_inv_std from moments; the variance is M2 / count, or M2 / (count - 1) if `unbiased` and count > 1.
+inline constinit Operator<void(const Tensor& moments, double eps, bool unbiased, Tensor& mean_inv_std)>
+    finish_moments{"finish_moments"};
+/// running = keep * running + add * batch value, for mean and variance (`unbiased`: M2 / (count - 1), factor
+/// 1 if count is 1), in the running tensors' dtype ((C) elements each). A count of 0 changes nothing.
+inline constinit Operator<void(const Tensor& moments, double keep, double add, bool unbiased,
+                               Tensor& running_mean, Tensor& running_variance)>
+    update_running{"update_running"};
+/// mean_inv_std from stored statistics divided by `factor[0]` (undefined: 1; value 0: all statistics 0).
+inline constinit Operator<void(const Tensor& running_mean, const Tensor& running_variance,
+                               const Tensor& factor, double eps, Tensor& mean_inv_std)>
+    stored_statistics{"stored_statistics"};
+/// y = (x - mean) * inv_std * slope + bias; undefined slope / bias: 1 / 0. y may be x.
+inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, const Tensor& slope,
+                               const Tensor& bias, Tensor& y)>
+    normalize_forward{"normalize_forward"};
+/// sums of this device's samples.
+inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std, Tensor& sums)>
+    normalize_backward_sums{"normalize_backward_sums"};
+/// dx = slope inv_std (dy - (sum dy + xhat sum dy xhat) / count), sums and moments of the whole group;
+/// undefined sums: statistics were constants, dx = slope inv_std dy. dx may be dy.
+inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
+                               const Tensor& slope, const Tensor& sums, const Tensor& moments, Tensor& dx)>
+    normalize_backward{"normalize_backward"};
+/// grad_slope += sums[C..2C), grad_bias += sums[0..C), where defined.
+inline constinit Operator<void(const Tensor& sums, Tensor& grad_slope, Tensor& grad_bias)>
+    add_affine_gradients{"add_affine_gradients"};
+
+struct LrnParameters {
+  std::int64_t size = 5;  ///< odd
+  double alpha = 1, beta = 0.75, k = 1;
+  bool within_channel = false;  ///< k is 1, the average is Caffe's padded average pooling
+};
+/// y = x * scale^-beta; `scale` (like x) is kept for the backward pass. x and y must differ.
+inline constinit Operator<void(const LrnParameters& parameters, const Tensor& x, Tensor& scale, Tensor& y)>
+    lrn_forward{"lrn_forward"};
+inline constinit Operator<void(const LrnParameters& parameters, const Tensor& x, const Tensor& y,
+                               const Tensor& scale, const Tensor& dy, Tensor& dx)>
+    lrn_backward{"lrn_backward"};
+
+}  // namespace banyan::ops

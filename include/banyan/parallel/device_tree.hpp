@@ -1,0 +1,46 @@
+// DeviceTree: the edges of one lane. Statistics and gradients have trees of their own over the same devices,
+// so neither ever waits for the other.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/parallel/abort.hpp"
+#include "banyan/parallel/pipe.hpp"
+#include "banyan/parallel/topology.hpp"
+
+namespace banyan::parallel {
+
+/// What the tree knows of one of its devices.
+struct Member {
+  Device* device = nullptr;
+  Activity* activity = nullptr;
+};
+
+class DeviceTree {
+ public:
+  /// Node i of `tree` is members[i]. Every edge gets a pipe each way with `slots` slots. Peer access is
+  /// switched on along the edges.
+  DeviceTree(const Tree& tree, std::vector<Member> members, AbortState& abort, SpinPolicy policy, int slots);
+
+  const Tree& tree() const { return tree_; }
+  int size() const { return tree_.size(); }
+  const Member& member(int node) const { return members_[static_cast<std::size_t>(node)]; }
+  Pipe& pipe(int from, int to) { return *pipes_[edge(from, to)]; }
+  Doorbell& bell(int node) { return *bells_[static_cast<std::size_t>(node)]; }
+  /// May operators of `node` read `neighbour`'s memory in place? Otherwise messages are copied first.
+  bool reads_in_place(int node, int neighbour) const { return direct_[edge(node, neighbour)]; }
+
+ private:
+  std::size_t edge(int from, int to) const {
+    return static_cast<std::size_t>(from) * static_cast<std::size_t>(size()) + static_cast<std::size_t>(to);
+  }
+  Tree tree_;
+  std::vector<Member> members_;
+  std::vector<std::unique_ptr<Doorbell>> bells_;
+  std::vector<std::unique_ptr<Pipe>> pipes_;
+  std::vector<bool> direct_;
+};
+
+}  // namespace banyan::parallel

@@ -1,0 +1,68 @@
+// GradientSync: gradients up, parameters down, while backward runs (Caffe's P2PSync, cut into buckets).
+//
+// All exchanged gradients of a device lie in one flat buffer, in the order in which backward finishes them.
+// The buffer is cut into buckets; a bucket is ready on a device when backward has passed the lowest layer
+// that touches it (the bucket's ready_layer), because until then some layer still adds to its gradients or
+// reads its weights. Then it climbs the tree to its owner, which updates the parameters and sends them down.
+// Buckets have different owners, so that update work and optimizer state are spread over the devices and
+// exist once per process.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "banyan/parallel/tree_collective.hpp"
+
+namespace banyan::parallel {
+
+/// A parameter's place in the flat buffers, in elements.
+struct ParameterRange {
+  std::int64_t offset, count;
+  int ready_layer;
+};
+
+struct Bucket {
+  std::int64_t offset, count;
+  int ready_layer;  ///< lowest of its parameters
+  int owner;        ///< rank that sums, updates and keeps the optimizer's state
+};
+
+/// Pure. `ranges` ascend in offset and descend in ready_layer; the buckets cover [0, total) in that order.
+/// Big parameters are cut; owners are chosen so that every device owns about the same number of elements. One
+/// device: one bucket.
+std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
+                                 std::size_t element_bytes, int devices);
+
+class GradientSync {
+ public:
+  /// `update(bucket)` runs on the owner, on `lane`'s stream, when the bucket's sum is complete. `tree` needs
+  /// buckets + 1 slots and may be nullptr for one device.
+  GradientSync(DeviceTree* tree, int rank, Context& lane, const std::vector<Bucket>& buckets,
+               const Tensor& gradients, const Tensor& values, std::function<void(int bucket)> update);
+
+  /// Before the backward pass whose gradients are exchanged.
+  void start();
+  /// Backward has passed `layer` (all higher ones too); `compute` is the stream it runs on.
+  void layer_done(int layer, Stream& compute);
+  /// Keeps updates back until release(): for decisions over all gradients (clipping).
+  void hold();
+  /// After hold(): returns when every sum owned here is complete.
+  void finish_reduction();
+  void release();
+  /// Completes the exchange; `compute` goes on when the parameters are there.
+  void finish(Stream& compute);
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  int rank() const { return rank_; }
+
+ private:
+  int rank_;
+  Context& lane_;
+  std::vector<Bucket> buckets_;
+  std::function<void(int)> update_;
+  std::unique_ptr<TreeCollective> collective_;  ///< nullptr: one device
+  std::unique_ptr<Event> handover_;
+  std::size_t next_ = 0;  ///< first bucket that is not ready
+};
+
+}  // namespace banyan::parallel

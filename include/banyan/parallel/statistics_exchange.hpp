@@ -1,0 +1,68 @@
+// StatisticsExchange: the statistics lane. One message up and one down per edge and exchange; stream-ordered,
+// no allocation after the first.
+//
+// Rank 0 of a group is the root. A node merges its children's messages into its own in tree order, sends it
+// up, receives the result and keeps a copy in a buffer of the lane for its children to read, so that the
+// caller's tensor is free again as soon as the exchange returns (in the stream's order). The one buffer
+// suffices: before it is overwritten, every child has sent its next message up, which follows its copy.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "banyan/layers/exchange.hpp"
+#include "banyan/parallel/device_tree.hpp"
+
+namespace banyan::parallel {
+
+/// The trees of all group sizes in use, made before the threads start.
+class StatisticsTrees {
+ public:
+  /// Group size 0 (all devices) is always there. `links` covers all members.
+  StatisticsTrees(const LinkMatrix& links, const Tree& whole, const std::vector<Member>& members,
+                  const std::vector<int>& group_sizes, AbortState& abort, SpinPolicy policy);
+  struct Place {
+    DeviceTree* tree;
+    int node;
+  };
+  /// The tree of rank's group. Throws bad_input for a group size that was not announced.
+  Place place(int group_size, int rank);
+
+ private:
+  std::map<int, std::vector<std::unique_ptr<DeviceTree>>> trees_;
+  int devices_;
+};
+
+class StatisticsExchange : public Exchange {
+ public:
+  StatisticsExchange(StatisticsTrees& trees, int rank, int devices)
+      : trees_(trees), rank_(rank), devices_(devices) {}
+  int rank() const override { return rank_; }
+  int devices() const override { return devices_; }
+  void all_reduce(Context& context, Tensor& message, Merge merge, int group_size,
+                  const Ticket& ticket) override;
+  /// `values` of rank 0 to every device.
+  void broadcast(Context& context, Tensor& values, const Ticket& ticket);
+
+ private:
+  struct Lane {
+    StatisticsTrees::Place place;
+    std::vector<int> children;
+    int parent;
+    std::uint64_t sequence = 0;
+    Tensor result;    ///< what the children read
+    Tensor outgoing;  ///< view of it with the message's shape
+    Tensor staging, staged;
+  };
+  Lane& lane(int group_size);
+  const Tensor& wait_for(Context& context, Lane& lane, int neighbour, const Meeting& meeting);
+  const Tensor& readable(Context& context, Lane& lane, int neighbour, const Tensor& message);
+  void send_down(Context& context, Lane& lane, const Tensor& message, const Meeting& meeting);
+
+  StatisticsTrees& trees_;
+  int rank_, devices_;
+  std::map<int, Lane> lanes_;
+};
+
+}  // namespace banyan::parallel

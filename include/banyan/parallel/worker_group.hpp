@@ -1,0 +1,36 @@
+// WorkerGroup: one thread per device, the first error wins, nobody hangs.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "banyan/observe/activity.hpp"
+#include "banyan/parallel/abort.hpp"
+
+namespace banyan::parallel {
+
+struct WatchdogOptions {
+  /// A device without a heartbeat for this long, while others wait for it, is taken for dead. 0: never.
+  double silence_seconds = 0;
+  /// How long the others may take to stop after a failure before the process is ended.
+  double grace_seconds = 2;
+};
+
+class WorkerGroup {
+ public:
+  WorkerGroup(std::vector<Activity*> activities, AbortState& abort, WatchdogOptions watchdog)
+      : activities_(std::move(activities)), abort_(abort), watchdog_(watchdog) {}
+
+  /// Runs body(rank) for every device and returns when all have returned. A single device runs on the calling
+  /// thread. The first exception (not the aborts that it causes) raises the abort and is rethrown as an Error
+  /// that names device, iteration, layer and stage. A thread that does not stop in the time of grace is named
+  /// on stderr and the process ends with _exit(1).
+  void run(const std::function<void(int rank)>& body);
+
+ private:
+  std::vector<Activity*> activities_;
+  AbortState& abort_;
+  WatchdogOptions watchdog_;
+};
+
+}  // namespace banyan::parallel

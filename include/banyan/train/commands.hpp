@@ -1,0 +1,43 @@
+// What `trainer` does besides training. Log lines have Caffe's forms; reports are returned as text.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "banyan/layers/pass.hpp"
+#include "banyan/tensor/dtype.hpp"
+#include "banyan/tensor/shape.hpp"
+#include "banyan/train/train.hpp"
+
+namespace banyan {
+
+struct ModelOptions {
+  std::string model;                 ///< prototxt
+  std::vector<std::string> weights;  ///< .caffemodel files, later ones overwrite
+  DeviceChoice device;
+  int threads = 0;  ///< 0: all cores
+  Phase phase = Phase::test;
+  int level = 0;
+  std::vector<std::string> stages;
+  int iterations = 50;
+  DType precision = DType::f32;
+  std::map<std::string, Shape> shapes;  ///< summary: of outputs of sources whose data need not exist
+};
+
+/// Runs `iterations` batches and logs each output and the means.
+void test_model(const ModelOptions& options);
+/// Logs the mean time of each layer, of a forward and a backward pass, and samples per second.
+void time_model(const ModelOptions& options);
+/// A table (or JSON) of layers with output shapes, parameters, multiply-adds and memory.
+std::string summarize_model(const ModelOptions& options, bool json);
+
+/// The GPUs of the list, or all of them, and the processor.
+std::string describe_devices(const std::vector<DeviceChoice>& gpus);
+/// Program, libraries and devices, one a line.
+std::string version_report();
+
+/// `data:32,3,227,227`; throws bad_input.
+std::pair<std::string, Shape> parse_shape_flag(const std::string& text);
+
+}  // namespace banyan

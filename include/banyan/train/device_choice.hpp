@@ -1,0 +1,44 @@
+// From flags and solver to a list of devices.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/device/device.hpp"
+#include "banyan/train/train.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan {
+
+struct DeviceFlags {
+  std::optional<std::string> gpu;  ///< --gpu: `0,1`, `all`, `0,0` (two replicas on one GPU)
+  std::optional<std::string> cpu;  ///< --cpu: number of virtual devices
+};
+
+/// What the machine has.
+struct GpuCensus {
+  int count = 0;
+  std::string why_none;  ///< for count 0
+};
+GpuCensus count_gpus();
+
+struct ChosenDevices {
+  std::vector<DeviceChoice> devices;
+  std::string note;  ///< a line for the log, or empty
+};
+
+/// The flags decide; without them the solver, if it says `solver_mode: GPU` (as in Caffe it counts only where
+/// it is written) and there is a GPU; else it is one CPU device. Throws bad_input for flags that exclude each
+/// other, that are no list or number, and for GPUs that do not exist. `solver` may be nullptr.
+ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParameter* solver,
+                             const GpuCensus& gpus);
+
+/// Processor cores that this process may run on.
+int usable_cores();
+
+/// `threads` is for CPU devices; 0: all usable cores.
+std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads);
+
+}  // namespace banyan

@@ -1,0 +1,48 @@
+// The progress line of a run: `Iteration 120/1000 (12 %)  loss 0.1234  lr 0.01  1520 samples/s  2 min 10 s
+// left`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "banyan/observe/console.hpp"
+
+namespace banyan {
+
+struct ProgressNumbers {
+  std::int64_t iteration = 0;  ///< updates done
+  std::int64_t max_iter = 0;
+  double loss = 0, rate = 0;
+  double samples_per_second = 0;  ///< 0: not known yet
+  double seconds_left = -1;       ///< < 0: not known yet
+};
+std::string progress_line(const ProgressNumbers& numbers);
+/// `45 s`, `2 min 10 s`, `3 h 5 min`, `2 d 4 h`
+std::string duration_text(double seconds);
+
+/// Measures speed over the last 10 seconds and draws at most five times a second.
+class Progress {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// `console` may be nullptr: then nothing happens.
+  Progress(Console* console, std::int64_t max_iter) : console_(console), max_iter_(max_iter) {}
+
+  bool active() const { return console_ != nullptr && console_->shows_status(); }
+  /// After `iteration` updates and `samples` samples on all devices since the start of this run.
+  void update(std::int64_t iteration, std::int64_t samples, double loss, double rate,
+              Clock::time_point now = Clock::now());
+  void clear();
+
+ private:
+  struct Mark {
+    Clock::time_point time;
+    std::int64_t iteration, samples;
+  };
+  Console* console_;
+  std::int64_t max_iter_;
+  std::deque<Mark> marks_;  ///< one for each drawing, oldest first
+};
+
+}  // namespace banyan

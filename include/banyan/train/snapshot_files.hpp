@@ -1,0 +1,50 @@
+// Snapshots on disk: `<prefix>_iter_<i>.caffemodel` (what Caffe's tools read) and
+// `<prefix>_iter_<i>.solverstate`, Caffe's state with Banyan's extension for bit-for-bit resumption. Written
+// atomically, the model before the state, so that a state on disk always has its model.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/banyan.pb.h"
+
+namespace banyan {
+
+/// Caffe's rule: snapshot_prefix as written; unset, the solver's path without extension; a folder gets the
+/// solver's stem appended.
+std::string snapshot_prefix_of(const caffe::SolverParameter& solver, const std::string& solver_path);
+
+struct SnapshotPaths {
+  std::string model, state;
+};
+SnapshotPaths snapshot_paths(const std::string& prefix, std::int64_t iteration);
+
+/// Makes the prefix's folder if it is missing, then creates and removes a probe file. Throws bad_input if
+/// that fails.
+void check_snapshot_prefix(const std::string& prefix);
+
+/// Logs Caffe's two lines, writes the model, then the state with iter and learned_net filled in. Returns the
+/// paths. Throws runtime_failure; earlier snapshots are untouched then.
+SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
+                             const caffe::NetParameter& model, caffe::SolverState state);
+
+struct SolverSnapshot {
+  caffe::SolverState state;
+  std::string state_path;
+  std::string
+      model_path;  ///< learned_net: as written if that exists, else the same name beside the state file
+};
+/// Throws bad_input if either file is missing or the state is not one.
+SolverSnapshot read_snapshot(const std::string& state_path);
+
+/// The state of the highest iteration of this prefix whose state and model can both be read; damaged ones are
+/// logged and passed over. None: nullopt.
+std::optional<std::string> find_latest_snapshot(const std::string& prefix);
+
+/// One sentence for each thing that keeps a run resumed in `now` from being bit for bit the one that wrote
+/// `state`; empty if nothing does. Only the settings in `now` that are set are compared.
+std::vector<std::string> resume_differences(const caffe::SolverState& state, const caffe::BanyanState& now);
+
+}  // namespace banyan

@@ -1,0 +1,53 @@
+// What `trainer train` asks of the training loop.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "banyan/device/device.hpp"
+#include "banyan/layers/layer.hpp"
+#include "banyan/observe/console.hpp"
+#include "banyan/tensor/dtype.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan {
+
+/// One replica's place. The same GPU may occur several times; CPU devices are virtual and numbered from 0.
+struct DeviceChoice {
+  DeviceKind kind = DeviceKind::cpu;
+  int ordinal = 0;
+  bool operator==(const DeviceChoice&) const = default;
+};
+
+/// Requests from outside (signal handlers), polled by rank 0 after each iteration and before each test pass.
+/// The loop resets `snapshot` when it has taken one.
+struct SignalFlags {
+  std::atomic<bool> stop{false};
+  std::atomic<bool> snapshot{false};
+};
+
+struct TrainOptions {
+  /// Upgraded and checked (load_solver). Level and stages of the command line are already in train_state.
+  caffe::SolverParameter solver;
+  std::string solver_path;  ///< for messages and for the default snapshot prefix
+  std::vector<DeviceChoice> devices;
+  std::string snapshot;  ///< .solverstate to go on from; empty: none ("latest" is already resolved)
+  std::vector<std::string> weights;  ///< .caffemodel files, later ones overwrite; empty on resume
+  SyncBatchNorm sync_bn = SyncBatchNorm::as_written;
+  DType precision = DType::f32;
+  int threads_per_device = 0;      ///< 0: the processor's cores shared out among the CPU devices
+  double watchdog_seconds = 0;     ///< a device silent for so long while others wait is named; 0: no watchdog
+  bool check_nan = false;          ///< the first iteration with a loss that is not finite ends the run
+  Console* console = nullptr;      ///< shows the progress line; outlives the call; nullptr: none
+  SignalFlags* signals = nullptr;  ///< outlives the call; nullptr: none
+  CpuDeviceOptions cpu;            ///< of every CPU device; `threads` is set by threads_per_device
+  std::size_t memory_limit = 0;    ///< bytes that each device may take; 0: all there is
+  std::string tree = "auto";       ///< auto, pairs, chain, star
+};
+
+/// Trains to max_iter or until asked to stop. Returns the exit code (0 done, also after an early stop);
+/// failures are thrown.
+int train(const TrainOptions& options);
+
+}  // namespace banyan

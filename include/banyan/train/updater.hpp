@@ -1,0 +1,67 @@
+// Updater: the optimizer's arithmetic and state for the buckets that one device owns.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "banyan/device/context.hpp"
+#include "banyan/net/parameters.hpp"
+#include "banyan/ops/update.hpp"
+#include "banyan/parallel/gradient_sync.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan {
+
+class Updater {
+ public:
+  /// `flat_values` and `flat_gradients` are the device's exchanged parameters, `parameters` the net's list.
+  /// History starts at 0.
+  Updater(Context& context, const caffe::SolverParameter& solver,
+          const std::vector<LearnableParameter>& parameters, const std::vector<parallel::Bucket>& buckets,
+          int rank, const Tensor& flat_values, const Tensor& flat_gradients);
+
+  /// What all updates of the coming iteration share. `gradient_factor` multiplies 1 / iter_size (clipping).
+  void begin(std::int64_t iteration, double rate);
+  void set_gradient_factor(double factor) { gradient_factor_ = factor; }
+  /// One step for a bucket owned here, on `context`'s stream.
+  void update(Context& context, int bucket);
+  /// Sum of the squared gradients of the buckets owned here. Waits for the device.
+  double sum_of_squares(Context& context);
+
+  /// Writes the pieces of history owned here into `history` (prepared by prepare_history). Owners write
+  /// disjoint places, so devices may do so at the same time. Waits for the device.
+  void save(Context& context, std::vector<caffe::BlobProto>& history) const;
+  /// Takes the pieces owned here from a complete history. Throws bad_input if number or sizes do not fit,
+  /// naming the parameter.
+  void restore(Context& context, const caffe::SolverState& state, const std::string& origin);
+
+ private:
+  /// A stretch of one parameter inside one bucket.
+  struct Piece {
+    int parameter;
+    std::int64_t parameter_offset;
+    double lr_mult, decay_mult;
+    Tensor value, gradient, history, history2;
+  };
+  struct Owned {
+    Tensor gradient;  ///< of the whole bucket
+    std::vector<Piece> pieces;
+  };
+  template <class Visit>
+  void for_each_history(Visit visit) const;
+
+  caffe::SolverParameter solver_;
+  std::vector<LearnableParameter> parameters_;
+  std::vector<Owned> owned_;  ///< by bucket number; empty where another device owns it
+  ops::UpdateStep step_;
+  int histories_;
+  double gradient_factor_ = 1;
+  Tensor sum_;
+};
+
+/// One zeroed BlobProto for each entry of Caffe's history: all parameters in net order, statistics and frozen
+/// ones included, twice for Adam and AdaDelta.
+std::vector<caffe::BlobProto> prepare_history(const std::vector<LearnableParameter>& parameters,
+                                              const std::string& solver_type, DType dtype);
+
+}  // namespace banyan

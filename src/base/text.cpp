@@ -1,0 +1,90 @@
+#include "banyan/base/text.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+namespace banyan {
+namespace {
+
+char folded(char c) {
+  return c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+}
+
+}  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  // Three rows of the table suffice: a swap of neighbours looks two rows back.
+  std::vector<std::size_t> two_back(b.size() + 1), back(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::swap(two_back, back);
+    std::swap(back, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const bool same = folded(a[i - 1]) == folded(b[j - 1]);
+      row[j] = std::min({back[j] + 1, row[j - 1] + 1, back[j - 1] + (same ? 0 : 1)});
+      if (i > 1 && j > 1 && folded(a[i - 1]) == folded(b[j - 2]) && folded(a[i - 2]) == folded(b[j - 1])) {
+        row[j] = std::min(row[j], two_back[j - 2] + 1);
+      }
+    }
+  }
+  return row[b.size()];
+}
+
+std::vector<std::string> nearest_first(std::string_view name, std::vector<std::string> candidates) {
+  // A very long name is nobody's typo; cutting it bounds the work.
+  const std::string_view head = name.substr(0, 100);
+  std::vector<std::pair<std::size_t, std::string>> ranked;
+  ranked.reserve(candidates.size());
+  for (std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(head, candidate);
+    ranked.emplace_back(distance, std::move(candidate));
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<std::string> sorted;
+  sorted.reserve(ranked.size());
+  for (auto& [distance, candidate] : ranked) sorted.push_back(std::move(candidate));
+  return sorted;
+}
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::vector<std::string> sorted = nearest_first(name, candidates);
+  if (sorted.empty()) return "";
+  const std::string& best = sorted.front();
+  const std::size_t allowed = std::max<std::size_t>(1, (std::max(name.size(), best.size()) + 2) / 3);
+  const std::size_t distance = edit_distance(name.substr(0, 100), best);
+  return distance <= allowed && distance < best.size() ? best : "";
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string best = nearest_name(name, candidates);
+  return best.empty() ? "" : " (did you mean \"" + best + "\"?)";
+}
+
+std::string quoted(std::string_view text, std::size_t max_length) {
+  static const char* const kHex = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text.substr(0, max_length)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+  }
+  out += text.size() > max_length ? "...\"" : "\"";
+  return out;
+}
+
+std::string join(const std::vector<std::string>& items, std::string_view separator) {
+  std::string out;
+  for (const std::string& item : items) {
+    if (&item != &items.front()) out += separator;
+    out += item;
+  }
+  return out;
+}
+
+}  // namespace banyan

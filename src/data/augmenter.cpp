@@ -1,0 +1,180 @@
+#include "banyan/data/augmenter.hpp"
+
+#include <algorithm>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/io/atomic_file.hpp"
+
+namespace banyan::data {
+
+namespace {
+
+/// Every field that is set must be one that has its effect here (or has none by nature).
+void check_fields(const caffe::TransformationParameter& settings, const std::string& layer) {
+  static const std::vector<std::string> known = {
+      "scale",      "mirror", "crop_size",   "mean_file", "mean_value",       "force_color",
+      "force_gray", "pad",    "random_seed", "display",   "use_gpu_transform"};
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  caffe::TransformationParameter::GetReflection()->ListFields(settings, &fields);
+  for (const auto* field : fields) {
+    if (std::find(known.begin(), known.end(), field->name()) != known.end()) continue;
+    bad_input("layer ", banyan::quoted(layer), ": transform_param.", field->name(), " is not supported");
+  }
+}
+
+std::vector<int> dims_of(const caffe::BlobProto& blob) {
+  std::vector<int> dims;
+  for (const auto dim : blob.shape().dim())
+    dims.push_back(static_cast<int>(std::clamp<std::int64_t>(dim, 0, 1 << 30)));
+  if (!blob.has_shape()) dims = {blob.num(), blob.channels(), blob.height(), blob.width()};
+  if (dims.size() == 4 && dims[0] == 1) dims.erase(dims.begin());
+  return dims;
+}
+
+}  // namespace
+
+std::string ItemShape::to_string() const { return cat(channels, " x ", height, " x ", width); }
+
+Augmenter::Augmenter(const caffe::TransformationParameter& settings, bool random_crop, std::uint64_t seed,
+                     std::uint32_t stream, const std::string& layer)
+    : layer_(layer),
+      mean_file_(settings.mean_file()),
+      pad_(static_cast<int>(settings.pad())),
+      crop_(static_cast<int>(settings.crop_size())),
+      random_crop_(random_crop),
+      mirror_(settings.mirror()),
+      scale_(settings.scale()),
+      mean_values_(settings.mean_value().begin(), settings.mean_value().end()) {
+  check_fields(settings, layer);
+  constexpr std::uint32_t kMost = 1 << 15;
+  if (settings.pad() > kMost || settings.crop_size() > kMost)
+    bad_input("layer ", banyan::quoted(layer), ": transform_param.pad and crop_size must be at most ", kMost);
+  if (settings.force_color() && settings.force_gray())
+    bad_input("layer ", banyan::quoted(layer), ": transform_param sets both force_color and force_gray");
+  if (!mean_file_.empty() && !mean_values_.empty())
+    bad_input("layer ", banyan::quoted(layer), ": transform_param sets both mean_file and mean_value");
+  const bool own_seed = settings.random_seed() >= 0;
+  key_ = {own_seed ? static_cast<std::uint64_t>(settings.random_seed()) : seed, stream, 0};
+  if (!mean_file_.empty()) read_mean_file(mean_file_);
+}
+
+void Augmenter::read_mean_file(const std::string& path) {
+  constexpr std::size_t kMost = std::size_t{1} << 31;
+  caffe::BlobProto blob;
+  if (!blob.ParseFromString(io::read_file(path, kMost)))
+    bad_input("layer ", banyan::quoted(layer_), ": mean_file ", banyan::quoted(path),
+              " is not a binary BlobProto");
+  const std::vector<int> dims = dims_of(blob);
+  if (dims.size() != 3 || dims[0] < 1 || dims[1] < 1 || dims[2] < 1)
+    bad_input("layer ", banyan::quoted(layer_), ": mean_file ", banyan::quoted(path),
+              " holds no single image");
+  mean_shape_ = {dims[0], dims[1], dims[2]};
+  if (blob.data_size() > 0)
+    mean_image_.assign(blob.data().begin(), blob.data().end());
+  else
+    for (const double value : blob.double_data()) mean_image_.push_back(static_cast<float>(value));
+  if (static_cast<std::int64_t>(mean_image_.size()) != mean_shape_.count())
+    bad_input("layer ", banyan::quoted(layer_), ": mean_file ", banyan::quoted(path), " says ",
+              mean_shape_.to_string(), " = ", mean_shape_.count(), " values, but holds ", mean_image_.size());
+}
+
+ItemShape Augmenter::output_shape(const Record& record) const {
+  const ItemShape stored{record.channels, record.height, record.width};
+  if (!mean_image_.empty() && mean_shape_ != stored)
+    bad_input("the image is ", stored.to_string(), ", but mean_file ", banyan::quoted(mean_file_), " is ",
+              mean_shape_.to_string());
+  if (mean_values_.size() > 1 && static_cast<int>(mean_values_.size()) != record.channels)
+    bad_input("transform_param has ", mean_values_.size(),
+              " times mean_value (expected 1 or one per channel), but the image has ", record.channels,
+              " channels");
+  const int height = record.height + 2 * pad_, width = record.width + 2 * pad_;
+  if (crop_ == 0) return {record.channels, height, width};
+  if (crop_ > height || crop_ > width)
+    bad_input("crop_size ", crop_, " is larger than the ", pad_ > 0 ? "padded " : "", "image (", height,
+              " x ", width, ")");
+  return {record.channels, crop_, crop_};
+}
+
+Augmenter::Window Augmenter::draw(const Record& record, const ItemShape& shape, std::uint64_t item) const {
+  const ops::Philox4 draws = ops::philox(key_.key(), item, 0);
+  const int free_rows = record.height + 2 * pad_ - shape.height;
+  const int free_columns = record.width + 2 * pad_ - shape.width;
+  Window window{free_rows / 2, free_columns / 2, mirror_ && draws.v[0] % 2 == 1};
+  if (random_crop_) {
+    window.top = static_cast<int>(draws.v[1] % static_cast<std::uint32_t>(free_rows + 1));
+    window.left = static_cast<int>(draws.v[2] % static_cast<std::uint32_t>(free_columns + 1));
+  }
+  window.top -= pad_;
+  window.left -= pad_;
+  return window;
+}
+
+template <class T, class Pixel>
+void Augmenter::write(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
+                      Layout layout, T* output) const {
+  using Index = std::ptrdiff_t;
+  const Index channels = shape.channels, height = shape.height, width = shape.width;
+  const Index in_height = record.height, in_width = record.width;
+  const Index in_c = record.interleaved ? 1 : in_height * in_width;
+  const Index in_x = record.interleaved ? channels : 1, in_y = in_x * in_width;
+  const bool last = layout == Layout::channels_last;
+  const Index out_c = last ? 1 : height * width, out_x = last ? channels : 1, out_y = out_x * width;
+  const T scale = static_cast<T>(scale_);
+  // Columns [from, to) of the window lie inside the image; the others are padding.
+  const Index from = std::clamp<Index>(-window.left, 0, width);
+  const Index to = std::clamp<Index>(in_width - window.left, from, width);
+  for (Index c = 0; c < channels; ++c) {
+    const T channel_mean =
+        mean_values_.empty()
+            ? T{0}
+            : static_cast<T>(mean_values_[mean_values_.size() == 1 ? 0 : static_cast<std::size_t>(c)]);
+    for (Index y = 0; y < height; ++y) {
+      const Index source_y = y + window.top;
+      const bool inside = source_y >= 0 && source_y < in_height;
+      const Index mean_row = (c * in_height + std::clamp<Index>(source_y, 0, in_height - 1)) * in_width;
+      // Output column of window column x: x itself, or mirrored.
+      T* out = output + c * out_c + y * out_y + (window.mirror ? (width - 1) * out_x : 0);
+      const Index step = window.mirror ? -out_x : out_x;
+      const auto mean_at = [&](Index x) {
+        if (mean_image_.empty()) return channel_mean;
+        const Index source_x = std::clamp<Index>(x + window.left, 0, in_width - 1);
+        return static_cast<T>(mean_image_[static_cast<std::size_t>(mean_row + source_x)]);
+      };
+      const auto write_padding = [&](Index first, Index end) {
+        for (Index x = first; x < end; ++x) out[x * step] = (T{0} - mean_at(x)) * scale;
+      };
+      if (!inside) {
+        write_padding(0, width);
+        continue;
+      }
+      write_padding(0, from);
+      write_padding(to, width);
+      const Pixel* in = pixels + c * in_c + source_y * in_y;
+      if (mean_image_.empty()) {
+        for (Index x = from; x < to; ++x)
+          out[x * step] = (static_cast<T>(in[(x + window.left) * in_x]) - channel_mean) * scale;
+      } else {
+        const float* mean = mean_image_.data() + mean_row;
+        for (Index x = from; x < to; ++x)
+          out[x * step] =
+              (static_cast<T>(in[(x + window.left) * in_x]) - static_cast<T>(mean[x + window.left])) * scale;
+      }
+    }
+  }
+}
+
+template <class T>
+void Augmenter::apply(const Record& record, std::uint64_t item, Layout layout, T* output) const {
+  const ItemShape shape = output_shape(record);
+  const Window window = draw(record, shape, item);
+  if (record.bytes != nullptr)
+    write(record, record.bytes, window, shape, layout, output);
+  else
+    write(record, record.floats, window, shape, layout, output);
+}
+
+template void Augmenter::apply<float>(const Record&, std::uint64_t, Layout, float*) const;
+template void Augmenter::apply<double>(const Record&, std::uint64_t, Layout, double*) const;
+
+}  // namespace banyan::data

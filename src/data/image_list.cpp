@@ -1,0 +1,145 @@
+#include "banyan/data/image_list.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+
+namespace banyan::data {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kBlank = " \t\r";
+
+ListedImage parse_line(const std::string& list, std::uint64_t number, std::string line) {
+  const std::size_t split = line.find_last_of(" \t");
+  if (split == std::string::npos)
+    bad_input(list, ":", number, ": expected \"path label\", found ", banyan::quoted(line));
+  const std::string label = line.substr(split + 1);
+  ListedImage image;
+  const char* end = label.data() + label.size();
+  const auto [stop, error] = std::from_chars(label.data() + (label[0] == '+' ? 1 : 0), end, image.label);
+  if (error != std::errc() || stop != end)
+    bad_input(list, ":", number, ": expected an integer label after the last space, found ",
+              banyan::quoted(label));
+  line.resize(split);
+  image.path = std::move(line);
+  return image;
+}
+
+struct ListRegistry {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<const std::vector<ListedImage>>> open;
+};
+
+std::shared_ptr<const std::vector<ListedImage>> shared_list(const std::string& path) {
+  static ListRegistry registry;
+  const std::lock_guard lock(registry.mutex);
+  auto& entry = registry.open[path];
+  auto list = entry.lock();
+  if (!list) {
+    list = std::make_shared<const std::vector<ListedImage>>(read_image_list(path));
+    entry = list;
+  }
+  return list;
+}
+
+void read_whole_file(const std::string& path, std::vector<std::uint8_t>& bytes) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) bad_input("cannot open the file: ", std::strerror(errno));
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) bad_input("it is not a file");
+  bytes.resize(fs::file_size(path, error));
+  if (!bytes.empty() && std::fread(bytes.data(), 1, bytes.size(), file.get()) != bytes.size())
+    bad_input("cannot read the file");
+}
+
+class ImageListReader : public RecordReader {
+ public:
+  ImageListReader(std::string name, std::shared_ptr<const std::vector<ListedImage>> list,
+                  const ImageListOptions& options)
+      : name_(std::move(name)), list_(std::move(list)), options_(options) {}
+
+  void read(std::uint64_t position, Record& record) override {
+    const ListedImage& listed = (*list_)[position];
+    read_whole_file(options_.root_folder + listed.path, record.file);
+    const bool resize = options_.new_height > 0 && options_.new_width > 0;
+    Image& decoded = resize ? record.scratch : record.image;
+    decode_image(record.file.data(), record.file.size(), options_.color, decoded);
+    if (resize) {
+      if (decoded.height == options_.new_height && decoded.width == options_.new_width)
+        std::swap(record.scratch, record.image);
+      else
+        resize_bilinear(decoded, options_.new_height, options_.new_width, record.image);
+    }
+    record.channels = record.image.channels;
+    record.height = record.image.height;
+    record.width = record.image.width;
+    record.bytes = record.image.pixels.data();
+    record.floats = nullptr;
+    record.interleaved = true;
+    record.encoded = true;
+    record.label = listed.label;
+  }
+  std::string describe(std::uint64_t position) override {
+    return cat(name_, ", image ", position, " (counted from 0; ",
+               banyan::quoted(options_.root_folder + (*list_)[position].path), ")");
+  }
+
+ private:
+  std::string name_;
+  std::shared_ptr<const std::vector<ListedImage>> list_;
+  ImageListOptions options_;
+};
+
+class ImageListSource : public RecordSource {
+ public:
+  ImageListSource(const std::string& path, const ImageListOptions& options)
+      : path_(path), list_(shared_list(path)), options_(options) {}
+  std::uint64_t size() const override { return list_->size(); }
+  std::string name() const override { return "image list " + banyan::quoted(path_); }
+  std::unique_ptr<RecordReader> reader() const override {
+    return std::make_unique<ImageListReader>(name(), list_, options_);
+  }
+
+ private:
+  std::string path_;
+  std::shared_ptr<const std::vector<ListedImage>> list_;
+  ImageListOptions options_;
+};
+
+}  // namespace
+
+std::vector<ListedImage> read_image_list(const std::string& path) {
+  std::error_code error;
+  std::ifstream file(path);
+  if (!file) bad_input("cannot open the image list ", banyan::quoted(path), ": ", std::strerror(errno));
+  if (fs::is_directory(path, error)) bad_input("the image list ", banyan::quoted(path), " is a folder");
+  std::vector<ListedImage> images;
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(file, line); ++number) {
+    const std::size_t last = line.find_last_not_of(kBlank);
+    if (last == std::string::npos) continue;
+    line.resize(last + 1);
+    images.push_back(parse_line(path, number, std::move(line)));
+    line.clear();
+  }
+  if (images.empty()) bad_input("the image list ", banyan::quoted(path), " names no image");
+  return images;
+}
+
+std::shared_ptr<RecordSource> open_image_list(const std::string& path, const ImageListOptions& options) {
+  return std::make_shared<ImageListSource>(path, options);
+}
+
+}  // namespace banyan::data

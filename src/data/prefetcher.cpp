@@ -1,0 +1,194 @@
+#include "banyan/data/prefetcher.hpp"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+
+namespace banyan::data {
+
+using namespace std::chrono_literals;
+
+void reserve_host(Device& device, std::size_t bytes, std::shared_ptr<void>& buffer, std::size_t& capacity) {
+  if (capacity >= bytes) return;
+  buffer.reset();
+  capacity = 0;
+  buffer = device.allocate_host(bytes);
+  capacity = bytes;
+}
+
+namespace {
+
+constexpr auto kPatience = 1s;  // for threads and copies at shutdown; every device must stop within 2 s
+
+/// Polls until the copies out of `batch` are done; false when `give_up()` says so. Copies are nearly always
+/// done long before the buffer's turn comes again, so that this seldom waits.
+template <class GiveUp>
+bool wait_for_copies(HostBatch& batch, GiveUp&& give_up) {
+  for (auto pause = 20us; batch.copied && !batch.copied->done(); pause = std::min(pause * 2, 1000us)) {
+    if (give_up()) return false;
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+}  // namespace
+
+struct Prefetcher::State {
+  State(Device& its_device, const Schedule& its_schedule, std::function<Fill()> its_make_fill,
+        const Options& its_options)
+      : device(&its_device),
+        schedule(its_schedule),
+        make_fill(std::move(its_make_fill)),
+        options(its_options) {}
+
+  struct Slot {
+    HostBatch batch;
+    std::exception_ptr problem;
+  };
+
+  void work();
+  Slot* next_job(std::uint64_t& number);
+  void finish(Slot* slot, std::uint64_t number);
+  bool stopped() {
+    const std::lock_guard lock(mutex);
+    return stop;
+  }
+
+  Device* device;
+  Schedule schedule;
+  const std::function<Fill()> make_fill;
+  const Options options;
+  std::vector<std::unique_ptr<Slot>> slots;
+  std::vector<std::thread> threads;
+  std::uint64_t next_take = 0;
+  Slot* in_use = nullptr;
+
+  std::mutex mutex;  // guards what follows and `schedule`
+  std::condition_variable filled, freed, ended;
+  std::deque<Slot*> free;
+  std::map<std::uint64_t, Slot*> ready;
+  std::uint64_t next_number = 0;
+  int running = 0;
+  bool failed = false, stop = false;
+};
+
+/// Jobs are handed out in order together with a slot, so that the earliest batch always has one.
+Prefetcher::State::Slot* Prefetcher::State::next_job(std::uint64_t& number) {
+  std::unique_lock lock(mutex);
+  freed.wait(lock, [&] { return stop || failed || !free.empty(); });
+  if (stop || failed) return nullptr;
+  Slot* slot = free.front();
+  free.pop_front();
+  number = next_number++;
+  slot->batch.share = schedule.next();
+  return slot;
+}
+
+void Prefetcher::State::finish(Slot* slot, std::uint64_t number) {
+  const std::lock_guard lock(mutex);
+  if (slot->problem) failed = true;
+  ready[number] = slot;
+  filled.notify_all();
+  if (failed) freed.notify_all();
+}
+
+void Prefetcher::State::work() {
+  Fill fill;
+  std::uint64_t number = 0;
+  while (Slot* slot = next_job(number)) {
+    try {
+      if (!fill) {
+        device->make_current();
+        fill = make_fill();
+      }
+      if (!wait_for_copies(slot->batch, [this] { return stopped(); })) break;
+      fill(slot->batch);
+    } catch (...) {
+      slot->problem = std::current_exception();
+    }
+    finish(slot, number);
+  }
+}
+
+Prefetcher::Prefetcher(Device& device, const Schedule& schedule, std::function<Fill()> make_fill,
+                       const Options& options)
+    : state_(std::make_shared<State>(device, schedule, std::move(make_fill), options)) {
+  const int depth = std::max(options.depth, 1), threads = std::clamp(options.threads, 1, depth);
+  for (int i = 0; i <= depth; ++i) {
+    state_->slots.push_back(std::make_unique<State::Slot>());
+    state_->free.push_back(state_->slots.back().get());
+  }
+  state_->running = threads;
+  for (int i = 0; i < threads; ++i) {
+    state_->threads.emplace_back([state = state_] {
+      state->work();
+      const std::lock_guard lock(state->mutex);
+      --state->running;
+      state->ended.notify_all();
+    });
+  }
+}
+
+Prefetcher::~Prefetcher() {
+  State& state = *state_;
+  bool all_ended = false;
+  {
+    std::unique_lock lock(state.mutex);
+    state.stop = true;
+    state.freed.notify_all();
+    all_ended = state.ended.wait_for(lock, kPatience, [&] { return state.running == 0; });
+  }
+  for (std::thread& thread : state.threads) {
+    if (all_ended)
+      thread.join();
+    else
+      thread.detach();
+  }
+  if (!all_ended)
+    LOG(ERROR) << "A prefetch thread of " << state.options.name << " is stuck in a read and was left behind";
+  // The device may still copy out of the buffers. A stream that has failed never gets there: then they are
+  // left to the end of the process.
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  for (auto& slot : state.slots) {
+    const bool done =
+        wait_for_copies(slot->batch, [&] { return std::chrono::steady_clock::now() > deadline; });
+    if (!done) new std::shared_ptr<State>(state_);
+  }
+}
+
+HostBatch& Prefetcher::take() {
+  State& state = *state_;
+  std::unique_lock lock(state.mutex);
+  if (state.in_use != nullptr) {
+    state.free.push_back(std::exchange(state.in_use, nullptr));
+    state.freed.notify_one();
+  }
+  const auto interrupted = [&] { return state.options.interrupted && *state.options.interrupted; };
+  const auto arrived = [&] { return state.ready.count(state.next_take) > 0; };
+  // The interrupt comes from any thread at any time and is seen within one period.
+  while (!state.filled.wait_for(lock, 20ms, arrived)) {
+    if (interrupted())
+      throw Error(ErrorKind::aborted, "reading of " + state.options.name + " was interrupted");
+  }
+  const auto entry = state.ready.find(state.next_take);
+  State::Slot* slot = entry->second;
+  if (slot->problem) std::rethrow_exception(slot->problem);
+  state.ready.erase(entry);
+  ++state.next_take;
+  state.in_use = slot;
+  return slot->batch;
+}
+
+}  // namespace banyan::data

@@ -1,0 +1,130 @@
+// The table that libbanyan finds in this library, and what it tells about the machine.
+#include "device/cuda_backend.hpp"
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <sstream>
+
+#include "banyan/base/error.hpp"
+#include "device/cuda/cuda_check.hpp"
+#include "device/cuda/cuda_device.hpp"
+
+namespace banyan {
+namespace {
+
+/// CUDA's 13020 is 13.2.
+std::string cuda_version(int number) { return cat(number / 1000, ".", number % 1000 / 10); }
+
+std::string versions() {
+  int runtime = 0, driver = 0;
+  cuda_check(cudaRuntimeGetVersion(&runtime), "CUDA", "cudaRuntimeGetVersion");
+  const bool has_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver != 0;
+  const std::size_t cudnn = cudnnGetVersion();
+  int cublas[3] = {0, 0, 0};
+  cublasGetProperty(MAJOR_VERSION, &cublas[0]);
+  cublasGetProperty(MINOR_VERSION, &cublas[1]);
+  cublasGetProperty(PATCH_LEVEL, &cublas[2]);
+  return cat("CUDA ", cuda_version(runtime), ", driver for CUDA ", has_driver ? cuda_version(driver) : "none",
+             ", cuDNN ", cudnn / 10000, ".", cudnn % 10000 / 100, ".", cudnn % 100, ", cuBLAS ", cublas[0],
+             ".", cublas[1], ".", cublas[2]);
+}
+
+int device_count(std::string* why) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count > 0) return count;
+  static_cast<void>(cudaGetLastError());
+  int driver = 0;
+  const bool has_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver != 0;
+  static_cast<void>(cudaGetLastError());
+  if (status == cudaErrorInsufficientDriver && has_driver) {
+    *why = cat("the NVIDIA driver supports CUDA ", cuda_version(driver), ", this program needs CUDA ",
+               cuda_version(CUDART_VERSION));
+  } else if (status == cudaErrorInsufficientDriver) {
+    *why = "no NVIDIA driver is installed";
+  } else if (status == cudaErrorNoDevice || status == cudaSuccess) {
+    *why = "the NVIDIA driver finds no GPU (or CUDA_VISIBLE_DEVICES hides them all)";
+  } else {
+    *why =
+        cat("cudaGetDeviceCount failed: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
+  }
+  return 0;
+}
+
+int attribute(cudaDeviceAttr which, int ordinal) {
+  int value = 0;
+  cuda_check(cudaDeviceGetAttribute(&value, which, ordinal), cat("gpu:", ordinal), "cudaDeviceGetAttribute");
+  return value;
+}
+
+std::string describe(int ordinal) {
+  const std::string name = cat("gpu:", ordinal);
+  cudaDeviceProp properties{};
+  cuda_check(cudaGetDeviceProperties(&properties, ordinal), name, "cudaGetDeviceProperties");
+  char bus[32] = "";
+  cuda_check(cudaDeviceGetPCIBusId(bus, sizeof(bus), ordinal), name, "cudaDeviceGetPCIBusId");
+  constexpr double kMebi = 1024.0 * 1024.0;
+  std::ostringstream out;
+  out.setf(std::ios::fixed);
+  out.precision(0);
+  out << "Device:                     " << name << "\n"
+      << "Name:                       " << properties.name << "\n"
+      << "Compute capability:         " << properties.major << "." << properties.minor << "\n"
+      << "Global memory:              " << static_cast<double>(properties.totalGlobalMem) / kMebi << " MiB\n"
+      << "Memory bus width:           " << attribute(cudaDevAttrGlobalMemoryBusWidth, ordinal) << " bit\n"
+      << "Memory clock:               " << attribute(cudaDevAttrMemoryClockRate, ordinal) / 1000 << " MHz\n"
+      << "L2 cache:                   "
+      << static_cast<double>(attribute(cudaDevAttrL2CacheSize, ordinal)) / kMebi << " MiB\n"
+      << "Multiprocessors:            " << properties.multiProcessorCount << "\n"
+      << "Clock:                      " << attribute(cudaDevAttrClockRate, ordinal) / 1000 << " MHz\n"
+      << "Shared memory per block:    " << properties.sharedMemPerBlock << " bytes\n"
+      << "Registers per block:        " << properties.regsPerBlock << "\n"
+      << "Threads per block:          " << properties.maxThreadsPerBlock << "\n"
+      << "Warp size:                  " << properties.warpSize << "\n"
+      << "Copy engines:               " << properties.asyncEngineCount << "\n"
+      << "ECC:                        " << (properties.ECCEnabled != 0 ? "on" : "off") << "\n"
+      << "PCI bus id:                 " << bus << "\n"
+      << "Kernel time limit:          "
+      << (attribute(cudaDevAttrKernelExecTimeout, ordinal) != 0 ? "yes" : "no") << "\n";
+  return out.str();
+}
+
+std::unique_ptr<Device> make_device(int ordinal, int replica) {
+  return std::make_unique<CudaDevice>(ordinal, replica);
+}
+
+/// Lets kernels and copies of `reader` read the memory of `owner`.
+bool enable_one_way(Device& reader, Device& owner) {
+  int can = 0;
+  cuda_check(cudaDeviceCanAccessPeer(&can, reader.ordinal(), owner.ordinal()), reader.name(),
+             "cudaDeviceCanAccessPeer");
+  if (can == 0) return false;
+  reader.make_current();
+  const cudaError_t status = cudaDeviceEnablePeerAccess(owner.ordinal(), 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled) {
+    static_cast<void>(cudaGetLastError());
+    return true;
+  }
+  if (status == cudaErrorPeerAccessUnsupported || status == cudaErrorTooManyPeers) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  cuda_check(status, reader.name(), "cudaDeviceEnablePeerAccess to ", owner.name());
+  return true;
+}
+
+bool enable_peer_access(Device& from, Device& to) {
+  if (from.ordinal() == to.ordinal()) return true;
+  const bool one = enable_one_way(from, to), other = enable_one_way(to, from);
+  return one && other;
+}
+
+constexpr CudaBackend kTable{CudaBackend::kVersion, &versions,          &device_count, &describe,
+                             &make_device,          &enable_peer_access};
+
+}  // namespace
+}  // namespace banyan
+
+extern "C" const banyan::CudaBackend* banyan_cuda_backend() { return &banyan::kTable; }

@@ -1,0 +1,128 @@
+#include "device/cuda/cuda_device.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "device/cuda/cuda_check.hpp"
+
+namespace banyan {
+namespace {
+
+std::string name_of_device(int ordinal, int replica) {
+  return replica == 0 ? cat("gpu:", ordinal) : cat("gpu:", ordinal, "#", replica);
+}
+
+}  // namespace
+
+// --- device ---
+
+CudaDevice::CudaDevice(int ordinal, int replica)
+    : Device(DeviceKind::cuda, ordinal, name_of_device(ordinal, replica), 1) {
+  // Unconditionally: this also creates the GPU's context, so that a GPU that cannot be used fails here.
+  cuda_check(cudaSetDevice(ordinal), name(), "cudaSetDevice");
+}
+
+void CudaDevice::make_current() {
+  int current = -1;
+  cuda_check(cudaGetDevice(&current), name(), "cudaGetDevice");
+  if (current != ordinal()) cuda_check(cudaSetDevice(ordinal()), name(), "cudaSetDevice");
+}
+
+std::unique_ptr<Stream> CudaDevice::create_stream(const std::string& name) {
+  return std::make_unique<CudaStream>(*this, name);
+}
+
+std::unique_ptr<Event> CudaDevice::create_event() { return std::make_unique<CudaEvent>(*this); }
+
+std::shared_ptr<void> CudaDevice::allocate_host(std::size_t bytes) {
+  make_current();
+  void* data = nullptr;
+  cuda_check(cudaHostAlloc(&data, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable), name(),
+             "cudaHostAlloc of ", bytes, " bytes of pinned host memory");
+  return std::shared_ptr<void>(data, [](void* memory) { static_cast<void>(cudaFreeHost(memory)); });
+}
+
+void* CudaDevice::raw_allocate(std::size_t bytes) {
+  make_current();
+  void* data = nullptr;
+  const cudaError_t status = cudaMalloc(&data, std::max<std::size_t>(bytes, 1));
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    return nullptr;
+  }
+  cuda_check(status, name(), "cudaMalloc of ", bytes, " bytes");
+  return data;
+}
+
+void CudaDevice::raw_release(void* data) noexcept {
+  // Errors of earlier kernels come out of the next checked call; at the end of the process the driver may be
+  // gone.
+  if (cudaSetDevice(ordinal()) == cudaSuccess) static_cast<void>(cudaFree(data));
+}
+
+// --- event ---
+
+CudaEvent::CudaEvent(CudaDevice& device) : device_(&device) {
+  device.make_current();
+  cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), device.name(),
+             "cudaEventCreateWithFlags");
+}
+
+CudaEvent::~CudaEvent() { static_cast<void>(cudaEventDestroy(event_)); }
+
+void CudaEvent::synchronize() {
+  cuda_check(cudaEventSynchronize(event_), device_->name(), "cudaEventSynchronize");
+}
+
+bool CudaEvent::done() {
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // no failure: it must not be found by the check of a later launch
+    return false;
+  }
+  cuda_check(status, device_->name(), "cudaEventQuery");
+  return true;
+}
+
+// --- stream ---
+
+CudaStream::CudaStream(CudaDevice& device, std::string name) : Stream(device), name_(std::move(name)) {
+  device.make_current();
+  cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), device.name(),
+             "cudaStreamCreateWithFlags");
+}
+
+CudaStream::~CudaStream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+
+void CudaStream::record(Event& event) {
+  device().make_current();
+  cuda_check(cudaEventRecord(static_cast<CudaEvent&>(event).native(), stream_), device().name(),
+             "cudaEventRecord");
+}
+
+void CudaStream::wait(const Event& event) {
+  device().make_current();
+  cuda_check(cudaStreamWaitEvent(stream_, static_cast<const CudaEvent&>(event).native(), 0), device().name(),
+             "cudaStreamWaitEvent");
+}
+
+void CudaStream::synchronize() {
+  device().make_current();
+  cuda_check(cudaStreamSynchronize(stream_), device().name(), "the work of stream \"", name_, "\"");
+}
+
+void CudaStream::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  device().make_current();
+  cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), device().name(),
+             "cudaMemcpyAsync of ", bytes, " bytes");
+}
+
+void CudaStream::zero(void* to, std::size_t bytes) {
+  if (bytes == 0) return;
+  device().make_current();
+  cuda_check(cudaMemsetAsync(to, 0, bytes, stream_), device().name(), "cudaMemsetAsync of ", bytes, " bytes");
+}
+
+}  // namespace banyan

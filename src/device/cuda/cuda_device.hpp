@@ -1,0 +1,67 @@
+// CUDA devices, streams and events, with the CUDA runtime API alone.
+//
+// Every entry point that needs it makes its device the calling thread's current one and leaves it so: nothing
+// in the back end relies on the thread's current device, so nothing restores it either.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+
+#include "banyan/device/device.hpp"
+
+namespace banyan {
+
+/// `replica` counts earlier devices on the same GPU: their memories are told apart by the accounting alone.
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int ordinal, int replica);
+
+  void make_current() override;
+  std::unique_ptr<Stream> create_stream(const std::string& name) override;
+  std::unique_ptr<Event> create_event() override;
+  /// Pinned, and pinned for every GPU of the process.
+  std::shared_ptr<void> allocate_host(std::size_t bytes) override;
+
+ protected:
+  void* raw_allocate(std::size_t bytes) override;
+  /// Waits until the GPU has finished what may still use the memory (cudaFree does).
+  void raw_release(void* data) noexcept override;
+};
+
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(CudaDevice& device);
+  ~CudaEvent() override;
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  void synchronize() override;
+  bool done() override;
+  cudaEvent_t native() const { return event_; }
+
+ private:
+  CudaDevice* device_;
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Non-blocking: no implicit order with the default stream.
+class CudaStream final : public Stream {
+ public:
+  CudaStream(CudaDevice& device, std::string name);
+  ~CudaStream() override;
+  /// `event` must have been made by a device on the same GPU.
+  void record(Event& event) override;
+  void wait(const Event& event) override;
+  void synchronize() override;
+  /// Between GPUs without peer access the driver stages the bytes through the host.
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void zero(void* to, std::size_t bytes) override;
+  cudaStream_t native() const { return stream_; }
+
+ private:
+  std::string name_;
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace banyan

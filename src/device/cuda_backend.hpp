@@ -1,0 +1,30 @@
+// The seam between libbanyan and the CUDA back end, a library of its own (libbanyan_cuda.so) that is loaded
+// when a GPU is asked for. The library exports one C function, `banyan_cuda_backend`, that returns this
+// table; the operators register themselves when it is loaded.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "banyan/device/device.hpp"
+
+namespace banyan {
+
+/// Each member has the meaning of the function of the same purpose in banyan/device/cuda_devices.hpp.
+struct CudaBackend {
+  /// Counts changes of this struct: a library of another build is refused, not called.
+  static constexpr int kVersion = 1;
+  int version;
+  std::string (*versions)();
+  /// 0 and the reason in `why` (never null here) where there is no driver or no GPU. Does not throw.
+  int (*device_count)(std::string* why);
+  std::string (*describe)(int ordinal);
+  std::unique_ptr<Device> (*make_device)(int ordinal, int replica);
+  bool (*enable_peer_access)(Device& from, Device& to);
+};
+
+inline constexpr const char* kCudaBackendSymbol = "banyan_cuda_backend";
+/// Type of the exported function: `extern "C" const banyan::CudaBackend* banyan_cuda_backend();`
+using CudaBackendFunction = const CudaBackend* (*)();
+
+}  // namespace banyan

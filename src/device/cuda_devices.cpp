@@ -1,0 +1,104 @@
+// Loads the CUDA back end when it is asked for: programs start without CUDA's libraries and their memory, and
+// one build runs with and without a driver.
+#include "banyan/device/cuda_devices.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "banyan/base/error.hpp"
+#include "device/cuda_backend.hpp"
+
+namespace banyan {
+namespace {
+
+/// libbanyan_cuda.so in the folder of this very library; "" where it was not built or not installed.
+std::string backend_file() {
+  Dl_info self;
+  if (dladdr(reinterpret_cast<const void*>(&built_with_cuda), &self) == 0 || self.dli_fname == nullptr)
+    return "";
+  std::string file = self.dli_fname;
+  const auto slash = file.rfind('/');
+  file = (slash == std::string::npos ? std::string() : file.substr(0, slash + 1)) + "libbanyan_cuda.so";
+  return access(file.c_str(), R_OK) == 0 ? file : "";
+}
+
+struct LoadedBackend {
+  const CudaBackend* table = nullptr;
+  std::string why;  ///< the reason for a null table
+};
+
+LoadedBackend load() {
+  const std::string file = backend_file();
+  if (file.empty()) return {nullptr, "this build has no CUDA back end (libbanyan_cuda.so)"};
+  // Global: the back end's copies of the operators are then the program's. It is never unloaded, its
+  // operators stay registered.
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) return {nullptr, cat("cannot load the CUDA back end: ", dlerror())};
+  const auto function = reinterpret_cast<CudaBackendFunction>(dlsym(library, kCudaBackendSymbol));
+  if (function == nullptr)
+    return {nullptr, cat(file, " is no CUDA back end: it has no ", kCudaBackendSymbol)};
+  const CudaBackend* table = function();
+  if (table == nullptr || table->version != CudaBackend::kVersion)
+    return {nullptr, cat(file, " belongs to another build of Banyan")};
+  return {table, ""};
+}
+
+const LoadedBackend& backend() {
+  static const LoadedBackend loaded = load();
+  return loaded;
+}
+
+const CudaBackend& require_backend(int ordinal) {
+  if (backend().table == nullptr) bad_input("gpu:", ordinal, " cannot be used: ", backend().why);
+  return *backend().table;
+}
+
+void require_device(int ordinal) {
+  std::string why;
+  const int count = cuda_device_count(&why);
+  if (count == 0) bad_input("gpu:", ordinal, " cannot be used: ", why);
+  if (ordinal < 0 || ordinal >= count)
+    bad_input("there is no gpu:", ordinal, "; usable GPUs: ", count, " (gpu:0",
+              count > 1 ? cat(" to gpu:", count - 1) : "", ")");
+}
+
+}  // namespace
+
+bool built_with_cuda() {
+  static const bool found = !backend_file().empty();
+  return found;
+}
+
+std::string cuda_versions() { return backend().table != nullptr ? backend().table->versions() : "none"; }
+
+int cuda_device_count(std::string* why) {
+  std::string reason;
+  int count = 0;
+  if (backend().table == nullptr)
+    reason = backend().why;
+  else
+    count = backend().table->device_count(&reason);
+  if (count == 0 && reason.empty()) reason = "no CUDA device";
+  if (why != nullptr) *why = reason;
+  return count;
+}
+
+std::string describe_cuda_device(int ordinal) {
+  const CudaBackend& table = require_backend(ordinal);
+  require_device(ordinal);
+  return table.describe(ordinal);
+}
+
+std::unique_ptr<Device> make_cuda_device(int ordinal, int replica) {
+  const CudaBackend& table = require_backend(ordinal);
+  require_device(ordinal);
+  return table.make_device(ordinal, replica);
+}
+
+bool enable_peer_access(Device& from, Device& to) {
+  if (from.kind() != DeviceKind::cuda || to.kind() != DeviceKind::cuda)
+    runtime_failure("peer access is between GPUs, not between ", from.name(), " and ", to.name());
+  return require_backend(from.ordinal()).enable_peer_access(from, to);
+}
+
+}  // namespace banyan

@@ -1,0 +1,306 @@
+#include "banyan/io/upgrade.hpp"
+
+#include <glog/logging.h>
+#include <google/protobuf/descriptor.h>
+
+#include <string>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+
+namespace banyan::io {
+namespace {
+
+using caffe::V1LayerParameter;
+
+// Indexed by V1LayerParameter::LayerType.
+constexpr const char* kCurrentTypes[] = {
+    "",
+    "Accuracy",
+    "BNLL",
+    "Concat",
+    "Convolution",
+    "Data",
+    "Dropout",
+    "EuclideanLoss",
+    "Flatten",
+    "HDF5Data",
+    "HDF5Output",
+    "Im2col",
+    "ImageData",
+    "InfogainLoss",
+    "InnerProduct",
+    "LRN",
+    "MultinomialLogisticLoss",
+    "Pooling",
+    "ReLU",
+    "Sigmoid",
+    "Softmax",
+    "SoftmaxWithLoss",
+    "Split",
+    "TanH",
+    "WindowData",
+    "Eltwise",
+    "Power",
+    "SigmoidCrossEntropyLoss",
+    "HingeLoss",
+    "MemoryData",
+    "ArgMax",
+    "Threshold",
+    "DummyData",
+    "Slice",
+    "MVN",
+    "AbsVal",
+    "Silence",
+    "ContrastiveLoss",
+    "Exp",
+    "Deconvolution",
+};
+static_assert(std::size(kCurrentTypes) == V1LayerParameter::LayerType_ARRAYSIZE);
+
+template <class DataSettings>
+bool has_transform(const DataSettings& data) {
+  return data.has_scale() || data.has_mean_file() || data.has_crop_size() || data.has_mirror();
+}
+
+template <class DataSettings>
+void move_transform(DataSettings& data, caffe::TransformationParameter& transform) {
+  if (data.has_scale()) transform.set_scale(data.scale());
+  if (data.has_mean_file()) transform.set_mean_file(data.mean_file());
+  if (data.has_crop_size()) transform.set_crop_size(data.crop_size());
+  if (data.has_mirror()) transform.set_mirror(data.mirror());
+  data.clear_scale();
+  data.clear_mean_file();
+  data.clear_crop_size();
+  data.clear_mirror();
+}
+
+bool needs_transform(const V1LayerParameter& layer) {
+  switch (layer.type()) {
+    case V1LayerParameter::DATA:
+      return has_transform(layer.data_param());
+    case V1LayerParameter::IMAGE_DATA:
+      return has_transform(layer.image_data_param());
+    case V1LayerParameter::WINDOW_DATA:
+      return has_transform(layer.window_data_param());
+    default:
+      return false;
+  }
+}
+
+/// Copies each `*_param` message of V1 to the field of the same name.
+void copy_settings(const V1LayerParameter& from, caffe::LayerParameter& to) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  from.GetReflection()->ListFields(from, &fields);
+  for (const auto* field : fields) {
+    if (field->is_repeated() || field->message_type() == nullptr || field->name() == "layer") continue;
+    const auto* target = to.GetDescriptor()->FindFieldByName(field->name());
+    to.GetReflection()->MutableMessage(&to, target)->CopyFrom(from.GetReflection()->GetMessage(from, field));
+  }
+}
+
+caffe::ParamSpec& spec(caffe::LayerParameter& layer, int index) {
+  while (layer.param_size() <= index) layer.add_param();
+  return *layer.mutable_param(index);
+}
+
+caffe::LayerParameter upgrade_layer(V1LayerParameter& from, const std::string& origin) {
+  if (from.has_layer()) bad_input(origin, ": layer ", quoted(from.name()), " is in the V0 format");
+  caffe::LayerParameter to;
+  to.mutable_bottom()->Swap(from.mutable_bottom());
+  to.mutable_top()->Swap(from.mutable_top());
+  if (from.has_name()) to.set_name(from.name());
+  to.mutable_include()->Swap(from.mutable_include());
+  to.mutable_exclude()->Swap(from.mutable_exclude());
+  if (from.has_type()) to.set_type(current_type_name(from.type()));
+  to.mutable_blobs()->Swap(from.mutable_blobs());
+  to.mutable_loss_weight()->Swap(from.mutable_loss_weight());
+  copy_settings(from, to);
+  for (int i = 0; i < from.param_size(); ++i) spec(to, i).set_name(from.param(i));
+  for (int i = 0; i < from.blob_share_mode_size(); ++i) {
+    // The two enums have the same names and numbers.
+    spec(to, i).set_share_mode(static_cast<caffe::ParamSpec::DimCheckMode>(from.blob_share_mode(i)));
+  }
+  for (int i = 0; i < from.blobs_lr_size(); ++i) spec(to, i).set_lr_mult(from.blobs_lr(i));
+  for (int i = 0; i < from.weight_decay_size(); ++i) spec(to, i).set_decay_mult(from.weight_decay(i));
+  return to;
+}
+
+bool three_params(const caffe::LayerParameter& layer) {
+  return layer.type() == "BatchNorm" && layer.param_size() == 3;
+}
+
+bool learns_statistics(const caffe::LayerParameter& layer) {
+  if (!three_params(layer)) return false;
+  for (const caffe::ParamSpec& param : layer.param()) {
+    if (param.lr_mult() != 0 || param.decay_mult() != 0) return true;
+  }
+  return false;
+}
+
+void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& origin) {
+  for (const caffe::LayerParameter& layer : net.layer()) {
+    const bool idle = (layer.type() == "Data" && has_transform(layer.data_param())) ||
+                      (layer.type() == "ImageData" && has_transform(layer.image_data_param()));
+    if (!idle) continue;
+    LOG(WARNING)
+        << origin << ": layer \"" << layer.name()
+        << "\": scale, mean_file, crop_size and mirror have no effect there; write them in transform_param";
+  }
+}
+
+}  // namespace
+
+std::string current_type_name(V1LayerParameter::LayerType type) {
+  return V1LayerParameter::LayerType_IsValid(type) ? kCurrentTypes[type] : "";
+}
+
+bool needs_data_transform_upgrade(const caffe::NetParameter& net) {
+  for (const V1LayerParameter& layer : net.layers()) {
+    if (needs_transform(layer)) return true;
+  }
+  return false;
+}
+
+caffe::NetParameter upgrade_data_transform(caffe::NetParameter net) {
+  for (V1LayerParameter& layer : *net.mutable_layers()) {
+    if (!needs_transform(layer)) continue;
+    caffe::TransformationParameter& transform = *layer.mutable_transform_param();
+    if (layer.type() == V1LayerParameter::DATA) move_transform(*layer.mutable_data_param(), transform);
+    if (layer.type() == V1LayerParameter::IMAGE_DATA) {
+      move_transform(*layer.mutable_image_data_param(), transform);
+    }
+    if (layer.type() == V1LayerParameter::WINDOW_DATA) {
+      move_transform(*layer.mutable_window_data_param(), transform);
+    }
+  }
+  return net;
+}
+
+bool needs_v1_upgrade(const caffe::NetParameter& net) { return net.layers_size() > 0; }
+
+caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin) {
+  if (!needs_v1_upgrade(net)) return net;
+  if (net.layer_size() > 0) {
+    bad_input(origin, ": the net mixes `layers` (", net.layers_size(), " entries) and `layer` (",
+              net.layer_size(), " entries); use one of the two formats");
+  }
+  for (V1LayerParameter& layer : *net.mutable_layers()) *net.add_layer() = upgrade_layer(layer, origin);
+  net.clear_layers();
+  return net;
+}
+
+bool needs_input_upgrade(const caffe::NetParameter& net) { return net.input_size() > 0; }
+
+caffe::NetParameter upgrade_inputs(caffe::NetParameter net, const std::string& origin) {
+  if (!needs_input_upgrade(net)) return net;
+  const int inputs = net.input_size();
+  const bool has_shapes = net.input_shape_size() > 0;
+  if (has_shapes && net.input_shape_size() != inputs) {
+    bad_input(origin, ": ", inputs, " `input` entries need as many `input_shape` entries, found ",
+              net.input_shape_size());
+  }
+  if (!has_shapes && net.input_dim_size() > 0 && net.input_dim_size() != 4 * inputs) {
+    bad_input(origin, ": ", inputs, " `input` entries need 4 `input_dim` values each, found ",
+              net.input_dim_size(), " in all");
+  }
+  if (has_shapes || net.input_dim_size() > 0) {
+    caffe::LayerParameter* layer = net.add_layer();
+    layer->set_name("input");
+    layer->set_type("Input");
+    for (int i = 0; i < inputs; ++i) {
+      layer->add_top(net.input(i));
+      caffe::BlobShape* shape = layer->mutable_input_param()->add_shape();
+      if (has_shapes) {
+        *shape = net.input_shape(i);
+      } else {
+        for (int axis = 0; axis < 4; ++axis) shape->add_dim(net.input_dim(4 * i + axis));
+      }
+    }
+    for (int i = net.layer_size() - 1; i > 0; --i) net.mutable_layer()->SwapElements(i, i - 1);
+  }
+  net.clear_input();
+  net.clear_input_shape();
+  net.clear_input_dim();
+  return net;
+}
+
+bool needs_batch_norm_upgrade(const caffe::NetParameter& net) {
+  for (const caffe::LayerParameter& layer : net.layer()) {
+    if (learns_statistics(layer)) return true;
+  }
+  return false;
+}
+
+caffe::NetParameter upgrade_batch_norm(caffe::NetParameter net) {
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+    if (!three_params(layer)) continue;
+    for (caffe::ParamSpec& param : *layer.mutable_param()) {
+      param.set_lr_mult(0);
+      param.set_decay_mult(0);
+    }
+  }
+  return net;
+}
+
+void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
+  if (needs_v0_upgrade(net)) {
+    net = upgrade_v0(std::move(net), origin);
+    LOG(INFO) << origin << ": upgraded from the V0 format";
+  }
+  if (needs_data_transform_upgrade(net)) {
+    net = upgrade_data_transform(std::move(net));
+    LOG(INFO) << origin << ": moved transformations of data layers into transform_param";
+  }
+  if (needs_v1_upgrade(net)) {
+    net = upgrade_v1(std::move(net), origin);
+    LOG(INFO) << origin << ": upgraded from the V1 format (`layers`)";
+  }
+  if (needs_input_upgrade(net)) {
+    net = upgrade_inputs(std::move(net), origin);
+    LOG(INFO) << origin << ": upgraded `input` fields to an Input layer";
+  }
+  if (needs_batch_norm_upgrade(net)) {
+    net = upgrade_batch_norm(std::move(net));
+    LOG(INFO) << origin << ": set lr_mult and decay_mult of BatchNorm statistics to 0";
+  }
+  warn_of_idle_settings(net, origin);
+}
+
+void upgrade_solver(caffe::SolverParameter& solver, const std::string& origin) {
+  if (!solver.has_solver_type()) return;
+  if (solver.has_type()) {
+    bad_input(origin, ": give `type` or `solver_type`, not both (found type: ", quoted(solver.type()),
+              " and solver_type: ", caffe::SolverParameter::SolverType_Name(solver.solver_type()), ")");
+  }
+  const char* type = "SGD";
+  switch (solver.solver_type()) {
+    case caffe::SolverParameter::SGD:
+      type = "SGD";
+      break;
+    case caffe::SolverParameter::NESTEROV:
+      type = "Nesterov";
+      break;
+    case caffe::SolverParameter::ADAGRAD:
+      type = "AdaGrad";
+      break;
+    case caffe::SolverParameter::RMSPROP:
+      type = "RMSProp";
+      break;
+    case caffe::SolverParameter::ADADELTA:
+      type = "AdaDelta";
+      break;
+    case caffe::SolverParameter::ADAM:
+      type = "Adam";
+      break;
+    case caffe::SolverParameter::SAG:
+      type = "SAG";
+      break;
+  }
+  solver.set_type(type);
+  solver.clear_solver_type();
+  LOG(INFO) << origin << ": upgraded solver_type to type: \"" << type << "\"";
+}
+
+}  // namespace banyan::io

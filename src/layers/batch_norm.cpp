@@ -1,0 +1,145 @@
+#include "banyan/layers/batch_norm.hpp"
+
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/normalization.hpp"
+
+namespace banyan {
+namespace {
+
+double read_scalar(Context& context, const Tensor& tensor) {
+  double result = 0;
+  dispatch_float(tensor.dtype(), "batch normalization", [&]<class T>() {
+    T value = 0;
+    copy_to_host(context, tensor, &value);
+    result = static_cast<double>(value);
+  });
+  return result;
+}
+
+}  // namespace
+
+void BatchNormalization::setup(const Blobs& inputs, const Blobs&) {
+  channels_ = inputs[0]->shape.axes() == 1 ? 1 : inputs[0]->shape[1];
+  dialect_ = read_dialect(channels_);
+  if (options().sync_batch_norm != SyncBatchNorm::as_written)
+    dialect_.sync = options().sync_batch_norm == SyncBatchNorm::on;
+  forward_ticket_ = {name(), "forward"};
+  backward_ticket_ = {name(), "backward"};
+}
+
+void BatchNormalization::reshape(const Blobs& inputs, const Blobs& outputs) {
+  const Shape& input = inputs[0]->shape;
+  if ((input.axes() == 1 ? 1 : input[1]) != channels_)
+    refuse("input ", quoted(inputs[0]->name), " of shape ", input.to_string(), " does not have ", channels_,
+           " channels on axis 1");
+  set_output(*outputs[0], input, inputs[0]->layout);
+}
+
+bool BatchNormalization::uses_stored(Phase phase) const {
+  if (dialect_.stored == BatchNormDialect::Stored::in_tests) return phase == Phase::test;
+  return dialect_.stored == BatchNormDialect::Stored::always;
+}
+
+bool BatchNormalization::exchanges(const Pass& pass) const {
+  return dialect_.sync && pass.exchange != nullptr && pass.exchange->devices() > 1;
+}
+
+const Tensor& BatchNormalization::value_of(int slot) const {
+  return slot < 0 ? none_ : parameters_[static_cast<std::size_t>(slot)].value;
+}
+
+void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
+  Context& context = *pass.context;
+  const Tensor& x = inputs[0]->data;
+  if (outputs[0]->grad.defined() && x.same_memory(outputs[0]->data)) {
+    ensure(context, input_copy_, x.shape(), x.dtype(), x.layout());
+    ops::copy(context, x, input_copy_);
+  }
+  ensure(context, mean_inv_std_, Shape{2 * channels_}, DType::f64);
+  from_stored_ = uses_stored(pass.phase);
+  if (from_stored_)
+    ops::stored_statistics(context, value_of(dialect_.mean), value_of(dialect_.variance),
+                           value_of(dialect_.factor), dialect_.eps, mean_inv_std_);
+  else
+    batch_statistics(pass, x);
+  ops::normalize_forward(context, x, mean_inv_std_, value_of(dialect_.slope), value_of(dialect_.bias),
+                         outputs[0]->data);
+}
+
+void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x) {
+  Context& context = *pass.context;
+  ensure(context, moments_, Shape{1 + 2 * channels_}, DType::f64);
+  ops::batch_moments(context, x, moments_);
+  if (exchanges(pass))
+    pass.exchange->all_reduce(context, moments_, Merge::moments, dialect_.sync_group_size, forward_ticket_);
+  const bool unbiased = dialect_.arithmetic == caffe::BatchNormArithmetic::UNBIASED;
+  ops::finish_moments(context, moments_, dialect_.eps, unbiased, mean_inv_std_);
+  if (pass.phase == Phase::train && pass.update_statistics) update_running_statistics(context);
+}
+
+void BatchNormalization::update_running_statistics(Context& context) {
+  double keep = dialect_.fraction, add = 1 - dialect_.fraction;
+  if (dialect_.running == BatchNormDialect::Running::sums) {
+    add = 1;
+    update_factor(context, keep, 1);
+  } else if (dialect_.running == BatchNormDialect::Running::corrected) {
+    // The host waits for the device until the factor is known, which is in the first two passes only.
+    if (known_factor_ == 0) known_factor_ = read_scalar(context, value_of(dialect_.factor));
+    if (known_factor_ == 0) {
+      keep = 0;
+      add = 1;
+      update_factor(context, 0, 1);
+    } else {
+      add *= known_factor_;  // statistics that were stored as sums keep their scale
+    }
+  }
+  ops::update_running(context, moments_, keep, add, dialect_.arithmetic != caffe::BatchNormArithmetic::BIASED,
+                      parameters_[static_cast<std::size_t>(dialect_.mean)].value,
+                      parameters_[static_cast<std::size_t>(dialect_.variance)].value);
+}
+
+/// factor = keep * factor + add, unless no device had a sample, which only the device knows: so the factor is
+/// updated as the running mean of one more channel, whose mean is always 1.
+void BatchNormalization::update_factor(Context& context, double keep, double add) {
+  Tensor& factor = parameters_[static_cast<std::size_t>(dialect_.factor)].value;
+  if (!factor_moments_.defined()) {
+    ensure(context, factor_moments_, Shape{3}, DType::f64);
+    ops::fill(context, factor_moments_, 0);
+    Tensor mean = factor_moments_.slice(1, Shape{1});
+    ops::fill(context, mean, 1);
+    ensure(context, factor_variance_, Shape{1}, factor.dtype());
+    ops::fill(context, factor_variance_, 0);
+  }
+  Tensor count = factor_moments_.slice(0, Shape{1});
+  ops::copy(context, moments_.slice(0, Shape{1}), count);
+  ops::update_running(context, factor_moments_, keep, add, false, factor, factor_variance_);
+}
+
+void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                                  const Blobs& inputs) {
+  Context& context = *pass.context;
+  const Tensor& x = inputs[0]->data.same_memory(outputs[0]->data) ? input_copy_ : inputs[0]->data;
+  const Tensor& dy = outputs[0]->grad;
+  Tensor no_slope, no_bias;
+  Tensor& grad_slope =
+      dialect_.slope < 0 ? no_slope : parameters_[static_cast<std::size_t>(dialect_.slope)].grad;
+  Tensor& grad_bias = dialect_.bias < 0 ? no_bias : parameters_[static_cast<std::size_t>(dialect_.bias)].grad;
+  const bool wants_affine = grad_slope.defined() || grad_bias.defined();
+  if (wants_affine || (propagate[0] && !from_stored_)) {
+    ensure(context, sums_, Shape{2 * channels_}, DType::f64);
+    ops::normalize_backward_sums(context, x, dy, mean_inv_std_, sums_);
+  }
+  // Before the exchange: the gradients of slope and bias are summed over the devices like all others.
+  if (wants_affine) ops::add_affine_gradients(context, sums_, grad_slope, grad_bias);
+  if (!propagate[0]) return;
+  if (!from_stored_ && exchanges(pass))
+    pass.exchange->all_reduce(context, sums_, Merge::sum, dialect_.sync_group_size, backward_ticket_);
+  ops::normalize_backward(context, x, dy, mean_inv_std_, value_of(dialect_.slope),
+                          from_stored_ ? none_ : sums_, moments_, inputs[0]->grad);
+}
+
+double BatchNormalization::forward_flops(const Blobs& inputs, const Blobs&) const {
+  return static_cast<double>(inputs[0]->shape.count());
+}
+
+}  // namespace banyan

@@ -1,0 +1,61 @@
+// Dropout: in training y = x * keep / (1 - ratio), keep being 1 with probability 1 - ratio; in tests y = x.
+//
+// What is kept is a function of (seed, layer name, draw, global sample, element), so no mask is stored, and a
+// sample sees the same mask whichever device holds it. Axis 0 is taken for the batch. Where it is not (T x N
+// sequences, regions of interest), the "global sample" of an element depends on the device that holds it:
+// training stays reproducible, but N devices are then not one device.
+#include "banyan/layers/layer.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/elementwise.hpp"
+
+namespace banyan {
+namespace {
+
+class DropoutLayer : public Layer {
+ public:
+  DropoutLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options), ratio_(parameter.dropout_param().dropout_ratio()) {}
+
+  Arity arity() const override { return {}; }
+  LayoutRule layout_rule() const override { return LayoutRule::follows; }
+  bool allows_in_place() const override { return true; }
+  bool backward_reads_inputs() const override { return false; }
+  bool backward_reads_outputs() const override { return false; }
+
+  void setup(const Blobs&, const Blobs&) override {
+    if (!(ratio_ >= 0 && ratio_ < 1)) refuse("dropout_ratio must be at least 0 and below 1; found ", ratio_);
+    if (!parameter_.dropout_param().scale_train()) refuse("scale_train: false is not supported");
+  }
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
+  }
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    apply(pass, inputs[0]->data, outputs[0]->data);
+  }
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    if (propagate[0]) apply(pass, outputs[0]->grad, inputs[0]->grad);
+  }
+
+ private:
+  /// The layer is linear and diagonal: forward and backward are the same operator.
+  void apply(Pass& pass, const Tensor& from, Tensor& to) const {
+    if (pass.phase == Phase::train && ratio_ > 0)
+      ops::dropout(*pass.context, from, ratio_, key(pass), pass.samples, to);
+    else if (!from.same_memory(to))
+      ops::copy(*pass.context, from, to);
+  }
+  ops::RandomKey key(const Pass& pass) const {
+    ops::RandomKey key = random_key(pass);
+    const std::int64_t seed = parameter_.dropout_param().random_seed();  // NVIDIA: a seed of the layer's own
+    if (seed >= 0) key.seed = static_cast<std::uint64_t>(seed);
+    return key;
+  }
+
+  double ratio_;
+};
+
+const RegisterLayer<DropoutLayer> registered("Dropout");
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,108 @@
+// DummyData: constant or random blobs. One data_filler or shape for all outputs, or one for each (the old
+// num, channels, height, width likewise). Random fillers draw anew in every pass; sample i of the global
+// batch gets the same values whichever device holds it.
+#include "banyan/layers/layer.hpp"
+#include "banyan/layers/filler.hpp"
+#include "banyan/ops/basic.hpp"
+
+namespace banyan {
+namespace {
+
+class DummyDataLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  Arity arity() const override { return {0, 0, 1, -1}; }
+  bool is_source() const override { return true; }
+  bool backward_reads_outputs() const override { return false; }
+
+  void setup(const Blobs& inputs, const Blobs& outputs) override;
+  void reshape(const Blobs&, const Blobs& outputs) override {
+    for (std::size_t i = 0; i < outputs.size(); ++i) set_output(*outputs[i], shapes_[i]);
+  }
+  void prepare(Pass&, const Blobs& outputs) override { reshape({}, outputs); }
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
+  void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
+
+ private:
+  Shape read_shape(int output, int outputs) const;
+  void fill_random(Pass& pass, const caffe::FillerParameter& filler, std::size_t output, Tensor& to);
+  const caffe::DummyDataParameter& settings() const { return parameter_.dummy_data_param(); }
+
+  std::vector<Shape> shapes_;
+  std::vector<caffe::FillerParameter> fillers_;
+};
+
+Shape DummyDataLayer::read_shape(int output, int outputs) const {
+  const auto& s = settings();
+  const bool old = s.num_size() + s.channels_size() + s.height_size() + s.width_size() > 0;
+  if (old && s.shape_size() > 0)
+    refuse("give either shape or num, channels, height and width (old), not both");
+  const auto pick = [&](const char* field, int size) {
+    if (size != 1 && size != outputs)
+      refuse("expected one ", field, " or one for each of ", outputs, " outputs; found ", size);
+    return size == 1 ? 0 : output;
+  };
+  std::vector<std::int64_t> dims;
+  if (old) {
+    dims = {s.num(pick("num", s.num_size())), s.channels(pick("channels", s.channels_size())),
+            s.height(pick("height", s.height_size())), s.width(pick("width", s.width_size()))};
+  } else {
+    const auto& shape = s.shape(pick("shape", s.shape_size())).dim();
+    dims.assign(shape.begin(), shape.end());
+  }
+  for (const std::int64_t dim : dims)
+    if (dim < 0) refuse("shape holds the negative length ", dim);
+  return Shape(dims);
+}
+
+void DummyDataLayer::setup(const Blobs&, const Blobs& outputs) {
+  const int count = static_cast<int>(outputs.size()), fillers = settings().data_filler_size();
+  if (fillers > 1 && fillers != count)
+    refuse("expected at most one data_filler or one for each of ", count, " outputs; found ", fillers);
+  for (int i = 0; i < count; ++i) {
+    shapes_.push_back(read_shape(i, count));
+    fillers_.push_back(fillers == 0 ? caffe::FillerParameter()
+                                    : settings().data_filler(fillers == 1 ? 0 : i));
+    check_filler(fillers_.back(), shapes_.back());
+  }
+  reshape({}, outputs);
+}
+
+void DummyDataLayer::forward(Pass& pass, const Blobs&, const Blobs& outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (fillers_[i].type() == "constant")
+      ops::fill(*pass.context, outputs[i]->data, fillers_[i].value());
+    else
+      fill_random(pass, fillers_[i], i, outputs[i]->data);
+  }
+}
+
+/// Fills sample by sample, as a parameter of one sample whose identity is the sample's place in the whole
+/// run.
+void DummyDataLayer::fill_random(Pass& pass, const caffe::FillerParameter& filler, std::size_t output,
+                                 Tensor& to) {
+  const Shape& shape = to.shape();
+  const std::int64_t samples = shape.axes() == 0 ? 1 : shape[0];
+  if (shape.count() == 0) return;
+  std::vector<std::int64_t> one = shape.dims();
+  if (!one.empty()) one[0] = 1;
+  const std::int64_t size = shape.count() / samples;
+  dispatch_float(to.dtype(), "DummyData", [&]<class T>() {
+    std::vector<T> values(static_cast<std::size_t>(shape.count()));
+    for (std::int64_t i = 0; i < samples; ++i) {
+      const auto sample = static_cast<std::uint64_t>(pass.samples.first + i * pass.samples.stride);
+      const auto draw = static_cast<std::uint64_t>(pass.draw);
+      // Odd constants (of splitmix64) spread draws and samples over the 64 bits of the seed.
+      const std::uint64_t seed =
+          pass.seed ^ (draw * 0x9E3779B97F4A7C15u) ^ (sample * 0xBF58476D1CE4E5B9u + sample);
+      fill_values(filler, Shape(one), {seed, name(), static_cast<int>(output)}, 1, values.data() + i * size);
+    }
+    copy_from_host(*pass.context, values.data(), to);
+  });
+}
+
+const RegisterLayer<DummyDataLayer> registered("DummyData");
+
+}  // namespace
+}  // namespace banyan

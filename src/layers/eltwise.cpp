@@ -1,0 +1,117 @@
+// Eltwise: SUM (with optional coefficients), PROD or MAX of two or more inputs of one shape.
+//
+// MAX ties as in Caffe: the later input wins in the first pair, the earlier one against the third and
+// following. PROD's gradient multiplies the other inputs unless stable_prod_grad is false; then it is dy * y
+// / x, which fails at x = 0.
+#include "banyan/layers/layer.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/elementwise.hpp"
+
+namespace banyan {
+namespace {
+
+class EltwiseLayer : public Layer {
+ public:
+  EltwiseLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options), operation_(parameter.eltwise_param().operation()) {}
+
+  Arity arity() const override { return {2, -1, 1, 1}; }
+  LayoutRule layout_rule() const override { return LayoutRule::follows; }
+  bool backward_reads_inputs() const override { return operation_ == caffe::EltwiseParameter::PROD; }
+  bool backward_reads_outputs() const override {
+    return operation_ == caffe::EltwiseParameter::PROD && !parameter_.eltwise_param().stable_prod_grad();
+  }
+
+  void setup(const Blobs& inputs, const Blobs&) override;
+  void reshape(const Blobs& inputs, const Blobs& outputs) override;
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override;
+  double forward_flops(const Blobs& inputs, const Blobs& outputs) const override {
+    return static_cast<double>(inputs.size() - 1) * static_cast<double>(outputs[0]->shape.count());
+  }
+
+ private:
+  void product_gradient(Context& context, const Blobs& inputs, const Blob& output, std::size_t of);
+
+  caffe::EltwiseParameter::EltwiseOp operation_;
+  std::vector<double> coefficients_;
+  Tensor mask_;  ///< MAX: number of the winning input, i32
+};
+
+void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {
+  const auto& settings = parameter_.eltwise_param();
+  if (operation_ == caffe::EltwiseParameter::STOCHASTIC_SUM)
+    refuse("operation STOCHASTIC_SUM is not supported");
+  if (settings.coeff_size() > 0 && operation_ != caffe::EltwiseParameter::SUM)
+    refuse("coeff is for the operation SUM only");
+  if (settings.coeff_size() > 0 && static_cast<std::size_t>(settings.coeff_size()) != inputs.size())
+    refuse("expected one coeff for each of ", inputs.size(), " inputs; found ", settings.coeff_size());
+  coefficients_.assign(inputs.size(), 1);
+  for (int i = 0; i < settings.coeff_size(); ++i)
+    coefficients_[static_cast<std::size_t>(i)] = settings.coeff(i);
+}
+
+void EltwiseLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
+  for (const Blob* input : inputs) {
+    if (!(input->shape == inputs[0]->shape))
+      refuse("inputs must have one shape; ", quoted(inputs[0]->name), " is ", inputs[0]->shape.to_string(),
+             ", ", quoted(input->name), " is ", input->shape.to_string());
+  }
+  set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
+}
+
+void EltwiseLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
+  Context& context = *pass.context;
+  Tensor& y = outputs[0]->data;
+  const Tensor &first = inputs[0]->data, &second = inputs[1]->data;
+  switch (operation_) {
+    case caffe::EltwiseParameter::PROD:
+      ops::multiply(context, first, second, y);
+      for (std::size_t i = 2; i < inputs.size(); ++i) ops::multiply(context, y, inputs[i]->data, y);
+      return;
+    case caffe::EltwiseParameter::MAX:
+      ensure(context, mask_, outputs[0]->shape, DType::i32, outputs[0]->layout);
+      ops::maximum(context, first, second, 1, true, y, mask_);
+      for (std::size_t i = 2; i < inputs.size(); ++i)
+        ops::maximum(context, y, inputs[i]->data, static_cast<int>(i), false, y, mask_);
+      return;
+    default:
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        ops::axpby(context, coefficients_[i], inputs[i]->data, i == 0 ? 0 : 1, y);
+  }
+}
+
+void EltwiseLayer::product_gradient(Context& context, const Blobs& inputs, const Blob& output,
+                                    std::size_t of) {
+  Tensor& dx = inputs[of]->grad;
+  if (!parameter_.eltwise_param().stable_prod_grad()) {
+    ops::product_backward_by_quotient(context, inputs[of]->data, output.data, output.grad, dx);
+    return;
+  }
+  const Tensor* factor = &output.grad;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (i == of) continue;
+    ops::multiply(context, *factor, inputs[i]->data, dx);
+    factor = &dx;
+  }
+}
+
+void EltwiseLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                            const Blobs& inputs) {
+  Context& context = *pass.context;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!propagate[i]) continue;
+    if (operation_ == caffe::EltwiseParameter::PROD)
+      product_gradient(context, inputs, *outputs[0], i);
+    else if (operation_ == caffe::EltwiseParameter::MAX)
+      ops::maximum_backward(context, outputs[0]->grad, mask_, static_cast<int>(i), inputs[i]->grad);
+    else
+      ops::axpby(context, coefficients_[i], outputs[0]->grad, 0, inputs[i]->grad);
+  }
+}
+
+const RegisterLayer<EltwiseLayer> registered("Eltwise");
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,158 @@
+#include "banyan/layers/filler.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/ops/random.hpp"
+
+namespace banyan {
+namespace {
+
+const std::vector<std::string>& filler_types() {
+  static const std::vector<std::string> types{"constant", "uniform", "gaussian", "positive_unitball",
+                                              "xavier",   "msra",    "bilinear"};
+  return types;
+}
+
+/// Four random words for elements 4 block .. 4 block + 3. `purpose` keeps the draws of one parameter apart.
+struct Draws {
+  std::uint64_t key;
+  std::uint64_t high;
+  Draws(const FillerIdentity& identity, int purpose)
+      : key(ops::RandomKey{identity.seed, ops::stream_of(identity.layer.c_str()), 0}.key()),
+        high((static_cast<std::uint64_t>(identity.slot) << 8) | static_cast<std::uint64_t>(purpose)) {}
+  ops::Philox4 block(std::int64_t index) const {
+    return ops::philox(key, high, static_cast<std::uint64_t>(index));
+  }
+};
+enum Purpose { kValues = 0xF0, kSparse = 0xF1 };
+
+/// In (0, 1), never an end.
+double open_uniform(std::uint32_t bits) { return (bits + 0.5) * 0x1p-32; }
+
+void uniform_four(const ops::Philox4& words, double* out) {
+  for (int i = 0; i < 4; ++i) out[i] = open_uniform(words.v[i]);
+}
+
+/// Box and Muller (1958): two uniform numbers to two independent normal ones.
+void normal_four(const ops::Philox4& words, double* out) {
+  for (int i = 0; i < 4; i += 2) {
+    const double radius = std::sqrt(-2 * std::log(open_uniform(words.v[i])));
+    const double angle = 2 * std::numbers::pi * open_uniform(words.v[i + 1]);
+    out[i] = radius * std::cos(angle);
+    out[i + 1] = radius * std::sin(angle);
+  }
+}
+
+/// values[e] = shift + scale * (number e of the stream).
+template <class T, class Four>
+void fill_random(const Draws& draws, std::int64_t count, int threads, double shift, double scale, Four four,
+                 T* values) {
+  const std::int64_t blocks = (count + 3) / 4;
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1 && blocks > 4096)
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    double numbers[4];
+    four(draws.block(block), numbers);
+    const std::int64_t end = std::min<std::int64_t>(4, count - 4 * block);
+    for (std::int64_t i = 0; i < end; ++i) values[4 * block + i] = static_cast<T>(shift + scale * numbers[i]);
+  }
+}
+
+template <class T>
+void drop_sparse(const Draws& draws, std::int64_t count, double probability, T* values) {
+  for (std::int64_t block = 0; 4 * block < count; ++block) {
+    const ops::Philox4 words = draws.block(block);
+    for (std::int64_t e = 4 * block; e < std::min(count, 4 * block + 4); ++e)
+      if (open_uniform(words.v[e - 4 * block]) >= probability) values[e] = 0;
+  }
+}
+
+template <class T>
+void normalize_rows(const Shape& shape, T* values) {
+  const std::int64_t rows = shape.axes() > 0 ? shape.dim(0) : 1;
+  const std::int64_t length = rows > 0 ? shape.count() / rows : 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < length; ++i) sum += static_cast<double>(values[row * length + i]);
+    for (std::int64_t i = 0; i < length; ++i)
+      values[row * length + i] = static_cast<T>(static_cast<double>(values[row * length + i]) / sum);
+  }
+}
+
+/// Weight at distance from the centre of the upsampling kernel; the same in both directions.
+template <class T>
+void fill_bilinear(const Shape& shape, T* values) {
+  const std::int64_t k = shape.dim(3);
+  const double f = std::ceil(static_cast<double>(k) / 2), c = static_cast<double>(k - 1) / (2 * f);
+  const auto weight = [&](std::int64_t x) { return 1 - std::abs(static_cast<double>(x) / f - c); };
+  for (std::int64_t i = 0; i < shape.count(); ++i)
+    values[i] = static_cast<T>(weight(i % k) * weight(i / k % k));
+}
+
+/// n of xavier and msra.
+double fan(const caffe::FillerParameter& filler, const Shape& shape) {
+  const auto count = static_cast<double>(shape.count());
+  const double in = shape.axes() > 0 ? count / static_cast<double>(shape.dim(0)) : count;
+  const double out = shape.axes() > 1 ? count / static_cast<double>(shape.dim(1)) : count;
+  if (filler.variance_norm() == caffe::FillerParameter::FAN_OUT) return out;
+  if (filler.variance_norm() == caffe::FillerParameter::AVERAGE) return (in + out) / 2;
+  return in;
+}
+
+}  // namespace
+
+void check_filler(const caffe::FillerParameter& filler, const Shape& shape) {
+  const std::string& type = filler.type();
+  const std::vector<std::string>& types = filler_types();
+  if (std::find(types.begin(), types.end(), type) == types.end())
+    bad_input("unknown filler type ", quoted(type), did_you_mean(type, types), "; known are ",
+              join(types, ", "));
+  if (filler.sparse() != -1 && type != "gaussian")
+    bad_input("filler type ", quoted(type), " cannot be sparse; `sparse` belongs to gaussian");
+  if (type == "bilinear" && (shape.axes() != 4 || shape.dim(2) != shape.dim(3)))
+    bad_input("filler type \"bilinear\" needs 4 axes with a square kernel, found shape ", shape.to_string());
+}
+
+template <class T>
+void fill_values(const caffe::FillerParameter& filler, const Shape& shape, const FillerIdentity& identity,
+                 int threads, T* values) {
+  check_filler(filler, shape);
+  const std::int64_t count = shape.count();
+  if (count == 0) return;
+  const std::string& type = filler.type();
+  const Draws draws(identity, kValues);
+  if (type == "constant") {
+    std::fill(values, values + count, static_cast<T>(filler.value()));
+  } else if (type == "uniform") {
+    fill_random(draws, count, threads, filler.min(), static_cast<double>(filler.max()) - filler.min(),
+                uniform_four, values);
+  } else if (type == "gaussian") {
+    fill_random(draws, count, threads, filler.mean(), filler.std(), normal_four, values);
+    if (filler.sparse() >= 0)
+      drop_sparse(
+          Draws(identity, kSparse), count,
+          static_cast<double>(filler.sparse()) / static_cast<double>(shape.axes() > 0 ? shape.dim(0) : 1),
+          values);
+  } else if (type == "positive_unitball") {
+    fill_random(draws, count, threads, 0, 1, uniform_four, values);
+    normalize_rows(shape, values);
+  } else if (type == "xavier") {
+    const double a = std::sqrt(3 / fan(filler, shape));
+    fill_random(draws, count, threads, -a, 2 * a, uniform_four, values);
+  } else if (type == "msra") {
+    fill_random(draws, count, threads, 0, std::sqrt(2 / fan(filler, shape)), normal_four, values);
+  } else {
+    fill_bilinear(shape, values);
+  }
+}
+
+template void fill_values<float>(const caffe::FillerParameter&, const Shape&, const FillerIdentity&, int,
+                                 float*);
+template void fill_values<double>(const caffe::FillerParameter&, const Shape&, const FillerIdentity&, int,
+                                  double*);
+
+}  // namespace banyan

@@ -1,0 +1,60 @@
+// ImageData: image files named in a list. As in Caffe the number of prefetched batches is
+// data_param.prefetch, and force_color and force_gray have no effect (is_color decides).
+#include <algorithm>
+
+#include "banyan/data/image_list.hpp"
+#include "layers/source_layer.hpp"
+
+namespace banyan {
+
+namespace {
+
+class ImageDataLayer : public SourceLayer {
+ public:
+  using SourceLayer::SourceLayer;
+
+ protected:
+  Settings settings() const override {
+    const caffe::ImageDataParameter& images = parameter().image_data_param();
+    if (images.source().empty()) refuse("image_data_param.source", "is missing");
+    if ((images.new_height() > 0) != (images.new_width() > 0))
+      refuse("image_data_param", "must set both of new_height and new_width, or neither");
+    constexpr std::uint32_t kMost = 1 << 15;
+    if (images.new_height() > kMost || images.new_width() > kMost)
+      refuse("image_data_param", cat("must have new_height and new_width of at most ", kMost));
+    if (images.short_side() > 0) refuse("image_data_param.short_side", "is not supported");
+    if (images.min_height() > 0 || images.min_width() > 0)
+      refuse("image_data_param", "has min_height or min_width, which are not supported");
+    if (images.dataset_share_per_node() != 1)
+      refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
+    if (images.label_type() != caffe::ImageDataParameter::IMAGE)
+      refuse("image_data_param.label_type", "is not supported (except IMAGE)");
+    Settings settings;
+    settings.field = "image_data_param";
+    settings.batch_size = images.batch_size();
+    settings.batch_size_is_total = images.batch_size_is_total();
+    settings.epoch_end =
+        images.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
+    settings.shuffle = images.shuffle();
+    settings.random_skip = images.rand_skip();
+    settings.threads =
+        images.has_threads() ? static_cast<int>(std::clamp<std::uint32_t>(images.threads(), 1, 256)) : 1;
+    return settings;
+  }
+
+  std::shared_ptr<data::RecordSource> open() const override {
+    const caffe::ImageDataParameter& images = parameter().image_data_param();
+    data::ImageListOptions options;
+    options.root_folder = images.root_folder();
+    options.new_height = static_cast<int>(images.new_height());
+    options.new_width = static_cast<int>(images.new_width());
+    options.color = images.is_color() ? data::ColorMode::bgr : data::ColorMode::gray;
+    return data::open_image_list(images.source(), options);
+  }
+};
+
+const RegisterLayer<ImageDataLayer> registered("ImageData");
+
+}  // namespace
+
+}  // namespace banyan

@@ -1,0 +1,93 @@
+#include "banyan/layers/layer.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace banyan {
+
+void Layer::setup(const Blobs&, const Blobs&) {}
+
+void Layer::prepare(Pass&, const Blobs&) {}
+
+double Layer::forward_flops(const Blobs&, const Blobs&) const { return 0; }
+
+void Layer::check_results(Context&) {}
+
+void Layer::ensure(Context& context, Tensor& tensor, const Shape& shape, DType dtype, Layout layout) {
+  const bool usable = tensor.defined() && &tensor.device() == &context.device() && tensor.dtype() == dtype;
+  if (usable && tensor.shape() == shape && tensor.layout() == layout) return;
+  // Memory may be freed: work that was enqueued on it must be done.
+  if (tensor.defined() && (!usable || shape.count() > tensor.count())) context.synchronize();
+  if (usable)
+    tensor.resize(shape, layout);
+  else
+    tensor = Tensor(context.device(), shape, dtype, layout);
+}
+
+Parameter& Layer::declare(const Shape& shape, const caffe::FillerParameter& filler, ParameterKind kind) {
+  const int position = static_cast<int>(parameters_.size());
+  Parameter& added = parameters_.emplace_back();
+  added.shape = shape;
+  added.kind = kind;
+  added.filler = filler;
+  if (position < parameter_.param_size()) {
+    const caffe::ParamSpec& spec = parameter_.param(position);
+    added.share_name = spec.name();
+    added.permissive = spec.share_mode() == caffe::ParamSpec::PERMISSIVE;
+    added.lr_mult = spec.lr_mult();
+    added.decay_mult = spec.decay_mult();
+  }
+  if (kind == ParameterKind::statistic) added.forced_mult = added.lr_mult = added.decay_mult = 0;
+  return added;
+}
+
+ops::RandomKey Layer::random_key(const Pass& pass) const {
+  return {pass.seed, ops::stream_of(name().c_str()), static_cast<std::uint64_t>(pass.draw)};
+}
+
+void Layer::set_output(Blob& output, const Shape& shape, Layout layout) const {
+  output.shape = shape;
+  output.layout = layout;
+  output.dtype = dtype();
+}
+
+namespace {
+
+// Function-local: the entries are added by static objects of other files, in no known order.
+struct Registry {
+  std::map<std::string, LayerFactory> factories;
+  std::set<std::string> doubled;
+};
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+}  // namespace
+
+void register_layer(const std::string& type, LayerFactory factory) {
+  // Nothing may be thrown before main(): a doubled name is reported when it is asked for.
+  if (!registry().factories.emplace(type, factory).second) registry().doubled.insert(type);
+}
+
+std::vector<std::string> registered_layer_types() {
+  std::vector<std::string> types;
+  for (const auto& [type, factory] : registry().factories) types.push_back(type);
+  return types;
+}
+
+std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const LayerOptions& options) {
+  const Registry& known = registry();
+  const auto found = known.factories.find(parameter.type());
+  if (found == known.factories.end()) {
+    bad_input("layer ", quoted(parameter.name()), " has the unknown type ", quoted(parameter.type()),
+              did_you_mean(parameter.type(), registered_layer_types()), "; known types, nearest first: ",
+              join(nearest_first(parameter.type(), registered_layer_types()), ", "));
+  }
+  if (known.doubled.count(parameter.type()) != 0)
+    runtime_failure("layer type ", quoted(parameter.type()), " is registered twice in this program");
+  return found->second(parameter, options);
+}
+
+}  // namespace banyan

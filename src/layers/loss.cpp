@@ -1,0 +1,73 @@
+#include "banyan/layers/loss.hpp"
+
+#include <array>
+
+#include "banyan/ops/basic.hpp"
+
+namespace banyan {
+
+void sum_over_devices(Pass& pass, Tensor& values, const Ticket& ticket) {
+  if (pass.exchange != nullptr && pass.exchange->devices() > 1)
+    pass.exchange->all_reduce(*pass.context, values, Merge::sum, 0, ticket);
+}
+
+void check_noted_label(Context& context, const std::string& layer, const Tensor& noted, std::int64_t at,
+                       const ops::Channels& over) {
+  if (!noted.defined()) return;
+  std::array<double, 2> found{};
+  copy_to_host(context, noted.slice(at, Shape{2}), found.data());
+  if (found[0] == 0) return;
+  const auto position = static_cast<std::int64_t>(found[0]) - 1;
+  const std::int64_t inner = over.inner > 0 ? over.inner : 1;
+  bad_input("layer ", quoted(layer), ": label ", found[1], " of sample ", position / inner,
+            inner > 1 ? cat(", position ", position % inner) : std::string(), ", is out of range: there are ",
+            over.channels, " classes, 0 to ", over.channels - 1);
+}
+
+LossLayer::Normalization LossLayer::read_normalization(Normalization absent) const {
+  const auto& loss = parameter_.loss_param();
+  if (!loss.has_normalization()) {
+    if (!loss.has_normalize()) return absent;
+    return loss.normalize() ? Normalization::valid : Normalization::batch_size;
+  }
+  switch (loss.normalization()) {
+    case caffe::LossParameter::FULL:
+      return Normalization::full;
+    case caffe::LossParameter::BATCH_SIZE:
+      return Normalization::batch_size;
+    case caffe::LossParameter::NONE:
+      return Normalization::none;
+    case caffe::LossParameter::PRE_FIXED:
+      return Normalization::fixed;
+    default:
+      return Normalization::valid;
+  }
+}
+
+void LossLayer::find_divisor(Pass& pass, Normalization normalization, std::int64_t positions,
+                             std::int64_t samples) {
+  Context& context = *pass.context;
+  ensure(context, divisor_, Shape{1}, DType::f64);
+  switch (normalization) {
+    case Normalization::none:
+      return ops::fill(context, divisor_, 1);
+    case Normalization::fixed:
+      return ops::fill(context, divisor_, parameter_.loss_param().pre_fixed_normalizer());
+    case Normalization::valid:
+      ops::copy(context, partial_.slice(1, Shape{1}), divisor_);
+      break;
+    case Normalization::full:
+      ops::fill(context, divisor_, static_cast<double>(positions));
+      break;
+    case Normalization::batch_size:
+      ops::fill(context, divisor_, static_cast<double>(samples));
+      break;
+  }
+  sum_over_devices(pass, divisor_, {name(), "divisor"});
+}
+
+void LossLayer::write_loss(Pass& pass, Blob& loss) {
+  ops::quotient(*pass.context, partial_, divisor_, {0, 0, 1}, loss.data);
+}
+
+}  // namespace banyan

@@ -1,0 +1,59 @@
+// Local response normalization.
+//   ACROSS_CHANNELS  y = x * (k + alpha / n * sum over n centred channels of x^2)^-beta
+//   WITHIN_CHANNEL   y = x * (1 + alpha * average over n x n of x^2)^-beta, the padding counted; k has no
+//   part in it
+// `engine` selects nothing: WITHIN_CHANNEL is BVLC's CPU arithmetic even where its cuDNN build does something
+// else.
+#include "banyan/layers/layer.hpp"
+#include "banyan/ops/normalization.hpp"
+
+namespace banyan {
+namespace {
+
+class LrnLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  Arity arity() const override { return {}; }
+  LayoutRule layout_rule() const override { return LayoutRule::follows; }
+
+  void setup(const Blobs&, const Blobs&) override {
+    const auto& settings = parameter_.lrn_param();
+    if (settings.local_size() % 2 == 0) refuse("local_size must be odd; found ", settings.local_size());
+    lrn_.size = settings.local_size();
+    lrn_.alpha = settings.alpha();
+    lrn_.beta = settings.beta();
+    lrn_.within_channel = settings.norm_region() == caffe::LRNParameter::WITHIN_CHANNEL;
+    lrn_.k = lrn_.within_channel ? 1 : settings.k();
+  }
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    if (inputs[0]->shape.axes() != 4)
+      refuse("input ", quoted(inputs[0]->name), " has ", inputs[0]->shape.axes(),
+             " axes; expected 4 (N, C, H, W)");
+    set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
+  }
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    const Tensor& x = inputs[0]->data;
+    ensure(*pass.context, scale_, x.shape(), x.dtype(), x.layout());
+    ops::lrn_forward(*pass.context, lrn_, x, scale_, outputs[0]->data);
+  }
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    if (propagate[0])
+      ops::lrn_backward(*pass.context, lrn_, inputs[0]->data, outputs[0]->data, scale_, outputs[0]->grad,
+                        inputs[0]->grad);
+  }
+  double forward_flops(const Blobs& inputs, const Blobs&) const override {
+    const double window = static_cast<double>(lrn_.size * (lrn_.within_channel ? lrn_.size : 1));
+    return static_cast<double>(inputs[0]->shape.count()) * window;
+  }
+
+ private:
+  ops::LrnParameters lrn_;
+  Tensor scale_;  ///< the bracket above, like x
+};
+
+const RegisterLayer<LrnLayer> registered("LRN");
+
+}  // namespace
+}  // namespace banyan

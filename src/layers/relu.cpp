@@ -1,0 +1,51 @@
+// ReLU: y = x where x > 0, else negative_slope * x. The gradient at 0 is that of the slope's side.
+#include "banyan/layers/layer.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/elementwise.hpp"
+
+namespace banyan {
+namespace {
+
+class ReluLayer : public Layer {
+ public:
+  ReluLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options), slope_(parameter.relu_param().negative_slope()) {}
+
+  Arity arity() const override { return {}; }
+  LayoutRule layout_rule() const override { return LayoutRule::follows; }
+  bool allows_in_place() const override { return true; }
+  // The output has the input's sign unless the slope is negative.
+  bool backward_reads_inputs() const override { return slope_ < 0; }
+  bool backward_reads_outputs() const override { return slope_ >= 0; }
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
+  }
+
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    Context& context = *pass.context;
+    const Tensor& x = inputs[0]->data;
+    if (slope_ < 0 && outputs[0]->grad.defined() && x.same_memory(outputs[0]->data)) {
+      ensure(context, input_copy_, x.shape(), x.dtype(), x.layout());
+      ops::copy(context, x, input_copy_);
+    }
+    ops::relu_forward(context, x, slope_, outputs[0]->data);
+  }
+
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    if (!propagate[0]) return;
+    const bool in_place = inputs[0]->data.same_memory(outputs[0]->data);
+    const Tensor& sign = slope_ >= 0 ? outputs[0]->data : in_place ? input_copy_ : inputs[0]->data;
+    ops::relu_backward(*pass.context, sign, outputs[0]->grad, slope_, inputs[0]->grad);
+  }
+
+ private:
+  double slope_;
+  Tensor input_copy_;  ///< only in place with a negative slope
+};
+
+const RegisterLayer<ReluLayer> registered("ReLU");
+
+}  // namespace
+}  // namespace banyan

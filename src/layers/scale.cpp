@@ -1,0 +1,107 @@
+// Scale: y = x * s (+ b), s and b broadcast over the axes outside [axis, axis + num_axes). s is a parameter,
+// or the second input; b (bias_term) is a parameter of the same shape.
+#include "banyan/layers/layer.hpp"
+#include "banyan/ops/basic.hpp"
+#include "covered_axes.hpp"
+
+namespace banyan {
+namespace {
+
+class ScaleLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  Arity arity() const override { return {1, 2, 1, 1}; }
+  LayoutRule layout_rule() const override {
+    return per_channel_ ? LayoutRule::follows : LayoutRule::contiguous;
+  }
+  bool allows_in_place() const override { return true; }
+  bool backward_reads_outputs() const override { return false; }
+
+  void setup(const Blobs& inputs, const Blobs& outputs) override;
+  void reshape(const Blobs& inputs, const Blobs& outputs) override;
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override;
+  double forward_flops(const Blobs& inputs, const Blobs&) const override {
+    return static_cast<double>(inputs[0]->shape.count());
+  }
+
+ private:
+  CoveredAxes covered(const Blobs& inputs) const {
+    const auto& settings = parameter_.scale_param();
+    return inputs.size() > 1
+               ? covered_by_input(name(), inputs[0]->shape, settings.axis(), inputs[1]->shape)
+               : covered_by_parameter(name(), inputs[0]->shape, settings.axis(), settings.num_axes());
+  }
+  const Tensor& scale(const Blobs& inputs) const {
+    return inputs.size() > 1 ? inputs[1]->data : parameters_[0].value;
+  }
+
+  bool per_channel_ = false;
+  int bias_slot_ = -1;
+  Tensor input_copy_;  ///< in place only
+  Tensor none_;
+};
+
+void ScaleLayer::setup(const Blobs& inputs, const Blobs&) {
+  const auto& settings = parameter_.scale_param();
+  const CoveredAxes axes = covered(inputs);
+  per_channel_ = inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1;
+  if (inputs.size() == 1) {
+    caffe::FillerParameter filler = settings.filler();
+    if (!settings.has_filler()) filler.set_value(1);
+    declare(axes.operand, filler);
+  }
+  if (settings.bias_term()) {
+    bias_slot_ = static_cast<int>(parameters_.size());
+    declare(axes.operand, settings.bias_filler());
+  }
+}
+
+void ScaleLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
+  const CoveredAxes axes = covered(inputs);
+  for (const Parameter& parameter : parameters_) {
+    if (!(axes.operand == parameter.shape))
+      refuse("input ", quoted(inputs[0]->name), " of shape ", inputs[0]->shape.to_string(),
+             " does not fit the parameter of shape ", parameter.shape.to_string());
+  }
+  set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
+}
+
+void ScaleLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
+  Context& context = *pass.context;
+  const Tensor& x = inputs[0]->data;
+  if (outputs[0]->grad.defined() && x.same_memory(outputs[0]->data)) {
+    ensure(context, input_copy_, x.shape(), x.dtype(), x.layout());
+    ops::copy(context, x, input_copy_);
+  }
+  const Tensor& bias = bias_slot_ < 0 ? none_ : parameters_[static_cast<std::size_t>(bias_slot_)].value;
+  ops::scale_bias(context, x, scale(inputs), bias, broadcast_over(*inputs[0], covered(inputs)),
+                  outputs[0]->data);
+}
+
+void ScaleLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                          const Blobs& inputs) {
+  Context& context = *pass.context;
+  const Tensor& dy = outputs[0]->grad;
+  const Tensor& x = inputs[0]->data.same_memory(outputs[0]->data) ? input_copy_ : inputs[0]->data;
+  const ops::Broadcast over = broadcast_over(*inputs[0], covered(inputs));
+  if (bias_slot_ >= 0) {
+    Tensor& grad_bias = parameters_[static_cast<std::size_t>(bias_slot_)].grad;
+    if (grad_bias.defined()) ops::scale_backward(context, none_, dy, over, grad_bias);
+  }
+  if (inputs.size() > 1 && propagate[1]) {
+    ops::fill(context, inputs[1]->grad, 0);
+    ops::scale_backward(context, x, dy, over, inputs[1]->grad);
+  } else if (inputs.size() == 1 && parameters_[0].grad.defined()) {
+    ops::scale_backward(context, x, dy, over, parameters_[0].grad);
+  }
+  // Last: in place, dx overwrites dy.
+  if (propagate[0]) ops::scale_bias(context, dy, scale(inputs), none_, over, inputs[0]->grad);
+}
+
+const RegisterLayer<ScaleLayer> registered("Scale");
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,69 @@
+// SoftmaxWithLoss: the multinomial logistic loss of softmax(scores), -log(max(p[label], FLT_MIN)) summed over
+// the positions whose label is not ignore_label, divided as loss_param says (VALID unless given). Inputs:
+// scores, and labels for every position outside the class axis. A second output holds the probabilities.
+#include "banyan/layers/loss.hpp"
+#include "softmax_axes.hpp"
+
+namespace banyan {
+namespace {
+
+class SoftmaxLossLayer : public LossLayer {
+ public:
+  using LossLayer::LossLayer;
+
+  Arity arity() const override { return {2, 2, 1, 2}; }
+  bool differentiable_input(int input) const override { return input == 0; }
+
+  void setup(const Blobs&, const Blobs&) override {
+    const auto& loss = parameter_.loss_param();
+    if (loss.label_smoothing() != 0) refuse("label_smoothing is not supported");
+    if (loss.thresh_ratio() != 1) refuse("thresh_ratio other than 1 is not supported");
+    normalization_ = read_normalization(Normalization::valid);
+    ignore_ = {loss.has_ignore_label(), loss.ignore_label()};
+  }
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    over_ = channels_along(inputs[0]->shape, parameter_.softmax_param().axis());
+    if (inputs[1]->shape.count() != over_.outer * over_.inner)
+      refuse("expected one label for each of ", over_.outer, " x ", over_.inner, " positions of the scores ",
+             inputs[0]->shape.to_string(), "; ", quoted(inputs[1]->name), " is ",
+             inputs[1]->shape.to_string());
+    set_output(*outputs[0], Shape{});
+    if (outputs.size() > 1) set_output(*outputs[1], inputs[0]->shape);
+  }
+
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    Context& context = *pass.context;
+    if (outputs.size() < 2) ensure(context, probabilities_, inputs[0]->shape, dtype());
+    Tensor& probabilities = probabilities_of(outputs);
+    ensure(context, partial_, Shape{4}, DType::f64);
+    ops::softmax_forward(context, inputs[0]->data, over_, probabilities);
+    ops::softmax_loss_forward(context, probabilities, inputs[1]->data, over_, ignore_, partial_);
+    find_divisor(pass, normalization_, over_.outer * over_.inner, over_.outer);
+    write_loss(pass, *outputs[0]);
+  }
+
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    if (propagate[0])
+      ops::softmax_loss_backward(*pass.context, probabilities_of(outputs), inputs[1]->data, over_, ignore_,
+                                 outputs[0]->grad, divisor_, inputs[0]->grad);
+  }
+
+  void check_results(Context& context) override { check_noted_label(context, name(), partial_, 2, over_); }
+
+ private:
+  Tensor& probabilities_of(const Blobs& outputs) {
+    return outputs.size() > 1 ? outputs[1]->data : probabilities_;
+  }
+
+  Normalization normalization_ = Normalization::valid;
+  ops::IgnoreLabel ignore_;
+  ops::Channels over_{};
+  Tensor probabilities_;
+};
+
+const RegisterLayer<SoftmaxLossLayer> registered("SoftmaxWithLoss");
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,85 @@
+// SourceLayer: what Data and ImageData have in common. Internal to the room.
+//
+//   outputs[0]  items x C x H x W: augmented pixels
+//   outputs[1]  items: labels (optional)
+//
+// Batches are made by the prefetcher's threads, started by the first prepare(); forward() copies the batch to
+// the device in stream order.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "banyan/data/assembler.hpp"
+#include "banyan/data/batch_source.hpp"
+#include "banyan/layers/layer.hpp"
+
+namespace banyan {
+
+class SourceLayer : public Layer, public data::BatchSource {
+ public:
+  SourceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options);
+
+  Arity arity() const override { return {0, 0, 1, 2, false}; }
+  bool is_source() const override { return true; }
+  LayoutRule layout_rule() const override { return LayoutRule::channels_last; }
+  bool backward_reads_inputs() const override { return false; }
+  bool backward_reads_outputs() const override { return false; }
+  int shared_input(int) const override { return -1; }
+
+  void setup(const Blobs& inputs, const Blobs& outputs) override;
+  void reshape(const Blobs& inputs, const Blobs& outputs) override;
+  void prepare(Pass& pass, const Blobs& outputs) override;
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
+  void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
+
+  std::uint64_t consumed() const override { return consumed_; }
+  void seek(std::uint64_t consumed) override;
+  void begin_test_pass(int test_iter) override;
+  void interrupt() override { *interrupted_ = true; }
+
+ protected:
+  /// What the layer's own message says.
+  struct Settings {
+    std::string field;  ///< "data_param", for messages
+    std::uint64_t batch_size = 0;
+    bool batch_size_is_total = false;
+    data::EpochEnd epoch_end = data::EpochEnd::wrap;
+    bool shuffle = false;
+    std::uint64_t random_skip = 0;  ///< start at a random item below this; 0: at the first
+    int threads = 1;
+  };
+  /// Checks and returns the settings; throws bad_input. Opens nothing.
+  virtual Settings settings() const = 0;
+  virtual std::shared_ptr<data::RecordSource> open() const = 0;
+  [[noreturn]] void refuse(const std::string& field, const std::string& why) const;
+
+ private:
+  bool dealt_whole() const { return options().phase == Phase::test; }
+  void open_source();
+  void start(Device& device);
+  void begin_pass(std::uint64_t test_iter);
+  data::ItemShape first_item() const;
+  data::Share first_share() const;
+  void set_shapes(const Blobs& outputs, std::uint64_t items, const data::ItemShape& item) const;
+
+  Settings settings_;
+  std::shared_ptr<data::RecordSource> source_;
+  std::shared_ptr<const data::EpochOrder> order_;
+  std::shared_ptr<const data::Augmenter> augmenter_;
+  std::unique_ptr<data::Dealing> dealing_;
+  data::ItemShape item_;  // of the first item; what an empty share shows
+
+  std::uint64_t consumed_ = 0;
+  bool sought_ = false;
+  // Test passes.
+  std::uint64_t test_iter_ = 0;     // of the pass that the prefetcher works on; 0: none yet
+  std::uint64_t batches_left_ = 0;  // of this device in the pass
+  bool announced_ = false;
+
+  std::shared_ptr<std::atomic<bool>> interrupted_ = std::make_shared<std::atomic<bool>>(false);
+  std::unique_ptr<data::Prefetcher> prefetcher_;
+  data::HostBatch* batch_ = nullptr;  // the prefetcher's, between prepare() and the next one
+};
+
+}  // namespace banyan

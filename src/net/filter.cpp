@@ -1,0 +1,38 @@
+#include "banyan/net/filter.hpp"
+
+#include <algorithm>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+
+namespace banyan {
+
+bool matches(const caffe::NetState& state, const caffe::NetStateRule& rule) {
+  const auto has_stage = [&](const std::string& stage) {
+    return std::find(state.stage().begin(), state.stage().end(), stage) != state.stage().end();
+  };
+  if (rule.has_phase() && rule.phase() != state.phase()) return false;
+  if (rule.has_min_level() && state.level() < rule.min_level()) return false;
+  if (rule.has_max_level() && state.level() > rule.max_level()) return false;
+  return std::all_of(rule.stage().begin(), rule.stage().end(), has_stage) &&
+         std::none_of(rule.not_stage().begin(), rule.not_stage().end(), has_stage);
+}
+
+caffe::NetParameter filter_net(const caffe::NetParameter& net, const caffe::NetState& state) {
+  caffe::NetParameter result = net;
+  result.clear_layer();
+  *result.mutable_state() = state;
+  for (const caffe::LayerParameter& layer : net.layer()) {
+    if (layer.include_size() > 0 && layer.exclude_size() > 0)
+      bad_input("layer ", quoted(layer.name()),
+                " has both `include` and `exclude` rules; it may have only one kind");
+    const auto matching = [&](const caffe::NetStateRule& rule) { return matches(state, rule); };
+    const bool kept = layer.include_size() > 0
+                          ? std::any_of(layer.include().begin(), layer.include().end(), matching)
+                          : std::none_of(layer.exclude().begin(), layer.exclude().end(), matching);
+    if (kept) *result.add_layer() = layer;
+  }
+  return result;
+}
+
+}  // namespace banyan

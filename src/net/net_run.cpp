@@ -1,0 +1,141 @@
+// The running of a Net.
+#include <exception>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/net/net.hpp"
+#include "banyan/ops/basic.hpp"
+
+namespace banyan {
+
+/// Call inside a catch block: the current exception with the place where the device is.
+void Net::rethrow_with_place() {
+  try {
+    throw;
+  } catch (Error& error) {
+    if (error.kind() != ErrorKind::aborted) error.add_context(activity_->describe());
+    throw;
+  } catch (const std::exception& error) {
+    Error placed(ErrorKind::runtime, error.what());
+    placed.add_context(activity_->describe());
+    throw placed;
+  }
+}
+
+bool Net::sources_changed() const {
+  for (const BlobState& state : blobs_)
+    if (layer(state.producer).is_source() && !(state.blob->shape == state.bound)) return true;
+  return false;
+}
+
+void Net::forward(Pass& pass) {
+  if (options_.shapes_only) runtime_failure("this net was made for its shapes only and cannot run");
+  try {
+    for (int i = 0; i < steps(); ++i) {
+      if (!layer(i).is_source()) continue;
+      activity_->enter(Stage::data, layer(i).name().c_str());
+      layer(i).prepare(pass, step(i).layer_outputs);
+    }
+    if (sources_changed()) reshape();
+    loss_started_ = false;
+    for (int i = 0; i < steps(); ++i) {
+      activity_->enter(Stage::forward, layer(i).name().c_str());
+      run_forward(pass, i);
+    }
+  } catch (...) {
+    rethrow_with_place();
+  }
+}
+
+void Net::run_forward(Pass& pass, int index) {
+  Step& current = step(index);
+  Context& context = *pass.context;
+  if (before_layer_) before_layer_(index, false);
+  for (std::size_t i = 0; i < current.inputs.size(); ++i)
+    if (current.conversions[i] == Conversion::copy)
+      ops::copy(context, blob(current.inputs[i]).data, current.stand_ins[i]->data);
+  layer(index).forward(pass, current.layer_inputs, current.layer_outputs);
+  add_loss(context, index);
+  if (after_layer_) after_layer_(index, false);
+}
+
+void Net::add_loss(Context& context, int index) {
+  const Step& current = step(index);
+  for (std::size_t o = 0; o < current.outputs.size(); ++o) {
+    if (current.loss_weights[o] == 0) continue;
+    ops::sum(context, blob(current.outputs[o]).data, partial_loss_);
+    ops::axpby(context, current.loss_weights[o], partial_loss_, loss_started_ ? 1 : 0, loss_);
+    loss_started_ = true;
+  }
+}
+
+void Net::backward(Pass& pass, const std::function<void(int)>& layer_done) {
+  if (options_.shapes_only || !trains_)
+    runtime_failure("net ", quoted(name_), " was made without gradients and has no backward pass");
+  try {
+    for (int i = steps() - 1; i >= 0; --i) {
+      if (step(i).needs_backward) {
+        activity_->enter(Stage::backward, layer(i).name().c_str());
+        run_backward(pass, i);
+      }
+      if (layer_done) layer_done(i);
+    }
+  } catch (...) {
+    rethrow_with_place();
+  }
+}
+
+void Net::run_backward(Pass& pass, int index) {
+  Step& current = step(index);
+  Context& context = *pass.context;
+  if (before_layer_) before_layer_(index, true);
+  seed_gradients(context, index);
+  layer(index).backward(pass, current.layer_outputs, current.propagate, current.layer_inputs);
+  for (std::size_t i = 0; i < current.inputs.size(); ++i)
+    if (current.conversions[i] == Conversion::copy && current.propagate[i])
+      ops::copy(context, current.stand_ins[i]->grad, blob(current.inputs[i]).grad);
+  if (after_layer_) after_layer_(index, true);
+}
+
+/// The gradient of a weighted output is its weight, plus what the layers that read it gave.
+void Net::seed_gradients(Context& context, int index) {
+  Step& current = step(index);
+  for (std::size_t o = 0; o < current.outputs.size(); ++o) {
+    const double weight = current.loss_weights[o];
+    if (weight == 0) continue;
+    Tensor& grad = blob(current.outputs[o]).grad;
+    if (!current.receives[o]) {
+      ops::fill(context, grad, weight);
+      continue;
+    }
+    if (!current.seed.defined() || !(current.seed.shape() == grad.shape()) ||
+        current.seed.layout() != grad.layout())
+      current.seed = Tensor(context.device(), grad.shape(), grad.dtype(), grad.layout());
+    ops::fill(context, current.seed, weight);
+    ops::axpby(context, 1, current.seed, 1, grad);
+  }
+}
+
+void Net::zero_gradients(Context& context) {
+  if (flat_gradients().defined()) context.stream().zero(flat_gradients().raw(), flat_gradients().bytes());
+}
+
+void Net::check_results() {
+  context_->synchronize();
+  for (int i = 0; i < steps(); ++i) {
+    try {
+      layer(i).check_results(*context_);
+    } catch (Error& error) {
+      error.add_context(cat("found in layer ", quoted(layer(i).name()), " (", layer(i).type(), ") on ",
+                            activity_->device(), ", iteration ", activity_->state().iteration));
+      throw;
+    }
+  }
+}
+
+void Net::observe_layers(LayerHook before, LayerHook after) {
+  before_layer_ = std::move(before);
+  after_layer_ = std::move(after);
+}
+
+}  // namespace banyan

@@ -1,0 +1,228 @@
+// Memory and level-1 operators for every back end (see backend.hpp). Sums are accumulated in f64.
+#pragma once
+
+#include <cmath>
+
+#include "banyan/ops/basic.hpp"
+#include "ops/common/backend.hpp"
+#include "ops/common/checks.hpp"
+
+namespace banyan::ops {
+
+template <class T>
+struct FillWith {
+  T* y;
+  T value;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = value; }
+};
+
+template <class From, class To>
+struct Convert {
+  const From* x;
+  To* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<To>(x[i]); }
+};
+
+/// to[b][c][r] = from[b][r][c]; i counts in `to`.
+template <class From, class To>
+struct Transpose {
+  std::int64_t rows, columns;
+  const From* from;
+  To* to;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t r = i % rows, bc = i / rows;
+    const std::int64_t c = bc % columns, b = bc / columns;
+    to[i] = static_cast<To>(from[(b * rows + r) * columns + c]);
+  }
+};
+
+template <class T>
+struct Scale {
+  T alpha;
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = alpha * x[i]; }
+};
+
+template <class T>
+struct ScaleAndAdd {
+  T alpha, beta;
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = alpha * x[i] + beta * y[i]; }
+};
+
+/// Elements of any type are moved as unsigned integers of their size.
+template <class Element>
+struct MoveBlocks {
+  BlockCopy what;
+  const Element* from;
+  Element* to;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t block = i / what.length, offset = i % what.length;
+    to[what.to_offset + block * what.to_stride + offset] =
+        from[what.from_offset + block * what.from_stride + offset];
+  }
+};
+
+struct Identity {
+  BANYAN_HOST_DEVICE static double of(double x) { return x; }
+};
+struct Magnitude {
+  BANYAN_HOST_DEVICE static double of(double x) { return x < 0 ? -x : x; }
+};
+struct Square {
+  BANYAN_HOST_DEVICE static double of(double x) { return x * x; }
+};
+struct NotFinite {  // x - x is 0 for finite x only
+  BANYAN_HOST_DEVICE static double of(double x) { return x - x == 0 ? 0 : 1; }
+};
+
+template <class T, class Term>
+struct SumOf {
+  struct State {
+    double sum;
+  };
+  const T* x;
+  double* result;
+  BANYAN_HOST_DEVICE State identity() const { return {0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    s.sum += Term::of(static_cast<double>(x[i]));
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
+  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const { result[d] = s.sum; }
+};
+
+/// body.operator()<T>() for the types that tensors are filled with and copied between.
+template <class Body>
+void dispatch_stored(DType dtype, const char* what, Body&& body) {
+  switch (dtype) {
+    case DType::i32:
+      body.template operator()<std::int32_t>();
+      return;
+    case DType::u8:
+      body.template operator()<std::uint8_t>();
+      return;
+    default:
+      dispatch_float(dtype, what, body);
+  }
+}
+
+template <class Backend>
+void fill_with(Context& context, Tensor& y, double value) {
+  dispatch_stored(y.dtype(), "fill", [&]<class T>() {
+    Backend::for_each(context, y.count(), FillWith<T>{y.data<T>(), static_cast<T>(value)});
+  });
+}
+
+template <class Backend, class From, class To>
+void transpose(Context& context, std::int64_t batch, std::int64_t rows, std::int64_t columns,
+               const From* from, To* to) {
+  if constexpr (requires { Backend::transpose(context, batch, rows, columns, from, to); })
+    Backend::transpose(context, batch, rows, columns, from, to);
+  else
+    Backend::for_each(context, batch * rows * columns, Transpose<From, To>{rows, columns, from, to});
+}
+
+template <class Backend, class From, class To>
+void copy_as(Context& context, const Tensor& x, Tensor& y) {
+  const ChannelView view = channel_view(x);
+  if (same_order(x, y))
+    Backend::for_each(context, x.count(), Convert<From, To>{x.data<From>(), y.data<To>()});
+  else if (y.layout() == Layout::channels_last)
+    transpose<Backend>(context, view.batch, view.channels, view.inner, x.data<From>(), y.data<To>());
+  else
+    transpose<Backend>(context, view.batch, view.inner, view.channels, x.data<From>(), y.data<To>());
+}
+
+template <class Backend>
+void copy_tensor(Context& context, const Tensor& x, Tensor& y) {
+  if (same_order(x, y))
+    require_count("copy", x, y.count());
+  else if (x.shape() != y.shape())
+    runtime_failure("copy: shapes differ: ", x.shape().to_string(), " and ", y.shape().to_string());
+  if (x.dtype() == y.dtype() && same_order(x, y)) {
+    context.stream().copy(y.raw(), x.raw(), x.bytes());
+  } else if (x.dtype() == y.dtype()) {
+    dispatch_stored(x.dtype(), "copy", [&]<class T>() { copy_as<Backend, T, T>(context, x, y); });
+  } else {
+    dispatch_stored(x.dtype(), "copy", [&]<class From>() {
+      dispatch_float(y.dtype(), "copy to another type",
+                     [&]<class To>() { copy_as<Backend, From, To>(context, x, y); });
+    });
+  }
+}
+
+template <class Backend>
+void scale_and_add(Context& context, double alpha, const Tensor& x, double beta, Tensor& y) {
+  require_alike("axpby", x, y);
+  dispatch_float(y.dtype(), "axpby", [&]<class T>() {
+    const T a = static_cast<T>(alpha), b = static_cast<T>(beta);
+    if (beta == 0)
+      Backend::for_each(context, y.count(), Scale<T>{a, x.data<T>(), y.data<T>()});
+    else
+      Backend::for_each(context, y.count(), ScaleAndAdd<T>{a, b, x.data<T>(), y.data<T>()});
+  });
+}
+
+template <class Backend, class Term>
+void sum_of(Context& context, const Tensor& x, Tensor& result) {
+  require_count("sum", result, 1);
+  dispatch_float(x.dtype(), "sum", [&]<class T>() {
+    Backend::reduce_all(context, x.count(), SumOf<T, Term>{x.data<T>(), result.data<double>()});
+  });
+}
+
+/// The blocks must lie within `count` elements.
+inline void require_blocks(const char* side, std::int64_t count, std::int64_t offset, std::int64_t stride,
+                           const BlockCopy& what) {
+  const std::int64_t last = offset + (what.blocks - 1) * stride;
+  if (offset < 0 || last < 0 || offset + what.length > count || last + what.length > count)
+    runtime_failure("copy_blocks: ", what.blocks, " blocks of ", what.length, " elements from offset ",
+                    offset, " with stride ", stride, " are not in the ", count, " elements of the ", side);
+}
+
+template <class Backend, class Element>
+void copy_blocks_of(Context& context, const Tensor& from, Tensor& to, const BlockCopy& what) {
+  const auto* source = static_cast<const Element*>(from.raw());
+  auto* target = static_cast<Element*>(to.raw());
+  if constexpr (requires { Backend::copy_blocks(context, source, target, what); })
+    Backend::copy_blocks(context, source, target, what);
+  else
+    Backend::for_each(context, what.blocks * what.length, MoveBlocks<Element>{what, source, target});
+}
+
+template <class Backend>
+void copy_tensor_blocks(Context& context, const Tensor& from, Tensor& to, const BlockCopy& what) {
+  require_type("copy_blocks", to, from.dtype());
+  if (what.blocks <= 0 || what.length <= 0) return;
+  require_blocks("source", from.count(), what.from_offset, what.from_stride, what);
+  require_blocks("target", to.count(), what.to_offset, what.to_stride, what);
+  switch (size_of(from.dtype())) {
+    case 8:
+      return copy_blocks_of<Backend, std::uint64_t>(context, from, to, what);
+    case 4:
+      return copy_blocks_of<Backend, std::uint32_t>(context, from, to, what);
+    case 2:
+      return copy_blocks_of<Backend, std::uint16_t>(context, from, to, what);
+    default:
+      return copy_blocks_of<Backend, std::uint8_t>(context, from, to, what);
+  }
+}
+
+/// Registers all of the above for a back end.
+template <class Backend>
+struct DefineBasic {
+  DefineBasic() {
+    fill.define(Backend::kind, &fill_with<Backend>);
+    copy.define(Backend::kind, &copy_tensor<Backend>);
+    axpby.define(Backend::kind, &scale_and_add<Backend>);
+    sum.define(Backend::kind, &sum_of<Backend, Identity>);
+    absolute_sum.define(Backend::kind, &sum_of<Backend, Magnitude>);
+    sum_of_squares.define(Backend::kind, &sum_of<Backend, Square>);
+    count_not_finite.define(Backend::kind, &sum_of<Backend, NotFinite>);
+    copy_blocks.define(Backend::kind, &copy_tensor_blocks<Backend>);
+  }
+};
+
+}  // namespace banyan::ops

@@ -1,0 +1,302 @@
+// Elementwise operators for every back end (see backend.hpp).
+#pragma once
+
+#include <cmath>
+
+#include "banyan/ops/elementwise.hpp"
+#include "ops/common/backend.hpp"
+#include "ops/common/checks.hpp"
+
+namespace banyan::ops {
+
+template <class T>
+struct Relu {
+  T slope;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return x > T(0) ? x : slope * x; }
+};
+template <class T>
+struct ReluGradient {
+  T slope;
+  BANYAN_HOST_DEVICE T operator()(T x, T dy) const { return x > T(0) ? dy : slope * dy; }
+};
+template <class T>
+struct Sigmoid {  // exp overflows to infinity for very negative x, and the quotient is then 0 as it should be
+  BANYAN_HOST_DEVICE T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); }
+};
+template <class T>
+struct SigmoidGradient {
+  BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * y * (T(1) - y); }
+};
+template <class T>
+struct Tanh {
+  BANYAN_HOST_DEVICE T operator()(T x) const { return std::tanh(x); }
+};
+template <class T>
+struct TanhGradient {
+  BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * (T(1) - y * y); }
+};
+template <class T>
+struct Product {
+  BANYAN_HOST_DEVICE T operator()(T a, T b) const { return a * b; }
+};
+
+/// y = f(x), and y = f(a, b).
+template <class T, class F>
+struct Unary {
+  F f;
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(x[i]); }
+};
+template <class T, class F>
+struct Binary {
+  F f;
+  const T *a, *b;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(a[i], b[i]); }
+};
+
+template <class T>
+struct QuotientGradient {
+  const T *x, *y, *dy;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = dy[i] * y[i] / x[i]; }
+};
+
+template <class T, bool kFirst>
+struct Maximum {
+  std::int32_t index_of_b;
+  const T *a, *b;
+  T* y;
+  std::int32_t* mask;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T left = a[i], right = b[i];
+    const bool right_wins = kFirst ? !(left > right) : right > left;
+    y[i] = right_wins ? right : left;
+    const std::int32_t before = kFirst ? index_of_b - 1 : mask[i];
+    mask[i] = right_wins ? index_of_b : before;
+  }
+};
+template <class T>
+struct MaximumGradient {
+  std::int32_t index;
+  const T* dy;
+  const std::int32_t* mask;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = mask[i] == index ? dy[i] : T(0); }
+};
+
+/// Item i is one quad: 4 neighbouring elements, in logical order, of one sample.
+template <class T, bool kChannelsLast>
+struct Dropout {
+  RandomKey key;
+  SampleIndex samples;
+  double ratio;
+  T scale;
+  std::int64_t channels, inner;  ///< of one sample
+  std::int64_t quads;            ///< per sample
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t sample = i / quads, quad = i % quads;
+    const std::int64_t length = channels * inner, first = 4 * quad;
+    const Philox4 bits = random_quad(key, samples.first + sample * samples.stride, quad);
+    const int used = length - first < 4 ? static_cast<int>(length - first) : 4;
+    for (int e = 0; e < used; ++e) {
+      std::int64_t at = sample * length + first + e;
+      if constexpr (kChannelsLast)
+        at = sample * length + (first + e) % inner * channels + (first + e) / inner;
+      y[at] = static_cast<double>(uniform01(bits.v[e])) >= ratio ? x[at] * scale : T(0);
+    }
+  }
+};
+
+template <class T, bool kScale, bool kBias>
+struct ScaleBias {
+  const T *x, *scale, *bias;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t d) const {
+    T value = x[i];
+    if constexpr (kScale) value *= scale[d];
+    if constexpr (kBias) value += bias[d];
+    y[i] = value;
+  }
+};
+
+template <class T, bool kInput>
+struct ScaleGradient {
+  struct State {
+    double sum;
+  };
+  const T *x, *dy;
+  T* dscale;
+  BANYAN_HOST_DEVICE State identity() const { return {0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    if constexpr (kInput)
+      s.sum += static_cast<double>(x[i]) * static_cast<double>(dy[i]);
+    else
+      s.sum += static_cast<double>(dy[i]);
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
+  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const { dscale[d] += static_cast<T>(s.sum); }
+};
+
+template <class Backend, template <class> class F, class... Parameters>
+void unary(Context& context, const char* name, const Tensor& x, Tensor& y, Parameters... parameters) {
+  require_alike(name, x, y);
+  dispatch_float(x.dtype(), name, [&]<class T>() {
+    Backend::for_each(context, x.count(),
+                      Unary<T, F<T>>{F<T>{static_cast<T>(parameters)...}, x.data<T>(), y.data<T>()});
+  });
+}
+
+template <class Backend, template <class> class F, class... Parameters>
+void binary(Context& context, const char* name, const Tensor& a, const Tensor& b, Tensor& y,
+            Parameters... parameters) {
+  require_alike(name, a, b);
+  require_alike(name, a, y);
+  dispatch_float(a.dtype(), name, [&]<class T>() {
+    Backend::for_each(
+        context, a.count(),
+        Binary<T, F<T>>{F<T>{static_cast<T>(parameters)...}, a.data<T>(), b.data<T>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void divide_product(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy, Tensor& dx) {
+  constexpr const char* kName = "product_backward_by_quotient";
+  require_alike(kName, x, y);
+  require_alike(kName, x, dy);
+  require_alike(kName, x, dx);
+  dispatch_float(x.dtype(), kName, [&]<class T>() {
+    Backend::for_each(context, x.count(),
+                      QuotientGradient<T>{x.data<T>(), y.data<T>(), dy.data<T>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+void take_maximum(Context& context, const Tensor& a, const Tensor& b, int index_of_b, bool first, Tensor& y,
+                  Tensor& mask) {
+  require_alike("maximum", a, b);
+  require_alike("maximum", a, y);
+  require_count("maximum", mask, a.count());
+  dispatch_float(a.dtype(), "maximum", [&]<class T>() {
+    auto* winners = mask.data<std::int32_t>();
+    if (first)
+      Backend::for_each(context, a.count(),
+                        Maximum<T, true>{index_of_b, a.data<T>(), b.data<T>(), y.data<T>(), winners});
+    else
+      Backend::for_each(context, a.count(),
+                        Maximum<T, false>{index_of_b, a.data<T>(), b.data<T>(), y.data<T>(), winners});
+  });
+}
+
+template <class Backend>
+void route_maximum(Context& context, const Tensor& dy, const Tensor& mask, int index, Tensor& dx) {
+  require_alike("maximum_backward", dy, dx);
+  require_count("maximum_backward", mask, dy.count());
+  dispatch_float(dy.dtype(), "maximum_backward", [&]<class T>() {
+    Backend::for_each(context, dy.count(),
+                      MaximumGradient<T>{index, dy.data<T>(), mask.data<std::int32_t>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+void drop(Context& context, const Tensor& x, double ratio, const RandomKey& key, const SampleIndex& samples,
+          Tensor& y) {
+  require_alike("dropout", x, y);
+  if (!(ratio >= 0 && ratio <= 1)) runtime_failure("dropout: the ratio must be in [0, 1], not ", ratio);
+  if (x.count() == 0) return;
+  const ChannelView view = channel_view(x);
+  const std::int64_t length = x.count() / view.batch;
+  const std::int64_t quads = (length + 3) / 4;
+  dispatch_float(x.dtype(), "dropout", [&]<class T>() {
+    const auto run = [&]<bool kChannelsLast>() {
+      const T scale = ratio < 1 ? static_cast<T>(1 / (1 - ratio)) : T(0);
+      Backend::for_each(context, view.batch * quads,
+                        Dropout<T, kChannelsLast>{key, samples, ratio, scale, view.channels,
+                                                  length / view.channels, quads, x.data<T>(), y.data<T>()});
+    };
+    if (x.is_contiguous())
+      run.template operator()<false>();
+    else
+      run.template operator()<true>();
+  });
+}
+
+inline void require_broadcast(const char* op, const Tensor& x, const Broadcast& over) {
+  require_count(op, x, over.outer * over.dim * over.inner);
+}
+
+template <class Backend>
+void scale_and_shift(Context& context, const Tensor& x, const Tensor& scale, const Tensor& bias,
+                     const Broadcast& over, Tensor& y) {
+  require_alike("scale_bias", x, y);
+  require_broadcast("scale_bias", x, over);
+  if (scale.defined()) require_count("scale_bias", scale, over.dim);
+  if (bias.defined()) require_count("scale_bias", bias, over.dim);
+  dispatch_float(x.dtype(), "scale_bias", [&]<class T>() {
+    const T* s = scale.defined() ? scale.data<T>() : nullptr;
+    const T* b = bias.defined() ? bias.data<T>() : nullptr;
+    if (s != nullptr && b != nullptr)
+      Backend::for_each_channel(context, over, ScaleBias<T, true, true>{x.data<T>(), s, b, y.data<T>()});
+    else if (s != nullptr)
+      Backend::for_each_channel(context, over, ScaleBias<T, true, false>{x.data<T>(), s, b, y.data<T>()});
+    else
+      Backend::for_each_channel(context, over, ScaleBias<T, false, true>{x.data<T>(), s, b, y.data<T>()});
+  });
+}
+
+template <class Backend>
+void scale_gradient(Context& context, const Tensor& x, const Tensor& dy, const Broadcast& over,
+                    Tensor& dscale) {
+  require_broadcast("scale_backward", dy, over);
+  require_count("scale_backward", dscale, over.dim);
+  if (x.defined()) require_alike("scale_backward", x, dy);
+  dispatch_float(dy.dtype(), "scale_backward", [&]<class T>() {
+    if (x.defined())
+      Backend::reduce_channels(context, over,
+                               ScaleGradient<T, true>{x.data<T>(), dy.data<T>(), dscale.data<T>()});
+    else
+      Backend::reduce_channels(context, over,
+                               ScaleGradient<T, false>{nullptr, dy.data<T>(), dscale.data<T>()});
+  });
+}
+
+/// Registers all of the above for a back end.
+template <class Backend>
+struct DefineElementwise {
+  DefineElementwise() {
+    constexpr DeviceKind kind = Backend::kind;
+    relu_forward.define(kind, [](Context& context, const Tensor& x, double slope, Tensor& y) {
+      unary<Backend, Relu>(context, "relu_forward", x, y, slope);
+    });
+    relu_backward.define(kind,
+                         [](Context& context, const Tensor& x, const Tensor& dy, double slope, Tensor& dx) {
+                           binary<Backend, ReluGradient>(context, "relu_backward", x, dy, dx, slope);
+                         });
+    sigmoid_forward.define(kind, [](Context& context, const Tensor& x, Tensor& y) {
+      unary<Backend, Sigmoid>(context, "sigmoid_forward", x, y);
+    });
+    sigmoid_backward.define(kind, [](Context& context, const Tensor& y, const Tensor& dy, Tensor& dx) {
+      binary<Backend, SigmoidGradient>(context, "sigmoid_backward", y, dy, dx);
+    });
+    tanh_forward.define(kind, [](Context& context, const Tensor& x, Tensor& y) {
+      unary<Backend, Tanh>(context, "tanh_forward", x, y);
+    });
+    tanh_backward.define(kind, [](Context& context, const Tensor& y, const Tensor& dy, Tensor& dx) {
+      binary<Backend, TanhGradient>(context, "tanh_backward", y, dy, dx);
+    });
+    multiply.define(kind, [](Context& context, const Tensor& a, const Tensor& b, Tensor& y) {
+      binary<Backend, Product>(context, "multiply", a, b, y);
+    });
+    product_backward_by_quotient.define(kind, &divide_product<Backend>);
+    maximum.define(kind, &take_maximum<Backend>);
+    maximum_backward.define(kind, &route_maximum<Backend>);
+    dropout.define(kind, &drop<Backend>);
+    scale_bias.define(kind, &scale_and_shift<Backend>);
+    scale_backward.define(kind, &scale_gradient<Backend>);
+  }
+};
+
+}  // namespace banyan::ops

@@ -1,0 +1,358 @@
+// Batch normalization's functors, shared by all back ends.
+//
+// Memory is seen as outer x C x inner (channels-last: inner = 1). Statistics are f64. A mean is split into a
+// part of x's precision and the rest, so that (x - high) is exact near the mean and a large mean costs no
+// digits:
+//   xhat = ((x - high) - low) * inv_std
+#pragma once
+
+#include <cmath>
+
+#include "banyan/ops/normalization.hpp"
+#include "ops/common/backend.hpp"
+
+namespace banyan::ops {
+
+/// How a tensor with the channel on axis 1 lies in memory.
+inline Broadcast channel_broadcast(const Tensor& x) {
+  const ChannelView view = channel_view(x);
+  if (view.channels_last) return {view.batch * view.inner, view.channels, 1};
+  return {view.batch, view.channels, view.inner};
+}
+
+namespace detail {
+
+/// Channel of a memory index.
+struct ChannelOf {
+  std::int64_t dim, inner;
+  BANYAN_HOST_DEVICE std::int64_t operator()(std::int64_t i) const { return i / inner % dim; }
+};
+
+/// A set of samples: count, mean and sum of squared deviations.
+struct Moments {
+  double count, mean, m2;
+};
+/// Chan, Golub, LeVeque: exact in exact arithmetic, no cancellation; either set may be empty.
+BANYAN_HOST_DEVICE inline Moments together(const Moments& a, const Moments& b) {
+  const double count = a.count + b.count;
+  if (b.count == 0) return a;
+  if (a.count == 0) return b;
+  const double delta = b.mean - a.mean;
+  return {count, a.mean + delta * (b.count / count),
+          a.m2 + b.m2 + delta * delta * (a.count * b.count / count)};
+}
+
+/// Sums of deviations from the first sample seen: no division per element. The worst loss of digits is a
+/// factor of the number of samples: the shift cannot be farther from the mean than their spread allows.
+template <class T>
+struct MomentsReduction {
+  struct State {
+    double count, shift, sum, squares;
+  };
+  const T* x;
+  double* moments;
+  std::int64_t channels;
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0, 0, 0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t index, std::int64_t) const {
+    const double value = static_cast<double>(x[index]);
+    s.shift = s.count == 0 ? value : s.shift;
+    const double deviation = value - s.shift;
+    s.count += 1;
+    s.sum += deviation;
+    s.squares += deviation * deviation;
+  }
+  BANYAN_HOST_DEVICE static Moments moments_of(const State& s) {
+    if (s.count == 0) return {0, 0, 0};
+    const double m2 = s.squares - s.sum * (s.sum / s.count);
+    return {s.count, s.shift + s.sum / s.count, m2 > 0 ? m2 : (m2 == m2 ? 0.0 : m2)};  // NaN stays NaN
+  }
+  BANYAN_HOST_DEVICE void merge(State& a, const State& b) const {
+    const Moments all = together(moments_of(a), moments_of(b));
+    a = {all.count, all.mean, 0, all.m2};
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
+    const Moments all = moments_of(s);
+    if (d == 0) moments[0] = all.count;
+    moments[1 + d] = all.mean;
+    moments[1 + channels + d] = all.m2;
+  }
+};
+
+/// into's mean and M2; its count is still the old one.
+struct MergeMoments {
+  const double* other;
+  double* into;
+  std::int64_t channels;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t c) const {
+    const Moments all = together({into[0], into[1 + c], into[1 + channels + c]},
+                                 {other[0], other[1 + c], other[1 + channels + c]});
+    into[1 + c] = all.mean;
+    into[1 + channels + c] = all.m2;
+  }
+};
+struct MergeCount {
+  const double* other;
+  double* into;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t) const { into[0] += other[0]; }
+};
+
+BANYAN_HOST_DEVICE inline double variance_of(double count, double m2, bool unbiased) {
+  if (count == 0) return 0;
+  return m2 / (unbiased && count > 1 ? count - 1 : count);
+}
+
+struct FinishMoments {
+  const double* moments;
+  double* mean_inv_std;
+  std::int64_t channels;
+  double eps;
+  bool unbiased;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t c) const {
+    const double variance = variance_of(moments[0], moments[1 + channels + c], unbiased);
+    mean_inv_std[c] = moments[1 + c];
+    mean_inv_std[channels + c] = 1 / std::sqrt(variance + eps);
+  }
+};
+
+template <class T>
+struct UpdateRunning {
+  const double* moments;
+  T *mean, *variance;
+  std::int64_t channels;
+  double keep, add;
+  bool unbiased;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t c) const {
+    if (moments[0] == 0) return;
+    const double batch_variance = variance_of(moments[0], moments[1 + channels + c], unbiased);
+    mean[c] = static_cast<T>(keep * static_cast<double>(mean[c]) + add * moments[1 + c]);
+    variance[c] = static_cast<T>(keep * static_cast<double>(variance[c]) + add * batch_variance);
+  }
+};
+
+template <class T>
+struct StoredStatistics {
+  const T *mean, *variance, *factor;
+  double* mean_inv_std;
+  std::int64_t channels;
+  double eps;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t c) const {
+    const double divisor = factor == nullptr ? 1.0 : static_cast<double>(factor[0]);
+    const double scale = divisor == 0 ? 0.0 : 1 / divisor;
+    mean_inv_std[c] = static_cast<double>(mean[c]) * scale;
+    mean_inv_std[channels + c] = 1 / std::sqrt(static_cast<double>(variance[c]) * scale + eps);
+  }
+};
+
+/// y = ((x - high) - low) * scale + bias of one channel.
+template <class T>
+struct ForwardTerms {
+  T high, low, scale, bias;
+  BANYAN_HOST_DEVICE T apply(T x) const { return ((x - high) - low) * scale + bias; }
+};
+template <class T>
+struct NormalizeForward {
+  const T *x, *slope, *bias;
+  const double* mean_inv_std;
+  T* y;
+  ChannelOf channel;
+  BANYAN_HOST_DEVICE ForwardTerms<T> terms(std::int64_t c) const {
+    const double mean = mean_inv_std[c], inv_std = mean_inv_std[channel.dim + c];
+    const T high = static_cast<T>(mean);
+    return {high, static_cast<T>(mean - static_cast<double>(high)),
+            static_cast<T>(slope == nullptr ? inv_std : inv_std * static_cast<double>(slope[c])),
+            bias == nullptr ? T(0) : bias[c]};
+  }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = terms(channel(i)).apply(x[i]); }
+};
+
+template <class T>
+struct BackwardSums {
+  struct State {
+    double dy, dy_xhat;
+  };
+  const T *x, *dy;
+  const double* mean_inv_std;
+  double* sums;
+  std::int64_t channels;
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t index, std::int64_t d) const {
+    const double gradient = static_cast<double>(dy[index]);
+    s.dy += gradient;
+    s.dy_xhat += gradient * (static_cast<double>(x[index]) - mean_inv_std[d]);
+  }
+  BANYAN_HOST_DEVICE void merge(State& a, const State& b) const {
+    a.dy += b.dy;
+    a.dy_xhat += b.dy_xhat;
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
+    sums[d] = s.dy;
+    sums[channels + d] = s.dy_xhat * mean_inv_std[channels + d];
+  }
+};
+
+/// dx = scale * ((dy - mean_dy) - ((x - high) - low) * slant) of one channel.
+template <class T>
+struct BackwardTerms {
+  T high, low, scale, mean_dy, slant;
+  BANYAN_HOST_DEVICE T apply(T x, T dy) const {
+    return scale * ((dy - mean_dy) - ((x - high) - low) * slant);
+  }
+};
+template <class T>
+struct NormalizeBackward {
+  const T *x, *dy, *slope;
+  const double *mean_inv_std, *sums, *moments;  ///< sums null: statistics were constants
+  T* dx;
+  ChannelOf channel;
+  BANYAN_HOST_DEVICE BackwardTerms<T> terms(std::int64_t c) const {
+    const double mean = mean_inv_std[c], inv_std = mean_inv_std[channel.dim + c];
+    const T high = static_cast<T>(mean);
+    const T scale = static_cast<T>(slope == nullptr ? inv_std : inv_std * static_cast<double>(slope[c]));
+    if (sums == nullptr) return {high, T(0), scale, T(0), T(0)};
+    return {high, static_cast<T>(mean - static_cast<double>(high)), scale,
+            static_cast<T>(sums[c] / moments[0]),
+            static_cast<T>(sums[channel.dim + c] * inv_std / moments[0])};
+  }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const BackwardTerms<T> t = terms(channel(i));
+    dx[i] = sums == nullptr ? t.scale * dy[i] : t.apply(x[i], dy[i]);
+  }
+};
+
+template <class T>
+struct AddAffineGradients {
+  const double* sums;
+  T *grad_slope, *grad_bias;
+  std::int64_t channels;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t c) const {
+    if (grad_slope != nullptr)
+      grad_slope[c] = static_cast<T>(static_cast<double>(grad_slope[c]) + sums[channels + c]);
+    if (grad_bias != nullptr) grad_bias[c] = static_cast<T>(static_cast<double>(grad_bias[c]) + sums[c]);
+  }
+};
+
+/// A tensor that may be left out.
+template <class T>
+const T* optional_data(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<T>() : nullptr;
+}
+template <class T>
+T* optional_data(Tensor& tensor) {
+  return tensor.defined() ? tensor.data<T>() : nullptr;
+}
+
+template <class T>
+NormalizeForward<T> forward_functor(const Tensor& x, const Tensor& mean_inv_std, const Tensor& slope,
+                                    const Tensor& bias, Tensor& y) {
+  const Broadcast over = channel_broadcast(x);
+  return {x.data<T>(), optional_data<T>(slope), optional_data<T>(bias), mean_inv_std.data<double>(),
+          y.data<T>(), {over.dim, over.inner}};
+}
+template <class T>
+NormalizeBackward<T> backward_functor(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
+                                      const Tensor& slope, const Tensor& sums, const Tensor& moments,
+                                      Tensor& dx) {
+  const Broadcast over = channel_broadcast(x);
+  return {x.data<T>(),
+          dy.data<T>(),
+          optional_data<T>(slope),
+          mean_inv_std.data<double>(),
+          optional_data<double>(sums),
+          optional_data<double>(moments),
+          dx.data<T>(),
+          {over.dim, over.inner}};
+}
+
+}  // namespace detail
+
+template <class Backend>
+void batch_moments_on(Context& context, const Tensor& x, Tensor& moments) {
+  dispatch_float(x.dtype(), "batch_moments", [&]<class T>() {
+    const Broadcast over = channel_broadcast(x);
+    Backend::reduce_channels(context, over,
+                             detail::MomentsReduction<T>{x.data<T>(), moments.data<double>(), over.dim});
+  });
+}
+
+template <class Backend>
+void merge_moments_on(Context& context, const Tensor& other, Tensor& into) {
+  const std::int64_t channels = (into.count() - 1) / 2;
+  const double* from = other.data<double>();
+  Backend::for_each(context, channels, detail::MergeMoments{from, into.data<double>(), channels});
+  // After all channels, which need both counts.
+  Backend::for_each(context, 1, detail::MergeCount{from, into.data<double>()});
+}
+
+template <class Backend>
+void finish_moments_on(Context& context, const Tensor& moments, double eps, bool unbiased,
+                       Tensor& mean_inv_std) {
+  const std::int64_t channels = mean_inv_std.count() / 2;
+  Backend::for_each(
+      context, channels,
+      detail::FinishMoments{moments.data<double>(), mean_inv_std.data<double>(), channels, eps, unbiased});
+}
+
+template <class Backend>
+void update_running_on(Context& context, const Tensor& moments, double keep, double add, bool unbiased,
+                       Tensor& running_mean, Tensor& running_variance) {
+  dispatch_float(running_mean.dtype(), "update_running", [&]<class T>() {
+    const std::int64_t channels = running_mean.count();
+    Backend::for_each(context, channels,
+                      detail::UpdateRunning<T>{moments.data<double>(), running_mean.data<T>(),
+                                               running_variance.data<T>(), channels, keep, add, unbiased});
+  });
+}
+
+template <class Backend>
+void stored_statistics_on(Context& context, const Tensor& running_mean, const Tensor& running_variance,
+                          const Tensor& factor, double eps, Tensor& mean_inv_std) {
+  dispatch_float(running_mean.dtype(), "stored_statistics", [&]<class T>() {
+    const std::int64_t channels = running_mean.count();
+    Backend::for_each(context, channels,
+                      detail::StoredStatistics<T>{running_mean.data<T>(), running_variance.data<T>(),
+                                                  detail::optional_data<T>(factor),
+                                                  mean_inv_std.data<double>(), channels, eps});
+  });
+}
+
+template <class Backend>
+void normalize_forward_on(Context& context, const Tensor& x, const Tensor& mean_inv_std, const Tensor& slope,
+                          const Tensor& bias, Tensor& y) {
+  dispatch_float(x.dtype(), "normalize_forward", [&]<class T>() {
+    Backend::for_each(context, x.count(), detail::forward_functor<T>(x, mean_inv_std, slope, bias, y));
+  });
+}
+
+template <class Backend>
+void normalize_backward_sums_on(Context& context, const Tensor& x, const Tensor& dy,
+                                const Tensor& mean_inv_std, Tensor& sums) {
+  dispatch_float(x.dtype(), "normalize_backward_sums", [&]<class T>() {
+    const Broadcast over = channel_broadcast(x);
+    Backend::reduce_channels(context, over,
+                             detail::BackwardSums<T>{x.data<T>(), dy.data<T>(), mean_inv_std.data<double>(),
+                                                     sums.data<double>(), over.dim});
+  });
+}
+
+template <class Backend>
+void normalize_backward_on(Context& context, const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
+                           const Tensor& slope, const Tensor& sums, const Tensor& moments, Tensor& dx) {
+  dispatch_float(x.dtype(), "normalize_backward", [&]<class T>() {
+    Backend::for_each(context, x.count(),
+                      detail::backward_functor<T>(x, dy, mean_inv_std, slope, sums, moments, dx));
+  });
+}
+
+template <class Backend>
+void add_affine_gradients_on(Context& context, const Tensor& sums, Tensor& grad_slope, Tensor& grad_bias) {
+  if (!grad_slope.defined() && !grad_bias.defined()) return;
+  const DType dtype = grad_slope.defined() ? grad_slope.dtype() : grad_bias.dtype();
+  dispatch_float(dtype, "add_affine_gradients", [&]<class T>() {
+    const std::int64_t channels = sums.count() / 2;
+    Backend::for_each(context, channels,
+                      detail::AddAffineGradients<T>{sums.data<double>(), detail::optional_data<T>(grad_slope),
+                                                    detail::optional_data<T>(grad_bias), channels});
+  });
+}
+
+}  // namespace banyan::ops

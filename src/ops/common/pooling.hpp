@@ -1,0 +1,263 @@
+// Pooling's functors: one output element per index forward, one input element per index backward.
+//
+// Both layouts: a plane is a (sample, channel) pair; its pixel p lies at base + p * step in memory. Backward
+// gathers from the windows that contain the pixel, in ascending order, so sums have a fixed order.
+#pragma once
+
+#include <cfloat>
+
+#include "banyan/ops/pooling.hpp"
+#include "ops/common/backend.hpp"
+#include "ops/common/checks.hpp"
+#include "ops/common/elementwise.hpp"
+
+namespace banyan::ops {
+namespace detail {
+
+struct Window {
+  std::int64_t begin, end;  ///< clipped to the input
+  std::int64_t length;      ///< clipped at input + pad only: Caffe's divisor
+};
+
+struct PoolingAxis {
+  std::int64_t input, output, kernel, stride, pad;
+  BANYAN_HOST_DEVICE Window window(std::int64_t o) const {
+    const std::int64_t begin = o * stride - pad;
+    const std::int64_t end = begin + kernel < input + pad ? begin + kernel : input + pad;
+    return {begin > 0 ? begin : 0, end < input ? end : input, end - begin};
+  }
+  /// First and one past the last output whose window contains input i.
+  BANYAN_HOST_DEVICE std::int64_t first_output(std::int64_t i) const {
+    return i + pad < kernel ? 0 : (i + pad - kernel) / stride + 1;
+  }
+  BANYAN_HOST_DEVICE std::int64_t last_output(std::int64_t i) const {
+    const std::int64_t last = (i + pad) / stride + 1;
+    return last < output ? last : output;
+  }
+};
+
+/// Where element i of an N x C x rows x columns tensor lies.
+struct PlanePosition {
+  std::int64_t sample, channel, row, column;
+};
+
+struct PoolingPlanes {
+  PoolingAxis h, w;
+  std::int64_t channels;
+  bool channels_last;
+
+  BANYAN_HOST_DEVICE PlanePosition locate(std::int64_t i, std::int64_t rows, std::int64_t columns) const {
+    if (channels_last) {
+      const std::int64_t channel = i % channels, pixel = i / channels;
+      return {pixel / columns / rows, channel, pixel / columns % rows, pixel % columns};
+    }
+    const std::int64_t row = i / columns;
+    return {row / rows / channels, row / rows % channels, row % rows, i % columns};
+  }
+  /// Memory index of pixel 0 of a plane with `pixels` pixels.
+  BANYAN_HOST_DEVICE std::int64_t base(const PlanePosition& at, std::int64_t pixels) const {
+    return channels_last ? at.sample * pixels * channels + at.channel
+                         : (at.sample * channels + at.channel) * pixels;
+  }
+  BANYAN_HOST_DEVICE std::int64_t step() const { return channels_last ? channels : 1; }
+};
+
+template <class T>
+struct MaximumPooling {
+  PoolingPlanes planes;
+  const T* x;
+  T* y;
+  std::int32_t* mask;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = planes.locate(i, planes.h.output, planes.w.output);
+    const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
+    const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
+    T best = -static_cast<T>(FLT_MAX);
+    std::int32_t where = -1;  // stays where no value is greater, as in an empty window
+    for (std::int64_t row = h.begin; row < h.end; ++row)
+      for (std::int64_t column = w.begin; column < w.end; ++column) {
+        const std::int64_t pixel = row * planes.w.input + column;
+        const T value = plane[pixel * planes.step()];
+        if (value > best) {
+          best = value;
+          where = static_cast<std::int32_t>(pixel);
+        }
+      }
+    y[i] = best;
+    mask[i] = where;
+  }
+};
+
+template <class T>
+struct AveragePooling {
+  PoolingPlanes planes;
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = planes.locate(i, planes.h.output, planes.w.output);
+    const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
+    const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
+    T sum = 0;
+    for (std::int64_t row = h.begin; row < h.end; ++row)
+      for (std::int64_t column = w.begin; column < w.end; ++column)
+        sum += plane[(row * planes.w.input + column) * planes.step()];
+    const bool empty = h.end <= h.begin || w.end <= w.begin;
+    y[i] = empty ? T(0) : sum / static_cast<T>(h.length * w.length);
+  }
+};
+
+/// Training (Caffe): the first value of the window at which the running sum reaches a uniformly drawn share
+/// of the whole sum. Else: sum(x^2) / sum(x), 0 if the sum is not positive.
+template <class T>
+struct StochasticPooling {
+  PoolingPlanes planes;
+  RandomKey key;
+  SampleIndex samples;
+  bool training;
+  const T* x;
+  T* y;
+  std::int32_t* mask;
+
+  BANYAN_HOST_DEVICE T threshold(const PlanePosition& at, T sum) const {
+    const std::int64_t element = (at.channel * planes.h.output + at.row) * planes.w.output + at.column;
+    const Philox4 bits = random_quad(key, samples.first + at.sample * samples.stride, element / 4);
+    return static_cast<T>(uniform01(bits.v[element % 4])) * sum;
+  }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = planes.locate(i, planes.h.output, planes.w.output);
+    const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
+    const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
+    T sum = 0, squares = 0;
+    for (std::int64_t row = h.begin; row < h.end; ++row)
+      for (std::int64_t column = w.begin; column < w.end; ++column) {
+        const T value = plane[(row * planes.w.input + column) * planes.step()];
+        sum += value;
+        squares += value * value;
+      }
+    if (!training) {
+      y[i] = sum > 0 ? squares / sum : T(0);
+      return;
+    }
+    const T wanted = threshold(at, sum);
+    T reached = 0, chosen = 0;
+    std::int32_t where = -1;
+    for (std::int64_t row = h.begin; row < h.end; ++row)
+      for (std::int64_t column = w.begin; column < w.end; ++column) {
+        const std::int64_t pixel = row * planes.w.input + column;
+        const T value = plane[pixel * planes.step()];
+        reached += value;
+        if (where < 0 && reached >= wanted) {
+          where = static_cast<std::int32_t>(pixel);
+          chosen = value;
+        }
+      }
+    y[i] = chosen;
+    mask[i] = where;
+  }
+};
+
+/// Maximum and stochastic: the gradients of the windows that chose this pixel.
+template <class T>
+struct ChosenPoolingBackward {
+  PoolingPlanes planes;
+  const T* dy;
+  const std::int32_t* mask;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = planes.locate(i, planes.h.input, planes.w.input);
+    const std::int64_t base = planes.base(at, planes.h.output * planes.w.output);
+    const auto pixel = static_cast<std::int32_t>(at.row * planes.w.input + at.column);
+    const std::int64_t row_end = planes.h.last_output(at.row), column_end = planes.w.last_output(at.column);
+    T sum = 0;
+    for (std::int64_t row = planes.h.first_output(at.row); row < row_end; ++row)
+      for (std::int64_t column = planes.w.first_output(at.column); column < column_end; ++column) {
+        const std::int64_t o = base + (row * planes.w.output + column) * planes.step();
+        sum += mask[o] == pixel ? dy[o] : T(0);
+      }
+    dx[i] = sum;
+  }
+};
+
+template <class T>
+struct AveragePoolingBackward {
+  PoolingPlanes planes;
+  const T* dy;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = planes.locate(i, planes.h.input, planes.w.input);
+    const std::int64_t base = planes.base(at, planes.h.output * planes.w.output);
+    const std::int64_t row_end = planes.h.last_output(at.row), column_end = planes.w.last_output(at.column);
+    T sum = 0;
+    for (std::int64_t row = planes.h.first_output(at.row); row < row_end; ++row)
+      for (std::int64_t column = planes.w.first_output(at.column); column < column_end; ++column) {
+        const T area = static_cast<T>(planes.h.window(row).length * planes.w.window(column).length);
+        sum += dy[base + (row * planes.w.output + column) * planes.step()] / area;
+      }
+    dx[i] = sum;
+  }
+};
+
+/// Contiguous, and channels-last would be another order.
+inline bool fixed_contiguous(const Tensor& x) {
+  const ChannelView view = channel_view(x);
+  return x.layout() == Layout::contiguous && view.channels > 1 && view.inner > 1 && x.count() > 0;
+}
+
+/// Checks what is read and written through raw pointers.
+inline PoolingPlanes pooling_planes(const PoolingGeometry& g, const Tensor& input, const Tensor& output) {
+  const Shape &in = input.shape(), &out = output.shape();
+  // A tensor with one channel or one pixel fits either layout: then that of the other counts.
+  const bool channels_last = !input.is_contiguous() || !output.is_contiguous();
+  const bool contiguous = fixed_contiguous(input) || fixed_contiguous(output);
+  if (in.axes() != 4 || out.axes() != 4 || in[0] != out[0] || in[1] != out[1] ||
+      (channels_last && contiguous))
+    runtime_failure("pooling: input ", in.to_string(), " ", name_of(input.layout()), " and output ",
+                    out.to_string(), " ", name_of(output.layout()), " do not fit each other");
+  const bool padded = g.method != PoolingMethod::stochastic;  // Caffe's ignores its padding
+  return {{in[2], out[2], g.kernel_h, g.stride_h, padded ? g.pad_h : 0},
+          {in[3], out[3], g.kernel_w, g.stride_w, padded ? g.pad_w : 0},
+          in[1],
+          channels_last};
+}
+
+}  // namespace detail
+
+template <class Backend>
+void pooling_forward_on(Context& context, const PoolingGeometry& geometry, const Tensor& input, bool training,
+                        const RandomKey& key, const SampleIndex& samples, Tensor& output, Tensor& mask) {
+  const detail::PoolingPlanes planes = detail::pooling_planes(geometry, input, output);
+  if (geometry.method == PoolingMethod::maximum || (geometry.method == PoolingMethod::stochastic && training))
+    require_alike("pooling_forward", output, mask);
+  dispatch_float(input.dtype(), "pooling_forward", [&]<class T>() {
+    const T* x = input.data<T>();
+    T* y = output.data<T>();
+    if (geometry.method == PoolingMethod::average) {
+      Backend::for_each(context, output.count(), detail::AveragePooling<T>{planes, x, y});
+    } else if (geometry.method == PoolingMethod::maximum) {
+      Backend::for_each(context, output.count(),
+                        detail::MaximumPooling<T>{planes, x, y, mask.data<std::int32_t>()});
+    } else {
+      std::int32_t* chosen = training ? mask.data<std::int32_t>() : nullptr;
+      Backend::for_each(context, output.count(),
+                        detail::StochasticPooling<T>{planes, key, samples, training, x, y, chosen});
+    }
+  });
+}
+
+template <class Backend>
+void pooling_backward_on(Context& context, const PoolingGeometry& geometry, const Tensor& grad_output,
+                         const Tensor& mask, Tensor& grad_input) {
+  const detail::PoolingPlanes planes = detail::pooling_planes(geometry, grad_input, grad_output);
+  if (geometry.method != PoolingMethod::average) require_alike("pooling_backward", grad_output, mask);
+  dispatch_float(grad_output.dtype(), "pooling_backward", [&]<class T>() {
+    const T* dy = grad_output.data<T>();
+    T* dx = grad_input.data<T>();
+    if (geometry.method == PoolingMethod::average)
+      Backend::for_each(context, grad_input.count(), detail::AveragePoolingBackward<T>{planes, dy, dx});
+    else
+      Backend::for_each(context, grad_input.count(),
+                        detail::ChosenPoolingBackward<T>{planes, dy, mask.data<std::int32_t>(), dx});
+  });
+}
+
+}  // namespace banyan::ops

@@ -1,0 +1,120 @@
+// The solvers' update rules for every back end (see backend.hpp): one pass over weight, gradient and history.
+//
+// With g the gradient after scaling and decay, and D the amount subtracted from the weight:
+//   sgd       h = m h + r g                                    D = h
+//   nesterov  h' = m h + r g                                   D = (1 + m) h' - m h
+//   adagrad   h = h + g^2                                      D = r g / (sqrt(h) + delta)
+//   rmsprop   h = q h + (1 - q) g^2                            D = r g / (sqrt(h) + delta)
+//   adadelta  h = m h + (1 - m) g^2, u = g sqrt((h2 + delta) / (h + delta)), h2 = m h2 + (1 - m) u^2     D =
+//   r u adam      h = m h + (1 - m) g, h2 = m2 h2 + (1 - m2) g^2   D = r c h / (sqrt(h2) + delta), c = sqrt(1
+//   - m2^t) / (1 - m^t)
+#pragma once
+
+#include <cmath>
+
+#include "banyan/ops/update.hpp"
+#include "ops/common/backend.hpp"
+#include "ops/common/checks.hpp"
+
+namespace banyan::ops {
+
+template <class T, UpdateRule kRule>
+struct Update {
+  T gradient_scale, l2, l1, rate, momentum, momentum2, rms_decay, delta;
+  const T* gradient;
+  T *weight, *history, *history2;
+
+  Update(const UpdateStep& step, const T* gradient_in, T* weight_in, T* history_in, T* history2_in)
+      : gradient_scale(static_cast<T>(step.gradient_scale)),
+        l2(static_cast<T>(step.l2)),
+        l1(static_cast<T>(step.l1)),
+        rate(static_cast<T>(step.rate)),
+        momentum(static_cast<T>(step.momentum)),
+        momentum2(static_cast<T>(step.momentum2)),
+        rms_decay(static_cast<T>(step.rms_decay)),
+        delta(static_cast<T>(step.delta)),
+        gradient(gradient_in),
+        weight(weight_in),
+        history(history_in),
+        history2(history2_in) {
+    if (kRule == UpdateRule::adam) {  // the bias correction belongs to the step, not to the element
+      const double t = static_cast<double>(step.step);
+      rate = static_cast<T>(step.rate * std::sqrt(1 - std::pow(step.momentum2, t)) /
+                            (1 - std::pow(step.momentum, t)));
+    }
+  }
+
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T w = weight[i];
+    const T sign = w > T(0) ? T(1) : w < T(0) ? T(-1) : T(0);
+    const T g = gradient_scale * gradient[i] + l2 * w + l1 * sign;
+    weight[i] = w - amount(i, g);
+  }
+
+ private:
+  /// Updates the history and returns D.
+  BANYAN_HOST_DEVICE T amount(std::int64_t i, T g) const {
+    const T h = history[i];
+    if constexpr (kRule == UpdateRule::sgd) {
+      return history[i] = momentum * h + rate * g;
+    } else if constexpr (kRule == UpdateRule::nesterov) {
+      const T next = history[i] = momentum * h + rate * g;
+      return (T(1) + momentum) * next - momentum * h;
+    } else if constexpr (kRule == UpdateRule::adagrad) {
+      const T next = history[i] = h + g * g;
+      return rate * g / (std::sqrt(next) + delta);
+    } else if constexpr (kRule == UpdateRule::rmsprop) {
+      const T next = history[i] = rms_decay * h + (T(1) - rms_decay) * g * g;
+      return rate * g / (std::sqrt(next) + delta);
+    } else if constexpr (kRule == UpdateRule::adadelta) {
+      const T next = history[i] = momentum * h + (T(1) - momentum) * g * g;
+      const T u = g * std::sqrt((history2[i] + delta) / (next + delta));
+      history2[i] = momentum * history2[i] + (T(1) - momentum) * u * u;
+      return rate * u;
+    } else {
+      const T first = history[i] = momentum * h + (T(1) - momentum) * g;
+      const T second = history2[i] = momentum2 * history2[i] + (T(1) - momentum2) * g * g;
+      return rate * first / (std::sqrt(second) + delta);
+    }
+  }
+};
+
+template <class Backend>
+void update_tensors(Context& context, const UpdateStep& step, Tensor& weight, const Tensor& gradient,
+                    Tensor& history, Tensor& history2) {
+  constexpr const char* kName = "update_parameters";
+  const std::int64_t count = weight.count();
+  const bool two = step.rule == UpdateRule::adadelta || step.rule == UpdateRule::adam;
+  require_count(kName, gradient, count);
+  require_count(kName, history, count);
+  if (two) require_count(kName, history2, count);
+  dispatch_float(weight.dtype(), kName, [&]<class T>() {
+    const auto run = [&]<UpdateRule kRule>() {
+      Backend::for_each(context, count,
+                        Update<T, kRule>(step, gradient.data<T>(), weight.data<T>(), history.data<T>(),
+                                         two ? history2.data<T>() : nullptr));
+    };
+    switch (step.rule) {
+      case UpdateRule::sgd:
+        return run.template operator()<UpdateRule::sgd>();
+      case UpdateRule::nesterov:
+        return run.template operator()<UpdateRule::nesterov>();
+      case UpdateRule::adagrad:
+        return run.template operator()<UpdateRule::adagrad>();
+      case UpdateRule::rmsprop:
+        return run.template operator()<UpdateRule::rmsprop>();
+      case UpdateRule::adadelta:
+        return run.template operator()<UpdateRule::adadelta>();
+      case UpdateRule::adam:
+        return run.template operator()<UpdateRule::adam>();
+    }
+  });
+}
+
+/// Registers the above for a back end.
+template <class Backend>
+struct DefineUpdate {
+  DefineUpdate() { update_parameters.define(Backend::kind, &update_tensors<Backend>); }
+};
+
+}  // namespace banyan::ops

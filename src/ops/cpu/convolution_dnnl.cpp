@@ -1,0 +1,352 @@
+// Convolution through oneDNN: f32, one to three spatial axes.
+//
+// All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
+// case that we tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered
+// into scratch memory and back. So both layouts give the same bits. Weights are reordered from the caller's
+// order to the one the kernels prefer, on every call: they change with every iteration. The preferred order
+// is asked for at one fixed batch size, so that a share of a batch is computed like the whole.
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+#include <string_view>
+
+#include "banyan/ops/convolution.hpp"
+#include "ops/cpu/convolution_check.hpp"
+#include "ops/cpu/openmp_threads.hpp"
+
+namespace banyan::ops {
+
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+constexpr auto kF32 = memory::data_type::f32;
+constexpr std::int64_t kFixedBatch = 32;
+
+std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// One tensor of a primitive: how the caller holds it, how the kernel wants it, and the way between.
+struct Port {
+  Port(int argument_of_kernel, const memory::desc& outer_desc, const memory::desc& inner_desc,
+       bool is_written)
+      : argument(argument_of_kernel), outer(outer_desc), inner(inner_desc), written(is_written) {}
+  int argument;
+  memory::desc outer, inner;
+  bool written;
+  std::size_t offset = 0;                ///< of the scratch copy in the workspace
+  std::optional<dnnl::reorder> convert;  ///< none: the kernel uses the caller's memory
+};
+
+/// A primitive with its reorders. Scratch memory is one block: a copy per converted port and the kernel's
+/// own.
+class Plan {
+ public:
+  Plan(const dnnl::engine& engine, const memory::desc& scratchpad)
+      : engine_(engine), scratchpad_(scratchpad) {
+    bytes_ = padded(scratchpad.get_size());
+  }
+  void set_kernel(dnnl::primitive kernel) { kernel_ = std::move(kernel); }
+  void read(int argument, const memory::desc& outer, const memory::desc& inner) {
+    Port port(argument, outer, inner, false);
+    if (outer != inner) convert(port, outer, inner, {});
+    ports_.push_back(std::move(port));
+  }
+  void write(int argument, const memory::desc& outer, const memory::desc& inner) {
+    Port port(argument, outer, inner, true);
+    if (outer != inner) convert(port, inner, outer, {});
+    ports_.push_back(std::move(port));
+  }
+  /// Like write, but the result is added to what the caller's memory holds.
+  void add(int argument, const memory::desc& outer, const memory::desc& inner) {
+    Port port(argument, outer, inner, true);
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    dnnl::primitive_attr attributes;
+    attributes.set_post_ops(sum);
+    convert(port, inner, outer, attributes);
+    ports_.push_back(std::move(port));
+  }
+  std::size_t bytes() const { return bytes_; }
+
+  /// `data`: the callers' memory, in the order in which the ports were made.
+  void execute(const std::vector<void*>& data, void* workspace) const {
+    dnnl::stream stream(engine_);
+    const auto scratch = [&](std::size_t offset) { return static_cast<char*>(workspace) + offset; };
+    std::unordered_map<int, memory> arguments;
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      const Port& port = ports_[i];
+      memory outer(port.outer, engine_, data[i]);
+      if (port.convert) {
+        memory inner(port.inner, engine_, scratch(port.offset));
+        if (!port.written) port.convert->execute(stream, outer, inner);
+        arguments.emplace(port.argument, inner);
+      } else {
+        arguments.emplace(port.argument, outer);
+      }
+    }
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(scratchpad_, engine_, workspace));
+    kernel_.execute(stream, arguments);
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      const Port& port = ports_[i];
+      if (!port.convert || !port.written) continue;
+      memory outer(port.outer, engine_, data[i]);
+      port.convert->execute(stream, arguments.at(port.argument), outer);
+    }
+    stream.wait();
+  }
+
+ private:
+  void convert(Port& port, const memory::desc& from, const memory::desc& to,
+               const dnnl::primitive_attr& attributes) {
+    port.offset = bytes_;
+    bytes_ += padded(port.inner.get_size());
+    port.convert.emplace(dnnl::reorder::primitive_desc(engine_, from, engine_, to, attributes));
+  }
+
+  dnnl::engine engine_;
+  memory::desc scratchpad_;
+  dnnl::primitive kernel_;
+  std::vector<Port> ports_;
+  std::size_t bytes_ = 0;
+};
+
+enum class Pass : std::uint8_t { forward, backward_data, backward_weight };
+
+/// A kernel that is neither vectorized nor a GEMM would be slower than our own im2col + GEMM.
+template <class Description>
+bool is_slow(const Description& description) {
+  return std::string_view(description.impl_info_str()).find("ref") != std::string_view::npos;
+}
+
+class DnnlConvolution final : public Convolution {
+ public:
+  explicit DnnlConvolution(const ConvolutionGeometry& geometry)
+      : geometry_(geometry),
+        engine_(dnnl::engine::kind::cpu, 0),
+        stride_(geometry.stride),
+        pad_(geometry.pad),
+        reference_(make_reference_convolution(geometry)) {
+    for (const std::int64_t dilation : geometry.dilation) dilation_.push_back(dilation - 1);
+    attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  }
+
+  void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
+               Tensor& output) override {
+    check_convolution(geometry_, input, weight, output);
+    if (output.count() == 0) return;
+    const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined());
+    if (plan == nullptr) return reference_->forward(context, input, weight, bias, output);
+    std::vector<void*> data{address(input), address(weight), output.data<float>()};
+    if (bias.defined()) data.push_back(address(bias));
+    run(context, *plan, std::move(data), "forward");
+  }
+
+  void backward_data(Context& context, const Tensor& grad_output, const Tensor& weight,
+                     Tensor& grad_input) override {
+    check_convolution(geometry_, grad_input, weight, grad_output);
+    if (grad_input.count() == 0) return;
+    const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
+    if (plan == nullptr) return reference_->backward_data(context, grad_output, weight, grad_input);
+    run(context, *plan, {address(grad_output), address(weight), grad_input.data<float>()}, "backward data");
+  }
+
+  void backward_weight(Context& context, const Tensor& input, const Tensor& grad_output, Tensor& grad_weight,
+                       Tensor& grad_bias) override {
+    check_convolution(geometry_, input, grad_weight, grad_output);
+    if (input.count() == 0) return;
+    const bool with_bias = grad_bias.defined();
+    const Plan* plan = plan_for(context, Pass::backward_weight, input, grad_output, with_bias);
+    if (plan == nullptr)
+      return reference_->backward_weight(context, input, grad_output, grad_weight, grad_bias);
+    std::vector<void*> data{address(input), address(grad_output), grad_weight.data<float>()};
+    if (with_bias) data.push_back(grad_bias.data<float>());
+    run(context, *plan, std::move(data), "backward weight");
+  }
+
+ private:
+  using Key = std::vector<std::int64_t>;
+
+  static void* address(const Tensor& tensor) { return const_cast<float*>(tensor.data<float>()); }
+
+  void run(Context& context, const Plan& plan, std::vector<void*> data, const char* pass) {
+    void* workspace = context.workspace(plan.bytes());
+    const int threads = context.device().threads();
+    context.run([&plan, data = std::move(data), workspace, threads, pass] {
+      const OpenMpThreads guard(threads);
+      try {
+        plan.execute(data, workspace);
+      } catch (const dnnl::error& failure) {
+        runtime_failure("oneDNN convolution ", pass, ": ", failure.what());
+      }
+    });
+  }
+
+  /// The plan for these shapes and layouts, made on first use; nullptr where our reference is to be used.
+  const Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
+    const int threads = context.device().threads();
+    Key key = input.shape().dims();
+    key.insert(key.end(), {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
+                           static_cast<std::int64_t>(output.layout()), bias, threads});
+    const auto found = plans_.find(key);
+    if (found != plans_.end()) return found->second ? &*found->second : nullptr;
+    const OpenMpThreads guard(threads);  // kernels are generated for a number of threads
+    std::optional<Plan> plan;
+    try {
+      plan = make_plan(pass, input, output, bias);
+    } catch (const dnnl::error& failure) {
+      if (failure.status != dnnl_unimplemented) runtime_failure("oneDNN convolution: ", failure.what());
+    }
+    const auto [place, inserted] = plans_.emplace(std::move(key), std::move(plan));
+    return place->second ? &*place->second : nullptr;
+  }
+
+  Tag activation_tag(bool channels_last) const {
+    constexpr Tag kTags[3][2] = {{Tag::ncw, Tag::nwc}, {Tag::nchw, Tag::nhwc}, {Tag::ncdhw, Tag::ndhwc}};
+    return kTags[geometry_.spatial_axes() - 1][channels_last ? 1 : 0];
+  }
+  Tag weight_tag() const {
+    constexpr Tag kTags[3][2] = {{Tag::oiw, Tag::goiw}, {Tag::oihw, Tag::goihw}, {Tag::oidhw, Tag::goidhw}};
+    return kTags[geometry_.spatial_axes() - 1][geometry_.group > 1 ? 1 : 0];
+  }
+  memory::desc kernel_activation(memory::dims shape) const {
+    return memory::desc(shape, kF32, activation_tag(true));
+  }
+  /// The caller's memory; where the layouts do not differ it counts as channels-last and needs no reorder.
+  memory::desc caller_activation(const Tensor& tensor) const {
+    const ChannelView view = channel_view(tensor);
+    const bool same = view.channels == 1 || view.inner == 1;
+    return memory::desc(tensor.shape().dims(), kF32, activation_tag(same || view.channels_last));
+  }
+  memory::dims weight_shape() const {
+    memory::dims shape{geometry_.out_channels / geometry_.group, geometry_.in_channels / geometry_.group};
+    if (geometry_.group > 1) shape.insert(shape.begin(), geometry_.group);
+    shape.insert(shape.end(), geometry_.kernel.begin(), geometry_.kernel.end());
+    return shape;
+  }
+
+  using Forward = dnnl::convolution_forward;
+  using BackwardData = dnnl::convolution_backward_data;
+  using BackwardWeights = dnnl::convolution_backward_weights;
+
+  Forward::primitive_desc forward_desc(const memory::desc& in, const memory::desc& weight,
+                                       const memory::desc& out, bool bias) const {
+    constexpr auto kKind = dnnl::prop_kind::forward_training;
+    constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+    const Forward::desc desc =
+        bias ? Forward::desc(kKind, kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad_, pad_)
+             : Forward::desc(kKind, kDirect, in, weight, out, stride_, dilation_, pad_, pad_);
+    return {desc, attributes_, engine_};
+  }
+  BackwardData::primitive_desc backward_data_desc(const memory::desc& in, const memory::desc& weight,
+                                                  const memory::desc& out) const {
+    const BackwardData::desc desc(dnnl::algorithm::convolution_direct, in, weight, out, stride_, dilation_,
+                                  pad_, pad_);
+    const memory::desc any(weight_shape(), kF32, Tag::any);
+    return {desc, attributes_, engine_, forward_desc(in, any, out, false)};
+  }
+  BackwardWeights::primitive_desc backward_weight_desc(const memory::desc& in, const memory::desc& weight,
+                                                       const memory::desc& out, bool bias) const {
+    constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+    const BackwardWeights::desc desc =
+        bias ? BackwardWeights::desc(kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad_, pad_)
+             : BackwardWeights::desc(kDirect, in, weight, out, stride_, dilation_, pad_, pad_);
+    const memory::desc any(weight_shape(), kF32, Tag::any);
+    return {desc, attributes_, engine_, forward_desc(in, any, out, bias)};
+  }
+  memory::desc bias_desc() const { return memory::desc({geometry_.out_channels}, kF32, Tag::x); }
+
+  static memory::desc weight_order(const Forward::primitive_desc& desc) { return desc.weights_desc(); }
+  static memory::desc weight_order(const BackwardData::primitive_desc& desc) { return desc.weights_desc(); }
+  static memory::desc weight_order(const BackwardWeights::primitive_desc& desc) {
+    return desc.diff_weights_desc();
+  }
+
+  /// Calls describe(in, weight, out) for the fixed batch with free choice of the weights' order, then for the
+  /// real batch with that order; where no good kernel takes it, with free choice again.
+  template <class Describe>
+  auto choose(const Tensor& input, const Tensor& output, Describe describe) const {
+    memory::dims in = input.shape().dims(), out = output.shape().dims();
+    const memory::desc any(weight_shape(), kF32, Tag::any);
+    const auto at = [&](std::int64_t batch, const memory::desc& weight) {
+      in[0] = out[0] = batch;
+      return describe(kernel_activation(in), weight, kernel_activation(out));
+    };
+    const std::int64_t batch = input.shape()[0];
+    auto fixed = at(kFixedBatch, any);
+    try {
+      auto chosen = at(batch, weight_order(fixed));
+      if (!is_slow(chosen)) return chosen;
+    } catch (const dnnl::error&) {
+    }
+    return at(batch, any);
+  }
+
+  using Desc = memory::desc;
+  std::optional<Plan> make_plan(Pass pass, const Tensor& input, const Tensor& output, bool bias) const {
+    const memory::desc in = caller_activation(input), out = caller_activation(output);
+    const memory::desc weight(weight_shape(), kF32, weight_tag());
+    switch (pass) {
+      case Pass::forward: {
+        const auto chosen = choose(input, output, [&](const Desc& i, const Desc& w, const Desc& o) {
+          return forward_desc(i, w, o, bias);
+        });
+        if (is_slow(chosen)) return std::nullopt;
+        Plan plan(engine_, chosen.scratchpad_desc());
+        plan.set_kernel(Forward(chosen));
+        plan.read(DNNL_ARG_SRC, in, chosen.src_desc());
+        plan.read(DNNL_ARG_WEIGHTS, weight, chosen.weights_desc());
+        plan.write(DNNL_ARG_DST, out, chosen.dst_desc());
+        if (bias) plan.read(DNNL_ARG_BIAS, bias_desc(), chosen.bias_desc());
+        return plan;
+      }
+      case Pass::backward_data: {
+        const auto chosen = choose(input, output, [&](const Desc& i, const Desc& w, const Desc& o) {
+          return backward_data_desc(i, w, o);
+        });
+        if (is_slow(chosen)) return std::nullopt;
+        Plan plan(engine_, chosen.scratchpad_desc());
+        plan.set_kernel(BackwardData(chosen));
+        plan.read(DNNL_ARG_DIFF_DST, out, chosen.diff_dst_desc());
+        plan.read(DNNL_ARG_WEIGHTS, weight, chosen.weights_desc());
+        plan.write(DNNL_ARG_DIFF_SRC, in, chosen.diff_src_desc());
+        return plan;
+      }
+      case Pass::backward_weight: {
+        const auto chosen = choose(input, output, [&](const Desc& i, const Desc& w, const Desc& o) {
+          return backward_weight_desc(i, w, o, bias);
+        });
+        if (is_slow(chosen)) return std::nullopt;
+        Plan plan(engine_, chosen.scratchpad_desc());
+        plan.set_kernel(BackwardWeights(chosen));
+        plan.read(DNNL_ARG_SRC, in, chosen.src_desc());
+        plan.read(DNNL_ARG_DIFF_DST, out, chosen.diff_dst_desc());
+        plan.add(DNNL_ARG_DIFF_WEIGHTS, weight, chosen.diff_weights_desc());
+        if (bias) plan.add(DNNL_ARG_DIFF_BIAS, bias_desc(), chosen.diff_bias_desc());
+        return plan;
+      }
+    }
+    return std::nullopt;
+  }
+
+  ConvolutionGeometry geometry_;
+  dnnl::engine engine_;
+  dnnl::primitive_attr attributes_;
+  memory::dims stride_, dilation_, pad_;
+  std::map<Key, std::optional<Plan>> plans_;  // node-based: running work refers to its elements
+  std::unique_ptr<Convolution> reference_;
+};
+
+std::unique_ptr<Convolution> make_cpu_convolution(Context&, const ConvolutionGeometry& geometry,
+                                                  DType dtype) {
+  if (dtype != DType::f32 && dtype != DType::f64)
+    runtime_failure("convolution on CPU does not support ", name_of(dtype), " tensors (f32 and f64 only)");
+  if (dtype == DType::f64 || geometry.spatial_axes() < 1 || geometry.spatial_axes() > 3)
+    return make_reference_convolution(geometry);
+  return std::make_unique<DnnlConvolution>(geometry);
+}
+
+const bool defined = (define_convolution(DeviceKind::cpu, &make_cpu_convolution), true);
+
+}  // namespace
+
+}  // namespace banyan::ops

@@ -1,0 +1,233 @@
+// The CPU's launches for the functors of src/ops/common (see backend.hpp).
+//
+// Reductions promise the same bits on every run. Elements are cut into chunks by a rule of the sizes (and,
+// beyond 16 threads, of their number) alone; within a chunk, element j goes to lane j mod kLanes, so that
+// additions are independent and vectorize; lanes, then chunks are merged in ascending order. Which thread
+// takes which chunk does not matter.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "banyan/ops/basic.hpp"
+#include "ops/common/backend.hpp"
+
+namespace banyan::ops {
+
+/// Elements below which a second thread costs more than it brings (waking a team takes 2 to 10 us).
+inline constexpr std::int64_t kSerialElements = 32768;
+
+class CpuBackend {
+ public:
+  static constexpr DeviceKind kind = DeviceKind::cpu;
+
+  template <class F>
+  static void for_each(Context& context, std::int64_t n, F f) {
+    const int threads = threads_for(context, n);
+    context.run([=] { loop(threads, n, f); });
+  }
+
+  template <class F>
+  static void for_each_channel(Context& context, const Broadcast& over, F f) {
+    const int threads = threads_for(context, over.outer * over.dim * over.inner);
+    context.run([=] {
+      if (over.inner == 1)
+        // Rows of neighbouring channels.
+        rows(threads, over.outer, over.dim, [&](std::int64_t row, std::int64_t first, std::int64_t last) {
+#pragma omp simd
+          for (std::int64_t d = first; d < last; ++d) f(row * over.dim + d, d);
+        });
+      else
+        // Rows of one channel.
+        rows(threads, over.outer * over.dim, over.inner,
+             [&](std::int64_t row, std::int64_t first, std::int64_t last) {
+               const std::int64_t d = row % over.dim;
+#pragma omp simd
+               for (std::int64_t i = first; i < last; ++i) f(row * over.inner + i, d);
+             });
+    });
+  }
+
+  template <class R>
+  static void reduce_channels(Context& context, const Broadcast& over, R r) {
+    const int threads = threads_for(context, over.outer * over.dim * over.inner);
+    const std::int64_t tasks = (context.device().threads() + kTasks - 1) / kTasks * kTasks;
+    context.run([=] {
+      if (over.dim == 0) return;
+      if (over.inner == 1 && over.dim > 1)
+        reduce_columns(threads, tasks, over, r);
+      else
+        reduce_rows(threads, tasks, over, r);
+    });
+  }
+
+  template <class R>
+  static void reduce_all(Context& context, std::int64_t n, R r) {
+    reduce_channels(context, {1, 1, n}, r);
+  }
+
+  template <class From, class To>
+  static void transpose(Context& context, std::int64_t batch, std::int64_t rows, std::int64_t columns,
+                        const From* from, To* to) {
+    const int threads = threads_for(context, batch * rows * columns);
+    context.run([=] {
+      const std::int64_t row_tiles = (rows + kTile - 1) / kTile, column_tiles = (columns + kTile - 1) / kTile;
+      for_tasks(threads, batch * row_tiles * column_tiles, [&](std::int64_t task) {
+        const std::int64_t c = task % column_tiles * kTile, br = task / column_tiles;
+        const std::int64_t r = br % row_tiles * kTile, start = br / row_tiles * rows * columns;
+        transpose_tile(std::min(kTile, rows - r), std::min(kTile, columns - c), rows, columns,
+                       from + start + r * columns + c, to + start + c * rows + r);
+      });
+    });
+  }
+
+  template <class Element>
+  static void copy_blocks(Context& context, const Element* from, Element* to, const BlockCopy& what) {
+    const int threads = threads_for(context, what.blocks * what.length);
+    context.run([=] {
+      for_tasks(threads, what.blocks, [&](std::int64_t block) {
+        std::copy_n(from + what.from_offset + block * what.from_stride, what.length,
+                    to + what.to_offset + block * what.to_stride);
+      });
+    });
+  }
+
+  /// Threads to use for `n` elements of ordinary cost.
+  static int threads_for(Context& context, std::int64_t n) {
+    return n < kSerialElements ? 1 : context.device().threads();
+  }
+
+ private:
+  static constexpr std::int64_t kTasks = 16;
+  static constexpr std::int64_t kLanes = 16;
+  static constexpr std::int64_t kTile = 16;
+  static constexpr std::int64_t kTaskElements = 8192;  ///< a task is at least about this large
+
+  template <class F>
+  static void loop(int threads, std::int64_t n, const F& f) {
+    if (threads > 1) {
+#pragma omp parallel for simd schedule(static) num_threads(threads)
+      for (std::int64_t i = 0; i < n; ++i) f(i);
+    } else {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) f(i);
+    }
+  }
+
+  /// body(row, first, last) for all rows, long ones in pieces where there are few.
+  template <class Body>
+  static void rows(int threads, std::int64_t count, std::int64_t length, const Body& body) {
+    const std::int64_t pieces =
+        count >= 4 * threads ? 1 : std::clamp<std::int64_t>(length / 4096, 1, 4 * threads);
+    for_tasks(threads, count * pieces, [&](std::int64_t task) {
+      const std::int64_t row = task / pieces, piece = task % pieces;
+      body(row, length * piece / pieces, length * (piece + 1) / pieces);
+    });
+  }
+
+  /// A tile goes through a buffer, so that both sides are walked along memory.
+  template <class From, class To>
+  static void transpose_tile(std::int64_t tile_rows, std::int64_t tile_columns, std::int64_t rows,
+                             std::int64_t columns, const From* from, To* to) {
+    To tile[kTile][kTile];
+    if (tile_rows == kTile && tile_columns == kTile) {
+      for (std::int64_t r = 0; r < kTile; ++r)
+        for (std::int64_t c = 0; c < kTile; ++c) tile[c][r] = static_cast<To>(from[r * columns + c]);
+      for (std::int64_t c = 0; c < kTile; ++c)
+        for (std::int64_t r = 0; r < kTile; ++r) to[c * rows + r] = tile[c][r];
+    } else {
+      for (std::int64_t r = 0; r < tile_rows; ++r)
+        for (std::int64_t c = 0; c < tile_columns; ++c)
+          to[c * rows + r] = static_cast<To>(from[r * columns + c]);
+    }
+  }
+
+  /// body(task) for all tasks, in any order.
+  template <class Body>
+  static void for_tasks(int threads, std::int64_t tasks, const Body& body) {
+    if (threads > 1 && tasks > 1) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+      for (std::int64_t task = 0; task < tasks; ++task) body(task);
+    } else {
+      for (std::int64_t task = 0; task < tasks; ++task) body(task);
+    }
+  }
+
+  static std::int64_t tasks_wanted(std::int64_t tasks, std::int64_t elements) {
+    return std::clamp<std::int64_t>(elements / kTaskElements, 1, tasks);
+  }
+
+  /// inner == 1: rows of `dim` neighbouring states. A task is a block of rows times a block of columns.
+  template <class R>
+  static void reduce_columns(int threads, std::int64_t most_tasks, const Broadcast& over, const R& r) {
+    using State = typename R::State;
+    const std::int64_t wanted = tasks_wanted(most_tasks, over.outer * over.dim);
+    const std::int64_t row_blocks = std::clamp<std::int64_t>(over.outer / 8, 1, wanted);
+    const std::int64_t column_blocks =
+        std::clamp<std::int64_t>(over.dim / 64, 1, (wanted + row_blocks - 1) / row_blocks);
+    std::vector<State> partial(static_cast<std::size_t>(row_blocks * over.dim), r.identity());
+    for_tasks(threads, row_blocks * column_blocks, [&](std::int64_t task) {
+      const std::int64_t row_block = task / column_blocks, column_block = task % column_blocks;
+      const std::int64_t first = over.dim * column_block / column_blocks;
+      const std::int64_t last = over.dim * (column_block + 1) / column_blocks;
+      State* states = partial.data() + row_block * over.dim;
+      const std::int64_t end = over.outer * (row_block + 1) / row_blocks;
+      for (std::int64_t row = over.outer * row_block / row_blocks; row < end; ++row) {
+#pragma omp simd
+        for (std::int64_t d = first; d < last; ++d) r.add(states[d], row * over.dim + d, d);
+      }
+    });
+    for (std::int64_t d = 0; d < over.dim; ++d) {
+      State state = partial[static_cast<std::size_t>(d)];
+      for (std::int64_t block = 1; block < row_blocks; ++block)
+        r.merge(state, partial[static_cast<std::size_t>(block * over.dim + d)]);
+      r.store(d, state);
+    }
+  }
+
+  /// Runs of `inner` neighbours with one state. A task is a range of the outer * inner positions of one d.
+  template <class R>
+  static void reduce_rows(int threads, std::int64_t most_tasks, const Broadcast& over, const R& r) {
+    using State = typename R::State;
+    const std::int64_t positions = over.outer * over.inner;
+    const std::int64_t wanted = tasks_wanted(most_tasks, positions * over.dim);
+    const std::int64_t blocks =
+        std::clamp<std::int64_t>(positions / kTaskElements, 1, (wanted + over.dim - 1) / over.dim);
+    std::vector<State> partial(static_cast<std::size_t>(over.dim * blocks));
+    for_tasks(threads, over.dim * blocks, [&](std::int64_t task) {
+      const std::int64_t d = task / blocks, block = task % blocks;
+      partial[static_cast<std::size_t>(task)] =
+          reduce_range(positions * block / blocks, positions * (block + 1) / blocks, d, over, r);
+    });
+    for (std::int64_t d = 0; d < over.dim; ++d) {
+      State state = partial[static_cast<std::size_t>(d * blocks)];
+      for (std::int64_t block = 1; block < blocks; ++block)
+        r.merge(state, partial[static_cast<std::size_t>(d * blocks + block)]);
+      r.store(d, state);
+    }
+  }
+
+  template <class R>
+  static typename R::State reduce_range(std::int64_t begin, std::int64_t end, std::int64_t d,
+                                        const Broadcast& over, const R& r) {
+    typename R::State lanes[kLanes];
+    for (auto& lane : lanes) lane = r.identity();
+    while (begin < end) {
+      const std::int64_t outer = begin / over.inner, from = begin % over.inner;
+      const std::int64_t length = std::min(over.inner - from, end - begin);
+      const std::int64_t start = (outer * over.dim + d) * over.inner + from;
+      std::int64_t i = 0;
+      for (; i + kLanes <= length; i += kLanes) {
+#pragma omp simd
+        for (std::int64_t lane = 0; lane < kLanes; ++lane) r.add(lanes[lane], start + i + lane, d);
+      }
+      for (std::int64_t lane = 0; i + lane < length; ++lane) r.add(lanes[lane], start + i + lane, d);
+      begin += length;
+    }
+    for (std::int64_t lane = 1; lane < kLanes; ++lane) r.merge(lanes[0], lanes[lane]);
+    return lanes[0];
+  }
+};
+
+}  // namespace banyan::ops

@@ -1,0 +1,90 @@
+// Matrix products on CPU devices: f32 by oneDNN (threaded by the device's OpenMP threads), f64 by OpenBLAS
+// for blocks of rows. How the rows are cut depends on the sizes and the device's threads alone.
+#include <cblas.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <algorithm>
+
+#include "banyan/ops/basic.hpp"
+#include "ops/common/checks.hpp"
+#include "ops/cpu/openmp_threads.hpp"
+
+namespace banyan::ops {
+namespace {
+
+template <class T>
+struct Matrices {
+  GemmShape shape;
+  T alpha, beta;
+  const T *a, *b;
+  T* c;
+  int threads;
+
+  std::int64_t a_stride() const { return shape.transpose_a ? shape.m : shape.k; }
+  std::int64_t b_stride() const { return shape.transpose_b ? shape.k : shape.n; }
+};
+
+/// C = beta C: what is left of a product over nothing.
+template <class T>
+void scale_only(const Matrices<T>& of) {
+  const std::int64_t count = of.shape.m * of.shape.n;
+  for (std::int64_t i = 0; i < count; ++i) of.c[i] = of.beta == 0 ? T(0) : of.beta * of.c[i];
+}
+
+void multiply_matrices(const Matrices<float>& of) {
+  const GemmShape& s = of.shape;
+  const OpenMpThreads threads(of.threads);
+  const dnnl_status_t status =
+      dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, of.alpha, of.a,
+                 of.a_stride(), of.b, of.b_stride(), of.beta, of.c, s.n);
+  if (status != dnnl_success)
+    runtime_failure("gemm: oneDNN failed with status ", static_cast<int>(status), " for ", s.m, " x ", s.n,
+                    " x ", s.k);
+}
+
+/// OpenBLAS runs on the calling thread alone: inside a parallel region by itself, outside by OpenMpThreads.
+void multiply_rows(const Matrices<double>& of, std::int64_t first, std::int64_t last) {
+  const GemmShape& s = of.shape;
+  const double* a = of.a + (s.transpose_a ? first : first * of.a_stride());
+  cblas_dgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans,
+              s.transpose_b ? CblasTrans : CblasNoTrans, static_cast<int>(last - first),
+              static_cast<int>(s.n), static_cast<int>(s.k), of.alpha, a, static_cast<int>(of.a_stride()),
+              of.b, static_cast<int>(of.b_stride()), of.beta, of.c + first * s.n, static_cast<int>(s.n));
+}
+
+void multiply_matrices(const Matrices<double>& of) {
+  constexpr double kSerialWork = 1 << 18;  // multiplications that are faster on one thread
+  const GemmShape& s = of.shape;
+  const double work = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  const std::int64_t blocks = work < kSerialWork ? 1 : std::min<std::int64_t>(of.threads, s.m);
+  if (blocks == 1) {
+    const OpenMpThreads single(1);
+    return multiply_rows(of, 0, s.m);
+  }
+#pragma omp parallel for schedule(static) num_threads(of.threads)
+  for (std::int64_t block = 0; block < blocks; ++block)
+    multiply_rows(of, s.m * block / blocks, s.m * (block + 1) / blocks);
+}
+
+void gemm_on_cpu(Context& context, const GemmShape& shape, double alpha, const Tensor& a, const Tensor& b,
+                 double beta, Tensor& c) {
+  require_count("gemm, A", a, shape.m * shape.k);
+  require_count("gemm, B", b, shape.k * shape.n);
+  require_count("gemm, C", c, shape.m * shape.n);
+  if (c.count() == 0) return;
+  dispatch_float(c.dtype(), "gemm", [&]<class T>() {
+    const Matrices<T> of{shape,       static_cast<T>(alpha), static_cast<T>(beta),      a.data<T>(),
+                         b.data<T>(), c.data<T>(),           context.device().threads()};
+    context.run([of] {
+      if (of.shape.k == 0)
+        scale_only(of);
+      else
+        multiply_matrices(of);
+    });
+  });
+}
+
+const Define define_gemm(gemm, DeviceKind::cpu, &gemm_on_cpu);
+
+}  // namespace
+}  // namespace banyan::ops

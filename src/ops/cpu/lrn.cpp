@@ -1,0 +1,114 @@
+// Local response normalization on CPU devices; across the channels of channels-last tensors row by row, from
+// a row of terms with zeros at both ends, in the functors' order of additions (adding a zero changes
+// nothing).
+#include "ops/common/lrn.hpp"
+
+#include "ops/cpu/cpu_backend.hpp"
+
+namespace banyan::ops {
+namespace {
+
+/// windows[c] = sum of the n terms around c; terms[half + c] is that of c.
+template <class T>
+void sum_windows(std::int64_t channels, std::int64_t n, const T* terms, T* windows) {
+  std::fill_n(windows, channels, T(0));
+  for (std::int64_t j = 0; j < n; ++j) {
+#pragma omp simd
+    for (std::int64_t c = 0; c < channels; ++c) windows[c] += terms[c + j];
+  }
+}
+
+template <class T>
+struct Rows {
+  std::int64_t rows, channels, size;
+  detail::LrnTerms<T> terms;
+  int threads;
+
+  /// body(first element of the row, padded terms, window sums), the buffers being the thread's own.
+  template <class Body>
+  void each(const Body& body) const {
+#pragma omp parallel num_threads(threads)
+    {
+      std::vector<T> padded(static_cast<std::size_t>(channels + size - 1), T(0));
+      std::vector<T> windows(static_cast<std::size_t>(channels));
+#pragma omp for schedule(static)
+      for (std::int64_t row = 0; row < rows; ++row) body(row * channels, padded.data(), windows.data());
+    }
+  }
+};
+
+template <class T>
+void forward_rows(const Rows<T>& r, const T* x_data, T* scale_data, T* y_data) {
+  r.each([&](std::int64_t first, T* padded, T* windows) {
+    const T* x = x_data + first;
+    T *scale = scale_data + first, *y = y_data + first, *squares = padded + r.size / 2;
+#pragma omp simd
+    for (std::int64_t c = 0; c < r.channels; ++c) squares[c] = x[c] * x[c];
+    sum_windows(r.channels, r.size, padded, windows);
+#pragma omp simd
+    for (std::int64_t c = 0; c < r.channels; ++c) {
+      scale[c] = r.terms.k + r.terms.alpha_over_n * windows[c];
+      y[c] = x[c] * detail::inverse_power(scale[c], r.terms.beta);
+    }
+  });
+}
+
+template <class T>
+void backward_rows(const Rows<T>& r, const detail::LrnBackward<T>& f) {
+  r.each([&](std::int64_t first, T* padded, T* windows) {
+    const T *x = f.x + first, *y = f.y + first, *scale = f.scale + first, *dy = f.dy + first;
+    T *dx = f.dx + first, *ratios = padded + r.size / 2;
+#pragma omp simd
+    for (std::int64_t c = 0; c < r.channels; ++c) ratios[c] = dy[c] * y[c] / scale[c];
+    sum_windows(r.channels, r.size, padded, windows);
+#pragma omp simd
+    for (std::int64_t c = 0; c < r.channels; ++c)
+      dx[c] = dy[c] * detail::inverse_power(scale[c], r.terms.beta) -
+              T(2) * r.terms.alpha_over_n * r.terms.beta * x[c] * windows[c];
+  });
+}
+
+template <class T>
+Rows<T> rows_of(Context& context, const LrnParameters& parameters, const Tensor& x) {
+  const ChannelView view = channel_view(x);
+  return {view.batch * view.inner, view.channels, parameters.size, detail::lrn_terms<T>(parameters),
+          CpuBackend::threads_for(context, x.count())};
+}
+
+bool in_rows(const LrnParameters& parameters, const Tensor& x) {
+  return !parameters.within_channel && channel_view(x).channels_last && x.count() > 0;
+}
+
+void lrn_forward_on_cpu(Context& context, const LrnParameters& parameters, const Tensor& x, Tensor& scale,
+                        Tensor& y) {
+  if (!in_rows(parameters, x)) return lrn_forward_on<CpuBackend>(context, parameters, x, scale, y);
+  require_alike("lrn_forward", x, scale);
+  require_alike("lrn_forward", x, y);
+  detail::lrn_window(parameters, x);  // refuses an even size
+  dispatch_float(x.dtype(), "lrn_forward", [&]<class T>() {
+    const Rows<T> rows = rows_of<T>(context, parameters, x);
+    const T* from = x.data<T>();
+    T *to_scale = scale.data<T>(), *to = y.data<T>();
+    context.run([=] { forward_rows(rows, from, to_scale, to); });
+  });
+}
+
+void lrn_backward_on_cpu(Context& context, const LrnParameters& parameters, const Tensor& x, const Tensor& y,
+                         const Tensor& scale, const Tensor& dy, Tensor& dx) {
+  if (!in_rows(parameters, x)) return lrn_backward_on<CpuBackend>(context, parameters, x, y, scale, dy, dx);
+  for (const Tensor* other : {&y, &scale, &dy}) require_alike("lrn_backward", x, *other);
+  require_alike("lrn_backward", x, dx);
+  const detail::LrnWindow window = detail::lrn_window(parameters, x);
+  dispatch_float(x.dtype(), "lrn_backward", [&]<class T>() {
+    const Rows<T> rows = rows_of<T>(context, parameters, x);
+    const detail::LrnBackward<T> tensors{window,          rows.terms,   x.data<T>(), y.data<T>(),
+                                         scale.data<T>(), dy.data<T>(), dx.data<T>()};
+    context.run([=] { backward_rows(rows, tensors); });
+  });
+}
+
+const Define define_forward(lrn_forward, DeviceKind::cpu, &lrn_forward_on_cpu);
+const Define define_backward(lrn_backward, DeviceKind::cpu, &lrn_backward_on_cpu);
+
+}  // namespace
+}  // namespace banyan::ops

@@ -1,0 +1,217 @@
+// The inner loops of batch normalization on CPU devices: per-channel sums over a small block that stays in
+// the first cache, in the tensor's precision, merged into f64.
+//
+// A block is `count` neighbouring elements whose channels repeat with period C. To keep vector registers full
+// for any C, sums are kept in `width` lanes, a multiple of C of at least 64: element i goes to lane i mod
+// width, and lane j belongs to channel j mod C. A contiguous plane of one channel is the case C = 1.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace banyan::ops {
+
+struct Lanes {
+  std::int64_t channels, width;
+  explicit Lanes(std::int64_t channels_of_block)
+      : channels(channels_of_block),
+        width(channels >= 64 ? channels : (64 + channels - 1) / channels * channels) {}
+  /// Elements per block: 16 KiB of floats, or 16 rows where a row is longer.
+  std::int64_t block() const { return std::max<std::int64_t>(4096 / width, 16) * width; }
+};
+
+template <class T>
+using Row = std::vector<T>;
+
+/// Calls body(offset, lanes used) for each run of `width` elements; the last may be shorter.
+template <class Body>
+void for_each_run(const Lanes& lanes, std::int64_t count, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + lanes.width <= count; i += lanes.width) body(i, lanes.width);
+  if (i < count) body(i, count - i);
+}
+
+/// Adds up the lanes of each channel into the first C of them.
+template <class T>
+void fold(const Lanes& lanes, T* sums) {
+  for (std::int64_t j = lanes.channels; j < lanes.width; j += lanes.channels)
+    for (std::int64_t c = 0; c < lanes.channels; ++c) sums[c] += sums[j + c];
+}
+
+template <class T>
+void repeat(const Lanes& lanes, T* values) {
+  for (std::int64_t j = lanes.channels; j < lanes.width; ++j) values[j] = values[j - lanes.channels];
+}
+
+/// Count, mean and M2 of C channels. All channels have the same count.
+struct ChannelMoments {
+  double count = 0;
+  Row<double> mean, m2;
+  explicit ChannelMoments(std::int64_t channels)
+      : mean(static_cast<std::size_t>(channels)), m2(static_cast<std::size_t>(channels)) {}
+
+  /// Chan's formula with `n` more samples per channel.
+  void merge(double n, const double* other_mean, const double* other_m2) {
+    if (n == 0) return;
+    const double share = n / (count + n), both = count * share;
+    const auto channels = static_cast<std::int64_t>(mean.size());
+    double *to_mean = mean.data(), *to_m2 = m2.data();
+#pragma omp simd
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const double delta = other_mean[c] - to_mean[c];
+      to_mean[c] += delta * share;
+      to_m2[c] += other_m2[c] + delta * delta * both;
+    }
+    count += n;
+  }
+};
+
+/// Two passes over a block: the sums, then the deviations from their means, corrected by what the rounded
+/// mean left over.
+template <class T>
+class BlockMoments {
+ public:
+  explicit BlockMoments(const Lanes& lanes)
+      : lanes_(lanes), mean_(size()), sum_(size()), squares_(size()), exact_mean_(size()), m2_(size()) {}
+
+  void add(const T* x, std::int64_t count, ChannelMoments& into) {
+    if (lanes_.channels == 1) return add_plane(x, count, into);
+    const T n = static_cast<T>(count / lanes_.channels);
+    T *mean = mean_.data(), *sum = sum_.data(), *squares = squares_.data();
+    std::fill(mean_.begin(), mean_.end(), T(0));
+    add_up(x, count, mean);
+    fold(lanes_, mean);
+    for (std::int64_t c = 0; c < lanes_.channels; ++c) mean[c] /= n;
+    repeat(lanes_, mean);
+    std::fill(sum_.begin(), sum_.end(), T(0));
+    std::fill(squares_.begin(), squares_.end(), T(0));
+    add_deviations(x, count, mean, sum, squares);
+    fold(lanes_, sum);
+    fold(lanes_, squares);
+    for (std::int64_t c = 0; c < lanes_.channels; ++c) {
+      exact_mean_[c] = static_cast<double>(mean[c]) + static_cast<double>(sum[c]) / static_cast<double>(n);
+      const T m2 = squares[c] - sum[c] * (sum[c] / n);
+      m2_[c] = static_cast<double>(m2 < T(0) ? T(0) : m2);
+    }
+    into.merge(static_cast<double>(n), exact_mean_.data(), m2_.data());
+  }
+
+ private:
+  std::size_t size() const { return static_cast<std::size_t>(lanes_.width); }
+  /// One channel: lanes in registers.
+  void add_plane(const T* x, std::int64_t count, ChannelMoments& into) {
+    const T n = static_cast<T>(count);
+    T mean = 0, sum = 0, squares = 0;
+#pragma omp simd reduction(+ : mean)
+    for (std::int64_t i = 0; i < count; ++i) mean += x[i];
+    mean /= n;
+#pragma omp simd reduction(+ : sum, squares)
+    for (std::int64_t i = 0; i < count; ++i) {
+      const T deviation = x[i] - mean;
+      sum += deviation;
+      squares += deviation * deviation;
+    }
+    exact_mean_[0] = static_cast<double>(mean) + static_cast<double>(sum) / static_cast<double>(n);
+    const double m2 = static_cast<double>(squares - sum * (sum / n));
+    m2_[0] = m2 < 0 ? 0.0 : m2;
+    into.merge(static_cast<double>(n), exact_mean_.data(), m2_.data());
+  }
+  void add_up(const T* x, std::int64_t count, T* sums) const {
+    const std::int64_t w = lanes_.width;
+    std::int64_t i = 0;
+    for (; i + 4 * w <= count; i += 4 * w) {
+      const T* at = x + i;
+#pragma omp simd
+      for (std::int64_t j = 0; j < w; ++j) sums[j] += (at[j] + at[w + j]) + (at[2 * w + j] + at[3 * w + j]);
+    }
+    for_each_run(lanes_, count - i, [&](std::int64_t k, std::int64_t used) {
+#pragma omp simd
+      for (std::int64_t j = 0; j < used; ++j) sums[j] += x[i + k + j];
+    });
+  }
+
+  /// Four runs at a time: the lanes are read and written once for them.
+  void add_deviations(const T* x, std::int64_t count, const T* mean, T* sum, T* squares) const {
+    const std::int64_t w = lanes_.width;
+    std::int64_t i = 0;
+    for (; i + 4 * w <= count; i += 4 * w) {
+      const T* at = x + i;
+#pragma omp simd
+      for (std::int64_t j = 0; j < w; ++j) {
+        const T a = at[j] - mean[j], b = at[w + j] - mean[j];
+        const T c = at[2 * w + j] - mean[j], d = at[3 * w + j] - mean[j];
+        sum[j] += (a + b) + (c + d);
+        squares[j] += (a * a + b * b) + (c * c + d * d);
+      }
+    }
+    for_each_run(lanes_, count - i, [&](std::int64_t k, std::int64_t used) {
+#pragma omp simd
+      for (std::int64_t j = 0; j < used; ++j) {
+        const T deviation = x[i + k + j] - mean[j];
+        sum[j] += deviation;
+        squares[j] += deviation * deviation;
+      }
+    });
+  }
+
+  Lanes lanes_;
+  Row<T> mean_, sum_, squares_;
+  Row<double> exact_mean_, m2_;
+};
+
+/// Sums of dy and of dy (x - mean) over a block; mean = high + low.
+template <class T>
+class BlockSums {
+ public:
+  explicit BlockSums(const Lanes& lanes)
+      : lanes_(lanes), high_(size()), low_(size()), dy_(size()), product_(size()) {}
+
+  void set_means(const double* mean) {
+    for (std::int64_t c = 0; c < lanes_.channels; ++c) {
+      high_[c] = static_cast<T>(mean[c]);
+      low_[c] = static_cast<T>(mean[c] - static_cast<double>(high_[c]));
+    }
+    repeat(lanes_, high_.data());
+    repeat(lanes_, low_.data());
+  }
+  void add(const T* x, const T* gradient, std::int64_t count, double* dy_sums, double* product_sums) {
+    if (lanes_.channels == 1) return add_plane(x, gradient, count, dy_sums, product_sums);
+    T *dy = dy_.data(), *product = product_.data();
+    const T *high = high_.data(), *low = low_.data();
+    std::fill(dy_.begin(), dy_.end(), T(0));
+    std::fill(product_.begin(), product_.end(), T(0));
+    for_each_run(lanes_, count, [&](std::int64_t i, std::int64_t used) {
+#pragma omp simd
+      for (std::int64_t j = 0; j < used; ++j) {
+        dy[j] += gradient[i + j];
+        product[j] += gradient[i + j] * ((x[i + j] - high[j]) - low[j]);
+      }
+    });
+    for (std::int64_t j = 0, c = 0; j < lanes_.width; ++j) {
+      dy_sums[c] += static_cast<double>(dy[j]);
+      product_sums[c] += static_cast<double>(product[j]);
+      c = c + 1 == lanes_.channels ? 0 : c + 1;
+    }
+  }
+
+ private:
+  std::size_t size() const { return static_cast<std::size_t>(lanes_.width); }
+  /// One channel: lanes in registers.
+  void add_plane(const T* x, const T* gradient, std::int64_t count, double* dy_sum,
+                 double* product_sum) const {
+    const T high = high_[0], low = low_[0];
+    T dy = 0, product = 0;
+#pragma omp simd reduction(+ : dy, product)
+    for (std::int64_t i = 0; i < count; ++i) {
+      dy += gradient[i];
+      product += gradient[i] * ((x[i] - high) - low);
+    }
+    *dy_sum += static_cast<double>(dy);
+    *product_sum += static_cast<double>(product);
+  }
+  Lanes lanes_;
+  Row<T> high_, low_, dy_, product_;
+};
+
+}  // namespace banyan::ops

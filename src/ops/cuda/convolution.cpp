@@ -1,0 +1,346 @@
+// Convolution by cuDNN, f32 and f64, one to three spatial axes (one is computed as an image of height 1).
+//
+// cuDNN wants activations and weights in the same memory order, and not every order for every shape. So a
+// call goes through a list of attempts (see convolution_plan.hpp); a tensor that is not held in the attempt's
+// order is converted to or from scratch memory (as is one that is not aligned). Our weights are contiguous
+// (O, I, spatial); channels-last attempts get an (O, spatial, I) copy. The scratch block of a call, in this
+// order: cuDNN's workspace, weights, input, output.
+//
+// Only deterministic algorithms, no TF32; the last attempt, where cuDNN has none, is a matrix product over
+// unfolded images. Weight gradients are computed into scratch and added by a kernel of our own, so that no
+// algorithm needs to support accumulation.
+#include "banyan/ops/convolution.hpp"
+
+#include <cudnn.h>
+#include <glog/logging.h>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/elementwise.hpp"
+#include "ops/cpu/convolution_check.hpp"
+#include "ops/cuda/convolution_columns.hpp"
+#include "ops/cuda/convolution_plan.hpp"
+#include "ops/cuda/handles.hpp"
+#include "ops/cuda/transpose.hpp"
+
+namespace banyan::ops {
+
+namespace {
+
+/// Does the tensor's memory follow this order? (Both, where it makes no difference.)
+bool is_in_order(const Tensor& tensor, bool channels_last) {
+  return channels_last ? tensor.layout() == Layout::channels_last || tensor.shape()[1] == 1 ||
+                             tensor.shape().count(2) == 1
+                       : tensor.is_contiguous();
+}
+
+/// cuDNN's kernels read up to 16 bytes at once; views into the flat parameter buffer may start anywhere.
+bool is_aligned(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
+
+/// Can cuDNN use the tensor's own memory, in this order?
+bool is_usable(const Tensor& tensor, bool channels_last) {
+  return is_in_order(tensor, channels_last) && is_aligned(tensor.raw());
+}
+
+/// Converts N x C x inner between the two orders; `to_channels_last` is the order of `to`.
+void convert_order(Context& context, const Tensor& tensor, const void* from, void* to,
+                   bool to_channels_last) {
+  const std::int64_t channels = tensor.shape()[1], inner = tensor.shape().count(2);
+  transpose_on_cuda(context, tensor.dtype(), from, to, tensor.shape()[0], to_channels_last ? channels : inner,
+                    to_channels_last ? inner : channels, false);
+}
+
+/// Copies a tensor to scratch memory, in the order wanted there.
+void stage(Context& context, const Tensor& tensor, void* scratch, bool channels_last) {
+  if (is_in_order(tensor, channels_last))
+    context.stream().copy(scratch, tensor.raw(), tensor.bytes());
+  else
+    convert_order(context, tensor, tensor.raw(), scratch, channels_last);
+}
+
+/// The way back.
+void unstage(Context& context, const void* scratch, Tensor& tensor, bool channels_last) {
+  if (is_in_order(tensor, channels_last))
+    context.stream().copy(tensor.raw(), scratch, tensor.bytes());
+  else
+    convert_order(context, tensor, scratch, tensor.raw(), !channels_last);
+}
+
+/// Memory of y seen as outer x channel x inner.
+Broadcast over_channels(const Tensor& y) {
+  const ChannelView view = channel_view(y);
+  if (view.channels_last) return {view.batch * view.inner, view.channels, 1};
+  return {view.batch, view.channels, view.inner};
+}
+
+/// Hands out pieces of one scratch block: first all are reserved, then the block is made.
+class Scratch {
+ public:
+  std::size_t reserve(std::size_t bytes) {
+    const std::size_t at = bytes_;
+    bytes_ += (bytes + 255) / 256 * 256;
+    return at;
+  }
+  void make(Context& context) {
+    if (bytes_ > 0) base_ = static_cast<char*>(context.workspace(bytes_));
+  }
+  /// A piece; null where nothing at all was reserved. Not to be used where 0 bytes were.
+  void* at(std::size_t offset) const { return base_ == nullptr ? nullptr : base_ + offset; }
+
+ private:
+  std::size_t bytes_ = 0;
+  char* base_ = nullptr;
+};
+
+class CudnnConvolution final : public Convolution {
+ public:
+  CudnnConvolution(ConvolutionGeometry geometry, DType dtype)
+      : geometry_(std::move(geometry)), dtype_(dtype) {}
+
+  void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
+               Tensor& output) override {
+    check(input, weight, output);
+    if (output.count() == 0) return;
+    run(context, ConvolutionDirection::forward, input, output,
+        [&](const Attempt& attempt) { return with_output(attempt, input, weight, output); });
+    if (bias.defined()) scale_bias(context, output, Tensor(), bias, over_channels(output), output);
+  }
+
+  void backward_data(Context& context, const Tensor& grad_output, const Tensor& weight,
+                     Tensor& grad_input) override {
+    check(grad_input, weight, grad_output);
+    if (grad_input.count() == 0) return;
+    run(context, ConvolutionDirection::backward_data, grad_input, grad_output,
+        [&](const Attempt& attempt) { return with_grad_input(attempt, grad_output, weight, grad_input); });
+  }
+
+  void backward_weight(Context& context, const Tensor& input, const Tensor& grad_output, Tensor& grad_weight,
+                       Tensor& grad_bias) override {
+    check(input, grad_weight, grad_output);
+    if (grad_output.count() == 0) return;
+    run(context, ConvolutionDirection::backward_weight, input, grad_output,
+        [&](const Attempt& attempt) { return with_grad_weight(attempt, input, grad_output, grad_weight); });
+    if (grad_bias.defined())
+      scale_backward(context, Tensor(), grad_output, over_channels(grad_output), grad_bias);
+  }
+
+ private:
+  struct Attempt {
+    Context& context;
+    cudnnHandle_t handle;
+    cudnnConvolutionDescriptor_t convolution;
+    const ConvolutionFormat& format;
+    int algorithm;
+    std::size_t workspace_bytes;
+    const void* one;  ///< scale factors in the compute type: f64 for f64, else f32
+    const void* zero;
+  };
+
+  void check(const Tensor& input, const Tensor& weight, const Tensor& output) const {
+    check_convolution(geometry_, input, weight, output);
+    if (input.dtype() != dtype_ || weight.dtype() != dtype_ || output.dtype() != dtype_)
+      runtime_failure("convolution made for ", name_of(dtype_), " tensors: input ", name_of(input.dtype()),
+                      ", weight ", name_of(weight.dtype()), ", output ", name_of(output.dtype()));
+  }
+
+  ConvolutionPlan& plan_for(Context& context, const Tensor& input, const Tensor& output) {
+    const bool both_contiguous = is_in_order(input, false) && is_in_order(output, false);
+    const bool channels_last = !both_contiguous && is_in_order(input, true) && is_in_order(output, true);
+    // The output's shape follows from the input's (checked).
+    std::unique_ptr<ConvolutionPlan>& plan = plans_[{input.shape().dims(), channels_last}];
+    if (plan == nullptr)
+      plan = std::make_unique<ConvolutionPlan>(context.device(), geometry_, dtype_, input.shape(),
+                                               output.shape(), channels_last);
+    return *plan;
+  }
+
+  /// Goes through the attempts until cuDNN accepts one. `body` returns cuDNN's status.
+  template <class Body>
+  void run(Context& context, ConvolutionDirection direction, const Tensor& input, const Tensor& output,
+           const Body& body) {
+    static constexpr float kOne = 1, kZero = 0;
+    static constexpr double kOne64 = 1, kZero64 = 0;
+    const bool wide = dtype_ == DType::f64;
+    const cudnnHandle_t handle = cuda_handles(context).cudnn();
+    ConvolutionPlan& plan = plan_for(context, input, output);
+    ConvolutionAttempts& attempts = plan.attempts(handle, direction);
+    for (; attempts.current < attempts.list.size(); ++attempts.current) {
+      const ConvolutionAttempt& chosen = attempts.list[attempts.current];
+      if (chosen.algorithm == kColumnsAlgorithm && !attempts.reported) {
+        LOG(WARNING) << context.device().name() << ": cuDNN has no reproducible algorithm for a convolution ("
+                     << name_of(direction) << ") of " << name_of(dtype_) << " " << input.shape().to_string()
+                     << " to " << output.shape().to_string()
+                     << "; it is computed as a matrix product, which is slower";
+        attempts.reported = true;
+      }
+      const Attempt attempt{context,
+                            handle,
+                            plan.convolution(),
+                            *chosen.format,
+                            chosen.algorithm,
+                            chosen.workspace_bytes,
+                            wide ? static_cast<const void*>(&kOne64) : &kOne,
+                            wide ? static_cast<const void*>(&kZero64) : &kZero};
+      const cudnnStatus_t status = body(attempt);
+      if (status == CUDNN_STATUS_SUCCESS) return;
+      // What went wrong while running is final; what cuDNN refuses to run is not. The result is overwritten
+      // as a whole.
+      if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_EXECUTION_FAILED)
+        cudnn_check(status,
+                    cat("cuDNN's convolution (", name_of(direction), ", algorithm ", chosen.algorithm, ")"),
+                    context.device());
+      static_cast<void>(cudaGetLastError());
+    }
+  }
+
+  static const char* name_of(ConvolutionDirection direction) {
+    constexpr const char* kNames[] = {"forward", "backward to data", "backward to weights"};
+    return kNames[static_cast<std::size_t>(direction)];
+  }
+  static const char* name_of(DType dtype) { return banyan::name_of(dtype); }
+
+  std::int64_t weights_per_output() const {
+    std::int64_t positions = 1;
+    for (const std::int64_t length : geometry_.kernel) positions *= length;
+    return geometry_.in_channels / geometry_.group * positions;
+  }
+
+  /// Copies the weights to scratch memory; channels-last: (O, I, spatial) -> (O, spatial, I).
+  void stage_weight(Context& context, const Tensor& weight, void* scratch, bool channels_last) const {
+    const std::int64_t in = geometry_.in_channels / geometry_.group;
+    if (channels_last)
+      transpose_on_cuda(context, dtype_, weight.raw(), scratch, geometry_.out_channels, in,
+                        weights_per_output() / in, false);
+    else
+      context.stream().copy(scratch, weight.raw(), weight.bytes());
+  }
+
+  ColumnsProblem problem(const Tensor& input, const Tensor& output) const {
+    return {geometry_, dtype_, input.shape(), output.shape()};
+  }
+
+  // The computation itself, on memory in the order of the attempt's format. Results are overwritten.
+
+  static cudnnStatus_t compute_forward(const Attempt& a, const ColumnsProblem& problem, const void* input,
+                                       const void* weight, void* output, void* workspace) {
+    if (a.algorithm == kColumnsAlgorithm) {
+      columns_forward(a.context, problem, input, weight, output, workspace);
+      return CUDNN_STATUS_SUCCESS;
+    }
+    return cudnnConvolutionForward(a.handle, a.one, a.format.input.get(), input, a.format.weight.get(),
+                                   weight, a.convolution, static_cast<cudnnConvolutionFwdAlgo_t>(a.algorithm),
+                                   workspace, a.workspace_bytes, a.zero, a.format.output.get(), output);
+  }
+  static cudnnStatus_t compute_backward_data(const Attempt& a, const ColumnsProblem& problem,
+                                             const void* grad_output, const void* weight, void* grad_input,
+                                             void* workspace) {
+    if (a.algorithm == kColumnsAlgorithm) {
+      columns_backward_data(a.context, problem, grad_output, weight, grad_input, workspace);
+      return CUDNN_STATUS_SUCCESS;
+    }
+    return cudnnConvolutionBackwardData(a.handle, a.one, a.format.weight.get(), weight, a.format.output.get(),
+                                        grad_output, a.convolution,
+                                        static_cast<cudnnConvolutionBwdDataAlgo_t>(a.algorithm), workspace,
+                                        a.workspace_bytes, a.zero, a.format.input.get(), grad_input);
+  }
+  static cudnnStatus_t compute_backward_weight(const Attempt& a, const ColumnsProblem& problem,
+                                               const void* input, const void* grad_output, void* grad_weight,
+                                               void* workspace) {
+    if (a.algorithm == kColumnsAlgorithm) {
+      columns_backward_weight(a.context, problem, input, grad_output, grad_weight, workspace);
+      return CUDNN_STATUS_SUCCESS;
+    }
+    return cudnnConvolutionBackwardFilter(
+        a.handle, a.one, a.format.input.get(), input, a.format.output.get(), grad_output, a.convolution,
+        static_cast<cudnnConvolutionBwdFilterAlgo_t>(a.algorithm), workspace, a.workspace_bytes, a.zero,
+        a.format.weight.get(), grad_weight);
+  }
+
+  cudnnStatus_t with_output(const Attempt& a, const Tensor& input, const Tensor& weight,
+                            Tensor& output) const {
+    const bool last = a.format.channels_last, stage_w = last || !is_aligned(weight.raw());
+    const bool stage_x = !is_usable(input, last), stage_y = !is_usable(output, last);
+    Scratch scratch;
+    const std::size_t work = scratch.reserve(a.workspace_bytes),
+                      w = scratch.reserve(stage_w ? weight.bytes() : 0),
+                      x = scratch.reserve(stage_x ? input.bytes() : 0),
+                      y = scratch.reserve(stage_y ? output.bytes() : 0);
+    scratch.make(a.context);
+    if (stage_w) stage_weight(a.context, weight, scratch.at(w), last);
+    if (stage_x) stage(a.context, input, scratch.at(x), last);
+    const cudnnStatus_t status = compute_forward(
+        a, problem(input, output), stage_x ? scratch.at(x) : input.raw(),
+        stage_w ? scratch.at(w) : weight.raw(), stage_y ? scratch.at(y) : output.raw(), scratch.at(work));
+    if (stage_y && status == CUDNN_STATUS_SUCCESS) unstage(a.context, scratch.at(y), output, last);
+    return status;
+  }
+
+  cudnnStatus_t with_grad_input(const Attempt& a, const Tensor& grad_output, const Tensor& weight,
+                                Tensor& grad_input) const {
+    const bool last = a.format.channels_last, stage_w = last || !is_aligned(weight.raw());
+    const bool stage_dx = !is_usable(grad_input, last), stage_dy = !is_usable(grad_output, last);
+    Scratch scratch;
+    const std::size_t work = scratch.reserve(a.workspace_bytes),
+                      w = scratch.reserve(stage_w ? weight.bytes() : 0),
+                      dx = scratch.reserve(stage_dx ? grad_input.bytes() : 0),
+                      dy = scratch.reserve(stage_dy ? grad_output.bytes() : 0);
+    scratch.make(a.context);
+    if (stage_w) stage_weight(a.context, weight, scratch.at(w), last);
+    if (stage_dy) stage(a.context, grad_output, scratch.at(dy), last);
+    const cudnnStatus_t status = compute_backward_data(
+        a, problem(grad_input, grad_output), stage_dy ? scratch.at(dy) : grad_output.raw(),
+        stage_w ? scratch.at(w) : weight.raw(), stage_dx ? scratch.at(dx) : grad_input.raw(),
+        scratch.at(work));
+    if (stage_dx && status == CUDNN_STATUS_SUCCESS) unstage(a.context, scratch.at(dx), grad_input, last);
+    return status;
+  }
+
+  cudnnStatus_t with_grad_weight(const Attempt& a, const Tensor& input, const Tensor& grad_output,
+                                 Tensor& grad_weight) const {
+    const bool last = a.format.channels_last;
+    const bool stage_x = !is_usable(input, last), stage_dy = !is_usable(grad_output, last);
+    Scratch scratch;
+    const std::size_t work = scratch.reserve(a.workspace_bytes), dw = scratch.reserve(grad_weight.bytes()),
+                      x = scratch.reserve(stage_x ? input.bytes() : 0),
+                      dy = scratch.reserve(stage_dy ? grad_output.bytes() : 0);
+    scratch.make(a.context);
+    if (stage_x) stage(a.context, input, scratch.at(x), last);
+    if (stage_dy) stage(a.context, grad_output, scratch.at(dy), last);
+    const cudnnStatus_t status = compute_backward_weight(
+        a, problem(input, grad_output), stage_x ? scratch.at(x) : input.raw(),
+        stage_dy ? scratch.at(dy) : grad_output.raw(), scratch.at(dw), scratch.at(work));
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    // (O, spatial, I) -> (O, I, spatial), or one long row, added to the gradient.
+    const std::int64_t in = geometry_.in_channels / geometry_.group, per_output = weights_per_output();
+    if (last)
+      transpose_on_cuda(a.context, dtype_, scratch.at(dw), grad_weight.raw(), geometry_.out_channels,
+                        per_output / in, in, true);
+    else
+      add_on_cuda(a.context, dtype_, scratch.at(dw), grad_weight.raw(), grad_weight.count());
+    return status;
+  }
+
+  ConvolutionGeometry geometry_;
+  DType dtype_;
+  std::map<std::pair<std::vector<std::int64_t>, bool>, std::unique_ptr<ConvolutionPlan>> plans_;
+};
+
+std::unique_ptr<Convolution> make_cudnn_convolution(Context& context, const ConvolutionGeometry& geometry,
+                                                    DType dtype) {
+  if (geometry.spatial_axes() < 1 || geometry.spatial_axes() > 3)
+    runtime_failure("convolution on ", context.device().name(), " supports 1 to 3 spatial axes, not ",
+                    geometry.spatial_axes());
+  if (dtype != DType::f32 && dtype != DType::f64)
+    runtime_failure("convolution on ", context.device().name(), " does not support ", banyan::name_of(dtype),
+                    " tensors (f32 and f64 only)");
+  return std::make_unique<CudnnConvolution>(geometry, dtype);
+}
+
+const bool defined = (define_convolution(DeviceKind::cuda, &make_cudnn_convolution), true);
+
+}  // namespace
+
+}  // namespace banyan::ops

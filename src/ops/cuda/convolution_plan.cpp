@@ -1,0 +1,236 @@
+#include "ops/cuda/convolution_plan.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "ops/cuda/convolution_columns.hpp"
+#include "ops/cuda/handles.hpp"
+
+namespace banyan::ops {
+
+namespace {
+
+/// Algorithms that want more are passed over: faster ones by a few per cent that eat the memory of the net.
+constexpr std::size_t kMostWorkspaceBytes = std::size_t{512} << 20;
+
+int to_int(std::int64_t value) {
+  if (value > std::numeric_limits<int>::max())
+    runtime_failure("convolution: an axis or a stride of ", value, " elements is too long for cuDNN");
+  return static_cast<int>(value);
+}
+
+/// cuDNN wants at least two spatial axes: `leading` entries of `value` go in front.
+std::vector<int> padded_axes(const std::vector<std::int64_t>& values, std::size_t leading, int value) {
+  std::vector<int> result(leading, value);
+  for (const std::int64_t each : values) result.push_back(to_int(each));
+  return result;
+}
+
+TensorDescriptor tensor_descriptor(const Device& device, cudnnDataType_t type, const Shape& shape,
+                                   std::size_t leading, bool channels_last) {
+  std::vector<std::int64_t> lengths{shape[0], shape[1]};
+  lengths.insert(lengths.end(), leading, 1);
+  for (int axis = 2; axis < shape.axes(); ++axis) lengths.push_back(shape[axis]);
+  // Strides from the innermost axis outwards: spatial axes, then the channel, or the other way round; the
+  // batch last.
+  std::vector<std::int64_t> strides(lengths.size());
+  std::int64_t step = channels_last ? lengths[1] : 1;
+  for (std::size_t axis = lengths.size() - 1; axis >= 2; --axis) {
+    strides[axis] = step;
+    step *= lengths[axis];
+  }
+  strides[1] = channels_last ? 1 : step;
+  strides[0] = channels_last ? step : step * lengths[1];
+  const std::vector<int> dims = padded_axes(lengths, 0, 0), steps = padded_axes(strides, 0, 0);
+  cudnnTensorDescriptor_t raw = nullptr;
+  cudnn_check(cudnnCreateTensorDescriptor(&raw), "cudnnCreateTensorDescriptor", device);
+  TensorDescriptor descriptor(raw);
+  cudnn_check(cudnnSetTensorNdDescriptor(raw, type, static_cast<int>(dims.size()), dims.data(), steps.data()),
+              cat("cudnnSetTensorNdDescriptor for ", shape.to_string()), device);
+  return descriptor;
+}
+
+FilterDescriptor filter_descriptor(const Device& device, cudnnDataType_t type,
+                                   const ConvolutionGeometry& geometry, std::size_t leading,
+                                   bool channels_last) {
+  std::vector<int> dims{to_int(geometry.out_channels), to_int(geometry.in_channels / geometry.group)};
+  const std::vector<int> kernel = padded_axes(geometry.kernel, leading, 1);
+  dims.insert(dims.end(), kernel.begin(), kernel.end());
+  cudnnFilterDescriptor_t raw = nullptr;
+  cudnn_check(cudnnCreateFilterDescriptor(&raw), "cudnnCreateFilterDescriptor", device);
+  FilterDescriptor descriptor(raw);
+  const cudnnTensorFormat_t format = channels_last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+  cudnn_check(cudnnSetFilterNdDescriptor(raw, type, format, static_cast<int>(dims.size()), dims.data()),
+              "cudnnSetFilterNdDescriptor", device);
+  return descriptor;
+}
+
+ConvolutionDescriptor convolution_descriptor(const Device& device, cudnnDataType_t type,
+                                             const ConvolutionGeometry& geometry, std::size_t leading) {
+  const std::vector<int> pad = padded_axes(geometry.pad, leading, 0);
+  const std::vector<int> stride = padded_axes(geometry.stride, leading, 1);
+  const std::vector<int> dilation = padded_axes(geometry.dilation, leading, 1);
+  cudnnConvolutionDescriptor_t raw = nullptr;
+  cudnn_check(cudnnCreateConvolutionDescriptor(&raw), "cudnnCreateConvolutionDescriptor", device);
+  ConvolutionDescriptor descriptor(raw);
+  cudnn_check(cudnnSetConvolutionNdDescriptor(raw, static_cast<int>(pad.size()), pad.data(), stride.data(),
+                                              dilation.data(), CUDNN_CROSS_CORRELATION, type),
+              "cudnnSetConvolutionNdDescriptor", device);
+  cudnn_check(cudnnSetConvolutionGroupCount(raw, to_int(geometry.group)), "cudnnSetConvolutionGroupCount",
+              device);
+  // f32 means f32: no TF32.
+  cudnn_check(cudnnSetConvolutionMathType(raw, CUDNN_FMA_MATH), "cudnnSetConvolutionMathType", device);
+  return descriptor;
+}
+
+// The three directions of cuDNN's interface differ in names and in the order of arguments alone. `kKnown`:
+// documented as deterministic, and general. `plain`: sums of products as they stand. Transforms (FFT,
+// Winograd) are left out: in f32 they round several times worse, and whether one is chosen depends on the
+// batch, so that devices with different shares would differ from one device with the whole by more than
+// rounding in another order.
+
+struct Forward {
+  using Performance = cudnnConvolutionFwdAlgoPerf_t;
+  using Algorithm = cudnnConvolutionFwdAlgo_t;
+  static constexpr int kCount = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
+  static constexpr Algorithm kKnown[] = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+                                         CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM};
+  static bool plain(Algorithm algorithm) {
+    return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM ||
+           algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM ||
+           algorithm == CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
+  }
+  static cudnnStatus_t rank(cudnnHandle_t handle, const ConvolutionFormat& f,
+                            cudnnConvolutionDescriptor_t convolution, int most, int* found,
+                            Performance* results) {
+    return cudnnGetConvolutionForwardAlgorithm_v7(handle, f.input.get(), f.weight.get(), convolution,
+                                                  f.output.get(), most, found, results);
+  }
+  static cudnnStatus_t workspace(cudnnHandle_t handle, const ConvolutionFormat& f,
+                                 cudnnConvolutionDescriptor_t convolution, Algorithm algorithm,
+                                 std::size_t* bytes) {
+    return cudnnGetConvolutionForwardWorkspaceSize(handle, f.input.get(), f.weight.get(), convolution,
+                                                   f.output.get(), algorithm, bytes);
+  }
+};
+
+struct BackwardData {
+  using Performance = cudnnConvolutionBwdDataAlgoPerf_t;
+  using Algorithm = cudnnConvolutionBwdDataAlgo_t;
+  static constexpr int kCount = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
+  static constexpr Algorithm kKnown[] = {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1};
+  static bool plain(Algorithm algorithm) { return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1; }
+  static cudnnStatus_t rank(cudnnHandle_t handle, const ConvolutionFormat& f,
+                            cudnnConvolutionDescriptor_t convolution, int most, int* found,
+                            Performance* results) {
+    return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, f.weight.get(), f.output.get(), convolution,
+                                                       f.input.get(), most, found, results);
+  }
+  static cudnnStatus_t workspace(cudnnHandle_t handle, const ConvolutionFormat& f,
+                                 cudnnConvolutionDescriptor_t convolution, Algorithm algorithm,
+                                 std::size_t* bytes) {
+    return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, f.weight.get(), f.output.get(), convolution,
+                                                        f.input.get(), algorithm, bytes);
+  }
+};
+
+struct BackwardWeight {
+  using Performance = cudnnConvolutionBwdFilterAlgoPerf_t;
+  using Algorithm = cudnnConvolutionBwdFilterAlgo_t;
+  static constexpr int kCount = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
+  static constexpr Algorithm kKnown[] = {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1};
+  static bool plain(Algorithm algorithm) { return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1; }
+  static cudnnStatus_t rank(cudnnHandle_t handle, const ConvolutionFormat& f,
+                            cudnnConvolutionDescriptor_t convolution, int most, int* found,
+                            Performance* results) {
+    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, f.input.get(), f.output.get(), convolution,
+                                                         f.weight.get(), most, found, results);
+  }
+  static cudnnStatus_t workspace(cudnnHandle_t handle, const ConvolutionFormat& f,
+                                 cudnnConvolutionDescriptor_t convolution, Algorithm algorithm,
+                                 std::size_t* bytes) {
+    return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, f.input.get(), f.output.get(), convolution,
+                                                          f.weight.get(), algorithm, bytes);
+  }
+};
+
+/// Adds one algorithm unless it is listed already, is refused, or needs too much memory.
+template <class Direction>
+void add_attempt(std::vector<ConvolutionAttempt>& list, cudnnHandle_t handle, const ConvolutionFormat& format,
+                 cudnnConvolutionDescriptor_t convolution, typename Direction::Algorithm algorithm,
+                 std::size_t most_bytes) {
+  for (const ConvolutionAttempt& attempt : list)
+    if (attempt.format == &format && attempt.algorithm == static_cast<int>(algorithm)) return;
+  std::size_t bytes = 0;
+  // Asked for again, not taken from the heuristics: it must fit the descriptor's own math type.
+  if (Direction::workspace(handle, format, convolution, algorithm, &bytes) != CUDNN_STATUS_SUCCESS) return;
+  if (bytes <= most_bytes) list.push_back({&format, static_cast<int>(algorithm), bytes});
+}
+
+template <class Direction>
+ConvolutionAttempts find_attempts(cudnnHandle_t handle, cudnnConvolutionDescriptor_t convolution,
+                                  const std::vector<std::unique_ptr<ConvolutionFormat>>& formats) {
+  ConvolutionAttempts attempts;
+  for (const auto& format : formats) {
+    // An algorithm may be listed twice, with and without tensor cores.
+    constexpr int kMost = 2 * Direction::kCount;
+    typename Direction::Performance results[kMost];
+    int found = 0;
+    if (Direction::rank(handle, *format, convolution, kMost, &found, results) != CUDNN_STATUS_SUCCESS)
+      found = 0;
+    for (int i = 0; i < found; ++i) {
+      const bool fma = results[i].mathType == CUDNN_FMA_MATH || results[i].mathType == CUDNN_DEFAULT_MATH;
+      if (results[i].status == CUDNN_STATUS_SUCCESS && results[i].determinism == CUDNN_DETERMINISTIC && fma &&
+          Direction::plain(results[i].algo))
+        add_attempt<Direction>(attempts.list, handle, *format, convolution, results[i].algo,
+                               kMostWorkspaceBytes);
+    }
+    for (const auto algorithm : Direction::kKnown)
+      add_attempt<Direction>(attempts.list, handle, *format, convolution, algorithm,
+                             std::numeric_limits<std::size_t>::max());
+  }
+  return attempts;
+}
+
+}  // namespace
+
+ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry& geometry, DType dtype,
+                                 const Shape& input, const Shape& output, bool prefer_channels_last) {
+  const cudnnDataType_t type = dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+  const std::size_t leading = geometry.spatial_axes() == 1 ? 1 : 0;
+  convolution_ = convolution_descriptor(device, type, geometry, leading);
+  const auto add_format = [&](bool channels_last) {
+    auto format = std::make_unique<ConvolutionFormat>();
+    format->channels_last = channels_last;
+    format->input = tensor_descriptor(device, type, input, leading, channels_last);
+    format->output = tensor_descriptor(device, type, output, leading, channels_last);
+    format->weight = filter_descriptor(device, type, geometry, leading, channels_last);
+    formats_.push_back(std::move(format));
+  };
+  columns_bytes_ = columns_bytes({geometry, dtype, input, output});
+  // cuDNN has no channels-last kernels for f64 and for f32 volumes, and none in f32 without tensor cores for
+  // some images: contiguous always follows as the order in which everything is supported.
+  if (prefer_channels_last && dtype == DType::f32 && geometry.spatial_axes() <= 2) add_format(true);
+  add_format(false);
+}
+
+ConvolutionAttempts& ConvolutionPlan::attempts(cudnnHandle_t handle, ConvolutionDirection direction) {
+  std::optional<ConvolutionAttempts>& attempts = attempts_[static_cast<std::size_t>(direction)];
+  if (!attempts) {
+    switch (direction) {
+      case ConvolutionDirection::forward:
+        attempts = find_attempts<Forward>(handle, convolution_.get(), formats_);
+        break;
+      case ConvolutionDirection::backward_data:
+        attempts = find_attempts<BackwardData>(handle, convolution_.get(), formats_);
+        break;
+      case ConvolutionDirection::backward_weight:
+        attempts = find_attempts<BackwardWeight>(handle, convolution_.get(), formats_);
+        break;
+    }
+    attempts->list.push_back({formats_.back().get(), kColumnsAlgorithm, columns_bytes_});
+  }
+  return *attempts;
+}
+
+}  // namespace banyan::ops

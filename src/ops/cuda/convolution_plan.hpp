@@ -1,0 +1,78 @@
+// cuDNN's descriptors and choice of algorithm for one convolution and one pair of shapes.
+#pragma once
+
+#include <cudnn.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "banyan/ops/convolution.hpp"
+
+namespace banyan::ops {
+
+/// A cuDNN descriptor, destroyed with its owner.
+template <class Handle, cudnnStatus_t (*kDestroy)(Handle)>
+struct DestroyDescriptor {
+  using pointer = Handle;
+  void operator()(Handle descriptor) const { static_cast<void>(kDestroy(descriptor)); }
+};
+using TensorDescriptor =
+    std::unique_ptr<std::remove_pointer_t<cudnnTensorDescriptor_t>,
+                    DestroyDescriptor<cudnnTensorDescriptor_t, &cudnnDestroyTensorDescriptor>>;
+using FilterDescriptor =
+    std::unique_ptr<std::remove_pointer_t<cudnnFilterDescriptor_t>,
+                    DestroyDescriptor<cudnnFilterDescriptor_t, &cudnnDestroyFilterDescriptor>>;
+using ConvolutionDescriptor =
+    std::unique_ptr<std::remove_pointer_t<cudnnConvolutionDescriptor_t>,
+                    DestroyDescriptor<cudnnConvolutionDescriptor_t, &cudnnDestroyConvolutionDescriptor>>;
+
+/// Everything cuDNN needs to know of input, output and weights held in one memory order.
+struct ConvolutionFormat {
+  bool channels_last = false;
+  TensorDescriptor input, output;
+  FilterDescriptor weight;
+};
+
+enum class ConvolutionDirection : std::uint8_t { forward, backward_data, backward_weight };
+
+/// Instead of a cuDNN algorithm: convolution_columns.hpp.
+inline constexpr int kColumnsAlgorithm = -1;
+
+/// One algorithm in one format. `algorithm` is the direction's cuDNN enumerator or kColumnsAlgorithm.
+struct ConvolutionAttempt {
+  const ConvolutionFormat* format;
+  int algorithm;
+  std::size_t workspace_bytes;
+};
+
+/// The attempts of one direction, best first. cuDNN may refuse at run time what its heuristics offered: then
+/// the next one is used from there on.
+struct ConvolutionAttempts {
+  std::vector<ConvolutionAttempt> list;
+  std::size_t current = 0;
+  bool reported = false;  ///< that cuDNN has no algorithm
+};
+
+class ConvolutionPlan {
+ public:
+  /// `prefer_channels_last`: both tensors are held so.
+  ConvolutionPlan(const Device& device, const ConvolutionGeometry& geometry, DType dtype, const Shape& input,
+                  const Shape& output, bool prefer_channels_last);
+
+  cudnnConvolutionDescriptor_t convolution() const { return convolution_.get(); }
+  /// Reproducible algorithms alone; the list is made on the direction's first use. The last one is always
+  /// kColumnsAlgorithm.
+  ConvolutionAttempts& attempts(cudnnHandle_t handle, ConvolutionDirection direction);
+
+ private:
+  ConvolutionDescriptor convolution_;
+  std::vector<std::unique_ptr<ConvolutionFormat>> formats_;  ///< the preferred one first
+  std::size_t columns_bytes_;
+  std::optional<ConvolutionAttempts> attempts_[3];
+};
+
+}  // namespace banyan::ops

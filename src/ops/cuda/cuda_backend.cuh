@@ -1,0 +1,337 @@
+// CUDA's launches for the functors of src/ops/common (see backend.hpp).
+//
+// Reductions promise the same bits on every run, and on every GPU: how elements are cut into blocks and
+// threads depends on the sizes alone. A thread adds its elements in ascending order, a block merges its
+// threads by a fixed tree, and where several blocks share a state, a second kernel merges their partial
+// states by a fixed tree. No atomics.
+//
+// Nothing here waits for the GPU; memory is allocated only while the scratch of the reductions still grows.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "banyan/ops/basic.hpp"
+#include "ops/common/backend.hpp"
+#include "ops/cuda/handles.hpp"
+
+namespace banyan::ops {
+
+namespace kernels {
+
+inline constexpr int kThreads = 256;  ///< per block; a power of two
+inline constexpr int kMergeThreads = 128;
+
+template <class F>
+__global__ void __launch_bounds__(kThreads) for_each_kernel(std::int64_t n, F f) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < n; i += step)
+    f(i);
+}
+
+/// f(i, d) for all elements i of outer x dim x inner memory. Index: unsigned where n fits (64-bit division is
+/// slow on GPUs).
+template <class Index, class F>
+__global__ void __launch_bounds__(kThreads) for_each_channel_kernel(Index n, Index dim, Index inner, F f) {
+  const Index step = static_cast<Index>(gridDim.x) * kThreads;
+  for (Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x; i < n; i += step) {
+    const Index d = (inner == 1 ? i : i / inner) % dim;
+    f(static_cast<std::int64_t>(i), static_cast<std::int64_t>(d));
+  }
+}
+
+/// See copy_blocks in banyan/ops/basic.hpp; n = blocks * length.
+template <class Index, class Element>
+__global__ void __launch_bounds__(kThreads)
+    copy_blocks_kernel(Index n, BlockCopy what, const Element* from, Element* to) {
+  const Index length = static_cast<Index>(what.length), step = static_cast<Index>(gridDim.x) * kThreads;
+  for (Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x; i < n; i += step) {
+    const Index number = i / length;
+    const auto block = static_cast<std::int64_t>(number),
+               rest = static_cast<std::int64_t>(i - number * length);
+    to[what.to_offset + block * what.to_stride + rest] =
+        from[what.from_offset + block * what.from_stride + rest];
+  }
+}
+
+/// inner == 1, each thread stays in one column: f.terms(d) once, then f(terms, i). Block and grid as in
+/// reduce_columns_kernel.
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    columns_with_terms_kernel(std::int64_t rows, std::int64_t dim, F f) {
+  const std::int64_t d = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (d >= dim) return;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
+  const auto terms = f.terms(d);
+  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; row < rows;
+       row += step)
+    f(terms, row * dim + d);
+}
+
+/// The same for runs of `inner` neighbours; grid as in reduce_runs_kernel.
+template <class Index, class F>
+__global__ void __launch_bounds__(kThreads) runs_with_terms_kernel(Broadcast over, F f) {
+  const std::int64_t d = blockIdx.x;
+  const Index inner = static_cast<Index>(over.inner);
+  const Index positions = static_cast<Index>(over.outer * over.inner);
+  const Index step = static_cast<Index>(gridDim.y) * kThreads;
+  const auto terms = f.terms(d);
+  for (Index at = static_cast<Index>(blockIdx.y) * kThreads + threadIdx.x; at < positions; at += step) {
+    const Index outer = at / inner;
+    const Index rest = at - outer * inner;
+    f(terms,
+      (static_cast<std::int64_t>(outer) * over.dim + d) * over.inner + static_cast<std::int64_t>(rest));
+  }
+}
+
+/// Merges the states of `count` threads (a power of two), `stride` apart, into that of thread 0. `rank`: the
+/// calling thread's number among them. All threads of the block take part.
+template <class R>
+__device__ void merge_tree(const R& r, typename R::State* mine, int rank, int count, int stride) {
+  __syncthreads();
+  for (int half = count / 2; half > 0; half /= 2) {
+    if (rank < half) r.merge(mine[0], mine[half * stride]);
+    __syncthreads();
+  }
+}
+
+/// inner == 1: rows of `dim` neighbouring states. Block: (columns, rows of them); grid: (columns, slices of
+/// rows). Thread (x, y) adds the rows y, y + slices * blockDim.y, ... of column x: neighbours read
+/// neighbours.
+template <class R>
+__global__ void __launch_bounds__(kThreads)
+    reduce_columns_kernel(std::int64_t rows, std::int64_t dim, R r, typename R::State* partial) {
+  using State = typename R::State;
+  __shared__ alignas(State) unsigned char memory[kThreads * sizeof(State)];
+  State* states = reinterpret_cast<State*>(memory);
+  const std::int64_t d = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
+  State state = r.identity();
+  if (d < dim) {
+    for (std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; row < rows;
+         row += step)
+      r.add(state, row * dim + d, d);
+  }
+  State* mine = states + threadIdx.y * blockDim.x + threadIdx.x;
+  *mine = state;
+  merge_tree(r, mine, static_cast<int>(threadIdx.y), static_cast<int>(blockDim.y),
+             static_cast<int>(blockDim.x));
+  if (threadIdx.y != 0 || d >= dim) return;
+  if (gridDim.y == 1)
+    r.store(d, *mine);
+  else
+    partial[blockIdx.y * dim + d] = *mine;
+}
+
+/// Runs of `inner` neighbours with one state. Grid: (states, slices of their outer * inner positions). Index:
+/// unsigned where the positions of one state fit.
+template <class Index, class R>
+__global__ void __launch_bounds__(kThreads)
+    reduce_runs_kernel(Broadcast over, R r, typename R::State* partial) {
+  using State = typename R::State;
+  __shared__ alignas(State) unsigned char memory[kThreads * sizeof(State)];
+  State* states = reinterpret_cast<State*>(memory);
+  const std::int64_t d = blockIdx.x;
+  const Index inner = static_cast<Index>(over.inner);
+  const Index positions = static_cast<Index>(over.outer * over.inner);
+  const Index step = static_cast<Index>(gridDim.y) * kThreads;
+  State state = r.identity();
+  for (Index at = static_cast<Index>(blockIdx.y) * kThreads + threadIdx.x; at < positions; at += step) {
+    const Index outer = at / inner;
+    const Index rest = at - outer * inner;
+    r.add(state,
+          (static_cast<std::int64_t>(outer) * over.dim + d) * over.inner + static_cast<std::int64_t>(rest),
+          d);
+  }
+  State* mine = states + threadIdx.x;
+  *mine = state;
+  merge_tree(r, mine, static_cast<int>(threadIdx.x), kThreads, 1);
+  if (threadIdx.x != 0) return;
+  if (gridDim.y == 1)
+    r.store(d, *mine);
+  else
+    partial[blockIdx.y * over.dim + d] = *mine;
+}
+
+/// One block per state merges its `slices` partial states (slices x dim) and stores the result.
+template <class R>
+__global__ void __launch_bounds__(kMergeThreads)
+    merge_partial_kernel(std::int64_t slices, std::int64_t dim, R r, const typename R::State* partial) {
+  using State = typename R::State;
+  __shared__ alignas(State) unsigned char memory[kMergeThreads * sizeof(State)];
+  State* states = reinterpret_cast<State*>(memory);
+  const std::int64_t d = blockIdx.x;
+  State state = r.identity();
+  for (std::int64_t slice = threadIdx.x; slice < slices; slice += kMergeThreads)
+    r.merge(state, partial[slice * dim + d]);
+  State* mine = states + threadIdx.x;
+  *mine = state;
+  merge_tree(r, mine, static_cast<int>(threadIdx.x), kMergeThreads, 1);
+  if (threadIdx.x == 0) r.store(d, *mine);
+}
+
+}  // namespace kernels
+
+class CudaBackend {
+ public:
+  static constexpr DeviceKind kind = DeviceKind::cuda;
+
+  template <class F>
+  static void for_each(Context& context, std::int64_t n, F f) {
+    if (n <= 0) return;
+    kernels::for_each_kernel<<<blocks_for(n), kernels::kThreads, 0, cuda_stream(context)>>>(n, f);
+    check_launch(context, "launch of an elementwise kernel");
+  }
+
+  template <class F>
+  static void for_each_channel(Context& context, const Broadcast& over, F f) {
+    const std::int64_t n = over.outer * over.dim * over.inner;
+    if (n <= 0) return;
+    const cudaStream_t stream = cuda_stream(context);
+    if (n < kSmallIndex)
+      kernels::for_each_channel_kernel<std::uint32_t><<<blocks_for(n), kernels::kThreads, 0, stream>>>(
+          static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(over.dim),
+          static_cast<std::uint32_t>(over.inner), f);
+    else
+      kernels::for_each_channel_kernel<std::int64_t>
+          <<<blocks_for(n), kernels::kThreads, 0, stream>>>(n, over.dim, over.inner, f);
+    check_launch(context, "launch of a per-channel kernel");
+  }
+
+  template <class Element>
+  static void copy_blocks(Context& context, const Element* from, Element* to, const BlockCopy& what) {
+    const std::int64_t n = what.blocks * what.length;
+    if (n <= 0) return;
+    const cudaStream_t stream = cuda_stream(context);
+    if (n < kSmallIndex)
+      kernels::copy_blocks_kernel<<<blocks_for(n), kernels::kThreads, 0, stream>>>(
+          static_cast<std::uint32_t>(n), what, from, to);
+    else
+      kernels::copy_blocks_kernel<<<blocks_for(n), kernels::kThreads, 0, stream>>>(n, what, from, to);
+    check_launch(context, "launch of a block copy");
+  }
+
+  /// to[b][column][row] = from[b][row][column]; defined in transpose.cuh.
+  template <class From, class To>
+  static void transpose(Context& context, std::int64_t batch, std::int64_t rows, std::int64_t columns,
+                        const From* from, To* to);
+
+  /// f(f.terms(d), i) for all elements i of outer x dim x inner memory; the terms of d are computed once per
+  /// thread, not per element.
+  template <class F>
+  static void for_each_with_terms(Context& context, const Broadcast& over, F f) {
+    const std::int64_t positions = over.outer * over.inner;
+    if (positions <= 0 || over.dim <= 0) return;
+    const cudaStream_t stream = cuda_stream(context);
+    if (over.inner == 1) {
+      const ColumnLaunch launch(over);
+      kernels::columns_with_terms_kernel<<<launch.grid, launch.block, 0, stream>>>(over.outer, over.dim, f);
+    } else {
+      const dim3 grid(static_cast<unsigned>(over.dim),
+                      static_cast<unsigned>(slices_for(positions, kernels::kThreads, over.dim)));
+      if (positions < kSmallIndex)
+        kernels::runs_with_terms_kernel<std::uint32_t><<<grid, kernels::kThreads, 0, stream>>>(over, f);
+      else
+        kernels::runs_with_terms_kernel<std::int64_t><<<grid, kernels::kThreads, 0, stream>>>(over, f);
+    }
+    check_launch(context, "launch of a per-channel kernel");
+  }
+
+  template <class R>
+  static void reduce_channels(Context& context, const Broadcast& over, R r) {
+    if (over.dim <= 0) return;
+    if (over.inner == 1)
+      reduce_columns(context, over, r);
+    else
+      reduce_runs(context, over, r);
+  }
+
+  template <class R>
+  static void reduce_all(Context& context, std::int64_t n, R r) {
+    reduce_channels(context, Broadcast{1, 1, n}, r);
+  }
+
+  static void check_launch(Context& context, const char* what) {
+    cuda_check(cudaGetLastError(), context.device().name(), what);
+  }
+
+ private:
+  static constexpr std::int64_t kMostBlocks = 1 << 16;
+  /// Below, an unsigned index does not overflow when a grid's step is added.
+  static constexpr std::int64_t kSmallIndex = std::int64_t{1} << 31;
+  /// Blocks of a reduction: enough to fill the largest GPU (132 multiprocessors, 8 blocks each), the same on
+  /// all.
+  static constexpr std::int64_t kReductionBlocks = 1024;
+  static constexpr std::int64_t kElementsPerThread =
+      8;  ///< at least, before a state is spread over more blocks
+
+  static unsigned blocks_for(std::int64_t n) {
+    return static_cast<unsigned>(
+        std::min<std::int64_t>((n + kernels::kThreads - 1) / kernels::kThreads, kMostBlocks));
+  }
+
+  static std::int64_t slices_for(std::int64_t elements, std::int64_t threads, std::int64_t blocks_per_slice) {
+    const std::int64_t useful =
+        (elements + threads * kElementsPerThread - 1) / (threads * kElementsPerThread);
+    const std::int64_t most = std::max<std::int64_t>(kReductionBlocks / blocks_per_slice, 1);
+    return std::clamp<std::int64_t>(useful, 1, most);
+  }
+
+  /// inner == 1: a block is as wide as dim needs, up to a warp, and all threads are used.
+  struct ColumnLaunch {
+    explicit ColumnLaunch(const Broadcast& over) {
+      unsigned width = 1;
+      while (width < 32 && width < over.dim) width *= 2;
+      block = dim3(width, kernels::kThreads / width);
+      const std::int64_t column_blocks = (over.dim + width - 1) / width;
+      slices = slices_for(over.outer, block.y, column_blocks);
+      grid = dim3(static_cast<unsigned>(column_blocks), static_cast<unsigned>(slices));
+    }
+    dim3 block, grid;
+    std::int64_t slices;
+  };
+
+  template <class R>
+  static typename R::State* partial_states(Context& context, std::int64_t slices, std::int64_t dim) {
+    if (slices == 1) return nullptr;
+    const auto count = static_cast<std::size_t>(slices * dim);
+    return static_cast<typename R::State*>(
+        cuda_handles(context).reduction_scratch(count * sizeof(typename R::State)));
+  }
+
+  template <class R>
+  static void reduce_columns(Context& context, const Broadcast& over, const R& r) {
+    const ColumnLaunch launch(over);
+    typename R::State* partial = partial_states<R>(context, launch.slices, over.dim);
+    kernels::reduce_columns_kernel<<<launch.grid, launch.block, 0, cuda_stream(context)>>>(
+        over.outer, over.dim, r, partial);
+    check_launch(context, "launch of a per-channel reduction");
+    if (launch.slices > 1) merge(context, launch.slices, over.dim, r, partial);
+  }
+
+  template <class R>
+  static void reduce_runs(Context& context, const Broadcast& over, const R& r) {
+    const std::int64_t positions = over.outer * over.inner;
+    const std::int64_t slices = slices_for(positions, kernels::kThreads, over.dim);
+    typename R::State* partial = partial_states<R>(context, slices, over.dim);
+    const dim3 grid(static_cast<unsigned>(over.dim), static_cast<unsigned>(slices));
+    const cudaStream_t stream = cuda_stream(context);
+    if (positions < kSmallIndex)
+      kernels::reduce_runs_kernel<std::uint32_t><<<grid, kernels::kThreads, 0, stream>>>(over, r, partial);
+    else
+      kernels::reduce_runs_kernel<std::int64_t><<<grid, kernels::kThreads, 0, stream>>>(over, r, partial);
+    check_launch(context, "launch of a reduction");
+    if (slices > 1) merge(context, slices, over.dim, r, partial);
+  }
+
+  template <class R>
+  static void merge(Context& context, std::int64_t slices, std::int64_t dim, const R& r,
+                    const typename R::State* partial) {
+    kernels::
+        merge_partial_kernel<<<static_cast<unsigned>(dim), kernels::kMergeThreads, 0, cuda_stream(context)>>>(
+            slices, dim, r, partial);
+    check_launch(context, "launch of the merge of a reduction");
+  }
+};
+
+}  // namespace banyan::ops

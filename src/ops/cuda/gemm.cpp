@@ -1,0 +1,74 @@
+// Matrix product by cuBLAS. Row-major matrices are column-major ones transposed: C = op(A) op(B) is computed
+// as C^T = op(B)^T op(A)^T, with no copy.
+#include "ops/cuda/gemm.hpp"
+
+#include "ops/common/checks.hpp"
+#include "ops/cuda/handles.hpp"
+
+namespace banyan::ops {
+
+namespace {
+
+struct Operands {
+  cublasOperation_t first, second;
+  std::int64_t rows, columns, depth, stride_first, stride_second, stride_result;
+};
+
+cublasStatus_t call(cublasHandle_t handle, const Operands& o, double alpha, const float* first,
+                    const float* second, double beta, float* result) {
+  const float scale = static_cast<float>(alpha), keep = static_cast<float>(beta);
+  return cublasSgemm_64(handle, o.first, o.second, o.rows, o.columns, o.depth, &scale, first, o.stride_first,
+                        second, o.stride_second, &keep, result, o.stride_result);
+}
+
+cublasStatus_t call(cublasHandle_t handle, const Operands& o, double alpha, const double* first,
+                    const double* second, double beta, double* result) {
+  return cublasDgemm_64(handle, o.first, o.second, o.rows, o.columns, o.depth, &alpha, first, o.stride_first,
+                        second, o.stride_second, &beta, result, o.stride_result);
+}
+
+}  // namespace
+
+template <class T>
+void gemm_on_memory(Context& context, const GemmShape& shape, double alpha, const T* a, const T* b,
+                    double beta, T* c) {
+  const Operands operands{shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                          shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+                          shape.n,
+                          shape.m,
+                          shape.k,
+                          shape.transpose_b ? shape.k : shape.n,
+                          shape.transpose_a ? shape.m : shape.k,
+                          shape.n};
+  cublas_check(call(cuda_handles(context).cublas(), operands, alpha, b, a, beta, c),
+               "the matrix product (cublas gemm)", context.device());
+}
+template void gemm_on_memory(Context&, const GemmShape&, double, const float*, const float*, double, float*);
+template void gemm_on_memory(Context&, const GemmShape&, double, const double*, const double*, double,
+                             double*);
+
+namespace {
+
+void gemm_on_cuda(Context& context, const GemmShape& shape, double alpha, const Tensor& a, const Tensor& b,
+                  double beta, Tensor& c) {
+  require_count("gemm, A", a, shape.m * shape.k);
+  require_count("gemm, B", b, shape.k * shape.n);
+  require_count("gemm, C", c, shape.m * shape.n);
+  if (c.count() == 0) return;
+  if (shape.k == 0) {  // an empty sum; cuBLAS wants strides that an empty matrix does not have
+    if (beta == 0)
+      context.stream().zero(c.raw(), c.bytes());
+    else if (beta != 1)
+      axpby(context, beta, c, 0, c);
+    return;
+  }
+  dispatch_float(c.dtype(), "gemm", [&]<class T>() {
+    gemm_on_memory<T>(context, shape, alpha, a.data<T>(), b.data<T>(), beta, c.data<T>());
+  });
+}
+
+const Define define_gemm(gemm, DeviceKind::cuda, &gemm_on_cuda);
+
+}  // namespace
+
+}  // namespace banyan::ops

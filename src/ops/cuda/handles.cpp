@@ -1,0 +1,81 @@
+#include "ops/cuda/handles.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace banyan::ops {
+
+namespace {
+
+// NVIDIA's recommendation for Hopper; smaller GPUs need 4 MiB.
+constexpr std::size_t kCublasWorkspaceBytes = std::size_t{32} << 20;
+
+}  // namespace
+
+void cublas_check(cublasStatus_t status, std::string_view what, const Device& device) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  runtime_failure(device.name(), ": ", what, " failed: ", cublasGetStatusString(status));
+}
+
+void cudnn_check(cudnnStatus_t status, std::string_view what, const Device& device) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  char detail[512] = "";
+  cudnnGetLastErrorString(detail, sizeof(detail));
+  detail[sizeof(detail) - 1] = 0;
+  runtime_failure(device.name(), ": ", what, " failed: ", cudnnGetErrorString(status),
+                  detail[0] != 0 ? ": " : "", detail);
+}
+
+CudaHandles::~CudaHandles() {
+  // Not make_current, which may throw.
+  static_cast<void>(cudaSetDevice(context_->device().ordinal()));
+  if (cublas_ != nullptr) cublasDestroy(cublas_);
+  if (cudnn_ != nullptr) cudnnDestroy(cudnn_);
+}
+
+cublasHandle_t CudaHandles::cublas() {
+  const cudaStream_t stream = cuda_stream(*context_);
+  if (cublas_ != nullptr) return cublas_;
+  const Device& device = context_->device();
+  auto workspace = std::make_unique<Storage>(context_->device(), kCublasWorkspaceBytes);
+  cublasHandle_t handle = nullptr;
+  cublas_check(cublasCreate(&handle), "cublasCreate", device);
+  cublas_ = handle;
+  cublas_workspace_ = std::move(workspace);
+  // The stream first: setting it puts the workspace back to cuBLAS's own.
+  cublas_check(cublasSetStream(handle, stream), "cublasSetStream", device);
+  cublas_check(cublasSetWorkspace(handle, cublas_workspace_->data(), kCublasWorkspaceBytes),
+               "cublasSetWorkspace", device);
+  cublas_check(cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH), "cublasSetMathMode", device);
+  cublas_check(cublasSetAtomicsMode(handle, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode", device);
+  cublas_check(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST), "cublasSetPointerMode", device);
+  return handle;
+}
+
+cudnnHandle_t CudaHandles::cudnn() {
+  const cudaStream_t stream = cuda_stream(*context_);
+  if (cudnn_ != nullptr) return cudnn_;
+  cudnnHandle_t handle = nullptr;
+  cudnn_check(cudnnCreate(&handle), "cudnnCreate", context_->device());
+  cudnn_ = handle;
+  cudnn_check(cudnnSetStream(handle, stream), "cudnnSetStream", context_->device());
+  return handle;
+}
+
+void* CudaHandles::reduction_scratch(std::size_t bytes) {
+  if (scratch_ == nullptr || scratch_->bytes() < bytes) {
+    // Freed first: cudaFree waits for the kernels that still use it. Rounded up: it grows seldom.
+    const std::size_t grown = std::max<std::size_t>(bytes + bytes / 2, std::size_t{1} << 20);
+    scratch_.reset();
+    scratch_ = std::make_unique<Storage>(context_->device(), grown);
+  }
+  return scratch_->data();
+}
+
+CudaHandles& cuda_handles(Context& context) {
+  std::unique_ptr<LibraryHandles>& handles = context.handles();
+  if (handles == nullptr) handles = std::make_unique<CudaHandles>(context);
+  return static_cast<CudaHandles&>(*handles);
+}
+
+}  // namespace banyan::ops

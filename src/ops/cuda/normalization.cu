@@ -1,0 +1,63 @@
+// Batch normalization on CUDA. The two passes over activations keep a channel's terms in registers: computing
+// them per element would cost more than the memory traffic.
+#include "ops/common/checks.hpp"
+#include "ops/common/normalization.hpp"
+#include "ops/cuda/cuda_backend.cuh"
+
+namespace banyan::ops {
+namespace {
+
+template <class T>
+struct ForwardWithTerms {
+  detail::NormalizeForward<T> f;
+  __device__ detail::ForwardTerms<T> terms(std::int64_t d) const { return f.terms(d); }
+  __device__ void operator()(const detail::ForwardTerms<T>& t, std::int64_t i) const {
+    f.y[i] = t.apply(f.x[i]);
+  }
+};
+
+template <class T>
+struct BackwardWithTerms {
+  detail::NormalizeBackward<T> f;
+  __device__ detail::BackwardTerms<T> terms(std::int64_t d) const { return f.terms(d); }
+  __device__ void operator()(const detail::BackwardTerms<T>& t, std::int64_t i) const {
+    f.dx[i] = f.sums == nullptr ? t.scale * f.dy[i] : t.apply(f.x[i], f.dy[i]);
+  }
+};
+
+void normalize_forward_on_cuda(Context& context, const Tensor& x, const Tensor& mean_inv_std,
+                               const Tensor& slope, const Tensor& bias, Tensor& y) {
+  require_alike("normalize_forward", x, y);
+  dispatch_float(x.dtype(), "normalize_forward", [&]<class T>() {
+    CudaBackend::for_each_with_terms(
+        context, channel_broadcast(x),
+        ForwardWithTerms<T>{detail::forward_functor<T>(x, mean_inv_std, slope, bias, y)});
+  });
+}
+
+void normalize_backward_on_cuda(Context& context, const Tensor& x, const Tensor& dy,
+                                const Tensor& mean_inv_std, const Tensor& slope, const Tensor& sums,
+                                const Tensor& moments, Tensor& dx) {
+  require_alike("normalize_backward", x, dy);
+  require_alike("normalize_backward", x, dx);
+  dispatch_float(x.dtype(), "normalize_backward", [&]<class T>() {
+    CudaBackend::for_each_with_terms(
+        context, channel_broadcast(x),
+        BackwardWithTerms<T>{detail::backward_functor<T>(x, dy, mean_inv_std, slope, sums, moments, dx)});
+  });
+}
+
+constexpr DeviceKind kCuda = DeviceKind::cuda;
+const Define define_batch_moments(batch_moments, kCuda, &batch_moments_on<CudaBackend>);
+const Define define_merge_moments(merge_moments, kCuda, &merge_moments_on<CudaBackend>);
+const Define define_finish_moments(finish_moments, kCuda, &finish_moments_on<CudaBackend>);
+const Define define_update_running(update_running, kCuda, &update_running_on<CudaBackend>);
+const Define define_stored_statistics(stored_statistics, kCuda, &stored_statistics_on<CudaBackend>);
+const Define define_normalize_forward(normalize_forward, kCuda, &normalize_forward_on_cuda);
+const Define define_normalize_backward_sums(normalize_backward_sums, kCuda,
+                                            &normalize_backward_sums_on<CudaBackend>);
+const Define define_normalize_backward(normalize_backward, kCuda, &normalize_backward_on_cuda);
+const Define define_add_affine_gradients(add_affine_gradients, kCuda, &add_affine_gradients_on<CudaBackend>);
+
+}  // namespace
+}  // namespace banyan::ops

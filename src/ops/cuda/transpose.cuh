@@ -1,0 +1,66 @@
+// The kernel of a batched transposition, with conversion of the element type.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ops/cuda/cuda_backend.cuh"
+
+namespace banyan::ops {
+
+namespace kernels {
+
+inline constexpr int kTile = 32;
+inline constexpr int kTileRows = 8;  ///< blockDim.y: each thread moves kTile / kTileRows elements of a tile
+
+/// A block moves tiles of 32 x 32 through shared memory, so that reads and writes are both coalesced; a row
+/// of the tile is one longer than needed, which spreads a column over all banks.
+template <class From, class To, bool kAdd>
+__global__ void __launch_bounds__(kTile* kTileRows)
+    transpose_kernel(const From* from, To* to, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+  __shared__ From tile[kTile][kTile + 1];
+  const std::int64_t row_tiles = (rows + kTile - 1) / kTile;
+  const std::int64_t column_tiles = (columns + kTile - 1) / kTile;
+  for (std::int64_t number = blockIdx.x; number < batch * row_tiles * column_tiles; number += gridDim.x) {
+    const std::int64_t first_column = number % column_tiles * kTile;
+    const std::int64_t first_row = number / column_tiles % row_tiles * kTile;
+    const std::int64_t base = number / (column_tiles * row_tiles) * rows * columns;
+    for (int j = static_cast<int>(threadIdx.y); j < kTile; j += kTileRows) {
+      const std::int64_t row = first_row + j, column = first_column + threadIdx.x;
+      if (row < rows && column < columns) tile[j][threadIdx.x] = from[base + row * columns + column];
+    }
+    __syncthreads();
+    for (int j = static_cast<int>(threadIdx.y); j < kTile; j += kTileRows) {
+      const std::int64_t row = first_row + threadIdx.x, column = first_column + j;
+      if (row < rows && column < columns) {
+        const To value = static_cast<To>(tile[threadIdx.x][j]);
+        To& target = to[base + column * rows + row];
+        target = kAdd ? target + value : value;
+      }
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace kernels
+
+template <class From, class To, bool kAdd>
+void launch_transpose(Context& context, const From* from, To* to, std::int64_t batch, std::int64_t rows,
+                      std::int64_t columns) {
+  using kernels::kTile;
+  const std::int64_t tiles = batch * ((rows + kTile - 1) / kTile) * ((columns + kTile - 1) / kTile);
+  if (tiles == 0) return;
+  const dim3 block(kTile, kernels::kTileRows);
+  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 16));
+  kernels::transpose_kernel<From, To, kAdd>
+      <<<blocks, block, 0, cuda_stream(context)>>>(from, to, batch, rows, columns);
+  CudaBackend::check_launch(context, "launch of a transposition");
+}
+
+template <class From, class To>
+void CudaBackend::transpose(Context& context, std::int64_t batch, std::int64_t rows, std::int64_t columns,
+                            const From* from, To* to) {
+  launch_transpose<From, To, false>(context, from, to, batch, rows, columns);
+}
+
+}  // namespace banyan::ops

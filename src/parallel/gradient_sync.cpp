@@ -1,0 +1,97 @@
+#include "banyan/parallel/gradient_sync.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace banyan::parallel {
+namespace {
+
+/// Small enough that the levels of the tree overlap and owners share the work, large enough that a bucket's
+/// handshake (microseconds) is nothing beside its transfer.
+std::int64_t bucket_elements(std::int64_t total, std::size_t element_bytes, int devices) {
+  constexpr std::int64_t kSmallest = 64 << 10, kLargest = 4 << 20;  // bytes
+  const std::int64_t bytes = total * static_cast<std::int64_t>(element_bytes) / (4 * devices);
+  return std::clamp(bytes, kSmallest, kLargest) / static_cast<std::int64_t>(element_bytes);
+}
+
+}  // namespace
+
+std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
+                                 std::size_t element_bytes, int devices) {
+  const std::int64_t wanted = devices == 1 ? total : bucket_elements(total, element_bytes, devices);
+  std::vector<Bucket> buckets;
+  if (total == 0) return buckets;
+  Bucket open{0, 0, 0, 0};
+  const auto close = [&](std::int64_t end) {
+    open.count = end - open.offset;
+    if (open.count > 0) buckets.push_back(open);
+    open.offset = end;
+  };
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const std::int64_t end =
+        i + 1 < ranges.size() ? ranges[i + 1].offset : total;  // padding belongs to the range before it
+    open.ready_layer = ranges[i].ready_layer;
+    while (end - open.offset > wanted + wanted / 2) close(open.offset + wanted);
+    if (end - open.offset >= wanted) close(end);
+  }
+  if (!ranges.empty()) close(total);
+  std::vector<std::int64_t> load(static_cast<std::size_t>(devices), 0);
+  for (Bucket& bucket : buckets) {
+    const auto lightest = std::min_element(load.begin(), load.end());
+    bucket.owner = static_cast<int>(lightest - load.begin());
+    *lightest += bucket.count;
+  }
+  return buckets;
+}
+
+GradientSync::GradientSync(DeviceTree* tree, int rank, Context& lane, const std::vector<Bucket>& buckets,
+                           const Tensor& gradients, const Tensor& values, std::function<void(int)> update)
+    : rank_(rank),
+      lane_(lane),
+      buckets_(buckets),
+      update_(std::move(update)),
+      handover_(lane.device().create_event()) {
+  if (tree == nullptr || tree->size() == 1) return;
+  std::vector<Segment> segments;
+  for (const Bucket& bucket : buckets_)
+    segments.push_back({bucket.owner, gradients.slice(bucket.offset, Shape{bucket.count}),
+                        values.slice(bucket.offset, Shape{bucket.count})});
+  collective_ = std::make_unique<TreeCollective>(*tree, rank, lane, std::move(segments));
+  collective_->set_at_root(update_);
+}
+
+void GradientSync::start() {
+  next_ = 0;
+  if (collective_) collective_->start();
+}
+
+void GradientSync::layer_done(int layer, Stream& compute) {
+  if (!collective_) return;
+  for (; next_ < buckets_.size() && buckets_[next_].ready_layer >= layer; ++next_)
+    collective_->make_ready(static_cast<int>(next_), compute);
+  if (next_ > 0) collective_->progress();
+}
+
+void GradientSync::hold() {
+  if (collective_) collective_->hold_roots();
+}
+
+void GradientSync::finish_reduction() {
+  if (collective_) collective_->finish_reduction();
+}
+
+void GradientSync::release() {
+  if (collective_) collective_->release_roots();
+}
+
+void GradientSync::finish(Stream& compute) {
+  if (!collective_) {
+    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) update_(static_cast<int>(bucket));
+    return;
+  }
+  collective_->finish();
+  lane_.stream().record(*handover_);
+  compute.wait(*handover_);
+}
+
+}  // namespace banyan::parallel

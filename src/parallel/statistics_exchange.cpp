@@ -1,0 +1,135 @@
+#include "banyan/parallel/statistics_exchange.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "banyan/base/error.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/normalization.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+/// A sync group size as the number of devices that really meet.
+int effective_group(int group_size, int devices) {
+  return group_size <= 0 || group_size >= devices ? devices : group_size;
+}
+
+/// Room for a message of this size that can be read by other devices while the next one is prepared
+/// elsewhere.
+void ensure_buffer(Context& context, Tensor& buffer, const Tensor& message) {
+  if (buffer.defined() && buffer.dtype() == message.dtype() && buffer.count() >= message.count()) return;
+  context.synchronize();
+  buffer = Tensor(context.device(), message.shape(), message.dtype());
+}
+
+}  // namespace
+
+StatisticsTrees::StatisticsTrees(const LinkMatrix& links, const Tree& whole,
+                                 const std::vector<Member>& members, const std::vector<int>& group_sizes,
+                                 AbortState& abort, SpinPolicy policy)
+    : devices_(static_cast<int>(members.size())) {
+  std::vector<int> sizes = group_sizes;
+  sizes.push_back(0);
+  for (const int wanted : sizes) {
+    const int size = effective_group(wanted, devices_);
+    if (trees_.contains(size)) continue;
+    auto& groups = trees_[size];
+    for (int first = 0; first < devices_; first += size) {
+      std::vector<int> ranks(static_cast<std::size_t>(std::min(size, devices_ - first)));
+      std::iota(ranks.begin(), ranks.end(), first);
+      std::vector<Member> group;
+      for (const int rank : ranks) group.push_back(members[static_cast<std::size_t>(rank)]);
+      const Tree tree = size == devices_ ? whole : build_tree(links.subset(ranks));
+      groups.push_back(std::make_unique<DeviceTree>(tree, std::move(group), abort, policy, 1));
+    }
+  }
+}
+
+StatisticsTrees::Place StatisticsTrees::place(int group_size, int rank) {
+  const int size = effective_group(group_size, devices_);
+  const auto found = trees_.find(size);
+  if (found == trees_.end())
+    bad_input("sync_group_size ", group_size, " was not announced when the device tree was made");
+  return {found->second[static_cast<std::size_t>(rank / size)].get(), rank % size};
+}
+
+StatisticsExchange::Lane& StatisticsExchange::lane(int group_size) {
+  const int size = effective_group(group_size, devices_);
+  const auto found = lanes_.find(size);
+  if (found != lanes_.end()) return found->second;
+  Lane lane{trees_.place(size, rank_), {}, -1, 0, {}, {}, {}, {}};
+  const Tree& tree = lane.place.tree->tree();
+  lane.children = tree.children(lane.place.node, tree.root());
+  lane.parent = tree.parent(lane.place.node, tree.root());
+  return lanes_.emplace(size, std::move(lane)).first->second;
+}
+
+const Tensor& StatisticsExchange::readable(Context& context, Lane& lane, int neighbour,
+                                           const Tensor& message) {
+  if (lane.place.tree->reads_in_place(lane.place.node, neighbour)) return message;
+  ensure_buffer(context, lane.staging, message);
+  lane.staged = lane.staging.slice(0, message.shape());
+  context.stream().copy(lane.staged.raw(), message.raw(), message.bytes());
+  return lane.staged;
+}
+
+const Tensor& StatisticsExchange::wait_for(Context& context, Lane& lane, int neighbour,
+                                           const Meeting& meeting) {
+  DeviceTree& tree = *lane.place.tree;
+  const Pipe& pipe = tree.pipe(neighbour, lane.place.node);
+  tree.bell(lane.place.node).wait(*tree.member(lane.place.node).activity, [&] {
+    return pipe.arrived(0, meeting);
+  });
+  return pipe.receive(0, context.stream());
+}
+
+void StatisticsExchange::send_down(Context& context, Lane& lane, const Tensor& message,
+                                   const Meeting& meeting) {
+  if (lane.children.empty()) return;
+  ensure_buffer(context, lane.result, message);
+  lane.outgoing = lane.result.slice(0, message.shape());
+  context.stream().copy(lane.outgoing.raw(), message.raw(), message.bytes());
+  for (const int child : lane.children)
+    lane.place.tree->pipe(lane.place.node, child).send(0, lane.outgoing, meeting, context.stream());
+}
+
+void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge merge, int group_size,
+                                    const Ticket& ticket) {
+  Lane& at = lane(group_size);
+  DeviceTree& tree = *at.place.tree;
+  if (tree.size() == 1) return;
+  tree.member(at.place.node).activity->enter(Stage::exchange, ticket.layer.data());
+  const Meeting meeting{ticket.layer, ticket.phase, message.count(), ++at.sequence};
+  for (const int child : at.children) {
+    const Tensor& part = readable(context, at, child, wait_for(context, at, child, meeting));
+    if (merge == Merge::moments)
+      ops::merge_moments(context, part, message);
+    else
+      ops::axpby(context, 1.0, part, 1.0, message);
+  }
+  if (at.parent >= 0) {
+    tree.pipe(at.place.node, at.parent).send(0, message, meeting, context.stream());
+    const Tensor& result = wait_for(context, at, at.parent, meeting);
+    context.stream().copy(message.raw(), result.raw(), result.bytes());
+  }
+  send_down(context, at, message, meeting);
+}
+
+void StatisticsExchange::broadcast(Context& context, Tensor& values, const Ticket& ticket) {
+  Lane& at = lane(0);
+  DeviceTree& tree = *at.place.tree;
+  if (tree.size() == 1) return;
+  tree.member(at.place.node).activity->enter(Stage::broadcast, ticket.layer.data());
+  const Meeting meeting{ticket.layer, ticket.phase, values.count(), ++at.sequence};
+  // A token climbs first: it tells that the children have copied the last result, so the buffer is free.
+  for (const int child : at.children) wait_for(context, at, child, meeting);
+  if (at.parent >= 0) {
+    tree.pipe(at.place.node, at.parent).send(0, values, meeting, context.stream());
+    const Tensor& result = wait_for(context, at, at.parent, meeting);
+    context.stream().copy(values.raw(), result.raw(), result.bytes());
+  }
+  send_down(context, at, values, meeting);
+}
+
+}  // namespace banyan::parallel

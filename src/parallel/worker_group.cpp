@@ -1,0 +1,133 @@
+#include "banyan/parallel/worker_group.hpp"
+
+#include <unistd.h>
+
+#include <boost/thread.hpp>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "banyan/base/error.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Keeps the first error that is news.
+class FirstError {
+ public:
+  void offer(const Error& error) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!error_ && error.kind() != ErrorKind::aborted) error_ = error;
+  }
+  std::optional<Error> get() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return error_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Error> error_;
+};
+
+Error with_place(Error error, const Activity& activity) {
+  if (std::string(error.what()).find("\n  while ") == std::string::npos)
+    error.add_context(activity.describe());
+  return error;
+}
+
+/// Calls body and turns whatever it throws into an Error that says where.
+std::optional<Error> failure_of(const std::function<void(int)>& body, int rank, const Activity& activity) {
+  try {
+    body(rank);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return with_place(error, activity);
+  } catch (const std::bad_alloc&) {
+    return with_place(Error(ErrorKind::runtime, "out of memory on " + activity.device()), activity);
+  } catch (const std::exception& error) {
+    return with_place(Error(ErrorKind::runtime, error.what()), activity);
+  } catch (const boost::thread_interrupted&) {
+    return with_place(Error(ErrorKind::runtime, "the thread was interrupted"), activity);
+  }
+}
+
+double seconds_since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
+
+/// The device that everybody waits for in vain, if there is one.
+std::optional<Error> find_silent(const std::vector<Activity*>& activities, double limit) {
+  const Activity* silent = nullptr;
+  double longest = limit;
+  bool somebody_waits = false, all_wait = true;
+  for (const Activity* activity : activities) {
+    const bool waits = activity->state().waiting;
+    somebody_waits = somebody_waits || waits;
+    all_wait = all_wait && waits;
+  }
+  for (const Activity* activity : activities) {
+    const ActivityState state = activity->state();
+    const double age = seconds_since(activity->last_beat());
+    if ((all_wait || !state.waiting) && state.stage != Stage::idle && age > longest) {
+      silent = activity;
+      longest = age;
+    }
+  }
+  if (silent == nullptr || !somebody_waits) return std::nullopt;
+  Error error(ErrorKind::runtime, cat("watchdog: ", silent->device(), " has given no sign of life for ",
+                                      static_cast<int>(longest), " s while other devices wait",
+                                      all_wait ? " (and it waits too)" : " for it"));
+  error.add_context(silent->describe());
+  return error;
+}
+
+}  // namespace
+
+void WorkerGroup::run(const std::function<void(int)>& body) {
+  if (activities_.size() == 1) {
+    if (const auto error = failure_of(body, 0, *activities_[0])) throw Error(*error);
+    return;
+  }
+  FirstError first;
+  std::vector<std::unique_ptr<boost::thread>> threads;
+  for (std::size_t i = 0; i < activities_.size(); ++i)
+    threads.push_back(std::make_unique<boost::thread>([this, i, &body, &first] {
+      if (const auto error = failure_of(body, static_cast<int>(i), *activities_[i])) {
+        first.offer(*error);
+        abort_.raise();
+      }
+      activities_[i]->set_idle();
+    }));
+
+  std::optional<Clock::time_point> raised;
+  for (std::size_t joined = 0; joined < threads.size();) {
+    if (threads[joined]->try_join_for(boost::chrono::milliseconds(20))) {
+      ++joined;
+      continue;
+    }
+    if (!abort_.raised()) {
+      if (watchdog_.silence_seconds <= 0) continue;
+      if (const auto silent = find_silent(activities_, watchdog_.silence_seconds)) {
+        first.offer(*silent);
+        abort_.raise();
+      }
+      continue;
+    }
+    if (!raised) raised = Clock::now();
+    if (seconds_since(*raised) < watchdog_.grace_seconds) continue;
+    const auto error = first.get();
+    const std::string text =
+        cat(error ? error->what() : "aborted", "\n  the thread of ", activities_[joined]->device(),
+            " cannot be stopped (", activities_[joined]->describe(), "): ending the process\n");
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+    ::_exit(1);
+  }
+  if (const auto error = first.get()) throw Error(*error);
+}
+
+}  // namespace banyan::parallel

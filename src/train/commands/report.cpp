@@ -1,0 +1,55 @@
+#include <google/protobuf/stubs/common.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "banyan/base/error.hpp"
+#include "banyan/data/library_versions.hpp"
+#include "banyan/device/cuda_devices.hpp"
+#include "banyan/ops/library_versions.hpp"
+#include "banyan/train/commands.hpp"
+#include "banyan/train/device_choice.hpp"
+
+namespace banyan {
+
+namespace {
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(':') + 2, line.size()));
+  return "processor";
+}
+
+std::string processor() { return cat(processor_name(), ", ", usable_cores(), " usable cores"); }
+
+}  // namespace
+
+std::string describe_devices(const std::vector<DeviceChoice>& gpus) {
+  std::ostringstream out;
+  const GpuCensus census = count_gpus();
+  out << "CPU: " << processor() << "\n";
+  if (census.count == 0) out << "GPU: none (" << census.why_none << ")\n";
+  const auto describe = [&](int ordinal) {
+    std::string text = describe_cuda_device(ordinal);
+    while (text.ends_with('\n')) text.pop_back();
+    out << text << "\n";
+  };
+  if (gpus.empty())
+    for (int i = 0; i < census.count; ++i) describe(i);
+  for (const auto& gpu : gpus) describe(gpu.ordinal);
+  return out.str();
+}
+
+std::string version_report() {
+  std::ostringstream out;
+  out << "Banyan " << BANYAN_VERSION << "\n";
+  for (const auto& [library, version] : ops::library_versions()) out << library << " " << version << "\n";
+  out << "protobuf " << google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION) << "\n";
+  for (const auto& [library, version] : data::library_versions()) out << library << " " << version << "\n";
+  out << "CUDA back end: " << (built_with_cuda() ? cuda_versions() : std::string("not built")) << "\n";
+  out << describe_devices({});
+  return out.str();
+}
+
+}  // namespace banyan

@@ -1,0 +1,37 @@
+#include <glog/logging.h>
+
+#include "banyan/train/log_lines.hpp"
+#include "train/commands/model.hpp"
+
+namespace banyan {
+
+void test_model(const ModelOptions& options) {
+  Model model(options);
+  Net& net = model.net();
+  LOG(INFO) << "Running for " << options.iterations << " iterations.";
+  std::vector<std::vector<double>> sums(net.outputs().size());
+  double loss = 0;
+  for (int batch = 0; batch < options.iterations; ++batch) {
+    Pass pass = model.next_pass();
+    net.forward(pass);
+    net.check_results();
+    loss += model.loss();
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      const Blob& output = *net.outputs()[k];
+      const auto values = values_of(model.context(), output);
+      sums[k].resize(values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        sums[k][i] += values[i];
+        LOG(INFO) << log_lines::batch_value(batch, output.name, values[i]);
+      }
+    }
+  }
+  LOG(INFO) << log_lines::mean_loss(loss / options.iterations);
+  for (std::size_t k = 0; k < sums.size(); ++k) {
+    const Blob& output = *net.outputs()[k];
+    for (double sum : sums[k])
+      LOG(INFO) << log_lines::mean_value(output.name, sum / options.iterations, net.loss_weight(output));
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,129 @@
+#include "banyan/train/device_choice.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/device/cuda_devices.hpp"
+
+namespace banyan {
+
+namespace {
+
+constexpr int kMostCpuDevices = 256;
+
+std::optional<int> number(const std::string& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Items between commas and blanks.
+std::vector<std::string> items_of(const std::string& list) {
+  std::vector<std::string> items(1);
+  for (char c : list)
+    if (c == ',' || c == ' ')
+      items.emplace_back();
+    else
+      items.back() += c;
+  std::erase(items, "");
+  return items;
+}
+
+std::string existing(int count) {
+  return count == 1 ? std::string("this machine has one GPU, 0")
+                    : cat("this machine has ", count, " GPUs, 0 to ", count - 1);
+}
+
+std::vector<DeviceChoice> gpus_of(const std::string& list, const GpuCensus& gpus) {
+  const std::string flag = "--gpu=" + list;
+  if (gpus.count == 0)
+    bad_input(flag, ": no GPU can be used (", gpus.why_none, "); --cpu=N trains on the processor");
+  std::vector<DeviceChoice> devices;
+  if (list == "all") {
+    for (int i = 0; i < gpus.count; ++i) devices.push_back({DeviceKind::cuda, i});
+    return devices;
+  }
+  for (const auto& item : items_of(list)) {
+    const auto ordinal = number(item);
+    if (!ordinal)
+      bad_input(flag, ": expected a list of numbers such as 0,1 or the word all, found ", quoted(item));
+    if (*ordinal < 0 || *ordinal >= gpus.count)
+      bad_input(flag, ": there is no GPU ", *ordinal, "; ", existing(gpus.count));
+    devices.push_back({DeviceKind::cuda, *ordinal});
+  }
+  if (devices.empty()) bad_input("--gpu is empty: expected a list of numbers such as 0,1 or the word all");
+  return devices;
+}
+
+std::vector<DeviceChoice> cpus(int count) {
+  std::vector<DeviceChoice> devices;
+  for (int i = 0; i < count; ++i) devices.push_back({DeviceKind::cpu, i});
+  return devices;
+}
+
+}  // namespace
+
+GpuCensus count_gpus() {
+  GpuCensus census;
+  census.count = cuda_device_count(&census.why_none);
+  return census;
+}
+
+ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParameter* solver,
+                             const GpuCensus& gpus) {
+  if (flags.gpu && flags.cpu)
+    bad_input("--gpu and --cpu exclude each other: all devices of a run are of one kind");
+  ChosenDevices chosen;
+  if (flags.gpu) {
+    chosen.devices = gpus_of(*flags.gpu, gpus);
+    return chosen;
+  }
+  if (flags.cpu) {
+    const auto count = number(*flags.cpu);
+    if (!count || *count < 1 || *count > kMostCpuDevices)
+      bad_input("--cpu=", *flags.cpu, ": expected the number of virtual CPU devices, 1 to ", kMostCpuDevices);
+    chosen.devices = cpus(*count);
+    return chosen;
+  }
+  const bool wants_gpu =
+      solver != nullptr && solver->has_solver_mode() && solver->solver_mode() == caffe::SolverParameter::GPU;
+  if (wants_gpu && gpus.count > 0) {
+    for (int id : solver->device_id()) {
+      if (id < 0 || id >= gpus.count)
+        bad_input("device_id: ", id, " in the solver: there is no such GPU; ", existing(gpus.count));
+      chosen.devices.push_back({DeviceKind::cuda, id});
+    }
+    if (chosen.devices.empty()) chosen.devices.push_back({DeviceKind::cuda, 0});
+    return chosen;
+  }
+  chosen.devices = cpus(1);
+  if (wants_gpu)
+    chosen.note =
+        cat("Using one CPU device: the solver asks for a GPU, but none can be used (", gpus.why_none, ")");
+  else
+    chosen.note = cat("Using one CPU device (--cpu=N uses more",
+                      gpus.count > 0 ? "; --gpu=all uses the GPUs of this machine)" : ")");
+  return chosen;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads) {
+  if (choice.kind == DeviceKind::cuda) return make_cuda_device(choice.ordinal, 0);
+  CpuDeviceOptions options;
+  options.threads = threads > 0 ? threads : usable_cores();
+  return make_cpu_device(choice.ordinal, options);
+}
+
+}  // namespace banyan

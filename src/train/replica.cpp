@@ -1,0 +1,250 @@
+// Replica: the training loop of one device (FORMAT C.5 gives Caffe's order of events).
+#include "replica.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "banyan/base/error.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/train/log_lines.hpp"
+#include "glog/logging.h"
+
+namespace banyan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+void Replica::train() {
+  displayed_ = gathered_ = start_;
+  displayed_at_ = Clock::now();
+  if (first()) progress_ = std::make_unique<Progress>(run_.console, run_.solver.max_iter());
+  std::int64_t iteration = start_;
+  while (iteration < run_.solver.max_iter() && iterate(iteration)) ++iteration;
+  finish_run(std::min<std::int64_t>(early_ ? iteration + 1 : iteration, run_.solver.max_iter()));
+}
+
+Pass Replica::training_pass(std::int64_t iteration, int sub) {
+  Pass pass;
+  pass.context = context_.get();
+  pass.phase = Phase::train;
+  pass.iteration = iteration;
+  pass.draw = iteration * run_.solver.iter_size() + sub;
+  pass.seed = run_.seed;
+  pass.samples = {rank_, run_.device_count()};
+  pass.exchange = exchange_.get();
+  return pass;
+}
+
+/// One iteration; false: stop after it.
+bool Replica::iterate(std::int64_t iteration) {
+  activity_.set_iteration(iteration);
+  const caffe::SolverParameter& solver = run_.solver;
+  if (solver.test_interval() > 0 && iteration % solver.test_interval() == 0 &&
+      (iteration > 0 || solver.test_initialization()))
+    test_all(iteration);
+  Wishes wishes = poll(iteration);
+  if (rate_->needs_loss() && iteration > start_) {
+    gather_losses(iteration - 1);
+    rate_->note_loss(iteration - 1, smoothed_.value());
+  }
+  current_rate_ = rate_->rate(iteration);
+  updater_->begin(iteration, current_rate_);
+  forward_backward(iteration);
+  exchange_and_update(iteration);
+  if (!first()) wishes = wishes_of(iteration);
+  display(iteration);
+  const std::int64_t done = iteration + 1;
+  activity_.set_iteration(done);
+  if ((solver.snapshot() > 0 && done % solver.snapshot() == 0) || wishes.snapshot) snapshot(done);
+  early_ = wishes.stop;
+  return !early_;
+}
+
+/// Rank 0 reads what the user asks for. The others read it after this iteration's exchange, which comes after
+/// this write.
+Wishes Replica::poll(std::int64_t iteration) {
+  Wishes wishes;
+  if (!first()) return wishes;
+  if (SignalFlags* signals = run_.options.signals) {
+    wishes.snapshot = signals->snapshot.exchange(false);
+    wishes.stop = signals->stop.load();
+  }
+  run_.wishes[static_cast<std::size_t>(iteration % 2)] = wishes;
+  return wishes;
+}
+
+void Replica::forward_backward(std::int64_t iteration) {
+  const int subs = run_.solver.iter_size();
+  net_->zero_gradients(*context_);
+  for (int sub = 0; sub < subs; ++sub) {
+    const bool last = sub + 1 == subs;
+    Pass pass = training_pass(iteration, sub);
+    net_->forward(pass);
+    ops::axpby(*context_, 1.0 / subs, net_->loss(), sub == 0 ? 0.0 : 1.0, scalar_);
+    if (last) {
+      losses_->push(*context_, scalar_, iteration);
+      if (run_.solver.clip_gradients() >= 0) sync_->hold();
+      sync_->start();
+    }
+    net_->backward(pass, last ? [this](int layer) { sync_->layer_done(layer, context_->stream()); }
+                              : std::function<void(int)>());
+    if (device_.kind() == DeviceKind::cpu) net_->check_results();
+  }
+}
+
+void Replica::exchange_and_update(std::int64_t iteration) {
+  if (run_.solver.clip_gradients() >= 0) {
+    activity_.enter(Stage::reduce, "gradients");
+    sync_->finish_reduction();
+    updater_->set_gradient_factor(clip_factor());
+    sync_->release();
+  }
+  activity_.enter(Stage::update, "parameters");
+  sync_->finish(context_->stream());
+  if (iteration - gathered_ >= kGatherEvery && first()) gather_losses(iteration - 1);
+}
+
+/// Clips by the global norm of the summed gradients, before 1 / iter_size and weight decay. The host waits
+/// for the device here.
+double Replica::clip_factor() {
+  Context& lane = alone() ? *context_ : *lane_;
+  DeviceBoard& mine = run_.boards[static_cast<std::size_t>(rank_)];
+  mine.gradient_squares = updater_->sum_of_squares(lane);
+  run_.meeting.meet(rank_, activity_);
+  double squares = 0;
+  for (const DeviceBoard& board : run_.boards) squares += board.gradient_squares;
+  run_.meeting.meet(rank_, activity_);
+  const double norm = std::sqrt(squares), threshold = run_.solver.clip_gradients();
+  if (!(norm > threshold)) return 1;
+  if (first()) LOG(INFO) << log_lines::clipping(norm, threshold, threshold / norm);
+  return threshold / norm;
+}
+
+/// Rank 0: the global losses up to and with `through`. Every device has pushed them (this device has
+/// completed that iteration's exchange).
+void Replica::gather_losses(std::int64_t through) {
+  for (; gathered_ <= through; ++gathered_) {
+    double loss = 0;
+    for (Replica* replica : run_.replicas) loss += replica->losses_->get(gathered_);
+    smoothed_.add(loss);
+  }
+}
+
+void Replica::publish_outputs() {
+  std::vector<double>& values = run_.boards[static_cast<std::size_t>(rank_)].outputs;
+  values.clear();
+  for (const Blob* blob : net_->outputs()) append_values(*context_, blob->data, values);
+}
+
+void Replica::display(std::int64_t iteration) {
+  const int every = run_.solver.display();
+  const bool shown = every > 0 && iteration % every == 0;
+  if (shown) {
+    publish_outputs();
+    if (device_.kind() == DeviceKind::cuda) net_->check_results();
+    run_.meeting.meet(rank_, activity_);
+  }
+  if (first() && shown) {
+    gather_losses(iteration);
+    const Clock::time_point now = Clock::now();
+    LOG(INFO) << log_lines::iteration(iteration, iteration - displayed_, seconds_between(displayed_at_, now),
+                                      every, smoothed_.value());
+    displayed_ = iteration;
+    displayed_at_ = now;
+    print_outputs();
+    LOG(INFO) << log_lines::rate(iteration, current_rate_);
+  }
+  if (shown) run_.meeting.meet(rank_, activity_);
+  if (first() && progress_->active())
+    progress_->update(iteration + 1, (iteration + 1 - start_) * samples_per_iteration(), smoothed_.value(),
+                      current_rate_);
+}
+
+/// Outputs that are shares of a global value are summed over the devices; of others, rank 0's are shown.
+void Replica::print_outputs() {
+  std::size_t at = 0;
+  int number = 0;
+  for (const Blob* blob : net_->outputs()) {
+    for (std::int64_t i = 0; i < blob->shape.count(); ++i, ++at) {
+      double value = run_.boards[0].outputs[at];
+      if (net_->output_is_share(*blob))
+        for (std::size_t other = 1; other < run_.boards.size(); ++other)
+          value += run_.boards[other].outputs.at(at);
+      LOG(INFO) << log_lines::train_output(number++, blob->name, value, net_->loss_weight(*blob));
+    }
+  }
+}
+
+/// What Caffe does after the last iteration: a snapshot, a last loss and a last test.
+void Replica::finish_run(std::int64_t done) {
+  const caffe::SolverParameter& solver = run_.solver;
+  activity_.set_iteration(done);
+  if (first()) progress_->clear();
+  if (solver.snapshot_after_train() && (solver.snapshot() == 0 || done % solver.snapshot() != 0))
+    snapshot(done);
+  if (early_) {
+    if (first()) run_.stopped_early = true;
+    return;
+  }
+  if (solver.display() > 0 && done % solver.display() == 0) {
+    Pass pass = training_pass(done, 0);
+    pass.update_statistics = false;
+    net_->forward(pass);
+    losses_->push(*context_, net_->loss(), done);
+    run_.meeting.meet(rank_, activity_);
+    if (first()) {
+      gather_losses(done);
+      LOG(INFO) << log_lines::last_iteration(done, smoothed_.value());
+    }
+  }
+  if (solver.test_interval() > 0 && done % solver.test_interval() == 0) test_all(done);
+}
+
+void Replica::check_finite(int layer, bool backward) {
+  const auto check = [&](const Tensor& values, const std::string& what) {
+    if (!values.defined()) return;
+    double bad = 0;
+    ops::count_not_finite(*context_, values, scalar_check_);
+    copy_to_host(*context_, scalar_check_, &bad);
+    if (bad > 0)
+      runtime_failure(what, " of layer \"", net_->layers()[static_cast<std::size_t>(layer)]->name(),
+                      "\" has ", bad, " of ", values.count(), " values that are not finite");
+  };
+  if (!backward)
+    for (const Blob* blob : net_->outputs_of(layer)) check(blob->data, cat("output \"", blob->name, "\""));
+  else
+    for (const Parameter& parameter : net_->layers()[static_cast<std::size_t>(layer)]->parameters())
+      check(parameter.grad, "the parameter gradient");
+}
+
+double Replica::mean_absolute(const Tensor& values) {
+  double total = 0;
+  ops::absolute_sum(*context_, values, scalar_check_);
+  copy_to_host(*context_, scalar_check_, &total);
+  return values.count() > 0 ? total / static_cast<double>(values.count()) : 0;
+}
+
+void Replica::print_debug(int layer, bool backward) {
+  const Layer& shown = *net_->layers()[static_cast<std::size_t>(layer)];
+  const char* direction = backward ? "    [Backward] Layer " : "    [Forward] Layer ";
+  for (const Blob* blob : backward ? net_->inputs_of(layer) : net_->outputs_of(layer)) {
+    const Tensor& values = backward ? blob->grad : blob->data;
+    if (values.defined())
+      LOG(INFO) << direction << shown.name() << (backward ? ", bottom blob " : ", top blob ") << blob->name
+                << (backward ? " diff: " : " data: ") << mean_absolute(values);
+  }
+  for (std::size_t slot = 0; slot < shown.parameters().size(); ++slot) {
+    const Tensor& values = backward ? shown.parameters()[slot].grad : shown.parameters()[slot].value;
+    if (values.defined())
+      LOG(INFO) << direction << shown.name() << ", param blob " << slot << (backward ? " diff: " : " data: ")
+                << mean_absolute(values);
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,102 @@
+// Replica: one device's part of a training run. Constructed empty, so that what it owns outlives every thread
+// that may still read it after a failure; set_up() and train() run on the device's own thread.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "banyan/data/batch_source.hpp"
+#include "banyan/net/net.hpp"
+#include "banyan/parallel/gradient_sync.hpp"
+#include "banyan/train/learning_rate.hpp"
+#include "banyan/train/smoothed_loss.hpp"
+#include "banyan/train/updater.hpp"
+#include "loss_ring.hpp"
+#include "run.hpp"
+
+namespace banyan {
+
+class Replica {
+ public:
+  Replica(Run& run, int rank);
+  ~Replica();
+
+  void set_up();
+  /// From the starting iteration to the end of the run.
+  void train();
+  /// Ends waits for data; from any thread.
+  void interrupt();
+
+ private:
+  /// Rank 0 reads losses this often at the latest; less than the ring's slack.
+  static constexpr std::int64_t kGatherEvery = 32;
+  struct SourceLayer {
+    std::string net, layer;
+    data::BatchSource* source;
+  };
+  bool first() const { return rank_ == 0; }
+  bool alone() const { return run_.device_count() == 1; }
+  NetOptions net_options(const SolverNet& net) const;
+  void build_nets();
+  void collect_sources();
+  void build_exchange();
+  void load_initial_state();
+  void restore_state();
+  void share_initial_parameters();
+  void broadcast_in_pieces(Tensor& values, const char* what);
+  void check_finite(int layer, bool backward);
+  void print_debug(int layer, bool backward);
+  double mean_absolute(const Tensor& values);
+  std::int64_t samples_per_iteration() const;
+  static void append_values(Context& context, const Tensor& values, std::vector<double>& to);
+
+  bool iterate(std::int64_t iteration);
+  Pass training_pass(std::int64_t iteration, int sub);
+  void forward_backward(std::int64_t iteration);
+  void exchange_and_update(std::int64_t iteration);
+  double clip_factor();
+  Wishes poll(std::int64_t iteration);
+  Wishes wishes_of(std::int64_t iteration) const {
+    return run_.wishes[static_cast<std::size_t>(iteration % 2)];
+  }
+  void gather_losses(std::int64_t through);
+  void publish_outputs();
+  void display(std::int64_t iteration);
+  void print_outputs();
+  void finish_run(std::int64_t iteration);
+
+  void test_all(std::int64_t iteration);
+  void test(int net, std::int64_t iteration);
+  void run_test_batches(Net& net, int test_iter);
+  void log_test(int net, int test_iter);
+  void take_test_statistics();
+  void return_train_statistics();
+
+  void snapshot(std::int64_t iteration);
+  caffe::SolverState describe_state() const;
+
+  Run& run_;
+  int rank_;
+  Device& device_;
+  Activity& activity_;
+  std::unique_ptr<Context> context_, lane_;
+  std::unique_ptr<parallel::StatisticsExchange> exchange_;
+  std::unique_ptr<Net> net_;
+  std::vector<std::unique_ptr<Net>> test_nets_;
+  std::vector<SourceLayer> sources_;
+  std::unique_ptr<Updater> updater_;
+  std::unique_ptr<parallel::GradientSync> sync_;
+  std::unique_ptr<LossRing> losses_;
+  std::unique_ptr<LearningRate> rate_;
+  SmoothedLoss smoothed_;
+  Tensor scalar_, scalar_check_, train_statistics_;
+  double current_rate_ = 0;
+  std::int64_t start_ = 0, gathered_ = 0;
+  std::int64_t displayed_ = 0;
+  std::chrono::steady_clock::time_point displayed_at_;
+  std::unique_ptr<Progress> progress_;
+  bool early_ = false;
+};
+
+}  // namespace banyan

@@ -1,0 +1,174 @@
+// Replica: set-up. Nets, data positions, exchange, initial parameters.
+#include <algorithm>
+#include <set>
+
+#include "banyan/base/error.hpp"
+#include "banyan/io/weights.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/train/log_lines.hpp"
+#include "banyan/train/solver_check.hpp"
+#include "glog/logging.h"
+#include "replica.hpp"
+
+namespace banyan {
+namespace {
+
+/// Losses are read late, so that a GPU's host need not wait for it in every iteration.
+constexpr std::int64_t kLossSlack = 64;
+/// Values that travel at once when parameters are handed out at the start; bounds the lane's buffer.
+constexpr std::int64_t kBroadcastPiece = 1 << 20;
+
+std::vector<parallel::ParameterRange> exchanged_ranges(const std::vector<LearnableParameter>& parameters) {
+  std::vector<parallel::ParameterRange> ranges;
+  for (const LearnableParameter& parameter : parameters)
+    if (!parameter.is_statistic && parameter.offset >= 0)
+      ranges.push_back({parameter.offset, parameter.count, parameter.ready_layer});
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  return ranges;
+}
+
+}  // namespace
+
+Replica::Replica(Run& run, int rank)
+    : run_(run),
+      rank_(rank),
+      device_(*run.devices[static_cast<std::size_t>(rank)]),
+      activity_(*run.activities[static_cast<std::size_t>(rank)]),
+      smoothed_(run.solver.average_loss()) {}
+
+Replica::~Replica() = default;
+
+void Replica::interrupt() {
+  for (const SourceLayer& source : sources_) source.source->interrupt();
+}
+
+NetOptions Replica::net_options(const SolverNet& net) const {
+  NetOptions options;
+  options.phase = net.net.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
+  options.level = net.net.state().level();
+  options.stages.assign(net.net.state().stage().begin(), net.net.state().stage().end());
+  options.dtype = run_.options.precision;
+  options.rank = rank_;
+  options.devices = run_.device_count();
+  options.seed = run_.seed;
+  options.sync_batch_norm = run_.options.sync_bn;
+  options.origin = net.origin;
+  return options;
+}
+
+void Replica::build_nets() {
+  net_ = std::make_unique<Net>(run_.train_net.net, net_options(run_.train_net), *context_, activity_);
+  for (const SolverNet& definition : run_.test_nets) {
+    test_nets_.push_back(
+        std::make_unique<Net>(definition.net, net_options(definition), *context_, activity_));
+    test_nets_.back()->share_parameters(*net_, true);
+  }
+  if (first() && run_.solver.debug_info())
+    net_->observe_layers({}, [this](int layer, bool backward) { print_debug(layer, backward); });
+  else if (run_.options.check_nan)
+    net_->observe_layers({}, [this](int layer, bool backward) { check_finite(layer, backward); });
+}
+
+void Replica::collect_sources() {
+  const auto collect = [this](const Net& net, const std::string& name) {
+    for (const auto& layer : net.layers())
+      if (auto* source = dynamic_cast<data::BatchSource*>(layer.get()))
+        sources_.push_back({name, layer->name(), source});
+  };
+  collect(*net_, "train");
+  for (std::size_t k = 0; k < test_nets_.size(); ++k) collect(*test_nets_[k], cat("test", k));
+}
+
+void Replica::build_exchange() {
+  const Tensor& values = net_->flat_values();
+  const std::vector<parallel::Bucket> buckets =
+      parallel::plan_buckets(exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
+                             size_of(run_.options.precision), run_.device_count());
+  Context& lane = alone() ? *context_ : *lane_;
+  updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
+                                       net_->flat_gradients());
+  if (!alone()) {
+    exchange_ =
+        std::make_unique<parallel::StatisticsExchange>(*run_.statistics_trees, rank_, run_.device_count());
+    if (first())
+      run_.gradient_tree = std::make_unique<parallel::DeviceTree>(
+          *run_.tree, run_.members, run_.abort, run_.spin, static_cast<int>(buckets.size()) + 1);
+    run_.meeting.meet(rank_, activity_);
+  }
+  sync_ = std::make_unique<parallel::GradientSync>(run_.gradient_tree.get(), rank_, lane, buckets,
+                                                   net_->flat_gradients(), values, [this, &lane](int bucket) {
+                                                     activity_.enter(Stage::update, "bucket");
+                                                     updater_->update(lane, bucket);
+                                                   });
+}
+
+void Replica::broadcast_in_pieces(Tensor& values, const char* what) {
+  for (std::int64_t at = 0; at < values.count(); at += kBroadcastPiece) {
+    Tensor piece = values.slice(at, Shape{std::min(kBroadcastPiece, values.count() - at)});
+    exchange_->broadcast(*context_, piece, Ticket{what, "start"});
+  }
+}
+
+void Replica::share_initial_parameters() {
+  if (alone()) return;
+  for (LearnableParameter& parameter : net_->parameters())
+    broadcast_in_pieces(parameter.value, parameter.layer.c_str());
+}
+
+void Replica::load_initial_state() {
+  if (first()) {
+    net_->fill_parameters();
+    for (const std::string& file : run_.options.weights) {
+      LOG(INFO) << log_lines::finetuning(file);
+      net_->load_weights(io::read_weights(file), file);
+    }
+  }
+  if (run_.resume) restore_state();
+  share_initial_parameters();
+}
+
+void Replica::restore_state() {
+  const SolverSnapshot& saved = *run_.resume;
+  const caffe::SolverState& state = saved.state;
+  if (first()) {
+    net_->load_weights(io::read_weights(saved.model_path), saved.model_path);
+    LOG(INFO) << log_lines::restoring_history();
+  }
+  start_ = state.iter();
+  rate_->restore(state);
+  updater_->restore(*context_, state, saved.state_path);
+  smoothed_.restore(state.banyan());
+  for (const auto& position : state.banyan().source())
+    for (const SourceLayer& source : sources_)
+      if (source.net == position.net() && source.layer == position.layer())
+        source.source->seek(position.consumed());
+}
+
+std::int64_t Replica::samples_per_iteration() const {
+  for (int layer = 0; layer < static_cast<int>(net_->layers().size()); ++layer) {
+    const Blobs outputs = net_->outputs_of(layer);
+    if (net_->layers()[static_cast<std::size_t>(layer)]->is_source() && !outputs.empty() &&
+        outputs[0]->shape.axes() > 0)
+      return outputs[0]->shape[0] * run_.device_count() * run_.solver.iter_size();
+  }
+  return 0;
+}
+
+void Replica::set_up() {
+  device_.make_current();
+  activity_.enter(Stage::set_up);
+  context_ = std::make_unique<Context>(device_, "compute");
+  if (!alone()) lane_ = std::make_unique<Context>(device_, "gradients");
+  scalar_ = Tensor(device_, Shape{1}, DType::f64);
+  scalar_check_ = Tensor(device_, Shape{1}, DType::f64);
+  build_nets();
+  collect_sources();
+  const std::int64_t samples = samples_per_iteration() / std::max(1, run_.solver.iter_size());
+  rate_ = std::make_unique<LearningRate>(run_.solver, learning_rate_scale(run_.solver, 1, samples), first());
+  losses_ = std::make_unique<LossRing>(device_, run_.solver.average_loss() + kLossSlack);
+  build_exchange();
+  load_initial_state();
+  context_->synchronize();
+}
+
+}  // namespace banyan

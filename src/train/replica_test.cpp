@@ -1,0 +1,94 @@
+// Replica: test passes. The test_iter batches of a test net are dealt whole to the devices; rank 0 adds the
+// results in the order of the batches, so that they do not depend on the number of devices.
+#include "replica.hpp"
+
+#include "banyan/base/error.hpp"
+#include "banyan/train/log_lines.hpp"
+#include "glog/logging.h"
+
+namespace banyan {
+
+void Replica::append_values(Context& context, const Tensor& values, std::vector<double>& to) {
+  dispatch_float(values.dtype(), "reading outputs", [&]<class T>() {
+    std::vector<T> host(static_cast<std::size_t>(values.count()));
+    copy_to_host(context, values, host.data());
+    to.insert(to.end(), host.begin(), host.end());
+  });
+}
+
+/// Every device tests with rank 0's running statistics, as they will be saved.
+void Replica::take_test_statistics() {
+  Tensor& statistics = net_->statistics();
+  if (alone() || !statistics.defined() || statistics.count() == 0) return;
+  if (!train_statistics_.defined())
+    train_statistics_ = Tensor(device_, statistics.shape(), statistics.dtype());
+  context_->stream().copy(train_statistics_.raw(), statistics.raw(), statistics.bytes());
+  broadcast_in_pieces(statistics, "statistics");
+}
+
+void Replica::return_train_statistics() {
+  Tensor& statistics = net_->statistics();
+  if (alone() || !statistics.defined() || statistics.count() == 0) return;
+  context_->stream().copy(statistics.raw(), train_statistics_.raw(), statistics.bytes());
+}
+
+void Replica::test_all(std::int64_t iteration) {
+  if (test_nets_.empty()) return;
+  activity_.enter(Stage::test);
+  if (first() && progress_) progress_->clear();
+  take_test_statistics();
+  for (int net = 0; net < static_cast<int>(test_nets_.size()); ++net) test(net, iteration);
+  return_train_statistics();
+}
+
+void Replica::test(int net, std::int64_t iteration) {
+  const int test_iter = run_.solver.test_iter(net);
+  if (first()) LOG(INFO) << log_lines::testing(iteration, net);
+  run_.boards[static_cast<std::size_t>(rank_)].test_results.clear();
+  run_test_batches(*test_nets_[static_cast<std::size_t>(net)], test_iter);
+  run_.meeting.meet(rank_, activity_);
+  if (first()) log_test(net, test_iter);
+  run_.meeting.meet(rank_, activity_);
+}
+
+/// One entry of the board for each batch: the net's loss, then its outputs.
+void Replica::run_test_batches(Net& net, int test_iter) {
+  for (const auto& layer : net.layers())
+    if (auto* source = dynamic_cast<data::BatchSource*>(layer.get())) source->begin_test_pass(test_iter);
+  Pass pass;
+  pass.context = context_.get();
+  pass.phase = Phase::test;
+  pass.seed = run_.seed;
+  for (int batch = rank_; batch < test_iter; batch += run_.device_count()) {
+    activity_.enter(Stage::test);
+    net.forward(pass);
+    std::vector<double>& values = run_.boards[static_cast<std::size_t>(rank_)].test_results.emplace_back();
+    append_values(*context_, net.loss(), values);
+    for (const Blob* blob : net.outputs()) append_values(*context_, blob->data, values);
+    net.check_results();
+  }
+}
+
+void Replica::log_test(int number, int test_iter) {
+  const Net& net = *test_nets_[static_cast<std::size_t>(number)];
+  std::vector<double> sums;
+  for (int batch = 0; batch < test_iter; ++batch) {
+    const auto owner = static_cast<std::size_t>(batch % run_.device_count());
+    const std::vector<double>& values =
+        run_.boards[owner].test_results[static_cast<std::size_t>(batch / run_.device_count())];
+    if (sums.empty()) sums.assign(values.size(), 0);
+    if (sums.size() != values.size())
+      runtime_failure("test net #", number, ": the outputs of batch ", batch, " have ", values.size() - 1,
+                      " values, those of batch 0 ", sums.size() - 1);
+    for (std::size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
+  }
+  if (run_.solver.test_compute_loss()) LOG(INFO) << log_lines::test_loss(sums[0] / test_iter);
+  std::size_t at = 1;
+  int shown = 0;
+  for (const Blob* blob : net.outputs())
+    for (std::int64_t i = 0; i < blob->shape.count() && at < sums.size(); ++i)
+      LOG(INFO) << log_lines::test_output(shown++, blob->name, sums[at++] / test_iter,
+                                          net.loss_weight(*blob));
+}
+
+}  // namespace banyan

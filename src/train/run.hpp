@@ -1,0 +1,76 @@
+// What the devices of one training run share. Written by the thread that is named at each member, read by
+// others only behind a meeting (Rendezvous) or behind an exchange of the tree, which order memory the same
+// way.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/parallel/abort.hpp"
+#include "banyan/parallel/device_tree.hpp"
+#include "banyan/parallel/statistics_exchange.hpp"
+#include "banyan/train/progress.hpp"
+#include "banyan/train/snapshot_files.hpp"
+#include "banyan/train/solver_nets.hpp"
+#include "banyan/train/train.hpp"
+
+namespace banyan {
+
+class Replica;
+
+/// What rank 0 wants everybody to do after an iteration.
+struct Wishes {
+  bool stop = false;
+  bool snapshot = false;
+};
+
+/// The host's view of one device's results.
+struct DeviceBoard {
+  std::vector<double> outputs;  ///< train net outputs of the last displayed pass, one after the other
+  std::vector<std::vector<double>>
+      test_results;             ///< of the current test net: one entry for each batch served here
+  double gradient_squares = 0;  ///< of the buckets owned here
+};
+
+struct Run {
+  Run(const TrainOptions& asked, parallel::SpinPolicy policy)
+      : options(asked),
+        solver(options.solver),
+        spin(policy),
+        meeting(static_cast<int>(asked.devices.size()), abort, policy),
+        boards(asked.devices.size()) {}
+
+  const TrainOptions options;
+  const caffe::SolverParameter& solver;
+  parallel::AbortState abort;
+  parallel::SpinPolicy spin;
+  parallel::Rendezvous meeting;
+  std::uint64_t seed = 0;
+  std::string prefix;  ///< of snapshots
+  SolverNet train_net;
+  std::vector<SolverNet> test_nets;
+  std::optional<SolverSnapshot> resume;
+
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::unique_ptr<Activity>> activities;
+  std::optional<parallel::Tree> tree;
+  std::vector<parallel::Member> members;
+  std::unique_ptr<parallel::StatisticsTrees> statistics_trees;  ///< nullptr for one device
+  std::unique_ptr<parallel::DeviceTree> gradient_tree;          ///< made by rank 0 when the buckets are known
+
+  std::vector<DeviceBoard> boards;  ///< each device writes its own
+  std::array<Wishes, 2>
+      wishes;  ///< of iteration i at i % 2, written by rank 0 before it sends anything of iteration i
+  std::vector<caffe::BlobProto> history;  ///< for a snapshot: made by rank 0, filled by all owners
+  std::vector<Replica*> replicas;         ///< for reading losses
+  Console* console = nullptr;             ///< rank 0's progress line
+  bool stopped_early = false;             ///< rank 0
+  int device_count() const { return static_cast<int>(options.devices.size()); }
+};
+
+}  // namespace banyan

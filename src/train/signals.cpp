@@ -1,0 +1,52 @@
+#include "banyan/train/signals.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+
+namespace banyan {
+
+namespace {
+
+// A signal handler has no argument of its own, so what it needs must be reachable from everywhere.
+SignalFlags* requests = nullptr;
+SignalEffect effect_of_sigint = SignalEffect::stop;
+SignalEffect effect_of_sighup = SignalEffect::snapshot;
+
+void on_signal(int number) {
+  const SignalEffect effect = number == SIGINT   ? effect_of_sigint
+                              : number == SIGHUP ? effect_of_sighup
+                                                 : SignalEffect::stop;
+  if (number != SIGHUP && requests->stop.load()) ::_exit(128 + number);
+  if (effect == SignalEffect::stop) requests->stop.store(true);
+  if (effect == SignalEffect::snapshot) requests->snapshot.store(true);
+}
+
+}  // namespace
+
+SignalEffect parse_signal_effect(const std::string& flag, const std::string& text) {
+  if (text == "none") return SignalEffect::none;
+  if (text == "snapshot") return SignalEffect::snapshot;
+  if (text == "stop") return SignalEffect::stop;
+  bad_input("--", flag, "=", text, ": expected stop, snapshot or none",
+            did_you_mean(text, {"stop", "snapshot", "none"}));
+}
+
+void install_signals(SignalEffect sigint, SignalEffect sighup, SignalFlags& flags) {
+  static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
+  requests = &flags;
+  effect_of_sigint = sigint;
+  effect_of_sighup = sighup;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigfillset(&action.sa_mask);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(number, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &action, nullptr);
+}
+
+}  // namespace banyan

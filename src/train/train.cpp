@@ -1,0 +1,161 @@
+// train(): one run from the options to the exit code. Makes devices, tree and replicas, starts the workers,
+// reports.
+#include "banyan/train/train.hpp"
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "banyan/base/error.hpp"
+#include "banyan/device/cuda_devices.hpp"
+#include "banyan/parallel/topology.hpp"
+#include "banyan/parallel/worker_group.hpp"
+#include "banyan/train/log_lines.hpp"
+#include "banyan/train/solver_check.hpp"
+#include "glog/logging.h"
+#include "replica.hpp"
+#include "run.hpp"
+
+namespace banyan {
+namespace {
+
+int threads_for_each(const TrainOptions& options) {
+  if (options.threads_per_device > 0) return options.threads_per_device;
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::max(1, cores / static_cast<int>(options.devices.size()));
+}
+
+void make_devices(Run& run, int threads) {
+  std::map<int, int> replicas;  // on the same GPU so far
+  for (const DeviceChoice& choice : run.options.devices) {
+    if (choice.kind == DeviceKind::cuda) {
+      const int replica = replicas[choice.ordinal]++;
+      if (replica == 1)
+        LOG(INFO) << "GPU " << choice.ordinal << " is listed several times: its replicas share one GPU.";
+      run.devices.push_back(make_cuda_device(choice.ordinal, replica));
+    } else {
+      CpuDeviceOptions cpu = run.options.cpu;
+      cpu.threads = threads;
+      run.devices.push_back(make_cpu_device(choice.ordinal, cpu));
+    }
+    run.devices.back()->limit_memory(run.options.memory_limit);
+    run.activities.push_back(std::make_unique<Activity>(run.devices.back()->name(), &run.abort.flag()));
+    run.members.push_back({run.devices.back().get(), run.activities.back().get()});
+  }
+}
+
+parallel::LinkMatrix find_links(const Run& run) {
+  parallel::LinkMatrix links(run.device_count(), parallel::LinkClass::memory);
+  for (int a = 0; a < run.device_count(); ++a)
+    for (int b = a + 1; b < run.device_count(); ++b) {
+      Device& first = *run.devices[static_cast<std::size_t>(a)];
+      Device& second = *run.devices[static_cast<std::size_t>(b)];
+      if (first.kind() == DeviceKind::cpu || first.ordinal() == second.ordinal()) continue;
+      const bool peers = enable_peer_access(first, second) && enable_peer_access(second, first);
+      links.set(a, b, peers ? parallel::LinkClass::pix : parallel::LinkClass::none);
+    }
+  return links;
+}
+
+parallel::Tree choose_tree(const std::string& name, const parallel::LinkMatrix& links) {
+  if (name == "auto" || name == "pairs" || name.empty()) return parallel::build_tree(links);
+  if (name == "chain") return parallel::chain_tree(links.devices());
+  if (name == "star") return parallel::star_tree(links.devices());
+  bad_input("--tree: expected auto, pairs, chain or star, found \"", name, "\"");
+}
+
+std::vector<int> sync_group_sizes(const caffe::NetParameter& net) {
+  std::set<int> sizes;
+  for (const auto& layer : net.layer()) {
+    sizes.insert(static_cast<int>(layer.batch_norm_param().sync_group_size()));
+    sizes.insert(static_cast<int>(layer.bn_param().sync_group_size()));
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+void build_tree_of(Run& run) {
+  const parallel::LinkMatrix links = find_links(run);
+  run.tree = choose_tree(run.options.tree, links);
+  if (run.device_count() == 1) return;
+  std::vector<std::string> names;
+  for (const auto& device : run.devices) names.push_back(device->name());
+  LOG(INFO) << "Device tree:\n" << run.tree->draw(names);
+  run.statistics_trees = std::make_unique<parallel::StatisticsTrees>(
+      links, *run.tree, run.members, sync_group_sizes(run.train_net.net), run.abort, run.spin);
+}
+
+/// The seed: of the state that is resumed, else random_seed, else drawn now.
+void choose_seed(Run& run) {
+  if (run.resume && run.resume->state.banyan().has_seed()) {
+    run.seed = run.resume->state.banyan().seed();
+  } else if (run.solver.random_seed() >= 0) {
+    run.seed = static_cast<std::uint64_t>(run.solver.random_seed());
+  } else {
+    std::random_device source;
+    run.seed = (static_cast<std::uint64_t>(source()) << 31) ^ source();
+  }
+  LOG(INFO) << "Random seed: " << run.seed;
+}
+
+void read_resume(Run& run, int threads) {
+  if (run.options.snapshot.empty()) return;
+  LOG(INFO) << log_lines::resuming(run.options.snapshot);
+  run.resume = read_snapshot(run.options.snapshot);
+  caffe::BanyanState now;
+  now.set_devices(run.device_count());
+  now.set_device_kind(run.options.devices[0].kind == DeviceKind::cpu ? "cpu" : "gpu");
+  now.set_threads_per_device(run.options.devices[0].kind == DeviceKind::cpu ? threads : 1);
+  now.set_precision(name_of(run.options.precision));
+  now.set_tree(run.tree->to_string());
+  for (const std::string& difference : resume_differences(run.resume->state, now)) LOG(WARNING) << difference;
+}
+
+void check_options(const TrainOptions& options) {
+  if (options.devices.empty()) runtime_failure("no device to train on");
+  for (const DeviceChoice& choice : options.devices)
+    if (choice.kind != options.devices[0].kind) bad_input("CPU and GPU devices cannot train together");
+  if (options.solver.snapshot_diff() && options.devices.size() > 1)
+    bad_input("snapshot_diff is supported on one device only: with several, the summed gradients lie spread over the devices");
+  if (options.precision != DType::f32 && options.precision != DType::f64)
+    bad_input("--precision=", name_of(options.precision), " is not supported: expected f32 or f64");
+  if (options.precision == DType::f64 && options.devices[0].kind == DeviceKind::cuda)
+    bad_input("--precision=f64 is for CPU devices");
+}
+
+}  // namespace
+
+int train(const TrainOptions& options) {
+  check_options(options);
+  const int threads = threads_for_each(options);
+  const int count = static_cast<int>(options.devices.size());
+  Run run(options, parallel::spin_policy(count, options.devices[0].kind == DeviceKind::cpu ? threads : 1));
+  run.prefix = snapshot_prefix_of(run.solver, options.solver_path);
+  if (run.solver.snapshot() > 0 || run.solver.snapshot_after_train()) check_snapshot_prefix(run.prefix);
+  run.train_net = train_net_of(run.solver, options.solver_path);
+  run.test_nets = test_nets_of(run.solver, options.solver_path);
+  make_devices(run, threads);
+  build_tree_of(run);
+  read_resume(run, threads);
+  choose_seed(run);
+  run.console = options.console;
+
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (int rank = 0; rank < count; ++rank) replicas.push_back(std::make_unique<Replica>(run, rank));
+  for (const auto& replica : replicas) run.replicas.push_back(replica.get());
+  std::vector<Activity*> activities;
+  for (const auto& activity : run.activities) activities.push_back(activity.get());
+  LOG(INFO) << log_lines::solving(run.train_net.net.name());
+  LOG(INFO) << log_lines::policy(run.solver.lr_policy());
+  parallel::WorkerGroup(activities, run.abort, {options.watchdog_seconds, 2}).run([&](int rank) {
+    Replica& replica = *replicas[static_cast<std::size_t>(rank)];
+    replica.set_up();
+    run.meeting.meet(rank, *activities[static_cast<std::size_t>(rank)]);
+    replica.train();
+  });
+  LOG(INFO) << log_lines::finished(run.stopped_early);
+  if (!run.stopped_early) LOG(INFO) << log_lines::finished(false);
+  return 0;
+}
+
+}  // namespace banyan

@@ -1,0 +1,156 @@
+#include "banyan/train/updater.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "banyan/base/error.hpp"
+#include "banyan/io/weights.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/train/solver_check.hpp"
+
+namespace banyan {
+namespace {
+
+ops::UpdateRule rule_of(const std::string& type) {
+  static const std::map<std::string, ops::UpdateRule> kRules = {
+      {"SGD", ops::UpdateRule::sgd},           {"Nesterov", ops::UpdateRule::nesterov},
+      {"AdaGrad", ops::UpdateRule::adagrad},   {"RMSProp", ops::UpdateRule::rmsprop},
+      {"AdaDelta", ops::UpdateRule::adadelta}, {"Adam", ops::UpdateRule::adam},
+  };
+  return kRules.at(type);
+}
+
+Tensor zeros(Context& context, std::int64_t count, DType dtype) {
+  Tensor tensor(context.device(), Shape{count}, dtype);
+  ops::fill(context, tensor, 0);
+  return tensor;
+}
+
+}  // namespace
+
+Updater::Updater(Context& context, const caffe::SolverParameter& solver,
+                 const std::vector<LearnableParameter>& parameters,
+                 const std::vector<parallel::Bucket>& buckets, int rank, const Tensor& flat_values,
+                 const Tensor& flat_gradients)
+    : solver_(solver),
+      parameters_(parameters),
+      owned_(buckets.size()),
+      histories_(histories_of(solver.type())),
+      sum_(context.device(), Shape{1}, DType::f64) {
+  step_.rule = rule_of(solver.type());
+  step_.momentum = solver.momentum();
+  step_.momentum2 = solver.momentum2();
+  step_.rms_decay = solver.rms_decay();
+  step_.delta = solver.delta();
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    const parallel::Bucket& bucket = buckets[b];
+    if (bucket.owner != rank) continue;
+    const Tensor history = zeros(context, bucket.count, flat_values.dtype());
+    const Tensor history2 = histories_ == 2 ? zeros(context, bucket.count, flat_values.dtype()) : Tensor();
+    owned_[b].gradient = flat_gradients.slice(bucket.offset, Shape{bucket.count});
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      const LearnableParameter& parameter = parameters_[p];
+      if (parameter.is_statistic || parameter.offset < 0) continue;
+      const std::int64_t first = std::max(parameter.offset, bucket.offset);
+      const std::int64_t last = std::min(parameter.offset + parameter.count, bucket.offset + bucket.count);
+      if (first >= last) continue;
+      const Shape length{last - first};
+      owned_[b].pieces.push_back(
+          {static_cast<int>(p), first - parameter.offset, parameter.lr_mult, parameter.decay_mult,
+           flat_values.slice(first, length), flat_gradients.slice(first, length),
+           history.slice(first - bucket.offset, length),
+           histories_ == 2 ? history2.slice(first - bucket.offset, length) : Tensor()});
+    }
+  }
+}
+
+void Updater::begin(std::int64_t iteration, double rate) {
+  step_.rate = rate;
+  step_.step = iteration + 1;
+  gradient_factor_ = 1;
+}
+
+void Updater::update(Context& context, int bucket) {
+  for (Piece& piece : owned_[static_cast<std::size_t>(bucket)].pieces) {
+    ops::UpdateStep step = step_;
+    step.gradient_scale = gradient_factor_ / solver_.iter_size();
+    const double decay = solver_.weight_decay() * piece.decay_mult;
+    (solver_.regularization_type() == "L1" ? step.l1 : step.l2) = decay;
+    step.rate *= piece.lr_mult;
+    ops::update_parameters(context, step, piece.value, piece.gradient, piece.history, piece.history2);
+  }
+}
+
+double Updater::sum_of_squares(Context& context) {
+  double total = 0;
+  for (const Owned& owned : owned_) {
+    if (!owned.gradient.defined()) continue;
+    double part = 0;
+    ops::sum_of_squares(context, owned.gradient, sum_);
+    copy_to_host(context, sum_, &part);
+    total += part;
+  }
+  return total;
+}
+
+template <class Visit>
+void Updater::for_each_history(Visit visit) const {
+  for (const Owned& owned : owned_)
+    for (const Piece& piece : owned.pieces) {
+      const auto p = static_cast<std::size_t>(piece.parameter);
+      visit(p, piece, piece.history);
+      if (histories_ == 2) visit(p + parameters_.size(), piece, piece.history2);
+    }
+}
+
+void Updater::save(Context& context, std::vector<caffe::BlobProto>& history) const {
+  for_each_history([&](std::size_t entry, const Piece& piece, const Tensor& values) {
+    if (values.dtype() == DType::f64)
+      copy_to_host(context, values,
+                   history[entry].mutable_double_data()->mutable_data() + piece.parameter_offset);
+    else
+      copy_to_host(context, values, history[entry].mutable_data()->mutable_data() + piece.parameter_offset);
+  });
+}
+
+void Updater::restore(Context& context, const caffe::SolverState& state, const std::string& origin) {
+  const auto expected = static_cast<int>(parameters_.size()) * histories_;
+  if (state.history_size() != expected)
+    bad_input(origin, ": the solver state holds ", state.history_size(), " history blobs, a ", solver_.type(),
+              " solver on this net needs ", expected);
+  std::map<std::size_t, io::BlobData> decoded;
+  for_each_history([&](std::size_t entry, const Piece& piece, const Tensor& target) {
+    if (!decoded.contains(entry))
+      decoded.emplace(entry, io::decode_blob(state.history(static_cast<int>(entry)), origin));
+    const io::BlobData& blob = decoded.at(entry);
+    const LearnableParameter& parameter = parameters_[static_cast<std::size_t>(piece.parameter)];
+    if (static_cast<std::int64_t>(blob.count()) != parameter.count)
+      bad_input(origin, ": history blob ", entry, " holds ", blob.count(), " values, blob ", parameter.slot,
+                " of layer \"", parameter.layer, "\" has ", parameter.count);
+    Tensor to = target;
+    dispatch_float(to.dtype(), "solver history", [&]<class T>() {
+      std::vector<T> values(static_cast<std::size_t>(to.count()));
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<T>(blob.at(static_cast<std::size_t>(piece.parameter_offset) + i));
+      copy_from_host(context, values.data(), to);
+    });
+  });
+}
+
+std::vector<caffe::BlobProto> prepare_history(const std::vector<LearnableParameter>& parameters,
+                                              const std::string& solver_type, DType dtype) {
+  std::vector<caffe::BlobProto> history;
+  for (int set = 0; set < histories_of(solver_type); ++set)
+    for (const LearnableParameter& parameter : parameters) {
+      caffe::BlobProto& blob = history.emplace_back();
+      for (const std::int64_t length : parameter.value.shape().dims()) blob.mutable_shape()->add_dim(length);
+      if (dtype == DType::f64)
+        blob.mutable_double_data()->Resize(static_cast<int>(parameter.count), 0);
+      else
+        blob.mutable_data()->Resize(static_cast<int>(parameter.count), 0);
+    }
+  return history;
+}
+
+}  // namespace banyan

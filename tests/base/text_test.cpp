@@ -1,0 +1,55 @@
+#include "banyan/base/text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace banyan {
+namespace {
+
+TEST(EditDistance, CountsInsertionsDeletionsReplacementsAndSwaps) {
+  EXPECT_EQ(edit_distance("pooling", "pooling"), 0u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("abc", ""), 3u);
+  EXPECT_EQ(edit_distance("kernel", "kernl"), 1u);
+  EXPECT_EQ(edit_distance("kernle", "kernel"), 1u);  // a swap of neighbours
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+}
+
+TEST(EditDistance, IgnoresCaseAndKindOfDash) {
+  EXPECT_EQ(edit_distance("syncbn", "SyncBN"), 0u);
+  EXPECT_EQ(edit_distance("sync-bn", "sync_bn"), 0u);
+}
+
+TEST(NearestName, OrdersByDistanceThenByName) {
+  const std::vector<std::string> found = nearest_first("relu", {"Convolution", "ELU", "PReLU", "ReLU"});
+  EXPECT_EQ(found.front(), "ReLU");
+  EXPECT_EQ(found.back(), "Convolution");
+  EXPECT_EQ(nearest_first("x", {"b", "a"}), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(NearestName, GivesNothingWhenNothingIsNear) {
+  EXPECT_EQ(nearest_name("Convolutoin", {"Pooling", "Convolution"}), "Convolution");
+  EXPECT_EQ(nearest_name("Transformer", {"Pooling", "ReLU"}), "");
+  EXPECT_EQ(nearest_name("a", {"b"}), "");
+  EXPECT_EQ(nearest_name("a", {}), "");
+  EXPECT_EQ(nearest_name(std::string(1 << 20, 'x'), {"Pooling"}), "");
+}
+
+TEST(NearestName, MakesAPhrase) {
+  EXPECT_EQ(did_you_mean("pad_heigth", {"pad_height", "stride"}), " (did you mean \"pad_height\"?)");
+  EXPECT_EQ(did_you_mean("zzz", {"pad_height"}), "");
+}
+
+TEST(Quoted, EscapesAndCuts) {
+  EXPECT_EQ(quoted("conv1"), "\"conv1\"");
+  EXPECT_EQ(quoted("a\nb\"c\\"), "\"a\\x0ab\\\"c\\\\\"");
+  EXPECT_EQ(quoted("abcdef", 3), "\"abc...\"");
+}
+
+TEST(Join, PutsSeparatorsBetween) {
+  EXPECT_EQ(join({}, ", "), "");
+  EXPECT_EQ(join({"a"}, ", "), "a");
+  EXPECT_EQ(join({"a", "b", "b"}, ", "), "a, b, b");
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,190 @@
+#include "banyan/data/augmenter.hpp"
+
+#include <set>
+
+#include "banyan/io/prototxt.hpp"
+#include "data/data_test_tools.hpp"
+
+namespace banyan::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Values = std::vector<float>;
+
+caffe::TransformationParameter settings_of(const std::string& text) {
+  caffe::TransformationParameter settings;
+  io::parse_text(text, "test", settings);
+  return settings;
+}
+
+Augmenter augmenter(const std::string& text, bool random_crop = false, std::uint64_t seed = 1) {
+  return Augmenter(settings_of(text), random_crop, seed, 5, "data");
+}
+
+/// 2 channels, 3 x 4, planar: channel 0 holds 0..11, channel 1 holds 100..111.
+struct Sample {
+  Sample() {
+    for (int c = 0; c < 2; ++c)
+      for (int i = 0; i < 12; ++i) pixels.push_back(static_cast<std::uint8_t>(100 * c + i));
+    record.channels = 2;
+    record.height = 3;
+    record.width = 4;
+    record.bytes = pixels.data();
+  }
+  std::vector<std::uint8_t> pixels;
+  Record record;
+};
+
+template <class T = float>
+std::vector<T> apply(const Augmenter& augmenter, const Record& record, std::uint64_t item = 0,
+                     Layout layout = Layout::contiguous) {
+  std::vector<T> output(static_cast<std::size_t>(augmenter.output_shape(record).count()));
+  augmenter.apply(record, item, layout, output.data());
+  return output;
+}
+
+TEST(Augmenter, WithoutSettingsCopies) {
+  const Sample sample;
+  const Values output = apply(augmenter(""), sample.record);
+  EXPECT_EQ(output, Values(sample.pixels.begin(), sample.pixels.end()));
+}
+
+TEST(Augmenter, MeanIsSubtractedBeforeTheScale) {
+  const Sample sample;
+  const Values output = apply(augmenter("mean_value: 1 mean_value: 100 scale: 0.5"), sample.record);
+  EXPECT_EQ(output[0], -0.5f);
+  EXPECT_EQ(output[11], 5.0f);
+  EXPECT_EQ(output[12], 0.0f);
+  EXPECT_EQ(apply(augmenter("mean_value: 2"), sample.record)[23], 109.0f);  // one for all channels
+  EXPECT_EQ(apply<double>(augmenter("mean_value: 2"), sample.record)[23], 109.0);
+}
+
+TEST(Augmenter, CentreCropInTests) {
+  const Sample sample;
+  // Offsets floor((3 - 2) / 2) = 0 and (4 - 2) / 2 = 1.
+  EXPECT_THAT(apply(augmenter("crop_size: 2"), sample.record), ElementsAre(1, 2, 5, 6, 101, 102, 105, 106));
+}
+
+TEST(Augmenter, ChannelsLastAndInterleavedAreTheSamePixels) {
+  const Sample sample;
+  Record interleaved = sample.record;
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < 12; ++i)
+    for (int c = 0; c < 2; ++c) pixels.push_back(sample.pixels[static_cast<std::size_t>(12 * c + i)]);
+  interleaved.bytes = pixels.data();
+  interleaved.interleaved = true;
+  const Augmenter augment = augmenter("crop_size: 2 mirror: true mean_value: 3 pad: 1", true);
+  for (std::uint64_t item = 0; item < 20; ++item) {
+    const Values planar = apply(augment, sample.record, item);
+    EXPECT_EQ(apply(augment, interleaved, item), planar);
+    const Values last = apply(augment, interleaved, item, Layout::channels_last);
+    for (std::size_t i = 0; i < 4; ++i)
+      for (std::size_t c = 0; c < 2; ++c) EXPECT_EQ(last[2 * i + c], planar[4 * c + i]);
+  }
+}
+
+TEST(Augmenter, PaddingIsZeroPixels) {
+  const Sample sample;
+  const Values output = apply(augmenter("pad: 1 mean_value: 4 scale: 2"), sample.record);
+  ASSERT_EQ(output.size(), 2u * 5 * 6);
+  EXPECT_EQ(output[0], -8.0f);
+  EXPECT_EQ(output[7], -8.0f);  // (0 - 4) * 2 at row 1, column 1: pixel 0
+  EXPECT_EQ(output[8], -6.0f);
+  // In tests pad and crop of the image's size cancel.
+  Record square = sample.record;
+  square.width = 3;
+  EXPECT_EQ(apply(augmenter("pad: 2 crop_size: 3"), square), apply(augmenter(""), square));
+}
+
+TEST(Augmenter, RandomCropsReachEveryPlaceAndMirrorsHalf) {
+  const Sample sample;
+  const Augmenter augment = augmenter("crop_size: 2 mirror: true", true);
+  std::set<Values> seen;
+  int mirrored = 0;
+  for (std::uint64_t item = 0; item < 400; ++item) {
+    const Values output = apply(augment, sample.record, item);
+    seen.insert(output);
+    mirrored += output[0] > output[1];
+  }
+  EXPECT_EQ(seen.size(), 2u * 3 * 2);  // 2 x 3 offsets, mirrored or not
+  EXPECT_NEAR(mirrored, 200, 60);      // six deviations of a fair coin
+}
+
+TEST(Augmenter, MirrorWorksInTestsToo) {
+  const Sample sample;
+  const Augmenter augment = augmenter("mirror: true");
+  std::set<float> corners;
+  for (std::uint64_t item = 0; item < 40; ++item) corners.insert(apply(augment, sample.record, item)[0]);
+  EXPECT_THAT(corners, ElementsAre(0, 3));
+}
+
+TEST(Augmenter, DrawsDependOnSeedAndItemAlone) {
+  const Sample sample;
+  const Augmenter one = augmenter("crop_size: 2 mirror: true", true, 1),
+                  same = augmenter("crop_size: 2 mirror: true", true, 1),
+                  other = augmenter("crop_size: 2 mirror: true", true, 2),
+                  own = augmenter("crop_size: 2 mirror: true random_seed: 1", true, 2);
+  int differs = 0;
+  for (std::uint64_t item = 100; item-- > 0;) {  // in another order
+    EXPECT_EQ(apply(same, sample.record, item), apply(one, sample.record, item));
+    EXPECT_EQ(apply(own, sample.record, item), apply(one, sample.record, item));
+    differs += apply(other, sample.record, item) != apply(one, sample.record, item);
+  }
+  EXPECT_GT(differs, 50);
+}
+
+class MeanFile : public FolderTest {
+ protected:
+  std::string make(int channels, int height, int width, int values) {
+    caffe::BlobProto blob;
+    blob.set_num(1);
+    blob.set_channels(channels);
+    blob.set_height(height);
+    blob.set_width(width);
+    for (int i = 0; i < values; ++i) blob.add_data(static_cast<float>(i));
+    write_file(path("mean"), blob.SerializeAsString());
+    return "mean_file: \"" + path("mean") + "\" ";
+  }
+};
+
+TEST_F(MeanFile, IsReadAtTheOffsetOfTheCrop) {
+  const Sample sample;
+  const std::string mean = make(2, 3, 4, 24);
+  // Pixel minus mean is 0 in channel 0 and 88 in channel 1, wherever the crop lies and however it is
+  // mirrored.
+  const Augmenter augment = augmenter(mean + "crop_size: 2 mirror: true", true);
+  for (std::uint64_t item = 0; item < 30; ++item)
+    EXPECT_THAT(apply(augment, sample.record, item), ElementsAre(0, 0, 0, 0, 88, 88, 88, 88));
+  // Padding: zero minus the nearest mean.
+  EXPECT_EQ(apply(augmenter(mean + "pad: 1"), sample.record)[5], -3.0f);
+}
+
+TEST_F(MeanFile, WrongOnesAreErrors) {
+  const Sample sample;
+  const std::string other = make(2, 3, 3, 18);
+  EXPECT_THAT(bad_input_of([&] { augmenter(other).output_shape(sample.record); }),
+              HasSubstr("the image is 2 x 3 x 4, but mean_file"));
+  const std::string shorter = make(2, 3, 4, 23);
+  EXPECT_THAT(bad_input_of([&] { augmenter(shorter); }), HasSubstr("= 24 values, but holds 23"));
+  write_file(path("mean"), std::string("\x0a\xff junk"));
+  EXPECT_THAT(bad_input_of([&] { augmenter(shorter); }), HasSubstr("not a binary BlobProto"));
+  EXPECT_THAT(bad_input_of([&] { augmenter("mean_file: \"/none\""); }), HasSubstr("/none"));
+}
+
+TEST(Augmenter, ContradictionsAreErrors) {
+  const Sample sample;
+  EXPECT_THAT(bad_input_of([&] { augmenter("crop_size: 4").output_shape(sample.record); }),
+              HasSubstr("crop_size 4 is larger than the image (3 x 4)"));
+  EXPECT_THAT(bad_input_of([&] {
+                augmenter("mean_value: 1 mean_value: 2 mean_value: 3").output_shape(sample.record);
+              }),
+              HasSubstr("2 channels"));
+  EXPECT_THAT(bad_input_of([&] { augmenter("mean_file: \"x\" mean_value: 2"); }), HasSubstr("both"));
+  EXPECT_THAT(bad_input_of([&] { augmenter("force_color: true force_gray: true"); }), HasSubstr("both"));
+  EXPECT_THAT(bad_input_of([&] { augmenter("multi_scale: true"); }),
+              HasSubstr("transform_param.multi_scale is not supported"));
+}
+
+}  // namespace
+}  // namespace banyan::data

@@ -1,0 +1,187 @@
+#include "banyan/data/dealing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+#include "banyan/data/epoch_order.hpp"
+
+namespace banyan::data {
+namespace {
+
+using Items = std::vector<std::uint64_t>;
+
+Items items_of(const Share& share) {
+  Items items;
+  for (std::uint64_t i = 0; i < share.count; ++i) items.push_back(share.item(i));
+  return items;
+}
+
+Dealing dealing(std::uint64_t records, std::uint64_t batch, int rank, int devices, EpochEnd end) {
+  return Dealing({records, batch, rank, devices, end});
+}
+
+TEST(Dealing, FourDevicesTakeTurns) {
+  const Share share = dealing(100, 8, 1, 4, EpochEnd::wrap).deal(40);
+  EXPECT_EQ(items_of(share), (Items{41, 45}));
+  EXPECT_EQ(share.consumed, 48u);
+  EXPECT_FALSE(share.ends_epoch);
+}
+
+TEST(Dealing, UnionOverDevicesIsTheBatchOfOneDevice) {
+  for (const EpochEnd end : {EpochEnd::wrap, EpochEnd::partial}) {
+    for (const int devices : {2, 3, 4, 8}) {
+      Schedule alone = Schedule::training(dealing(37, 12, 0, 1, end), 5);
+      std::vector<Schedule> all;
+      for (int r = 0; r < devices; ++r)
+        all.push_back(Schedule::training(dealing(37, 12, r, devices, end), 5));
+      for (int step = 0; step < 20; ++step) {
+        const Share whole = alone.next();
+        Items expected = items_of(whole), merged(expected.size(), ~0ull);
+        for (int r = 0; r < devices; ++r) {
+          const Share share = all[static_cast<std::size_t>(r)].next();
+          EXPECT_EQ(share.consumed, whole.consumed);
+          EXPECT_EQ(share.ends_epoch, whole.ends_epoch);
+          // Local sample i is sample i * N + r of the global batch.
+          for (std::uint64_t i = 0; i < share.count; ++i)
+            merged.at(i * static_cast<std::uint64_t>(devices) + static_cast<std::uint64_t>(r)) =
+                share.item(i);
+        }
+        EXPECT_EQ(merged, expected) << devices << " devices, step " << step;
+      }
+    }
+  }
+}
+
+TEST(Dealing, WrapRunsOnAndPartialStopsAtTheEnd) {
+  Schedule wrap = Schedule::training(dealing(10, 4, 0, 1, EpochEnd::wrap), 0);
+  Schedule partial = Schedule::training(dealing(10, 4, 0, 1, EpochEnd::partial), 0);
+  std::vector<std::size_t> wrap_sizes, partial_sizes;
+  std::vector<bool> ends;
+  for (int i = 0; i < 6; ++i) {
+    wrap_sizes.push_back(wrap.next().count);
+    const Share share = partial.next();
+    partial_sizes.push_back(share.count);
+    ends.push_back(share.ends_epoch);
+  }
+  EXPECT_EQ(wrap_sizes, (std::vector<std::size_t>{4, 4, 4, 4, 4, 4}));
+  EXPECT_EQ(partial_sizes, (std::vector<std::size_t>{4, 4, 2, 4, 4, 2}));
+  EXPECT_EQ(ends, (std::vector<bool>{false, false, true, false, false, true}));
+}
+
+TEST(Dealing, PartialCanLeaveADeviceWithoutItems) {
+  EXPECT_EQ(dealing(9, 8, 0, 4, EpochEnd::partial).deal(8).count, 1u);
+  EXPECT_EQ(dealing(9, 8, 1, 4, EpochEnd::partial).deal(8).count, 0u);
+  EXPECT_EQ(dealing(9, 8, 3, 4, EpochEnd::partial).deal(8).consumed, 9u);
+}
+
+TEST(Dealing, ABatchLargerThanTheDataSetWrapsMoreThanOnce) {
+  const Dealing deal = dealing(3, 8, 0, 1, EpochEnd::wrap);
+  std::vector<std::uint64_t> records;
+  for (const std::uint64_t item : items_of(deal.deal(0))) records.push_back(deal.record(item));
+  EXPECT_EQ(records, (Items{0, 1, 2, 0, 1, 2, 0, 1}));
+}
+
+TEST(Dealing, ResumingAtTheConsumedPositionContinuesTheSequence) {
+  for (const EpochEnd end : {EpochEnd::wrap, EpochEnd::partial}) {
+    Schedule whole = Schedule::training(dealing(25, 6, 1, 2, end), 0);
+    std::uint64_t consumed = 0;
+    for (int i = 0; i < 7; ++i) consumed = whole.next().consumed;
+    Schedule resumed = Schedule::training(dealing(25, 6, 1, 2, end), consumed);
+    for (int i = 0; i < 9; ++i) EXPECT_EQ(items_of(resumed.next()), items_of(whole.next()));
+  }
+}
+
+/// The batches of three passes of 5 batches, put together from all devices.
+std::vector<Items> test_batches(int devices, EpochEnd end) {
+  constexpr std::uint64_t kBatches = 5;
+  std::vector<Items> batches(3 * kBatches);
+  for (int r = 0; r < devices; ++r) {
+    Schedule schedule = Schedule::test(dealing(17, 4, r, devices, end), 3, kBatches);
+    if (!schedule.has_shares()) continue;
+    for (std::uint64_t pass = 0; pass < 3; ++pass)
+      for (std::uint64_t t = static_cast<std::uint64_t>(r); t < kBatches;
+           t += static_cast<std::uint64_t>(devices))
+        batches[pass * kBatches + t] = items_of(schedule.next());
+  }
+  return batches;
+}
+
+TEST(Dealing, TestPassesAreTheSameForAnyNumberOfDevices) {
+  for (const EpochEnd end : {EpochEnd::wrap, EpochEnd::partial}) {
+    const std::vector<Items> alone = test_batches(1, end);
+    EXPECT_EQ(alone[0], (Items{3, 4, 5, 6}));
+    for (const int devices : {2, 3, 4, 5, 8}) EXPECT_EQ(test_batches(devices, end), alone) << devices;
+  }
+}
+
+TEST(Dealing, EveryDeviceEndsATestPassAtTheSamePlace) {
+  for (int r = 0; r < 3; ++r) {
+    Schedule schedule = Schedule::test(dealing(100, 4, r, 3, EpochEnd::wrap), 8, 5);
+    std::uint64_t consumed = 0;
+    for (std::uint64_t i = 0; i < batches_served(5, r, 3); ++i) {
+      EXPECT_NE(consumed, 28u);
+      consumed = schedule.next().consumed;
+    }
+    EXPECT_EQ(consumed, 28u) << r;
+  }
+  EXPECT_EQ(batches_served(5, 0, 3), 2u);
+  EXPECT_EQ(batches_served(5, 2, 3), 1u);
+  EXPECT_EQ(batches_served(2, 2, 3), 0u);
+}
+
+TEST(Dealing, DeviceWithoutATestBatchSaysSo) {
+  Schedule schedule = Schedule::test(dealing(100, 4, 2, 3, EpochEnd::wrap), 0, 2);
+  EXPECT_FALSE(schedule.has_shares());
+  EXPECT_THROW(schedule.next(), Error);
+}
+
+TEST(Dealing, RefusesNonsense) {
+  EXPECT_THROW(dealing(0, 4, 0, 1, EpochEnd::wrap), Error);
+  EXPECT_THROW(dealing(4, 0, 0, 1, EpochEnd::wrap), Error);
+  EXPECT_THROW(dealing(4, 4, 2, 2, EpochEnd::wrap), Error);
+}
+
+TEST(EpochOrder, IsAPermutationThatDependsOnSeedAndEpochOnly) {
+  const EpochOrder order(1000, true, {7, 3, 0}), same(1000, true, {7, 3, 0}), other(1000, true, {8, 3, 0});
+  std::set<std::uint64_t> seen;
+  int fixed = 0, equal_next = 0, equal_other = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    seen.insert(order.record(0, i));
+    fixed += order.record(0, i) == i;
+    equal_next += order.record(0, i) == order.record(1, i);
+    equal_other += order.record(0, i) == other.record(0, i);
+  }
+  // Asked in another sequence of epochs.
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    same.record(5, 0);
+    EXPECT_EQ(same.record(0, i), order.record(0, i));
+  }
+  EXPECT_EQ(seen.size(), 1000u);
+  EXPECT_EQ(*seen.rbegin(), 999u);
+  // Two random permutations agree in one place on average; ten and more has a probability of 1e-7.
+  EXPECT_LT(fixed, 10);
+  EXPECT_LT(equal_next, 10);
+  EXPECT_LT(equal_other, 10);
+}
+
+TEST(EpochOrder, EveryPlaceIsEquallyLikely) {
+  // Record 0 over 6000 epochs of 6 records: each place 1000 times, deviation 29; six deviations are allowed.
+  const EpochOrder order(6, true, {1, 2, 0});
+  std::vector<int> places(6);
+  for (std::uint64_t epoch = 0; epoch < 6000; ++epoch)
+    for (std::uint64_t i = 0; i < 6; ++i)
+      if (order.record(epoch, i) == 0) ++places[i];
+  for (const int count : places) EXPECT_NEAR(count, 1000, 174);
+}
+
+TEST(EpochOrder, WithoutShuffleIsTheRecordsOrder) {
+  const EpochOrder order(5, false, {});
+  for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(order.record(3, i), i);
+}
+
+}  // namespace
+}  // namespace banyan::data

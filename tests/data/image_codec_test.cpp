@@ -1,0 +1,161 @@
+#include "banyan/data/image_codec.hpp"
+
+#include <png.h>
+#include <turbojpeg.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "data/data_test_tools.hpp"
+
+namespace banyan::data {
+namespace {
+
+Image decode(const std::vector<std::uint8_t>& bytes, ColorMode mode = ColorMode::as_stored) {
+  Image image;
+  decode_image(bytes.data(), bytes.size(), mode, image);
+  return image;
+}
+
+int largest_difference(const Image& a, const Image& b) {
+  EXPECT_EQ(a.pixels.size(), b.pixels.size());
+  int most = 0;
+  for (std::size_t i = 0; i < a.pixels.size(); ++i)
+    most = std::max(most, std::abs(a.pixels[i] - b.pixels[i]));
+  return most;
+}
+
+TEST(ImageCodec, PngRoundTripIsExact) {
+  for (const int channels : {1, 3}) {
+    const Image image = gradient_image(channels, 7, 11);
+    const Image back = decode(encode_image(image, "PNG"));
+    EXPECT_EQ(back.channels, channels);
+    EXPECT_EQ(back.height, 7);
+    EXPECT_EQ(back.width, 11);
+    EXPECT_EQ(back.pixels, image.pixels);
+  }
+}
+
+TEST(ImageCodec, JpegRoundTripIsClose) {
+  for (const int channels : {1, 3}) {
+    const Image image = gradient_image(channels, 17, 21);
+    const Image back = decode(encode_image(image, "jpg"));
+    EXPECT_EQ(back.channels, channels);
+    EXPECT_EQ(back.height, 17);
+    EXPECT_EQ(back.width, 21);
+    // A smooth image at quality 95 with halved chroma: a few steps.
+    EXPECT_LE(largest_difference(back, image), 6);
+  }
+}
+
+TEST(ImageCodec, ColourIsBlueGreenRed) {
+  Image red{3, 8, 8, {}};
+  for (int i = 0; i < 64; ++i) red.pixels.insert(red.pixels.end(), {0, 0, 255});
+  // The bytes of a JPEG made by the library from pixels that say red in R, G, B.
+  std::vector<std::uint8_t> rgb;
+  for (int i = 0; i < 64; ++i) rgb.insert(rgb.end(), {255, 0, 0});
+  tjhandle handle = tjInitCompress();
+  unsigned char* out = nullptr;
+  unsigned long size = 0;
+  ASSERT_EQ(tjCompress2(handle, rgb.data(), 8, 0, 8, TJPF_RGB, &out, &size, TJSAMP_444, 100, 0), 0);
+  const Image back = decode({out, out + size});
+  tjFree(out);
+  tjDestroy(handle);
+  EXPECT_LE(largest_difference(back, red), 3);  // colour conversion rounds twice
+}
+
+TEST(ImageCodec, ForcedColoursOfBothFormats) {
+  for (const char* type : {"png", "jpg"}) {
+    const Image gray = gradient_image(1, 8, 8);
+    const Image as_bgr = decode(encode_image(gray, type), ColorMode::bgr);
+    ASSERT_EQ(as_bgr.channels, 3);
+    for (std::size_t i = 0; i < 64; ++i) {
+      EXPECT_EQ(as_bgr.pixels[3 * i], as_bgr.pixels[3 * i + 2]);
+      EXPECT_NEAR(as_bgr.pixels[3 * i], gray.pixels[i], 3);
+    }
+    const Image color = gradient_image(3, 8, 8);
+    const Image as_gray = decode(encode_image(color, type), ColorMode::gray);
+    ASSERT_EQ(as_gray.channels, 1);
+    for (std::size_t i = 0; i < 64; ++i) {
+      const double luma =
+          0.114 * color.pixels[3 * i] + 0.587 * color.pixels[3 * i + 1] + 0.299 * color.pixels[3 * i + 2];
+      EXPECT_NEAR(as_gray.pixels[i], luma, std::strcmp(type, "png") == 0 ? 0.51 : 4) << type;
+    }
+  }
+}
+
+TEST(ImageCodec, PaletteAlphaAndSixteenBitPng) {
+  // Written with libpng's own simplified interface: R, G, B, A and 16-bit linear.
+  const std::uint8_t rgba[] = {10, 20, 30, 255, 40, 50, 60, 255};
+  png_image description;
+  std::memset(&description, 0, sizeof description);
+  description.version = PNG_IMAGE_VERSION;
+  description.width = 2;
+  description.height = 1;
+  description.format = PNG_FORMAT_RGBA;
+  std::vector<std::uint8_t> bytes(4096);
+  png_alloc_size_t size = bytes.size();
+  ASSERT_TRUE(png_image_write_to_memory(&description, bytes.data(), &size, 0, rgba, 0, nullptr));
+  const Image image = decode({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)});
+  EXPECT_EQ(image.channels, 3);
+  EXPECT_EQ(image.pixels, (std::vector<std::uint8_t>{30, 20, 10, 60, 50, 40}));
+
+  const std::uint8_t indices[] = {1, 0};
+  const std::uint8_t colors[] = {1, 2, 3, 4, 5, 6};
+  description.format = PNG_FORMAT_RGB_COLORMAP;
+  description.colormap_entries = 2;
+  size = bytes.size();
+  ASSERT_TRUE(png_image_write_to_memory(&description, bytes.data(), &size, 0, indices, 0, colors));
+  EXPECT_EQ(decode({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}).pixels,
+            (std::vector<std::uint8_t>{6, 5, 4, 3, 2, 1}));
+}
+
+TEST(ImageCodec, TruncatedAndBrokenImagesAreErrors) {
+  const Image image = gradient_image(3, 40, 40);
+  for (const char* type : {"jpg", "png"}) {
+    const std::vector<std::uint8_t> whole = encode_image(image, type);
+    for (const double part : {0.02, 0.3, 0.6, 0.9}) {
+      const auto length = static_cast<std::ptrdiff_t>(part * static_cast<double>(whole.size()));
+      const std::vector<std::uint8_t> cut(whole.begin(), whole.begin() + std::max<std::ptrdiff_t>(length, 9));
+      EXPECT_FALSE(bad_input_of([&] { decode(cut); }).empty()) << type << " " << part;
+    }
+  }
+  std::vector<std::uint8_t> flipped = encode_image(image, "png");
+  // A broken image does not spoil the next one.
+  EXPECT_EQ(decode(encode_image(image, "jpg")).height, 40);
+  flipped[flipped.size() / 2] ^= 0x55;  // its checksum notices
+  EXPECT_THAT(bad_input_of([&] { decode(flipped); }), testing::HasSubstr("broken PNG"));
+}
+
+TEST(ImageCodec, OtherBytesAreNoImage) {
+  EXPECT_THAT(bad_input_of([] { decode({}); }), testing::HasSubstr("no bytes"));
+  EXPECT_THAT(bad_input_of([] {
+                decode({'G', 'I', 'F', '8', '9', 'a', 0, 0, 0});
+              }),
+              testing::HasSubstr("expected a JPEG or PNG image"));
+  EXPECT_THAT(bad_input_of([] { encode_image(gradient_image(1, 2, 2), "gif"); }), testing::HasSubstr("gif"));
+}
+
+TEST(ImageCodec, BytesBetweenMarkersAreHarmless) {
+  std::vector<std::uint8_t> bytes = encode_image(gradient_image(3, 16, 16), "jpg");
+  bytes.insert(bytes.begin() + 20,
+               {0, 0, 0});  // behind the JFIF segment (2 + 18 bytes), before the next marker
+  EXPECT_EQ(decode(bytes).height, 16);
+}
+
+TEST(ImageCodec, ResizeKnownAnswers) {
+  const Image row{1, 1, 4, {0, 100, 200, 100}};
+  Image out;
+  resize_bilinear(row, 1, 2, out);
+  EXPECT_EQ(out.pixels, (std::vector<std::uint8_t>{50, 150}));  // halfway between two centres
+  resize_bilinear(Image{1, 1, 2, {0, 100}}, 1, 4, out);
+  EXPECT_EQ(out.pixels, (std::vector<std::uint8_t>{0, 25, 75, 100}));
+  const Image color = gradient_image(3, 5, 6);
+  resize_bilinear(color, 5, 6, out);
+  EXPECT_EQ(out.pixels, color.pixels);
+  resize_bilinear(Image{1, 2, 2, {0, 40, 80, 120}}, 1, 1, out);
+  EXPECT_EQ(out.pixels, (std::vector<std::uint8_t>{60}));
+}
+
+}  // namespace
+}  // namespace banyan::data

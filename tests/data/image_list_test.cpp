@@ -1,0 +1,67 @@
+#include "banyan/data/image_list.hpp"
+
+#include "data/data_test_tools.hpp"
+
+namespace banyan::data {
+namespace {
+
+using testing::HasSubstr;
+
+class ImageList : public FolderTest {};
+
+TEST_F(ImageList, SplitsAtTheLastSpace) {
+  write_file(path("list"), std::string("a b/c.jpg 3\n\nd.png\t-1\r\ne.png 7   \n"));
+  const auto list = read_image_list(path("list"));
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(list[0].path, "a b/c.jpg");
+  EXPECT_EQ(list[0].label, 3);
+  EXPECT_EQ(list[1].path, "d.png");
+  EXPECT_EQ(list[1].label, -1);
+  EXPECT_EQ(list[2].label, 7);
+}
+
+TEST_F(ImageList, BadListsAreNamedWithTheirLine) {
+  EXPECT_THAT(bad_input_of([&] { read_image_list(path("none")); }), HasSubstr("cannot open the image list"));
+  write_file(path("list"), std::string("a.jpg 3\nb.jpg\n"));
+  EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }),
+              HasSubstr("list:2: expected \"path label\""));
+  write_file(path("list"), std::string("a.jpg cat\n"));
+  EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }),
+              HasSubstr("list:1: expected an integer label"));
+  write_file(path("list"), std::string("a.jpg 99999999999\n"));
+  EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }), HasSubstr("99999999999"));
+  write_file(path("list"), std::string("\n \n"));
+  EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }), HasSubstr("names no image"));
+}
+
+TEST_F(ImageList, ReadsResizesAndNamesWhatIsMissing) {
+  const Image image = gradient_image(3, 6, 8);
+  write_file(path("x_one.png"), encode_image(image, "png"));
+  write_file(path("x_bad.png"), std::string("nothing"));
+  write_file(path("list"), std::string("one.png 5\nbad.png 6\nmissing.png 7\n"));
+  ImageListOptions options;
+  options.root_folder = path("x_");  // plain concatenation
+  const auto source = open_image_list(path("list"), options);
+  EXPECT_EQ(source->size(), 3u);
+  const auto reader = source->reader();
+  Record record;
+  read_record(*reader, 0, record);
+  EXPECT_EQ(record.label, 5);
+  EXPECT_TRUE(record.interleaved);
+  EXPECT_EQ(record.image.pixels, image.pixels);
+  EXPECT_THAT(
+      bad_input_of([&] { read_record(*reader, 1, record); }),
+      testing::AllOf(HasSubstr("image 1 "), HasSubstr("x_bad.png"), HasSubstr("expected a JPEG or PNG")));
+  EXPECT_THAT(bad_input_of([&] { read_record(*reader, 2, record); }),
+              testing::AllOf(HasSubstr("x_missing.png"), HasSubstr("cannot open the file")));
+  options.new_height = 3;
+  options.new_width = 4;
+  options.color = ColorMode::gray;
+  read_record(*open_image_list(path("list"), options)->reader(), 0, record);
+  EXPECT_EQ(record.channels, 1);
+  EXPECT_EQ(record.height, 3);
+  EXPECT_EQ(record.width, 4);
+}
+
+}  // namespace
+}  // namespace banyan::data

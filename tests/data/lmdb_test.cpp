@@ -1,0 +1,168 @@
+#include <lmdb.h>
+
+#include "banyan/data/lmdb_source.hpp"
+#include "data/data_test_tools.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan::data {
+namespace {
+
+using testing::HasSubstr;
+
+class Lmdb : public FolderTest {};
+
+TEST_F(Lmdb, ReadsBackInKeyOrderAndByPosition) {
+  make_numbered_lmdb(path("db"), 2500);  // more than one commit
+  for (const bool random_access : {false, true}) {
+    const auto source = open_lmdb(path("db"), {ColorMode::as_stored, random_access});
+    EXPECT_EQ(source->size(), 2500u);
+    const auto reader = source->reader();
+    Record record;
+    for (const std::uint64_t position : {0, 1, 2, 7, 2499, 3, 2000, 2000}) {
+      reader->read(position, record);
+      EXPECT_EQ(record.label, static_cast<int>(position));
+      EXPECT_EQ(record.bytes[3], position % 256);
+      EXPECT_EQ(record.height, 2);
+    }
+  }
+}
+
+TEST_F(Lmdb, SourcesOfOneFolderShareOneEnvironment) {
+  make_numbered_lmdb(path("db"), 3);
+  const auto first = open_lmdb(path("db")), second = open_lmdb(path("db") + "/../db");
+  EXPECT_NE(lmdb_flags(path("db")) & MDB_NOTLS, 0u);
+  EXPECT_EQ(lmdb_flags(path("db")) & MDB_NOLOCK, 0u);
+  // Two readers on one thread are possible because of MDB_NOTLS.
+  const auto a = first->reader(), b = second->reader();
+  Record one, two;
+  a->read(1, one);
+  b->read(2, two);
+  EXPECT_EQ(one.label, 1);
+  EXPECT_EQ(two.label, 2);
+}
+
+TEST_F(Lmdb, ReadsAFolderThatCannotBeWritten) {
+  make_numbered_lmdb(path("db"), 3);
+  pretend_read_only_folders(true);
+  const auto source = open_lmdb(path("db"));
+  pretend_read_only_folders(false);
+  EXPECT_NE(lmdb_flags(path("db")) & MDB_NOLOCK, 0u);
+  Record record;
+  source->reader()->read(2, record);
+  EXPECT_EQ(record.label, 2);
+}
+
+TEST_F(Lmdb, RecordsLargerThanTheFirstMap) {
+  LmdbWriter writer(path("db"));
+  const std::vector<std::uint8_t> pixels(3 * 64 * 64, 9);
+  for (std::uint64_t i = 0; i < 3000; ++i)
+    writer.put(key_of(i), raw_datum(3, 64, 64, pixels.data(), 1));  // 37 MB
+  writer.close();
+  EXPECT_EQ(open_lmdb(path("db"))->size(), 3000u);
+}
+
+TEST_F(Lmdb, MissingForeignEmptyAndTruncatedFolders) {
+  EXPECT_THAT(bad_input_of([&] { open_lmdb(path("none")); }), HasSubstr("no such folder"));
+  write_file(path("file"), std::string("x"));
+  EXPECT_THAT(bad_input_of([&] { open_lmdb(path("file")); }), HasSubstr("found a file"));
+  std::filesystem::create_directory(path("empty_folder"));
+  EXPECT_THAT(bad_input_of([&] { open_lmdb(path("empty_folder")); }), HasSubstr("no data.mdb"));
+  std::filesystem::create_directory(path("foreign"));
+  write_file(path("foreign/data.mdb"), std::string(8192, 'x'));
+  EXPECT_THAT(bad_input_of([&] { open_lmdb(path("foreign")); }), HasSubstr("cannot open it"));
+  std::filesystem::create_directory(path("level"));
+  write_file(path("level/CURRENT"), std::string("MANIFEST-000001\n"));
+  EXPECT_THAT(bad_input_of([&] { open_lmdb(path("level")); }), HasSubstr("LevelDB"));
+  LmdbWriter(path("without_records")).close();
+  EXPECT_THAT(bad_input_of([&] { open_lmdb(path("without_records")); }), HasSubstr("no records"));
+  make_numbered_lmdb(path("cut"), 3000);
+  std::filesystem::resize_file(path("cut/data.mdb"), std::filesystem::file_size(path("cut/data.mdb")) / 2);
+  EXPECT_THAT(bad_input_of([&] { open_lmdb(path("cut")); }), HasSubstr("truncated"));
+}
+
+TEST_F(Lmdb, BrokenRecordsAreNamed) {
+  LmdbWriter writer(path("db"));
+  const std::uint8_t pixels[4] = {1, 2, 3, 4};
+  const std::vector<std::uint8_t> jpeg = encode_image(gradient_image(3, 32, 32), "jpg");
+  writer.put("00", raw_datum(1, 2, 2, pixels, 0));
+  writer.put("01", std::string("\x22\xff\x7f not a datum"));  // a length beyond the end
+  writer.put("02", raw_datum(1, 2, 2, pixels, 0).replace(1, 1, std::string(1, '\3')));  // says 3 channels
+  writer.put("03", encoded_datum({reinterpret_cast<const char*>(jpeg.data()), jpeg.size() / 2}, 0));
+  writer.put("04", std::string());
+  writer.put("05", encoded_datum("GIF89a...", 0));
+  writer.close();
+  const auto reader = open_lmdb(path("db"))->reader();
+  Record record;
+  const auto message = [&](std::uint64_t position) {
+    return bad_input_of([&] { read_record(*reader, position, record); });
+  };
+  read_record(*reader, 0, record);
+  EXPECT_THAT(message(1), testing::AllOf(HasSubstr("record 1 "), HasSubstr("key \"01\""),
+                                         HasSubstr(path("db")), HasSubstr("not a Datum")));
+  EXPECT_THAT(message(2),
+              testing::AllOf(HasSubstr("record 2 "), HasSubstr("3 x 2 x 2 = 12 values, but holds 4")));
+  EXPECT_THAT(message(3), testing::AllOf(HasSubstr("record 3 "), HasSubstr("broken JPEG")));
+  EXPECT_THAT(message(4),
+              testing::AllOf(HasSubstr("record 4 "), HasSubstr("neither an encoded image nor a size")));
+  EXPECT_THAT(message(5), HasSubstr("expected a JPEG or PNG"));
+  read_record(*reader, 0, record);  // and the reader still works
+  EXPECT_EQ(record.bytes[3], 4);
+}
+
+TEST(Datum, AgreesWithProtobuf) {
+  caffe::Datum datum;
+  datum.set_channels(2);
+  datum.set_height(1);
+  datum.set_width(2);
+  datum.set_label(-3);
+  for (const float value : {0.5f, -1.0f, 2.0f, 1e9f}) datum.add_float_data(value);
+  datum.set_record_id(77);
+  Record record;
+  const std::string bytes = datum.SerializeAsString();
+  read_datum(bytes, ColorMode::as_stored, record);
+  EXPECT_EQ(record.label, -3);
+  ASSERT_EQ(record.bytes, nullptr);
+  EXPECT_EQ(record.floats[1], -1.0f);
+  EXPECT_EQ(record.floats[3], 1e9f);
+  EXPECT_EQ(record.channels, 2);
+}
+
+TEST(Datum, EveryPrefixParsesOrIsAnError) {
+  const std::uint8_t pixels[6] = {1, 2, 3, 4, 5, 6};
+  const std::string whole = raw_datum(1, 2, 3, pixels, 300);
+  DatumView view;
+  for (std::size_t length = 0; length <= whole.size(); ++length) {
+    try {
+      parse_datum(std::string_view(whole).substr(0, length), view);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    }
+  }
+  EXPECT_EQ(view.label, 300);
+}
+
+TEST_F(Lmdb, WriterLeavesNothingBehindAndOverwritesOnlyWhenAsked) {
+  { LmdbWriter abandoned(path("db")); }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  make_numbered_lmdb(path("db"), 2);
+  EXPECT_THAT(bad_input_of([&] { LmdbWriter writer(path("db")); }), HasSubstr("exists"));
+  LmdbWriter writer(path("db") + "/", true);
+  const std::uint8_t pixel = 1;
+  writer.put("k", raw_datum(1, 1, 1, &pixel, 0));
+  EXPECT_EQ(open_lmdb(path("db"))->size(), 2u);  // the old one, until close
+  writer.close();
+  EXPECT_EQ(open_lmdb(path("db"))->size(), 1u);
+  EXPECT_THAT(bad_input_of([&] { LmdbWriter(path("no/such/db")); }), HasSubstr("there is no folder"));
+  write_file(path("db/other"), std::string("x"));
+  EXPECT_THAT(bad_input_of([&] { LmdbWriter(path("db"), true); }), HasSubstr("will not be overwritten"));
+}
+
+TEST_F(Lmdb, WriterRefusesAKeyTwice) {
+  LmdbWriter writer(path("db"));
+  writer.put("a", "1");
+  writer.put("a", "2");
+  EXPECT_THAT(bad_input_of([&] { writer.close(); }), HasSubstr("two records have the key \"a\""));
+}
+
+}  // namespace
+}  // namespace banyan::data

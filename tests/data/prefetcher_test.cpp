@@ -1,0 +1,162 @@
+#include "banyan/data/prefetcher.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "banyan/base/error.hpp"
+#include "banyan/device/context.hpp"
+
+namespace banyan::data {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+Schedule schedule() { return Schedule::training(Dealing({100, 2, 0, 1, EpochEnd::wrap}), 0); }
+
+/// Writes the number of the first item into the batch's item shape.
+Prefetcher::Fill note_first() {
+  return [](HostBatch& batch) { batch.item.channels = static_cast<int>(batch.share.first); };
+}
+
+TEST(Prefetcher, KeepsTheOrderWhateverTheThreadsDo) {
+  const auto device = make_cpu_device(0);
+  for (const int threads : {1, 3}) {
+    Prefetcher prefetcher(*device, schedule(),
+                          [] {
+                            return [](HostBatch& batch) {
+                              // Every third batch is slow.
+                              if (batch.share.first % 6 == 0) std::this_thread::sleep_for(2ms);
+                              batch.item.channels = static_cast<int>(batch.share.first);
+                            };
+                          },
+                          {4, threads, "test", nullptr});
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(prefetcher.take().item.channels, 2 * i);
+  }
+}
+
+TEST(Prefetcher, FillsNoMoreThanItsDepthAhead) {
+  const auto device = make_cpu_device(0);
+  std::atomic<int> filled{0};
+  Prefetcher prefetcher(*device, schedule(), [&] { return [&](HostBatch&) { ++filled; }; },
+                        {3, 1, "test", nullptr});
+  prefetcher.take();
+  std::this_thread::sleep_for(50ms);
+  // One in use and three ahead.
+  EXPECT_EQ(filled, 4);
+}
+
+TEST(Prefetcher, AFailureComesOutAtItsBatchAndStays) {
+  const auto device = make_cpu_device(0);
+  Prefetcher prefetcher(*device, schedule(),
+                        [] {
+                          return [](HostBatch& batch) {
+                            if (batch.share.first == 6) bad_input("record 6 is broken");
+                          };
+                        },
+                        {4, 2, "test", nullptr});
+  for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(prefetcher.take());
+  for (int i = 0; i < 2; ++i) {
+    try {
+      prefetcher.take();
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("record 6 is broken"));
+    }
+  }
+}
+
+TEST(Prefetcher, AReaderThatCannotBeMadeFailsTheFirstBatch) {
+  const auto device = make_cpu_device(0);
+  Prefetcher prefetcher(*device, schedule(), []() -> Prefetcher::Fill { bad_input("no such source"); },
+                        {4, 1, "test", nullptr});
+  EXPECT_THROW(prefetcher.take(), Error);
+}
+
+TEST(Prefetcher, IsDestroyedAtOnceInAnyState) {
+  const auto device = make_cpu_device(0);
+  const auto start = Clock::now();
+  for (int i = 0; i < 50; ++i) {
+    Prefetcher prefetcher(*device, schedule(), note_first, {2, 2, "test", nullptr});
+    for (int k = 0; k < i % 4; ++k) prefetcher.take();
+  }
+  EXPECT_LT(Clock::now() - start, 5s);
+}
+
+/// A source that stalls until the test lets go. Owned by the fill, as the prefetcher demands.
+struct Stall {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool released = false, left = false;
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return released; });
+    left = true;
+    changed.notify_all();
+  }
+};
+
+TEST(Prefetcher, AStalledSourceHangsNobody) {
+  const auto device = make_cpu_device(0);
+  const auto stall = std::make_shared<Stall>();
+  const auto interrupted = std::make_shared<std::atomic<bool>>(false);
+  auto start = Clock::now();
+  {
+    Prefetcher prefetcher(*device, schedule(), [stall] { return [stall](HostBatch&) { stall->wait(); }; },
+                          {2, 1, "stalled", interrupted});
+    std::thread other([&] {
+      std::this_thread::sleep_for(50ms);
+      *interrupted = true;
+    });
+    try {
+      prefetcher.take();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::aborted);
+    }
+    EXPECT_LT(Clock::now() - start, 1s);
+    other.join();
+    start = Clock::now();
+  }
+  EXPECT_LT(Clock::now() - start, 2s);
+  std::unique_lock lock(stall->mutex);
+  stall->released = true;
+  stall->changed.notify_all();
+  stall->changed.wait(lock, [&] { return stall->left; });
+}
+
+TEST(Prefetcher, BuffersAreNotRefilledBeforeTheDeviceHasCopiedThem) {
+  // An asynchronous stream with random delays reads the buffer long after take() has moved on.
+  CpuDeviceOptions options;
+  options.asynchronous = true;
+  options.max_delay_us = 500;
+  const auto device = make_cpu_device(0, options);
+  Context context(*device);
+  std::vector<int> arrived(200, -1);
+  {
+    Prefetcher prefetcher(*device, schedule(),
+                          [&] {
+                            return [&](HostBatch& batch) {
+                              reserve_host(*device, sizeof(int), batch.data, batch.data_bytes);
+                              *static_cast<int*>(batch.data.get()) = static_cast<int>(batch.share.first);
+                            };
+                          },
+                          {2, 1, "test", nullptr});
+    for (std::size_t i = 0; i < arrived.size(); ++i) {
+      HostBatch& batch = prefetcher.take();
+      context.stream().copy(&arrived[i], batch.data.get(), sizeof(int));
+      if (!batch.copied) batch.copied = device->create_event();
+      context.stream().record(*batch.copied);
+    }
+  }  // destroyed while copies are still under way
+  context.synchronize();
+  for (std::size_t i = 0; i < arrived.size(); ++i) EXPECT_EQ(arrived[i], static_cast<int>(2 * i));
+}
+
+}  // namespace
+}  // namespace banyan::data

@@ -1,0 +1,47 @@
+// What a program may ask about CUDA, with and without a GPU.
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.hpp"
+#include "banyan/device/context.hpp"
+#include "banyan/device/cuda_devices.hpp"
+
+namespace banyan {
+namespace {
+
+TEST(CudaDevices, ThereIsOneOrAReasonWhyNot) {
+  std::string why;
+  const int count = cuda_device_count(&why);
+  EXPECT_EQ(why.empty(), count > 0) << why;
+  if (!built_with_cuda()) {
+    EXPECT_EQ(count, 0);
+    EXPECT_EQ(cuda_versions(), "none");
+  }
+}
+
+TEST(CudaDevices, AMissingOneIsBadInput) {
+  try {
+    make_cuda_device(1000, 0);
+    FAIL() << "gpu:1000 exists";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_NE(std::string(error.what()).find("gpu:1000"), std::string::npos) << error.what();
+  }
+}
+
+TEST(CudaDevices, CopiesThereAndBack) {
+  std::string why;
+  if (cuda_device_count(&why) == 0) GTEST_SKIP() << "no CUDA device: " << why;
+  const auto device = make_cuda_device(0, 0);
+  device->make_current();
+  Context context(*device);
+  Tensor tensor(*device, {2, 3}, DType::f32);
+  const float sent[6] = {1, 2, 3, 4, 5, 6};
+  float received[6] = {};
+  copy_from_host(context, sent, tensor);
+  copy_to_host(context, tensor, received);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(received[i], sent[i]);
+  EXPECT_FALSE(describe_cuda_device(0).empty());
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,50 @@
+// Every operator has a CUDA implementation. Needs the CUDA back end, but no GPU: loading its library
+// registers them.
+#include <gtest/gtest.h>
+
+#include "banyan/device/cuda_devices.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/loss.hpp"
+#include "banyan/ops/normalization.hpp"
+#include "banyan/ops/pooling.hpp"
+#include "banyan/ops/update.hpp"
+
+namespace banyan {
+namespace {
+
+template <class... Operators>
+void expect_on_cuda(const Operators&... operators) {
+  const auto expect_one = [](const auto& op) {
+    EXPECT_TRUE(op.has(DeviceKind::cuda)) << op.name();
+    EXPECT_TRUE(op.has(DeviceKind::cpu)) << op.name();
+  };
+  (expect_one(operators), ...);
+}
+
+TEST(CudaOperators, AllAreRegistered) {
+  if (!built_with_cuda()) GTEST_SKIP() << "this build has no CUDA back end";
+  static_cast<void>(cuda_device_count());  // loads the library
+  ASSERT_NE(cuda_versions(), "none") << "libbanyan_cuda.so does not load";
+  using namespace ops;
+  expect_on_cuda(fill, copy, axpby, sum, absolute_sum, sum_of_squares, count_not_finite, copy_blocks, gemm);
+  expect_on_cuda(relu_forward, relu_backward, sigmoid_forward, sigmoid_backward, tanh_forward, tanh_backward,
+                 dropout, multiply, product_backward_by_quotient, maximum, maximum_backward, scale_bias,
+                 scale_backward);
+  expect_on_cuda(softmax_forward, softmax_backward, softmax_loss_forward, softmax_loss_backward,
+                 euclidean_forward, euclidean_backward, quotient, accuracy_counts);
+  expect_on_cuda(batch_moments, merge_moments, finish_moments, update_running, stored_statistics,
+                 normalize_forward, normalize_backward_sums, normalize_backward, add_affine_gradients,
+                 lrn_forward, lrn_backward);
+  expect_on_cuda(pooling_forward, pooling_backward, update_parameters);
+}
+
+TEST(CudaOperators, VersionsNameEveryLibrary) {
+  if (!built_with_cuda()) GTEST_SKIP() << "this build has no CUDA back end";
+  const std::string versions = cuda_versions();
+  for (const char* library : {"CUDA ", "driver ", "cuDNN 9.", "cuBLAS "})
+    EXPECT_NE(versions.find(library), std::string::npos) << versions;
+}
+
+}  // namespace
+}  // namespace banyan

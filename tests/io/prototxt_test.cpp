@@ -1,0 +1,286 @@
+#include "banyan/io/prototxt.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "io_test_tools.hpp"
+
+namespace banyan::io {
+namespace {
+
+std::string net_error(const std::string& text) {
+  return error_of([&] { parse_net_text(text, "net.prototxt"); });
+}
+std::string solver_error(const std::string& text) {
+  return error_of([&] { parse_solver_text(text, "solver.prototxt"); });
+}
+
+TEST(Prototxt, UnknownFieldNamesPlaceAndNearest) {
+  const std::string error = net_error("name: \"n\"\nlayer {\n  nmae: \"conv1\"\n}\n");
+  expect_contains(error, "net.prototxt:3:3: unknown field \"nmae\" in LayerParameter");
+  expect_contains(error, "did you mean \"name\"?");
+}
+
+TEST(Prototxt, ColumnsCountATabAsOne) {
+  expect_contains(net_error("layer {\n\t\tconvolution_param {\tnum_outputs: 3 }\n}"), "net.prototxt:2:23: ");
+  expect_contains(net_error("layer { pooling_param {\n\tkernel_size: x } }"), "net.prototxt:2:15: ");
+}
+
+TEST(Prototxt, FieldOfAnotherBlockSaysWhereItBelongs) {
+  const std::string error = net_error("layer {\n  name: \"c\"\n  num_output: 3\n}");
+  expect_contains(error, ":3:3: unknown field \"num_output\" in LayerParameter: it belongs inside ");
+  expect_contains(error, "convolution_param");
+}
+
+TEST(Prototxt, NetInPlaceOfSolverAndTheOtherWayRound) {
+  expect_contains(solver_error("name: \"LeNet\"\nlayer { }"),
+                  "is this the file of a net in place of a solver's?");
+  expect_contains(net_error("base_lr: 0.1\n"), "is this the file of a solver in place of a net's?");
+}
+
+TEST(Prototxt, UnknownEnumValueListsTheKnownOnes) {
+  const std::string error = net_error("layer { pooling_param {\n  pool: AVG\n} }");
+  expect_contains(error, "net.prototxt:2:9: unknown value \"AVG\" for \"pool\" (did you mean \"AVE\"?)");
+  expect_contains(error, "known values: AVE, MAX, STOCHASTIC");
+}
+
+TEST(Prototxt, WrongValuesSayWhatWasExpectedAndFound) {
+  expect_contains(solver_error("max_iter: many"), ":1:11: expected integer, found \"many\"");
+  expect_contains(solver_error("net: 3"), ":1:6: expected string, found \"3\"");
+  expect_contains(solver_error("max_iter: 3.5"), ":1:11: expected integer, found \"3.5\"");
+  expect_contains(solver_error("debug_info: maybe"), "solver.prototxt:1:");
+  expect_contains(solver_error("max_iter: 99999999999999999999"), ":1:11: ");
+  expect_contains(solver_error("base_lr: 0.1\nbase_lr: 0.2"), ":2:1: \"base_lr\" is given twice");
+  expect_contains(net_error("layer { name: \"a\""), ":1:18: ");
+  expect_contains(net_error("layer { name: \"a }"), ":1:");
+  expect_contains(net_error("layer { top: \"a\" } }"), ":1:20: ");
+}
+
+TEST(Prototxt, NegativeWhereUnsignedIsAnError) {
+  expect_contains(net_error("layer { data_param { batch_size: -1 } }"), "net.prototxt:1:34: ");
+}
+
+TEST(Prototxt, EmptyTextsAndBinaryFiles) {
+  expect_contains(net_error(""), "expected the description of a net, found nothing");
+  expect_contains(net_error("# only a comment\n"), "found nothing");
+  expect_contains(solver_error(" \n\t"), "expected the description of a solver, found nothing");
+  expect_contains(net_error(std::string("\n\5LeNet\0\1", 9)), "found a binary file");
+}
+
+TEST(Prototxt, FilesThatCannotBeRead) {
+  const TemporaryFolder folder;
+  expect_contains(error_of([&] { read_net_text(folder.file("missing.prototxt")); }), "missing.prototxt");
+  expect_contains(error_of([&] { read_net_text(folder.path()); }), "expected a file, found a folder");
+  put_file(folder.file("bad.prototxt"), "\n\nlayers_ {}");
+  expect_contains(error_of([&] { read_solver_text(folder.file("bad.prototxt")); }), "bad.prototxt:3:1: ");
+  put_file(folder.file("s.prototxt"), "base_lr: 0.5");
+  EXPECT_EQ(read_solver_text(folder.file("s.prototxt")).base_lr(), 0.5f);
+}
+
+TEST(Prototxt, DeepNestingIsAnErrorNotACrash) {
+  std::string bomb;
+  for (int i = 0; i < 200000; ++i) bomb += "net_param { ";
+  expect_contains(solver_error(bomb), "solver.prototxt:1:13: unknown field \"net_param\" in NetParameter");
+  std::string angles = "layer ";
+  for (int i = 0; i < 100000; ++i) angles += "< ";
+  expect_contains(net_error(angles), "net.prototxt:1:9: ");
+  std::string lists = "layer { top: ";
+  for (int i = 0; i < 100000; ++i) lists += "[";
+  expect_contains(net_error(lists), "net.prototxt:1:15: ");
+}
+
+TEST(Prototxt, AcceptsEveryFormOfTheGrammar) {
+  const auto solver = parse_solver_text(
+      "# comment\n"
+      "base_lr: 1e-2f, momentum: .9; weight_decay: 16. snapshot: 0x10\n"
+      "max_iter: 010 test_iter: [1, 2,3] test_iter: 4\n"
+      "snapshot_prefix: 'a' \"b\\x41\\n\" 'c'\r\n"
+      "solver_mode: 0 debug_info: t test_compute_loss: 1 test_initialization: False snapshot_diff: True\n"
+      "clip_gradients: -inf delta: nan train_state: { level: 1 } test_state < stage: \"x\" >",
+      "s");
+  EXPECT_FLOAT_EQ(solver.base_lr(), 0.01f);
+  EXPECT_FLOAT_EQ(solver.momentum(), 0.9f);
+  EXPECT_FLOAT_EQ(solver.weight_decay(), 16.0f);
+  EXPECT_EQ(solver.snapshot(), 16);
+  EXPECT_EQ(solver.max_iter(), 8);
+  ASSERT_EQ(solver.test_iter_size(), 4);
+  EXPECT_EQ(solver.test_iter(3), 4);
+  EXPECT_EQ(solver.snapshot_prefix(), "abA\nc");
+  EXPECT_EQ(solver.solver_mode(), caffe::SolverParameter::CPU);
+  EXPECT_TRUE(solver.debug_info());
+  EXPECT_TRUE(solver.test_compute_loss());
+  EXPECT_FALSE(solver.test_initialization());
+  EXPECT_TRUE(solver.snapshot_diff());
+  EXPECT_EQ(solver.clip_gradients(), -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(solver.delta()));
+  EXPECT_EQ(solver.train_state().level(), 1);
+  EXPECT_EQ(solver.test_state(0).stage(0), "x");
+  EXPECT_FALSE(parse_solver_text("debug_info: f", "s").debug_info());
+  EXPECT_FALSE(parse_solver_text("debug_info: 0", "s").debug_info());
+  EXPECT_TRUE(parse_solver_text("\xef\xbb\xbf"
+                                "debug_info: true",
+                                "s")
+                  .debug_info());
+}
+
+TEST(Prototxt, ReadsYjxiongFiles) {
+  const auto net = parse_net_text(
+      "name: \"tsn\" mem_param { optimize_train: true exclude_blob: 'fc' }\n"
+      "layer { name: 'data' type: 'VideoData' top: 'data' video_data_param { source: 'list' batch_size: 4 "
+      "new_length: 5 num_segments: 3 modality: FLOW name_pattern: 'flow_%c_%05d.jpg' } transform_param { "
+      "crop_size: 224 "
+      "mirror: true fix_crop: true more_fix_crop: true multi_scale: true max_distort: 1 scale_ratios: [1, "
+      ".875] "
+      "is_flow: true mean_value: [128] stride: 8 upper_size: 700 original_image: false } }\n"
+      "layer { name: 'conv' type: 'Convolution' convolution_param { num_output: 3 pad: 1 kernel_size: 3 "
+      "stride: 2 "
+      "dilation: 2 dilation_h: 2 dilation_w: 3 } }\n"
+      "layer { name: 'bn' type: 'SyncBN' bn_param { slope_filler { type: 'constant' value: 1 } bias_filler { "
+      "} "
+      "momentum: 0.9 eps: 1e-5 frozen: false engine: CAFFE moving_average: true } }\n"
+      "layer { type: 'ROIPooling' roi_pooling_param { pooled_h: 7 pooled_w: 7 spatial_scale: 0.0625 } }\n"
+      "layer { type: 'BatchReduction' batch_reduction_param { level: [1, 2] reduction_param { operation: "
+      "TOPK k: 2 } "
+      "pos: true } }\n"
+      "layer { type: 'SegData' seg_data_param { source: 's' root_dir: 'r' balance: true } }\n"
+      "layer { type: 'Eltwise' eltwise_param { operation: STOCHASTIC_SUM coeff: .5 } }\n"
+      "layer { type: 'Data' data_param { shuffle: true mining_hard_param { strategy: BALANCE } } }",
+      "yj");
+  EXPECT_EQ(net.layer(0).video_data_param().num_segments(), 3u);
+  EXPECT_EQ(net.layer(1).convolution_param().dilation_w(), 3u);
+  EXPECT_EQ(net.layer(1).convolution_param().pad(0), 1u);
+  EXPECT_EQ(net.layer(2).bn_param().slope_filler().value(), 1.0f);
+  EXPECT_EQ(net.layer(4).batch_reduction_param().reduction_param().k(), 2);
+  const auto solver = parse_solver_text(
+      "solver_type: NESTEROV device_id: [0, 1, 2, 3] group_id: 0 group_id: 1 richness: 200 iter_size: 2",
+      "yj");
+  EXPECT_EQ(solver.device_id_size(), 4);
+  EXPECT_EQ(solver.group_id_size(), 2);
+}
+
+TEST(Prototxt, ReadsNvidiaFiles) {
+  const auto net = parse_net_text(
+      "default_forward_type: FLOAT16 default_backward_type: FLOAT16 default_forward_math: FLOAT "
+      "global_grad_scale: 1000 "
+      "global_grad_scale_adaptive: true reduce_buckets: 8 eltwise_mem_sharing: false "
+      "default_conv_algos_override: '1,-1,-1'\n"
+      "layer { name: 'bn' type: 'BatchNorm' forward_type: FLOAT backward_math: DOUBLE debug: true "
+      "cudnn_math_override: 1 "
+      "batch_norm_param { scale_bias: true engine: CUDNN eps: 1e-4 scale_filler { value: 1 } bias_filler { } "
+      "} }\n"
+      "layer { type: 'Data' data_param { source: 'x' batch_size: 256 backend: LMDB threads: 4 "
+      "parser_threads: 2 "
+      "cache: true shuffle: true precache: true prefetch: 2 } transform_param { use_gpu_transform: true "
+      "random_seed: 3 "
+      "img_rand_resize_lower: 256 interpolation_algo_up: INTER_LINEAR forward_packing: NHWC crop_h: 3 "
+      "resize_param { resize_mode: WARP interp_mode: [LINEAR, AREA] } distort_param { hue_prob: .5 } } }\n"
+      "layer { type: 'PriorBox' prior_box_param { min_size: 30 aspect_ratio: [2, 3] variance: [.1, .1, .2, "
+      ".2] } }\n"
+      "layer { type: 'MultiBoxLoss' multibox_loss_param { code_type: CENTER_SIZE mining_type: NONE } }\n"
+      "layer { type: 'DetectNetTransformation' detectnet_groundtruth_param { stride: 16 object_class { src: "
+      "1 dst: 0 } } }\n"
+      "layer { type: 'SoftmaxWithLoss' loss_param { label_smoothing: 0.1 } dropout_param { engine: CAFFE } "
+      "}\n"
+      "layer { type: 'VideoData' video_data_param { video_type: VIDEO video_file: 'f' device_id: 1 } }\n"
+      "layer { type: 'TRT' trt_param { trt_mode: INT8 deploy: 'd' model: 'm' } permute_param { order: [0, 2, "
+      "1] } }",
+      "nv");
+  EXPECT_EQ(net.default_forward_type(), caffe::FLOAT16);
+  EXPECT_TRUE(net.layer(0).batch_norm_param().scale_bias());
+  EXPECT_TRUE(net.layer(1).data_param().shuffle());
+  const auto solver = parse_solver_text(
+      "type: 'SGD' rampup_interval: 200 rampup_lr: 0.1 min_lr: 1e-5 larc: true larc_policy: 'clip' larc_eta: "
+      "0.01 "
+      "momentum_policy: 'poly' max_momentum: 0.98 solver_data_type: FLOAT store_blobs_in_old_format: true "
+      "weight_decay_policy: 'poly' test_and_snapshot_last_epochs: 3 per_parameter_reduce: true eval_type: "
+      "'detection'",
+      "nv");
+  EXPECT_EQ(solver.rampup_interval(), 200);
+  EXPECT_TRUE(solver.larc());
+  EXPECT_EQ(parse_solver_text("solver_type: SAG", "nv").solver_type(), caffe::SolverParameter::SAG);
+}
+
+TEST(Prototxt, ReadsPspnetCaffeParallelAndIntelFiles) {
+  const auto net = parse_net_text(
+      "input: 'data' input_dim: [1, 3, 473, 473]\n"
+      "layer { name: 'bn' type: 'BN' param { lr_mult: 1 decay_mult: 0 } bn_param { frozen: true momentum: "
+      "0.95 } }\n"
+      "layer { type: 'Interp' interp_param { height: 60 width: 60 zoom_factor: 8 shrink_factor: 1 pad_beg: 0 "
+      "} }\n"
+      "layer { type: 'SegAccuracy' seg_accuracy_param { metric: PixelIOU ignore_label: 255 reset: false } }\n"
+      "layer { type: 'ImageSegData' image_data_param { label_type: PIXEL ignore_label: 255 } transform_param "
+      "{ "
+      "scale_factors: [.5, 1] crop_width: 9 crop_height: 9 } batch_norm_param { update_global_stats: true } "
+      "}\n"
+      "layer { type: 'MatWrite' mat_write_param { prefix: 'p' } unique_label_param { max_labels: 3 } "
+      "dense_crf_param { bi_w: 4 } bias_channel_param { label_type: PIXEL } }",
+      "psp");
+  EXPECT_TRUE(net.layer(0).bn_param().frozen());
+  EXPECT_EQ(net.layer(1).interp_param().zoom_factor(), 8);
+
+  const auto old = parse_net_text(
+      "layers { name: 'ip' type: INNER_PRODUCT bottom: 'a' top: 'b' blobs_lr: 1 blobs_lr: 2 weight_decay: 1 "
+      "weight_decay: 0 param: 'shared' blob_share_mode: PERMISSIVE inner_product_param { num_output: 10 } }",
+      "cp");
+  EXPECT_EQ(old.layers(0).type(), caffe::V1LayerParameter::INNER_PRODUCT);
+  EXPECT_EQ(parse_solver_text("timeout_sec: 20 timeout_nsec: 5", "cp").timeout_sec(), 20);
+
+  const auto intel = parse_net_text(
+      "engine: 'MKLDNN' bn_stats_batch_size: 32 compile_net_state { bn_scale_remove: true } multinode { "
+      "model_parallel { "
+      "layer_from: 'a' } }\n"
+      "layer { engine: 'MKL2017' convolution_param { engine: MKLDNN relu: true negative_slope: 0 } "
+      "batch_norm_param { "
+      "use_weight_bias: true bias_term: true filler { } stats_batch_size: 4 relu: true engine: MKL2017 } "
+      "transform_param { pad: 4 flow: true } concat_param { engine: CAFFE } }",
+      "intel");
+  EXPECT_EQ(intel.layer(0).transform_param().pad(), 4u);
+  EXPECT_EQ(
+      parse_solver_text("warmup_iter: 500 warmup_start_lr: 0.1 local_lr_auto: true local_gw_ratio: 0.01 "
+                        "stagelr: [.1, .2] stageiter: 3 plateau_winsize: [5] engine: 'MKLDNN'",
+                        "intel")
+          .warmup_iter(),
+      500);
+}
+
+TEST(Prototxt, ReadsOwnAdditions) {
+  const auto net = parse_net_text(
+      "checkpoint: 'auto' layer { batch_norm_param { sync: true sync_group_size: 2 variance: UNBIASED } "
+      "bn_param { "
+      "variance: BIASED sync: true } data_param { epoch_end: PARTIAL batch_size_is_total: true } "
+      "image_data_param { "
+      "epoch_end: WRAP } clip_param { min: 0 } }",
+      "own");
+  const auto& layer = net.layer(0);
+  EXPECT_EQ(layer.batch_norm_param().variance(), caffe::BatchNormArithmetic::UNBIASED);
+  EXPECT_EQ(layer.bn_param().variance(), caffe::BatchNormArithmetic::BIASED);
+  EXPECT_EQ(layer.data_param().epoch_end(), caffe::PARTIAL);
+  const auto solver = parse_solver_text("lr_scaling: LINEAR base_batch_size: 64 lr_policy: 'cosine'", "own");
+  EXPECT_EQ(solver.lr_scaling(), caffe::SolverParameter::LINEAR);
+  EXPECT_EQ(caffe::SolverState::default_instance().banyan().seed(), 0u);
+}
+
+TEST(Prototxt, TextRoundTrip) {
+  const auto net = parse_net_text(
+      "name: 'a\"b\\n' layer { name: 'l' loss_weight: [0.1, 1e-30, 3] convolution_param { kernel_size: 3 } }",
+      "n");
+  const auto again = parse_net_text(to_text(net), "again");
+  EXPECT_EQ(again.SerializeAsString(), net.SerializeAsString());
+}
+
+TEST(Schema, NothingIsRequired) {
+  const auto* file = caffe::NetParameter::descriptor()->file();
+  int fields = 0;
+  for (int m = 0; m < file->message_type_count(); ++m) {
+    for (int f = 0; f < file->message_type(m)->field_count(); ++f, ++fields) {
+      EXPECT_FALSE(file->message_type(m)->field(f)->is_required())
+          << file->message_type(m)->field(f)->full_name();
+    }
+  }
+  EXPECT_GT(fields, 700);
+}
+
+}  // namespace
+}  // namespace banyan::io

@@ -1,0 +1,150 @@
+#include "banyan/layers/filler.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+#include "banyan/io/prototxt.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::HasSubstr;
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+caffe::FillerParameter filler_of(const std::string& text) {
+  caffe::FillerParameter filler;
+  io::parse_text(text, "filler", filler);
+  return filler;
+}
+
+template <class T = double>
+std::vector<T> filled(const std::string& text, const Shape& shape,
+                      const FillerIdentity& identity = {1, "conv1", 0}, int threads = 1) {
+  std::vector<T> values(static_cast<std::size_t>(shape.count()));
+  fill_values(filler_of(text), shape, identity, threads, values.data());
+  return values;
+}
+
+struct Moments {
+  double mean = 0, variance = 0, lowest = 1e9, highest = -1e9;
+};
+Moments moments_of(const std::vector<double>& values) {
+  Moments m;
+  for (const double v : values) {
+    m.mean += v / static_cast<double>(values.size());
+    m.lowest = std::min(m.lowest, v);
+    m.highest = std::max(m.highest, v);
+  }
+  for (const double v : values)
+    m.variance += (v - m.mean) * (v - m.mean) / static_cast<double>(values.size());
+  return m;
+}
+
+// 40,000 samples: the mean of n values of deviation s is off by more than 5 s / sqrt(n) once in two million
+// draws, and the values are fixed by the seed. So 0.025 s for means, and as much for the relative error of
+// variances.
+const Shape kLarge{100, 40, 10};
+constexpr double kClose = 0.025;
+
+TEST(Filler, ConstantIsTheDefaultWithZero) {
+  EXPECT_THAT(filled("", Shape{3}), testing::Each(0));
+  EXPECT_THAT(filled("value: 0.5", Shape{3}), testing::Each(0.5));
+}
+
+TEST(Filler, UniformStaysInItsRange) {
+  const Moments m = moments_of(filled("type: 'uniform' min: -1 max: 3", kLarge));
+  EXPECT_GT(m.lowest, -1);
+  EXPECT_LT(m.highest, 3);
+  EXPECT_NEAR(m.mean, 1, kClose * 2);
+  EXPECT_NEAR(m.variance, 16.0 / 12, kClose * 16 / 12);
+}
+
+TEST(Filler, GaussianHasItsMoments) {
+  const std::vector<double> values = filled("type: 'gaussian' mean: 2 std: 0.5", kLarge);
+  const Moments m = moments_of(values);
+  EXPECT_NEAR(m.mean, 2, kClose * 0.5);
+  EXPECT_NEAR(m.variance, 0.25, kClose * 0.25);
+  int within = 0;
+  for (const double v : values) within += std::abs(v - 2) < 0.5;
+  EXPECT_NEAR(within / 40000.0, 0.6827, kClose);
+}
+
+TEST(Filler, SparseKeepsAShareOfTheOutputCount) {
+  const std::vector<double> values = filled("type: 'gaussian' sparse: 25", kLarge);
+  const auto zeros = std::count(values.begin(), values.end(), 0.0);
+  EXPECT_NEAR(static_cast<double>(zeros) / 40000, 0.75, kClose);
+  EXPECT_THAT(message_of([] { filled("type: 'uniform' sparse: 3", Shape{4}); }),
+              HasSubstr("cannot be sparse"));
+}
+
+TEST(Filler, PositiveUnitballRowsSumToOne) {
+  const std::vector<double> values = filled("type: 'positive_unitball'", Shape{4, 10});
+  for (int row = 0; row < 4; ++row) {
+    double sum = 0;
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_GT(values[static_cast<std::size_t>(row * 10 + i)], 0);
+      sum += values[static_cast<std::size_t>(row * 10 + i)];
+    }
+    EXPECT_NEAR(sum, 1, 1e-12);  // rounding of ten additions
+  }
+}
+
+TEST(Filler, XavierAndMsraScaleByTheFan) {
+  // fan_in 400, fan_out 1000
+  const double fan[3] = {400, 1000, 700};
+  const char* names[3] = {"FAN_IN", "FAN_OUT", "AVERAGE"};
+  for (int i = 0; i < 3; ++i) {
+    const std::string norm = std::string(" variance_norm: ") + names[i];
+    const Moments xavier = moments_of(filled("type: 'xavier'" + norm, kLarge));
+    EXPECT_LE(xavier.highest, std::sqrt(3 / fan[i]));
+    EXPECT_NEAR(xavier.variance, 1 / fan[i], kClose / fan[i]);
+    const Moments msra = moments_of(filled("type: 'msra'" + norm, kLarge));
+    EXPECT_NEAR(msra.variance, 2 / fan[i], kClose * 2 / fan[i]);
+  }
+}
+
+TEST(Filler, BilinearIsTheUpsamplingKernel) {
+  // Caffe's formula by hand: k 4, f 2, c 0.75: weights 0.25 0.75 0.75 0.25; k 3, f 2, c 0.5: 0.5 1 0.5
+  const std::vector<double> four = filled("type: 'bilinear'", Shape{2, 1, 4, 4});
+  const double w4[4] = {0.25, 0.75, 0.75, 0.25};
+  for (std::size_t i = 0; i < 32; ++i) EXPECT_DOUBLE_EQ(four[i], w4[i % 4] * w4[i / 4 % 4]);
+  const std::vector<double> three = filled("type: 'bilinear'", Shape{1, 1, 3, 3});
+  const double w3[3] = {0.5, 1, 0.5};
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_DOUBLE_EQ(three[i], w3[i % 3] * w3[i / 3]);
+  EXPECT_THAT(message_of([] { filled("type: 'bilinear'", Shape{1, 1, 3, 4}); }), HasSubstr("square kernel"));
+}
+
+TEST(Filler, DependsOnIdentityNotOnThreadsOrType) {
+  const std::string text = "type: 'gaussian'";
+  const auto base = filled(text, kLarge);
+  EXPECT_EQ(base, filled(text, kLarge, {1, "conv1", 0}, 3));
+  EXPECT_NE(base, filled(text, kLarge, {2, "conv1", 0}));
+  EXPECT_NE(base, filled(text, kLarge, {1, "conv2", 0}));
+  EXPECT_NE(base, filled(text, kLarge, {1, "conv1", 1}));
+  const auto single = filled<float>(text, kLarge);
+  for (std::size_t i = 0; i < base.size(); ++i) ASSERT_EQ(single[i], static_cast<float>(base[i]));
+}
+
+TEST(Filler, NamesUnknownTypes) {
+  EXPECT_THAT(message_of([] { filled("type: 'xavir'", Shape{2}); }),
+              HasSubstr("unknown filler type \"xavir\" (did you mean \"xavier\"?)"));
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,248 @@
+// N replicas with uneven and empty shares are one device with the whole batch: outputs, gradients of inputs,
+// sums of parameter gradients, running statistics, losses and their divisors.
+#include <numeric>
+
+#include "layers/fake_exchange.hpp"
+
+namespace banyan::testing {
+namespace {
+
+struct Case {
+  std::string name, text;
+  Shape sample;             ///< shape of one sample of input 0, without the batch axis
+  int classes = 0;          ///< > 0: input 1 holds labels, one for each position outside axis 1
+  bool two_inputs = false;  ///< input 1 is like input 0
+  int outputs = 1;
+  Phase phase = Phase::train;
+  int group_size = 0;  ///< > 0: the comparison is with one device per group
+};
+void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
+
+Shape with_batch(std::int64_t batch, const Shape& sample) {
+  std::vector<std::int64_t> dims{batch};
+  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
+  return Shape(dims);
+}
+
+struct Results {
+  Values outputs, input_gradient;
+  std::vector<Values> parameter_gradients, statistics;
+};
+
+class Replicas {
+ public:
+  explicit Replicas(const Case& tested) : case_(tested) {}
+
+  std::vector<Shape> shapes(std::int64_t batch) const {
+    std::vector<Shape> all{with_batch(batch, case_.sample)};
+    if (case_.two_inputs) all.push_back(all[0]);
+    if (case_.classes > 0) {
+      std::vector<std::int64_t> dims = all[0].dims();
+      dims.erase(dims.begin() + 1);
+      all.push_back(Shape(dims));
+    }
+    return all;
+  }
+
+  /// Two passes over the samples [first, first + batch) of a batch of `total`; loss-like outputs are not
+  /// divided among samples.
+  Results run(Bench& bench, std::int64_t first, std::int64_t batch, std::int64_t total) {
+    Results results;
+    for (int step = 0; step < 2; ++step) {
+      bench.pass.iteration = bench.pass.draw = step;
+      bench.pass.samples = {first, 1};
+      for (std::size_t i = 0; i < bench.inputs.size(); ++i) {
+        const std::int64_t per_sample = shapes(1)[i].count();
+        const unsigned seed = static_cast<unsigned>(10 * step) + static_cast<unsigned>(i);
+        const bool labels = case_.classes > 0 && i == 1;
+        const Values whole = labels ? integers(total * per_sample, case_.classes, seed)
+                                    : spread_values(total * per_sample, seed, 3);
+        bench.set_input(
+            i, Values(whole.begin() + first * per_sample, whole.begin() + (first + batch) * per_sample));
+      }
+      bench.forward();
+      results.outputs = bench.output();
+      std::vector<Values> gradients;
+      for (const Blob* output : bench.outputs) {
+        const std::int64_t count = output->shape.count();
+        if (output->shape.axes() == 0) {
+          gradients.push_back({0.7});  // a loss weight, the same on every device
+          continue;
+        }
+        const std::int64_t per_sample = batch == 0 ? 0 : count / batch;
+        const Values whole = per_sample == 0 ? Values() : spread_values(total * per_sample, 77);
+        gradients.emplace_back(whole.begin() + first * per_sample,
+                               whole.begin() + (first + batch) * per_sample);
+      }
+      if (case_.phase == Phase::train) bench.backward(gradients);
+    }
+    if (bench.layer().differentiable_input(0)) results.input_gradient = bench.input_gradient();
+    for (const Parameter& p : bench.layer().parameters()) {
+      if (p.kind == ParameterKind::statistic)
+        results.statistics.push_back(get_values(bench.context(), p.value));
+      if (p.grad.defined()) results.parameter_gradients.push_back(get_values(bench.context(), p.grad));
+    }
+    return results;
+  }
+
+  Results run_alone(std::int64_t batch) {
+    BenchOptions options;
+    options.phase = case_.phase;
+    Bench bench(case_.text, shapes(batch), case_.outputs, options);
+    return run(bench, 0, batch, batch);
+  }
+
+  std::vector<Results> run_shared(const std::vector<std::int64_t>& shares) {
+    const int devices = static_cast<int>(shares.size());
+    const std::int64_t total = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+    MeetingPoint point(devices);
+    std::vector<Results> results(shares.size());
+    run_replicas(point, [&](int rank) {
+      BenchOptions options;
+      options.phase = case_.phase;
+      options.rank = rank;
+      options.devices = devices;
+      const std::int64_t batch = shares[static_cast<std::size_t>(rank)];
+      Bench bench(case_.text, shapes(batch), case_.outputs, options);
+      FakeExchange exchange(point, rank);
+      bench.pass.exchange = &exchange;
+      const std::int64_t first = std::accumulate(shares.begin(), shares.begin() + rank, std::int64_t{0});
+      results[static_cast<std::size_t>(rank)] = run(bench, first, batch, total);
+    });
+    meetings = point.meetings();
+    return results;
+  }
+  int meetings = 0;
+
+ private:
+  Case case_;
+};
+
+Values joined(const std::vector<Results>& parts, Values Results::*member) {
+  Values all;
+  for (const Results& part : parts) all.insert(all.end(), (part.*member).begin(), (part.*member).end());
+  return all;
+}
+
+const std::vector<std::vector<std::int64_t>> kShares = {
+    {4, 4}, {5, 2, 1}, {0, 3, 0, 5}, {1, 1, 1, 1, 1, 1, 1, 1}, {7, 0}};
+// f64 sums in another order: 1e-16 per addition of values of size 3, amplified by 1 / deviation.
+constexpr double kTolerance = 1e-12;
+
+class OneDevice : public ::testing::TestWithParam<Case> {};
+
+TEST_P(OneDevice, EqualsNDevices) {
+  const Case& tested = GetParam();
+  for (const auto& shares : kShares) {
+    const std::int64_t total = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+    const std::string what = cat(shares.size(), " devices");
+    Replicas replicas(tested);
+    const Results whole = replicas.run_alone(total);
+    const std::vector<Results> parts = replicas.run_shared(shares);
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+    const bool is_share = whole.outputs.size() == 1 && tested.classes + tested.two_inputs > 0;
+    Values outputs = joined(parts, &Results::outputs);
+    if (is_share) outputs = {std::accumulate(outputs.begin(), outputs.end(), 0.0)};
+    expect_near(outputs, whole.outputs, kTolerance, what + ", outputs");
+    expect_near(joined(parts, &Results::input_gradient), whole.input_gradient, kTolerance,
+                what + ", input gradient");
+    for (std::size_t p = 0; p < whole.parameter_gradients.size(); ++p) {
+      Values sum(whole.parameter_gradients[p].size(), 0);
+      for (const Results& part : parts)
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part.parameter_gradients[p][i];
+      expect_near(sum, whole.parameter_gradients[p], kTolerance, cat(what, ", gradient of parameter ", p));
+    }
+    for (std::size_t s = 0; s < whole.statistics.size(); ++s)
+      for (const Results& part : parts)
+        expect_near(part.statistics[s], whole.statistics[s], kTolerance, cat(what, ", statistic ", s));
+    for (const Results& part : parts)
+      EXPECT_EQ(part.statistics, parts[0].statistics) << what << ": not the same bits";
+  }
+}
+
+std::string loss(const std::string& settings) {
+  return "type: 'SoftmaxWithLoss' loss_param { " + settings + " }";
+}
+const std::string kFillers = "slope_filler { value: 1.5 } bias_filler { value: 0.2 } ";
+
+INSTANTIATE_TEST_SUITE_P(
+    Layers, OneDevice,
+    ::testing::Values(
+        Case{"sync_bn", "type: 'SyncBN' bn_param { " + kFillers + " }", Shape{3, 2, 2}},
+        Case{"sync_bn_unbiased", "type: 'SyncBN' bn_param { variance: UNBIASED " + kFillers + " }",
+             Shape{3, 2, 2}},
+        Case{"sync_bn_biased", "type: 'SyncBN' bn_param { variance: BIASED " + kFillers + " }",
+             Shape{3, 2, 2}},
+        Case{"bn_sync", "type: 'BN' bn_param { sync: true " + kFillers + " }", Shape{2}},
+        Case{"batch_norm_sync", "type: 'BatchNorm' batch_norm_param { sync: true }", Shape{3, 2, 2}},
+        Case{"batch_norm_scale_bias_sync",
+             "type: 'BatchNorm' batch_norm_param { sync: true scale_bias: true }", Shape{3, 2}},
+        Case{"dropout", "type: 'Dropout'", Shape{3, 5}},
+        Case{"softmax_valid", loss("ignore_label: 1"), Shape{4, 3}, 4},
+        Case{"softmax_full", loss("ignore_label: 1 normalization: FULL"), Shape{4, 3}, 4},
+        Case{"softmax_batch_size", loss("ignore_label: 1 normalization: BATCH_SIZE"), Shape{4, 3}, 4},
+        Case{"softmax_none", loss("ignore_label: 1 normalization: NONE"), Shape{4, 3}, 4},
+        Case{"softmax_fixed", loss("normalization: PRE_FIXED pre_fixed_normalizer: 13"), Shape{4, 3}, 4},
+        Case{"softmax_probabilities", loss(""), Shape{4}, 4, false, 2},
+        Case{"euclidean", "type: 'EuclideanLoss'", Shape{2, 3}, 0, true},
+        Case{"accuracy", "type: 'Accuracy' accuracy_param { ignore_label: 0 }", Shape{4, 3}, 4}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(SyncGroups, ShareStatisticsAmongNeighboursOnly) {
+  const Case tested{"", "type: 'SyncBN' bn_param { sync_group_size: 2 " + kFillers + " }", Shape{3, 4}};
+  const std::vector<Results> four = Replicas(tested).run_shared({2, 2, 2, 2});
+  EXPECT_EQ(four[0].statistics, four[1].statistics);
+  EXPECT_EQ(four[2].statistics, four[3].statistics);
+  EXPECT_NE(four[0].statistics, four[2].statistics);
+}
+
+TEST(BatchNormWithoutSync, NeverMeetsAndKeepsItsOwnStatistics) {
+  const Case tested{"", "type: 'BN' bn_param { " + kFillers + " }", Shape{3, 4}};
+  Replicas replicas(tested);
+  const std::vector<Results> two = replicas.run_shared({3, 3});
+  EXPECT_EQ(replicas.meetings, 0);
+  EXPECT_NE(two[0].statistics, two[1].statistics);
+}
+
+TEST(SyncSwitch, OverridesTheFile) {
+  for (const bool on : {false, true}) {
+    MeetingPoint point(2);
+    run_replicas(point, [&](int rank) {
+      BenchOptions options;
+      options.rank = rank;
+      options.devices = 2;
+      options.sync_batch_norm = on ? SyncBatchNorm::on : SyncBatchNorm::off;
+      Bench bench(on ? "type: 'BN'" : "type: 'SyncBN'", {Shape{2, 3}}, 1, options);
+      FakeExchange exchange(point, rank);
+      bench.pass.exchange = &exchange;
+      bench.set_input(0, spread_values(6, static_cast<unsigned>(rank)));
+      bench.forward();
+    });
+    EXPECT_EQ(point.meetings(), on ? 1 : 0);
+  }
+}
+
+TEST(AccuracyPerClass, IsAShareOfAllDevices) {
+  const Shape scores{2, 3};
+  MeetingPoint point(2);
+  std::vector<Values> per_class(2);
+  run_replicas(point, [&](int rank) {
+    BenchOptions options;
+    options.rank = rank;
+    options.devices = 2;
+    Bench bench("type: 'Accuracy'", {scores, Shape{2}}, 2, options);
+    EXPECT_TRUE(bench.layer().output_is_share(1));
+    FakeExchange exchange(point, rank);
+    bench.pass.exchange = &exchange;
+    bench.set_input(0, {0, 1, 2, 0, 1, 2});  // both say class 2
+    bench.set_input(1, rank == 0 ? Values{2, 0} : Values{2, 2});
+    bench.forward();
+    per_class[static_cast<std::size_t>(rank)] = bench.output(1);
+  });
+  // Class 2: 3 of 3 right in all, one of them on rank 0.
+  expect_near(per_class[0], {0, 0, 1.0 / 3}, 1e-15);
+  expect_near(per_class[1], {0, 0, 2.0 / 3}, 1e-15);
+}
+
+}  // namespace
+}  // namespace banyan::testing

@@ -1,0 +1,185 @@
+// What layers refuse, the registry, sources, and what declare() reads.
+#include "layers/bench.hpp"
+
+namespace banyan::testing {
+namespace {
+
+struct Refused {
+  std::string text;
+  std::vector<Shape> inputs;
+  int outputs;
+  std::string part;  ///< of the message
+};
+
+TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
+  const Shape image{2, 4, 6, 6};
+  const std::string conv = "type: 'Convolution' convolution_param { num_output: 4 ",
+                    pool = "type: 'Pooling' pooling_param { ";
+  const std::vector<Refused> cases = {
+      {"type: 'Convolution' convolution_param { kernel_size: 3 }", {image}, 1, "num_output"},
+      {conv + "}", {image}, 1, "kernel_size"},
+      {conv + "kernel_size: 0 }", {image}, 1, "kernel_size must be positive"},
+      {conv + "kernel_size: 3 kernel_h: 3 kernel_w: 3 }", {image}, 1, "not both"},
+      {conv + "kernel_h: 3 }", {image}, 1, "_w"},
+      {conv + "kernel_h: 3 kernel_w: 3 }", {Shape{2, 4, 6}}, 1, "2 spatial axes"},
+      {conv + "kernel_size: [3, 3, 3] }", {image}, 1, "3 times"},
+      {conv + "kernel_size: 3 group: 3 }", {image}, 1, "group 3"},
+      {conv + "kernel_size: 9 }", {image}, 1, "smaller than the kernel"},
+      {conv + "kernel_size: 3 stride: 0 }", {image}, 1, "stride"},
+      {conv + "kernel_size: 3 relu: true }", {image}, 1, "not supported"},
+      {pool + "}", {image}, 1, "kernel_size"},
+      {pool + "kernel_size: 2 kernel_h: 2 }", {image}, 1, "kernel_size"},
+      {pool + "kernel_h: 2 }", {image}, 1, "kernel_w"},
+      {pool + "kernel_size: 2 pad: 2 }", {image}, 1, "pad"},
+      {pool + "kernel_size: 2 pad: 1 pool: STOCHASTIC }", {image}, 1, "STOCHASTIC"},
+      {pool + "kernel_size: 2 pad_h: 1 }", {image}, 1, "pad_w"},
+      {pool + "kernel_size: 2 stride: 2 stride_h: 1 stride_w: 1 }", {image}, 1, "stride"},
+      {pool + "global_pooling: true kernel_size: 2 }", {image}, 1, "global_pooling"},
+      {pool + "global_pooling: true stride: 2 }", {image}, 1, "stride 1"},
+      {pool + "kernel_size: 9 }", {image}, 1, "too small"},
+      {pool + "kernel_size: 2 }", {Shape{2, 4}}, 1, "4 (N, C, H, W)"},
+      {"type: 'InnerProduct'", {image}, 1, "num_output"},
+      {"type: 'Dropout' dropout_param { dropout_ratio: 1 }", {image}, 1, "dropout_ratio"},
+      {"type: 'LRN' lrn_param { local_size: 4 }", {image}, 1, "odd"},
+      {"type: 'Eltwise'", {image, Shape{2, 4, 6, 5}}, 1, "one shape"},
+      {"type: 'Eltwise' eltwise_param { operation: PROD coeff: 1 coeff: 2 }", {image, image}, 1, "SUM"},
+      {"type: 'Eltwise' eltwise_param { coeff: 1 }", {image, image}, 1, "one coeff"},
+      {"type: 'Concat' concat_param { axis: 1 concat_dim: 1 }", {image, image}, 1, "not both"},
+      {"type: 'Concat'", {image, Shape{2, 4, 6, 5}}, 1, "axis 1 only"},
+      {"type: 'Concat' concat_param { axis: 4 }", {image}, 1, "axis"},
+      {"type: 'Slice'", {image}, 3, "do not divide"},
+      {"type: 'Slice' slice_param { slice_point: 1 }", {image}, 3, "slice_point"},
+      {"type: 'Slice' slice_param { slice_point: 2 slice_point: 2 }", {image}, 3, "rise"},
+      {"type: 'Slice' slice_param { slice_point: 4 }", {image}, 2, "rise"},
+      {"type: 'Reshape' reshape_param { shape { dim: -1 dim: -1 } }", {image}, 1, "one -1"},
+      {"type: 'Reshape' reshape_param { shape { dim: 5 } }", {image}, 1, "cannot become"},
+      {"type: 'Reshape' reshape_param { shape { dim: 7 dim: -1 } }", {image}, 1, "-1"},
+      {"type: 'Flatten' flatten_param { axis: 2 end_axis: 1 }", {image}, 1, "end_axis"},
+      {"type: 'Scale' scale_param { axis: 3 num_axes: 2 }", {image}, 1, "num_axes"},
+      {"type: 'Scale'", {image, Shape{5}}, 1, "second input"},
+      {"type: 'Bias' bias_param { num_axes: -2 }", {image}, 1, "num_axes"},
+      {"type: 'BatchNorm' param { lr_mult: 1 }", {image}, 1, "lr_mult"},
+      {"type: 'BatchNorm' batch_norm_param { fused_relu: true }", {image}, 1, "ReLU"},
+      {"type: 'BN' bn_param { moving_average: false }", {image}, 1, "moving_average"},
+      {"type: 'SoftmaxWithLoss'", {Shape{3, 2}, Shape{2}}, 1, "one label"},
+      {"type: 'SoftmaxWithLoss' loss_param { label_smoothing: 0.1 }",
+       {Shape{3, 2}, Shape{3}},
+       1,
+       "label_smoothing"},
+      {"type: 'EuclideanLoss'", {Shape{3, 2}, Shape{2, 3}}, 1, "same batch"},
+      {"type: 'Accuracy' accuracy_param { top_k: 3 }", {Shape{3, 2}, Shape{3}}, 1, "top_k"},
+      {"type: 'DummyData'", {}, 1, "shape"},
+      {"type: 'DummyData' dummy_data_param { shape { dim: 1 } num: 1 }", {}, 1, "not both"},
+      {"type: 'Input' input_param { shape { dim: 1 } shape { dim: 1 } }", {}, 3, "one for each"},
+  };
+  for (const Refused& tested : cases) {
+    try {
+      Bench bench(tested.text, tested.inputs, tested.outputs);
+      ADD_FAILURE() << "accepted: " << tested.text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::bad_input) << tested.text;
+      EXPECT_NE(error.message().find(tested.part), std::string::npos) << tested.text << "\n"
+                                                                      << error.message();
+    }
+  }
+}
+
+TEST(Reshaping, RefusesWhatTheParametersDoNotFit) {
+  for (const char* text : {"type: 'Convolution' convolution_param { num_output: 1 kernel_size: 1 }",
+                           "type: 'InnerProduct' inner_product_param { num_output: 1 }", "type: 'Scale'",
+                           "type: 'Bias'", "type: 'BatchNorm'", "type: 'SyncBN'"}) {
+    Bench bench(text, {Shape{2, 4, 3, 3}}, 1);
+    EXPECT_THROW(bench.reshape({Shape{2, 5, 3, 3}}), Error) << text;
+  }
+}
+
+TEST(Registry, NamesTheNearestType) {
+  LayerOptions options;
+  try {
+    make_layer(layer_from_text("name: 'c' type: 'convolution'"), options);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_NE(error.message().find("did you mean \"Convolution\"?"), std::string::npos) << error.message();
+  }
+  const std::vector<std::string> types = registered_layer_types();
+  for (const char* type :
+       {"DummyData", "Input",   "Parameter",       "Convolution",   "Pooling",  "InnerProduct", "ReLU",
+        "Sigmoid",   "TanH",    "Dropout",         "LRN",           "Eltwise",  "Concat",       "Slice",
+        "Split",     "Flatten", "Reshape",         "Scale",         "Bias",     "BatchNorm",    "BN",
+        "SyncBN",    "Softmax", "SoftmaxWithLoss", "EuclideanLoss", "Accuracy", "Silence"})
+    EXPECT_EQ(std::count(types.begin(), types.end(), type), 1) << type;
+}
+
+TEST(Registry, ReportsADoubledTypeWhenItIsUsed) {
+  const LayerFactory factory = [](const caffe::LayerParameter&, const LayerOptions&) {
+    return std::unique_ptr<Layer>();
+  };
+  register_layer("DoubledForTest", factory);
+  register_layer("DoubledForTest", factory);
+  try {
+    make_layer(layer_from_text("type: 'DoubledForTest'"), LayerOptions());
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("registered twice"), std::string::npos);
+  }
+}
+
+TEST(Parameters, CarryWhatTheFileSays) {
+  Bench bench(
+      "type: 'InnerProduct' inner_product_param { num_output: 1 weight_filler { type: 'xavier' } bias_filler "
+      "{ value: 0.5 } } "
+      "param { name: 'w' lr_mult: 2 decay_mult: 3 share_mode: PERMISSIVE }",
+      {Shape{1, 1}}, 1);
+  const Parameter &weight = bench.layer().parameters()[0], &bias = bench.layer().parameters()[1];
+  EXPECT_EQ(weight.share_name, "w");
+  EXPECT_TRUE(weight.permissive);
+  EXPECT_EQ(weight.lr_mult, 2);
+  EXPECT_EQ(weight.decay_mult, 3);
+  EXPECT_EQ(weight.filler.type(), "xavier");
+  EXPECT_EQ(bias.lr_mult, 1);
+  EXPECT_EQ(bias.filler.value(), 0.5f);
+  EXPECT_EQ(bias.share_name, "");
+}
+
+TEST(Input, TakesItsShapesAndKeepsThoseGivenLater) {
+  Bench bench("type: 'Input' input_param { shape { dim: 2 dim: 3 } }", {}, 2);
+  EXPECT_EQ(bench.outputs[1]->shape, (Shape{2, 3}));
+  bench.outputs[1]->shape = Shape{5};
+  bench.layer().prepare(bench.pass, bench.outputs);
+  bench.layer().reshape({}, bench.outputs);
+  EXPECT_EQ(bench.outputs[1]->shape, Shape{5});
+}
+
+TEST(DummyData, FillsConstantsAndOldShapes) {
+  Bench bench(
+      "type: 'DummyData' dummy_data_param { num: 2 num: 1 channels: 3 height: 1 width: 2 "
+      "data_filler { value: 4 } data_filler { type: 'uniform' min: 1 max: 2 } }",
+      {}, 2);
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{2, 3, 1, 2}));
+  EXPECT_EQ(bench.outputs[1]->shape, (Shape{1, 3, 1, 2}));
+  bench.forward();
+  EXPECT_EQ(bench.output(0), Values(12, 4));
+  const Values drawn = bench.output(1);
+  for (const double value : drawn) EXPECT_TRUE(value >= 1 && value < 2);
+  bench.pass.draw = 1;
+  bench.forward();
+  EXPECT_NE(bench.output(1), drawn);
+}
+
+TEST(DummyData, GivesASampleTheSameValuesOnAnyDevice) {
+  const std::string text =
+      "type: 'DummyData' dummy_data_param { data_filler { type: 'gaussian' } shape { dim: ";
+  Bench whole(text + "4 dim: 5 } }", {}, 1), share(text + "2 dim: 5 } }", {}, 1);
+  share.pass.samples = {1, 2};
+  whole.forward();
+  share.forward();
+  const Values all = whole.output();
+  Values expected(all.begin() + 5, all.begin() + 10);
+  expected.insert(expected.end(), all.begin() + 15, all.end());
+  EXPECT_EQ(share.output(), expected);
+  EXPECT_NE(expected[0], expected[5]);
+}
+
+}  // namespace
+}  // namespace banyan::testing

@@ -1,0 +1,340 @@
+// Layers that move or combine values: shapes and values, changing and empty batches, channels-last inputs.
+#include "layers/bench.hpp"
+
+namespace banyan::testing {
+namespace {
+
+Values counted(std::int64_t count, double first = 0) {
+  Values values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + static_cast<double>(i);
+  return values;
+}
+
+TEST(Concat, JoinsAlongAnyAxis) {
+  Bench rows("type: 'Concat' concat_param { axis: 0 }", {Shape{1, 3}, Shape{2, 3}}, 1);
+  rows.set_input(0, counted(3));
+  rows.set_input(1, counted(6, 10));
+  rows.forward();
+  EXPECT_EQ(rows.output(), (Values{0, 1, 2, 10, 11, 12, 13, 14, 15}));
+  Bench columns("type: 'Concat' concat_param { concat_dim: 1 }", {Shape{2, 1}, Shape{2, 3}}, 1);
+  columns.set_input(0, counted(2));
+  columns.set_input(1, counted(6, 10));
+  columns.forward();
+  EXPECT_EQ(columns.outputs[0]->shape, (Shape{2, 4}));
+  EXPECT_EQ(columns.output(), (Values{0, 10, 11, 12, 1, 13, 14, 15}));
+}
+
+TEST(Slice, CutsAndMissingGradientsAreZero) {
+  Bench bench("type: 'Slice' slice_param { slice_point: 1 }", {Shape{2, 3}}, 2);
+  bench.set_input(0, counted(6));
+  bench.forward();
+  EXPECT_EQ(bench.output(0), (Values{0, 3}));
+  EXPECT_EQ(bench.output(1), (Values{1, 2, 4, 5}));
+  set_values(bench.context(), bench.outputs[0]->grad, {7, 8});
+  bench.outputs[1]->grad = Tensor();
+  bench.layer().backward(bench.pass, bench.outputs, {true}, bench.inputs);
+  EXPECT_EQ(bench.input_gradient(), (Values{7, 0, 0, 8, 0, 0}));
+}
+
+TEST(Split, SharesDataAndSumsTheGradientsThatExist) {
+  Bench bench("type: 'Split'", {Shape{2}}, 3);
+  bench.set_input(0, {1, 2});
+  bench.forward();
+  EXPECT_TRUE(bench.outputs[2]->data.same_memory(bench.inputs[0]->data));
+  bench.outputs[0]->grad = Tensor();
+  set_values(bench.context(), bench.outputs[1]->grad, {1, 2});
+  set_values(bench.context(), bench.outputs[2]->grad, {10, 20});
+  bench.layer().backward(bench.pass, bench.outputs, {true}, bench.inputs);
+  EXPECT_EQ(bench.input_gradient(), (Values{11, 22}));
+}
+
+TEST(Reshape, UnderstandsCaffesShapes) {
+  const auto shape_of = [](const std::string& settings, const Shape& input) {
+    Bench bench("type: 'Reshape' reshape_param { " + settings + " }", {input}, 1);
+    return bench.outputs[0]->shape;
+  };
+  const Shape input{2, 8, 3};
+  EXPECT_EQ(shape_of("shape { dim: 0 dim: -1 }", input), (Shape{2, 24}));
+  EXPECT_EQ(shape_of("shape { dim: 6 dim: 8 }", input), (Shape{6, 8}));
+  EXPECT_EQ(shape_of("axis: 1 num_axes: 1 shape { dim: 2 dim: -1 }", input), (Shape{2, 2, 4, 3}));
+  EXPECT_EQ(shape_of("axis: -2 num_axes: 1 shape { dim: 3 }", input), input);  // -2: before the last axis
+  EXPECT_EQ(shape_of("axis: 2 num_axes: 0 shape { dim: 1 }", input), (Shape{2, 8, 1, 3}));
+  EXPECT_EQ(shape_of("axis: -1 num_axes: 0 shape { dim: 1 }", input), (Shape{2, 8, 3, 1}));
+  EXPECT_EQ(shape_of("shape { dim: 0 dim: -1 dim: 2 }", Shape{0, 8, 3}), (Shape{0, 12, 2}));
+  EXPECT_EQ(shape_of("shape { dim: -1 dim: 3 }", Shape{0, 8, 3}), (Shape{0, 3}));
+}
+
+TEST(Flatten, JoinsAxes) {
+  Bench bench("type: 'Flatten' flatten_param { axis: 1 end_axis: 2 }", {Shape{2, 3, 4, 5}}, 1);
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{2, 12, 5}));
+  EXPECT_TRUE(bench.outputs[0]->data.same_memory(bench.inputs[0]->data));
+}
+
+TEST(Eltwise, MaximumBreaksTiesAsCaffe) {
+  Bench bench("type: 'Eltwise' eltwise_param { operation: MAX }", {Shape{2}, Shape{2}, Shape{2}}, 1);
+  for (std::size_t i = 0; i < 3; ++i) bench.set_input(i, {1, i == 2 ? 5.0 : 1.0});
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{1, 5}));
+  bench.backward({3, 4});
+  EXPECT_EQ(bench.input_gradient(0), (Values{0, 0}));
+  EXPECT_EQ(bench.input_gradient(1), (Values{3, 0}));  // the later one of the first pair
+  EXPECT_EQ(bench.input_gradient(2), (Values{0, 4}));  // the third one only where it is larger
+}
+
+TEST(Eltwise, StableProductGradientSurvivesZeros) {
+  Bench bench("type: 'Eltwise' eltwise_param { operation: PROD }", {Shape{1}, Shape{1}, Shape{1}}, 1);
+  bench.set_input(0, {0});
+  bench.set_input(1, {2});
+  bench.set_input(2, {3});
+  bench.forward();
+  bench.backward(Values{1});
+  EXPECT_EQ(bench.input_gradient(0), Values{6});
+  EXPECT_EQ(bench.input_gradient(1), Values{0});
+}
+
+TEST(Scale, CoversTheAxesAskedFor) {
+  Bench one("type: 'Scale' scale_param { bias_term: true bias_filler { value: 10 } }", {Shape{1, 2, 2}}, 1);
+  EXPECT_EQ(one.parameter(0), (Values{1, 1}));  // the filler defaults to 1
+  one.set_parameter(0, {2, 3});
+  one.set_input(0, {1, 2, 3, 4});
+  one.forward();
+  EXPECT_EQ(one.output(), (Values{12, 14, 19, 22}));
+  Bench last("type: 'Scale' scale_param { axis: -1 }", {Shape{2, 2}, Shape{2}}, 1);
+  last.set_input(0, {1, 2, 3, 4});
+  last.set_input(1, {10, 100});
+  last.forward();
+  EXPECT_EQ(last.output(), (Values{10, 200, 30, 400}));
+  Bench bias("type: 'Bias' bias_param { axis: 0 num_axes: -1 }", {Shape{2, 2}}, 1);
+  EXPECT_EQ(bias.layer().parameters()[0].shape, (Shape{2, 2}));
+}
+
+TEST(Dropout, DropsTheAskedPartAndScalesTheRest) {
+  Bench bench("type: 'Dropout' dropout_param { dropout_ratio: 0.25 }", {Shape{40, 250}}, 1);
+  bench.set_input(0, Values(10000, 3));
+  bench.forward();
+  const Values y = bench.output();
+  std::ptrdiff_t dropped = std::count(y.begin(), y.end(), 0.0);
+  EXPECT_NEAR(static_cast<double>(dropped), 2500, 200);  // 4.6 standard deviations
+  EXPECT_EQ(std::count(y.begin(), y.end(), 4.0) + dropped, 10000);
+  bench.pass.draw = 1;
+  bench.forward();
+  EXPECT_NE(bench.output(), y);
+  bench.pass.draw = 0;
+  bench.pass.phase = Phase::test;
+  bench.forward();
+  EXPECT_EQ(bench.output(), Values(10000, 3));
+}
+
+TEST(Dropout, MaskBelongsToTheGlobalSample) {
+  Bench bench("type: 'Dropout'", {Shape{4, 30}}, 1);
+  bench.set_input(0, Values(120, 1));
+  bench.forward();
+  const Values whole = bench.output();
+  Bench share("type: 'Dropout'", {Shape{2, 30}}, 1);
+  share.pass.samples = {1, 2};  // the second of two devices
+  share.set_input(0, Values(60, 1));
+  share.forward();
+  Values expected(whole.begin() + 30, whole.begin() + 60);
+  expected.insert(expected.end(), whole.begin() + 90, whole.end());
+  EXPECT_EQ(share.output(), expected);
+}
+
+TEST(InnerProduct, MultipliesByWeightsOfEitherOrder) {
+  Bench plain("type: 'InnerProduct' inner_product_param { num_output: 2 }", {Shape{2, 3}}, 1);
+  plain.set_parameter(0, {1, 2, 3, 4, 5, 6});
+  plain.set_parameter(1, {100, 200});
+  Bench transposed("type: 'InnerProduct' inner_product_param { num_output: 2 transpose: true }",
+                   {Shape{2, 3}}, 1);
+  EXPECT_EQ(transposed.layer().parameters()[0].shape, (Shape{3, 2}));
+  transposed.set_parameter(0, {1, 4, 2, 5, 3, 6});
+  transposed.set_parameter(1, {100, 200});
+  for (Bench* bench : {&plain, &transposed}) {
+    bench->set_input(0, {1, 0, 0, 1, 1, 1});
+    bench->forward();
+    EXPECT_EQ(bench->output(), (Values{101, 204, 106, 215}));
+  }
+}
+
+TEST(Lrn, FollowsItsFormulas) {
+  const Shape shape{1, 3, 2, 2};
+  const Values x = spread_values(12, 1, 2);
+  Bench across("type: 'LRN' lrn_param { local_size: 3 alpha: 0.6 beta: 0.75 k: 2 }", {shape}, 1);
+  across.set_input(0, x);
+  across.forward();
+  Values expected;
+  for (int c = 0; c < 3; ++c)
+    for (int i = 0; i < 4; ++i) {
+      double sum = 0;
+      for (int n = std::max(0, c - 1); n <= std::min(2, c + 1); ++n)
+        sum += std::pow(x[static_cast<std::size_t>(4 * n + i)], 2);
+      expected.push_back(x[static_cast<std::size_t>(4 * c + i)] *
+                         std::pow(2 + static_cast<double>(0.6f) / 3 * sum, -0.75));
+    }
+  expect_near(across.output(), expected, 1e-13);
+  Bench within("type: 'LRN' lrn_param { local_size: 3 alpha: 0.6 k: 9 norm_region: WITHIN_CHANNEL }", {shape},
+               1);
+  within.set_input(0, x);
+  within.forward();
+  expected.clear();
+  for (std::size_t c = 0; c < 3; ++c) {
+    double sum = 0;  // each 3 x 3 window covers the whole 2 x 2 image and 5 zeros of padding
+    for (std::size_t i = 0; i < 4; ++i) sum += x[4 * c + i] * x[4 * c + i];
+    for (std::size_t i = 0; i < 4; ++i)
+      expected.push_back(x[4 * c + i] * std::pow(1 + static_cast<double>(0.6f) * sum / 9, -0.75));
+  }
+  expect_near(within.output(), expected, 1e-13);
+}
+
+TEST(Activations, FollowTheirFormulas) {
+  const Values x{-800, -1, 0, 0.5, 800};
+  const auto run = [&](const std::string& text) {
+    Bench bench(text, {Shape{5}}, 1);
+    bench.set_input(0, x);
+    bench.forward();
+    return bench.output();
+  };
+  EXPECT_EQ(run("type: 'ReLU'"), (Values{0, 0, 0, 0.5, 800}));
+  EXPECT_EQ(run("type: 'ReLU' relu_param { negative_slope: 0.5 }"), (Values{-400, -0.5, 0, 0.5, 800}));
+  expect_near(run("type: 'Sigmoid'"), {0, 1 / (1 + std::exp(1)), 0.5, 1 / (1 + std::exp(-0.5)), 1}, 1e-15);
+  expect_near(run("type: 'TanH'"), {-1, std::tanh(-1), 0, std::tanh(0.5), 1}, 1e-15);
+}
+
+struct AnyBatch {
+  std::string text;
+  std::vector<Shape> samples;
+  int outputs = 1;
+};
+
+Shape with_batch(std::int64_t batch, const Shape& sample) {
+  std::vector<std::int64_t> dims{batch};
+  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
+  return Shape(dims);
+}
+
+const Shape kSample{4, 5, 5};
+const std::vector<AnyBatch> kAnyBatch = {
+    {"type: 'Convolution' convolution_param { num_output: 2 kernel_size: 3 weight_filler { value: 1 } }",
+     {kSample}},
+    {"type: 'Pooling' pooling_param { kernel_size: 2 stride: 2 }", {kSample}},
+    {"type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 stride: 2 }", {kSample}},
+    {"type: 'InnerProduct' inner_product_param { num_output: 3 weight_filler { value: 1 } }", {kSample}},
+    {"type: 'ReLU'", {kSample}},
+    {"type: 'Sigmoid'", {kSample}},
+    {"type: 'TanH'", {kSample}},
+    {"type: 'Dropout'", {kSample}},
+    {"type: 'LRN'", {kSample}},
+    {"type: 'LRN' lrn_param { norm_region: WITHIN_CHANNEL }", {kSample}},
+    {"type: 'Eltwise'", {kSample, kSample}},
+    {"type: 'Eltwise' eltwise_param { operation: PROD }", {kSample, kSample}},
+    {"type: 'Eltwise' eltwise_param { operation: MAX }", {kSample, kSample}},
+    {"type: 'Concat'", {kSample, kSample}},
+    {"type: 'Concat' concat_param { axis: 0 }", {kSample, kSample}},
+    {"type: 'Slice'", {kSample}, 2},
+    {"type: 'Split'", {kSample}, 2},
+    {"type: 'Flatten'", {kSample}},
+    {"type: 'Reshape' reshape_param { shape { dim: 0 dim: -1 } }", {kSample}},
+    {"type: 'Scale' scale_param { bias_term: true }", {kSample}},
+    {"type: 'Bias'", {kSample}},
+    {"type: 'BatchNorm'", {kSample}},
+    {"type: 'BN'", {kSample}},
+    {"type: 'SyncBN'", {kSample}},
+    {"type: 'Softmax'", {kSample}},
+    {"type: 'SoftmaxWithLoss'", {Shape{4}, Shape{}}, 2},
+    {"type: 'EuclideanLoss'", {kSample, kSample}},
+    {"type: 'Accuracy'", {Shape{4}, Shape{}}, 2},
+    {"type: 'Silence'", {kSample}, 0},
+};
+
+/// Outputs and gradients for a batch.
+std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t batch) {
+  for (std::size_t i = 0; i < bench.inputs.size(); ++i) {
+    const std::int64_t count = batch * tested.samples[i].count();
+    bench.set_input(i, bench.layer().differentiable_input(static_cast<int>(i)) || tested.samples[i].axes() > 0
+                           ? spread_values(count, static_cast<unsigned>(i + 1))
+                           : integers(count, 4, 1));
+  }
+  bench.zero_parameter_gradients();
+  bench.forward();
+  std::vector<Values> results, gradients;
+  for (std::size_t i = 0; i < bench.outputs.size(); ++i) {
+    results.push_back(bench.output(i));
+    gradients.push_back(spread_values(bench.outputs[i]->shape.count(), 9));
+  }
+  bench.backward(gradients);
+  for (std::size_t i = 0; i < bench.inputs.size(); ++i)
+    if (bench.layer().differentiable_input(static_cast<int>(i))) results.push_back(bench.input_gradient(i));
+  for (std::size_t p = 0; p < bench.layer().parameters().size(); ++p)
+    if (bench.layer().parameters()[p].grad.defined()) results.push_back(bench.parameter_gradient(p));
+  return results;
+}
+
+TEST(EveryLayer, TakesAnyBatchSizeIncludingNone) {
+  for (const AnyBatch& tested : kAnyBatch) {
+    for (const DType dtype : {DType::f64, DType::f32}) {
+      SCOPED_TRACE(cat(tested.text, " ", name_of(dtype)));
+      BenchOptions options;
+      options.dtype = dtype;
+      const auto shapes = [&](std::int64_t batch) {
+        std::vector<Shape> all;
+        for (const Shape& sample : tested.samples) all.push_back(with_batch(batch, sample));
+        return all;
+      };
+      Bench changing(tested.text, shapes(2), tested.outputs, options);
+      for (const std::int64_t batch : {0, 3, 0, 1}) {
+        changing.reshape(shapes(batch));
+        const std::vector<Values> found = run_batch(changing, tested, batch);
+        if (batch == 0) {
+          for (const Values& values : found)
+            for (const double value : values)
+              EXPECT_EQ(value, 0) << "parameter gradients and losses of nothing";
+          continue;
+        }
+        Bench fresh(tested.text, shapes(batch), tested.outputs, options);
+        EXPECT_EQ(found, run_batch(fresh, tested, batch)) << "batch " << batch;
+      }
+    }
+  }
+}
+
+TEST(EveryLayer, GivesTheSameBitsOnAnAsynchronousStream) {
+  for (const AnyBatch& tested : kAnyBatch) {
+    SCOPED_TRACE(tested.text);
+    BenchOptions options;
+    const auto shapes = [&](std::int64_t batch) {
+      std::vector<Shape> all;
+      for (const Shape& sample : tested.samples) all.push_back(with_batch(batch, sample));
+      return all;
+    };
+    Bench inline_bench(tested.text, shapes(2), tested.outputs, options);
+    options.asynchronous = true;
+    Bench bench(tested.text, shapes(2), tested.outputs, options);
+    for (const std::int64_t batch : {2, 4}) {
+      inline_bench.reshape(shapes(batch));
+      bench.reshape(shapes(batch));
+      EXPECT_EQ(run_batch(bench, tested, batch), run_batch(inline_bench, tested, batch));
+    }
+  }
+}
+
+TEST(EveryFollower, GivesTheSameValuesInEitherLayout) {
+  for (const AnyBatch& tested : kAnyBatch) {
+    SCOPED_TRACE(tested.text);
+    BenchOptions options;
+    std::vector<Shape> shapes;
+    for (const Shape& sample : tested.samples) shapes.push_back(with_batch(3, sample));
+    if (shapes[0].axes() != 4) continue;
+    Bench contiguous(tested.text, shapes, tested.outputs, options);
+    if (contiguous.layer().layout_rule() != LayoutRule::follows) continue;
+    options.input_layout = Layout::channels_last;
+    Bench channels_last(tested.text, shapes, tested.outputs, options);
+    for (const Blob* output : channels_last.outputs) EXPECT_EQ(output->layout, Layout::channels_last);
+    const std::vector<Values> expected = run_batch(contiguous, tested, 3),
+                              found = run_batch(channels_last, tested, 3);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      expect_near(found[i], expected[i], 1e-12);  // other orders of summation
+  }
+}
+
+}  // namespace
+}  // namespace banyan::testing

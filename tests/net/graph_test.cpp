@@ -1,0 +1,138 @@
+#include "banyan/net/graph.hpp"
+
+#include "net/net_test_tools.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string refusal(const std::string& text) {
+  return message_of([&] { check_connections(net_of(text)); });
+}
+
+TEST(CheckConnections, AcceptsInPlaceLayers) {
+  check_connections(
+      net_of("layer { name: 'd' top: 'x' } layer { name: 'r' bottom: 'x' top: 'x' } layer { name: 's' "
+             "bottom: 'x' top: 'x' }"));
+}
+
+TEST(CheckConnections, NamesTheNearestBlob) {
+  const auto message =
+      refusal("layer { name: 'd' top: 'data' } layer { name: 'c' type: 'ReLU' bottom: 'dato' }");
+  EXPECT_THAT(message,
+              HasSubstr("layer \"c\" (ReLU) reads blob \"dato\", which no layer of the net produces"));
+  EXPECT_THAT(message, HasSubstr("did you mean \"data\"?"));
+}
+
+TEST(CheckConnections, TellsWrongOrderFromACycle) {
+  EXPECT_THAT(
+      refusal("layer { name: 'late' type: 'ReLU' bottom: 'x' top: 'y' } layer { name: 'd' type: 'Input' top: "
+              "'x' }"),
+      HasSubstr(
+          "layer \"late\" (ReLU) reads blob \"x\" before layer \"d\" (Input) further down produces it"));
+  const auto cycle = refusal(
+      "layer { name: 'd' top: 'i' } layer { name: 'a' bottom: 'i' bottom: 'z' top: 'x' }"
+      "layer { name: 'b' bottom: 'x' top: 'y' } layer { name: 'c' bottom: 'y' top: 'z' }");
+  EXPECT_THAT(cycle, HasSubstr("the net has a cycle: layer \"a\""));
+  EXPECT_THAT(cycle, HasSubstr("\"a\" <- \"c\" <- \"b\" <- \"a\""));
+  EXPECT_THAT(refusal("layer { name: 'self' bottom: 'x' top: 'y' top: 'x' }"),
+              HasSubstr("\"self\" <- \"self\""));
+}
+
+TEST(CheckConnections, RefusesDoubledTops) {
+  EXPECT_THAT(refusal("layer { name: 'a' type: 'T' top: 'x' } layer { name: 'b' type: 'U' top: 'x' }"),
+              HasSubstr("blob \"x\" is produced twice: by layer \"a\" (T) and by layer \"b\" (U)"));
+  EXPECT_THAT(refusal("layer { name: 'a' top: 'x' top: 'x' }"), HasSubstr("produces blob \"x\" twice"));
+  EXPECT_THAT(
+      refusal("layer { name: 'a' top: 'x' top: 'y' } layer { name: 'b' bottom: 'x' bottom: 'y' top: 'y' }"),
+      HasSubstr("works in place on blob \"y\", which then must stand at the same place"));
+}
+
+TEST(CheckConnections, CountsLossWeightsAndPropagateDown) {
+  EXPECT_THAT(refusal("layer { name: 'a' top: 'x' top: 'y' loss_weight: 1 }"),
+              HasSubstr("has 1 loss_weight entries for 2 tops"));
+  EXPECT_THAT(refusal("layer { name: 'a' top: 'x' } layer { name: 'b' bottom: 'x' propagate_down: true "
+                      "propagate_down: true }"),
+              HasSubstr("has 2 propagate_down entries for 1 bottoms"));
+}
+
+TEST(CheckArity, SaysWhatTheLayerTakes) {
+  caffe::LayerParameter layer;
+  layer.set_name("e");
+  layer.set_type("Eltwise");
+  layer.add_bottom("x");
+  layer.add_top("y");
+  check_arity(layer, {1, 1, 1, 1, true});
+  EXPECT_THAT(message_of([&] {
+                check_arity(layer, {2, -1, 1, 1});
+              }),
+              HasSubstr("layer \"e\" (Eltwise) takes at least 2 bottoms, found 1"));
+  EXPECT_THAT(message_of([&] { check_arity(layer, {1, 1, 2, 3}); }), HasSubstr("takes 2 to 3 tops, found 1"));
+  EXPECT_THAT(message_of([&] { check_arity(layer, {0, 0, 1, 1}); }), HasSubstr("takes no bottoms, found 1"));
+  layer.add_bottom("z");
+  EXPECT_THAT(message_of([&] { check_arity(layer, {1, 1, 1, 1}); }), HasSubstr("takes 1 bottom, found 2"));
+  EXPECT_THAT(message_of([&] {
+                check_arity(layer, {1, -1, 1, -1, true});
+              }),
+              HasSubstr("takes as many tops as bottoms, found 2 bottoms and 1 tops"));
+}
+
+BackwardNode node(std::vector<int> inputs, std::vector<int> outputs, bool learns, bool weighted = false) {
+  BackwardNode result;
+  result.inputs = std::move(inputs);
+  result.outputs = std::move(outputs);
+  result.learns = learns;
+  result.weighted.assign(result.outputs.size(), weighted);
+  result.differentiable.assign(result.inputs.size(), true);
+  return result;
+}
+
+std::string shown(const std::vector<BackwardNeed>& needs) {
+  std::string text;
+  for (const BackwardNeed& need : needs) {
+    text += need.needs_backward ? "B" : "-";
+    for (const bool propagate : need.propagate) text += propagate ? "1" : "0";
+    text += " ";
+  }
+  return text;
+}
+
+TEST(PruneBackward, StopsAtDataAndFrozenLayers) {
+  // data -> frozen -> learned -> relu -> loss(., label)
+  std::vector<BackwardNode> net{node({}, {0, 1}, false), node({0}, {2}, false), node({2}, {3}, true),
+                                node({3}, {4}, false), node({4, 1}, {5}, false, true)};
+  net[4].differentiable[1] = false;
+  EXPECT_EQ(shown(prune_backward(net, false)), "- -0 B0 B1 B10 ");
+  EXPECT_EQ(shown(prune_backward(net, true)), "- B1 B1 B1 B10 ");
+}
+
+TEST(PruneBackward, SkipsWhatDoesNotReachALoss) {
+  // data -> conv -> split -> (loss | accuracy branch with a learned layer)
+  const std::vector<BackwardNode> net{node({}, {0}, false),     node({0}, {1}, true),
+                                      node({1}, {2, 3}, false), node({2}, {4}, false, true),
+                                      node({3}, {5}, true),     node({5}, {6}, false)};
+  EXPECT_EQ(shown(prune_backward(net, false)), "- B0 B1 B1 -0 -0 ");
+}
+
+TEST(PruneBackward, ObeysPropagateDown) {
+  std::vector<BackwardNode> net{node({}, {0}, false), node({0}, {1}, true), node({1}, {2}, true),
+                                node({2}, {3}, false, true)};
+  EXPECT_EQ(shown(prune_backward(net, false)), "- B0 B1 B1 ");
+  net[2].propagate_down = {0};  // the first learned layer is cut off
+  EXPECT_EQ(shown(prune_backward(net, false)), "- -0 B0 B1 ");
+  net[2].propagate_down = {};
+  net[1].propagate_down = {1};  // the data's gradient is wanted
+  EXPECT_EQ(shown(prune_backward(net, false)), "- B1 B1 B1 ");
+}
+
+TEST(PruneBackward, FollowsInPlaceChains) {
+  // conv -> x, relu in place on x, loss
+  const std::vector<BackwardNode> net{node({}, {0}, false), node({0}, {1}, true), node({1}, {1}, false),
+                                      node({1}, {2}, false, true)};
+  EXPECT_EQ(shown(prune_backward(net, false)), "- B0 B1 B1 ");
+}
+
+}  // namespace
+}  // namespace banyan

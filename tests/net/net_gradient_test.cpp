@@ -1,0 +1,185 @@
+// Whole nets against finite differences, with and without channels-last activations.
+#include <cmath>
+
+#include "net/net_test_tools.hpp"
+
+namespace banyan {
+namespace {
+
+std::string convolution(const std::string& name, const std::string& bottom, int outputs, int kernel,
+                        int stride = 1) {
+  return "layer { name: '" + name + "' type: 'Convolution' bottom: '" + bottom + "' top: '" + name +
+         "' convolution_param { num_output: " + std::to_string(outputs) +
+         " kernel_size: " + std::to_string(kernel) + " stride: " + std::to_string(stride) +
+         " pad: " + std::to_string(kernel / 2) +
+         " weight_filler { type: 'msra' } bias_filler { type: 'uniform' min: -0.1 max: 0.1 } } } ";
+}
+std::string batch_norm(const std::string& blob, const std::string& in_place) {
+  const std::string top = in_place.empty() ? blob + "_n" : blob;
+  return "layer { name: 'bn_" + blob + "' type: 'BatchNorm' bottom: '" + blob + "' top: '" + top + "' } " +
+         "layer { name: 'scale_" + blob + "' type: 'Scale' bottom: '" + top + "' top: '" + top +
+         "' scale_param { bias_term: true filler { type: 'uniform' min: 0.5 max: 1.5 } bias_filler { type: "
+         "'uniform' } } } ";
+}
+std::string relu(const std::string& blob) {
+  return "layer { name: 'relu_" + blob + "' type: 'ReLU' bottom: '" + blob + "' top: '" + blob + "' } ";
+}
+std::string input(int batch, int size) {
+  const std::string n = std::to_string(batch), s = std::to_string(size);
+  return "layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: " + n +
+         " dim: 3 dim: " + s + " dim: " + s + " } shape { dim: " + n + " } } } ";
+}
+std::string head(const std::string& bottom) {
+  return "layer { name: 'ip' type: 'InnerProduct' bottom: '" + bottom +
+         "' top: 'ip' inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } } "
+         "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
+}
+
+std::string lenet() {
+  return input(3, 10) + convolution("conv1", "data", 4, 3) +
+         "layer { name: 'pool1' type: 'Pooling' bottom: 'conv1' top: 'pool1' pooling_param { kernel_size: 2 "
+         "stride: 2 } } " +
+         convolution("conv2", "pool1", 6, 3) +
+         "layer { name: 'pool2' type: 'Pooling' bottom: 'conv2' top: 'pool2' pooling_param { kernel_size: 2 "
+         "stride: 2 } } "
+         "layer { name: 'ip1' type: 'InnerProduct' bottom: 'pool2' top: 'ip1' inner_product_param { "
+         "num_output: 9 "
+         "weight_filler { type: 'xavier' } } } " +
+         relu("ip1") + head("ip1");
+}
+
+// Two residual blocks; in the second the shortcut is a convolution. The branches meet in different layouts
+// where the library chooses so.
+std::string resnet() {
+  return input(4, 8) + convolution("c1", "data", 4, 3) + batch_norm("c1", "in place") + relu("c1") +
+         convolution("c2", "c1", 4, 3) + batch_norm("c2", "in place") +
+         "layer { name: 'sum1' type: 'Eltwise' bottom: 'c1' bottom: 'c2' top: 'sum1' } " + relu("sum1") +
+         convolution("c3", "sum1", 6, 3, 2) + batch_norm("c3", "") + convolution("short", "sum1", 6, 1, 2) +
+         "layer { name: 'sum2' type: 'Eltwise' bottom: 'c3_n' bottom: 'short' top: 'sum2' } " + relu("sum2") +
+         "layer { name: 'pool' type: 'Pooling' bottom: 'sum2' top: 'pool' pooling_param { pool: AVE "
+         "global_pooling: true } } " +
+         head("pool");
+}
+
+// Layers that need contiguous tensors among those that want channels-last, branches through Slice, Concat and
+// Flatten.
+std::string mixed() {
+  return input(3, 6) + convolution("c1", "data", 4, 3) +
+         "layer { name: 'sm' type: 'Softmax' bottom: 'c1' top: 'sm' } "
+         "layer { name: 'cat' type: 'Concat' bottom: 'c1' bottom: 'sm' top: 'cat' } " +
+         convolution("c2", "cat", 4, 3) +
+         "layer { name: 'slice' type: 'Slice' bottom: 'c2' top: 'left' top: 'right' top: 'unused' "
+         "slice_param { "
+         "slice_point: 1 slice_point: 3 } } "
+         "layer { name: 'quiet' type: 'Silence' bottom: 'unused' } "
+         "layer { name: 'lrn' type: 'LRN' bottom: 'right' top: 'lrn' lrn_param { local_size: 3 alpha: 0.5 } "
+         "} "
+         "layer { name: 'flat' type: 'Flatten' bottom: 'lrn' top: 'flat' } "
+         "layer { name: 'flat2' type: 'Flatten' bottom: 'left' top: 'flat2' } "
+         "layer { name: 'act' type: 'TanH' bottom: 'flat2' top: 'flat2' } "
+         "layer { name: 'all' type: 'Concat' bottom: 'flat' bottom: 'flat2' top: 'all' } " +
+         head("all");
+}
+
+double run(NetBench& bench, Net& net) {
+  net.forward(bench.pass);
+  return loss_of(bench, net);
+}
+
+// Central differences in f64: truncation of order h^2 = 1e-10, rounding eps / h = 1e-11, relative to values
+// of order 1. 2e-6 leaves room for curvature; a ReLU or pooling flip within h would show as a far larger
+// error.
+void check_gradients(const std::string& text, bool reuse_memory) {
+  constexpr double kStep = 1e-5, kTolerance = 2e-6;
+  NetBench bench;
+  NetOptions options = f64_options();
+  options.reuse_memory = reuse_memory;
+  const auto net = bench.make(text, options);
+  feed<double>(bench, *net, 5);
+  net->zero_gradients(bench.context);
+  run(bench, *net);
+  net->backward(bench.pass);
+  for (LearnableParameter& parameter : net->parameters()) {
+    if (parameter.is_statistic) continue;
+    const auto gradient = values_of<double>(bench.context, parameter.grad);
+    auto values = values_of<double>(bench.context, parameter.value);
+    const std::size_t stride = std::max<std::size_t>(1, values.size() / 7);
+    for (std::size_t i = 0; i < values.size(); i += stride) {
+      const double before = values[i];
+      const auto loss_at = [&](double value) {
+        values[i] = value;
+        copy_from_host(bench.context, values.data(), parameter.value);
+        return run(bench, *net);
+      };
+      const double numeric = (loss_at(before + kStep) - loss_at(before - kStep)) / (2 * kStep);
+      loss_at(before);
+      EXPECT_NEAR(gradient[i], numeric, kTolerance * std::max(1.0, std::abs(numeric)))
+          << parameter.layer << " blob " << parameter.slot << " element " << i;
+    }
+  }
+}
+
+TEST(NetGradient, LeNet) { check_gradients(lenet(), true); }
+TEST(NetGradient, ResNet) { check_gradients(resnet(), true); }
+TEST(NetGradient, MixedLayers) { check_gradients(mixed(), true); }
+TEST(NetGradient, MixedLayersWithSeparateMemory) { check_gradients(mixed(), false); }
+
+class LayoutPlan : public testing::TestWithParam<std::string (*)()> {};
+
+// f32: the two layouts sum in different orders, and so differ by the rounding of sums of up to about 100
+// products of order 1, 1e-5 relative, grown through a handful of layers.
+TEST_P(LayoutPlan, ChannelsLastGivesTheSameResults) {
+  NetBench bench;
+  std::vector<double> losses;
+  std::vector<std::vector<float>> gradients;
+  std::vector<int> conversions;
+  for (const bool channels_last : {false, true}) {
+    NetOptions options;
+    options.seed = 5;
+    options.channels_last = channels_last;
+    const auto net = bench.make(GetParam()(), options);
+    feed<float>(bench, *net, 5);
+    losses.push_back(run(bench, *net));
+    net->backward(bench.pass);
+    gradients.push_back(values_of<float>(bench.context, net->flat_gradients()));
+    conversions.push_back(net->layout_conversions());
+  }
+  EXPECT_EQ(conversions[0], 0);
+  EXPECT_NEAR(losses[0], losses[1], 1e-4 * losses[0]);
+  double largest = 0;
+  for (const float g : gradients[0]) largest = std::max(largest, std::abs(static_cast<double>(g)));
+  ASSERT_EQ(gradients[0].size(), gradients[1].size());
+  for (std::size_t i = 0; i < gradients[0].size(); ++i)
+    ASSERT_NEAR(gradients[0][i], gradients[1][i], 2e-4 * largest);
+}
+
+// Memory sharing and conversions together: the same bits with and without.
+TEST_P(LayoutPlan, SharedMemoryGivesTheSameBits) {
+  NetBench bench;
+  std::vector<std::vector<float>> gradients;
+  for (const bool reuse : {false, true}) {
+    NetOptions options;
+    options.seed = 5;
+    options.reuse_memory = reuse;
+    const auto net = bench.make(GetParam()(), options);
+    feed<float>(bench, *net, 5);
+    for (int pass = 0; pass < 2; ++pass) {
+      run(bench, *net);
+      net->backward(bench.pass);
+    }
+    gradients.push_back(values_of<float>(bench.context, net->flat_gradients()));
+  }
+  EXPECT_EQ(gradients[0], gradients[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, LayoutPlan, testing::Values(&lenet, &resnet, &mixed));
+
+TEST(LayoutPlan, ConvertsInFrontOfContiguousLayers) {
+  NetBench bench;
+  NetOptions options;
+  const auto net = bench.make(mixed(), options);
+  EXPECT_GT(net->layout_conversions(), 0);
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,76 @@
+// What a Net refuses to build, and what it says.
+#include "net/net_test_tools.hpp"
+#include "net/small_nets.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const std::string& text, NetOptions options = f64_options()) {
+  return message_of([&] {
+    NetBench bench;
+    bench.make(text, options);
+  });
+}
+
+TEST(NetRefusal, NamesUnknownTypes) {
+  const auto message = refusal("layer { name: 'x' type: 'Convolutoin' top: 'y' }");
+  EXPECT_THAT(message, HasSubstr("unknown type \"Convolutoin\" (did you mean \"Convolution\"?)"));
+}
+
+TEST(NetRefusal, NamesLayerAndFileOfABadSetting) {
+  NetOptions options = f64_options();
+  options.origin = "train.prototxt";
+  const auto message = refusal(
+      std::string(kSource) + "layer { name: 'c9' type: 'Convolution' bottom: 'data' top: 'c' }", options);
+  EXPECT_THAT(message, HasSubstr("while setting up layer \"c9\" (Convolution)"));
+  EXPECT_THAT(message, HasSubstr("in the net of train.prototxt"));
+}
+
+TEST(NetRefusal, ChecksConnectionsAndArity) {
+  EXPECT_THAT(refusal(std::string(kSource) + inner_product("ip", "dada", "ip", 2)),
+              HasSubstr("did you mean \"data\"?"));
+  EXPECT_THAT(refusal(std::string(kSource) + "layer { name: 'e' type: 'Eltwise' bottom: 'data' top: 'e' }"),
+              HasSubstr("layer \"e\" (Eltwise) takes at least 2 bottoms, found 1"));
+  EXPECT_THAT(refusal(std::string(kSource) + inner_product("ip", "data", "label", 2)),
+              HasSubstr("is produced twice"));
+}
+
+TEST(NetRefusal, AnEmptyPhase) {
+  EXPECT_THAT(refusal("layer { name: 'in' type: 'Input' top: 'x' include { phase: TEST } }"),
+              HasSubstr("no layer for phase TRAIN"));
+}
+
+TEST(NetRefusal, DoubledNamesOfLayersWithParameters) {
+  EXPECT_THAT(
+      refusal(std::string(kSource) + inner_product("ip", "data", "a", 2) + inner_product("ip", "a", "b", 2)),
+      HasSubstr("two layers are named \"ip\""));
+}
+
+TEST(NetRefusal, TooManyParamEntries) {
+  EXPECT_THAT(
+      refusal(std::string(kSource) + inner_product("ip", "data", "a", 2, "param {} param {} param {}")),
+      HasSubstr("layer \"ip\" (InnerProduct) has 3 `param` entries but only 2 parameters"));
+}
+
+TEST(NetRefusal, LearnedBatchNormStatistics) {
+  EXPECT_THAT(refusal(std::string(kSource) + "layer { name: 'bn' type: 'BatchNorm' bottom: 'data' top: 'y' "
+                                             "param { lr_mult: 0 } param { lr_mult: 1 } }"),
+              HasSubstr("layer \"bn\" (BatchNorm): blob 1 is a running statistic"));
+}
+
+TEST(NetRefusal, SharersThatDoNotFit) {
+  const std::string shared = "param { name: 'w' } param { name: 'b' }";
+  EXPECT_THAT(
+      refusal(std::string(kSource) + inner_product("p", "data", "a", 2, shared) +
+              inner_product("q", "a", "b", 2, shared)),
+      HasSubstr("layer \"q\" (InnerProduct) shares parameter \"w\" of shape 2 192 (384) with layer \"p\""));
+  EXPECT_THAT(
+      refusal(std::string(kSource) + inner_product("p", "data", "a", 2, "param { name: 'w' lr_mult: 1 }") +
+              inner_product("q", "data", "b", 2, "param { name: 'w' lr_mult: 2 }")),
+      HasSubstr("parameter \"w\" has lr_mult 1 in layer \"p\" (InnerProduct) and 2 in layer \"q\""));
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,432 @@
+// Nets as a whole: how they run, share and reshape. Layers of the library, small
+// shapes.
+#include <gtest/gtest.h>
+
+#include "net/net_test_tools.hpp"
+#include "net/small_nets.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Net, RunsForwardAndBackward) {
+  NetBench bench;
+  const auto net = bench.make(conv_net(), f64_options());
+  feed<double>(bench, *net, 5);
+  net->forward(bench.pass);
+  const double loss = loss_of(bench, *net);
+  EXPECT_GT(loss, 0.1);
+  EXPECT_LT(loss, 10);
+  EXPECT_EQ(loss, values_of<double>(bench.context, net->find_blob("loss")->data)[0]);
+  std::vector<int> done;
+  net->backward(bench.pass, [&](int layer) { done.push_back(layer); });
+  EXPECT_THAT(done, ElementsAre(5, 4, 3, 2, 1, 0));
+  net->check_results();
+  EXPECT_FALSE(net->find_blob("data")->grad.defined());
+  EXPECT_FALSE(net->needs_backward(0));
+}
+
+TEST(Net, KnowsItsOutputs) {
+  NetBench bench;
+  const auto net = bench.make(
+      conv_net() + "layer { name: 'acc' type: 'Accuracy' bottom: 'ip1' bottom: 'label' top: 'accuracy' }",
+      f64_options());
+  std::vector<std::string> names;
+  for (const Blob* output : net->outputs()) names.push_back(output->name);
+  EXPECT_THAT(names, ElementsAre("accuracy", "loss"));
+  EXPECT_EQ(net->loss_weight(*net->find_blob("loss")), 1);
+  EXPECT_EQ(net->loss_weight(*net->find_blob("accuracy")), 0);
+  EXPECT_TRUE(net->output_is_share(*net->find_blob("loss")));
+  EXPECT_EQ(net->find_blob("nothing"), nullptr);
+}
+
+TEST(Net, ALossWithoutATopCounts) {
+  NetBench bench;
+  const auto net =
+      bench.make(std::string(kSource) + inner_product("ip1", "data", "ip1", 5) +
+                     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip1' bottom: 'label' }",
+                 f64_options());
+  feed<double>(bench, *net, 5);
+  net->forward(bench.pass);
+  net->backward(bench.pass);
+  EXPECT_GT(loss_of(bench, *net), 0);
+  EXPECT_TRUE(net->outputs().empty());
+  EXPECT_TRUE(net->needs_backward(1));
+}
+
+TEST(Net, WeightsSeveralLosses) {
+  NetBench bench;
+  const auto single = bench.make(
+      std::string(kSource) + inner_product("ip1", "data", "ip1", 5) + softmax_loss("ip1"), f64_options());
+  feed<double>(bench, *single, 5);
+  single->forward(bench.pass);
+  single->backward(bench.pass);
+  // The same loss twice with weights 0.5 and 2, the first one read by another layer as well.
+  const auto twice = bench.make(std::string(kSource) + inner_product("ip1", "data", "ip1", 5) +
+                                    "layer { name: 'l1' type: 'SoftmaxWithLoss' bottom: 'ip1' bottom: "
+                                    "'label' top: 'l1' loss_weight: 0.5 }"
+                                    "layer { name: 'l2' type: 'SoftmaxWithLoss' bottom: 'ip1' bottom: "
+                                    "'label' top: 'l2' loss_weight: 2 }"
+                                    "layer { name: 's' type: 'Silence' bottom: 'l1' }",
+                                f64_options());
+  feed<double>(bench, *twice, 5);
+  twice->forward(bench.pass);
+  twice->backward(bench.pass);
+  EXPECT_NEAR(loss_of(bench, *twice), 2.5 * loss_of(bench, *single), 1e-12);  // one rounding of each product
+  const auto one = values_of<double>(bench.context, single->flat_gradients());
+  const auto two = values_of<double>(bench.context, twice->flat_gradients());
+  ASSERT_EQ(one.size(), two.size());
+  for (std::size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(two[i], 2.5 * one[i], 1e-12);
+}
+
+TEST(Net, AWeightedBlobThatIsReadFurtherDownGetsBothGradients) {
+  NetBench bench;
+  const std::string head = std::string(kSource) + inner_product("ip1", "data", "ip1", 5);
+  const auto plain = bench.make(head + softmax_loss("ip1"), f64_options());
+  // ip1 counts as a loss itself (every gradient 3), through a Split.
+  const auto split = bench.make(
+      std::string(kSource) + inner_product("ip1", "data", "ip1", 5, "loss_weight: 3") + softmax_loss("ip1"),
+      f64_options());
+  // The loss, with its weight by default, is read by another weighted layer: no Split, both gradients on one
+  // blob.
+  const auto chain = bench.make(
+      head + softmax_loss("ip1") + "layer { name: 'r' type: 'ReLU' bottom: 'loss' top: 'r' loss_weight: 2 }",
+      f64_options());
+  const auto bias_gradient = [&](Net& net) {
+    feed<double>(bench, net, 5);
+    net.forward(bench.pass);
+    net.backward(bench.pass);
+    return values_of<double>(bench.context, net.parameters()[1].grad);
+  };
+  const auto base = bias_gradient(*plain), summed = bias_gradient(*split), tripled = bias_gradient(*chain);
+  for (std::size_t i = 0; i < base.size(); ++i) {
+    EXPECT_NEAR(summed[i], base[i] + 3 * 4, 1e-12);  // 4 samples
+    EXPECT_NEAR(tripled[i], 3 * base[i], 1e-14);
+  }
+  EXPECT_NEAR(loss_of(bench, *chain), 3 * loss_of(bench, *plain), 1e-14 * 10);
+}
+
+TEST(Net, PlacesParametersInOrderOfReadiness) {
+  NetBench bench;
+  const auto net = bench.make(conv_net(), f64_options());
+  const auto& parameters = net->parameters();
+  ASSERT_EQ(parameters.size(), 4u);
+  EXPECT_EQ(parameters[0].layer, "conv1");
+  EXPECT_EQ(parameters[2].layer, "ip1");
+  EXPECT_EQ(parameters[2].offset, 0);                  // ip1 is ready first
+  EXPECT_EQ(parameters[3].offset, 5 * 4 * 3 * 3 + 4);  // padded to 64 bytes
+  EXPECT_EQ(parameters[0].offset, 184 + 8);
+  for (const LearnableParameter& p : parameters) {
+    EXPECT_EQ(p.offset % 8, 0);
+    EXPECT_EQ(p.value.raw(), net->flat_values().slice(p.offset, Shape{1}).raw());
+    EXPECT_EQ(p.grad.raw(), net->flat_gradients().slice(p.offset, Shape{1}).raw());
+  }
+}
+
+TEST(Net, KeepsFrozenParametersOutOfTheExchange) {
+  NetBench bench;
+  const auto net = bench.make(
+      std::string(kSource) +
+          inner_product("ip1", "data", "ip1", 6, "param { lr_mult: 0 } param { lr_mult: 2 decay_mult: 0 }") +
+          inner_product("ip2", "ip1", "ip2", 5, "param { lr_mult: 0 } param { lr_mult: 0 }") +
+          softmax_loss("ip2"),
+      f64_options());
+  EXPECT_EQ(net->flat_values().count(), 8);
+  EXPECT_EQ(net->parameters()[0].offset, -1);
+  EXPECT_FALSE(net->parameters()[0].grad.defined());
+  EXPECT_TRUE(net->parameters()[0].value.defined());
+  EXPECT_EQ(net->parameters()[1].lr_mult, 2);
+  EXPECT_EQ(net->parameters()[1].decay_mult, 0);
+  EXPECT_TRUE(net->needs_backward(1));
+  EXPECT_TRUE(net->needs_backward(2));  // its input needs it
+  feed<double>(bench, *net, 5);
+  net->forward(bench.pass);
+  net->backward(bench.pass);
+}
+
+TEST(Net, StatisticsLieInABufferOfTheirOwn) {
+  NetBench bench;
+  const auto net = bench.make(
+      std::string(kSource) +
+          "layer { name: 'bn1' type: 'BatchNorm' bottom: 'data' top: 'bn1' }"
+          "layer { name: 'bn2' type: 'BN' bottom: 'bn1' top: 'bn2' bn_param { slope_filler { value: 1 } } }" +
+          inner_product("ip", "bn2", "ip", 5) + softmax_loss("ip"),
+      f64_options());
+  EXPECT_EQ(net->statistics().count(),
+            5 * 8);  // mean, variance, factor of bn1; mean, variance of bn2; padded to 8
+  int statistics = 0;
+  for (const LearnableParameter& p : net->parameters()) {
+    statistics += p.is_statistic;
+    EXPECT_EQ(p.grad.defined(), !p.is_statistic);
+  }
+  EXPECT_EQ(statistics, 5);
+  EXPECT_EQ(values_of<double>(bench.context, net->parameters()[3].value), (std::vector<double>{1, 1, 1}));
+}
+
+TEST(Net, SharedWeightsAddTheirGradients) {
+  NetBench bench;
+  const std::string shared = "param { name: 'w' } param { name: 'b' lr_mult: 2 }";
+  const auto build = [&](const std::string& more) {
+    return std::string(kSource) + inner_product("ip0", "data", "h0", 6) +
+           inner_product("ip1", "h0", "h1", 6, more) + inner_product("ip2", "h1", "h2", 6, more) +
+           softmax_loss("h2");
+  };
+  const auto net = bench.make(build(shared), f64_options());
+  ASSERT_EQ(net->parameters().size(), 4u);
+  EXPECT_EQ(net->parameters()[2].layer, "ip1");
+  EXPECT_EQ(net->parameters()[2].ready_layer, 2);
+  EXPECT_EQ(net->parameters()[3].lr_mult, 2);
+  const auto apart = bench.make(build(""), f64_options());
+  for (int slot = 0; slot < 2; ++slot) {  // give ip2 of the other net the shared values
+    const auto values =
+        values_of<double>(bench.context, net->parameters()[static_cast<std::size_t>(2 + slot)].value);
+    copy_from_host(bench.context, values.data(),
+                   apart->parameters()[static_cast<std::size_t>(4 + slot)].value);
+  }
+  for (Net* each : {net.get(), apart.get()}) {
+    feed<double>(bench, *each, 6);
+    each->forward(bench.pass);
+    each->backward(bench.pass);
+  }
+  EXPECT_EQ(loss_of(bench, *net), loss_of(bench, *apart));
+  const auto sum = values_of<double>(bench.context, net->parameters()[2].grad);
+  const auto first = values_of<double>(bench.context, apart->parameters()[2].grad);
+  const auto second = values_of<double>(bench.context, apart->parameters()[4].grad);
+  for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_NEAR(sum[i], first[i] + second[i], 1e-14);
+}
+
+TEST(Net, PermissiveSharingComparesCounts) {
+  NetBench bench;
+  const std::string net_text = std::string(kSource) +
+                               "layer { name: 'p' type: 'Parameter' top: 'p' param { name: 'w' } "
+                               "parameter_param { shape { dim: 2 dim: 3 } } }"
+                               "layer { name: 'q' type: 'Parameter' top: 'q' param { name: 'w' share_mode: "
+                               "PERMISSIVE } parameter_param { shape { dim: 6 } } }";
+  const auto net = bench.make(net_text, f64_options());
+  ASSERT_EQ(net->parameters().size(), 1u);
+  EXPECT_TRUE(net->layers()[2]->parameters()[0].value.same_memory(net->parameters()[0].value));
+  EXPECT_EQ(net->layers()[2]->parameters()[0].value.shape(), (Shape{6}));
+}
+
+TEST(Net, FollowsTheBatchSize) {
+  NetBench bench;
+  const auto net = bench.make(conv_net(), f64_options());
+  const auto loss_for = [&](std::int64_t batch) {
+    net->find_blob("data")->shape = Shape{batch, 3, 8, 8};
+    net->find_blob("label")->shape = Shape{batch};
+    net->reshape();
+    feed<double>(bench, *net, 5);
+    net->zero_gradients(bench.context);
+    net->forward(bench.pass);
+    net->backward(bench.pass);
+    return loss_of(bench, *net);
+  };
+  const double four = loss_for(4);
+  EXPECT_EQ(net->find_blob("ip1")->shape, (Shape{4, 5}));
+  loss_for(9);
+  EXPECT_EQ(net->find_blob("pool1")->shape, (Shape{9, 4, 3, 3}));
+  EXPECT_EQ(loss_for(0), 0);
+  for (const double g : values_of<double>(bench.context, net->flat_gradients())) ASSERT_EQ(g, 0);
+  EXPECT_EQ(loss_for(4), four);
+}
+
+TEST(Net, GivesALayerMemoryOfItsOwnWhereInPlaceWouldBeWrong) {
+  NetBench bench;
+  const auto build = [&](const std::string& second) {
+    return std::string(kSource) + inner_product("ip1", "data", "x", 6) +
+           "layer { name: 'sig' type: 'Sigmoid' bottom: 'x' top: 'x' }"
+           "layer { name: 'tan' type: 'TanH' bottom: 'x' top: '" +
+           second + "' }" + inner_product("ip2", second, "y", 5) + softmax_loss("y");
+  };
+  // TanH in place would overwrite what Sigmoid's backward pass reads.
+  const auto in_place = bench.make(build("x"), f64_options());
+  const auto apart = bench.make(build("z"), f64_options());
+  for (Net* each : {in_place.get(), apart.get()}) {
+    feed<double>(bench, *each, 5);
+    each->forward(bench.pass);
+    each->backward(bench.pass);
+  }
+  EXPECT_EQ(in_place->outputs_of(2)[0], in_place->inputs_of(2)[0]);
+  EXPECT_NE(in_place->outputs_of(3)[0], in_place->inputs_of(3)[0]);
+  EXPECT_EQ(values_of<double>(bench.context, in_place->flat_gradients()),
+            values_of<double>(bench.context, apart->flat_gradients()));
+  NetOptions test = f64_options();
+  test.phase = Phase::test;
+  const auto testing = bench.make(build("x"), test);
+  EXPECT_EQ(testing->outputs_of(3)[0], testing->inputs_of(3)[0]);
+}
+
+TEST(Net, ForceBackwardGivesTheDataAGradient) {
+  NetBench bench;
+  const auto net = bench.make("force_backward: true " + conv_net(), f64_options());
+  feed<double>(bench, *net, 5);
+  net->forward(bench.pass);
+  net->backward(bench.pass);
+  // The loss must follow the gradient of the data: central difference, truncation about h^2.
+  constexpr double kStep = 1e-5;
+  Tensor& data = net->find_blob("data")->data;
+  const auto gradient = values_of<double>(bench.context, net->find_blob("data")->grad);
+  auto values = values_of<double>(bench.context, data);
+  for (const std::size_t i : {0u, 100u, 333u}) {
+    const auto loss_at = [&](double shift) {
+      values[i] += shift;
+      copy_from_host(bench.context, values.data(), data);
+      values[i] -= shift;
+      net->forward(bench.pass);
+      return loss_of(bench, *net);
+    };
+    EXPECT_NEAR(gradient[i], (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep), 1e-7);
+  }
+  EXPECT_FALSE(net->find_blob("label")->grad.defined());
+}
+
+TEST(Net, MayStartWithAnEmptyBatch) {
+  NetBench bench;
+  const auto net = bench.make(
+      "layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: 0 dim: 6 } shape "
+      "{ dim: 0 } } }" +
+          inner_product("ip1", "data", "ip1", 5) + softmax_loss("ip1"),
+      f64_options());
+  net->forward(bench.pass);
+  net->backward(bench.pass);
+  EXPECT_EQ(loss_of(bench, *net), 0);
+  bench
+      .make("layer { name: 'in' type: 'Input' top: 'data' input_param { shape { dim: 2 } } }", f64_options())
+      ->forward(bench.pass);
+}
+
+TEST(Net, TestNetsHaveNoGradients) {
+  NetBench bench;
+  NetOptions options = f64_options();
+  options.phase = Phase::test;
+  const auto net = bench.make(conv_net(), options);
+  EXPECT_FALSE(net->flat_gradients().defined());
+  EXPECT_FALSE(net->find_blob("conv1")->grad.defined());
+  feed<double>(bench, *net, 5);
+  net->forward(bench.pass);
+  EXPECT_THROW(net->backward(bench.pass), Error);
+}
+
+TEST(Net, SharesParametersWithATestNet) {
+  NetBench bench;
+  NetOptions train = f64_options(), test = f64_options();
+  test.phase = Phase::test;
+  test.seed = 99;
+  const std::string text =
+      std::string(kSource) + "layer { name: 'bn' type: 'BatchNorm' bottom: 'data' top: 'bn' }" +
+      inner_product("ip1", "bn", "ip1", 5) + softmax_loss("ip1") +
+      "layer { name: 'only_test' type: 'Silence' bottom: 'ip1' include { phase: TEST } }";
+  const auto trained = bench.make(text, train);
+  const auto tested = bench.make(text, test);
+  tested->share_parameters(*trained, false);
+  EXPECT_TRUE(tested->parameters()[3].value.same_memory(trained->parameters()[3].value));
+  EXPECT_FALSE(tested->parameters()[0].value.same_memory(trained->parameters()[0].value));
+  EXPECT_FALSE(tested->flat_values().defined());
+  EXPECT_EQ(tested->statistics().count(), trained->statistics().count());
+  tested->share_parameters(*trained, true);
+  EXPECT_TRUE(tested->parameters()[0].value.same_memory(trained->parameters()[0].value));
+  EXPECT_FALSE(tested->statistics().defined());
+  const auto other =
+      bench.make(std::string(kSource) + inner_product("ip1", "data", "ip1", 4) + softmax_loss("ip1"), test);
+  EXPECT_THAT(message_of([&] { other->share_parameters(*trained, true); }),
+              HasSubstr("blob 0 of layer \"ip1\" has shape 4 192 (768) in one net and 5 192 (960)"));
+}
+
+TEST(Net, ReusesMemory) {
+  NetBench bench;
+  NetOptions separate = f64_options(), shared = f64_options();
+  separate.reuse_memory = false;
+  const auto a = bench.make(conv_net(), separate), b = bench.make(conv_net(), shared);
+  EXPECT_EQ(a->memory_plan().total, a->memory_plan().sum);
+  EXPECT_LT(b->memory_plan().total, b->memory_plan().sum);
+  for (Net* each : {a.get(), b.get()}) {
+    feed<double>(bench, *each, 5);
+    each->forward(bench.pass);
+    each->backward(bench.pass);
+  }
+  EXPECT_EQ(loss_of(bench, *a), loss_of(bench, *b));
+  EXPECT_EQ(values_of<double>(bench.context, a->flat_gradients()),
+            values_of<double>(bench.context, b->flat_gradients()));
+}
+
+TEST(Net, RunsOnAnAsynchronousStream) {
+  std::vector<std::vector<double>> gradients;
+  for (const bool asynchronous : {false, true}) {
+    CpuDeviceOptions options;
+    options.asynchronous = asynchronous;
+    options.max_delay_us = 20;
+    NetBench bench(options);
+    const auto net = bench.make(conv_net(), f64_options());
+    for (const std::int64_t batch : {4, 2, 7}) {  // reshapes while earlier work is still running
+      net->find_blob("data")->shape = Shape{batch, 3, 8, 8};
+      net->find_blob("label")->shape = Shape{batch};
+      net->reshape();
+      feed<double>(bench, *net, 5);
+      net->forward(bench.pass);
+      net->backward(bench.pass);
+    }
+    gradients.push_back(values_of<double>(bench.context, net->flat_gradients()));
+  }
+  EXPECT_EQ(gradients[0], gradients[1]);
+}
+
+TEST(Net, NamesThePlaceOfAFailure) {
+  NetBench bench;
+  const auto net = bench.make(conv_net(), f64_options());
+  feed<double>(bench, *net, 5);
+  bench.activity.set_iteration(37);
+  install_fault_injector([](const Activity&, Stage stage, const char* layer) {
+    if (stage == Stage::backward && std::string(layer) == "pool1") throw std::runtime_error("injected");
+  });
+  net->forward(bench.pass);
+  std::string message;
+  try {
+    net->backward(bench.pass);
+  } catch (const Error& error) {
+    message = error.what();
+    EXPECT_EQ(error.kind(), ErrorKind::runtime);
+  }
+  install_fault_injector(nullptr);
+  EXPECT_THAT(message, HasSubstr("injected"));
+  EXPECT_THAT(message, HasSubstr("while running layer \"pool1\" backward on cpu:0, iteration 37"));
+}
+
+TEST(Net, ReportsABadLabel) {
+  NetBench bench;
+  const auto net = bench.make(conv_net(), f64_options());
+  feed<double>(bench, *net, 5);
+  const std::vector<double> labels{0, 1, 7, 2};
+  copy_from_host(bench.context, labels.data(), net->find_blob("label")->data);
+  net->forward(bench.pass);
+  const auto message = message_of([&] { net->check_results(); });
+  EXPECT_THAT(message, HasSubstr("found in layer \"loss\" (SoftmaxWithLoss) on cpu:0"));
+}
+
+TEST(Net, TellsObserversAboutEveryLayer) {
+  NetBench bench;
+  const auto net = bench.make(conv_net(), f64_options());
+  feed<double>(bench, *net, 5);
+  std::string seen;
+  net->observe_layers(
+      [&](int layer, bool backward) { seen += (backward ? "b" : "f") + std::to_string(layer); },
+      [&](int, bool) { seen += "."; });
+  net->forward(bench.pass);
+  net->backward(bench.pass);
+  EXPECT_EQ(seen, "f0.f1.f2.f3.f4.f5.b5.b4.b3.b2.b1.");
+}
+
+TEST(Net, FillsByIdentity) {
+  NetBench bench;
+  NetOptions single = f64_options();
+  single.dtype = DType::f32;
+  const auto a = bench.make(conv_net(), f64_options());
+  const auto b = bench.make(conv_net(), single);
+  const auto wide = values_of<double>(bench.context, a->parameters()[2].value);
+  const auto narrow = values_of<float>(bench.context, b->parameters()[2].value);
+  for (std::size_t i = 0; i < wide.size(); ++i) ASSERT_EQ(narrow[i], static_cast<float>(wide[i]));
+}
+
+}  // namespace
+}  // namespace banyan

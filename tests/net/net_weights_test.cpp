@@ -1,0 +1,174 @@
+// Weights in and out of a Net.
+#include "banyan/net/adapt_weights.hpp"
+#include "banyan/net/summary.hpp"
+#include "net/net_test_tools.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::HasSubstr;
+
+const char* kNet =
+    "name: 'pair' layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: 2 "
+    "dim: 3 dim: 4 dim: 4 } "
+    "shape { dim: 2 } } } "
+    "layer { name: 'bn' type: 'BatchNorm' bottom: 'data' top: 'bn' } "
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'bn' top: 'ip' inner_product_param { num_output: 5 "
+    "weight_filler { "
+    "type: 'xavier' } bias_filler { type: 'uniform' } } } "
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
+
+io::BlobData blob(std::vector<std::int64_t> shape, std::vector<float> values) {
+  io::BlobData data;
+  data.shape = std::move(shape);
+  data.floats = std::move(values);
+  return data;
+}
+
+template <class T>
+void check_round_trip(DType dtype) {
+  NetBench bench;
+  NetOptions options = f64_options();
+  options.dtype = dtype;
+  const auto from = bench.make(kNet, options);
+  options.seed = 77;
+  const auto to = bench.make(kNet, options);
+  const caffe::NetParameter saved = from->to_proto(false);
+  EXPECT_EQ(saved.name(), "pair");
+  EXPECT_EQ(saved.layer_size(), 4);
+  EXPECT_EQ(saved.layer(1).blobs_size(), 3);
+  EXPECT_EQ(saved.layer(2).phase(), caffe::TRAIN);
+  EXPECT_EQ(saved.layer(2).blobs(0).data_size() > 0, dtype == DType::f32);
+  EXPECT_EQ(saved.layer(2).blobs(0).double_data_size() > 0, dtype == DType::f64);
+  EXPECT_EQ(saved.layer(2).blobs(0).diff_size() + saved.layer(2).blobs(0).double_diff_size(), 0);
+  EXPECT_FALSE(saved.has_state());
+  const std::string bytes = saved.SerializeAsString();
+  EXPECT_NE(values_of<T>(bench.context, from->parameters()[3].value),
+            values_of<T>(bench.context, to->parameters()[3].value));
+  to->load_weights(io::parse_weights(bytes, "m.caffemodel"), "m.caffemodel");
+  for (std::size_t i = 0; i < from->parameters().size(); ++i)
+    EXPECT_EQ(values_of<T>(bench.context, from->parameters()[i].value),
+              values_of<T>(bench.context, to->parameters()[i].value));
+}
+
+TEST(NetWeights, RoundTripSingle) { check_round_trip<float>(DType::f32); }
+TEST(NetWeights, RoundTripDouble) { check_round_trip<double>(DType::f64); }
+
+TEST(NetWeights, WritesGradientsWhenAsked) {
+  NetBench bench;
+  const auto net = bench.make(kNet, f64_options());
+  feed<double>(bench, *net, 5);
+  net->forward(bench.pass);
+  net->backward(bench.pass);
+  const caffe::NetParameter saved = net->to_proto(true);
+  const auto gradient = values_of<double>(bench.context, net->parameters()[3].grad);
+  ASSERT_EQ(saved.layer(2).blobs(0).double_diff_size(), static_cast<int>(gradient.size()));
+  EXPECT_EQ(saved.layer(2).blobs(0).double_diff(7), gradient[7]);
+  EXPECT_EQ(saved.layer(2).blobs(0).double_data_size(), static_cast<int>(gradient.size()));
+}
+
+TEST(NetWeights, SkipsLayersThatOneSideHas) {
+  NetBench bench;
+  const auto net = bench.make(kNet, f64_options());
+  const auto before = values_of<double>(bench.context, net->parameters()[3].value);
+  io::ModelWeights weights;
+  weights.layers.push_back({"elsewhere", "InnerProduct", {blob({1}, {3})}});
+  weights.layers.push_back({"bn", "BatchNorm", {blob({3}, {1, 2, 3}), blob({3}, {4, 5, 6}), blob({1}, {2})}});
+  net->load_weights(weights, "w");
+  EXPECT_EQ(values_of<double>(bench.context, net->parameters()[0].value), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(values_of<double>(bench.context, net->parameters()[2].value), (std::vector<double>{2}));
+  EXPECT_EQ(values_of<double>(bench.context, net->parameters()[3].value), before);
+}
+
+TEST(NetWeights, RefusesWrongShapesAndCounts) {
+  NetBench bench;
+  const auto net = bench.make(kNet, f64_options());
+  io::ModelWeights weights;
+  weights.layers.push_back(
+      {"ip", "InnerProduct", {blob({5, 4}, std::vector<float>(20)), blob({5}, std::vector<float>(5))}});
+  const auto shape = message_of([&] { net->load_weights(weights, "w.caffemodel"); });
+  EXPECT_THAT(
+      shape,
+      HasSubstr(
+          "layer \"ip\" (InnerProduct), blob 0: the net needs shape (5, 48), the file has shape (5, 4)"));
+  EXPECT_THAT(shape, HasSubstr("while reading weights from w.caffemodel"));
+  weights.layers[0].blobs.pop_back();
+  EXPECT_THAT(message_of([&] { net->load_weights(weights, "w"); }),
+              HasSubstr("layer \"ip\" (InnerProduct): the net needs 2 blobs, the file has 1"));
+}
+
+TEST(NetWeights, ReadsEveryFormOfBatchNorm) {
+  NetBench bench;
+  const auto net = bench.make(kNet, f64_options());
+  const Layer& plain = *net->layers()[1];
+  const io::BlobData mean = blob({3}, {1, 2, 3}), variance = blob({1, 3, 1, 1}, {4, 5, 6}),
+                     factor = blob({1}, {9}), ones = blob({3}, {1, 1, 1}), zeros = blob({3}, {0, 0, 0});
+  const auto shown = [&](const io::LayerWeights& source) {
+    std::string text;
+    for (const io::BlobData* each : match_blobs(source, plain))
+      text += std::to_string(static_cast<int>(each->at(0)));
+    return text;
+  };
+  EXPECT_EQ(shown({"bn", "BatchNorm", {mean, variance, factor}}), "149");
+  EXPECT_EQ(shown({"bn", "BatchNorm", {mean, variance, factor, ones, zeros}}), "149");
+  EXPECT_EQ(shown({"bn", "BatchNorm", {ones, zeros, mean, variance, factor}}),
+            "141");  // 0.15: nothing was summed
+  EXPECT_THAT(message_of([&] {
+                shown({"bn", "BatchNorm", {mean, variance, factor, mean, zeros}});
+              }),
+              HasSubstr("scale_bias: true"));
+  EXPECT_THAT(message_of([&] {
+                shown({"bn", "BatchNorm", {mean, variance}});
+              }),
+              HasSubstr("no known form of BatchNorm"));
+
+  const auto bn = bench.make(
+      "layer { name: 'in' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 3 dim: 4 dim: 4 } } } "
+      "layer { name: 'bn' type: 'BN' bottom: 'data' top: 'bn' }",
+      f64_options());
+  const auto four =
+      match_blobs({"bn", "BN", {blob({1, 3}, {1, 1, 1}), blob({1, 3, 1, 1}, {2, 2, 2}), mean, variance}},
+                  *bn->layers()[1]);
+  EXPECT_EQ(four.size(), 4u);
+  const auto two = match_blobs({"bn", "BN", {ones, zeros}}, *bn->layers()[1]);
+  ASSERT_EQ(two.size(), 4u);
+  EXPECT_EQ(two[2], nullptr);
+}
+
+TEST(Summary, CountsParametersAndOperations) {
+  NetBench bench;
+  NetOptions options;
+  options.shapes_only = true;
+  const std::string text =
+      "name: 'tiny' layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: "
+      "'missing' backend: LMDB "
+      "batch_size: 7 } } "
+      "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' convolution_param { num_output: 8 "
+      "kernel_size: 3 } } "
+      "layer { name: 'relu' type: 'ReLU' bottom: 'conv' top: 'conv' } "
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'conv' top: 'ip' inner_product_param { num_output: 10 "
+      "} } "
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
+  options.input_shapes["data"] = Shape{2, 3, 6, 6};
+  const auto net = bench.make(text, options);
+  const NetSummary summary = summarize(*net);
+  ASSERT_EQ(summary.layers.size(), 5u);
+  EXPECT_EQ(summary.layers[0].output_shapes[1], (Shape{2}));
+  EXPECT_EQ(summary.layers[1].parameters, 8 * 27 + 8);
+  EXPECT_EQ(summary.layers[1].flops, 2.0 * 2 * 8 * 16 * 27);
+  EXPECT_TRUE(summary.layers[2].in_place);
+  EXPECT_EQ(summary.layers[2].activation_bytes, 0);
+  EXPECT_EQ(summary.layers[3].parameters, 10 * 128 + 10);
+  EXPECT_EQ(summary.parameters, 224 + 1290);
+  EXPECT_EQ(summary.parameter_bytes, 2 * 4 * summary.parameters);
+  EXPECT_THAT(to_table(summary), HasSubstr("conv   Convolution      conv    2 8 4 4"));
+  EXPECT_THAT(to_json(summary),
+              HasSubstr("\"name\": \"conv\", \"type\": \"Convolution\", \"outputs\": [{\"name\": \"conv\", "
+                        "\"shape\": [2, 8, 4, 4]}], \"parameters\": 224"));
+  EXPECT_THROW(net->forward(bench.pass), Error);
+  options.input_shapes.clear();
+  EXPECT_THAT(message_of([&] { bench.make(text, options); }), HasSubstr("--shape=data:"));
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,307 @@
+// Convolution against a naive loop in double.
+#include "banyan/ops/convolution.hpp"
+
+#include "banyan/base/error.hpp"
+#include "ops/device_fixture.hpp"
+#include "ops/gradient_check.hpp"
+
+namespace banyan {
+namespace {
+
+using ops::ConvolutionGeometry;
+using Dims = std::vector<std::int64_t>;
+
+struct Case {
+  const char* name;
+  std::int64_t batch;
+  Dims input;
+  ConvolutionGeometry geometry;
+
+  Shape input_shape() const {
+    Dims dims{batch, geometry.in_channels};
+    dims.insert(dims.end(), input.begin(), input.end());
+    return Shape(dims);
+  }
+  Shape output_shape() const {
+    Dims dims{batch, geometry.out_channels};
+    for (int axis = 0; axis < geometry.spatial_axes(); ++axis)
+      dims.push_back(geometry.output_length(axis, input[static_cast<std::size_t>(axis)]));
+    return Shape(dims);
+  }
+  Shape weight_shape() const {
+    Dims dims{geometry.out_channels, geometry.in_channels / geometry.group};
+    dims.insert(dims.end(), geometry.kernel.begin(), geometry.kernel.end());
+    return Shape(dims);
+  }
+};
+
+// Geometry: kernel, stride, pad, dilation, group, in channels, out channels.
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {"3x3", 3, {9, 11}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 16, 32}},
+      {"odd channels", 2, {7, 9}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 5, 7}},
+      {"first layer", 2, {12, 10}, {{5, 5}, {2, 2}, {2, 2}, {1, 1}, 1, 3, 20}},
+      {"one channel", 2, {12, 12}, {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 1, 20}},
+      {"1x1", 3, {5, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 13, 17}},
+      {"1x1 stride 2", 2, {7, 8}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 16, 32}},
+      {"uneven sides", 2, {9, 14}, {{3, 5}, {2, 3}, {0, 2}, {1, 1}, 1, 6, 9}},
+      {"dilation", 2, {13, 12}, {{3, 3}, {1, 1}, {2, 2}, {2, 2}, 1, 16, 16}},
+      {"uneven dilation", 2, {13, 12}, {{3, 2}, {2, 1}, {1, 0}, {2, 3}, 1, 3, 5}},
+      {"two groups", 2, {9, 9}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, 32, 16}},
+      {"odd groups", 3, {8, 7}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 3, 6, 9}},
+      {"depthwise", 2, {9, 8}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 16, 16, 16}},
+      {"odd depthwise", 2, {9, 8}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 5, 5, 5}},
+      {"depthwise multiplier", 2, {6, 6}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 4, 4, 8}},
+      {"whole input", 2, {4, 5}, {{4, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 8, 10}},
+      {"wide pad", 1, {2, 2}, {{3, 3}, {1, 1}, {2, 2}, {1, 1}, 1, 4, 4}},
+      {"1-D", 3, {17}, {{4}, {2}, {1}, {1}, 2, 6, 8}},
+      {"3-D", 2, {4, 6, 5}, {{3, 3, 3}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, 1, 4, 6}},
+      {"4-D", 2, {3, 4, 3, 4}, {{2, 2, 2, 3}, {1, 2, 1, 1}, {0, 1, 1, 1}, {1, 1, 2, 1}, 2, 4, 6}},
+  };
+  return all;
+}
+
+bool advance(Dims& index, const Dims& dims) {
+  for (std::size_t axis = dims.size(); axis-- > 0;) {
+    if (++index[axis] < dims[axis]) return true;
+    index[axis] = 0;
+  }
+  return false;
+}
+
+/// Calls product(output index, input index, weight index) for every product of the convolution.
+template <class Product>
+void for_each_product(const Case& c, Product product) {
+  const ConvolutionGeometry& g = c.geometry;
+  const Dims out_dims = c.output_shape().dims(), kernel = c.weight_shape().dims();
+  const std::int64_t in_per_group = g.in_channels / g.group, out_per_group = g.out_channels / g.group;
+  Dims out(out_dims.size(), 0);
+  std::int64_t out_index = 0;
+  do {
+    Dims k(kernel.size() - 1, 0);  // input channel within the group, then the kernel's axes
+    const Dims k_dims(kernel.begin() + 1, kernel.end());
+    std::int64_t k_index = 0;
+    do {
+      std::int64_t in_index = out[0] * g.in_channels + out[1] / out_per_group * in_per_group + k[0];
+      bool inside = true;
+      for (std::size_t axis = 0; axis < g.kernel.size(); ++axis) {
+        const std::int64_t position =
+            out[axis + 2] * g.stride[axis] - g.pad[axis] + k[axis + 1] * g.dilation[axis];
+        inside = inside && position >= 0 && position < c.input[axis];
+        in_index = in_index * c.input[axis] + position;
+      }
+      const std::int64_t weight_index = out[1] * Shape(k_dims).count() + k_index;
+      if (inside)
+        product(static_cast<std::size_t>(out_index), static_cast<std::size_t>(in_index),
+                static_cast<std::size_t>(weight_index));
+      ++k_index;
+    } while (advance(k, k_dims));
+    ++out_index;
+  } while (advance(out, out_dims));
+}
+
+/// Channel of each element of an output.
+std::size_t channel_of(const Case& c, std::size_t index) {
+  const Shape shape = c.output_shape();
+  return index / static_cast<std::size_t>(shape.count(2)) % static_cast<std::size_t>(shape[1]);
+}
+
+class ConvolutionTest : public DeviceTest {
+ protected:
+  bool skipped(const Case& c) const { return on_cuda() && c.geometry.spatial_axes() > 3; }
+  /// Sums of `terms` products of values in [-1, 1): their rounding errors add up like a random walk of
+  /// steps below epsilon * sqrt(terms), so `terms * epsilon` leaves room for every order of summation.
+  double tolerance(std::int64_t terms) const { return static_cast<double>(terms + 4) * epsilon(); }
+};
+
+TEST_P(ConvolutionTest, ForwardMatchesNaiveLoops) {
+  for (const Case& c : cases()) {
+    if (skipped(c)) continue;
+    SCOPED_TRACE(c.name);
+    const auto x = rounded(random_values(c.input_shape().count(), 1));
+    const auto w = rounded(random_values(c.weight_shape().count(), 2));
+    const auto b = rounded(random_values(c.geometry.out_channels, 3));
+    std::vector<double> plain(static_cast<std::size_t>(c.output_shape().count()), 0.0);
+    for_each_product(c, [&](auto o, auto i, auto k) { plain[o] += x[i] * w[k]; });
+    std::vector<double> biased = plain;
+    for (std::size_t o = 0; o < biased.size(); ++o) biased[o] += b[channel_of(c, o)];
+    const Tensor weight = make(c.weight_shape(), w), bias = make({c.geometry.out_channels}, b);
+    const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
+    for (const Layout in : kLayouts) {
+      for (const Layout out : kLayouts) {
+        SCOPED_TRACE(cat(name_of(in), " to ", name_of(out)));
+        const Tensor input = make(c.input_shape(), x, in);
+        Tensor output = empty(c.output_shape(), out), without = empty(c.output_shape(), out);
+        convolution->forward(context(), input, weight, bias, output);
+        convolution->forward(context(), input, weight, Tensor(), without);
+        expect_near(values(output), biased, tolerance(c.weight_shape().count(1)));
+        expect_near(values(without), plain, tolerance(c.weight_shape().count(1)));
+      }
+    }
+  }
+}
+
+TEST_P(ConvolutionTest, BackwardDataMatchesNaiveLoops) {
+  for (const Case& c : cases()) {
+    if (skipped(c)) continue;
+    SCOPED_TRACE(c.name);
+    const auto dy = rounded(random_values(c.output_shape().count(), 4));
+    const auto w = rounded(random_values(c.weight_shape().count(), 5));
+    std::vector<double> dx(static_cast<std::size_t>(c.input_shape().count()), 0.0);
+    for_each_product(c, [&](auto o, auto i, auto k) { dx[i] += dy[o] * w[k]; });
+    const Tensor weight = make(c.weight_shape(), w);
+    const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
+    for (const Layout in : kLayouts) {
+      for (const Layout out : kLayouts) {
+        SCOPED_TRACE(cat(name_of(in), " to ", name_of(out)));
+        const Tensor grad_output = make(c.output_shape(), dy, out);
+        // What the gradient held before must not matter, not even NaN.
+        Tensor grad_input = make(c.input_shape(), std::vector<double>(dx.size(), NAN), in);
+        convolution->backward_data(context(), grad_output, weight, grad_input);
+        expect_near(values(grad_input), dx, tolerance(c.weight_shape().count() / c.geometry.group));
+      }
+    }
+  }
+}
+
+TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
+  for (const Case& c : cases()) {
+    if (skipped(c)) continue;
+    SCOPED_TRACE(c.name);
+    const auto x = rounded(random_values(c.input_shape().count(), 6));
+    const auto dy = rounded(random_values(c.output_shape().count(), 7));
+    const auto dw_before = rounded(random_values(c.weight_shape().count(), 8));
+    const auto db_before = rounded(random_values(c.geometry.out_channels, 9));
+    auto dw = dw_before, db = db_before;
+    for_each_product(c, [&](auto o, auto i, auto k) { dw[k] += dy[o] * x[i]; });
+    for (std::size_t o = 0; o < dy.size(); ++o) db[channel_of(c, o)] += dy[o];
+    const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
+    const std::int64_t terms = c.batch * c.output_shape().count(2);
+    for (const Layout in : kLayouts) {
+      for (const Layout out : kLayouts) {
+        SCOPED_TRACE(cat(name_of(in), " to ", name_of(out)));
+        const Tensor input = make(c.input_shape(), x, in), grad_output = make(c.output_shape(), dy, out);
+        Tensor grad_weight = make(c.weight_shape(), dw_before);
+        Tensor grad_bias = make({c.geometry.out_channels}, db_before);
+        convolution->backward_weight(context(), input, grad_output, grad_weight, grad_bias);
+        expect_near(values(grad_weight), dw, tolerance(terms));
+        expect_near(values(grad_bias), db, tolerance(terms));
+        Tensor alone = make(c.weight_shape(), dw_before), none;
+        convolution->backward_weight(context(), input, grad_output, alone, none);
+        expect_near(values(alone), dw, tolerance(terms));
+      }
+    }
+  }
+}
+
+TEST_P(ConvolutionTest, GradientsMatchDifferences) {
+  if (dtype() != DType::f64) GTEST_SKIP() << "differences need f64";
+  for (const Case& c : {cases()[6], cases()[8], cases()[10]}) {
+    SCOPED_TRACE(c.name);
+    const auto x = random_values(c.input_shape().count(), 10),
+               w = random_values(c.weight_shape().count(), 11);
+    const auto dy = random_values(c.output_shape().count(), 12);
+    const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
+    const auto loss = [&](const std::vector<double>& input, const std::vector<double>& weight) {
+      Tensor output = empty(c.output_shape());
+      const Tensor in = make(c.input_shape(), input), k = make(c.weight_shape(), weight);
+      convolution->forward(context(), in, k, Tensor(), output);
+      return dot(values(output), dy);
+    };
+    const Tensor grad_output = make(c.output_shape(), dy), weight = make(c.weight_shape(), w);
+    const Tensor input = make(c.input_shape(), x);
+    Tensor dx = empty(c.input_shape()), none;
+    Tensor dw = make(c.weight_shape(), std::vector<double>(w.size(), 0.0));
+    convolution->backward_data(context(), grad_output, weight, dx);
+    convolution->backward_weight(context(), input, grad_output, dw, none);
+    expect_gradient([&](const auto& moved) { return loss(moved, w); }, x, values(dx));
+    expect_gradient([&](const auto& moved) { return loss(x, moved); }, w, values(dw));
+  }
+}
+
+TEST_P(ConvolutionTest, EmptyBatchContributesNothing) {
+  const Case c{"empty", 0, {6, 5}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 4, 6}};
+  const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
+  const auto before = rounded(random_values(c.weight_shape().count(), 13));
+  const auto bias_before = rounded(random_values(6, 14));
+  Tensor input = empty(c.input_shape()), output = empty(c.output_shape());
+  Tensor weight = make(c.weight_shape(), before), bias = make({6}, bias_before);
+  convolution->forward(context(), input, weight, bias, output);
+  convolution->backward_data(context(), output, weight, input);
+  convolution->backward_weight(context(), input, output, weight, bias);
+  EXPECT_EQ(values(weight), before);
+  EXPECT_EQ(values(bias), bias_before);
+}
+
+TEST_P(ConvolutionTest, SameBitsEveryTime) {
+  for (const Case& c : {cases()[0], cases()[2], cases()[10]}) {
+    SCOPED_TRACE(c.name);
+    std::vector<std::vector<double>> first;
+    for (int run = 0; run < 3; ++run) {
+      const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
+      const Tensor input = make(c.input_shape(), random_values(c.input_shape().count(), 15));
+      const Tensor dy = make(c.output_shape(), random_values(c.output_shape().count(), 16));
+      Tensor weight = make(c.weight_shape(), random_values(c.weight_shape().count(), 17));
+      Tensor bias = make({c.geometry.out_channels}, random_values(c.geometry.out_channels, 18));
+      Tensor output = empty(c.output_shape()), dx = empty(c.input_shape());
+      convolution->forward(context(), input, weight, bias, output);
+      convolution->backward_data(context(), dy, weight, dx);
+      convolution->backward_weight(context(), input, dy, weight, bias);
+      const std::vector<std::vector<double>> found{values(output), values(dx), values(weight), values(bias)};
+      if (run == 0) first = found;
+      EXPECT_EQ(found, first);
+    }
+  }
+}
+
+TEST_P(ConvolutionTest, FollowsABatchThatChanges) {
+  const ConvolutionGeometry geometry{{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 16, 16};
+  const auto convolution = ops::make_convolution(context(), geometry, dtype());
+  const auto w = rounded(random_values(16 * 16 * 9, 19));
+  const Tensor weight = make({16, 16, 3, 3}, w);
+  for (const std::int64_t batch : {4, 1, 3, 4}) {
+    const Case c{"batch", batch, {8, 8}, geometry};
+    const auto x = rounded(random_values(c.input_shape().count(), 20));
+    std::vector<double> expected(static_cast<std::size_t>(c.output_shape().count()), 0.0);
+    for_each_product(c, [&](auto o, auto i, auto k) { expected[o] += x[i] * w[k]; });
+    const Tensor input = make(c.input_shape(), x, Layout::channels_last);
+    Tensor output = empty(c.output_shape(), Layout::channels_last);
+    convolution->forward(context(), input, weight, Tensor(), output);
+    expect_near(values(output), expected, tolerance(c.weight_shape().count(1)));
+  }
+}
+
+TEST_P(ConvolutionTest, ReferenceMatchesLibrary) {
+  if (on_cuda()) GTEST_SKIP() << "the reference runs on CPU devices only";
+  const Case& c = cases()[0];
+  const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
+  const auto reference = ops::make_reference_convolution(c.geometry);
+  const Tensor input = make(c.input_shape(), random_values(c.input_shape().count(), 21));
+  const Tensor weight = make(c.weight_shape(), random_values(c.weight_shape().count(), 22));
+  Tensor output = empty(c.output_shape()), expected = empty(c.output_shape());
+  convolution->forward(context(), input, weight, Tensor(), output);
+  reference->forward(context(), input, weight, Tensor(), expected);
+  expect_near(values(output), values(expected), tolerance(c.weight_shape().count(1)));
+}
+
+TEST_P(ConvolutionTest, RefusesWhatDoesNotFit) {
+  const ConvolutionGeometry geometry{{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 4, 6};
+  const auto convolution = ops::make_convolution(context(), geometry, dtype());
+  Tensor input = empty({2, 4, 5, 5}), weight = empty({6, 4, 3, 3}), output = empty({2, 6, 5, 4});
+  EXPECT_THROW(convolution->forward(context(), input, weight, Tensor(), output), Error);
+  ConvolutionGeometry odd = geometry;
+  odd.group = 4;  // 6 outputs
+  EXPECT_THROW(ops::make_convolution(context(), odd, dtype()), Error);
+}
+
+TEST(ConvolutionGeometryTest, OutputLength) {
+  const ConvolutionGeometry g{{3, 5}, {2, 3}, {1, 0}, {2, 1}, 1, 1, 1};
+  EXPECT_EQ(g.output_length(0, 9), 4);  // (9 + 2 - 5) / 2 + 1
+  EXPECT_EQ(g.output_length(1, 11), 3);
+  EXPECT_EQ(g.output_length(1, 4), 0);  // shorter than the window
+}
+
+BANYAN_ON_ALL_DEVICES(ConvolutionTest);
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,102 @@
+#include "banyan/parallel/gradient_sync.hpp"
+
+#include <gtest/gtest.h>
+
+#include "banyan/ops/basic.hpp"
+#include "tree_fixture.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+TEST(PlanBuckets, CoversEverythingInOrder) {
+  for (const int devices : {1, 2, 3, 8})
+    for (const std::int64_t big : {10L, 100000L, 5000000L}) {
+      const std::vector<ParameterRange> ranges{
+          {0, 100, 9}, {112, big, 5}, {112 + big, 7, 5}, {128 + big, 50, 0}};
+      const std::int64_t total = 128 + big + 64;
+      const auto buckets = plan_buckets(ranges, total, 4, devices);
+      std::int64_t at = 0;
+      int layer = 1000;
+      for (const Bucket& bucket : buckets) {
+        EXPECT_EQ(bucket.offset, at);
+        EXPECT_GT(bucket.count, 0);
+        EXPECT_LE(bucket.ready_layer, layer);
+        for (const ParameterRange& range : ranges)
+          if (range.offset < bucket.offset + bucket.count && range.offset + range.count > bucket.offset) {
+            EXPECT_LE(bucket.ready_layer, range.ready_layer);
+          }
+        layer = bucket.ready_layer;
+        at += bucket.count;
+        EXPECT_LT(bucket.owner, devices);
+      }
+      EXPECT_EQ(at, total);
+      if (devices == 1) {
+        EXPECT_EQ(buckets.size(), 1u);
+      }
+    }
+}
+
+TEST(PlanBuckets, SpreadsABigParameterOverTheOwners) {
+  const auto buckets = plan_buckets({{0, 8 << 20, 0}}, 8 << 20, 4, 4);
+  std::vector<std::int64_t> load(4, 0);
+  for (const Bucket& bucket : buckets) load[static_cast<std::size_t>(bucket.owner)] += bucket.count;
+  for (const std::int64_t owned : load)
+    EXPECT_NEAR(static_cast<double>(owned), (8 << 20) / 4.0, 1 << 20);  // one bucket of 4 MiB
+}
+
+TEST(PlanBuckets, NothingToExchange) { EXPECT_TRUE(plan_buckets({}, 0, 4, 2).empty()); }
+
+class GradientSyncTest : public testing::TestWithParam<TreeSetting> {};
+INSTANTIATE_TEST_SUITE_P(Devices, GradientSyncTest, testing::ValuesIn(all_settings()), name_of_setting);
+
+/// A pretended net of three layers whose backward writes gradients layer by layer; the update is value -= sum
+/// of gradients.
+TEST_P(GradientSyncTest, UpdatesOnceAndHandsOutParametersWhileBackwardRuns) {
+  TreeFixture fixture(GetParam());
+  const int devices = fixture.size();
+  constexpr std::int64_t kLayer = 40000, kTotal = 3 * kLayer;
+  const std::vector<ParameterRange> ranges{{0, kLayer, 2}, {kLayer, kLayer, 1}, {2 * kLayer, kLayer, 0}};
+  const auto buckets = plan_buckets(ranges, kTotal, 4, devices);
+  DeviceTree tree = fixture.tree(build_tree(fixture.links()), static_cast<int>(buckets.size()) + 1);
+  fixture.run([&](int rank) {
+    Context compute(fixture.device(rank));
+    Context lane(fixture.device(rank), "lane");
+    Tensor values(fixture.device(rank), Shape{kTotal}, DType::f32),
+        gradients(fixture.device(rank), Shape{kTotal}, DType::f32);
+    ops::fill(compute, values, 0);
+    compute.synchronize();
+    GradientSync sync(devices == 1 ? nullptr : &tree, rank, devices == 1 ? compute : lane, buckets, gradients,
+                      values, [&](int bucket) {
+                        const Bucket& at = buckets[static_cast<std::size_t>(bucket)];
+                        Tensor value = values.slice(at.offset, Shape{at.count});
+                        ops::axpby(devices == 1 ? compute : lane, -1.0,
+                                   gradients.slice(at.offset, Shape{at.count}), 1.0, value);
+                      });
+    double expected = 0;
+    for (int iteration = 0; iteration < 5; ++iteration) {
+      if (iteration == 3) sync.hold();
+      sync.start();
+      for (int layer = 2; layer >= 0; --layer) {
+        Tensor gradient = gradients.slice((2 - layer) * kLayer, Shape{kLayer});
+        ops::fill(compute, gradient, (rank + 1) * (iteration + 1));
+        sync.layer_done(layer, compute.stream());
+      }
+      if (iteration == 3) {
+        sync.finish_reduction();
+        sync.release();
+      }
+      sync.finish(compute.stream());
+      expected -= (iteration + 1) * devices * (devices + 1) / 2.0;
+      std::vector<float> host(kTotal);
+      copy_to_host(compute, values, host.data());
+      for (std::int64_t e = 0; e < kTotal; ++e)
+        ASSERT_EQ(host[static_cast<std::size_t>(e)], expected) << "element " << e;
+    }
+    compute.synchronize();
+    lane.synchronize();
+    fixture.meet(rank);
+  });
+}
+
+}  // namespace
+}  // namespace banyan::parallel

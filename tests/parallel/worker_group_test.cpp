@@ -1,0 +1,123 @@
+#include "banyan/parallel/worker_group.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "banyan/base/error.hpp"
+#include "tree_fixture.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+TEST(WorkerGroup, OneDeviceRunsOnTheCallingThread) {
+  TreeFixture fixture({1, false, 0});
+  std::thread::id ran;
+  fixture.run([&](int) { ran = std::this_thread::get_id(); });
+  EXPECT_EQ(ran, std::this_thread::get_id());
+}
+
+TEST(WorkerGroup, TheFirstErrorWinsAndNamesThePlace) {
+  for (int failing = 0; failing < 4; ++failing) {
+    TreeFixture fixture({4, false, 0});
+    Rendezvous meeting(4, fixture.abort, fixture.spin());
+    const auto before = Clock::now();
+    try {
+      fixture.run([&](int rank) {
+        fixture.activity(rank).set_iteration(37);
+        fixture.activity(rank).enter(Stage::forward, "conv2");
+        if (rank == failing) throw std::runtime_error("it broke");
+        meeting.meet(rank, fixture.activity(rank));
+      });
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::runtime);
+      EXPECT_EQ(std::string(error.what()), "it broke\n  while running layer \"conv2\" forward on cpu:" +
+                                               std::to_string(failing) + ", iteration 37");
+    }
+    EXPECT_LT(Clock::now() - before, std::chrono::seconds(2));
+  }
+}
+
+TEST(WorkerGroup, ADeviceThatOnlyComputesStopsToo) {
+  TreeFixture fixture({2, false, 0});
+  EXPECT_THROW(fixture.run([&](int rank) {
+    if (rank == 1) bad_input("label 12 of 10");
+    for (;;) {
+      fixture.activity(rank).enter(Stage::forward, "conv1");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }),
+               Error);
+}
+
+TEST(WorkerGroup, TheWatchdogNamesTheSilentDevice) {
+  TreeFixture fixture({3, false, 0}, {0.3, 2});
+  Rendezvous meeting(3, fixture.abort, fixture.spin());
+  try {
+    fixture.run([&](int rank) {
+      if (rank == 2) {
+        fixture.activity(rank).enter(Stage::backward, "ip1");
+        while (!fixture.abort.raised()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        return;
+      }
+      fixture.activity(rank).enter(Stage::exchange, "bn1");
+      meeting.meet(rank, fixture.activity(rank));
+    });
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("watchdog: cpu:2 has given no sign of life"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("layer \"ip1\" backward on cpu:2"));
+  }
+}
+
+TEST(WorkerGroup, SlowIsNotSilent) {
+  TreeFixture fixture({2, false, 0}, {0.2, 2});
+  Rendezvous meeting(2, fixture.abort, fixture.spin());
+  fixture.run([&](int rank) {
+    if (rank == 1)
+      for (int i = 0; i < 30; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        fixture.activity(rank).beat();
+      }
+    meeting.meet(rank, fixture.activity(rank));
+  });
+}
+
+TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        TreeFixture fixture({2, false, 0}, {0, 0.2});
+        fixture.run([&](int rank) {
+          if (rank == 0) {
+            while (fixture.activity(1).state().stage != Stage::data) std::this_thread::yield();
+            throw std::runtime_error("it broke");
+          }
+          fixture.activity(rank).enter(Stage::data, "mnist");
+          for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+        });
+      },
+      testing::ExitedWithCode(1), "it broke[^$]*the thread of cpu:1 cannot be stopped");
+}
+
+TEST(Rendezvous, MeetsManyTimes) {
+  TreeFixture fixture({5, false, 0});
+  Rendezvous meeting(5, fixture.abort, fixture.spin());
+  std::atomic<int> counter{0};
+  fixture.run([&](int rank) {
+    for (int i = 0; i < 200; ++i) {
+      counter.fetch_add(1);
+      meeting.meet(rank, fixture.activity(rank));
+      ASSERT_EQ(counter.load(), 5 * (i + 1));
+      meeting.meet(rank, fixture.activity(rank));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace banyan::parallel

@@ -1,0 +1,101 @@
+#include "banyan/train/device_choice.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.hpp"
+#include "banyan/train/commands.hpp"
+#include "banyan/train/signals.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::HasSubstr;
+
+const GpuCensus kNoGpu{0, "no driver"};
+const GpuCensus kTwoGpus{2, ""};
+
+DeviceFlags gpu(const std::string& list) { return {list, std::nullopt}; }
+DeviceFlags cpu(const std::string& count) { return {std::nullopt, count}; }
+
+std::vector<int> ordinals(const ChosenDevices& chosen, DeviceKind kind) {
+  std::vector<int> found;
+  for (const auto& device : chosen.devices) {
+    EXPECT_EQ(device.kind, kind);
+    found.push_back(device.ordinal);
+  }
+  return found;
+}
+
+std::string refusal(const DeviceFlags& flags, const GpuCensus& gpus,
+                    const caffe::SolverParameter* solver = nullptr) {
+  try {
+    choose_devices(flags, solver, gpus);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was refused";
+  return "";
+}
+
+TEST(DeviceChoice, GpuLists) {
+  using testing::ElementsAre;
+  EXPECT_THAT(ordinals(choose_devices(gpu("1,0"), nullptr, kTwoGpus), DeviceKind::cuda), ElementsAre(1, 0));
+  EXPECT_THAT(ordinals(choose_devices(gpu("0 1"), nullptr, kTwoGpus), DeviceKind::cuda), ElementsAre(0, 1));
+  EXPECT_THAT(ordinals(choose_devices(gpu("all"), nullptr, kTwoGpus), DeviceKind::cuda), ElementsAre(0, 1));
+  EXPECT_THAT(ordinals(choose_devices(gpu("0,0"), nullptr, kTwoGpus), DeviceKind::cuda), ElementsAre(0, 0));
+}
+
+TEST(DeviceChoice, VirtualCpuDevices) {
+  EXPECT_THAT(ordinals(choose_devices(cpu("3"), nullptr, kTwoGpus), DeviceKind::cpu),
+              testing::ElementsAre(0, 1, 2));
+}
+
+TEST(DeviceChoice, Refusals) {
+  EXPECT_THAT(refusal(gpu("0"), kNoGpu), testing::AllOf(HasSubstr("--gpu=0"), HasSubstr("no driver")));
+  EXPECT_THAT(refusal(gpu("all"), kNoGpu), HasSubstr("no driver"));
+  EXPECT_THAT(refusal(gpu("9"), kTwoGpus),
+              testing::AllOf(HasSubstr("no GPU 9"), HasSubstr("2 GPUs, 0 to 1")));
+  EXPECT_THAT(refusal(gpu("-1"), kTwoGpus), HasSubstr("no GPU -1"));
+  EXPECT_THAT(refusal(gpu("0,x"), kTwoGpus), HasSubstr("found \"x\""));
+  EXPECT_THAT(refusal(gpu(""), kTwoGpus), HasSubstr("--gpu is empty"));
+  for (const char* count : {"0", "-1", "two", "", "1e3", "100000"})
+    EXPECT_THAT(refusal(cpu(count), kTwoGpus), HasSubstr("--cpu="));
+  EXPECT_THAT(refusal({"0", "2"}, kTwoGpus), HasSubstr("exclude each other"));
+}
+
+TEST(DeviceChoice, TheSolverDecidesWithoutFlags) {
+  caffe::SolverParameter solver;
+  auto chosen = choose_devices({}, &solver, kTwoGpus);  // an unset solver_mode is no wish for a GPU
+  EXPECT_THAT(ordinals(chosen, DeviceKind::cpu), testing::ElementsAre(0));
+  EXPECT_THAT(chosen.note, HasSubstr("one CPU device"));
+  solver.set_solver_mode(caffe::SolverParameter::GPU);
+  EXPECT_THAT(ordinals(choose_devices({}, &solver, kTwoGpus), DeviceKind::cuda), testing::ElementsAre(0));
+  chosen = choose_devices({}, &solver, kNoGpu);
+  EXPECT_THAT(ordinals(chosen, DeviceKind::cpu), testing::ElementsAre(0));
+  EXPECT_THAT(chosen.note, HasSubstr("no driver"));
+  solver.add_device_id(1);
+  EXPECT_THAT(ordinals(choose_devices({}, &solver, kTwoGpus), DeviceKind::cuda), testing::ElementsAre(1));
+  solver.add_device_id(5);
+  EXPECT_THAT(refusal({}, kTwoGpus, &solver), HasSubstr("device_id: 5"));
+  solver.set_solver_mode(caffe::SolverParameter::CPU);
+  EXPECT_THAT(ordinals(choose_devices({}, &solver, kTwoGpus), DeviceKind::cpu), testing::ElementsAre(0));
+}
+
+TEST(ShapeFlag, ParsesAndRefuses) {
+  const auto [blob, shape] = parse_shape_flag("data:32,3,227,227");
+  EXPECT_EQ(blob, "data");
+  EXPECT_EQ(shape, Shape({32, 3, 227, 227}));
+  for (const char* text : {"data", "data:", ":1,2", "data:1,", "data:1,x", "data:1,,2", "data:-1"})
+    EXPECT_THROW(parse_shape_flag(text), Error) << text;
+}
+
+TEST(SignalEffects, Names) {
+  EXPECT_EQ(parse_signal_effect("sigint_effect", "stop"), SignalEffect::stop);
+  EXPECT_EQ(parse_signal_effect("sigint_effect", "none"), SignalEffect::none);
+  EXPECT_THROW(parse_signal_effect("sigint_effect", "halt"), Error);
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,201 @@
+#include "banyan/train/learning_rate.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "banyan/base/error.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::HasSubstr;
+
+// Rates are computed in double from settings stored as float: 0.1f differs from 0.1 by 1.5e-9.
+constexpr double kFloatSettings = 1e-7;
+
+caffe::SolverParameter solver_with(const std::string& policy) {
+  caffe::SolverParameter solver;
+  solver.set_lr_policy(policy);
+  solver.set_base_lr(0.1F);
+  solver.set_gamma(0.5F);
+  solver.set_power(2);
+  solver.set_stepsize(10);
+  solver.set_max_iter(100);
+  return solver;
+}
+
+double rate_at(const caffe::SolverParameter& solver, std::int64_t iteration) {
+  return LearningRate(solver, 1, false).rate(iteration);
+}
+
+template <class Body>
+std::string refusal(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was refused";
+  return "";
+}
+
+TEST(LearningRate, ClosedFormsOfThePolicies) {
+  EXPECT_NEAR(rate_at(solver_with("fixed"), 77), 0.1, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("step"), 9), 0.1, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("step"), 10), 0.05, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("step"), 25), 0.025, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("exp"), 3), 0.1 / 8, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("inv"), 2), 0.1 / 4, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("poly"), 50), 0.1 / 4, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("sigmoid"), 10), 0.05, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("sigmoid"), 12), 0.1 / (1 + std::exp(-1.0)), kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("exp10"), 20), 0.001, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("cosine"), 0), 0.1, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("cosine"), 50), 0.05, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver_with("cosine"), 100), 0, kFloatSettings);
+}
+
+TEST(LearningRate, ClassicLenetValues) {
+  auto solver = solver_with("inv");
+  solver.set_base_lr(0.01F);
+  solver.set_gamma(0.0001F);
+  solver.set_power(0.75F);
+  // The values that Caffe's log of its LeNet example shows, to their 6 digits.
+  EXPECT_NEAR(rate_at(solver, 100), 0.00992565, 5e-9);
+  EXPECT_NEAR(rate_at(solver, 9900), 0.00596843, 5e-9);
+}
+
+TEST(LearningRate, UnsetGammaAndPowerActAsZero) {
+  auto solver = solver_with("poly");
+  solver.clear_power();
+  EXPECT_NEAR(rate_at(solver, 60), 0.1, kFloatSettings);
+  solver = solver_with("step");
+  solver.clear_gamma();
+  EXPECT_NEAR(rate_at(solver, 0), 0.1, kFloatSettings);
+  EXPECT_EQ(rate_at(solver, 10), 0);
+}
+
+TEST(LearningRate, MinimumRate) {
+  auto solver = solver_with("poly");
+  solver.set_min_lr(0.02F);
+  EXPECT_NEAR(rate_at(solver, 50), 0.08 / 4 + 0.02, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver, 100), 0.02, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver, 150), 0.02, kFloatSettings);
+  solver.set_lr_policy("cosine");
+  EXPECT_NEAR(rate_at(solver, 100), 0.02, kFloatSettings);
+}
+
+TEST(LearningRate, MultistepTakesOneStepPerIteration) {
+  auto solver = solver_with("multistep");
+  for (int value : {3, 3, 6}) solver.add_stepvalue(value);
+  LearningRate rate(solver, 1, false);
+  const double expected[] = {1, 1, 1, 0.5, 0.25, 0.25, 0.125, 0.125};
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(rate.rate(i), 0.1 * expected[i], kFloatSettings) << i;
+  EXPECT_EQ(rate.current_step(), 3);
+}
+
+TEST(LearningRate, CurrentStepSurvivesASnapshot) {
+  auto solver = solver_with("multistep");
+  solver.add_stepvalue(3);
+  LearningRate before(solver, 1, false);
+  for (int i = 0; i < 5; ++i) before.rate(i);
+  caffe::SolverState state;
+  before.save(state);
+  EXPECT_EQ(state.current_step(), 1);
+  LearningRate after(solver, 1, false);
+  after.restore(state);
+  EXPECT_EQ(after.rate(5), before.rate(5));
+}
+
+TEST(LearningRate, PlateauStepsWithoutNewMinimum) {
+  auto solver = solver_with("plateau");
+  solver.add_plateau_winsize(3);
+  solver.add_plateau_winsize(2);
+  const double losses[] = {5, 4, 4.5, 4.5, 4.5, 4.5, 4.5, 4.5, 4.5};
+  const double expected[] = {1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25};  // minimum at 1, steps at 4 and 6
+  LearningRate whole(solver, 1, false), first(solver, 1, false), second(solver, 1, false);
+  for (int i = 0; i < 9; ++i) {
+    whole.note_loss(i, losses[i]);
+    const double rate = whole.rate(i);
+    EXPECT_NEAR(rate, 0.1 * expected[i], kFloatSettings) << i;
+    LearningRate& part = i < 5 ? first : second;
+    if (i == 5) {
+      caffe::SolverState state;
+      first.save(state);
+      second.restore(state);
+    }
+    part.note_loss(i, losses[i]);
+    EXPECT_EQ(part.rate(i), rate) << i;
+  }
+}
+
+TEST(LearningRate, Multifixed) {
+  auto solver = solver_with("multifixed");
+  for (float rate : {0.5F, 0.25F}) solver.add_stagelr(rate);
+  for (int end : {10, 20}) solver.add_stageiter(end);
+  EXPECT_EQ(rate_at(solver, 10), 0.5);
+  EXPECT_EQ(rate_at(solver, 11), 0.25);
+  EXPECT_EQ(rate_at(solver, 99), 0.25);
+}
+
+TEST(LearningRate, LinearWarmUpDoesNotShiftTheSchedule) {
+  auto solver = solver_with("step");
+  solver.set_warmup_iter(20);
+  solver.set_warmup_start_lr(0.02F);
+  EXPECT_NEAR(rate_at(solver, 0), 0.02, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver, 5), 0.04, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver, 19), 0.02 + 0.08 * 19 / 20, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver, 20), 0.025, kFloatSettings);
+}
+
+TEST(LearningRate, QuadraticRampUp) {
+  auto solver = solver_with("fixed");
+  solver.set_rampup_interval(10);
+  EXPECT_EQ(rate_at(solver, 0), 0);
+  EXPECT_NEAR(rate_at(solver, 5), 0.1 / 4, kFloatSettings);
+  EXPECT_NEAR(rate_at(solver, 10), 0.1, kFloatSettings);
+}
+
+TEST(LearningRate, ScaleGoesToTheTargetOfTheWarmUp) {
+  auto solver = solver_with("fixed");
+  solver.set_warmup_iter(10);
+  solver.set_warmup_start_lr(0.1F);
+  LearningRate rate(solver, 4, false);
+  EXPECT_NEAR(rate.rate(0), 0.1, kFloatSettings);
+  EXPECT_NEAR(rate.rate(5), 0.25, kFloatSettings);
+  EXPECT_NEAR(rate.rate(10), 0.4, kFloatSettings);
+}
+
+TEST(LearningRate, LinearScalingRule) {
+  auto solver = solver_with("fixed");
+  EXPECT_EQ(learning_rate_scale(solver, 8, 16), 1);
+  solver.set_lr_scaling(caffe::SolverParameter::LINEAR);
+  EXPECT_THAT(refusal([&] { learning_rate_scale(solver, 8, 16); }), HasSubstr("base_batch_size"));
+  solver.set_base_batch_size(64);
+  solver.set_iter_size(2);
+  EXPECT_EQ(learning_rate_scale(solver, 8, 16), 4);
+}
+
+TEST(LearningRate, RefusesWhatItCannotCompute) {
+  EXPECT_THAT(refusal([] { rate_at(solver_with("Step"), 0); }), HasSubstr("nearest first: step"));
+  EXPECT_THAT(refusal([] { rate_at(solver_with(""), 0); }), HasSubstr("lr_policy is missing"));
+  auto solver = solver_with("step");
+  solver.clear_stepsize();
+  EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("stepsize > 0"));
+  solver = solver_with("fixed");
+  solver.clear_base_lr();
+  EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("base_lr is missing"));
+  solver = solver_with("cosine");
+  solver.clear_max_iter();
+  EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("max_iter > 0"));
+  solver = solver_with("fixed");
+  solver.set_warmup_iter(5);
+  solver.set_rampup_interval(5);
+  EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("exclude each other"));
+}
+
+}  // namespace
+}  // namespace banyan

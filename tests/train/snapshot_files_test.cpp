@@ -1,0 +1,142 @@
+#include "banyan/train/snapshot_files.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "banyan/base/error.hpp"
+#include "banyan/io/binary_proto.hpp"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class SnapshotFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("snapshot_files_" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    prefix_ = (folder_ / "net").string();
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  SnapshotPaths write(std::int64_t iteration) {
+    caffe::NetParameter model;
+    model.set_name("n");
+    auto& layer = *model.add_layer();
+    layer.set_name("ip");
+    layer.set_type("InnerProduct");
+    auto& blob = *layer.add_blobs();
+    blob.mutable_shape()->add_dim(1);
+    blob.add_data(2);
+    caffe::SolverState state;
+    state.mutable_banyan()->set_seed(7);
+    return write_snapshot(prefix_, iteration, model, state);
+  }
+
+  static std::string refusal(const std::string& state) {
+    try {
+      read_snapshot(state);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+      return error.what();
+    }
+    ADD_FAILURE() << "nothing was refused";
+    return "";
+  }
+
+  fs::path folder_;
+  std::string prefix_;
+};
+
+TEST_F(SnapshotFiles, NamesAreThoseOfCaffe) {
+  const auto paths = snapshot_paths("run/lenet", 500);
+  EXPECT_EQ(paths.model, "run/lenet_iter_500.caffemodel");
+  EXPECT_EQ(paths.state, "run/lenet_iter_500.solverstate");
+}
+
+TEST_F(SnapshotFiles, Prefix) {
+  caffe::SolverParameter solver;
+  EXPECT_EQ(snapshot_prefix_of(solver, "models/lenet/solver.prototxt"), "models/lenet/solver");
+  EXPECT_EQ(snapshot_prefix_of(solver, "solver.prototxt"), "solver");
+  solver.set_snapshot_prefix("run/x");
+  EXPECT_EQ(snapshot_prefix_of(solver, "models/lenet/solver.prototxt"), "run/x");
+  solver.set_snapshot_prefix(folder_.string());
+  EXPECT_EQ(snapshot_prefix_of(solver, "models/lenet/solver.prototxt"), (folder_ / "solver").string());
+}
+
+TEST_F(SnapshotFiles, ProbeMakesTheFolderAndLeavesNothing) {
+  check_snapshot_prefix((folder_ / "a/b/net").string());
+  EXPECT_TRUE(fs::is_directory(folder_ / "a/b"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "a/b"));
+  std::ofstream(folder_ / "file") << "x";
+  EXPECT_THROW(check_snapshot_prefix((folder_ / "file/net").string()), Error);
+}
+
+TEST_F(SnapshotFiles, WriteAndRead) {
+  const auto paths = write(30);
+  const auto snapshot = read_snapshot(paths.state);
+  EXPECT_EQ(snapshot.state.iter(), 30);
+  EXPECT_EQ(snapshot.state.banyan().seed(), 7u);
+  EXPECT_EQ(snapshot.model_path, paths.model);
+}
+
+TEST_F(SnapshotFiles, ModelIsFoundBesideAMovedState) {
+  write(30);
+  const fs::path elsewhere = folder_ / "elsewhere";
+  fs::create_directories(elsewhere);
+  for (const char* name : {"net_iter_30.caffemodel", "net_iter_30.solverstate"})
+    fs::rename(folder_ / name, elsewhere / name);
+  const auto snapshot = read_snapshot((elsewhere / "net_iter_30.solverstate").string());
+  EXPECT_EQ(snapshot.model_path, (elsewhere / "net_iter_30.caffemodel").string());
+  fs::remove(elsewhere / "net_iter_30.caffemodel");
+  EXPECT_THAT(refusal((elsewhere / "net_iter_30.solverstate").string()), HasSubstr("its model is missing"));
+}
+
+TEST_F(SnapshotFiles, BadStates) {
+  EXPECT_THAT(refusal(prefix_ + "_iter_1.solverstate.h5"), HasSubstr("HDF5"));
+  EXPECT_THAT(refusal(prefix_ + "_iter_1.solverstate"), HasSubstr("_iter_1.solverstate"));
+  std::ofstream(prefix_ + "_bad") << "this is not a message";
+  EXPECT_THAT(refusal(prefix_ + "_bad"), HasSubstr("_bad"));
+  caffe::SolverState nameless;
+  nameless.set_iter(3);
+  io::write_binary_proto(prefix_ + "_nameless", nameless);
+  EXPECT_THAT(refusal(prefix_ + "_nameless"), HasSubstr("not a solver state"));
+}
+
+TEST_F(SnapshotFiles, LatestIsTheHighestReadable) {
+  EXPECT_FALSE(find_latest_snapshot(prefix_));
+  const auto nine = write(9);
+  const auto hundred = write(100);  // a comparison of names would put 9 last
+  EXPECT_EQ(find_latest_snapshot(prefix_), hundred.state);
+  fs::resize_file(hundred.model, fs::file_size(hundred.model) - 2);
+  EXPECT_EQ(find_latest_snapshot(prefix_), nine.state);
+  std::ofstream(prefix_ + "_iter_200.solverstate") << "cut";
+  std::ofstream(prefix_ + "_iter_x.solverstate") << "not a number";
+  std::ofstream((folder_ / "network_iter_300.solverstate").string()) << "another prefix";
+  EXPECT_EQ(find_latest_snapshot(prefix_), nine.state);
+  fs::remove(nine.model);
+  EXPECT_FALSE(find_latest_snapshot(prefix_));
+  EXPECT_FALSE(find_latest_snapshot((folder_ / "missing/net").string()));
+}
+
+TEST_F(SnapshotFiles, ResumeDifferences) {
+  caffe::SolverState state;
+  caffe::BanyanState now;
+  EXPECT_THAT(resume_differences(state, now), testing::ElementsAre(HasSubstr("not written by Banyan")));
+  now.set_devices(2);
+  now.set_precision("f32");
+  *state.mutable_banyan() = now;
+  EXPECT_THAT(resume_differences(state, now), testing::IsEmpty());
+  now.set_devices(4);
+  EXPECT_THAT(resume_differences(state, now), testing::ElementsAre("the number of devices was 2, is 4"));
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Builds and runs the tests. Without options: all tests of the optimized build, then the rooms where threads and memory
+# are shared under the sanitizers.
+#   --release   the optimized build's tests only
+#   --asan      all tests with AddressSanitizer and UndefinedBehaviorSanitizer only
+#   --tsan      the tests of threads with ThreadSanitizer only
+#   --format    checks the formatting of all sources only
+#   -R REGEX    only tests whose names match
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+cores=$(nproc)
+threaded='^(device|parallel|train|data|observe)$'
+
+usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
+what=default
+regex=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --release | --asan | --tsan | --format) what=${1#--} ;;
+    -R)
+      [ $# -ge 2 ] || { echo "run_tests: -R needs a regular expression" >&2; exit 2; }
+      regex=$2
+      shift
+      ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *)
+      echo "run_tests: unknown option $1" >&2
+      usage >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+
+say() { printf '\n== %s\n' "$*"; }
+
+build() {  # preset
+  say "Build: $1"
+  [ -f "build/$1/build.ninja" ] || cmake --preset "$1"
+  cmake --build --preset "$1"
+}
+
+check() {  # preset [ctest options]
+  local preset=$1
+  shift
+  say "Tests: $preset"
+  local options=(--test-dir "build/$preset" --output-on-failure --no-tests=error -j "$cores" "$@")
+  [ -z "$regex" ] || options+=(-R "$regex")
+  ctest "${options[@]}"
+}
+
+check_format() {
+  say "Format"
+  if ! command -v clang-format >/dev/null; then
+    echo "run_tests: clang-format is missing (package clang-format)" >&2
+    exit 1
+  fi
+  find include src tests tools \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
+    xargs -0 clang-format --dry-run --Werror
+  echo "All sources are formatted."
+}
+
+# libgomp is not instrumented: with more than one OpenMP thread ThreadSanitizer reports races that are none.
+with_tsan() { OMP_NUM_THREADS=1 TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1} "$@"; }
+
+[ "$what" = format ] || tools/install_packages.sh
+case $what in
+  format) check_format ;;
+  release)
+    build release
+    check release
+    ;;
+  asan)
+    build asan
+    check asan
+    ;;
+  tsan)
+    build tsan
+    with_tsan check tsan -L "$threaded"
+    ;;
+  default)
+    build release
+    check release
+    build tsan
+    with_tsan check tsan -L '^(device|parallel)$'
+    build asan
+    check asan -L '^(io|data|net|device)$'
+    ;;
+esac

@@ -1,0 +1,327 @@
+// trainer: trains, tests, times and describes Caffe nets. Flags, signals and exit codes; the work is in
+// libbanyan.
+#include <glog/logging.h>
+
+#include <functional>
+#include <iostream>
+#include <new>
+#include <sstream>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/observe/console.hpp"
+#include "banyan/train/commands.hpp"
+#include "banyan/train/device_choice.hpp"
+#include "banyan/train/signals.hpp"
+#include "banyan/train/snapshot_files.hpp"
+#include "banyan/train/solver_check.hpp"
+#include "banyan/train/train.hpp"
+#include "common/tool.hpp"
+
+DEFINE_string(solver, "", "the solver (.prototxt)");
+DEFINE_string(snapshot, "",
+              "go on from this .solverstate, or from the `latest` of the solver's snapshot_prefix");
+DEFINE_string(model, "", "the net (.prototxt)");
+DEFINE_string(weights, "", "start from these .caffemodel files (comma list; later ones overwrite)");
+DEFINE_int32(iterations, 50, "number of batches to run");
+DEFINE_string(phase, "", "TRAIN or TEST: the phase of the net (default TRAIN)");
+DEFINE_int32(level, 0, "level of the net's state, for include and exclude rules");
+DEFINE_string(stage, "", "stages of the net's state (comma list)");
+DEFINE_string(shape, "",
+              "shapes of blobs whose data need not exist, such as data:32,3,227,227 (several: ; between)");
+DEFINE_bool(json, false, "print JSON");
+
+DEFINE_string(gpu, "", "GPUs: 0,1 or all; a GPU listed twice holds two replicas");
+DEFINE_string(cpu, "", "number of virtual CPU devices");
+DEFINE_int32(threads_per_device, 0, "threads of each CPU device (0: the cores shared out)");
+DEFINE_string(precision, "f32", "f32, or f64 on CPU devices");
+DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
+DEFINE_string(tree, "auto", "the device tree: auto, pairs, chain or star");
+
+DEFINE_string(progress, "auto", "the progress line: auto (on a terminal), on or off");
+DEFINE_double(watchdog, 120, "seconds after which a silent device that others wait for is named (0: never)");
+DEFINE_bool(check_nan, false, "end at the first loss or gradient that is not finite");
+DEFINE_string(sigint_effect, "stop", "what Ctrl-C does: stop (after a snapshot), snapshot or none");
+DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does: stop, snapshot or none");
+
+namespace banyan {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* about;
+  std::function<int(Console&)> run;
+};
+
+struct FlagGroup {
+  const char* title;
+  std::vector<const char*> flags;
+};
+
+const std::vector<FlagGroup>& flag_groups() {
+  static const std::vector<FlagGroup> groups = {
+      {"train",
+       {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "watchdog", "check_nan",
+        "sigint_effect", "sighup_effect"}},
+      {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
+      {"devices (all commands)", {"gpu", "cpu", "threads_per_device", "precision"}},
+      {"output", {"progress"}}};
+  return groups;
+}
+
+bool given(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
+
+/// Items between commas, without the blanks around them and without empty ones.
+std::vector<std::string> split_list(const std::string& list, char separator = ',') {
+  std::vector<std::string> items;
+  std::istringstream in(list);
+  for (std::string item; std::getline(in, item, separator);) {
+    const auto first = item.find_first_not_of(" \t");
+    if (first == std::string::npos) continue;
+    items.push_back(item.substr(first, item.find_last_not_of(" \t") - first + 1));
+  }
+  return items;
+}
+
+template <class T>
+T choice_of(const char* flag, const std::string& text,
+            const std::vector<std::pair<std::string, T>>& choices) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    names.push_back(name);
+  }
+  bad_input("--", flag, "=", text, ": expected ", join(names, ", "), did_you_mean(text, names));
+}
+
+DeviceFlags device_flags() {
+  DeviceFlags flags;
+  if (given("gpu")) flags.gpu = FLAGS_gpu;
+  if (given("cpu")) flags.cpu = FLAGS_cpu;
+  return flags;
+}
+
+ChosenDevices devices_for(const caffe::SolverParameter* solver) {
+  return choose_devices(device_flags(), solver, count_gpus());
+}
+
+DType precision_for(const std::vector<DeviceChoice>& devices) {
+  const DType precision =
+      choice_of<DType>("precision", FLAGS_precision, {{"f32", DType::f32}, {"f64", DType::f64}});
+  if (precision == DType::f64 && devices.at(0).kind == DeviceKind::cuda)
+    bad_input("--precision=f64 is for CPU devices; use --cpu=N with it");
+  return precision;
+}
+
+int checked_threads() {
+  if (FLAGS_threads_per_device < 0)
+    bad_input("--threads_per_device=", FLAGS_threads_per_device, ": expected a number >= 0");
+  return FLAGS_threads_per_device;
+}
+
+void require_flag(const std::string& value, const char* flag, const char* what) {
+  if (value.empty()) bad_input("--", flag, " is missing: ", what);
+}
+
+int run_train(Console& console) {
+  // Handlers must outlive everything that polls them, and signals may arrive until the very end.
+  static SignalFlags signals;
+  require_flag(FLAGS_solver, "solver",
+               "the solver to train with, such as --solver=models/lenet/solver.prototxt");
+  if (!FLAGS_weights.empty() && !FLAGS_snapshot.empty())
+    bad_input("--weights and --snapshot exclude each other: a snapshot has its own weights");
+  TrainOptions options;
+  options.solver_path = FLAGS_solver;
+  options.solver = load_solver(FLAGS_solver);
+  apply_command_line_state(options.solver, given("level") ? std::optional<int>(FLAGS_level) : std::nullopt,
+                           split_list(FLAGS_stage));
+  const ChosenDevices chosen = devices_for(&options.solver);
+  LOG_IF(INFO, !chosen.note.empty()) << chosen.note;
+  options.devices = chosen.devices;
+  options.precision = precision_for(options.devices);
+  options.threads_per_device = checked_threads();
+  options.sync_bn = choice_of<SyncBatchNorm>(
+      "sync_bn", FLAGS_sync_bn,
+      {{"as_written", SyncBatchNorm::as_written}, {"on", SyncBatchNorm::on}, {"off", SyncBatchNorm::off}});
+  if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
+  options.watchdog_seconds = FLAGS_watchdog;
+  options.check_nan = FLAGS_check_nan;
+  options.tree = FLAGS_tree;
+  options.console = &console;
+  options.signals = &signals;
+  options.snapshot = FLAGS_snapshot;
+  if (FLAGS_snapshot == "latest") {
+    const std::string prefix = snapshot_prefix_of(options.solver, FLAGS_solver);
+    options.snapshot = find_latest_snapshot(prefix).value_or("");
+    LOG_IF(INFO, options.snapshot.empty())
+        << "No snapshot " << prefix << "_iter_*.solverstate yet: starting anew";
+  }
+  if (!FLAGS_weights.empty())
+    options.weights = split_list(FLAGS_weights);
+  else if (options.snapshot.empty())
+    for (const auto& entry : options.solver.weights())
+      for (const auto& file : split_list(entry)) options.weights.push_back(file);
+  install_signals(parse_signal_effect("sigint_effect", FLAGS_sigint_effect),
+                  parse_signal_effect("sighup_effect", FLAGS_sighup_effect), signals);
+  return train(options);
+}
+
+ModelOptions model_options(Phase default_phase) {
+  require_flag(FLAGS_model, "model", "the net's .prototxt");
+  if (FLAGS_iterations < 1) bad_input("--iterations=", FLAGS_iterations, ": expected a number >= 1");
+  ModelOptions options;
+  options.model = FLAGS_model;
+  options.weights = split_list(FLAGS_weights);
+  const auto devices = devices_for(nullptr).devices;
+  options.device = devices.at(0);
+  LOG_IF(INFO, devices.size() > 1) << "This command uses the first device only";
+  options.threads = checked_threads();
+  options.phase = FLAGS_phase.empty() ? default_phase
+                                      : choice_of<Phase>("phase", FLAGS_phase,
+                                                         {{"TRAIN", Phase::train}, {"TEST", Phase::test}});
+  options.level = FLAGS_level;
+  options.stages = split_list(FLAGS_stage);
+  options.iterations = FLAGS_iterations;
+  options.precision = precision_for(devices);
+  return options;
+}
+
+int run_test(Console&) {
+  require_flag(FLAGS_weights, "weights", "the .caffemodel to test");
+  test_model(model_options(Phase::test));
+  return 0;
+}
+
+int run_time(Console&) {
+  time_model(model_options(Phase::train));
+  return 0;
+}
+
+int run_summary(Console&) {
+  ModelOptions options = model_options(Phase::train);
+  for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
+  std::cout << summarize_model(options, FLAGS_json);
+  return 0;
+}
+
+int run_device_query(Console&) {
+  std::vector<DeviceChoice> gpus;
+  if (given("gpu")) gpus = devices_for(nullptr).devices;
+  std::cout << describe_devices(gpus);
+  return 0;
+}
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> all = {
+      {"train", "trains by a solver (the default command)", run_train},
+      {"test", "runs batches of a test net and prints its outputs", run_test},
+      {"time", "times each layer, forward and backward", run_time},
+      {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
+      {"device_query", "describes the processor and the GPUs", run_device_query}};
+  return all;
+}
+
+void print_usage(std::ostream& out) {
+  out << "Usage: trainer [command] [flags]\n\nCommands:\n";
+  for (const auto& command : commands()) {
+    std::string name = command.name;
+    name.resize(16, ' ');
+    out << "  " << name << command.about << "\n";
+  }
+}
+
+void print_help() {
+  print_usage(std::cout);
+  for (const auto& group : flag_groups()) {
+    std::cout << "\nFlags: " << group.title << "\n";
+    for (const char* name : group.flags) {
+      const auto flag = gflags::GetCommandLineFlagInfoOrDie(name);
+      std::string left = "  --" + flag.name;
+      if (flag.type != "bool") left += flag.type == "string" ? "=TEXT" : "=N";
+      left.resize(std::max<std::size_t>(left.size() + 2, 27), ' ');
+      std::cout << left << flag.description;
+      if (flag.type != "bool" && !flag.default_value.empty())
+        std::cout << " (default " << flag.default_value << ")";
+      std::cout << "\n";
+    }
+  }
+  std::cout
+      << "\nExamples:\n"
+         "  trainer --solver=models/lenet/solver.prototxt --cpu=2\n"
+         "  trainer --solver=models/cifar10_resnet20/solver.prototxt --gpu=0,1,2,3 --snapshot=latest\n"
+         "  trainer test --model=models/lenet/train_test.prototxt "
+         "--weights=run/mnist/lenet_iter_10000.caffemodel "
+         "--iterations=100\n"
+         "  trainer summary --model=models/lenet/train_test.prototxt --shape='data:64,1,28,28;label:64'\n"
+         "Exit codes: 0 done (also after Ctrl-C), 1 failed while running, 2 bad input or usage.\n";
+}
+
+const Command& command_named(const std::vector<std::string>& words) {
+  const std::string name = words.empty() ? "train" : words[0];
+  std::vector<std::string> names;
+  for (const auto& command : commands()) {
+    if (name == command.name) return command;
+    names.push_back(command.name);
+  }
+  bad_input("unknown command ", quoted(name),
+            "; commands, nearest first: ", join(nearest_first(name, names), ", "), "; see trainer --help");
+}
+
+tools::Tool description() {
+  tools::Tool tool;
+  tool.name = "trainer";
+  tool.arguments = "[command]";
+  tool.most = 1;
+  for (const char* flag : {"version", "log_dir", "minloglevel", "v", "vmodule", "logtostderr",
+                           "alsologtostderr", "colorlogtostderr", "log_prefix", "stderrthreshold"}) {
+    gflags::CommandLineFlagInfo info;
+    if (gflags::GetCommandLineFlagInfo(flag, &info)) tool.other_flags.push_back(flag);
+  }
+  return tool;
+}
+
+int run_command(const std::vector<std::string>& words) {
+  const Command& command = command_named(words);
+  const auto mode = choice_of<ProgressMode>(
+      "progress", FLAGS_progress,
+      {{"auto", ProgressMode::automatic}, {"on", ProgressMode::on}, {"off", ProgressMode::off}});
+  Console console(mode);
+  const auto route = route_logs("trainer", console);
+  return command.run(console);
+}
+
+int run(int argc, char** argv) {
+  bool help = false;
+  auto words = tools::parse(description(), argc, argv, help);
+  if (help || (!words.empty() && words[0] == "help")) {
+    print_help();
+    return 0;
+  }
+  // The flag itself belongs to gflags, which would only print a version number.
+  if (gflags::GetCommandLineFlagInfoOrDie("version").current_value == "true") {
+    std::cout << version_report();
+    return 0;
+  }
+  if (words.empty() && argc == 1) {
+    print_help();
+    return 2;
+  }
+  return run_command(words);
+}
+
+}  // namespace
+}  // namespace banyan
+
+int main(int argc, char** argv) {
+  try {
+    return banyan::run(argc, argv);
+  } catch (const banyan::Error& error) {
+    std::cerr << "trainer: " << error.what() << "\n";
+    return error.kind() == banyan::ErrorKind::bad_input ? 2 : 1;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "trainer: out of memory\n";
+  } catch (const std::exception& error) {
+    std::cerr << "trainer: " << error.what() << "\n";
+  }
+  return 1;
+}
