@@ -35,5 +35,5 @@ else
 fi
 
 echo "Installing ${#missing[@]} packages: ${missing[*]}"
-"${as_root[@]}" apt-get update -q
-"${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" apt-get install -qq -y --no-install-recommends "${missing[@]}"

@@ -52,11 +52,12 @@ Snapshot:      $final.caffemodel (Caffe's tools read it too)
                $final.solverstate (training goes on from it)
 Log:           $log
 
-What to try next:
-  $bin/trainer test --model=models/digits/train_test.prototxt --weights=$final.caffemodel --iterations=20
-  $bin/trainer --solver=$solver --cpu=4             the same on four virtual devices
-  $bin/trainer --solver=$solver --cpu=4 --sync_bn=off   each device with statistics of its own
-  $bin/trainer summary --model=models/resnet50/train.prototxt
-  $bin/trainer --help
-  tools/run_tests.sh
+What to try next (programs are in $bin):
+  trainer test --model=models/digits/train_test.prototxt --weights=$final.caffemodel --iterations=20
+  trainer time --model=models/digits/train_test.prototxt
+  trainer --solver=$solver --cpu=4 --sync_bn=off     (overwrites the snapshot)
+  trainer summary --model=models/resnet50/train.prototxt
+  trainer --help
+Your own nets: trainer --solver=YOURS.prototxt ${devices}
+The tests: tools/run_tests.sh
 END

@@ -36,7 +36,8 @@ DEFINE_string(cpu, "", "number of virtual CPU devices");
 DEFINE_int32(threads_per_device, 0, "threads of each CPU device (0: the cores shared out)");
 DEFINE_string(precision, "f32", "f32, or f64 on CPU devices");
 DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
-DEFINE_string(tree, "auto", "the device tree: auto, pairs, chain or star");
+DEFINE_string(tree, "auto", "the device tree: auto, pairs, chain, star or a file with a tree");
+DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measure nothing");
 
 DEFINE_string(progress, "auto", "the progress line: auto (on a terminal), on or off");
 DEFINE_double(watchdog, 120, "seconds after which a silent device that others wait for is named (0: never)");
@@ -64,6 +65,7 @@ const std::vector<FlagGroup>& flag_groups() {
        {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "watchdog", "check_nan",
         "sigint_effect", "sighup_effect"}},
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
+      {"topology", {"tree", "iterations", "json", "dot"}},
       {"devices (all commands)", {"gpu", "cpu", "threads_per_device", "precision"}},
       {"output", {"progress"}}};
   return groups;
@@ -211,13 +213,31 @@ int run_device_query(Console&) {
   return 0;
 }
 
+int run_topology(Console&) {
+  if (FLAGS_iterations < 1) bad_input("--iterations=", FLAGS_iterations, ": expected a number >= 1");
+  if (FLAGS_dot && FLAGS_json) bad_input("--dot and --json exclude each other");
+  TopologyOptions options;
+  DeviceFlags flags = device_flags();
+  const GpuCensus gpus = count_gpus();
+  if (!flags.gpu && !flags.cpu && gpus.count > 0) flags.gpu = "all";
+  options.devices = choose_devices(flags, nullptr, gpus).devices;
+  options.threads = checked_threads();
+  options.tree = FLAGS_tree;
+  options.repeats = given("iterations") ? FLAGS_iterations : 0;
+  options.json = FLAGS_json;
+  options.dot = FLAGS_dot;
+  std::cout << describe_topology(options);
+  return 0;
+}
+
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
       {"train", "trains by a solver (the default command)", run_train},
       {"test", "runs batches of a test net and prints its outputs", run_test},
       {"time", "times each layer, forward and backward", run_time},
       {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
-      {"device_query", "describes the processor and the GPUs", run_device_query}};
+      {"device_query", "describes the processor and the GPUs", run_device_query},
+      {"topology", "draws the device tree, verifies and measures the links", run_topology}};
   return all;
 }
 

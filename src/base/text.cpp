@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iomanip>
+#include <sstream>
 #include <utility>
 
 namespace banyan {
@@ -85,6 +87,21 @@ std::string join(const std::vector<std::string>& items, std::string_view separat
     out += item;
   }
   return out;
+}
+
+std::string json_string(std::string_view text) {
+  std::ostringstream out;
+  out << '"';
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      out << '\\' << c;
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(c) << std::dec;
+    else
+      out << c;
+  }
+  out << '"';
+  return out.str();
 }
 
 }  // namespace banyan

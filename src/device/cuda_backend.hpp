@@ -13,12 +13,13 @@ namespace banyan {
 /// Each member has the meaning of the function of the same purpose in banyan/device/cuda_devices.hpp.
 struct CudaBackend {
   /// Counts changes of this struct: a library of another build is refused, not called.
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   int version;
   std::string (*versions)();
   /// 0 and the reason in `why` (never null here) where there is no driver or no GPU. Does not throw.
   int (*device_count)(std::string* why);
   std::string (*describe)(int ordinal);
+  std::string (*pci_bus_id)(int ordinal);
   std::unique_ptr<Device> (*make_device)(int ordinal, int replica);
   bool (*enable_peer_access)(Device& from, Device& to);
 };

@@ -89,6 +89,12 @@ std::string describe_cuda_device(int ordinal) {
   return table.describe(ordinal);
 }
 
+std::string cuda_pci_bus_id(int ordinal) {
+  const CudaBackend& table = require_backend(ordinal);
+  require_device(ordinal);
+  return table.pci_bus_id(ordinal);
+}
+
 std::unique_ptr<Device> make_cuda_device(int ordinal, int replica) {
   const CudaBackend& table = require_backend(ordinal);
   require_device(ordinal);

@@ -1,5 +1,6 @@
 // The running of a Net.
 #include <exception>
+#include <new>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -15,6 +16,10 @@ void Net::rethrow_with_place() {
   } catch (Error& error) {
     if (error.kind() != ErrorKind::aborted) error.add_context(activity_->describe());
     throw;
+  } catch (const std::bad_alloc&) {
+    Error placed(ErrorKind::runtime, "out of memory on " + activity_->device());
+    placed.add_context(activity_->describe());
+    throw placed;
   } catch (const std::exception& error) {
     Error placed(ErrorKind::runtime, error.what());
     placed.add_context(activity_->describe());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "banyan/base/error.hpp"
 
@@ -11,6 +12,13 @@ void AbortState::raise() {
   raised_.store(true);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (Doorbell* bell : bells_) bell->ring();
+  for (const auto& action : actions_) action();
+}
+
+void AbortState::on_raise(std::function<void()> action) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (raised()) action();
+  actions_.push_back(std::move(action));
 }
 
 void AbortState::check() const {
@@ -29,11 +37,12 @@ void AbortState::leave(Doorbell* bell) {
 
 SpinPolicy spin_policy(int devices, int threads_per_device) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  // A pause takes 10-50 ns on today's processors, so this spins for some tens of microseconds: longer than an
-  // exchange between two running threads, shorter than the cost of sleeping and waking in a loop of
-  // exchanges.
-  if (devices * threads_per_device <= cores) return {2000, 0};
-  return {20, 20};
+  // Yielding tells a partner on the same core (where schedulers like to put a thread that was just woken) from
+  // one on another core: the first goes on at once, the second costs about half a microsecond more than a
+  // pause. Long pauses before it would cost their whole length in every exchange of the first kind. In all the
+  // spin is longer than an exchange between running threads.
+  if (devices * threads_per_device <= cores) return {20, 400};
+  return {0, 20};
 }
 
 Doorbell::Doorbell(AbortState& abort, SpinPolicy policy) : abort_(&abort), policy_(policy) {

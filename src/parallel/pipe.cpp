@@ -30,7 +30,9 @@ void Pipe::send(int slot, const Tensor& message, const Meeting& meeting, Stream&
 bool Pipe::arrived(int slot, const Meeting& meeting) const {
   const Slot& from = slots_[static_cast<std::size_t>(slot)];
   const std::uint64_t sequence = from.sequence.load(std::memory_order_acquire);
-  if (sequence + 1 == meeting.sequence) return false;
+  // Nothing yet, or still the last round's. A sender that is several rounds behind is an error once it has
+  // sent.
+  if (sequence == 0 || sequence + 1 == meeting.sequence) return false;
   const Meeting& sent = from.meeting;
   if (sequence != meeting.sequence || sent.what != meeting.what || sent.number != meeting.number ||
       std::string_view(sent.phase) != meeting.phase)

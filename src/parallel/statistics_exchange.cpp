@@ -70,7 +70,7 @@ const Tensor& StatisticsExchange::readable(Context& context, Lane& lane, int nei
   if (lane.place.tree->reads_in_place(lane.place.node, neighbour)) return message;
   ensure_buffer(context, lane.staging, message);
   lane.staged = lane.staging.slice(0, message.shape());
-  context.stream().copy(lane.staged.raw(), message.raw(), message.bytes());
+  lane.place.tree->copy(lane.place.node, neighbour, context.stream(), lane.staged, message);
   return lane.staged;
 }
 
@@ -111,7 +111,7 @@ void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge mer
   if (at.parent >= 0) {
     tree.pipe(at.place.node, at.parent).send(0, message, meeting, context.stream());
     const Tensor& result = wait_for(context, at, at.parent, meeting);
-    context.stream().copy(message.raw(), result.raw(), result.bytes());
+    tree.copy(at.place.node, at.parent, context.stream(), message, result);
   }
   send_down(context, at, message, meeting);
 }
@@ -127,7 +127,7 @@ void StatisticsExchange::broadcast(Context& context, Tensor& values, const Ticke
   if (at.parent >= 0) {
     tree.pipe(at.place.node, at.parent).send(0, values, meeting, context.stream());
     const Tensor& result = wait_for(context, at, at.parent, meeting);
-    context.stream().copy(values.raw(), result.raw(), result.bytes());
+    tree.copy(at.place.node, at.parent, context.stream(), values, result);
   }
   send_down(context, at, values, meeting);
 }

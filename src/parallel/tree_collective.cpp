@@ -7,6 +7,12 @@
 #include "banyan/ops/basic.hpp"
 
 namespace banyan::parallel {
+namespace {
+
+/// Segments in work at a time: one for each device to add, and some for the levels of small trees.
+std::size_t window_of(int devices) { return static_cast<std::size_t>(std::max(4, devices)); }
+
+}  // namespace
 
 TreeCollective::TreeCollective(DeviceTree& tree, int node, Context& context, std::vector<Segment> segments)
     : tree_(tree),
@@ -25,6 +31,7 @@ Meeting TreeCollective::meeting(int segment, const char* phase) const {
 
 void TreeCollective::start() {
   ++round_;
+  first_ = 0;
   std::fill(progress_.begin(), progress_.end(), Progress{});
 }
 
@@ -33,7 +40,16 @@ void TreeCollective::make_ready(int segment, Stream& stream) {
     stream.record(*local_ready_);
     context_.stream().wait(*local_ready_);
   }
-  progress_[static_cast<std::size_t>(segment)].state = State::adding;
+  const auto s = static_cast<std::size_t>(segment);
+  progress_[s].state = State::adding;
+  if (routes_[s].children.empty() && routes_[s].parent >= 0) send_up(segment);
+}
+
+void TreeCollective::send_up(int segment) {
+  const auto s = static_cast<std::size_t>(segment);
+  tree_.pipe(node_, routes_[s].parent)
+      .send(segment, segments_[s].up, meeting(segment, "up"), context_.stream());
+  progress_[s].state = State::sent;
 }
 
 const Tensor& TreeCollective::readable(int neighbour, const Tensor& message) {
@@ -44,9 +60,19 @@ const Tensor& TreeCollective::readable(int neighbour, const Tensor& message) {
     context_.synchronize();
     staging_.resize(message.shape());
   }
-  context_.stream().copy(staging_.raw(), message.raw(), message.bytes());
   staged_ = staging_.slice(0, message.shape());
+  tree_.copy(node_, neighbour, context_.stream(), staged_, message);
   return staged_;
+}
+
+/// The last addition at the root of a plain sum completes it: where the child's memory is at hand the sum is
+/// written there as well, while it is in the registers. The child learns of it by getting its own tensor
+/// back.
+bool TreeCollective::completes_both(std::size_t s) const {
+  const Route& route = routes_[s];
+  return route.parent < 0 && !at_root_ && progress_[s].added + 1 == route.children.size() &&
+         segments_[s].up.same_memory(segments_[s].down) && !context_.is_cuda() &&
+         tree_.reads_in_place(node_, route.children.back());
 }
 
 bool TreeCollective::add_children(int segment) {
@@ -58,16 +84,28 @@ bool TreeCollective::add_children(int segment) {
     if (!pipe.arrived(segment, here)) return false;
     tree_.member(node_).activity->enter(Stage::reduce, "bucket");
     const Tensor& part = pipe.receive(segment, context_.stream());
-    ops::axpby(context_, 1.0, readable(child, part), 1.0, segments_[s].up);
+    if (completes_both(s)) {
+      Tensor target = part;
+      ops::add_to_both(context_, segments_[s].up, target);
+      progress_[s].written = &part;
+    } else {
+      ops::axpby(context_, 1.0, readable(child, part), 1.0, segments_[s].up);
+    }
+    ++steps_;
   }
   return true;
 }
 
 void TreeCollective::send_down(int segment) {
   const auto s = static_cast<std::size_t>(segment);
-  for (const int child : routes_[s].children)
-    tree_.pipe(node_, child).send(segment, segments_[s].down, meeting(segment, "down"), context_.stream());
+  for (const int child : routes_[s].children) {
+    const bool written = progress_[s].written != nullptr && child == routes_[s].children.back();
+    tree_.pipe(node_, child)
+        .send(segment, written ? *progress_[s].written : segments_[s].down, meeting(segment, "down"),
+              context_.stream());
+  }
   progress_[s].state = State::done;
+  ++steps_;
 }
 
 bool TreeCollective::receive_result(int segment) {
@@ -76,56 +114,56 @@ bool TreeCollective::receive_result(int segment) {
   if (!pipe.arrived(segment, meeting(segment, "down"))) return false;
   tree_.member(node_).activity->enter(Stage::broadcast, "bucket");
   const Tensor& result = pipe.receive(segment, context_.stream());
-  context_.stream().copy(segments_[s].down.raw(), result.raw(), result.bytes());
+  if (!result.same_memory(segments_[s].down))
+    tree_.copy(node_, routes_[s].parent, context_.stream(), segments_[s].down, result);
   return true;
 }
 
 bool TreeCollective::advance(int segment) {
   const auto s = static_cast<std::size_t>(segment);
-  Progress& at = progress_[s];
-  if (at.state == State::adding) {
+  const bool root = routes_[s].parent < 0;
+  if (progress_[s].state == State::adding) {
     if (!add_children(segment)) return false;
-    if (routes_[s].parent >= 0) {
-      tree_.pipe(node_, routes_[s].parent)
-          .send(segment, segments_[s].up, meeting(segment, "up"), context_.stream());
-    }
-    at.state = State::sent;
+    if (root)
+      progress_[s].state = State::sent;
+    else
+      send_up(segment);
   }
-  if (at.state == State::sent) {
-    if (routes_[s].parent >= 0) {
-      if (!receive_result(segment)) return false;
-    } else {
-      if (roots_held_) return false;
-      if (at_root_) at_root_(segment);
-    }
+  if (progress_[s].state == State::sent) {
+    if (root ? roots_held_ : !receive_result(segment)) return false;
+    if (root && at_root_) at_root_(segment);
     send_down(segment);
   }
-  return at.state == State::done;
+  return progress_[s].state == State::done;
 }
 
 bool TreeCollective::progress() {
-  bool all = true;
-  for (int segment = 0; segment < static_cast<int>(segments_.size()); ++segment)
-    if (progress_[static_cast<std::size_t>(segment)].state != State::done) all = advance(segment) && all;
-  return all;
+  const std::size_t count = segments_.size(), window = window_of(tree_.size());
+  for (std::size_t s = first_; s < (roots_held_ ? count : std::min(count, first_ + window)); ++s) {
+    if (!finished(s)) advance(static_cast<int>(s));
+    while (first_ < count && finished(first_)) ++first_;
+  }
+  return all_done();
 }
 
 bool TreeCollective::all_reduced() const {
-  for (std::size_t s = 0; s < segments_.size(); ++s)
-    if (routes_[s].parent < 0 && progress_[s].state < State::sent) return false;
-  return true;
+  return std::all_of(progress_.begin(), progress_.end(),
+                     [](const Progress& segment) { return segment.state >= State::sent; });
 }
 
-void TreeCollective::finish() {
-  tree_.bell(node_).wait(*tree_.member(node_).activity, [this] { return progress(); });
+/// Every step forward starts the wait anew, so that a device that is busy does not fall asleep in between.
+void TreeCollective::wait_until(bool (TreeCollective::*reached)() const) {
+  while (!(this->*reached)())
+    tree_.bell(node_).wait(*tree_.member(node_).activity, [&] {
+      const std::uint64_t before = steps_;
+      progress();
+      return steps_ != before || (this->*reached)();
+    });
 }
 
-void TreeCollective::finish_reduction() {
-  tree_.bell(node_).wait(*tree_.member(node_).activity, [this] {
-    progress();
-    return all_reduced();
-  });
-}
+void TreeCollective::finish() { wait_until(&TreeCollective::all_done); }
+
+void TreeCollective::finish_reduction() { wait_until(&TreeCollective::all_reduced); }
 
 void TreeCollective::finish_and_release() {
   finish();
@@ -140,6 +178,18 @@ void TreeCollective::finish_and_release() {
     tree_.bell(node_).wait(*tree_.member(node_).activity, [&] { return pipe.arrived(slot, here); });
     pipe.receive(slot, context_.stream());
   }
+}
+
+std::size_t segment_bytes(std::size_t bytes, int devices, DeviceKind kind) {
+  const auto n = static_cast<std::size_t>(devices);
+  const std::size_t share = bytes / (4 * n);
+  // CPU: as many segments as there are devices are in work, in as many copies each, and all should stay in
+  // caches of some MiB. GPUs: a launch should cost little beside its bytes (5 us are 250 KiB on a PCIe link).
+  constexpr std::size_t kCaches = std::size_t{2} << 20, kKi = 1024;
+  const std::size_t wanted = kind == DeviceKind::cpu
+                                 ? std::clamp(std::min(share, kCaches / (n * n)), 64 * kKi, 512 * kKi)
+                                 : std::clamp(share, 256 * kKi, 4096 * kKi);
+  return wanted & ~std::size_t{63};
 }
 
 std::vector<Segment> cut_segments(const Tensor& buffer, std::size_t bytes, int devices) {

@@ -35,7 +35,8 @@ class FirstError {
 };
 
 Error with_place(Error error, const Activity& activity) {
-  if (std::string(error.what()).find("\n  while ") == std::string::npos)
+  const std::string device_and_iteration = cat(" on ", activity.device(), ", iteration ");
+  if (std::string(error.what()).find(device_and_iteration) == std::string::npos)
     error.add_context(activity.describe());
   return error;
 }
@@ -88,19 +89,22 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, doubl
 
 }  // namespace
 
-void WorkerGroup::run(const std::function<void(int)>& body) {
+void WorkerGroup::run(const std::function<void(int)>& body, const std::function<void(int)>& wind_down) {
   if (activities_.size() == 1) {
-    if (const auto error = failure_of(body, 0, *activities_[0])) throw Error(*error);
+    const auto error = failure_of(body, 0, *activities_[0]);
+    if (wind_down) wind_down(0);
+    if (error) throw Error(*error);
     return;
   }
   FirstError first;
   std::vector<std::unique_ptr<boost::thread>> threads;
   for (std::size_t i = 0; i < activities_.size(); ++i)
-    threads.push_back(std::make_unique<boost::thread>([this, i, &body, &first] {
+    threads.push_back(std::make_unique<boost::thread>([this, i, &body, &wind_down, &first] {
       if (const auto error = failure_of(body, static_cast<int>(i), *activities_[i])) {
         first.offer(*error);
         abort_.raise();
       }
+      if (wind_down) wind_down(static_cast<int>(i));
       activities_[i]->set_idle();
     }));
 

@@ -25,8 +25,8 @@ class Replica {
   void set_up();
   /// From the starting iteration to the end of the run.
   void train();
-  /// Ends waits for data; from any thread.
-  void interrupt();
+  /// On the device's thread, at its end: waits for what is still enqueued, whatever becomes of it.
+  void drain() noexcept;
 
  private:
   /// Rank 0 reads losses this often at the latest; less than the ring's slack.
@@ -45,6 +45,8 @@ class Replica {
   void restore_state();
   void share_initial_parameters();
   void broadcast_in_pieces(Tensor& values, const char* what);
+  void interrupt_sources();
+  void observe_layers();
   void check_finite(int layer, bool backward);
   void print_debug(int layer, bool backward);
   double mean_absolute(const Tensor& values);

@@ -38,8 +38,16 @@ Replica::Replica(Run& run, int rank)
 
 Replica::~Replica() = default;
 
-void Replica::interrupt() {
+void Replica::interrupt_sources() {
   for (const SourceLayer& source : sources_) source.source->interrupt();
+}
+
+void Replica::drain() noexcept {
+  for (Context* context : {context_.get(), lane_.get()}) try {
+      if (context != nullptr) context->synchronize();
+    } catch (...) {
+      // Work that failed behind the error that ended the run is no news.
+    }
 }
 
 NetOptions Replica::net_options(const SolverNet& net) const {
@@ -63,10 +71,16 @@ void Replica::build_nets() {
         std::make_unique<Net>(definition.net, net_options(definition), *context_, activity_));
     test_nets_.back()->share_parameters(*net_, true);
   }
-  if (first() && run_.solver.debug_info())
-    net_->observe_layers({}, [this](int layer, bool backward) { print_debug(layer, backward); });
-  else if (run_.options.check_nan)
-    net_->observe_layers({}, [this](int layer, bool backward) { check_finite(layer, backward); });
+  observe_layers();
+}
+
+void Replica::observe_layers() {
+  const bool prints = first() && run_.solver.debug_info(), checks = run_.options.check_nan;
+  if (!prints && !checks) return;
+  net_->observe_layers({}, [this, prints, checks](int layer, bool backward) {
+    if (prints) print_debug(layer, backward);
+    if (checks) check_finite(layer, backward);
+  });
 }
 
 void Replica::collect_sources() {
@@ -77,6 +91,8 @@ void Replica::collect_sources() {
   };
   collect(*net_, "train");
   for (std::size_t k = 0; k < test_nets_.size(); ++k) collect(*test_nets_[k], cat("test", k));
+  // From here on the list does not change.
+  run_.abort.on_raise([this] { interrupt_sources(); });
 }
 
 void Replica::build_exchange() {

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,10 +39,12 @@ struct DeviceBoard {
 };
 
 struct Run {
-  Run(const TrainOptions& asked, parallel::SpinPolicy policy)
+  /// `warn` gets a line for every link that brings data over damaged.
+  Run(const TrainOptions& asked, parallel::SpinPolicy policy, std::function<void(const std::string&)> warn)
       : options(asked),
         solver(options.solver),
         spin(policy),
+        access(std::move(warn)),
         meeting(static_cast<int>(asked.devices.size()), abort, policy),
         boards(asked.devices.size()) {}
 
@@ -49,6 +52,7 @@ struct Run {
   const caffe::SolverParameter& solver;
   parallel::AbortState abort;
   parallel::SpinPolicy spin;
+  parallel::LinkAccess access;
   parallel::Rendezvous meeting;
   std::uint64_t seed = 0;
   std::string prefix;  ///< of snapshots

@@ -9,7 +9,8 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/device/cuda_devices.hpp"
-#include "banyan/parallel/topology.hpp"
+#include "banyan/parallel/links.hpp"
+#include "banyan/parallel/tree_choice.hpp"
 #include "banyan/parallel/worker_group.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "banyan/train/solver_check.hpp"
@@ -19,6 +20,9 @@
 
 namespace banyan {
 namespace {
+
+/// A failed run ends within 2 s: this long the other devices may take to stop, the rest is for tidying up.
+constexpr double kGraceSeconds = 1.5;
 
 int threads_for_each(const TrainOptions& options) {
   if (options.threads_per_device > 0) return options.threads_per_device;
@@ -41,28 +45,8 @@ void make_devices(Run& run, int threads) {
     }
     run.devices.back()->limit_memory(run.options.memory_limit);
     run.activities.push_back(std::make_unique<Activity>(run.devices.back()->name(), &run.abort.flag()));
-    run.members.push_back({run.devices.back().get(), run.activities.back().get()});
+    run.members.push_back({run.devices.back().get(), run.activities.back().get(), &run.access});
   }
-}
-
-parallel::LinkMatrix find_links(const Run& run) {
-  parallel::LinkMatrix links(run.device_count(), parallel::LinkClass::memory);
-  for (int a = 0; a < run.device_count(); ++a)
-    for (int b = a + 1; b < run.device_count(); ++b) {
-      Device& first = *run.devices[static_cast<std::size_t>(a)];
-      Device& second = *run.devices[static_cast<std::size_t>(b)];
-      if (first.kind() == DeviceKind::cpu || first.ordinal() == second.ordinal()) continue;
-      const bool peers = enable_peer_access(first, second) && enable_peer_access(second, first);
-      links.set(a, b, peers ? parallel::LinkClass::pix : parallel::LinkClass::none);
-    }
-  return links;
-}
-
-parallel::Tree choose_tree(const std::string& name, const parallel::LinkMatrix& links) {
-  if (name == "auto" || name == "pairs" || name.empty()) return parallel::build_tree(links);
-  if (name == "chain") return parallel::chain_tree(links.devices());
-  if (name == "star") return parallel::star_tree(links.devices());
-  bad_input("--tree: expected auto, pairs, chain or star, found \"", name, "\"");
 }
 
 std::vector<int> sync_group_sizes(const caffe::NetParameter& net) {
@@ -75,8 +59,10 @@ std::vector<int> sync_group_sizes(const caffe::NetParameter& net) {
 }
 
 void build_tree_of(Run& run) {
-  const parallel::LinkMatrix links = find_links(run);
-  run.tree = choose_tree(run.options.tree, links);
+  std::vector<Device*> devices;
+  for (const auto& device : run.devices) devices.push_back(device.get());
+  const parallel::LinkMatrix links = parallel::discover_links(devices);
+  run.tree = parallel::choose_tree(run.options.tree, links);
   if (run.device_count() == 1) return;
   std::vector<std::string> names;
   for (const auto& device : run.devices) names.push_back(device->name());
@@ -116,7 +102,9 @@ void check_options(const TrainOptions& options) {
   for (const DeviceChoice& choice : options.devices)
     if (choice.kind != options.devices[0].kind) bad_input("CPU and GPU devices cannot train together");
   if (options.solver.snapshot_diff() && options.devices.size() > 1)
-    bad_input("snapshot_diff is supported on one device only: with several, the summed gradients lie spread over the devices");
+    bad_input(
+        "snapshot_diff is supported on one device only: with several, the summed gradients lie spread over "
+        "the devices");
   if (options.precision != DType::f32 && options.precision != DType::f64)
     bad_input("--precision=", name_of(options.precision), " is not supported: expected f32 or f64");
   if (options.precision == DType::f64 && options.devices[0].kind == DeviceKind::cuda)
@@ -129,7 +117,8 @@ int train(const TrainOptions& options) {
   check_options(options);
   const int threads = threads_for_each(options);
   const int count = static_cast<int>(options.devices.size());
-  Run run(options, parallel::spin_policy(count, options.devices[0].kind == DeviceKind::cpu ? threads : 1));
+  Run run(options, parallel::spin_policy(count, options.devices[0].kind == DeviceKind::cpu ? threads : 1),
+          [](const std::string& line) { LOG(WARNING) << line; });
   run.prefix = snapshot_prefix_of(run.solver, options.solver_path);
   if (run.solver.snapshot() > 0 || run.solver.snapshot_after_train()) check_snapshot_prefix(run.prefix);
   run.train_net = train_net_of(run.solver, options.solver_path);
@@ -147,12 +136,14 @@ int train(const TrainOptions& options) {
   for (const auto& activity : run.activities) activities.push_back(activity.get());
   LOG(INFO) << log_lines::solving(run.train_net.net.name());
   LOG(INFO) << log_lines::policy(run.solver.lr_policy());
-  parallel::WorkerGroup(activities, run.abort, {options.watchdog_seconds, 2}).run([&](int rank) {
+  const auto train_one = [&](int rank) {
     Replica& replica = *replicas[static_cast<std::size_t>(rank)];
     replica.set_up();
     run.meeting.meet(rank, *activities[static_cast<std::size_t>(rank)]);
     replica.train();
-  });
+  };
+  parallel::WorkerGroup(activities, run.abort, {options.watchdog_seconds, kGraceSeconds})
+      .run(train_one, [&](int rank) { replicas[static_cast<std::size_t>(rank)]->drain(); });
   LOG(INFO) << log_lines::finished(run.stopped_early);
   if (!run.stopped_early) LOG(INFO) << log_lines::finished(false);
   return 0;

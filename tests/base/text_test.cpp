@@ -45,6 +45,11 @@ TEST(Quoted, EscapesAndCuts) {
   EXPECT_EQ(quoted("abcdef", 3), "\"abc...\"");
 }
 
+TEST(JsonString, EscapesWhatJsonForbids) {
+  EXPECT_EQ(json_string("conv1 \xc3\xa4"), "\"conv1 \xc3\xa4\"");
+  EXPECT_EQ(json_string("a\nb\"c\\"), "\"a\\u000ab\\\"c\\\\\"");
+}
+
 TEST(Join, PutsSeparatorsBetween) {
   EXPECT_EQ(join({}, ", "), "");
   EXPECT_EQ(join({"a"}, ", "), "a");

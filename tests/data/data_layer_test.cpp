@@ -63,14 +63,16 @@ class Replica {
     return result;
   }
 
-  std::unique_ptr<Layer> layer;
-  Blobs outputs;
-
+  // Layers go before their device: their threads use it.
  private:
   std::unique_ptr<Device> device_;
   std::unique_ptr<Context> context_;
   std::vector<std::unique_ptr<Blob>> blobs_;
   Pass pass_;
+
+ public:
+  std::unique_ptr<Layer> layer;
+  Blobs outputs;
 };
 
 std::string data_text(const std::string& source, int batch, const std::string& more = "",

@@ -93,6 +93,20 @@ TEST_P(Basic, AxpbyRefusesDifferentLayouts) {
   EXPECT_THROW(ops::axpby(context(), 1, x, 1, y), Error);
 }
 
+TEST_P(Basic, AddToBothGivesBothTheSameSum) {
+  for (const std::int64_t n : {0, 1, 7, 1000, 70001}) {
+    const auto x = rounded(random_values(n, 1)), y = rounded(random_values(n, 2));
+    Tensor a = make({n}, x), b = make({n}, y);
+    ops::add_to_both(context(), a, b);
+    std::vector<double> expected;
+    for (std::size_t i = 0; i < x.size(); ++i) expected.push_back(x[i] + y[i]);
+    expect_near(values(a), expected, epsilon());  // one rounding
+    EXPECT_EQ(values(b), values(a));
+  }
+  Tensor three = empty({3}), four = empty({4});
+  EXPECT_THROW(ops::add_to_both(context(), three, four), Error);
+}
+
 TEST_P(Basic, Sums) {
   for (const std::int64_t n : {0, 1, 15, 16, 17, 4099, 300007}) {
     const auto x = rounded(random_values(n, 3));

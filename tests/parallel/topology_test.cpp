@@ -3,41 +3,58 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <iterator>
+
 #include "banyan/base/error.hpp"
+#include "recorded_boxes.hpp"
 
 namespace banyan::parallel {
 namespace {
 
-std::vector<std::string> numbered(int n) {
+class RecordedBoxTest : public testing::TestWithParam<RecordedBox> {};
+INSTANTIATE_TEST_SUITE_P(Boxes, RecordedBoxTest, testing::ValuesIn(recorded_boxes()), [](const auto& box) {
+  std::string name;
+  for (const char c : box.param.name)
+    if (std::isalnum(static_cast<unsigned char>(c))) name += c;
+  return name;
+});
+
+TEST_P(RecordedBoxTest, GetsItsTree) {
+  const LinkMatrix links = parse_matrix(GetParam().matrix);
   std::vector<std::string> names;
-  for (int i = 0; i < n; ++i) names.push_back(std::to_string(i));
-  return names;
+  for (int i = 0; i < links.devices(); ++i) names.push_back("gpu:" + std::to_string(i));
+  EXPECT_EQ(build_tree(links).draw(names), GetParam().tree);
 }
 
-/// Four cards behind two switches: 0,1 and 2,3 share a switch.
-LinkMatrix two_switches() {
-  LinkMatrix links(4, LinkClass::phb);
-  links.set(0, 1, LinkClass::pix);
-  links.set(2, 3, LinkClass::pix);
-  return links;
+/// The tree's slowest link cannot be avoided: without it, and what is slower, the box falls apart.
+TEST_P(RecordedBoxTest, UsesNoSlowerLinkThanItMust) {
+  const LinkMatrix links = parse_matrix(GetParam().matrix);
+  const Tree tree = build_tree(links);
+  LinkClass slowest = LinkClass::memory;
+  for (int node = 1; node < tree.size(); ++node)
+    slowest = std::min(slowest, links.at(node, tree.parent(node, 0)));
+  std::vector<int> reached{0};
+  std::vector<bool> seen(static_cast<std::size_t>(tree.size()), false);
+  seen[0] = true;
+  for (std::size_t k = 0; k < reached.size(); ++k)
+    for (int next = 0; next < tree.size(); ++next)
+      if (!seen[static_cast<std::size_t>(next)] && links.at(reached[k], next) > slowest) {
+        seen[static_cast<std::size_t>(next)] = true;
+        reached.push_back(next);
+      }
+  EXPECT_TRUE(tree.size() == 1 || static_cast<int>(reached.size()) < tree.size());
 }
 
-/// DGX-1: 8 GPUs, two quads of NVLinks, each GPU linked to its partner in the other quad; elsewhere across
-/// the sockets.
-LinkMatrix hybrid_cube_mesh() {
-  LinkMatrix links(8, LinkClass::sys);
-  for (const int quad : {0, 4})
-    for (int a = 0; a < 4; ++a)
-      for (int b = a + 1; b < 4; ++b) links.set(quad + a, quad + b, LinkClass::nvlink1);
-  for (int i = 0; i < 4; ++i) links.set(i, i + 4, LinkClass::nvlink2);
-  return links;
-}
-
-TEST(Topology, OneCardIsARoot) {
-  const Tree tree = build_tree(LinkMatrix(1, LinkClass::none));
-  EXPECT_EQ(tree.size(), 1);
-  EXPECT_EQ(tree.parent(0, 0), -1);
-  EXPECT_EQ(tree.draw({"gpu:0"}), "gpu:0\n");
+TEST_P(RecordedBoxTest, IsDrawnInTheDocs) {
+  std::ifstream file(std::string(BANYAN_SOURCE) + "/docs/topology.md");
+  const std::string docs{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::size_t heading = docs.find("### " + GetParam().name + "\n");
+  ASSERT_NE(heading, std::string::npos) << GetParam().name;
+  const std::string section = docs.substr(heading, docs.find("\n#", heading + 1) - heading);
+  EXPECT_NE(section.find("```\n" + GetParam().tree + "```"), std::string::npos) << section;
 }
 
 TEST(Topology, EqualLinksGiveABinomialTree) {
@@ -46,25 +63,11 @@ TEST(Topology, EqualLinksGiveABinomialTree) {
   EXPECT_EQ(tree.depth(0), 3);
 }
 
-TEST(Topology, ThreeCards) { EXPECT_EQ(build_tree(LinkMatrix(3, LinkClass::pix)).to_string(), "-1 0 0"); }
-
-TEST(Topology, CardsBehindOneSwitchArePairedFirst) {
-  const Tree tree = build_tree(two_switches());
-  EXPECT_EQ(tree.draw(numbered(4)), "0\n├── 1\n└── 2\n    └── 3\n");
-  // The same box with its cards numbered the other way round: the pairs follow the switches, not the numbers.
-  LinkMatrix crossed(4, LinkClass::phb);
+TEST(Topology, PairsFollowTheSwitchesNotTheNumbers) {
+  LinkMatrix crossed(4, LinkClass::phb);  // 0,2 and 1,3 share a switch
   crossed.set(0, 2, LinkClass::pix);
   crossed.set(1, 3, LinkClass::pix);
   EXPECT_EQ(build_tree(crossed).to_string(), "-1 0 0 1");
-}
-
-TEST(Topology, HybridCubeMeshUsesNvLinksOnly) {
-  const LinkMatrix links = hybrid_cube_mesh();
-  const Tree tree = build_tree(links);
-  for (int node = 1; node < 8; ++node)
-    EXPECT_GE(links.at(node, tree.parent(node, 0)), LinkClass::nvlink1) << node;
-  EXPECT_EQ(tree.draw(numbered(8)),
-            "0\n├── 1\n│   └── 5\n├── 2\n│   ├── 3\n│   │   └── 7\n│   └── 6\n└── 4\n");
 }
 
 TEST(Topology, SocketsWithoutPeerAccessAreJoinedOnce) {

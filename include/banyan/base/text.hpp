@@ -29,4 +29,7 @@ std::string quoted(std::string_view text, std::size_t max_length = 200);
 /// The items with `separator` between them.
 std::string join(const std::vector<std::string>& items, std::string_view separator);
 
+/// `text` as a JSON string, quotes included.
+std::string json_string(std::string_view text);
+
 }  // namespace banyan

@@ -18,6 +18,9 @@ std::string cuda_versions();
 int cuda_device_count(std::string* why = nullptr);
 /// Lines for device_query. Throws bad_input if there is no such GPU.
 std::string describe_cuda_device(int ordinal);
+/// Where the GPU sits, as "0000:3B:00.0" (domain:bus:device.function, hexadecimal). Throws bad_input if there
+/// is no such GPU.
+std::string cuda_pci_bus_id(int ordinal);
 /// `replica` counts earlier devices in this process on the same GPU. Throws bad_input if there is no such
 /// GPU.
 std::unique_ptr<Device> make_cuda_device(int ordinal, int replica);

@@ -12,6 +12,8 @@ inline constinit Operator<void(Tensor& y, double value)> fill{"fill"};
 inline constinit Operator<void(const Tensor& x, Tensor& y)> copy{"copy"};
 /// y = alpha x + beta y; same count, dtype and layout; beta == 0 ignores what y holds (NaN included).
 inline constinit Operator<void(double alpha, const Tensor& x, double beta, Tensor& y)> axpby{"axpby"};
+/// x[i] = y[i] = x[i] + y[i]; same count and float dtype.
+inline constinit Operator<void(Tensor& x, Tensor& y)> add_to_both{"add_to_both"};
 /// result[0] = sum of x, result: f64 (1). Accumulates in f64.
 inline constinit Operator<void(const Tensor& x, Tensor& result)> sum{"sum"};
 /// result[0] = sum of |x|, result: f64 (1).

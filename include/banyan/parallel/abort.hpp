@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -28,6 +29,10 @@ class AbortState {
   void raise();
   /// Throws Error(aborted) once raised.
   void check() const;
+  /// Has `action` called when the abort is raised, at once if it is already; on any thread, perhaps twice.
+  /// For waits that are not on a Doorbell. It must neither throw nor wait, and what it uses must outlive the
+  /// last raise().
+  void on_raise(std::function<void()> action);
 
  private:
   friend class Doorbell;
@@ -36,6 +41,7 @@ class AbortState {
   std::atomic<bool> raised_{false};
   std::mutex mutex_;
   std::vector<Doorbell*> bells_;
+  std::vector<std::function<void()>> actions_;
 };
 
 /// How long a waiting device burns its core before it sleeps.
@@ -54,8 +60,13 @@ class Doorbell {
   Doorbell& operator=(const Doorbell&) = delete;
 
   void ring() {
-    count_.fetch_add(1);
-    if (sleepers_.load() != 0) count_.notify_all();
+    const std::uint32_t rung = count_.fetch_add(1) + 1;
+    // Waking is a system call: the first ring wakes, those before the sleeper runs again need not. Only a
+    // ring that the sleeper has not seen may take its mark away: a count that is still the one it sleeps at
+    // does not wake it, and later rings would then take it for awake.
+    std::uint64_t asleep = asleep_.load();
+    const auto unseen = static_cast<std::int32_t>(rung - static_cast<std::uint32_t>(asleep));
+    if (asleep != 0 && unseen > 0 && asleep_.compare_exchange_strong(asleep, 0)) count_.notify_all();
   }
   /// Returns when `ready()` is true; throws Error(aborted) when the abort is raised first. Only the bell's
   /// owner waits.
@@ -68,13 +79,14 @@ class Doorbell {
       if (ready()) return;
       abort_->check();
     }
-    sleepers_.fetch_add(1);
-    const Sleeping counted(sleepers_);
     for (;;) {
       const std::uint32_t seen = count_.load();
       if (ready()) return;
       abort_->check();
+      // A ring that does not see the sleeper has changed the count before the sleeper compares it.
+      asleep_.store(kAsleep | seen);
       count_.wait(seen);
+      asleep_.store(0);
     }
   }
 
@@ -84,18 +96,14 @@ class Doorbell {
     ~Waiting() { activity_.set_waiting(false); }
     Activity& activity_;
   };
-  struct Sleeping {
-    explicit Sleeping(std::atomic<int>& sleepers) : sleepers_(sleepers) {}
-    ~Sleeping() { sleepers_.fetch_sub(1); }
-    std::atomic<int>& sleepers_;
-  };
   static void pause();
   static void yield();
 
   AbortState* abort_;
   SpinPolicy policy_;
   std::atomic<std::uint32_t> count_{0};
-  std::atomic<int> sleepers_{0};
+  static constexpr std::uint64_t kAsleep = std::uint64_t{1} << 32;
+  std::atomic<std::uint64_t> asleep_{0};  ///< 0: awake; else kAsleep and the count that the sleeper has seen
 };
 
 /// A meeting of all devices for rare events (tests, snapshots, start): everybody waits until everybody is

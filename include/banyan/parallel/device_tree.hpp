@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "banyan/parallel/abort.hpp"
+#include "banyan/parallel/link_access.hpp"
 #include "banyan/parallel/pipe.hpp"
 #include "banyan/parallel/topology.hpp"
 
@@ -16,12 +17,14 @@ namespace banyan::parallel {
 struct Member {
   Device* device = nullptr;
   Activity* activity = nullptr;
+  /// Decides how it reads its neighbours' memory, shared by all members; nullptr: as the hardware offers.
+  LinkAccess* access = nullptr;
 };
 
 class DeviceTree {
  public:
   /// Node i of `tree` is members[i]. Every edge gets a pipe each way with `slots` slots. Peer access is
-  /// switched on along the edges.
+  /// switched on along the edges, and verified where the members have a LinkAccess.
   DeviceTree(const Tree& tree, std::vector<Member> members, AbortState& abort, SpinPolicy policy, int slots);
 
   const Tree& tree() const { return tree_; }
@@ -30,7 +33,11 @@ class DeviceTree {
   Pipe& pipe(int from, int to) { return *pipes_[edge(from, to)]; }
   Doorbell& bell(int node) { return *bells_[static_cast<std::size_t>(node)]; }
   /// May operators of `node` read `neighbour`'s memory in place? Otherwise messages are copied first.
-  bool reads_in_place(int node, int neighbour) const { return direct_[edge(node, neighbour)]; }
+  bool reads_in_place(int node, int neighbour) const { return in_place_[edge(node, neighbour)]; }
+  /// Copies `neighbour`'s memory to `node`'s over their link, on `node`'s stream. Called by `node`'s thread.
+  void copy(int node, int neighbour, Stream& stream, Tensor& to, const Tensor& from) {
+    transfers_[edge(node, neighbour)]->copy(stream, to.raw(), from.raw(), from.bytes());
+  }
 
  private:
   std::size_t edge(int from, int to) const {
@@ -40,7 +47,8 @@ class DeviceTree {
   std::vector<Member> members_;
   std::vector<std::unique_ptr<Doorbell>> bells_;
   std::vector<std::unique_ptr<Pipe>> pipes_;
-  std::vector<bool> direct_;
+  std::vector<std::unique_ptr<Transfer>> transfers_;  ///< [edge(reader, owner)]
+  std::vector<bool> in_place_;                        ///< the same
 };
 
 }  // namespace banyan::parallel

@@ -9,6 +9,11 @@
 //                       (root: `at_root`, for gradients the update) -> receive from the parent -> copy ->
 //                       send down to the children
 //
+// A leaf's parts go up as soon as they are ready. The rest of the work stays within a window of segments
+// behind the first unfinished one, so that a segment that comes back down is still in the caches it was added
+// in. (The first segment unfinished anywhere is in every device's window, so somebody can always go on.)
+// While roots are held nothing finishes, and there is no window.
+//
 // Nothing blocks the host but finish(): progress() does what can be done now. Why no acknowledgements are
 // needed within a round: a device's part is overwritten only after the answer from above came down, which the
 // parent sent after reading the part. The result of a round may be overwritten by the caller only after the
@@ -28,7 +33,7 @@ namespace banyan::parallel {
 struct Segment {
   int root = 0;
   Tensor up;    ///< this device's part; sums are accumulated in place
-  Tensor down;  ///< the root's holds the result, the others' receive it; may be `up`
+  Tensor down;  ///< the root's holds the result, the others' receive it; may be `up`, then on every device
 };
 
 class TreeCollective {
@@ -43,7 +48,10 @@ class TreeCollective {
   /// Sums wait at their roots until release_roots().
   void hold_roots() { roots_held_ = true; }
   void release_roots() { roots_held_ = false; }
-  bool all_reduced() const;  ///< every segment rooted here is summed (in the streams' order)
+  /// Every segment rooted here is summed (in the streams' order), and every other one sent up: nobody waits
+  /// for this device's part in any sum.
+  bool all_reduced() const;
+  bool all_done() const { return first_ == segments_.size(); }
 
   /// Begins a round: no segment is ready.
   void start();
@@ -54,7 +62,7 @@ class TreeCollective {
   void finish();
   /// finish(), and waits until the children have copied the results.
   void finish_and_release();
-  /// Waits until every sum rooted here is complete; for rounds with held roots.
+  /// Waits for all_reduced(); for rounds with held roots.
   void finish_reduction();
   std::uint64_t round() const { return round_; }
 
@@ -62,14 +70,19 @@ class TreeCollective {
   enum class State : std::uint8_t { local, adding, sent, done };
   struct Progress {
     State state = State::local;
-    std::size_t added = 0;  ///< children
+    std::size_t added = 0;            ///< children
+    const Tensor* written = nullptr;  ///< the last child's tensor, if the sum is there already
   };
   struct Route {
     int parent;
     std::vector<int> children;
   };
+  bool finished(std::size_t segment) const { return progress_[segment].state == State::done; }
+  void wait_until(bool (TreeCollective::*reached)() const);
+  void send_up(int segment);
   bool advance(int segment);
   bool add_children(int segment);
+  bool completes_both(std::size_t segment) const;
   bool receive_result(int segment);
   void send_down(int segment);
   const Tensor& readable(int neighbour, const Tensor& message);
@@ -85,9 +98,15 @@ class TreeCollective {
   std::unique_ptr<Event> local_ready_;
   Tensor staging_, staged_;
   std::uint64_t round_ = 0;
+  std::size_t first_ = 0;    ///< unfinished segment
+  std::uint64_t steps_ = 0;  ///< counts what was done
   bool roots_held_ = false;
 };
 
+/// A size for the segments of a buffer of `bytes`: so many that all devices add at the same time and every
+/// level of the tree has work, none so small that its messages (a microsecond) cost more than its bytes, none
+/// so large that it leaves the caches between its way up and its way down.
+std::size_t segment_bytes(std::size_t bytes, int devices, DeviceKind kind);
 /// Cuts `buffer` (contiguous, the same on every device) into pieces of about `bytes` with roots taken in
 /// turn.
 std::vector<Segment> cut_segments(const Tensor& buffer, std::size_t bytes, int devices);

@@ -25,7 +25,10 @@ class WorkerGroup {
   /// thread. The first exception (not the aborts that it causes) raises the abort and is rethrown as an Error
   /// that names device, iteration, layer and stage. A thread that does not stop in the time of grace is named
   /// on stderr and the process ends with _exit(1).
-  void run(const std::function<void(int rank)>& body);
+  /// `wind_down(rank)` runs on the device's thread when its body has ended in whatever way, behind the abort:
+  /// there streams are drained, so that nothing enqueued touches what is destroyed after run(). Must not
+  /// throw.
+  void run(const std::function<void(int rank)>& body, const std::function<void(int rank)>& wind_down = {});
 
  private:
   std::vector<Activity*> activities_;

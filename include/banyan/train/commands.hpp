@@ -32,6 +32,18 @@ void time_model(const ModelOptions& options);
 /// A table (or JSON) of layers with output shapes, parameters, multiply-adds and memory.
 std::string summarize_model(const ModelOptions& options, bool json);
 
+struct TopologyOptions {
+  std::vector<DeviceChoice> devices;
+  int threads = 0;            ///< of each CPU device; 0: the cores shared out
+  std::string tree = "auto";  ///< parallel::choose_tree
+  int repeats = 0;            ///< of each sum; 0: as many as fit in a fraction of a second
+  bool json = false;
+  bool dot = false;  ///< only the tree, as a graph; nothing is measured
+};
+/// Links, tree, speed and correctness of each link, speed of sums over all devices, advice. A link that
+/// stalls ends the process with code 1 after the report, because the driver may never let go of it.
+std::string describe_topology(const TopologyOptions& options);
+
 /// The GPUs of the list, or all of them, and the processor.
 std::string describe_devices(const std::vector<DeviceChoice>& gpus);
 /// Program, libraries and devices, one a line.

@@ -43,7 +43,7 @@ struct TrainOptions {
   SignalFlags* signals = nullptr;  ///< outlives the call; nullptr: none
   CpuDeviceOptions cpu;            ///< of every CPU device; `threads` is set by threads_per_device
   std::size_t memory_limit = 0;    ///< bytes that each device may take; 0: all there is
-  std::string tree = "auto";       ///< auto, pairs, chain, star
+  std::string tree = "auto";       ///< auto, pairs, chain, star or a file (parallel::choose_tree)
 };
 
 /// Trains to max_iter or until asked to stop. Returns the exit code (0 done, also after an early stop);

@@ -59,12 +59,16 @@ int attribute(cudaDeviceAttr which, int ordinal) {
   return value;
 }
 
+std::string pci_bus_id(int ordinal) {
+  char bus[32] = "";
+  cuda_check(cudaDeviceGetPCIBusId(bus, sizeof(bus), ordinal), cat("gpu:", ordinal), "cudaDeviceGetPCIBusId");
+  return bus;
+}
+
 std::string describe(int ordinal) {
   const std::string name = cat("gpu:", ordinal);
   cudaDeviceProp properties{};
   cuda_check(cudaGetDeviceProperties(&properties, ordinal), name, "cudaGetDeviceProperties");
-  char bus[32] = "";
-  cuda_check(cudaDeviceGetPCIBusId(bus, sizeof(bus), ordinal), name, "cudaDeviceGetPCIBusId");
   constexpr double kMebi = 1024.0 * 1024.0;
   std::ostringstream out;
   out.setf(std::ios::fixed);
@@ -85,7 +89,7 @@ std::string describe(int ordinal) {
       << "Warp size:                  " << properties.warpSize << "\n"
       << "Copy engines:               " << properties.asyncEngineCount << "\n"
       << "ECC:                        " << (properties.ECCEnabled != 0 ? "on" : "off") << "\n"
-      << "PCI bus id:                 " << bus << "\n"
+      << "PCI bus id:                 " << pci_bus_id(ordinal) << "\n"
       << "Kernel time limit:          "
       << (attribute(cudaDevAttrKernelExecTimeout, ordinal) != 0 ? "yes" : "no") << "\n";
   return out.str();
@@ -121,8 +125,8 @@ bool enable_peer_access(Device& from, Device& to) {
   return one && other;
 }
 
-constexpr CudaBackend kTable{CudaBackend::kVersion, &versions,          &device_count, &describe,
-                             &make_device,          &enable_peer_access};
+constexpr CudaBackend kTable{CudaBackend::kVersion, &versions,   &device_count, &describe,
+                             &pci_bus_id,           &make_device, &enable_peer_access};
 
 }  // namespace
 }  // namespace banyan

@@ -52,6 +52,16 @@ struct ScaleAndAdd {
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = alpha * x[i] + beta * y[i]; }
 };
 
+template <class T>
+struct AddToBoth {
+  T *x, *y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T sum = x[i] + y[i];
+    x[i] = sum;
+    y[i] = sum;
+  }
+};
+
 /// Elements of any type are moved as unsigned integers of their size.
 template <class Element>
 struct MoveBlocks {
@@ -165,6 +175,14 @@ void scale_and_add(Context& context, double alpha, const Tensor& x, double beta,
   });
 }
 
+template <class Backend>
+void sum_to_both(Context& context, Tensor& x, Tensor& y) {
+  require_alike("add_to_both", x, y);
+  dispatch_float(x.dtype(), "add_to_both", [&]<class T>() {
+    Backend::for_each(context, x.count(), AddToBoth<T>{x.data<T>(), y.data<T>()});
+  });
+}
+
 template <class Backend, class Term>
 void sum_of(Context& context, const Tensor& x, Tensor& result) {
   require_count("sum", result, 1);
@@ -217,6 +235,7 @@ struct DefineBasic {
     fill.define(Backend::kind, &fill_with<Backend>);
     copy.define(Backend::kind, &copy_tensor<Backend>);
     axpby.define(Backend::kind, &scale_and_add<Backend>);
+    add_to_both.define(Backend::kind, &sum_to_both<Backend>);
     sum.define(Backend::kind, &sum_of<Backend, Identity>);
     absolute_sum.define(Backend::kind, &sum_of<Backend, Magnitude>);
     sum_of_squares.define(Backend::kind, &sum_of<Backend, Square>);

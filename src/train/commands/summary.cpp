@@ -106,21 +106,6 @@ std::string as_table(const Summary& summary) {
   return out.str();
 }
 
-std::string json_string(const std::string& text) {
-  std::ostringstream out;
-  out << '"';
-  for (char c : text) {
-    if (c == '"' || c == '\\')
-      out << '\\' << c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(c) << std::dec;
-    else
-      out << c;
-  }
-  out << '"';
-  return out.str();
-}
-
 std::string as_json(const Summary& summary) {
   std::ostringstream out;
   out << std::setprecision(17) << "{\"net\": " << json_string(summary.net)

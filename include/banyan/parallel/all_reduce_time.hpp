@@ -1,0 +1,25 @@
+// Times sums over the whole device tree as training makes them: short messages through the statistics lane,
+// long ones through the segments of the gradient lane.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "banyan/parallel/device_tree.hpp"
+
+namespace banyan::parallel {
+
+struct AllReduceTime {
+  std::size_t bytes = 0;
+  double seconds_median = 0;  ///< from one result to the next, on device 0
+  int repeats = 0;
+};
+
+/// f32 sums of each of `sizes` bytes over all members, `repeats` times (0: as many as fit in a fraction of a
+/// second). Sums are checked once per size; a wrong one is a runtime failure. Starts a thread per device.
+std::vector<AllReduceTime> time_all_reduce(const LinkMatrix& links, const Tree& tree,
+                                           const std::vector<Member>& members,
+                                           const std::vector<std::size_t>& sizes, int repeats,
+                                           AbortState& abort, SpinPolicy policy);
+
+}  // namespace banyan::parallel

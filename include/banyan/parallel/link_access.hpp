@@ -1,0 +1,61 @@
+// How one device gets at another one's memory. On some machines data that cross a direct link arrive wrong or
+// not at all; such links are found before training and replaced by a detour through host memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "banyan/device/device.hpp"
+
+namespace banyan::parallel {
+
+enum class Access : std::uint8_t {
+  in_place,  ///< the reader's operators read it where it is
+  copied,    ///< the driver copies it, then it is read
+  staged,    ///< through pinned host memory: the owner copies it out, the reader copies it in
+};
+const char* name_of(Access access);
+
+/// Copies one device's memory to another's, ordered by the reader's stream. Used by the reader's thread.
+class Transfer {
+ public:
+  Transfer(Access access, Device& owner, Device& reader);
+  ~Transfer();
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+  /// Enqueues on `stream` (the reader's). What is enqueued there before, a wait for the sender's event above
+  /// all, comes before the read.
+  void copy(Stream& stream, void* to, const void* from, std::size_t bytes);
+
+ private:
+  class Detour;
+  std::unique_ptr<Detour> detour_;  ///< staged only
+};
+
+/// Decides for every pair of devices, once: the decision holds for all trees of a run.
+class LinkAccess {
+ public:
+  enum class Verify : std::uint8_t { gpus, all };  ///< all: CPU devices too, for tests
+  /// `warn` gets a line for every link that is not used.
+  explicit LinkAccess(std::function<void(const std::string&)> warn, Verify verify = Verify::gpus);
+  /// How `reader` reads `owner`'s memory. Throws a runtime failure if no way brings the data over whole.
+  Access between(Device& owner, Device& reader);
+
+ private:
+  Access decide(Device& owner, Device& reader) const;
+
+  std::function<void(const std::string&)> warn_;
+  Verify verify_;
+  std::mutex mutex_;
+  std::map<std::pair<const Device*, const Device*>, Access> decided_;
+};
+
+/// The way that the hardware offers, unverified.
+Access usual_access(Device& owner, Device& reader);
+
+}  // namespace banyan::parallel

@@ -1,0 +1,123 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+
+#include "banyan/base/error.hpp"
+#include "banyan/device/cuda_devices.hpp"
+#include "banyan/parallel/links.hpp"
+#include "banyan/parallel/tree_choice.hpp"
+#include "banyan/train/commands.hpp"
+#include "banyan/train/device_choice.hpp"
+#include "glog/logging.h"
+#include "train/commands/topology_report.hpp"
+
+namespace banyan {
+namespace {
+
+using parallel::Access;
+using parallel::LinkVerdict;
+
+/// Beyond so many devices only the tree's links are measured: the pairs grow with the square.
+constexpr int kAllPairs = 8;
+
+constexpr std::size_t kKi = 1024, kMi = 1024 * kKi;
+const std::vector<std::size_t> kSizes = {1 * kKi, 2 * kKi,  16 * kKi, 64 * kKi,    256 * kKi, 1 * kMi,
+                                         4 * kMi, 16 * kMi, 64 * kMi, 100'000'000, 256 * kMi};
+
+int threads_for(const TopologyOptions& options) {
+  if (options.devices[0].kind == DeviceKind::cuda) return 1;
+  if (options.threads > 0) return options.threads;
+  return std::max(1, usable_cores() / static_cast<int>(options.devices.size()));
+}
+
+std::vector<std::unique_ptr<Device>> make_devices(const TopologyOptions& options, int threads) {
+  std::vector<std::unique_ptr<Device>> devices;
+  std::map<int, int> replicas;
+  for (const DeviceChoice& choice : options.devices) {
+    if (choice.kind == DeviceKind::cuda) {
+      devices.push_back(make_cuda_device(choice.ordinal, replicas[choice.ordinal]++));
+    } else {
+      CpuDeviceOptions cpu;
+      cpu.threads = threads;
+      devices.push_back(make_cpu_device(choice.ordinal, cpu));
+    }
+  }
+  return devices;
+}
+
+/// Verifies the way that the hardware offers, then measures the way that training would take.
+MeasuredLink measure(Device& owner, Device& reader, int from, int to, parallel::LinkClass link) {
+  MeasuredLink measured{from, to, link, parallel::usual_access(owner, reader), {}, {}};
+  measured.check = parallel::verify_link(owner, reader, measured.access);
+  if (measured.check.verdict == LinkVerdict::stalled) return measured;
+  if (measured.check.verdict == LinkVerdict::corrupt) measured.access = Access::staged;
+  measured.speed = parallel::measure_link(owner, reader, measured.access);
+  return measured;
+}
+
+void measure_links(const std::vector<std::unique_ptr<Device>>& devices, TopologyReport& report) {
+  const int count = report.tree.size();
+  report.edges_only = count > kAllPairs;
+  for (int from = 0; from < count; ++from)
+    for (int to = 0; to < count; ++to) {
+      const bool edge = report.tree.parent(from, report.tree.root()) == to ||
+                        report.tree.parent(to, report.tree.root()) == from;
+      if (from == to || (report.edges_only && !edge)) continue;
+      report.measured.push_back(measure(*devices[static_cast<std::size_t>(from)],
+                                        *devices[static_cast<std::size_t>(to)], from, to,
+                                        report.links.at(from, to)));
+      if (report.stalled()) return;  // the devices concerned may be stuck
+    }
+}
+
+void measure_sums(const std::vector<std::unique_ptr<Device>>& devices, int repeats, TopologyReport& report) {
+  parallel::AbortState abort;
+  parallel::LinkAccess access([](const std::string&) {});  // the report tells
+  std::vector<std::unique_ptr<Activity>> activities;
+  std::vector<parallel::Member> members;
+  for (const auto& device : devices) {
+    activities.push_back(std::make_unique<Activity>(device->name(), &abort.flag()));
+    members.push_back({device.get(), activities.back().get(), &access});
+  }
+  report.all_reduce =
+      parallel::time_all_reduce(report.links, report.tree, members, kSizes, repeats, abort,
+                                parallel::spin_policy(report.tree.size(), report.threads_per_device));
+}
+
+}  // namespace
+
+std::string describe_topology(const TopologyOptions& options) {
+  const int threads = threads_for(options);
+  const auto devices = make_devices(options, threads);
+  std::vector<Device*> all;
+  std::vector<std::string> names;
+  for (const auto& device : devices) {
+    all.push_back(device.get());
+    names.push_back(device->name());
+  }
+  const parallel::LinkMatrix links = parallel::discover_links(all);
+  TopologyReport report{names,
+                        options.devices[0].kind == DeviceKind::cuda,
+                        threads,
+                        usable_cores(),
+                        links,
+                        options.tree,
+                        parallel::choose_tree(options.tree, links),
+                        false,
+                        {},
+                        {}};
+  if (options.dot) return topology_dot(report);
+  if (devices.size() > 1) measure_links(devices, report);
+  const auto form = [&] { return options.json ? topology_json(report) : topology_text(report); };
+  if (report.stalled()) {
+    // The driver may wait for the copy for ever, also at an orderly end of the process.
+    std::fputs(form().c_str(), stdout);
+    std::fflush(stdout);
+    ::_exit(1);
+  }
+  if (devices.size() > 1) measure_sums(devices, options.repeats, report);
+  return form();
+}
+
+}  // namespace banyan

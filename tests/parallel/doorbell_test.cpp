@@ -1,0 +1,51 @@
+// The doorbell loses no ring: several ringers, a waiter that falls asleep at every wait.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "banyan/parallel/abort.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+extern "C" void on_alarm(int) {
+  constexpr char text[] = "a ring was lost: the waiter sleeps though all have rung\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, sizeof text - 1);
+  std::abort();
+}
+
+TEST(Doorbell, LosesNoRing) {
+  constexpr int kRingers = 3, kRounds = 100'000;
+  AbortState abort;
+  Doorbell bell(abort, {0, 0});
+  Activity activity("cpu:0");
+  std::atomic<int> rung{0}, round{0}, spent{0};
+  ::signal(SIGALRM, on_alarm);
+  ::alarm(120);
+  std::vector<std::thread> ringers;
+  for (int i = 0; i < kRingers; ++i)
+    ringers.emplace_back([&, i] {
+      for (int turn = 0; turn < kRounds; ++turn) {
+        while (round.load() < turn) std::this_thread::yield();
+        // Rings at different times, so that the waiter falls asleep again between them.
+        for (int pause = (turn * (i + 3)) % 97 * 40; pause > 0; --pause)
+          spent.store(pause, std::memory_order_relaxed);
+        rung.fetch_add(1);
+        bell.ring();
+      }
+    });
+  for (int turn = 0; turn < kRounds; ++turn) {
+    round.store(turn);
+    bell.wait(activity, [&] { return rung.load() == kRingers * (turn + 1); });
+  }
+  for (std::thread& ringer : ringers) ringer.join();
+  ::alarm(0);
+}
+
+}  // namespace
+}  // namespace banyan::parallel

@@ -1,0 +1,67 @@
+// Trees over links that damage what crosses them: sums are right because every edge takes the detour through
+// host memory. And the detour in asynchronous streams, where a missing wait is a data race.
+#include <gtest/gtest.h>
+
+#include "banyan/parallel/all_reduce_time.hpp"
+#include "banyan/parallel/statistics_exchange.hpp"
+#include "banyan/parallel/tree_collective.hpp"
+#include "faulty_device.hpp"
+#include "tree_fixture.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+TEST(StagedTree, SumsAreRightOverDamagingLinks) {
+  constexpr int kDevices = 4;
+  AbortState abort;
+  int warnings = 0;
+  LinkAccess access([&](const std::string&) { ++warnings; }, LinkAccess::Verify::all);
+  std::vector<std::unique_ptr<FaultyDevice>> devices;
+  std::vector<std::unique_ptr<Activity>> activities;
+  std::vector<Member> members;
+  for (int i = 0; i < kDevices; ++i) {
+    devices.push_back(std::make_unique<FaultyDevice>(i, Fault::damages));
+    activities.push_back(std::make_unique<Activity>(devices.back()->name(), &abort.flag()));
+    members.push_back({devices.back().get(), activities.back().get(), &access});
+  }
+  const LinkMatrix links(kDevices, LinkClass::none);
+  // Checks every value of every sum, the short message's and the long one's. The trees are made, and their
+  // links decided, before the threads start.
+  const auto times =
+      time_all_reduce(links, build_tree(links), members, {4096, 1 << 20}, 2, abort, spin_policy(kDevices, 1));
+  EXPECT_EQ(times.size(), 2u);
+  EXPECT_EQ(warnings, 2 * (kDevices - 1));  // once for every edge and direction
+}
+
+class DetourTest : public testing::TestWithParam<TreeSetting> {};
+INSTANTIATE_TEST_SUITE_P(Devices, DetourTest, testing::ValuesIn(all_settings()), name_of_setting);
+
+/// A transfer that is overtaken by the owner's next values, or that overtakes its own, gives wrong numbers.
+TEST_P(DetourTest, KeepsTheOrderOfStreams) {
+  constexpr std::int64_t kCount = 700000;  // three pieces of the detour's buffers
+  const auto setting = GetParam();
+  CpuDeviceOptions options;
+  options.asynchronous = setting.asynchronous;
+  options.max_delay_us = setting.delay_us;
+  const auto owner = make_cpu_device(0, options), reader = make_cpu_device(1, options);
+  Context sender(*owner), receiver(*reader);
+  Tensor source(*owner, Shape{kCount}, DType::f32), target(*reader, Shape{kCount}, DType::f32);
+  Transfer transfer(Access::staged, *owner, *reader);
+  const auto sent = owner->create_event(), received = reader->create_event();
+  for (int round = 0; round < setting.devices; ++round) {
+    sender.stream().wait(*received);
+    float* values = source.data<float>();
+    sender.run([=] { std::fill_n(values, kCount, static_cast<float>(round)); });
+    sender.stream().record(*sent);
+    receiver.stream().wait(*sent);
+    transfer.copy(receiver.stream(), target.raw(), source.raw(), source.bytes());
+    receiver.stream().record(*received);
+    std::vector<float> host(kCount);
+    copy_to_host(receiver, target, host.data());
+    for (const float value : host) ASSERT_EQ(value, round);
+  }
+  sender.synchronize();
+}
+
+}  // namespace
+}  // namespace banyan::parallel

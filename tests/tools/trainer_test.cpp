@@ -1,0 +1,156 @@
+// The trainer as a user meets it: exit codes, what it says, and that it says it once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "banyan/device/cuda_devices.hpp"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Outcome {
+  int code = -1;
+  std::string text;  ///< stdout and stderr together
+};
+
+/// Runs in a folder of its own, which holds a small net on made data with its solver.
+class Trainer : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("trainer_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "net.prototxt") << R"(
+      name: "small"
+      layer { name: "data" type: "DummyData" top: "data" top: "label"
+              dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 }
+                                 data_filler { type: "constant" value: 0.5 } data_filler { type: "constant" value: 1 } } }
+      layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip"
+              inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+      layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })";
+    std::ofstream(folder_ / "solver.prototxt")
+        << "net: 'net.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 6 "
+           "display: 2 snapshot: 3 snapshot_prefix: 'small' random_seed: 1";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  Outcome run(const std::string& arguments) const {
+    const std::string command =
+        "cd '" + folder_.string() + "' && '" BANYAN_BIN "/trainer' " + arguments + " 2>&1";
+    Outcome outcome;
+    FILE* pipe = ::popen(command.c_str(), "r");
+    if (pipe == nullptr) return outcome;
+    char bytes[4096];
+    for (std::size_t n; (n = std::fread(bytes, 1, sizeof bytes, pipe)) > 0;) outcome.text.append(bytes, n);
+    const int status = ::pclose(pipe);
+    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return outcome;
+  }
+  /// Bad input: exit code 2, `what` in the message, one paragraph and no stack trace.
+  void expect_refused(const std::string& arguments, const std::string& what) const {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.text;
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr(what), HasSubstr("trainer: "), Not(HasSubstr("\n\n")),
+                                    Not(HasSubstr("stack trace"))));
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Trainer, HelpAndVersion) {
+  auto outcome = run("--help");
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* part :
+       {"train ", "test ", "time ", "summary ", "device_query ", "--solver=", "--sync_bn="})
+    EXPECT_THAT(outcome.text, HasSubstr(part));
+  outcome = run("--version");
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* part : {"Banyan ", "oneDNN ", "OpenBLAS ", "protobuf ", "LMDB ", "CUDA"})
+    EXPECT_THAT(outcome.text, HasSubstr(part));
+  EXPECT_EQ(run("").code, 2);
+}
+
+TEST_F(Trainer, UsageErrors) {
+  expect_refused("tran --solver=solver.prototxt", "nearest first: train,");
+  expect_refused("--sovler=solver.prototxt", "did you mean \"solver\"");
+  expect_refused("--iterations=many", "--iterations");
+  expect_refused("train", "--solver is missing");
+  expect_refused("--solver=solver.prototxt --cpu=1 --gpu=0", "exclude each other");
+  expect_refused("--solver=solver.prototxt --cpu=none", "--cpu=none");
+  expect_refused("--solver=solver.prototxt --sync_bn=of", "did you mean \"off\"");
+  expect_refused("--solver=solver.prototxt --sigint_effect=halt", "--sigint_effect=halt");
+  expect_refused("--solver=solver.prototxt --weights=a --snapshot=b", "exclude each other");
+  expect_refused("--solver=solver.prototxt --snapshot=nowhere.solverstate", "nowhere.solverstate");
+  expect_refused("--solver=nowhere.prototxt", "nowhere.prototxt");
+  expect_refused("time", "--model is missing");
+  expect_refused("test --model=net.prototxt", "--weights is missing");
+}
+
+TEST_F(Trainer, AGpuThatDoesNotExist) {
+  expect_refused("--solver=solver.prototxt --gpu=999", "--gpu=999");
+  if (cuda_device_count() == 0) expect_refused("--solver=solver.prototxt --gpu=all", "no GPU can be used");
+}
+
+TEST_F(Trainer, BadNetsNameFileAndPlace) {
+  std::ofstream(folder_ / "solver.prototxt", std::ios::app) << " learning_rate: 1";
+  expect_refused("--solver=solver.prototxt --cpu=1", "solver.prototxt:1:");
+  std::ofstream(folder_ / "bad.prototxt") << "layer { name: 'a' type: 'Convolutoin' bottom: 'x' top: 'y' }";
+  expect_refused("summary --model=bad.prototxt", "bad.prototxt");
+}
+
+TEST_F(Trainer, TrainsSnapshotsAndGoesOn) {
+  auto outcome = run("--solver=solver.prototxt --cpu=2");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("] Solving small\n"), HasSubstr("] Iteration 2 ("),
+                    HasSubstr("] Iteration 4, lr = 0.1\n"), HasSubstr("Train net output #0: loss = "),
+                    HasSubstr("] Optimization Done.\n"), Not(HasSubstr("\r"))));
+  for (const char* file : {"small_iter_3.caffemodel", "small_iter_6.caffemodel", "small_iter_6.solverstate"})
+    EXPECT_TRUE(fs::exists(folder_ / file)) << file;
+  const auto read = [&](const char* file) {
+    std::ifstream in(folder_ / file, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string whole = read("small_iter_6.caffemodel");
+  fs::remove(folder_ / "small_iter_6.solverstate");
+  outcome = run("--solver=solver.prototxt --cpu=2 --snapshot=latest");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("Resuming from small_iter_3.solverstate"));
+  EXPECT_EQ(read("small_iter_6.caffemodel"), whole);
+}
+
+TEST_F(Trainer, TestTimeAndSummary) {
+  ASSERT_EQ(run("--solver=solver.prototxt --cpu=1").code, 0);
+  auto outcome = run("test --model=net.prototxt --weights=small_iter_6.caffemodel --iterations=2");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("] Batch 1, loss = "), HasSubstr("] Loss: "), HasSubstr(" (* 1 = ")));
+  outcome = run("time --model=net.prototxt --iterations=2");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("]         ip\tforward: "), HasSubstr("]         ip\tbackward: "),
+                    HasSubstr("Average Forward-Backward: "), HasSubstr("Samples per second: ")));
+  outcome = run("summary --model=net.prototxt");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("InnerProduct"), HasSubstr("\n8 parameters")));
+  outcome = run("summary --model=net.prototxt --json");
+  EXPECT_THAT(outcome.text, HasSubstr("\"parameters\": 8"));
+}
+
+TEST_F(Trainer, ProgressOnlyWhereAsked) {
+  EXPECT_THAT(run("--solver=solver.prototxt --cpu=1 --progress=on").text, HasSubstr("Iteration 1/6"));
+  EXPECT_THAT(run("--solver=solver.prototxt --cpu=1").text, Not(HasSubstr("/6 (")));
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,85 @@
+// The fault that a test wants one device to have at one place.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "banyan/base/error.hpp"
+#include "banyan/observe/activity.hpp"
+
+namespace banyan {
+
+enum class FaultKind : std::uint8_t { exception, out_of_memory, bad_record, stall };
+
+struct Fault {
+  int device = 0;
+  Stage stage = Stage::forward;
+  std::int64_t iteration = 0;
+  FaultKind kind = FaultKind::exception;
+  int skip = 0;  ///< so many entries of the stage in that iteration pass unharmed
+};
+
+/// Installed while it lives; one at a time. Faults strike independently of each other, each once.
+class InstalledFaults {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit InstalledFaults(std::vector<Fault> faults) : faults_(std::move(faults)), seen_(faults_.size()) {
+    current() = this;
+    install_fault_injector(&strike);
+  }
+  ~InstalledFaults() {
+    install_fault_injector(nullptr);
+    current() = nullptr;
+  }
+  InstalledFaults(const InstalledFaults&) = delete;
+  InstalledFaults& operator=(const InstalledFaults&) = delete;
+
+  int struck() const { return struck_.load(); }
+  /// Seconds since the first one struck.
+  double seconds_since() const {
+    return std::chrono::duration<double>(Clock::now().time_since_epoch() - Clock::duration(first_.load()))
+        .count();
+  }
+
+ private:
+  static InstalledFaults*& current() {
+    static InstalledFaults* installed = nullptr;
+    return installed;
+  }
+  static void strike(const Activity& activity, Stage stage, const char*) {
+    InstalledFaults& self = *current();
+    const std::int64_t iteration = activity.state().iteration;
+    for (std::size_t i = 0; i < self.faults_.size(); ++i) {
+      const Fault& fault = self.faults_[i];
+      if (fault.stage != stage || fault.iteration != iteration ||
+          activity.device() != "cpu:" + std::to_string(fault.device))
+        continue;
+      if (self.seen_[i]++ != fault.skip) continue;  // only that device's thread counts here
+      if (self.struck_.fetch_add(1) == 0) self.first_.store(Clock::now().time_since_epoch().count());
+      carry_out(fault.kind);
+    }
+  }
+  static void carry_out(FaultKind kind) {
+    switch (kind) {
+      case FaultKind::exception:
+        throw std::runtime_error("an injected fault");
+      case FaultKind::out_of_memory:
+        throw std::bad_alloc();
+      case FaultKind::bad_record:
+        bad_input("an injected bad record");
+      case FaultKind::stall:
+        for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
+  }
+
+  std::vector<Fault> faults_;
+  std::vector<int> seen_;
+  std::atomic<int> struck_{0};
+  std::atomic<Clock::rep> first_{0};
+};
+
+}  // namespace banyan

@@ -1,0 +1,245 @@
+// Promise 1: N devices are one device. Promise 2: bit for bit, also when interrupted and resumed.
+#include <fstream>
+
+#include "training_case.hpp"
+
+namespace banyan {
+namespace {
+
+const char* const kSolver =
+    "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'step' gamma: 0.5 stepsize: 8 random_seed: 3 "
+    "display: 0 ";
+
+std::string data_layer(const std::string& more = "") {
+  return "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: 'DATA' backend: "
+         "LMDB batch_size: 24 "
+         "batch_size_is_total: true " +
+         more + " } transform_param { scale: 0.01 crop_size: 10 pad: 1 mirror: true mean_value: 60 } } ";
+}
+
+const char* const kBody = R"(
+layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1'
+  convolution_param { num_output: 6 kernel_size: 3 pad: 1 bias_term: false weight_filler { type: 'msra' } } }
+layer { name: 'bn1' type: 'SyncBN' bottom: 'conv1' top: 'bn1' bn_param { slope_filler { value: 1 } } }
+layer { name: 'relu1' type: 'ReLU' bottom: 'bn1' top: 'bn1' }
+layer { name: 'pool1' type: 'Pooling' bottom: 'bn1' top: 'pool1' pooling_param { pool: MAX kernel_size: 2 stride: 2 } }
+layer { name: 'conv2' type: 'Convolution' bottom: 'pool1' top: 'conv2'
+  convolution_param { num_output: 8 kernel_size: 3 weight_filler { type: 'xavier' } } }
+layer { name: 'bn2' type: 'BatchNorm' bottom: 'conv2' top: 'bn2' batch_norm_param { sync: true } }
+layer { name: 'scale2' type: 'Scale' bottom: 'bn2' top: 'bn2' scale_param { bias_term: true } }
+layer { name: 'relu2' type: 'ReLU' bottom: 'bn2' top: 'bn2' }
+layer { name: 'drop' type: 'Dropout' bottom: 'bn2' top: 'drop' dropout_param { dropout_ratio: 0.3 } }
+)";
+
+std::string classifier(const std::string& loss_param = "") {
+  return "layer { name: 'ip' type: 'InnerProduct' bottom: 'drop' top: 'ip' inner_product_param { num_output: "
+         "5 "
+         "weight_filler { type: 'xavier' } } } "
+         "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' loss_param "
+         "{ " +
+         loss_param + " } } ";
+}
+
+/// A second, weighted loss, and two layers that share their weights.
+const char* const kSecondLoss = R"(
+layer { name: 'a' type: 'InnerProduct' bottom: 'drop' top: 'a' param { name: 'w' } param { name: 'b' }
+  inner_product_param { num_output: 1 weight_filler { type: 'gaussian' std: 0.05 } } }
+layer { name: 'b' type: 'InnerProduct' bottom: 'bn2' top: 'b' param { name: 'w' } param { name: 'b' }
+  inner_product_param { num_output: 1 weight_filler { type: 'gaussian' std: 0.05 } } }
+layer { name: 'ab' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'ab' }
+layer { name: 'distance' type: 'EuclideanLoss' bottom: 'ab' bottom: 'label' top: 'distance' loss_weight: 0.1 }
+)";
+
+struct Variant {
+  std::string name;
+  TrainingCase what;
+};
+
+std::vector<Variant> variants() {
+  const std::string solver = kSolver, body = data_layer() + kBody;
+  return {
+      {"Plain", {solver, body + classifier()}},
+      {"IterSize2", {solver + "iter_size: 2", body + classifier()}},
+      {"Clipped", {solver + "clip_gradients: 0.5", body + classifier()}},
+      {"ClippedIterSize2", {solver + "clip_gradients: 0.5 iter_size: 2", body + classifier()}},
+      {"IgnoreLabel", {solver, body + classifier("ignore_label: 2 normalization: VALID")}},
+      {"Full", {solver, body + classifier("ignore_label: 2 normalization: FULL")}},
+      {"BatchSize", {solver, body + classifier("normalization: BATCH_SIZE")}},
+      {"None", {solver + "clip_gradients: 1", body + classifier("normalization: NONE")}},
+      {"TwoLossesSharedWeights", {solver, body + classifier() + kSecondLoss}},
+      {"PartialEpochs", {solver, data_layer("epoch_end: PARTIAL") + kBody + classifier()}},
+      {"PartialEpochsTwoLosses",
+       {solver, data_layer("epoch_end: PARTIAL") + kBody + classifier("ignore_label: 0") + kSecondLoss}},
+      {"Nesterov", {solver + "type: 'Nesterov'", body + classifier()}},
+      {"Adam", {solver + "type: 'Adam' momentum2: 0.99", body + classifier()}},
+  };
+}
+
+class NDevicesTest : public testing::TestWithParam<Variant> {};
+INSTANTIATE_TEST_SUITE_P(Promises, NDevicesTest, testing::ValuesIn(variants()),
+                         [](const auto& info) { return info.param.name; });
+
+/// f64: 20 iterations amplify rounding (1e-16) by less than 1e6 on these nets.
+TEST_P(NDevicesTest, AreOneDeviceInF64) {
+  const Trained one = train_case(GetParam().what, 1);
+  ASSERT_EQ(one.losses().size(), 20u);
+  EXPECT_LT(one.losses().back(), one.losses().front());
+  for (const int devices : {2, 3, 4, 8}) {
+    const Trained several = train_case(GetParam().what, devices);
+    EXPECT_LE(largest_difference(one.values(), several.values()), 1e-10) << devices << " devices";
+    EXPECT_LE(largest_difference(one.losses(), several.losses()), 1e-10) << devices << " devices";
+  }
+}
+
+/// f32, first iteration: loss and gradients agree to 1e-5 of the largest gradient. With rate 1 and neither
+/// momentum nor decay the parameters move by the gradient; the subtraction itself costs 1 ulp of a weight
+/// (6e-8).
+TEST_P(NDevicesTest, AgreeInTheFirstIterationInF32) {
+  TrainingCase what = GetParam().what;
+  what.precision = DType::f32;
+  what.iterations = 1;
+  what.solver = "base_lr: 1 lr_policy: 'fixed' random_seed: 3 average_loss: 1";
+  if (GetParam().what.solver.find("iter_size") != std::string::npos) what.solver += " iter_size: 2";
+  TrainingCase still = what;
+  still.solver.replace(still.solver.find("base_lr: 1"), 10, "base_lr: 0");
+  const std::vector<double> start = train_case(still, 1).values();
+  const Trained one = train_case(what, 1);
+  double largest = 0;
+  for (std::size_t i = 0; i < start.size(); ++i)
+    largest = std::max(largest, std::abs(one.values()[i] - start[i]));
+  for (const int devices : {2, 3, 4, 8}) {
+    const Trained several = train_case(what, devices);
+    EXPECT_NEAR(several.losses()[0], one.losses()[0], 1e-5 * std::abs(one.losses()[0]));
+    double worst = 0;
+    for (std::size_t i = 0; i < start.size(); ++i)
+      worst = std::max(worst, std::abs(one.values()[i] - several.values()[i]));
+    EXPECT_LE(worst, 1e-5 * largest + 1.2e-7) << devices << " devices";
+  }
+}
+
+/// f32 after 20 iterations: at most 3 times as far from the one device as one device with permuted batches.
+/// No dropout and no augmentation here: these belong to a sample's place in the batch.
+TEST(Promises, F32DriftIsThatOfAPermutedBatch) {
+  TrainingCase what{kSolver,
+                    "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: 'DATA' "
+                    "backend: LMDB batch_size: 24 "
+                    "batch_size_is_total: true } transform_param { scale: 0.01 mean_value: 60 } } " +
+                        std::string(kBody) + classifier()};
+  what.net.replace(what.net.find("dropout_ratio: 0.3"), 18, "dropout_ratio: 0.0");
+  what.precision = DType::f32;
+  std::vector<int> order, turned;
+  for (int i = 0; i < 48; ++i) order.push_back(i);
+  for (int i = 0; i < 48; ++i) turned.push_back(i / 24 * 24 + (i % 24 * 7 + 3) % 24);
+  const TrainingFolder straight(order), permuted(turned);
+  const std::vector<double> one = train_case(what, 1, straight).values();
+  const double drift = relative_distance(one, train_case(what, 1, permuted).values());
+  EXPECT_GT(drift, 0);
+  for (const int devices : {2, 3, 4, 8})
+    EXPECT_LE(relative_distance(one, train_case(what, devices, straight).values()), 3 * drift)
+        << devices << " devices";
+}
+
+/// Without synchronization the devices normalize their own shares, so the result must differ: the tests above
+/// could fail.
+TEST(Promises, WithoutSyncTheDevicesDiffer) {
+  const TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+  const TrainingFolder folder;
+  TrainOptions options = options_of(what, folder, 2);
+  options.sync_bn = SyncBatchNorm::off;
+  FLAGS_minloglevel = 2;
+  train(options);
+  EXPECT_GT(largest_difference(train_case(what, 1).values(), read_trained(folder, 20).values()), 1e-3);
+}
+
+class RepeatTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Promises, RepeatTest, testing::Values(1, 2, 4));
+
+TEST_P(RepeatTest, GivesTheSameBits) {
+  for (const char* type : {"SGD", "Adam"}) {
+    TrainingCase what{std::string(kSolver) + "type: '" + type + "'", data_layer() + kBody + classifier()};
+    what.precision = DType::f32;
+    EXPECT_EQ(train_case(what, GetParam()).model_bytes, train_case(what, GetParam()).model_bytes);
+  }
+}
+
+/// The same with streams on threads of their own and random delays: neither values nor bits depend on timing.
+TEST_P(RepeatTest, DoesNotDependOnTiming) {
+  TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+  what.precision = DType::f32;
+  what.iterations = 6;
+  const TrainingFolder folder;
+  TrainOptions options = options_of(what, folder, GetParam());
+  options.cpu.asynchronous = true;
+  options.cpu.max_delay_us = 50;
+  FLAGS_minloglevel = 2;
+  train(options);
+  EXPECT_EQ(train_case(what, GetParam()).model_bytes, read_trained(folder, 6).model_bytes);
+}
+
+TEST_P(RepeatTest, ResumesBitForBit) {
+  for (const std::string type : {"SGD", "Adam", "AdaDelta"}) {
+    for (const std::string end : {"", "epoch_end: PARTIAL"}) {
+      TrainingCase what{std::string(kSolver) + "snapshot: 7 type: '" + type + "'",
+                        data_layer(end) + kBody + classifier()};
+      if (type == "AdaDelta") what.solver += " delta: 1e-4";
+      what.precision = DType::f32;
+      const TrainingFolder whole, again;
+      const Trained expected = train_case(what, GetParam(), whole);
+      std::filesystem::copy(whole.path() + "/out_iter_7.caffemodel", again.path() + "/out_iter_7.caffemodel");
+      caffe::SolverState state = read_snapshot(whole.path() + "/out_iter_7.solverstate").state;
+      std::filesystem::copy(whole.path() + "/out_iter_7.solverstate",
+                            again.path() + "/out_iter_7.solverstate");
+      TrainOptions options = options_of(what, again, GetParam());
+      options.solver.clear_random_seed();  // the state knows it
+      options.snapshot = again.path() + "/out_iter_7.solverstate";
+      FLAGS_minloglevel = 2;
+      train(options);
+      const Trained resumed = read_trained(again, 20);
+      EXPECT_EQ(resumed.model_bytes, expected.model_bytes) << type << " " << end;
+      ASSERT_EQ(resumed.state.history_size(), expected.state.history_size());
+      for (int i = 0; i < expected.state.history_size(); ++i)
+        EXPECT_EQ(resumed.state.history(i).SerializeAsString(),
+                  expected.state.history(i).SerializeAsString());
+      EXPECT_EQ(resumed.losses(), expected.losses());
+      EXPECT_EQ(resumed.state.banyan().source(0).consumed(), expected.state.banyan().source(0).consumed());
+    }
+  }
+}
+
+/// Test results are added in the order of the batches: the same for any number of devices, when the
+/// parameters are the same.
+TEST(Promises, TestsAreTheSameOnAnyNumberOfDevices) {
+  const std::string net =
+      data_layer() +
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 5 "
+      "weight_filler { type: 'xavier' } } } layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' "
+      "bottom: 'label' top: 'loss' } "
+      "layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'accuracy' include { "
+      "phase: TEST } }";
+  std::string first;
+  for (const int devices : {1, 2, 3, 4}) {
+    const TrainingFolder folder;
+    TrainingCase what{
+        "base_lr: 0 lr_policy: 'fixed' random_seed: 1 test_iter: 5 test_interval: 1 test_compute_loss: true",
+        net};
+    what.iterations = 2;
+    what.precision = DType::f32;
+    TrainOptions options = options_of(what, folder, devices);
+    FLAGS_minloglevel = 0;
+    FLAGS_logtostderr = true;
+    testing::internal::CaptureStderr();
+    train(options);
+    std::istringstream log(testing::internal::GetCapturedStderr());
+    std::string line, results;
+    while (std::getline(log, line))
+      if (line.find("Test net output") != std::string::npos || line.find("Test loss") != std::string::npos)
+        results += line.substr(line.find("] ")) + "\n";
+    FLAGS_logtostderr = false;
+    EXPECT_NE(results.find("Test net output #1: loss"), std::string::npos) << results;
+    if (devices == 1) first = results;
+    EXPECT_EQ(results, first) << devices << " devices";
+  }
+}
+
+}  // namespace
+}  // namespace banyan

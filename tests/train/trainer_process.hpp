@@ -1,0 +1,88 @@
+// The trainer as a process of its own: what it says, how it ends, and signals while it runs.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace banyan {
+
+class TrainerProcess {
+ public:
+  /// Starts `trainer arguments...` in `folder`; its output (both streams) goes to `output`. `largest_file`:
+  /// bytes that a file may grow to, as on a full disk (0: no limit).
+  TrainerProcess(const std::string& folder, const std::string& output,
+                 const std::vector<std::string>& arguments, rlim_t largest_file = 0)
+      : output_(output) {
+    std::vector<std::string> words = {std::string(BANYAN_BIN) + "/trainer"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const int log = ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(log, STDOUT_FILENO);
+      ::dup2(log, STDERR_FILENO);
+      if (largest_file > 0) {
+        const struct rlimit limit = {largest_file, largest_file};
+        ::signal(SIGXFSZ, SIG_IGN);  // so that a write fails, as on a full disk
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+      }
+      if (::chdir(folder.c_str()) == 0) ::execv(argv[0], argv.data());
+      ::_exit(127);
+    }
+    ::close(log);
+  }
+  ~TrainerProcess() {
+    if (pid_ > 0 && !ended_) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+  }
+  TrainerProcess(const TrainerProcess&) = delete;
+  TrainerProcess& operator=(const TrainerProcess&) = delete;
+
+  void signal(int number) const { ::kill(pid_, number); }
+  /// The exit code; 128 + signal if one ended it; -1 if it has not ended after `seconds`.
+  int wait(double seconds = 60) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    int status = 0;
+    while (::waitpid(pid_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > deadline) return -1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ended_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  std::string text() const {
+    std::ifstream file(output_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  /// Waits until the output holds `words`.
+  bool says(const std::string& words, double seconds = 20) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (text().find(words) == std::string::npos) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return true;
+  }
+
+ private:
+  std::string output_;
+  pid_t pid_ = -1;
+  bool ended_ = false;
+};
+
+}  // namespace banyan

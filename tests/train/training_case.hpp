@@ -1,0 +1,145 @@
+// Whole training runs on small made data, for the promises: what comes out of train() for a solver, a net and
+// a number of devices.
+#pragma once
+
+#include <glog/logging.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "banyan/data/datum.hpp"
+#include "banyan/data/lmdb_writer.hpp"
+#include "banyan/io/prototxt.hpp"
+#include "banyan/io/upgrade.hpp"
+#include "banyan/io/weights.hpp"
+#include "banyan/train/snapshot_files.hpp"
+#include "banyan/train/train.hpp"
+
+namespace banyan {
+
+/// `records` images, 3 x 12 x 12, of 5 classes that differ in their means; record i is made from number
+/// order[i].
+inline void write_images(const std::string& path, const std::vector<int>& order) {
+  data::LmdbWriter writer(path);
+  for (std::size_t position = 0; position < order.size(); ++position) {
+    const int number = order[position], label = number * 7 % 5;
+    std::vector<std::uint8_t> pixels(3 * 12 * 12);
+    std::uint32_t state = static_cast<std::uint32_t>(number) * 2654435761u + 1;
+    for (std::size_t i = 0; i < pixels.size(); ++i) {
+      state = state * 1664525u + 1013904223u;
+      pixels[i] = static_cast<std::uint8_t>((state >> 25) +
+                                            static_cast<std::uint32_t>(label) * 20 * (i / 144 + 1) % 128);
+    }
+    char key[32];
+    std::snprintf(key, sizeof key, "%08zu", position);
+    writer.put(key, data::raw_datum(3, 12, 12, pixels.data(), label));
+  }
+  writer.close();
+}
+
+/// A fresh folder with a data set of 50 images.
+class TrainingFolder {
+ public:
+  explicit TrainingFolder(std::vector<int> order = {}) {
+    static int next = 0;
+    path_ = testing::TempDir() + "banyan_train_" + std::to_string(::getpid()) + "_" + std::to_string(next++);
+    std::filesystem::create_directories(path_);
+    if (order.empty())
+      for (int i = 0; i < 50; ++i) order.push_back(i);
+    write_images(path_ + "/images", order);
+  }
+  ~TrainingFolder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct Trained {
+  caffe::SolverState state;
+  io::ModelWeights weights;
+  std::string model_bytes;
+  std::vector<double> losses() const {
+    return {state.banyan().smoothed_losses().begin(), state.banyan().smoothed_losses().end()};
+  }
+  /// All values of all blobs, one after the other.
+  std::vector<double> values() const {
+    std::vector<double> all;
+    for (const auto& layer : weights.layers)
+      for (const auto& blob : layer.blobs)
+        for (std::size_t i = 0; i < blob.count(); ++i) all.push_back(blob.at(i));
+    return all;
+  }
+};
+
+struct TrainingCase {
+  std::string solver;  ///< text; net, max_iter and prefix are added
+  std::string net;     ///< text; DATA stands for the path of the LMDB
+  int iterations = 20;
+  DType precision = DType::f64;
+};
+
+inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& folder, int devices) {
+  std::string net = of.net;
+  for (std::size_t at; (at = net.find("DATA")) != std::string::npos;)
+    net.replace(at, 4, folder.path() + "/images");
+  TrainOptions options;
+  options.solver = io::parse_solver_text(of.solver, "solver");
+  *options.solver.mutable_net_param() = io::parse_net_text(net, "net");
+  options.solver.set_max_iter(of.iterations);
+  if (!options.solver.has_average_loss()) options.solver.set_average_loss(of.iterations);
+  options.solver.set_snapshot_prefix(folder.path() + "/out");
+  options.solver_path = folder.path() + "/solver.prototxt";
+  for (int i = 0; i < devices; ++i) options.devices.push_back({DeviceKind::cpu, i});
+  options.precision = of.precision;
+  options.threads_per_device = 1;
+  return options;
+}
+
+inline Trained read_trained(const TrainingFolder& folder, int iteration) {
+  const SnapshotPaths paths = snapshot_paths(folder.path() + "/out", iteration);
+  Trained result;
+  result.state = read_snapshot(paths.state).state;
+  result.weights = io::read_weights(paths.model);
+  std::ifstream file(paths.model, std::ios::binary);
+  result.model_bytes.assign(std::istreambuf_iterator<char>(file), {});
+  return result;
+}
+
+inline Trained train_case(const TrainingCase& of, int devices, const TrainingFolder& folder) {
+  FLAGS_minloglevel = 2;
+  EXPECT_EQ(train(options_of(of, folder, devices)), 0);
+  return read_trained(folder, of.iterations);
+}
+inline Trained train_case(const TrainingCase& of, int devices) {
+  const TrainingFolder folder;
+  return train_case(of, devices, folder);
+}
+
+/// max |a - b| / max(1, |a|).
+inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(a[i] - b[i]) / std::max(1.0, std::abs(a[i]));
+    largest = std::isnan(difference) ? INFINITY : std::max(largest, difference);
+  }
+  return largest;
+}
+/// || a - b || / || a ||
+inline double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += a[i] * a[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+}  // namespace banyan
