@@ -37,10 +37,10 @@ void AbortState::leave(Doorbell* bell) {
 
 SpinPolicy spin_policy(int devices, int threads_per_device) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  // Yielding tells a partner on the same core (where schedulers like to put a thread that was just woken) from
-  // one on another core: the first goes on at once, the second costs about half a microsecond more than a
-  // pause. Long pauses before it would cost their whole length in every exchange of the first kind. In all the
-  // spin is longer than an exchange between running threads.
+  // Yielding tells a partner on the same core (where schedulers like to put a thread that was just woken)
+  // from one on another core: the first goes on at once, the second costs about half a microsecond more than
+  // a pause. Long pauses before it would cost their whole length in every exchange of the first kind. In all
+  // the spin is longer than an exchange between running threads.
   if (devices * threads_per_device <= cores) return {20, 400};
   return {0, 20};
 }

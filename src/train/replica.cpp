@@ -162,7 +162,7 @@ void Replica::display(std::int64_t iteration) {
   }
   if (shown) run_.meeting.meet(rank_, activity_);
   if (first() && progress_->active())
-    progress_->update(iteration + 1, (iteration + 1 - start_) * samples_per_iteration(), smoothed_.value(),
+    progress_->update(iteration + 1, (iteration + 1 - start_) * samples_per_iteration_, smoothed_.value(),
                       current_rate_);
 }
 

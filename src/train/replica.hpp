@@ -50,7 +50,8 @@ class Replica {
   void check_finite(int layer, bool backward);
   void print_debug(int layer, bool backward);
   double mean_absolute(const Tensor& values);
-  std::int64_t samples_per_iteration() const;
+  std::int64_t share() const;
+  void set_up_rate();
   static void append_values(Context& context, const Tensor& values, std::vector<double>& to);
 
   bool iterate(std::int64_t iteration);
@@ -95,7 +96,7 @@ class Replica {
   Tensor scalar_, scalar_check_, train_statistics_;
   double current_rate_ = 0;
   std::int64_t start_ = 0, gathered_ = 0;
-  std::int64_t displayed_ = 0;
+  std::int64_t displayed_ = 0, samples_per_iteration_ = 0;
   std::chrono::steady_clock::time_point displayed_at_;
   std::unique_ptr<Progress> progress_;
   bool early_ = false;

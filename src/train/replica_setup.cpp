@@ -160,14 +160,25 @@ void Replica::restore_state() {
         source.source->seek(position.consumed());
 }
 
-std::int64_t Replica::samples_per_iteration() const {
+/// Samples that this device takes in one forward pass.
+std::int64_t Replica::share() const {
   for (int layer = 0; layer < static_cast<int>(net_->layers().size()); ++layer) {
     const Blobs outputs = net_->outputs_of(layer);
     if (net_->layers()[static_cast<std::size_t>(layer)]->is_source() && !outputs.empty() &&
         outputs[0]->shape.axes() > 0)
-      return outputs[0]->shape[0] * run_.device_count() * run_.solver.iter_size();
+      return outputs[0]->shape[0];
   }
   return 0;
+}
+
+/// Shares may differ, so every device needs all of them to come to the same rate.
+void Replica::set_up_rate() {
+  run_.boards[static_cast<std::size_t>(rank_)].share = share();
+  run_.meeting.meet(rank_, activity_);
+  std::int64_t batch = 0;
+  for (const DeviceBoard& board : run_.boards) batch += board.share;
+  samples_per_iteration_ = batch * run_.solver.iter_size();
+  rate_ = std::make_unique<LearningRate>(run_.solver, learning_rate_scale(run_.solver, 1, batch), first());
 }
 
 void Replica::set_up() {
@@ -179,8 +190,7 @@ void Replica::set_up() {
   scalar_check_ = Tensor(device_, Shape{1}, DType::f64);
   build_nets();
   collect_sources();
-  const std::int64_t samples = samples_per_iteration() / std::max(1, run_.solver.iter_size());
-  rate_ = std::make_unique<LearningRate>(run_.solver, learning_rate_scale(run_.solver, 1, samples), first());
+  set_up_rate();
   losses_ = std::make_unique<LossRing>(device_, run_.solver.average_loss() + kLossSlack);
   build_exchange();
   load_initial_state();

@@ -32,6 +32,7 @@ struct Wishes {
 
 /// The host's view of one device's results.
 struct DeviceBoard {
+  std::int64_t share = 0;       ///< samples of one forward pass
   std::vector<double> outputs;  ///< train net outputs of the last displayed pass, one after the other
   std::vector<std::vector<double>>
       test_results;             ///< of the current test net: one entry for each batch served here

@@ -48,7 +48,8 @@ class TrainingFolder {
  public:
   explicit TrainingFolder(std::vector<int> order = {}) {
     static int next = 0;
-    path_ = testing::TempDir() + "banyan_train_" + std::to_string(::getpid()) + "_" + std::to_string(next++);
+    path_ = testing::TempDir() + "banyan_train_" + std::to_string(::getpid()) + "_" +
+            std::to_string(1000 + next++);  // the same length every time
     std::filesystem::create_directories(path_);
     if (order.empty())
       for (int i = 0; i < 50; ++i) order.push_back(i);
@@ -109,6 +110,9 @@ inline Trained read_trained(const TrainingFolder& folder, int iteration) {
   result.weights = io::read_weights(paths.model);
   std::ifstream file(paths.model, std::ios::binary);
   result.model_bytes.assign(std::istreambuf_iterator<char>(file), {});
+  // The model names its data set, which lies in another folder every time.
+  for (std::size_t at; (at = result.model_bytes.find(folder.path())) != std::string::npos;)
+    result.model_bytes.replace(at, folder.path().size(), "");
   return result;
 }
 

@@ -36,7 +36,8 @@ struct ActivityState {
 class Activity {
  public:
   /// Once `*abort` is true, enter() throws Error(aborted): a device that only computes stops too.
-  explicit Activity(std::string device, const std::atomic<bool>* abort = nullptr) : device_(std::move(device)), abort_(abort) {}
+  explicit Activity(std::string device, const std::atomic<bool>* abort = nullptr)
+      : device_(std::move(device)), abort_(abort) {}
   const std::string& device() const { return device_; }
   /// Enters a stage of work (heartbeat). May throw what an installed fault injector wants.
   void enter(Stage stage, const char* layer = "");

@@ -125,7 +125,7 @@ bool enable_peer_access(Device& from, Device& to) {
   return one && other;
 }
 
-constexpr CudaBackend kTable{CudaBackend::kVersion, &versions,   &device_count, &describe,
+constexpr CudaBackend kTable{CudaBackend::kVersion, &versions,    &device_count,      &describe,
                              &pci_bus_id,           &make_device, &enable_peer_access};
 
 }  // namespace
