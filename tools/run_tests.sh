@@ -40,10 +40,12 @@ done
 
 say() { printf '\n== %s\n' "$*"; }
 
-build() {  # preset
+build() {  # preset [targets]
   say "Build: $1"
   [ -f "build/$1/build.ninja" ] || cmake --preset "$1"
-  cmake --build --preset "$1"
+  local preset=$1
+  shift
+  cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
 check() {  # preset [ctest options]
@@ -87,9 +89,9 @@ case $what in
   default)
     build release
     check release
-    build tsan
+    build tsan test_device test_parallel
     with_tsan check tsan -L '^(device|parallel)$'
-    build asan
-    check asan -L '^(io|data|net|device)$'
+    build asan test_io test_net test_device
+    check asan -L '^(io|net|device)$'
     ;;
 esac

@@ -20,8 +20,8 @@ void check_noted_label(Context& context, const std::string& layer, const Tensor&
   const auto position = static_cast<std::int64_t>(found[0]) - 1;
   const std::int64_t inner = over.inner > 0 ? over.inner : 1;
   bad_input("layer ", quoted(layer), ": label ", found[1], " of sample ", position / inner,
-            inner > 1 ? cat(", position ", position % inner) : std::string(), ", is out of range: there are ",
-            over.channels, " classes, 0 to ", over.channels - 1);
+            inner > 1 ? cat(", position ", position % inner, ",") : std::string(),
+            " is out of range: there are ", over.channels, " classes, 0 to ", over.channels - 1);
 }
 
 LossLayer::Normalization LossLayer::read_normalization(Normalization absent) const {

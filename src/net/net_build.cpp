@@ -8,6 +8,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/net/filter.hpp"
+#include "banyan/net/fork_settings.hpp"
 #include "banyan/net/graph.hpp"
 #include "banyan/net/layout_plan.hpp"
 #include "banyan/net/net.hpp"
@@ -59,6 +60,7 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
   if (options_.dtype != DType::f32) options_.channels_last = false;
   activity.enter(Stage::set_up);
   try {
+    check_fork_settings(parameter, options_.rank == 0 && options_.phase == Phase::train);
     definition_ = define_net(parameter, options_);
     trains_ = options_.phase == Phase::train || definition_.force_backward();
     build();

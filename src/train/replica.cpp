@@ -94,7 +94,9 @@ void Replica::forward_backward(std::int64_t iteration) {
     }
     net_->backward(pass, last ? [this](int layer) { sync_->layer_done(layer, context_->stream()); }
                               : std::function<void(int)>());
-    if (device_.kind() == DeviceKind::cpu) net_->check_results();
+    // A GPU's notes are read now and then only: it makes the host wait.
+    if (device_.kind() == DeviceKind::cpu || iteration % kGatherEvery == 0 || is_displayed(iteration))
+      net_->check_results();
   }
 }
 
@@ -144,10 +146,9 @@ void Replica::publish_outputs() {
 
 void Replica::display(std::int64_t iteration) {
   const int every = run_.solver.display();
-  const bool shown = every > 0 && iteration % every == 0;
+  const bool shown = is_displayed(iteration);
   if (shown) {
     publish_outputs();
-    if (device_.kind() == DeviceKind::cuda) net_->check_results();
     run_.meeting.meet(rank_, activity_);
   }
   if (first() && shown) {

@@ -65,6 +65,9 @@ class Replica {
   }
   void gather_losses(std::int64_t through);
   void publish_outputs();
+  bool is_displayed(std::int64_t iteration) const {
+    return run_.solver.display() > 0 && iteration % run_.solver.display() == 0;
+  }
   void display(std::int64_t iteration);
   void print_outputs();
   void finish_run(std::int64_t iteration);
