@@ -120,11 +120,13 @@ TEST(StatisticsExchange, RefusesAGroupSizeThatHasNoTree) {
 std::string report_of(const Ticket& of_rank_1, std::int64_t count_of_rank_1) {
   TreeFixture fixture({4, false, 0});
   StatisticsTrees trees = fixture.statistics_trees();
+  std::vector<Tensor> messages(4);  // others may read a message until all threads have ended
   try {
     fixture.run([&](int rank) {
       Context context(fixture.device(rank));
       StatisticsExchange exchange(trees, rank, 4);
-      Tensor message(fixture.device(rank), Shape{rank == 1 ? count_of_rank_1 : 3}, DType::f64);
+      Tensor& message = messages[static_cast<std::size_t>(rank)];
+      message = Tensor(fixture.device(rank), Shape{rank == 1 ? count_of_rank_1 : 3}, DType::f64);
       ops::fill(context, message, 1);
       exchange.all_reduce(context, message, Merge::sum, 0, rank == 1 ? of_rank_1 : Ticket{"bn3", "forward"});
     });

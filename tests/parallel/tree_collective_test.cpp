@@ -118,10 +118,12 @@ TEST_P(TreeCollectiveTest, RootsActBetweenUpAndDownAndCanBeHeld) {
 TEST(TreeCollective, NamesBothDevicesThatMeetAtDifferentRounds) {
   TreeFixture fixture({2, false, 0});
   DeviceTree tree = fixture.tree(build_tree(fixture.links()), 2);
+  std::vector<Tensor> buffers(2);  // others may read a buffer until all threads have ended
   try {
     fixture.run([&](int rank) {
       Context lane(fixture.device(rank));
-      Tensor buffer(fixture.device(rank), Shape{1}, DType::f32);
+      Tensor& buffer = buffers[static_cast<std::size_t>(rank)];
+      buffer = Tensor(fixture.device(rank), Shape{1}, DType::f32);
       TreeCollective collective(tree, rank, lane, {{0, buffer, buffer}});
       collective.start();
       if (rank == 1) {
