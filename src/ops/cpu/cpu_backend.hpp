@@ -120,8 +120,10 @@ class CpuBackend {
       stretch(0, n, f);
     }
   }
+  /// Not inlined: GCC 12 has dropped the whole loop there (seen with functors that call expf or hold an
+  /// array).
   template <class F>
-  static void stretch(std::int64_t begin, std::int64_t end, F f) {
+  [[gnu::noinline]] static void stretch(std::int64_t begin, std::int64_t end, F f) {
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) f(i);
   }
