@@ -1,8 +1,24 @@
 #include "banyan/device/device.hpp"
 
 #include "banyan/base/error.hpp"
+#include "banyan/device/memory.hpp"
 
 namespace banyan {
+namespace {
+
+std::atomic<std::size_t> all_in_use{0}, all_peak{0};
+
+void raise_peak(std::atomic<std::size_t>& peak, std::size_t reached) {
+  std::size_t before = peak.load();
+  while (before < reached && !peak.compare_exchange_weak(before, reached)) {
+  }
+}
+
+}  // namespace
+
+MemoryUse memory_of_all_devices() { return {all_in_use.load(), all_peak.load()}; }
+
+void reset_peak_of_all_devices() { all_peak.store(all_in_use.load()); }
 
 void* Device::allocate(std::size_t bytes) {
   // Counted before it is asked for: two threads cannot both pass the limit.
@@ -16,9 +32,8 @@ void* Device::allocate(std::size_t bytes) {
     runtime_failure("out of memory on ", name_, ": asked for ", bytes, " bytes with ", before,
                     " bytes in use", limited);
   }
-  std::size_t peak = peak_.load();
-  while (peak < before + bytes && !peak_.compare_exchange_weak(peak, before + bytes)) {
-  }
+  raise_peak(peak_, before + bytes);
+  raise_peak(all_peak, all_in_use.fetch_add(bytes) + bytes);
   return data;
 }
 
@@ -26,6 +41,7 @@ void Device::release(void* data, std::size_t bytes) noexcept {
   if (data == nullptr) return;
   raw_release(data);
   in_use_.fetch_sub(bytes);
+  all_in_use.fetch_sub(bytes);
 }
 
 }  // namespace banyan

@@ -21,8 +21,7 @@ void Activity::enter(Stage stage, const char* layer) {
   stage_.store(stage, std::memory_order_relaxed);
   layer_.store(layer, std::memory_order_relaxed);
   beat();
-  if (abort_ != nullptr && abort_->load(std::memory_order_acquire))
-    throw Error(ErrorKind::aborted, "another device failed");
+  if (aborted()) throw Error(ErrorKind::aborted, "another device failed");
   if (const FaultInjector injector = installed.load(std::memory_order_acquire)) injector(*this, stage, layer);
 }
 

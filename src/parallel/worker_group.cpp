@@ -4,6 +4,7 @@
 
 #include <boost/thread.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <mutex>
@@ -81,7 +82,7 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, doubl
   }
   if (silent == nullptr || !somebody_waits) return std::nullopt;
   Error error(ErrorKind::runtime, cat("watchdog: ", silent->device(), " has given no sign of life for ",
-                                      static_cast<int>(longest), " s while other devices wait",
+                                      std::floor(longest * 10) / 10, " s while other devices wait",
                                       all_wait ? " (and it waits too)" : " for it"));
   error.add_context(silent->describe());
   return error;
@@ -92,6 +93,7 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, doubl
 void WorkerGroup::run(const std::function<void(int)>& body, const std::function<void(int)>& wind_down) {
   if (activities_.size() == 1) {
     const auto error = failure_of(body, 0, *activities_[0]);
+    if (error) abort_.raise();  // others may hear of it, in other processes
     if (wind_down) wind_down(0);
     if (error) throw Error(*error);
     return;

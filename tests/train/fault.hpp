@@ -13,7 +13,13 @@
 
 namespace banyan {
 
-enum class FaultKind : std::uint8_t { exception, out_of_memory, bad_record, stall };
+enum class FaultKind : std::uint8_t {
+  exception,
+  out_of_memory,
+  bad_record,
+  stall,  ///< for good: only the end of the process helps
+  hang,   ///< until the run is aborted
+};
 
 struct Fault {
   int device = 0;
@@ -60,10 +66,10 @@ class InstalledFaults {
         continue;
       if (self.seen_[i]++ != fault.skip) continue;  // only that device's thread counts here
       if (self.struck_.fetch_add(1) == 0) self.first_.store(Clock::now().time_since_epoch().count());
-      carry_out(fault.kind);
+      carry_out(fault.kind, activity);
     }
   }
-  static void carry_out(FaultKind kind) {
+  static void carry_out(FaultKind kind, const Activity& activity) {
     switch (kind) {
       case FaultKind::exception:
         throw std::runtime_error("an injected fault");
@@ -73,6 +79,8 @@ class InstalledFaults {
         bad_input("an injected bad record");
       case FaultKind::stall:
         for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+      case FaultKind::hang:
+        while (!activity.aborted()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 

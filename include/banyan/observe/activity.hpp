@@ -47,6 +47,8 @@ class Activity {
   void set_idle() { stage_.store(Stage::idle, std::memory_order_relaxed); }
   void set_waiting(bool waiting) { waiting_.store(waiting, std::memory_order_relaxed); }
   ActivityState state() const;
+  /// Has another device failed?
+  bool aborted() const { return abort_ != nullptr && abort_->load(std::memory_order_acquire); }
   /// Steady-clock time of the last heartbeat.
   std::chrono::steady_clock::time_point last_beat() const;
   /// `while running layer "conv2" forward on cpu:1, iteration 37`
