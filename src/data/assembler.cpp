@@ -56,6 +56,7 @@ void BatchAssembler::fill(HostBatch& batch) {
       throw Error(error.kind(), reader_->describe(position) + ": " + error.message());
     }
     static_cast<T*>(batch.labels.get())[i] = static_cast<T>(record_.label);
+    if (options_.items) ++*options_.items;
   }
 }
 

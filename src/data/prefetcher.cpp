@@ -61,6 +61,8 @@ struct Prefetcher::State {
   void work();
   Slot* next_job(std::uint64_t& number);
   void finish(Slot* slot, std::uint64_t number);
+  void stop_now();
+  std::uint64_t items() const { return options.items ? options.items->load() : 0; }
   bool stopped() {
     const std::lock_guard lock(mutex);
     return stop;
@@ -82,7 +84,15 @@ struct Prefetcher::State {
   std::uint64_t next_number = 0;
   int running = 0;
   bool failed = false, stop = false;
+  std::chrono::steady_clock::time_point stopped_at;
 };
+
+/// With the mutex held.
+void Prefetcher::State::stop_now() {
+  if (!stop) stopped_at = std::chrono::steady_clock::now();
+  stop = true;
+  freed.notify_all();
+}
 
 /// Jobs are handed out in order together with a slot, so that the earliest batch always has one.
 Prefetcher::State::Slot* Prefetcher::State::next_job(std::uint64_t& number) {
@@ -141,14 +151,19 @@ Prefetcher::Prefetcher(Device& device, const Schedule& schedule, std::function<F
   }
 }
 
+void Prefetcher::stop() {
+  const std::lock_guard lock(state_->mutex);
+  state_->stop_now();
+}
+
 Prefetcher::~Prefetcher() {
   State& state = *state_;
   bool all_ended = false;
   {
     std::unique_lock lock(state.mutex);
-    state.stop = true;
-    state.freed.notify_all();
-    all_ended = state.ended.wait_for(lock, kPatience, [&] { return state.running == 0; });
+    state.stop_now();
+    all_ended =
+        state.ended.wait_until(lock, state.stopped_at + kPatience, [&] { return state.running == 0; });
   }
   for (std::thread& thread : state.threads) {
     if (all_ended)
@@ -178,7 +193,9 @@ HostBatch& Prefetcher::take() {
   const auto interrupted = [&] { return state.options.interrupted && *state.options.interrupted; };
   const auto arrived = [&] { return state.ready.count(state.next_take) > 0; };
   // The interrupt comes from any thread at any time and is seen within one period.
-  while (!state.filled.wait_for(lock, 20ms, arrived)) {
+  for (std::uint64_t seen = state.items(); !state.filled.wait_for(lock, 20ms, arrived);) {
+    if (const std::uint64_t now = state.items(); std::exchange(seen, now) != now && state.options.beat)
+      state.options.beat();
     if (interrupted())
       throw Error(ErrorKind::aborted, "reading of " + state.options.name + " was interrupted");
   }

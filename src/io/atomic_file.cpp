@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <future>
 #include <system_error>
+#include <utility>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -39,8 +42,8 @@ class Descriptor {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const std::string& path)
-    : path_(path), temporary_(path + ".tmp." + std::to_string(::getpid())) {
+AtomicFile::AtomicFile(const std::string& path, std::function<void()> beat)
+    : path_(path), temporary_(path + ".tmp." + std::to_string(::getpid())), beat_(std::move(beat)) {
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
   // Nothing was made, so there is nothing to remove.
   if (fd_ < 0) runtime_failure("cannot create ", quoted(temporary_, 4096), ": ", reason(errno));
@@ -50,8 +53,8 @@ AtomicFile::~AtomicFile() { discard(); }
 
 void AtomicFile::write(const void* bytes, std::size_t size) {
   if (fd_ < 0) runtime_failure("writing to ", quoted(path_, 4096), " after it was closed");
-  // Linux writes at most 2 GiB - 4 KiB in one call.
-  constexpr std::size_t kLargestWrite = std::size_t{1} << 30;
+  // Pieces that a slow disk writes in seconds; Linux writes at most 2 GiB - 4 KiB in one call.
+  constexpr std::size_t kLargestWrite = std::size_t{1} << 26;
   const char* next = static_cast<const char*>(bytes);
   while (size > 0) {
     const ssize_t written = ::write(fd_, next, std::min(size, kLargestWrite));
@@ -62,12 +65,25 @@ void AtomicFile::write(const void* bytes, std::size_t size) {
     if (written == 0) fail("write", ENOSPC);
     next += written;
     size -= static_cast<std::size_t>(written);
+    if (beat_) beat_();
   }
+}
+
+/// 0, or the error. No system call tells how far a sync has come, so a thread waits for it.
+int AtomicFile::sync(int fd) const {
+  const auto call = [fd] { return ::fsync(fd) == 0 ? 0 : errno; };
+  if (!beat_) return call();
+  using namespace std::chrono_literals;
+  const auto until = std::chrono::steady_clock::now() + 10min;
+  std::future<int> error = std::async(std::launch::async, call);
+  while (error.wait_for(100ms) != std::future_status::ready)
+    if (std::chrono::steady_clock::now() < until) beat_();
+  return error.get();
 }
 
 void AtomicFile::commit() {
   if (fd_ < 0) runtime_failure("committing ", quoted(path_, 4096), " after it was closed");
-  if (::fsync(fd_) != 0) fail("sync", errno);
+  if (const int error = sync(fd_); error != 0) fail("sync", error);
   const int fd = fd_;
   fd_ = -1;
   if (::close(fd) != 0) fail("close", errno);
@@ -75,9 +91,9 @@ void AtomicFile::commit() {
   temporary_.clear();
   const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // A folder that may be written but not read, or a file system without folder syncs, is no reason to fail.
-  if (folder.get() >= 0 && ::fsync(folder.get()) != 0 && errno != EINVAL && errno != EROFS) {
-    runtime_failure("cannot sync the folder of ", quoted(path_, 4096), ": ", reason(errno));
-  }
+  const int error = folder.get() >= 0 ? sync(folder.get()) : 0;
+  if (error != 0 && error != EINVAL && error != EROFS)
+    runtime_failure("cannot sync the folder of ", quoted(path_, 4096), ": ", reason(error));
 }
 
 void AtomicFile::fail(const std::string& doing, int error) {

@@ -4,6 +4,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <exception>
+#include <utility>
 #include <vector>
 
 #include "banyan/base/error.hpp"
@@ -62,13 +63,13 @@ bool plausible(const pb::Message& message) {
 
 }  // namespace
 
-void write_binary_proto(const std::string& path, const pb::Message& message) {
+void write_binary_proto(const std::string& path, const pb::Message& message, std::function<void()> beat) {
   const std::size_t size = message.ByteSizeLong();
   if (size > kLargestMessage) {
     runtime_failure("cannot write ", quoted(path, 4096), ": the ", message.GetDescriptor()->name(), " takes ",
                     size, " bytes, and the format holds at most ", kLargestMessage);
   }
-  AtomicFile file(path);
+  AtomicFile file(path, std::move(beat));
   FileSink sink(file);
   {
     pb::io::CopyingOutputStreamAdaptor stream(&sink, 1 << 20);

@@ -101,6 +101,8 @@ void SourceLayer::start(Device& device) {
   options.threads = settings_.threads;
   options.name = source_->name();
   options.interrupted = interrupted_;
+  options.items = assembly.items = std::make_shared<std::atomic<std::uint64_t>>(0);
+  options.beat = beat_;
   const auto make_fill = [=, device = &device, dealing = *dealing_, source = source_, order = order_,
                           augmenter = augmenter_]() -> data::Prefetcher::Fill {
     auto assembler =

@@ -8,7 +8,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "banyan/data/assembler.hpp"
 #include "banyan/data/batch_source.hpp"
@@ -37,6 +39,10 @@ class SourceLayer : public Layer, public data::BatchSource {
   void seek(std::uint64_t consumed) override;
   void begin_test_pass(int test_iter) override;
   void interrupt() override { *interrupted_ = true; }
+  void set_beat(std::function<void()> beat) override { beat_ = std::move(beat); }
+  void stop() override {
+    if (prefetcher_) prefetcher_->stop();
+  }
 
  protected:
   /// What the layer's own message says.
@@ -78,6 +84,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   bool announced_ = false;
 
   std::shared_ptr<std::atomic<bool>> interrupted_ = std::make_shared<std::atomic<bool>>(false);
+  std::function<void()> beat_;
   std::unique_ptr<data::Prefetcher> prefetcher_;
   data::HostBatch* batch_ = nullptr;  // the prefetcher's, between prepare() and the next one
 };

@@ -67,14 +67,15 @@ void check_snapshot_prefix(const std::string& prefix) {
 }
 
 SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
-                             const caffe::NetParameter& model, caffe::SolverState state) {
+                             const caffe::NetParameter& model, caffe::SolverState state,
+                             const std::function<void()>& beat) {
   const SnapshotPaths paths = snapshot_paths(prefix, iteration);
   LOG(INFO) << log_lines::snapshot_model(paths.model);
-  io::write_binary_proto(paths.model, model);
+  io::write_binary_proto(paths.model, model, beat);
   state.set_iter(static_cast<int>(iteration));
   state.set_learned_net(paths.model);
   LOG(INFO) << log_lines::snapshot_state(paths.state);
-  io::write_binary_proto(paths.state, state);
+  io::write_binary_proto(paths.state, state, beat);
   return paths;
 }
 

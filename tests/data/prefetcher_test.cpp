@@ -71,6 +71,32 @@ TEST(Prefetcher, AFailureComesOutAtItsBatchAndStays) {
   }
 }
 
+/// Slow but alive beats; stuck does not.
+TEST(Prefetcher, BeatsAsLongAsItemsComeIn) {
+  const auto device = make_cpu_device(0);
+  for (const bool counts : {true, false}) {
+    const auto items = std::make_shared<std::atomic<std::uint64_t>>(0);
+    int beats = 0;
+    Prefetcher::Options options{1, 1, "test", nullptr, items, [&] { ++beats; }};
+    Prefetcher prefetcher(
+        *device, schedule(),
+        [=] {
+          return [=](HostBatch&) {
+            for (int i = 0; i < 6; ++i) {
+              std::this_thread::sleep_for(50ms);
+              if (counts) ++*items;
+            }
+          };
+        },
+        options);
+    prefetcher.take();
+    if (counts)
+      EXPECT_GE(beats, 1);
+    else
+      EXPECT_EQ(beats, 0);
+  }
+}
+
 TEST(Prefetcher, AReaderThatCannotBeMadeFailsTheFirstBatch) {
   const auto device = make_cpu_device(0);
   Prefetcher prefetcher(*device, schedule(), []() -> Prefetcher::Fill { bad_input("no such source"); },

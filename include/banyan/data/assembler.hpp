@@ -1,6 +1,7 @@
 // BatchAssembler: reads, decodes and augments the items of a share into a host batch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -17,6 +18,7 @@ struct AssemblerOptions {
   Layout layout = Layout::contiguous;
   ItemShape empty_item;             ///< item shape of a share without items
   std::uint64_t largest_share = 1;  ///< items; buffers are made for so many at once
+  std::shared_ptr<std::atomic<std::uint64_t>> items = nullptr;  ///< counts the items that are done
 };
 
 class BatchAssembler {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace banyan::data {
 
@@ -28,6 +29,15 @@ class BatchSource {
   /// May be called from any thread: a prepare() that waits for records, now or later, throws
   /// ErrorKind::aborted.
   virtual void interrupt() = 0;
+
+  /// Called on the thread that waits in prepare(), as long as records keep coming in: slow, but alive. Set
+  /// before the first prepare().
+  virtual void set_beat(std::function<void()> beat) = 0;
+
+  /// At the end of a run, by the thread that prepares: reading ends, without waiting for it. What destroys
+  /// the source then waits for the rest of the time that readers have, so that those of several sources have
+  /// it at the same time.
+  virtual void stop() = 0;
 };
 
 }  // namespace banyan::data

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,17 +40,23 @@ class Prefetcher {
     int threads = 1;                                       ///< each fills whole batches
     std::string name;                                      ///< for messages
     std::shared_ptr<const std::atomic<bool>> interrupted;  ///< true: take() throws ErrorKind::aborted
+    /// What the fills count up as they get on. While take() waits and this grows, it calls `beat`.
+    std::shared_ptr<const std::atomic<std::uint64_t>> items = nullptr;
+    std::function<void()> beat = nullptr;
   };
 
   /// `make_fill` is called once on each thread. It and what it returns must own what they use: a thread that
   /// is stuck in a read when the prefetcher is destroyed is left behind.
   Prefetcher(Device& device, const Schedule& schedule, std::function<Fill()> make_fill,
              const Options& options);
-  /// Waits about a second for the threads; a thread that does not end by then is named in the log and left
-  /// behind.
+  /// Waits for the threads, for about a second after stop(); a thread that does not end by then is named in
+  /// the log and left behind.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
+
+  /// Asks the threads to end; take() must not be called any more. Does not wait.
+  void stop();
 
   /// The next batch; it stays untouched until the next call. Rethrows what failed while filling it, again and
   /// again.

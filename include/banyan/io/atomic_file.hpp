@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -10,10 +11,11 @@ namespace banyan::io {
 /// Writes `<path>.tmp.<pid>` in the same folder; commit() syncs it, renames it over `path` and syncs the
 /// folder. Without commit(), and after any failure, the temporary file is removed and `path` is untouched.
 /// Failures throw runtime_failure with the path and the system's reason. Not for use by several threads at
-/// once.
+/// once. Disks are slow: `beat`, if given, is called on the caller's thread after every piece written and
+/// about ten times a second during a sync, for ten minutes; a sync that takes longer has stalled.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::string& path);
+  explicit AtomicFile(const std::string& path, std::function<void()> beat = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -26,11 +28,13 @@ class AtomicFile {
   const std::string& path() const { return path_; }
 
  private:
+  int sync(int fd) const;
   [[noreturn]] void fail(const std::string& doing, int error);
   void discard() noexcept;
 
   std::string path_;
   std::string temporary_;
+  std::function<void()> beat_;
   int fd_ = -1;
 };
 

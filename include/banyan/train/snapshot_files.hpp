@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,9 +27,10 @@ SnapshotPaths snapshot_paths(const std::string& prefix, std::int64_t iteration);
 void check_snapshot_prefix(const std::string& prefix);
 
 /// Logs Caffe's two lines, writes the model, then the state with iter and learned_net filled in. Returns the
-/// paths. Throws runtime_failure; earlier snapshots are untouched then.
+/// paths. Throws runtime_failure; earlier snapshots are untouched then. `beat`: as io::AtomicFile's.
 SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
-                             const caffe::NetParameter& model, caffe::SolverState state);
+                             const caffe::NetParameter& model, caffe::SolverState state,
+                             const std::function<void()>& beat = {});
 
 struct SolverSnapshot {
   caffe::SolverState state;
