@@ -35,7 +35,7 @@ class Worker {
         rank_(rank),
         devices_(tree.size()),
         values_(context_.device(), Shape{static_cast<std::int64_t>(bytes / sizeof(float))}, DType::f32),
-        exchange_(trees, rank, tree.size()) {
+        exchange_(trees, rank) {
     if (bytes <= kShortMessage || devices_ == 1) return;
     const auto segments =
         cut_segments(values_, segment_bytes(bytes, devices_, context_.device().kind()), devices_);

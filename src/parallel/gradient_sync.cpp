@@ -17,8 +17,9 @@ std::int64_t bucket_elements(std::int64_t total, std::size_t element_bytes, int 
 }  // namespace
 
 std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
-                                 std::size_t element_bytes, int devices) {
-  const std::int64_t wanted = devices == 1 ? total : bucket_elements(total, element_bytes, devices);
+                                 std::size_t element_bytes, int devices, int everywhere) {
+  everywhere = std::max(everywhere, devices);
+  const std::int64_t wanted = everywhere == 1 ? total : bucket_elements(total, element_bytes, everywhere);
   std::vector<Bucket> buckets;
   if (total == 0) return buckets;
   Bucket open{0, 0, 0, 0};
@@ -51,7 +52,7 @@ GradientSync::GradientSync(DeviceTree* tree, int rank, Context& lane, const std:
       buckets_(buckets),
       update_(std::move(update)),
       handover_(lane.device().create_event()) {
-  if (tree == nullptr || tree->size() == 1) return;
+  if (tree == nullptr || tree->is_alone()) return;
   std::vector<Segment> segments;
   for (const Bucket& bucket : buckets_)
     segments.push_back({bucket.owner, gradients.slice(bucket.offset, Shape{bucket.count}),

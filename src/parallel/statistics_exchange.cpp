@@ -10,11 +10,6 @@
 namespace banyan::parallel {
 namespace {
 
-/// A sync group size as the number of devices that really meet.
-int effective_group(int group_size, int devices) {
-  return group_size <= 0 || group_size >= devices ? devices : group_size;
-}
-
 /// Room for a message of this size that can be read by other devices while the next one is prepared
 /// elsewhere.
 void ensure_buffer(Context& context, Tensor& buffer, const Tensor& message) {
@@ -27,42 +22,51 @@ void ensure_buffer(Context& context, Tensor& buffer, const Tensor& message) {
 
 StatisticsTrees::StatisticsTrees(const LinkMatrix& links, const Tree& whole,
                                  const std::vector<Member>& members, const std::vector<int>& group_sizes,
-                                 AbortState& abort, SpinPolicy policy)
+                                 AbortState& abort, SpinPolicy policy, Uplink* uplink)
     : devices_(static_cast<int>(members.size())) {
-  std::vector<int> sizes = group_sizes;
-  sizes.push_back(0);
-  for (const int wanted : sizes) {
-    const int size = effective_group(wanted, devices_);
+  above_ = uplink != nullptr ? uplink->place() : UplinkPlace{0, 1, 0, devices_};
+  trees_[0].push_back(std::make_unique<DeviceTree>(whole, members, abort, policy, 1, uplink));
+  for (const int wanted : group_sizes) {
+    const int size = effective_group(wanted);
     if (trees_.contains(size)) continue;
+    if (uplink != nullptr && (devices_ % size != 0 || above_.first_rank % size != 0))
+      bad_input("sync_group_size ", wanted, " is not supported over several processes: this one has ",
+                devices_, " devices behind ", above_.first_rank,
+                " others, so a group would lie across processes");
     auto& groups = trees_[size];
     for (int first = 0; first < devices_; first += size) {
       std::vector<int> ranks(static_cast<std::size_t>(std::min(size, devices_ - first)));
       std::iota(ranks.begin(), ranks.end(), first);
       std::vector<Member> group;
       for (const int rank : ranks) group.push_back(members[static_cast<std::size_t>(rank)]);
-      const Tree tree = size == devices_ ? whole : build_tree(links.subset(ranks));
-      groups.push_back(std::make_unique<DeviceTree>(tree, std::move(group), abort, policy, 1));
+      groups.push_back(
+          std::make_unique<DeviceTree>(build_tree(links.subset(ranks)), std::move(group), abort, policy, 1));
     }
   }
 }
 
+/// A sync group size as the number of devices that really meet; 0: all.
+int StatisticsTrees::effective_group(int group_size) const {
+  return group_size <= 0 || group_size >= above_.devices ? 0 : group_size;
+}
+
 StatisticsTrees::Place StatisticsTrees::place(int group_size, int rank) {
-  const int size = effective_group(group_size, devices_);
+  const int size = effective_group(group_size);
   const auto found = trees_.find(size);
   if (found == trees_.end())
     bad_input("sync_group_size ", group_size, " was not announced when the device tree was made");
+  if (size == 0) return {found->second.front().get(), rank};
   return {found->second[static_cast<std::size_t>(rank / size)].get(), rank % size};
 }
 
 StatisticsExchange::Lane& StatisticsExchange::lane(int group_size) {
-  const int size = effective_group(group_size, devices_);
-  const auto found = lanes_.find(size);
-  if (found != lanes_.end()) return found->second;
-  Lane lane{trees_.place(size, rank_), {}, -1, 0, {}, {}, {}, {}};
-  const Tree& tree = lane.place.tree->tree();
-  lane.children = tree.children(lane.place.node, tree.root());
-  lane.parent = tree.parent(lane.place.node, tree.root());
-  return lanes_.emplace(size, std::move(lane)).first->second;
+  const StatisticsTrees::Place place = trees_.place(group_size, rank_);
+  if (const auto found = lanes_.find(place.tree); found != lanes_.end()) return found->second;
+  Lane lane{place, {}, -1, 0, {}, {}, {}, {}};
+  const Tree& tree = place.tree->tree();
+  lane.children = tree.children(place.node, tree.root());
+  lane.parent = tree.parent(place.node, tree.root());
+  return lanes_.emplace(place.tree, std::move(lane)).first->second;
 }
 
 const Tensor& StatisticsExchange::readable(Context& context, Lane& lane, int neighbour,
@@ -94,11 +98,23 @@ void StatisticsExchange::send_down(Context& context, Lane& lane, const Tensor& m
     lane.place.tree->pipe(lane.place.node, child).send(0, lane.outgoing, meeting, context.stream());
 }
 
+/// At the root: between what comes up and what goes down.
+void StatisticsExchange::exchange_above(Context& context, Lane& lane, Tensor& message, UplinkMerge merge,
+                                        const Meeting& meeting) {
+  DeviceTree& tree = *lane.place.tree;
+  Uplink* uplink = tree.uplink();
+  if (uplink == nullptr) return;
+  Doorbell& bell = tree.bell(lane.place.node);
+  uplink->begin(Uplink::kStatistics, message, merge, meeting, context, bell);
+  bell.wait(*tree.member(lane.place.node).activity,
+            [&] { return uplink->done(Uplink::kStatistics, context); });
+}
+
 void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge merge, int group_size,
                                     const Ticket& ticket) {
   Lane& at = lane(group_size);
   DeviceTree& tree = *at.place.tree;
-  if (tree.size() == 1) return;
+  if (tree.is_alone()) return;
   tree.member(at.place.node).activity->enter(Stage::exchange, ticket.layer.data());
   const Meeting meeting{ticket.layer, ticket.phase, message.count(), ++at.sequence};
   for (const int child : at.children) {
@@ -112,6 +128,9 @@ void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge mer
     tree.pipe(at.place.node, at.parent).send(0, message, meeting, context.stream());
     const Tensor& result = wait_for(context, at, at.parent, meeting);
     tree.copy(at.place.node, at.parent, context.stream(), message, result);
+  } else {
+    exchange_above(context, at, message, merge == Merge::moments ? UplinkMerge::moments : UplinkMerge::sum,
+                   meeting);
   }
   send_down(context, at, message, meeting);
 }
@@ -119,7 +138,7 @@ void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge mer
 void StatisticsExchange::broadcast(Context& context, Tensor& values, const Ticket& ticket) {
   Lane& at = lane(0);
   DeviceTree& tree = *at.place.tree;
-  if (tree.size() == 1) return;
+  if (tree.is_alone()) return;
   tree.member(at.place.node).activity->enter(Stage::broadcast, ticket.layer.data());
   const Meeting meeting{ticket.layer, ticket.phase, values.count(), ++at.sequence};
   // A token climbs first: it tells that the children have copied the last result, so the buffer is free.
@@ -128,6 +147,8 @@ void StatisticsExchange::broadcast(Context& context, Tensor& values, const Ticke
     tree.pipe(at.place.node, at.parent).send(0, values, meeting, context.stream());
     const Tensor& result = wait_for(context, at, at.parent, meeting);
     tree.copy(at.place.node, at.parent, context.stream(), values, result);
+  } else {
+    exchange_above(context, at, values, UplinkMerge::first, meeting);
   }
   send_down(context, at, values, meeting);
 }

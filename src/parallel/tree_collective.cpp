@@ -70,9 +70,9 @@ const Tensor& TreeCollective::readable(int neighbour, const Tensor& message) {
 /// back.
 bool TreeCollective::completes_both(std::size_t s) const {
   const Route& route = routes_[s];
-  return route.parent < 0 && !at_root_ && progress_[s].added + 1 == route.children.size() &&
-         segments_[s].up.same_memory(segments_[s].down) && !context_.is_cuda() &&
-         tree_.reads_in_place(node_, route.children.back());
+  return route.parent < 0 && !at_root_ && tree_.uplink() == nullptr &&
+         progress_[s].added + 1 == route.children.size() && segments_[s].up.same_memory(segments_[s].down) &&
+         !context_.is_cuda() && tree_.reads_in_place(node_, route.children.back());
 }
 
 bool TreeCollective::add_children(int segment) {
@@ -94,6 +94,21 @@ bool TreeCollective::add_children(int segment) {
     ++steps_;
   }
   return true;
+}
+
+/// Root: merges the sum with those of other processes; true when that is done.
+bool TreeCollective::merge_above(int segment) {
+  Uplink* uplink = tree_.uplink();
+  if (uplink == nullptr) return true;
+  const auto s = static_cast<std::size_t>(segment);
+  const int slot = Uplink::kFirstBucket + segment;
+  if (progress_[s].state == State::adding) {
+    uplink->begin(slot, segments_[s].up, UplinkMerge::sum, meeting(segment, "above"), context_,
+                  tree_.bell(node_));
+    progress_[s].state = State::above;
+    ++steps_;
+  }
+  return uplink->done(slot, context_);
 }
 
 void TreeCollective::send_down(int segment) {
@@ -124,10 +139,11 @@ bool TreeCollective::advance(int segment) {
   const bool root = routes_[s].parent < 0;
   if (progress_[s].state == State::adding) {
     if (!add_children(segment)) return false;
-    if (root)
-      progress_[s].state = State::sent;
-    else
-      send_up(segment);
+    if (!root) send_up(segment);
+  }
+  if (root && (progress_[s].state == State::adding || progress_[s].state == State::above)) {
+    if (!merge_above(segment)) return false;
+    progress_[s].state = State::sent;
   }
   if (progress_[s].state == State::sent) {
     if (root ? roots_held_ : !receive_result(segment)) return false;

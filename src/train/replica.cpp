@@ -36,7 +36,7 @@ Pass Replica::training_pass(std::int64_t iteration, int sub) {
   pass.iteration = iteration;
   pass.draw = iteration * run_.solver.iter_size() + sub;
   pass.seed = run_.seed;
-  pass.samples = {rank_, run_.device_count()};
+  pass.samples = {rank_everywhere(), run_.above.devices};
   pass.exchange = exchange_.get();
   return pass;
 }
@@ -48,7 +48,7 @@ bool Replica::iterate(std::int64_t iteration) {
   if (solver.test_interval() > 0 && iteration % solver.test_interval() == 0 &&
       (iteration > 0 || solver.test_initialization()))
     test_all(iteration);
-  Wishes wishes = poll(iteration);
+  poll(iteration);
   if (rate_->needs_loss() && iteration > start_) {
     gather_losses(iteration - 1);
     rate_->note_loss(iteration - 1, smoothed_.value());
@@ -57,7 +57,7 @@ bool Replica::iterate(std::int64_t iteration) {
   updater_->begin(iteration, current_rate_);
   forward_backward(iteration);
   exchange_and_update(iteration);
-  if (!first()) wishes = wishes_of(iteration);
+  const Wishes wishes = everybodys_wishes(iteration);
   display(iteration);
   const std::int64_t done = iteration + 1;
   activity_.set_iteration(done);
@@ -68,15 +68,45 @@ bool Replica::iterate(std::int64_t iteration) {
 
 /// Rank 0 reads what the user asks for. The others read it after this iteration's exchange, which comes after
 /// this write.
-Wishes Replica::poll(std::int64_t iteration) {
+void Replica::poll(std::int64_t iteration) {
+  if (!first()) return;
   Wishes wishes;
-  if (!first()) return wishes;
   if (SignalFlags* signals = run_.options.signals) {
     wishes.snapshot = signals->snapshot.exchange(false);
     wishes.stop = signals->stop.load();
   }
   run_.wishes[static_cast<std::size_t>(iteration % 2)] = wishes;
-  return wishes;
+}
+
+/// After the iteration's exchange. Of other processes the report knows; reading it makes the host wait.
+Wishes Replica::everybodys_wishes(std::int64_t iteration) {
+  if (!run_.joined()) return wishes_of(iteration);
+  double report[3];
+  copy_to_host(*context_, report_, report);
+  return {report[1] > 0, report[2] > 0};
+}
+
+/// With other processes, the sum over all devices, which goes along with what each process wishes.
+void Replica::push_loss(const Tensor& loss, std::int64_t iteration) {
+  if (!run_.joined()) return losses_->push(*context_, loss, iteration);
+  const Wishes mine = first() ? wishes_of(iteration) : Wishes{};
+  const double asks[2] = {mine.stop ? 1.0 : 0.0, mine.snapshot ? 1.0 : 0.0};
+  Tensor total = report_.slice(0, Shape{1}), wishes = report_.slice(1, Shape{2});
+  copy_from_host(*context_, asks, wishes);
+  ops::axpby(*context_, 1.0, loss, 0.0, total);
+  exchange_->all_reduce(*context_, report_, Merge::sum, 0, Ticket{"loss", "report"});
+  losses_->push(*context_, total, iteration);
+}
+
+/// Sums what rank 0 of every process brings; `values` has the same length on all devices. One process: as is.
+std::vector<double> Replica::sum_everywhere(std::vector<double> values, const char* what) {
+  if (!run_.joined() || values.empty()) return values;
+  if (!first()) std::fill(values.begin(), values.end(), 0.0);
+  Tensor message(device_, Shape{static_cast<std::int64_t>(values.size())}, DType::f64);
+  copy_from_host(*context_, values.data(), message);
+  exchange_->all_reduce(*context_, message, Merge::sum, 0, Ticket{what, "report"});
+  copy_to_host(*context_, message, values.data());
+  return values;
 }
 
 void Replica::forward_backward(std::int64_t iteration) {
@@ -88,7 +118,7 @@ void Replica::forward_backward(std::int64_t iteration) {
     net_->forward(pass);
     ops::axpby(*context_, 1.0 / subs, net_->loss(), sub == 0 ? 0.0 : 1.0, scalar_);
     if (last) {
-      losses_->push(*context_, scalar_, iteration);
+      push_loss(scalar_, iteration);
       if (run_.solver.clip_gradients() >= 0) sync_->hold();
       sync_->start();
     }
@@ -122,6 +152,8 @@ double Replica::clip_factor() {
   double squares = 0;
   for (const DeviceBoard& board : run_.boards) squares += board.gradient_squares;
   run_.meeting.meet(rank_, activity_);
+  // Processes with other numbers of devices add the same squares in another order: all take process 0's sum.
+  squares = sum_everywhere({run_.above.process == 0 ? squares : 0}, "norm")[0];
   const double norm = std::sqrt(squares), threshold = run_.solver.clip_gradients();
   if (!(norm > threshold)) return 1;
   if (first()) LOG(INFO) << log_lines::clipping(norm, threshold, threshold / norm);
@@ -133,7 +165,10 @@ double Replica::clip_factor() {
 void Replica::gather_losses(std::int64_t through) {
   for (; gathered_ <= through; ++gathered_) {
     double loss = 0;
-    for (Replica* replica : run_.replicas) loss += replica->losses_->get(gathered_);
+    if (run_.joined())
+      loss = losses_->get(gathered_);
+    else
+      for (Replica* replica : run_.replicas) loss += replica->losses_->get(gathered_);
     smoothed_.add(loss);
   }
 }
@@ -147,9 +182,11 @@ void Replica::publish_outputs() {
 void Replica::display(std::int64_t iteration) {
   const int every = run_.solver.display();
   const bool shown = is_displayed(iteration);
+  std::vector<double> outputs;
   if (shown) {
     publish_outputs();
     run_.meeting.meet(rank_, activity_);
+    if (first() || run_.joined()) outputs = sum_everywhere(outputs_of_process(), "outputs");
   }
   if (first() && shown) {
     gather_losses(iteration);
@@ -158,7 +195,7 @@ void Replica::display(std::int64_t iteration) {
                                       every, smoothed_.value());
     displayed_ = iteration;
     displayed_at_ = now;
-    print_outputs();
+    print_outputs(outputs);
     LOG(INFO) << log_lines::rate(iteration, current_rate_);
   }
   if (shown) run_.meeting.meet(rank_, activity_);
@@ -168,18 +205,29 @@ void Replica::display(std::int64_t iteration) {
 }
 
 /// Outputs that are shares of a global value are summed over the devices; of others, rank 0's are shown.
-void Replica::print_outputs() {
+std::vector<double> Replica::outputs_of_process() const {
+  const std::vector<DeviceBoard>& boards = run_.boards;
+  std::vector<double> values = boards[0].outputs;
   std::size_t at = 0;
-  int number = 0;
   for (const Blob* blob : net_->outputs()) {
-    for (std::int64_t i = 0; i < blob->shape.count(); ++i, ++at) {
-      double value = run_.boards[0].outputs[at];
-      if (net_->output_is_share(*blob))
-        for (std::size_t other = 1; other < run_.boards.size(); ++other)
-          value += run_.boards[other].outputs.at(at);
-      LOG(INFO) << log_lines::train_output(number++, blob->name, value, net_->loss_weight(*blob));
+    const bool is_share = net_->output_is_share(*blob);
+    for (std::int64_t i = 0; i < blob->shape.count() && at < values.size(); ++i, ++at) {
+      if (is_share)
+        for (std::size_t other = 1; other < boards.size(); ++other)
+          values[at] += boards[other].outputs.at(at);
+      else if (run_.above.process != 0)
+        values[at] = 0;
     }
   }
+  return values;
+}
+
+void Replica::print_outputs(const std::vector<double>& values) {
+  std::size_t at = 0;
+  int number = 0;
+  for (const Blob* blob : net_->outputs())
+    for (std::int64_t i = 0; i < blob->shape.count(); ++i, ++at)
+      LOG(INFO) << log_lines::train_output(number++, blob->name, values.at(at), net_->loss_weight(*blob));
 }
 
 /// What Caffe does after the last iteration: a snapshot, a last loss and a last test.
@@ -197,7 +245,7 @@ void Replica::finish_run(std::int64_t done) {
     Pass pass = training_pass(done, 0);
     pass.update_statistics = false;
     net_->forward(pass);
-    losses_->push(*context_, net_->loss(), done);
+    push_loss(net_->loss(), done);
     run_.meeting.meet(rank_, activity_);
     if (first()) {
       gather_losses(done);

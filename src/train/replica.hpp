@@ -25,7 +25,8 @@ class Replica {
   void set_up();
   /// From the starting iteration to the end of the run.
   void train();
-  /// On the device's thread, at its end: waits for what is still enqueued, whatever becomes of it.
+  /// On the device's thread, at its end: stops reading, and waits for what is still enqueued, whatever
+  /// becomes of it.
   void drain() noexcept;
 
  private:
@@ -36,7 +37,8 @@ class Replica {
     data::BatchSource* source;
   };
   bool first() const { return rank_ == 0; }
-  bool alone() const { return run_.device_count() == 1; }
+  bool alone() const { return run_.device_count() == 1 && !run_.joined(); }
+  int rank_everywhere() const { return run_.above.first_rank + rank_; }
   NetOptions net_options(const SolverNet& net) const;
   void build_nets();
   void collect_sources();
@@ -45,6 +47,9 @@ class Replica {
   void restore_state();
   void share_initial_parameters();
   void broadcast_in_pieces(Tensor& values, const char* what);
+  std::vector<double> sum_everywhere(std::vector<double> values, const char* what);
+  void push_loss(const Tensor& loss, std::int64_t iteration);
+  Wishes everybodys_wishes(std::int64_t iteration);
   void interrupt_sources();
   void observe_layers();
   void check_finite(int layer, bool backward);
@@ -59,7 +64,7 @@ class Replica {
   void forward_backward(std::int64_t iteration);
   void exchange_and_update(std::int64_t iteration);
   double clip_factor();
-  Wishes poll(std::int64_t iteration);
+  void poll(std::int64_t iteration);
   Wishes wishes_of(std::int64_t iteration) const {
     return run_.wishes[static_cast<std::size_t>(iteration % 2)];
   }
@@ -69,17 +74,20 @@ class Replica {
     return run_.solver.display() > 0 && iteration % run_.solver.display() == 0;
   }
   void display(std::int64_t iteration);
-  void print_outputs();
+  std::vector<double> outputs_of_process() const;
+  void print_outputs(const std::vector<double>& values);
   void finish_run(std::int64_t iteration);
 
   void test_all(std::int64_t iteration);
   void test(int net, std::int64_t iteration);
   void run_test_batches(Net& net, int test_iter);
-  void log_test(int net, int test_iter);
+  std::vector<double> test_results_of_process(int net, int test_iter) const;
+  void log_test(int net, int test_iter, const std::vector<double>& results);
   void take_test_statistics();
   void return_train_statistics();
 
   void snapshot(std::int64_t iteration);
+  void take_summed_gradients();
   caffe::SolverState describe_state() const;
 
   Run& run_;
@@ -97,6 +105,7 @@ class Replica {
   std::unique_ptr<LearningRate> rate_;
   SmoothedLoss smoothed_;
   Tensor scalar_, scalar_check_, train_statistics_;
+  Tensor report_;  ///< f64 (3), only with other processes: loss, wish to stop, wish for a snapshot
   double current_rate_ = 0;
   std::int64_t start_ = 0, gathered_ = 0;
   std::int64_t displayed_ = 0, samples_per_iteration_ = 0;

@@ -15,8 +15,9 @@ namespace {
 
 /// Losses are read late, so that a GPU's host need not wait for it in every iteration.
 constexpr std::int64_t kLossSlack = 64;
-/// Values that travel at once when parameters are handed out at the start; bounds the lane's buffer.
-constexpr std::int64_t kBroadcastPiece = 1 << 20;
+/// Values that travel at once when parameters are handed out at the start; bounds the lane's buffer, which
+/// stays: no more than the smallest bucket.
+constexpr std::int64_t kBroadcastPiece = 1 << 14;
 
 std::vector<parallel::ParameterRange> exchanged_ranges(const std::vector<LearnableParameter>& parameters) {
   std::vector<parallel::ParameterRange> ranges;
@@ -43,6 +44,7 @@ void Replica::interrupt_sources() {
 }
 
 void Replica::drain() noexcept {
+  for (const SourceLayer& source : sources_) source.source->stop();
   for (Context* context : {context_.get(), lane_.get()}) try {
       if (context != nullptr) context->synchronize();
     } catch (...) {
@@ -56,8 +58,8 @@ NetOptions Replica::net_options(const SolverNet& net) const {
   options.level = net.net.state().level();
   options.stages.assign(net.net.state().stage().begin(), net.net.state().stage().end());
   options.dtype = run_.options.precision;
-  options.rank = rank_;
-  options.devices = run_.device_count();
+  options.rank = rank_everywhere();
+  options.devices = run_.above.devices;
   options.seed = run_.seed;
   options.sync_batch_norm = run_.options.sync_bn;
   options.origin = net.origin;
@@ -91,6 +93,7 @@ void Replica::collect_sources() {
   };
   collect(*net_, "train");
   for (std::size_t k = 0; k < test_nets_.size(); ++k) collect(*test_nets_[k], cat("test", k));
+  for (const SourceLayer& source : sources_) source.source->set_beat([this] { activity_.beat(); });
   // From here on the list does not change.
   run_.abort.on_raise([this] { interrupt_sources(); });
 }
@@ -99,16 +102,15 @@ void Replica::build_exchange() {
   const Tensor& values = net_->flat_values();
   const std::vector<parallel::Bucket> buckets =
       parallel::plan_buckets(exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
-                             size_of(run_.options.precision), run_.device_count());
+                             size_of(run_.options.precision), run_.device_count(), run_.above.devices);
   Context& lane = alone() ? *context_ : *lane_;
   updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                        net_->flat_gradients());
   if (!alone()) {
-    exchange_ =
-        std::make_unique<parallel::StatisticsExchange>(*run_.statistics_trees, rank_, run_.device_count());
     if (first())
-      run_.gradient_tree = std::make_unique<parallel::DeviceTree>(
-          *run_.tree, run_.members, run_.abort, run_.spin, static_cast<int>(buckets.size()) + 1);
+      run_.gradient_tree =
+          std::make_unique<parallel::DeviceTree>(*run_.tree, run_.members, run_.abort, run_.spin,
+                                                 static_cast<int>(buckets.size()) + 1, run_.options.uplink);
     run_.meeting.meet(rank_, activity_);
   }
   sync_ = std::make_unique<parallel::GradientSync>(run_.gradient_tree.get(), rank_, lane, buckets,
@@ -177,6 +179,7 @@ void Replica::set_up_rate() {
   run_.meeting.meet(rank_, activity_);
   std::int64_t batch = 0;
   for (const DeviceBoard& board : run_.boards) batch += board.share;
+  batch = static_cast<std::int64_t>(sum_everywhere({static_cast<double>(batch)}, "batch")[0]);
   samples_per_iteration_ = batch * run_.solver.iter_size();
   rate_ = std::make_unique<LearningRate>(run_.solver, learning_rate_scale(run_.solver, 1, batch), first());
 }
@@ -185,9 +188,13 @@ void Replica::set_up() {
   device_.make_current();
   activity_.enter(Stage::set_up);
   context_ = std::make_unique<Context>(device_, "compute");
-  if (!alone()) lane_ = std::make_unique<Context>(device_, "gradients");
+  if (!alone()) {
+    lane_ = std::make_unique<Context>(device_, "gradients");
+    exchange_ = std::make_unique<parallel::StatisticsExchange>(*run_.statistics_trees, rank_);
+  }
   scalar_ = Tensor(device_, Shape{1}, DType::f64);
   scalar_check_ = Tensor(device_, Shape{1}, DType::f64);
+  if (run_.joined()) report_ = Tensor(device_, Shape{3}, DType::f64);
   build_nets();
   collect_sources();
   set_up_rate();

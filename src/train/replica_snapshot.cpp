@@ -11,7 +11,7 @@ caffe::SolverState Replica::describe_state() const {
   caffe::BanyanState& ours = *state.mutable_banyan();
   ours.set_version(BANYAN_VERSION);
   ours.set_seed(run_.seed);
-  ours.set_devices(run_.device_count());
+  ours.set_devices(run_.above.devices);
   ours.set_device_kind(device_.kind() == DeviceKind::cpu ? "cpu" : "gpu");
   ours.set_threads_per_device(device_.threads());
   ours.set_tree(run_.tree->to_string());
@@ -26,21 +26,35 @@ caffe::SolverState Replica::describe_state() const {
   return state;
 }
 
+/// Rank 0's own buffer holds partial sums where it owns no bucket; the next iteration clears it.
+void Replica::take_summed_gradients() {
+  if (run_.gradients.empty()) return;
+  context_->stream().copy(net_->flat_gradients().raw(), run_.gradients.data(), run_.gradients.size());
+  context_->synchronize();
+  run_.gradients.clear();
+}
+
 void Replica::snapshot(std::int64_t iteration) {
   activity_.enter(Stage::snapshot);
   if (first()) {
     if (progress_) progress_->clear();
     gather_losses(iteration - 1);
+    if (run_.solver.snapshot_diff() && !alone()) run_.gradients.resize(net_->flat_gradients().bytes());
     run_.history = prepare_history(net_->parameters(), run_.solver.type(), run_.options.precision);
   }
+  if (run_.above.process != 0) return;  // process 0 has all that others have
   run_.meeting.meet(rank_, activity_);
-  updater_->save(alone() ? *context_ : *lane_, run_.history);
+  Context& lane = alone() ? *context_ : *lane_;
+  updater_->save(lane, run_.history);
+  if (!run_.gradients.empty()) updater_->save_gradients(lane, run_.gradients.data());
   run_.meeting.meet(rank_, activity_);
   if (first()) {
     caffe::SolverState state = describe_state();
     for (caffe::BlobProto& blob : run_.history) state.add_history()->Swap(&blob);
     run_.history.clear();
-    write_snapshot(run_.prefix, iteration, net_->to_proto(run_.solver.snapshot_diff()), std::move(state));
+    take_summed_gradients();
+    write_snapshot(run_.prefix, iteration, net_->to_proto(run_.solver.snapshot_diff()), std::move(state),
+                   [this] { activity_.beat(); });
   }
   run_.meeting.meet(rank_, activity_);
   activity_.beat();

@@ -2,6 +2,8 @@
 // results in the order of the batches, so that they do not depend on the number of devices.
 #include "replica.hpp"
 
+#include <algorithm>
+
 #include "banyan/base/error.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "glog/logging.h"
@@ -47,7 +49,9 @@ void Replica::test(int net, std::int64_t iteration) {
   run_.boards[static_cast<std::size_t>(rank_)].test_results.clear();
   run_test_batches(*test_nets_[static_cast<std::size_t>(net)], test_iter);
   run_.meeting.meet(rank_, activity_);
-  if (first()) log_test(net, test_iter);
+  std::vector<double> results;
+  if (first() || run_.joined()) results = sum_everywhere(test_results_of_process(net, test_iter), "test");
+  if (first()) log_test(net, test_iter, results);
   run_.meeting.meet(rank_, activity_);
 }
 
@@ -59,7 +63,7 @@ void Replica::run_test_batches(Net& net, int test_iter) {
   pass.context = context_.get();
   pass.phase = Phase::test;
   pass.seed = run_.seed;
-  for (int batch = rank_; batch < test_iter; batch += run_.device_count()) {
+  for (int batch = rank_everywhere(); batch < test_iter; batch += run_.above.devices) {
     activity_.enter(Stage::test);
     net.forward(pass);
     std::vector<double>& values = run_.boards[static_cast<std::size_t>(rank_)].test_results.emplace_back();
@@ -69,19 +73,29 @@ void Replica::run_test_batches(Net& net, int test_iter) {
   }
 }
 
-void Replica::log_test(int number, int test_iter) {
+/// Loss and outputs of each batch, one batch after the other; 0 where another process has them.
+std::vector<double> Replica::test_results_of_process(int number, int test_iter) const {
   const Net& net = *test_nets_[static_cast<std::size_t>(number)];
-  std::vector<double> sums;
-  for (int batch = 0; batch < test_iter; ++batch) {
-    const auto owner = static_cast<std::size_t>(batch % run_.device_count());
-    const std::vector<double>& values =
-        run_.boards[owner].test_results[static_cast<std::size_t>(batch / run_.device_count())];
-    if (sums.empty()) sums.assign(values.size(), 0);
-    if (sums.size() != values.size())
-      runtime_failure("test net #", number, ": the outputs of batch ", batch, " have ", values.size() - 1,
-                      " values, those of batch 0 ", sums.size() - 1);
-    for (std::size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
+  std::size_t width = 1;
+  for (const Blob* blob : net.outputs()) width += static_cast<std::size_t>(blob->shape.count());
+  std::vector<double> all(width * static_cast<std::size_t>(test_iter), 0);
+  for (std::size_t rank = 0; rank < run_.boards.size(); ++rank) {
+    int batch = run_.above.first_rank + static_cast<int>(rank);
+    for (const std::vector<double>& values : run_.boards[rank].test_results) {
+      if (values.size() != width)
+        runtime_failure("test net #", number, ": the outputs of batch ", batch, " have ", values.size() - 1,
+                        " values, those of the last batch ", width - 1);
+      std::copy(values.begin(), values.end(), all.begin() + static_cast<std::ptrdiff_t>(width) * batch);
+      batch += run_.above.devices;
+    }
   }
+  return all;
+}
+
+void Replica::log_test(int number, int test_iter, const std::vector<double>& results) {
+  const Net& net = *test_nets_[static_cast<std::size_t>(number)];
+  std::vector<double> sums(results.size() / static_cast<std::size_t>(test_iter), 0);
+  for (std::size_t i = 0; i < results.size(); ++i) sums[i % sums.size()] += results[i];
   if (run_.solver.test_compute_loss()) LOG(INFO) << log_lines::test_loss(sums[0] / test_iter);
   std::size_t at = 1;
   int shown = 0;

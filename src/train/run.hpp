@@ -47,14 +47,20 @@ struct Run {
         spin(policy),
         access(std::move(warn)),
         meeting(static_cast<int>(asked.devices.size()), abort, policy),
-        boards(asked.devices.size()) {}
+        boards(asked.devices.size()) {
+    if (options.uplink != nullptr)
+      above = options.uplink->place();
+    else
+      above.devices = device_count();
+  }
 
   const TrainOptions options;
   const caffe::SolverParameter& solver;
   parallel::AbortState abort;
   parallel::SpinPolicy spin;
   parallel::LinkAccess access;
-  parallel::Rendezvous meeting;
+  parallel::Rendezvous meeting;  ///< of this process's devices
+  parallel::UplinkPlace above;   ///< where they stand among those of all processes
   std::uint64_t seed = 0;
   std::string prefix;  ///< of snapshots
   SolverNet train_net;
@@ -71,10 +77,13 @@ struct Run {
   std::vector<DeviceBoard> boards;  ///< each device writes its own
   std::array<Wishes, 2>
       wishes;  ///< of iteration i at i % 2, written by rank 0 before it sends anything of iteration i
+  std::vector<char> gradients;            ///< the same for snapshot_diff: bytes of the flat buffer
   std::vector<caffe::BlobProto> history;  ///< for a snapshot: made by rank 0, filled by all owners
   std::vector<Replica*> replicas;         ///< for reading losses
   Console* console = nullptr;             ///< rank 0's progress line
   bool stopped_early = false;             ///< rank 0
+  bool joined() const { return options.uplink != nullptr; }
+  /// Of this process. Ranks without further words are among these.
   int device_count() const { return static_cast<int>(options.devices.size()); }
 };
 

@@ -63,12 +63,13 @@ void build_tree_of(Run& run) {
   for (const auto& device : run.devices) devices.push_back(device.get());
   const parallel::LinkMatrix links = parallel::discover_links(devices);
   run.tree = parallel::choose_tree(run.options.tree, links);
-  if (run.device_count() == 1) return;
+  if (run.device_count() == 1 && !run.joined()) return;
   std::vector<std::string> names;
   for (const auto& device : run.devices) names.push_back(device->name());
   LOG(INFO) << "Device tree:\n" << run.tree->draw(names);
-  run.statistics_trees = std::make_unique<parallel::StatisticsTrees>(
-      links, *run.tree, run.members, sync_group_sizes(run.train_net.net), run.abort, run.spin);
+  run.statistics_trees = std::make_unique<parallel::StatisticsTrees>(links, *run.tree, run.members,
+                                                                     sync_group_sizes(run.train_net.net),
+                                                                     run.abort, run.spin, run.options.uplink);
 }
 
 /// The seed: of the state that is resumed, else random_seed, else drawn now.
@@ -89,7 +90,7 @@ void read_resume(Run& run, int threads) {
   LOG(INFO) << log_lines::resuming(run.options.snapshot);
   run.resume = read_snapshot(run.options.snapshot);
   caffe::BanyanState now;
-  now.set_devices(run.device_count());
+  now.set_devices(run.above.devices);
   now.set_device_kind(run.options.devices[0].kind == DeviceKind::cpu ? "cpu" : "gpu");
   now.set_threads_per_device(run.options.devices[0].kind == DeviceKind::cpu ? threads : 1);
   now.set_precision(name_of(run.options.precision));
@@ -101,19 +102,15 @@ void check_options(const TrainOptions& options) {
   if (options.devices.empty()) runtime_failure("no device to train on");
   for (const DeviceChoice& choice : options.devices)
     if (choice.kind != options.devices[0].kind) bad_input("CPU and GPU devices cannot train together");
-  if (options.solver.snapshot_diff() && options.devices.size() > 1)
-    bad_input(
-        "snapshot_diff is supported on one device only: with several, the summed gradients lie spread over "
-        "the devices");
+  if (options.uplink != nullptr && options.solver.random_seed() < 0)
+    bad_input("a run over several processes needs random_seed in the solver: all must draw the same numbers");
   if (options.precision != DType::f32 && options.precision != DType::f64)
     bad_input("--precision=", name_of(options.precision), " is not supported: expected f32 or f64");
   if (options.precision == DType::f64 && options.devices[0].kind == DeviceKind::cuda)
     bad_input("--precision=f64 is for CPU devices");
 }
 
-}  // namespace
-
-int train(const TrainOptions& options) {
+int run_training(const TrainOptions& options) {
   check_options(options);
   const int threads = threads_for_each(options);
   const int count = static_cast<int>(options.devices.size());
@@ -128,6 +125,7 @@ int train(const TrainOptions& options) {
   read_resume(run, threads);
   choose_seed(run);
   run.console = options.console;
+  if (parallel::Uplink* uplink = options.uplink) run.abort.on_raise([uplink] { uplink->abort(); });
 
   std::vector<std::unique_ptr<Replica>> replicas;
   for (int rank = 0; rank < count; ++rank) replicas.push_back(std::make_unique<Replica>(run, rank));
@@ -147,6 +145,13 @@ int train(const TrainOptions& options) {
   LOG(INFO) << log_lines::finished(run.stopped_early);
   if (!run.stopped_early) LOG(INFO) << log_lines::finished(false);
   return 0;
+}
+
+}  // namespace
+
+int train(const TrainOptions& options) try { return run_training(options); } catch (...) {
+  if (options.uplink != nullptr) options.uplink->abort();
+  throw;
 }
 
 }  // namespace banyan

@@ -49,6 +49,7 @@ Updater::Updater(Context& context, const caffe::SolverParameter& solver,
     const Tensor history = zeros(context, bucket.count, flat_values.dtype());
     const Tensor history2 = histories_ == 2 ? zeros(context, bucket.count, flat_values.dtype()) : Tensor();
     owned_[b].gradient = flat_gradients.slice(bucket.offset, Shape{bucket.count});
+    owned_[b].offset = bucket.offset;
     for (std::size_t p = 0; p < parameters_.size(); ++p) {
       const LearnableParameter& parameter = parameters_[p];
       if (parameter.is_statistic || parameter.offset < 0) continue;
@@ -112,6 +113,15 @@ void Updater::save(Context& context, std::vector<caffe::BlobProto>& history) con
     else
       copy_to_host(context, values, history[entry].mutable_data()->mutable_data() + piece.parameter_offset);
   });
+}
+
+void Updater::save_gradients(Context& context, char* flat) const {
+  for (const Owned& owned : owned_) {
+    if (!owned.gradient.defined()) continue;
+    const std::size_t before = static_cast<std::size_t>(owned.offset) * size_of(owned.gradient.dtype());
+    context.stream().copy(flat + before, owned.gradient.raw(), owned.gradient.bytes());
+  }
+  context.synchronize();
 }
 
 void Updater::restore(Context& context, const caffe::SolverState& state, const std::string& origin) {

@@ -2,6 +2,7 @@
 // host memory. And the detour in asynchronous streams, where a missing wait is a data race.
 #include <gtest/gtest.h>
 
+#include "banyan/ops/basic.hpp"
 #include "banyan/parallel/all_reduce_time.hpp"
 #include "banyan/parallel/statistics_exchange.hpp"
 #include "banyan/parallel/tree_collective.hpp"
@@ -31,6 +32,43 @@ TEST(StagedTree, SumsAreRightOverDamagingLinks) {
       time_all_reduce(links, build_tree(links), members, {4096, 1 << 20}, 2, abort, spin_policy(kDevices, 1));
   EXPECT_EQ(times.size(), 2u);
   EXPECT_EQ(warnings, 2 * (kDevices - 1));  // once for every edge and direction
+}
+
+/// Where neighbours' memory cannot be read in place a device keeps room for one segment of a neighbour's,
+/// however many segments and neighbours there are.
+TEST(StagedTree, StagingTakesOneSegment) {
+  constexpr int kDevices = 4;
+  constexpr std::int64_t kCount = 1 << 18, kSegment = 1 << 14;
+  AbortState abort;
+  LinkAccess access([](const std::string&) {}, LinkAccess::Verify::all);
+  std::vector<std::unique_ptr<FaultyDevice>> devices;
+  std::vector<std::unique_ptr<Activity>> activities;
+  std::vector<Member> members;
+  std::vector<Activity*> running;
+  std::vector<Tensor> buffers;
+  for (int i = 0; i < kDevices; ++i) {
+    devices.push_back(std::make_unique<FaultyDevice>(i, Fault::damages));
+    activities.push_back(std::make_unique<Activity>(devices.back()->name(), &abort.flag()));
+    running.push_back(activities.back().get());
+    members.push_back({devices.back().get(), running.back(), &access});
+    buffers.emplace_back(*devices.back(), Shape{kCount}, DType::f32);
+  }
+  std::vector<std::size_t> kept(kDevices);
+  DeviceTree tree(star_tree(kDevices), members, abort, spin_policy(kDevices, 1), kCount / kSegment + 1);
+  WorkerGroup(running, abort, {}).run([&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    Context lane(*devices[r], "lane");
+    ops::fill(lane, buffers[r], 1.0);
+    const std::size_t before = devices[r]->memory().in_use;
+    TreeCollective collective(tree, rank, lane, cut_segments(buffers[r], kSegment * sizeof(float), kDevices));
+    for (int round = 0; round < 3; ++round) {
+      collective.start();
+      for (int s = 0; s < kCount / kSegment; ++s) collective.make_ready(s, lane.stream());
+      collective.finish_and_release();
+    }
+    kept[r] = devices[r]->memory().in_use - before;
+  });
+  for (const std::size_t bytes : kept) EXPECT_EQ(bytes, kSegment * sizeof(float));
 }
 
 class DetourTest : public testing::TestWithParam<TreeSetting> {};

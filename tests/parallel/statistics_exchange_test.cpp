@@ -1,8 +1,10 @@
 #include "banyan/parallel/statistics_exchange.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "banyan/base/error.hpp"
 #include "banyan/ops/basic.hpp"
@@ -11,6 +13,9 @@
 
 namespace banyan::parallel {
 namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
 
 class StatisticsExchangeTest : public testing::TestWithParam<TreeSetting> {};
 INSTANTIATE_TEST_SUITE_P(Devices, StatisticsExchangeTest, testing::ValuesIn(all_settings()), name_of_setting);
@@ -21,7 +26,7 @@ TEST_P(StatisticsExchangeTest, SumsManyMessagesOfChangingSizeOnReusedMemory) {
   const int devices = fixture.size();
   fixture.run([&](int rank) {
     Context context(fixture.device(rank));
-    StatisticsExchange exchange(trees, rank, devices);
+    StatisticsExchange exchange(trees, rank);
     Tensor message(fixture.device(rank), Shape{64}, DType::f64);
     for (int round = 0; round < 30; ++round) {
       const std::int64_t count = 1 + round * 2 % 64;
@@ -54,7 +59,7 @@ TEST_P(StatisticsExchangeTest, MergesMomentsOfUnevenShares) {
   for (const double x : all) m2 += (x - mean) * (x - mean);
   fixture.run([&](int rank) {
     Context context(fixture.device(rank));
-    StatisticsExchange exchange(trees, rank, devices);
+    StatisticsExchange exchange(trees, rank);
     const int offset = rank * (rank - 1) / 2;
     std::vector<double> host{static_cast<double>(rank), 0, 0};
     for (int i = 0; i < rank; ++i) host[1] += (1000.0 + offset + i) / rank;
@@ -77,7 +82,7 @@ TEST_P(StatisticsExchangeTest, BroadcastsRankZero) {
   StatisticsTrees trees = fixture.statistics_trees();
   fixture.run([&](int rank) {
     Context context(fixture.device(rank));
-    StatisticsExchange exchange(trees, rank, fixture.size());
+    StatisticsExchange exchange(trees, rank);
     Tensor values(fixture.device(rank), Shape{5}, DType::f32);
     for (int round = 0; round < 5; ++round) {
       ops::fill(context, values, rank * 100 + round);
@@ -96,7 +101,7 @@ TEST(StatisticsExchange, GroupsMeetAmongThemselves) {
   StatisticsTrees trees = fixture.statistics_trees({2});  // {0,1} {2,3} {4}
   fixture.run([&](int rank) {
     Context context(fixture.device(rank));
-    StatisticsExchange exchange(trees, rank, 5);
+    StatisticsExchange exchange(trees, rank);
     Tensor message(fixture.device(rank), Shape{1}, DType::f64);
     ops::fill(context, message, rank);
     exchange.all_reduce(context, message, Merge::sum, 2, Ticket{"bn", "forward"});
@@ -110,25 +115,26 @@ TEST(StatisticsExchange, GroupsMeetAmongThemselves) {
 TEST(StatisticsExchange, RefusesAGroupSizeThatHasNoTree) {
   TreeFixture fixture({4, false, 0});
   StatisticsTrees trees = fixture.statistics_trees();
-  StatisticsExchange exchange(trees, 0, 4);
+  StatisticsExchange exchange(trees, 0);
   Context context(fixture.device(0));
   Tensor message(fixture.device(0), Shape{1}, DType::f64);
   EXPECT_THROW(exchange.all_reduce(context, message, Merge::sum, 3, Ticket{"bn", "forward"}), Error);
 }
 
-/// Returns what the group reports when rank 1 goes to another place than the rest.
-std::string report_of(const Ticket& of_rank_1, std::int64_t count_of_rank_1) {
-  TreeFixture fixture({4, false, 0});
+/// Returns what the group reports when rank `odd` goes to another place than the rest.
+std::string report_of(int devices, int odd, const Ticket& other, std::int64_t other_count) {
+  TreeFixture fixture({devices, false, 0});
   StatisticsTrees trees = fixture.statistics_trees();
-  std::vector<Tensor> messages(4);  // others may read a message until all threads have ended
+  // Others may read a message until all threads have ended.
+  std::vector<Tensor> messages(static_cast<std::size_t>(devices));
   try {
     fixture.run([&](int rank) {
       Context context(fixture.device(rank));
-      StatisticsExchange exchange(trees, rank, 4);
+      StatisticsExchange exchange(trees, rank);
       Tensor& message = messages[static_cast<std::size_t>(rank)];
-      message = Tensor(fixture.device(rank), Shape{rank == 1 ? count_of_rank_1 : 3}, DType::f64);
+      message = Tensor(fixture.device(rank), Shape{rank == odd ? other_count : 3}, DType::f64);
       ops::fill(context, message, 1);
-      exchange.all_reduce(context, message, Merge::sum, 0, rank == 1 ? of_rank_1 : Ticket{"bn3", "forward"});
+      exchange.all_reduce(context, message, Merge::sum, 0, rank == odd ? other : Ticket{"bn3", "forward"});
     });
   } catch (const Error& error) {
     return error.what();
@@ -137,11 +143,18 @@ std::string report_of(const Ticket& of_rank_1, std::int64_t count_of_rank_1) {
 }
 
 TEST(StatisticsExchange, NamesBothWhoMeetAtDifferentExchanges) {
-  for (const std::string& report : {report_of({"bn4", "forward"}, 3), report_of({"bn3", "backward"}, 3),
-                                    report_of({"bn3", "forward"}, 7)}) {
-    EXPECT_NE(report.find("devices meet at different exchanges: cpu:1 at \"bn"), std::string::npos) << report;
-    EXPECT_NE(report.find("cpu:0 at \"bn3\" forward (3"), std::string::npos) << report;
-  }
+  for (const int devices : {2, 3, 4, 8})
+    for (int odd = 0; odd < devices; ++odd)
+      for (const auto& [ticket, count, place] :
+           {std::tuple{Ticket{"bn4", "forward"}, 3, "\"bn4\" forward (3"},
+            std::tuple{Ticket{"bn3", "backward"}, 3, "\"bn3\" backward (3"},
+            std::tuple{Ticket{"bn3", "forward"}, 7, "\"bn3\" forward (7"}}) {
+        const std::string report = report_of(devices, odd, ticket, count);
+        SCOPED_TRACE(report);
+        EXPECT_THAT(report, HasSubstr("devices meet at different exchanges: cpu:"));
+        EXPECT_THAT(report, HasSubstr(cat("cpu:", odd, " at ", place)));
+        EXPECT_THAT(report, ContainsRegex("cpu:[0-7] at \"bn3\" forward \\(3"));
+      }
 }
 
 }  // namespace

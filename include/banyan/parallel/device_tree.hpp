@@ -10,6 +10,7 @@
 #include "banyan/parallel/link_access.hpp"
 #include "banyan/parallel/pipe.hpp"
 #include "banyan/parallel/topology.hpp"
+#include "banyan/parallel/uplink.hpp"
 
 namespace banyan::parallel {
 
@@ -24,11 +25,16 @@ struct Member {
 class DeviceTree {
  public:
   /// Node i of `tree` is members[i]. Every edge gets a pipe each way with `slots` slots. Peer access is
-  /// switched on along the edges, and verified where the members have a LinkAccess.
-  DeviceTree(const Tree& tree, std::vector<Member> members, AbortState& abort, SpinPolicy policy, int slots);
+  /// switched on along the edges, and verified where the members have a LinkAccess. `uplink` joins the roots
+  /// to other processes and outlives the tree; nullptr: there are none.
+  DeviceTree(const Tree& tree, std::vector<Member> members, AbortState& abort, SpinPolicy policy, int slots,
+             Uplink* uplink = nullptr);
 
   const Tree& tree() const { return tree_; }
   int size() const { return tree_.size(); }
+  Uplink* uplink() const { return uplink_; }
+  /// One device without other processes: nobody to exchange anything with.
+  bool is_alone() const { return size() == 1 && uplink_ == nullptr; }
   const Member& member(int node) const { return members_[static_cast<std::size_t>(node)]; }
   Pipe& pipe(int from, int to) { return *pipes_[edge(from, to)]; }
   Doorbell& bell(int node) { return *bells_[static_cast<std::size_t>(node)]; }
@@ -45,6 +51,7 @@ class DeviceTree {
   }
   Tree tree_;
   std::vector<Member> members_;
+  Uplink* uplink_;
   std::vector<std::unique_ptr<Doorbell>> bells_;
   std::vector<std::unique_ptr<Pipe>> pipes_;
   std::vector<std::unique_ptr<Transfer>> transfers_;  ///< [edge(reader, owner)]

@@ -30,14 +30,16 @@ struct Bucket {
 
 /// Pure. `ranges` ascend in offset and descend in ready_layer; the buckets cover [0, total) in that order.
 /// Big parameters are cut; owners are chosen so that every device owns about the same number of elements. One
-/// device: one bucket.
+/// device: one bucket. `everywhere` counts the devices of other processes too (0: there are none): the cuts
+/// must be the same in all of them.
 std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
-                                 std::size_t element_bytes, int devices);
+                                 std::size_t element_bytes, int devices, int everywhere = 0);
 
 class GradientSync {
  public:
   /// `update(bucket)` runs on the owner, on `lane`'s stream, when the bucket's sum is complete. `tree` needs
-  /// buckets + 1 slots and may be nullptr for one device.
+  /// buckets + 1 slots and may be nullptr for one device
+  /// in one process.
   GradientSync(DeviceTree* tree, int rank, Context& lane, const std::vector<Bucket>& buckets,
                const Tensor& gradients, const Tensor& values, std::function<void(int bucket)> update);
 

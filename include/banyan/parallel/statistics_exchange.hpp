@@ -19,27 +19,34 @@ namespace banyan::parallel {
 /// The trees of all group sizes in use, made before the threads start.
 class StatisticsTrees {
  public:
-  /// Group size 0 (all devices) is always there. `links` covers all members.
+  /// Group size 0 (all devices) is always there. `links` covers all members. With an `uplink` (nullptr: none)
+  /// the group of all devices reaches into the other processes, and bad_input refuses group sizes whose
+  /// groups would lie across processes otherwise.
   StatisticsTrees(const LinkMatrix& links, const Tree& whole, const std::vector<Member>& members,
-                  const std::vector<int>& group_sizes, AbortState& abort, SpinPolicy policy);
+                  const std::vector<int>& group_sizes, AbortState& abort, SpinPolicy policy,
+                  Uplink* uplink = nullptr);
   struct Place {
     DeviceTree* tree;
     int node;
   };
+  /// Where this process's devices stand among those of all processes.
+  const UplinkPlace& above() const { return above_; }
   /// The tree of rank's group. Throws bad_input for a group size that was not announced.
   Place place(int group_size, int rank);
 
  private:
-  std::map<int, std::vector<std::unique_ptr<DeviceTree>>> trees_;
+  int effective_group(int group_size) const;
+  std::map<int, std::vector<std::unique_ptr<DeviceTree>>> trees_;  ///< by size; 0: all devices
   int devices_;
+  UplinkPlace above_;
 };
 
 class StatisticsExchange : public Exchange {
  public:
-  StatisticsExchange(StatisticsTrees& trees, int rank, int devices)
-      : trees_(trees), rank_(rank), devices_(devices) {}
-  int rank() const override { return rank_; }
-  int devices() const override { return devices_; }
+  /// `rank` among the devices of this process.
+  StatisticsExchange(StatisticsTrees& trees, int rank) : trees_(trees), rank_(rank) {}
+  int rank() const override { return trees_.above().first_rank + rank_; }
+  int devices() const override { return trees_.above().devices; }
   void all_reduce(Context& context, Tensor& message, Merge merge, int group_size,
                   const Ticket& ticket) override;
   /// `values` of rank 0 to every device.
@@ -60,9 +67,12 @@ class StatisticsExchange : public Exchange {
   const Tensor& readable(Context& context, Lane& lane, int neighbour, const Tensor& message);
   void send_down(Context& context, Lane& lane, const Tensor& message, const Meeting& meeting);
 
+  void exchange_above(Context& context, Lane& lane, Tensor& message, UplinkMerge merge,
+                      const Meeting& meeting);
+
   StatisticsTrees& trees_;
-  int rank_, devices_;
-  std::map<int, Lane> lanes_;
+  int rank_;
+  std::map<const DeviceTree*, Lane> lanes_;
 };
 
 }  // namespace banyan::parallel

@@ -6,8 +6,8 @@
 //
 //   local part ready -> add the children's parts, in tree order, never in arrival order -> send up to the
 //   parent
-//                       (root: `at_root`, for gradients the update) -> receive from the parent -> copy ->
-//                       send down to the children
+//                       (root: merged with other processes where there are any, then `at_root`, for gradients
+//                       the update) -> receive from the parent -> copy -> send down to the children
 //
 // A leaf's parts go up as soon as they are ready. The rest of the work stays within a window of segments
 // behind the first unfinished one, so that a segment that comes back down is still in the caches it was added
@@ -67,7 +67,7 @@ class TreeCollective {
   std::uint64_t round() const { return round_; }
 
  private:
-  enum class State : std::uint8_t { local, adding, sent, done };
+  enum class State : std::uint8_t { local, adding, above, sent, done };
   struct Progress {
     State state = State::local;
     std::size_t added = 0;            ///< children
@@ -83,6 +83,7 @@ class TreeCollective {
   bool advance(int segment);
   bool add_children(int segment);
   bool completes_both(std::size_t segment) const;
+  bool merge_above(int segment);
   bool receive_result(int segment);
   void send_down(int segment);
   const Tensor& readable(int neighbour, const Tensor& message);

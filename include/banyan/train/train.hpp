@@ -13,6 +13,10 @@
 
 namespace banyan {
 
+namespace parallel {
+class Uplink;
+}
+
 /// One replica's place. The same GPU may occur several times; CPU devices are virtual and numbered from 0.
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::cpu;
@@ -44,6 +48,9 @@ struct TrainOptions {
   CpuDeviceOptions cpu;            ///< of every CPU device; `threads` is set by threads_per_device
   std::size_t memory_limit = 0;    ///< bytes that each device may take; 0: all there is
   std::string tree = "auto";       ///< auto, pairs, chain, star or a file (parallel::choose_tree)
+  /// Joins this process to others that train the same net with devices of their own; outlives the call. The
+  /// solver must then name random_seed. Process 0 writes the snapshots. nullptr: there are no others.
+  parallel::Uplink* uplink = nullptr;
 };
 
 /// Trains to max_iter or until asked to stop. Returns the exit code (0 done, also after an early stop);

@@ -31,6 +31,9 @@ class Updater {
   /// Writes the pieces of history owned here into `history` (prepared by prepare_history). Owners write
   /// disjoint places, so devices may do so at the same time. Waits for the device.
   void save(Context& context, std::vector<caffe::BlobProto>& history) const;
+  /// The same for the sums of the last iteration's gradients: `flat` holds the bytes of the whole flat
+  /// buffer.
+  void save_gradients(Context& context, char* flat) const;
   /// Takes the pieces owned here from a complete history. Throws bad_input if number or sizes do not fit,
   /// naming the parameter.
   void restore(Context& context, const caffe::SolverState& state, const std::string& origin);
@@ -44,7 +47,8 @@ class Updater {
     Tensor value, gradient, history, history2;
   };
   struct Owned {
-    Tensor gradient;  ///< of the whole bucket
+    Tensor gradient;          ///< of the whole bucket
+    std::int64_t offset = 0;  ///< of the bucket
     std::vector<Piece> pieces;
   };
   template <class Visit>

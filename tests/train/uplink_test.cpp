@@ -1,0 +1,163 @@
+// The seam above the root: groups of devices joined by an uplink are one group, and one device.
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <thread>
+
+#include "banyan/base/error.hpp"
+#include "parallel/memory_uplink.hpp"
+#include "training_case.hpp"
+
+namespace banyan {
+namespace {
+
+using parallel::MemoryHub;
+using parallel::MemoryUplink;
+
+const char* const kSolver =
+    "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'step' gamma: 0.5 stepsize: 8 random_seed: 3 "
+    "test_iter: 5 test_interval: 5 ";
+
+const char* const kNet = R"(
+layer { name: 'data' type: 'Data' top: 'data' top: 'label'
+  data_param { source: 'DATA' backend: LMDB batch_size: 24 batch_size_is_total: true }
+  transform_param { scale: 0.01 crop_size: 10 pad: 1 mirror: true mean_value: 60 } }
+layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1'
+  convolution_param { num_output: 6 kernel_size: 3 bias_term: false weight_filler { type: 'msra' } } }
+layer { name: 'bn1' type: 'SyncBN' bottom: 'conv1' top: 'bn1' bn_param { slope_filler { value: 1 } } }
+layer { name: 'relu1' type: 'ReLU' bottom: 'bn1' top: 'bn1' }
+layer { name: 'drop' type: 'Dropout' bottom: 'bn1' top: 'drop' dropout_param { dropout_ratio: 0.3 } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'drop' top: 'ip'
+  inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss'
+  loss_param { ignore_label: 2 normalization: VALID } }
+)";
+
+struct Joined {
+  Trained trained;
+  std::vector<std::string> errors;  ///< of each process; empty: none
+  std::uint64_t messages = 0;
+};
+
+/// Trains with one group of devices[p] devices for each process p, each group from a thread of its own.
+Joined train_joined(const TrainingCase& of, const std::vector<int>& devices,
+                    const std::function<void(int process, TrainOptions&)>& change = {}) {
+  FLAGS_minloglevel = google::FATAL;
+  const TrainingFolder folder;
+  MemoryHub hub(devices);
+  Joined joined;
+  joined.errors.resize(devices.size());
+  std::vector<std::unique_ptr<MemoryUplink>> uplinks;
+  std::vector<std::thread> processes;
+  for (int p = 0; p < hub.processes(); ++p) uplinks.push_back(std::make_unique<MemoryUplink>(hub, p));
+  for (int p = 0; p < hub.processes(); ++p)
+    processes.emplace_back([&, p] {
+      const auto at = static_cast<std::size_t>(p);
+      try {
+        TrainOptions options = options_of(of, folder, devices[at]);
+        options.uplink = uplinks[at].get();
+        if (change) change(p, options);
+        train(options);
+      } catch (const Error& error) {
+        joined.errors[at] = error.what();
+      }
+    });
+  for (std::thread& process : processes) process.join();
+  joined.messages = hub.messages;
+  if (joined.errors == std::vector<std::string>(devices.size()))
+    joined.trained = read_trained(folder, of.iterations);
+  return joined;
+}
+
+class UplinkTest : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(Uplink, UplinkTest,
+                         testing::Values(std::pair{"Plain", "display: 0"},
+                                         std::pair{"IterSize2", "iter_size: 2"},
+                                         std::pair{"Clipped", "clip_gradients: 0.5"},
+                                         std::pair{"Displayed", "display: 3"},
+                                         std::pair{"ScaledRate", "lr_scaling: LINEAR base_batch_size: 48"}),
+                         [](const auto& info) { return info.param.first; });
+
+/// f64: ten iterations amplify rounding (1e-16) by less than 1e6 on this net, as in the promises' tests.
+TEST_P(UplinkTest, GroupsOfDevicesAreOneDevice) {
+  TrainingCase what{std::string(kSolver) + GetParam().second, kNet};
+  what.iterations = 10;
+  const Trained one = train_case(what, 1);
+  for (const std::vector<int>& devices : std::vector<std::vector<int>>{{2, 2}, {1, 1}, {3, 1}, {1, 2, 2}}) {
+    const Joined joined = train_joined(what, devices);
+    SCOPED_TRACE(testing::PrintToString(devices));
+    ASSERT_THAT(joined.errors, testing::Each(""));
+    EXPECT_GT(joined.messages, 0u);
+    EXPECT_LE(largest_difference(one.values(), joined.trained.values()), 1e-10);
+    EXPECT_LE(largest_difference(one.losses(), joined.trained.losses()), 1e-10);
+    EXPECT_EQ(one.state.banyan().source(0).consumed(), joined.trained.state.banyan().source(0).consumed());
+    EXPECT_EQ(joined.trained.state.history_size(), one.state.history_size());
+  }
+}
+
+/// Bits come neither from the timing nor from the process that happens to finish a sum.
+TEST(Uplink, GivesTheSameBitsEveryTime) {
+  TrainingCase what{kSolver, kNet};
+  what.iterations = 6;
+  what.precision = DType::f32;
+  const auto late = [](int, TrainOptions& options) {
+    options.cpu.asynchronous = true;
+    options.cpu.max_delay_us = 50;
+  };
+  EXPECT_EQ(train_joined(what, {2, 2}).trained.model_bytes,
+            train_joined(what, {2, 2}, late).trained.model_bytes);
+}
+
+TEST(Uplink, AFailureInOneProcessEndsTheOthers) {
+  TrainingCase what{kSolver, kNet};
+  const Joined joined = train_joined(what, {2, 2}, [](int process, TrainOptions& options) {
+    if (process == 1) options.memory_limit = 40'000;
+  });
+  EXPECT_THAT(joined.errors[1], testing::HasSubstr("out of memory on cpu:"));
+  EXPECT_THAT(joined.errors[0], testing::HasSubstr("process 1 has failed"));
+}
+
+/// Both processes name both exchanges' places.
+TEST(Uplink, ProcessesThatTrainDifferentNetsAreToldSo) {
+  TrainingCase what{kSolver, kNet};
+  const Joined joined = train_joined(what, {2, 2}, [](int process, TrainOptions& options) {
+    if (process == 1)
+      options.solver.mutable_net_param()->mutable_layer(1)->mutable_convolution_param()->set_num_output(7);
+  });
+  const std::string told = joined.errors[0] + joined.errors[1];
+  EXPECT_THAT(told, testing::ContainsRegex("process 0 at \"conv1\" start.*process 1 at \"conv1\" start"));
+}
+
+TEST(Uplink, RefusesWhatProcessesCouldNotAgreeOn) {
+  TrainingCase what{kSolver, kNet};
+  EXPECT_THAT(
+      train_joined(what, {2, 2}, [](int, TrainOptions& options) { options.solver.clear_random_seed(); })
+          .errors[0],
+      testing::HasSubstr("random_seed"));
+  EXPECT_THAT(
+      train_joined(
+          what, {2, 2},
+          [](int, TrainOptions& options) {
+            options.solver.mutable_net_param()->mutable_layer(2)->mutable_bn_param()->set_sync_group_size(3);
+          })
+          .errors[0],
+      testing::HasSubstr("sync_group_size 3"));
+}
+
+TEST(Uplink, AWishToStopInOneProcessStopsAll) {
+  TrainingCase what{kSolver, kNet};
+  what.iterations = 1;
+  SignalFlags signals;
+  signals.stop = true;
+  const Joined joined = train_joined(what, {2, 1}, [&](int process, TrainOptions& options) {
+    options.solver.set_max_iter(1'000'000);
+    options.solver.set_test_interval(0);
+    options.solver.clear_test_iter();
+    if (process == 1) options.signals = &signals;
+  });
+  EXPECT_THAT(joined.errors, testing::Each(""));
+  EXPECT_EQ(joined.trained.state.iter(), 1);
+}
+
+}  // namespace
+}  // namespace banyan
