@@ -15,6 +15,7 @@
 #include "banyan/train/signals.hpp"
 #include "banyan/train/snapshot_files.hpp"
 #include "banyan/train/solver_check.hpp"
+#include "banyan/train/trace_file.hpp"
 #include "banyan/train/train.hpp"
 #include "common/tool.hpp"
 
@@ -41,6 +42,7 @@ DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measu
 
 DEFINE_string(progress, "auto", "the progress line: auto (on a terminal), on or off");
 DEFINE_double(watchdog, 120, "seconds after which a silent device that others wait for is named (0: never)");
+DEFINE_string(trace, "", "write what ran when to this file (JSON for Perfetto or Chrome's tracing page)");
 DEFINE_bool(check_nan, false, "end at the first loss or gradient that is not finite");
 DEFINE_string(sigint_effect, "stop", "what Ctrl-C does: stop (after a snapshot), snapshot or none");
 DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does: stop, snapshot or none");
@@ -63,8 +65,9 @@ const std::vector<FlagGroup>& flag_groups() {
   static const std::vector<FlagGroup> groups = {
       {"train",
        {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "watchdog", "check_nan",
-        "sigint_effect", "sighup_effect"}},
+        "trace", "sigint_effect", "sighup_effect"}},
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
+      {"time", {"sync_bn", "tree", "trace"}},
       {"topology", {"tree", "iterations", "json", "dot"}},
       {"devices (all commands)", {"gpu", "cpu", "threads_per_device", "precision"}},
       {"output", {"progress"}}};
@@ -125,9 +128,19 @@ void require_flag(const std::string& value, const char* flag, const char* what) 
   if (value.empty()) bad_input("--", flag, " is missing: ", what);
 }
 
-int run_train(Console& console) {
-  // Handlers must outlive everything that polls them, and signals may arrive until the very end.
+SyncBatchNorm sync_bn() {
+  return choice_of<SyncBatchNorm>(
+      "sync_bn", FLAGS_sync_bn,
+      {{"as_written", SyncBatchNorm::as_written}, {"on", SyncBatchNorm::on}, {"off", SyncBatchNorm::off}});
+}
+
+/// Handlers must outlive everything that polls them, and signals may arrive until the very end.
+SignalFlags& signal_flags() {
   static SignalFlags signals;
+  return signals;
+}
+
+int run_train(Console& console) {
   require_flag(FLAGS_solver, "solver",
                "the solver to train with, such as --solver=models/lenet/solver.prototxt");
   if (!FLAGS_weights.empty() && !FLAGS_snapshot.empty())
@@ -142,15 +155,13 @@ int run_train(Console& console) {
   options.devices = chosen.devices;
   options.precision = precision_for(options.devices);
   options.threads_per_device = checked_threads();
-  options.sync_bn = choice_of<SyncBatchNorm>(
-      "sync_bn", FLAGS_sync_bn,
-      {{"as_written", SyncBatchNorm::as_written}, {"on", SyncBatchNorm::on}, {"off", SyncBatchNorm::off}});
+  options.sync_bn = sync_bn();
   if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
   options.watchdog_seconds = FLAGS_watchdog;
   options.check_nan = FLAGS_check_nan;
   options.tree = FLAGS_tree;
   options.console = &console;
-  options.signals = &signals;
+  options.signals = &signal_flags();
   options.snapshot = FLAGS_snapshot;
   if (FLAGS_snapshot == "latest") {
     const std::string prefix = snapshot_prefix_of(options.solver, FLAGS_solver);
@@ -164,8 +175,17 @@ int run_train(Console& console) {
     for (const auto& entry : options.solver.weights())
       for (const auto& file : split_list(entry)) options.weights.push_back(file);
   install_signals(parse_signal_effect("sigint_effect", FLAGS_sigint_effect),
-                  parse_signal_effect("sighup_effect", FLAGS_sighup_effect), signals);
-  return train(options);
+                  parse_signal_effect("sighup_effect", FLAGS_sighup_effect), signal_flags());
+  int code = 0;
+  with_trace(FLAGS_trace, [&](const std::shared_ptr<Timeline>& timeline) {
+    options.timeline = timeline;
+    code = train(options);
+  });
+  return code;
+}
+
+void note_first_device_only() {
+  LOG_IF(INFO, devices_for(nullptr).devices.size() > 1) << "This command uses the first device only";
 }
 
 ModelOptions model_options(Phase default_phase) {
@@ -176,7 +196,6 @@ ModelOptions model_options(Phase default_phase) {
   options.weights = split_list(FLAGS_weights);
   const auto devices = devices_for(nullptr).devices;
   options.device = devices.at(0);
-  LOG_IF(INFO, devices.size() > 1) << "This command uses the first device only";
   options.threads = checked_threads();
   options.phase = FLAGS_phase.empty() ? default_phase
                                       : choice_of<Phase>("phase", FLAGS_phase,
@@ -185,23 +204,36 @@ ModelOptions model_options(Phase default_phase) {
   options.stages = split_list(FLAGS_stage);
   options.iterations = FLAGS_iterations;
   options.precision = precision_for(devices);
+  for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
   return options;
 }
 
 int run_test(Console&) {
   require_flag(FLAGS_weights, "weights", "the .caffemodel to test");
+  note_first_device_only();
   test_model(model_options(Phase::test));
   return 0;
 }
 
 int run_time(Console&) {
-  time_model(model_options(Phase::train));
+  TimeOptions options;
+  options.model = model_options(Phase::train);
+  options.devices = devices_for(nullptr).devices;
+  options.sync_bn = sync_bn();
+  options.tree = FLAGS_tree;
+  options.json = FLAGS_json;
+  options.signals = &signal_flags();
+  install_signals(SignalEffect::stop, SignalEffect::none, signal_flags());
+  with_trace(FLAGS_trace, [&](const std::shared_ptr<Timeline>& timeline) {
+    options.timeline = timeline;
+    std::cout << time_model(options);
+  });
   return 0;
 }
 
 int run_summary(Console&) {
-  ModelOptions options = model_options(Phase::train);
-  for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
+  note_first_device_only();
+  const ModelOptions options = model_options(Phase::train);
   std::cout << summarize_model(options, FLAGS_json);
   return 0;
 }
@@ -234,7 +266,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
       {"train", "trains by a solver (the default command)", run_train},
       {"test", "runs batches of a test net and prints its outputs", run_test},
-      {"time", "times each layer, forward and backward", run_time},
+      {"time", "times each layer, and communication among several devices", run_time},
       {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
       {"device_query", "describes the processor and the GPUs", run_device_query},
       {"topology", "draws the device tree, verifies and measures the links", run_topology}};

@@ -116,6 +116,9 @@ void Prefetcher::State::finish(Slot* slot, std::uint64_t number) {
 
 void Prefetcher::State::work() {
   Fill fill;
+  const Tracing& tracing = options.tracing;
+  Track* const track =
+      tracing.timeline ? &tracing.timeline->open_track(tracing.device, "prefetch " + options.name) : nullptr;
   std::uint64_t number = 0;
   while (Slot* slot = next_job(number)) {
     try {
@@ -124,7 +127,12 @@ void Prefetcher::State::work() {
         fill = make_fill();
       }
       if (!wait_for_copies(slot->batch, [this] { return stopped(); })) break;
+      TimeSpan* const span = track == nullptr ? nullptr
+                                              : track->open(SpanKind::prefetch, "batch", "",
+                                                            static_cast<std::int64_t>(number), -1);
+      if (span != nullptr) span->begin = steady_nanoseconds();
       fill(slot->batch);
+      if (span != nullptr) span->end = steady_nanoseconds();
     } catch (...) {
       slot->problem = std::current_exception();
     }

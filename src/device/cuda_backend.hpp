@@ -3,6 +3,8 @@
 // table; the operators register themselves when it is loaded.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,7 +15,7 @@ namespace banyan {
 /// Each member has the meaning of the function of the same purpose in banyan/device/cuda_devices.hpp.
 struct CudaBackend {
   /// Counts changes of this struct: a library of another build is refused, not called.
-  static constexpr int kVersion = 2;
+  static constexpr int kVersion = 3;
   int version;
   std::string (*versions)();
   /// 0 and the reason in `why` (never null here) where there is no driver or no GPU. Does not throw.
@@ -22,6 +24,7 @@ struct CudaBackend {
   std::string (*pci_bus_id)(int ordinal);
   std::unique_ptr<Device> (*make_device)(int ordinal, int replica);
   bool (*enable_peer_access)(Device& from, Device& to);
+  void (*stamp)(Stream& stream, std::atomic<std::int64_t>& nanoseconds);
 };
 
 inline constexpr const char* kCudaBackendSymbol = "banyan_cuda_backend";

@@ -107,4 +107,8 @@ bool enable_peer_access(Device& from, Device& to) {
   return require_backend(from.ordinal()).enable_peer_access(from, to);
 }
 
+void stamp_cuda_stream(Stream& stream, std::atomic<std::int64_t>& nanoseconds) {
+  require_backend(stream.device().ordinal()).stamp(stream, nanoseconds);
+}
+
 }  // namespace banyan

@@ -103,6 +103,7 @@ void SourceLayer::start(Device& device) {
   options.interrupted = interrupted_;
   options.items = assembly.items = std::make_shared<std::atomic<std::uint64_t>>(0);
   options.beat = beat_;
+  options.tracing = tracing_;
   const auto make_fill = [=, device = &device, dealing = *dealing_, source = source_, order = order_,
                           augmenter = augmenter_]() -> data::Prefetcher::Fill {
     auto assembler =

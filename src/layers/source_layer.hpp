@@ -43,6 +43,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   void stop() override {
     if (prefetcher_) prefetcher_->stop();
   }
+  void trace_to(const Tracing& tracing) override { tracing_ = tracing; }
 
  protected:
   /// What the layer's own message says.
@@ -85,6 +86,7 @@ class SourceLayer : public Layer, public data::BatchSource {
 
   std::shared_ptr<std::atomic<bool>> interrupted_ = std::make_shared<std::atomic<bool>>(false);
   std::function<void()> beat_;
+  Tracing tracing_;
   std::unique_ptr<data::Prefetcher> prefetcher_;
   data::HostBatch* batch_ = nullptr;  // the prefetcher's, between prepare() and the next one
 };

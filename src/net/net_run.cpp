@@ -5,6 +5,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/net/net.hpp"
+#include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
 
 namespace banyan {
@@ -39,6 +40,7 @@ void Net::forward(Pass& pass) {
     for (int i = 0; i < steps(); ++i) {
       if (!layer(i).is_source()) continue;
       activity_->enter(Stage::data, layer(i).name().c_str());
+      const HostSpan span(*activity_, SpanKind::data, layer(i).name());
       layer(i).prepare(pass, step(i).layer_outputs);
     }
     if (sources_changed()) reshape();
@@ -55,6 +57,8 @@ void Net::forward(Pass& pass) {
 void Net::run_forward(Pass& pass, int index) {
   Step& current = step(index);
   Context& context = *pass.context;
+  const StreamSpan span(*activity_, DeviceTrack::compute, context.stream(), SpanKind::forward,
+                        layer(index).name());
   if (before_layer_) before_layer_(index, false);
   for (std::size_t i = 0; i < current.inputs.size(); ++i)
     if (current.conversions[i] == Conversion::copy)
@@ -93,6 +97,8 @@ void Net::backward(Pass& pass, const std::function<void(int)>& layer_done) {
 void Net::run_backward(Pass& pass, int index) {
   Step& current = step(index);
   Context& context = *pass.context;
+  const StreamSpan span(*activity_, DeviceTrack::compute, context.stream(), SpanKind::backward,
+                        layer(index).name());
   if (before_layer_) before_layer_(index, true);
   seed_gradients(context, index);
   layer(index).backward(pass, current.layer_outputs, current.propagate, current.layer_inputs);

@@ -29,6 +29,17 @@ void Activity::beat() {
   beat_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
 }
 
+void Activity::trace_waiting(bool waiting) {
+  if (waiting) {
+    wait_ = open_span(DeviceTrack::solver, SpanKind::wait, layer_.load(std::memory_order_relaxed),
+                      name_of(stage_.load(std::memory_order_relaxed)));
+    if (wait_ != nullptr) wait_->begin = steady_nanoseconds();
+  } else if (wait_ != nullptr) {
+    wait_->end = steady_nanoseconds();
+    wait_ = nullptr;
+  }
+}
+
 ActivityState Activity::state() const {
   ActivityState state;
   state.stage = stage_.load(std::memory_order_relaxed);

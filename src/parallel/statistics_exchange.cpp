@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "banyan/base/error.hpp"
+#include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/normalization.hpp"
 
@@ -115,7 +116,10 @@ void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge mer
   Lane& at = lane(group_size);
   DeviceTree& tree = *at.place.tree;
   if (tree.is_alone()) return;
-  tree.member(at.place.node).activity->enter(Stage::exchange, ticket.layer.data());
+  Activity& activity = *tree.member(at.place.node).activity;
+  activity.enter(Stage::exchange, ticket.layer.data());
+  const StreamSpan span(activity, DeviceTrack::compute, context.stream(), SpanKind::exchange, ticket.layer,
+                        ticket.phase);
   const Meeting meeting{ticket.layer, ticket.phase, message.count(), ++at.sequence};
   for (const int child : at.children) {
     const Tensor& part = readable(context, at, child, wait_for(context, at, child, meeting));
@@ -139,7 +143,10 @@ void StatisticsExchange::broadcast(Context& context, Tensor& values, const Ticke
   Lane& at = lane(0);
   DeviceTree& tree = *at.place.tree;
   if (tree.is_alone()) return;
-  tree.member(at.place.node).activity->enter(Stage::broadcast, ticket.layer.data());
+  Activity& activity = *tree.member(at.place.node).activity;
+  activity.enter(Stage::broadcast, ticket.layer.data());
+  const StreamSpan span(activity, DeviceTrack::compute, context.stream(), SpanKind::broadcast, ticket.layer,
+                        ticket.phase);
   const Meeting meeting{ticket.layer, ticket.phase, values.count(), ++at.sequence};
   // A token climbs first: it tells that the children have copied the last result, so the buffer is free.
   for (const int child : at.children) wait_for(context, at, child, meeting);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
 
 namespace banyan::parallel {
@@ -29,6 +30,18 @@ Meeting TreeCollective::meeting(int segment, const char* phase) const {
   return {"bucket", phase, segment, round_};
 }
 
+void TreeCollective::begin_flight(int segment, SpanKind kind) {
+  TimeSpan*& flight = progress_[static_cast<std::size_t>(segment)].flight;
+  flight = activity().open_span(DeviceTrack::gradients, kind, "bucket", "", segment);
+  if (flight != nullptr) stamp(context_.stream(), flight->begin);
+}
+
+void TreeCollective::end_flight(int segment) {
+  TimeSpan*& flight = progress_[static_cast<std::size_t>(segment)].flight;
+  if (flight != nullptr) stamp(context_.stream(), flight->end);
+  flight = nullptr;
+}
+
 void TreeCollective::start() {
   ++round_;
   first_ = 0;
@@ -42,14 +55,22 @@ void TreeCollective::make_ready(int segment, Stream& stream) {
   }
   const auto s = static_cast<std::size_t>(segment);
   progress_[s].state = State::adding;
+  begin_flight(segment, SpanKind::climb);
   if (routes_[s].children.empty() && routes_[s].parent >= 0) send_up(segment);
+}
+
+/// This device's part in the sum is done.
+void TreeCollective::summed(int segment) {
+  progress_[static_cast<std::size_t>(segment)].state = State::sent;
+  end_flight(segment);
+  begin_flight(segment, SpanKind::descent);
 }
 
 void TreeCollective::send_up(int segment) {
   const auto s = static_cast<std::size_t>(segment);
   tree_.pipe(node_, routes_[s].parent)
       .send(segment, segments_[s].up, meeting(segment, "up"), context_.stream());
-  progress_[s].state = State::sent;
+  summed(segment);
 }
 
 const Tensor& TreeCollective::readable(int neighbour, const Tensor& message) {
@@ -82,7 +103,9 @@ bool TreeCollective::add_children(int segment) {
     const int child = routes_[s].children[added];
     const Pipe& pipe = tree_.pipe(child, node_);
     if (!pipe.arrived(segment, here)) return false;
-    tree_.member(node_).activity->enter(Stage::reduce, "bucket");
+    activity().enter(Stage::reduce, "bucket");
+    const StreamSpan span(activity(), DeviceTrack::gradients, context_.stream(), SpanKind::reduce, "bucket",
+                          "", segment);
     const Tensor& part = pipe.receive(segment, context_.stream());
     if (completes_both(s)) {
       Tensor target = part;
@@ -120,6 +143,7 @@ void TreeCollective::send_down(int segment) {
               context_.stream());
   }
   progress_[s].state = State::done;
+  end_flight(segment);
   ++steps_;
 }
 
@@ -127,7 +151,9 @@ bool TreeCollective::receive_result(int segment) {
   const auto s = static_cast<std::size_t>(segment);
   const Pipe& pipe = tree_.pipe(routes_[s].parent, node_);
   if (!pipe.arrived(segment, meeting(segment, "down"))) return false;
-  tree_.member(node_).activity->enter(Stage::broadcast, "bucket");
+  activity().enter(Stage::broadcast, "bucket");
+  const StreamSpan span(activity(), DeviceTrack::gradients, context_.stream(), SpanKind::broadcast, "bucket",
+                        "", segment);
   const Tensor& result = pipe.receive(segment, context_.stream());
   if (!result.same_memory(segments_[s].down))
     tree_.copy(node_, routes_[s].parent, context_.stream(), segments_[s].down, result);
@@ -143,7 +169,7 @@ bool TreeCollective::advance(int segment) {
   }
   if (root && (progress_[s].state == State::adding || progress_[s].state == State::above)) {
     if (!merge_above(segment)) return false;
-    progress_[s].state = State::sent;
+    summed(segment);
   }
   if (progress_[s].state == State::sent) {
     if (root ? roots_held_ : !receive_result(segment)) return false;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "banyan/base/error.hpp"
+#include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "glog/logging.h"
@@ -55,8 +56,11 @@ bool Replica::iterate(std::int64_t iteration) {
   }
   current_rate_ = rate_->rate(iteration);
   updater_->begin(iteration, current_rate_);
-  forward_backward(iteration);
-  exchange_and_update(iteration);
+  {
+    const StreamSpan span(activity_, DeviceTrack::compute, context_->stream(), SpanKind::iteration);
+    forward_backward(iteration);
+    exchange_and_update(iteration);
+  }
   const Wishes wishes = everybodys_wishes(iteration);
   display(iteration);
   const std::int64_t done = iteration + 1;
@@ -238,7 +242,7 @@ void Replica::finish_run(std::int64_t done) {
   if (solver.snapshot_after_train() && (solver.snapshot() == 0 || done % solver.snapshot() != 0))
     snapshot(done);
   if (early_) {
-    if (first()) run_.stopped_early = true;
+    if (first()) run_.outcome.stopped_early = true;
     return;
   }
   if (solver.display() > 0 && done % solver.display() == 0) {

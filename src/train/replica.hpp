@@ -46,6 +46,7 @@ class Replica {
   void load_initial_state();
   void restore_state();
   void share_initial_parameters();
+  void update(Context& lane, int bucket);
   void broadcast_in_pieces(Tensor& values, const char* what);
   std::vector<double> sum_everywhere(std::vector<double> values, const char* what);
   void push_loss(const Tensor& loss, std::int64_t iteration);

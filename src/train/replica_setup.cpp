@@ -4,6 +4,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/io/weights.hpp"
+#include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "banyan/train/solver_check.hpp"
@@ -94,6 +95,7 @@ void Replica::collect_sources() {
   collect(*net_, "train");
   for (std::size_t k = 0; k < test_nets_.size(); ++k) collect(*test_nets_[k], cat("test", k));
   for (const SourceLayer& source : sources_) source.source->set_beat([this] { activity_.beat(); });
+  for (const SourceLayer& source : sources_) source.source->trace_to({run_.options.timeline, rank_});
   // From here on the list does not change.
   run_.abort.on_raise([this] { interrupt_sources(); });
 }
@@ -114,10 +116,16 @@ void Replica::build_exchange() {
     run_.meeting.meet(rank_, activity_);
   }
   sync_ = std::make_unique<parallel::GradientSync>(run_.gradient_tree.get(), rank_, lane, buckets,
-                                                   net_->flat_gradients(), values, [this, &lane](int bucket) {
-                                                     activity_.enter(Stage::update, "bucket");
-                                                     updater_->update(lane, bucket);
-                                                   });
+                                                   net_->flat_gradients(), values,
+                                                   [this, &lane](int bucket) { update(lane, bucket); });
+}
+
+/// The gradients' sum is complete on this device, the bucket's owner.
+void Replica::update(Context& lane, int bucket) {
+  activity_.enter(Stage::update, "bucket");
+  const StreamSpan span(activity_, alone() ? DeviceTrack::compute : DeviceTrack::gradients, lane.stream(),
+                        SpanKind::update, "bucket", "", bucket);
+  updater_->update(lane, bucket);
 }
 
 void Replica::broadcast_in_pieces(Tensor& values, const char* what) {
@@ -181,6 +189,7 @@ void Replica::set_up_rate() {
   for (const DeviceBoard& board : run_.boards) batch += board.share;
   batch = static_cast<std::int64_t>(sum_everywhere({static_cast<double>(batch)}, "batch")[0]);
   samples_per_iteration_ = batch * run_.solver.iter_size();
+  if (first()) run_.outcome.samples_per_iteration = samples_per_iteration_;
   rate_ = std::make_unique<LearningRate>(run_.solver, learning_rate_scale(run_.solver, 1, batch), first());
 }
 

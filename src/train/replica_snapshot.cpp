@@ -1,4 +1,5 @@
 // Replica: snapshots. Owners hand in their pieces of the optimizer's state, rank 0 writes.
+#include "banyan/observe/spans.hpp"
 #include "banyan/train/snapshot_files.hpp"
 #include "glog/logging.h"
 #include "replica.hpp"
@@ -36,6 +37,7 @@ void Replica::take_summed_gradients() {
 
 void Replica::snapshot(std::int64_t iteration) {
   activity_.enter(Stage::snapshot);
+  const HostSpan span(activity_, SpanKind::snapshot);
   if (first()) {
     if (progress_) progress_->clear();
     gather_losses(iteration - 1);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "banyan/base/error.hpp"
+#include "banyan/observe/spans.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "glog/logging.h"
 
@@ -37,6 +38,7 @@ void Replica::return_train_statistics() {
 void Replica::test_all(std::int64_t iteration) {
   if (test_nets_.empty()) return;
   activity_.enter(Stage::test);
+  const HostSpan span(activity_, SpanKind::test);
   if (first() && progress_) progress_->clear();
   take_test_statistics();
   for (int net = 0; net < static_cast<int>(test_nets_.size()); ++net) test(net, iteration);

@@ -81,7 +81,7 @@ struct Run {
   std::vector<caffe::BlobProto> history;  ///< for a snapshot: made by rank 0, filled by all owners
   std::vector<Replica*> replicas;         ///< for reading losses
   Console* console = nullptr;             ///< rank 0's progress line
-  bool stopped_early = false;             ///< rank 0
+  TrainOutcome outcome;                   ///< rank 0
   bool joined() const { return options.uplink != nullptr; }
   /// Of this process. Ranks without further words are among these.
   int device_count() const { return static_cast<int>(options.devices.size()); }

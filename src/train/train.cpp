@@ -45,6 +45,8 @@ void make_devices(Run& run, int threads) {
     }
     run.devices.back()->limit_memory(run.options.memory_limit);
     run.activities.push_back(std::make_unique<Activity>(run.devices.back()->name(), &run.abort.flag()));
+    if (run.options.timeline)
+      run.activities.back()->trace_to(run.options.timeline->add_device(run.devices.back()->name()));
     run.members.push_back({run.devices.back().get(), run.activities.back().get(), &run.access});
   }
 }
@@ -110,7 +112,7 @@ void check_options(const TrainOptions& options) {
     bad_input("--precision=f64 is for CPU devices");
 }
 
-int run_training(const TrainOptions& options) {
+TrainOutcome train_devices(const TrainOptions& options) {
   check_options(options);
   const int threads = threads_for_each(options);
   const int count = static_cast<int>(options.devices.size());
@@ -142,16 +144,21 @@ int run_training(const TrainOptions& options) {
   };
   parallel::WorkerGroup(activities, run.abort, {options.watchdog_seconds, kGraceSeconds})
       .run(train_one, [&](int rank) { replicas[static_cast<std::size_t>(rank)]->drain(); });
-  LOG(INFO) << log_lines::finished(run.stopped_early);
-  if (!run.stopped_early) LOG(INFO) << log_lines::finished(false);
-  return 0;
+  return run.outcome;
 }
 
 }  // namespace
 
-int train(const TrainOptions& options) try { return run_training(options); } catch (...) {
+TrainOutcome run_training(const TrainOptions& options) try { return train_devices(options); } catch (...) {
   if (options.uplink != nullptr) options.uplink->abort();
   throw;
+}
+
+int train(const TrainOptions& options) {
+  const TrainOutcome outcome = run_training(options);
+  LOG(INFO) << log_lines::finished(outcome.stopped_early);
+  if (!outcome.stopped_early) LOG(INFO) << log_lines::finished(false);
+  return 0;
 }
 
 }  // namespace banyan

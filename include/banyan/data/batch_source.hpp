@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "banyan/observe/timeline.hpp"
+
 namespace banyan::data {
 
 class BatchSource {
@@ -38,6 +40,8 @@ class BatchSource {
   /// the source then waits for the rest of the time that readers have, so that those of several sources have
   /// it at the same time.
   virtual void stop() = 0;
+  /// Threads that are started from now on record the batches that they make.
+  virtual void trace_to(const Tracing& tracing) = 0;
 };
 
 }  // namespace banyan::data

@@ -14,6 +14,7 @@
 #include "banyan/data/augmenter.hpp"
 #include "banyan/data/dealing.hpp"
 #include "banyan/device/device.hpp"
+#include "banyan/observe/timeline.hpp"
 
 namespace banyan::data {
 
@@ -43,6 +44,7 @@ class Prefetcher {
     /// What the fills count up as they get on. While take() waits and this grows, it calls `beat`.
     std::shared_ptr<const std::atomic<std::uint64_t>> items = nullptr;
     std::function<void()> beat = nullptr;
+    Tracing tracing = {};  ///< where each thread opens a track
   };
 
   /// `make_fill` is called once on each thread. It and what it returns must own what they use: a thread that

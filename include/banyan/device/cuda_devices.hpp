@@ -2,6 +2,8 @@
 // devices.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,5 +29,7 @@ std::unique_ptr<Device> make_cuda_device(int ordinal, int replica);
 /// Lets the two devices read each other's memory where the hardware can; false: copies are staged by the
 /// driver.
 bool enable_peer_access(Device& from, Device& to);
+/// stamp() (stamp.hpp) of a stream of a GPU.
+void stamp_cuda_stream(Stream& stream, std::atomic<std::int64_t>& nanoseconds);
 
 }  // namespace banyan

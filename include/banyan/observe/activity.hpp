@@ -1,11 +1,16 @@
 // Activity: what one device is doing right now. Written by its solver thread, read by the watchdog, by error
-// messages and by the fault injector of the tests. Entering a phase is also the heartbeat.
+// messages and by the fault injector of the tests. Entering a phase is also the heartbeat. Where a timeline
+// is kept, it is also the way to the device's tracks.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+
+#include "banyan/observe/timeline.hpp"
 
 namespace banyan {
 
@@ -45,7 +50,10 @@ class Activity {
   /// Something slow but alive (first-iteration tuning, fsync, a cold disk) reports progress.
   void beat();
   void set_idle() { stage_.store(Stage::idle, std::memory_order_relaxed); }
-  void set_waiting(bool waiting) { waiting_.store(waiting, std::memory_order_relaxed); }
+  void set_waiting(bool waiting) {
+    waiting_.store(waiting, std::memory_order_relaxed);
+    if (tracks_) trace_waiting(waiting);
+  }
   ActivityState state() const;
   /// Has another device failed?
   bool aborted() const { return abort_ != nullptr && abort_->load(std::memory_order_acquire); }
@@ -54,7 +62,19 @@ class Activity {
   /// `while running layer "conv2" forward on cpu:1, iteration 37`
   std::string describe() const;
 
+  /// From now on spans of this device are recorded. Before its thread starts.
+  void trace_to(const DeviceTracks& tracks) { tracks_ = tracks; }
+  /// A span of the current iteration; nullptr without a timeline. spans.hpp has what one usually wants.
+  TimeSpan* open_span(DeviceTrack lane, SpanKind kind, std::string_view name, const char* detail = "",
+                      std::int64_t number = -1) {
+    return tracks_ ? tracks_->lanes[static_cast<std::size_t>(lane)]->open(
+                         kind, name, detail, number, iteration_.load(std::memory_order_relaxed))
+                   : nullptr;
+  }
+
  private:
+  void trace_waiting(bool waiting);
+
   std::string device_;
   const std::atomic<bool>* abort_;
   std::atomic<Stage> stage_{Stage::idle};
@@ -63,6 +83,8 @@ class Activity {
   std::atomic<bool> waiting_{false};
   std::atomic<std::chrono::steady_clock::rep> beat_{
       std::chrono::steady_clock::now().time_since_epoch().count()};
+  std::optional<DeviceTracks> tracks_;
+  TimeSpan* wait_ = nullptr;  ///< while waiting
 };
 
 /// Called at every Activity::enter while installed; tests inject exceptions and stalls with it. Install

@@ -72,6 +72,7 @@ class TreeCollective {
     State state = State::local;
     std::size_t added = 0;            ///< children
     const Tensor* written = nullptr;  ///< the last child's tensor, if the sum is there already
+    TimeSpan* flight = nullptr;       ///< its climb, then its descent, where a timeline is kept
   };
   struct Route {
     int parent;
@@ -79,6 +80,7 @@ class TreeCollective {
   };
   bool finished(std::size_t segment) const { return progress_[segment].state == State::done; }
   void wait_until(bool (TreeCollective::*reached)() const);
+  void summed(int segment);
   void send_up(int segment);
   bool advance(int segment);
   bool add_children(int segment);
@@ -88,6 +90,9 @@ class TreeCollective {
   void send_down(int segment);
   const Tensor& readable(int neighbour, const Tensor& message);
   Meeting meeting(int segment, const char* phase) const;
+  Activity& activity() const { return *tree_.member(node_).activity; }
+  void begin_flight(int segment, SpanKind kind);
+  void end_flight(int segment);
 
   DeviceTree& tree_;
   int node_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,13 +23,26 @@ struct ModelOptions {
   std::vector<std::string> stages;
   int iterations = 50;
   DType precision = DType::f32;
-  std::map<std::string, Shape> shapes;  ///< summary: of outputs of sources whose data need not exist
+  std::map<std::string, Shape> shapes;  ///< summary, time: of outputs of sources whose data need not exist
+};
+
+struct TimeOptions {
+  ModelOptions model;  ///< `device` is not used
+  std::vector<DeviceChoice> devices;
+  SyncBatchNorm sync_bn = SyncBatchNorm::as_written;  ///< of several devices
+  std::string tree = "auto";                          ///< the same
+  bool json = false;
+  std::shared_ptr<Timeline> timeline;  ///< nullptr: one is made
+  SignalFlags* signals = nullptr;      ///< outlives the call; nullptr: none
 };
 
 /// Runs `iterations` batches and logs each output and the means.
 void test_model(const ModelOptions& options);
-/// Logs the mean time of each layer, of a forward and a backward pass, and samples per second.
-void time_model(const ModelOptions& options);
+/// Logs the mean time of each layer, of a forward and a backward pass, and samples per second. One device
+/// runs these passes alone; several train together (exchanges, sums of gradients and updates included, at a
+/// tiny rate), and the shares of computing and of exposed and hidden communication in an iteration are logged
+/// too. Returns the report as JSON if asked to, else "".
+std::string time_model(const TimeOptions& options);
 /// A table (or JSON) of layers with output shapes, parameters, multiply-adds and memory.
 std::string summarize_model(const ModelOptions& options, bool json);
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "banyan/device/device.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/observe/console.hpp"
+#include "banyan/observe/timeline.hpp"
 #include "banyan/tensor/dtype.hpp"
 #include "proto/banyan.pb.h"
 
@@ -51,10 +53,16 @@ struct TrainOptions {
   /// Joins this process to others that train the same net with devices of their own; outlives the call. The
   /// solver must then name random_seed. Process 0 writes the snapshots. nullptr: there are no others.
   parallel::Uplink* uplink = nullptr;
+  std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
 };
 
-/// Trains to max_iter or until asked to stop. Returns the exit code (0 done, also after an early stop);
-/// failures are thrown.
+struct TrainOutcome {
+  bool stopped_early = false;
+  std::int64_t samples_per_iteration = 0;  ///< of all devices
+};
+/// Trains to max_iter or until asked to stop. Failures are thrown.
+TrainOutcome run_training(const TrainOptions& options);
+/// run_training with Caffe's last log lines. Returns the exit code: 0 done, also after an early stop.
 int train(const TrainOptions& options);
 
 }  // namespace banyan

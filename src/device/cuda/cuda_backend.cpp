@@ -125,8 +125,12 @@ bool enable_peer_access(Device& from, Device& to) {
   return one && other;
 }
 
-constexpr CudaBackend kTable{CudaBackend::kVersion, &versions,    &device_count,      &describe,
-                             &pci_bus_id,           &make_device, &enable_peer_access};
+void stamp(Stream& stream, std::atomic<std::int64_t>& nanoseconds) {
+  static_cast<CudaStream&>(stream).stamp(nanoseconds);
+}
+
+constexpr CudaBackend kTable{CudaBackend::kVersion, &versions,    &device_count,       &describe,
+                             &pci_bus_id,           &make_device, &enable_peer_access, &stamp};
 
 }  // namespace
 }  // namespace banyan

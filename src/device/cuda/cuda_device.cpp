@@ -110,6 +110,13 @@ void CudaStream::wait(const Event& event) {
 void CudaStream::synchronize() {
   device().make_current();
   cuda_check(cudaStreamSynchronize(stream_), device().name(), "the work of stream \"", name_, "\"");
+  if (clock_) clock_->settle();
+}
+
+void CudaStream::stamp(std::atomic<std::int64_t>& nanoseconds) {
+  device().make_current();
+  if (!clock_) clock_ = std::make_unique<CudaClock>();
+  clock_->stamp(stream_, nanoseconds);
 }
 
 void CudaStream::copy(void* to, const void* from, std::size_t bytes) {

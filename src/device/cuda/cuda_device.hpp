@@ -6,8 +6,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "banyan/device/device.hpp"
 
@@ -45,6 +49,33 @@ class CudaEvent final : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
+/// Times of points in a stream's work, from events. An event's time is known relative to an earlier one's;
+/// the first is matched with the host's clock when the stream is idle, and the reference moves on once a
+/// second, so that the single precision of the driver's milliseconds is enough (0.1 us).
+class CudaClock {
+ public:
+  CudaClock() = default;
+  ~CudaClock();
+  CudaClock(const CudaClock&) = delete;
+  CudaClock& operator=(const CudaClock&) = delete;
+  /// Records an event on `stream`; its time is written by a later call of this or of settle().
+  void stamp(cudaStream_t stream, std::atomic<std::int64_t>& nanoseconds);
+  /// Writes the times of all events that have been reached.
+  void settle();
+
+ private:
+  struct Pending {
+    cudaEvent_t event;
+    std::atomic<std::int64_t>* nanoseconds;
+  };
+  cudaEvent_t take_event();
+  void start(cudaStream_t stream);
+  std::deque<Pending> pending_;
+  std::vector<cudaEvent_t> free_;
+  cudaEvent_t reference_ = nullptr;
+  std::int64_t reference_nanoseconds_ = 0;
+};
+
 /// Non-blocking: no implicit order with the default stream.
 class CudaStream final : public Stream {
  public:
@@ -57,11 +88,14 @@ class CudaStream final : public Stream {
   /// Between GPUs without peer access the driver stages the bytes through the host.
   void copy(void* to, const void* from, std::size_t bytes) override;
   void zero(void* to, std::size_t bytes) override;
+  /// As stamp() in banyan/device/stamp.hpp. Called by the thread that enqueues.
+  void stamp(std::atomic<std::int64_t>& nanoseconds);
   cudaStream_t native() const { return stream_; }
 
  private:
   std::string name_;
   cudaStream_t stream_ = nullptr;
+  std::unique_ptr<CudaClock> clock_;  ///< made by the first stamp
 };
 
 }  // namespace banyan

@@ -2,7 +2,10 @@
 
 #include <glog/logging.h>
 
+#include <set>
+
 #include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
@@ -11,9 +14,43 @@
 
 namespace banyan {
 
+void make_up_data(caffe::NetParameter& net, const std::map<std::string, Shape>& shapes) {
+  std::set<std::string> unused;
+  for (const auto& [blob, shape] : shapes) unused.insert(blob);
+  for (auto& layer : *net.mutable_layer()) {
+    if (layer.bottom_size() > 0 || layer.top_size() == 0) continue;
+    const Shape* first = nullptr;
+    for (const std::string& top : layer.top())
+      if (const auto found = shapes.find(top); found != shapes.end() && first == nullptr)
+        first = &found->second;
+    if (first == nullptr) continue;
+    caffe::LayerParameter made;
+    made.set_name(layer.name());
+    made.set_type("DummyData");
+    *made.mutable_top() = layer.top();
+    *made.mutable_include() = layer.include();
+    *made.mutable_exclude() = layer.exclude();
+    auto& dummy = *made.mutable_dummy_data_param();
+    for (const std::string& top : layer.top()) {
+      const auto found = shapes.find(top);
+      const Shape shape = found != shapes.end() ? found->second : Shape{first->dim(0)};
+      auto& dims = *dummy.add_shape();
+      for (const std::int64_t dim : shape.dims()) dims.add_dim(dim);
+      auto& filler = *dummy.add_data_filler();
+      filler.set_type("constant");
+      filler.set_value(dummy.shape_size() == 1 ? 0.5f : 0.0f);
+      unused.erase(top);
+    }
+    layer = std::move(made);
+  }
+  if (!unused.empty())
+    bad_input("--shape: no source layer of the net makes the blob ", quoted(*unused.begin()));
+}
+
 Model::Model(const ModelOptions& options, bool shapes_only) : phase_(options.phase) {
   caffe::NetParameter parameter = io::read_net_text(options.model);
   io::upgrade_net(parameter, options.model);
+  if (!shapes_only) make_up_data(parameter, options.shapes);
   device_ = make_device(options.device, options.threads);
   device_->make_current();
   context_ = std::make_unique<Context>(*device_);

@@ -1,68 +1,53 @@
+// `trainer time`: layers and passes on one device; with several, whole iterations of training, so that
+// exchanges, sums and updates are there as they are in earnest. Times come from a timeline in both cases.
 #include <glog/logging.h>
 
-#include <chrono>
-
+#include "banyan/base/error.hpp"
+#include "banyan/data/batch_source.hpp"
+#include "banyan/io/prototxt.hpp"
+#include "banyan/io/upgrade.hpp"
+#include "banyan/observe/spans.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "train/commands/model.hpp"
+#include "train/commands/time_report.hpp"
 
 namespace banyan {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+/// In the first iterations buffers are allocated and libraries choose their algorithms.
+constexpr int kWarmUp = 2;
 
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+bool stop_asked(const TimeOptions& options) {
+  return options.signals != nullptr && options.signals->stop.load();
 }
 
-/// Sums of milliseconds.
-struct PassTimes {
+void log_beginning(int iterations) {
+  LOG(INFO) << "*** Benchmark begins ***";
+  LOG(INFO) << "Testing for " << iterations << " iterations.";
+}
+
+void log_report(const TimeReport& report) {
+  const double n = report.iterations;
   double forward = 0, backward = 0;
-};
-
-/// One forward and one backward pass, each until the device is done.
-PassTimes run_once(Model& model) {
-  PassTimes times;
-  Pass pass = model.next_pass();
-  model.net().zero_gradients(model.context());
-  model.context().synchronize();
-  auto start = Clock::now();
-  model.net().forward(pass);
-  model.context().synchronize();
-  times.forward = milliseconds_since(start);
-  start = Clock::now();
-  model.net().backward(pass);
-  model.context().synchronize();
-  times.backward = milliseconds_since(start);
-  return times;
-}
-
-/// Adds up each layer's time while it lives.
-class LayerClock {
- public:
-  explicit LayerClock(Model& model) : model_(model), forward_(count(model)), backward_(count(model)) {
-    model.net().observe_layers(
-        [this](int, bool) {
-          model_.context().synchronize();
-          start_ = Clock::now();
-        },
-        [this](int layer, bool backward) {
-          model_.context().synchronize();
-          (backward ? backward_ : forward_)[static_cast<std::size_t>(layer)] += milliseconds_since(start_);
-        });
+  LOG(INFO) << "Average time per layer: ";
+  for (const LayerTime& layer : report.layers) {
+    LOG(INFO) << log_lines::layer_time(layer.layer, "forward", layer.forward);
+    LOG(INFO) << log_lines::layer_time(layer.layer, "backward", layer.backward);
+    forward += layer.forward;
+    backward += layer.backward;
   }
-  ~LayerClock() { model_.net().observe_layers({}, {}); }
-  LayerClock(const LayerClock&) = delete;
-  LayerClock& operator=(const LayerClock&) = delete;
-  const std::vector<double>& forward() const { return forward_; }
-  const std::vector<double>& backward() const { return backward_; }
-
- private:
-  static std::size_t count(Model& model) { return model.net().layers().size(); }
-  Model& model_;
-  std::vector<double> forward_, backward_;
-  Clock::time_point start_;
-};
+  LOG(INFO) << log_lines::total_time("Average Forward pass", forward);
+  LOG(INFO) << log_lines::total_time("Average Backward pass", backward);
+  LOG(INFO) << log_lines::total_time("Average Forward-Backward", report.elapsed / n);
+  LOG(INFO) << log_lines::total_time("Total Time", report.elapsed);
+  const auto samples = static_cast<double>(report.samples_per_iteration);
+  LOG(INFO) << "Samples per second: " << samples * n / report.elapsed * 1000 << " (batch "
+            << report.samples_per_iteration << ")";
+  if (report.devices.size() > 1)
+    for (const std::string& line : share_lines(report)) LOG(INFO) << line;
+  LOG(INFO) << "*** Benchmark ends ***";
+}
 
 /// Samples in one pass: the length of the first axis of the first layer's first output.
 std::int64_t batch_of(Net& net) {
@@ -70,52 +55,102 @@ std::int64_t batch_of(Net& net) {
   return net.outputs_of(0)[0]->shape[0];
 }
 
+/// One forward and one backward pass.
+void run_once(Model& model, int iteration) {
+  model.activity().set_iteration(iteration);
+  Pass pass = model.next_pass();
+  model.net().zero_gradients(model.context());
+  model.context().synchronize();
+  {
+    const StreamSpan span(model.activity(), DeviceTrack::compute, model.context().stream(),
+                          SpanKind::iteration);
+    model.net().forward(pass);
+    model.net().backward(pass);
+  }
+  model.context().synchronize();
+}
+
+TimeReport time_one_device(const TimeOptions& options, Timeline& timeline) {
+  ModelOptions of_model = options.model;
+  of_model.device = options.devices.at(0);
+  Model model(of_model);
+  model.activity().trace_to(timeline.add_device(model.device().name()));
+  for (auto& layer : model.net().layers())
+    if (auto* source = dynamic_cast<data::BatchSource*>(layer.get())) source->trace_to({options.timeline, 0});
+  LOG(INFO) << "Performing Forward";
+  for (int i = 0; i < kWarmUp; ++i) run_once(model, i);
+  LOG(INFO) << "Initial loss: " << model.loss();
+  log_beginning(options.model.iterations);
+  for (int i = 0; i < options.model.iterations && !stop_asked(options); ++i) run_once(model, kWarmUp + i);
+  TimeReport report = report_times(timeline, kWarmUp);
+  report.samples_per_iteration = batch_of(model.net());
+  return report;
+}
+
+/// A solver whose updates do all the work and leave the parameters nearly where they are.
+caffe::SolverParameter solver_for(const ModelOptions& options) {
+  caffe::SolverParameter solver;
+  caffe::NetParameter& net = *solver.mutable_train_net_param();
+  net = io::read_net_text(options.model);
+  io::upgrade_net(net, options.model);
+  make_up_data(net, options.shapes);
+  solver.mutable_train_state()->set_level(options.level);
+  for (const std::string& stage : options.stages) solver.mutable_train_state()->add_stage(stage);
+  solver.set_base_lr(1e-6f);
+  solver.set_lr_policy("fixed");
+  solver.set_momentum(0.9f);
+  solver.set_weight_decay(1e-4f);
+  solver.set_random_seed(1);
+  solver.set_max_iter(kWarmUp + options.iterations);
+  solver.set_snapshot_after_train(false);
+  return solver;
+}
+
+TimeReport time_devices(const TimeOptions& options) {
+  if (options.model.phase != Phase::train)
+    bad_input("--phase=TEST is timed on one device: test batches are dealt whole, devices exchange nothing");
+  TrainOptions training;
+  training.solver = solver_for(options.model);
+  training.solver_path = options.model.model;
+  training.devices = options.devices;
+  training.weights = options.model.weights;
+  training.sync_bn = options.sync_bn;
+  training.precision = options.model.precision;
+  training.threads_per_device = options.model.threads;
+  training.tree = options.tree;
+  training.signals = options.signals;
+  training.timeline = options.timeline;
+  log_beginning(options.model.iterations);
+  const TrainOutcome outcome = run_training(training);
+  TimeReport report = report_times(*options.timeline, kWarmUp);
+  report.samples_per_iteration = outcome.samples_per_iteration;
+  return report;
+}
+
+/// Every iteration, as the first device saw it.
+void log_iterations(const Timeline& timeline) {
+  for (const IterationShares& one : measure_overlap(timeline, 0))
+    if (one.iteration >= kWarmUp)
+      LOG(INFO) << "Iteration: " << one.iteration - kWarmUp + 1 << " forward-backward time: " << one.total
+                << " ms.";
+}
+
 }  // namespace
 
-void time_model(const ModelOptions& options) {
-  Model model(options);
-  Net& net = model.net();
-  LOG(INFO) << "Performing Forward";
-  run_once(model);  // buffers are allocated and libraries choose their algorithms here
-  LOG(INFO) << "Initial loss: " << model.loss();
-  LOG(INFO) << "*** Benchmark begins ***";
-  LOG(INFO) << "Testing for " << options.iterations << " iterations.";
-  PassTimes total;
-  const auto start = Clock::now();
-  const auto add_pass = [&](int iteration) {
-    const PassTimes once = run_once(model);
-    total.forward += once.forward;
-    total.backward += once.backward;
-    LOG(INFO) << "Iteration: " << iteration + 1 << " forward-backward time: " << once.forward + once.backward
-              << " ms.";
-  };
-  // On a GPU, waiting after each layer would slow the passes down: layers are timed in passes of their own.
-  const bool separately = model.context().is_cuda();
-  if (separately)
-    for (int i = 0; i < options.iterations; ++i) add_pass(i);
-  double elapsed = milliseconds_since(start);
-  LayerClock layers(model);
-  for (int i = 0; i < options.iterations; ++i) {
-    if (separately)
-      run_once(model);
-    else
-      add_pass(i);
+std::string time_model(const TimeOptions& asked) {
+  TimeOptions options = asked;
+  if (!options.timeline) options.timeline = std::make_shared<Timeline>();
+  const TimeReport report =
+      options.devices.size() > 1 ? time_devices(options) : time_one_device(options, *options.timeline);
+  if (report.iterations == 0) {
+    LOG(INFO) << "Stopped before an iteration was timed.";
+    return "";
   }
-  if (!separately) elapsed = milliseconds_since(start);
-
-  const double n = options.iterations;
-  LOG(INFO) << "Average time per layer: ";
-  for (std::size_t i = 0; i < net.layers().size(); ++i) {
-    LOG(INFO) << log_lines::layer_time(net.layers()[i]->name(), "forward", layers.forward()[i] / n);
-    LOG(INFO) << log_lines::layer_time(net.layers()[i]->name(), "backward", layers.backward()[i] / n);
-  }
-  LOG(INFO) << log_lines::total_time("Average Forward pass", total.forward / n);
-  LOG(INFO) << log_lines::total_time("Average Backward pass", total.backward / n);
-  LOG(INFO) << log_lines::total_time("Average Forward-Backward", elapsed / n);
-  LOG(INFO) << log_lines::total_time("Total Time", elapsed);
-  LOG(INFO) << "Samples per second: " << static_cast<double>(batch_of(net)) * n / elapsed * 1000 << " (batch "
-            << batch_of(net) << ")";
-  LOG(INFO) << "*** Benchmark ends ***";
+  log_iterations(*options.timeline);
+  log_report(report);
+  LOG_IF(WARNING, report.iterations < options.model.iterations && !stop_asked(options))
+      << "Only the first " << report.iterations << " iterations are in these figures: the timeline is full";
+  return options.json ? time_json(report) : "";
 }
 
 }  // namespace banyan

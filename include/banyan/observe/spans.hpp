@@ -1,0 +1,46 @@
+// Spans that last as long as a scope. Without a timeline they cost a test of a pointer.
+#pragma once
+
+#include "banyan/device/stamp.hpp"
+#include "banyan/observe/activity.hpp"
+
+namespace banyan {
+
+/// What the device's host thread does while this lives, by the host's clock; on the track `solver`.
+class HostSpan {
+ public:
+  HostSpan(Activity& activity, SpanKind kind, std::string_view name = {}, const char* detail = "")
+      : span_(activity.open_span(DeviceTrack::solver, kind, name, detail)) {
+    if (span_ != nullptr) span_->begin = steady_nanoseconds();
+  }
+  ~HostSpan() {
+    if (span_ != nullptr) span_->end = steady_nanoseconds();
+  }
+  HostSpan(const HostSpan&) = delete;
+  HostSpan& operator=(const HostSpan&) = delete;
+
+ private:
+  TimeSpan* span_;
+};
+
+/// What is enqueued on `stream` while this lives, by the times at which the stream gets there. `lane` is the
+/// stream's track.
+class StreamSpan {
+ public:
+  StreamSpan(Activity& activity, DeviceTrack lane, Stream& stream, SpanKind kind, std::string_view name = {},
+             const char* detail = "", std::int64_t number = -1)
+      : stream_(stream), span_(activity.open_span(lane, kind, name, detail, number)) {
+    if (span_ != nullptr) stamp(stream_, span_->begin);
+  }
+  ~StreamSpan() {
+    if (span_ != nullptr) stamp(stream_, span_->end);
+  }
+  StreamSpan(const StreamSpan&) = delete;
+  StreamSpan& operator=(const StreamSpan&) = delete;
+
+ private:
+  Stream& stream_;
+  TimeSpan* span_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,130 @@
+// Timeline: what ran when, on every device. Threads record spans while a run goes on; afterwards the spans
+// become a trace file or the shares of an iteration (overlap.hpp).
+//
+// A device has three tracks of its own: `solver` holds what its host thread does, by the host's clock;
+// `compute` and `gradients` hold what its two streams do, by the time at which the stream gets there
+// (device/stamp.hpp). On a CPU device whose streams run inline the three are the same thread. Other threads
+// (prefetching) open tracks for themselves. A track is written by one thread, so that recording takes no
+// lock; a run without a timeline pays a test of a pointer.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+namespace banyan {
+
+enum class SpanKind : std::uint8_t {
+  iteration,  ///< compute: from the first forward to the point at which the new parameters are there
+  forward,    ///< a layer
+  backward,   ///< a layer
+  exchange,   ///< a message with the statistics of a layer, there and back
+  data,       ///< solver: waiting for a batch
+  wait,       ///< solver: waiting for another device's thread
+  climb,      ///< a bucket: from the gradients' completion here to the end of this device's part in their sum
+  descent,    ///< a bucket: from there until its new parameters are here and sent on
+  reduce,     ///< the adding of one child's bucket
+  update,     ///< the optimizer on one bucket
+  broadcast,  ///< a copy of parameters or statistics from the parent
+  prefetch,   ///< the making of a batch
+  test,
+  snapshot
+};
+inline constexpr int kSpanKinds = 14;
+const char* name_of(SpanKind kind);
+/// Buckets under way overlap each other; spans of all other kinds nest within their track.
+inline bool overlaps_others(SpanKind kind) { return kind == SpanKind::climb || kind == SpanKind::descent; }
+
+struct TimeSpan {
+  /// Nanoseconds of the steady clock; 0: not reached. Streams write them later than the span is opened.
+  std::atomic<std::int64_t> begin{0}, end{0};
+  const std::string* name = nullptr;  ///< layer or source; the track's
+  const char* detail = "";            ///< of an exchange: "forward", "backward", "divisor"; a literal
+  std::int64_t number = -1;           ///< of a bucket or batch
+  std::int64_t iteration = 0;
+  SpanKind kind = SpanKind::forward;
+};
+
+inline std::int64_t steady_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+class Track {
+ public:
+  Track(int device, std::string name, std::int64_t most)
+      : device_(device), name_(std::move(name)), most_(most) {}
+  ~Track();
+  Track(const Track&) = delete;
+  Track& operator=(const Track&) = delete;
+
+  int device() const { return device_; }
+  const std::string& name() const { return name_; }
+  /// A span with no times yet, which stays where it is; nullptr when the track is full. One thread only.
+  TimeSpan* open(SpanKind kind, std::string_view name, const char* detail, std::int64_t number,
+                 std::int64_t iteration);
+  /// Spans in the order of opening; any thread.
+  void for_each(const std::function<void(const TimeSpan&)>& visit) const;
+  std::int64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::int64_t kChunk = 4096, kChunks = 64;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  friend class Timeline;
+  int device_;
+  std::string name_;
+  std::int64_t most_;
+  std::unordered_set<std::string, Hash, std::equal_to<>> names_;
+  std::array<std::atomic<TimeSpan*>, kChunks> chunks_{};
+  std::atomic<std::int64_t> count_{0}, dropped_{0};
+};
+
+/// The tracks that every device has.
+enum class DeviceTrack : std::uint8_t { solver, compute, gradients };
+inline constexpr int kLanes = 3;
+struct DeviceTracks {
+  std::array<Track*, kLanes> lanes{};
+};
+
+class Timeline {
+ public:
+  /// Spans that a track keeps at most, the first ones: about 15 MB. Later ones are counted and dropped.
+  static constexpr std::int64_t kMostSpans = Track::kChunk * Track::kChunks;
+  explicit Timeline(std::int64_t spans_per_track = kMostSpans);
+
+  /// Devices are numbered from 0 in the order of these calls, which come before any recording.
+  DeviceTracks add_device(const std::string& name);
+  /// For a thread of its own. May be called at any time; the track lives as long as the timeline.
+  Track& open_track(int device, const std::string& name);
+
+  const std::vector<std::string>& devices() const { return devices_; }
+  /// As they are now.
+  std::vector<const Track*> tracks() const;
+  std::int64_t dropped() const;
+  std::int64_t start() const { return start_; }  ///< nanoseconds of the steady clock
+
+ private:
+  const std::int64_t most_, start_;
+  std::vector<std::string> devices_;
+  mutable std::mutex mutex_;  ///< guards tracks_
+  std::vector<std::unique_ptr<Track>> tracks_;
+};
+
+/// Whom a thread that belongs to a device reports to.
+struct Tracing {
+  std::shared_ptr<Timeline> timeline;  ///< nullptr: nobody
+  int device = 0;
+};
+
+}  // namespace banyan
