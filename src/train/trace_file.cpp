@@ -12,6 +12,9 @@
 namespace banyan {
 namespace {
 
+/// Viewers give the number 0 a meaning of its own.
+int process_of(int device) { return device + 1; }
+
 /// 1234567 ns as 1234.567
 std::string microseconds(std::int64_t nanoseconds) {
   char text[32];
@@ -57,19 +60,19 @@ class Writer {
     if (begin == 0) return;
     const bool unfinished = end == 0;
     if (unfinished) end = now_;
-    const std::string place =
+    const bool bucket = overlaps_others(span.kind);
+    const std::string what =
         cat("\"pid\": ", process, ", \"tid\": ", thread, ", \"name\": ", json_string(title_of(span)),
-            ", \"cat\": \"", name_of(span.kind), "\", \"ts\": ", microseconds(begin - origin_));
+            ", \"cat\": \"", bucket ? "bucket" : name_of(span.kind), "\", \"ts\": ");
     const std::string arguments = arguments_of(span, unfinished);
-    if (!overlaps_others(span.kind)) {
-      event(cat("{\"ph\": \"X\", ", place, ", \"dur\": ", microseconds(end - begin), ", ", arguments, "}"));
+    if (!bucket) {
+      event(cat("{\"ph\": \"X\", ", what, microseconds(begin - origin_),
+                ", \"dur\": ", microseconds(end - begin), ", ", arguments, "}"));
       return;
     }
     const std::string id = cat("\"id\": \"", process, ".", span.number, "\", ");
-    event(cat("{\"ph\": \"b\", ", id, place, ", ", arguments, "}"));
-    event(cat("{\"ph\": \"e\", ", id, "\"pid\": ", process, ", \"tid\": ", thread,
-              ", \"name\": ", json_string(title_of(span)), ", \"cat\": \"", name_of(span.kind),
-              "\", \"ts\": ", microseconds(end - origin_), "}"));
+    event(cat("{\"ph\": \"b\", ", id, what, microseconds(begin - origin_), ", ", arguments, "}"));
+    event(cat("{\"ph\": \"e\", ", id, what, microseconds(end - origin_), "}"));
   }
 
  private:
@@ -113,16 +116,17 @@ void check_trace_path(const std::string& path) {
 void write_trace(const Timeline& timeline, const std::string& path) {
   Writer writer(timeline, path);
   for (std::size_t device = 0; device < timeline.devices().size(); ++device) {
-    const int process = static_cast<int>(device);
+    const int process = process_of(static_cast<int>(device));
     writer.name("process_name", process, 0, timeline.devices()[device]);
     writer.order("process_sort_index", process, process);
   }
   int thread = 0;
   for (const Track* track : timeline.tracks()) {
-    writer.name("thread_name", track->device(), thread, track->name());
-    writer.order("thread_sort_index", track->device(), thread);
-    track->for_each([&](const TimeSpan& span) { writer.span(span, track->device(), thread); });
+    const int process = process_of(track->device());
     ++thread;
+    writer.name("thread_name", process, thread, track->name());
+    writer.order("thread_sort_index", process, thread);
+    track->for_each([&](const TimeSpan& span) { writer.span(span, process, thread); });
   }
   writer.finish();
 }

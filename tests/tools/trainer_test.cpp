@@ -71,7 +71,7 @@ TEST_F(Trainer, HelpAndVersion) {
   auto outcome = run("--help");
   EXPECT_EQ(outcome.code, 0);
   for (const char* part :
-       {"train ", "test ", "time ", "summary ", "device_query ", "--solver=", "--sync_bn="})
+       {"train ", "test ", "time ", "summary ", "device_query ", "--solver=", "--sync_bn=", "--trace="})
     EXPECT_THAT(outcome.text, HasSubstr(part));
   outcome = run("--version");
   EXPECT_EQ(outcome.code, 0);

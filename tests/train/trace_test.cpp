@@ -7,6 +7,7 @@
 #include <set>
 
 #include "banyan/base/error.hpp"
+#include "banyan/observe/activity.hpp"
 #include "banyan/train/trace_file.hpp"
 #include "train/trainer_fixture.hpp"
 
@@ -42,7 +43,7 @@ std::vector<TraceEvent> parse_trace(const std::string& json) {
     event.name = text("name");
     event.category = text("cat");
     event.id = text("id");
-    event.device = static_cast<int>(number("pid"));
+    event.device = static_cast<int>(number("pid")) - 1;
     event.track = static_cast<int>(number("tid"));
     event.begin = number("ts");
     event.length = number("dur");
