@@ -223,7 +223,7 @@ int run_time(Console&) {
   options.tree = FLAGS_tree;
   options.json = FLAGS_json;
   options.signals = &signal_flags();
-  install_signals(SignalEffect::stop, SignalEffect::none, signal_flags());
+  install_signals(SignalEffect::stop, SignalEffect::stop, signal_flags());
   with_trace(FLAGS_trace, [&](const std::shared_ptr<Timeline>& timeline) {
     options.timeline = timeline;
     std::cout << time_model(options);
