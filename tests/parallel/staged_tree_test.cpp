@@ -34,9 +34,9 @@ TEST(StagedTree, SumsAreRightOverDamagingLinks) {
   EXPECT_EQ(warnings, 2 * (kDevices - 1));  // once for every edge and direction
 }
 
-/// Where neighbours' memory cannot be read in place a device keeps room for one segment of a neighbour's,
-/// however many segments and neighbours there are.
-TEST(StagedTree, StagingTakesOneSegment) {
+/// Where neighbours' memory cannot be read in place a device keeps room for one chunk of a neighbour's,
+/// however many chunks and neighbours there are.
+TEST(StagedTree, StagingTakesOneChunk) {
   constexpr int kDevices = 4;
   constexpr std::int64_t kCount = 1 << 18, kChunk = 1 << 14;
   AbortState abort;
