@@ -24,7 +24,9 @@ DEFINE_string(snapshot, "",
               "go on from this .solverstate, or from the `latest` of the solver's snapshot_prefix");
 DEFINE_string(model, "", "the net (.prototxt)");
 DEFINE_string(weights, "", "start from these .caffemodel files (comma list; later ones overwrite)");
-DEFINE_int32(iterations, 50, "number of batches to run");
+DEFINE_int32(
+    iterations, 50,
+    "number of batches to run; for topology: how often each sum is made, without it as often as fits");
 DEFINE_string(phase, "", "TRAIN or TEST: the phase of the net (default TRAIN)");
 DEFINE_int32(level, 0, "level of the net's state, for include and exclude rules");
 DEFINE_string(stage, "", "stages of the net's state (comma list)");
@@ -39,6 +41,8 @@ DEFINE_string(precision, "f32", "f32, or f64 on CPU devices");
 DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
 DEFINE_string(tree, "auto", "the device tree: auto, pairs, chain, star or a file with a tree");
 DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measure nothing");
+DEFINE_string(simulate, "",
+              "a file that describes a machine and a net: print what it would give, measure nothing");
 
 DEFINE_string(progress, "auto", "the progress line: auto (on a terminal), on or off");
 DEFINE_double(watchdog, 120, "seconds after which a silent device that others wait for is named (0: never)");
@@ -68,7 +72,7 @@ const std::vector<FlagGroup>& flag_groups() {
         "trace", "sigint_effect", "sighup_effect"}},
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
       {"time", {"sync_bn", "tree", "trace"}},
-      {"topology", {"tree", "iterations", "json", "dot"}},
+      {"topology", {"tree", "iterations", "json", "dot", "simulate"}},
       {"devices (all commands)", {"gpu", "cpu", "threads_per_device", "precision"}},
       {"output", {"progress"}}};
   return groups;
@@ -246,6 +250,11 @@ int run_device_query(Console&) {
 }
 
 int run_topology(Console&) {
+  if (given("simulate")) {
+    if (FLAGS_dot) bad_input("--dot and --simulate exclude each other");
+    std::cout << describe_simulation(FLAGS_simulate, FLAGS_json);
+    return 0;
+  }
   if (FLAGS_iterations < 1) bad_input("--iterations=", FLAGS_iterations, ": expected a number >= 1");
   if (FLAGS_dot && FLAGS_json) bad_input("--dot and --json exclude each other");
   TopologyOptions options;

@@ -60,11 +60,13 @@ void Doorbell::pause() {
 
 void Doorbell::yield() { std::this_thread::yield(); }
 
-Rendezvous::Rendezvous(int devices, AbortState& abort, SpinPolicy policy) : devices_(devices) {
+Rendezvous::Rendezvous(int devices, AbortState& abort, SpinPolicy policy)
+    : abort_(&abort), devices_(devices) {
   for (int i = 0; i < devices; ++i) bells_.push_back(std::make_unique<Doorbell>(abort, policy));
 }
 
 void Rendezvous::meet(int rank, Activity& activity) {
+  abort_->check();  // who comes after the abort must not complete the meeting for those who wait
   const auto devices = static_cast<std::uint64_t>(devices_);
   const std::uint64_t ticket = arrived_.fetch_add(1);
   const std::uint64_t complete = (ticket / devices + 1) * devices;

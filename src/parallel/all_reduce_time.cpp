@@ -6,6 +6,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/parallel/link_cost.hpp"
 #include "banyan/parallel/statistics_exchange.hpp"
 #include "banyan/parallel/tree_collective.hpp"
 #include "banyan/parallel/worker_group.hpp"
@@ -30,17 +31,16 @@ float part(int rank, std::int64_t i) { return static_cast<float>((rank + 1) * (i
 /// One device's side of all sums of one size.
 class Worker {
  public:
-  Worker(StatisticsTrees& trees, DeviceTree& tree, int rank, std::size_t bytes)
+  Worker(StatisticsTrees& trees, DeviceTree& tree, int rank, std::size_t bytes, std::size_t chunk_bytes)
       : context_(*tree.member(rank).device, "all-reduce"),
         rank_(rank),
         devices_(tree.size()),
         values_(context_.device(), Shape{static_cast<std::int64_t>(bytes / sizeof(float))}, DType::f32),
         exchange_(trees, rank) {
     if (bytes <= kShortMessage || devices_ == 1) return;
-    const auto segments =
-        cut_segments(values_, segment_bytes(bytes, devices_, context_.device().kind()), devices_);
+    const auto segments = cut_segments(values_, devices_);
     segments_ = static_cast<int>(segments.size());
-    collective_ = std::make_unique<TreeCollective>(tree, rank, context_, segments);
+    collective_ = std::make_unique<TreeCollective>(tree, rank, context_, segments, chunk_bytes);
   }
 
   void check() {
@@ -115,10 +115,13 @@ std::vector<AllReduceTime> time_all_reduce(const LinkMatrix& links, const Tree& 
   std::vector<Activity*> activities;
   for (const Member& member : members) activities.push_back(member.activity);
   std::vector<AllReduceTime> times;
+  const LinkCost cost = measure_link_cost(tree, members, policy);
   for (const std::size_t bytes : sizes) {
-    const auto pieces = bytes / segment_bytes(bytes, devices, members[0].device->kind()) + 2;
+    const std::size_t chunk = chunk_for(tree, members[0].device->kind(), bytes, cost);
+    // There is at most a segment for each device, and each rounds its number of chunks.
+    const int slots = TreeCollective::slots_for({bytes}, chunk) + devices;
     StatisticsTrees trees(links, tree, members, {}, abort, policy);
-    DeviceTree gradients(tree, members, abort, policy, static_cast<int>(pieces) + 1);
+    DeviceTree gradients(tree, members, abort, policy, slots);
     Rendezvous meeting(devices, abort, policy);
     AllReduceTime time{bytes, 0, repeats > 0 ? repeats : repeats_for(bytes, devices)};
     std::vector<std::unique_ptr<Worker>> workers(members.size());  // outlive every thread that reads them
@@ -127,7 +130,7 @@ std::vector<AllReduceTime> time_all_reduce(const LinkMatrix& links, const Tree& 
       members[static_cast<std::size_t>(rank)].device->make_current();
       activity.enter(Stage::exchange, "all-reduce");
       auto& worker = workers[static_cast<std::size_t>(rank)];
-      worker = std::make_unique<Worker>(trees, gradients, rank, bytes);
+      worker = std::make_unique<Worker>(trees, gradients, rank, bytes, chunk);
       meeting.meet(rank, activity);
       const double median = run_rounds(*worker, time.repeats);
       if (rank == 0) time.seconds_median = median;

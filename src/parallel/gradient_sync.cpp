@@ -46,7 +46,8 @@ std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std:
 }
 
 GradientSync::GradientSync(DeviceTree* tree, int rank, Context& lane, const std::vector<Bucket>& buckets,
-                           const Tensor& gradients, const Tensor& values, std::function<void(int)> update)
+                           const Tensor& gradients, const Tensor& values, std::function<void(int)> update,
+                           std::size_t chunk_bytes)
     : rank_(rank),
       lane_(lane),
       buckets_(buckets),
@@ -54,11 +55,21 @@ GradientSync::GradientSync(DeviceTree* tree, int rank, Context& lane, const std:
       handover_(lane.device().create_event()) {
   if (tree == nullptr || tree->is_alone()) return;
   std::vector<Segment> segments;
+  // A wave each: a bucket must not wait for one that backward finishes later.
   for (const Bucket& bucket : buckets_)
-    segments.push_back({bucket.owner, gradients.slice(bucket.offset, Shape{bucket.count}),
+    segments.push_back({bucket.owner, static_cast<int>(segments.size()),
+                        gradients.slice(bucket.offset, Shape{bucket.count}),
                         values.slice(bucket.offset, Shape{bucket.count})});
-  collective_ = std::make_unique<TreeCollective>(*tree, rank, lane, std::move(segments));
+  collective_ = std::make_unique<TreeCollective>(*tree, rank, lane, std::move(segments), chunk_bytes);
   collective_->set_at_root(update_);
+}
+
+int GradientSync::slots_for(const std::vector<Bucket>& buckets, std::size_t element_bytes,
+                            std::size_t chunk_bytes) {
+  std::vector<std::size_t> bytes;
+  for (const Bucket& bucket : buckets)
+    bytes.push_back(static_cast<std::size_t>(bucket.count) * element_bytes);
+  return TreeCollective::slots_for(bytes, chunk_bytes);
 }
 
 void GradientSync::start() {

@@ -95,6 +95,7 @@ Access LinkAccess::between(Device& owner, Device& reader) {
 }
 
 Access LinkAccess::decide(Device& owner, Device& reader) const {
+  if (always_) return *always_;
   const Access usual = usual_access(owner, reader);
   const bool one_memory = reader.kind() == DeviceKind::cpu || reader.ordinal() == owner.ordinal();
   if (one_memory && verify_ != Verify::all) return usual;

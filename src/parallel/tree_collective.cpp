@@ -10,67 +10,132 @@
 namespace banyan::parallel {
 namespace {
 
-/// Segments in work at a time: one for each device to add, and some for the levels of small trees.
-std::size_t window_of(int devices) { return static_cast<std::size_t>(std::max(4, devices)); }
+constexpr std::size_t kLine = 64;  // bytes; chunks begin at cache lines as far as their segments do
+
+/// Elements of a chunk: whole cache lines, and equal ones, because a short last one costs a message too.
+std::int64_t chunk_elements(const Tensor& segment, std::size_t chunk_bytes) {
+  const auto element = size_of(segment.dtype());
+  const auto chunks = static_cast<std::int64_t>(
+      TreeCollective::chunks_of(static_cast<std::size_t>(segment.count()) * element, chunk_bytes));
+  const auto line = static_cast<std::int64_t>(kLine / element);
+  return ((segment.count() + chunks - 1) / chunks + line - 1) / line * line;
+}
 
 }  // namespace
 
-TreeCollective::TreeCollective(DeviceTree& tree, int node, Context& context, std::vector<Segment> segments)
-    : tree_(tree),
-      node_(node),
-      context_(context),
-      segments_(std::move(segments)),
-      local_ready_(context.device().create_event()) {
-  for (const Segment& segment : segments_)
-    routes_.push_back({tree_.tree().parent(node_, segment.root), tree_.tree().children(node_, segment.root)});
-  progress_.resize(segments_.size());
+TreeCollective::TreeCollective(DeviceTree& tree, int node, Context& context, std::vector<Segment> segments,
+                               std::size_t chunk_bytes)
+    : tree_(tree), node_(node), context_(context), segments_(std::move(segments)) {
+  for (const Segment& segment : segments_) {
+    Route route;
+    route.parent = tree_.tree().parent(node_, segment.root);
+    route.children = tree_.tree().children(node_, segment.root);
+    route.ready = context.device().create_event();
+    routes_.push_back(std::move(route));
+  }
+  cut(chunk_bytes);
 }
 
-Meeting TreeCollective::meeting(int segment, const char* phase) const {
-  return {"bucket", phase, segment, round_};
+/// The chunks in the order of work: wave by wave, in a wave first every segment's first chunk.
+void TreeCollective::cut(std::size_t chunk_bytes) {
+  for (std::size_t first = 0, end = 0; first < segments_.size(); first = end) {
+    while (end < segments_.size() && segments_[end].wave == segments_[first].wave) ++end;
+    const std::size_t before = chunks_.size();
+    bool more = true;
+    for (std::int64_t piece = 0; more; ++piece) {
+      more = false;
+      for (std::size_t s = first; s < end; ++s) {
+        const Segment& segment = segments_[s];
+        const std::int64_t size = chunk_elements(segment.up, chunk_bytes), at = piece * size;
+        if (at >= segment.up.count()) continue;
+        const Shape shape{std::min(size, segment.up.count() - at)};
+        routes_[s].chunks.push_back(chunks_.size());
+        chunks_.push_back({s, segment.up.slice(at, shape), segment.down.slice(at, shape)});
+        more = true;
+      }
+    }
+    largest_wave_ = std::max(largest_wave_, chunks_.size() - before);
+  }
 }
 
-void TreeCollective::begin_flight(int segment, SpanKind kind) {
-  TimeSpan*& flight = progress_[static_cast<std::size_t>(segment)].flight;
-  flight = activity().open_span(DeviceTrack::gradients, kind, "bucket", "", segment);
-  if (flight != nullptr) stamp(context_.stream(), flight->begin);
+std::size_t TreeCollective::chunks_of(std::size_t bytes, std::size_t chunk_bytes) {
+  const std::size_t size = std::max(kLine, chunk_bytes);
+  return std::max<std::size_t>(1, (bytes + size / 2) / size);
 }
 
-void TreeCollective::end_flight(int segment) {
-  TimeSpan*& flight = progress_[static_cast<std::size_t>(segment)].flight;
-  if (flight != nullptr) stamp(context_.stream(), flight->end);
+int TreeCollective::slots_for(const std::vector<std::size_t>& segment_bytes, std::size_t chunk_bytes) {
+  std::size_t slots = 1;  // for the release
+  for (const std::size_t bytes : segment_bytes) slots += chunks_of(bytes, chunk_bytes);
+  return static_cast<int>(slots);
+}
+
+/// Chunks in work at a time: one for each device to add, and some for the levels of small trees.
+std::size_t TreeCollective::window() const {
+  const auto turns = static_cast<std::size_t>(std::max(4, tree_.size()));
+  return at_root_ || tree_.uplink() != nullptr ? turns * largest_wave_ : turns;
+}
+
+Meeting TreeCollective::meeting(std::size_t chunk, const char* phase) const {
+  return {"bucket", phase, static_cast<std::int64_t>(chunk), round_};
+}
+
+void TreeCollective::begin_flight(std::size_t segment, SpanKind kind, Stream& stream) {
+  TimeSpan*& flight = routes_[segment].flight;
+  flight = activity().open_span(DeviceTrack::gradients, kind, "bucket", "", static_cast<int>(segment));
+  if (flight != nullptr) stamp(stream, flight->begin);
+}
+
+void TreeCollective::end_flight(std::size_t segment, Stream& stream) {
+  TimeSpan*& flight = routes_[segment].flight;
+  if (flight != nullptr) stamp(stream, flight->end);
   flight = nullptr;
+}
+
+/// This device's part in one more of the segment's chunks is done.
+void TreeCollective::part_is_in(std::size_t segment, Stream& stream) {
+  Route& route = routes_[segment];
+  if (++route.summed < route.chunks.size()) return;
+  end_flight(segment, stream);
+  begin_flight(segment, SpanKind::descent, context_.stream());
 }
 
 void TreeCollective::start() {
   ++round_;
   first_ = 0;
-  std::fill(progress_.begin(), progress_.end(), Progress{});
-}
-
-void TreeCollective::make_ready(int segment, Stream& stream) {
-  if (&stream != &context_.stream()) {
-    stream.record(*local_ready_);
-    context_.stream().wait(*local_ready_);
+  for (Chunk& chunk : chunks_) {
+    chunk.state = State::local;
+    chunk.added = 0;
+    chunk.written = nullptr;
   }
-  const auto s = static_cast<std::size_t>(segment);
-  progress_[s].state = State::adding;
-  begin_flight(segment, SpanKind::climb);
-  if (routes_[s].children.empty() && routes_[s].parent >= 0) send_up(segment);
+  for (Route& route : routes_) {
+    route.waits = false;
+    route.summed = route.done = 0;
+    route.merging = false;
+  }
 }
 
-/// This device's part in the sum is done.
-void TreeCollective::summed(int segment) {
-  progress_[static_cast<std::size_t>(segment)].state = State::sent;
-  end_flight(segment);
-  begin_flight(segment, SpanKind::descent);
+/// A leaf's parts leave from `stream`; elsewhere the lane waits for the local part only when it has something
+/// to add to it, so that what is enqueued before is not held up.
+void TreeCollective::make_ready(int segment, Stream& stream) {
+  Route& route = routes_[static_cast<std::size_t>(segment)];
+  const bool leaf = route.children.empty() && route.parent >= 0;
+  if (!leaf && &stream != &context_.stream()) {
+    stream.record(*route.ready);
+    route.waits = true;
+  }
+  begin_flight(static_cast<std::size_t>(segment), SpanKind::climb, leaf ? stream : context_.stream());
+  for (const std::size_t chunk : route.chunks) {
+    chunks_[chunk].state = State::adding;
+    if (leaf) send_up(chunk, stream);
+  }
 }
 
-void TreeCollective::send_up(int segment) {
-  const auto s = static_cast<std::size_t>(segment);
-  tree_.pipe(node_, routes_[s].parent)
-      .send(segment, segments_[s].up, meeting(segment, "up"), context_.stream());
-  summed(segment);
+void TreeCollective::send_up(std::size_t c, Stream& stream) {
+  Chunk& chunk = chunks_[c];
+  tree_.pipe(node_, routes_[chunk.segment].parent)
+      .send(static_cast<int>(c), chunk.up, meeting(c, "up"), stream);
+  chunk.state = State::sent;
+  part_is_in(chunk.segment, stream);
 }
 
 const Tensor& TreeCollective::readable(int neighbour, const Tensor& message) {
@@ -89,108 +154,132 @@ const Tensor& TreeCollective::readable(int neighbour, const Tensor& message) {
 /// The last addition at the root of a plain sum completes it: where the child's memory is at hand the sum is
 /// written there as well, while it is in the registers. The child learns of it by getting its own tensor
 /// back.
-bool TreeCollective::completes_both(std::size_t s) const {
-  const Route& route = routes_[s];
+bool TreeCollective::completes_both(const Chunk& chunk) const {
+  const Route& route = routes_[chunk.segment];
   return route.parent < 0 && !at_root_ && tree_.uplink() == nullptr &&
-         progress_[s].added + 1 == route.children.size() && segments_[s].up.same_memory(segments_[s].down) &&
+         chunk.added + 1 == route.children.size() && chunk.up.same_memory(chunk.down) &&
          !context_.is_cuda() && tree_.reads_in_place(node_, route.children.back());
 }
 
-bool TreeCollective::add_children(int segment) {
-  const auto s = static_cast<std::size_t>(segment);
-  const Meeting here = meeting(segment, "up");
-  for (auto& added = progress_[s].added; added < routes_[s].children.size(); ++added) {
-    const int child = routes_[s].children[added];
+bool TreeCollective::add_children(std::size_t c) {
+  Chunk& chunk = chunks_[c];
+  Route& route = routes_[chunk.segment];
+  const Meeting here = meeting(c, "up");
+  for (; chunk.added < route.children.size(); ++chunk.added) {
+    const int child = route.children[chunk.added];
     const Pipe& pipe = tree_.pipe(child, node_);
-    if (!pipe.arrived(segment, here)) return false;
+    if (!pipe.arrived(static_cast<int>(c), here)) return false;
     activity().enter(Stage::reduce, "bucket");
     const StreamSpan span(activity(), DeviceTrack::gradients, context_.stream(), SpanKind::reduce, "bucket",
-                          "", segment);
-    const Tensor& part = pipe.receive(segment, context_.stream());
-    if (completes_both(s)) {
+                          "", static_cast<int>(chunk.segment));
+    if (std::exchange(route.waits, false)) context_.stream().wait(*route.ready);
+    const Tensor& part = pipe.receive(static_cast<int>(c), context_.stream());
+    if (completes_both(chunk)) {
       Tensor target = part;
-      ops::add_to_both(context_, segments_[s].up, target);
-      progress_[s].written = &part;
+      ops::add_to_both(context_, chunk.up, target);
+      chunk.written = &part;
     } else {
-      ops::axpby(context_, 1.0, readable(child, part), 1.0, segments_[s].up);
+      ops::axpby(context_, 1.0, readable(child, part), 1.0, chunk.up);
     }
     ++steps_;
   }
+  if (std::exchange(route.waits, false)) context_.stream().wait(*route.ready);  // one device, no children
   return true;
 }
 
-/// Root: merges the sum with those of other processes; true when that is done.
-bool TreeCollective::merge_above(int segment) {
+/// Root: merges the segment with those of other processes once all of it is summed; true when that is done.
+/// Whole segments, because other processes may have measured other chunks.
+bool TreeCollective::merge_above(std::size_t s) {
   Uplink* uplink = tree_.uplink();
-  if (uplink == nullptr) return true;
-  const auto s = static_cast<std::size_t>(segment);
-  const int slot = Uplink::kFirstBucket + segment;
-  if (progress_[s].state == State::adding) {
-    uplink->begin(slot, segments_[s].up, UplinkMerge::sum, meeting(segment, "above"), context_,
-                  tree_.bell(node_));
-    progress_[s].state = State::above;
+  Route& route = routes_[s];
+  if (route.summed < route.chunks.size()) return false;
+  const int slot = Uplink::kFirstBucket + static_cast<int>(s);
+  if (!std::exchange(route.merging, true)) {
+    uplink->begin(slot, segments_[s].up, UplinkMerge::sum, meeting(s, "above"), context_, tree_.bell(node_));
     ++steps_;
   }
-  return uplink->done(slot, context_);
+  if (!uplink->done(slot, context_)) return false;
+  for (const std::size_t chunk : route.chunks) chunks_[chunk].state = State::sent;
+  ++steps_;
+  return true;
 }
 
-void TreeCollective::send_down(int segment) {
-  const auto s = static_cast<std::size_t>(segment);
-  for (const int child : routes_[s].children) {
-    const bool written = progress_[s].written != nullptr && child == routes_[s].children.back();
+void TreeCollective::send_down(std::size_t c) {
+  Chunk& chunk = chunks_[c];
+  Route& route = routes_[chunk.segment];
+  for (const int child : route.children) {
+    const bool written = chunk.written != nullptr && child == route.children.back();
     tree_.pipe(node_, child)
-        .send(segment, written ? *progress_[s].written : segments_[s].down, meeting(segment, "down"),
+        .send(static_cast<int>(c), written ? *chunk.written : chunk.down, meeting(c, "down"),
               context_.stream());
   }
-  progress_[s].state = State::done;
-  end_flight(segment);
+  chunk.state = State::done;
+  if (++route.done == route.chunks.size()) end_flight(chunk.segment, context_.stream());
   ++steps_;
 }
 
-bool TreeCollective::receive_result(int segment) {
-  const auto s = static_cast<std::size_t>(segment);
-  const Pipe& pipe = tree_.pipe(routes_[s].parent, node_);
-  if (!pipe.arrived(segment, meeting(segment, "down"))) return false;
+bool TreeCollective::receive_result(std::size_t c) {
+  Chunk& chunk = chunks_[c];
+  const int parent = routes_[chunk.segment].parent;
+  const Pipe& pipe = tree_.pipe(parent, node_);
+  if (!pipe.arrived(static_cast<int>(c), meeting(c, "down"))) return false;
   activity().enter(Stage::broadcast, "bucket");
   const StreamSpan span(activity(), DeviceTrack::gradients, context_.stream(), SpanKind::broadcast, "bucket",
-                        "", segment);
-  const Tensor& result = pipe.receive(segment, context_.stream());
-  if (!result.same_memory(segments_[s].down))
-    tree_.copy(node_, routes_[s].parent, context_.stream(), segments_[s].down, result);
+                        "", static_cast<int>(chunk.segment));
+  const Tensor& result = pipe.receive(static_cast<int>(c), context_.stream());
+  if (!result.same_memory(chunk.down)) tree_.copy(node_, parent, context_.stream(), chunk.down, result);
   return true;
 }
 
-bool TreeCollective::advance(int segment) {
-  const auto s = static_cast<std::size_t>(segment);
-  const bool root = routes_[s].parent < 0;
-  if (progress_[s].state == State::adding) {
-    if (!add_children(segment)) return false;
-    if (!root) send_up(segment);
+/// A summed chunk at its root: on its way down, or, with `at_root`, the whole segment once all of it is
+/// summed.
+bool TreeCollective::leave_root(std::size_t c) {
+  const std::size_t s = chunks_[c].segment;
+  const Route& route = routes_[s];
+  if (roots_held_) return false;
+  if (!at_root_) {
+    send_down(c);
+    return true;
   }
-  if (root && (progress_[s].state == State::adding || progress_[s].state == State::above)) {
-    if (!merge_above(segment)) return false;
-    summed(segment);
+  if (route.summed < route.chunks.size()) return false;
+  at_root_(static_cast<int>(s));
+  for (const std::size_t chunk : route.chunks) send_down(chunk);
+  return true;
+}
+
+bool TreeCollective::advance(std::size_t c) {
+  Chunk& chunk = chunks_[c];
+  Route& route = routes_[chunk.segment];
+  const bool root = route.parent < 0;
+  if (chunk.state == State::adding) {
+    if (!add_children(c)) return false;
+    if (root) {
+      chunk.state = tree_.uplink() == nullptr ? State::sent : State::summed;
+      part_is_in(chunk.segment, context_.stream());
+    } else {
+      send_up(c, context_.stream());
+    }
   }
-  if (progress_[s].state == State::sent) {
-    if (root ? roots_held_ : !receive_result(segment)) return false;
-    if (root && at_root_) at_root_(segment);
-    send_down(segment);
-  }
-  return progress_[s].state == State::done;
+  if (chunk.state == State::summed && !merge_above(chunk.segment)) return false;
+  if (chunk.state != State::sent) return chunk.state == State::done;
+  if (root) return leave_root(c);
+  if (!receive_result(c)) return false;
+  send_down(c);
+  return true;
 }
 
 bool TreeCollective::progress() {
-  const std::size_t count = segments_.size(), window = window_of(tree_.size());
-  for (std::size_t s = first_; s < (roots_held_ ? count : std::min(count, first_ + window)); ++s) {
-    if (!finished(s)) advance(static_cast<int>(s));
-    while (first_ < count && finished(first_)) ++first_;
+  const std::size_t count = chunks_.size(), most = window();
+  for (std::size_t c = first_; c < (roots_held_ ? count : std::min(count, first_ + most)); ++c) {
+    if (chunks_[c].state != State::done) advance(c);
+    while (first_ < count && chunks_[first_].state == State::done) ++first_;
   }
   return all_done();
 }
 
 bool TreeCollective::all_reduced() const {
-  return std::all_of(progress_.begin(), progress_.end(),
-                     [](const Progress& segment) { return segment.state >= State::sent; });
+  return std::all_of(chunks_.begin(), chunks_.end(),
+                     [](const Chunk& chunk) { return chunk.state >= State::sent; });
 }
 
 /// Every step forward starts the wait anew, so that a device that is busy does not fall asleep in between.
@@ -211,7 +300,7 @@ void TreeCollective::finish_and_release() {
   finish();
   // The copies of every segment come before this message in each stream; the edges are the same for all
   // roots.
-  const int slot = static_cast<int>(segments_.size());
+  const int slot = static_cast<int>(chunks_.size());
   const Meeting here{"bucket", "release", slot, round_};
   for (const int neighbour : tree_.tree().neighbours(node_))
     tree_.pipe(node_, neighbour).send(slot, segments_.front().down, here, context_.stream());
@@ -222,25 +311,18 @@ void TreeCollective::finish_and_release() {
   }
 }
 
-std::size_t segment_bytes(std::size_t bytes, int devices, DeviceKind kind) {
-  const auto n = static_cast<std::size_t>(devices);
-  const std::size_t share = bytes / (4 * n);
-  // CPU: as many segments as there are devices are in work, in as many copies each, and all should stay in
-  // caches of some MiB. GPUs: a launch should cost little beside its bytes (5 us are 250 KiB on a PCIe link).
-  constexpr std::size_t kCaches = std::size_t{2} << 20, kKi = 1024;
-  const std::size_t wanted = kind == DeviceKind::cpu
-                                 ? std::clamp(std::min(share, kCaches / (n * n)), 64 * kKi, 512 * kKi)
-                                 : std::clamp(share, 256 * kKi, 4096 * kKi);
-  return wanted & ~std::size_t{63};
-}
-
-std::vector<Segment> cut_segments(const Tensor& buffer, std::size_t bytes, int devices) {
+std::vector<Segment> cut_segments(const Tensor& buffer, int devices) {
+  constexpr std::int64_t kSmallest = 64 << 10;  // bytes
   const std::int64_t total = buffer.count();
-  const auto piece = std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes / size_of(buffer.dtype())));
+  const auto element = static_cast<std::int64_t>(size_of(buffer.dtype()));
+  const std::int64_t owners =
+      std::clamp<std::int64_t>(total * element / kSmallest, 1, static_cast<std::int64_t>(devices));
+  const std::int64_t line = static_cast<std::int64_t>(kLine) / element;
+  const std::int64_t share = ((total + owners - 1) / owners + line - 1) / line * line;
   std::vector<Segment> segments;
-  for (std::int64_t offset = 0; offset < total; offset += piece) {
-    const Tensor part = buffer.slice(offset, Shape{std::min(piece, total - offset)});
-    segments.push_back({static_cast<int>(segments.size()) % devices, part, part});
+  for (std::int64_t offset = 0; offset < total; offset += share) {
+    const Tensor part = buffer.slice(offset, Shape{std::min(share, total - offset)});
+    segments.push_back({static_cast<int>(segments.size()), 0, part, part});
   }
   return segments;
 }

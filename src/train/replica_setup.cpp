@@ -6,6 +6,7 @@
 #include "banyan/io/weights.hpp"
 #include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/parallel/link_cost.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "banyan/train/solver_check.hpp"
 #include "glog/logging.h"
@@ -27,6 +28,18 @@ std::vector<parallel::ParameterRange> exchanged_ranges(const std::vector<Learnab
       ranges.push_back({parameter.offset, parameter.count, parameter.ready_layer});
   std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
   return ranges;
+}
+
+/// Measures the links for the size of the chunks, then makes the tree with room for them.
+void build_gradient_tree(Run& run, const std::vector<parallel::Bucket>& buckets) {
+  const std::size_t element = size_of(run.options.precision);
+  const auto values = static_cast<std::size_t>(
+      buckets.empty() ? 0 : buckets.back().offset + buckets.back().count);  // buckets cover all of them
+  run.chunk_bytes = parallel::chunk_for(*run.tree, run.members[0].device->kind(), values * element,
+                                        parallel::measure_link_cost(*run.tree, run.members, run.spin));
+  run.gradient_tree = std::make_unique<parallel::DeviceTree>(
+      *run.tree, run.members, run.abort, run.spin,
+      parallel::GradientSync::slots_for(buckets, element, run.chunk_bytes), run.options.uplink);
 }
 
 }  // namespace
@@ -109,15 +122,12 @@ void Replica::build_exchange() {
   updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                        net_->flat_gradients());
   if (!alone()) {
-    if (first())
-      run_.gradient_tree =
-          std::make_unique<parallel::DeviceTree>(*run_.tree, run_.members, run_.abort, run_.spin,
-                                                 static_cast<int>(buckets.size()) + 1, run_.options.uplink);
+    if (first()) build_gradient_tree(run_, buckets);
     run_.meeting.meet(rank_, activity_);
   }
-  sync_ = std::make_unique<parallel::GradientSync>(run_.gradient_tree.get(), rank_, lane, buckets,
-                                                   net_->flat_gradients(), values,
-                                                   [this, &lane](int bucket) { update(lane, bucket); });
+  sync_ = std::make_unique<parallel::GradientSync>(
+      run_.gradient_tree.get(), rank_, lane, buckets, net_->flat_gradients(), values,
+      [this, &lane](int bucket) { update(lane, bucket); }, run_.chunk_bytes);
 }
 
 /// The gradients' sum is complete on this device, the bucket's owner.

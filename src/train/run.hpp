@@ -73,6 +73,7 @@ struct Run {
   std::vector<parallel::Member> members;
   std::unique_ptr<parallel::StatisticsTrees> statistics_trees;  ///< nullptr for one device
   std::unique_ptr<parallel::DeviceTree> gradient_tree;          ///< made by rank 0 when the buckets are known
+  std::size_t chunk_bytes = 0;                                  ///< of sums of gradients; the same
 
   std::vector<DeviceBoard> boards;  ///< each device writes its own
   std::array<Wishes, 2>

@@ -57,7 +57,8 @@ TEST_P(GradientSyncTest, UpdatesOnceAndHandsOutParametersWhileBackwardRuns) {
   constexpr std::int64_t kLayer = 40000, kTotal = 3 * kLayer;
   const std::vector<ParameterRange> ranges{{0, kLayer, 2}, {kLayer, kLayer, 1}, {2 * kLayer, kLayer, 0}};
   const auto buckets = plan_buckets(ranges, kTotal, 4, devices);
-  DeviceTree tree = fixture.tree(build_tree(fixture.links()), static_cast<int>(buckets.size()) + 1);
+  constexpr std::size_t kChunk = 10000;  // bytes: the buckets are cut, and not evenly
+  DeviceTree tree = fixture.tree(build_tree(fixture.links()), GradientSync::slots_for(buckets, 4, kChunk));
   fixture.run([&](int rank) {
     Context compute(fixture.device(rank));
     Context lane(fixture.device(rank), "lane");
@@ -65,13 +66,15 @@ TEST_P(GradientSyncTest, UpdatesOnceAndHandsOutParametersWhileBackwardRuns) {
         gradients(fixture.device(rank), Shape{kTotal}, DType::f32);
     ops::fill(compute, values, 0);
     compute.synchronize();
-    GradientSync sync(devices == 1 ? nullptr : &tree, rank, devices == 1 ? compute : lane, buckets, gradients,
-                      values, [&](int bucket) {
-                        const Bucket& at = buckets[static_cast<std::size_t>(bucket)];
-                        Tensor value = values.slice(at.offset, Shape{at.count});
-                        ops::axpby(devices == 1 ? compute : lane, -1.0,
-                                   gradients.slice(at.offset, Shape{at.count}), 1.0, value);
-                      });
+    GradientSync sync(
+        devices == 1 ? nullptr : &tree, rank, devices == 1 ? compute : lane, buckets, gradients, values,
+        [&](int bucket) {
+          const Bucket& at = buckets[static_cast<std::size_t>(bucket)];
+          Tensor value = values.slice(at.offset, Shape{at.count});
+          ops::axpby(devices == 1 ? compute : lane, -1.0, gradients.slice(at.offset, Shape{at.count}), 1.0,
+                     value);
+        },
+        kChunk);
     double expected = 0;
     for (int iteration = 0; iteration < 5; ++iteration) {
       if (iteration == 3) sync.hold();

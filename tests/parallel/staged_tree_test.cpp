@@ -34,11 +34,11 @@ TEST(StagedTree, SumsAreRightOverDamagingLinks) {
   EXPECT_EQ(warnings, 2 * (kDevices - 1));  // once for every edge and direction
 }
 
-/// Where neighbours' memory cannot be read in place a device keeps room for one segment of a neighbour's,
-/// however many segments and neighbours there are.
-TEST(StagedTree, StagingTakesOneSegment) {
+/// Where neighbours' memory cannot be read in place a device keeps room for one chunk of a neighbour's,
+/// however many chunks and neighbours there are.
+TEST(StagedTree, StagingTakesOneChunk) {
   constexpr int kDevices = 4;
-  constexpr std::int64_t kCount = 1 << 18, kSegment = 1 << 14;
+  constexpr std::int64_t kCount = 1 << 18, kChunk = 1 << 14;
   AbortState abort;
   LinkAccess access([](const std::string&) {}, LinkAccess::Verify::all);
   std::vector<std::unique_ptr<FaultyDevice>> devices;
@@ -54,21 +54,23 @@ TEST(StagedTree, StagingTakesOneSegment) {
     buffers.emplace_back(*devices.back(), Shape{kCount}, DType::f32);
   }
   std::vector<std::size_t> kept(kDevices);
-  DeviceTree tree(star_tree(kDevices), members, abort, spin_policy(kDevices, 1), kCount / kSegment + 1);
+  DeviceTree tree(star_tree(kDevices), members, abort, spin_policy(kDevices, 1),
+                  TreeCollective::slots_for({kCount * sizeof(float)}, kChunk * sizeof(float)) + kDevices);
   WorkerGroup(running, abort, {}).run([&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
     Context lane(*devices[r], "lane");
     ops::fill(lane, buffers[r], 1.0);
     const std::size_t before = devices[r]->memory().in_use;
-    TreeCollective collective(tree, rank, lane, cut_segments(buffers[r], kSegment * sizeof(float), kDevices));
+    const auto segments = cut_segments(buffers[r], kDevices);
+    TreeCollective collective(tree, rank, lane, segments, kChunk * sizeof(float));
     for (int round = 0; round < 3; ++round) {
       collective.start();
-      for (int s = 0; s < kCount / kSegment; ++s) collective.make_ready(s, lane.stream());
+      for (int s = 0; s < static_cast<int>(segments.size()); ++s) collective.make_ready(s, lane.stream());
       collective.finish_and_release();
     }
     kept[r] = devices[r]->memory().in_use - before;
   });
-  for (const std::size_t bytes : kept) EXPECT_EQ(bytes, kSegment * sizeof(float));
+  for (const std::size_t bytes : kept) EXPECT_EQ(bytes, kChunk * sizeof(float));
 }
 
 class DetourTest : public testing::TestWithParam<TreeSetting> {};

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/device/context.hpp"
@@ -23,16 +24,18 @@ struct TreeSetting {
 class TreeFixture {
  public:
   explicit TreeFixture(const TreeSetting& setting, WatchdogOptions watchdog = {})
-      : watchdog_(watchdog), links_(setting.devices, LinkClass::memory) {
-    for (int i = 0; i < setting.devices; ++i) {
-      CpuDeviceOptions options;
-      options.asynchronous = setting.asynchronous;
-      options.max_delay_us = setting.delay_us;
-      devices_.push_back(make_cpu_device(i, options));
-      activities_.push_back(std::make_unique<Activity>(devices_.back()->name(), &abort.flag()));
-      members.push_back({devices_.back().get(), activities_.back().get()});
+      : TreeFixture(usual_devices(setting), nullptr, watchdog) {}
+  /// Over devices of the test's own; `access` as in Member.
+  explicit TreeFixture(std::vector<std::unique_ptr<Device>> devices, LinkAccess* access = nullptr,
+                       WatchdogOptions watchdog = {})
+      : watchdog_(watchdog),
+        links_(static_cast<int>(devices.size()), LinkClass::memory),
+        devices_(std::move(devices)) {
+    for (const auto& device : devices_) {
+      activities_.push_back(std::make_unique<Activity>(device->name(), &abort.flag()));
+      members.push_back({device.get(), activities_.back().get(), access});
     }
-    meeting_ = std::make_unique<Rendezvous>(setting.devices, abort, spin());
+    meeting_ = std::make_unique<Rendezvous>(size(), abort, spin());
   }
 
   int size() const { return static_cast<int>(members.size()); }
@@ -61,6 +64,17 @@ class TreeFixture {
   std::vector<Member> members;
 
  private:
+  static std::vector<std::unique_ptr<Device>> usual_devices(const TreeSetting& setting) {
+    std::vector<std::unique_ptr<Device>> devices;
+    for (int i = 0; i < setting.devices; ++i) {
+      CpuDeviceOptions options;
+      options.asynchronous = setting.asynchronous;
+      options.max_delay_us = setting.delay_us;
+      devices.push_back(make_cpu_device(i, options));
+    }
+    return devices;
+  }
+
   std::unique_ptr<Rendezvous> meeting_;
   WatchdogOptions watchdog_;
   LinkMatrix links_;

@@ -87,19 +87,24 @@ TEST_P(UplinkTest, BucketsAreSummedOverAllProcesses) {
     const UplinkPlace place = uplink.place();
     const auto buckets = plan_buckets({{0, kTotal, 0}}, kTotal, 4, fixture.size(), place.devices);
     EXPECT_GT(buckets.size(), 4u);
+    // Another one in each process, as where each measures its own links.
+    const std::size_t chunk_bytes = 5000 * static_cast<std::size_t>(place.process + 1);
     DeviceTree tree(build_tree(fixture.links()), fixture.members, fixture.abort, fixture.spin(),
-                    static_cast<int>(buckets.size()) + 1, &uplink);
+                    GradientSync::slots_for(buckets, 4, chunk_bytes), &uplink);
     fixture.run([&](int rank) {
       Context compute(fixture.device(rank)), lane(fixture.device(rank), "lane");
       Tensor values(fixture.device(rank), Shape{kTotal}, DType::f32),
           gradients(fixture.device(rank), Shape{kTotal}, DType::f32);
       ops::fill(compute, values, 0);
       compute.synchronize();
-      GradientSync sync(&tree, rank, lane, buckets, gradients, values, [&](int bucket) {
-        const Bucket& at = buckets[static_cast<std::size_t>(bucket)];
-        Tensor value = values.slice(at.offset, Shape{at.count});
-        ops::axpby(lane, -1.0, gradients.slice(at.offset, Shape{at.count}), 1.0, value);
-      });
+      GradientSync sync(
+          &tree, rank, lane, buckets, gradients, values,
+          [&](int bucket) {
+            const Bucket& at = buckets[static_cast<std::size_t>(bucket)];
+            Tensor value = values.slice(at.offset, Shape{at.count});
+            ops::axpby(lane, -1.0, gradients.slice(at.offset, Shape{at.count}), 1.0, value);
+          },
+          chunk_bytes);
       std::vector<float> host(kTotal);
       for (int iteration = 0; iteration < 5; ++iteration) {
         if (iteration == 3) sync.hold();

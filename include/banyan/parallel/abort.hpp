@@ -111,9 +111,11 @@ class Doorbell {
 class Rendezvous {
  public:
   Rendezvous(int devices, AbortState& abort, SpinPolicy policy);
+  /// Throws Error(aborted) when the abort is raised before all are there.
   void meet(int rank, Activity& activity);
 
  private:
+  AbortState* abort_;
   int devices_;
   std::atomic<std::uint64_t> arrived_{0};
   std::vector<std::unique_ptr<Doorbell>> bells_;

@@ -5,7 +5,8 @@
 // that touches it (the bucket's ready_layer), because until then some layer still adds to its gradients or
 // reads its weights. Then it climbs the tree to its owner, which updates the parameters and sends them down.
 // Buckets have different owners, so that update work and optimizer state are spread over the devices and
-// exist once per process.
+// exist once per process. Buckets and owners follow from the sizes alone, chunks from measured speed: they
+// change no bit of a sum or an update.
 #pragma once
 
 #include <cstdint>
@@ -38,10 +39,12 @@ std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std:
 class GradientSync {
  public:
   /// `update(bucket)` runs on the owner, on `lane`'s stream, when the bucket's sum is complete. `tree` needs
-  /// buckets + 1 slots and may be nullptr for one device
-  /// in one process.
+  /// slots_for() slots and may be nullptr for one device in one process.
   GradientSync(DeviceTree* tree, int rank, Context& lane, const std::vector<Bucket>& buckets,
-               const Tensor& gradients, const Tensor& values, std::function<void(int bucket)> update);
+               const Tensor& gradients, const Tensor& values, std::function<void(int bucket)> update,
+               std::size_t chunk_bytes);
+  static int slots_for(const std::vector<Bucket>& buckets, std::size_t element_bytes,
+                       std::size_t chunk_bytes);
 
   /// Before the backward pass whose gradients are exchanged.
   void start();

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -43,6 +44,8 @@ class LinkAccess {
   enum class Verify : std::uint8_t { gpus, all };  ///< all: CPU devices too, for tests
   /// `warn` gets a line for every link that is not used.
   explicit LinkAccess(std::function<void(const std::string&)> warn, Verify verify = Verify::gpus);
+  /// Every link is used this way, unverified: for trials of one way on devices that offer another.
+  explicit LinkAccess(Access always) : verify_(Verify::gpus), always_(always) {}
   /// How `reader` reads `owner`'s memory. Throws a runtime failure if no way brings the data over whole.
   Access between(Device& owner, Device& reader);
 
@@ -51,6 +54,7 @@ class LinkAccess {
 
   std::function<void(const std::string&)> warn_;
   Verify verify_;
+  std::optional<Access> always_;
   std::mutex mutex_;
   std::map<std::pair<const Device*, const Device*>, Access> decided_;
 };

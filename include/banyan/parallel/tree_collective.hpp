@@ -1,17 +1,20 @@
 // TreeCollective: reduce up, broadcast down, for many segments at once.
 //
-// A collective works on segments, pieces of memory that are summed and sent back independently of each other,
-// so that the levels of the tree work at the same time and every segment may have a root of its own. Per
-// segment and round, on every device:
+// A segment is a piece of memory with a root of its own: it is summed up the tree to that root and sent back
+// down. Segments are cut into chunks, so that the levels of the tree work at the same time. What is added to
+// what is decided by the segments' roots alone; the size of the chunks changes no bit of any sum. Per chunk
+// and round, on every device:
 //
 //   local part ready -> add the children's parts, in tree order, never in arrival order -> send up to the
 //   parent
-//                       (root: merged with other processes where there are any, then `at_root`, for gradients
-//                       the update) -> receive from the parent -> copy -> send down to the children
+//                       (root: once the segment's last chunk is summed, merged with other processes where
+//                       there are any, then `at_root`, for gradients the update) -> receive from the parent
+//                       -> copy -> send down to the children
 //
-// A leaf's parts go up as soon as they are ready. The rest of the work stays within a window of segments
-// behind the first unfinished one, so that a segment that comes back down is still in the caches it was added
-// in. (The first segment unfinished anywhere is in every device's window, so somebody can always go on.)
+// A leaf's parts go up as soon as they are ready. The rest of the work stays within a window of chunks behind
+// the first unfinished one, so that a chunk that comes back down is still in the caches it was added in. (The
+// first chunk unfinished anywhere is in every device's window, so somebody can always go on; with `at_root`
+// the window holds whole segments, because none of a segment's chunks comes back before all are summed.)
 // While roots are held nothing finishes, and there is no window.
 //
 // Nothing blocks the host but finish(): progress() does what can be done now. Why no acknowledgements are
@@ -32,15 +35,21 @@ namespace banyan::parallel {
 
 struct Segment {
   int root = 0;
-  Tensor up;    ///< this device's part; sums are accumulated in place
-  Tensor down;  ///< the root's holds the result, the others' receive it; may be `up`, then on every device
+  int wave = 0;  ///< ascending; chunks of one wave's segments take turns, so that all their roots have work
+  Tensor up;     ///< this device's part; sums are accumulated in place
+  Tensor down;   ///< the root's holds the result, the others' receive it; may be `up`, then on every device
 };
 
 class TreeCollective {
  public:
-  /// The same segments in the same order on every device; the tree needs slots for segments + 1. `context` is
-  /// the lane's own.
-  TreeCollective(DeviceTree& tree, int node, Context& context, std::vector<Segment> segments);
+  /// The same segments in the same order, and chunks of the same `chunk_bytes`, on every device; the tree
+  /// needs slots_for() slots. `context` is the lane's own.
+  TreeCollective(DeviceTree& tree, int node, Context& context, std::vector<Segment> segments,
+                 std::size_t chunk_bytes);
+  /// Into how many equal chunks of about `chunk_bytes` a segment of `bytes` is cut.
+  static std::size_t chunks_of(std::size_t bytes, std::size_t chunk_bytes);
+  /// Slots for segments of these sizes in bytes.
+  static int slots_for(const std::vector<std::size_t>& segment_bytes, std::size_t chunk_bytes);
 
   /// What the root of a segment does between the sum and its way down (on the lane's context). Default:
   /// nothing.
@@ -51,7 +60,7 @@ class TreeCollective {
   /// Every segment rooted here is summed (in the streams' order), and every other one sent up: nobody waits
   /// for this device's part in any sum.
   bool all_reduced() const;
-  bool all_done() const { return first_ == segments_.size(); }
+  bool all_done() const { return first_ == chunks_.size(); }
 
   /// Begins a round: no segment is ready.
   void start();
@@ -67,54 +76,61 @@ class TreeCollective {
   std::uint64_t round() const { return round_; }
 
  private:
-  enum class State : std::uint8_t { local, adding, above, sent, done };
-  struct Progress {
+  enum class State : std::uint8_t { local, adding, summed, sent, done };
+  struct Chunk {
+    std::size_t segment;
+    Tensor up, down;  ///< parts of the segment's
     State state = State::local;
     std::size_t added = 0;            ///< children
     const Tensor* written = nullptr;  ///< the last child's tensor, if the sum is there already
-    TimeSpan* flight = nullptr;       ///< its climb, then its descent, where a timeline is kept
   };
+  /// A segment's way, and how far this device is with it.
   struct Route {
     int parent;
     std::vector<int> children;
+    std::vector<std::size_t> chunks;
+    std::unique_ptr<Event> ready;  ///< the local part
+    bool waits = false;            ///< the lane's stream has not yet been told to wait for it
+    std::size_t summed = 0;        ///< chunks that hold or have sent this device's part
+    std::size_t done = 0;          ///< chunks
+    bool merging = false;          ///< with other processes, at the root
+    TimeSpan* flight = nullptr;    ///< its climb, then its descent, where a timeline is kept
   };
-  bool finished(std::size_t segment) const { return progress_[segment].state == State::done; }
+  void cut(std::size_t chunk_bytes);
   void wait_until(bool (TreeCollective::*reached)() const);
-  void summed(int segment);
-  void send_up(int segment);
-  bool advance(int segment);
-  bool add_children(int segment);
-  bool completes_both(std::size_t segment) const;
-  bool merge_above(int segment);
-  bool receive_result(int segment);
-  void send_down(int segment);
+  void send_up(std::size_t chunk, Stream& stream);
+  bool advance(std::size_t chunk);
+  bool add_children(std::size_t chunk);
+  bool completes_both(const Chunk& chunk) const;
+  bool merge_above(std::size_t segment);
+  bool receive_result(std::size_t chunk);
+  bool leave_root(std::size_t chunk);
+  void send_down(std::size_t chunk);
+  std::size_t window() const;
   const Tensor& readable(int neighbour, const Tensor& message);
-  Meeting meeting(int segment, const char* phase) const;
+  Meeting meeting(std::size_t chunk, const char* phase) const;
   Activity& activity() const { return *tree_.member(node_).activity; }
-  void begin_flight(int segment, SpanKind kind);
-  void end_flight(int segment);
+  void begin_flight(std::size_t segment, SpanKind kind, Stream& stream);
+  void end_flight(std::size_t segment, Stream& stream);
+  void part_is_in(std::size_t segment, Stream& stream);
 
   DeviceTree& tree_;
   int node_;
   Context& context_;
   std::vector<Segment> segments_;
-  std::vector<Route> routes_;
-  std::vector<Progress> progress_;
+  std::vector<Route> routes_;     ///< of the segments
+  std::vector<Chunk> chunks_;     ///< in the order of work
+  std::size_t largest_wave_ = 0;  ///< chunks
   std::function<void(int)> at_root_;
-  std::unique_ptr<Event> local_ready_;
   Tensor staging_, staged_;
   std::uint64_t round_ = 0;
-  std::size_t first_ = 0;    ///< unfinished segment
+  std::size_t first_ = 0;    ///< unfinished chunk
   std::uint64_t steps_ = 0;  ///< counts what was done
   bool roots_held_ = false;
 };
 
-/// A size for the segments of a buffer of `bytes`: so many that all devices add at the same time and every
-/// level of the tree has work, none so small that its messages (a microsecond) cost more than its bytes, none
-/// so large that it leaves the caches between its way up and its way down.
-std::size_t segment_bytes(std::size_t bytes, int devices, DeviceKind kind);
-/// Cuts `buffer` (contiguous, the same on every device) into pieces of about `bytes` with roots taken in
-/// turn.
-std::vector<Segment> cut_segments(const Tensor& buffer, std::size_t bytes, int devices);
+/// Cuts `buffer` (contiguous, the same on every device) into one segment for each device as root, fewer where
+/// they would be smaller than 64 KiB. A rule of the sizes alone: sums have the same bits whatever the chunks.
+std::vector<Segment> cut_segments(const Tensor& buffer, int devices);
 
 }  // namespace banyan::parallel

@@ -57,6 +57,9 @@ struct TopologyOptions {
 /// Links, tree, speed and correctness of each link, speed of sums over all devices, advice. A link that
 /// stalls ends the process with code 1 after the report, because the driver may never let go of it.
 std::string describe_topology(const TopologyOptions& options);
+/// What the machine and the net described in `file` (proto/simulation.proto, text) would give on 1 to 16
+/// devices; nothing is measured. Throws bad_input.
+std::string describe_simulation(const std::string& file, bool json);
 
 /// The GPUs of the list, or all of them, and the processor.
 std::string describe_devices(const std::vector<DeviceChoice>& gpus);

@@ -1,0 +1,60 @@
+// How long would an iteration take on a machine that is not at hand? The exchange of gradients is played
+// through with modelled links; nothing is measured and nothing runs. Pure.
+//
+// Modelled are: one copy engine per device, which fetches what the device reads one message after the other,
+// each for latency + bytes / bandwidth of its link; adding and updating on the same engine; backward going on
+// beside it. Not modelled are links that several pairs of devices share, SyncBN's exchanges and input.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "banyan/parallel/gradient_sync.hpp"
+#include "banyan/parallel/link_cost.hpp"
+
+namespace banyan::parallel {
+
+/// One device's work for one layer of the net, in forward order.
+struct SimulatedLayer {
+  double forward_s = 0, backward_s = 0;
+  std::int64_t parameters = 0;  ///< elements
+};
+
+struct SimulatedMachine {
+  LinkMatrix links;
+  Tree tree;
+  std::map<LinkClass, LinkCost> costs;  ///< of every class that occurs
+  double add_bytes_per_s = 0;           ///< of incoming sums; 0: takes no time
+  double update_bytes_per_s = 0;        ///< of parameters by the optimizer; 0: takes no time
+  std::size_t element_bytes = 4;
+  std::size_t largest_chunk = std::size_t{8} << 20;
+  const LinkCost& link(int a, int b) const { return costs.at(links.at(a, b)); }
+};
+
+struct SimulatedIteration {
+  double total_s = 0;
+  double compute_s = 0;                                     ///< forward and backward
+  double exposed_s() const { return total_s - compute_s; }  ///< exchange and update that nothing hides
+};
+
+/// As GradientSync does it: buckets climb the tree in chunks while backward goes on, each to its owner, who
+/// updates it and sends it down.
+SimulatedIteration simulate_tree(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers);
+
+/// A ring over the devices in their order, as collective libraries offer it, for buckets of `bucket_bytes`
+/// while backward goes on; every device then updates everything.
+SimulatedIteration simulate_ring(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers,
+                                 std::size_t bucket_bytes = std::size_t{25} << 20);
+
+/// As Caffe's P2PSync: after backward all gradients climb the tree to device 0 in one piece a level; it
+/// updates everything and sends it down the same way.
+SimulatedIteration simulate_p2p_sync(const SimulatedMachine& machine,
+                                     const std::vector<SimulatedLayer>& layers);
+
+/// The way of `buckets` alone, in chunks of `chunk_bytes`: seconds until every device has all of them. Bucket
+/// b is ready on every device after `ready_s[b]`.
+double simulate_buckets(const SimulatedMachine& machine, const std::vector<Bucket>& buckets,
+                        const std::vector<double>& ready_s, std::size_t chunk_bytes);
+
+}  // namespace banyan::parallel

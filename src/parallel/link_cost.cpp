@@ -1,0 +1,120 @@
+#include "banyan/parallel/link_cost.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "banyan/parallel/link_check.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+/// Stages of the pipeline behind the first: the last chunk passes them when all others are through.
+double stages_behind(int depth) { return 2.0 * depth - 1; }
+
+std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+
+/// Seconds from one device's thread to the next one's: a token goes round all of them. The median of
+/// several laps: devices that share cores wait for the scheduler as often as not.
+double measure_handover(int devices, SpinPolicy policy) {
+  constexpr int kMeasures = 9, kPerMeasure = 4, kLaps = (kMeasures + 1) * kPerMeasure;
+  AbortState abort;
+  std::vector<std::unique_ptr<Doorbell>> bells;
+  for (int i = 0; i < devices; ++i) bells.push_back(std::make_unique<Doorbell>(abort, policy));
+  std::atomic<int> token{-1};
+  std::vector<double> laps;
+  const auto take_part = [&](int rank) {
+    Activity activity("measurement", nullptr);
+    auto begun = std::chrono::steady_clock::now();
+    for (int turn = rank; turn < kLaps * devices; turn += devices) {
+      bells[static_cast<std::size_t>(rank)]->wait(activity, [&] { return token.load() == turn - 1; });
+      if (rank == 0 && turn % (kPerMeasure * devices) == 0) {
+        const auto now = std::chrono::steady_clock::now();
+        if (turn > 0)
+          laps.push_back(std::chrono::duration<double>(now - begun).count() / (kPerMeasure * devices));
+        begun = now;
+      }
+      token.store(turn);
+      bells[static_cast<std::size_t>((rank + 1) % devices)]->ring();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 1; rank < devices; ++rank) threads.emplace_back(take_part, rank);
+  take_part(0);
+  for (std::thread& thread : threads) thread.join();
+  std::nth_element(laps.begin(), laps.begin() + kMeasures / 2, laps.end());
+  return laps[kMeasures / 2];
+}
+
+}  // namespace
+
+double pipeline_seconds(std::size_t message, int depth, const LinkCost& link, std::size_t chunk) {
+  if (depth == 0) return 0;
+  const auto chunks = static_cast<double>(divide_up(message, chunk));
+  return (chunks + stages_behind(depth)) * link.seconds(static_cast<double>(std::min(chunk, message)));
+}
+
+/// With K chunks of S / K bytes the time is (K + m) (L + S / (K B)), m stages behind the first: convex in K,
+/// least at K = sqrt(m S / (L B)). The whole numbers beside it are tried.
+std::size_t best_chunk(std::size_t message, int depth, const LinkCost& link, std::size_t largest) {
+  const std::size_t most = std::max<std::size_t>(1, std::min(message, largest));
+  if (depth == 0 || message <= 1) return most;
+  const double per_latency = link.latency_s * link.bytes_per_s;  // bytes that travel during one latency
+  const double ideal = std::sqrt(stages_behind(depth) * static_cast<double>(message) /
+                                 std::max(per_latency, 1.0 / static_cast<double>(message)));
+  const auto fewest = divide_up(message, most);
+  const auto near = static_cast<std::size_t>(std::min(ideal, static_cast<double>(message)));
+  std::size_t best = most;
+  for (const std::size_t chunks : {near, near + 1}) {
+    const std::size_t chunk = divide_up(message, std::clamp(chunks, fewest, message));
+    if (pipeline_seconds(message, depth, link, chunk) < pipeline_seconds(message, depth, link, best))
+      best = chunk;
+  }
+  return best;
+}
+
+std::size_t largest_chunk(int devices, DeviceKind kind) {
+  constexpr std::size_t kKi = 1024, kMi = 1024 * kKi, kCaches = 2 * kMi, kStaging = 8 * kMi;
+  const auto n = static_cast<std::size_t>(devices);
+  return kind == DeviceKind::cpu ? std::clamp(kCaches / (n * n), 64 * kKi, 512 * kKi) : kStaging;
+}
+
+std::size_t chunk_for(const Tree& tree, DeviceKind kind, std::size_t message, const LinkCost& link) {
+  int depth = 0;
+  for (int root = 0; root < tree.size(); ++root) depth = std::max(depth, tree.depth(root));
+  return best_chunk(message, depth, link, largest_chunk(tree.size(), kind));
+}
+
+LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members, SpinPolicy policy) {
+  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  constexpr int kRepeats = 3;
+  LinkCost slowest{0, 1e12};
+  bool measured_cpu = false;  // their edges are all the same memory
+  for (int node = 0; node < tree.size(); ++node) {
+    const int parent = tree.parent(node, tree.root());
+    if (parent < 0) continue;
+    const Member &owner = members[static_cast<std::size_t>(node)],
+                 &reader = members[static_cast<std::size_t>(parent)];
+    const bool cpu = reader.device->kind() == DeviceKind::cpu;
+    if (cpu && measured_cpu) continue;
+    measured_cpu = cpu;
+    const Access access = reader.access != nullptr ? reader.access->between(*owner.device, *reader.device)
+                                                   : usual_access(*owner.device, *reader.device);
+    const auto measure = [&] {
+      reader.device->make_current();
+      return measure_link(*owner.device, *reader.device, access, kBytes, kRepeats);
+    };
+    const LinkSpeed speed = std::async(std::launch::async, measure).get();  // this thread keeps its device
+    slowest.latency_s = std::max(slowest.latency_s, speed.latency_seconds);
+    slowest.bytes_per_s = std::min(slowest.bytes_per_s, speed.bytes_per_second);
+  }
+  if (tree.size() > 1) slowest.latency_s += measure_handover(tree.size(), policy);
+  return slowest;
+}
+
+}  // namespace banyan::parallel

@@ -1,0 +1,232 @@
+#include "banyan/parallel/simulate.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace banyan::parallel {
+namespace {
+
+double seconds_at(double bytes, double bytes_per_s) { return bytes_per_s > 0 ? bytes / bytes_per_s : 0; }
+
+/// TreeCollective with threads that take no time: what a device's stream is given, and in which order,
+/// follows from the messages alone. A message that is enqueued has a known time, so one pass gives all times.
+class Replay {
+ public:
+  Replay(const SimulatedMachine& machine, const std::vector<Bucket>& buckets,
+         const std::vector<double>& ready_s, std::size_t chunk_bytes)
+      : machine_(machine), ready_s_(ready_s), devices_(static_cast<std::size_t>(machine.tree.size())) {
+    std::size_t most = 0;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      const std::size_t first = chunks_.size();
+      const auto bytes = static_cast<std::size_t>(buckets[b].count) * machine.element_bytes;
+      const std::size_t pieces = TreeCollective::chunks_of(bytes, chunk_bytes);
+      chunks_.insert(chunks_.end(), pieces,
+                     {b, buckets[b].owner, static_cast<double>(bytes) / static_cast<double>(pieces)});
+      bounds_.push_back({first, chunks_.size()});
+      most = std::max(most, chunks_.size() - first);
+    }
+    window_ = std::max<std::size_t>(4, devices_.size()) * most;
+    for (Lane& lane : devices_) {
+      lane.chunks.resize(chunks_.size());
+      lane.summed.resize(buckets.size(), 0);
+    }
+  }
+
+  double run() {
+    for (bool finished = false; !finished;) {
+      finished = true;
+      for (int node = 0; node < machine_.tree.size(); ++node) finished &= step(node);
+    }
+    double end = 0;
+    for (const Lane& lane : devices_) end = std::max(end, lane.clock);
+    return end;
+  }
+
+ private:
+  static constexpr double kNotSent = -1;
+  struct Chunk {
+    std::size_t bucket;
+    int root;
+    double bytes;
+  };
+  struct Way {
+    std::size_t added = 0;
+    double up = kNotSent, down = kNotSent;  ///< when the message may be read
+  };
+  struct Lane {
+    double clock = 0;
+    std::vector<Way> chunks;
+    std::vector<std::size_t> summed;  ///< chunks of a bucket, at its root
+    std::size_t first = 0;            ///< unfinished chunk
+    std::size_t next = 0;             ///< to look at
+  };
+  Lane& lane(int node) { return devices_[static_cast<std::size_t>(node)]; }
+
+  /// The next chunk of the device's window: threads go through their windows side by side.
+  bool step(int node) {
+    Lane& mine = lane(node);
+    if (mine.next < mine.first || mine.next >= std::min(chunks_.size(), mine.first + window_))
+      mine.next = mine.first;
+    if (mine.first == chunks_.size()) return true;
+    if (mine.chunks[mine.next].down == kNotSent) advance(node, mine.next);
+    ++mine.next;
+    while (mine.first < chunks_.size() && mine.chunks[mine.first].down != kNotSent) ++mine.first;
+    return mine.first == chunks_.size();
+  }
+
+  void advance(int node, std::size_t c) {
+    const Chunk& chunk = chunks_[c];
+    Lane& mine = lane(node);
+    Way& way = mine.chunks[c];
+    const int parent = machine_.tree.parent(node, chunk.root);
+    if (way.up == kNotSent) {
+      if (!add_children(node, c)) return;
+      if (parent < 0) leave_root(node, chunk.bucket);
+    }
+    if (parent >= 0 && lane(parent).chunks[c].down != kNotSent) {
+      mine.clock = std::max(mine.clock, lane(parent).chunks[c].down);
+      mine.clock += machine_.link(node, parent).seconds(chunk.bytes);
+      way.down = mine.clock;
+    }
+  }
+
+  bool add_children(int node, std::size_t c) {
+    const Chunk& chunk = chunks_[c];
+    Lane& mine = lane(node);
+    Way& way = mine.chunks[c];
+    const double ready = ready_s_[chunk.bucket];
+    const std::vector<int> children = machine_.tree.children(node, chunk.root);
+    for (; way.added < children.size(); ++way.added) {
+      const int child = children[way.added];
+      const double sent = lane(child).chunks[c].up;
+      if (sent == kNotSent) return false;
+      mine.clock = std::max({mine.clock, sent, ready});
+      mine.clock +=
+          machine_.link(node, child).seconds(chunk.bytes) + seconds_at(chunk.bytes, machine_.add_bytes_per_s);
+    }
+    way.up = children.empty() ? ready : mine.clock;
+    if (machine_.tree.parent(node, chunk.root) < 0) ++mine.summed[chunk.bucket];
+    return true;
+  }
+
+  /// The update and the way down start when the bucket's last chunk is summed.
+  void leave_root(int node, std::size_t bucket) {
+    Lane& mine = lane(node);
+    const auto [first, end] = bounds_[bucket];
+    if (mine.summed[bucket] < end - first) return;
+    mine.clock = std::max(mine.clock, ready_s_[bucket]);
+    for (std::size_t c = first; c < end; ++c)
+      mine.clock += seconds_at(chunks_[c].bytes, machine_.update_bytes_per_s);
+    for (std::size_t c = first; c < end; ++c) mine.chunks[c].down = mine.clock;
+  }
+
+  const SimulatedMachine& machine_;
+  const std::vector<double>& ready_s_;
+  std::vector<Chunk> chunks_;
+  std::vector<std::pair<std::size_t, std::size_t>> bounds_;  ///< of each bucket's chunks
+  std::size_t window_ = 0;
+  std::vector<Lane> devices_;
+};
+
+/// Seconds from the beginning of forward until backward has done layer i; [0]: all.
+std::vector<double> ends_of_backward(const std::vector<SimulatedLayer>& layers) {
+  double now = 0;
+  for (const SimulatedLayer& layer : layers) now += layer.forward_s;
+  std::vector<double> ends(layers.size() + 1, now);
+  for (std::size_t i = layers.size(); i-- > 0;) ends[i] = now += layers[i].backward_s;
+  return ends;
+}
+
+/// In the order in which backward finishes them.
+std::vector<ParameterRange> ranges_of(const std::vector<SimulatedLayer>& layers, std::int64_t& total) {
+  std::vector<ParameterRange> ranges;
+  total = 0;
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    if (layers[i].parameters == 0) continue;
+    ranges.push_back({total, layers[i].parameters, static_cast<int>(i)});
+    total += layers[i].parameters;
+  }
+  return ranges;
+}
+
+/// The slowest message of this size on any edge.
+LinkCost slowest_edge(const SimulatedMachine& machine) {
+  LinkCost slowest{0, 1e15};
+  for (int node = 0; node < machine.tree.size(); ++node)
+    for (const int next : machine.tree.neighbours(node)) {
+      slowest.latency_s = std::max(slowest.latency_s, machine.link(node, next).latency_s);
+      slowest.bytes_per_s = std::min(slowest.bytes_per_s, machine.link(node, next).bytes_per_s);
+    }
+  return slowest;
+}
+
+/// One device: compute, then the update.
+SimulatedIteration alone(const SimulatedMachine& machine, double compute, std::int64_t parameters) {
+  const double bytes = static_cast<double>(parameters) * static_cast<double>(machine.element_bytes);
+  return {compute + seconds_at(bytes, machine.update_bytes_per_s), compute};
+}
+
+}  // namespace
+
+double simulate_buckets(const SimulatedMachine& machine, const std::vector<Bucket>& buckets,
+                        const std::vector<double>& ready_s, std::size_t chunk_bytes) {
+  return Replay(machine, buckets, ready_s, chunk_bytes).run();
+}
+
+SimulatedIteration simulate_tree(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers) {
+  const std::vector<double> ends = ends_of_backward(layers);
+  std::int64_t total = 0;
+  const auto ranges = ranges_of(layers, total);
+  if (machine.tree.size() == 1 || total == 0) return alone(machine, ends[0], total);
+  const auto buckets = plan_buckets(ranges, total, machine.element_bytes, machine.tree.size());
+  std::vector<double> ready;
+  for (const Bucket& bucket : buckets) ready.push_back(ends[static_cast<std::size_t>(bucket.ready_layer)]);
+  int depth = 0;
+  for (int root = 0; root < machine.tree.size(); ++root) depth = std::max(depth, machine.tree.depth(root));
+  const std::size_t chunk = best_chunk(static_cast<std::size_t>(total) * machine.element_bytes, depth,
+                                       slowest_edge(machine), machine.largest_chunk);
+  return {std::max(ends[0], simulate_buckets(machine, buckets, ready, chunk)), ends[0]};
+}
+
+SimulatedIteration simulate_p2p_sync(const SimulatedMachine& machine,
+                                     const std::vector<SimulatedLayer>& layers) {
+  const std::vector<double> ends = ends_of_backward(layers);
+  std::int64_t total = 0;
+  ranges_of(layers, total);
+  if (machine.tree.size() == 1 || total == 0) return alone(machine, ends[0], total);
+  const auto bytes = static_cast<std::size_t>(total) * machine.element_bytes;
+  return {simulate_buckets(machine, {{0, total, 0, 0}}, {ends[0]}, bytes), ends[0]};
+}
+
+/// 2 (N - 1) steps a bucket: in each, every device fetches an N-th from its left neighbour, which must have
+/// done the step before; in the first half it adds.
+SimulatedIteration simulate_ring(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers,
+                                 std::size_t bucket_bytes) {
+  const std::vector<double> ends = ends_of_backward(layers);
+  std::int64_t total = 0;
+  const auto ranges = ranges_of(layers, total);
+  const auto devices = static_cast<std::size_t>(machine.links.devices());
+  if (devices == 1 || total == 0) return alone(machine, ends[0], total);
+  std::vector<double> clocks(devices, 0);
+  double open = 0;
+  for (std::size_t r = 0; r < ranges.size(); ++r) {
+    open += static_cast<double>(ranges[r].count) * static_cast<double>(machine.element_bytes);
+    if (open < static_cast<double>(bucket_bytes) && r + 1 < ranges.size()) continue;
+    for (double& clock : clocks)
+      clock = std::max(clock, ends[static_cast<std::size_t>(ranges[r].ready_layer)]);
+    const double piece = std::exchange(open, 0.0) / static_cast<double>(devices);
+    for (std::size_t step = 0; step < 2 * (devices - 1); ++step) {
+      const std::vector<double> before = clocks;
+      for (std::size_t d = 0; d < devices; ++d) {
+        const std::size_t left = (d + devices - 1) % devices;
+        clocks[d] = std::max(before[d], before[left]) +
+                    machine.link(static_cast<int>(d), static_cast<int>(left)).seconds(piece) +
+                    (step + 1 < devices ? seconds_at(piece, machine.add_bytes_per_s) : 0);
+      }
+    }
+  }
+  const double summed = std::max(ends[0], *std::max_element(clocks.begin(), clocks.end()));
+  return {alone(machine, summed, total).total_s, ends[0]};
+}
+
+}  // namespace banyan::parallel

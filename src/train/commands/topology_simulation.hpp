@@ -1,0 +1,34 @@
+// `trainer topology --simulate=FILE`: what a machine that is not at hand would give.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "banyan/parallel/simulate.hpp"
+#include "proto/simulation.pb.h"
+
+namespace banyan {
+
+struct SimulatedRow {
+  int devices = 1;
+  parallel::SimulatedIteration tree, ring, p2p_sync;
+};
+
+struct SimulationReport {
+  std::string model;  ///< its file, or "" where the layers are given
+  std::int64_t parameters = 0;
+  double compute_s = 0, update_s = 0;  ///< one device, forward and backward; its update
+  std::vector<std::string> levels;     ///< in words
+  std::vector<SimulatedRow> rows;      ///< by devices
+  /// One device's time over this one: 1 if each device does as much as one alone.
+  double efficiency(const parallel::SimulatedIteration& time) const {
+    return (compute_s + update_s) / time.total_s;
+  }
+};
+
+/// Checks the description (bad_input names `origin` and the field) and plays it through.
+SimulationReport simulate_machine(const SimulationParameter& machine, const std::string& origin);
+std::string simulation_text(const SimulationReport& report);
+std::string simulation_json(const SimulationReport& report);
+
+}  // namespace banyan

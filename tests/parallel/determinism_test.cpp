@@ -1,0 +1,133 @@
+// Sums have the same bits whatever the size of the chunks and whoever is late. Values are chosen so that the
+// order of additions shows: other roots, or parts added in the order of their arrival, give other bits.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "banyan/ops/basic.hpp"
+#include "banyan/parallel/gradient_sync.hpp"
+#include "slow_box.hpp"
+#include "tree_fixture.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+std::vector<float> inexact_values(int rank, std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  std::minstd_rand random(static_cast<unsigned>(rank + 1));
+  for (float& value : values)
+    value = (static_cast<float>(random() % 2001) - 1000) / (1.0f + static_cast<float>(random() % 977));
+  return values;
+}
+
+/// The plain sum over all devices, as the last of them has it.
+std::vector<float> sum(TreeFixture& fixture, std::int64_t count, std::size_t chunk_bytes) {
+  const int devices = fixture.size();
+  const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+  DeviceTree tree =
+      fixture.tree(build_tree(fixture.links()), TreeCollective::slots_for({bytes}, chunk_bytes) + devices);
+  std::vector<float> result(static_cast<std::size_t>(count));
+  fixture.run([&](int rank) {
+    Context compute(fixture.device(rank)), lane(fixture.device(rank), "lane");
+    Tensor buffer(fixture.device(rank), Shape{count}, DType::f32);
+    copy_from_host(compute, inexact_values(rank, count).data(), buffer);
+    const auto segments = cut_segments(buffer, devices);
+    TreeCollective collective(tree, rank, lane, segments, chunk_bytes);
+    collective.start();
+    for (int s = 0; s < static_cast<int>(segments.size()); ++s) collective.make_ready(s, compute.stream());
+    collective.finish_and_release();
+    if (rank == devices - 1) copy_to_host(lane, buffer, result.data());
+    compute.synchronize();
+    lane.synchronize();
+  });
+  return result;
+}
+
+/// Three layers' gradients become ready one after the other; every owner subtracts the sum from the values.
+std::vector<float> updated(TreeFixture& fixture, std::int64_t count, std::size_t chunk_bytes) {
+  const int devices = fixture.size();
+  const std::int64_t layer = count / 3;
+  const auto buckets =
+      plan_buckets({{0, layer, 2}, {layer, layer, 1}, {2 * layer, count - 2 * layer, 0}}, count, 4, devices);
+  DeviceTree tree =
+      fixture.tree(build_tree(fixture.links()), GradientSync::slots_for(buckets, 4, chunk_bytes));
+  std::vector<float> result(static_cast<std::size_t>(count));
+  fixture.run([&](int rank) {
+    Context compute(fixture.device(rank)), lane(fixture.device(rank), "lane");
+    Tensor gradients(fixture.device(rank), Shape{count}, DType::f32),
+        values(fixture.device(rank), Shape{count}, DType::f32);
+    ops::fill(compute, values, 1);
+    copy_from_host(compute, inexact_values(rank, count).data(), gradients);
+    const auto update = [&](int bucket) {
+      const Bucket& at = buckets[static_cast<std::size_t>(bucket)];
+      Tensor value = values.slice(at.offset, Shape{at.count});
+      ops::axpby(lane, -0.1, gradients.slice(at.offset, Shape{at.count}), 1.0, value);
+    };
+    GradientSync sync(&tree, rank, lane, buckets, gradients, values, update, chunk_bytes);
+    sync.start();
+    for (int l = 2; l >= 0; --l) sync.layer_done(l, compute.stream());
+    sync.finish(compute.stream());
+    if (rank == devices - 1) copy_to_host(compute, values, result.data());
+    compute.synchronize();
+    lane.synchronize();
+    fixture.meet(rank);
+  });
+  return result;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+class DeterminismTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Devices, DeterminismTest, testing::Values(2, 3, 4, 5, 8));
+
+TEST_P(DeterminismTest, ChunkSizeChangesNoBit) {
+  constexpr std::int64_t kCount = 150001;  // 600 KB: each of up to 8 devices owns a segment
+  std::vector<float> first_sum, first_values;
+  for (const std::size_t chunk :
+       {std::size_t{1} << 30, std::size_t{65536}, std::size_t{20000}, std::size_t{4096}}) {
+    TreeFixture fixture({GetParam(), false, 0});
+    const auto summed = sum(fixture, kCount, chunk), values = updated(fixture, kCount, chunk);
+    if (first_sum.empty()) {
+      first_sum = summed;
+      first_values = values;
+    }
+    EXPECT_TRUE(same_bits(summed, first_sum)) << "chunks of " << chunk;
+    EXPECT_TRUE(same_bits(values, first_values)) << "chunks of " << chunk;
+  }
+}
+
+/// Streams that pause before each piece of work, pipes that hold up sender and receiver, another chunk size
+/// in every run.
+TEST_P(DeterminismTest, FiftyRunsWithLatePipesGiveTheSameBits) {
+  constexpr std::int64_t kCount = 40000;
+  SlowBoxOptions box;
+  box.devices = GetParam();
+  TreeFixture undisturbed(slow_box(box));
+  const auto first_sum = sum(undisturbed, kCount, 1 << 30),
+             first_values = updated(undisturbed, kCount, 1 << 30);
+  box.stream_delay_us = box.pipe_delay_us = 40;
+  for (std::size_t run = 0; run < 50; ++run) {
+    TreeFixture fixture(slow_box(box));
+    const std::size_t chunk = 16384 << run % 5;
+    if (run % 2 == 0)
+      ASSERT_TRUE(same_bits(sum(fixture, kCount, chunk), first_sum)) << "run " << run;
+    else
+      ASSERT_TRUE(same_bits(updated(fixture, kCount, chunk), first_values)) << "run " << run;
+  }
+}
+
+/// The comparison above can fail: the sum with other roots has other bits.
+TEST(Determinism, OtherOrdersGiveOtherBits) {
+  const auto a = inexact_values(0, 1000), b = inexact_values(1, 1000), c = inexact_values(2, 1000);
+  std::vector<float> left(1000), right(1000);
+  for (std::size_t i = 0; i < 1000; ++i) {
+    left[i] = (a[i] + b[i]) + c[i];
+    right[i] = a[i] + (b[i] + c[i]);
+  }
+  EXPECT_FALSE(same_bits(left, right));
+}
+
+}  // namespace
+}  // namespace banyan::parallel
