@@ -6,7 +6,6 @@
 #include "banyan/io/weights.hpp"
 #include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
-#include "banyan/parallel/link_cost.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "banyan/train/solver_check.hpp"
 #include "glog/logging.h"
@@ -30,13 +29,13 @@ std::vector<parallel::ParameterRange> exchanged_ranges(const std::vector<Learnab
   return ranges;
 }
 
-/// Measures the links for the size of the chunks, then makes the tree with room for them.
+/// The tree with room for all chunks of all buckets.
 void build_gradient_tree(Run& run, const std::vector<parallel::Bucket>& buckets) {
   const std::size_t element = size_of(run.options.precision);
   const auto values = static_cast<std::size_t>(
       buckets.empty() ? 0 : buckets.back().offset + buckets.back().count);  // buckets cover all of them
-  run.chunk_bytes = parallel::chunk_for(*run.tree, run.members[0].device->kind(), values * element,
-                                        parallel::measure_link_cost(*run.tree, run.members, run.spin));
+  run.chunk_bytes =
+      parallel::chunk_for(*run.tree, run.members[0].device->kind(), values * element, run.link_cost);
   run.gradient_tree = std::make_unique<parallel::DeviceTree>(
       *run.tree, run.members, run.abort, run.spin,
       parallel::GradientSync::slots_for(buckets, element, run.chunk_bytes), run.options.uplink);

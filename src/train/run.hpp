@@ -14,6 +14,7 @@
 
 #include "banyan/parallel/abort.hpp"
 #include "banyan/parallel/device_tree.hpp"
+#include "banyan/parallel/link_cost.hpp"
 #include "banyan/parallel/statistics_exchange.hpp"
 #include "banyan/train/progress.hpp"
 #include "banyan/train/snapshot_files.hpp"
@@ -73,7 +74,8 @@ struct Run {
   std::vector<parallel::Member> members;
   std::unique_ptr<parallel::StatisticsTrees> statistics_trees;  ///< nullptr for one device
   std::unique_ptr<parallel::DeviceTree> gradient_tree;          ///< made by rank 0 when the buckets are known
-  std::size_t chunk_bytes = 0;                                  ///< of sums of gradients; the same
+  parallel::LinkCost link_cost;  ///< measured before the nets take their memory
+  std::size_t chunk_bytes = 0;   ///< of sums of gradients; the same
 
   std::vector<DeviceBoard> boards;  ///< each device writes its own
   std::array<Wishes, 2>

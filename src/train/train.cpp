@@ -69,6 +69,7 @@ void build_tree_of(Run& run) {
   std::vector<std::string> names;
   for (const auto& device : run.devices) names.push_back(device->name());
   LOG(INFO) << "Device tree:\n" << run.tree->draw(names);
+  run.link_cost = parallel::measure_link_cost(*run.tree, run.members, run.spin);
   run.statistics_trees = std::make_unique<parallel::StatisticsTrees>(links, *run.tree, run.members,
                                                                      sync_group_sizes(run.train_net.net),
                                                                      run.abort, run.spin, run.options.uplink);

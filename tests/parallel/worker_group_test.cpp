@@ -105,6 +105,14 @@ TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedEndsTheProcess) {
       testing::ExitedWithCode(1), "it broke[^$]*the thread of cpu:1 cannot be stopped");
 }
 
+/// Nobody must go on as if all was well because the last one came too late.
+TEST(Rendezvous, IsNotCompletedAfterTheAbort) {
+  TreeFixture fixture({2, false, 0});
+  Rendezvous meeting(2, fixture.abort, fixture.spin());
+  fixture.abort.raise();
+  for (const int rank : {0, 1}) EXPECT_THROW(meeting.meet(rank, fixture.activity(rank)), Error);
+}
+
 TEST(Rendezvous, MeetsManyTimes) {
   TreeFixture fixture({5, false, 0});
   Rendezvous meeting(5, fixture.abort, fixture.spin());
