@@ -43,7 +43,6 @@ void make_devices(Run& run, int threads) {
       cpu.threads = threads;
       run.devices.push_back(make_cpu_device(choice.ordinal, cpu));
     }
-    run.devices.back()->limit_memory(run.options.memory_limit);
     run.activities.push_back(std::make_unique<Activity>(run.devices.back()->name(), &run.abort.flag()));
     if (run.options.timeline)
       run.activities.back()->trace_to(run.options.timeline->add_device(run.devices.back()->name()));
@@ -60,6 +59,13 @@ std::vector<int> sync_group_sizes(const caffe::NetParameter& net) {
   return {sizes.begin(), sizes.end()};
 }
 
+void measure_links(Run& run) try {
+  run.link_cost = parallel::measure_link_cost(*run.tree, run.members, run.spin);
+} catch (Error& error) {
+  error.add_context("while measuring the links between the devices");
+  throw;
+}
+
 void build_tree_of(Run& run) {
   std::vector<Device*> devices;
   for (const auto& device : run.devices) devices.push_back(device.get());
@@ -69,7 +75,7 @@ void build_tree_of(Run& run) {
   std::vector<std::string> names;
   for (const auto& device : run.devices) names.push_back(device->name());
   LOG(INFO) << "Device tree:\n" << run.tree->draw(names);
-  run.link_cost = parallel::measure_link_cost(*run.tree, run.members, run.spin);
+  measure_links(run);
   run.statistics_trees = std::make_unique<parallel::StatisticsTrees>(links, *run.tree, run.members,
                                                                      sync_group_sizes(run.train_net.net),
                                                                      run.abort, run.spin, run.options.uplink);
@@ -125,6 +131,7 @@ TrainOutcome train_devices(const TrainOptions& options) {
   run.test_nets = test_nets_of(run.solver, options.solver_path);
   make_devices(run, threads);
   build_tree_of(run);
+  for (const auto& device : run.devices) device->limit_memory(options.memory_limit);  // links are measured
   read_resume(run, threads);
   choose_seed(run);
   run.console = options.console;
