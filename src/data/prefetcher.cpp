@@ -1,6 +1,7 @@
 #include "banyan/data/prefetcher.hpp"
 
 #include <glog/logging.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
@@ -115,6 +116,7 @@ void Prefetcher::State::finish(Slot* slot, std::uint64_t number) {
 }
 
 void Prefetcher::State::work() {
+  ::pthread_setname_np(::pthread_self(), "prefetch");
   Fill fill;
   const Tracing& tracing = options.tracing;
   Track* const track =
@@ -123,7 +125,7 @@ void Prefetcher::State::work() {
   while (Slot* slot = next_job(number)) {
     try {
       if (!fill) {
-        device->make_current();
+        device->make_current_for_helper();
         fill = make_fill();
       }
       if (!wait_for_copies(slot->batch, [this] { return stopped(); })) break;

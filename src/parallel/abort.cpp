@@ -1,10 +1,10 @@
 #include "banyan/parallel/abort.hpp"
 
-#include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/device/cores.hpp"
 
 namespace banyan::parallel {
 
@@ -36,7 +36,7 @@ void AbortState::leave(Doorbell* bell) {
 }
 
 SpinPolicy spin_policy(int devices, int threads_per_device) {
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = static_cast<int>(allowed_cores().size());
   // Yielding tells a partner on the same core (where schedulers like to put a thread that was just woken)
   // from one on another core: the first goes on at once, the second costs about half a microsecond more than
   // a pause. Long pauses before it would cost their whole length in every exchange of the first kind. In all

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "banyan/base/error.hpp"
 #include "banyan/parallel/link_check.hpp"
 
 namespace banyan::parallel {
@@ -21,7 +22,8 @@ std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
 /// Seconds from one device's thread to the next one's: a token goes round all of them. The median of
 /// several laps: devices that share cores wait for the scheduler as often as not.
-double measure_handover(int devices, SpinPolicy policy) {
+double measure_handover(const std::vector<Member>& members, SpinPolicy policy) {
+  const int devices = static_cast<int>(members.size());
   constexpr int kMeasures = 9, kPerMeasure = 4, kLaps = (kMeasures + 1) * kPerMeasure;
   AbortState abort;
   std::vector<std::unique_ptr<Doorbell>> bells;
@@ -44,7 +46,14 @@ double measure_handover(int devices, SpinPolicy policy) {
     }
   };
   std::vector<std::thread> threads;
-  for (int rank = 1; rank < devices; ++rank) threads.emplace_back(take_part, rank);
+  for (int rank = 1; rank < devices; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        members[static_cast<std::size_t>(rank)].device->make_current();  // on the device's own cores
+      } catch (const Error&) {                                           // its own thread will fail by itself
+      }
+      take_part(rank);
+    });
   take_part(0);
   for (std::thread& thread : threads) thread.join();
   std::nth_element(laps.begin(), laps.begin() + kMeasures / 2, laps.end());
@@ -113,7 +122,7 @@ LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members,
     slowest.latency_s = std::max(slowest.latency_s, speed.latency_seconds);
     slowest.bytes_per_s = std::min(slowest.bytes_per_s, speed.bytes_per_second);
   }
-  if (tree.size() > 1) slowest.latency_s += measure_handover(tree.size(), policy);
+  if (tree.size() > 1) slowest.latency_s += measure_handover(members, policy);
   return slowest;
 }
 

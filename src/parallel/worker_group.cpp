@@ -1,5 +1,6 @@
 #include "banyan/parallel/worker_group.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <boost/thread.hpp>
@@ -102,6 +103,7 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
   std::vector<std::unique_ptr<boost::thread>> threads;
   for (std::size_t i = 0; i < activities_.size(); ++i)
     threads.push_back(std::make_unique<boost::thread>([this, i, &body, &wind_down, &first] {
+      ::pthread_setname_np(::pthread_self(), activities_[i]->device().substr(0, 15).c_str());
       if (const auto error = failure_of(body, static_cast<int>(i), *activities_[i])) {
         first.offer(*error);
         abort_.raise();

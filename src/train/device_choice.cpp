@@ -1,13 +1,11 @@
 #include "banyan/train/device_choice.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
-#include <thread>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/device/cores.hpp"
 #include "banyan/device/cuda_devices.hpp"
 
 namespace banyan {
@@ -112,12 +110,7 @@ ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParame
   return chosen;
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
+int usable_cores() { return static_cast<int>(allowed_cores().size()); }
 
 std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads) {
   if (choice.kind == DeviceKind::cuda) return make_cuda_device(choice.ordinal, 0);

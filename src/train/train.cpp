@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <random>
 #include <set>
-#include <thread>
 
 #include "banyan/base/error.hpp"
 #include "banyan/device/cuda_devices.hpp"
@@ -26,11 +25,19 @@ constexpr double kGraceSeconds = 1.5;
 
 int threads_for_each(const TrainOptions& options) {
   if (options.threads_per_device > 0) return options.threads_per_device;
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return std::max(1, cores / static_cast<int>(options.devices.size()));
+  return std::max(1, static_cast<int>(allowed_cores().size() / options.devices.size()));
 }
 
-void make_devices(Run& run, int threads) {
+/// nullptr for GPUs, whose host threads are bound to no core.
+std::unique_ptr<DeviceCores> cores_for(const TrainOptions& options, int threads) {
+  if (options.devices[0].kind != DeviceKind::cpu) return nullptr;
+  auto cores =
+      std::make_unique<DeviceCores>(static_cast<int>(options.devices.size()), threads, options.pinning);
+  LOG(INFO) << cores->describe();
+  return cores;
+}
+
+void make_devices(Run& run, int threads, const DeviceCores* cores) {
   std::map<int, int> replicas;  // on the same GPU so far
   for (const DeviceChoice& choice : run.options.devices) {
     if (choice.kind == DeviceKind::cuda) {
@@ -41,6 +48,7 @@ void make_devices(Run& run, int threads) {
     } else {
       CpuDeviceOptions cpu = run.options.cpu;
       cpu.threads = threads;
+      if (cores != nullptr) cpu.cores = cores->of(static_cast<int>(run.devices.size()));
       run.devices.push_back(make_cpu_device(choice.ordinal, cpu));
     }
     run.activities.push_back(std::make_unique<Activity>(run.devices.back()->name(), &run.abort.flag()));
@@ -123,13 +131,14 @@ TrainOutcome train_devices(const TrainOptions& options) {
   check_options(options);
   const int threads = threads_for_each(options);
   const int count = static_cast<int>(options.devices.size());
+  const std::unique_ptr<DeviceCores> cores = cores_for(options, threads);
   Run run(options, parallel::spin_policy(count, options.devices[0].kind == DeviceKind::cpu ? threads : 1),
           [](const std::string& line) { LOG(WARNING) << line; });
   run.prefix = snapshot_prefix_of(run.solver, options.solver_path);
   if (run.solver.snapshot() > 0 || run.solver.snapshot_after_train()) check_snapshot_prefix(run.prefix);
   run.train_net = train_net_of(run.solver, options.solver_path);
   run.test_nets = test_nets_of(run.solver, options.solver_path);
-  make_devices(run, threads);
+  make_devices(run, threads, cores.get());
   build_tree_of(run);
   for (const auto& device : run.devices) device->limit_memory(options.memory_limit);  // links are measured
   read_resume(run, threads);

@@ -72,6 +72,9 @@ class Device {
 
   /// Binds the calling thread to this device (CUDA's current device, OpenMP's thread count, core affinity).
   virtual void make_current() = 0;
+  /// The same for a thread that helps (reads, decodes): on a CPU device it runs on any core of the process
+  /// and its OpenMP loops have no team, so that it takes no core from the device's own threads for long.
+  virtual void make_current_for_helper() { make_current(); }
   virtual std::unique_ptr<Stream> create_stream(const std::string& name) = 0;
   virtual std::unique_ptr<Event> create_event() = 0;
   /// Host memory that the device can copy from and to at full speed (pinned on CUDA).
@@ -102,7 +105,7 @@ struct CpuDeviceOptions {
   int threads = 1;            ///< threads per operator
   bool asynchronous = false;  ///< streams run on threads of their own
   unsigned max_delay_us = 0;  ///< asynchronous: a random pause up to this before each piece of work
-  std::vector<int> cores;     ///< pin to these cores; empty: leave the affinity alone
+  std::vector<int> cores;     ///< bind to these cores; empty: leave the affinity alone
 };
 std::unique_ptr<Device> make_cpu_device(int ordinal, const CpuDeviceOptions& options = {});
 

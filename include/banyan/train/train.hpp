@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/device/cores.hpp"
 #include "banyan/device/device.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/observe/console.hpp"
@@ -47,9 +48,11 @@ struct TrainOptions {
   bool check_nan = false;          ///< the first iteration with a loss that is not finite ends the run
   Console* console = nullptr;      ///< shows the progress line; outlives the call; nullptr: none
   SignalFlags* signals = nullptr;  ///< outlives the call; nullptr: none
-  CpuDeviceOptions cpu;            ///< of every CPU device; `threads` is set by threads_per_device
-  std::size_t memory_limit = 0;    ///< bytes that each device may take; 0: all there is
-  std::string tree = "auto";       ///< auto, pairs, chain, star or a file (parallel::choose_tree)
+  CpuDeviceOptions
+      cpu;  ///< of every CPU device; threads and cores are chosen by threads_per_device and pinning
+  Pinning pinning = Pinning::automatic;
+  std::size_t memory_limit = 0;  ///< bytes that each device may take; 0: all there is
+  std::string tree = "auto";     ///< auto, pairs, chain, star or a file (parallel::choose_tree)
   /// Joins this process to others that train the same net with devices of their own; outlives the call. The
   /// solver must then name random_seed. Process 0 writes the snapshots. nullptr: there are no others.
   parallel::Uplink* uplink = nullptr;

@@ -10,9 +10,9 @@
 // records are carried out even behind failed work: a failure on one stream must not hang another one.
 #include <omp.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -24,6 +24,7 @@
 #include <thread>
 
 #include "banyan/base/error.hpp"
+#include "banyan/device/cores.hpp"
 #include "banyan/device/cpu_stream.hpp"
 #include "banyan/device/device.hpp"
 
@@ -217,16 +218,21 @@ class AsynchronousStream final : public CpuStreamBase {
 class CpuDevice final : public Device {
  public:
   CpuDevice(int ordinal, const CpuDeviceOptions& options)
-      : Device(DeviceKind::cpu, ordinal, cat("cpu:", ordinal), options.threads), options_(options) {}
+      : Device(DeviceKind::cpu, ordinal, cat("cpu:", ordinal), options.threads),
+        options_(options),
+        all_cores_(allowed_cores()) {}
 
   void make_current() override {
     omp_set_num_threads(threads());
-    if (options_.cores.empty()) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (const int core : options_.cores) CPU_SET(static_cast<std::size_t>(core), &set);
-    if (sched_setaffinity(0, sizeof set, &set) != 0)
+    if (!options_.cores.empty() && !run_on_cores(options_.cores))
       runtime_failure(name(), " cannot be bound to its cores: ", std::strerror(errno));
+  }
+  void make_current_for_helper() override {
+    omp_set_num_threads(1);
+    if (options_.cores.empty()) return;
+    // A thread inherits the cores of the one that starts it.
+    if (!run_on_cores(all_cores_))
+      runtime_failure("a helper of ", name(), " cannot be let onto all cores: ", std::strerror(errno));
   }
   std::unique_ptr<Stream> create_stream(const std::string& name) override {
     if (options_.asynchronous)
@@ -245,6 +251,7 @@ class CpuDevice final : public Device {
   void raw_release(void* data) noexcept override { std::free(data); }
 
   CpuDeviceOptions options_;
+  std::vector<int> all_cores_;  // of the thread that made the device
 };
 
 }  // namespace
