@@ -1,10 +1,12 @@
 #include "banyan/data/augmenter.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
+#include "data/augment_rows.hpp"
 
 namespace banyan::data {
 
@@ -111,6 +113,37 @@ Augmenter::Window Augmenter::draw(const Record& record, const ItemShape& shape, 
 }
 
 template <class T, class Pixel>
+bool Augmenter::write_rows(const Record& record, const Pixel* pixels, const Window& window,
+                           const ItemShape& shape, Layout layout, std::ptrdiff_t from, std::ptrdiff_t to,
+                           T* output) const {
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<Pixel, std::uint8_t>) {
+    const bool last = layout == Layout::channels_last;
+    const ConvertRow convert =
+        row_converter(shape.channels, record.interleaved, last, window.mirror, !mean_image_.empty());
+    if (convert == nullptr) return false;
+    using Index = std::ptrdiff_t;
+    const Index in_width = record.width, in_x = record.interleaved ? shape.channels : 1;
+    const Index out_x = last ? shape.channels : 1, left = window.left + from;
+    PixelRow row;
+    row.in_plane = row.mean_plane = record.height * in_width;
+    row.out_plane = Index{shape.height} * shape.width;
+    row.pixels = to - from;
+    row.scale = scale_;
+    for (std::size_t c = 0; c < row.mean.size() && !mean_values_.empty(); ++c)
+      row.mean[c] = mean_values_[std::min(c, mean_values_.size() - 1)];
+    for (Index y = std::max(0, -window.top); y < std::min(shape.height, record.height - window.top); ++y) {
+      const Index source_y = y + window.top;
+      row.in = pixels + (source_y * in_width + left) * in_x;
+      if (!mean_image_.empty()) row.mean_image = mean_image_.data() + source_y * in_width + left;
+      row.out = output + (y * shape.width + (window.mirror ? shape.width - 1 - from : from)) * out_x;
+      convert(row);
+    }
+    return true;
+  }
+  return false;
+}
+
+template <class T, class Pixel>
 void Augmenter::write(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
                       Layout layout, T* output) const {
   using Index = std::ptrdiff_t;
@@ -124,6 +157,7 @@ void Augmenter::write(const Record& record, const Pixel* pixels, const Window& w
   // Columns [from, to) of the window lie inside the image; the others are padding.
   const Index from = std::clamp<Index>(-window.left, 0, width);
   const Index to = std::clamp<Index>(in_width - window.left, from, width);
+  const bool inside_done = write_rows(record, pixels, window, shape, layout, from, to, output);
   for (Index c = 0; c < channels; ++c) {
     const T channel_mean =
         mean_values_.empty()
@@ -150,6 +184,7 @@ void Augmenter::write(const Record& record, const Pixel* pixels, const Window& w
       }
       write_padding(0, from);
       write_padding(to, width);
+      if (inside_done) continue;
       const Pixel* in = pixels + c * in_c + source_y * in_y;
       if (mean_image_.empty()) {
         for (Index x = from; x < to; ++x)

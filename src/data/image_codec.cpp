@@ -23,10 +23,11 @@ void gray_from_bgr(Image& image) {
   image.channels = 1;
 }
 
-void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image) {
+void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image,
+                  LeastSize least) {
   constexpr std::uint8_t kPng[] = {0x89, 'P', 'N', 'G'};
   if (size >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff)
-    decode_jpeg(bytes, size, mode, image);
+    decode_jpeg(bytes, size, mode, image, least);
   else if (size >= 8 && std::memcmp(bytes, kPng, sizeof kPng) == 0)
     decode_png(bytes, size, mode, image);
   else if (size == 0)

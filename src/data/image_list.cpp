@@ -54,7 +54,7 @@ std::shared_ptr<const std::vector<ListedImage>> shared_list(const std::string& p
   return list;
 }
 
-void read_whole_file(const std::string& path, std::vector<std::uint8_t>& bytes) {
+void read_whole_file(const std::string& path, std::vector<char>& bytes) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) bad_input("cannot open the file: ", std::strerror(errno));
   std::error_code error;
@@ -70,12 +70,19 @@ class ImageListReader : public RecordReader {
                   const ImageListOptions& options)
       : name_(std::move(name)), list_(std::move(list)), options_(options) {}
 
-  void read(std::uint64_t position, Record& record) override {
+  void fetch(std::uint64_t position, Record& record) override {
     const ListedImage& listed = (*list_)[position];
     read_whole_file(options_.root_folder + listed.path, record.file);
+    record.stored = {record.file.data(), record.file.size()};
+    record.label = listed.label;
+  }
+  void decode(Record& record) override {
     const bool resize = options_.new_height > 0 && options_.new_width > 0;
+    const LeastSize least =
+        resize && options_.scaled_decoding ? LeastSize{options_.new_height, options_.new_width} : LeastSize{};
     Image& decoded = resize ? record.scratch : record.image;
-    decode_image(record.file.data(), record.file.size(), options_.color, decoded);
+    decode_image(reinterpret_cast<const std::uint8_t*>(record.stored.data()), record.stored.size(),
+                 options_.color, decoded, least);
     if (resize) {
       if (decoded.height == options_.new_height && decoded.width == options_.new_width)
         std::swap(record.scratch, record.image);
@@ -89,7 +96,6 @@ class ImageListReader : public RecordReader {
     record.floats = nullptr;
     record.interleaved = true;
     record.encoded = true;
-    record.label = listed.label;
   }
   std::string describe(std::uint64_t position) override {
     return cat(name_, ", image ", position, " (counted from 0; ",

@@ -37,6 +37,15 @@ constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
 /// photographs.
 bool pixels_lost(const std::string& warning) { return warning.find("extraneous bytes") == std::string::npos; }
 
+/// By which a JPEG's size can be divided while decoding. Sizes are rounded up, as the library does.
+int divisor_for(int height, int width, LeastSize least) {
+  if (least.height < 1 || least.width < 1) return 1;
+  int divisor = 1;
+  while (divisor < 8 && height / (2 * divisor) >= least.height && width / (2 * divisor) >= least.width)
+    divisor *= 2;
+  return divisor;
+}
+
 /// Adobe stores CMYK inverted: 255 is no ink.
 void bgr_from_cmyk(Image& image) {
   const std::size_t count = image.pixels.size() / 4;
@@ -54,7 +63,7 @@ void bgr_from_cmyk(Image& image) {
 
 }  // namespace
 
-void decode_jpeg(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image) {
+void decode_jpeg(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image, LeastSize least) {
   tjhandle handle = decompressor().get();
   int width = 0, height = 0, subsampling = 0, colorspace = 0;
   if (tjDecompressHeader3(handle, bytes, static_cast<unsigned long>(size), &width, &height, &subsampling,
@@ -63,6 +72,9 @@ void decode_jpeg(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Im
     broken(tjGetErrorStr2(handle));
   if (width < 1 || height < 1 || std::int64_t{width} * height > kMostPixels)
     broken(cat("impossible size of ", width, " x ", height, " pixels"));
+  const int divisor = divisor_for(height, width, least);
+  height = (height + divisor - 1) / divisor;
+  width = (width + divisor - 1) / divisor;
   const bool cmyk = colorspace == TJCS_CMYK || colorspace == TJCS_YCCK;
   // The luma of an RGB JPEG is not stored: it is made from the decoded colours.
   const bool gray = mode == ColorMode::gray || (mode == ColorMode::as_stored && colorspace == TJCS_GRAY);

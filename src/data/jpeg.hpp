@@ -5,7 +5,7 @@
 
 namespace banyan::data {
 
-void decode_jpeg(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image);
+void decode_jpeg(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image, LeastSize least);
 std::vector<std::uint8_t> encode_jpeg(const Image& image);
 
 /// Turns B, G, R pixels into gray ones in place.

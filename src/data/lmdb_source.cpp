@@ -212,10 +212,11 @@ class WalkingReader : public RecordReader {
  public:
   WalkingReader(std::shared_ptr<const Environment> environment, ColorMode color)
       : environment_(std::move(environment)), walk_(environment_), color_(color) {}
-  void read(std::uint64_t position, Record& record) override {
+  void fetch(std::uint64_t position, Record& record) override {
     walk_.move_to(position);
-    read_datum(view(walk_.value()), color_, record);
+    record.stored = view(walk_.value());
   }
+  void decode(Record& record) override { read_datum(record.stored, color_, record); }
   std::string describe(std::uint64_t position) override {
     return describe_record(*environment_, position, walk_.key().mv_data ? view(walk_.key()) : "");
   }
@@ -231,9 +232,8 @@ class IndexReader : public RecordReader {
   IndexReader(std::shared_ptr<const Environment> environment, std::shared_ptr<const Index> index,
               ColorMode color)
       : environment_(std::move(environment)), index_(std::move(index)), color_(color) {}
-  void read(std::uint64_t position, Record& record) override {
-    read_datum((*index_)[position].value, color_, record);
-  }
+  void fetch(std::uint64_t position, Record& record) override { record.stored = (*index_)[position].value; }
+  void decode(Record& record) override { read_datum(record.stored, color_, record); }
   std::string describe(std::uint64_t position) override {
     return describe_record(*environment_, position, (*index_)[position].key);
   }

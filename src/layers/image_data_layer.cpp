@@ -19,6 +19,9 @@ class ImageDataLayer : public SourceLayer {
     if (images.source().empty()) refuse("image_data_param.source", "is missing");
     if ((images.new_height() > 0) != (images.new_width() > 0))
       refuse("image_data_param", "must set both of new_height and new_width, or neither");
+    if (images.scaled_decoding() && images.new_height() == 0)
+      refuse("image_data_param.scaled_decoding",
+             "needs new_height and new_width: they say how far down it may go");
     constexpr std::uint32_t kMost = 1 << 15;
     if (images.new_height() > kMost || images.new_width() > kMost)
       refuse("image_data_param", cat("must have new_height and new_width of at most ", kMost));
@@ -48,6 +51,7 @@ class ImageDataLayer : public SourceLayer {
     options.root_folder = images.root_folder();
     options.new_height = static_cast<int>(images.new_height());
     options.new_width = static_cast<int>(images.new_width());
+    options.scaled_decoding = images.scaled_decoding();
     options.color = images.is_color() ? data::ColorMode::bgr : data::ColorMode::gray;
     return data::open_image_list(images.source(), options);
   }

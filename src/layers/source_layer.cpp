@@ -88,31 +88,31 @@ void SourceLayer::set_shapes(const Blobs& outputs, std::uint64_t items, const da
   if (outputs.size() > 1) outputs[1]->shape = Shape{count};
 }
 
-void SourceLayer::start(Device& device) {
-  data::AssemblerOptions assembly;
+data::InputPipeline SourceLayer::pipeline() {
+  open_source();
+  data::InputPipeline made{source_, order_, augmenter_, *dealing_, {}, {}};
+  data::AssemblerOptions& assembly = made.assembly;
   assembly.dtype = dtype();
   assembly.layout = options().channels_last ? Layout::channels_last : Layout::contiguous;
   assembly.empty_item = item_;
   const auto sharers = static_cast<std::uint64_t>(dealt_whole() ? 1 : options().devices);
   assembly.largest_share = (dealing_->rule().batch + sharers - 1) / sharers;
-  data::Prefetcher::Options options;
+  data::Prefetcher::Options& prefetch = made.prefetch;
   const auto ahead = parameter().data_param().prefetch();
-  options.depth = ahead == 0 ? 4 : static_cast<int>(std::min<std::uint32_t>(ahead, 1024));
-  options.threads = settings_.threads;
-  options.name = source_->name();
-  options.interrupted = interrupted_;
-  options.items = assembly.items = std::make_shared<std::atomic<std::uint64_t>>(0);
-  options.beat = beat_;
-  options.tracing = tracing_;
-  const auto make_fill = [=, device = &device, dealing = *dealing_, source = source_, order = order_,
-                          augmenter = augmenter_]() -> data::Prefetcher::Fill {
-    auto assembler =
-        std::make_shared<data::BatchAssembler>(*device, dealing, source, order, augmenter, assembly);
-    return [assembler](data::HostBatch& batch) { (*assembler)(batch); };
-  };
+  prefetch.depth = ahead == 0 ? 4 : static_cast<int>(std::min<std::uint32_t>(ahead, 1024));
+  prefetch.threads = settings_.threads;
+  prefetch.name = source_->name();
+  prefetch.interrupted = interrupted_;
+  prefetch.items = assembly.items = std::make_shared<std::atomic<std::uint64_t>>(0);
+  prefetch.beat = beat_;
+  prefetch.tracing = tracing_;
+  return made;
+}
+
+void SourceLayer::start(Device& device) {
   const data::Schedule schedule = dealt_whole() ? data::Schedule::test(*dealing_, consumed_, test_iter_)
                                                 : data::Schedule::training(*dealing_, consumed_);
-  prefetcher_ = std::make_unique<data::Prefetcher>(device, schedule, make_fill, options);
+  prefetcher_ = pipeline().start(device, schedule);
 }
 
 void SourceLayer::prepare(Pass& pass, const Blobs& outputs) {

@@ -35,6 +35,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 
+  data::InputPipeline pipeline() override;
   std::uint64_t consumed() const override { return consumed_; }
   void seek(std::uint64_t consumed) override;
   void begin_test_pass(int test_iter) override;

@@ -134,6 +134,59 @@ TEST(Augmenter, DrawsDependOnSeedAndItemAlone) {
   EXPECT_GT(differs, 50);
 }
 
+/// Pixel (c, y, x) of a record, wherever it lies.
+float pixel_of(const Record& record, int c, int y, int x) {
+  if (y < 0 || y >= record.height || x < 0 || x >= record.width) return 0;
+  return record.bytes[record.interleaved ? (y * record.width + x) * record.channels + c
+                                         : (c * record.height + y) * record.width + x];
+}
+
+/// Images of 1 and 3 channels have loops of their own for every order of pixels. Item by item the crop is
+/// searched for, so that the test knows nothing of the draws.
+TEST(Augmenter, EveryOrderOfPixelsGivesTheSameValues) {
+  constexpr int kHeight = 19, kWidth = 37, kCrop = 18, kPad = 2;  // widths that are no multiple of a vector
+  std::set<bool> mirrors;
+  for (const int channels : {1, 2, 3, 4})
+    for (const bool interleaved : {false, true})
+      for (const Layout layout : {Layout::contiguous, Layout::channels_last})
+        for (std::uint64_t item = 0; item < 6; ++item) {
+          std::vector<std::uint8_t> pixels;
+          for (int i = 0; i < channels * kHeight * kWidth; ++i)
+            pixels.push_back(static_cast<std::uint8_t>(i * 37 + i / 11));
+          Record record;
+          record.channels = channels;
+          record.height = kHeight;
+          record.width = kWidth;
+          record.bytes = pixels.data();
+          record.interleaved = interleaved;
+          const Augmenter both(settings_of("mirror: true pad: 2 crop_size: 18 mean_value: 3.1 scale: 0.3"),
+                               true, 1, 5, "data");
+          const Values values = apply(both, record, item, layout);
+          const auto is_at = [&](int top, int left, bool mirror) {
+            for (int c = 0; c < channels; ++c)
+              for (int y = 0; y < kCrop; ++y)
+                for (int x = 0; x < kCrop; ++x) {
+                  const int out_x = mirror ? kCrop - 1 - x : x;
+                  const int at = layout == Layout::channels_last ? (y * kCrop + out_x) * channels + c
+                                                                 : (c * kCrop + y) * kCrop + out_x;
+                  const float expected = (pixel_of(record, c, y + top, x + left) - 3.1f) * 0.3f;
+                  if (values[static_cast<std::size_t>(at)] != expected) return false;
+                }
+            return true;
+          };
+          int places = 0;
+          for (int top = -kPad; top <= kHeight + kPad - kCrop; ++top)
+            for (int left = -kPad; left <= kWidth + kPad - kCrop; ++left)
+              for (const bool mirror : {false, true})
+                if (is_at(top, left, mirror)) {
+                  ++places;
+                  mirrors.insert(mirror);
+                }
+          EXPECT_EQ(places, 1) << channels << " channels, interleaved " << interleaved << ", item " << item;
+        }
+  EXPECT_EQ(mirrors.size(), 2u);
+}
+
 class MeanFile : public FolderTest {
  protected:
   std::string make(int channels, int height, int width, int values) {
@@ -158,6 +211,26 @@ TEST_F(MeanFile, IsReadAtTheOffsetOfTheCrop) {
     EXPECT_THAT(apply(augment, sample.record, item), ElementsAre(0, 0, 0, 0, 88, 88, 88, 88));
   // Padding: zero minus the nearest mean.
   EXPECT_EQ(apply(augmenter(mean + "pad: 1"), sample.record)[5], -3.0f);
+}
+
+/// In double precision no loop is special; small integers are exact in both.
+TEST_F(MeanFile, IsSubtractedInEveryOrderOfPixels) {
+  const std::string mean = make(3, 5, 21, 3 * 5 * 21);
+  const Augmenter augment = augmenter(mean + "crop_size: 5 pad: 1 mirror: true scale: 2", true);
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < 3 * 5 * 21; ++i) pixels.push_back(static_cast<std::uint8_t>(i * 5));
+  Record record;
+  record.channels = 3;
+  record.height = 5;
+  record.width = 21;
+  record.bytes = pixels.data();
+  for (const bool interleaved : {false, true})
+    for (const Layout layout : {Layout::contiguous, Layout::channels_last})
+      for (std::uint64_t item = 0; item < 8; ++item) {
+        record.interleaved = interleaved;
+        const auto general = apply<double>(augment, record, item, layout);
+        EXPECT_EQ(apply(augment, record, item, layout), Values(general.begin(), general.end()));
+      }
 }
 
 TEST_F(MeanFile, WrongOnesAreErrors) {

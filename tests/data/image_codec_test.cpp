@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "data/data_test_tools.hpp"
 
@@ -46,6 +47,31 @@ TEST(ImageCodec, JpegRoundTripIsClose) {
     // A smooth image at quality 95 with halved chroma: a few steps.
     EXPECT_LE(largest_difference(back, image), 6);
   }
+}
+
+TEST(ImageCodec, JpegsAreDecodedNoSmallerThanTheLeastSize) {
+  const auto file = encode_image(gradient_image(3, 70, 81), "jpg");
+  const auto size_for = [&](LeastSize least) {
+    Image image;
+    decode_image(file.data(), file.size(), ColorMode::bgr, image, least);
+    EXPECT_EQ(image.pixels.size(), static_cast<std::size_t>(3 * image.height * image.width));
+    return std::pair(image.height, image.width);
+  };
+  EXPECT_EQ(size_for({}), std::pair(70, 81));
+  EXPECT_EQ(size_for({36, 10}), std::pair(70, 81));
+  EXPECT_EQ(size_for({35, 40}), std::pair(35, 41));
+  EXPECT_EQ(size_for({10, 20}), std::pair(18, 21));
+  EXPECT_EQ(size_for({1, 1}), std::pair(9, 11));
+  // A smooth image is the same at every size: of each block of 2 x 2 the mean, which lies within a step or
+  // two.
+  Image half;
+  decode_image(file.data(), file.size(), ColorMode::bgr, half, {35, 40});
+  const Image whole = gradient_image(3, 70, 81);
+  for (int y = 0; y < 34; ++y)
+    for (int x = 0; x < 40; ++x)
+      for (int c = 0; c < 3; ++c)
+        EXPECT_NEAR(half.pixels[static_cast<std::size_t>((y * 41 + x) * 3 + c)],
+                    whole.pixels[static_cast<std::size_t>((2 * y * 81 + 2 * x) * 3 + c)] + 2.5, 6);
 }
 
 TEST(ImageCodec, ColourIsBlueGreenRed) {

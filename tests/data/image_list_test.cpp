@@ -1,5 +1,7 @@
 #include "banyan/data/image_list.hpp"
 
+#include <iterator>
+
 #include "data/data_test_tools.hpp"
 
 namespace banyan::data {
@@ -61,6 +63,34 @@ TEST_F(ImageList, ReadsResizesAndNamesWhatIsMissing) {
   EXPECT_EQ(record.channels, 1);
   EXPECT_EQ(record.height, 3);
   EXPECT_EQ(record.width, 4);
+}
+
+TEST_F(ImageList, ScaledDecodingHappensOnlyWhenAskedFor) {
+  Image stripes{1, 64, 64, {}};
+  for (int i = 0; i < 64 * 64; ++i) stripes.pixels.push_back(i / 64 % 4 < 2 ? 250 : 0);
+  write_file(path("stripes.jpg"), encode_image(stripes, "jpg"));
+  write_file(path("list"), path("stripes.jpg") + " 1\n");
+  ImageListOptions options;
+  options.new_height = options.new_width = 16;
+  options.color = ColorMode::gray;
+  for (const bool scaled : {false, true}) {
+    options.scaled_decoding = scaled;
+    Record record;
+    open_image_list(path("list"), options)->reader()->read(0, record);
+    ASSERT_EQ(record.height, 16);
+    const auto resized = [&] {
+      Image image;
+      std::ifstream in(path("stripes.jpg"), std::ios::binary);
+      const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+      decode_image(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(), ColorMode::gray, image,
+                   scaled ? LeastSize{16, 16} : LeastSize{});
+      EXPECT_EQ(image.height, scaled ? 16 : 64);
+      Image small;
+      resize_bilinear(image, 16, 16, small);
+      return small.pixels;
+    };
+    EXPECT_EQ(record.image.pixels, resized());
+  }
 }
 
 }  // namespace

@@ -41,6 +41,19 @@ TEST_F(Lmdb, SourcesOfOneFolderShareOneEnvironment) {
   EXPECT_EQ(two.label, 2);
 }
 
+TEST_F(Lmdb, PixelsAreReadWhereTheyLie) {
+  make_numbered_lmdb(path("db"), 3, 3, 8, 8);
+  const auto source = open_lmdb(path("db"));
+  const auto a = source->reader(), b = source->reader();
+  Record one, two;
+  a->read(1, one);
+  b->read(1, two);
+  EXPECT_EQ(one.stored.data(), two.stored.data()) << "both look into the one map";
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(one.stored.data());
+  EXPECT_GE(one.bytes, begin);
+  EXPECT_LE(one.bytes + 3 * 8 * 8, begin + one.stored.size());
+}
+
 TEST_F(Lmdb, ReadsAFolderThatCannotBeWritten) {
   make_numbered_lmdb(path("db"), 3);
   pretend_read_only_folders(true);

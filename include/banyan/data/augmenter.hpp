@@ -48,6 +48,10 @@ class Augmenter {
   };
   Window draw(const Record& record, const ItemShape& shape, std::uint64_t item) const;
   void read_mean_file(const std::string& path);
+  /// The part inside the image by vectorized loops; false where there are none for such an image.
+  template <class T, class Pixel>
+  bool write_rows(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
+                  Layout layout, std::ptrdiff_t from, std::ptrdiff_t to, T* output) const;
   template <class T, class Pixel>
   void write(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
              Layout layout, T* output) const;

@@ -4,14 +4,34 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
+#include "banyan/data/assembler.hpp"
+#include "banyan/data/dealing.hpp"
+#include "banyan/data/prefetcher.hpp"
 #include "banyan/observe/timeline.hpp"
 
 namespace banyan::data {
 
+/// What makes a layer's batches, without the threads and the layer: for measuring each part by itself.
+struct InputPipeline {
+  std::shared_ptr<const RecordSource> source;
+  std::shared_ptr<const EpochOrder> order;
+  std::shared_ptr<const Augmenter> augmenter;
+  Dealing dealing;
+  AssemblerOptions assembly;
+  Prefetcher::Options prefetch;
+
+  /// On threads of their own, in the order of `schedule`.
+  std::unique_ptr<Prefetcher> start(Device& device, const Schedule& schedule) const;
+};
+
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
+
+  /// As the layer would start it now. Opens the source.
+  virtual InputPipeline pipeline() = 0;
 
   /// Items of the endless sequence of items (record = item modulo size) that the batches taken so far by all
   /// devices hold, prefetched ones excluded: the same number on every device between iterations and between

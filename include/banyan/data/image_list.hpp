@@ -24,6 +24,7 @@ struct ImageListOptions {
   std::string root_folder;            ///< put before each path as it is
   int new_height = 0, new_width = 0;  ///< resize where both are positive
   ColorMode color = ColorMode::bgr;
+  bool scaled_decoding = false;  ///< decode_image's `least` is the new size
 };
 
 /// The list is read once per process for all sources that use it.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "banyan/data/image_codec.hpp"
@@ -21,18 +22,26 @@ struct Record {
   std::int32_t label = 0;
   bool encoded = false;  ///< came as an image file
 
+  std::string_view stored;    ///< as the source holds it: a Datum or an image file
   Image image;                ///< holds decoded pixels
   Image scratch;              ///< holds pixels before a resize
   std::vector<float> values;  ///< holds float pixels
-  std::vector<std::uint8_t> file;
+  std::vector<char> file;     ///< holds `stored` where the source has it not in memory
 };
 
 class RecordReader {
  public:
   virtual ~RecordReader() = default;
-  /// Reads record `position` in [0, size). Throws bad_input for a record that cannot be decoded; the message
-  /// does not name the record.
-  virtual void read(std::uint64_t position, Record& record) = 0;
+  /// Sets `stored` of record `position` in [0, size); its bytes stay until the next fetch. An LMDB's are
+  /// those of its map, untouched. Throws bad_input; the message does not name the record.
+  virtual void fetch(std::uint64_t position, Record& record) = 0;
+  /// From `stored` to pixels. Throws bad_input for a record that cannot be decoded; the message does not name
+  /// it.
+  virtual void decode(Record& record) = 0;
+  void read(std::uint64_t position, Record& record) {
+    fetch(position, record);
+    decode(record);
+  }
   /// Source, number (from 0) and key or path of record `position`, for messages.
   virtual std::string describe(std::uint64_t position) = 0;
 };
@@ -46,7 +55,7 @@ class RecordSource {
   virtual std::unique_ptr<RecordReader> reader() const = 0;
 };
 
-/// reader.read() with the record's description before the message of an error.
+/// Fetches and decodes, with the record's description before the message of an error.
 void read_record(RecordReader& reader, std::uint64_t position, Record& record);
 
 }  // namespace banyan::data

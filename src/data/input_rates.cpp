@@ -1,0 +1,120 @@
+#include "banyan/data/input_rates.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+
+namespace banyan::data {
+
+namespace {
+
+/// Batches before the clock starts: memory is allocated, and the readers' first look at the source is over.
+constexpr int kWarmUp = 2;
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double cpu_seconds_now() {
+  std::timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Reads every byte, as a decoder would. The result only keeps the reads from being left out.
+std::uint64_t touch(std::string_view bytes) {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  std::uint64_t all = 0;
+  std::size_t at = 0;
+  for (; at + kWord <= bytes.size(); at += kWord) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, kWord);
+    all ^= word;
+  }
+  for (; at < bytes.size(); ++at) all ^= static_cast<unsigned char>(bytes[at]);
+  return all;
+}
+
+/// Charges the time since the last call to what was done in it.
+class Laps {
+ public:
+  void start() { last_ = seconds_now(); }
+  void charge(double& part) {
+    const double now = seconds_now();
+    part += now - last_;
+    last_ = now;
+  }
+
+ private:
+  double last_ = 0;
+};
+
+template <class T>
+InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::function<bool()>& stop) {
+  InputRates rates;
+  const auto reader = pipeline.source->reader();
+  Schedule schedule = Schedule::training(pipeline.dealing, 0);
+  Record record;
+  std::vector<T> values;
+  Laps laps;
+  std::uint64_t touched = 0;
+  for (int batch = -kWarmUp; batch < batches && !(batch > 0 && stop()); ++batch) {
+    if (batch == 0) rates = {};
+    const Share share = schedule.next();
+    for (std::uint64_t i = 0; i < share.count; ++i) {
+      const std::uint64_t item = share.item(i);
+      const std::uint64_t position =
+          pipeline.order->record(pipeline.dealing.epoch(item), pipeline.dealing.record(item));
+      laps.start();
+      try {
+        reader->fetch(position, record);
+        touched ^= touch(record.stored);
+        laps.charge(rates.read_seconds);
+        reader->decode(record);
+        laps.charge(rates.decode_seconds);
+        const std::int64_t count = pipeline.augmenter->output_shape(record).count();
+        // One place for each item of a batch, so that values go to memory as they do in earnest.
+        values.resize(std::max(values.size(), static_cast<std::size_t>(count) * share.count));
+        laps.start();
+        pipeline.augmenter->apply(record, item, pipeline.assembly.layout,
+                                  values.data() + static_cast<std::size_t>(count) * i);
+        laps.charge(rates.augment_seconds);
+      } catch (const Error& error) {
+        throw Error(error.kind(), reader->describe(position) + ": " + error.message());
+      }
+      ++rates.items;
+      rates.bytes += record.stored.size();
+    }
+  }
+  volatile std::uint64_t kept = touched;
+  static_cast<void>(kept);
+  return rates;
+}
+
+}  // namespace
+
+InputRates measure_input(const InputPipeline& pipeline, Device& device, int batches,
+                         const std::function<bool()>& stop) {
+  InputRates rates;
+  dispatch_float(pipeline.assembly.dtype, "a data layer",
+                 [&]<class T>() { rates = measure_parts<T>(pipeline, batches, stop); });
+  if (rates.items == 0) return rates;
+  const auto prefetcher = pipeline.start(device, Schedule::training(pipeline.dealing, 0));
+  rates.threads = std::clamp(pipeline.prefetch.threads, 1, std::max(pipeline.prefetch.depth, 1));
+  // Nothing but the threads' work lies between two batches: they are taken at once.
+  for (int batch = 0; batch < kWarmUp + pipeline.prefetch.depth; ++batch) prefetcher->take();
+  const double begun = seconds_now(), cpu_begun = cpu_seconds_now();
+  std::uint64_t items = 0;
+  while (items < rates.items && !(items > 0 && stop())) items += prefetcher->take().share.count;
+  const double scale =
+      static_cast<double>(rates.items) / static_cast<double>(std::max<std::uint64_t>(items, 1));
+  rates.pipeline_seconds = (seconds_now() - begun) * scale;
+  rates.pipeline_cpu_seconds = (cpu_seconds_now() - cpu_begun) * scale;
+  return rates;
+}
+
+}  // namespace banyan::data
