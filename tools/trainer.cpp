@@ -33,10 +33,15 @@ DEFINE_string(stage, "", "stages of the net's state (comma list)");
 DEFINE_string(shape, "",
               "shapes of blobs whose data need not exist, such as data:32,3,227,227 (several: ; between)");
 DEFINE_bool(json, false, "print JSON");
+DEFINE_bool(data, false, "time the input alone: source, decode, augment, and the whole pipeline");
 
 DEFINE_string(gpu, "", "GPUs: 0,1 or all; a GPU listed twice holds two replicas");
 DEFINE_string(cpu, "", "number of virtual CPU devices");
 DEFINE_int32(threads_per_device, 0, "threads of each CPU device (0: the cores shared out)");
+DEFINE_string(
+    pin, "auto",
+    "CPU devices bound to cores of their own: auto (where there are enough that no other run is bound "
+    "to), on or off");
 DEFINE_string(precision, "f32", "f32, or f64 on CPU devices");
 DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
 DEFINE_string(tree, "auto", "the device tree: auto, pairs, chain, star or a file with a tree");
@@ -69,9 +74,9 @@ const std::vector<FlagGroup>& flag_groups() {
   static const std::vector<FlagGroup> groups = {
       {"train",
        {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "watchdog", "check_nan",
-        "trace", "sigint_effect", "sighup_effect"}},
+        "trace", "pin", "sigint_effect", "sighup_effect"}},
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
-      {"time", {"sync_bn", "tree", "trace"}},
+      {"time", {"data", "sync_bn", "tree", "trace", "pin"}},
       {"topology", {"tree", "iterations", "json", "dot", "simulate"}},
       {"devices (all commands)", {"gpu", "cpu", "threads_per_device", "precision"}},
       {"output", {"progress"}}};
@@ -138,6 +143,11 @@ SyncBatchNorm sync_bn() {
       {{"as_written", SyncBatchNorm::as_written}, {"on", SyncBatchNorm::on}, {"off", SyncBatchNorm::off}});
 }
 
+Pinning pinning() {
+  return choice_of<Pinning>("pin", FLAGS_pin,
+                            {{"auto", Pinning::automatic}, {"on", Pinning::on}, {"off", Pinning::off}});
+}
+
 /// Handlers must outlive everything that polls them, and signals may arrive until the very end.
 SignalFlags& signal_flags() {
   static SignalFlags signals;
@@ -159,6 +169,7 @@ int run_train(Console& console) {
   options.devices = chosen.devices;
   options.precision = precision_for(options.devices);
   options.threads_per_device = checked_threads();
+  options.pinning = pinning();
   options.sync_bn = sync_bn();
   if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
   options.watchdog_seconds = FLAGS_watchdog;
@@ -224,10 +235,16 @@ int run_time(Console&) {
   options.model = model_options(Phase::train);
   options.devices = devices_for(nullptr).devices;
   options.sync_bn = sync_bn();
+  options.pinning = pinning();
   options.tree = FLAGS_tree;
   options.json = FLAGS_json;
   options.signals = &signal_flags();
   install_signals(SignalEffect::stop, SignalEffect::stop, signal_flags());
+  if (FLAGS_data) {
+    if (!FLAGS_trace.empty()) bad_input("--data and --trace exclude each other");
+    std::cout << time_data(options);
+    return 0;
+  }
   with_trace(FLAGS_trace, [&](const std::shared_ptr<Timeline>& timeline) {
     options.timeline = timeline;
     std::cout << time_model(options);
@@ -275,7 +292,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
       {"train", "trains by a solver (the default command)", run_train},
       {"test", "runs batches of a test net and prints its outputs", run_test},
-      {"time", "times each layer, and communication among several devices", run_time},
+      {"time", "times each layer, communication among several devices, or the input", run_time},
       {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
       {"device_query", "describes the processor and the GPUs", run_device_query},
       {"topology", "draws the device tree, verifies and measures the links", run_topology}};

@@ -53,6 +53,7 @@ class TrainerProcess {
   TrainerProcess(const TrainerProcess&) = delete;
   TrainerProcess& operator=(const TrainerProcess&) = delete;
 
+  pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
   /// The exit code; 128 + signal if one ended it; -1 if it has not ended after `seconds`.
   int wait(double seconds = 60) {

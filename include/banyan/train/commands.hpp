@@ -31,6 +31,7 @@ struct TimeOptions {
   std::vector<DeviceChoice> devices;
   SyncBatchNorm sync_bn = SyncBatchNorm::as_written;  ///< of several devices
   std::string tree = "auto";                          ///< the same
+  Pinning pinning = Pinning::automatic;               ///< the same
   bool json = false;
   std::shared_ptr<Timeline> timeline;  ///< nullptr: one is made
   SignalFlags* signals = nullptr;      ///< outlives the call; nullptr: none
@@ -43,6 +44,10 @@ void test_model(const ModelOptions& options);
 /// tiny rate), and the shares of computing and of exposed and hidden communication in an iteration are logged
 /// too. Returns the report as JSON if asked to, else "".
 std::string time_model(const TimeOptions& options);
+/// Reads, decodes and augments `iterations` batches of each data layer, without the net: logs samples per
+/// second of each part on one core and of the whole pipeline. Returns it as JSON if asked to, else "". Throws
+/// bad_input if the net reads no data set.
+std::string time_data(const TimeOptions& options);
 /// A table (or JSON) of layers with output shapes, parameters, multiply-adds and memory.
 std::string summarize_model(const ModelOptions& options, bool json);
 

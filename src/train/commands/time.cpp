@@ -118,6 +118,7 @@ TimeReport time_devices(const TimeOptions& options) {
   training.precision = options.model.precision;
   training.threads_per_device = options.model.threads;
   training.tree = options.tree;
+  training.pinning = options.pinning;
   training.signals = options.signals;
   training.timeline = options.timeline;
   log_beginning(options.model.iterations);
