@@ -1,7 +1,6 @@
 #include "banyan/layers/batch_norm.hpp"
 
 #include "banyan/ops/basic.hpp"
-#include "banyan/ops/normalization.hpp"
 
 namespace banyan {
 namespace {
@@ -48,6 +47,10 @@ const Tensor& BatchNormalization::value_of(int slot) const {
   return slot < 0 ? none_ : parameters_[static_cast<std::size_t>(slot)].value;
 }
 
+ops::Affine BatchNormalization::affine() const {
+  return {value_of(dialect_.slope), value_of(dialect_.bias), fused_.output};
+}
+
 void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
   const Tensor& x = inputs[0]->data;
@@ -62,8 +65,7 @@ void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& o
                            value_of(dialect_.factor), dialect_.eps, mean_inv_std_);
   else
     batch_statistics(pass, x);
-  ops::normalize_forward(context, x, mean_inv_std_, value_of(dialect_.slope), value_of(dialect_.bias),
-                         outputs[0]->data);
+  ops::normalize_forward(context, x, mean_inv_std_, affine(), outputs[0]->data);
 }
 
 void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x) {
@@ -127,15 +129,15 @@ void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::v
   const bool wants_affine = grad_slope.defined() || grad_bias.defined();
   if (wants_affine || (propagate[0] && !from_stored_)) {
     ensure(context, sums_, Shape{2 * channels_}, DType::f64);
-    ops::normalize_backward_sums(context, x, dy, mean_inv_std_, sums_);
+    ops::normalize_backward_sums(context, x, dy, mean_inv_std_, affine(), sums_);
   }
   // Before the exchange: the gradients of slope and bias are summed over the devices like all others.
   if (wants_affine) ops::add_affine_gradients(context, sums_, grad_slope, grad_bias);
   if (!propagate[0]) return;
   if (!from_stored_ && exchanges(pass))
     pass.exchange->all_reduce(context, sums_, Merge::sum, dialect_.sync_group_size, backward_ticket_);
-  ops::normalize_backward(context, x, dy, mean_inv_std_, value_of(dialect_.slope),
-                          from_stored_ ? none_ : sums_, moments_, inputs[0]->grad);
+  ops::normalize_backward(context, x, dy, mean_inv_std_, affine(), from_stored_ ? none_ : sums_, moments_,
+                          inputs[0]->grad);
 }
 
 double BatchNormalization::forward_flops(const Blobs& inputs, const Blobs&) const {

@@ -18,6 +18,7 @@ class BiasLayer : public Layer {
   bool allows_in_place() const override { return true; }
   bool backward_reads_inputs() const override { return false; }
   bool backward_reads_outputs() const override { return false; }
+  ReluFusion fuses_relu() const override { return ReluFusion::forward; }
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const CoveredAxes axes = covered(inputs);
@@ -36,7 +37,7 @@ class BiasLayer : public Layer {
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     const Tensor& bias = inputs.size() > 1 ? inputs[1]->data : parameters_[0].value;
     ops::scale_bias(*pass.context, inputs[0]->data, none_, bias, broadcast_over(*inputs[0], covered(inputs)),
-                    outputs[0]->data);
+                    fused_.output, outputs[0]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,

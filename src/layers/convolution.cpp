@@ -25,6 +25,7 @@ class ConvolutionLayer : public Layer {
     return is_image_ ? LayoutRule::channels_last : LayoutRule::contiguous;
   }
   bool backward_reads_outputs() const override { return false; }
+  ReluFusion fuses_relu() const override { return ReluFusion::forward; }
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -162,9 +163,11 @@ void ConvolutionLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& out
   Context& context = *pass.context;
   if (!convolution_) convolution_ = ops::make_convolution(context, geometry_, dtype());
   const Tensor weight = weight_for_operator(parameters_[0].value);
+  const bool fused = convolution_->fuse_relu(fused_.output);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Tensor output = seen_by_operator(outputs[i]->data);
     convolution_->forward(context, seen_by_operator(inputs[i]->data), weight, bias(), output);
+    if (!fused) ops::relu_forward(context, output, fused_.output.slope, output);
   }
 }
 

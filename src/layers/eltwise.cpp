@@ -22,6 +22,11 @@ class EltwiseLayer : public Layer {
     return operation_ == caffe::EltwiseParameter::PROD && !parameter_.eltwise_param().stable_prod_grad();
   }
 
+  bool passes_gradient(int input) const override {
+    return is_sum() && coefficients_[static_cast<std::size_t>(input)] == 1;
+  }
+  ReluFusion fuses_relu() const override { return is_sum() ? ReluFusion::forward : ReluFusion::none; }
+
   void setup(const Blobs& inputs, const Blobs&) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
@@ -32,6 +37,7 @@ class EltwiseLayer : public Layer {
   }
 
  private:
+  bool is_sum() const { return operation_ == caffe::EltwiseParameter::SUM; }
   void product_gradient(Context& context, const Blobs& inputs, const Blob& output, std::size_t of);
 
   caffe::EltwiseParameter::EltwiseOp operation_;
@@ -77,8 +83,9 @@ void EltwiseLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs
         ops::maximum(context, y, inputs[i]->data, static_cast<int>(i), false, y, mask_);
       return;
     default:
-      for (std::size_t i = 0; i < inputs.size(); ++i)
-        ops::axpby(context, coefficients_[i], inputs[i]->data, i == 0 ? 0 : 1, y);
+      std::vector<const Tensor*> terms;
+      for (const Blob* input : inputs) terms.push_back(&input->data);
+      ops::weighted_sum(context, terms, coefficients_, fused_.output, y);
   }
 }
 
@@ -106,7 +113,7 @@ void EltwiseLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<
       product_gradient(context, inputs, *outputs[0], i);
     else if (operation_ == caffe::EltwiseParameter::MAX)
       ops::maximum_backward(context, outputs[0]->grad, mask_, static_cast<int>(i), inputs[i]->grad);
-    else
+    else if (!inputs[i]->grad.same_memory(outputs[0]->grad))
       ops::axpby(context, coefficients_[i], outputs[0]->grad, 0, inputs[i]->grad);
   }
 }

@@ -13,6 +13,7 @@ class InnerProductLayer : public Layer {
 
   Arity arity() const override { return {}; }
   bool backward_reads_outputs() const override { return false; }
+  ReluFusion fuses_relu() const override { return ReluFusion::forward; }
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.inner_product_param();
@@ -41,8 +42,11 @@ class InnerProductLayer : public Layer {
     Context& context = *pass.context;
     ops::gemm(context, {false, !transpose_, m_, n_, k_}, 1, inputs[0]->data, parameters_[0].value, 0,
               outputs[0]->data);
+    Tensor& y = outputs[0]->data;
     if (parameters_.size() > 1)
-      ops::scale_bias(context, outputs[0]->data, none_, parameters_[1].value, {m_, n_, 1}, outputs[0]->data);
+      ops::scale_bias(context, y, none_, parameters_[1].value, {m_, n_, 1}, fused_.output, y);
+    else if (fused_.output.on)
+      ops::relu_forward(context, y, fused_.output.slope, y);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,

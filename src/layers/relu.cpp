@@ -14,6 +14,7 @@ class ReluLayer : public Layer {
   Arity arity() const override { return {}; }
   LayoutRule layout_rule() const override { return LayoutRule::follows; }
   bool allows_in_place() const override { return true; }
+  std::optional<double> relu_slope() const override { return slope_; }
   // The output has the input's sign unless the slope is negative.
   bool backward_reads_inputs() const override { return slope_ < 0; }
   bool backward_reads_outputs() const override { return slope_ >= 0; }

@@ -17,6 +17,7 @@ class ScaleLayer : public Layer {
   }
   bool allows_in_place() const override { return true; }
   bool backward_reads_outputs() const override { return false; }
+  ReluFusion fuses_relu() const override { return ReluFusion::forward; }
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -77,7 +78,7 @@ void ScaleLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) 
     ops::copy(context, x, input_copy_);
   }
   const Tensor& bias = bias_slot_ < 0 ? none_ : parameters_[static_cast<std::size_t>(bias_slot_)].value;
-  ops::scale_bias(context, x, scale(inputs), bias, broadcast_over(*inputs[0], covered(inputs)),
+  ops::scale_bias(context, x, scale(inputs), bias, broadcast_over(*inputs[0], covered(inputs)), fused_.output,
                   outputs[0]->data);
 }
 
@@ -98,7 +99,7 @@ void ScaleLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<bo
     ops::scale_backward(context, x, dy, over, parameters_[0].grad);
   }
   // Last: in place, dx overwrites dy.
-  if (propagate[0]) ops::scale_bias(context, dy, scale(inputs), none_, over, inputs[0]->grad);
+  if (propagate[0]) ops::scale_bias(context, dy, scale(inputs), none_, over, {}, inputs[0]->grad);
 }
 
 const RegisterLayer<ScaleLayer> registered("Scale");

@@ -1,6 +1,7 @@
 // Split: hands one blob to several consumers. The outputs share the input's data; the gradient is their sum.
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/elementwise.hpp"
 
 namespace banyan {
 namespace {
@@ -12,7 +13,9 @@ class SplitLayer : public Layer {
   Arity arity() const override { return {1, 1, 1, -1}; }
   LayoutRule layout_rule() const override { return LayoutRule::follows; }
   int shared_input(int) const override { return 0; }
-  bool backward_reads_inputs() const override { return false; }
+  bool gathers_gradients() const override { return true; }
+  bool fuses_relu_of_input() const override { return true; }
+  bool backward_reads_inputs() const override { return fused_.input.on; }
   bool backward_reads_outputs() const override { return false; }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -22,13 +25,16 @@ class SplitLayer : public Layer {
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
     if (!propagate[0]) return;
-    bool first = true;
-    for (const Blob* output : outputs) {
-      if (!output->grad.defined()) continue;  // a consumer that no loss depends on
-      ops::axpby(*pass.context, 1, output->grad, first ? 0 : 1, inputs[0]->grad);
-      first = false;
-    }
-    if (first) ops::fill(*pass.context, inputs[0]->grad, 0);
+    std::vector<const Tensor*> terms;
+    for (const Blob* output : outputs)
+      if (output->grad.defined()) terms.push_back(&output->grad);  // else no loss depends on the reader
+    Tensor& sum = inputs[0]->grad;
+    if (terms.empty())
+      ops::fill(*pass.context, sum, 0);
+    else if (fused_.input.on)
+      ops::relu_backward_of_sum(*pass.context, terms, inputs[0]->data, fused_.input.slope, sum);
+    else if (terms.size() > 1 || !terms[0]->same_memory(sum))
+      ops::weighted_sum(*pass.context, terms, std::vector<double>(terms.size(), 1), {}, sum);
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/net/gradient_sharing.hpp"
 #include "banyan/net/net.hpp"
 
 namespace banyan {
@@ -95,7 +96,12 @@ TensorUses Net::tensor_uses(std::vector<Blob*>& tensors) const {
     use.needs_backward = current.needs_backward;
     use.reads_inputs = layer(l).backward_reads_inputs();
     use.reads_outputs = layer(l).backward_reads_outputs();
+    if (current.fusion.backward_elsewhere) use.reads_inputs = use.reads_outputs = false;
     use.propagate = current.propagate;
+    use.gathers_gradients = layer(l).gathers_gradients();
+    for (std::size_t i = 0; i < current.inputs.size(); ++i)
+      use.passes_gradient.push_back(layer(l).passes_gradient(static_cast<int>(i)));
+    for (const double weight : current.loss_weights) use.weighted.push_back(weight != 0);
     for (std::size_t i = 0; i < current.inputs.size(); ++i) {
       if (current.conversions[i] == Conversion::none) {
         use.inputs.push_back(current.inputs[i]);
@@ -119,6 +125,7 @@ TensorUses Net::tensor_uses(std::vector<Blob*>& tensors) const {
         uses.grad_of[static_cast<std::size_t>(output)] = source;
     }
   }
+  if (options_.reuse_memory) share_gradients(uses);
   return uses;
 }
 
@@ -135,7 +142,32 @@ Tensor seen_as(const Tensor& tensor, const Blob& blob) {
 
 }  // namespace
 
+void Net::fuse() {
+  std::vector<FusionNode> nodes;
+  for (int i = 0; i < steps(); ++i) {
+    const Step& current = step(i);
+    FusionNode& node = nodes.emplace_back();
+    node.inputs = current.inputs;
+    node.outputs = current.outputs;
+    node.relu_slope = layer(i).relu_slope();
+    node.fuses_relu = layer(i).fuses_relu();
+    node.fuses_relu_of_input = layer(i).fuses_relu_of_input();
+    for (const Conversion conversion : current.conversions)
+      node.converts_inputs = node.converts_inputs || conversion != Conversion::none;
+    for (const double weight : current.loss_weights) node.weighted = node.weighted || weight != 0;
+    node.needs_backward = current.needs_backward;
+    node.propagate = current.propagate;
+  }
+  const std::vector<Fusion> fusions =
+      options_.fuse && options_.reuse_memory ? find_relu_fusions(nodes) : std::vector<Fusion>(plan_.size());
+  for (int i = 0; i < steps(); ++i) {
+    step(i).fusion = fusions[static_cast<std::size_t>(i)];
+    layer(i).fuse(step(i).fusion.relus);
+  }
+}
+
 void Net::bind() {
+  fuse();
   std::vector<Blob*> tensors;
   const TensorUses uses = tensor_uses(tensors);
   bind_arena(tensors, uses);

@@ -63,7 +63,8 @@ void Net::run_forward(Pass& pass, int index) {
   for (std::size_t i = 0; i < current.inputs.size(); ++i)
     if (current.conversions[i] == Conversion::copy)
       ops::copy(context, blob(current.inputs[i]).data, current.stand_ins[i]->data);
-  layer(index).forward(pass, current.layer_inputs, current.layer_outputs);
+  if (!current.fusion.forward_elsewhere)
+    layer(index).forward(pass, current.layer_inputs, current.layer_outputs);
   add_loss(context, index);
   if (after_layer_) after_layer_(index, false);
 }
@@ -101,7 +102,8 @@ void Net::run_backward(Pass& pass, int index) {
                         layer(index).name());
   if (before_layer_) before_layer_(index, true);
   seed_gradients(context, index);
-  layer(index).backward(pass, current.layer_outputs, current.propagate, current.layer_inputs);
+  if (!current.fusion.backward_elsewhere)
+    layer(index).backward(pass, current.layer_outputs, current.propagate, current.layer_inputs);
   for (std::size_t i = 0; i < current.inputs.size(); ++i)
     if (current.conversions[i] == Conversion::copy && current.propagate[i])
       ops::copy(context, current.stand_ins[i]->grad, blob(current.inputs[i]).grad);
@@ -147,6 +149,8 @@ void Net::check_results() {
 void Net::observe_layers(LayerHook before, LayerHook after) {
   before_layer_ = std::move(before);
   after_layer_ = std::move(after);
+  options_.fuse = false;
+  bind();
 }
 
 }  // namespace banyan

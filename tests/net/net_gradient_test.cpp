@@ -61,6 +61,20 @@ std::string resnet() {
          head("pool");
 }
 
+/// A residual block whose ReLUs all run as a part of other layers.
+std::string sync_resnet() {
+  const auto sync_bn = [](const std::string& blob) {
+    return "layer { name: 'bn_" + blob + "' type: 'SyncBN' bottom: '" + blob + "' top: '" + blob +
+           "_n' bn_param { slope_filler { type: 'uniform' min: 0.5 max: 1.5 } bias_filler { type: 'uniform' "
+           "min: -0.5 max: 0.5 } } } ";
+  };
+  return input(4, 8) + convolution("c1", "data", 4, 3) + sync_bn("c1") + relu("c1_n") +
+         convolution("c2", "c1_n", 4, 3) + sync_bn("c2") + relu("c2_n") + convolution("c3", "c2_n", 4, 3) +
+         sync_bn("c3") + "layer { name: 'sum' type: 'Eltwise' bottom: 'c1_n' bottom: 'c3_n' top: 'sum' } " +
+         relu("sum") + convolution("c4", "sum", 4, 1) + relu("c4") +
+         "layer { name: 'sum2' type: 'Eltwise' bottom: 'sum' bottom: 'c4' top: 'sum2' } " + head("sum2");
+}
+
 // Layers that need contiguous tensors among those that want channels-last, branches through Slice, Concat and
 // Flatten.
 std::string mixed() {
@@ -121,6 +135,7 @@ void check_gradients(const std::string& text, bool reuse_memory) {
 
 TEST(NetGradient, LeNet) { check_gradients(lenet(), true); }
 TEST(NetGradient, ResNet) { check_gradients(resnet(), true); }
+TEST(NetGradient, SyncBatchNormWithReLU) { check_gradients(sync_resnet(), true); }
 TEST(NetGradient, MixedLayers) { check_gradients(mixed(), true); }
 TEST(NetGradient, MixedLayersWithSeparateMemory) { check_gradients(mixed(), false); }
 

@@ -103,8 +103,13 @@ TEST(PlanSeparate, GivesEachItsOwn) {
 
 LayerUse use(std::vector<int> inputs, std::vector<int> outputs, bool backward, bool reads_in, bool reads_out,
              std::vector<bool> propagate) {
-  LayerUse result{std::move(inputs), std::move(outputs),  {}, backward, reads_in,
-                  reads_out,         std::move(propagate)};
+  LayerUse result;
+  result.inputs = std::move(inputs);
+  result.outputs = std::move(outputs);
+  result.needs_backward = backward;
+  result.reads_inputs = reads_in;
+  result.reads_outputs = reads_out;
+  result.propagate = std::move(propagate);
   result.converted_from.assign(result.inputs.size(), -1);
   return result;
 }

@@ -202,7 +202,7 @@ TEST_P(Broadcasting, ScaleBias) {
       Tensor out = empty(in.shape());
       const Tensor none;
       ops::scale_bias(context(), in, (kind & 1) != 0 ? scale : none, (kind & 2) != 0 ? bias : none,
-                      {outer, dim, inner}, out);
+                      {outer, dim, inner}, {}, out);
       SCOPED_TRACE(testing::Message() << outer << " x " << dim << " x " << inner << " kind " << kind);
       expect_near(values(out), expected, 2 * epsilon());
     }
@@ -239,7 +239,7 @@ TEST_P(Broadcasting, ChannelsLastIsInnerOne) {
   for (std::size_t i = 0; i < 120; ++i) expected[i] *= s[i / 20 % 3];
   const Tensor in = make(shape, x, Layout::channels_last);
   Tensor out = empty(shape, Layout::channels_last);
-  ops::scale_bias(context(), in, scale, Tensor(), {40, 3, 1}, out);
+  ops::scale_bias(context(), in, scale, Tensor(), {40, 3, 1}, {}, out);
   expect_near(values(out), expected, epsilon());
 }
 

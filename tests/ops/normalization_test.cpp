@@ -89,7 +89,7 @@ TEST_P(NormalizationTest, LargeMeanCostsNoDigits) {
     const Tensor moments = moments_of(input), statistics = finished(moments, 1e-5);
     expect_moments(values(moments), expected, sum_tolerance());
     Tensor y = empty(shape, layout);
-    ops::normalize_forward(context(), input, statistics, Tensor(), Tensor(), y);
+    ops::normalize_forward(context(), input, statistics, {}, y);
     Values wanted(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       const std::size_t c = i / 400 % 6;
@@ -202,16 +202,17 @@ TEST_P(NormalizationTest, ForwardAndBackwardMatchFormulas) {
       const Tensor scale = make({c}, slope), shift = make({c}, bias);
       const Tensor moments = moments_of(input), statistics = finished(moments, 1e-3);
       Tensor output = empty(shape, layout), found(device(), {2 * c}, DType::f64);
-      ops::normalize_forward(context(), input, statistics, scale, shift, output);
+      ops::normalize_forward(context(), input, statistics, {scale, shift}, output);
       expect_near(values(output), y, sum_tolerance());
-      ops::normalize_backward_sums(context(), input, grad_output, statistics, found);
+      ops::normalize_backward_sums(context(), input, grad_output, statistics, {}, found);
       // Absolute errors grow with the number of terms, whose sum may be near 0.
       expect_near(values(found), sums, sum_tolerance() * std::sqrt(s.count));
       Tensor grad_input = make(shape, dy, layout);  // in place of dy
-      ops::normalize_backward(context(), input, grad_input, statistics, scale, found, moments, grad_input);
+      ops::normalize_backward(context(), input, grad_input, statistics, {scale, Tensor()}, found, moments,
+                              grad_input);
       expect_near(values(grad_input), dx, sum_tolerance() * 32);  // inv_std is up to 32
       Tensor in_place = make(shape, x, layout);
-      ops::normalize_forward(context(), in_place, statistics, scale, shift, in_place);
+      ops::normalize_forward(context(), in_place, statistics, {scale, shift}, in_place);
       EXPECT_EQ(values(in_place), values(output));
     }
   }
@@ -223,7 +224,8 @@ TEST_P(NormalizationTest, ConstantStatisticsAndAffineGradients) {
   const Tensor input = make(shape, random_values(shape.count(), 10)), grad_output = make(shape, dy);
   const Tensor statistics = make_as(DType::f64, {6}, {1, 2, 3, 0.5, 4, 2}), slope = make({3}, {2, 1, -1});
   Tensor dx = empty(shape);
-  ops::normalize_backward(context(), input, grad_output, statistics, slope, Tensor(), Tensor(), dx);
+  ops::normalize_backward(context(), input, grad_output, statistics, {slope, Tensor()}, Tensor(), Tensor(),
+                          dx);
   Values expected = dy;
   const double factor[] = {1, 4, -2};
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= factor[i / 8 % 3];
@@ -247,15 +249,15 @@ TEST_P(NormalizationTest, GradientsMatchDifferences) {
       const Tensor input = make(shape, at, layout), s = make({4}, scale);
       const Tensor moments = moments_of(input), statistics = finished(moments, 1e-2);
       Tensor y = empty(shape, layout);
-      ops::normalize_forward(context(), input, statistics, s, Tensor(), y);
+      ops::normalize_forward(context(), input, statistics, {s, Tensor()}, y);
       return dot(values(y), dy);
     };
     const Tensor input = make(shape, x, layout), grad_output = make(shape, dy, layout), s = make({4}, slope);
     const Tensor moments = moments_of(input), statistics = finished(moments, 1e-2);
     Tensor sums(device(), {8}, DType::f64), dx = empty(shape, layout), dslope = make({4}, Values(4, 0.0)),
                                             none;
-    ops::normalize_backward_sums(context(), input, grad_output, statistics, sums);
-    ops::normalize_backward(context(), input, grad_output, statistics, s, sums, moments, dx);
+    ops::normalize_backward_sums(context(), input, grad_output, statistics, {}, sums);
+    ops::normalize_backward(context(), input, grad_output, statistics, {s, Tensor()}, sums, moments, dx);
     ops::add_affine_gradients(context(), sums, dslope, none);
     expect_gradient([&](const Values& moved) { return loss(moved, slope); }, x, values(dx));
     expect_gradient([&](const Values& moved) { return loss(x, moved); }, slope, values(dslope));
@@ -271,7 +273,7 @@ TEST_P(NormalizationTest, SameBitsEveryTime) {
     for (int run = 0; run < 4; ++run) {
       const Tensor moments = moments_of(input), statistics = finished(moments, 1e-5);
       Tensor sums(device(), {32}, DType::f64);
-      ops::normalize_backward_sums(context(), input, grad_output, statistics, sums);
+      ops::normalize_backward_sums(context(), input, grad_output, statistics, {}, sums);
       if (run == 0) first_moments = values(moments), first_sums = values(sums);
       EXPECT_EQ(values(moments), first_moments);
       EXPECT_EQ(values(sums), first_sums);
@@ -283,10 +285,10 @@ TEST_P(NormalizationTest, EmptyShareHasZeroSums) {
   const Shape shape{0, 3, 4, 4};
   const Tensor x = empty(shape), dy = empty(shape), statistics = make_as(DType::f64, {6}, Values(6, 1.0));
   Tensor sums(device(), {6}, DType::f64), dx = empty(shape);
-  ops::normalize_backward_sums(context(), x, dy, statistics, sums);
+  ops::normalize_backward_sums(context(), x, dy, statistics, {}, sums);
   EXPECT_EQ(values(sums), Values(6, 0.0));
   const Tensor moments = make_as(DType::f64, {7}, Values(7, 5.0));
-  ops::normalize_backward(context(), x, dy, statistics, Tensor(), sums, moments, dx);
+  ops::normalize_backward(context(), x, dy, statistics, {}, sums, moments, dx);
   values(dx);
 }
 

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "banyan/layers/layer.hpp"
+#include "banyan/ops/normalization.hpp"
 
 namespace banyan {
 
@@ -45,6 +46,7 @@ class BatchNormalization : public Layer {
   LayoutRule layout_rule() const override { return LayoutRule::follows; }
   bool allows_in_place() const override { return true; }
   bool backward_reads_outputs() const override { return false; }
+  ReluFusion fuses_relu() const override { return ReluFusion::both; }
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -64,6 +66,7 @@ class BatchNormalization : public Layer {
   bool uses_stored(Phase phase) const;
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
+  ops::Affine affine() const;
   void batch_statistics(Pass& pass, const Tensor& x);
   void update_running_statistics(Context& context);
   void update_factor(Context& context, double keep, double add);

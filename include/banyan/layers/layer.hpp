@@ -7,12 +7,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "banyan/base/text.hpp"
 #include "banyan/layers/blob.hpp"
 #include "banyan/layers/pass.hpp"
+#include "banyan/ops/elementwise.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan {
@@ -50,6 +52,18 @@ enum class LayoutRule : std::uint8_t {
   follows,        ///< any layout, the same on all inputs; outputs take it over
   channels_last,  ///< faster so; converts its own contiguous input, makes channels-last where the Net asks
                   ///< (wants_channels_last)
+};
+
+/// What a layer can take over of a ReLU that works in place on its only output (net/fusion.hpp).
+enum class ReluFusion : std::uint8_t {
+  none,
+  forward,  ///< forward() ends with it
+  both,     ///< and backward() begins with its gradient, which it finds without the output's data
+};
+/// ReLUs that run as a part of a layer, with the bits of the ReLU by itself.
+struct FusedRelus {
+  ops::Rectifier output;  ///< behind the layer
+  ops::Rectifier input;   ///< in front of it: backward() ends with its gradient, by the sign of the input
 };
 
 /// Overrides the files' choice between synchronized and local batch normalization (--sync_bn).
@@ -101,6 +115,17 @@ class Layer {
   /// shares_gradient().
   virtual int shared_input(int output) const { return output < 0 ? 0 : -1; }
   virtual bool shares_gradient() const { return false; }
+  /// The gradient of input i is that of the output: backward() leaves it alone where both are the same
+  /// memory.
+  virtual bool passes_gradient(int) const { return false; }
+  /// The gradient of the input may be the same memory as that of one of the first four outputs.
+  virtual bool gathers_gradients() const { return false; }
+  /// The slope of a layer that is a ReLU.
+  virtual std::optional<double> relu_slope() const { return {}; }
+  virtual ReluFusion fuses_relu() const { return ReluFusion::none; }
+  /// Can backward() take over the gradient of a ReLU whose output is the layer's only input?
+  virtual bool fuses_relu_of_input() const { return false; }
+  void fuse(const FusedRelus& relus) { fused_ = relus; }
   /// Does backward() read the data of its inputs / outputs? (memory plan)
   virtual bool backward_reads_inputs() const { return true; }
   virtual bool backward_reads_outputs() const { return true; }
@@ -139,6 +164,7 @@ class Layer {
   caffe::LayerParameter parameter_;
   LayerOptions options_;
   std::vector<Parameter> parameters_;
+  FusedRelus fused_;
 };
 
 using LayerFactory = std::unique_ptr<Layer> (*)(const caffe::LayerParameter&, const LayerOptions&);

@@ -14,6 +14,10 @@ struct LayerUse {
   std::vector<int> converted_from;  ///< per input: the tensor it is converted from, or -1
   bool needs_backward = false, reads_inputs = true, reads_outputs = true;
   std::vector<bool> propagate;  ///< per input
+  // For share_gradients; empty stands for "none".
+  std::vector<bool> passes_gradient;  ///< per input
+  bool gathers_gradients = false;
+  std::vector<bool> weighted;  ///< per output: it has a loss weight
 };
 
 struct TensorUses {

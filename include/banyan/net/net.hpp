@@ -13,6 +13,7 @@
 
 #include "banyan/io/weights.hpp"
 #include "banyan/layers/layer.hpp"
+#include "banyan/net/fusion.hpp"
 #include "banyan/net/layout_plan.hpp"
 #include "banyan/net/lifetimes.hpp"
 #include "banyan/net/memory_plan.hpp"
@@ -39,6 +40,8 @@ struct NetOptions {
   /// net's outputs and the parameters hold what their names say. Off: every blob keeps its own data and
   /// gradient.
   bool reuse_memory = true;
+  /// ReLUs run as a part of their neighbours (net/fusion.hpp); with reuse_memory only. The bits are the same.
+  bool fuse = true;
   std::string origin;  ///< file that the net came from; for messages
 };
 
@@ -113,7 +116,8 @@ class Net {
   /// What a .caffemodel holds: name and every layer with its blobs.
   caffe::NetParameter to_proto(bool with_gradients);
 
-  /// Observers, such as timers: called on the host before and after each layer's forward or backward.
+  /// Observers: called on the host before and after each layer's forward or backward. They see what each
+  /// layer does by itself, so nothing is fused any more.
   using LayerHook = std::function<void(int layer, bool backward)>;
   void observe_layers(LayerHook before, LayerHook after);
 
@@ -131,6 +135,7 @@ class Net {
     Blobs layer_inputs, layer_outputs;
     std::vector<std::unique_ptr<Blob>> stand_ins;
     std::vector<Conversion> conversions;  ///< one per input
+    Fusion fusion;
     Tensor seed;  ///< the loss weight of an output whose gradient also comes from further down
   };
   struct BlobState {
@@ -151,6 +156,7 @@ class Net {
   void mark_backward();
   void choose_inputs(int index);
   void reshape_layer(int index);
+  void fuse();
   void bind();
   bool is_own(int blob) const;
   TensorUses tensor_uses(std::vector<Blob*>& tensors) const;

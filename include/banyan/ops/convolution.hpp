@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/operator.hpp"
 
 namespace banyan::ops {
@@ -24,6 +25,8 @@ struct ConvolutionGeometry {
 class Convolution {
  public:
   virtual ~Convolution() = default;
+  /// From now on forward() ends with this ReLU. False: it cannot, and the caller has to run it.
+  virtual bool fuse_relu(const Rectifier& relu) { return !relu.on; }
   /// output = input * weight (+ bias, (out_channels), where defined)
   virtual void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
                        Tensor& output) = 0;

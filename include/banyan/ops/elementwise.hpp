@@ -2,10 +2,19 @@
 // (in place).
 #pragma once
 
+#include <vector>
+
 #include "banyan/ops/operator.hpp"
 #include "banyan/ops/random.hpp"
 
 namespace banyan::ops {
+
+/// A ReLU as the last step of another operator; off: that operator alone. Its results have the bits of the
+/// two operators one after the other.
+struct Rectifier {
+  bool on = false;
+  double slope = 0;
+};
 
 /// y = x > 0 ? x : slope * x.
 inline constinit Operator<void(const Tensor& x, double slope, Tensor& y)> relu_forward{"relu_forward"};
@@ -25,6 +34,15 @@ inline constinit Operator<void(const Tensor& y, const Tensor& dy, Tensor& dx)> t
 inline constinit Operator<void(const Tensor& x, double ratio, const RandomKey& key,
                                const SampleIndex& samples, Tensor& y)>
     dropout{"dropout"};
+/// y = relu(sum of factors[k] * terms[k]), added up in their order; y may be one of the terms.
+inline constinit Operator<void(const std::vector<const Tensor*>& terms, const std::vector<double>& factors,
+                               const Rectifier& relu, Tensor& y)>
+    weighted_sum{"weighted_sum"};
+/// dx = (sum of terms) * (y > 0 ? 1 : slope): relu_backward of what several readers of y give; dx may be one
+/// of the terms.
+inline constinit Operator<void(const std::vector<const Tensor*>& terms, const Tensor& y, double slope,
+                               Tensor& dx)>
+    relu_backward_of_sum{"relu_backward_of_sum"};
 /// y = a * b.
 inline constinit Operator<void(const Tensor& a, const Tensor& b, Tensor& y)> multiply{"multiply"};
 /// dx = dy * y / x, Caffe's unstable gradient of a product (stable_prod_grad: false).
@@ -45,9 +63,9 @@ inline constinit Operator<void(const Tensor& dy, const Tensor& mask, int index, 
 struct Broadcast {
   std::int64_t outer, dim, inner;
 };
-/// y = x * scale[d] + bias[d]; an undefined tensor stands for "none".
+/// y = relu(x * scale[d] + bias[d]); an undefined tensor stands for "none".
 inline constinit Operator<void(const Tensor& x, const Tensor& scale, const Tensor& bias,
-                               const Broadcast& over, Tensor& y)>
+                               const Broadcast& over, const Rectifier& relu, Tensor& y)>
     scale_bias{"scale_bias"};
 /// dscale[d] += sum over outer and inner of dy * x. An undefined x stands for ones: the gradient of a bias.
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Broadcast& over, Tensor& dscale)>

@@ -8,6 +8,7 @@
 //   C)    : sum dy [C], sum dy * xhat [C]
 #pragma once
 
+#include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/operator.hpp"
 
 namespace banyan::ops {
@@ -29,17 +30,23 @@ inline constinit Operator<void(const Tensor& moments, double keep, double add, b
 inline constinit Operator<void(const Tensor& running_mean, const Tensor& running_variance,
                                const Tensor& factor, double eps, Tensor& mean_inv_std)>
     stored_statistics{"stored_statistics"};
-/// y = (x - mean) * inv_std * slope + bias; undefined slope / bias: 1 / 0. y may be x.
-inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, const Tensor& slope,
-                               const Tensor& bias, Tensor& y)>
+/// What follows the normalization; undefined slope / bias: 1 / 0.
+struct Affine {
+  Tensor slope, bias;
+  Rectifier relu = {};
+};
+/// y = relu((x - mean) * inv_std * slope + bias). y may be x.
+inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine, Tensor& y)>
     normalize_forward{"normalize_forward"};
-/// sums of this device's samples.
-inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std, Tensor& sums)>
+/// sums of this device's samples. With a ReLU dy is the gradient of its output: here and in
+/// normalize_backward its sign is found by computing the ReLU's input again.
+inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
+                               const Affine& affine, Tensor& sums)>
     normalize_backward_sums{"normalize_backward_sums"};
 /// dx = slope inv_std (dy - (sum dy + xhat sum dy xhat) / count), sums and moments of the whole group;
 /// undefined sums: statistics were constants, dx = slope inv_std dy. dx may be dy.
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
-                               const Tensor& slope, const Tensor& sums, const Tensor& moments, Tensor& dx)>
+                               const Affine& affine, const Tensor& sums, const Tensor& moments, Tensor& dx)>
     normalize_backward{"normalize_backward"};
 /// grad_slope += sums[C..2C), grad_bias += sums[0..C), where defined.
 inline constinit Operator<void(const Tensor& sums, Tensor& grad_slope, Tensor& grad_bias)>

@@ -12,7 +12,8 @@ namespace banyan::ops {
 template <class T>
 struct Relu {
   T slope;
-  BANYAN_HOST_DEVICE T operator()(T x) const { return x > T(0) ? x : slope * x; }
+  /// Adding 0 turns -0 into 0: what a library that takes the maximum of x and 0 gives.
+  BANYAN_HOST_DEVICE T operator()(T x) const { return x > T(0) ? x : slope * x + T(0); }
 };
 template <class T>
 struct ReluGradient {
@@ -111,15 +112,58 @@ struct Dropout {
   }
 };
 
-template <class T, bool kScale, bool kBias>
+/// factor * x + what comes before.
+template <class T, int kTerms>
+struct Terms {
+  const T* x;
+  T factor;
+  Terms<T, kTerms - 1> before;
+  BANYAN_HOST_DEVICE T operator()(std::int64_t i) const { return factor * x[i] + before(i); }
+};
+template <class T>
+struct Terms<T, 1> {
+  const T* x;
+  T factor;
+  BANYAN_HOST_DEVICE T operator()(std::int64_t i) const { return factor * x[i]; }
+};
+
+/// What becomes of a sum.
+struct Kept {
+  template <class T>
+  BANYAN_HOST_DEVICE T operator()(T sum, std::int64_t) const {
+    return sum;
+  }
+};
+template <class T>
+struct Rectified {
+  Relu<T> relu;
+  BANYAN_HOST_DEVICE T operator()(T sum, std::int64_t) const { return relu(sum); }
+};
+template <class T>
+struct Masked {
+  ReluGradient<T> gradient;
+  const T* y;
+  BANYAN_HOST_DEVICE T operator()(T sum, std::int64_t i) const { return gradient(y[i], sum); }
+};
+
+template <class T, int kTerms, class Last>
+struct WeightedSum {
+  Terms<T, kTerms> terms;
+  Last last;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = last(terms(i), i); }
+};
+
+template <class T, bool kScale, bool kBias, class Last>
 struct ScaleBias {
   const T *x, *scale, *bias;
+  Last last;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t d) const {
     T value = x[i];
     if constexpr (kScale) value *= scale[d];
     if constexpr (kBias) value += bias[d];
-    y[i] = value;
+    y[i] = last(value, i);
   }
 };
 
@@ -224,13 +268,83 @@ void drop(Context& context, const Tensor& x, double ratio, const RandomKey& key,
   });
 }
 
+template <class T, int kTerms>
+Terms<T, kTerms> sum_terms(const Tensor* const* x, const double* factors) {
+  const T* data = x[kTerms - 1]->data<T>();
+  const T factor = static_cast<T>(factors[kTerms - 1]);
+  if constexpr (kTerms == 1)
+    return {data, factor};
+  else
+    return {data, factor, sum_terms<T, kTerms - 1>(x, factors)};
+}
+
+/// Up to four terms in one pass; more of them in several, of which the last one ends with `last`.
+template <class Backend, class T, class Last>
+void sum_in_passes(Context& context, std::vector<const Tensor*> terms, std::vector<double> factors, Last last,
+                   Tensor& y) {
+  const auto pass = [&]<int kTerms>(auto end) {
+    Backend::for_each(context, y.count(),
+                      WeightedSum<T, kTerms, decltype(end)>{
+                          sum_terms<T, kTerms>(terms.data(), factors.data()), end, y.data<T>()});
+  };
+  while (terms.size() > 4) {
+    pass.template operator()<4>(Kept{});
+    terms.erase(terms.begin(), terms.begin() + 3);
+    factors.erase(factors.begin(), factors.begin() + 3);
+    terms[0] = &y;
+    factors[0] = 1;
+  }
+  switch (terms.size()) {
+    case 1:
+      return pass.template operator()<1>(last);
+    case 2:
+      return pass.template operator()<2>(last);
+    case 3:
+      return pass.template operator()<3>(last);
+    default:
+      return pass.template operator()<4>(last);
+  }
+}
+
+inline void require_terms(const char* op, const std::vector<const Tensor*>& terms, const Tensor& y) {
+  if (terms.empty()) runtime_failure(op, ": there is nothing to add up");
+  for (std::size_t k = 0; k < terms.size(); ++k) {
+    require_alike(op, *terms[k], y);
+    if (k > 3 && terms[k]->same_memory(y)) runtime_failure(op, ": only one of the first four terms may be y");
+  }
+}
+
+template <class Backend>
+void sum_weighted(Context& context, const std::vector<const Tensor*>& terms,
+                  const std::vector<double>& factors, const Rectifier& relu, Tensor& y) {
+  require_terms("weighted_sum", terms, y);
+  if (factors.size() != terms.size()) runtime_failure("weighted_sum: one factor is needed for each term");
+  dispatch_float(y.dtype(), "weighted_sum", [&]<class T>() {
+    if (relu.on)
+      sum_in_passes<Backend, T>(context, terms, factors, Rectified<T>{{static_cast<T>(relu.slope)}}, y);
+    else
+      sum_in_passes<Backend, T>(context, terms, factors, Kept{}, y);
+  });
+}
+
+template <class Backend>
+void sum_masked(Context& context, const std::vector<const Tensor*>& terms, const Tensor& y, double slope,
+                Tensor& dx) {
+  require_terms("relu_backward_of_sum", terms, dx);
+  require_alike("relu_backward_of_sum", y, dx);
+  dispatch_float(dx.dtype(), "relu_backward_of_sum", [&]<class T>() {
+    sum_in_passes<Backend, T>(context, terms, std::vector<double>(terms.size(), 1),
+                              Masked<T>{{static_cast<T>(slope)}, y.data<T>()}, dx);
+  });
+}
+
 inline void require_broadcast(const char* op, const Tensor& x, const Broadcast& over) {
   require_count(op, x, over.outer * over.dim * over.inner);
 }
 
 template <class Backend>
 void scale_and_shift(Context& context, const Tensor& x, const Tensor& scale, const Tensor& bias,
-                     const Broadcast& over, Tensor& y) {
+                     const Broadcast& over, const Rectifier& relu, Tensor& y) {
   require_alike("scale_bias", x, y);
   require_broadcast("scale_bias", x, over);
   if (scale.defined()) require_count("scale_bias", scale, over.dim);
@@ -238,12 +352,22 @@ void scale_and_shift(Context& context, const Tensor& x, const Tensor& scale, con
   dispatch_float(x.dtype(), "scale_bias", [&]<class T>() {
     const T* s = scale.defined() ? scale.data<T>() : nullptr;
     const T* b = bias.defined() ? bias.data<T>() : nullptr;
-    if (s != nullptr && b != nullptr)
-      Backend::for_each_channel(context, over, ScaleBias<T, true, true>{x.data<T>(), s, b, y.data<T>()});
-    else if (s != nullptr)
-      Backend::for_each_channel(context, over, ScaleBias<T, true, false>{x.data<T>(), s, b, y.data<T>()});
+    const auto run = [&]<bool kScale, bool kBias>(auto last) {
+      Backend::for_each_channel(
+          context, over, ScaleBias<T, kScale, kBias, decltype(last)>{x.data<T>(), s, b, last, y.data<T>()});
+    };
+    const auto choose = [&](auto last) {
+      if (s != nullptr && b != nullptr)
+        run.template operator()<true, true>(last);
+      else if (s != nullptr)
+        run.template operator()<true, false>(last);
+      else
+        run.template operator()<false, true>(last);
+    };
+    if (relu.on)
+      choose(Rectified<T>{{static_cast<T>(relu.slope)}});
     else
-      Backend::for_each_channel(context, over, ScaleBias<T, false, true>{x.data<T>(), s, b, y.data<T>()});
+      choose(Kept{});
   });
 }
 
@@ -294,6 +418,8 @@ struct DefineElementwise {
     maximum.define(kind, &take_maximum<Backend>);
     maximum_backward.define(kind, &route_maximum<Backend>);
     dropout.define(kind, &drop<Backend>);
+    weighted_sum.define(kind, &sum_weighted<Backend>);
+    relu_backward_of_sum.define(kind, &sum_masked<Backend>);
     scale_bias.define(kind, &scale_and_shift<Backend>);
     scale_backward.define(kind, &scale_gradient<Backend>);
   }

@@ -10,6 +10,7 @@
 
 #include "banyan/ops/normalization.hpp"
 #include "ops/common/backend.hpp"
+#include "ops/common/elementwise.hpp"
 
 namespace banyan::ops {
 
@@ -143,7 +144,17 @@ struct StoredStatistics {
   }
 };
 
-/// y = ((x - high) - low) * scale + bias of one channel.
+/// relu_forward and relu_backward by the ReLU's input, or nothing.
+template <class T>
+struct Rectify {
+  bool on;
+  T slope;
+  explicit Rectify(const Rectifier& relu) : on(relu.on), slope(static_cast<T>(relu.slope)) {}
+  BANYAN_HOST_DEVICE T forward(T x) const { return on ? Relu<T>{slope}(x) : x; }
+  BANYAN_HOST_DEVICE T backward(T x, T dy) const { return on ? ReluGradient<T>{slope}(x, dy) : dy; }
+};
+
+/// y = ((x - high) - low) * scale + bias of one channel, before the ReLU.
 template <class T>
 struct ForwardTerms {
   T high, low, scale, bias;
@@ -155,6 +166,7 @@ struct NormalizeForward {
   const double* mean_inv_std;
   T* y;
   ChannelOf channel;
+  Rectify<T> relu;
   BANYAN_HOST_DEVICE ForwardTerms<T> terms(std::int64_t c) const {
     const double mean = mean_inv_std[c], inv_std = mean_inv_std[channel.dim + c];
     const T high = static_cast<T>(mean);
@@ -162,7 +174,10 @@ struct NormalizeForward {
             static_cast<T>(slope == nullptr ? inv_std : inv_std * static_cast<double>(slope[c])),
             bias == nullptr ? T(0) : bias[c]};
   }
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = terms(channel(i)).apply(x[i]); }
+  /// dy[i] seen from before the ReLU; `terms` are those of i's channel.
+  BANYAN_HOST_DEVICE T gradient(const ForwardTerms<T>& terms, std::int64_t i, T dy) const {
+    return relu.on ? relu.backward(terms.apply(x[i]), dy) : dy;
+  }
 };
 
 template <class T>
@@ -170,15 +185,16 @@ struct BackwardSums {
   struct State {
     double dy, dy_xhat;
   };
-  const T *x, *dy;
-  const double* mean_inv_std;
+  NormalizeForward<T> forward;  ///< its y is not used
+  const T* dy;
   double* sums;
   std::int64_t channels;
   BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t index, std::int64_t d) const {
-    const double gradient = static_cast<double>(dy[index]);
+    const T local = forward.relu.on ? forward.gradient(forward.terms(d), index, dy[index]) : dy[index];
+    const double gradient = static_cast<double>(local);
     s.dy += gradient;
-    s.dy_xhat += gradient * (static_cast<double>(x[index]) - mean_inv_std[d]);
+    s.dy_xhat += gradient * (static_cast<double>(forward.x[index]) - forward.mean_inv_std[d]);
   }
   BANYAN_HOST_DEVICE void merge(State& a, const State& b) const {
     a.dy += b.dy;
@@ -186,7 +202,7 @@ struct BackwardSums {
   }
   BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
     sums[d] = s.dy;
-    sums[channels + d] = s.dy_xhat * mean_inv_std[channels + d];
+    sums[channels + d] = s.dy_xhat * forward.mean_inv_std[channels + d];
   }
 };
 
@@ -200,22 +216,21 @@ struct BackwardTerms {
 };
 template <class T>
 struct NormalizeBackward {
-  const T *x, *dy, *slope;
-  const double *mean_inv_std, *sums, *moments;  ///< sums null: statistics were constants
+  NormalizeForward<T> forward;  ///< its y is not used
+  const T* dy;
+  const double *sums, *moments;  ///< sums null: statistics were constants
   T* dx;
-  ChannelOf channel;
   BANYAN_HOST_DEVICE BackwardTerms<T> terms(std::int64_t c) const {
-    const double mean = mean_inv_std[c], inv_std = mean_inv_std[channel.dim + c];
-    const T high = static_cast<T>(mean);
-    const T scale = static_cast<T>(slope == nullptr ? inv_std : inv_std * static_cast<double>(slope[c]));
-    if (sums == nullptr) return {high, T(0), scale, T(0), T(0)};
-    return {high, static_cast<T>(mean - static_cast<double>(high)), scale,
-            static_cast<T>(sums[c] / moments[0]),
-            static_cast<T>(sums[channel.dim + c] * inv_std / moments[0])};
+    const ForwardTerms<T> t = forward.terms(c);
+    if (sums == nullptr) return {t.high, t.low, t.scale, T(0), T(0)};
+    const double inv_std = forward.mean_inv_std[forward.channel.dim + c];
+    return {t.high, t.low, t.scale, static_cast<T>(sums[c] / moments[0]),
+            static_cast<T>(sums[forward.channel.dim + c] * inv_std / moments[0])};
   }
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const BackwardTerms<T> t = terms(channel(i));
-    dx[i] = sums == nullptr ? t.scale * dy[i] : t.apply(x[i], dy[i]);
+  /// dx[i], with the terms of i's channel.
+  BANYAN_HOST_DEVICE T apply(const ForwardTerms<T>& before, const BackwardTerms<T>& t, std::int64_t i) const {
+    const T gradient = forward.gradient(before, i, dy[i]);
+    return sums == nullptr ? t.scale * gradient : t.apply(forward.x[i], gradient);
   }
 };
 
@@ -242,25 +257,18 @@ T* optional_data(Tensor& tensor) {
 }
 
 template <class T>
-NormalizeForward<T> forward_functor(const Tensor& x, const Tensor& mean_inv_std, const Tensor& slope,
-                                    const Tensor& bias, Tensor& y) {
+NormalizeForward<T> forward_functor(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine, T* y) {
   const Broadcast over = channel_broadcast(x);
-  return {x.data<T>(), optional_data<T>(slope), optional_data<T>(bias), mean_inv_std.data<double>(),
-          y.data<T>(), {over.dim, over.inner}};
+  return {
+      x.data<T>(), optional_data<T>(affine.slope), optional_data<T>(affine.bias), mean_inv_std.data<double>(),
+      y,           {over.dim, over.inner},         Rectify<T>(affine.relu)};
 }
 template <class T>
 NormalizeBackward<T> backward_functor(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
-                                      const Tensor& slope, const Tensor& sums, const Tensor& moments,
+                                      const Affine& affine, const Tensor& sums, const Tensor& moments,
                                       Tensor& dx) {
-  const Broadcast over = channel_broadcast(x);
-  return {x.data<T>(),
-          dy.data<T>(),
-          optional_data<T>(slope),
-          mean_inv_std.data<double>(),
-          optional_data<double>(sums),
-          optional_data<double>(moments),
-          dx.data<T>(),
-          {over.dim, over.inner}};
+  return {forward_functor<T>(x, mean_inv_std, affine, nullptr), dy.data<T>(), optional_data<double>(sums),
+          optional_data<double>(moments), dx.data<T>()};
 }
 
 }  // namespace detail
@@ -316,30 +324,14 @@ void stored_statistics_on(Context& context, const Tensor& running_mean, const Te
 }
 
 template <class Backend>
-void normalize_forward_on(Context& context, const Tensor& x, const Tensor& mean_inv_std, const Tensor& slope,
-                          const Tensor& bias, Tensor& y) {
-  dispatch_float(x.dtype(), "normalize_forward", [&]<class T>() {
-    Backend::for_each(context, x.count(), detail::forward_functor<T>(x, mean_inv_std, slope, bias, y));
-  });
-}
-
-template <class Backend>
 void normalize_backward_sums_on(Context& context, const Tensor& x, const Tensor& dy,
-                                const Tensor& mean_inv_std, Tensor& sums) {
+                                const Tensor& mean_inv_std, const Affine& affine, Tensor& sums) {
   dispatch_float(x.dtype(), "normalize_backward_sums", [&]<class T>() {
     const Broadcast over = channel_broadcast(x);
-    Backend::reduce_channels(context, over,
-                             detail::BackwardSums<T>{x.data<T>(), dy.data<T>(), mean_inv_std.data<double>(),
-                                                     sums.data<double>(), over.dim});
-  });
-}
-
-template <class Backend>
-void normalize_backward_on(Context& context, const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
-                           const Tensor& slope, const Tensor& sums, const Tensor& moments, Tensor& dx) {
-  dispatch_float(x.dtype(), "normalize_backward", [&]<class T>() {
-    Backend::for_each(context, x.count(),
-                      detail::backward_functor<T>(x, dy, mean_inv_std, slope, sums, moments, dx));
+    Backend::reduce_channels(
+        context, over,
+        detail::BackwardSums<T>{detail::forward_functor<T>(x, mean_inv_std, affine, nullptr), dy.data<T>(),
+                                sums.data<double>(), over.dim});
   });
 }
 

@@ -130,12 +130,23 @@ class DnnlConvolution final : public Convolution {
     attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
+  bool fuse_relu(const Rectifier& relu) override {
+    // oneDNN 2.6's channels-last kernels take every slope for 1 unless it is 0.
+    const bool can = !relu.on || relu.slope == 0;
+    relu_ = relu.on && can;
+    return can;
+  }
+
   void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
                Tensor& output) override {
     check_convolution(geometry_, input, weight, output);
     if (output.count() == 0) return;
     const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined());
-    if (plan == nullptr) return reference_->forward(context, input, weight, bias, output);
+    if (plan == nullptr) {
+      reference_->forward(context, input, weight, bias, output);
+      if (relu_) relu_forward(context, output, 0, output);
+      return;
+    }
     std::vector<void*> data{address(input), address(weight), output.data<float>()};
     if (bias.defined()) data.push_back(address(bias));
     run(context, *plan, std::move(data), "forward");
@@ -185,8 +196,9 @@ class DnnlConvolution final : public Convolution {
   const Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
     const int threads = context.device().threads();
     Key key = input.shape().dims();
-    key.insert(key.end(), {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
-                           static_cast<std::int64_t>(output.layout()), bias, threads});
+    key.insert(key.end(),
+               {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
+                static_cast<std::int64_t>(output.layout()), bias, threads, pass == Pass::forward && relu_});
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second ? &*found->second : nullptr;
     const OpenMpThreads guard(threads);  // kernels are generated for a number of threads
@@ -228,21 +240,31 @@ class DnnlConvolution final : public Convolution {
   using BackwardData = dnnl::convolution_backward_data;
   using BackwardWeights = dnnl::convolution_backward_weights;
 
+  dnnl::primitive_attr forward_attributes() const {
+    dnnl::primitive_attr attributes = attributes_;
+    if (relu_) {
+      dnnl::post_ops relu;
+      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      attributes.set_post_ops(relu);
+    }
+    return attributes;
+  }
   Forward::primitive_desc forward_desc(const memory::desc& in, const memory::desc& weight,
-                                       const memory::desc& out, bool bias) const {
+                                       const memory::desc& out, bool bias,
+                                       const dnnl::primitive_attr& attributes) const {
     constexpr auto kKind = dnnl::prop_kind::forward_training;
     constexpr auto kDirect = dnnl::algorithm::convolution_direct;
     const Forward::desc desc =
         bias ? Forward::desc(kKind, kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad_, pad_)
              : Forward::desc(kKind, kDirect, in, weight, out, stride_, dilation_, pad_, pad_);
-    return {desc, attributes_, engine_};
+    return {desc, attributes, engine_};
   }
   BackwardData::primitive_desc backward_data_desc(const memory::desc& in, const memory::desc& weight,
                                                   const memory::desc& out) const {
     const BackwardData::desc desc(dnnl::algorithm::convolution_direct, in, weight, out, stride_, dilation_,
                                   pad_, pad_);
     const memory::desc any(weight_shape(), kF32, Tag::any);
-    return {desc, attributes_, engine_, forward_desc(in, any, out, false)};
+    return {desc, attributes_, engine_, forward_desc(in, any, out, false, attributes_)};
   }
   BackwardWeights::primitive_desc backward_weight_desc(const memory::desc& in, const memory::desc& weight,
                                                        const memory::desc& out, bool bias) const {
@@ -251,7 +273,7 @@ class DnnlConvolution final : public Convolution {
         bias ? BackwardWeights::desc(kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad_, pad_)
              : BackwardWeights::desc(kDirect, in, weight, out, stride_, dilation_, pad_, pad_);
     const memory::desc any(weight_shape(), kF32, Tag::any);
-    return {desc, attributes_, engine_, forward_desc(in, any, out, bias)};
+    return {desc, attributes_, engine_, forward_desc(in, any, out, bias, attributes_)};
   }
   memory::desc bias_desc() const { return memory::desc({geometry_.out_channels}, kF32, Tag::x); }
 
@@ -287,8 +309,9 @@ class DnnlConvolution final : public Convolution {
     const memory::desc weight(weight_shape(), kF32, weight_tag());
     switch (pass) {
       case Pass::forward: {
+        const dnnl::primitive_attr attributes = forward_attributes();
         const auto chosen = choose(input, output, [&](const Desc& i, const Desc& w, const Desc& o) {
-          return forward_desc(i, w, o, bias);
+          return forward_desc(i, w, o, bias, attributes);
         });
         if (is_slow(chosen)) return std::nullopt;
         Plan plan(engine_, chosen.scratchpad_desc());
@@ -332,6 +355,7 @@ class DnnlConvolution final : public Convolution {
   dnnl::engine engine_;
   dnnl::primitive_attr attributes_;
   memory::dims stride_, dilation_, pad_;
+  bool relu_ = false;                         ///< forward() ends with a ReLU
   std::map<Key, std::optional<Plan>> plans_;  // node-based: running work refers to its elements
   std::unique_ptr<Convolution> reference_;
 };

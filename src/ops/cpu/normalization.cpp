@@ -76,21 +76,21 @@ void moments_of(int threads, const Cut& cut, const T* x, double* moments) {
   }
 }
 
-template <class T>
-void backward_sums_of(int threads, const Cut& cut, const T* x, const T* dy, const double* mean_inv_std,
+template <bool kRelu, class T>
+void backward_sums_of(int threads, const Cut& cut, const detail::NormalizeForward<T>& f, const T* dy,
                       double* sums) {
   const Lanes lanes = cut.lanes();
   const std::int64_t dim = cut.over.dim, width = 2 * lanes.channels;
   std::vector<double> partial(static_cast<std::size_t>(cut.tasks() * width));
 #pragma omp parallel num_threads(threads)
   {
-    BlockSums<T> block(lanes);
+    BlockSums<T, kRelu> block(lanes, f.relu);
 #pragma omp for schedule(static)
     for (std::int64_t task = 0; task < cut.tasks(); ++task) {
       double* to = partial.data() + task * width;
-      block.set_means(mean_inv_std + task / cut.ranges);  // rows: 0, all channels; planes: the channel
+      block.set_terms([&](std::int64_t c) { return f.terms(task / cut.ranges + c); });  // rows: from 0 on
       cut.for_each_block(task, lanes.block(), [&](std::int64_t first, std::int64_t count) {
-        block.add(x + first, dy + first, count, to, to + lanes.channels);
+        block.add(f.x + first, dy + first, count, to, to + lanes.channels);
       });
     }
   }
@@ -101,7 +101,7 @@ void backward_sums_of(int threads, const Cut& cut, const T* x, const T* dy, cons
       sums[dim + task / cut.ranges + c] +=
           partial[static_cast<std::size_t>(task * width + lanes.channels + c)];
     }
-  for (std::int64_t c = 0; c < dim; ++c) sums[dim + c] *= mean_inv_std[dim + c];
+  for (std::int64_t c = 0; c < dim; ++c) sums[dim + c] *= f.mean_inv_std[dim + c];
 }
 
 /// Applies run(terms, first, count) to pieces with the channel terms laid out for them: `rows` has whole
@@ -120,8 +120,9 @@ void apply(int threads, const Broadcast& over, const Lanes& lanes, const Rows& r
   }
 }
 
-template <class T>
+template <bool kRelu, class T>
 void apply_forward(int threads, const Broadcast& over, const detail::NormalizeForward<T>& f) {
+  const Relu<T> relu{f.relu.slope};
   const Lanes lanes(over.dim);
   const auto size = static_cast<std::size_t>(over.inner == 1 ? lanes.width : 0);
   Row<T> high(size), low(size), scale(size), bias(size);
@@ -135,43 +136,58 @@ void apply_forward(int threads, const Broadcast& over, const detail::NormalizeFo
       [&](std::int64_t first, std::int64_t used) {
         const T* x = f.x + first;
         T* y = f.y + first;
+        const Relu<T> own = relu;  // a copy that no store can change stays in a register
 #pragma omp simd
-        for (std::int64_t j = 0; j < used; ++j) y[j] = ((x[j] - h[j]) - l[j]) * s[j] + b[j];
+        for (std::int64_t j = 0; j < used; ++j) {
+          const T value = ((x[j] - h[j]) - l[j]) * s[j] + b[j];
+          y[j] = kRelu ? own(value) : value;
+        }
       },
       [&](std::int64_t c, std::int64_t first) {
         const detail::ForwardTerms<T> t = f.terms(c);
         const T* x = f.x + first;
         T* y = f.y + first;
+        const Relu<T> own = relu;
 #pragma omp simd
-        for (std::int64_t j = 0; j < over.inner; ++j) y[j] = t.apply(x[j]);
+        for (std::int64_t j = 0; j < over.inner; ++j) y[j] = kRelu ? own(t.apply(x[j])) : t.apply(x[j]);
       });
 }
 
-template <class T>
+template <bool kRelu, class T>
 void apply_backward(int threads, const Broadcast& over, const detail::NormalizeBackward<T>& f) {
+  const ReluGradient<T> relu{f.forward.relu.slope};
   const Lanes lanes(over.dim);
   const auto size = static_cast<std::size_t>(over.inner == 1 ? lanes.width : 0);
-  Row<T> high(size), low(size), scale(size), mean_dy(size), slant(size);
+  Row<T> high(size), low(size), scale(size), bias(size), mean_dy(size), slant(size);
   for (std::size_t j = 0; j < size; ++j) {
     const detail::BackwardTerms<T> t = f.terms(static_cast<std::int64_t>(j) % over.dim);
     high[j] = t.high, low[j] = t.low, scale[j] = t.scale, mean_dy[j] = t.mean_dy, slant[j] = t.slant;
+    bias[j] = f.forward.terms(static_cast<std::int64_t>(j) % over.dim).bias;
   }
   const T *h = high.data(), *l = low.data(), *s = scale.data(), *m = mean_dy.data(), *k = slant.data();
+  const T* b = bias.data();
   apply(
       threads, over, lanes,
       [&](std::int64_t first, std::int64_t used) {
-        const T *x = f.x + first, *dy = f.dy + first;
+        const T *x = f.forward.x + first, *dy = f.dy + first;
         T* dx = f.dx + first;
+        const ReluGradient<T> own = relu;
 #pragma omp simd
-        for (std::int64_t j = 0; j < used; ++j)
-          dx[j] = s[j] * ((dy[j] - m[j]) - ((x[j] - h[j]) - l[j]) * k[j]);
+        for (std::int64_t j = 0; j < used; ++j) {
+          const T deviation = (x[j] - h[j]) - l[j];
+          const T gradient = kRelu ? own(deviation * s[j] + b[j], dy[j]) : dy[j];
+          dx[j] = s[j] * ((gradient - m[j]) - deviation * k[j]);
+        }
       },
       [&](std::int64_t c, std::int64_t first) {
+        const detail::ForwardTerms<T> before = f.forward.terms(c);
         const detail::BackwardTerms<T> t = f.terms(c);
-        const T *x = f.x + first, *dy = f.dy + first;
+        const T *x = f.forward.x + first, *dy = f.dy + first;
         T* dx = f.dx + first;
+        const ReluGradient<T> own = relu;
 #pragma omp simd
-        for (std::int64_t j = 0; j < over.inner; ++j) dx[j] = t.apply(x[j], dy[j]);
+        for (std::int64_t j = 0; j < over.inner; ++j)
+          dx[j] = t.apply(x[j], kRelu ? own(before.apply(x[j]), dy[j]) : dy[j]);
       });
 }
 
@@ -187,44 +203,56 @@ void batch_moments_on_cpu(Context& context, const Tensor& x, Tensor& moments) {
 }
 
 void normalize_backward_sums_on_cpu(Context& context, const Tensor& x, const Tensor& dy,
-                                    const Tensor& mean_inv_std, Tensor& sums) {
+                                    const Tensor& mean_inv_std, const Affine& affine, Tensor& sums) {
   const Cut cut(channel_broadcast(x));
   require_alike("normalize_backward_sums", x, dy);
   require_count("normalize_backward_sums", sums, 2 * cut.over.dim);
   dispatch_float(x.dtype(), "normalize_backward_sums", [&]<class T>() {
-    const T *from = x.data<T>(), *gradient = dy.data<T>();
-    const double* statistics = mean_inv_std.data<double>();
+    const auto f = detail::forward_functor<T>(x, mean_inv_std, affine, nullptr);
+    const T* gradient = dy.data<T>();
     double* to = sums.data<double>();
     const int threads = CpuBackend::threads_for(context, x.count());
-    context.run([=] { backward_sums_of(threads, cut, from, gradient, statistics, to); });
+    context.run([=] {
+      if (f.relu.on)
+        backward_sums_of<true>(threads, cut, f, gradient, to);
+      else
+        backward_sums_of<false>(threads, cut, f, gradient, to);
+    });
   });
 }
 
 void normalize_forward_on_cpu(Context& context, const Tensor& x, const Tensor& mean_inv_std,
-                              const Tensor& slope, const Tensor& bias, Tensor& y) {
+                              const Affine& affine, Tensor& y) {
   const Broadcast over = channel_broadcast(x);
   require_alike("normalize_forward", x, y);
   require_count("normalize_forward", mean_inv_std, 2 * over.dim);
   dispatch_float(x.dtype(), "normalize_forward", [&]<class T>() {
-    const auto f = detail::forward_functor<T>(x, mean_inv_std, slope, bias, y);
+    const auto f = detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>());
     const int threads = CpuBackend::threads_for(context, x.count());
-    context.run([=] { apply_forward(threads, over, f); });
+    context.run([=] {
+      if (f.relu.on)
+        apply_forward<true>(threads, over, f);
+      else
+        apply_forward<false>(threads, over, f);
+    });
   });
 }
 
 void normalize_backward_on_cpu(Context& context, const Tensor& x, const Tensor& dy,
-                               const Tensor& mean_inv_std, const Tensor& slope, const Tensor& sums,
+                               const Tensor& mean_inv_std, const Affine& affine, const Tensor& sums,
                                const Tensor& moments, Tensor& dx) {
   const Broadcast over = channel_broadcast(x);
   require_alike("normalize_backward", x, dy);
   require_alike("normalize_backward", x, dx);
-  // Constant statistics need no x: a plain product, by the functor.
-  if (!sums.defined())
-    return normalize_backward_on<CpuBackend>(context, x, dy, mean_inv_std, slope, sums, moments, dx);
   dispatch_float(x.dtype(), "normalize_backward", [&]<class T>() {
-    const auto f = detail::backward_functor<T>(x, dy, mean_inv_std, slope, sums, moments, dx);
+    const auto f = detail::backward_functor<T>(x, dy, mean_inv_std, affine, sums, moments, dx);
     const int threads = CpuBackend::threads_for(context, x.count());
-    context.run([=] { apply_backward(threads, over, f); });
+    context.run([=] {
+      if (f.forward.relu.on)
+        apply_backward<true>(threads, over, f);
+      else
+        apply_backward<false>(threads, over, f);
+    });
   });
 }
 

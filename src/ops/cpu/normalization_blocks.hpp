@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/common/normalization.hpp"
+
 namespace banyan::ops {
 
 struct Lanes {
@@ -160,32 +162,44 @@ class BlockMoments {
   Row<double> exact_mean_, m2_;
 };
 
-/// Sums of dy and of dy (x - mean) over a block; mean = high + low.
-template <class T>
+/// Sums of dy and of dy (x - mean) over a block; mean = high + low. With kRelu dy is the gradient behind a
+/// ReLU.
+template <class T, bool kRelu>
 class BlockSums {
  public:
-  explicit BlockSums(const Lanes& lanes)
-      : lanes_(lanes), high_(size()), low_(size()), dy_(size()), product_(size()) {}
+  BlockSums(const Lanes& lanes, const detail::Rectify<T>& relu)
+      : lanes_(lanes),
+        relu_{relu.slope},
+        high_(size()),
+        low_(size()),
+        scale_(size()),
+        bias_(size()),
+        dy_(size()),
+        product_(size()) {}
 
-  void set_means(const double* mean) {
+  /// terms(c): detail::ForwardTerms of channel c of the block.
+  template <class Terms>
+  void set_terms(const Terms& terms) {
     for (std::int64_t c = 0; c < lanes_.channels; ++c) {
-      high_[c] = static_cast<T>(mean[c]);
-      low_[c] = static_cast<T>(mean[c] - static_cast<double>(high_[c]));
+      const detail::ForwardTerms<T> t = terms(c);
+      high_[c] = t.high, low_[c] = t.low, scale_[c] = t.scale, bias_[c] = t.bias;
     }
-    repeat(lanes_, high_.data());
-    repeat(lanes_, low_.data());
+    for (Row<T>* row : {&high_, &low_, &scale_, &bias_}) repeat(lanes_, row->data());
   }
   void add(const T* x, const T* gradient, std::int64_t count, double* dy_sums, double* product_sums) {
     if (lanes_.channels == 1) return add_plane(x, gradient, count, dy_sums, product_sums);
     T *dy = dy_.data(), *product = product_.data();
-    const T *high = high_.data(), *low = low_.data();
+    const T *high = high_.data(), *low = low_.data(), *scale = scale_.data(), *bias = bias_.data();
     std::fill(dy_.begin(), dy_.end(), T(0));
     std::fill(product_.begin(), product_.end(), T(0));
-    for_each_run(lanes_, count, [&](std::int64_t i, std::int64_t used) {
+    const ReluGradient<T> relu = relu_;  // a copy that no store can change stays in a register
+    for_each_run(lanes_, count, [=](std::int64_t i, std::int64_t used) {
 #pragma omp simd
       for (std::int64_t j = 0; j < used; ++j) {
-        dy[j] += gradient[i + j];
-        product[j] += gradient[i + j] * ((x[i + j] - high[j]) - low[j]);
+        const T deviation = (x[i + j] - high[j]) - low[j];
+        const T g = kRelu ? relu(deviation * scale[j] + bias[j], gradient[i + j]) : gradient[i + j];
+        dy[j] += g;
+        product[j] += g * deviation;
       }
     });
     for (std::int64_t j = 0, c = 0; j < lanes_.width; ++j) {
@@ -200,18 +214,21 @@ class BlockSums {
   /// One channel: lanes in registers.
   void add_plane(const T* x, const T* gradient, std::int64_t count, double* dy_sum,
                  double* product_sum) const {
-    const T high = high_[0], low = low_[0];
+    const T high = high_[0], low = low_[0], scale = scale_[0], bias = bias_[0];
     T dy = 0, product = 0;
 #pragma omp simd reduction(+ : dy, product)
     for (std::int64_t i = 0; i < count; ++i) {
-      dy += gradient[i];
-      product += gradient[i] * ((x[i] - high) - low);
+      const T deviation = (x[i] - high) - low;
+      const T g = kRelu ? relu_(deviation * scale + bias, gradient[i]) : gradient[i];
+      dy += g;
+      product += g * deviation;
     }
     *dy_sum += static_cast<double>(dy);
     *product_sum += static_cast<double>(product);
   }
   Lanes lanes_;
-  Row<T> high_, low_, dy_, product_;
+  ReluGradient<T> relu_;
+  Row<T> high_, low_, scale_, bias_, dy_, product_;
 };
 
 }  // namespace banyan::ops

@@ -12,38 +12,42 @@ struct ForwardWithTerms {
   detail::NormalizeForward<T> f;
   __device__ detail::ForwardTerms<T> terms(std::int64_t d) const { return f.terms(d); }
   __device__ void operator()(const detail::ForwardTerms<T>& t, std::int64_t i) const {
-    f.y[i] = t.apply(f.x[i]);
+    f.y[i] = f.relu.forward(t.apply(f.x[i]));
   }
 };
 
 template <class T>
 struct BackwardWithTerms {
   detail::NormalizeBackward<T> f;
-  __device__ detail::BackwardTerms<T> terms(std::int64_t d) const { return f.terms(d); }
-  __device__ void operator()(const detail::BackwardTerms<T>& t, std::int64_t i) const {
-    f.dx[i] = f.sums == nullptr ? t.scale * f.dy[i] : t.apply(f.x[i], f.dy[i]);
+  struct Both {
+    detail::ForwardTerms<T> forward;
+    detail::BackwardTerms<T> backward;
+  };
+  __device__ Both terms(std::int64_t d) const { return {f.forward.terms(d), f.terms(d)}; }
+  __device__ void operator()(const Both& t, std::int64_t i) const {
+    f.dx[i] = f.apply(t.forward, t.backward, i);
   }
 };
 
 void normalize_forward_on_cuda(Context& context, const Tensor& x, const Tensor& mean_inv_std,
-                               const Tensor& slope, const Tensor& bias, Tensor& y) {
+                               const Affine& affine, Tensor& y) {
   require_alike("normalize_forward", x, y);
   dispatch_float(x.dtype(), "normalize_forward", [&]<class T>() {
     CudaBackend::for_each_with_terms(
         context, channel_broadcast(x),
-        ForwardWithTerms<T>{detail::forward_functor<T>(x, mean_inv_std, slope, bias, y)});
+        ForwardWithTerms<T>{detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>())});
   });
 }
 
 void normalize_backward_on_cuda(Context& context, const Tensor& x, const Tensor& dy,
-                                const Tensor& mean_inv_std, const Tensor& slope, const Tensor& sums,
+                                const Tensor& mean_inv_std, const Affine& affine, const Tensor& sums,
                                 const Tensor& moments, Tensor& dx) {
   require_alike("normalize_backward", x, dy);
   require_alike("normalize_backward", x, dx);
   dispatch_float(x.dtype(), "normalize_backward", [&]<class T>() {
     CudaBackend::for_each_with_terms(
         context, channel_broadcast(x),
-        BackwardWithTerms<T>{detail::backward_functor<T>(x, dy, mean_inv_std, slope, sums, moments, dx)});
+        BackwardWithTerms<T>{detail::backward_functor<T>(x, dy, mean_inv_std, affine, sums, moments, dx)});
   });
 }
 

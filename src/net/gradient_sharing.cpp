@@ -1,0 +1,70 @@
+#include "banyan/net/gradient_sharing.hpp"
+
+#include <algorithm>
+
+namespace banyan {
+namespace {
+
+class Sharing {
+ public:
+  explicit Sharing(TensorUses& uses) : uses_(uses), taken_(uses.data_of.size(), false) {
+    for (const LayerUse& layer : uses_.layers) {
+      for (std::size_t o = 0; o < layer.outputs.size(); ++o) {
+        const int output = layer.outputs[o];
+        const bool in_place =
+            std::find(layer.inputs.begin(), layer.inputs.end(), output) != layer.inputs.end();
+        const bool weighted = o < layer.weighted.size() && layer.weighted[o];
+        if (in_place || weighted) taken_[static_cast<std::size_t>(output)] = true;
+      }
+    }
+    for (std::size_t t = 0; t < uses_.grad_of.size(); ++t)
+      if (uses_.grad_of[t] != static_cast<int>(t)) taken_[t] = taken_[root(t)] = true;
+  }
+
+  void pass_on(const LayerUse& layer) {
+    for (std::size_t i = 0; i < layer.passes_gradient.size(); ++i) {
+      const int input = layer.inputs[i], output = layer.outputs[0];
+      if (layer.passes_gradient[i] && layer.propagate[i] && layer.converted_from[i] < 0 && is_free(input) &&
+          has_grad(output))
+        share(input, output);
+    }
+  }
+
+  void gather(const LayerUse& layer) {
+    if (!layer.gathers_gradients || !layer.propagate[0] || layer.converted_from[0] >= 0) return;
+    for (std::size_t o = 0; o < std::min<std::size_t>(layer.outputs.size(), 4); ++o) {
+      if (!is_free(layer.outputs[o])) continue;
+      share(layer.outputs[o], layer.inputs[0]);
+      return;
+    }
+  }
+
+ private:
+  std::size_t root(std::size_t tensor) const {
+    while (uses_.grad_of[tensor] != static_cast<int>(tensor))
+      tensor = static_cast<std::size_t>(uses_.grad_of[tensor]);
+    return tensor;
+  }
+  bool has_grad(int tensor) const { return uses_.has_grad[static_cast<std::size_t>(tensor)]; }
+  bool is_free(int tensor) const { return has_grad(tensor) && !taken_[static_cast<std::size_t>(tensor)]; }
+  /// `tensor` goes into the memory of `owner`. Neither moves any more.
+  void share(int tensor, int owner) {
+    uses_.grad_of[static_cast<std::size_t>(tensor)] = owner;
+    taken_[static_cast<std::size_t>(tensor)] = true;
+  }
+
+  TensorUses& uses_;
+  std::vector<bool> taken_;  ///< must keep the gradient memory that it has
+};
+
+}  // namespace
+
+void share_gradients(TensorUses& uses) {
+  Sharing sharing(uses);
+  for (const LayerUse& layer : uses.layers)
+    if (layer.needs_backward) sharing.pass_on(layer);
+  for (const LayerUse& layer : uses.layers)
+    if (layer.needs_backward) sharing.gather(layer);
+}
+
+}  // namespace banyan

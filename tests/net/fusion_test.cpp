@@ -1,0 +1,222 @@
+// ReLUs that run as a part of their neighbours, and gradients that share memory: the decisions, and that nets
+// give the same bits with and without.
+#include "banyan/net/fusion.hpp"
+
+#include "banyan/net/gradient_sharing.hpp"
+#include "net/net_test_tools.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::ElementsAre;
+
+FusionNode layer(std::vector<int> inputs, std::vector<int> outputs, ReluFusion fuses = ReluFusion::none) {
+  FusionNode node;
+  node.propagate.assign(inputs.size(), true);
+  node.inputs = std::move(inputs);
+  node.outputs = std::move(outputs);
+  node.fuses_relu = fuses;
+  node.needs_backward = true;
+  return node;
+}
+FusionNode relu_on(int blob, double slope = 0) {
+  FusionNode node = layer({blob}, {blob});
+  node.relu_slope = slope;
+  return node;
+}
+FusionNode reader_of(int blob, std::vector<int> outputs) {
+  FusionNode node = layer({blob}, std::move(outputs));
+  node.fuses_relu_of_input = true;
+  return node;
+}
+
+/// What is fused, layer by layer.
+std::string shown(const std::vector<FusionNode>& layers) {
+  const std::vector<Fusion> found = find_relu_fusions(layers);
+  std::string text;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i].relus.output.on) text += cat("output of ", i, " ");
+    if (found[i].relus.input.on) text += cat("input of ", i, " ");
+    if (found[i].forward_elsewhere) text += cat("no forward ", i, " ");
+    if (found[i].backward_elsewhere) text += cat("no backward ", i, " ");
+  }
+  return text;
+}
+
+TEST(FindReluFusions, GivesThePassesToTheNeighboursThatTakeThem) {
+  const auto both = layer({0}, {1}, ReluFusion::both), forward = layer({0}, {1}, ReluFusion::forward);
+  const auto none = layer({0}, {1}), plain = layer({1}, {2}), split = reader_of(1, {2, 3});
+  EXPECT_EQ(shown({both, relu_on(1), split}), "output of 0 no forward 1 no backward 1 ");
+  EXPECT_EQ(shown({forward, relu_on(1), split}), "output of 0 no forward 1 no backward 1 input of 2 ");
+  EXPECT_EQ(shown({forward, relu_on(1), plain}), "output of 0 no forward 1 ");
+  EXPECT_EQ(shown({none, relu_on(1), split}), "no backward 1 input of 2 ");
+  EXPECT_EQ(shown({none, relu_on(1), plain}), "");
+}
+
+TEST(FindReluFusions, LeavesAloneWhatOthersTouch) {
+  const auto forward = layer({0}, {1}, ReluFusion::forward);
+  const auto split = reader_of(1, {2, 3});
+  // A layer between, a second reader, a ReLU with an output of its own, one whose input is converted.
+  EXPECT_EQ(shown({forward, layer({1}, {5}), relu_on(1)}), "");
+  EXPECT_EQ(shown({layer({0}, {1}), relu_on(1), split, layer({1}, {5})}), "");
+  FusionNode apart = relu_on(1), converted = relu_on(1), weighted = relu_on(1);
+  apart.outputs = {4};
+  converted.converts_inputs = true;
+  weighted.weighted = true;
+  for (const FusionNode& relu : {apart, converted, weighted}) EXPECT_EQ(shown({forward, relu, split}), "");
+  FusionNode stops = split, moved = split;
+  stops.propagate = {false};
+  moved.converts_inputs = true;
+  for (const FusionNode& reader : {stops, moved})
+    EXPECT_EQ(shown({forward, relu_on(1), reader}), "output of 0 no forward 1 ");
+}
+
+TEST(FindReluFusions, NegativeSlopesNeedTheInput) {
+  const auto forward = layer({0}, {1}, ReluFusion::forward), both = layer({0}, {1}, ReluFusion::both);
+  EXPECT_EQ(shown({forward, relu_on(1, -0.5), reader_of(1, {2, 3})}), "");
+  EXPECT_EQ(shown({both, relu_on(1, -0.5), reader_of(1, {2, 3})}), "output of 0 no forward 1 no backward 1 ");
+}
+
+/// in 0 -> split (1, 2); f(1) -> 3; sum(2, 3) -> 4; loss(4) -> 5
+TensorUses residual_block() {
+  TensorUses uses;
+  const auto add = [&](std::vector<int> inputs, std::vector<int> outputs) -> LayerUse& {
+    LayerUse use;
+    use.inputs = std::move(inputs);
+    use.outputs = std::move(outputs);
+    use.converted_from.assign(use.inputs.size(), -1);
+    use.propagate.assign(use.inputs.size(), true);
+    use.needs_backward = true;
+    uses.layers.push_back(use);
+    return uses.layers.back();
+  };
+  add({}, {0});
+  add({0}, {1, 2}).gathers_gradients = true;
+  add({1}, {3});
+  add({2, 3}, {4}).passes_gradient = {true, true};
+  add({4}, {5});
+  uses.data_of = uses.grad_of = {0, 1, 2, 3, 4, 5};
+  uses.keeps_data.assign(6, false);
+  uses.has_grad.assign(6, true);
+  return uses;
+}
+
+TEST(ShareGradients, OfSumsAndSplits) {
+  TensorUses uses = residual_block();
+  share_gradients(uses);
+  EXPECT_THAT(uses.grad_of, ElementsAre(0, 0, 4, 4, 4, 5));
+}
+
+TEST(ShareGradients, NotWhereAnotherLayerWrites) {
+  TensorUses in_place = residual_block();  // f(1) -> 3, g(3) -> 3
+  LayerUse g = in_place.layers[2];
+  g.inputs = g.outputs = {3};
+  in_place.layers.insert(in_place.layers.begin() + 3, g);
+  share_gradients(in_place);
+  EXPECT_THAT(in_place.grad_of, ElementsAre(0, 0, 4, 3, 4, 5));
+  TensorUses weighted = residual_block();
+  weighted.layers[2].weighted = {true};
+  share_gradients(weighted);
+  EXPECT_THAT(weighted.grad_of, ElementsAre(0, 0, 4, 3, 4, 5));
+  TensorUses converted = residual_block();
+  converted.layers[3].converted_from = {2, -1};
+  converted.layers[1].converted_from = {0};
+  share_gradients(converted);
+  EXPECT_THAT(converted.grad_of, ElementsAre(0, 1, 2, 4, 4, 5));
+  TensorUses constant = residual_block();
+  constant.layers[3].propagate = {true, false};
+  share_gradients(constant);
+  EXPECT_THAT(constant.grad_of, ElementsAre(0, 0, 4, 3, 4, 5));
+}
+
+std::string convolution(const std::string& bottom, const std::string& top, int outputs, int kernel) {
+  return cat("layer { name: '", top, "' type: 'Convolution' bottom: '", bottom, "' top: '", top,
+             "' convolution_param { num_output: ", outputs, " kernel_size: ", kernel, " pad: ", kernel / 2,
+             " weight_filler { type: 'msra' } bias_filler { type: 'uniform' min: -0.1 max: 0.1 } } } ");
+}
+std::string sync_bn(const std::string& blob) {
+  return cat("layer { name: '", blob, "_n' type: 'SyncBN' bottom: '", blob, "' top: '", blob,
+             "_n' bn_param { slope_filler { type: 'uniform' min: -1 max: 1.5 } bias_filler { type: 'uniform' "
+             "min: -0.5 max: 0.5 } } } ");
+}
+std::string relu(const std::string& blob, const std::string& slope = "0") {
+  return cat("layer { name: '", blob, "_relu' type: 'ReLU' bottom: '", blob, "' top: '", blob,
+             "' relu_param { negative_slope: ", slope, " } } ");
+}
+
+/// Every kind of fusion and of sharing: convolution, SyncBN, sums and inner products in front of ReLUs,
+/// splits behind them, a sum of three, a blob that is added to itself.
+std::string every_kind(int batch) {
+  return cat("layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: ", batch,
+             " dim: 3 dim: 12 dim: 12 } shape { dim: ", batch, " } } } ") +
+         convolution("data", "a", 8, 3) + relu("a", "0.125") + convolution("a", "b", 8, 3) + sync_bn("b") +
+         relu("b_n") + convolution("b_n", "c", 8, 3) + sync_bn("c") +
+         "layer { name: 's1' type: 'Eltwise' bottom: 'a' bottom: 'c_n' top: 's1' } " + relu("s1") +
+         convolution("s1", "d", 8, 1) + relu("d", "-0.25") + sync_bn("d") + relu("d_n", "0.375") +
+         "layer { name: 's2' type: 'Eltwise' bottom: 's1' bottom: 'd_n' bottom: 's1' top: 's2' eltwise_param "
+         "{ coeff: 1 coeff: 1 coeff: -0.5 } } " +
+         "layer { name: 's3' type: 'Eltwise' bottom: 's2' bottom: 's2' top: 's3' } " + relu("s3", "0.25") +
+         "layer { name: 'ip' type: 'InnerProduct' bottom: 's3' top: 'ip' inner_product_param { num_output: 5 "
+         "weight_filler { type: 'xavier' } bias_filler { type: 'uniform' min: -0.1 max: 0.1 } } } " +
+         relu("ip", "0.5") +
+         "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
+}
+
+struct Results {
+  std::vector<float> gradients;
+  double loss;
+  bool operator==(const Results&) const = default;
+};
+
+template <class Prepare>
+Results results_of(const NetOptions& options, const CpuDeviceOptions& device, const Prepare& prepare) {
+  NetBench bench(device);
+  const auto net = bench.make(every_kind(6), options);
+  prepare(*net);
+  feed<float>(bench, *net, 5);
+  net->zero_gradients(bench.context);
+  for (int pass = 0; pass < 2; ++pass) {
+    net->forward(bench.pass);
+    net->backward(bench.pass);
+  }
+  return {values_of<float>(bench.context, net->flat_gradients()), loss_of(bench, *net)};
+}
+
+TEST(Fusion, DoesNotChangeABit) {
+  for (const bool channels_last : {false, true})
+    for (const int threads : {1, 2}) {
+      CpuDeviceOptions device;
+      device.threads = threads;
+      NetOptions fused, alone, separate;
+      for (NetOptions* options : {&fused, &alone, &separate}) {
+        options->seed = 5;
+        options->channels_last = channels_last;
+      }
+      alone.fuse = false;
+      separate.reuse_memory = false;
+      const auto nothing = [](Net&) {};
+      const Results plain = results_of(separate, device, nothing);
+      EXPECT_EQ(results_of(fused, device, nothing), plain);
+      EXPECT_EQ(results_of(alone, device, nothing), plain);
+      EXPECT_EQ(results_of(fused, device, [](Net& net) { net.observe_layers({}, {}); }), plain);
+      device.asynchronous = true;
+      EXPECT_EQ(results_of(fused, device, nothing), plain);
+    }
+}
+
+TEST(Fusion, TakesMemoryAway) {
+  NetBench bench;
+  NetOptions fused, separate;
+  separate.reuse_memory = false;
+  const auto a = bench.make(every_kind(6), fused), b = bench.make(every_kind(6), separate);
+  EXPECT_LT(a->memory_plan().sum, b->memory_plan().sum);
+  const auto same = [](const Net& net, const std::string& left, const std::string& right) {
+    return net.find_blob(left)->grad.same_memory(net.find_blob(right)->grad);
+  };
+  EXPECT_TRUE(same(*a, "s1", "c_n"));
+  EXPECT_FALSE(same(*b, "s1", "c_n"));
+  EXPECT_FALSE(same(*a, "s2", "d_n"));  // a ReLU writes the gradient of d_n, or would
+}
+
+}  // namespace
+}  // namespace banyan

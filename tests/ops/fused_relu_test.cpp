@@ -1,0 +1,173 @@
+// Operators that end with a ReLU or begin with its gradient: the bits of the two operators one after the
+// other. (Of the values, that is: EXPECT_EQ takes -0 for 0, and so does everything that is computed from it.)
+#include "banyan/base/error.hpp"
+#include "banyan/ops/convolution.hpp"
+#include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/normalization.hpp"
+#include "ops/device_fixture.hpp"
+
+namespace banyan {
+namespace {
+
+using Values = std::vector<double>;
+
+constexpr double kSlopes[] = {0.0, 0.25};
+
+class FusedRelu : public DeviceTest {
+ protected:
+  Tensor rectified(const Tensor& x, double slope) {
+    Tensor y = empty(x.shape(), x.layout());
+    ops::relu_forward(context(), x, slope, y);
+    return y;
+  }
+  Tensor masked(const Tensor& y, const Tensor& dy, double slope) {
+    Tensor dx = empty(dy.shape(), dy.layout());
+    ops::relu_backward(context(), y, dy, slope, dx);
+    return dx;
+  }
+};
+
+TEST_P(FusedRelu, SumsOfOneToNineTerms) {
+  for (const std::int64_t n : {0, 1, 37, 40001})
+    for (std::size_t count = 1; count <= 9; ++count) {
+      std::vector<Tensor> tensors;
+      std::vector<const Tensor*> terms;
+      Values factors, expected(static_cast<std::size_t>(n), 0.0);
+      for (std::size_t k = 0; k < count; ++k) {
+        const Values x = rounded(random_values(n, static_cast<unsigned>(k)));
+        factors.push_back(k % 2 == 0 ? 1 : -0.5);
+        for (std::size_t i = 0; i < x.size(); ++i) expected[i] += factors[k] * x[i];
+        tensors.push_back(make({n}, x));
+      }
+      for (const Tensor& tensor : tensors) terms.push_back(&tensor);
+      Tensor sum = empty({n});
+      ops::weighted_sum(context(), terms, factors, {}, sum);
+      expect_near(values(sum), expected, 10 * epsilon());
+      for (const double slope : kSlopes) {
+        Tensor fused = empty({n});
+        ops::weighted_sum(context(), terms, factors, {true, slope}, fused);
+        EXPECT_EQ(values(fused), values(rectified(sum, slope)));
+      }
+    }
+}
+
+TEST_P(FusedRelu, SumsMayStandWhereATermWas) {
+  for (std::size_t own = 0; own < 4; ++own) {
+    std::vector<Tensor> tensors;
+    std::vector<const Tensor*> terms;
+    for (unsigned k = 0; k < 6; ++k) tensors.push_back(make({101}, random_values(101, k)));
+    for (const Tensor& tensor : tensors) terms.push_back(&tensor);
+    const Values ones(6, 1);
+    Tensor sum = empty({101});
+    ops::weighted_sum(context(), terms, ones, {}, sum);
+    const Values expected = values(sum);
+    ops::weighted_sum(context(), terms, ones, {}, tensors[own]);
+    EXPECT_EQ(values(tensors[own]), expected);
+  }
+  Tensor a = make({3}, {1, 2, 3}), short_one = make({2}, {1, 2});
+  const std::vector<const Tensor*> late{&short_one, &a, &a, &a, &a, &a}, uneven{&a, &short_one};
+  EXPECT_THROW(ops::weighted_sum(context(), uneven, {1, 1}, {}, a), Error);
+  EXPECT_THROW(ops::weighted_sum(context(), late, Values(6, 1), {}, a), Error);
+  EXPECT_THROW(ops::weighted_sum(context(), {}, {}, {}, a), Error);
+}
+
+TEST_P(FusedRelu, GradientOfASum) {
+  for (const std::int64_t n : {1, 37, 40001})
+    for (const double slope : kSlopes) {
+      Tensor a = make({n}, random_values(n, 1));
+      const Tensor b = make({n}, random_values(n, 2)), y = make({n}, random_values(n, 3));
+      Tensor sum = empty({n});
+      ops::weighted_sum(context(), {&a, &b}, {1, 1}, {}, sum);
+      const Values expected = values(masked(y, sum, slope));
+      ops::relu_backward_of_sum(context(), {&a, &b}, y, slope, a);
+      EXPECT_EQ(values(a), expected);
+    }
+}
+
+TEST_P(FusedRelu, ScaleAndBias) {
+  for (const ops::Broadcast& over : {ops::Broadcast{7, 5, 1}, ops::Broadcast{3, 5, 1201}}) {
+    const std::int64_t n = over.outer * over.dim * over.inner;
+    const Tensor x = make({n}, random_values(n, 1)), none;
+    const Tensor scale = make({over.dim}, random_values(over.dim, 2));
+    const Tensor bias = make({over.dim}, random_values(over.dim, 3));
+    for (int kind = 1; kind < 4; ++kind)
+      for (const double slope : kSlopes) {
+        const Tensor &s = (kind & 1) != 0 ? scale : none, &b = (kind & 2) != 0 ? bias : none;
+        Tensor plain = empty({n}), fused = empty({n});
+        ops::scale_bias(context(), x, s, b, over, {}, plain);
+        ops::scale_bias(context(), x, s, b, over, {true, slope}, fused);
+        EXPECT_EQ(values(fused), values(rectified(plain, slope)));
+      }
+  }
+}
+
+// The sign is found by computing the ReLU's input again: with the same roundings as in the forward pass, or
+// these differ where it is near 0. Some inputs are made to lie there.
+TEST_P(FusedRelu, Normalization) {
+  for (const Shape& shape : {Shape{3, 5, 7, 3}, Shape{4, 20, 23, 29}, Shape{37, 70}})
+    for (const Layout layout : kLayouts)
+      for (const double slope : kSlopes) {
+        SCOPED_TRACE(cat(shape.to_string(), " ", name_of(layout), " ", slope));
+        const std::int64_t c = shape[1];
+        Values start = random_values(shape.count(), 1, 2, 3);
+        for (std::size_t i = 0; i < start.size(); i += 3) start[i] = 2.5;
+        const Tensor x = make(shape, start, layout),
+                     dy = make(shape, random_values(shape.count(), 2), layout);
+        const ops::Affine plain{make({c}, random_values(c, 3)), make({c}, random_values(c, 4, -1e-6, 1e-6))};
+        const ops::Affine fused{plain.slope, plain.bias, {true, slope}};
+        Tensor moments(device(), {1 + 2 * c}, DType::f64), statistics(device(), {2 * c}, DType::f64);
+        ops::batch_moments(context(), x, moments);
+        ops::finish_moments(context(), moments, 1e-5, false, statistics);
+        Tensor y = empty(shape, layout), fused_y = empty(shape, layout);
+        ops::normalize_forward(context(), x, statistics, plain, y);
+        ops::normalize_forward(context(), x, statistics, fused, fused_y);
+        EXPECT_EQ(values(fused_y), values(rectified(y, slope)));
+
+        const Tensor before = masked(fused_y, dy, slope);
+        Tensor sums(device(), {2 * c}, DType::f64), fused_sums(device(), {2 * c}, DType::f64), none;
+        ops::normalize_backward_sums(context(), x, before, statistics, plain, sums);
+        ops::normalize_backward_sums(context(), x, dy, statistics, fused, fused_sums);
+        EXPECT_EQ(values(fused_sums), values(sums));
+        for (const Tensor& given : {sums, none}) {
+          Tensor dx = empty(shape, layout), fused_dx = empty(shape, layout);
+          ops::normalize_backward(context(), x, before, statistics, plain, given, moments, dx);
+          ops::normalize_backward(context(), x, dy, statistics, fused, given, moments, fused_dx);
+          EXPECT_EQ(values(fused_dx), values(dx));
+        }
+      }
+}
+
+TEST_P(FusedRelu, Convolution) {
+  const std::vector<ops::ConvolutionGeometry> geometries{{{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 16, 32},
+                                                         {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 1, 20},
+                                                         {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 24, 50},
+                                                         {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 3, 6, 9},
+                                                         {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 8, 8, 8}};
+  for (const ops::ConvolutionGeometry& g : geometries)
+    for (const Layout layout : kLayouts)
+      for (const double slope : kSlopes) {
+        SCOPED_TRACE(cat(g.in_channels, " to ", g.out_channels, " ", name_of(layout), " ", slope));
+        const Shape in{5, g.in_channels, 11, 9};
+        const Shape out{5, g.out_channels, g.output_length(0, 11), g.output_length(1, 9)};
+        const Shape weights{g.out_channels, g.in_channels / g.group, g.kernel[0], g.kernel[1]};
+        const Tensor x = make(in, random_values(in.count(), 1), layout);
+        const Tensor weight = make(weights, random_values(weights.count(), 2));
+        const Tensor bias = make({g.out_channels}, random_values(g.out_channels, 3));
+        const auto convolution = ops::make_convolution(context(), g, dtype());
+        for (const Tensor& b : {bias, Tensor()}) {
+          Tensor y = empty(out, layout), fused = empty(out, layout), again = empty(out, layout);
+          convolution->forward(context(), x, weight, b, y);
+          const bool fuses = convolution->fuse_relu({true, slope});
+          convolution->forward(context(), x, weight, b, fused);
+          EXPECT_EQ(values(fused), fuses ? values(rectified(y, slope)) : values(y));
+          EXPECT_TRUE(convolution->fuse_relu({}));
+          convolution->forward(context(), x, weight, b, again);
+          EXPECT_EQ(values(again), values(y));
+        }
+      }
+}
+
+BANYAN_ON_ALL_DEVICES(FusedRelu);
+
+}  // namespace
+}  // namespace banyan
