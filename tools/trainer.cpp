@@ -42,7 +42,8 @@ DEFINE_string(
     pin, "auto",
     "CPU devices bound to cores of their own: auto (where there are enough that no other run is bound "
     "to), on or off");
-DEFINE_string(precision, "f32", "f32, or f64 on CPU devices");
+DEFINE_string(precision, "f32",
+              "f32; on CPU devices also f64, and bf16 (products only) where the processor has AMX");
 DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
 DEFINE_string(tree, "auto", "the device tree: auto, pairs, chain, star or a file with a tree");
 DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measure nothing");
@@ -120,10 +121,9 @@ ChosenDevices devices_for(const caffe::SolverParameter* solver) {
 }
 
 DType precision_for(const std::vector<DeviceChoice>& devices) {
-  const DType precision =
-      choice_of<DType>("precision", FLAGS_precision, {{"f32", DType::f32}, {"f64", DType::f64}});
-  if (precision == DType::f64 && devices.at(0).kind == DeviceKind::cuda)
-    bad_input("--precision=f64 is for CPU devices; use --cpu=N with it");
+  const auto precision = choice_of<DType>("precision", FLAGS_precision,
+                                          {{"f32", DType::f32}, {"f64", DType::f64}, {"bf16", DType::bf16}});
+  check_precision(precision, devices.at(0).kind);
   return precision;
 }
 

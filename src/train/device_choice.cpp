@@ -7,6 +7,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/device/cores.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/ops/processor.hpp"
 
 namespace banyan {
 
@@ -112,10 +113,23 @@ ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParame
 
 int usable_cores() { return static_cast<int>(allowed_cores().size()); }
 
-std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads) {
+void check_precision(DType precision, DeviceKind kind) {
+  if (precision != DType::f32 && precision != DType::f64 && precision != DType::bf16)
+    bad_input("--precision=", name_of(precision), " is not supported: expected f32, f64 or bf16");
+  if (precision != DType::f32 && kind == DeviceKind::cuda)
+    bad_input("--precision=", name_of(precision), " is for CPU devices; use --cpu=N with it");
+  if (precision != DType::bf16) return;
+  if (const std::string missing = ops::missing_for_bf16(); !missing.empty())
+    bad_input("--precision=bf16: ", missing, "; --precision=f32 runs here");
+}
+
+Math math_of(DType precision) { return precision == DType::bf16 ? Math::bf16 : Math::full; }
+
+std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, DType precision) {
   if (choice.kind == DeviceKind::cuda) return make_cuda_device(choice.ordinal, 0);
   CpuDeviceOptions options;
   options.threads = threads > 0 ? threads : usable_cores();
+  options.math = math_of(precision);
   return make_cpu_device(choice.ordinal, options);
 }
 

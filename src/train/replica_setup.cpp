@@ -31,7 +31,7 @@ std::vector<parallel::ParameterRange> exchanged_ranges(const std::vector<Learnab
 
 /// The tree with room for all chunks of all buckets.
 void build_gradient_tree(Run& run, const std::vector<parallel::Bucket>& buckets) {
-  const std::size_t element = size_of(run.options.precision);
+  const std::size_t element = size_of(tensor_type(run.options.precision));
   const auto values = static_cast<std::size_t>(
       buckets.empty() ? 0 : buckets.back().offset + buckets.back().count);  // buckets cover all of them
   run.chunk_bytes =
@@ -70,7 +70,7 @@ NetOptions Replica::net_options(const SolverNet& net) const {
   options.phase = net.net.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
   options.level = net.net.state().level();
   options.stages.assign(net.net.state().stage().begin(), net.net.state().stage().end());
-  options.dtype = run_.options.precision;
+  options.dtype = tensor_type(run_.options.precision);
   options.rank = rank_everywhere();
   options.devices = run_.above.devices;
   options.seed = run_.seed;
@@ -114,9 +114,9 @@ void Replica::collect_sources() {
 
 void Replica::build_exchange() {
   const Tensor& values = net_->flat_values();
-  const std::vector<parallel::Bucket> buckets =
-      parallel::plan_buckets(exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
-                             size_of(run_.options.precision), run_.device_count(), run_.above.devices);
+  const std::vector<parallel::Bucket> buckets = parallel::plan_buckets(
+      exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
+      size_of(tensor_type(run_.options.precision)), run_.device_count(), run_.above.devices);
   Context& lane = alone() ? *context_ : *lane_;
   updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                        net_->flat_gradients());

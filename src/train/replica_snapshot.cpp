@@ -42,7 +42,8 @@ void Replica::snapshot(std::int64_t iteration) {
     if (progress_) progress_->clear();
     gather_losses(iteration - 1);
     if (run_.solver.snapshot_diff() && !alone()) run_.gradients.resize(net_->flat_gradients().bytes());
-    run_.history = prepare_history(net_->parameters(), run_.solver.type(), run_.options.precision);
+    run_.history =
+        prepare_history(net_->parameters(), run_.solver.type(), tensor_type(run_.options.precision));
   }
   if (run_.above.process != 0) return;  // process 0 has all that others have
   run_.meeting.meet(rank_, activity_);

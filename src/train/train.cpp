@@ -11,6 +11,7 @@
 #include "banyan/parallel/links.hpp"
 #include "banyan/parallel/tree_choice.hpp"
 #include "banyan/parallel/worker_group.hpp"
+#include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "banyan/train/solver_check.hpp"
 #include "glog/logging.h"
@@ -48,6 +49,7 @@ void make_devices(Run& run, int threads, const DeviceCores* cores) {
     } else {
       CpuDeviceOptions cpu = run.options.cpu;
       cpu.threads = threads;
+      cpu.math = math_of(run.options.precision);
       if (cores != nullptr) cpu.cores = cores->of(static_cast<int>(run.devices.size()));
       run.devices.push_back(make_cpu_device(choice.ordinal, cpu));
     }
@@ -121,10 +123,7 @@ void check_options(const TrainOptions& options) {
     if (choice.kind != options.devices[0].kind) bad_input("CPU and GPU devices cannot train together");
   if (options.uplink != nullptr && options.solver.random_seed() < 0)
     bad_input("a run over several processes needs random_seed in the solver: all must draw the same numbers");
-  if (options.precision != DType::f32 && options.precision != DType::f64)
-    bad_input("--precision=", name_of(options.precision), " is not supported: expected f32 or f64");
-  if (options.precision == DType::f64 && options.devices[0].kind == DeviceKind::cuda)
-    bad_input("--precision=f64 is for CPU devices");
+  check_precision(options.precision, options.devices[0].kind);
 }
 
 TrainOutcome train_devices(const TrainOptions& options) {

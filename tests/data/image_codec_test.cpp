@@ -50,7 +50,11 @@ TEST(ImageCodec, JpegRoundTripIsClose) {
 }
 
 TEST(ImageCodec, JpegsAreDecodedNoSmallerThanTheLeastSize) {
-  const auto file = encode_image(gradient_image(3, 70, 81), "jpg");
+  Image whole{3, 70, 81, {}};  // smooth
+  for (int y = 0; y < 70; ++y)
+    for (int x = 0; x < 81; ++x)
+      for (int c = 0; c < 3; ++c) whole.pixels.push_back(static_cast<std::uint8_t>(20 + x + y + 20 * c));
+  const auto file = encode_image(whole, "jpg");
   const auto size_for = [&](LeastSize least) {
     Image image;
     decode_image(file.data(), file.size(), ColorMode::bgr, image, least);
@@ -66,12 +70,11 @@ TEST(ImageCodec, JpegsAreDecodedNoSmallerThanTheLeastSize) {
   // two.
   Image half;
   decode_image(file.data(), file.size(), ColorMode::bgr, half, {35, 40});
-  const Image whole = gradient_image(3, 70, 81);
   for (int y = 0; y < 34; ++y)
     for (int x = 0; x < 40; ++x)
       for (int c = 0; c < 3; ++c)
         EXPECT_NEAR(half.pixels[static_cast<std::size_t>((y * 41 + x) * 3 + c)],
-                    whole.pixels[static_cast<std::size_t>((2 * y * 81 + 2 * x) * 3 + c)] + 2.5, 6);
+                    whole.pixels[static_cast<std::size_t>((2 * y * 81 + 2 * x) * 3 + c)] + 1, 6);
 }
 
 TEST(ImageCodec, ColourIsBlueGreenRed) {

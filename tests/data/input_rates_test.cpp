@@ -11,7 +11,7 @@ namespace {
 class InputRatesOf : public FolderTest {
  protected:
   InputPipeline pipeline(int records, std::uint64_t batch) const {
-    make_numbered_lmdb(path("db"), records, 3, 8, 8);
+    if (!std::filesystem::exists(path("db"))) make_numbered_lmdb(path("db"), records, 3, 8, 8);
     DealingRule rule;
     rule.records = static_cast<std::uint64_t>(records);
     rule.batch = batch;

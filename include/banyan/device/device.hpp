@@ -18,6 +18,9 @@ namespace banyan {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
+/// In which convolutions and inner products multiply f32 tensors; their sums, and everything else, are f32.
+enum class Math : std::uint8_t { full, bf16 };
+
 /// A point in a stream's work. Recorded by Stream::record; waiting for a never recorded event returns at
 /// once.
 class Event {
@@ -69,6 +72,7 @@ class Device {
   const std::string& name() const { return name_; }
   /// Threads that one operator may use (CPU devices).
   int threads() const { return threads_; }
+  Math math() const { return math_; }
 
   /// Binds the calling thread to this device (CUDA's current device, OpenMP's thread count, core affinity).
   virtual void make_current() = 0;
@@ -88,8 +92,8 @@ class Device {
   void limit_memory(std::size_t bytes) { limit_.store(bytes); }
 
  protected:
-  Device(DeviceKind kind, int ordinal, std::string name, int threads)
-      : kind_(kind), ordinal_(ordinal), name_(std::move(name)), threads_(threads) {}
+  Device(DeviceKind kind, int ordinal, std::string name, int threads, Math math = Math::full)
+      : kind_(kind), ordinal_(ordinal), name_(std::move(name)), threads_(threads), math_(math) {}
   virtual void* raw_allocate(std::size_t bytes) = 0;  ///< nullptr when out of memory
   virtual void raw_release(void* data) noexcept = 0;
 
@@ -98,11 +102,13 @@ class Device {
   int ordinal_;
   std::string name_;
   int threads_;
+  Math math_;
   std::atomic<std::size_t> in_use_{0}, peak_{0}, limit_{0};
 };
 
 struct CpuDeviceOptions {
-  int threads = 1;            ///< threads per operator
+  int threads = 1;  ///< threads per operator
+  Math math = Math::full;
   bool asynchronous = false;  ///< streams run on threads of their own
   unsigned max_delay_us = 0;  ///< asynchronous: a random pause up to this before each piece of work
   std::vector<int> cores;     ///< bind to these cores; empty: leave the affinity alone

@@ -38,7 +38,11 @@ ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParame
 /// Processor cores that this process may run on.
 int usable_cores();
 
+/// Throws bad_input for a number format that such devices, or this processor, cannot compute in.
+void check_precision(DType precision, DeviceKind kind);
+/// The part of `precision` that is the device's business.
+Math math_of(DType precision);
 /// `threads` is for CPU devices; 0: all usable cores.
-std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads);
+std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, DType precision = DType::f32);
 
 }  // namespace banyan

@@ -34,6 +34,10 @@ struct SignalFlags {
   std::atomic<bool> snapshot{false};
 };
 
+/// Of the tensors of a run with this --precision: with bf16 they, the weights included, are f32, and
+/// convolutions and inner products multiply in bf16.
+inline DType tensor_type(DType precision) { return precision == DType::bf16 ? DType::f32 : precision; }
+
 struct TrainOptions {
   /// Upgraded and checked (load_solver). Level and stages of the command line are already in train_state.
   caffe::SolverParameter solver;

@@ -218,7 +218,7 @@ class AsynchronousStream final : public CpuStreamBase {
 class CpuDevice final : public Device {
  public:
   CpuDevice(int ordinal, const CpuDeviceOptions& options)
-      : Device(DeviceKind::cpu, ordinal, cat("cpu:", ordinal), options.threads),
+      : Device(DeviceKind::cpu, ordinal, cat("cpu:", ordinal), options.threads, options.math),
         options_(options),
         all_cores_(allowed_cores()) {}
 

@@ -120,7 +120,7 @@ bool is_slow(const Description& description) {
 
 class DnnlConvolution final : public Convolution {
  public:
-  explicit DnnlConvolution(const ConvolutionGeometry& geometry)
+  DnnlConvolution(const ConvolutionGeometry& geometry, Math math)
       : geometry_(geometry),
         engine_(dnnl::engine::kind::cpu, 0),
         stride_(geometry.stride),
@@ -128,6 +128,7 @@ class DnnlConvolution final : public Convolution {
         reference_(make_reference_convolution(geometry)) {
     for (const std::int64_t dilation : geometry.dilation) dilation_.push_back(dilation - 1);
     attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (math == Math::bf16) attributes_.set_fpmath_mode(dnnl::fpmath_mode::bf16);
   }
 
   bool fuse_relu(const Rectifier& relu) override {
@@ -360,13 +361,13 @@ class DnnlConvolution final : public Convolution {
   std::unique_ptr<Convolution> reference_;
 };
 
-std::unique_ptr<Convolution> make_cpu_convolution(Context&, const ConvolutionGeometry& geometry,
+std::unique_ptr<Convolution> make_cpu_convolution(Context& context, const ConvolutionGeometry& geometry,
                                                   DType dtype) {
   if (dtype != DType::f32 && dtype != DType::f64)
     runtime_failure("convolution on CPU does not support ", name_of(dtype), " tensors (f32 and f64 only)");
   if (dtype == DType::f64 || geometry.spatial_axes() < 1 || geometry.spatial_axes() > 3)
     return make_reference_convolution(geometry);
-  return std::make_unique<DnnlConvolution>(geometry);
+  return std::make_unique<DnnlConvolution>(geometry, context.device().math());
 }
 
 const bool defined = (define_convolution(DeviceKind::cpu, &make_cpu_convolution), true);

@@ -7,6 +7,7 @@
 
 #include "banyan/ops/basic.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/cpu/gemm_bf16.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 
 namespace banyan::ops {
@@ -19,6 +20,7 @@ struct Matrices {
   const T *a, *b;
   T* c;
   int threads;
+  Math math;
 
   std::int64_t a_stride() const { return shape.transpose_a ? shape.m : shape.k; }
   std::int64_t b_stride() const { return shape.transpose_b ? shape.k : shape.n; }
@@ -34,6 +36,7 @@ void scale_only(const Matrices<T>& of) {
 void multiply_matrices(const Matrices<float>& of) {
   const GemmShape& s = of.shape;
   const OpenMpThreads threads(of.threads);
+  if (of.math == Math::bf16) return multiply_bf16(s, of.alpha, of.a, of.b, of.beta, of.c);
   const dnnl_status_t status =
       dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, of.alpha, of.a,
                  of.a_stride(), of.b, of.b_stride(), of.beta, of.c, s.n);
@@ -73,8 +76,9 @@ void gemm_on_cpu(Context& context, const GemmShape& shape, double alpha, const T
   require_count("gemm, C", c, shape.m * shape.n);
   if (c.count() == 0) return;
   dispatch_float(c.dtype(), "gemm", [&]<class T>() {
-    const Matrices<T> of{shape,       static_cast<T>(alpha), static_cast<T>(beta),      a.data<T>(),
-                         b.data<T>(), c.data<T>(),           context.device().threads()};
+    const Matrices<T> of{
+        shape,       static_cast<T>(alpha), static_cast<T>(beta),       a.data<T>(),
+        b.data<T>(), c.data<T>(),           context.device().threads(), context.device().math()};
     context.run([of] {
       if (of.shape.k == 0)
         scale_only(of);

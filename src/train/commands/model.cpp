@@ -51,7 +51,7 @@ Model::Model(const ModelOptions& options, bool shapes_only) : phase_(options.pha
   caffe::NetParameter parameter = io::read_net_text(options.model);
   io::upgrade_net(parameter, options.model);
   if (!shapes_only) make_up_data(parameter, options.shapes);
-  device_ = make_device(options.device, options.threads);
+  device_ = make_device(options.device, options.threads, options.precision);
   device_->make_current();
   context_ = std::make_unique<Context>(*device_);
   activity_ = std::make_unique<Activity>(device_->name());
@@ -59,7 +59,7 @@ Model::Model(const ModelOptions& options, bool shapes_only) : phase_(options.pha
   net.phase = options.phase;
   net.level = options.level;
   net.stages = options.stages;
-  net.dtype = options.precision;
+  net.dtype = tensor_type(options.precision);
   net.input_shapes = options.shapes;
   net.shapes_only = shapes_only;
   net.origin = options.model;

@@ -31,7 +31,8 @@ int threads_for(const TopologyOptions& options) {
   return std::max(1, usable_cores() / static_cast<int>(options.devices.size()));
 }
 
-std::vector<std::unique_ptr<Device>> make_devices(const TopologyOptions& options, int threads) {
+std::vector<std::unique_ptr<Device>> make_devices(const TopologyOptions& options, int threads,
+                                                  const DeviceCores& cores) {
   std::vector<std::unique_ptr<Device>> devices;
   std::map<int, int> replicas;
   for (const DeviceChoice& choice : options.devices) {
@@ -40,6 +41,7 @@ std::vector<std::unique_ptr<Device>> make_devices(const TopologyOptions& options
     } else {
       CpuDeviceOptions cpu;
       cpu.threads = threads;
+      cpu.cores = cores.of(static_cast<int>(devices.size()));
       devices.push_back(make_cpu_device(choice.ordinal, cpu));
     }
   }
@@ -89,7 +91,11 @@ void measure_sums(const std::vector<std::unique_ptr<Device>>& devices, int repea
 
 std::string describe_topology(const TopologyOptions& options) {
   const int threads = threads_for(options);
-  const auto devices = make_devices(options, threads);
+  // Bound as in training.
+  const bool on_cpu = options.devices[0].kind == DeviceKind::cpu;
+  const DeviceCores cores(static_cast<int>(options.devices.size()), threads,
+                          on_cpu ? Pinning::automatic : Pinning::off);
+  const auto devices = make_devices(options, threads, cores);
   std::vector<Device*> all;
   std::vector<std::string> names;
   for (const auto& device : devices) {
@@ -98,7 +104,7 @@ std::string describe_topology(const TopologyOptions& options) {
   }
   const parallel::LinkMatrix links = parallel::discover_links(all);
   TopologyReport report{names,
-                        options.devices[0].kind == DeviceKind::cuda,
+                        !on_cpu,
                         threads,
                         usable_cores(),
                         links,
