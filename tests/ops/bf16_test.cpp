@@ -25,7 +25,11 @@ std::string report_of(Body&& body) {
   if (set_verbose == nullptr) return "oneDNN is not loaded";
   testing::internal::CaptureStdout();
   set_verbose(1);
-  body();
+  try {
+    body();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << error.what();
+  }
   set_verbose(0);
   return testing::internal::GetCapturedStdout();
 }
@@ -57,7 +61,7 @@ class Bf16 : public testing::TestWithParam<Math> {
   static void expect_wish(const std::string& report, const std::string& primitive) {
     ASSERT_THAT(report, HasSubstr(primitive));
     if (GetParam() == Math::bf16) {
-      EXPECT_THAT(report, HasSubstr("attr-fpmath_mode:bf16"));
+      EXPECT_THAT(report, HasSubstr("attr-fpmath_mode:fpmath_mode_bf16"));
     } else {
       EXPECT_THAT(report, Not(HasSubstr("fpmath")));
     }
