@@ -123,12 +123,12 @@ class DnnlConvolution final : public Convolution {
   DnnlConvolution(const ConvolutionGeometry& geometry, Math math)
       : geometry_(geometry),
         engine_(dnnl::engine::kind::cpu, 0),
+        math_(math),
+        attributes_(plain_attributes(math)),
         stride_(geometry.stride),
         pad_(geometry.pad),
         reference_(make_reference_convolution(geometry)) {
     for (const std::int64_t dilation : geometry.dilation) dilation_.push_back(dilation - 1);
-    attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (math == Math::bf16) attributes_.set_fpmath_mode(dnnl::fpmath_mode::bf16);
   }
 
   bool fuse_relu(const Rectifier& relu) override {
@@ -241,8 +241,15 @@ class DnnlConvolution final : public Convolution {
   using BackwardData = dnnl::convolution_backward_data;
   using BackwardWeights = dnnl::convolution_backward_weights;
 
+  /// New ones: a copy would share its contents with the original.
+  static dnnl::primitive_attr plain_attributes(Math math) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (math == Math::bf16) attributes.set_fpmath_mode(dnnl::fpmath_mode::bf16);
+    return attributes;
+  }
   dnnl::primitive_attr forward_attributes() const {
-    dnnl::primitive_attr attributes = attributes_;
+    dnnl::primitive_attr attributes = plain_attributes(math_);
     if (relu_) {
       dnnl::post_ops relu;
       relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
@@ -354,7 +361,8 @@ class DnnlConvolution final : public Convolution {
 
   ConvolutionGeometry geometry_;
   dnnl::engine engine_;
-  dnnl::primitive_attr attributes_;
+  Math math_;
+  dnnl::primitive_attr attributes_;  // of everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
   bool relu_ = false;                         ///< forward() ends with a ReLU
   std::map<Key, std::optional<Plan>> plans_;  // node-based: running work refers to its elements
