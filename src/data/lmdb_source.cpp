@@ -1,8 +1,11 @@
 #include "banyan/data/lmdb_source.hpp"
 
 #include <lmdb.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -204,6 +207,29 @@ class Index {
   std::vector<Entry> entries_;
 };
 
+/// Pages of the map that were read count as this process's memory, so that a data set would seem to take its
+/// size. A reader lets them go now and then; they stay in the system's page cache. (In random order the
+/// kernel may map much around each record before that.)
+class ReadPages {
+ public:
+  void note(std::string_view value) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(value.data());
+    first_ = std::min(first_, begin);
+    last_ = std::max(last_, begin + value.size());
+    bytes_ += value.size();
+    if (bytes_ < kMost) return;
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    first_ -= first_ % page;
+    ::madvise(reinterpret_cast<void*>(first_), last_ - first_, MADV_DONTNEED);
+    *this = {};
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16u << 20;
+  std::uintptr_t first_ = UINTPTR_MAX, last_ = 0;
+  std::size_t bytes_ = 0;
+};
+
 std::string describe_record(const Environment& environment, std::uint64_t position, std::string_view key) {
   return cat(environment.name(), ", record ", position, " (counted from 0; key ", banyan::quoted(key), ")");
 }
@@ -215,6 +241,7 @@ class WalkingReader : public RecordReader {
   void fetch(std::uint64_t position, Record& record) override {
     walk_.move_to(position);
     record.stored = view(walk_.value());
+    pages_.note(record.stored);
   }
   void decode(Record& record) override { read_datum(record.stored, color_, record); }
   std::string describe(std::uint64_t position) override {
@@ -224,6 +251,7 @@ class WalkingReader : public RecordReader {
  private:
   std::shared_ptr<const Environment> environment_;
   Walk walk_;
+  ReadPages pages_;
   ColorMode color_;
 };
 
@@ -232,7 +260,10 @@ class IndexReader : public RecordReader {
   IndexReader(std::shared_ptr<const Environment> environment, std::shared_ptr<const Index> index,
               ColorMode color)
       : environment_(std::move(environment)), index_(std::move(index)), color_(color) {}
-  void fetch(std::uint64_t position, Record& record) override { record.stored = (*index_)[position].value; }
+  void fetch(std::uint64_t position, Record& record) override {
+    record.stored = (*index_)[position].value;
+    pages_.note(record.stored);
+  }
   void decode(Record& record) override { read_datum(record.stored, color_, record); }
   std::string describe(std::uint64_t position) override {
     return describe_record(*environment_, position, (*index_)[position].key);
@@ -241,6 +272,7 @@ class IndexReader : public RecordReader {
  private:
   std::shared_ptr<const Environment> environment_;
   std::shared_ptr<const Index> index_;
+  ReadPages pages_;
   ColorMode color_;
 };
 

@@ -19,6 +19,7 @@ class AccuracyLayer : public Layer {
   bool differentiable_input(int) const override { return false; }
   bool backward_reads_inputs() const override { return false; }
   bool backward_reads_outputs() const override { return false; }
+  bool repeatable() const override { return false; }
   bool output_is_share(int) const override {
     return options().phase == Phase::train && options().devices > 1;
   }

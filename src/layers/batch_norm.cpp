@@ -65,7 +65,16 @@ void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& o
                            value_of(dialect_.factor), dialect_.eps, mean_inv_std_);
   else
     batch_statistics(pass, x);
-  ops::normalize_forward(context, x, mean_inv_std_, affine(), outputs[0]->data);
+  normalize(context, inputs, outputs);
+}
+
+/// With the statistics of the forward pass, which are kept.
+void BatchNormalization::recompute(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
+  normalize(*pass.context, inputs, outputs);
+}
+
+void BatchNormalization::normalize(Context& context, const Blobs& inputs, const Blobs& outputs) const {
+  ops::normalize_forward(context, inputs[0]->data, mean_inv_std_, affine(), outputs[0]->data);
 }
 
 void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x) {

@@ -21,8 +21,6 @@ void check_fork_settings(const caffe::NetParameter& net, bool log) {
     bad_input(
         "bn_stats_batch_size: ", net.bn_stats_batch_size(),
         " is not supported; sync_group_size of a batch normalization sets how many devices share statistics");
-  if (net.has_checkpoint() && net.checkpoint() != "off")
-    bad_input("checkpoint: ", quoted(net.checkpoint()), " is not supported; expected \"off\"");
   if (!log) return;
   if (net.default_forward_type() != caffe::FLOAT || net.default_backward_type() != caffe::FLOAT ||
       net.default_forward_math() != caffe::FLOAT || net.default_backward_math() != caffe::FLOAT)

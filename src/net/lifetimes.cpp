@@ -1,57 +1,115 @@
 #include "banyan/net/lifetimes.hpp"
 
+#include <algorithm>
+
 namespace banyan {
 namespace {
 
-int root(const std::vector<int>& shares_with, int tensor) {
+/// Follows a schedule and notes who touches what.
+class Walk {
+ public:
+  explicit Walk(const TensorUses& uses)
+      : uses_(uses),
+        spans_{std::vector<std::vector<Span>>(uses.data_of.size()), std::vector<Span>(uses.data_of.size())},
+        consumed_by_producer_(uses.data_of.size(), false) {}
+
+  void act(const Action& action, int step) {
+    step_ = step;
+    const LayerUse& layer = uses_.layers[static_cast<std::size_t>(action.layer)];
+    switch (action.work) {
+      case Work::forward:
+      case Work::recompute:
+        convert(layer);
+        return forward(layer);
+      case Work::convert:
+        return convert(layer);
+      case Work::backward:
+        if (layer.needs_backward) backward(layer);
+    }
+  }
+
+  TensorSpans finish(int step) {
+    step_ = step;
+    for (std::size_t t = 0; t < uses_.data_of.size(); ++t) {
+      if (uses_.keeps_data[t]) read(static_cast<int>(t));
+      if (uses_.has_grad[t] && !consumed_by_producer_[t]) grad(static_cast<int>(t));
+    }
+    return std::move(spans_);
+  }
+
+ private:
+  void convert(const LayerUse& layer) {
+    for (std::size_t k = 0; k < layer.inputs.size(); ++k) {
+      const int from = layer.converted_from[k];
+      if (from < 0) continue;
+      read(from);
+      if (owner(layer.inputs[k]) != owner(from)) write(layer.inputs[k]);
+    }
+  }
+
+  void forward(const LayerUse& layer) {
+    for (const int input : layer.inputs) read(input);
+    for (const int output : layer.outputs) {
+      const bool in_place = std::any_of(layer.inputs.begin(), layer.inputs.end(),
+                                        [&](int input) { return owner(input) == owner(output); });
+      in_place ? read(output) : write(output);
+    }
+  }
+
+  void backward(const LayerUse& layer) {
+    for (std::size_t k = 0; k < layer.inputs.size(); ++k) {
+      const int input = layer.inputs[k], from = layer.converted_from[k];
+      if (layer.reads_inputs) read(input);
+      if (!layer.propagate[k]) continue;
+      grad(input);
+      if (from < 0) continue;
+      grad(from);
+      consumed_by_producer_[static_cast<std::size_t>(input)] = true;
+    }
+    for (const int output : layer.outputs) {
+      if (layer.reads_outputs) read(output);
+      grad(output);
+      consumed_by_producer_[static_cast<std::size_t>(output)] = true;
+    }
+  }
+
+  int owner(int tensor) const { return owner_of(uses_.data_of, tensor); }
+  std::vector<Span>& data(int tensor) { return spans_.data[static_cast<std::size_t>(owner(tensor))]; }
+  void write(int tensor) { data(tensor).push_back({step_, step_}); }
+  void read(int tensor) {
+    if (data(tensor).empty()) return write(tensor);  // filled from outside
+    data(tensor).back().include(step_);
+  }
+  void grad(int tensor) {
+    if (uses_.has_grad[static_cast<std::size_t>(tensor)])
+      spans_.grad[static_cast<std::size_t>(owner_of(uses_.grad_of, tensor))].include(step_);
+  }
+
+  const TensorUses& uses_;
+  TensorSpans spans_;
+  std::vector<bool> consumed_by_producer_;
+  int step_ = 0;
+};
+
+}  // namespace
+
+int owner_of(const std::vector<int>& shares_with, int tensor) {
   while (shares_with[static_cast<std::size_t>(tensor)] != tensor)
     tensor = shares_with[static_cast<std::size_t>(tensor)];
   return tensor;
 }
 
-}  // namespace
+Schedule plain_schedule(int layers) {
+  Schedule schedule;
+  for (int l = 0; l < layers; ++l) schedule.push_back({Work::forward, l});
+  for (int l = layers - 1; l >= 0; --l) schedule.push_back({Work::backward, l});
+  return schedule;
+}
 
-TensorSpans find_lifetimes(const TensorUses& uses) {
-  const std::size_t tensors = uses.data_of.size();
-  TensorSpans spans{std::vector<Span>(tensors), std::vector<Span>(tensors)};
-  const auto data = [&](int t) -> Span& {
-    return spans.data[static_cast<std::size_t>(root(uses.data_of, t))];
-  };
-  const auto grad = [&](int t, int step) {
-    if (uses.has_grad[static_cast<std::size_t>(t)])
-      spans.grad[static_cast<std::size_t>(root(uses.grad_of, t))].include(step);
-  };
-  const int n = static_cast<int>(uses.layers.size());
-  std::vector<bool> consumed_by_producer(tensors, false);
-  for (int i = 0; i < n; ++i) {
-    const LayerUse& layer = uses.layers[static_cast<std::size_t>(i)];
-    const int forward = i, backward = 2 * n - 1 - i;
-    for (std::size_t k = 0; k < layer.inputs.size(); ++k) {
-      const int input = layer.inputs[k], from = layer.converted_from[k];
-      data(input).include(forward);
-      if (from >= 0) data(from).include(forward);
-      if (!layer.needs_backward) continue;
-      if (layer.reads_inputs) data(input).include(backward);
-      if (!layer.propagate[k]) continue;
-      grad(input, backward);
-      if (from >= 0) {
-        grad(from, backward);
-        consumed_by_producer[static_cast<std::size_t>(input)] = true;
-      }
-    }
-    for (const int output : layer.outputs) {
-      data(output).include(forward);
-      if (!layer.needs_backward) continue;
-      if (layer.reads_outputs) data(output).include(backward);
-      grad(output, backward);
-      consumed_by_producer[static_cast<std::size_t>(output)] = true;
-    }
-  }
-  for (std::size_t t = 0; t < tensors; ++t) {
-    if (uses.keeps_data[t]) data(static_cast<int>(t)).include(2 * n);
-    if (uses.has_grad[t] && !consumed_by_producer[t]) grad(static_cast<int>(t), 2 * n);
-  }
-  return spans;
+TensorSpans find_lifetimes(const TensorUses& uses, const Schedule& schedule) {
+  Walk walk(uses);
+  for (std::size_t step = 0; step < schedule.size(); ++step) walk.act(schedule[step], static_cast<int>(step));
+  return walk.finish(static_cast<int>(schedule.size()));
 }
 
 }  // namespace banyan

@@ -10,6 +10,18 @@ std::int64_t rounded(std::int64_t size, std::int64_t alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
+bool overlap(const std::vector<Span>& a, const std::vector<Span>& b) {
+  for (std::size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+    if (a[i].last < b[k].first)
+      ++i;
+    else if (b[k].last < a[i].first)
+      ++k;
+    else
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alignment) {
@@ -28,7 +40,7 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alig
     std::int64_t offset = 0;
     for (const std::size_t other : placed) {
       const Lifetime& taken = lifetimes[other];
-      if (taken.first > life.last || taken.last < life.first) continue;
+      if (!overlap(taken.spans, life.spans)) continue;
       if (plan.offsets[other] >= offset + size) break;
       offset = std::max(offset, plan.offsets[other] + rounded(taken.size, alignment));
     }
@@ -40,6 +52,21 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alig
     placed.insert(place, i);
   }
   return plan;
+}
+
+std::int64_t most_alive(const std::vector<Lifetime>& lifetimes, std::int64_t alignment) {
+  int end = 0;
+  for (const Lifetime& life : lifetimes)
+    for (const Span& span : life.spans) end = std::max(end, span.last + 2);
+  std::vector<std::int64_t> change(static_cast<std::size_t>(end), 0);
+  for (const Lifetime& life : lifetimes)
+    for (const Span& span : life.spans) {
+      change[static_cast<std::size_t>(span.first)] += rounded(life.size, alignment);
+      change[static_cast<std::size_t>(span.last) + 1] -= rounded(life.size, alignment);
+    }
+  std::int64_t alive = 0, most = 0;
+  for (const std::int64_t by : change) most = std::max(most, alive += by);
+  return most;
 }
 
 MemoryPlan plan_separate(const std::vector<Lifetime>& lifetimes, std::int64_t alignment) {

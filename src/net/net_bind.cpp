@@ -4,6 +4,8 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/net/checkpoints.hpp"
+#include "banyan/net/data_sharing.hpp"
 #include "banyan/net/gradient_sharing.hpp"
 #include "banyan/net/net.hpp"
 
@@ -102,6 +104,10 @@ TensorUses Net::tensor_uses(std::vector<Blob*>& tensors) const {
     for (std::size_t i = 0; i < current.inputs.size(); ++i)
       use.passes_gradient.push_back(layer(l).passes_gradient(static_cast<int>(i)));
     for (const double weight : current.loss_weights) use.weighted.push_back(weight != 0);
+    use.view = layer(l).shared_input(0) >= 0;
+    use.in_place = layer(l).allows_in_place() && !layer(l).backward_reads_inputs() && like_output(l);
+    use.repeatable = layer(l).repeatable();
+    use.cost = cost_of(l);
     for (std::size_t i = 0; i < current.inputs.size(); ++i) {
       if (current.conversions[i] == Conversion::none) {
         use.inputs.push_back(current.inputs[i]);
@@ -125,8 +131,30 @@ TensorUses Net::tensor_uses(std::vector<Blob*>& tensors) const {
         uses.grad_of[static_cast<std::size_t>(output)] = source;
     }
   }
-  if (options_.reuse_memory) share_gradients(uses);
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const bool own = t < blobs_.size() && is_own(static_cast<int>(t));
+    uses.data_size.push_back(own ? 0 : tensors[t]->shape.count());
+    uses.grad_size.push_back(tensors[t]->shape.count());
+  }
+  if (options_.reuse_memory) {
+    share_data(uses);
+    share_gradients(uses);
+  }
   return uses;
+}
+
+/// May the first input and output of the layer lie in the same memory, by shape and layout?
+bool Net::like_output(int index) const {
+  if (step(index).layer_outputs.empty()) return false;
+  const Blob &in = *step(index).layer_inputs[0], &out = *step(index).layer_outputs[0];
+  return in.shape == out.shape && in.layout == out.layout && in.dtype == out.dtype;
+}
+
+/// In elements moved: a multiply-add costs about a tenth of one.
+double Net::cost_of(int index) const {
+  double cost = 0.1 * layer(index).forward_flops(inputs_of(index), outputs_of(index));
+  for (const int output : step(index).outputs) cost += static_cast<double>(blob(output).shape.count());
+  return cost;
 }
 
 namespace {
@@ -170,35 +198,52 @@ void Net::bind() {
   fuse();
   std::vector<Blob*> tensors;
   const TensorUses uses = tensor_uses(tensors);
-  bind_arena(tensors, uses);
+  Slots slots;
+  plan(uses, slots);
+  if (!options_.shapes_only) bind_arena(tensors, uses, slots);
   for (BlobState& state : blobs_) state.bound = state.blob->shape;
 }
 
-void Net::bind_arena(const std::vector<Blob*>& tensors, const TensorUses& uses) {
-  const TensorSpans spans = find_lifetimes(uses);
-  const int end = 2 * steps();
+std::vector<Lifetime> Net::lifetimes_of(const TensorUses& uses, const Schedule& schedule,
+                                        Slots& slots) const {
+  TensorSpans spans = find_lifetimes(uses, schedule);
   std::vector<Lifetime> lifetimes;
-  std::vector<int> data_slot(tensors.size(), -1), grad_slot(tensors.size(), -1);
-  const auto own = [&](std::size_t t) { return t < blobs_.size() && is_own(static_cast<int>(t)); };
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    const std::int64_t size = tensors[t]->shape.count();
-    const auto plan = [&](const Span& span) {
-      lifetimes.push_back(
-          {size, options_.reuse_memory ? span.first : 0, options_.reuse_memory ? span.last : end});
-      return static_cast<int>(lifetimes.size()) - 1;
-    };
-    if (uses.data_of[t] == static_cast<int>(t) && spans.data[t].used() && !own(t))
-      data_slot[t] = plan(spans.data[t]);
-    if (uses.grad_of[t] == static_cast<int>(t) && spans.grad[t].used()) grad_slot[t] = plan(spans.grad[t]);
+  const auto add = [&](std::int64_t size, std::vector<Span> alive) {
+    if (!options_.reuse_memory) alive = {{0, static_cast<int>(schedule.size())}};
+    lifetimes.push_back({size, std::move(alive)});
+    return static_cast<int>(lifetimes.size()) - 1;
+  };
+  slots.data.assign(uses.data_of.size(), -1);
+  slots.grad = slots.data;
+  for (std::size_t t = 0; t < uses.data_of.size(); ++t) {
+    const bool own = t < blobs_.size() && is_own(static_cast<int>(t));
+    if (!spans.data[t].empty() && !own) slots.data[t] = add(uses.data_size[t], std::move(spans.data[t]));
+    if (spans.grad[t].used()) slots.grad[t] = add(uses.grad_size[t], {spans.grad[t]});
   }
+  return lifetimes;
+}
+
+/// Cuts are chosen once, for the first shapes: they decide what is computed when, which should not change.
+void Net::plan(const TensorUses& uses, Slots& slots) {
   const auto alignment = static_cast<std::int64_t>(64 / size_of(options_.dtype));
+  schedule_ = plain_schedule(steps());
+  const std::vector<Lifetime> lifetimes = lifetimes_of(uses, schedule_, slots);
   memory_plan_ =
       options_.reuse_memory ? plan_memory(lifetimes, alignment) : plan_separate(lifetimes, alignment);
-  if (options_.shapes_only) return;
+  planned_without_checkpoints_ = memory_plan_.total;
+  if (segments_wanted_ == 1) return;
+  if (!cuts_chosen_) cuts_ = choose_cuts(uses, segments_wanted_);
+  cuts_chosen_ = true;
+  if (cuts_.empty()) return;
+  schedule_ = checkpointed_schedule(uses, cuts_);
+  memory_plan_ = plan_memory(lifetimes_of(uses, schedule_, slots), alignment);
+}
 
+void Net::bind_arena(const std::vector<Blob*>& tensors, const TensorUses& uses, const Slots& slots) {
+  const auto own = [&](std::size_t t) { return t < blobs_.size() && is_own(static_cast<int>(t)); };
   // Views go first: what grows must not need room for its old and its new memory.
   const std::int64_t needed =
-      std::max(memory_plan_.total, alignment);  // a net of sources alone plans nothing
+      std::max<std::int64_t>(memory_plan_.total, 1);  // a net of sources alone plans nothing
   bool grows = !arena_.defined() || arena_.count() < needed;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     tensors[t]->grad = Tensor();
@@ -222,9 +267,14 @@ void Net::bind_arena(const std::vector<Blob*>& tensors, const TensorUses& uses) 
       else
         blob.data = Tensor(context_->device(), blob.shape, blob.dtype, blob.layout);
     }
-    if (data_slot[t] >= 0) blob.data = view(data_slot[t]);
-    if (grad_slot[t] >= 0) blob.grad = view(grad_slot[t]);
+    if (slots.data[t] >= 0) blob.data = view(slots.data[t]);
+    if (slots.grad[t] >= 0) blob.grad = view(slots.grad[t]);
   }
+  bind_views(tensors, uses);
+}
+
+/// Tensors that share another one's memory.
+void Net::bind_views(const std::vector<Blob*>& tensors, const TensorUses& uses) {
   const auto follow = [&](const std::vector<int>& of, Tensor Blob::*member) {
     // Chains are bound from their root on: a link's source comes first.
     const std::function<void(int)> resolve = [&](int t) {

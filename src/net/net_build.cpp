@@ -7,6 +7,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/net/checkpoints.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/net/fork_settings.hpp"
 #include "banyan/net/graph.hpp"
@@ -63,6 +64,8 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
     check_fork_settings(parameter, options_.rank == 0 && options_.phase == Phase::train);
     definition_ = define_net(parameter, options_);
     trains_ = options_.phase == Phase::train || definition_.force_backward();
+    segments_wanted_ = read_checkpoint(parameter);
+    if (!trains_ || !options_.reuse_memory) segments_wanted_ = 1;
     build();
   } catch (Error& error) {
     if (!options_.origin.empty()) error.add_context(cat("in the net of ", options_.origin));

@@ -60,13 +60,29 @@ void Net::run_forward(Pass& pass, int index) {
   const StreamSpan span(*activity_, DeviceTrack::compute, context.stream(), SpanKind::forward,
                         layer(index).name());
   if (before_layer_) before_layer_(index, false);
-  for (std::size_t i = 0; i < current.inputs.size(); ++i)
-    if (current.conversions[i] == Conversion::copy)
-      ops::copy(context, blob(current.inputs[i]).data, current.stand_ins[i]->data);
+  convert_inputs(context, index);
   if (!current.fusion.forward_elsewhere)
     layer(index).forward(pass, current.layer_inputs, current.layer_outputs);
   add_loss(context, index);
   if (after_layer_) after_layer_(index, false);
+}
+
+void Net::convert_inputs(Context& context, int index) {
+  Step& current = step(index);
+  for (std::size_t i = 0; i < current.inputs.size(); ++i)
+    if (current.conversions[i] == Conversion::copy)
+      ops::copy(context, blob(current.inputs[i]).data, current.stand_ins[i]->data);
+}
+
+/// Makes again what was dropped after forward. Observers saw it then.
+void Net::run_again(Pass& pass, int index, bool layer_too) {
+  Step& current = step(index);
+  Context& context = *pass.context;
+  const StreamSpan span(*activity_, DeviceTrack::compute, context.stream(), SpanKind::recompute,
+                        layer(index).name());
+  convert_inputs(context, index);
+  if (layer_too && !current.fusion.forward_elsewhere)
+    layer(index).recompute(pass, current.layer_inputs, current.layer_outputs);
 }
 
 void Net::add_loss(Context& context, int index) {
@@ -83,11 +99,15 @@ void Net::backward(Pass& pass, const std::function<void(int)>& layer_done) {
   if (options_.shapes_only || !trains_)
     runtime_failure("net ", quoted(name_), " was made without gradients and has no backward pass");
   try {
-    for (int i = steps() - 1; i >= 0; --i) {
-      if (step(i).needs_backward) {
-        activity_->enter(Stage::backward, layer(i).name().c_str());
-        run_backward(pass, i);
+    for (const auto& [work, i] : schedule_) {
+      if (work == Work::forward) continue;
+      if (work != Work::backward || step(i).needs_backward)
+        activity_->enter(work == Work::backward ? Stage::backward : Stage::forward, layer(i).name().c_str());
+      if (work != Work::backward) {
+        run_again(pass, i, work == Work::recompute);
+        continue;
       }
+      if (step(i).needs_backward) run_backward(pass, i);
       if (layer_done) layer_done(i);
     }
   } catch (...) {

@@ -37,6 +37,7 @@ Activeness meaning_of(const TimeSpan& span) {
       return in_iteration;
     case SpanKind::forward:
     case SpanKind::backward:
+    case SpanKind::recompute:
       return in_layer;
     case SpanKind::exchange:
       return std::string_view(span.detail) == "divisor" ? in_divisor : in_statistics;
@@ -159,7 +160,8 @@ std::vector<LayerTime> measure_layers(const Timeline& timeline, int device, std:
   std::vector<LayerTime> layers;
   for_each_span(timeline, device, [&](const TimeSpan& span) {
     const bool forward = span.kind == SpanKind::forward;
-    if ((!forward && span.kind != SpanKind::backward) || span.iteration < first) return;
+    const bool backward = span.kind == SpanKind::backward || span.kind == SpanKind::recompute;
+    if (!(forward || backward) || span.iteration < first) return;
     auto found = std::find_if(layers.begin(), layers.end(),
                               [&](const LayerTime& layer) { return layer.layer == *span.name; });
     if (found == layers.end()) found = layers.insert(layers.end(), LayerTime{*span.name});

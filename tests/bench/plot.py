@@ -2,6 +2,7 @@
 
 {"kind": "bars", "title", "y", "labels": [...], "series": {name: [value or null, ...]}, "marks": {name: [value or null, ...]}}
 {"kind": "lines", "title", "x", "y", "series": {name: [[x, y], ...]}}   both axes logarithmic
+{"kind": "fits", "title", "y", "panels": [{"x", "points": [[x, y], ...], "line": [a, b]}, ...]}   beside each other, from 0
 """
 
 import json
@@ -34,12 +35,27 @@ def lines(axes, drawing):
     axes.set_xlabel(drawing["x"])
 
 
+def fit(axes, panel):
+    axes.plot(*zip(*panel["points"]), "o", label="measured")
+    end = 1.05 * max(x for x, _ in panel["points"])
+    a, b = panel["line"]
+    axes.plot([0, end], [a, a + b * end], label=f"{a:.1f} + {b:.2f} x")
+    axes.set_xlim(0, end)
+    axes.set_ylim(0)
+    axes.set_xlabel(panel["x"])
+
+
 drawing = json.load(sys.stdin)
-figure, axes = pyplot.subplots(figsize=(9, 4.5))
-(bars if drawing["kind"] == "bars" else lines)(axes, drawing)
-axes.set_ylabel(drawing["y"])
-axes.set_title(drawing["title"])
-axes.grid(True, axis="y", alpha=0.3)
-axes.legend(fontsize=8)
+panels = drawing.get("panels", [drawing])
+figure, row = pyplot.subplots(1, len(panels), figsize=(9, 4.5), squeeze=False)
+for axes, panel in zip(row[0], panels):
+    {"bars": bars, "lines": lines, "fits": fit}[drawing["kind"]](axes, panel)
+    axes.set_ylabel(drawing["y"])
+    axes.grid(True, axis="y", alpha=0.3)
+    axes.legend(fontsize=8)
+if len(panels) == 1:
+    row[0][0].set_title(drawing["title"])
+else:
+    figure.suptitle(drawing["title"])
 figure.tight_layout()
 figure.savefig(sys.argv[1], metadata={"Date": None})

@@ -1,5 +1,7 @@
 #include <lmdb.h>
 
+#include <fstream>
+
 #include "banyan/data/lmdb_source.hpp"
 #include "data/data_test_tools.hpp"
 #include "proto/banyan.pb.h"
@@ -72,6 +74,42 @@ TEST_F(Lmdb, RecordsLargerThanTheFirstMap) {
     writer.put(key_of(i), raw_datum(3, 64, 64, pixels.data(), 1));  // 37 MB
   writer.close();
   EXPECT_EQ(open_lmdb(path("db"))->size(), 3000u);
+}
+
+/// Of the process, in bytes, as far as it is files in memory.
+std::size_t resident_files() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("RssFile:", 0) == 0) return std::stoul(line.substr(8)) * 1024;
+  ADD_FAILURE() << "/proc/self/status has no RssFile";
+  return 0;
+}
+
+// A map counts as resident where it was read, so reading a data set would seem to need its size.
+TEST_F(Lmdb, ReadingDoesNotHoldTheDataSet) {
+  const std::size_t size = 128 << 10;
+  {
+    LmdbWriter writer(path("large"));
+    const std::vector<std::uint8_t> pixels(size, 7);
+    for (int i = 0; i < 800; ++i) {  // 100 MiB
+      writer.put(key_of(static_cast<std::uint64_t>(i)),
+                 raw_datum(1, 1, static_cast<int>(size), pixels.data(), i));
+    }
+    writer.close();
+  }
+  const auto source = open_lmdb(path("large"));
+  const auto reader = source->reader();
+  const std::size_t before = resident_files();
+  Record record;
+  unsigned sum = 0;
+  std::size_t most = 0;
+  for (int i = 0; i < 1600; ++i) {
+    reader->read(static_cast<std::uint64_t>(i % 800), record);
+    for (std::size_t k = 0; k < size; k += 512) sum += record.bytes[k];
+    if (i % 50 == 0) most = std::max(most, resident_files());
+  }
+  EXPECT_EQ(sum, 1600u * 256 * 7);
+  EXPECT_LT(most - std::min(most, before), 40u << 20);  // 16, and what the kernel maps ahead
 }
 
 TEST_F(Lmdb, MissingForeignEmptyAndTruncatedFolders) {

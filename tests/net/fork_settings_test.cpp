@@ -11,11 +11,6 @@ TEST(ForkSettings, WhatChangesTheMathsIsRefused) {
   caffe::NetParameter net;
   net.set_default_forward_type(caffe::FLOAT16);
   EXPECT_NO_THROW(check_fork_settings(net, true));
-  net.set_checkpoint("off");
-  EXPECT_NO_THROW(check_fork_settings(net, true));
-  net.set_checkpoint("auto");
-  EXPECT_THROW(check_fork_settings(net, true), Error);
-  net.clear_checkpoint();
   net.set_bn_stats_batch_size(32);
   EXPECT_THROW(check_fork_settings(net, false), Error);
 }

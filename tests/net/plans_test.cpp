@@ -1,4 +1,6 @@
 // The pure decisions on memory: layouts, lifetimes, offsets.
+#include <algorithm>
+
 #include "banyan/net/layout_plan.hpp"
 #include "banyan/net/lifetimes.hpp"
 #include "banyan/net/memory_plan.hpp"
@@ -48,21 +50,26 @@ TEST(ChooseLayouts, LeavesOthersAlone) {
 
 TEST(PlanMemory, SharesWhatDoesNotOverlap) {
   // A chain of three: the third may lie where the first was.
-  const MemoryPlan plan = plan_memory({{100, 0, 1}, {50, 1, 2}, {100, 2, 3}}, 16);
+  const MemoryPlan plan = plan_memory({{100, {{0, 1}}}, {50, {{1, 2}}}, {100, {{2, 3}}}}, 16);
   EXPECT_EQ(plan.sum, 112 + 64 + 112);
   EXPECT_EQ(plan.total, 112 + 64);
   EXPECT_EQ(plan.offsets[0], plan.offsets[2]);
 }
 
 TEST(PlanMemory, FillsGaps) {
-  const MemoryPlan plan = plan_memory({{64, 0, 9}, {32, 0, 2}, {32, 0, 9}, {16, 3, 9}}, 16);
+  const MemoryPlan plan = plan_memory({{64, {{0, 9}}}, {32, {{0, 2}}}, {32, {{0, 9}}}, {16, {{3, 9}}}}, 16);
   EXPECT_EQ(plan.offsets[3], plan.offsets[1]);
   EXPECT_EQ(plan.total, 128);
 }
 
 TEST(PlanMemory, IgnoresEmptyTensors) {
-  const MemoryPlan plan = plan_memory({{0, 0, 9}, {16, 0, 9}, {0, 3, 3}}, 16);
+  const MemoryPlan plan = plan_memory({{0, {{0, 9}}}, {16, {{0, 9}}}, {0, {{3, 3}}}}, 16);
   EXPECT_EQ(plan.total, 16);
+}
+
+bool alive(const Lifetime& life, int step) {
+  return std::any_of(life.spans.begin(), life.spans.end(),
+                     [&](const Span& span) { return span.first <= step && step <= span.last; });
 }
 
 TEST(PlanMemory, NeverOverlapsInSpaceAndTime) {
@@ -74,21 +81,28 @@ TEST(PlanMemory, NeverOverlapsInSpaceAndTime) {
   for (int round = 0; round < 200; ++round) {
     std::vector<Lifetime> lives;
     for (int i = 0; i < 30; ++i) {
-      const int first = draw(20);
-      lives.push_back({draw(100), first, first + draw(8)});
+      Lifetime life{draw(100), {}};
+      for (int first = draw(20); first < 28 && life.spans.size() < 3; first += 2 + draw(9)) {
+        life.spans.push_back({first, std::min(27, first + draw(8))});
+        first = life.spans.back().last;
+      }
+      lives.push_back(life);
     }
     const MemoryPlan plan = plan_memory(lives, 8);
     std::int64_t busiest = 0;
     for (int step = 0; step < 28; ++step) {
       std::int64_t live = 0;
       for (const Lifetime& l : lives)
-        if (l.first <= step && step <= l.last) live += (l.size + 7) / 8 * 8;
+        if (alive(l, step)) live += (l.size + 7) / 8 * 8;
       busiest = std::max(busiest, live);
     }
+    EXPECT_EQ(most_alive(lives, 8), busiest);
     EXPECT_GE(plan.total, busiest);
     for (std::size_t a = 0; a < lives.size(); ++a)
       for (std::size_t b = 0; b < a; ++b) {
-        const bool in_time = lives[a].first <= lives[b].last && lives[b].first <= lives[a].last;
+        bool in_time = false;
+        for (int step = 0; step < 28; ++step)
+          in_time = in_time || (alive(lives[a], step) && alive(lives[b], step));
         const bool in_space = plan.offsets[a] < plan.offsets[b] + lives[b].size &&
                               plan.offsets[b] < plan.offsets[a] + lives[a].size;
         ASSERT_FALSE(in_time && in_space && lives[a].size > 0 && lives[b].size > 0);
@@ -98,7 +112,7 @@ TEST(PlanMemory, NeverOverlapsInSpaceAndTime) {
 }
 
 TEST(PlanSeparate, GivesEachItsOwn) {
-  EXPECT_THAT(plan_separate({{10, 0, 0}, {10, 5, 5}}, 16).offsets, ElementsAre(0, 16));
+  EXPECT_THAT(plan_separate({{10, {{0, 0}}}, {10, {{5, 5}}}}, 16).offsets, ElementsAre(0, 16));
 }
 
 LayerUse use(std::vector<int> inputs, std::vector<int> outputs, bool backward, bool reads_in, bool reads_out,
@@ -117,6 +131,14 @@ LayerUse use(std::vector<int> inputs, std::vector<int> outputs, bool backward, b
 std::string shown(const Span& span) {
   return span.used() ? std::to_string(span.first) + ".." + std::to_string(span.last) : "-";
 }
+std::string shown(const std::vector<Span>& spans) {
+  std::string text;
+  for (const Span& span : spans) text += (text.empty() ? "" : " ") + shown(span);
+  return text.empty() ? "-" : text;
+}
+TensorSpans plain_lifetimes(const TensorUses& uses) {
+  return find_lifetimes(uses, plain_schedule(static_cast<int>(uses.layers.size())));
+}
 
 TEST(FindLifetimes, ForwardOnlyEndsAtTheLastReader) {
   TensorUses uses;
@@ -125,7 +147,7 @@ TEST(FindLifetimes, ForwardOnlyEndsAtTheLastReader) {
   uses.data_of = uses.grad_of = {0, 1, 2};
   uses.keeps_data = {false, false, true};
   uses.has_grad = {false, false, false};
-  const TensorSpans spans = find_lifetimes(uses);
+  const TensorSpans spans = plain_lifetimes(uses);
   EXPECT_EQ(shown(spans.data[0]), "0..1");
   EXPECT_EQ(shown(spans.data[1]), "1..2");
   EXPECT_EQ(shown(spans.data[2]), "2..6");
@@ -140,7 +162,7 @@ TEST(FindLifetimes, BackwardReadersKeepData) {
   uses.data_of = uses.grad_of = {0, 1, 2};
   uses.keeps_data = {false, false, true};
   uses.has_grad = {false, true, true};
-  const TensorSpans spans = find_lifetimes(uses);
+  const TensorSpans spans = plain_lifetimes(uses);
   EXPECT_EQ(shown(spans.data[0]), "0..6");
   EXPECT_EQ(shown(spans.data[1]), "1..5");
   EXPECT_EQ(shown(spans.grad[0]), "-");
@@ -156,7 +178,7 @@ TEST(FindLifetimes, SharersLiveAsLongAsTheLastOfThem) {
   uses.data_of = uses.grad_of = {0, 0, 2};
   uses.keeps_data = {false, false, false};
   uses.has_grad = {false, false, false};
-  const TensorSpans spans = find_lifetimes(uses);
+  const TensorSpans spans = plain_lifetimes(uses);
   EXPECT_EQ(shown(spans.data[0]), "0..2");
   EXPECT_EQ(shown(spans.data[1]), "-");
 }
@@ -167,7 +189,7 @@ TEST(FindLifetimes, KeepsGradientsThatNobodyConsumes) {
   uses.data_of = uses.grad_of = {0, 1};
   uses.keeps_data = {false, true};
   uses.has_grad = {true, true};
-  EXPECT_EQ(shown(find_lifetimes(uses).grad[0]), "2..4");
+  EXPECT_EQ(shown(plain_lifetimes(uses).grad[0]), "2..4");
 }
 
 }  // namespace

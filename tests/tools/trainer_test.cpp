@@ -147,6 +147,28 @@ TEST_F(Trainer, TestTimeAndSummary) {
   EXPECT_THAT(outcome.text, HasSubstr("\"parameters\": 8"));
 }
 
+TEST_F(Trainer, SummaryShowsCheckpoints) {
+  std::string layers = R"(layer { name: "data" type: "DummyData" top: "t0" top: "label"
+    dummy_data_param { shape { dim: 64 dim: 50 } shape { dim: 64 } } })";
+  for (int i = 1; i < 12; ++i)
+    layers += "layer { name: 'ip" + std::to_string(i) + "' type: 'InnerProduct' bottom: 't" +
+              std::to_string(i - 1) + "' top: 't" + std::to_string(i) +
+              "' inner_product_param { num_output: 50 } }";
+  layers += "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 't11' bottom: 'label' }";
+  const auto show = [&](const std::string& checkpoint, const std::string& more = "") {
+    std::ofstream(folder_ / "deep.prototxt") << "checkpoint: '" << checkpoint << "' " << layers;
+    return run("summary --model=deep.prototxt" + more);
+  };
+  EXPECT_THAT(show("off").text, Not(HasSubstr("Checkpoints")));
+  EXPECT_THAT(show("3").text,
+              AllOf(HasSubstr("Checkpoints: 3 segments, cut before ip"), HasSubstr(" MiB without them; "),
+                    HasSubstr(" multiply-adds are done twice")));
+  EXPECT_THAT(show("auto", " --json").text, AllOf(HasSubstr("\"checkpoints\": {\"cut_before\": [\"ip"),
+                                                  HasSubstr("\"repeated_multiply_adds\": ")));
+  std::ofstream(folder_ / "wrong.prototxt") << "checkpoint: 'often' " << layers;
+  expect_refused("summary --model=wrong.prototxt", "checkpoint: \"often\" is not known");
+}
+
 TEST_F(Trainer, ProgressOnlyWhereAsked) {
   EXPECT_THAT(run("--solver=solver.prototxt --cpu=1 --progress=on").text, HasSubstr("Iteration 1/6"));
   EXPECT_THAT(run("--solver=solver.prototxt --cpu=1").text, Not(HasSubstr("/6 (")));

@@ -50,5 +50,22 @@ TEST(ResidentMemory, OptimizerStateOnceAndNoMoreThanABucketForEachChild) {
   }
 }
 
+TEST(ResidentMemory, MoreRecordsCostNothing) {
+  std::vector<std::size_t> peaks;
+  for (const int records : {50, 500}) {
+    std::vector<int> order;
+    for (int i = 0; i < records; ++i) order.push_back(i);
+    const TrainingFolder folder(order);
+    TrainingCase what{"base_lr: 0.01 lr_policy: 'fixed' random_seed: 3", kNet};
+    what.iterations = 20;
+    what.precision = DType::f32;
+    reset_peak_of_all_devices();
+    const std::size_t before = memory_of_all_devices().in_use;
+    train_case(what, 2, folder);
+    peaks.push_back(memory_of_all_devices().peak - before);
+  }
+  EXPECT_EQ(peaks[0], peaks[1]);
+}
+
 }  // namespace
 }  // namespace banyan

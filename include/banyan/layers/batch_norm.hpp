@@ -51,6 +51,7 @@ class BatchNormalization : public Layer {
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
+  void recompute(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override;
   double forward_flops(const Blobs& inputs, const Blobs& outputs) const override;
@@ -67,6 +68,7 @@ class BatchNormalization : public Layer {
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
   ops::Affine affine() const;
+  void normalize(Context& context, const Blobs& inputs, const Blobs& outputs) const;
   void batch_statistics(Pass& pass, const Tensor& x);
   void update_running_statistics(Context& context);
   void update_factor(Context& context, double keep, double add);

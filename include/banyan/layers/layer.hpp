@@ -100,6 +100,11 @@ class Layer {
   /// Sets shape and layout of every output from those of the inputs. Must accept any batch size, 0 included.
   virtual void reshape(const Blobs& inputs, const Blobs& outputs) = 0;
   virtual void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) = 0;
+  /// Makes the outputs of the pass's forward() again from the same inputs, bit for bit and without any other
+  /// effect: no exchange, no update of running statistics.
+  virtual void recompute(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
+    forward(pass, inputs, outputs);
+  }
   /// `propagate[i]`: the gradient of input i is wanted.
   virtual void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                         const Blobs& inputs) = 0;
@@ -109,7 +114,8 @@ class Layer {
   virtual bool is_source() const { return false; }
 
   virtual LayoutRule layout_rule() const { return LayoutRule::contiguous; }
-  /// May output i be the same blob as input i?
+  /// May output i be the same blob as input i? The Net may let them have the same memory on its own account
+  /// too.
   virtual bool allows_in_place() const { return false; }
   /// Index of the input whose data (and layout) output i shares, or -1. Its gradient too if
   /// shares_gradient().
@@ -129,6 +135,8 @@ class Layer {
   /// Does backward() read the data of its inputs / outputs? (memory plan)
   virtual bool backward_reads_inputs() const { return true; }
   virtual bool backward_reads_outputs() const { return true; }
+  /// May recompute() be called? Otherwise the outputs are kept until they are no longer needed.
+  virtual bool repeatable() const { return !is_source(); }
   /// Can gradients flow to input i at all? (labels: no)
   virtual bool differentiable_input(int) const { return true; }
   /// Loss weight of output i when the file gives none (losses: 1 for output 0).

@@ -22,6 +22,7 @@ class LossLayer : public Layer {
  public:
   using Layer::Layer;
   double default_loss_weight(int output) const override { return output == 0 ? 1 : 0; }
+  bool repeatable() const override { return false; }
   bool output_is_share(int output) const override { return output == 0; }
 
  protected:

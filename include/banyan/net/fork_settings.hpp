@@ -5,9 +5,9 @@
 
 namespace banyan {
 
-/// Throws bad_input for settings of a net that would change what it learns (`bn_stats_batch_size`,
-/// `checkpoint`); logs a warning for number formats, which change the rounding only (`default_forward_type:
-/// FLOAT16` and the like), if `log`.
+/// Throws bad_input for settings of a net that would change what it learns (`bn_stats_batch_size`); logs a
+/// warning for number formats, which change the rounding only (`default_forward_type: FLOAT16` and the like),
+/// if `log`.
 void check_fork_settings(const caffe::NetParameter& net, bool log);
 
 }  // namespace banyan

@@ -1,8 +1,10 @@
 // When each activation and gradient of a net is needed. Pure.
 //
-// Steps: layer i of n runs forward at step i and backward at step 2n - 1 - i; 2n is after the pass.
+// A pass is a schedule, a row of actions; a step is a place in that row, and the step behind the last action
+// is after the pass. Without checkpoints layer i of n runs forward at step i and backward at step 2n - 1 - i.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -18,6 +20,10 @@ struct LayerUse {
   std::vector<bool> passes_gradient;  ///< per input
   bool gathers_gradients = false;
   std::vector<bool> weighted;  ///< per output: it has a loss weight
+  bool in_place = false;       ///< may write output 0 over input 0, which its backward pass does not read
+  bool view = false;           ///< its outputs only show the memory of an input: running it writes nothing
+  bool repeatable = true;      ///< see Layer::repeatable
+  double cost = 0;             ///< of one forward pass, in any unit
 };
 
 struct TensorUses {
@@ -25,7 +31,24 @@ struct TensorUses {
   std::vector<int> data_of, grad_of;  ///< per tensor: the tensor whose memory it shares (itself: its own)
   std::vector<bool> keeps_data;       ///< per tensor: data is wanted after the pass
   std::vector<bool> has_grad;         ///< per tensor
+  /// Per tensor: elements of its data and of its gradient in the planned memory, 0 where they lie elsewhere.
+  std::vector<std::int64_t> data_size, grad_size;
 };
+
+enum class Work : std::uint8_t {
+  forward,
+  convert,    ///< only the conversions of a layer's inputs, once more
+  recompute,  ///< conversions and forward once more
+  backward
+};
+struct Action {
+  Work work = Work::forward;
+  int layer = 0;
+};
+using Schedule = std::vector<Action>;
+
+/// All layers forward, then all backward in reverse.
+Schedule plain_schedule(int layers);
 
 /// First and last step; first > last: never needed.
 struct Span {
@@ -37,11 +60,16 @@ struct Span {
   bool used() const { return first <= last; }
 };
 
+/// Per tensor; only those that own their memory have spans. Data that is made again has a span each time.
 struct TensorSpans {
-  std::vector<Span> data, grad;  ///< per tensor; only those that own their memory have a span
+  std::vector<std::vector<Span>> data;
+  std::vector<Span> grad;
 };
 
 /// Gradients whose producer has no backward pass (force_backward, propagate_down) are kept after the pass.
-TensorSpans find_lifetimes(const TensorUses& uses);
+TensorSpans find_lifetimes(const TensorUses& uses, const Schedule& schedule);
+
+/// The tensor whose memory `tensor` shares.
+int owner_of(const std::vector<int>& shares_with, int tensor);
 
 }  // namespace banyan

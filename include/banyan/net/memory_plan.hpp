@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "banyan/net/lifetimes.hpp"
+
 namespace banyan {
 
-/// A tensor's size and the steps, both included, between which it must keep its contents.
+/// A tensor's size and the spans of steps within which it must keep its contents, in ascending order. It has
+/// the same place in all of them.
 struct Lifetime {
   std::int64_t size = 0;  ///< in any unit
-  int first = 0, last = 0;
+  std::vector<Span> spans;
 };
 
 struct MemoryPlan {
@@ -21,6 +24,8 @@ struct MemoryPlan {
 /// Greedy by size: the largest first, each at the lowest offset that is free during its lifetime. Offsets are
 /// multiples of `alignment`; sizes are rounded up to it.
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alignment);
+/// The most that is alive at any one step, sizes rounded up: no plan can be smaller.
+std::int64_t most_alive(const std::vector<Lifetime>& lifetimes, std::int64_t alignment);
 /// The same sizes without any sharing.
 MemoryPlan plan_separate(const std::vector<Lifetime>& lifetimes, std::int64_t alignment);
 

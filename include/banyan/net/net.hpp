@@ -1,8 +1,8 @@
 // Net: a NetParameter turned into an execution plan on one device, and the running of that plan.
 //
 // The plan is made by small passes, each a pure function with a header of its own in this room: filter_net,
-// insert_splits, check_connections, prune_backward, conversions (layout), plan_memory. A Net belongs to one
-// thread.
+// insert_splits, check_connections, prune_backward, conversions (layout), choose_cuts (checkpoints),
+// find_lifetimes, plan_memory. A Net belongs to one thread.
 #pragma once
 
 #include <functional>
@@ -94,6 +94,13 @@ class Net {
   bool output_is_share(const Blob& blob) const;
   /// How the activations share memory; sizes in elements of the net's dtype.
   const MemoryPlan& memory_plan() const { return memory_plan_; }
+  /// The actions of a pass, forward and backward; with checkpoints, what runs again stands before the
+  /// backward pass of its segment.
+  const Schedule& schedule() const { return schedule_; }
+  /// First layers of the segments after the first one; empty without checkpoints.
+  const std::vector<int>& checkpoint_cuts() const { return cuts_; }
+  /// memory_plan().total if there were no checkpoints.
+  std::int64_t planned_without_checkpoints() const { return planned_without_checkpoints_; }
   /// Number of layer inputs that are converted to another physical layout with the current shapes.
   int layout_conversions() const;
 
@@ -146,6 +153,11 @@ class Net {
     Shape bound;                           ///< the shape for which storage was last bound
   };
 
+  /// Per tensor of TensorUses: its place in memory_plan_, -1: none.
+  struct Slots {
+    std::vector<int> data, grad;
+  };
+
   void build();
   void add_layer(int index);
   void connect_outputs(int index);
@@ -160,11 +172,18 @@ class Net {
   void bind();
   bool is_own(int blob) const;
   TensorUses tensor_uses(std::vector<Blob*>& tensors) const;
-  void bind_arena(const std::vector<Blob*>& tensors, const TensorUses& uses);
+  double cost_of(int index) const;
+  bool like_output(int index) const;
+  std::vector<Lifetime> lifetimes_of(const TensorUses& uses, const Schedule& schedule, Slots& slots) const;
+  void plan(const TensorUses& uses, Slots& slots);
+  void bind_arena(const std::vector<Blob*>& tensors, const TensorUses& uses, const Slots& slots);
+  void bind_views(const std::vector<Blob*>& tensors, const TensorUses& uses);
   void seed_gradients(Context& context, int index);
   void add_loss(Context& context, int index);
   void run_forward(Pass& pass, int index);
   void run_backward(Pass& pass, int index);
+  void run_again(Pass& pass, int index, bool layer_too);
+  void convert_inputs(Context& context, int index);
   bool sources_changed() const;
   [[noreturn]] void rethrow_with_place();
   Layer& layer(int index) const { return *layers_[static_cast<std::size_t>(index)]; }
@@ -185,7 +204,12 @@ class Net {
   std::map<std::string, int> blob_of_name_;
   std::vector<Blob*> outputs_;
   ParameterStore store_;
+  Schedule schedule_;
+  int segments_wanted_ = 1;  ///< as read_checkpoint has it
+  bool cuts_chosen_ = false;
+  std::vector<int> cuts_;
   MemoryPlan memory_plan_;
+  std::int64_t planned_without_checkpoints_ = 0;
   Tensor arena_;  ///< all activations and gradients that are planned together
   Tensor loss_, partial_loss_;
   bool loss_started_ = false;  ///< in the running forward pass

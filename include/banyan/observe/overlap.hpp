@@ -32,7 +32,8 @@ std::vector<IterationShares> measure_overlap(const Timeline& timeline, int devic
 
 struct LayerTime {
   std::string layer;
-  double forward = 0, backward = 0;  ///< milliseconds, exchanges included
+  /// Milliseconds, exchanges included; what runs again for backward counts as backward.
+  double forward = 0, backward = 0;
 };
 /// Sums over the iterations from `first` on, layers in the order of their first forward.
 std::vector<LayerTime> measure_layers(const Timeline& timeline, int device, std::int64_t first);

@@ -26,6 +26,7 @@ enum class SpanKind : std::uint8_t {
   iteration,  ///< compute: from the first forward to the point at which the new parameters are there
   forward,    ///< a layer
   backward,   ///< a layer
+  recompute,  ///< a layer's forward once more, before its backward
   exchange,   ///< a message with the statistics of a layer, there and back
   data,       ///< solver: waiting for a batch
   wait,       ///< solver: waiting for another device's thread
@@ -38,7 +39,7 @@ enum class SpanKind : std::uint8_t {
   test,
   snapshot
 };
-inline constexpr int kSpanKinds = 14;
+inline constexpr int kSpanKinds = 15;
 const char* name_of(SpanKind kind);
 /// Buckets under way overlap each other; spans of all other kinds nest within their track.
 inline bool overlaps_others(SpanKind kind) { return kind == SpanKind::climb || kind == SpanKind::descent; }

@@ -25,6 +25,9 @@ struct Summary {
   double multiply_adds = 0;
   std::int64_t activation_bytes = 0;  ///< with the memory plan: activations and their gradients
   std::int64_t unshared_bytes = 0;    ///< the same if no blob shared memory
+  std::vector<std::string> cuts;      ///< layers before which the net is cut for checkpointing
+  std::int64_t uncut_bytes = 0;       ///< activation_bytes without checkpoints
+  double repeated = 0;                ///< multiply-adds that are done twice
 };
 
 Summary summary_of(Net& net) {
@@ -50,6 +53,12 @@ Summary summary_of(Net& net) {
   summary.parameter_bytes = summary.parameters * element;
   summary.activation_bytes = net.memory_plan().total * element;
   summary.unshared_bytes = net.memory_plan().sum * element;
+  summary.uncut_bytes = net.planned_without_checkpoints() * element;
+  for (const int cut : net.checkpoint_cuts())
+    summary.cuts.push_back(summary.layers[static_cast<std::size_t>(cut)].name);
+  for (const auto& [work, layer] : net.schedule())
+    if (work == Work::recompute)
+      summary.repeated += summary.layers[static_cast<std::size_t>(layer)].multiply_adds;
   return summary;
 }
 
@@ -103,6 +112,10 @@ std::string as_table(const Summary& summary) {
       << scaled(summary.multiply_adds) << " multiply-adds in a forward pass\n"
       << "Activations and their gradients: " << megabytes(summary.activation_bytes) << " ("
       << megabytes(summary.unshared_bytes) << " if no blob shared memory)\n";
+  if (!summary.cuts.empty())
+    out << "Checkpoints: " << summary.cuts.size() + 1 << " segments, cut before " << join(summary.cuts, ", ")
+        << "; " << megabytes(summary.uncut_bytes) << " without them; " << scaled(summary.repeated)
+        << " multiply-adds are done twice\n";
   return out.str();
 }
 
@@ -112,7 +125,11 @@ std::string as_json(const Summary& summary) {
       << ", \"parameters\": " << summary.parameters << ", \"parameter_bytes\": " << summary.parameter_bytes
       << ", \"multiply_adds\": " << summary.multiply_adds
       << ", \"activation_bytes\": " << summary.activation_bytes
-      << ", \"unshared_bytes\": " << summary.unshared_bytes << ", \"layers\": [";
+      << ", \"unshared_bytes\": " << summary.unshared_bytes << ", \"checkpoints\": {\"cut_before\": [";
+  for (std::size_t i = 0; i < summary.cuts.size(); ++i)
+    out << (i > 0 ? ", " : "") << json_string(summary.cuts[i]);
+  out << "], \"bytes_without\": " << summary.uncut_bytes
+      << ", \"repeated_multiply_adds\": " << summary.repeated << "}, \"layers\": [";
   for (std::size_t i = 0; i < summary.layers.size(); ++i) {
     const LayerRow& layer = summary.layers[i];
     out << (i > 0 ? "," : "") << "\n  {\"name\": " << json_string(layer.name)
