@@ -42,7 +42,8 @@ class FaultyDevice : public Device {
       : Device(DeviceKind::cpu, ordinal, "faulty:" + std::to_string(ordinal), 1),
         fault_(fault),
         gate_(std::move(gate)),
-        inner_(make_cpu_device(ordinal, {1, fault == Fault::stalls, 0, {}})) {}
+        inner_(
+            make_cpu_device(ordinal, {.threads = 1, .asynchronous = fault == Fault::stalls, .cores = {}})) {}
 
   void make_current() override {}
   std::unique_ptr<Stream> create_stream(const std::string& name) override {

@@ -39,7 +39,10 @@ class SlowDevice : public Device {
   SlowDevice(int ordinal, const SlowBoxOptions& options)
       : Device(DeviceKind::cpu, ordinal, "cpu:" + std::to_string(ordinal), 1),
         options_(options),
-        inner_(make_cpu_device(ordinal, {1, options.asynchronous, options.stream_delay_us, {}})) {}
+        inner_(make_cpu_device(ordinal, {.threads = 1,
+                                         .asynchronous = options.asynchronous,
+                                         .max_delay_us = options.stream_delay_us,
+                                         .cores = {}})) {}
 
   void make_current() override { inner_->make_current(); }
   std::unique_ptr<Stream> create_stream(const std::string& name) override {
