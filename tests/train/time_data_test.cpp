@@ -13,9 +13,9 @@ TEST_F(TimeData, TellsTheRatesOfEachLayerThatReads) {
       << file("log");
   const std::string log = file("log");
   for (const char* words :
-       {"Layer \"data\": LMDB", "source ", "decode ", "augment ", "pipeline ", " per core"})
+       {"Layer \"images\": LMDB", "source ", "decode ", "augment ", "pipeline ", " per core"})
     EXPECT_THAT(log, HasSubstr(words));
-  for (const char* key : {"\"layer\": \"data\"", "\"source_bytes_per_second\": ", "\"decode\": ",
+  for (const char* key : {"\"layer\": \"images\"", "\"source_bytes_per_second\": ", "\"decode\": ",
                           "\"pipeline_per_core\": ", "\"threads\": 1"})
     EXPECT_THAT(log, HasSubstr(key));
   EXPECT_EQ(log.find("conv"), std::string::npos) << "the net itself does not run";
