@@ -106,7 +106,7 @@ class CudnnConvolution final : public Convolution {
     if (output.count() == 0) return;
     run(context, ConvolutionDirection::forward, input, output,
         [&](const Attempt& attempt) { return with_output(attempt, input, weight, output); });
-    if (bias.defined()) scale_bias(context, output, Tensor(), bias, over_channels(output), output);
+    if (bias.defined()) scale_bias(context, output, Tensor(), bias, over_channels(output), {}, output);
   }
 
   void backward_data(Context& context, const Tensor& grad_output, const Tensor& weight,
