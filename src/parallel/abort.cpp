@@ -41,7 +41,7 @@ SpinPolicy spin_policy(int devices, int threads_per_device) {
   // from one on another core: the first goes on at once, the second costs about half a microsecond more than
   // a pause. Long pauses before it would cost their whole length in every exchange of the first kind. In all
   // the spin is longer than an exchange between running threads.
-  if (devices * threads_per_device <= cores) return {20, 400};
+  if (devices * threads_per_device <= cores) return {20, 4000};
   return {0, 20};
 }
 
