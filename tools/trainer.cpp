@@ -45,7 +45,7 @@ DEFINE_string(
 DEFINE_string(precision, "f32",
               "f32; on CPU devices also f64, and bf16 (products only) where the processor has AMX");
 DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
-DEFINE_string(tree, "auto", "the device tree: auto, pairs, chain, star or a file with a tree");
+DEFINE_string(tree, "auto", "the device tree: auto, direct, pairs, chain, star or a file with a tree");
 DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measure nothing");
 DEFINE_string(simulate, "",
               "a file that describes a machine and a net: print what it would give, measure nothing");

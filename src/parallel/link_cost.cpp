@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "banyan/base/error.hpp"
@@ -103,11 +104,13 @@ LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members,
   constexpr int kRepeats = 3;
   LinkCost slowest{0, 1e12};
   bool measured_cpu = false;  // their edges are all the same memory
-  for (int node = 0; node < tree.size(); ++node) {
-    const int parent = tree.parent(node, tree.root());
-    if (parent < 0) continue;
-    const Member &owner = members[static_cast<std::size_t>(node)],
-                 &reader = members[static_cast<std::size_t>(parent)];
+  std::vector<std::pair<int, int>> edges;
+  for (int node = 0; node < tree.size(); ++node)
+    for (const int next : tree.neighbours(node))
+      if (next < node) edges.emplace_back(next, node);
+  for (const auto& [above, below] : edges) {
+    const Member &owner = members[static_cast<std::size_t>(below)],
+                 &reader = members[static_cast<std::size_t>(above)];
     const bool cpu = reader.device->kind() == DeviceKind::cpu;
     if (cpu && measured_cpu) continue;
     measured_cpu = cpu;

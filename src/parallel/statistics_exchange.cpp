@@ -41,7 +41,7 @@ StatisticsTrees::StatisticsTrees(const LinkMatrix& links, const Tree& whole,
       std::vector<Member> group;
       for (const int rank : ranks) group.push_back(members[static_cast<std::size_t>(rank)]);
       groups.push_back(
-          std::make_unique<DeviceTree>(build_tree(links.subset(ranks)), std::move(group), abort, policy, 1));
+          std::make_unique<DeviceTree>(best_tree(links.subset(ranks)), std::move(group), abort, policy, 1));
     }
   }
 }

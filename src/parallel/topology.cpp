@@ -140,6 +140,7 @@ int Tree::parent(int node, int root) const {
 }
 
 std::vector<int> Tree::children(int node, int root) const {
+  if (direct_ && node != root) return {};
   std::vector<int> result = neighbours(node);
   std::erase(result, parent(node, root));
   return result;
@@ -167,10 +168,12 @@ std::string Tree::draw(const std::vector<std::string>& names) const {
         }
       };
   visit(root_, "", "");
+  if (direct_) out += "(direct: every device is the root of such a star)\n";
   return out;
 }
 
 std::string Tree::to_string() const {
+  if (direct_) return "direct";
   std::string out;
   for (const int above : parent_) out += cat(out.empty() ? "" : " ", above);
   return out;
@@ -196,6 +199,28 @@ Tree star_tree(int devices) {
   std::vector<int> parent(static_cast<std::size_t>(devices), 0);
   parent[0] = -1;
   return Tree(std::move(parent));
+}
+
+Tree direct_tree(int devices) {
+  Tree tree = star_tree(devices);
+  tree.direct_ = devices > 2;
+  for (int root = 0; root < devices; ++root) {
+    auto& others = tree.neighbours_[static_cast<std::size_t>(root)];
+    others.clear();
+    for (int node = 0; node < devices; ++node) {
+      if (node == root) continue;
+      others.push_back(node);
+      tree.next_hop_[static_cast<std::size_t>(root)][static_cast<std::size_t>(node)] = root;
+    }
+  }
+  return tree;
+}
+
+Tree best_tree(const LinkMatrix& links) {
+  for (int a = 0; a < links.devices(); ++a)
+    for (int b = 0; b < a; ++b)
+      if (links.at(a, b) != LinkClass::memory) return build_tree(links);
+  return direct_tree(links.devices());
 }
 
 }  // namespace banyan::parallel

@@ -121,13 +121,15 @@ Tree parse_tree(const std::string& text, const std::string& file, int devices) {
 }
 
 Tree choose_tree(const std::string& choice, const LinkMatrix& links) {
-  if (choice == "auto" || choice == "pairs" || choice.empty()) return build_tree(links);
+  if (choice == "auto" || choice.empty()) return best_tree(links);
+  if (choice == "pairs") return build_tree(links);
+  if (choice == "direct") return direct_tree(links.devices());
   if (choice == "chain") return chain_tree(links.devices());
   if (choice == "star") return star_tree(links.devices());
   std::ifstream file(choice);
   if (!file)
-    bad_input("--tree=", choice, ": expected auto, pairs, chain, star or a file with a tree",
-              did_you_mean(choice, {"auto", "pairs", "chain", "star"}));
+    bad_input("--tree=", choice, ": expected auto, direct, pairs, chain, star or a file with a tree",
+              did_you_mean(choice, {"auto", "direct", "pairs", "chain", "star"}));
   std::ostringstream text;
   text << file.rdbuf();
   return parse_tree(text.str(), choice, links.devices());

@@ -33,6 +33,9 @@ TreeCollective::TreeCollective(DeviceTree& tree, int node, Context& context, std
     route.ready = context.device().create_event();
     routes_.push_back(std::move(route));
   }
+  flat_ = std::all_of(segments_.begin(), segments_.end(),
+                      [&](const Segment& segment) { return tree_.tree().depth(segment.root) <= 1; });
+  parts_.reserve(ops::kMostParts);
   cut(chunk_bytes);
 }
 
@@ -69,8 +72,10 @@ int TreeCollective::slots_for(const std::vector<std::size_t>& segment_bytes, std
   return static_cast<int>(slots);
 }
 
-/// Chunks in work at a time: one for each device to add, and some for the levels of small trees.
+/// Chunks in work at a time: one for each device to add, and some for the levels of small trees. All, where
+/// nothing is copied: no cache to keep to, and devices that share a core need not take turns.
 std::size_t TreeCollective::window() const {
+  if (leaves_whole() && !at_root_) return chunks_.size();
   const auto turns = static_cast<std::size_t>(std::max(4, tree_.size()));
   return at_root_ || tree_.uplink() != nullptr ? turns * largest_wave_ : turns;
 }
@@ -104,8 +109,7 @@ void TreeCollective::start() {
   first_ = 0;
   for (Chunk& chunk : chunks_) {
     chunk.state = State::local;
-    chunk.added = 0;
-    chunk.written = nullptr;
+    chunk.added = chunk.written = 0;
   }
   for (Route& route : routes_) {
     route.waits = false;
@@ -151,36 +155,52 @@ const Tensor& TreeCollective::readable(int neighbour, const Tensor& message) {
   return staged_;
 }
 
-/// The last addition at the root of a plain sum completes it: where the child's memory is at hand the sum is
-/// written there as well, while it is in the registers. The child learns of it by getting its own tensor
-/// back.
-bool TreeCollective::completes_both(const Chunk& chunk) const {
+/// Takes the next children's parts, in the tree's order: as many as can be added in one pass, a staged one by
+/// itself. False while one of them is missing: what is there already would have to be passed over twice.
+bool TreeCollective::take_parts(std::size_t c) {
+  const Chunk& chunk = chunks_[c];
   const Route& route = routes_[chunk.segment];
-  return route.parent < 0 && !at_root_ && tree_.uplink() == nullptr &&
-         chunk.added + 1 == route.children.size() && chunk.up.same_memory(chunk.down) &&
-         !context_.is_cuda() && tree_.reads_in_place(node_, route.children.back());
+  const Meeting here = meeting(c, "up");
+  parts_.clear();
+  for (std::size_t k = chunk.added; k < route.children.size() && parts_.size() < ops::kMostParts; ++k) {
+    const int child = route.children[k];
+    const Pipe& pipe = tree_.pipe(child, node_);
+    const bool in_place = tree_.reads_in_place(node_, child);
+    if (!in_place && !parts_.empty()) break;
+    if (!pipe.arrived(static_cast<int>(c), here)) return false;
+    parts_.push_back(pipe.receive(static_cast<int>(c), context_.stream()));
+    if (!in_place) break;
+  }
+  return true;
+}
+
+/// The last addition at the root of a plain sum completes it: where the children's memory is at hand the sum
+/// is written there as well, while it is in the registers. A child learns of it by getting its own tensor
+/// back.
+bool TreeCollective::completes_all(const Chunk& chunk) const {
+  const Route& route = routes_[chunk.segment];
+  return route.parent < 0 && !at_root_ && tree_.uplink() == nullptr && !context_.is_cuda() &&
+         chunk.added + parts_.size() == route.children.size() && chunk.up.same_memory(chunk.down) &&
+         tree_.reads_in_place(node_, route.children.back());
 }
 
 bool TreeCollective::add_children(std::size_t c) {
   Chunk& chunk = chunks_[c];
   Route& route = routes_[chunk.segment];
-  const Meeting here = meeting(c, "up");
-  for (; chunk.added < route.children.size(); ++chunk.added) {
-    const int child = route.children[chunk.added];
-    const Pipe& pipe = tree_.pipe(child, node_);
-    if (!pipe.arrived(static_cast<int>(c), here)) return false;
+  while (chunk.added < route.children.size()) {
+    if (!take_parts(c)) return false;
     activity().enter(Stage::reduce, "bucket");
     const StreamSpan span(activity(), DeviceTrack::gradients, context_.stream(), SpanKind::reduce, "bucket",
                           "", static_cast<int>(chunk.segment));
     if (std::exchange(route.waits, false)) context_.stream().wait(*route.ready);
-    const Tensor& part = pipe.receive(static_cast<int>(c), context_.stream());
-    if (completes_both(chunk)) {
-      Tensor target = part;
-      ops::add_to_both(context_, chunk.up, target);
-      chunk.written = &part;
+    if (completes_all(chunk)) {
+      ops::add_to_all(context_, parts_, chunk.up);
+      chunk.written = parts_.size();
     } else {
-      ops::axpby(context_, 1.0, readable(child, part), 1.0, chunk.up);
+      if (parts_.size() == 1) parts_[0] = readable(route.children[chunk.added], parts_[0]);
+      ops::add_parts(context_, parts_, chunk.up);
     }
+    chunk.added += parts_.size();
     ++steps_;
   }
   if (std::exchange(route.waits, false)) context_.stream().wait(*route.ready);  // one device, no children
@@ -207,11 +227,12 @@ bool TreeCollective::merge_above(std::size_t s) {
 void TreeCollective::send_down(std::size_t c) {
   Chunk& chunk = chunks_[c];
   Route& route = routes_[chunk.segment];
-  for (const int child : route.children) {
-    const bool written = chunk.written != nullptr && child == route.children.back();
-    tree_.pipe(node_, child)
-        .send(static_cast<int>(c), written ? *chunk.written : chunk.down, meeting(c, "down"),
-              context_.stream());
+  const int slot = static_cast<int>(c);
+  for (std::size_t k = 0; k < route.children.size(); ++k) {
+    const int child = route.children[k];
+    const bool written = k + chunk.written >= route.children.size();
+    const Tensor& result = written ? tree_.pipe(child, node_).receive(slot, context_.stream()) : chunk.down;
+    tree_.pipe(node_, child).send(slot, result, meeting(c, "down"), context_.stream());
   }
   chunk.state = State::done;
   if (++route.done == route.chunks.size()) end_flight(chunk.segment, context_.stream());
@@ -231,18 +252,24 @@ bool TreeCollective::receive_result(std::size_t c) {
   return true;
 }
 
-/// A summed chunk at its root: on its way down, or, with `at_root`, the whole segment once all of it is
-/// summed.
+/// Segments go down as a whole once all of it is summed: for `at_root`, and where no device passes on
+/// and all read in place, because then the sums are where they belong already and nobody needs to be told of
+/// each.
+bool TreeCollective::leaves_whole() const {
+  return at_root_ || (flat_ && tree_.uplink() == nullptr && !context_.is_cuda());
+}
+
+/// A summed chunk at its root: on its way down, or the whole segment once all of it is summed.
 bool TreeCollective::leave_root(std::size_t c) {
   const std::size_t s = chunks_[c].segment;
   const Route& route = routes_[s];
   if (roots_held_) return false;
-  if (!at_root_) {
+  if (!leaves_whole()) {
     send_down(c);
     return true;
   }
   if (route.summed < route.chunks.size()) return false;
-  at_root_(static_cast<int>(s));
+  if (at_root_) at_root_(static_cast<int>(s));
   for (const std::size_t chunk : route.chunks) send_down(chunk);
   return true;
 }

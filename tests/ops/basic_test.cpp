@@ -93,18 +93,37 @@ TEST_P(Basic, AxpbyRefusesDifferentLayouts) {
   EXPECT_THROW(ops::axpby(context(), 1, x, 1, y), Error);
 }
 
-TEST_P(Basic, AddToBothGivesBothTheSameSum) {
+/// The bits are those of one addition after the other, whatever the number of parts.
+TEST_P(Basic, AddsPartsInTheirOrder) {
   for (const std::int64_t n : {0, 1, 7, 1000, 70001}) {
-    const auto x = rounded(random_values(n, 1)), y = rounded(random_values(n, 2));
-    Tensor a = make({n}, x), b = make({n}, y);
-    ops::add_to_both(context(), a, b);
-    std::vector<double> expected;
-    for (std::size_t i = 0; i < x.size(); ++i) expected.push_back(x[i] + y[i]);
-    expect_near(values(a), expected, epsilon());  // one rounding
-    EXPECT_EQ(values(b), values(a));
+    for (std::size_t count = 0; count <= ops::kMostParts; ++count) {
+      Tensor one_by_one = make({n}, random_values(n, 1)), together = make({n}, random_values(n, 1)),
+             everywhere = make({n}, random_values(n, 1));
+      std::vector<Tensor> parts, targets;
+      for (std::size_t k = 0; k < count; ++k) {
+        const auto x = random_values(n, static_cast<unsigned>(k + 2));
+        parts.push_back(make({n}, x));
+        targets.push_back(make({n}, x));
+        ops::axpby(context(), 1, parts.back(), 1, one_by_one);
+      }
+      const auto before = parts.empty() ? std::vector<double>{} : values(parts.back());
+      ops::add_parts(context(), parts, together);
+      EXPECT_EQ(values(together), values(one_by_one)) << count << " parts of " << n;
+      if (!parts.empty()) {
+        EXPECT_EQ(values(parts.back()), before);
+      }
+      ops::add_to_all(context(), targets, everywhere);
+      EXPECT_EQ(values(everywhere), values(one_by_one)) << count << " parts of " << n;
+      for (const Tensor& target : targets) EXPECT_EQ(values(target), values(one_by_one));
+    }
   }
-  Tensor three = empty({3}), four = empty({4});
-  EXPECT_THROW(ops::add_to_both(context(), three, four), Error);
+}
+
+TEST_P(Basic, AddsNoPartsThatDoNotFit) {
+  Tensor four = empty({4});
+  std::vector<Tensor> three{empty({3})}, many(ops::kMostParts + 1, empty({4}));
+  EXPECT_THROW(ops::add_parts(context(), three, four), Error);
+  EXPECT_THROW(ops::add_to_all(context(), many, four), Error);
 }
 
 TEST_P(Basic, Sums) {

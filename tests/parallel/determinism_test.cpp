@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <tuple>
 
 #include "banyan/ops/basic.hpp"
 #include "banyan/parallel/gradient_sync.hpp"
@@ -21,11 +22,10 @@ std::vector<float> inexact_values(int rank, std::int64_t count) {
 }
 
 /// The plain sum over all devices, as the last of them has it.
-std::vector<float> sum(TreeFixture& fixture, std::int64_t count, std::size_t chunk_bytes) {
+std::vector<float> sum(TreeFixture& fixture, const Tree& shape, std::int64_t count, std::size_t chunk_bytes) {
   const int devices = fixture.size();
   const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-  DeviceTree tree =
-      fixture.tree(build_tree(fixture.links()), TreeCollective::slots_for({bytes}, chunk_bytes) + devices);
+  DeviceTree tree = fixture.tree(shape, TreeCollective::slots_for({bytes}, chunk_bytes) + devices);
   std::vector<float> result(static_cast<std::size_t>(count));
   fixture.run([&](int rank) {
     Context compute(fixture.device(rank)), lane(fixture.device(rank), "lane");
@@ -44,13 +44,13 @@ std::vector<float> sum(TreeFixture& fixture, std::int64_t count, std::size_t chu
 }
 
 /// Three layers' gradients become ready one after the other; every owner subtracts the sum from the values.
-std::vector<float> updated(TreeFixture& fixture, std::int64_t count, std::size_t chunk_bytes) {
+std::vector<float> updated(TreeFixture& fixture, const Tree& shape, std::int64_t count,
+                           std::size_t chunk_bytes) {
   const int devices = fixture.size();
   const std::int64_t layer = count / 3;
   const auto buckets =
       plan_buckets({{0, layer, 2}, {layer, layer, 1}, {2 * layer, count - 2 * layer, 0}}, count, 4, devices);
-  DeviceTree tree =
-      fixture.tree(build_tree(fixture.links()), GradientSync::slots_for(buckets, 4, chunk_bytes));
+  DeviceTree tree = fixture.tree(shape, GradientSync::slots_for(buckets, 4, chunk_bytes));
   std::vector<float> result(static_cast<std::size_t>(count));
   fixture.run([&](int rank) {
     Context compute(fixture.device(rank)), lane(fixture.device(rank), "lane");
@@ -79,16 +79,29 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-class DeterminismTest : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Devices, DeterminismTest, testing::Values(2, 3, 4, 5, 8));
+class DeterminismTest : public testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  int devices() const { return std::get<0>(GetParam()); }
+  Tree shape() const {
+    return std::get<1>(GetParam()) ? direct_tree(devices())
+                                   : build_tree(LinkMatrix(devices(), LinkClass::memory));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, DeterminismTest,
+                         testing::Combine(testing::Values(2, 3, 4, 5, 8), testing::Bool()),
+                         [](const auto& setting) {
+                           return std::to_string(std::get<0>(setting.param)) +
+                                  (std::get<1>(setting.param) ? "Direct" : "Pairs");
+                         });
 
 TEST_P(DeterminismTest, ChunkSizeChangesNoBit) {
   constexpr std::int64_t kCount = 150001;  // 600 KB: each of up to 8 devices owns a segment
   std::vector<float> first_sum, first_values;
   for (const std::size_t chunk :
        {std::size_t{1} << 30, std::size_t{65536}, std::size_t{20000}, std::size_t{4096}}) {
-    TreeFixture fixture({GetParam(), false, 0});
-    const auto summed = sum(fixture, kCount, chunk), values = updated(fixture, kCount, chunk);
+    TreeFixture fixture({devices(), false, 0});
+    const auto summed = sum(fixture, shape(), kCount, chunk),
+               values = updated(fixture, shape(), kCount, chunk);
     if (first_sum.empty()) {
       first_sum = summed;
       first_values = values;
@@ -103,18 +116,18 @@ TEST_P(DeterminismTest, ChunkSizeChangesNoBit) {
 TEST_P(DeterminismTest, FiftyRunsWithLatePipesGiveTheSameBits) {
   constexpr std::int64_t kCount = 40000;
   SlowBoxOptions box;
-  box.devices = GetParam();
+  box.devices = devices();
   TreeFixture undisturbed(slow_box(box));
-  const auto first_sum = sum(undisturbed, kCount, 1 << 30),
-             first_values = updated(undisturbed, kCount, 1 << 30);
+  const auto first_sum = sum(undisturbed, shape(), kCount, 1 << 30),
+             first_values = updated(undisturbed, shape(), kCount, 1 << 30);
   box.stream_delay_us = box.pipe_delay_us = 40;
   for (std::size_t run = 0; run < 50; ++run) {
     TreeFixture fixture(slow_box(box));
     const std::size_t chunk = 16384 << run % 5;
     if (run % 2 == 0)
-      ASSERT_TRUE(same_bits(sum(fixture, kCount, chunk), first_sum)) << "run " << run;
+      ASSERT_TRUE(same_bits(sum(fixture, shape(), kCount, chunk), first_sum)) << "run " << run;
     else
-      ASSERT_TRUE(same_bits(updated(fixture, kCount, chunk), first_values)) << "run " << run;
+      ASSERT_TRUE(same_bits(updated(fixture, shape(), kCount, chunk), first_values)) << "run " << run;
   }
 }
 

@@ -100,6 +100,35 @@ TEST(Tree, CanBeSeenFromAnyNode) {
   EXPECT_EQ(tree.depth(3), 3);
 }
 
+TEST(Tree, DirectJoinsEveryRootToAllOthers) {
+  const Tree tree = direct_tree(4);
+  for (int root = 0; root < 4; ++root) {
+    EXPECT_EQ(tree.depth(root), 1);
+    EXPECT_EQ(tree.parent(root, root), -1);
+    EXPECT_EQ(tree.children(root, root), tree.neighbours(root));
+    for (int node = 0; node < 4; ++node) {
+      if (node == root) continue;
+      EXPECT_EQ(tree.parent(node, root), root);
+      EXPECT_TRUE(tree.children(node, root).empty());
+    }
+  }
+  EXPECT_THAT(tree.neighbours(2), testing::ElementsAre(0, 1, 3));
+  EXPECT_EQ(tree.to_string(), "direct");
+  EXPECT_FALSE(tree == star_tree(4));
+  EXPECT_EQ(direct_tree(2), star_tree(2));
+  EXPECT_EQ(direct_tree(1).neighbours(0).size(), 0u);
+  EXPECT_EQ(tree.draw({"a", "b", "c", "d"}),
+            "a\n├── b\n├── c\n└── d\n(direct: every device is the root of such a star)\n");
+}
+
+TEST(Topology, OnlyOneMemoryIsReadDirectly) {
+  EXPECT_EQ(best_tree(LinkMatrix(4, LinkClass::memory)), direct_tree(4));
+  LinkMatrix replicas_on_two_cards(4, LinkClass::memory);
+  for (const int a : {0, 1})
+    for (const int b : {2, 3}) replicas_on_two_cards.set(a, b, LinkClass::pix);
+  EXPECT_EQ(best_tree(replicas_on_two_cards), build_tree(replicas_on_two_cards));
+}
+
 TEST(Tree, RefusesWhatIsNoTree) {
   EXPECT_THROW(Tree({-1, -1}), Error);
   EXPECT_THROW(Tree({-1, 2, 1}), Error);

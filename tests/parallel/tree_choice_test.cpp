@@ -25,6 +25,7 @@ std::string refusal(const std::string& text, int devices = 4) {
 TEST(TreeChoice, Names) {
   EXPECT_EQ(choose_tree("auto", kFour), build_tree(kFour));
   EXPECT_EQ(choose_tree("pairs", kFour), build_tree(kFour));
+  EXPECT_EQ(choose_tree("direct", kFour), direct_tree(4));
   EXPECT_EQ(choose_tree("chain", kFour), chain_tree(4));
   EXPECT_EQ(choose_tree("star", kFour), star_tree(4));
 }
@@ -35,7 +36,7 @@ TEST(TreeChoice, UnknownNameThatIsNoFile) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    EXPECT_NE(std::string(error.what()).find("--tree=chian: expected auto, pairs, chain, star or a file"),
+    EXPECT_NE(std::string(error.what()).find("--tree=chian: expected auto, direct, pairs, chain, star or a file"),
               std::string::npos);
     EXPECT_NE(std::string(error.what()).find("did you mean \"chain\"?"), std::string::npos);
   }

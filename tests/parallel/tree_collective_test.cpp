@@ -38,7 +38,8 @@ float part(int rank, int round, std::int64_t e) {
 TEST_P(TreeCollectiveTest, SumsOnEveryDeviceRoundAfterRound) {
   TreeFixture fixture(GetParam());
   const int devices = fixture.size();
-  for (const Tree& shape : {build_tree(fixture.links()), chain_tree(devices), star_tree(devices)}) {
+  for (const Tree& shape :
+       {build_tree(fixture.links()), chain_tree(devices), star_tree(devices), direct_tree(devices)}) {
     DeviceTree tree = fixture.tree(shape, slots());
     fixture.run([&](int rank) {
       Context compute(fixture.device(rank)), lane(fixture.device(rank), "lane");
@@ -65,7 +66,7 @@ TEST_P(TreeCollectiveTest, SumsOnEveryDeviceRoundAfterRound) {
 
 TEST_P(TreeCollectiveTest, RootsActBetweenUpAndDownAndCanBeHeld) {
   TreeFixture fixture(GetParam());
-  DeviceTree tree = fixture.tree(build_tree(fixture.links()), 5);
+  DeviceTree tree = fixture.tree(best_tree(fixture.links()), 5);
   std::vector<int> seen(static_cast<std::size_t>(fixture.size()), 0);
   fixture.run([&](int rank) {
     Context lane(fixture.device(rank));

@@ -45,7 +45,7 @@ class TreeFixture {
   DeviceTree tree(const Tree& shape, int slots) { return DeviceTree(shape, members, abort, spin(), slots); }
   SpinPolicy spin() const { return spin_policy(size(), 1); }
   StatisticsTrees statistics_trees(const std::vector<int>& group_sizes = {}) {
-    return StatisticsTrees(links_, build_tree(links_), members, group_sizes, abort, spin());
+    return StatisticsTrees(links_, best_tree(links_), members, group_sizes, abort, spin());
   }
   /// Runs body(rank) on a thread for each device; rethrows the first error.
   void run(const std::function<void(int)>& body) {

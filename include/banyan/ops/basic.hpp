@@ -2,6 +2,8 @@
 // order: the same input, device and thread count give the same bits.
 #pragma once
 
+#include <span>
+
 #include "banyan/ops/operator.hpp"
 
 namespace banyan::ops {
@@ -12,8 +14,12 @@ inline constinit Operator<void(Tensor& y, double value)> fill{"fill"};
 inline constinit Operator<void(const Tensor& x, Tensor& y)> copy{"copy"};
 /// y = alpha x + beta y; same count, dtype and layout; beta == 0 ignores what y holds (NaN included).
 inline constinit Operator<void(double alpha, const Tensor& x, double beta, Tensor& y)> axpby{"axpby"};
-/// x[i] = y[i] = x[i] + y[i]; same count and float dtype.
-inline constinit Operator<void(Tensor& x, Tensor& y)> add_to_both{"add_to_both"};
+/// y[i] = (y[i] + parts[0][i]) + parts[1][i] ..., in this order, in one pass over memory; at most
+/// kMostParts parts of the same count and float dtype.
+inline constexpr std::size_t kMostParts = 7;
+inline constinit Operator<void(std::span<const Tensor> parts, Tensor& y)> add_parts{"add_parts"};
+/// The same, and every part becomes the sum as well.
+inline constinit Operator<void(std::span<Tensor> parts, Tensor& y)> add_to_all{"add_to_all"};
 /// result[0] = sum of x, result: f64 (1). Accumulates in f64.
 inline constinit Operator<void(const Tensor& x, Tensor& result)> sum{"sum"};
 /// result[0] = sum of |x|, result: f64 (1).

@@ -32,8 +32,8 @@ class Pipe {
  public:
   /// `sender` makes the events; `receiver` is rung.
   Pipe(Device& sender, std::string sender_name, std::string receiver_name, Doorbell& receiver, int slots);
-  /// Enqueues the event on `stream` and publishes. `message` must stay valid until the receiver's answer; after
-  /// an error, which ends without one, until all threads of the group have ended.
+  /// Enqueues the event on `stream` and publishes. `message` must stay valid until the receiver's answer;
+  /// after an error, which ends without one, until all threads of the group have ended.
   void send(int slot, const Tensor& message, const Meeting& meeting, Stream& stream);
   /// Is the message of this meeting there? Throws a runtime failure naming both devices and places if another
   /// one is.

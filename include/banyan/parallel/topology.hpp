@@ -39,7 +39,8 @@ class LinkMatrix {
   std::vector<LinkClass> links_;
 };
 
-/// A spanning tree seen from any of its nodes: the edges are fixed, the root is chosen per call.
+/// A spanning tree seen from any of its nodes: the edges are fixed, the root is chosen per call. Or a direct
+/// one, in which each root is joined to all others: a star of its own.
 class Tree {
  public:
   /// `parent[root] == -1`. Throws a runtime failure if this is no tree.
@@ -55,13 +56,15 @@ class Tree {
   int depth(int root) const;
   /// Drawing with box characters, one node a line; `names[i]` labels node i.
   std::string draw(const std::vector<std::string>& names) const;
-  /// The parents in order, such as "-1 0 0 2".
+  /// The parents in order, such as "-1 0 0 2", or "direct".
   std::string to_string() const;
-  bool operator==(const Tree& other) const { return parent_ == other.parent_; }
+  bool operator==(const Tree& other) const { return parent_ == other.parent_ && direct_ == other.direct_; }
 
  private:
+  friend Tree direct_tree(int devices);
   std::vector<int> parent_;
   int root_ = 0;
+  bool direct_ = false;
   std::vector<std::vector<int>> neighbours_;
   std::vector<std::vector<int>> next_hop_;  ///< [root][node]
 };
@@ -73,5 +76,10 @@ class Tree {
 Tree build_tree(const LinkMatrix& links);
 Tree chain_tree(int devices);
 Tree star_tree(int devices);
+/// Every device reads all others: least traffic and one level, for devices that all reach each other equally
+/// well. Up to two devices it is the only tree there is.
+Tree direct_tree(int devices);
+/// direct_tree where all devices share one memory, else build_tree.
+Tree best_tree(const LinkMatrix& links);
 
 }  // namespace banyan::parallel

@@ -7,8 +7,8 @@
 
 namespace banyan::parallel {
 
-/// `auto` and `pairs` (the fastest links first, build_tree), `chain`, `star`, or a file for parse_tree.
-/// Throws bad_input for anything else.
+/// `auto` (best_tree), `pairs` (the fastest links first, build_tree), `direct`, `chain`, `star`, or a file
+/// for parse_tree. Throws bad_input for anything else.
 Tree choose_tree(const std::string& choice, const LinkMatrix& links);
 
 /// A tree as text: one edge a line, `CHILD PARENT`, or all parents on one line, the root's being -1. Devices

@@ -81,8 +81,8 @@ class TreeCollective {
     std::size_t segment;
     Tensor up, down;  ///< parts of the segment's
     State state = State::local;
-    std::size_t added = 0;            ///< children
-    const Tensor* written = nullptr;  ///< the last child's tensor, if the sum is there already
+    std::size_t added = 0;    ///< children
+    std::size_t written = 0;  ///< of the children, the last ones: their tensors hold the sum already
   };
   /// A segment's way, and how far this device is with it.
   struct Route {
@@ -101,9 +101,11 @@ class TreeCollective {
   void send_up(std::size_t chunk, Stream& stream);
   bool advance(std::size_t chunk);
   bool add_children(std::size_t chunk);
-  bool completes_both(const Chunk& chunk) const;
+  bool take_parts(std::size_t chunk);
+  bool completes_all(const Chunk& chunk) const;
   bool merge_above(std::size_t segment);
   bool receive_result(std::size_t chunk);
+  bool leaves_whole() const;
   bool leave_root(std::size_t chunk);
   void send_down(std::size_t chunk);
   std::size_t window() const;
@@ -123,6 +125,8 @@ class TreeCollective {
   std::size_t largest_wave_ = 0;  ///< chunks
   std::function<void(int)> at_root_;
   Tensor staging_, staged_;
+  std::vector<Tensor> parts_;  ///< children's, added together
+  bool flat_ = false;          ///< all segments' roots are joined to all others (the same on every device)
   std::uint64_t round_ = 0;
   std::size_t first_ = 0;    ///< unfinished chunk
   std::uint64_t steps_ = 0;  ///< counts what was done
