@@ -29,6 +29,7 @@ import tempfile
 import time
 
 import common
+import made_net
 
 # batch and shape, seconds are averaged over `display` iterations, `intervals` of them are measured after a warm-up of half
 # as many; the ratio to reach (against PyTorch's same precision)
@@ -49,35 +50,11 @@ NETS = {
 SOLVER = """base_lr: 0.0001 momentum: 0.9 weight_decay: 0.0005 lr_policy: "fixed" random_seed: 1 snapshot_after_train: false
 net: "{folder}/net.prototxt" snapshot_prefix: "{folder}/none" display: {display} max_iter: {iterations}
 """
-MADE_DATA = """layer {{ name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {{
-  shape {{ {dims} }} shape {{ dim: {batch} }}
-  data_filler {{ type: "constant" value: 0.5 }} data_filler {{ type: "constant" value: 1 }} }} }}
-"""
-SOURCES = ("Data", "ImageData", "DummyData")
-
-
-def without_sources(text):
-    """The prototxt without its data layers. A layer's braces are counted, so its formatting does not matter."""
-    kept, at = [], 0
-    for start in re.finditer(r"^layer\s*\{", text, re.M):
-        if start.start() < at:
-            continue
-        end, depth = start.end(), 1
-        while depth:
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            end += 1
-        kind = re.search(r'type:\s*"(\w+)"', text[start.start() : end])
-        kept.append(text[at : start.start()] + ("" if kind and kind[1] in SOURCES else text[start.start() : end]))
-        at = end
-    return "".join(kept) + text[at:]
 
 
 def write_net(folder, net, net_line):
-    settings = NETS[net]
-    dims = " ".join(f"dim: {n}" for n in settings["shape"])
-    text = (common.REPOSITORY / "models" / f"{settings['net']}.prototxt").read_text()
     path = pathlib.Path(folder) / "net.prototxt"
-    path.write_text(f"{net_line}\n{MADE_DATA.format(dims=dims, batch=settings['shape'][0])}{without_sources(text)}")
+    made_net.write(path, NETS[net]["net"], NETS[net]["shape"], net_line)
     return path
 
 
