@@ -86,10 +86,13 @@ TEST_P(NDevicesTest, AreOneDeviceInF64) {
   const Trained one = train_case(GetParam().what, 1);
   ASSERT_EQ(one.losses().size(), 20u);
   EXPECT_LT(one.losses().back(), one.losses().front());
-  for (const int devices : {2, 3, 4, 8}) {
-    const Trained several = train_case(GetParam().what, devices);
-    EXPECT_LE(largest_difference(one.values(), several.values()), 1e-10) << devices << " devices";
-    EXPECT_LE(largest_difference(one.losses(), several.losses()), 1e-10) << devices << " devices";
+  TrainingCase what = GetParam().what;
+  for (const auto& [devices, tree] : std::vector<std::pair<int, std::string>>{
+           {2, "auto"}, {3, "chain"}, {4, "auto"}, {4, "pairs"}, {8, "pairs"}}) {
+    what.tree = tree;
+    const Trained several = train_case(what, devices);
+    EXPECT_LE(largest_difference(one.values(), several.values()), 1e-10) << devices << " devices, " << tree;
+    EXPECT_LE(largest_difference(one.losses(), several.losses()), 1e-10) << devices << " devices, " << tree;
   }
 }
 

@@ -45,7 +45,7 @@ class RandomFailures : public TrainingRun {
     solver.set_display(below(2));
     if (below(2) == 0) solver.clear_clip_gradients();
     schedule.options.tree =
-        std::vector<std::string>{"pairs", "chain", "star"}[static_cast<std::size_t>(below(3))];
+        std::vector<std::string>{"direct", "pairs", "chain", "star"}[static_cast<std::size_t>(below(4))];
     schedule.options.cpu.asynchronous = below(2) == 0;
     schedule.options.cpu.max_delay_us = below(2) == 0 ? 0 : 40;
     for (int i = below(3) == 0 ? 2 : 1; i > 0; --i) {

@@ -84,6 +84,7 @@ struct TrainingCase {
   std::string net;     ///< text; DATA stands for the path of the LMDB
   int iterations = 20;
   DType precision = DType::f64;
+  std::string tree = "auto";
 };
 
 inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& folder, int devices) {
@@ -99,6 +100,7 @@ inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& fol
   options.solver_path = folder.path() + "/solver.prototxt";
   for (int i = 0; i < devices; ++i) options.devices.push_back({DeviceKind::cpu, i});
   options.precision = of.precision;
+  options.tree = of.tree;
   options.threads_per_device = 1;
   return options;
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cmath>
+#include <span>
+#include <type_traits>
 
 #include "banyan/ops/basic.hpp"
 #include "ops/common/backend.hpp"
