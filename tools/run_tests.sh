@@ -68,8 +68,12 @@ check_format() {
   echo "All sources are formatted."
 }
 
-# libgomp is not instrumented: with more than one OpenMP thread ThreadSanitizer reports races that are none.
-with_tsan() { OMP_NUM_THREADS=1 TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1} "$@"; }
+# libgomp is not instrumented: with more than one OpenMP thread ThreadSanitizer reports races that are none. Programs that
+# a test stalls on purpose end with threads alive, and at once.
+with_tsan() {
+  local options="halt_on_error=1 report_thread_leaks=0 atexit_sleep_ms=0 suppressions=$root/tests/tsan_suppressions.txt"
+  OMP_NUM_THREADS=1 TSAN_OPTIONS=${TSAN_OPTIONS:-$options} "$@"
+}
 
 [ "$what" = format ] || tools/install_packages.sh
 case $what in

@@ -19,7 +19,7 @@ const char* name_of(Stage stage) {
 
 void Activity::enter(Stage stage, const char* layer) {
   stage_.store(stage, std::memory_order_relaxed);
-  layer_.store(layer, std::memory_order_relaxed);
+  layer_.store(layer, std::memory_order_release);  // with the characters that it points to
   beat();
   if (aborted()) throw Error(ErrorKind::aborted, "another device failed");
   if (const FaultInjector injector = installed.load(std::memory_order_acquire)) injector(*this, stage, layer);
@@ -44,7 +44,7 @@ ActivityState Activity::state() const {
   ActivityState state;
   state.stage = stage_.load(std::memory_order_relaxed);
   state.iteration = iteration_.load(std::memory_order_relaxed);
-  state.layer = layer_.load(std::memory_order_relaxed);
+  state.layer = layer_.load(std::memory_order_acquire);
   state.waiting = waiting_.load(std::memory_order_relaxed);
   return state;
 }

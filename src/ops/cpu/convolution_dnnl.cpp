@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "banyan/ops/convolution.hpp"
-#include "ops/cpu/convolution_check.hpp"
+#include "ops/common/convolution_check.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 
 namespace banyan::ops {

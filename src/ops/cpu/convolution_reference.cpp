@@ -14,7 +14,7 @@
 #include <algorithm>
 
 #include "banyan/ops/convolution.hpp"
-#include "ops/cpu/convolution_check.hpp"
+#include "ops/common/convolution_check.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 
 namespace banyan::ops {

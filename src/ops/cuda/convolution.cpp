@@ -20,7 +20,7 @@
 
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
-#include "ops/cpu/convolution_check.hpp"
+#include "ops/common/convolution_check.hpp"
 #include "ops/cuda/convolution_columns.hpp"
 #include "ops/cuda/convolution_plan.hpp"
 #include "ops/cuda/handles.hpp"
