@@ -26,9 +26,9 @@ std::string text_of(const google::protobuf::Value& value) {
                                   : value.string_value();
 }
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kReadsJson =
-    false;  // Protocol Buffers' own messages then have another layout than in its library
+#if defined(__SANITIZE_THREAD__)  // Protocol Buffers' own messages then have another layout than in its
+                                  // library
+constexpr bool kReadsJson = false;
 #else
 constexpr bool kReadsJson = true;
 #endif
