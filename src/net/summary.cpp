@@ -55,21 +55,6 @@ std::string shape_text(const Shape& shape) {
   return text.empty() ? "(scalar)" : text;
 }
 
-std::string json_text(const std::string& text) {
-  std::ostringstream out;
-  out << '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      out << '\\' << c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(c) << std::dec;
-    else
-      out << c;
-  }
-  out << '"';
-  return out.str();
-}
-
 using Row = std::vector<std::string>;
 
 std::string aligned(const std::vector<Row>& rows, std::size_t left_columns) {
@@ -155,14 +140,14 @@ std::string to_table(const NetSummary& summary) {
 std::string to_json(const NetSummary& summary) {
   std::ostringstream out;
   out << std::setprecision(17);
-  out << "{\"name\": " << json_text(summary.name) << ", \"phase\": \"" << summary.phase
+  out << "{\"name\": " << json_string(summary.name) << ", \"phase\": \"" << summary.phase
       << "\", \"layers\": [";
   for (std::size_t l = 0; l < summary.layers.size(); ++l) {
     const LayerSummary& layer = summary.layers[l];
-    out << (l == 0 ? "" : ", ") << "{\"name\": " << json_text(layer.name)
-        << ", \"type\": " << json_text(layer.type) << ", \"outputs\": [";
+    out << (l == 0 ? "" : ", ") << "{\"name\": " << json_string(layer.name)
+        << ", \"type\": " << json_string(layer.type) << ", \"outputs\": [";
     for (std::size_t i = 0; i < layer.output_names.size(); ++i) {
-      out << (i == 0 ? "" : ", ") << "{\"name\": " << json_text(layer.output_names[i]) << ", \"shape\": [";
+      out << (i == 0 ? "" : ", ") << "{\"name\": " << json_string(layer.output_names[i]) << ", \"shape\": [";
       const std::vector<std::int64_t>& dims = layer.output_shapes[i].dims();
       for (std::size_t d = 0; d < dims.size(); ++d) out << (d == 0 ? "" : ", ") << dims[d];
       out << "]}";
