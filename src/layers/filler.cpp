@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/ops/random.hpp"
+#include "layers/random_group.hpp"
 
 namespace banyan {
 namespace {
@@ -31,34 +31,24 @@ struct Draws {
 };
 enum Purpose { kValues = 0xF0, kSparse = 0xF1 };
 
-/// In (0, 1), never an end.
-double open_uniform(std::uint32_t bits) { return (bits + 0.5) * 0x1p-32; }
-
-void uniform_four(const ops::Philox4& words, double* out) {
-  for (int i = 0; i < 4; ++i) out[i] = open_uniform(words.v[i]);
-}
-
-/// Box and Muller (1958): two uniform numbers to two independent normal ones.
-void normal_four(const ops::Philox4& words, double* out) {
-  for (int i = 0; i < 4; i += 2) {
-    const double radius = std::sqrt(-2 * std::log(open_uniform(words.v[i])));
-    const double angle = 2 * std::numbers::pi * open_uniform(words.v[i + 1]);
-    out[i] = radius * std::cos(angle);
-    out[i + 1] = radius * std::sin(angle);
-  }
-}
-
 /// values[e] = shift + scale * (number e of the stream).
-template <class T, class Four>
-void fill_random(const Draws& draws, std::int64_t count, int threads, double shift, double scale, Four four,
-                 T* values) {
-  const std::int64_t blocks = (count + 3) / 4;
-#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1 && blocks > 4096)
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    double numbers[4];
-    four(draws.block(block), numbers);
-    const std::int64_t end = std::min<std::int64_t>(4, count - 4 * block);
-    for (std::int64_t i = 0; i < end; ++i) values[4 * block + i] = static_cast<T>(shift + scale * numbers[i]);
+template <class T, class Numbers>
+void fill_random(const Draws& draws, std::int64_t count, int threads, double shift, double scale,
+                 Numbers numbers, T* values) {
+  using detail::kGroupNumbers;
+  const std::int64_t groups = (count + kGroupNumbers - 1) / kGroupNumbers;
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1 && groups > 64)
+  for (std::int64_t group = 0; group < groups; ++group) {
+    detail::RandomWords words;
+    detail::RandomNumbers drawn;
+    detail::draw_words(draws.key, draws.high, group, words);
+    numbers(words, drawn);
+    T in_order[kGroupNumbers];
+#pragma omp simd
+    for (int b = 0; b < detail::kGroupBlocks; ++b)
+      for (int w = 0; w < 4; ++w) in_order[4 * b + w] = static_cast<T>(shift + scale * drawn.number[w][b]);
+    const std::int64_t first = group * kGroupNumbers;
+    std::copy_n(in_order, std::min<std::int64_t>(kGroupNumbers, count - first), values + first);
   }
 }
 
@@ -67,7 +57,7 @@ void drop_sparse(const Draws& draws, std::int64_t count, double probability, T* 
   for (std::int64_t block = 0; 4 * block < count; ++block) {
     const ops::Philox4 words = draws.block(block);
     for (std::int64_t e = 4 * block; e < std::min(count, 4 * block + 4); ++e)
-      if (open_uniform(words.v[e - 4 * block]) >= probability) values[e] = 0;
+      if (detail::open_uniform(words.v[e - 4 * block]) >= probability) values[e] = 0;
   }
 }
 
@@ -129,22 +119,22 @@ void fill_values(const caffe::FillerParameter& filler, const Shape& shape, const
     std::fill(values, values + count, static_cast<T>(filler.value()));
   } else if (type == "uniform") {
     fill_random(draws, count, threads, filler.min(), static_cast<double>(filler.max()) - filler.min(),
-                uniform_four, values);
+                detail::uniform_group, values);
   } else if (type == "gaussian") {
-    fill_random(draws, count, threads, filler.mean(), filler.std(), normal_four, values);
+    fill_random(draws, count, threads, filler.mean(), filler.std(), detail::normal_group, values);
     if (filler.sparse() >= 0)
       drop_sparse(
           Draws(identity, kSparse), count,
           static_cast<double>(filler.sparse()) / static_cast<double>(shape.axes() > 0 ? shape.dim(0) : 1),
           values);
   } else if (type == "positive_unitball") {
-    fill_random(draws, count, threads, 0, 1, uniform_four, values);
+    fill_random(draws, count, threads, 0, 1, detail::uniform_group, values);
     normalize_rows(shape, values);
   } else if (type == "xavier") {
     const double a = std::sqrt(3 / fan(filler, shape));
-    fill_random(draws, count, threads, -a, 2 * a, uniform_four, values);
+    fill_random(draws, count, threads, -a, 2 * a, detail::uniform_group, values);
   } else if (type == "msra") {
-    fill_random(draws, count, threads, 0, std::sqrt(2 / fan(filler, shape)), normal_four, values);
+    fill_random(draws, count, threads, 0, std::sqrt(2 / fan(filler, shape)), detail::normal_group, values);
   } else {
     fill_bilinear(shape, values);
   }

@@ -2,6 +2,8 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <memory>
 #include <set>
 
 #include "banyan/base/error.hpp"
@@ -37,6 +39,10 @@ void encode_gradient(Context& context, const Tensor& tensor, DType dtype, caffe:
 }  // namespace
 
 void Net::fill_parameters() {
+  std::size_t largest = 0;
+  for (const LearnableParameter& entry : store_.parameters) largest = std::max(largest, entry.value.bytes());
+  // One buffer: memory that is new for each parameter would be cleared page by page for each.
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(largest);
   for (int l = 0; l < steps(); ++l) {
     const std::vector<int>& owner = store_.owner[static_cast<std::size_t>(l)];
     for (std::size_t s = 0; s < owner.size(); ++s) {
@@ -45,10 +51,10 @@ void Net::fill_parameters() {
       Parameter& parameter = layer(l).parameters()[s];
       try {
         dispatch_float(options_.dtype, "a filler", [&]<class T>() {
-          std::vector<T> values(static_cast<std::size_t>(parameter.shape.count()));
+          T* values = reinterpret_cast<T*>(buffer.get());
           fill_values(parameter.filler, parameter.shape, {options_.seed, entry.layer, entry.slot},
-                      context_->device().threads(), values.data());
-          copy_from_host(*context_, values.data(), parameter.value);
+                      context_->device().threads(), values);
+          copy_from_host(*context_, values, parameter.value);
         });
       } catch (Error& error) {
         error.add_context(

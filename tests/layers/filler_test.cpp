@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <vector>
 
 #include "banyan/base/error.hpp"
 #include "banyan/io/prototxt.hpp"
+#include "layers/random_group.hpp"
 
 namespace banyan {
 namespace {
@@ -139,6 +141,46 @@ TEST(Filler, DependsOnIdentityNotOnThreadsOrType) {
   EXPECT_NE(base, filled(text, kLarge, {1, "conv1", 1}));
   const auto single = filled<float>(text, kLarge);
   for (std::size_t i = 0; i < base.size(); ++i) ASSERT_EQ(single[i], static_cast<float>(base[i]));
+}
+
+TEST(Filler, ElementsDoNotDependOnTheCount) {
+  const auto base = filled("type: 'gaussian'", Shape{700});  // two groups and most of a third
+  for (const int count : {1, 255, 256, 257, 513}) {
+    const auto fewer = filled("type: 'gaussian'", Shape{count});
+    EXPECT_TRUE(std::equal(fewer.begin(), fewer.end(), base.begin())) << count;
+  }
+}
+
+TEST(Filler, GroupsDrawTheWordsOfTheirCounters) {
+  detail::RandomWords words;
+  detail::draw_words(7, 11, 3, words);
+  for (int b = 0; b < detail::kGroupBlocks; ++b) {
+    const ops::Philox4 expected =
+        ops::philox(7, 11, static_cast<std::uint64_t>(3 * detail::kGroupBlocks + b));
+    for (int w = 0; w < 4; ++w) ASSERT_EQ(words.word[w][b], expected.v[w]);
+  }
+}
+
+// A unit in the last place is at most 2^-52 of the value.
+constexpr double kUnit = 0x1p-52;
+
+TEST(Filler, LogarithmIsThatOfTheLibrary) {
+  for (double x = 1e-10; x < 1; x *= 1.0007)
+    ASSERT_NEAR(detail::logarithm(x), std::log(x), 4 * kUnit * -std::log(x)) << x;
+  for (double x = 0.5; x < 1; x += 1.1e-4)
+    ASSERT_NEAR(detail::logarithm(x), std::log(x), 4 * kUnit * -std::log(x)) << x;
+  EXPECT_EQ(detail::logarithm(1), 0);
+}
+
+TEST(Filler, SineAndCosineAreThoseOfTheLibrary) {
+  for (int i = 0; i <= 4000; ++i) {
+    const double turn = i / 4000.0 + (i < 4000 ? 1e-5 : 0);
+    double sine, cosine;
+    detail::sine_cosine(turn, sine, cosine);
+    // The library gets 2 pi turn, rounded: up to 4 units of 2^-52.
+    ASSERT_NEAR(sine, std::sin(2 * std::numbers::pi * turn), 6 * kUnit) << turn;
+    ASSERT_NEAR(cosine, std::cos(2 * std::numbers::pi * turn), 6 * kUnit) << turn;
+  }
 }
 
 TEST(Filler, NamesUnknownTypes) {

@@ -1,9 +1,10 @@
-// Softmax, losses and accuracy on CPU devices. A softmax over neighbouring elements (inner == 1) divides its
-// rows among the threads by their work and takes maximum and sum in vector lanes; the rest are the shared
-// functors.
+// Softmax, losses and accuracy on CPU devices. A softmax over neighbouring elements (inner == 1) goes row by
+// row, with maximum and sum in vector lanes; one over planes (inner > 1) takes blocks of neighbouring
+// positions, a position to a lane. The rest are the shared functors.
 #include "ops/common/loss.hpp"
 
 #include "ops/cpu/cpu_backend.hpp"
+#include "ops/cpu/exponential.hpp"
 
 namespace banyan::ops {
 namespace {
@@ -15,7 +16,8 @@ void softmax_row(std::int64_t channels, const T* x, T* y) {
   T most = x[0];
 #pragma omp simd reduction(max : most)
   for (std::int64_t c = 0; c < channels; ++c) most = x[c] > most ? x[c] : most;
-  for (std::int64_t c = 0; c < channels; ++c) y[c] = std::exp(x[c] - most);
+#pragma omp simd
+  for (std::int64_t c = 0; c < channels; ++c) y[c] = detail::exponential(x[c] - most);
   double sum = 0;  // lanes are the compiler's choice: fixed for one program
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t c = 0; c < channels; ++c) sum += static_cast<double>(y[c]);
@@ -24,18 +26,124 @@ void softmax_row(std::int64_t channels, const T* x, T* y) {
   for (std::int64_t c = 0; c < channels; ++c) y[c] *= scale;
 }
 
+constexpr std::int64_t kBlock = 256;  // positions
+
+/// `count` <= kBlock positions; their class c at x[c * inner].
+template <class T>
+void softmax_block(std::int64_t channels, std::int64_t inner, std::int64_t count, const T* x, T* y) {
+  T most[kBlock];
+  double sum[kBlock] = {};
+  std::copy_n(x, count, most);
+  for (std::int64_t c = 1; c < channels; ++c) {
+    const T* row = x + c * inner;
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) most[i] = row[i] > most[i] ? row[i] : most[i];
+  }
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const T* row = x + c * inner;
+    T* to = y + c * inner;
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      const T value = detail::exponential(row[i] - most[i]);
+      to[i] = value;
+      sum[i] += static_cast<double>(value);
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i) most[i] = static_cast<T>(1 / sum[i]);
+  for (std::int64_t c = 0; c < channels; ++c) {
+    T* to = y + c * inner;
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) to[i] *= most[i];
+  }
+}
+
+template <class T>
+void softmax_rows(int threads, const Channels& over, const T* x, T* y) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (std::int64_t row = 0; row < over.outer; ++row)
+    softmax_row(over.channels, x + row * over.channels, y + row * over.channels);
+}
+
+template <class T>
+void softmax_planes(int threads, const Channels& over, const T* x, T* y) {
+  const std::int64_t blocks = (over.inner + kBlock - 1) / kBlock;
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (std::int64_t task = 0; task < over.outer * blocks; ++task) {
+    const std::int64_t first = task % blocks * kBlock;
+    const std::int64_t at = task / blocks * over.channels * over.inner + first;
+    softmax_block(over.channels, over.inner, std::min(kBlock, over.inner - first), x + at, y + at);
+  }
+}
+
 void softmax_forward_on_cpu(Context& context, const Tensor& x, const Channels& over, Tensor& y) {
-  if (over.inner != 1 || x.count() == 0) return softmax_forward_on<CpuBackend>(context, x, over, y);
-  require_count("softmax_forward", x, over.outer * over.channels);
+  require_count("softmax_forward", x, over.outer * over.channels * over.inner);
   require_alike("softmax_forward", x, y);
+  if (x.count() == 0) return;
   dispatch_float(x.dtype(), "softmax_forward", [&]<class T>() {
     const T* from = x.data<T>();
     T* to = y.data<T>();
     const int threads = CpuBackend::threads_for(context, 8 * x.count());  // an exponential per element
     context.run([=] {
+      if (over.inner == 1)
+        softmax_rows(threads, over, from, to);
+      else
+        softmax_planes(threads, over, from, to);
+    });
+  });
+}
+
+/// One row of classes, or one plane of positions of one class: no division for the place of an element.
+template <class T>
+struct LossGradient {
+  Channels over;
+  IgnoreLabel ignore;
+  const T *probabilities, *labels;
+  T scale;
+  T* dx;
+
+  T factor(T label) const {
+    return detail::kind_of(label, ignore, over.channels) == detail::LabelKind::valid ? scale : T(0);
+  }
+  void row(std::int64_t position) const {
+    const T label = labels[position], by = factor(label);
+    const T* p = probabilities + position * over.channels;
+    T* to = dx + position * over.channels;
+    if (by == T(0)) return void(std::fill_n(to, over.channels, T(0)));
+    const auto hit = static_cast<std::int64_t>(label);
+    const T at_label = (p[hit] - T(1)) * by;
+#pragma omp simd
+    for (std::int64_t c = 0; c < over.channels; ++c) to[c] = p[c] * by;
+    to[hit] = at_label;
+  }
+  void plane(std::int64_t index) const {
+    const LossGradient f = *this;  // not to be read again after each store
+    const auto channel = static_cast<T>(index % f.over.channels);
+    const T* label = f.labels + index / f.over.channels * f.over.inner;
+    const T* p = f.probabilities + index * f.over.inner;
+    T* to = f.dx + index * f.over.inner;
+#pragma omp simd
+    for (std::int64_t i = 0; i < f.over.inner; ++i) {
+      const T gradient = (p[i] - (label[i] == channel ? T(1) : T(0))) * f.scale;
+      to[i] = f.factor(label[i]) == T(0) ? T(0) : gradient;
+    }
+  }
+};
+
+void softmax_loss_backward_on_cpu(Context& context, const Tensor& probabilities, const Tensor& labels,
+                                  const Channels& over, const IgnoreLabel& ignore, const Tensor& grad_loss,
+                                  const Tensor& divisor, Tensor& dx) {
+  detail::require_positions("softmax_loss_backward", probabilities, labels, over);
+  require_alike("softmax_loss_backward", probabilities, dx);
+  const int threads = CpuBackend::threads_for(context, dx.count());
+  dispatch_float(probabilities.dtype(), "softmax_loss_backward", [&]<class T>() {
+    LossGradient<T> f{over, ignore, probabilities.data<T>(), labels.data<T>(), T(0), dx.data<T>()};
+    const T* grad = grad_loss.data<T>();
+    const double* by = divisor.data<double>();
+    context.run([=]() mutable {
+      f.scale = detail::loss_scale(grad, by);
+      const bool rows = over.inner == 1;
 #pragma omp parallel for num_threads(threads) schedule(static)
-      for (std::int64_t row = 0; row < over.outer; ++row)
-        softmax_row(over.channels, from + row * over.channels, to + row * over.channels);
+      for (std::int64_t i = 0; i < over.outer * (rows ? 1 : over.channels); ++i) rows ? f.row(i) : f.plane(i);
     });
   });
 }
@@ -43,7 +151,7 @@ void softmax_forward_on_cpu(Context& context, const Tensor& x, const Channels& o
 const Define define_softmax_forward(softmax_forward, kCpu, &softmax_forward_on_cpu);
 const Define define_softmax_backward(softmax_backward, kCpu, &softmax_backward_on<CpuBackend>);
 const Define define_softmax_loss_forward(softmax_loss_forward, kCpu, &softmax_loss_forward_on<CpuBackend>);
-const Define define_softmax_loss_backward(softmax_loss_backward, kCpu, &softmax_loss_backward_on<CpuBackend>);
+const Define define_softmax_loss_backward(softmax_loss_backward, kCpu, &softmax_loss_backward_on_cpu);
 const Define define_euclidean_forward(euclidean_forward, kCpu, &euclidean_forward_on<CpuBackend>);
 const Define define_euclidean_backward(euclidean_backward, kCpu, &euclidean_backward_on<CpuBackend>);
 const Define define_quotient(quotient, kCpu, &quotient_on<CpuBackend>);

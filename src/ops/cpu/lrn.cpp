@@ -37,34 +37,58 @@ struct Rows {
   }
 };
 
+/// scale^-beta for one beta, known outside of the loops: a loop that could need pow is no vector loop.
 template <class T>
-void forward_rows(const Rows<T>& r, const T* x_data, T* scale_data, T* y_data) {
-  r.each([&](std::int64_t first, T* padded, T* windows) {
+struct UsualPower {
+  T operator()(T scale) const { return detail::inverse_power(scale, T(0.75)); }
+};
+template <class T>
+struct AnyPower {
+  T beta;
+  T operator()(T scale) const { return std::pow(scale, -beta); }
+};
+
+/// body(UsualPower or AnyPower)
+template <class T, class Body>
+void with_power(T beta, const Body& body) {
+  if (beta == T(0.75))
+    body(UsualPower<T>{});
+  else
+    body(AnyPower<T>{beta});
+}
+
+template <class T, class Power>
+void forward_rows(const Rows<T>& r, Power power, const T* x_data, T* scale_data, T* y_data) {
+  const std::int64_t channels = r.channels;
+  const T k = r.terms.k, alpha_over_n = r.terms.alpha_over_n;
+  r.each([&, channels, k, alpha_over_n](std::int64_t first, T* padded, T* windows) {
     const T* x = x_data + first;
     T *scale = scale_data + first, *y = y_data + first, *squares = padded + r.size / 2;
 #pragma omp simd
-    for (std::int64_t c = 0; c < r.channels; ++c) squares[c] = x[c] * x[c];
-    sum_windows(r.channels, r.size, padded, windows);
+    for (std::int64_t c = 0; c < channels; ++c) squares[c] = x[c] * x[c];
+    sum_windows(channels, r.size, padded, windows);
 #pragma omp simd
-    for (std::int64_t c = 0; c < r.channels; ++c) {
-      scale[c] = r.terms.k + r.terms.alpha_over_n * windows[c];
-      y[c] = x[c] * detail::inverse_power(scale[c], r.terms.beta);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const T s = k + alpha_over_n * windows[c];
+      scale[c] = s;
+      y[c] = x[c] * power(s);
     }
   });
 }
 
-template <class T>
-void backward_rows(const Rows<T>& r, const detail::LrnBackward<T>& f) {
-  r.each([&](std::int64_t first, T* padded, T* windows) {
+template <class T, class Power>
+void backward_rows(const Rows<T>& r, Power power, const detail::LrnBackward<T>& f) {
+  const std::int64_t channels = r.channels;
+  const T alpha_over_n = r.terms.alpha_over_n, beta = r.terms.beta;
+  r.each([&, channels, alpha_over_n, beta](std::int64_t first, T* padded, T* windows) {
     const T *x = f.x + first, *y = f.y + first, *scale = f.scale + first, *dy = f.dy + first;
     T *dx = f.dx + first, *ratios = padded + r.size / 2;
 #pragma omp simd
-    for (std::int64_t c = 0; c < r.channels; ++c) ratios[c] = dy[c] * y[c] / scale[c];
-    sum_windows(r.channels, r.size, padded, windows);
+    for (std::int64_t c = 0; c < channels; ++c) ratios[c] = dy[c] * y[c] / scale[c];
+    sum_windows(channels, r.size, padded, windows);
 #pragma omp simd
-    for (std::int64_t c = 0; c < r.channels; ++c)
-      dx[c] = dy[c] * detail::inverse_power(scale[c], r.terms.beta) -
-              T(2) * r.terms.alpha_over_n * r.terms.beta * x[c] * windows[c];
+    for (std::int64_t c = 0; c < channels; ++c)
+      dx[c] = dy[c] * power(scale[c]) - T(2) * alpha_over_n * beta * x[c] * windows[c];
   });
 }
 
@@ -89,7 +113,9 @@ void lrn_forward_on_cpu(Context& context, const LrnParameters& parameters, const
     const Rows<T> rows = rows_of<T>(context, parameters, x);
     const T* from = x.data<T>();
     T *to_scale = scale.data<T>(), *to = y.data<T>();
-    context.run([=] { forward_rows(rows, from, to_scale, to); });
+    context.run([=] {
+      with_power(rows.terms.beta, [&](auto power) { forward_rows(rows, power, from, to_scale, to); });
+    });
   });
 }
 
@@ -103,7 +129,8 @@ void lrn_backward_on_cpu(Context& context, const LrnParameters& parameters, cons
     const Rows<T> rows = rows_of<T>(context, parameters, x);
     const detail::LrnBackward<T> tensors{window,          rows.terms,   x.data<T>(), y.data<T>(),
                                          scale.data<T>(), dy.data<T>(), dx.data<T>()};
-    context.run([=] { backward_rows(rows, tensors); });
+    context.run(
+        [=] { with_power(rows.terms.beta, [&](auto power) { backward_rows(rows, power, tensors); }); });
   });
 }
 
