@@ -71,7 +71,7 @@ check_format() {
 # libgomp is not instrumented: with more than one OpenMP thread ThreadSanitizer reports races that are none. Programs that
 # a test stalls on purpose end with threads alive, and at once.
 with_tsan() {
-  local options="halt_on_error=1 report_thread_leaks=0 atexit_sleep_ms=0 suppressions=$root/tests/tsan_suppressions.txt"
+  local options="halt_on_error=1 history_size=6 report_thread_leaks=0 atexit_sleep_ms=0 suppressions=$root/tests/tsan_suppressions.txt"
   OMP_NUM_THREADS=1 TSAN_OPTIONS=${TSAN_OPTIONS:-$options} "$@"
 }
 

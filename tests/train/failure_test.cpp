@@ -75,7 +75,7 @@ class Failure : public TrainingRun {
     }
     EXPECT_EQ(std::string(error->what()).find("while running"),
               std::string(error->what()).rfind("while running"));
-    EXPECT_EQ(thread_count(), threads_before);
+    EXPECT_EQ(settled_thread_count(threads_before), threads_before);
     // The snapshot of iteration 3 precedes everything else in that iteration.
     const bool earlier = fault.stage != Stage::set_up && fault.stage != Stage::snapshot;
     EXPECT_EQ(files().size(), earlier ? 2u : 0u);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -43,6 +44,13 @@ inline std::ptrdiff_t thread_count() {
   static const bool sanitizer_has_its_threads = (std::thread([] {}).join(), true);
   static_cast<void>(sanitizer_has_its_threads);
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+/// The same, after up to a second in which the kernel may clear away threads that are joined already.
+inline std::ptrdiff_t settled_thread_count(std::ptrdiff_t expected) {
+  for (int i = 0; i < 100 && thread_count() != expected; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return thread_count();
 }
 
 class TrainingRun : public testing::Test {
