@@ -196,10 +196,12 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
+/// Of two passes whose gradients add up, as with iter_size 2.
 template <class Prepare>
-Results results_of(const NetOptions& options, const CpuDeviceOptions& device, const Prepare& prepare) {
+Results results_of(const NetOptions& options, const CpuDeviceOptions& device, const Prepare& prepare,
+                   const std::string& checkpoint = "off") {
   NetBench bench(device);
-  const auto net = bench.make(every_kind(6), options);
+  const auto net = bench.make("checkpoint: '" + checkpoint + "' " + every_kind(6), options);
   prepare(*net);
   feed<float>(bench, *net, 5);
   net->zero_gradients();
@@ -227,8 +229,12 @@ TEST(Fusion, DoesNotChangeABit) {
       EXPECT_EQ(results_of(fused, device, nothing), plain);
       EXPECT_EQ(results_of(alone, device, nothing), plain);
       EXPECT_EQ(results_of(fused, device, [](Net& net) { net.observe_layers({}, {}); }), plain);
+      // What is fused is recomputed as one, wherever the cuts lie.
+      for (const char* segments : {"auto", "2", "3", "4", "8"})
+        EXPECT_EQ(results_of(fused, device, nothing, segments), plain) << segments;
       device.asynchronous = true;
       EXPECT_EQ(results_of(fused, device, nothing), plain);
+      EXPECT_EQ(results_of(fused, device, nothing, "3"), plain);
     }
 }
 
@@ -282,6 +288,11 @@ TEST(Fusion, TakesMemoryAway) {
   const auto same = [](const Net& net, const std::string& left, const std::string& right) {
     return net.find_blob(left)->grad.same_memory(net.find_blob(right)->grad);
   };
+  const auto same_data = [](const Net& net, const std::string& left, const std::string& right) {
+    return net.find_blob(left)->data.same_memory(net.find_blob(right)->data);
+  };
+  EXPECT_TRUE(same_data(*a, "s1", "c_n"));
+  EXPECT_FALSE(same_data(*b, "s1", "c_n"));
   EXPECT_TRUE(same(*a, "s1", "c_n"));
   EXPECT_FALSE(same(*b, "s1", "c_n"));
   EXPECT_FALSE(same(*a, "s2", "d_n"));  // a ReLU writes the gradient of d_n, or would
