@@ -47,8 +47,8 @@ const Tensor& BatchNormalization::value_of(int slot) const {
   return slot < 0 ? none_ : parameters_[static_cast<std::size_t>(slot)].value;
 }
 
-ops::Affine BatchNormalization::affine() const {
-  return {value_of(dialect_.slope), value_of(dialect_.bias), fused_.output};
+ops::Affine BatchNormalization::affine(const ops::Rectifier& relu) const {
+  return {value_of(dialect_.slope), value_of(dialect_.bias), relu};
 }
 
 void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
@@ -74,7 +74,12 @@ void BatchNormalization::recompute(Pass& pass, const Blobs& inputs, const Blobs&
 }
 
 void BatchNormalization::normalize(Context& context, const Blobs& inputs, const Blobs& outputs) const {
-  ops::normalize_forward(context, inputs[0]->data, mean_inv_std_, affine(), outputs[0]->data);
+  const Tensor& x = inputs[0]->data;
+  Tensor& y = outputs[0]->data;
+  if (fused_.addend == nullptr)
+    ops::normalize_forward(context, x, mean_inv_std_, affine(fused_.output), y);
+  else
+    ops::normalize_and_add(context, x, mean_inv_std_, affine(fused_.sum), fused_.addend->data, y);
 }
 
 void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x) {
@@ -138,15 +143,15 @@ void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::v
   const bool wants_affine = grad_slope.defined() || grad_bias.defined();
   if (wants_affine || (propagate[0] && !from_stored_)) {
     ensure(context, sums_, Shape{2 * channels_}, DType::f64);
-    ops::normalize_backward_sums(context, x, dy, mean_inv_std_, affine(), sums_);
+    ops::normalize_backward_sums(context, x, dy, mean_inv_std_, affine(fused_.output), sums_);
   }
   // Before the exchange: the gradients of slope and bias are summed over the devices like all others.
   if (wants_affine) ops::add_affine_gradients(context, sums_, grad_slope, grad_bias);
   if (!propagate[0]) return;
   if (!from_stored_ && exchanges(pass))
     pass.exchange->all_reduce(context, sums_, Merge::sum, dialect_.sync_group_size, backward_ticket_);
-  ops::normalize_backward(context, x, dy, mean_inv_std_, affine(), from_stored_ ? none_ : sums_, moments_,
-                          inputs[0]->grad);
+  ops::normalize_backward(context, x, dy, mean_inv_std_, affine(fused_.output), from_stored_ ? none_ : sums_,
+                          moments_, inputs[0]->grad);
 }
 
 double BatchNormalization::forward_flops(const Blobs& inputs, const Blobs&) const {

@@ -3,6 +3,8 @@
 // MAX ties as in Caffe: the later input wins in the first pair, the earlier one against the third and
 // following. PROD's gradient multiplies the other inputs unless stable_prod_grad is false; then it is dy * y
 // / x, which fails at x = 0.
+#include <algorithm>
+
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
@@ -24,6 +26,10 @@ class EltwiseLayer : public Layer {
 
   bool passes_gradient(int input) const override {
     return is_sum() && coefficients_[static_cast<std::size_t>(input)] == 1;
+  }
+  bool is_plain_sum() const override {
+    return is_sum() &&
+           std::all_of(coefficients_.begin(), coefficients_.end(), [](double c) { return c == 1; });
   }
   ReluFusion fuses_relu() const override { return is_sum() ? ReluFusion::forward : ReluFusion::none; }
 

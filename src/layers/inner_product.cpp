@@ -1,5 +1,7 @@
 // InnerProduct: y (M x N) = x (M x K) W^T + b. M is the product of the axes before `axis`, K of the others.
 // W is (N, K), or (K, N) with `transpose: true`; b is (N).
+#include <utility>
+
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
@@ -14,6 +16,7 @@ class InnerProductLayer : public Layer {
   Arity arity() const override { return {}; }
   bool backward_reads_outputs() const override { return false; }
   ReluFusion fuses_relu() const override { return ReluFusion::forward; }
+  bool overwrites_gradients() const override { return true; }
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.inner_product_param();
@@ -55,10 +58,14 @@ class InnerProductLayer : public Layer {
     Context& context = *pass.context;
     const Tensor &x = inputs[0]->data, &dy = outputs[0]->grad;
     Tensor& dw = parameters_[0].grad;
-    if (dw.defined() && transpose_) ops::gemm(context, {true, false, k_, n_, m_}, 1, x, dy, 1, dw);
-    if (dw.defined() && !transpose_) ops::gemm(context, {true, false, n_, k_, m_}, 1, dy, x, 1, dw);
-    if (parameters_.size() > 1 && parameters_[1].grad.defined())
-      ops::scale_backward(context, none_, dy, {m_, n_, 1}, parameters_[1].grad);
+    const double keep = std::exchange(parameters_[0].fresh, false) ? 0 : 1;
+    if (dw.defined() && transpose_) ops::gemm(context, {true, false, k_, n_, m_}, 1, x, dy, keep, dw);
+    if (dw.defined() && !transpose_) ops::gemm(context, {true, false, n_, k_, m_}, 1, dy, x, keep, dw);
+    if (parameters_.size() > 1 && parameters_[1].grad.defined()) {
+      Tensor& db = parameters_[1].grad;
+      if (std::exchange(parameters_[1].fresh, false)) ops::fill(context, db, 0);
+      ops::scale_backward(context, none_, dy, {m_, n_, 1}, db);
+    }
     if (propagate[0])
       ops::gemm(context, {false, transpose_, m_, k_, n_}, 1, dy, parameters_[0].value, 0, inputs[0]->grad);
   }

@@ -31,10 +31,7 @@ int reader_of(const std::vector<FusionNode>& layers, int relu, int blob) {
   return reader;
 }
 
-}  // namespace
-
-std::vector<Fusion> find_relu_fusions(const std::vector<FusionNode>& layers) {
-  std::vector<Fusion> fusions(layers.size());
+void fuse_relus(const std::vector<FusionNode>& layers, std::vector<Fusion>& fusions) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const FusionNode& relu = layers[i];
     if (!relu.relu_slope || relu.inputs != relu.outputs || relu.converts_inputs || relu.weighted) continue;
@@ -45,7 +42,7 @@ std::vector<Fusion> find_relu_fusions(const std::vector<FusionNode>& layers) {
       // With a negative slope the output does not tell the sign of the input, which only a layer that needs
       // neither can do without.
       if (fuses == ReluFusion::both || (fuses == ReluFusion::forward && rectifier.slope >= 0)) {
-        fusions[static_cast<std::size_t>(producer)].relus.output = rectifier;
+        fusions[static_cast<std::size_t>(producer)].runs.output = rectifier;
         fusions[i].forward_elsewhere = true;
         fusions[i].backward_elsewhere = fuses == ReluFusion::both;
       }
@@ -55,9 +52,48 @@ std::vector<Fusion> find_relu_fusions(const std::vector<FusionNode>& layers) {
     if (reader < 0) continue;
     const FusionNode& behind = layers[static_cast<std::size_t>(reader)];
     if (!behind.fuses_relu_of_input || behind.converts_inputs || !behind.propagate[0]) continue;
-    fusions[static_cast<std::size_t>(reader)].relus.input = rectifier;
+    fusions[static_cast<std::size_t>(reader)].runs.input = rectifier;
     fusions[i].backward_elsewhere = true;
   }
+}
+
+/// The layer that can run `sum`, being the one that makes its input `own`; -1: none. The other input must be
+/// complete by then.
+int maker_of(const std::vector<FusionNode>& layers, int sum, int own, int other) {
+  const int maker = producer_of(layers, sum, own);
+  if (maker < 0 || own == other) return -1;
+  const FusionNode& made = layers[static_cast<std::size_t>(maker)];
+  if (!made.fuses_sum || made.inputs == made.outputs) return -1;
+  for (int i = maker; i < sum; ++i)
+    if (contains(layers[static_cast<std::size_t>(i)].outputs, other)) return -1;
+  for (std::size_t i = static_cast<std::size_t>(sum) + 1; i < layers.size(); ++i)
+    if (contains(layers[i].inputs, own) || contains(layers[i].outputs, own)) return -1;
+  return maker;
+}
+
+void fuse_sums(const std::vector<FusionNode>& layers, std::vector<Fusion>& fusions) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const FusionNode& sum = layers[i];
+    if (!sum.is_plain_sum || sum.inputs.size() != 2 || sum.converts_inputs || sum.weighted) continue;
+    for (const std::size_t k : {std::size_t{0}, std::size_t{1}}) {
+      const int maker = maker_of(layers, static_cast<int>(i), sum.inputs[k], sum.inputs[1 - k]);
+      if (maker < 0) continue;
+      Fusion& runner = fusions[static_cast<std::size_t>(maker)];
+      runner.sum = static_cast<int>(i);
+      runner.addend = sum.inputs[1 - k];
+      runner.runs.sum = fusions[i].runs.output;
+      fusions[i].forward_elsewhere = true;
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Fusion> find_fusions(const std::vector<FusionNode>& layers) {
+  std::vector<Fusion> fusions(layers.size());
+  fuse_relus(layers, fusions);
+  fuse_sums(layers, fusions);
   return fusions;
 }
 

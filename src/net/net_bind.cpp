@@ -131,6 +131,10 @@ TensorUses Net::tensor_uses(std::vector<Blob*>& tensors) const {
         uses.grad_of[static_cast<std::size_t>(output)] = source;
     }
   }
+  // A sum that the maker of one of its inputs runs is written where that input would be.
+  for (const Step& maker : plan_)
+    if (maker.fusion.sum >= 0)
+      uses.data_of[static_cast<std::size_t>(step(maker.fusion.sum).outputs[0])] = maker.outputs[0];
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const bool own = t < blobs_.size() && is_own(static_cast<int>(t));
     uses.data_size.push_back(own ? 0 : tensors[t]->shape.count());
@@ -180,6 +184,8 @@ void Net::fuse() {
     node.relu_slope = layer(i).relu_slope();
     node.fuses_relu = layer(i).fuses_relu();
     node.fuses_relu_of_input = layer(i).fuses_relu_of_input();
+    node.fuses_sum = layer(i).fuses_sum();
+    node.is_plain_sum = layer(i).is_plain_sum();
     for (const Conversion conversion : current.conversions)
       node.converts_inputs = node.converts_inputs || conversion != Conversion::none;
     for (const double weight : current.loss_weights) node.weighted = node.weighted || weight != 0;
@@ -187,10 +193,11 @@ void Net::fuse() {
     node.propagate = current.propagate;
   }
   const std::vector<Fusion> fusions =
-      options_.fuse && options_.reuse_memory ? find_relu_fusions(nodes) : std::vector<Fusion>(plan_.size());
+      options_.fuse && options_.reuse_memory ? find_fusions(nodes) : std::vector<Fusion>(plan_.size());
   for (int i = 0; i < steps(); ++i) {
-    step(i).fusion = fusions[static_cast<std::size_t>(i)];
-    layer(i).fuse(step(i).fusion.relus);
+    Fusion& fusion = step(i).fusion = fusions[static_cast<std::size_t>(i)];
+    if (fusion.sum >= 0) fusion.runs.addend = &blob(fusion.addend);
+    layer(i).fuse(fusion.runs);
   }
 }
 

@@ -1,6 +1,7 @@
 // The running of a Net.
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -108,6 +109,7 @@ void Net::backward(Pass& pass, const std::function<void(int)>& layer_done) {
         continue;
       }
       if (step(i).needs_backward) run_backward(pass, i);
+      settle_gradients(*pass.context, i);
       if (layer_done) layer_done(i);
     }
   } catch (...) {
@@ -121,6 +123,11 @@ void Net::run_backward(Pass& pass, int index) {
   const StreamSpan span(*activity_, DeviceTrack::compute, context.stream(), SpanKind::backward,
                         layer(index).name());
   if (before_layer_) before_layer_(index, true);
+  if (layer(index).overwrites_gradients())
+    for (std::size_t slot = 0; slot < layer(index).parameters().size(); ++slot)
+      layer(index).parameters()[slot].fresh = std::exchange(store_.owner_of(index, slot).cleared, false);
+  else
+    settle_gradients(context, index);
   seed_gradients(context, index);
   if (!current.fusion.backward_elsewhere)
     layer(index).backward(pass, current.layer_outputs, current.propagate, current.layer_inputs);
@@ -149,8 +156,18 @@ void Net::seed_gradients(Context& context, int index) {
   }
 }
 
-void Net::zero_gradients(Context& context) {
-  if (flat_gradients().defined()) context.stream().zero(flat_gradients().raw(), flat_gradients().bytes());
+void Net::zero_gradients() {
+  for (LearnableParameter& parameter : store_.parameters) parameter.cleared = parameter.grad.defined();
+}
+
+/// Zeros for those gradients of the layer that were to be cleared and that nothing has been written to.
+void Net::settle_gradients(Context& context, int index) {
+  for (std::size_t slot = 0; slot < layer(index).parameters().size(); ++slot) {
+    Parameter& parameter = layer(index).parameters()[slot];
+    const bool cleared = std::exchange(store_.owner_of(index, slot).cleared, false);
+    if (std::exchange(parameter.fresh, false) || cleared)
+      context.stream().zero(parameter.grad.raw(), parameter.grad.bytes());
+  }
 }
 
 void Net::check_results() {

@@ -115,7 +115,7 @@ std::vector<double> Replica::sum_everywhere(std::vector<double> values, const ch
 
 void Replica::forward_backward(std::int64_t iteration) {
   const int subs = run_.solver.iter_size();
-  net_->zero_gradients(*context_);
+  net_->zero_gradients();
   for (int sub = 0; sub < subs; ++sub) {
     const bool last = sub + 1 == subs;
     Pass pass = training_pass(iteration, sub);

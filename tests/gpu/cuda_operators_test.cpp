@@ -34,8 +34,8 @@ TEST(CudaOperators, AllAreRegistered) {
   expect_on_cuda(softmax_forward, softmax_backward, softmax_loss_forward, softmax_loss_backward,
                  euclidean_forward, euclidean_backward, quotient, accuracy_counts);
   expect_on_cuda(batch_moments, merge_moments, finish_moments, update_running, stored_statistics,
-                 normalize_forward, normalize_backward_sums, normalize_backward, add_affine_gradients,
-                 lrn_forward, lrn_backward);
+                 normalize_forward, normalize_and_add, normalize_backward_sums, normalize_backward,
+                 add_affine_gradients, lrn_forward, lrn_backward);
   expect_on_cuda(pooling_forward, pooling_backward, update_parameters);
 }
 

@@ -368,7 +368,7 @@ Results descend(const std::string& checkpoint, bool asynchronous = false) {
     for (const T value : values_of<T>(bench.context, tensor)) to.push_back(value);
   };
   for (int iteration = 0; iteration < 3; ++iteration) {
-    net->zero_gradients(bench.context);
+    net->zero_gradients();
     for (int sub = 0; sub < 2; ++sub) {
       bench.pass.draw = iteration * 2 + sub;
       Tensor& data = net->find_blob("data")->data;

@@ -2,6 +2,8 @@
 // give the same bits with and without.
 #include "banyan/net/fusion.hpp"
 
+#include <cmath>
+
 #include "banyan/net/gradient_sharing.hpp"
 #include "net/net_test_tools.hpp"
 
@@ -32,18 +34,20 @@ FusionNode reader_of(int blob, std::vector<int> outputs) {
 
 /// What is fused, layer by layer.
 std::string shown(const std::vector<FusionNode>& layers) {
-  const std::vector<Fusion> found = find_relu_fusions(layers);
+  const std::vector<Fusion> found = find_fusions(layers);
   std::string text;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i].relus.output.on) text += cat("output of ", i, " ");
-    if (found[i].relus.input.on) text += cat("input of ", i, " ");
+    if (found[i].runs.output.on) text += cat("output of ", i, " ");
+    if (found[i].runs.input.on) text += cat("input of ", i, " ");
+    if (found[i].sum >= 0) text += cat(i, " sums ", found[i].sum, " with ", found[i].addend, " ");
+    if (found[i].runs.sum.on) text += cat("relu behind the sum of ", i, " ");
     if (found[i].forward_elsewhere) text += cat("no forward ", i, " ");
     if (found[i].backward_elsewhere) text += cat("no backward ", i, " ");
   }
   return text;
 }
 
-TEST(FindReluFusions, GivesThePassesToTheNeighboursThatTakeThem) {
+TEST(FindFusions, GivesThePassesToTheNeighboursThatTakeThem) {
   const auto both = layer({0}, {1}, ReluFusion::both), forward = layer({0}, {1}, ReluFusion::forward);
   const auto none = layer({0}, {1}), plain = layer({1}, {2}), split = reader_of(1, {2, 3});
   EXPECT_EQ(shown({both, relu_on(1), split}), "output of 0 no forward 1 no backward 1 ");
@@ -53,7 +57,7 @@ TEST(FindReluFusions, GivesThePassesToTheNeighboursThatTakeThem) {
   EXPECT_EQ(shown({none, relu_on(1), plain}), "");
 }
 
-TEST(FindReluFusions, LeavesAloneWhatOthersTouch) {
+TEST(FindFusions, LeavesAloneWhatOthersTouch) {
   const auto forward = layer({0}, {1}, ReluFusion::forward);
   const auto split = reader_of(1, {2, 3});
   // A layer between, a second reader, a ReLU with an output of its own, one whose input is converted.
@@ -71,10 +75,34 @@ TEST(FindReluFusions, LeavesAloneWhatOthersTouch) {
     EXPECT_EQ(shown({forward, relu_on(1), reader}), "output of 0 no forward 1 ");
 }
 
-TEST(FindReluFusions, NegativeSlopesNeedTheInput) {
+TEST(FindFusions, NegativeSlopesNeedTheInput) {
   const auto forward = layer({0}, {1}, ReluFusion::forward), both = layer({0}, {1}, ReluFusion::both);
   EXPECT_EQ(shown({forward, relu_on(1, -0.5), reader_of(1, {2, 3})}), "");
   EXPECT_EQ(shown({both, relu_on(1, -0.5), reader_of(1, {2, 3})}), "output of 0 no forward 1 no backward 1 ");
+}
+
+TEST(FindFusions, TheLaterBranchRunsASum) {
+  FusionNode early = layer({0}, {1}, ReluFusion::both), late = layer({0}, {2}, ReluFusion::both);
+  FusionNode sum = layer({1, 2}, {3}, ReluFusion::forward);
+  early.fuses_sum = late.fuses_sum = true;
+  sum.is_plain_sum = true;
+  EXPECT_EQ(shown({early, late, sum}), "1 sums 2 with 1 no forward 2 ");
+  EXPECT_EQ(shown({late, early, sum}), "1 sums 2 with 2 no forward 2 ");
+  EXPECT_EQ(
+      shown({early, late, sum, relu_on(3), reader_of(3, {4, 5})}),
+      "1 sums 2 with 1 relu behind the sum of 1 output of 2 no forward 2 no forward 3 no backward 3 input "
+      "of 4 ");
+  // The early branch goes on meanwhile: it does not run the sum, and its result comes too late for the other.
+  EXPECT_EQ(shown({early, late, relu_on(1), sum}), "output of 0 no forward 2 no backward 2 ");
+  EXPECT_EQ(shown({early, late, relu_on(2), sum}), "output of 1 no forward 2 no backward 2 ");
+  EXPECT_EQ(shown({early, late, sum, layer({2}, {6})}), "");
+  FusionNode twice = sum, weighted = late, three = sum;
+  twice.inputs = {2, 2};
+  three.inputs = {1, 2, 0};
+  weighted.weighted = true;
+  EXPECT_EQ(shown({early, late, twice}), "");
+  EXPECT_EQ(shown({early, late, three}), "");
+  EXPECT_EQ(shown({early, weighted, sum}), "");
 }
 
 /// in 0 -> split (1, 2); f(1) -> 3; sum(2, 3) -> 4; loss(4) -> 5
@@ -168,13 +196,15 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
+/// Of two passes whose gradients add up, as with iter_size 2.
 template <class Prepare>
-Results results_of(const NetOptions& options, const CpuDeviceOptions& device, const Prepare& prepare) {
+Results results_of(const NetOptions& options, const CpuDeviceOptions& device, const Prepare& prepare,
+                   const std::string& checkpoint = "off") {
   NetBench bench(device);
-  const auto net = bench.make(every_kind(6), options);
+  const auto net = bench.make("checkpoint: '" + checkpoint + "' " + every_kind(6), options);
   prepare(*net);
   feed<float>(bench, *net, 5);
-  net->zero_gradients(bench.context);
+  net->zero_gradients();
   for (int pass = 0; pass < 2; ++pass) {
     net->forward(bench.pass);
     net->backward(bench.pass);
@@ -199,9 +229,54 @@ TEST(Fusion, DoesNotChangeABit) {
       EXPECT_EQ(results_of(fused, device, nothing), plain);
       EXPECT_EQ(results_of(alone, device, nothing), plain);
       EXPECT_EQ(results_of(fused, device, [](Net& net) { net.observe_layers({}, {}); }), plain);
+      // What is fused is recomputed as one, wherever the cuts lie.
+      for (const char* segments : {"auto", "2", "3", "4", "8"})
+        EXPECT_EQ(results_of(fused, device, nothing, segments), plain) << segments;
       device.asynchronous = true;
       EXPECT_EQ(results_of(fused, device, nothing), plain);
+      EXPECT_EQ(results_of(fused, device, nothing, "3"), plain);
     }
+}
+
+// Weights that two layers share, weights that no loss depends on, an empty batch: whatever the gradients
+// held.
+TEST(Fusion, ClearedGradientsAreZeroWhateverTheyHeld) {
+  const std::string text =
+      "layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: 4 dim: 6 } shape "
+      "{ "
+      "dim: 4 } } } "
+      "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' param { name: 'w' } "
+      "inner_product_param "
+      "{ num_output: 6 bias_term: false weight_filler { type: 'xavier' } } } "
+      "layer { name: 'b' type: 'InnerProduct' bottom: 'a' top: 'b' param { name: 'w' } inner_product_param { "
+      "num_output: 6 bias_term: false weight_filler { type: 'xavier' } } } "
+      "layer { name: 'side' type: 'InnerProduct' bottom: 'a' top: 'side' inner_product_param { num_output: 3 "
+      "weight_filler { type: 'xavier' } } } "
+      "layer { name: 'quiet' type: 'Silence' bottom: 'side' } "
+      "layer { name: 'scale' type: 'Scale' bottom: 'b' top: 'c' scale_param { bias_term: true } } "
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' top: 'loss' } ";
+  NetBench bench;
+  const auto net = bench.make(text, f64_options());
+  for (const std::int64_t batch : {4, 0}) {
+    net->find_blob("data")->shape = Shape{batch, 6};
+    net->find_blob("label")->shape = Shape{batch};
+    net->reshape();
+    feed<double>(bench, *net, 5);
+    std::vector<std::vector<double>> found;
+    for (const double before : {0.0, std::nan("")}) {
+      std::vector<double> held(static_cast<std::size_t>(net->flat_gradients().count()), before);
+      copy_from_host(bench.context, held.data(), net->flat_gradients());
+      net->zero_gradients();
+      for (int pass = 0; pass < 2; ++pass) {  // the second one adds
+        net->forward(bench.pass);
+        net->backward(bench.pass);
+      }
+      for (const LearnableParameter& parameter : net->parameters())
+        found.push_back(values_of<double>(bench.context, parameter.grad));
+    }
+    const std::size_t half = found.size() / 2;
+    for (std::size_t p = 0; p < half; ++p) EXPECT_EQ(found[p], found[half + p]) << p << ", batch " << batch;
+  }
 }
 
 TEST(Fusion, TakesMemoryAway) {
@@ -213,6 +288,11 @@ TEST(Fusion, TakesMemoryAway) {
   const auto same = [](const Net& net, const std::string& left, const std::string& right) {
     return net.find_blob(left)->grad.same_memory(net.find_blob(right)->grad);
   };
+  const auto same_data = [](const Net& net, const std::string& left, const std::string& right) {
+    return net.find_blob(left)->data.same_memory(net.find_blob(right)->data);
+  };
+  EXPECT_TRUE(same_data(*a, "s1", "c_n"));
+  EXPECT_FALSE(same_data(*b, "s1", "c_n"));
   EXPECT_TRUE(same(*a, "s1", "c_n"));
   EXPECT_FALSE(same(*b, "s1", "c_n"));
   EXPECT_FALSE(same(*a, "s2", "d_n"));  // a ReLU writes the gradient of d_n, or would

@@ -110,7 +110,7 @@ void check_gradients(const std::string& text, bool reuse_memory) {
   options.reuse_memory = reuse_memory;
   const auto net = bench.make(text, options);
   feed<double>(bench, *net, 5);
-  net->zero_gradients(bench.context);
+  net->zero_gradients();
   run(bench, *net);
   net->backward(bench.pass);
   for (LearnableParameter& parameter : net->parameters()) {

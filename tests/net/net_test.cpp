@@ -218,7 +218,7 @@ TEST(Net, FollowsTheBatchSize) {
     net->find_blob("label")->shape = Shape{batch};
     net->reshape();
     feed<double>(bench, *net, 5);
-    net->zero_gradients(bench.context);
+    net->zero_gradients();
     net->forward(bench.pass);
     net->backward(bench.pass);
     return loss_of(bench, *net);

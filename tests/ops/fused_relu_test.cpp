@@ -122,6 +122,13 @@ TEST_P(FusedRelu, Normalization) {
         ops::normalize_forward(context(), x, statistics, plain, y);
         ops::normalize_forward(context(), x, statistics, fused, fused_y);
         EXPECT_EQ(values(fused_y), values(rectified(y, slope)));
+        const Tensor addend = make(shape, random_values(shape.count(), 5), layout);
+        Tensor sum = empty(shape, layout), whole = empty(shape, layout), unrectified = empty(shape, layout);
+        ops::weighted_sum(context(), {&y, &addend}, {1, 1}, {}, sum);
+        ops::normalize_and_add(context(), x, statistics, plain, addend, unrectified);
+        ops::normalize_and_add(context(), x, statistics, fused, addend, whole);
+        EXPECT_EQ(values(unrectified), values(sum));
+        EXPECT_EQ(values(whole), values(rectified(sum, slope)));
 
         const Tensor before = masked(fused_y, dy, slope);
         Tensor sums(device(), {2 * c}, DType::f64), fused_sums(device(), {2 * c}, DType::f64), none;

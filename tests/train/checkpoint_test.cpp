@@ -30,7 +30,9 @@ layer { name: 'relu2' type: 'ReLU' bottom: 'sum' top: 'sum' }
 layer { name: 'conv3' type: 'Convolution' bottom: 'sum' top: 'conv3'
   convolution_param { num_output: 6 kernel_size: 3 weight_filler { type: 'xavier' } } }
 layer { name: 'bn3' type: 'BN' bottom: 'conv3' top: 'bn3' bn_param { slope_filler { value: 1 } } }
-layer { name: 'drop' type: 'Dropout' bottom: 'bn3' top: 'drop' dropout_param { dropout_ratio: 0.3 } }
+layer { name: 'sum3' type: 'Eltwise' bottom: 'conv3' bottom: 'bn3' top: 'sum3' }
+layer { name: 'relu3' type: 'ReLU' bottom: 'sum3' top: 'sum3' }
+layer { name: 'drop' type: 'Dropout' bottom: 'sum3' top: 'drop' dropout_param { dropout_ratio: 0.3 } }
 layer { name: 'ip' type: 'InnerProduct' bottom: 'drop' top: 'ip'
   inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }

@@ -47,6 +47,7 @@ class BatchNormalization : public Layer {
   bool allows_in_place() const override { return true; }
   bool backward_reads_outputs() const override { return false; }
   ReluFusion fuses_relu() const override { return ReluFusion::both; }
+  bool fuses_sum() const override { return true; }
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -67,7 +68,7 @@ class BatchNormalization : public Layer {
   bool uses_stored(Phase phase) const;
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
-  ops::Affine affine() const;
+  ops::Affine affine(const ops::Rectifier& relu) const;
   void normalize(Context& context, const Blobs& inputs, const Blobs& outputs) const;
   void batch_statistics(Pass& pass, const Tensor& x);
   void update_running_statistics(Context& context);

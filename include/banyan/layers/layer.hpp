@@ -38,6 +38,8 @@ struct Parameter {
   /// negative: nothing.
   double forced_mult = -1;
   Tensor value, grad;  ///< bound by the Net; grad stays undefined for statistics and where lr_mult is 0
+  /// grad holds nothing yet: backward() overwrites it and clears this (Layer::overwrites_gradients).
+  bool fresh = false;
 };
 
 /// Caffe's limits on the number of inputs and outputs; -1: no limit.
@@ -60,10 +62,14 @@ enum class ReluFusion : std::uint8_t {
   forward,  ///< forward() ends with it
   both,     ///< and backward() begins with its gradient, which it finds without the output's data
 };
-/// ReLUs that run as a part of a layer, with the bits of the ReLU by itself.
-struct FusedRelus {
-  ops::Rectifier output;  ///< behind the layer
+/// What runs as a part of a layer, with the bits of the layers by themselves.
+struct Fused {
+  ops::Rectifier output;  ///< a ReLU behind the layer
   ops::Rectifier input;   ///< in front of it: backward() ends with its gradient, by the sign of the input
+  /// forward() adds it to its result, whose memory is that of the sum, and runs the ReLU behind the sum. The
+  /// backward pass knows nothing of it.
+  const Blob* addend = nullptr;
+  ops::Rectifier sum;
 };
 
 /// Overrides the files' choice between synchronized and local batch normalization (--sync_bn).
@@ -131,7 +137,12 @@ class Layer {
   virtual ReluFusion fuses_relu() const { return ReluFusion::none; }
   /// Can backward() take over the gradient of a ReLU whose output is the layer's only input?
   virtual bool fuses_relu_of_input() const { return false; }
-  void fuse(const FusedRelus& relus) { fused_ = relus; }
+  /// Can forward() end with the sum of its output and another blob?
+  virtual bool fuses_sum() const { return false; }
+  virtual bool is_plain_sum() const { return false; }
+  void fuse(const Fused& fused) { fused_ = fused; }
+  /// Does backward() mind Parameter::fresh? For large gradients, whose zeroing and reading cost time.
+  virtual bool overwrites_gradients() const { return false; }
   /// Does backward() read the data of its inputs / outputs? (memory plan)
   virtual bool backward_reads_inputs() const { return true; }
   virtual bool backward_reads_outputs() const { return true; }
@@ -172,7 +183,7 @@ class Layer {
   caffe::LayerParameter parameter_;
   LayerOptions options_;
   std::vector<Parameter> parameters_;
-  FusedRelus fused_;
+  Fused fused_;
 };
 
 using LayerFactory = std::unique_ptr<Layer> (*)(const caffe::LayerParameter&, const LayerOptions&);

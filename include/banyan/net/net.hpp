@@ -66,7 +66,9 @@ class Net {
   void reshape();
   /// f64 (1) on the device, written by forward(): sum over weighted outputs of weight * sum of the output.
   Tensor& loss() { return loss_; }
-  void zero_gradients(Context& context);
+  /// From here on gradients count as zero. Their memory says so only after the next backward(): each layer
+  /// clears its own when it gets there, or overwrites them.
+  void zero_gradients();
   /// Waits for the device and lets every layer check the results of the last pass.
   void check_results();
 
@@ -179,6 +181,7 @@ class Net {
   void bind_arena(const std::vector<Blob*>& tensors, const TensorUses& uses, const Slots& slots);
   void bind_views(const std::vector<Blob*>& tensors, const TensorUses& uses);
   void seed_gradients(Context& context, int index);
+  void settle_gradients(Context& context, int index);
   void add_loss(Context& context, int index);
   void run_forward(Pass& pass, int index);
   void run_backward(Pass& pass, int index);

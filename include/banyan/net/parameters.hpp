@@ -23,6 +23,7 @@ struct LearnableParameter {
       -1;  ///< in elements of the flat buffers; -1 if frozen; in statistics() for statistics
   std::int64_t count = 0;
   bool is_statistic = false;
+  bool cleared = false;  ///< the gradient counts as zero, whatever its memory holds
 };
 
 struct ParameterStore {
@@ -30,6 +31,9 @@ struct ParameterStore {
   Tensor flat_values, flat_gradients, statistics;
   /// owner[l][s]: index in `parameters` of slot s of layer l.
   std::vector<std::vector<int>> owner;
+  LearnableParameter& owner_of(int layer, std::size_t slot) {
+    return parameters[static_cast<std::size_t>(owner[static_cast<std::size_t>(layer)][slot])];
+  }
 };
 
 /// Where parameters stand in the flat buffers. Pure.

@@ -38,6 +38,10 @@ struct Affine {
 /// y = relu((x - mean) * inv_std * slope + bias). y may be x.
 inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine, Tensor& y)>
     normalize_forward{"normalize_forward"};
+/// y = relu((x - mean) * inv_std * slope + bias + addend). y may be x or the addend.
+inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine,
+                               const Tensor& addend, Tensor& y)>
+    normalize_and_add{"normalize_and_add"};
 /// sums of this device's samples. With a ReLU dy is the gradient of its output: here and in
 /// normalize_backward its sign is found by computing the ReLU's input again.
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,

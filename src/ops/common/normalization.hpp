@@ -167,12 +167,18 @@ struct NormalizeForward {
   T* y;
   ChannelOf channel;
   Rectify<T> relu;
+  const T* addend = nullptr;  ///< forward only
   BANYAN_HOST_DEVICE ForwardTerms<T> terms(std::int64_t c) const {
     const double mean = mean_inv_std[c], inv_std = mean_inv_std[channel.dim + c];
     const T high = static_cast<T>(mean);
     return {high, static_cast<T>(mean - static_cast<double>(high)),
             static_cast<T>(slope == nullptr ? inv_std : inv_std * static_cast<double>(slope[c])),
             bias == nullptr ? T(0) : bias[c]};
+  }
+  /// y[i], with the terms of i's channel.
+  BANYAN_HOST_DEVICE T apply(const ForwardTerms<T>& terms, std::int64_t i) const {
+    const T value = terms.apply(x[i]);
+    return relu.forward(addend == nullptr ? value : value + addend[i]);
   }
   /// dy[i] seen from before the ReLU; `terms` are those of i's channel.
   BANYAN_HOST_DEVICE T gradient(const ForwardTerms<T>& terms, std::int64_t i, T dy) const {

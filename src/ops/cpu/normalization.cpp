@@ -120,9 +120,8 @@ void apply(int threads, const Broadcast& over, const Lanes& lanes, const Rows& r
   }
 }
 
-template <bool kRelu, class T>
+template <bool kRelu, bool kAdd, class T>
 void apply_forward(int threads, const Broadcast& over, const detail::NormalizeForward<T>& f) {
-  const Relu<T> relu{f.relu.slope};
   const Lanes lanes(over.dim);
   const auto size = static_cast<std::size_t>(over.inner == 1 ? lanes.width : 0);
   Row<T> high(size), low(size), scale(size), bias(size);
@@ -131,25 +130,27 @@ void apply_forward(int threads, const Broadcast& over, const detail::NormalizeFo
     high[j] = t.high, low[j] = t.low, scale[j] = t.scale, bias[j] = t.bias;
   }
   const T *h = high.data(), *l = low.data(), *s = scale.data(), *b = bias.data();
+  // By value: what no store can change stays in registers.
+  const auto finish = [relu = Relu<T>{f.relu.slope}](T value, const T* addend, std::int64_t j) {
+    if constexpr (kAdd) value += addend[j];
+    return kRelu ? relu(value) : value;
+  };
   apply(
       threads, over, lanes,
       [&](std::int64_t first, std::int64_t used) {
-        const T* x = f.x + first;
+        const T *x = f.x + first, *addend = kAdd ? f.addend + first : nullptr;
         T* y = f.y + first;
-        const Relu<T> own = relu;  // a copy that no store can change stays in a register
+        const auto own = finish;
 #pragma omp simd
-        for (std::int64_t j = 0; j < used; ++j) {
-          const T value = ((x[j] - h[j]) - l[j]) * s[j] + b[j];
-          y[j] = kRelu ? own(value) : value;
-        }
+        for (std::int64_t j = 0; j < used; ++j) y[j] = own(((x[j] - h[j]) - l[j]) * s[j] + b[j], addend, j);
       },
       [&](std::int64_t c, std::int64_t first) {
         const detail::ForwardTerms<T> t = f.terms(c);
-        const T* x = f.x + first;
+        const T *x = f.x + first, *addend = kAdd ? f.addend + first : nullptr;
         T* y = f.y + first;
-        const Relu<T> own = relu;
+        const auto own = finish;
 #pragma omp simd
-        for (std::int64_t j = 0; j < over.inner; ++j) y[j] = kRelu ? own(t.apply(x[j])) : t.apply(x[j]);
+        for (std::int64_t j = 0; j < over.inner; ++j) y[j] = own(t.apply(x[j]), addend, j);
       });
 }
 
@@ -221,21 +222,29 @@ void normalize_backward_sums_on_cpu(Context& context, const Tensor& x, const Ten
   });
 }
 
-void normalize_forward_on_cpu(Context& context, const Tensor& x, const Tensor& mean_inv_std,
-                              const Affine& affine, Tensor& y) {
+template <bool kAdd>
+void run_forward(Context& context, const Tensor& x, const Tensor& mean_inv_std, const Affine& affine,
+                 const Tensor& addend, Tensor& y) {
   const Broadcast over = channel_broadcast(x);
   require_alike("normalize_forward", x, y);
+  if (kAdd) require_alike("normalize_and_add", x, addend);
   require_count("normalize_forward", mean_inv_std, 2 * over.dim);
   dispatch_float(x.dtype(), "normalize_forward", [&]<class T>() {
-    const auto f = detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>());
+    auto f = detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>());
+    if (kAdd) f.addend = addend.data<T>();
     const int threads = CpuBackend::threads_for(context, x.count());
     context.run([=] {
       if (f.relu.on)
-        apply_forward<true>(threads, over, f);
+        apply_forward<true, kAdd>(threads, over, f);
       else
-        apply_forward<false>(threads, over, f);
+        apply_forward<false, kAdd>(threads, over, f);
     });
   });
+}
+
+void normalize_forward_on_cpu(Context& context, const Tensor& x, const Tensor& mean_inv_std,
+                              const Affine& affine, Tensor& y) {
+  run_forward<false>(context, x, mean_inv_std, affine, {}, y);
 }
 
 void normalize_backward_on_cpu(Context& context, const Tensor& x, const Tensor& dy,
@@ -263,6 +272,7 @@ const Define define_finish_moments(finish_moments, kCpu, &finish_moments_on<CpuB
 const Define define_update_running(update_running, kCpu, &update_running_on<CpuBackend>);
 const Define define_stored_statistics(stored_statistics, kCpu, &stored_statistics_on<CpuBackend>);
 const Define define_normalize_forward(normalize_forward, kCpu, &normalize_forward_on_cpu);
+const Define define_normalize_and_add(normalize_and_add, kCpu, &run_forward<true>);
 const Define define_normalize_backward_sums(normalize_backward_sums, kCpu, &normalize_backward_sums_on_cpu);
 const Define define_normalize_backward(normalize_backward, kCpu, &normalize_backward_on_cpu);
 const Define define_add_affine_gradients(add_affine_gradients, kCpu, &add_affine_gradients_on<CpuBackend>);

@@ -12,7 +12,7 @@ struct ForwardWithTerms {
   detail::NormalizeForward<T> f;
   __device__ detail::ForwardTerms<T> terms(std::int64_t d) const { return f.terms(d); }
   __device__ void operator()(const detail::ForwardTerms<T>& t, std::int64_t i) const {
-    f.y[i] = f.relu.forward(t.apply(f.x[i]));
+    f.y[i] = f.apply(t, i);
   }
 };
 
@@ -39,6 +39,17 @@ void normalize_forward_on_cuda(Context& context, const Tensor& x, const Tensor& 
   });
 }
 
+void normalize_and_add_on_cuda(Context& context, const Tensor& x, const Tensor& mean_inv_std,
+                               const Affine& affine, const Tensor& addend, Tensor& y) {
+  require_alike("normalize_and_add", x, y);
+  require_alike("normalize_and_add", x, addend);
+  dispatch_float(x.dtype(), "normalize_and_add", [&]<class T>() {
+    auto f = detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>());
+    f.addend = addend.data<T>();
+    CudaBackend::for_each_with_terms(context, channel_broadcast(x), ForwardWithTerms<T>{f});
+  });
+}
+
 void normalize_backward_on_cuda(Context& context, const Tensor& x, const Tensor& dy,
                                 const Tensor& mean_inv_std, const Affine& affine, const Tensor& sums,
                                 const Tensor& moments, Tensor& dx) {
@@ -58,6 +69,7 @@ const Define define_finish_moments(finish_moments, kCuda, &finish_moments_on<Cud
 const Define define_update_running(update_running, kCuda, &update_running_on<CudaBackend>);
 const Define define_stored_statistics(stored_statistics, kCuda, &stored_statistics_on<CudaBackend>);
 const Define define_normalize_forward(normalize_forward, kCuda, &normalize_forward_on_cuda);
+const Define define_normalize_and_add(normalize_and_add, kCuda, &normalize_and_add_on_cuda);
 const Define define_normalize_backward_sums(normalize_backward_sums, kCuda,
                                             &normalize_backward_sums_on<CudaBackend>);
 const Define define_normalize_backward(normalize_backward, kCuda, &normalize_backward_on_cuda);

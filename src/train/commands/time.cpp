@@ -59,7 +59,7 @@ std::int64_t batch_of(Net& net) {
 void run_once(Model& model, int iteration) {
   model.activity().set_iteration(iteration);
   Pass pass = model.next_pass();
-  model.net().zero_gradients(model.context());
+  model.net().zero_gradients();
   model.context().synchronize();
   {
     const StreamSpan span(model.activity(), DeviceTrack::compute, model.context().stream(),
