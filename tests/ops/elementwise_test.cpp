@@ -75,6 +75,29 @@ TEST_P(Elementwise, SigmoidAndTanh) {
       [](double y, double dy) { return dy * (1 - y * y); }, 4 * epsilon());
 }
 
+TEST_P(Elementwise, Elu) {
+  // exp - 1 is good to a few units in the last place of exp where |x| is not small; the yardstick is f64.
+  check_unary(
+      [&](const Tensor& x, Tensor& y) {
+        ops::elu_forward(context(), x, {0.5, 3}, y);
+      },
+      [](double x) { return x > 0 ? 3 * x : 1.5 * std::expm1(x); }, 4 * epsilon());
+  check_binary(
+      [&](const Tensor& y, const Tensor& dy, Tensor& dx) {
+        ops::elu_backward(context(), y, dy, {0.5, 3}, dx);
+      },
+      [](double y, double dy) { return dy * (y > 0 ? 3 : y + 1.5); }, 4 * epsilon());
+}
+
+TEST_P(Elementwise, EluOfLargeValuesIsFinite) {
+  const Tensor x = make({3}, {-1000, 0, 1000}), dy = make({3}, {2, 2, 2});
+  Tensor y = empty({3}), dx = empty({3});
+  ops::elu_forward(context(), x, {0.5, 1}, y);
+  expect_near(values(y), {-0.5, 0, 1000}, 0);
+  ops::elu_backward(context(), y, dy, {0.5, 1}, dx);
+  expect_near(values(dx), {0, 1, 2}, 0);
+}
+
 TEST_P(Elementwise, SigmoidOfLargeValuesIsFinite) {
   const Tensor x = make({2}, {-1000, 1000});
   Tensor y = empty({2});
