@@ -15,6 +15,10 @@ class EluLayer : public Layer {
   LayoutRule layout_rule() const override { return LayoutRule::follows; }
   bool allows_in_place() const override { return true; }
   bool backward_reads_inputs() const override { return false; }
+  std::optional<ops::InvertibleActivation> inverse() const override {
+    if (!(shape_.alpha > 0)) return {};
+    return ops::InvertibleActivation{ops::InvertibleActivation::Kind::elu, 1, shape_};
+  }
 
   void setup(const Blobs&, const Blobs&) override {
     if (!(shape_.alpha >= 0)) refuse("alpha must not be negative; found ", shape_.alpha);

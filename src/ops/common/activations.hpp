@@ -46,4 +46,20 @@ struct EluGradient {
   BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * (y > T(0) ? lambda : y + floor); }
 };
 
+/// Inverses. A quotient's rounding undoes the product's better than a product with 1 / slope.
+template <class T>
+struct LeakyReluInverse {
+  T slope;
+  BANYAN_HOST_DEVICE T operator()(T y) const { return y > T(0) ? y : y / slope; }
+};
+template <class T>
+struct EluInverse {
+  T floor, lambda;
+  T lowest;  ///< of y / floor: above -1
+  BANYAN_HOST_DEVICE T operator()(T y) const {
+    const T below = y / floor;
+    return y > T(0) ? y / lambda : std::log1p(below > lowest ? below : lowest);
+  }
+};
+
 }  // namespace banyan::ops

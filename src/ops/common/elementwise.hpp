@@ -179,6 +179,16 @@ void binary(Context& context, const char* name, const Tensor& a, const Tensor& b
 }
 
 template <class Backend>
+void invert(Context& context, const Tensor& y, const InvertibleActivation& activation, Tensor& x) {
+  const double epsilon = y.dtype() == DType::f64 ? 0x1p-52 : 0x1p-23;
+  const double floor = activation.elu.alpha * activation.elu.lambda;
+  if (activation.kind == InvertibleActivation::Kind::leaky_relu)
+    unary<Backend, LeakyReluInverse>(context, "invert_activation", y, x, activation.slope);
+  else
+    unary<Backend, EluInverse>(context, "invert_activation", y, x, floor, activation.elu.lambda, epsilon - 1);
+}
+
+template <class Backend>
 void divide_product(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy, Tensor& dx) {
   constexpr const char* kName = "product_backward_by_quotient";
   require_alike(kName, x, y);
@@ -391,6 +401,7 @@ struct DefineElementwise {
           binary<Backend, EluGradient>(context, "elu_backward", y, dy, dx, shape.alpha * shape.lambda,
                                        shape.lambda);
         });
+    invert_activation.define(kind, &invert<Backend>);
     multiply.define(kind, [](Context& context, const Tensor& a, const Tensor& b, Tensor& y) {
       binary<Backend, Product>(context, "multiply", a, b, y);
     });
