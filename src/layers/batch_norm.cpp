@@ -1,5 +1,7 @@
 #include "banyan/layers/batch_norm.hpp"
 
+#include <algorithm>
+
 #include "banyan/ops/basic.hpp"
 
 namespace banyan {
@@ -54,7 +56,7 @@ ops::Affine BatchNormalization::affine(const ops::Rectifier& relu) const {
 void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
   const Tensor& x = inputs[0]->data;
-  if (outputs[0]->grad.defined() && x.same_memory(outputs[0]->data)) {
+  if (kept_output_ == nullptr && outputs[0]->grad.defined() && x.same_memory(outputs[0]->data)) {
     ensure(context, input_copy_, x.shape(), x.dtype(), x.layout());
     ops::copy(context, x, input_copy_);
   }
@@ -131,27 +133,60 @@ void BatchNormalization::update_factor(Context& context, double keep, double add
   ops::update_running(context, factor_moments_, keep, add, false, factor, factor_variance_);
 }
 
+/// Of a kept output the activation is undone in place: nothing else needs it any more.
+BatchNormalization::Normalized BatchNormalization::normalized(Context& context, const Blobs& outputs,
+                                                              const Blobs& inputs, bool wants_sums) {
+  const Tensor& x = inputs[0]->data;
+  if (kept_output_ == nullptr)
+    return {x.same_memory(outputs[0]->data) ? input_copy_ : x, mean_inv_std_, affine(fused_.output)};
+  Tensor y = kept_output_->data;
+  if (!wants_sums) return {y, mean_inv_std_, {value_of(dialect_.slope), none_}};  // y is not looked at
+  ops::invert_activation(context, y, kept_activation_, y);
+  ensure(context, of_output_, Shape{2 * channels_}, DType::f64);
+  ensure(context, slope_of_output_, Shape{channels_}, y.dtype());
+  if (!unusable_.defined()) {
+    ensure(context, unusable_, Shape{channels_}, DType::f64);
+    ops::fill(context, unusable_, 0);
+  }
+  ops::output_statistics(context, value_of(dialect_.slope), value_of(dialect_.bias), mean_inv_std_,
+                         of_output_, slope_of_output_, unusable_);
+  return {y, of_output_, {slope_of_output_, none_}};
+}
+
 void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                                   const Blobs& inputs) {
   Context& context = *pass.context;
-  const Tensor& x = inputs[0]->data.same_memory(outputs[0]->data) ? input_copy_ : inputs[0]->data;
   const Tensor& dy = outputs[0]->grad;
   Tensor no_slope, no_bias;
   Tensor& grad_slope =
       dialect_.slope < 0 ? no_slope : parameters_[static_cast<std::size_t>(dialect_.slope)].grad;
   Tensor& grad_bias = dialect_.bias < 0 ? no_bias : parameters_[static_cast<std::size_t>(dialect_.bias)].grad;
   const bool wants_affine = grad_slope.defined() || grad_bias.defined();
-  if (wants_affine || (propagate[0] && !from_stored_)) {
+  const bool wants_sums = wants_affine || (propagate[0] && !from_stored_);
+  const Normalized from = normalized(context, outputs, inputs, wants_sums);
+  if (wants_sums) {
     ensure(context, sums_, Shape{2 * channels_}, DType::f64);
-    ops::normalize_backward_sums(context, x, dy, mean_inv_std_, affine(fused_.output), sums_);
+    ops::normalize_backward_sums(context, from.x, dy, from.mean_inv_std, from.affine, sums_);
   }
   // Before the exchange: the gradients of slope and bias are summed over the devices like all others.
   if (wants_affine) ops::add_affine_gradients(context, sums_, grad_slope, grad_bias);
   if (!propagate[0]) return;
   if (!from_stored_ && exchanges(pass))
     pass.exchange->all_reduce(context, sums_, Merge::sum, dialect_.sync_group_size, backward_ticket_);
-  ops::normalize_backward(context, x, dy, mean_inv_std_, affine(fused_.output), from_stored_ ? none_ : sums_,
+  ops::normalize_backward(context, from.x, dy, from.mean_inv_std, from.affine, from_stored_ ? none_ : sums_,
                           moments_, inputs[0]->grad);
+}
+
+void BatchNormalization::check_results(Context& context) {
+  if (!unusable_.defined()) return;
+  std::vector<double> unusable(static_cast<std::size_t>(channels_));
+  copy_to_host(context, unusable_, unusable.data());
+  const auto found = std::find(unusable.begin(), unusable.end(), 1.0);
+  if (found != unusable.end())
+    runtime_failure("layer ", quoted(name()), " (", type(), "): the slope of channel ",
+                    found - unusable.begin(),
+                    " is 0, or so small against the bias that the output does not tell the normalized values,"
+                    " which in_place_abn needs; train this net with in_place_abn: false");
 }
 
 double BatchNormalization::forward_flops(const Blobs& inputs, const Blobs&) const {

@@ -15,6 +15,10 @@ class ReluLayer : public Layer {
   LayoutRule layout_rule() const override { return LayoutRule::follows; }
   bool allows_in_place() const override { return true; }
   std::optional<double> relu_slope() const override { return slope_; }
+  std::optional<ops::InvertibleActivation> inverse() const override {
+    if (!(slope_ > 0)) return {};
+    return ops::InvertibleActivation{ops::InvertibleActivation::Kind::leaky_relu, slope_, {}};
+  }
   // The output has the input's sign unless the slope is negative.
   bool backward_reads_inputs() const override { return slope_ < 0; }
   bool backward_reads_outputs() const override { return slope_ >= 0; }

@@ -93,6 +93,7 @@ class Backwards {
   }
   void need_for_backward(const LayerUse& layer) {
     if (!layer.needs_backward) return;
+    for (const int tensor : layer.backward_reads) need(tensor);
     if (layer.reads_inputs)
       for (const int input : layer.inputs) need(input);
     if (layer.reads_outputs)

@@ -22,6 +22,9 @@ bool may_overwrite_input(const TensorUses& uses, const LayerUse& layer) {
     if (reads && !writes && &other != &layer) return false;
     if (other.needs_backward && ((reads && other.reads_inputs) || (writes && other.reads_outputs)))
       return false;
+    if (other.needs_backward &&
+        std::any_of(other.backward_reads.begin(), other.backward_reads.end(), is_target))
+      return false;
   }
   return true;
 }

@@ -66,6 +66,7 @@ class Walk {
       grad(from);
       consumed_by_producer_[static_cast<std::size_t>(input)] = true;
     }
+    for (const int tensor : layer.backward_reads) read(tensor);
     for (const int output : layer.outputs) {
       if (layer.reads_outputs) read(output);
       grad(output);

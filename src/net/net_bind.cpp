@@ -96,7 +96,9 @@ TensorUses Net::tensor_uses(std::vector<Blob*>& tensors) const {
     LayerUse& use = uses.layers.emplace_back();
     use.outputs = current.outputs;
     use.needs_backward = current.needs_backward;
-    use.reads_inputs = layer(l).backward_reads_inputs();
+    const bool recovers = current.kept_output >= 0;
+    use.reads_inputs = layer(l).backward_reads_inputs() && !recovers;
+    if (recovers) use.backward_reads = {current.kept_output};
     use.reads_outputs = layer(l).backward_reads_outputs();
     if (current.fusion.backward_elsewhere) use.reads_inputs = use.reads_outputs = false;
     use.propagate = current.propagate;
@@ -105,7 +107,8 @@ TensorUses Net::tensor_uses(std::vector<Blob*>& tensors) const {
       use.passes_gradient.push_back(layer(l).passes_gradient(static_cast<int>(i)));
     for (const double weight : current.loss_weights) use.weighted.push_back(weight != 0);
     use.view = layer(l).shared_input(0) >= 0;
-    use.in_place = layer(l).allows_in_place() && !layer(l).backward_reads_inputs() && like_output(l);
+    use.in_place =
+        layer(l).allows_in_place() && (recovers || !layer(l).backward_reads_inputs()) && like_output(l);
     use.repeatable = layer(l).repeatable();
     use.cost = cost_of(l);
     for (std::size_t i = 0; i < current.inputs.size(); ++i) {
@@ -182,7 +185,7 @@ void Net::fuse() {
     node.inputs = current.inputs;
     node.outputs = current.outputs;
     node.relu_slope = layer(i).relu_slope();
-    node.fuses_relu = layer(i).fuses_relu();
+    node.fuses_relu = current.kept_output < 0 ? layer(i).fuses_relu() : ReluFusion::forward;
     node.fuses_relu_of_input = layer(i).fuses_relu_of_input();
     node.fuses_sum = layer(i).fuses_sum();
     node.is_plain_sum = layer(i).is_plain_sum();
@@ -202,6 +205,7 @@ void Net::fuse() {
 }
 
 void Net::bind() {
+  choose_in_place_abn();
   fuse();
   std::vector<Blob*> tensors;
   const TensorUses uses = tensor_uses(tensors);

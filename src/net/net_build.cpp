@@ -66,6 +66,7 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
     trains_ = options_.phase == Phase::train || definition_.force_backward();
     segments_wanted_ = read_checkpoint(parameter);
     if (!trains_ || !options_.reuse_memory) segments_wanted_ = 1;
+    wants_in_place_abn_ = parameter.in_place_abn() && trains_ && options_.reuse_memory;
     build();
   } catch (Error& error) {
     if (!options_.origin.empty()) error.add_context(cat("in the net of ", options_.origin));

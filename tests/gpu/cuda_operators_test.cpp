@@ -28,14 +28,15 @@ TEST(CudaOperators, AllAreRegistered) {
   ASSERT_NE(cuda_versions(), "none") << "libbanyan_cuda.so does not load";
   using namespace ops;
   expect_on_cuda(fill, copy, axpby, sum, absolute_sum, sum_of_squares, count_not_finite, copy_blocks, gemm);
-  expect_on_cuda(relu_forward, relu_backward, sigmoid_forward, sigmoid_backward, tanh_forward, tanh_backward,
-                 dropout, weighted_sum, relu_backward_of_sum, multiply, product_backward_by_quotient, maximum,
-                 maximum_backward, scale_bias, scale_backward);
+  expect_on_cuda(relu_forward, relu_backward, invert_activation, sigmoid_forward, sigmoid_backward,
+                 tanh_forward, tanh_backward, elu_forward, elu_backward, dropout, weighted_sum,
+                 relu_backward_of_sum, multiply, product_backward_by_quotient, maximum, maximum_backward,
+                 scale_bias, scale_backward);
   expect_on_cuda(softmax_forward, softmax_backward, softmax_loss_forward, softmax_loss_backward,
                  euclidean_forward, euclidean_backward, quotient, accuracy_counts);
   expect_on_cuda(batch_moments, merge_moments, finish_moments, update_running, stored_statistics,
                  normalize_forward, normalize_and_add, normalize_backward_sums, normalize_backward,
-                 add_affine_gradients, lrn_forward, lrn_backward);
+                 add_affine_gradients, output_statistics, lrn_forward, lrn_backward);
   expect_on_cuda(pooling_forward, pooling_backward, update_parameters);
 }
 

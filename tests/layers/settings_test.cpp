@@ -104,10 +104,10 @@ TEST(Registry, NamesTheNearestType) {
   }
   const std::vector<std::string> types = registered_layer_types();
   for (const char* type :
-       {"DummyData", "Input",   "Parameter",       "Convolution",   "Pooling",  "InnerProduct", "ReLU",
-        "Sigmoid",   "TanH",    "Dropout",         "LRN",           "Eltwise",  "Concat",       "Slice",
-        "Split",     "Flatten", "Reshape",         "Scale",         "Bias",     "BatchNorm",    "BN",
-        "SyncBN",    "Softmax", "SoftmaxWithLoss", "EuclideanLoss", "Accuracy", "Silence"})
+       {"DummyData", "Input",  "Parameter", "Convolution",     "Pooling",       "InnerProduct", "ReLU",
+        "Sigmoid",   "TanH",   "ELU",       "Dropout",         "LRN",           "Eltwise",      "Concat",
+        "Slice",     "Split",  "Flatten",   "Reshape",         "Scale",         "Bias",         "BatchNorm",
+        "BN",        "SyncBN", "Softmax",   "SoftmaxWithLoss", "EuclideanLoss", "Accuracy",     "Silence"})
     EXPECT_EQ(std::count(types.begin(), types.end(), type), 1) << type;
 }
 

@@ -197,6 +197,10 @@ TEST(Activations, FollowTheirFormulas) {
   EXPECT_EQ(run("type: 'ReLU' relu_param { negative_slope: 0.5 }"), (Values{-400, -0.5, 0, 0.5, 800}));
   expect_near(run("type: 'Sigmoid'"), {0, 1 / (1 + std::exp(1)), 0.5, 1 / (1 + std::exp(-0.5)), 1}, 1e-15);
   expect_near(run("type: 'TanH'"), {-1, std::tanh(-1), 0, std::tanh(0.5), 1}, 1e-15);
+  expect_near(run("type: 'ELU'"), {-1, std::exp(-1) - 1, 0, 0.5, 800}, 1e-15);
+  // The file's numbers are floats.
+  expect_near(run("type: 'ELU' elu_param { alpha: 0.5 lambda: 2 }"), {-1, std::exp(-1) - 1, 0, 1, 1600},
+              1e-15);
 }
 
 struct AnyBatch {
@@ -221,6 +225,7 @@ const std::vector<AnyBatch> kAnyBatch = {
     {"type: 'ReLU'", {kSample}},
     {"type: 'Sigmoid'", {kSample}},
     {"type: 'TanH'", {kSample}},
+    {"type: 'ELU'", {kSample}},
     {"type: 'Dropout'", {kSample}},
     {"type: 'LRN'", {kSample}},
     {"type: 'LRN' lrn_param { norm_region: WITHIN_CHANNEL }", {kSample}},

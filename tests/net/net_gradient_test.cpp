@@ -75,6 +75,26 @@ std::string sync_resnet() {
          "layer { name: 'sum2' type: 'Eltwise' bottom: 'sum' bottom: 'c4' top: 'sum2' } " + head("sum2");
 }
 
+/// Batch normalizations that keep only the output of the activation behind them.
+std::string in_place_abn() {
+  const auto elu = [](const std::string& blob, const std::string& top) {
+    return "layer { name: 'elu_" + top + "' type: 'ELU' bottom: '" + blob + "' top: '" + top + "' } ";
+  };
+  const auto bn = [](const std::string& type, const std::string& blob, const std::string& more) {
+    return "layer { name: 'bn_" + blob + "' type: '" + type + "' bottom: '" + blob + "' top: '" + blob +
+           "_n' " + more + " } ";
+  };
+  const std::string affine =
+      "bn_param { slope_filler { type: 'uniform' min: 0.5 max: 1.5 } bias_filler { type: 'uniform' min: -0.5 "
+      "max: 0.5 } }";
+  return "in_place_abn: true " + input(4, 8) + convolution("c1", "data", 4, 3) + bn("SyncBN", "c1", affine) +
+         "layer { name: 'relu' type: 'ReLU' bottom: 'c1_n' top: 'c1_n' relu_param { negative_slope: 0.1 } "
+         "} " +
+         convolution("c2", "c1_n", 4, 3) + bn("BN", "c2", affine) + elu("c2_n", "c2_e") +
+         convolution("c3", "c2_e", 4, 3) + bn("BatchNorm", "c3", "") + elu("c3_n", "c3_n") +
+         "layer { name: 'sum' type: 'Eltwise' bottom: 'c1_n' bottom: 'c3_n' top: 'sum' } " + head("sum");
+}
+
 // Layers that need contiguous tensors among those that want channels-last, branches through Slice, Concat and
 // Flatten.
 std::string mixed() {
@@ -136,6 +156,7 @@ void check_gradients(const std::string& text, bool reuse_memory) {
 TEST(NetGradient, LeNet) { check_gradients(lenet(), true); }
 TEST(NetGradient, ResNet) { check_gradients(resnet(), true); }
 TEST(NetGradient, SyncBatchNormWithReLU) { check_gradients(sync_resnet(), true); }
+TEST(NetGradient, InPlaceAbn) { check_gradients(in_place_abn(), true); }
 TEST(NetGradient, MixedLayers) { check_gradients(mixed(), true); }
 TEST(NetGradient, MixedLayersWithSeparateMemory) { check_gradients(mixed(), false); }
 

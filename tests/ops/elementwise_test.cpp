@@ -75,6 +75,49 @@ TEST_P(Elementwise, SigmoidAndTanh) {
       [](double y, double dy) { return dy * (1 - y * y); }, 4 * epsilon());
 }
 
+TEST_P(Elementwise, Elu) {
+  // exp - 1 is good to a few units in the last place of exp where |x| is not small; the yardstick is f64.
+  check_unary(
+      [&](const Tensor& x, Tensor& y) {
+        ops::elu_forward(context(), x, {0.5, 3}, y);
+      },
+      [](double x) { return x > 0 ? 3 * x : 1.5 * std::expm1(x); }, 4 * epsilon());
+  check_binary(
+      [&](const Tensor& y, const Tensor& dy, Tensor& dx) {
+        ops::elu_backward(context(), y, dy, {0.5, 3}, dx);
+      },
+      [](double y, double dy) { return dy * (y > 0 ? 3 : y + 1.5); }, 4 * epsilon());
+}
+
+TEST_P(Elementwise, EluOfLargeValuesIsFinite) {
+  const Tensor x = make({3}, {-1000, 0, 1000}), dy = make({3}, {2, 2, 2});
+  Tensor y = empty({3}), dx = empty({3});
+  ops::elu_forward(context(), x, {0.5, 1}, y);
+  expect_near(values(y), {-0.5, 0, 1000}, 0);
+  ops::elu_backward(context(), y, dy, {0.5, 1}, dx);
+  expect_near(values(dx), {0, 1, 2}, 0);
+}
+
+TEST_P(Elementwise, InvertActivation) {
+  const Values x{-8, -1, -1e-3, 0, 1e-3, 1, 8};
+  const Tensor input = make({7}, x);
+  Tensor y = empty({7});
+  const auto undone = [&](const ops::InvertibleActivation& activation) {
+    ops::invert_activation(context(), y, activation, y);
+    return values(y);
+  };
+  using Kind = ops::InvertibleActivation::Kind;
+  ops::relu_forward(context(), input, 0.3, y);
+  expect_near(undone({Kind::leaky_relu, 0.3, {}}), x, 2 * epsilon());
+  const ops::EluShape shape{0.5, 3};
+  ops::elu_forward(context(), input, shape, y);
+  // At -8 the output is flat: its rounding weighs exp(8) = 3000 times as much, relative to 8.
+  expect_near(undone({Kind::elu, 1, shape}), x, 1000 * epsilon());
+  y = make({3}, {-1.5, -1.6, 0});  // the lower bound, and what no ELU makes
+  const double lowest = std::log(epsilon());
+  expect_near(undone({Kind::elu, 1, shape}), {lowest, lowest, 0}, 1e-6);
+}
+
 TEST_P(Elementwise, SigmoidOfLargeValuesIsFinite) {
   const Tensor x = make({2}, {-1000, 1000});
   Tensor y = empty({2});

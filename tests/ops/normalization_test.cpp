@@ -218,6 +218,51 @@ TEST_P(NormalizationTest, ForwardAndBackwardMatchFormulas) {
   }
 }
 
+TEST_P(NormalizationTest, BackwardFromTheOutput) {
+  for (const Shape& shape : kShapes) {
+    const std::int64_t c = shape[1];
+    const Tensor slope = make({c}, random_values(c, 7, -2, -0.5)), bias = make({c}, random_values(c, 8));
+    const Values x = random_values(shape.count(), 5), dy = random_values(shape.count(), 6);
+    for (const Layout layout : kLayouts) {
+      SCOPED_TRACE(cat(shape.to_string(), " ", name_of(layout)));
+      const Tensor input = make(shape, x, layout), grad_output = make(shape, dy, layout);
+      const Tensor moments = moments_of(input), statistics = finished(moments, 1e-3);
+      const auto backward = [&](const Tensor& from, const Tensor& mean_inv_std, const Tensor& scale) {
+        Tensor sums(device(), {2 * c}, DType::f64), dx = empty(shape, layout);
+        ops::normalize_backward_sums(context(), from, grad_output, mean_inv_std, {}, sums);
+        ops::normalize_backward(context(), from, grad_output, mean_inv_std, {scale, Tensor()}, sums, moments,
+                                dx);
+        return std::pair{values(sums), values(dx)};
+      };
+      Tensor output = empty(shape, layout), of_output(device(), {2 * c}, DType::f64), scale = empty({c});
+      Tensor unusable = make_as(DType::f64, {c}, Values(static_cast<std::size_t>(c), 0.0));
+      ops::normalize_forward(context(), input, statistics, {slope, bias}, output);
+      ops::output_statistics(context(), slope, bias, statistics, of_output, scale, unusable);
+      const auto [sums, dx] = backward(input, statistics, slope);
+      const auto [sums_found, dx_found] = backward(output, of_output, scale);
+      // Roundings of the output, at most (|xhat| + |bias / slope|) epsilon, add to those of the sums.
+      expect_near(sums_found, sums, sum_tolerance() * std::sqrt(static_cast<double>(shape.count() / c)));
+      expect_near(dx_found, dx, sum_tolerance() * 32);  // inv_std is up to 32
+      EXPECT_EQ(values(unusable), Values(static_cast<std::size_t>(c), 0.0));
+    }
+  }
+}
+
+TEST_P(NormalizationTest, NotesSlopesThatCannotBeUndone) {
+  const double tiny = 500 * epsilon(), enough = 2000 * epsilon();
+  const Tensor slope = make({5}, {0, tiny, enough, -tiny, 1e-6}), bias = make({5}, {0, 1, 1, -1, 0});
+  const Tensor statistics = make_as(DType::f64, {10}, Values(10, 2.0));
+  Tensor of_output(device(), {10}, DType::f64), scale = empty({5});
+  Tensor unusable = make_as(DType::f64, {5}, {0, 0, 0, 0, 0});
+  ops::output_statistics(context(), slope, bias, statistics, of_output, scale, unusable);
+  EXPECT_EQ(values(unusable), (Values{1, 1, 0, 1, 0}));
+  for (const double value : values(of_output)) EXPECT_TRUE(std::isfinite(value));
+  ops::output_statistics(context(), Tensor(), Tensor(), statistics, of_output, scale, unusable);
+  EXPECT_EQ(values(of_output), (Values{0, 0, 0, 0, 0, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(values(scale), Values(5, 2.0));
+  EXPECT_EQ(values(unusable), (Values{1, 1, 0, 1, 0}));  // notes stay
+}
+
 TEST_P(NormalizationTest, ConstantStatisticsAndAffineGradients) {
   const Shape shape{2, 3, 4, 2};
   const Values dy = rounded(random_values(shape.count(), 9));

@@ -169,6 +169,32 @@ TEST_F(Trainer, SummaryShowsCheckpoints) {
   expect_refused("summary --model=wrong.prototxt", "checkpoint: \"often\" is not known");
 }
 
+TEST_F(Trainer, SummaryShowsInPlaceAbn) {
+  const std::string layers = R"(
+    layer { name: "data" type: "DummyData" top: "data" top: "label"
+      dummy_data_param { shape { dim: 4 dim: 3 dim: 8 dim: 8 } shape { dim: 4 } } }
+    layer { name: "c1" type: "Convolution" bottom: "data" top: "c1" convolution_param { num_output: 4 kernel_size: 1 } }
+    layer { name: "b1" type: "SyncBN" bottom: "c1" top: "c1" }
+    layer { name: "r1" type: "ReLU" bottom: "c1" top: "c1" relu_param { negative_slope: 0.1 } }
+    layer { name: "c2" type: "Convolution" bottom: "c1" top: "c2" convolution_param { num_output: 4 kernel_size: 1 } }
+    layer { name: "b2" type: "BN" bottom: "c2" top: "c2" }
+    layer { name: "r2" type: "ReLU" bottom: "c2" top: "c2" }
+    layer { name: "ip" type: "InnerProduct" bottom: "c2" top: "ip" inner_product_param { num_output: 2 } }
+    layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" } )";
+  const auto show = [&](const std::string& line, const std::string& more = "") {
+    std::ofstream(folder_ / "abn.prototxt") << line << layers;
+    return run("summary --model=abn.prototxt" + more);
+  };
+  EXPECT_THAT(show("").text, Not(HasSubstr("In-place")));
+  EXPECT_THAT(show("in_place_abn: true").text,
+              AllOf(HasSubstr("In-place ABN: 1 of 2 batch normalizations; "), HasSubstr(" MiB without it\n"),
+                    HasSubstr("  \"b2\" (BN) keeps its input: behind it stands \"r2\" (ReLU), not a ReLU")));
+  EXPECT_THAT(show("in_place_abn: true", " --json").text,
+              AllOf(HasSubstr("\"in_place_abn\": {\"in_place\": [\"b1\"], \"keep_their_input\": [{\"name\": "
+                              "\"b2\", \"reason\": \"behind it"),
+                    HasSubstr("\"bytes_without\": ")));
+}
+
 TEST_F(Trainer, ProgressOnlyWhereAsked) {
   EXPECT_THAT(run("--solver=solver.prototxt --cpu=1 --progress=on").text, HasSubstr("Iteration 1/6"));
   EXPECT_THAT(run("--solver=solver.prototxt --cpu=1").text, Not(HasSubstr("/6 (")));

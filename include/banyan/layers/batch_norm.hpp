@@ -44,6 +44,7 @@ class BatchNormalization : public Layer {
 
   Arity arity() const override { return {}; }
   LayoutRule layout_rule() const override { return LayoutRule::follows; }
+  bool recovers_input() const override { return true; }
   bool allows_in_place() const override { return true; }
   bool backward_reads_outputs() const override { return false; }
   ReluFusion fuses_relu() const override { return ReluFusion::both; }
@@ -56,6 +57,7 @@ class BatchNormalization : public Layer {
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override;
   double forward_flops(const Blobs& inputs, const Blobs& outputs) const override;
+  void check_results(Context& context) override;
 
   const BatchNormDialect& dialect() const { return dialect_; }
 
@@ -65,6 +67,12 @@ class BatchNormalization : public Layer {
   virtual BatchNormDialect read_dialect(std::int64_t channels) = 0;
 
  private:
+  /// What backward() finds the normalized values in.
+  struct Normalized {
+    Tensor x, mean_inv_std;
+    ops::Affine affine;
+  };
+  Normalized normalized(Context& context, const Blobs& outputs, const Blobs& inputs, bool wants_sums);
   bool uses_stored(Phase phase) const;
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
@@ -79,9 +87,10 @@ class BatchNormalization : public Layer {
   bool from_stored_ = false;  ///< did the last forward pass use stored statistics?
   double known_factor_ = 0;   ///< Running::corrected: the stored factor, 0 until it is known to be set
   Ticket forward_ticket_, backward_ticket_;
-  Tensor moments_, mean_inv_std_, sums_;     ///< as the operators name them; moments of the whole group
-  Tensor factor_moments_, factor_variance_;  ///< see update_factor
-  Tensor input_copy_;                        ///< in place only
+  Tensor moments_, mean_inv_std_, sums_;           ///< as the operators name them; moments of the whole group
+  Tensor factor_moments_, factor_variance_;        ///< see update_factor
+  Tensor input_copy_;                              ///< in place only, without a kept output
+  Tensor of_output_, slope_of_output_, unusable_;  ///< with a kept output; see ops::output_statistics
   Tensor none_;
 };
 

@@ -148,6 +148,15 @@ class Layer {
   virtual bool backward_reads_outputs() const { return true; }
   /// May recompute() be called? Otherwise the outputs are kept until they are no longer needed.
   virtual bool repeatable() const { return !is_source(); }
+  /// What the layer computes, if its output tells the input.
+  virtual std::optional<ops::InvertibleActivation> inverse() const { return {}; }
+  /// Can backward() do with the output of an invertible activation behind the layer, instead of its input?
+  virtual bool recovers_input() const { return false; }
+  /// From now on backward() uses that output, and overwrites it; null: the input.
+  void keep_output(const Blob* output, const ops::InvertibleActivation& activation) {
+    kept_output_ = output;
+    kept_activation_ = activation;
+  }
   /// Can gradients flow to input i at all? (labels: no)
   virtual bool differentiable_input(int) const { return true; }
   /// Loss weight of output i when the file gives none (losses: 1 for output 0).
@@ -180,6 +189,8 @@ class Layer {
     bad_input("layer ", quoted(name()), " (", type(), "): ", parts...);
   }
 
+  const Blob* kept_output_ = nullptr;  ///< see keep_output
+  ops::InvertibleActivation kept_activation_;
   caffe::LayerParameter parameter_;
   LayerOptions options_;
   std::vector<Parameter> parameters_;

@@ -15,7 +15,8 @@ struct LayerUse {
   std::vector<int> inputs, outputs;
   std::vector<int> converted_from;  ///< per input: the tensor it is converted from, or -1
   bool needs_backward = false, reads_inputs = true, reads_outputs = true;
-  std::vector<bool> propagate;  ///< per input
+  std::vector<int> backward_reads;  ///< further tensors that its backward pass reads, and may overwrite
+  std::vector<bool> propagate;      ///< per input
   // For share_gradients; empty stands for "none".
   std::vector<bool> passes_gradient;  ///< per input
   bool gathers_gradients = false;

@@ -1,8 +1,8 @@
 // Net: a NetParameter turned into an execution plan on one device, and the running of that plan.
 //
 // The plan is made by small passes, each a pure function with a header of its own in this room: filter_net,
-// insert_splits, check_connections, prune_backward, conversions (layout), choose_cuts (checkpoints),
-// find_lifetimes, plan_memory. A Net belongs to one thread.
+// insert_splits, check_connections, prune_backward, conversions (layout), find_in_place_abn,
+// choose_cuts (checkpoints), find_lifetimes, plan_memory. A Net belongs to one thread.
 #pragma once
 
 #include <functional>
@@ -14,6 +14,7 @@
 #include "banyan/io/weights.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/net/fusion.hpp"
+#include "banyan/net/in_place_abn.hpp"
 #include "banyan/net/layout_plan.hpp"
 #include "banyan/net/lifetimes.hpp"
 #include "banyan/net/memory_plan.hpp"
@@ -103,6 +104,10 @@ class Net {
   const std::vector<int>& checkpoint_cuts() const { return cuts_; }
   /// memory_plan().total if there were no checkpoints.
   std::int64_t planned_without_checkpoints() const { return planned_without_checkpoints_; }
+  /// With the net's in_place_abn: what became of each batch normalization that has a backward pass.
+  const std::vector<InPlaceAbn>& in_place_abn() const { return in_place_abn_; }
+  /// memory_plan().total without in_place_abn. Plans anew, and what the activations hold is lost.
+  std::int64_t planned_without_in_place_abn();
   /// Number of layer inputs that are converted to another physical layout with the current shapes.
   int layout_conversions() const;
 
@@ -145,7 +150,8 @@ class Net {
     std::vector<std::unique_ptr<Blob>> stand_ins;
     std::vector<Conversion> conversions;  ///< one per input
     Fusion fusion;
-    Tensor seed;  ///< the loss weight of an output whose gradient also comes from further down
+    int kept_output = -1;  ///< the blob that backward() takes instead of its input (in_place_abn.hpp)
+    Tensor seed;           ///< the loss weight of an output whose gradient also comes from further down
   };
   struct BlobState {
     std::unique_ptr<Blob> blob;
@@ -170,6 +176,7 @@ class Net {
   void mark_backward();
   void choose_inputs(int index);
   void reshape_layer(int index);
+  void choose_in_place_abn();
   void fuse();
   void bind();
   bool is_own(int blob) const;
@@ -210,6 +217,8 @@ class Net {
   Schedule schedule_;
   int segments_wanted_ = 1;  ///< as read_checkpoint has it
   bool cuts_chosen_ = false;
+  bool wants_in_place_abn_ = false;
+  std::vector<InPlaceAbn> in_place_abn_;
   std::vector<int> cuts_;
   MemoryPlan memory_plan_;
   std::int64_t planned_without_checkpoints_ = 0;

@@ -28,6 +28,27 @@ inline constinit Operator<void(const Tensor& y, const Tensor& dy, Tensor& dx)> s
 inline constinit Operator<void(const Tensor& x, Tensor& y)> tanh_forward{"tanh_forward"};
 /// dx = dy * (1 - y^2).
 inline constinit Operator<void(const Tensor& y, const Tensor& dy, Tensor& dx)> tanh_backward{"tanh_backward"};
+/// y = lambda * (x > 0 ? x : alpha * (exp(x) - 1)): ELU (Clevert et al. 2016); with another lambda SELU.
+struct EluShape {
+  double alpha = 1;   ///< >= 0: so the output has the sign of the input
+  double lambda = 1;  ///< > 0
+};
+inline constinit Operator<void(const Tensor& x, const EluShape& shape, Tensor& y)> elu_forward{"elu_forward"};
+/// dx = dy * (y > 0 ? lambda : y + alpha * lambda).
+inline constinit Operator<void(const Tensor& y, const Tensor& dy, const EluShape& shape, Tensor& dx)>
+    elu_backward{"elu_backward"};
+/// An activation that is one to one: a leaky ReLU with slope > 0, or an ELU with alpha > 0.
+struct InvertibleActivation {
+  enum class Kind : std::uint8_t { leaky_relu, elu };
+  Kind kind = Kind::leaky_relu;
+  double slope = 1;  ///< leaky_relu
+  EluShape elu;
+};
+/// The x of which the activation made y, to a few roundings of y; x may be y. Where an ELU's y is as near to
+/// its lower bound as rounding allows, x is the logarithm of the data type's epsilon (-15.9 in f32, -36 in
+/// f64).
+inline constinit Operator<void(const Tensor& y, const InvertibleActivation& activation, Tensor& x)>
+    invert_activation{"invert_activation"};
 /// y = x * keep / (1 - ratio). Element e (logical order within its sample) of local sample i is kept when
 /// philox(key, sample-global index, e) >= ratio, so the mask depends on neither device nor layout. The
 /// gradient is the same operator on dy. Axis 0 is the batch.

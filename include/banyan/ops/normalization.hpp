@@ -55,6 +55,13 @@ inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& 
 /// grad_slope += sums[C..2C), grad_bias += sums[0..C), where defined.
 inline constinit Operator<void(const Tensor& sums, Tensor& grad_slope, Tensor& grad_bias)>
     add_affine_gradients{"add_affine_gradients"};
+/// For normalize_backward_sums and normalize_backward on the output y = slope xhat + bias in place of x:
+/// of_output (2 C) stands for mean_inv_std, slope_of_output (C) for the slope, and there is no bias. Since
+/// xhat = (y - bias) / slope, a channel whose |slope| is 0 or not above 1000 epsilon |bias| cannot be used:
+/// unusable[c] (f64) becomes 1, else stays as it is. Undefined slope / bias: 1 / 0.
+inline constinit Operator<void(const Tensor& slope, const Tensor& bias, const Tensor& mean_inv_std,
+                               Tensor& of_output, Tensor& slope_of_output, Tensor& unusable)>
+    output_statistics{"output_statistics"};
 
 struct LrnParameters {
   std::int64_t size = 5;  ///< odd

@@ -1,41 +1,13 @@
 // Elementwise operators for every back end (see backend.hpp).
 #pragma once
 
-#include <cmath>
-
 #include "banyan/ops/elementwise.hpp"
+#include "ops/common/activations.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
 
 namespace banyan::ops {
 
-template <class T>
-struct Relu {
-  T slope;
-  /// Adding 0 turns -0 into 0: what a library that takes the maximum of x and 0 gives.
-  BANYAN_HOST_DEVICE T operator()(T x) const { return x > T(0) ? x : slope * x + T(0); }
-};
-template <class T>
-struct ReluGradient {
-  T slope;
-  BANYAN_HOST_DEVICE T operator()(T x, T dy) const { return x > T(0) ? dy : slope * dy; }
-};
-template <class T>
-struct Sigmoid {  // exp overflows to infinity for very negative x, and the quotient is then 0 as it should be
-  BANYAN_HOST_DEVICE T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); }
-};
-template <class T>
-struct SigmoidGradient {
-  BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * y * (T(1) - y); }
-};
-template <class T>
-struct Tanh {
-  BANYAN_HOST_DEVICE T operator()(T x) const { return std::tanh(x); }
-};
-template <class T>
-struct TanhGradient {
-  BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * (T(1) - y * y); }
-};
 template <class T>
 struct Product {
   BANYAN_HOST_DEVICE T operator()(T a, T b) const { return a * b; }
@@ -204,6 +176,16 @@ void binary(Context& context, const char* name, const Tensor& a, const Tensor& b
         context, a.count(),
         Binary<T, F<T>>{F<T>{static_cast<T>(parameters)...}, a.data<T>(), b.data<T>(), y.data<T>()});
   });
+}
+
+template <class Backend>
+void invert(Context& context, const Tensor& y, const InvertibleActivation& activation, Tensor& x) {
+  const double epsilon = y.dtype() == DType::f64 ? 0x1p-52 : 0x1p-23;
+  const double floor = activation.elu.alpha * activation.elu.lambda;
+  if (activation.kind == InvertibleActivation::Kind::leaky_relu)
+    unary<Backend, LeakyReluInverse>(context, "invert_activation", y, x, activation.slope);
+  else
+    unary<Backend, EluInverse>(context, "invert_activation", y, x, floor, activation.elu.lambda, epsilon - 1);
 }
 
 template <class Backend>
@@ -411,6 +393,15 @@ struct DefineElementwise {
     tanh_backward.define(kind, [](Context& context, const Tensor& y, const Tensor& dy, Tensor& dx) {
       binary<Backend, TanhGradient>(context, "tanh_backward", y, dy, dx);
     });
+    elu_forward.define(kind, [](Context& context, const Tensor& x, const EluShape& shape, Tensor& y) {
+      unary<Backend, Elu>(context, "elu_forward", x, y, shape.alpha * shape.lambda, shape.lambda);
+    });
+    elu_backward.define(
+        kind, [](Context& context, const Tensor& y, const Tensor& dy, const EluShape& shape, Tensor& dx) {
+          binary<Backend, EluGradient>(context, "elu_backward", y, dy, dx, shape.alpha * shape.lambda,
+                                       shape.lambda);
+        });
+    invert_activation.define(kind, &invert<Backend>);
     multiply.define(kind, [](Context& context, const Tensor& a, const Tensor& b, Tensor& y) {
       binary<Backend, Product>(context, "multiply", a, b, y);
     });

@@ -6,6 +6,7 @@
 #include "ops/common/normalization.hpp"
 
 #include "ops/common/checks.hpp"
+#include "ops/common/output_statistics.hpp"
 #include "ops/cpu/cpu_backend.hpp"
 #include "ops/cpu/normalization_blocks.hpp"
 
@@ -276,6 +277,7 @@ const Define define_normalize_and_add(normalize_and_add, kCpu, &run_forward<true
 const Define define_normalize_backward_sums(normalize_backward_sums, kCpu, &normalize_backward_sums_on_cpu);
 const Define define_normalize_backward(normalize_backward, kCpu, &normalize_backward_on_cpu);
 const Define define_add_affine_gradients(add_affine_gradients, kCpu, &add_affine_gradients_on<CpuBackend>);
+const Define define_output_statistics(output_statistics, kCpu, &output_statistics_on<CpuBackend>);
 
 }  // namespace
 }  // namespace banyan::ops

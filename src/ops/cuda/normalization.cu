@@ -2,6 +2,7 @@
 // them per element would cost more than the memory traffic.
 #include "ops/common/checks.hpp"
 #include "ops/common/normalization.hpp"
+#include "ops/common/output_statistics.hpp"
 #include "ops/cuda/cuda_backend.cuh"
 
 namespace banyan::ops {
@@ -74,6 +75,7 @@ const Define define_normalize_backward_sums(normalize_backward_sums, kCuda,
                                             &normalize_backward_sums_on<CudaBackend>);
 const Define define_normalize_backward(normalize_backward, kCuda, &normalize_backward_on_cuda);
 const Define define_add_affine_gradients(add_affine_gradients, kCuda, &add_affine_gradients_on<CudaBackend>);
+const Define define_output_statistics(output_statistics, kCuda, &output_statistics_on<CudaBackend>);
 
 }  // namespace
 }  // namespace banyan::ops

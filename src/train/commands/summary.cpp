@@ -28,6 +28,9 @@ struct Summary {
   std::vector<std::string> cuts;      ///< layers before which the net is cut for checkpointing
   std::int64_t uncut_bytes = 0;       ///< activation_bytes without checkpoints
   double repeated = 0;                ///< multiply-adds that are done twice
+  std::vector<std::string> abn;       ///< batch normalizations in place with their activation
+  std::vector<std::pair<int, std::string>> not_abn;  ///< layers that keep their input, and why
+  std::int64_t without_abn_bytes = 0;                ///< activation_bytes without in_place_abn
 };
 
 Summary summary_of(Net& net) {
@@ -59,6 +62,13 @@ Summary summary_of(Net& net) {
   for (const auto& [work, layer] : net.schedule())
     if (work == Work::recompute)
       summary.repeated += summary.layers[static_cast<std::size_t>(layer)].multiply_adds;
+  for (const InPlaceAbn& found : net.in_place_abn()) {
+    if (found.activation < 0)
+      summary.not_abn.emplace_back(found.norm, found.reason);
+    else
+      summary.abn.push_back(summary.layers[static_cast<std::size_t>(found.norm)].name);
+  }
+  summary.without_abn_bytes = net.planned_without_in_place_abn() * element;
   return summary;
 }
 
@@ -116,6 +126,14 @@ std::string as_table(const Summary& summary) {
     out << "Checkpoints: " << summary.cuts.size() + 1 << " segments, cut before " << join(summary.cuts, ", ")
         << "; " << megabytes(summary.uncut_bytes) << " without them; " << scaled(summary.repeated)
         << " multiply-adds are done twice\n";
+  if (!summary.abn.empty() || !summary.not_abn.empty())
+    out << "In-place ABN: " << summary.abn.size() << " of " << summary.abn.size() + summary.not_abn.size()
+        << " batch normalizations; " << megabytes(summary.without_abn_bytes)
+        << (summary.cuts.empty() ? " without it\n" : " without it, cut at the same places\n");
+  for (const auto& [layer, reason] : summary.not_abn) {
+    const LayerRow& row = summary.layers[static_cast<std::size_t>(layer)];
+    out << "  " << quoted(row.name) << " (" << row.type << ") keeps its input: " << reason << "\n";
+  }
   return out.str();
 }
 
@@ -129,7 +147,17 @@ std::string as_json(const Summary& summary) {
   for (std::size_t i = 0; i < summary.cuts.size(); ++i)
     out << (i > 0 ? ", " : "") << json_string(summary.cuts[i]);
   out << "], \"bytes_without\": " << summary.uncut_bytes
-      << ", \"repeated_multiply_adds\": " << summary.repeated << "}, \"layers\": [";
+      << ", \"repeated_multiply_adds\": " << summary.repeated << "}, \"in_place_abn\": {\"in_place\": [";
+  for (std::size_t i = 0; i < summary.abn.size(); ++i)
+    out << (i > 0 ? ", " : "") << json_string(summary.abn[i]);
+  out << "], \"keep_their_input\": [";
+  for (std::size_t i = 0; i < summary.not_abn.size(); ++i) {
+    const auto& [layer, reason] = summary.not_abn[i];
+    out << (i > 0 ? ", " : "")
+        << "{\"name\": " << json_string(summary.layers[static_cast<std::size_t>(layer)].name)
+        << ", \"reason\": " << json_string(reason) << "}";
+  }
+  out << "], \"bytes_without\": " << summary.without_abn_bytes << "}, \"layers\": [";
   for (std::size_t i = 0; i < summary.layers.size(); ++i) {
     const LayerRow& layer = summary.layers[i];
     out << (i > 0 ? "," : "") << "\n  {\"name\": " << json_string(layer.name)

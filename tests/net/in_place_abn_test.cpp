@@ -1,0 +1,304 @@
+// Batch normalization and the activation behind it in one tensor: where that is done, that the gradients are
+// those of the net that keeps both, and that memory falls.
+#include "banyan/net/in_place_abn.hpp"
+
+#include <cmath>
+
+#include "banyan/device/memory.hpp"
+#include "net/net_test_tools.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+AbnNode node(const std::string& name, std::vector<int> inputs, std::vector<int> outputs) {
+  AbnNode made;
+  made.name = made.type = name;
+  made.inputs = std::move(inputs);
+  made.outputs = std::move(outputs);
+  made.needs_backward = true;
+  return made;
+}
+AbnNode norm(int input, int output) {
+  AbnNode made = node("norm", {input}, {output});
+  made.normalizes = true;
+  return made;
+}
+AbnNode leaky(int input, int output) {
+  AbnNode made = node("leaky", {input}, {output});
+  made.inverse = ops::InvertibleActivation{};
+  made.reads_outputs = true;
+  return made;
+}
+
+/// The reason for the only normalization; empty if it works in place.
+std::string reason(const std::vector<AbnNode>& layers, const std::vector<int>& kept = {9}) {
+  const std::vector<InPlaceAbn> found = find_in_place_abn(layers, kept);
+  EXPECT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].activation < 0, !found[0].reason.empty());
+  return found[0].reason;
+}
+
+TEST(FindInPlaceAbn, TakesNormalizationsWithAnInvertibleActivation) {
+  const AbnNode conv = node("conv", {0}, {1}), last = node("last", {3}, {9});
+  EXPECT_EQ(reason({conv, norm(1, 2), leaky(2, 3), last}), "");
+  EXPECT_EQ(reason({conv, norm(1, 3), leaky(3, 3), last}), "");
+  EXPECT_EQ(find_in_place_abn({conv, norm(1, 2), leaky(2, 3), last}, {})[0].activation, 2);
+  AbnNode frozen = norm(1, 2);
+  frozen.needs_backward = false;
+  EXPECT_THAT(find_in_place_abn({conv, frozen, leaky(2, 3), last}, {}), IsEmpty());
+}
+
+TEST(FindInPlaceAbn, NotWithoutSuchAnActivation) {
+  const AbnNode conv = node("conv", {0}, {1}), last = node("last", {3}, {9});
+  EXPECT_THAT(reason({conv, norm(1, 3), node("scale", {3}, {3}), last}), HasSubstr("\"scale\" (scale)"));
+  EXPECT_THAT(reason({conv, norm(1, 9)}), HasSubstr("its output is an output of the net"));
+  EXPECT_THAT(reason({conv, norm(1, 2), leaky(2, 9)}), HasSubstr("\"leaky\" (leaky) is an output"));
+  // Under another name.
+  AbnNode view = node("flatten", {3}, {9});
+  view.view = true;
+  EXPECT_THAT(reason({conv, norm(1, 2), leaky(2, 3), view}), HasSubstr("is an output"));
+  AbnNode weighted = leaky(2, 3), converted = leaky(2, 3);
+  weighted.weighted = converted.converts_inputs = true;
+  EXPECT_NE(reason({conv, norm(1, 2), weighted, last}), "");
+  EXPECT_NE(reason({conv, norm(1, 2), converted, last}), "");
+}
+
+TEST(FindInPlaceAbn, NotWhereSomeoneElseNeedsTheInput) {
+  const AbnNode last = node("last", {3}, {9});
+  const auto with = [&](const AbnNode& before, std::vector<AbnNode> between = {}) {
+    std::vector<AbnNode> layers{before};
+    layers.insert(layers.end(), between.begin(), between.end());
+    for (const AbnNode& more : {norm(1, 2), leaky(2, 3), last}) layers.push_back(more);
+    return reason(layers);
+  };
+  AbnNode source = node("data", {}, {1}), sigmoid = node("sigmoid", {0}, {1}),
+          split = node("split", {0}, {1, 4});
+  source.source = sigmoid.reads_outputs = split.view = true;
+  EXPECT_THAT(with(source), HasSubstr("its input comes from \"data\""));
+  EXPECT_THAT(with(sigmoid), HasSubstr("the backward pass of \"sigmoid\" (sigmoid) reads its input"));
+  EXPECT_THAT(with(split, {node("side", {4}, {5})}), HasSubstr("\"side\" (side) reads its input too"));
+  EXPECT_THAT(with(node("conv", {0}, {1}), {node("side", {1}, {5})}), HasSubstr("\"side\" (side) reads"));
+  sigmoid.needs_backward = false;
+  EXPECT_EQ(with(sigmoid), "");
+}
+
+std::string input(int batch, int size) {
+  return cat("layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: ", batch,
+             " dim: 3 dim: ", size, " dim: ", size, " } shape { dim: ", batch, " } } } ");
+}
+std::string convolution(const std::string& bottom, const std::string& top, int outputs = 8) {
+  return cat("layer { name: '", top, "' type: 'Convolution' bottom: '", bottom, "' top: '", top,
+             "' convolution_param { num_output: ", outputs,
+             " kernel_size: 3 pad: 1 weight_filler { type: 'msra' } } } ");
+}
+const char* const kSlopes =
+    "bn_param { slope_filler { type: 'uniform' min: -1.5 max: -0.5 } bias_filler { type: 'uniform' min: -0.5 "
+    "max: 0.5 } }";
+std::string layer(const std::string& type, const std::string& bottom, const std::string& top,
+                  const std::string& more = "") {
+  return cat("layer { name: '", top, "_", type, "' type: '", type, "' bottom: '", bottom, "' top: '", top,
+             "' ", more, " } ");
+}
+std::string leaky_relu(const std::string& bottom, const std::string& top) {
+  return layer("ReLU", bottom, top, "relu_param { negative_slope: 0.125 }");
+}
+std::string head(const std::string& bottom) {
+  return "layer { name: 'ip' type: 'InnerProduct' bottom: '" + bottom +
+         "' top: 'ip' inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } } "
+         "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
+}
+
+/// Each dialect with each activation, in place and with names of their own, before a convolution and a Split;
+/// stored statistics; behind an activation, a layer that the file lets work in place.
+std::string every_kind() {
+  return input(6, 10) + convolution("data", "a") + layer("SyncBN", "a", "a", kSlopes) + leaky_relu("a", "a") +
+         convolution("a", "b") + layer("BN", "b", "b_n", kSlopes) + layer("ELU", "b_n", "b_e") +
+         layer("Dropout", "b_e", "b_e", "dropout_param { dropout_ratio: 0.25 }") + convolution("b_e", "c") +
+         layer("BatchNorm", "c", "c") + layer("ELU", "c", "c", "elu_param { alpha: 0.5 lambda: 2 }") +
+         convolution("c", "d") + layer("SyncBN", "d", "d_n", kSlopes) + leaky_relu("d_n", "d_r") +
+         "layer { name: 'sum' type: 'Eltwise' bottom: 'c' bottom: 'd_r' top: 'sum' } " +
+         convolution("sum", "e") +
+         layer("BatchNorm", "e", "e_n", "batch_norm_param { use_global_stats: true eps: 1 }") +
+         leaky_relu("e_n", "e_n") + head("e_n");
+}
+
+struct Results {
+  std::vector<double> losses, gradients, statistics;
+  bool operator==(const Results&) const = default;
+};
+
+/// Two passes whose gradients add up.
+template <class T>
+Results results_of(const std::string& text, NetOptions options = {}, const CpuDeviceOptions& device = {},
+                   const std::function<void(Net&)>& prepare = {}) {
+  NetBench bench(device);
+  options.dtype = DTypeOf<T>::value;
+  options.seed = 5;
+  const auto net = bench.make(text, options);
+  if (prepare) prepare(*net);
+  bench.pass.update_statistics = true;
+  feed<T>(bench, *net, 5);
+  net->zero_gradients(bench.context);
+  Results results;
+  for (int pass = 0; pass < 2; ++pass) {
+    bench.pass.draw = pass;
+    net->forward(bench.pass);
+    net->backward(bench.pass);
+    net->check_results();
+    results.losses.push_back(loss_of(bench, *net));
+  }
+  for (const T value : values_of<T>(bench.context, net->flat_gradients())) results.gradients.push_back(value);
+  for (const T value : values_of<T>(bench.context, net->statistics())) results.statistics.push_back(value);
+  return results;
+}
+
+double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, length = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    length += a[i] * a[i];
+  }
+  return std::sqrt(difference / length);
+}
+
+const std::string kOn = "in_place_abn: true ";
+
+template <class T>
+class InPlaceAbnNet : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(InPlaceAbnNet, Types);
+
+TYPED_TEST(InPlaceAbnNet, HasTheGradientsOfThePlainNet) {
+  // The normalized values come back with a few roundings of the output, enlarged by |bias / slope| (here at
+  // most 1) and where an ELU is flat by exp(-x), x > -5: together less than 200 epsilon at an element, and
+  // five layers.
+  const double tolerance = 1000 * static_cast<double>(std::numeric_limits<TypeParam>::epsilon());
+  for (const bool channels_last : {false, true}) {
+    NetOptions options;
+    options.channels_last = channels_last;
+    const Results plain = results_of<TypeParam>(every_kind(), options);
+    const Results in_place = results_of<TypeParam>(kOn + every_kind(), options);
+    EXPECT_EQ(in_place.losses, plain.losses);  // forward passes are the same
+    EXPECT_EQ(in_place.statistics, plain.statistics);
+    EXPECT_LE(relative_distance(plain.gradients, in_place.gradients), tolerance);
+    EXPECT_NE(in_place.gradients, plain.gradients) << "nothing was done in place";
+  }
+}
+
+TYPED_TEST(InPlaceAbnNet, HasTheSameBitsHoweverItRuns) {
+  const Results usual = results_of<TypeParam>(kOn + every_kind());
+  for (const char* checkpoint : {"auto", "2", "4"})
+    EXPECT_TRUE(results_of<TypeParam>(cat("checkpoint: '", checkpoint, "' ", kOn, every_kind())) == usual)
+        << checkpoint;
+  NetOptions alone;
+  alone.fuse = false;
+  EXPECT_TRUE(results_of<TypeParam>(kOn + every_kind(), alone) == usual);
+  EXPECT_TRUE(results_of<TypeParam>(kOn + every_kind(), {}, {},
+                                    [](Net& net) { net.observe_layers({}, {}); }) == usual);
+  CpuDeviceOptions asynchronous;
+  asynchronous.asynchronous = true;
+  asynchronous.max_delay_us = 20;
+  EXPECT_TRUE(results_of<TypeParam>(kOn + every_kind(), {}, asynchronous) == usual);
+}
+
+TEST(InPlaceAbn, WorksOverTheInput) {
+  NetBench bench;
+  const auto net = bench.make(kOn + every_kind(), {});
+  ASSERT_EQ(net->in_place_abn().size(), 5u);
+  for (const InPlaceAbn& found : net->in_place_abn()) {
+    EXPECT_EQ(found.reason, "");
+    const Tensor& before = net->inputs_of(found.norm)[0]->data;
+    EXPECT_TRUE(before.same_memory(net->outputs_of(found.norm)[0]->data));
+    EXPECT_TRUE(before.same_memory(net->outputs_of(found.activation)[0]->data));
+  }
+  // What backward still needs is not overwritten, though the file asks for it.
+  EXPECT_FALSE(
+      net->find_blob("b_e")->data.same_memory(net->outputs_of(net->in_place_abn()[1].activation)[0]->data));
+}
+
+TEST(InPlaceAbn, HalvesTheMemory) {
+  std::string deep = input(4, 16), bottom = "data";
+  for (int i = 0; i < 24; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    deep += convolution(bottom, name) +
+            layer("SyncBN", name, name, "bn_param { slope_filler { value: 1 } }") + leaky_relu(name, name);
+    bottom = name;
+  }
+  deep += head(bottom);
+  std::vector<std::int64_t> planned;
+  std::vector<std::size_t> peaks;
+  for (const std::string& text : {deep, kOn + deep}) {
+    reset_peak_of_all_devices();
+    const std::size_t before = memory_of_all_devices().in_use;
+    NetBench bench;
+    const auto net = bench.make(text, f64_options());
+    feed<double>(bench, *net, 5);
+    net->forward(bench.pass);
+    net->backward(bench.pass);
+    peaks.push_back(memory_of_all_devices().peak - before);
+    planned.push_back(net->memory_plan().total * 8);
+    EXPECT_EQ(net->planned_without_in_place_abn() * 8, planned[0]);
+    EXPECT_EQ(net->memory_plan().total * 8, planned.back());
+  }
+  // Two tensors of each of 24 blocks become one; beside them there are the data and gradients on the way.
+  EXPECT_LT(static_cast<double>(planned[1]), 0.56 * static_cast<double>(planned[0]));
+  // The plan is what is allocated, but for what a normalization keeps of each channel: of_output (2), the
+  // slope's stand-in and the note, each rounded up to the allocator's piece.
+  const auto fewer = static_cast<double>(peaks[0]) - static_cast<double>(peaks[1]);
+  EXPECT_NEAR(fewer, static_cast<double>(planned[0] - planned[1]), 24 * 3 * 256);
+}
+
+TEST(InPlaceAbn, SaysWhyNot) {
+  NetBench bench;
+  const auto reasons = [&](const std::string& text) {
+    std::vector<std::string> found;
+    const auto net = bench.make(kOn + text, {});
+    for (const InPlaceAbn& one : net->in_place_abn()) found.push_back(one.reason);
+    return found;
+  };
+  const std::string start = input(2, 6) + convolution("data", "a");
+  EXPECT_THAT(reasons(start + layer("BN", "a", "n") + layer("ReLU", "n", "n") + head("n")),
+              ElementsAre("behind it stands \"n_ReLU\" (ReLU), not a ReLU with negative_slope > 0 or an ELU "
+                          "with alpha > 0"));
+  EXPECT_THAT(
+      reasons(start + layer("BN", "a", "n") + leaky_relu("n", "n") +
+              "layer { name: 'sum' type: 'Eltwise' bottom: 'a' bottom: 'n' top: 'sum' } " + head("sum")),
+      ElementsAre("\"sum\" (Eltwise) reads its input too"));
+  EXPECT_THAT(
+      reasons(start + layer("ReLU", "a", "a") + layer("BN", "a", "n") + leaky_relu("n", "n") + head("n")),
+      ElementsAre("the backward pass of \"a_ReLU\" (ReLU) reads its input"));
+  EXPECT_THAT(reasons(input(2, 6) + layer("BN", "data", "n") + leaky_relu("n", "n") + head("n")),
+              ElementsAre("its input comes from \"in\" (Input)"));
+  NetOptions test;
+  test.phase = Phase::test;
+  EXPECT_THAT(bench.make(kOn + every_kind(), test)->in_place_abn(), IsEmpty());
+  EXPECT_THAT(bench.make(every_kind(), {})->in_place_abn(), IsEmpty());
+}
+
+/// A slope of 0 tells nothing of the normalized values, which its own gradient needs.
+TEST(InPlaceAbn, RefusesSlopesThatCannotBeUndone) {
+  const auto text = [](const std::string& slope, const std::string& bias) {
+    return kOn + input(2, 6) + convolution("data", "a") +
+           layer("BN", "a", "n",
+                 "bn_param { slope_filler { value: " + slope + " } bias_filler { value: " + bias + " } }") +
+           leaky_relu("n", "n") + head("n");
+  };
+  EXPECT_NO_THROW(results_of<float>(text("0.001", "1")));
+  EXPECT_NO_THROW(results_of<double>(text("0.00001", "1")));
+  for (const std::string& wrong : {text("0", "0"), text("0.0001", "1")}) try {
+      results_of<float>(wrong);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::runtime);
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("\"n_BN\" (BN): the slope of channel 0 is 0, or so small"),
+                                      HasSubstr("in_place_abn: false")));
+    }
+}
+
+}  // namespace
+}  // namespace banyan
