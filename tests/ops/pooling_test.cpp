@@ -66,13 +66,14 @@ void for_each_window(const Case& k, const Shape& out, Visit visit) {
 
 class PoolingTest : public DeviceTest {
  protected:
+  std::int64_t channels_ = kChannels;
   struct Result {
     Values output, mask, grad_input;
   };
   Result run(const Case& k, PoolingMethod method, const Values& x, const Values& dy, Layout layout,
              bool training = true, ops::RandomKey key = {}, ops::SampleIndex samples = {}) {
-    const std::int64_t batch = static_cast<std::int64_t>(x.size()) / (kChannels * k.h * k.w);
-    const Shape in{batch, kChannels, k.h, k.w}, out = k.output(batch, kChannels);
+    const std::int64_t batch = static_cast<std::int64_t>(x.size()) / (channels_ * k.h * k.w);
+    const Shape in{batch, channels_, k.h, k.w}, out = k.output(batch, channels_);
     const Tensor input = make(in, x, layout), grad_output = make(out, dy, layout);
     Tensor output = empty(out, layout), grad_input = make(in, Values(x.size(), NAN), layout);
     Tensor mask(device(), out, DType::i32, layout);
@@ -115,6 +116,22 @@ TEST_P(PoolingTest, Maximum) {
       EXPECT_EQ(found.mask, mask);
       expect_near(found.grad_input, dx, 8 * epsilon());  // at most 9 terms
     }
+  }
+}
+
+TEST_P(PoolingTest, MaximumOfManyChannelsIsTheSameInBothLayouts) {
+  channels_ = 80;  // vectors of several lengths
+  for (const Case& k : kCases) {
+    SCOPED_TRACE(k.name);
+    Values x = rounded(random_values(channels_ * k.h * k.w, 1));
+    for (std::size_t i = 0; i < x.size(); i += 3) x[i] = 0.5;
+    for (std::size_t i = 0; i < x.size(); i += 17) x[i] = NAN;  // never the greater one
+    const Values dy = rounded(random_values(k.output(1, channels_).count(), 2));
+    const Result contiguous = run(k, PoolingMethod::maximum, x, dy, Layout::contiguous);
+    const Result last = run(k, PoolingMethod::maximum, x, dy, Layout::channels_last);
+    EXPECT_EQ(last.output, contiguous.output);
+    EXPECT_EQ(last.mask, contiguous.mask);
+    EXPECT_EQ(last.grad_input, contiguous.grad_input);
   }
 }
 
