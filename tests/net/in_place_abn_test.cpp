@@ -143,7 +143,7 @@ Results results_of(const std::string& text, NetOptions options = {}, const CpuDe
   if (prepare) prepare(*net);
   bench.pass.update_statistics = true;
   feed<T>(bench, *net, 5);
-  net->zero_gradients(bench.context);
+  net->zero_gradients();
   Results results;
   for (int pass = 0; pass < 2; ++pass) {
     bench.pass.draw = pass;
