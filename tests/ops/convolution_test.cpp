@@ -2,6 +2,7 @@
 #include "banyan/ops/convolution.hpp"
 
 #include "banyan/base/error.hpp"
+#include "ops/cpu/convolution_columns.hpp"
 #include "ops/device_fixture.hpp"
 #include "ops/gradient_check.hpp"
 
@@ -35,6 +36,9 @@ struct Case {
   }
 };
 
+/// Whose gradients are computed by columns on CPU devices.
+Case few_channels() { return {"few channels", 5, {9, 11}, {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 20, 50}}; }
+
 // Geometry: kernel, stride, pad, dilation, group, in channels, out channels.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all{
@@ -54,6 +58,10 @@ const std::vector<Case>& cases() {
       {"depthwise multiplier", 2, {6, 6}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 4, 4, 8}},
       {"whole input", 2, {4, 5}, {{4, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 8, 10}},
       {"wide pad", 1, {2, 2}, {{3, 3}, {1, 1}, {2, 2}, {1, 1}, 1, 4, 4}},
+      few_channels(),
+      {"few channels, padded", 3, {6, 5}, {{3, 5}, {1, 1}, {1, 2}, {1, 1}, 1, 18, 33}},
+      {"few channels, strides", 4, {13, 12}, {{3, 4}, {2, 3}, {1, 1}, {2, 1}, 1, 9, 40}},
+      {"few channels, dilation", 2, {9, 12}, {{4, 3}, {1, 2}, {2, 2}, {1, 3}, 1, 20, 32}},
       {"1-D", 3, {17}, {{4}, {2}, {1}, {1}, 2, 6, 8}},
       {"3-D", 2, {4, 6, 5}, {{3, 3, 3}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, 1, 4, 6}},
       {"4-D", 2, {3, 4, 3, 4}, {{2, 2, 2, 3}, {1, 2, 1, 1}, {0, 1, 1, 1}, {1, 1, 2, 1}, 2, 4, 6}},
@@ -234,16 +242,17 @@ TEST_P(ConvolutionTest, EmptyBatchContributesNothing) {
 }
 
 TEST_P(ConvolutionTest, SameBitsEveryTime) {
-  for (const Case& c : {cases()[0], cases()[2], cases()[10]}) {
+  for (const Case& c : {cases()[0], cases()[2], cases()[10], few_channels()}) {
     SCOPED_TRACE(c.name);
+    const Layout last = Layout::channels_last;
     std::vector<std::vector<double>> first;
     for (int run = 0; run < 3; ++run) {
       const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
-      const Tensor input = make(c.input_shape(), random_values(c.input_shape().count(), 15));
-      const Tensor dy = make(c.output_shape(), random_values(c.output_shape().count(), 16));
+      const Tensor input = make(c.input_shape(), random_values(c.input_shape().count(), 15), last);
+      const Tensor dy = make(c.output_shape(), random_values(c.output_shape().count(), 16), last);
       Tensor weight = make(c.weight_shape(), random_values(c.weight_shape().count(), 17));
       Tensor bias = make({c.geometry.out_channels}, random_values(c.geometry.out_channels, 18));
-      Tensor output = empty(c.output_shape()), dx = empty(c.input_shape());
+      Tensor output = empty(c.output_shape(), last), dx = empty(c.input_shape(), last);
       convolution->forward(context(), input, weight, bias, output);
       convolution->backward_data(context(), dy, weight, dx);
       convolution->backward_weight(context(), input, dy, weight, bias);
@@ -292,6 +301,29 @@ TEST_P(ConvolutionTest, RefusesWhatDoesNotFit) {
   ConvolutionGeometry odd = geometry;
   odd.group = 4;  // 6 outputs
   EXPECT_THROW(ops::make_convolution(context(), odd, dtype()), Error);
+}
+
+TEST(ConvolutionColumns, PayWhereVectorsWouldBeHalfEmpty) {
+  const auto device = make_cpu_device(0, {});
+  const auto pay = [&](std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t batch,
+                       int threads, std::int64_t pad = 0, Layout layout = Layout::channels_last) {
+    const ConvolutionGeometry geometry{{kernel, kernel}, {1, 1}, {pad, pad}, {1, 1}, 1, in, out};
+    const std::int64_t length = geometry.output_length(0, 12);
+    const Tensor input(*device, {batch, in, 12, 12}, DType::f32, layout);
+    const Tensor output(*device, {batch, out, length, length}, DType::f32, layout);
+    const ops::ColumnsPay found = ops::columns_pay(geometry, input, output, threads);
+    return std::pair(found.data, found.weight);
+  };
+  EXPECT_EQ(pay(20, 50, 5, 64, 2), std::pair(true, true));
+  EXPECT_EQ(pay(20, 50, 5, 2, 2), std::pair(true, true));
+  EXPECT_EQ(pay(20, 64, 5, 64, 2), std::pair(true, false));
+  EXPECT_EQ(pay(64, 50, 5, 64, 2), std::pair(false, true));
+  EXPECT_EQ(pay(20, 50, 5, 64, 2, 2), std::pair(true, false));
+  EXPECT_EQ(pay(20, 50, 5, 1, 2), std::pair(false, false));  // one thread would do all
+  EXPECT_EQ(pay(20, 10, 5, 64, 2), std::pair(false, false));
+  EXPECT_EQ(pay(20, 50, 1, 64, 2), std::pair(false, false));
+  EXPECT_EQ(pay(1, 50, 5, 64, 2), std::pair(false, false));
+  EXPECT_EQ(pay(20, 50, 5, 64, 2, 0, Layout::contiguous), std::pair(false, false));
 }
 
 TEST(ConvolutionGeometryTest, OutputLength) {

@@ -2,7 +2,7 @@
 //
 // All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
 // case that we tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered
-// into scratch memory and back. So both layouts give the same bits. Weights are reordered from the caller's
+// into scratch memory and back. Weights are reordered from the caller's
 // order to the one the kernels prefer, on every call: they change with every iteration. The preferred order
 // is asked for at one fixed batch size, so that a share of a batch is computed like the whole.
 #include <map>
@@ -12,6 +12,7 @@
 
 #include "banyan/ops/convolution.hpp"
 #include "ops/common/convolution_check.hpp"
+#include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 
 namespace banyan::ops {
@@ -157,6 +158,8 @@ class DnnlConvolution final : public Convolution {
                      Tensor& grad_input) override {
     check_convolution(geometry_, grad_input, weight, grad_output);
     if (grad_input.count() == 0) return;
+    if (by_columns(context, grad_input, grad_output).data)
+      return backward_data_by_columns(context, geometry_, grad_output, weight, grad_input);
     const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
     if (plan == nullptr) return reference_->backward_data(context, grad_output, weight, grad_input);
     run(context, *plan, {address(grad_output), address(weight), grad_input.data<float>()}, "backward data");
@@ -166,6 +169,8 @@ class DnnlConvolution final : public Convolution {
                        Tensor& grad_bias) override {
     check_convolution(geometry_, input, grad_weight, grad_output);
     if (input.count() == 0) return;
+    if (by_columns(context, input, grad_output).weight)
+      return backward_weight_by_columns(context, geometry_, input, grad_output, grad_weight, grad_bias);
     const bool with_bias = grad_bias.defined();
     const Plan* plan = plan_for(context, Pass::backward_weight, input, grad_output, with_bias);
     if (plan == nullptr)
@@ -179,6 +184,11 @@ class DnnlConvolution final : public Convolution {
   using Key = std::vector<std::int64_t>;
 
   static void* address(const Tensor& tensor) { return const_cast<float*>(tensor.data<float>()); }
+
+  ColumnsPay by_columns(Context& context, const Tensor& input, const Tensor& output) const {
+    if (math_ != Math::full) return {};
+    return columns_pay(geometry_, input, output, context.device().threads());
+  }
 
   void run(Context& context, const Plan& plan, std::vector<void*> data, const char* pass) {
     void* workspace = context.workspace(plan.bytes());

@@ -1,12 +1,9 @@
 // Pooling on CPU devices. Channels-last tensors have vector loops over the channels, with rows of pixels
-// divided among the threads (where they fill vectors, maxima of f32 stay in registers over the whole window);
-// contiguous ones go plane by plane. Additions and comparisons are those of the shared functors, in the same
-// order for each result, so the bits are the same.
+// divided among the threads; contiguous ones go plane by plane. Additions and comparisons are those of the
+// shared functors, in the same order for each result, so the bits are the same.
 #include "ops/common/pooling.hpp"
 
-#include <cstring>
-#include <type_traits>
-
+#include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/cpu_backend.hpp"
 
 namespace banyan::ops {
@@ -15,84 +12,40 @@ namespace {
 using detail::PoolingPlanes;
 using detail::Window;
 
-// 16 neighbouring channels (compiler extension: two or four instructions where registers are shorter). Never
-// passed by value: how, would depend on the processor.
-using Floats [[gnu::vector_size(64)]] = float;
-using Indices [[gnu::vector_size(64)]] = std::int32_t;
-constexpr std::int64_t kLanes = 16;
-
-/// 16 K channels.
-template <int K>
-void maximum_lanes(const PoolingPlanes& p, const Window& h, const Window& w, const float* image, float* y,
-                   std::int32_t* mask) {
-  Floats best[K], value;
-  Indices chosen[K];
-  for (int k = 0; k < K; ++k) {
-    best[k] = Floats{} - FLT_MAX;
-    chosen[k] = Indices{} - 1;
-  }
-  for (std::int64_t row = h.begin; row < h.end; ++row)
-    for (std::int64_t column = w.begin; column < w.end; ++column) {
-      const std::int64_t pixel = row * p.w.input + column;
-      const Indices where = Indices{} + static_cast<std::int32_t>(pixel);
-#pragma GCC unroll 4
-      for (int k = 0; k < K; ++k) {
-        std::memcpy(&value, image + pixel * p.channels + k * kLanes, sizeof value);
-        const Indices greater = value > best[k];
-        best[k] = greater ? value : best[k];
-        chosen[k] = greater ? where : chosen[k];
-      }
-    }
-  std::memcpy(y, best, sizeof best);
-  std::memcpy(mask, chosen, sizeof chosen);
-}
-
-/// `channels` is a multiple of 16.
-void maximum_vectors(const PoolingPlanes& p, const Window& h, const Window& w, const float* image, float* y,
-                     std::int32_t* mask) {
-  std::int64_t c = 0;
-  for (; c + 4 * kLanes <= p.channels; c += 4 * kLanes) maximum_lanes<4>(p, h, w, image + c, y + c, mask + c);
-  for (; c < p.channels; c += kLanes) maximum_lanes<1>(p, h, w, image + c, y + c, mask + c);
-}
-
+/// The window of one output pixel; `image`: the input's pixels.
 template <class T>
 void maximum_pixel(const PoolingPlanes& p, const Window& h, const Window& w, const T* image, T* y,
                    std::int32_t* mask) {
-  const std::int64_t channels = p.channels;
-  if constexpr (std::is_same_v<T, float>)
-    if (channels % kLanes == 0) return maximum_vectors(p, h, w, image, y, mask);
-  for (std::int64_t c = 0; c < channels; ++c) {
-    y[c] = -static_cast<T>(FLT_MAX);
-    mask[c] = -1;
-  }
-  for (std::int64_t row = h.begin; row < h.end; ++row)
-    for (std::int64_t column = w.begin; column < w.end; ++column) {
-      const std::int64_t pixel = row * p.w.input + column;
-      const T* x = image + pixel * channels;
-      const auto where = static_cast<std::int32_t>(pixel);
-#pragma omp simd
-      for (std::int64_t c = 0; c < channels; ++c) {
-        const bool greater = x[c] > y[c];
-        y[c] = greater ? x[c] : y[c];
-        mask[c] = greater ? where : mask[c];
+  for_channel_blocks<T>(p.channels, [&]<class Block>(std::int64_t first, Block) {
+    typename Block::Values x, best = typename Block::Values{} - static_cast<T>(FLT_MAX);
+    typename Block::Places where = typename Block::Places{} - 1;
+    for (std::int64_t row = h.begin; row < h.end; ++row)
+      for (std::int64_t column = w.begin; column < w.end; ++column) {
+        const std::int64_t pixel = row * p.w.input + column;
+        Block::load(image + pixel * p.channels + first, x);
+        const auto greater = x > best;
+        best = greater ? x : best;
+        where = greater ? typename Block::Places{} + static_cast<std::int32_t>(pixel) : where;
       }
-    }
+    Block::store(best, y + first);
+    Block::store(where, mask + first);
+  });
 }
 
 template <class T>
 void average_pixel(const PoolingPlanes& p, const Window& h, const Window& w, const T* image, T* y) {
-  const std::int64_t channels = p.channels;
-  std::fill_n(y, channels, T(0));
-  if (h.end <= h.begin || w.end <= w.begin) return;
-  for (std::int64_t row = h.begin; row < h.end; ++row)
-    for (std::int64_t column = w.begin; column < w.end; ++column) {
-      const T* x = image + (row * p.w.input + column) * channels;
-#pragma omp simd
-      for (std::int64_t c = 0; c < channels; ++c) y[c] += x[c];
-    }
-  const T area = static_cast<T>(h.length * w.length);
-#pragma omp simd
-  for (std::int64_t c = 0; c < channels; ++c) y[c] /= area;
+  const bool empty = h.end <= h.begin || w.end <= w.begin;
+  const T area = empty ? T(1) : static_cast<T>(h.length * w.length);
+  for_channel_blocks<T>(p.channels, [&]<class Block>(std::int64_t first, Block) {
+    typename Block::Values x, sum{};
+    for (std::int64_t row = h.begin; row < h.end; ++row)
+      for (std::int64_t column = w.begin; column < w.end; ++column) {
+        Block::load(image + (row * p.w.input + column) * p.channels + first, x);
+        sum += x;
+      }
+    sum /= area;
+    Block::store(sum, y + first);
+  });
 }
 
 /// mask == nullptr: average.
@@ -115,40 +68,107 @@ void forward_rows(int threads, const PoolingPlanes& p, std::int64_t batch, const
   }
 }
 
-/// mask == nullptr: average.
-template <class T>
-void backward_pixel(const PoolingPlanes& p, std::int64_t row, std::int64_t column, const T* dy,
-                    const std::int32_t* mask, T* dx) {
-  const std::int64_t channels = p.channels;
-  const auto pixel = static_cast<std::int32_t>(row * p.w.input + column);
-  const std::int64_t row_end = p.h.last_output(row), column_end = p.w.last_output(column);
-  std::fill_n(dx, channels, T(0));
-  for (std::int64_t r = p.h.first_output(row); r < row_end; ++r)
-    for (std::int64_t w = p.w.first_output(column); w < column_end; ++w) {
-      const std::int64_t o = (r * p.w.output + w) * channels;
-      const T* g = dy + o;
-      if (mask != nullptr) {
-        const std::int32_t* m = mask + o;
-#pragma omp simd
-        for (std::int64_t c = 0; c < channels; ++c) dx[c] += m[c] == pixel ? g[c] : T(0);
-      } else {
-        const T area = static_cast<T>(p.h.window(r).length * p.w.window(w).length);
-#pragma omp simd
-        for (std::int64_t c = 0; c < channels; ++c) dx[c] += g[c] / area;
-      }
-    }
+/// A run of outputs along one axis.
+struct Outputs {
+  std::int64_t first, last;
+};
+
+/// The outputs whose windows contain input i, for each i of an axis: divisions that need not be made for each
+/// pixel.
+std::vector<Outputs> readers_of(const detail::PoolingAxis& axis) {
+  std::vector<Outputs> readers;
+  for (std::int64_t i = 0; i < axis.input; ++i)
+    readers.push_back({axis.first_output(i), axis.last_output(i)});
+  return readers;
 }
 
+/// The gradient of one input pixel; `dy` and `mask`: of its image.
+template <class T>
+void backward_maximum_pixel(const PoolingPlanes& p, const Outputs& rows, const Outputs& columns,
+                            std::int32_t pixel, const T* dy, const std::int32_t* mask, T* dx) {
+  for_channel_blocks<T>(p.channels, [&]<class Block>(std::int64_t first, Block) {
+    typename Block::Values g, sum{};
+    typename Block::Places where;
+    for (std::int64_t row = rows.first; row < rows.last; ++row)
+      for (std::int64_t column = columns.first; column < columns.last; ++column) {
+        const std::int64_t at = (row * p.w.output + column) * p.channels + first;
+        Block::load(dy + at, g);
+        Block::load(mask + at, where);
+        sum += where == pixel ? g : typename Block::Values{};
+      }
+    Block::store(sum, dx + first);
+  });
+}
+
+template <class T>
+void backward_average_pixel(const PoolingPlanes& p, const Outputs& rows, const Outputs& columns, const T* dy,
+                            T* dx) {
+  for_channel_blocks<T>(p.channels, [&]<class Block>(std::int64_t first, Block) {
+    typename Block::Values g, sum{};
+    for (std::int64_t row = rows.first; row < rows.last; ++row)
+      for (std::int64_t column = columns.first; column < columns.last; ++column) {
+        const T area = static_cast<T>(p.h.window(row).length * p.w.window(column).length);
+        Block::load(dy + (row * p.w.output + column) * p.channels + first, g);
+        sum += g / area;
+      }
+    Block::store(sum, dx + first);
+  });
+}
+
+/// Does every input belong to exactly one window?
+bool tiles(const detail::PoolingAxis& axis) {
+  return axis.kernel == axis.stride && axis.pad == 0 && axis.output * axis.stride >= axis.input;
+}
+
+/// Maximum, windows that tile the input: each output gives its window all of its gradients.
+template <class T>
+void backward_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, const T* dy,
+                    const std::int32_t* mask, T* dx) {
+  const std::int64_t rows = batch * p.h.output, image = p.h.input * p.w.input * p.channels;
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const Window h = p.h.window(r % p.h.output);
+    T* const to = dx + r / p.h.output * image;
+    for (std::int64_t o = 0; o < p.w.output; ++o) {
+      const Window w = p.w.window(o);
+      const std::int64_t at = (r * p.w.output + o) * p.channels;
+      for_channel_blocks<T>(p.channels, [&]<class Block>(std::int64_t first, Block) {
+        typename Block::Values g, given;
+        const typename Block::Values zero{};
+        typename Block::Places where;
+        Block::load(dy + at + first, g);
+        Block::load(mask + at + first, where);
+        for (std::int64_t row = h.begin; row < h.end; ++row)
+          for (std::int64_t column = w.begin; column < w.end; ++column) {
+            const std::int64_t pixel = row * p.w.input + column;
+            // Added to 0, as where windows overlap: -0 becomes 0.
+            given = zero + (where == static_cast<std::int32_t>(pixel) ? g : zero);
+            Block::store(given, to + pixel * p.channels + first);
+          }
+      });
+    }
+  }
+}
+
+/// mask == nullptr: average.
 template <class T>
 void backward_rows(int threads, const PoolingPlanes& p, std::int64_t batch, const T* dy,
                    const std::int32_t* mask, T* dx) {
   const std::int64_t rows = batch * p.h.input, image = p.h.output * p.w.output * p.channels;
+  const std::vector<Outputs> columns = readers_of(p.w);
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t from = r / p.h.input * image;
-    for (std::int64_t column = 0; column < p.w.input; ++column)
-      backward_pixel(p, r % p.h.input, column, dy + from, mask == nullptr ? nullptr : mask + from,
-                     dx + (r * p.w.input + column) * p.channels);
+    const std::int64_t from = r / p.h.input * image, row = r % p.h.input;
+    const Outputs readers{p.h.first_output(row), p.h.last_output(row)};
+    for (std::int64_t column = 0; column < p.w.input; ++column) {
+      const Outputs& across = columns[static_cast<std::size_t>(column)];
+      const auto pixel = static_cast<std::int32_t>(row * p.w.input + column);
+      T* to = dx + (r * p.w.input + column) * p.channels;
+      if (mask != nullptr)
+        backward_maximum_pixel(p, readers, across, pixel, dy + from, mask + from, to);
+      else
+        backward_average_pixel(p, readers, across, dy + from, to);
+    }
   }
 }
 
@@ -248,7 +268,8 @@ void pooling_forward_on_cpu(Context& context, const PoolingGeometry& geometry, c
 void pooling_backward_on_cpu(Context& context, const PoolingGeometry& geometry, const Tensor& grad_output,
                              const Tensor& mask, Tensor& grad_input) {
   const PoolingPlanes planes = detail::pooling_planes(geometry, grad_input, grad_output);
-  const bool chosen = geometry.method != PoolingMethod::average;
+  const PoolingMethod method = geometry.method;
+  const bool chosen = method != PoolingMethod::average;
   if (chosen) require_alike("pooling_backward", grad_output, mask);
   const int threads = CpuBackend::threads_for(context, grad_input.count());
   dispatch_float(grad_output.dtype(), "pooling_backward", [&]<class T>() {
@@ -257,7 +278,9 @@ void pooling_backward_on_cpu(Context& context, const PoolingGeometry& geometry, 
     const std::int32_t* where = chosen ? mask.data<std::int32_t>() : nullptr;
     const std::int64_t batch = grad_input.shape()[0];
     context.run([=] {
-      if (planes.channels_last)
+      if (planes.channels_last && method == PoolingMethod::maximum && tiles(planes.h) && tiles(planes.w))
+        backward_tiles(threads, planes, batch, dy, where, dx);
+      else if (planes.channels_last)
         backward_rows(threads, planes, batch, dy, where, dx);
       else
         backward_planes(threads, planes, batch * planes.channels, dy, where, dx);

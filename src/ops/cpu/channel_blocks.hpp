@@ -1,0 +1,61 @@
+// Loops over the channels of channels-last pixels, in vectors that stay in registers.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace banyan::ops {
+
+inline constexpr std::int64_t kBlockLanes = 16;
+
+/// Sixteen neighbouring channels. Vectors are passed by reference: by value, their calling convention would
+/// depend on the processor that is compiled for.
+template <class T>
+struct ChannelBlock {
+  using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+  typedef T Values __attribute__((vector_size(kBlockLanes * sizeof(T))));
+  typedef Index Places __attribute__((vector_size(kBlockLanes * sizeof(T))));
+  typedef std::int32_t Stored __attribute__((vector_size(kBlockLanes * sizeof(std::int32_t))));
+
+  static void load(const T* from, Values& to) { std::memcpy(&to, from, sizeof(Values)); }
+  static void store(const Values& from, T* to) { std::memcpy(to, &from, sizeof(Values)); }
+  static void load(const std::int32_t* from, Places& to) {
+    Stored stored;
+    std::memcpy(&stored, from, sizeof(Stored));
+    to = __builtin_convertvector(stored, Places);
+  }
+  static void store(const Places& from, std::int32_t* to) {
+    const Stored stored = __builtin_convertvector(from, Stored);
+    std::memcpy(to, &stored, sizeof(Stored));
+  }
+};
+
+/// One channel, with the same operations.
+template <class T>
+struct SingleChannel {
+  using Values = T;
+  using Places = std::int32_t;
+  template <class Value>
+  static void load(const Value* from, Value& to) {
+    to = *from;
+  }
+  template <class Value>
+  static void store(const Value& from, Value* to) {
+    *to = from;
+  }
+};
+
+/// Calls block(first channel, ChannelBlock<T>()) until all channels have been in a block. The last block
+/// starts early instead of being short, so some channels come twice: what is stored may not depend on what
+/// was there. Fewer channels than a block has come one by one.
+template <class T, class Block>
+void for_channel_blocks(std::int64_t channels, const Block& block) {
+  std::int64_t first = 0;
+  if (channels < kBlockLanes)
+    for (; first < channels; ++first) block(first, SingleChannel<T>());
+  for (; first + kBlockLanes <= channels; first += kBlockLanes) block(first, ChannelBlock<T>());
+  if (first < channels) block(channels - kBlockLanes, ChannelBlock<T>());
+}
+
+}  // namespace banyan::ops
