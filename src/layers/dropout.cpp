@@ -4,30 +4,24 @@
 // sample sees the same mask whichever device holds it. Axis 0 is taken for the batch. Where it is not (T x N
 // sequences, regions of interest), the "global sample" of an element depends on the device that holds it:
 // training stays reproducible, but N devices are then not one device.
-#include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
+#include "elementwise_layer.hpp"
 
 namespace banyan {
 namespace {
 
-class DropoutLayer : public Layer {
+class DropoutLayer : public ElementwiseLayer {
  public:
   DropoutLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options), ratio_(parameter.dropout_param().dropout_ratio()) {}
+      : ElementwiseLayer(parameter, options), ratio_(parameter.dropout_param().dropout_ratio()) {}
 
-  Arity arity() const override { return {}; }
-  LayoutRule layout_rule() const override { return LayoutRule::follows; }
-  bool allows_in_place() const override { return true; }
   bool backward_reads_inputs() const override { return false; }
   bool backward_reads_outputs() const override { return false; }
 
   void setup(const Blobs&, const Blobs&) override {
     if (!(ratio_ >= 0 && ratio_ < 1)) refuse("dropout_ratio must be at least 0 and below 1; found ", ratio_);
     if (!parameter_.dropout_param().scale_train()) refuse("scale_train: false is not supported");
-  }
-  void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
   }
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     apply(pass, inputs[0]->data, outputs[0]->data);

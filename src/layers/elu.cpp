@@ -1,19 +1,17 @@
 // ELU: y = lambda * (x > 0 ? x : alpha * (exp(x) - 1)); lambda is NVIDIA's, else 1. The gradient at 0 is that
 // of the side of negative x, as in Caffe.
-#include "banyan/layers/layer.hpp"
 #include "banyan/ops/elementwise.hpp"
+#include "elementwise_layer.hpp"
 
 namespace banyan {
 namespace {
 
-class EluLayer : public Layer {
+class EluLayer : public ElementwiseLayer {
  public:
   EluLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options), shape_{parameter.elu_param().alpha(), parameter.elu_param().lambda()} {}
+      : ElementwiseLayer(parameter, options),
+        shape_{parameter.elu_param().alpha(), parameter.elu_param().lambda()} {}
 
-  Arity arity() const override { return {}; }
-  LayoutRule layout_rule() const override { return LayoutRule::follows; }
-  bool allows_in_place() const override { return true; }
   bool backward_reads_inputs() const override { return false; }
   std::optional<ops::InvertibleActivation> inverse() const override {
     if (!(shape_.alpha > 0)) return {};
@@ -23,9 +21,6 @@ class EluLayer : public Layer {
   void setup(const Blobs&, const Blobs&) override {
     if (!(shape_.alpha >= 0)) refuse("alpha must not be negative; found ", shape_.alpha);
     if (!(shape_.lambda > 0)) refuse("lambda must be positive; found ", shape_.lambda);
-  }
-  void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
   }
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     ops::elu_forward(*pass.context, inputs[0]->data, shape_, outputs[0]->data);

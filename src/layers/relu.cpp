@@ -1,19 +1,16 @@
 // ReLU: y = x where x > 0, else negative_slope * x. The gradient at 0 is that of the slope's side.
-#include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
+#include "elementwise_layer.hpp"
 
 namespace banyan {
 namespace {
 
-class ReluLayer : public Layer {
+class ReluLayer : public ElementwiseLayer {
  public:
   ReluLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options), slope_(parameter.relu_param().negative_slope()) {}
+      : ElementwiseLayer(parameter, options), slope_(parameter.relu_param().negative_slope()) {}
 
-  Arity arity() const override { return {}; }
-  LayoutRule layout_rule() const override { return LayoutRule::follows; }
-  bool allows_in_place() const override { return true; }
   std::optional<double> relu_slope() const override { return slope_; }
   std::optional<ops::InvertibleActivation> inverse() const override {
     if (!(slope_ > 0)) return {};
@@ -22,10 +19,6 @@ class ReluLayer : public Layer {
   // The output has the input's sign unless the slope is negative.
   bool backward_reads_inputs() const override { return slope_ < 0; }
   bool backward_reads_outputs() const override { return slope_ >= 0; }
-
-  void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
-  }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;

@@ -1,22 +1,16 @@
 // Sigmoid: y = 1 / (1 + exp(-x)).
-#include "banyan/layers/layer.hpp"
 #include "banyan/ops/elementwise.hpp"
+#include "elementwise_layer.hpp"
 
 namespace banyan {
 namespace {
 
-class SigmoidLayer : public Layer {
+class SigmoidLayer : public ElementwiseLayer {
  public:
-  using Layer::Layer;
+  using ElementwiseLayer::ElementwiseLayer;
 
-  Arity arity() const override { return {}; }
-  LayoutRule layout_rule() const override { return LayoutRule::follows; }
-  bool allows_in_place() const override { return true; }
   bool backward_reads_inputs() const override { return false; }
 
-  void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
-  }
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     ops::sigmoid_forward(*pass.context, inputs[0]->data, outputs[0]->data);
   }
