@@ -7,11 +7,11 @@
 
 namespace banyan::data {
 
-BatchAssembler::BatchAssembler(Device& device, const Dealing& dealing,
+BatchAssembler::BatchAssembler(std::shared_ptr<HostMemory> memory, const Dealing& dealing,
                                std::shared_ptr<const RecordSource> source,
                                std::shared_ptr<const EpochOrder> order,
                                std::shared_ptr<const Augmenter> augmenter, const AssemblerOptions& options)
-    : device_(&device),
+    : memory_(std::move(memory)),
       dealing_(dealing),
       source_(std::move(source)),
       order_(std::move(order)),
@@ -26,9 +26,8 @@ void BatchAssembler::begin(HostBatch& batch, const ItemShape& item) const {
   batch.item = item;
   const std::uint64_t items = std::max(batch.share.count, options_.largest_share);
   const std::size_t element = size_of(options_.dtype);
-  reserve_host(*device_, items * static_cast<std::size_t>(item.count()) * element, batch.data,
-               batch.data_bytes);
-  reserve_host(*device_, items * element, batch.labels, batch.label_bytes);
+  memory_->reserve(items * static_cast<std::size_t>(item.count()) * element, batch.data, batch.data_bytes);
+  memory_->reserve(items * element, batch.labels, batch.label_bytes);
 }
 
 template <class T>

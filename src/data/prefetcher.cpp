@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <deque>
 #include <exception>
 #include <map>
@@ -21,12 +22,29 @@ namespace banyan::data {
 
 using namespace std::chrono_literals;
 
-void reserve_host(Device& device, std::size_t bytes, std::shared_ptr<void>& buffer, std::size_t& capacity) {
+void HostMemory::reserve(std::size_t bytes, std::shared_ptr<void>& buffer, std::size_t& capacity) {
   if (capacity >= bytes) return;
   buffer.reset();
   capacity = 0;
-  buffer = device.allocate_host(bytes);
+  const std::lock_guard lock(mutex_);
+  buffer = open_device().allocate_host(bytes);
   capacity = bytes;
+}
+
+void HostMemory::make_current() {
+  const std::lock_guard lock(mutex_);
+  open_device().make_current_for_helper();
+}
+
+void HostMemory::close() {
+  const std::lock_guard lock(mutex_);
+  device_ = nullptr;
+}
+
+/// With the mutex held.
+Device& HostMemory::open_device() {
+  if (device_ == nullptr) throw Error(ErrorKind::aborted, "reading has ended");
+  return *device_;
 }
 
 namespace {
@@ -44,12 +62,31 @@ bool wait_for_copies(HostBatch& batch, GiveUp&& give_up) {
   return true;
 }
 
+/// Interrupts the system calls that threads wait in: they fail with EINTR. It is a signal that every program
+/// ignores unless it asked for it, with a handler that does nothing and restarts no call; a handler that the
+/// program has set stays.
+constexpr int kInterrupt = SIGURG;
+
+void let_reads_be_interrupted() {
+  static const bool once = [] {
+    struct sigaction present {};
+    ::sigaction(kInterrupt, nullptr, &present);
+    if ((present.sa_flags & SA_SIGINFO) != 0 ||
+        (present.sa_handler != SIG_DFL && present.sa_handler != SIG_IGN))
+      return true;
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    ::sigaction(kInterrupt, &action, nullptr);
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
 }  // namespace
 
 struct Prefetcher::State {
-  State(Device& its_device, const Schedule& its_schedule, std::function<Fill()> its_make_fill,
-        const Options& its_options)
-      : device(&its_device),
+  State(Device& device, const Schedule& its_schedule, MakeFill its_make_fill, const Options& its_options)
+      : memory(std::make_shared<HostMemory>(device)),
         schedule(its_schedule),
         make_fill(std::move(its_make_fill)),
         options(its_options) {}
@@ -69,9 +106,9 @@ struct Prefetcher::State {
     return stop;
   }
 
-  Device* device;
+  const std::shared_ptr<HostMemory> memory;
   Schedule schedule;
-  const std::function<Fill()> make_fill;
+  const MakeFill make_fill;
   const Options options;
   std::vector<std::unique_ptr<Slot>> slots;
   std::vector<std::thread> threads;
@@ -125,8 +162,8 @@ void Prefetcher::State::work() {
   while (Slot* slot = next_job(number)) {
     try {
       if (!fill) {
-        device->make_current_for_helper();
-        fill = make_fill();
+        memory->make_current();
+        fill = make_fill(memory);
       }
       if (!wait_for_copies(slot->batch, [this] { return stopped(); })) break;
       TimeSpan* const span = track == nullptr ? nullptr
@@ -142,9 +179,9 @@ void Prefetcher::State::work() {
   }
 }
 
-Prefetcher::Prefetcher(Device& device, const Schedule& schedule, std::function<Fill()> make_fill,
-                       const Options& options)
+Prefetcher::Prefetcher(Device& device, const Schedule& schedule, MakeFill make_fill, const Options& options)
     : state_(std::make_shared<State>(device, schedule, std::move(make_fill), options)) {
+  let_reads_be_interrupted();
   const int depth = std::max(options.depth, 1), threads = std::clamp(options.threads, 1, depth);
   for (int i = 0; i <= depth; ++i) {
     state_->slots.push_back(std::make_unique<State::Slot>());
@@ -172,8 +209,13 @@ Prefetcher::~Prefetcher() {
   {
     std::unique_lock lock(state.mutex);
     state.stop_now();
-    all_ended =
-        state.ended.wait_until(lock, state.stopped_at + kPatience, [&] { return state.running == 0; });
+    const auto deadline = state.stopped_at + kPatience;
+    const auto ended = [&] { return state.running == 0; };
+    while (!(all_ended = ended()) && std::chrono::steady_clock::now() < deadline) {
+      // Again and again: a thread may have looked at `stop` before and begin to wait only now.
+      for (std::thread& thread : state.threads) ::pthread_kill(thread.native_handle(), kInterrupt);
+      state.ended.wait_for(lock, 5ms, ended);
+    }
   }
   for (std::thread& thread : state.threads) {
     if (all_ended)
@@ -181,6 +223,7 @@ Prefetcher::~Prefetcher() {
     else
       thread.detach();
   }
+  state.memory->close();
   if (!all_ended)
     LOG(ERROR) << "A prefetch thread of " << state.options.name << " is stuck in a read and was left behind";
   // The device may still copy out of the buffers. A stream that has failed never gets there: then they are

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -20,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 Schedule schedule() { return Schedule::training(Dealing({100, 2, 0, 1, EpochEnd::wrap}), 0); }
 
 /// Writes the number of the first item into the batch's item shape.
-Prefetcher::Fill note_first() {
+Prefetcher::Fill note_first(const std::shared_ptr<HostMemory>&) {
   return [](HostBatch& batch) { batch.item.channels = static_cast<int>(batch.share.first); };
 }
 
@@ -28,7 +31,7 @@ TEST(Prefetcher, KeepsTheOrderWhateverTheThreadsDo) {
   const auto device = make_cpu_device(0);
   for (const int threads : {1, 3}) {
     Prefetcher prefetcher(*device, schedule(),
-                          [] {
+                          [](const auto&) {
                             return [](HostBatch& batch) {
                               // Every third batch is slow.
                               if (batch.share.first % 6 == 0) std::this_thread::sleep_for(2ms);
@@ -43,7 +46,7 @@ TEST(Prefetcher, KeepsTheOrderWhateverTheThreadsDo) {
 TEST(Prefetcher, FillsNoMoreThanItsDepthAhead) {
   const auto device = make_cpu_device(0);
   std::atomic<int> filled{0};
-  Prefetcher prefetcher(*device, schedule(), [&] { return [&](HostBatch&) { ++filled; }; },
+  Prefetcher prefetcher(*device, schedule(), [&](const auto&) { return [&](HostBatch&) { ++filled; }; },
                         {3, 1, "test", nullptr});
   prefetcher.take();
   std::this_thread::sleep_for(50ms);
@@ -54,7 +57,7 @@ TEST(Prefetcher, FillsNoMoreThanItsDepthAhead) {
 TEST(Prefetcher, AFailureComesOutAtItsBatchAndStays) {
   const auto device = make_cpu_device(0);
   Prefetcher prefetcher(*device, schedule(),
-                        [] {
+                        [](const auto&) {
                           return [](HostBatch& batch) {
                             if (batch.share.first == 6) bad_input("record 6 is broken");
                           };
@@ -80,7 +83,7 @@ TEST(Prefetcher, BeatsAsLongAsItemsComeIn) {
     Prefetcher::Options options{1, 1, "test", nullptr, items, [&] { ++beats; }};
     Prefetcher prefetcher(
         *device, schedule(),
-        [=] {
+        [=](const auto&) {
           return [=](HostBatch&) {
             for (int i = 0; i < 6; ++i) {
               std::this_thread::sleep_for(50ms);
@@ -99,7 +102,8 @@ TEST(Prefetcher, BeatsAsLongAsItemsComeIn) {
 
 TEST(Prefetcher, AReaderThatCannotBeMadeFailsTheFirstBatch) {
   const auto device = make_cpu_device(0);
-  Prefetcher prefetcher(*device, schedule(), []() -> Prefetcher::Fill { bad_input("no such source"); },
+  Prefetcher prefetcher(*device, schedule(),
+                        [](const auto&) -> Prefetcher::Fill { bad_input("no such source"); },
                         {4, 1, "test", nullptr});
   EXPECT_THROW(prefetcher.take(), Error);
 }
@@ -114,26 +118,35 @@ TEST(Prefetcher, IsDestroyedAtOnceInAnyState) {
   EXPECT_LT(Clock::now() - start, 5s);
 }
 
-/// A source that stalls until the test lets go. Owned by the fill, as the prefetcher demands.
+/// A source that stalls until the test lets go, whatever interrupts it. Owned by the fill, as the prefetcher
+/// demands.
 struct Stall {
   std::mutex mutex;
   std::condition_variable changed;
-  bool released = false, left = false;
-  void wait() {
+  bool released = false, left = false, refused = false;
+  void wait(HostMemory& memory, HostBatch& batch) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [this] { return released; });
+    try {
+      memory.reserve(sizeof(int), batch.data, batch.data_bytes);
+    } catch (const Error& error) {
+      refused = error.kind() == ErrorKind::aborted;
+    }
     left = true;
     changed.notify_all();
   }
 };
 
 TEST(Prefetcher, AStalledSourceHangsNobody) {
-  const auto device = make_cpu_device(0);
+  auto device = make_cpu_device(0);
   const auto stall = std::make_shared<Stall>();
   const auto interrupted = std::make_shared<std::atomic<bool>>(false);
   auto start = Clock::now();
   {
-    Prefetcher prefetcher(*device, schedule(), [stall] { return [stall](HostBatch&) { stall->wait(); }; },
+    Prefetcher prefetcher(*device, schedule(),
+                          [stall](const std::shared_ptr<HostMemory>& memory) {
+                            return [=](HostBatch& batch) { stall->wait(*memory, batch); };
+                          },
                           {2, 1, "stalled", interrupted});
     std::thread other([&] {
       std::this_thread::sleep_for(50ms);
@@ -150,10 +163,42 @@ TEST(Prefetcher, AStalledSourceHangsNobody) {
     start = Clock::now();
   }
   EXPECT_LT(Clock::now() - start, 2s);
+  // The thread was left behind. It finds no device any more.
+  device.reset();
   std::unique_lock lock(stall->mutex);
   stall->released = true;
   stall->changed.notify_all();
   stall->changed.wait(lock, [&] { return stall->left; });
+  EXPECT_TRUE(stall->refused);
+}
+
+/// A read that waits for what never comes ends with its prefetcher: the thread is joined, not left behind.
+TEST(Prefetcher, AReadThatWaitsIsInterrupted) {
+  const auto device = make_cpu_device(0);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  for (const int threads : {1, 3}) {
+    const auto reading = std::make_shared<std::atomic<int>>(0),
+               failures = std::make_shared<std::atomic<int>>(0);
+    const auto start = Clock::now();
+    {
+      Prefetcher prefetcher(*device, schedule(),
+                            [=](const auto&) {
+                              return [=](HostBatch&) {
+                                ++*reading;
+                                char byte = 0;
+                                if (::read(ends[0], &byte, 1) < 0 && errno == EINTR) ++*failures;
+                              };
+                            },
+                            {3, threads, "silent", nullptr});
+      while (*reading < threads) std::this_thread::yield();
+    }
+    EXPECT_LT(Clock::now() - start, 500ms);
+    EXPECT_EQ(*failures, threads);  // by now, for they are joined
+    EXPECT_EQ(*reading, threads);
+  }
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 TEST(Prefetcher, BuffersAreNotRefilledBeforeTheDeviceHasCopiedThem) {
@@ -166,9 +211,9 @@ TEST(Prefetcher, BuffersAreNotRefilledBeforeTheDeviceHasCopiedThem) {
   std::vector<int> arrived(200, -1);
   {
     Prefetcher prefetcher(*device, schedule(),
-                          [&] {
-                            return [&](HostBatch& batch) {
-                              reserve_host(*device, sizeof(int), batch.data, batch.data_bytes);
+                          [&](const std::shared_ptr<HostMemory>& memory) {
+                            return [memory](HostBatch& batch) {
+                              memory->reserve(sizeof(int), batch.data, batch.data_bytes);
                               *static_cast<int*>(batch.data.get()) = static_cast<int>(batch.share.first);
                             };
                           },

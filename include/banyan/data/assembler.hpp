@@ -23,9 +23,9 @@ struct AssemblerOptions {
 
 class BatchAssembler {
  public:
-  BatchAssembler(Device& device, const Dealing& dealing, std::shared_ptr<const RecordSource> source,
-                 std::shared_ptr<const EpochOrder> order, std::shared_ptr<const Augmenter> augmenter,
-                 const AssemblerOptions& options);
+  BatchAssembler(std::shared_ptr<HostMemory> memory, const Dealing& dealing,
+                 std::shared_ptr<const RecordSource> source, std::shared_ptr<const EpochOrder> order,
+                 std::shared_ptr<const Augmenter> augmenter, const AssemblerOptions& options);
   /// Fills `batch` with the items of `batch.share`. All items must have the shape of the first; errors name
   /// the record.
   void operator()(HostBatch& batch);
@@ -35,7 +35,7 @@ class BatchAssembler {
   void fill(HostBatch& batch);
   void begin(HostBatch& batch, const ItemShape& item) const;
 
-  Device* device_;
+  std::shared_ptr<HostMemory> memory_;
   Dealing dealing_;
   std::shared_ptr<const RecordSource> source_;
   std::shared_ptr<const EpochOrder> order_;

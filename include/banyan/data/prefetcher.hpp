@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "banyan/data/augmenter.hpp"
@@ -29,8 +30,22 @@ struct HostBatch {
       copied;  ///< recorded behind the copies to the device; the buffers are refilled after it
 };
 
-/// Grows a buffer of `device` to at least `bytes`.
-void reserve_host(Device& device, std::size_t bytes, std::shared_ptr<void>& buffer, std::size_t& capacity);
+/// What a thread that reads may do with a device, until it is closed. Such a thread can outlive the device.
+class HostMemory {
+ public:
+  explicit HostMemory(Device& device) : device_(&device) {}
+  /// Grows a buffer to at least `bytes`. ErrorKind::aborted once this is closed.
+  void reserve(std::size_t bytes, std::shared_ptr<void>& buffer, std::size_t& capacity);
+  /// Device::make_current_for_helper() for the calling thread. ErrorKind::aborted once this is closed.
+  void make_current();
+  /// From its return on the device is not touched any more.
+  void close();
+
+ private:
+  Device& open_device();
+  std::mutex mutex_;
+  Device* device_;
+};
 
 class Prefetcher {
  public:
@@ -47,12 +62,14 @@ class Prefetcher {
     Tracing tracing = {};  ///< where each thread opens a track
   };
 
-  /// `make_fill` is called once on each thread. It and what it returns must own what they use: a thread that
-  /// is stuck in a read when the prefetcher is destroyed is left behind.
-  Prefetcher(Device& device, const Schedule& schedule, std::function<Fill()> make_fill,
-             const Options& options);
-  /// Waits for the threads, for about a second after stop(); a thread that does not end by then is named in
-  /// the log and left behind.
+  /// Called once on each thread. It and what it returns must own what they use, and touch the device through
+  /// the memory alone: a read that nothing interrupts may outlast the prefetcher.
+  using MakeFill = std::function<Fill(const std::shared_ptr<HostMemory>& memory)>;
+
+  Prefetcher(Device& device, const Schedule& schedule, MakeFill make_fill, const Options& options);
+  /// Joins the threads. Reads that wait are interrupted: the system call fails with EINTR. A thread that does
+  /// not end within about a second of stop(), in a wait that the kernel does not interrupt, is named in the
+  /// log and left behind; it touches nothing of the device any more.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
