@@ -104,4 +104,12 @@ std::string json_string(std::string_view text) {
   return out.str();
 }
 
+std::string json_array(const std::vector<std::string>& items) { return "[" + join(items, ", ") + "]"; }
+
+std::string json_strings(const std::vector<std::string>& texts) {
+  std::vector<std::string> items;
+  for (const std::string& text : texts) items.push_back(json_string(text));
+  return json_array(items);
+}
+
 }  // namespace banyan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
@@ -20,7 +21,7 @@ void check_fields(const caffe::TransformationParameter& settings, const std::str
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   caffe::TransformationParameter::GetReflection()->ListFields(settings, &fields);
   for (const auto* field : fields) {
-    if (std::find(known.begin(), known.end(), field->name()) != known.end()) continue;
+    if (contains(known, field->name())) continue;
     bad_input("layer ", banyan::quoted(layer), ": transform_param.", field->name(), " is not supported");
   }
 }

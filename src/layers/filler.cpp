@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/ops/random.hpp"
@@ -98,7 +99,7 @@ double fan(const caffe::FillerParameter& filler, const Shape& shape) {
 void check_filler(const caffe::FillerParameter& filler, const Shape& shape) {
   const std::string& type = filler.type();
   const std::vector<std::string>& types = filler_types();
-  if (std::find(types.begin(), types.end(), type) == types.end())
+  if (!contains(types, type))
     bad_input("unknown filler type ", quoted(type), did_you_mean(type, types), "; known are ",
               join(types, ", "));
   if (filler.sparse() != -1 && type != "gaussian")

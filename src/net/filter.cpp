@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan {
 
 bool matches(const caffe::NetState& state, const caffe::NetStateRule& rule) {
-  const auto has_stage = [&](const std::string& stage) {
-    return std::find(state.stage().begin(), state.stage().end(), stage) != state.stage().end();
-  };
+  const auto has_stage = [&](const std::string& stage) { return contains(state.stage(), stage); };
   if (rule.has_phase() && rule.phase() != state.phase()) return false;
   if (rule.has_min_level() && state.level() < rule.min_level()) return false;
   if (rule.has_max_level() && state.level() > rule.max_level()) return false;

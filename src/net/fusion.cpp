@@ -1,13 +1,9 @@
 #include "banyan/net/fusion.hpp"
 
-#include <algorithm>
+#include "banyan/base/contains.hpp"
 
 namespace banyan {
 namespace {
-
-bool contains(const std::vector<int>& blobs, int blob) {
-  return std::find(blobs.begin(), blobs.end(), blob) != blobs.end();
-}
 
 /// The last layer before `relu` that touches `blob`; -1 if it does more than write it.
 int producer_of(const std::vector<FusionNode>& layers, int relu, int blob) {

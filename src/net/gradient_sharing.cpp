@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "banyan/base/contains.hpp"
+
 namespace banyan {
 namespace {
 
@@ -11,8 +13,7 @@ class Sharing {
     for (const LayerUse& layer : uses_.layers) {
       for (std::size_t o = 0; o < layer.outputs.size(); ++o) {
         const int output = layer.outputs[o];
-        const bool in_place =
-            std::find(layer.inputs.begin(), layer.inputs.end(), output) != layer.inputs.end();
+        const bool in_place = contains(layer.inputs, output);
         const bool weighted = o < layer.weighted.size() && layer.weighted[o];
         if (in_place || weighted) taken_[static_cast<std::size_t>(output)] = true;
       }

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 
@@ -15,7 +16,7 @@ std::string described(const caffe::LayerParameter& layer) {
 }
 
 bool writes(const caffe::LayerParameter& layer, const std::string& blob) {
-  return std::find(layer.top().begin(), layer.top().end(), blob) != layer.top().end();
+  return contains(layer.top(), blob);
 }
 
 /// Layers on a way from `from` back to `to` over the blobs they read, `from` first; empty if there is none.
@@ -65,7 +66,7 @@ void check_tops(const caffe::LayerParameter& layer,
     const bool in_place = i < layer.bottom_size() && layer.bottom(i) == top;
     const auto [entry, is_new] = produced.emplace(top, &layer);
     if (is_new || in_place) continue;
-    if (std::find(layer.bottom().begin(), layer.bottom().end(), top) != layer.bottom().end())
+    if (contains(layer.bottom(), top))
       bad_input(described(layer), " works in place on blob ", quoted(top),
                 ", which then must stand at the same place of ", "`bottom` and `top`");
     bad_input("blob ", quoted(top), " is produced twice: by ", described(*entry->second), " and by ",

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan {
 namespace {
-
-bool contains(const std::vector<int>& blobs, int blob) {
-  return std::find(blobs.begin(), blobs.end(), blob) != blobs.end();
-}
 
 class Search {
  public:

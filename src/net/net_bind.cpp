@@ -97,7 +97,8 @@ TensorUses Net::tensor_uses(std::vector<Blob*>& tensors) const {
     use.outputs = current.outputs;
     use.needs_backward = current.needs_backward;
     const bool recovers = current.kept_output >= 0;
-    use.reads_inputs = layer(l).backward_reads_inputs() && !recovers;
+    const bool reads_inputs = layer(l).backward_reads_inputs() && !recovers;
+    use.reads_inputs = reads_inputs;
     if (recovers) use.backward_reads = {current.kept_output};
     use.reads_outputs = layer(l).backward_reads_outputs();
     if (current.fusion.backward_elsewhere) use.reads_inputs = use.reads_outputs = false;
@@ -107,8 +108,7 @@ TensorUses Net::tensor_uses(std::vector<Blob*>& tensors) const {
       use.passes_gradient.push_back(layer(l).passes_gradient(static_cast<int>(i)));
     for (const double weight : current.loss_weights) use.weighted.push_back(weight != 0);
     use.view = layer(l).shared_input(0) >= 0;
-    use.in_place =
-        layer(l).allows_in_place() && (recovers || !layer(l).backward_reads_inputs()) && like_output(l);
+    use.in_place = layer(l).allows_in_place() && !reads_inputs && like_output(l);
     use.repeatable = layer(l).repeatable();
     use.cost = cost_of(l);
     for (std::size_t i = 0; i < current.inputs.size(); ++i) {
@@ -189,9 +189,8 @@ void Net::fuse() {
     node.fuses_relu_of_input = layer(i).fuses_relu_of_input();
     node.fuses_sum = layer(i).fuses_sum();
     node.is_plain_sum = layer(i).is_plain_sum();
-    for (const Conversion conversion : current.conversions)
-      node.converts_inputs = node.converts_inputs || conversion != Conversion::none;
-    for (const double weight : current.loss_weights) node.weighted = node.weighted || weight != 0;
+    node.converts_inputs = current.converts_inputs();
+    node.weighted = current.weighted();
     node.needs_backward = current.needs_backward;
     node.propagate = current.propagate;
   }

@@ -1,6 +1,5 @@
 // In-Place ABN in a Net: what find_in_place_abn needs to know, and what the layers are told.
-#include <algorithm>
-
+#include "banyan/base/contains.hpp"
 #include "banyan/net/net.hpp"
 
 namespace banyan {
@@ -21,13 +20,12 @@ void Net::choose_in_place_abn() {
     node.reads_outputs = layer(i).backward_reads_outputs();
     node.source = layer(i).is_source();
     node.view = layer(i).shared_input(0) >= 0;
-    for (const Conversion conversion : current.conversions)
-      node.converts_inputs = node.converts_inputs || conversion != Conversion::none;
-    for (const double weight : current.loss_weights) node.weighted = node.weighted || weight != 0;
+    node.converts_inputs = current.converts_inputs();
+    node.weighted = current.weighted();
   }
   std::vector<int> kept;
   for (int b = 0; b < static_cast<int>(blobs_.size()); ++b)
-    if (std::find(outputs_.begin(), outputs_.end(), &blob(b)) != outputs_.end()) kept.push_back(b);
+    if (contains(outputs_, &blob(b))) kept.push_back(b);
   in_place_abn_ = find_in_place_abn(nodes, kept);
   for (int i = 0; i < steps(); ++i) {
     step(i).kept_output = -1;
@@ -41,6 +39,7 @@ void Net::choose_in_place_abn() {
 }
 
 std::int64_t Net::planned_without_in_place_abn() {
+  if (in_place_abn_.empty()) return memory_plan_.total;
   const bool wants = wants_in_place_abn_;
   wants_in_place_abn_ = false;
   bind();

@@ -6,8 +6,8 @@ namespace banyan {
 
 const char* name_of(SpanKind kind) {
   static constexpr const char* kNames[kSpanKinds] = {
-      "iteration", "forward", "backward", "recompute", "exchange",  "data",     "wait",    "climb",
-      "descent",   "reduce",  "update",   "broadcast", "prefetch",  "test",     "snapshot"};
+      "iteration", "forward", "backward", "recompute", "exchange", "data", "wait",    "climb",
+      "descent",   "reduce",  "update",   "broadcast", "prefetch", "test", "snapshot"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kSpanKinds ? kNames[index] : "unknown";
 }

@@ -140,9 +140,8 @@ int Tree::parent(int node, int root) const {
 }
 
 std::vector<int> Tree::children(int node, int root) const {
-  if (direct_ && node != root) return {};
   std::vector<int> result = neighbours(node);
-  std::erase(result, parent(node, root));
+  std::erase_if(result, [&](int neighbour) { return parent(neighbour, root) != node; });
   return result;
 }
 

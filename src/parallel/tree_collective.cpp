@@ -75,7 +75,7 @@ int TreeCollective::slots_for(const std::vector<std::size_t>& segment_bytes, std
 /// Chunks in work at a time: one for each device to add, and some for the levels of small trees. All, where
 /// nothing is copied: no cache to keep to, and devices that share a core need not take turns.
 std::size_t TreeCollective::window() const {
-  if (leaves_whole() && !at_root_) return chunks_.size();
+  if (flat_ && only_sums()) return chunks_.size();
   const auto turns = static_cast<std::size_t>(std::max(4, tree_.size()));
   return at_root_ || tree_.uplink() != nullptr ? turns * largest_wave_ : turns;
 }
@@ -174,14 +174,18 @@ bool TreeCollective::take_parts(std::size_t c) {
   return true;
 }
 
+/// Nothing happens to a sum at its root, and whoever adds on a CPU has done so when the call returns.
+bool TreeCollective::only_sums() const {
+  return !at_root_ && tree_.uplink() == nullptr && !context_.is_cuda();
+}
+
 /// The last addition at the root of a plain sum completes it: where the children's memory is at hand the sum
 /// is written there as well, while it is in the registers. A child learns of it by getting its own tensor
 /// back.
 bool TreeCollective::completes_all(const Chunk& chunk) const {
   const Route& route = routes_[chunk.segment];
-  return route.parent < 0 && !at_root_ && tree_.uplink() == nullptr && !context_.is_cuda() &&
-         chunk.added + parts_.size() == route.children.size() && chunk.up.same_memory(chunk.down) &&
-         tree_.reads_in_place(node_, route.children.back());
+  return route.parent < 0 && only_sums() && chunk.added + parts_.size() == route.children.size() &&
+         chunk.up.same_memory(chunk.down) && tree_.reads_in_place(node_, route.children.back());
 }
 
 bool TreeCollective::add_children(std::size_t c) {
@@ -255,9 +259,7 @@ bool TreeCollective::receive_result(std::size_t c) {
 /// Segments go down as a whole once all of it is summed: for `at_root`, and where no device passes on
 /// and all read in place, because then the sums are where they belong already and nobody needs to be told of
 /// each.
-bool TreeCollective::leaves_whole() const {
-  return at_root_ || (flat_ && tree_.uplink() == nullptr && !context_.is_cuda());
-}
+bool TreeCollective::leaves_whole() const { return at_root_ || (flat_ && only_sums()); }
 
 /// A summed chunk at its root: on its way down, or the whole segment once all of it is summed.
 bool TreeCollective::leave_root(std::size_t c) {

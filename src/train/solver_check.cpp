@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
@@ -79,7 +80,7 @@ class Checker {
     const std::string& type = s_.type();
     const auto known = solver_types();
     require(type != "SAG", "solver type \"SAG\" (NVIDIA) is not supported; known types: ", join(known, ", "));
-    require(std::find(known.begin(), known.end(), type) != known.end(), "unknown solver type ", quoted(type),
+    require(contains(known, type), "unknown solver type ", quoted(type),
             "; known types, nearest first: ", join(nearest_first(type, known), ", "));
     for (const auto& [name, value] : {std::pair{"base_lr", s_.base_lr()},
                                       {"momentum", s_.momentum()},

@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -145,6 +146,45 @@ TEST_F(Trainer, TestTimeAndSummary) {
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("InnerProduct"), HasSubstr("\n8 parameters")));
   outcome = run("summary --model=net.prototxt --json");
   EXPECT_THAT(outcome.text, HasSubstr("\"parameters\": 8"));
+}
+
+/// A net whose data do not exist: shapes, counts and memory by hand.
+TEST_F(Trainer, SummaryCounts) {
+  std::ofstream(folder_ / "tiny.prototxt") << R"(name: "tiny"
+    layer { name: "data" type: "Data" top: "data" top: "label"
+      data_param { source: "missing" backend: LMDB batch_size: 7 } }
+    layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+      convolution_param { num_output: 8 kernel_size: 3 } }
+    layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "conv" }
+    layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+    layer { name: "flat" type: "Flatten" bottom: "conv" top: "flat" }
+    layer { name: "ip" type: "InnerProduct" bottom: "flat" top: "ip" param { name: "w" } param { name: "b" lr_mult: 0 }
+      inner_product_param { num_output: 10 } }
+    layer { name: "again" type: "InnerProduct" bottom: "flat" top: "again" param { name: "w" } param { name: "b" }
+      inner_product_param { num_output: 10 } }
+    layer { name: "sum" type: "Eltwise" bottom: "ip" bottom: "again" top: "sum" }
+    layer { name: "loss" type: "SoftmaxWithLoss" bottom: "sum" bottom: "label" top: "loss" })";
+  const std::string what = "summary --model=tiny.prototxt", shapes = " '--shape=data:2,3,6,6'";
+  auto outcome = run(what + shapes + " --json");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("\"label\", \"shape\": [2]}"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr(R"("type": "Convolution", "outputs": [{"name": "conv", "shape": [2, 8, 4, 4]}], )"
+                        R"("parameters": 224, "shared_parameters": 0, "multiply_adds": 6912, )"
+                        R"("in_place": false, "output_bytes": 1024})"));  // 2 x 8 x 16 x 27; x 4 bytes
+  EXPECT_THAT(outcome.text, HasSubstr(R"("in_place": true, "output_bytes": 0})"));   // the ReLU
+  EXPECT_THAT(outcome.text, HasSubstr(R"("in_place": false, "output_bytes": 0})"));  // Flatten
+  EXPECT_THAT(outcome.text, HasSubstr(R"("parameters": 0, "shared_parameters": 1290,)"));
+  // 8 x 27 + 8, 8 means, 8 variances and a factor, 128 x 10 + 10.
+  EXPECT_THAT(outcome.text, HasSubstr(R"("parameters": 1531, "parameter_bytes": 6124,)"));
+  EXPECT_THAT(outcome.text, HasSubstr(R"("running_statistics": 17, "not_learning": 10,)"));
+  outcome = run(what + shapes);
+  EXPECT_THAT(outcome.text, ContainsRegex("conv +Convolution +2x8x4x4 +224 +6.912 k +0.00 MiB"));
+  EXPECT_THAT(outcome.text, ContainsRegex("relu +ReLU +2x8x4x4 +0 +[0-9]+ +in place"));
+  EXPECT_THAT(outcome.text, ContainsRegex("again +InnerProduct +2x10 +0 \\(\\+1290 shared\\)"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("1531 parameters (0.01 MiB; 17 are running statistics; 10 do not learn), "));
+  expect_refused(what, "--shape=data:");
 }
 
 TEST_F(Trainer, SummaryShowsCheckpoints) {

@@ -6,9 +6,6 @@
 namespace banyan {
 namespace {
 
-const char* const kSolver =
-    "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'fixed' random_seed: 3 display: 0 ";
-
 /// Residual and inception branches, SyncBN and BN, dropout, two losses, shared weights.
 const char* const kNet = R"(
 layer { name: 'data' type: 'Data' top: 'data' top: 'label'
@@ -57,7 +54,7 @@ struct Outcome {
 
 Outcome outcome_of(const std::string& checkpoint, const std::string& more, DType precision, int devices) {
   const TrainingFolder folder;
-  TrainingCase what{kSolver + more, "checkpoint: '" + checkpoint + "' " + kNet};
+  TrainingCase what{kFixedSolver + more, "checkpoint: '" + checkpoint + "' " + kNet};
   what.iterations = 5;
   what.precision = precision;
   TrainOptions options = options_of(what, folder, devices);

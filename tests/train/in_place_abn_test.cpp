@@ -5,9 +5,6 @@
 namespace banyan {
 namespace {
 
-const char* const kSolver =
-    "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'fixed' random_seed: 3 display: 0 ";
-
 const char* const kNet = R"(
 layer { name: 'data' type: 'Data' top: 'data' top: 'label'
   data_param { source: 'DATA' backend: LMDB batch_size: BATCH } transform_param { scale: 0.01 crop_size: 10 mirror: true } }
@@ -25,7 +22,7 @@ layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: '
 )";
 
 TrainingCase with(const std::string& net_line, int batch, const std::string& solver_line) {
-  TrainingCase made{kSolver + solver_line, net_line + kNet};
+  TrainingCase made{kFixedSolver + solver_line, net_line + kNet};
   made.net.replace(made.net.find("BATCH"), 5, std::to_string(batch));
   return made;
 }

@@ -23,6 +23,10 @@
 
 namespace banyan {
 
+/// Of a TrainingCase: momentum, weight decay and a constant rate.
+inline const char* const kFixedSolver =
+    "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'fixed' random_seed: 3 display: 0 ";
+
 /// `records` images, 3 x 12 x 12, of 5 classes that differ in their means; record i is made from number
 /// order[i].
 inline void write_images(const std::string& path, const std::vector<int>& order) {

@@ -32,4 +32,9 @@ std::string join(const std::vector<std::string>& items, std::string_view separat
 /// `text` as a JSON string, quotes included.
 std::string json_string(std::string_view text);
 
+/// `items`, each JSON already, as a JSON array.
+std::string json_array(const std::vector<std::string>& items);
+/// Texts as a JSON array of strings.
+std::string json_strings(const std::vector<std::string>& texts);
+
 }  // namespace banyan

@@ -152,6 +152,14 @@ class Net {
     Fusion fusion;
     int kept_output = -1;  ///< the blob that backward() takes instead of its input (in_place_abn.hpp)
     Tensor seed;           ///< the loss weight of an output whose gradient also comes from further down
+
+    bool converts_inputs() const {
+      return std::any_of(conversions.begin(), conversions.end(),
+                         [](Conversion conversion) { return conversion != Conversion::none; });
+    }
+    bool weighted() const {
+      return std::any_of(loss_weights.begin(), loss_weights.end(), [](double weight) { return weight != 0; });
+    }
   };
   struct BlobState {
     std::unique_ptr<Blob> blob;

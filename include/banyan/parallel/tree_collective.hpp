@@ -102,6 +102,7 @@ class TreeCollective {
   bool advance(std::size_t chunk);
   bool add_children(std::size_t chunk);
   bool take_parts(std::size_t chunk);
+  bool only_sums() const;
   bool completes_all(const Chunk& chunk) const;
   bool merge_above(std::size_t segment);
   bool receive_result(std::size_t chunk);

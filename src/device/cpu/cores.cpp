@@ -14,16 +14,13 @@
 #include <tuple>
 #include <utility>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan {
 
 namespace {
-
-bool contains(const std::vector<int>& cores, int core) {
-  return std::find(cores.begin(), cores.end(), core) != cores.end();
-}
 
 /// The numbers in a list such as "0-3,8"; empty for anything else.
 std::vector<int> parse_core_list(std::istream& in) {

@@ -2,9 +2,9 @@
 //
 // All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
 // case that we tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered
-// into scratch memory and back. Weights are reordered from the caller's
-// order to the one the kernels prefer, on every call: they change with every iteration. The preferred order
-// is asked for at one fixed batch size, so that a share of a batch is computed like the whole.
+// into scratch memory and back. Weights are reordered from the caller's order to the one the kernels prefer,
+// on every call: they change with every iteration. The preferred order is asked for at one fixed batch size,
+// so that a share of a batch is computed like the whole.
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>

@@ -30,25 +30,21 @@ struct BackwardWithTerms {
   }
 };
 
-void normalize_forward_on_cuda(Context& context, const Tensor& x, const Tensor& mean_inv_std,
-                               const Affine& affine, Tensor& y) {
+/// `addend` is undefined where nothing is added.
+void normalize_and_add_on_cuda(Context& context, const Tensor& x, const Tensor& mean_inv_std,
+                               const Affine& affine, const Tensor& addend, Tensor& y) {
   require_alike("normalize_forward", x, y);
+  if (addend.defined()) require_alike("normalize_and_add", x, addend);
   dispatch_float(x.dtype(), "normalize_forward", [&]<class T>() {
-    CudaBackend::for_each_with_terms(
-        context, channel_broadcast(x),
-        ForwardWithTerms<T>{detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>())});
+    auto f = detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>());
+    if (addend.defined()) f.addend = addend.data<T>();
+    CudaBackend::for_each_with_terms(context, channel_broadcast(x), ForwardWithTerms<T>{f});
   });
 }
 
-void normalize_and_add_on_cuda(Context& context, const Tensor& x, const Tensor& mean_inv_std,
-                               const Affine& affine, const Tensor& addend, Tensor& y) {
-  require_alike("normalize_and_add", x, y);
-  require_alike("normalize_and_add", x, addend);
-  dispatch_float(x.dtype(), "normalize_and_add", [&]<class T>() {
-    auto f = detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>());
-    f.addend = addend.data<T>();
-    CudaBackend::for_each_with_terms(context, channel_broadcast(x), ForwardWithTerms<T>{f});
-  });
+void normalize_forward_on_cuda(Context& context, const Tensor& x, const Tensor& mean_inv_std,
+                               const Affine& affine, Tensor& y) {
+  normalize_and_add_on_cuda(context, x, mean_inv_std, affine, {}, y);
 }
 
 void normalize_backward_on_cuda(Context& context, const Tensor& x, const Tensor& dy,

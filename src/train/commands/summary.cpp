@@ -2,6 +2,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "train/commands/model.hpp"
@@ -13,15 +14,18 @@ namespace {
 struct LayerRow {
   std::string name, type;
   std::vector<std::pair<std::string, Shape>> outputs;
-  std::int64_t parameters = 0;
+  std::int64_t parameters = 0;         ///< elements that this layer owns, running statistics included
+  std::int64_t shared_parameters = 0;  ///< elements that it shares with a layer further up
   double multiply_adds = 0;
-  std::int64_t output_bytes = 0;
+  bool in_place = false;
+  std::int64_t output_bytes = 0;  ///< of its own outputs: 0 in place and where they are views of the input
 };
 
 struct Summary {
   std::string net;
   std::vector<LayerRow> layers;
-  std::int64_t parameters = 0, parameter_bytes = 0;
+  std::int64_t parameters = 0, parameter_bytes = 0;       ///< shared ones once
+  std::int64_t running_statistics = 0, not_learning = 0;  ///< of the parameters; lr_mult 0
   double multiply_adds = 0;
   std::int64_t activation_bytes = 0;  ///< with the memory plan: activations and their gradients
   std::int64_t unshared_bytes = 0;    ///< the same if no blob shared memory
@@ -42,17 +46,30 @@ Summary summary_of(Net& net) {
     LayerRow row;
     row.name = layer.name();
     row.type = layer.type();
-    for (const Blob* output : net.outputs_of(i)) {
-      row.outputs.emplace_back(output->name, output->shape);
-      row.output_bytes += output->shape.count() * static_cast<std::int64_t>(size_of(output->dtype));
+    const Blobs inputs = net.inputs_of(i), outputs = net.outputs_of(i);
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const Blob& output = *outputs[k];
+      row.outputs.emplace_back(output.name, output.shape);
+      const bool in_place = contains(inputs, outputs[k]);
+      row.in_place = row.in_place || in_place;
+      if (!in_place && layer.shared_input(static_cast<int>(k)) < 0)
+        row.output_bytes += output.shape.count() * static_cast<std::int64_t>(size_of(output.dtype));
     }
-    for (const auto& parameter : layer.parameters()) row.parameters += parameter.shape.count();
-    row.multiply_adds = layer.forward_flops(net.inputs_of(i), net.outputs_of(i));
+    for (const int owner : net.parameter_owners(i)) {
+      const LearnableParameter& parameter = net.parameters()[static_cast<std::size_t>(owner)];
+      (parameter.layer == row.name ? row.parameters : row.shared_parameters) += parameter.count;
+    }
+    row.multiply_adds = layer.forward_flops(inputs, outputs);
     summary.multiply_adds += row.multiply_adds;
     summary.layers.push_back(row);
   }
-  // Owners only: a shared parameter counts once in the totals.
-  for (const auto& parameter : net.parameters()) summary.parameters += parameter.count;
+  for (const LearnableParameter& parameter : net.parameters()) {
+    summary.parameters += parameter.count;
+    if (parameter.is_statistic)
+      summary.running_statistics += parameter.count;
+    else if (parameter.lr_mult == 0)
+      summary.not_learning += parameter.count;
+  }
   summary.parameter_bytes = summary.parameters * element;
   summary.activation_bytes = net.memory_plan().total * element;
   summary.unshared_bytes = net.memory_plan().sum * element;
@@ -104,8 +121,10 @@ std::string as_table(const Summary& summary) {
   for (const auto& layer : summary.layers) {
     std::vector<std::string> shapes;
     for (const auto& [blob, shape] : layer.outputs) shapes.push_back(dims_text(shape));
-    rows.push_back({layer.name, layer.type, join(shapes, ", "), std::to_string(layer.parameters),
-                    scaled(layer.multiply_adds), megabytes(layer.output_bytes)});
+    std::string parameters = std::to_string(layer.parameters);
+    if (layer.shared_parameters > 0) parameters += cat(" (+", layer.shared_parameters, " shared)");
+    rows.push_back({layer.name, layer.type, join(shapes, ", "), parameters, scaled(layer.multiply_adds),
+                    layer.in_place ? "in place" : megabytes(layer.output_bytes)});
   }
   std::vector<std::size_t> widths(rows[0].size());
   for (const auto& row : rows)
@@ -117,9 +136,10 @@ std::string as_table(const Summary& summary) {
       out << (c < 3 ? std::left : std::right) << std::setw(static_cast<int>(widths[c])) << row[c]
           << (c + 1 < row.size() ? "  " : "\n");
   }
-  out << "\n"
-      << summary.parameters << " parameters (" << megabytes(summary.parameter_bytes) << "), "
-      << scaled(summary.multiply_adds) << " multiply-adds in a forward pass\n"
+  out << "\n" << summary.parameters << " parameters (" << megabytes(summary.parameter_bytes);
+  if (summary.running_statistics > 0) out << "; " << summary.running_statistics << " are running statistics";
+  if (summary.not_learning > 0) out << "; " << summary.not_learning << " do not learn";
+  out << "), " << scaled(summary.multiply_adds) << " multiply-adds in a forward pass\n"
       << "Activations and their gradients: " << megabytes(summary.activation_bytes) << " ("
       << megabytes(summary.unshared_bytes) << " if no blob shared memory)\n";
   if (!summary.cuts.empty())
@@ -138,37 +158,36 @@ std::string as_table(const Summary& summary) {
 }
 
 std::string as_json(const Summary& summary) {
+  std::vector<std::string> not_abn;
+  for (const auto& [layer, reason] : summary.not_abn)
+    not_abn.push_back(cat("{\"name\": ", json_string(summary.layers[static_cast<std::size_t>(layer)].name),
+                          ", \"reason\": ", json_string(reason), "}"));
   std::ostringstream out;
   out << std::setprecision(17) << "{\"net\": " << json_string(summary.net)
       << ", \"parameters\": " << summary.parameters << ", \"parameter_bytes\": " << summary.parameter_bytes
       << ", \"multiply_adds\": " << summary.multiply_adds
       << ", \"activation_bytes\": " << summary.activation_bytes
-      << ", \"unshared_bytes\": " << summary.unshared_bytes << ", \"checkpoints\": {\"cut_before\": [";
-  for (std::size_t i = 0; i < summary.cuts.size(); ++i)
-    out << (i > 0 ? ", " : "") << json_string(summary.cuts[i]);
-  out << "], \"bytes_without\": " << summary.uncut_bytes
-      << ", \"repeated_multiply_adds\": " << summary.repeated << "}, \"in_place_abn\": {\"in_place\": [";
-  for (std::size_t i = 0; i < summary.abn.size(); ++i)
-    out << (i > 0 ? ", " : "") << json_string(summary.abn[i]);
-  out << "], \"keep_their_input\": [";
-  for (std::size_t i = 0; i < summary.not_abn.size(); ++i) {
-    const auto& [layer, reason] = summary.not_abn[i];
-    out << (i > 0 ? ", " : "")
-        << "{\"name\": " << json_string(summary.layers[static_cast<std::size_t>(layer)].name)
-        << ", \"reason\": " << json_string(reason) << "}";
-  }
-  out << "], \"bytes_without\": " << summary.without_abn_bytes << "}, \"layers\": [";
+      << ", \"running_statistics\": " << summary.running_statistics
+      << ", \"not_learning\": " << summary.not_learning << ", \"unshared_bytes\": " << summary.unshared_bytes
+      << ", \"checkpoints\": {\"cut_before\": " << json_strings(summary.cuts)
+      << ", \"bytes_without\": " << summary.uncut_bytes
+      << ", \"repeated_multiply_adds\": " << summary.repeated
+      << "}, \"in_place_abn\": {\"in_place\": " << json_strings(summary.abn)
+      << ", \"keep_their_input\": " << json_array(not_abn)
+      << ", \"bytes_without\": " << summary.without_abn_bytes << "}, \"layers\": [";
   for (std::size_t i = 0; i < summary.layers.size(); ++i) {
     const LayerRow& layer = summary.layers[i];
-    out << (i > 0 ? "," : "") << "\n  {\"name\": " << json_string(layer.name)
-        << ", \"type\": " << json_string(layer.type) << ", \"outputs\": [";
-    for (std::size_t k = 0; k < layer.outputs.size(); ++k) {
+    std::vector<std::string> outputs;
+    for (const auto& [name, shape] : layer.outputs) {
       std::vector<std::string> dims;
-      for (auto dim : layer.outputs[k].second.dims()) dims.push_back(std::to_string(dim));
-      out << (k > 0 ? ", " : "") << "{\"name\": " << json_string(layer.outputs[k].first) << ", \"shape\": ["
-          << join(dims, ", ") << "]}";
+      for (const auto dim : shape.dims()) dims.push_back(std::to_string(dim));
+      outputs.push_back(cat("{\"name\": ", json_string(name), ", \"shape\": ", json_array(dims), "}"));
     }
-    out << "], \"parameters\": " << layer.parameters << ", \"multiply_adds\": " << layer.multiply_adds
+    out << (i > 0 ? "," : "") << "\n  {\"name\": " << json_string(layer.name)
+        << ", \"type\": " << json_string(layer.type) << ", \"outputs\": " << json_array(outputs)
+        << ", \"parameters\": " << layer.parameters << ", \"shared_parameters\": " << layer.shared_parameters
+        << ", \"multiply_adds\": " << layer.multiply_adds
+        << ", \"in_place\": " << (layer.in_place ? "true" : "false")
         << ", \"output_bytes\": " << layer.output_bytes << "}";
   }
   out << "\n]}\n";

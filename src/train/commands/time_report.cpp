@@ -116,10 +116,7 @@ std::vector<std::string> share_lines(const TimeReport& report) {
 
 std::string time_json(const TimeReport& report) {
   std::ostringstream out;
-  out << "{\"devices\": [";
-  for (std::size_t i = 0; i < report.devices.size(); ++i)
-    out << (i > 0 ? ", " : "") << json_string(report.devices[i]);
-  out << "],\n \"iterations\": " << report.iterations
+  out << "{\"devices\": " << json_strings(report.devices) << ",\n \"iterations\": " << report.iterations
       << ", \"samples_per_iteration\": " << report.samples_per_iteration
       << ",\n \"milliseconds\": " << json_of(mean_shares(report)) << ",\n \"of_each_device\": [";
   for (std::size_t i = 0; i < report.shares.size(); ++i)

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 
@@ -191,24 +192,16 @@ std::string topology_text(const TopologyReport& report) {
 
 std::string topology_json(const TopologyReport& report) {
   std::ostringstream out;
-  const auto list = [&](const std::vector<std::string>& items) { out << "[" << join(items, ", ") << "]"; };
-  std::vector<std::string> items;
-  for (const auto& name : report.devices) items.push_back(json_string(name));
-  out << "{\"devices\": ";
-  list(items);
-  out << ",\n \"links\": [";
+  std::vector<std::string> rows, parents;
   for (int a = 0; a < report.links.devices(); ++a) {
-    items.clear();
-    for (int b = 0; b < report.links.devices(); ++b)
-      items.push_back(json_string(name_of(report.links.at(a, b))));
-    out << (a > 0 ? ", " : "");
-    list(items);
+    std::vector<std::string> row;
+    for (int b = 0; b < report.links.devices(); ++b) row.emplace_back(name_of(report.links.at(a, b)));
+    rows.push_back(json_strings(row));
   }
-  items.clear();
   for (int node = 0; node < report.tree.size(); ++node)
-    items.push_back(std::to_string(report.tree.parent(node, report.tree.root())));
-  out << "],\n \"tree\": " << json_string(report.tree_choice) << ", \"parents\": ";
-  list(items);
+    parents.push_back(std::to_string(report.tree.parent(node, report.tree.root())));
+  out << "{\"devices\": " << json_strings(report.devices) << ",\n \"links\": " << json_array(rows)
+      << ",\n \"tree\": " << json_string(report.tree_choice) << ", \"parents\": " << json_array(parents);
   out << std::setprecision(9) << ",\n \"measured\": [";
   for (const MeasuredLink& link : report.measured)
     out << (&link == &report.measured[0] ? "" : ",") << "\n  {\"from\": " << link.from
@@ -221,11 +214,7 @@ std::string topology_json(const TopologyReport& report) {
   for (const auto& time : report.all_reduce)
     out << (&time == &report.all_reduce[0] ? "" : ",") << "\n  {\"bytes\": " << time.bytes
         << ", \"seconds_median\": " << time.seconds_median << ", \"repeats\": " << time.repeats << "}";
-  items.clear();
-  for (const auto& line : topology_advice(report)) items.push_back(json_string(line));
-  out << "],\n \"advice\": ";
-  list(items);
-  out << "}\n";
+  out << "],\n \"advice\": " << json_strings(topology_advice(report)) << "}\n";
   return out.str();
 }
 
@@ -238,7 +227,7 @@ std::string topology_dot(const TopologyReport& report) {
   for (int a = 0; a < report.tree.size(); ++a)
     for (int b = a + 1; b < report.tree.size(); ++b) {
       const auto& near = report.tree.neighbours(a);
-      const bool edge = std::find(near.begin(), near.end(), b) != near.end();
+      const bool edge = contains(near, b);
       if (!edge && report.links.at(a, b) == LinkClass::none) continue;
       out << "  " << a << " -- " << b << " [label=" << json_string(name_of(report.links.at(a, b)))
           << (edge ? "" : ", style=dotted") << "];\n";
