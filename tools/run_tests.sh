@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and runs the tests. Without options: all tests of the optimized build, then the rooms where threads and memory
-# are shared under the sanitizers.
+# Builds and runs the tests. Without options: the formatting (where clang-format 14 is installed), all tests of the
+# optimized build, then the rooms where threads and memory are shared under the sanitizers.
 #   --release   the optimized build's tests only
 #   --asan      all tests with AddressSanitizer and UndefinedBehaviorSanitizer only
 #   --tsan      the tests of threads with ThreadSanitizer only
@@ -91,6 +91,11 @@ case $what in
     with_tsan check tsan -L "$threaded"
     ;;
   default)
+    if clang-format --version 2>/dev/null | grep -q ' version 14\.'; then
+      check_format
+    else
+      say "Format: not checked, clang-format 14 is not installed"
+    fi
     build release
     check release
     build tsan test_device test_parallel

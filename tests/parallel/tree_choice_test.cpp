@@ -36,8 +36,9 @@ TEST(TreeChoice, UnknownNameThatIsNoFile) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    EXPECT_NE(std::string(error.what()).find("--tree=chian: expected auto, direct, pairs, chain, star or a file"),
-              std::string::npos);
+    EXPECT_NE(
+        std::string(error.what()).find("--tree=chian: expected auto, direct, pairs, chain, star or a file"),
+        std::string::npos);
     EXPECT_NE(std::string(error.what()).find("did you mean \"chain\"?"), std::string::npos);
   }
 }
