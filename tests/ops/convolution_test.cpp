@@ -3,6 +3,7 @@
 
 #include "banyan/base/error.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_rows.hpp"
 #include "ops/device_fixture.hpp"
 #include "ops/gradient_check.hpp"
 
@@ -36,7 +37,7 @@ struct Case {
   }
 };
 
-/// Whose gradients are computed by columns on CPU devices.
+/// On CPU devices by rows, and its data gradient by columns.
 Case few_channels() { return {"few channels", 5, {9, 11}, {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 20, 50}}; }
 
 // Geometry: kernel, stride, pad, dilation, group, in channels, out channels.
@@ -62,6 +63,10 @@ const std::vector<Case>& cases() {
       {"few channels, padded", 3, {6, 5}, {{3, 5}, {1, 1}, {1, 2}, {1, 1}, 1, 18, 33}},
       {"few channels, strides", 4, {13, 12}, {{3, 4}, {2, 3}, {1, 1}, {2, 1}, 1, 9, 40}},
       {"few channels, dilation", 2, {9, 12}, {{4, 3}, {1, 2}, {2, 2}, {1, 3}, 1, 20, 32}},
+      {"rows, one channel left", 3, {5, 14}, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, 12, 17}},
+      {"rows, four left", 2, {4, 7}, {{4, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 7, 20}},
+      {"rows, strides", 4, {13, 23}, {{3, 4}, {2, 2}, {0, 0}, {2, 1}, 1, 9, 35}},
+      {"rows, four vectors", 3, {6, 20}, {{2, 3}, {1, 1}, {0, 0}, {1, 1}, 1, 3, 51}},
       {"1-D", 3, {17}, {{4}, {2}, {1}, {1}, 2, 6, 8}},
       {"3-D", 2, {4, 6, 5}, {{3, 3, 3}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, 1, 4, 6}},
       {"4-D", 2, {3, 4, 3, 4}, {{2, 2, 2, 3}, {1, 2, 1, 1}, {0, 1, 1, 1}, {1, 1, 2, 1}, 2, 4, 6}},
@@ -303,27 +308,54 @@ TEST_P(ConvolutionTest, RefusesWhatDoesNotFit) {
   EXPECT_THROW(ops::make_convolution(context(), odd, dtype()), Error);
 }
 
-TEST(ConvolutionColumns, PayWhereVectorsWouldBeHalfEmpty) {
-  const auto device = make_cpu_device(0, {});
-  const auto pay = [&](std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t batch,
-                       int threads, std::int64_t pad = 0, Layout layout = Layout::channels_last) {
+/// A rule about a 12 x 12 image and a square kernel.
+struct ShapeRule {
+  std::int64_t in, out, kernel, batch = 64, pad = 0;
+  Layout layout = Layout::channels_last;
+
+  template <class Rule>
+  bool holds(Rule rule) const {
+    const auto device = make_cpu_device(0, {});
     const ConvolutionGeometry geometry{{kernel, kernel}, {1, 1}, {pad, pad}, {1, 1}, 1, in, out};
     const std::int64_t length = geometry.output_length(0, 12);
-    const Tensor input(*device, {batch, in, 12, 12}, DType::f32, layout);
-    const Tensor output(*device, {batch, out, length, length}, DType::f32, layout);
-    const ops::ColumnsPay found = ops::columns_pay(geometry, input, output, threads);
-    return std::pair(found.data, found.weight);
+    return rule(geometry, Tensor(*device, {batch, in, 12, 12}, DType::f32, layout),
+                Tensor(*device, {batch, out, length, length}, DType::f32, layout));
+  }
+};
+
+TEST(ConvolutionColumns, PayWhereVectorsWouldBeHalfEmpty) {
+  const auto pay = [](const ShapeRule& shapes) {
+    return shapes.holds([](const auto&... all) { return ops::columns_pay(all..., 2); });
   };
-  EXPECT_EQ(pay(20, 50, 5, 64, 2), std::pair(true, true));
-  EXPECT_EQ(pay(20, 50, 5, 2, 2), std::pair(true, true));
-  EXPECT_EQ(pay(20, 64, 5, 64, 2), std::pair(true, false));
-  EXPECT_EQ(pay(64, 50, 5, 64, 2), std::pair(false, true));
-  EXPECT_EQ(pay(20, 50, 5, 64, 2, 2), std::pair(true, false));
-  EXPECT_EQ(pay(20, 50, 5, 1, 2), std::pair(false, false));  // one thread would do all
-  EXPECT_EQ(pay(20, 10, 5, 64, 2), std::pair(false, false));
-  EXPECT_EQ(pay(20, 50, 1, 64, 2), std::pair(false, false));
-  EXPECT_EQ(pay(1, 50, 5, 64, 2), std::pair(false, false));
-  EXPECT_EQ(pay(20, 50, 5, 64, 2, 0, Layout::contiguous), std::pair(false, false));
+  EXPECT_TRUE(pay({20, 50, 5}));
+  EXPECT_TRUE(pay({20, 50, 5, 2}));
+  EXPECT_TRUE(pay({20, 64, 5, 64, 2}));
+  EXPECT_FALSE(pay({64, 50, 5}));
+  EXPECT_FALSE(pay({20, 50, 5, 1}));  // one thread would do all
+  EXPECT_FALSE(pay({20, 10, 5}));
+  EXPECT_FALSE(pay({20, 50, 1}));
+  EXPECT_FALSE(pay({1, 50, 5}));
+  EXPECT_FALSE(pay({20, 50, 5, 64, 0, Layout::contiguous}));
+}
+
+TEST(ConvolutionRows, PayWhereVectorsWouldBeHalfEmpty) {
+#ifndef __AVX512F__
+  GTEST_SKIP() << "not compiled for AVX-512";
+#endif
+  const auto pay = [](const ShapeRule& shapes) {
+    return shapes.holds([](const auto&... all) { return ops::rows_pay(all...); });
+  };
+  EXPECT_TRUE(pay({20, 50, 5}));
+  EXPECT_TRUE(pay({20, 50, 5, 1}));
+  EXPECT_TRUE(pay({1, 20, 5}));
+  EXPECT_TRUE(pay({1, 20, 5, 64, 0}));
+  EXPECT_FALSE(pay({20, 64, 5}));
+  EXPECT_FALSE(pay({20, 53, 5}));
+  EXPECT_FALSE(pay({20, 24, 5}));  // 8 left: a vector
+  EXPECT_FALSE(pay({20, 10, 5}));
+  EXPECT_FALSE(pay({20, 50, 1}));
+  EXPECT_FALSE(pay({20, 50, 5, 64, 2}));
+  EXPECT_FALSE(pay({20, 50, 5, 64, 0, Layout::contiguous}));
 }
 
 TEST(ConvolutionGeometryTest, OutputLength) {

@@ -145,11 +145,10 @@ TEST_P(FusedRelu, Normalization) {
 }
 
 TEST_P(FusedRelu, Convolution) {
-  const std::vector<ops::ConvolutionGeometry> geometries{{{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 16, 32},
-                                                         {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 1, 20},
-                                                         {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 24, 50},
-                                                         {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 3, 6, 9},
-                                                         {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 8, 8, 8}};
+  const std::vector<ops::ConvolutionGeometry> geometries{
+      {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 16, 32}, {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 1, 20},
+      {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, 12, 50}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 24, 50},
+      {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 3, 6, 9},   {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 8, 8, 8}};
   for (const ops::ConvolutionGeometry& g : geometries)
     for (const Layout layout : kLayouts)
       for (const double slope : kSlopes) {

@@ -1,7 +1,7 @@
-// Gradients of a convolution by im2col and GEMM, for channels-last f32 images.
+// Gradient of a convolution's input by GEMM and col2im, for channels-last f32 images.
 //
-// oneDNN's direct kernels compute gradients for channels in full vectors: of 20 channels they make 32. A
-// product over columns has channels x kernel values in a row and wastes next to nothing; making or adding up
+// oneDNN's direct kernels compute it for input channels in full vectors: of 20 channels they make 32. The
+// product that gives the columns has channels x kernel values in a row and wastes next to nothing; adding up
 // the columns, an image or a few at a time, can cost less than that.
 #pragma once
 
@@ -9,18 +9,11 @@
 
 namespace banyan::ops {
 
-/// Rules on sizes alone: what is measured could differ from run to run, and with it the bits.
-struct ColumnsPay {
-  bool data = false, weight = false;
-};
-ColumnsPay columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output,
-                       int threads);
+/// A rule on sizes alone: what is measured could differ from run to run, and with it the bits.
+bool columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output, int threads);
 
 /// For channels-last images and one group.
 void backward_data_by_columns(Context& context, const ConvolutionGeometry& geometry,
                               const Tensor& grad_output, const Tensor& weight, Tensor& grad_input);
-/// Adds, as Convolution::backward_weight does. No padding; no dilation along the rows.
-void backward_weight_by_columns(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
-                                const Tensor& grad_output, Tensor& grad_weight, Tensor& grad_bias);
 
 }  // namespace banyan::ops

@@ -13,6 +13,7 @@
 #include "banyan/ops/convolution.hpp"
 #include "ops/common/convolution_check.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 
 namespace banyan::ops {
@@ -143,6 +144,8 @@ class DnnlConvolution final : public Convolution {
                Tensor& output) override {
     check_convolution(geometry_, input, weight, output);
     if (output.count() == 0) return;
+    if (by_rows(input, output))
+      return forward_by_rows(context, geometry_, input, weight, bias, relu_, output);
     const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined());
     if (plan == nullptr) {
       reference_->forward(context, input, weight, bias, output);
@@ -158,7 +161,7 @@ class DnnlConvolution final : public Convolution {
                      Tensor& grad_input) override {
     check_convolution(geometry_, grad_input, weight, grad_output);
     if (grad_input.count() == 0) return;
-    if (by_columns(context, grad_input, grad_output).data)
+    if (by_columns(context, grad_input, grad_output))
       return backward_data_by_columns(context, geometry_, grad_output, weight, grad_input);
     const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
     if (plan == nullptr) return reference_->backward_data(context, grad_output, weight, grad_input);
@@ -169,8 +172,8 @@ class DnnlConvolution final : public Convolution {
                        Tensor& grad_bias) override {
     check_convolution(geometry_, input, grad_weight, grad_output);
     if (input.count() == 0) return;
-    if (by_columns(context, input, grad_output).weight)
-      return backward_weight_by_columns(context, geometry_, input, grad_output, grad_weight, grad_bias);
+    if (by_rows(input, grad_output))
+      return backward_weight_by_rows(context, geometry_, input, grad_output, grad_weight, grad_bias);
     const bool with_bias = grad_bias.defined();
     const Plan* plan = plan_for(context, Pass::backward_weight, input, grad_output, with_bias);
     if (plan == nullptr)
@@ -185,9 +188,11 @@ class DnnlConvolution final : public Convolution {
 
   static void* address(const Tensor& tensor) { return const_cast<float*>(tensor.data<float>()); }
 
-  ColumnsPay by_columns(Context& context, const Tensor& input, const Tensor& output) const {
-    if (math_ != Math::full) return {};
-    return columns_pay(geometry_, input, output, context.device().threads());
+  bool by_columns(Context& context, const Tensor& input, const Tensor& output) const {
+    return math_ == Math::full && columns_pay(geometry_, input, output, context.device().threads());
+  }
+  bool by_rows(const Tensor& input, const Tensor& output) const {
+    return math_ == Math::full && rows_pay(geometry_, input, output);
   }
 
   void run(Context& context, const Plan& plan, std::vector<void*> data, const char* pass) {

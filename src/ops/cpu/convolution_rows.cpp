@@ -1,0 +1,425 @@
+// Names: an output pixel's value for output channel o is the sum over the kernel's rows, and in each over
+// `row` = kernel width x input channels values that are neighbours in the image, of value times weight. A
+// position is one such place in the kernel. Output channels are cut into vectors of 16, of which the last
+// starts early instead of being short, or, if that would leave most of it empty, into vectors and a few
+// leftover channels.
+#include "ops/cpu/convolution_rows.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/cpu/channel_blocks.hpp"
+
+namespace banyan::ops {
+namespace {
+
+using Block = ChannelBlock<float>;
+using Vector = Block::Values;
+constexpr std::int64_t kLanes = kBlockLanes;
+constexpr int kPixels = 8;  ///< that share a load of weights, and positions that share one of gradients
+constexpr int kVectors =
+    3;  ///< of outputs at a time: 8 x 3 sums, 3 operands and a factor fit in 32 registers
+constexpr std::int64_t kMostLeft = 4;          ///< beyond, a vector is cheaper
+constexpr std::int64_t kLongRow = 2 * kLanes;  ///< below, dot products do not pay
+
+#ifdef __AVX512F__
+constexpr bool kTuned = true;
+#else
+constexpr bool kTuned = false;
+#endif
+
+/// Calls body(integral_constant) for `number` between 1 and kMost.
+template <int kMost, class Body>
+void with_constant(std::int64_t number, const Body& body) {
+  if constexpr (kMost > 1)
+    if (number < kMost) return with_constant<kMost - 1>(number, body);
+  body(std::integral_constant<int, kMost>());
+}
+
+/// Vectors whose values for one position lie together.
+struct Group {
+  std::int64_t first, count;
+};
+
+/// One call's sizes; copied into the enqueued work.
+struct Rows {
+  std::int64_t batch, channels, outputs, kernel_h, kernel_w, in_h, in_w, out_h, out_w;
+  std::int64_t stride_h, stride_w, dilation_h;
+  int threads;
+  std::int64_t left = 0, vectors = 0;  ///< leftover output channels; vectors of the others
+  std::vector<Group> groups;
+
+  Rows(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
+      : batch(input.shape()[0]),
+        channels(g.in_channels),
+        outputs(g.out_channels),
+        kernel_h(g.kernel[0]),
+        kernel_w(g.kernel[1]),
+        in_h(input.shape()[2]),
+        in_w(input.shape()[3]),
+        out_h(output.shape()[2]),
+        out_w(output.shape()[3]),
+        stride_h(g.stride[0]),
+        stride_w(g.stride[1]),
+        dilation_h(g.dilation[0]),
+        threads(team) {
+    const std::int64_t rest = outputs % kLanes;
+    if (rest <= kMostLeft && row() >= kLongRow) left = rest;
+    vectors = (in_vectors() + kLanes - 1) / kLanes;
+    const std::int64_t parts = (vectors + kVectors - 1) / kVectors;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t first = vectors * part / parts;
+      groups.push_back({first, vectors * (part + 1) / parts - first});
+    }
+  }
+
+  std::int64_t taps() const { return kernel_h * kernel_w; }
+  std::int64_t row() const { return kernel_w * channels; }
+  std::int64_t depth() const { return kernel_h * row(); }
+  std::int64_t pixels() const { return out_h * out_w; }
+  std::int64_t image_row() const { return in_w * channels; }
+  std::int64_t kernel_row_step() const { return dilation_h * image_row(); }
+  std::int64_t pixel_step() const { return stride_w * channels; }
+
+  std::int64_t in_vectors() const { return outputs - left; }
+  std::int64_t first_output(std::int64_t vector) const {
+    return std::min(vector * kLanes, in_vectors() - kLanes);
+  }
+  /// Blocks of a row for dot products; the last starts early instead of being short.
+  std::int64_t blocks() const { return (row() + kLanes - 1) / kLanes; }
+  std::int64_t first_in_row(std::int64_t block) const { return std::min(block * kLanes, row() - kLanes); }
+
+  /// Values that are kept for each position and vector, then those of each leftover channel.
+  std::int64_t vector_values() const { return vectors * depth() * kLanes; }
+  std::int64_t left_values() const { return kernel_h * blocks() * kLanes; }
+  std::int64_t values() const { return vector_values() + left * left_values(); }
+  std::int64_t place(const Group& group, std::int64_t v, std::int64_t position) const {
+    return (group.first * depth() + position * group.count + v - group.first) * kLanes;
+  }
+  std::int64_t left_place(std::int64_t l, std::int64_t kernel_row, std::int64_t block) const {
+    return vector_values() + l * left_values() + (kernel_row * blocks() + block) * kLanes;
+  }
+
+  /// body(output channel of lane 0, channel, first tap of a kernel row, place) for one vector.
+  template <class Body>
+  void for_positions(std::int64_t v, const Body& body) const {
+    const Group& group =
+        *std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return v < g.first + g.count; });
+    for (std::int64_t tap = 0; tap < taps(); ++tap)
+      for (std::int64_t c = 0; c < channels; ++c)
+        body(first_output(v) * depth() + c * taps() + tap, place(group, v, tap * channels + c));
+  }
+  /// body(weight, place) for the weights of leftover channel l, each once.
+  template <class Body>
+  void for_left(std::int64_t l, const Body& body) const {
+    const std::int64_t first = (in_vectors() + l) * depth();
+    for (std::int64_t r = 0; r < kernel_h; ++r)
+      for (std::int64_t k = 0; k < row(); ++k) {
+        const std::int64_t block = k / kLanes, lane = k - first_in_row(block);
+        body(first + k % channels * taps() + r * kernel_w + k / channels, left_place(l, r, block) + lane);
+      }
+  }
+};
+
+float sum_of_lanes(const Vector& values) {
+  using Places = ChannelBlock<float>::Places;
+  Vector sum = values;
+  sum += __builtin_shuffle(sum, Places{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
+  sum += __builtin_shuffle(sum, Places{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
+  sum += __builtin_shuffle(sum, Places{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13});
+  return sum[0] + sum[1];
+}
+
+/// NaN stays NaN.
+template <class Values>
+void end_with_relu(Values& values) {
+  values = values < 0 ? Values{} : values;
+}
+
+// --- Forward ------------------------------------------------------------------------------------
+
+/// Weights and bias in the order of the loops.
+struct Ordered {
+  const float *weight, *bias;
+};
+
+/// P neighbouring output pixels, the N vectors of a group.
+template <int P, int N>
+void vectors_of(const Rows& s, const Ordered& ordered, const Group& group, const float* x, bool relu,
+                float* y) {
+  const std::int64_t v = group.first;
+  Vector sums[P][N];
+  const float* at[P];
+  for (int n = 0; n < N; ++n) Block::load(ordered.bias + (v + n) * kLanes, sums[0][n]);
+  for (int p = 0; p < P; ++p) {
+    at[p] = x + p * s.pixel_step();
+    for (int n = 0; n < N; ++n) sums[p][n] = sums[0][n];
+  }
+  const float* weights = ordered.weight + s.place(group, v, 0);
+  const std::int64_t row = s.row(), next = s.kernel_row_step();
+  for (std::int64_t r = 0; r < s.kernel_h; ++r) {
+    for (std::int64_t k = 0; k < row; ++k, weights += N * kLanes) {
+      Vector weight[N];
+      for (int n = 0; n < N; ++n) Block::load(weights + n * kLanes, weight[n]);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) {
+        const float value = at[p][k];
+#pragma GCC unroll 3
+        for (int n = 0; n < N; ++n) sums[p][n] += value * weight[n];
+      }
+    }
+    for (int p = 0; p < P; ++p) at[p] += next;
+  }
+  for (int p = 0; p < P; ++p)
+    for (int n = 0; n < N; ++n) {
+      if (relu) end_with_relu(sums[p][n]);
+      Block::store(sums[p][n], y + p * s.outputs + s.first_output(v + n));
+    }
+}
+
+/// The same pixels, leftover channel l.
+template <int P>
+void dot_products(const Rows& s, const Ordered& ordered, std::int64_t l, const float* x, bool relu,
+                  float* y) {
+  Vector sums[P] = {}, weight, values;
+  for (std::int64_t r = 0; r < s.kernel_h; ++r)
+    for (std::int64_t b = 0; b < s.blocks(); ++b) {
+      Block::load(ordered.weight + s.left_place(l, r, b), weight);
+      const float* at = x + r * s.kernel_row_step() + s.first_in_row(b);
+      for (int p = 0; p < P; ++p) {
+        Block::load(at + p * s.pixel_step(), values);
+        sums[p] += values * weight;
+      }
+    }
+  for (int p = 0; p < P; ++p) {
+    float sum = ordered.bias[s.vectors * kLanes + l] + sum_of_lanes(sums[p]);
+    if (relu) end_with_relu(sum);
+    y[p * s.outputs + s.in_vectors() + l] = sum;
+  }
+}
+
+/// One row of output pixels.
+void forward_row(const Rows& s, const Ordered& ordered, const float* x, bool relu, float* y) {
+  const auto run = [&]<int P>(std::integral_constant<int, P>, std::int64_t column) {
+    const float* from = x + column * s.pixel_step();
+    float* to = y + column * s.outputs;
+    for (const Group& group : s.groups)
+      with_constant<kVectors>(group.count, [&]<int N>(std::integral_constant<int, N>) {
+        vectors_of<P, N>(s, ordered, group, from, relu, to);
+      });
+    for (std::int64_t l = 0; l < s.left; ++l) dot_products<P>(s, ordered, l, from, relu, to);
+  };
+  std::int64_t column = 0;
+  for (; column + kPixels <= s.out_w; column += kPixels) run(std::integral_constant<int, kPixels>(), column);
+  if (column < s.out_w) with_constant<kPixels - 1>(s.out_w - column, [&](auto rest) { run(rest, column); });
+}
+
+void run_forward(const Rows& s, const float* x, const float* weight, const float* bias, bool relu, float* y,
+                 float* workspace) {
+  float *const ordered_weight = workspace, *const ordered_bias = workspace + s.values();
+#pragma omp parallel num_threads(s.threads)
+  {
+#pragma omp for schedule(static)
+    for (std::int64_t v = 0; v < s.vectors + s.left; ++v) {
+      const std::int64_t l = v - s.vectors;
+      if (l < 0) {
+        s.for_positions(v, [&](std::int64_t from, std::int64_t to) {
+          for (std::int64_t lane = 0; lane < kLanes; ++lane)
+            ordered_weight[to + lane] = weight[from + lane * s.depth()];
+        });
+        for (std::int64_t lane = 0; lane < kLanes; ++lane)
+          ordered_bias[v * kLanes + lane] = bias == nullptr ? 0 : bias[s.first_output(v) + lane];
+      } else {
+        std::fill_n(ordered_weight + s.left_place(l, 0, 0), s.left_values(), 0.0f);
+        s.for_left(l, [&](std::int64_t from, std::int64_t to) { ordered_weight[to] = weight[from]; });
+        ordered_bias[s.vectors * kLanes + l] = bias == nullptr ? 0 : bias[s.in_vectors() + l];
+      }
+    }
+#pragma omp for schedule(static)
+    for (std::int64_t i = 0; i < s.batch * s.out_h; ++i) {
+      const std::int64_t image = i / s.out_h, row = i % s.out_h;
+      forward_row(s, {ordered_weight, ordered_bias}, x + (image * s.in_h + row * s.stride_h) * s.image_row(),
+                  relu, y + i * s.out_w * s.outputs);
+    }
+  }
+}
+
+// --- Gradient of the weights --------------------------------------------------------------------
+
+/// Adds one image to the sums of K positions, at `offset` in the image, and the N vectors of
+/// a group.
+template <int K, int N>
+void add_vectors(const Rows& s, const std::int64_t* offset, const Group& group, const float* x,
+                 const float* dy, float* kept) {
+  Vector sums[K][N];
+  const float* at[K];
+  std::int64_t first[N];
+  for (int n = 0; n < N; ++n) first[n] = s.first_output(group.first + n);
+  for (int k = 0; k < K; ++k)
+    for (int n = 0; n < N; ++n) Block::load(kept + (k * N + n) * kLanes, sums[k][n]);
+  const std::int64_t step = s.pixel_step(), end = s.out_w * step, outputs = s.outputs;
+  for (std::int64_t r = 0; r < s.out_h; ++r) {
+    for (int k = 0; k < K; ++k) at[k] = x + r * s.stride_h * s.image_row() + offset[k];
+    for (std::int64_t column = 0; column < end; column += step, dy += outputs) {
+      Vector gradient[N];
+      for (int n = 0; n < N; ++n) Block::load(dy + first[n], gradient[n]);
+#pragma GCC unroll 8
+      for (int k = 0; k < K; ++k) {
+        const float value = at[k][column];
+#pragma GCC unroll 3
+        for (int n = 0; n < N; ++n) sums[k][n] += value * gradient[n];
+      }
+    }
+  }
+  for (int k = 0; k < K; ++k)
+    for (int n = 0; n < N; ++n) Block::store(sums[k][n], kept + (k * N + n) * kLanes);
+}
+
+/// The same for K blocks of positions and one leftover channel, whose gradients begin at `dy`.
+template <int K>
+void add_left(const Rows& s, const std::int64_t* offset, const float* x, const float* dy, float* kept) {
+  Vector sums[K], values;
+  for (int k = 0; k < K; ++k) Block::load(kept + k * kLanes, sums[k]);
+  for (std::int64_t r = 0; r < s.out_h; ++r)
+    for (std::int64_t column = 0; column < s.out_w; ++column, dy += s.outputs) {
+      const float* at = x + r * s.stride_h * s.image_row() + column * s.pixel_step();
+      for (int k = 0; k < K; ++k) {
+        Block::load(at + offset[k], values);
+        sums[k] += *dy * values;
+      }
+    }
+  for (int k = 0; k < K; ++k) Block::store(sums[k], kept + k * kLanes);
+}
+
+/// Where in an image, from that of an output pixel on, positions and blocks begin, in their order.
+struct Offsets {
+  std::vector<std::int64_t> positions, blocks;
+  explicit Offsets(const Rows& s) {
+    for (std::int64_t r = 0; r < s.kernel_h; ++r) {
+      for (std::int64_t k = 0; k < s.row(); ++k) positions.push_back(r * s.kernel_row_step() + k);
+      for (std::int64_t b = 0; b < s.blocks() && s.left > 0; ++b)
+        blocks.push_back(r * s.kernel_row_step() + s.first_in_row(b));
+    }
+  }
+};
+
+/// body(first, constant number) for `count` things in as few and as even parts as possible.
+template <class Body>
+void in_parts(std::int64_t count, const Body& body) {
+  const std::int64_t parts = (count + kPixels - 1) / kPixels;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t first = count * part / parts;
+    with_constant<kPixels>(count * (part + 1) / parts - first, [&](auto number) { body(first, number); });
+  }
+}
+
+void add_image(const Rows& s, const Offsets& offsets, const float* x, const float* dy, float* kept) {
+  const auto positions = static_cast<std::int64_t>(offsets.positions.size());
+  for (const Group& group : s.groups)
+    with_constant<kVectors>(group.count, [&]<int N>(std::integral_constant<int, N>) {
+      in_parts(positions, [&]<int K>(std::int64_t first, std::integral_constant<int, K>) {
+        add_vectors<K, N>(s, offsets.positions.data() + first, group, x, dy,
+                          kept + s.place(group, group.first, first));
+      });
+    });
+  for (std::int64_t l = 0; l < s.left; ++l)
+    in_parts(static_cast<std::int64_t>(offsets.blocks.size()),
+             [&]<int K>(std::int64_t first, std::integral_constant<int, K>) {
+               add_left<K>(s, offsets.blocks.data() + first, x, dy + s.in_vectors() + l,
+                           kept + s.left_place(l, 0, first));
+             });
+}
+
+void add_pixels(std::int64_t pixels, std::int64_t channels, const float* from, float* sums) {
+  for_channel_blocks<float>(channels, [&]<class Some>(std::int64_t first, Some) {
+    typename Some::Values value, sum{};
+    for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+      Some::load(from + pixel * channels + first, value);
+      sum += value;
+    }
+    Some::store(sum, sums + first);
+  });
+}
+
+void run_backward_weight(const Rows& s, const float* x, const float* dy, float* dw, float* db,
+                         float* workspace) {
+  const Offsets offsets(s);
+  const std::int64_t share_values = s.values() + 2 * s.outputs;
+  // Of all threads' sums, in their order, that of a place.
+  const auto sum_at = [&](std::int64_t place) {
+    float sum = workspace[place];
+    for (int share = 1; share < s.threads; ++share) sum += workspace[share * share_values + place];
+    return sum;
+  };
+#pragma omp parallel num_threads(s.threads)
+  {
+#pragma omp for schedule(static)
+    for (int share = 0; share < s.threads; ++share) {
+      float *const own = workspace + share * share_values, *const bias = own + s.values();
+      std::fill_n(own, s.values() + s.outputs, 0.0f);
+      for (std::int64_t i = s.batch * share / s.threads; i < s.batch * (share + 1) / s.threads; ++i) {
+        const float* gradient = dy + i * s.pixels() * s.outputs;
+        add_image(s, offsets, x + i * s.in_h * s.image_row(), gradient, own);
+        if (db == nullptr) continue;
+        add_pixels(s.pixels(), s.outputs, gradient, bias + s.outputs);
+        for (std::int64_t o = 0; o < s.outputs; ++o) bias[o] += bias[s.outputs + o];
+      }
+    }
+#pragma omp for schedule(static)
+    for (std::int64_t v = 0; v < s.vectors + s.left; ++v) {
+      if (v >= s.vectors) {
+        s.for_left(v - s.vectors, [&](std::int64_t to, std::int64_t from) { dw[to] += sum_at(from); });
+        continue;
+      }
+      // Channels that the vector before has too are not added again.
+      const std::int64_t lanes_before = v == 0 ? 0 : s.first_output(v - 1) + kLanes - s.first_output(v);
+      s.for_positions(v, [&](std::int64_t to, std::int64_t from) {
+        for (std::int64_t lane = lanes_before; lane < kLanes; ++lane)
+          dw[to + lane * s.depth()] += sum_at(from + lane);
+      });
+    }
+#pragma omp single
+    for (std::int64_t o = 0; db != nullptr && o < s.outputs; ++o) db[o] += sum_at(s.values() + o);
+  }
+}
+
+bool is_channels_last(const Tensor& tensor) {
+  return tensor.dtype() == DType::f32 && (tensor.layout() == Layout::channels_last || tensor.shape()[1] == 1);
+}
+
+float* workspace_of(Context& context, std::int64_t values) {
+  return static_cast<float*>(context.workspace(static_cast<std::size_t>(values) * sizeof(float)));
+}
+
+}  // namespace
+
+bool rows_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
+  if (!kTuned || geometry.spatial_axes() != 2 || geometry.group != 1 || geometry.out_channels < kLanes ||
+      geometry.pad != std::vector<std::int64_t>{0, 0} || geometry.dilation[1] != 1 ||
+      !is_channels_last(input) || !is_channels_last(output))
+    return false;
+  const Rows s(geometry, input, output, 1);
+  // Is more than a fifth of the vectors over the output channels empty?
+  const bool fills_badly = 4 * ((s.outputs + kLanes - 1) / kLanes * kLanes) >= 5 * s.outputs;
+  return fills_badly && s.taps() > 1 && (s.row() < kLongRow || s.left > 0);
+}
+
+void forward_by_rows(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
+                     const Tensor& weight, const Tensor& bias, bool relu, Tensor& output) {
+  const Rows sizes(geometry, input, output, context.device().threads());
+  float* workspace = workspace_of(context, sizes.values() + sizes.vectors * kLanes + sizes.left);
+  const float* b = bias.defined() ? bias.data<float>() : nullptr;
+  context.run([sizes, x = input.data<float>(), w = weight.data<float>(), b, relu, y = output.data<float>(),
+               workspace] { run_forward(sizes, x, w, b, relu, y, workspace); });
+}
+
+void backward_weight_by_rows(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
+                             const Tensor& grad_output, Tensor& grad_weight, Tensor& grad_bias) {
+  const Rows sizes(geometry, input, grad_output, context.device().threads());
+  float* workspace = workspace_of(context, sizes.threads * (sizes.values() + 2 * sizes.outputs));
+  float* db = grad_bias.defined() ? grad_bias.data<float>() : nullptr;
+  context.run([sizes, x = input.data<float>(), dy = grad_output.data<float>(), dw = grad_weight.data<float>(),
+               db, workspace] { run_backward_weight(sizes, x, dy, dw, db, workspace); });
+}
+
+}  // namespace banyan::ops
