@@ -1,5 +1,7 @@
 #include "banyan/train/device_choice.hpp"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -119,8 +121,16 @@ void check_precision(DType precision, DeviceKind kind) {
   if (precision != DType::f32 && kind == DeviceKind::cuda)
     bad_input("--precision=", name_of(precision), " is for CPU devices; use --cpu=N with it");
   if (precision != DType::bf16) return;
-  if (const std::string missing = ops::missing_for_bf16(); !missing.empty())
-    bad_input("--precision=bf16: ", missing, "; --precision=f32 runs here");
+  const ops::Bf16Products products = ops::bf16_products();
+  if (products == ops::Bf16Products::none)
+    bad_input(
+        "--precision=bf16: the processor has no AVX-512, or ONEDNN_MAX_CPU_ISA hides it; --precision=f32 "
+        "runs "
+        "here");
+  if (products == ops::Bf16Products::emulated)
+    LOG(WARNING)
+        << "--precision=bf16: the processor has no units for bf16 (AVX512_BF16 or AMX): its products are "
+           "emulated, which is slower than f32";
 }
 
 Math math_of(DType precision) { return precision == DType::bf16 ? Math::bf16 : Math::full; }

@@ -170,7 +170,7 @@ void backward_data_by_columns(Context& context, const ConvolutionGeometry& geome
                               const Tensor& grad_output, const Tensor& weight, Tensor& grad_input) {
   const Columns sizes(geometry, grad_input, grad_output, context.device().threads());
   const std::int64_t floats = sizes.weights() + sizes.threads * sizes.columns();
-  auto* workspace = static_cast<float*>(context.workspace(static_cast<std::size_t>(floats) * sizeof(float)));
+  auto* workspace = context.workspace_of<float>(floats);
   context.run([sizes, dy = grad_output.data<float>(), w = weight.data<float>(), dx = grad_input.data<float>(),
                workspace] { run_backward_data(sizes, dy, w, dx, workspace); });
 }

@@ -1,4 +1,5 @@
-// Convolution through oneDNN: f32, one to three spatial axes.
+// Convolution through oneDNN: f32 tensors, one to three spatial axes. With Math::bf16 what the kernels
+// multiply is rounded to bf16 on the way in; sums are f32.
 //
 // All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
 // case that we tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered
@@ -22,7 +23,7 @@ namespace {
 
 using dnnl::memory;
 using Tag = memory::format_tag;
-constexpr auto kF32 = memory::data_type::f32;
+constexpr auto kF32 = memory::data_type::f32, kBf16 = memory::data_type::bf16;
 constexpr std::int64_t kFixedBatch = 32;
 
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -126,7 +127,7 @@ class DnnlConvolution final : public Convolution {
       : geometry_(geometry),
         engine_(dnnl::engine::kind::cpu, 0),
         math_(math),
-        attributes_(plain_attributes(math)),
+        attributes_(plain_attributes()),
         stride_(geometry.stride),
         pad_(geometry.pad),
         reference_(make_reference_convolution(geometry)) {
@@ -219,13 +220,22 @@ class DnnlConvolution final : public Convolution {
     if (found != plans_.end()) return found->second ? &*found->second : nullptr;
     const OpenMpThreads guard(threads);  // kernels are generated for a number of threads
     std::optional<Plan> plan;
+    if (math_ == Math::bf16) plan = plan_with(kBf16, pass, input, output, bias);
+    if (!plan) plan = plan_with(kF32, pass, input, output, bias);
+    const auto [place, inserted] = plans_.emplace(std::move(key), std::move(plan));
+    return place->second ? &*place->second : nullptr;
+  }
+
+  /// With factors of type `type`; nothing where oneDNN has no good kernel.
+  std::optional<Plan> plan_with(memory::data_type type, Pass pass, const Tensor& input, const Tensor& output,
+                                bool bias) {
+    factors_ = type;
     try {
-      plan = make_plan(pass, input, output, bias);
+      return make_plan(pass, input, output, bias);
     } catch (const dnnl::error& failure) {
       if (failure.status != dnnl_unimplemented) runtime_failure("oneDNN convolution: ", failure.what());
     }
-    const auto [place, inserted] = plans_.emplace(std::move(key), std::move(plan));
-    return place->second ? &*place->second : nullptr;
+    return std::nullopt;
   }
 
   Tag activation_tag(bool channels_last) const {
@@ -236,9 +246,10 @@ class DnnlConvolution final : public Convolution {
     constexpr Tag kTags[3][2] = {{Tag::oiw, Tag::goiw}, {Tag::oihw, Tag::goihw}, {Tag::oidhw, Tag::goidhw}};
     return kTags[geometry_.spatial_axes() - 1][geometry_.group > 1 ? 1 : 0];
   }
-  memory::desc kernel_activation(memory::dims shape) const {
-    return memory::desc(shape, kF32, activation_tag(true));
+  memory::desc kernel_activation(const memory::dims& shape, memory::data_type type) const {
+    return memory::desc(shape, type, activation_tag(true));
   }
+  memory::desc any_weight(memory::data_type type) const { return {weight_shape(), type, Tag::any}; }
   /// The caller's memory; where the layouts do not differ it counts as channels-last and needs no reorder.
   memory::desc caller_activation(const Tensor& tensor) const {
     const ChannelView view = channel_view(tensor);
@@ -257,14 +268,13 @@ class DnnlConvolution final : public Convolution {
   using BackwardWeights = dnnl::convolution_backward_weights;
 
   /// New ones: a copy would share its contents with the original.
-  static dnnl::primitive_attr plain_attributes(Math math) {
+  static dnnl::primitive_attr plain_attributes() {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (math == Math::bf16) attributes.set_fpmath_mode(dnnl::fpmath_mode::bf16);
     return attributes;
   }
   dnnl::primitive_attr forward_attributes() const {
-    dnnl::primitive_attr attributes = plain_attributes(math_);
+    dnnl::primitive_attr attributes = plain_attributes();
     if (relu_) {
       dnnl::post_ops relu;
       relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
@@ -286,8 +296,9 @@ class DnnlConvolution final : public Convolution {
                                                   const memory::desc& out) const {
     const BackwardData::desc desc(dnnl::algorithm::convolution_direct, in, weight, out, stride_, dilation_,
                                   pad_, pad_);
-    const memory::desc any(weight_shape(), kF32, Tag::any);
-    return {desc, attributes_, engine_, forward_desc(in, any, out, false, attributes_)};
+    return {desc, attributes_, engine_,
+            forward_desc(with_type(in, factors_), any_weight(factors_), with_type(out, kF32), false,
+                         attributes_)};
   }
   BackwardWeights::primitive_desc backward_weight_desc(const memory::desc& in, const memory::desc& weight,
                                                        const memory::desc& out, bool bias) const {
@@ -295,8 +306,12 @@ class DnnlConvolution final : public Convolution {
     const BackwardWeights::desc desc =
         bias ? BackwardWeights::desc(kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad_, pad_)
              : BackwardWeights::desc(kDirect, in, weight, out, stride_, dilation_, pad_, pad_);
-    const memory::desc any(weight_shape(), kF32, Tag::any);
-    return {desc, attributes_, engine_, forward_desc(in, any, out, bias, attributes_)};
+    return {desc, attributes_, engine_,
+            forward_desc(in, any_weight(factors_), with_type(out, kF32), bias, attributes_)};
+  }
+  static memory::desc with_type(memory::desc desc, memory::data_type type) {
+    desc.data.data_type = memory::convert_to_c(type);
+    return desc;
   }
   memory::desc bias_desc() const { return memory::desc({geometry_.out_channels}, kF32, Tag::x); }
 
@@ -306,15 +321,20 @@ class DnnlConvolution final : public Convolution {
     return desc.diff_weights_desc();
   }
 
-  /// Calls describe(in, weight, out) for the fixed batch with free choice of the weights' order, then for the
-  /// real batch with that order; where no good kernel takes it, with free choice again.
+  /// Calls describe(in, weight, out), the result in f32 and the others in the type of the factors, for the
+  /// fixed batch with free choice of the weights' order, then for the real batch with that order; where no
+  /// good kernel takes it, with free choice again.
   template <class Describe>
-  auto choose(const Tensor& input, const Tensor& output, Describe describe) const {
+  auto choose(const Tensor& input, const Tensor& output, Pass pass, Describe describe) const {
     memory::dims in = input.shape().dims(), out = output.shape().dims();
-    const memory::desc any(weight_shape(), kF32, Tag::any);
+    const auto type_of = [&](Pass pass_that_makes_it) {
+      return pass == pass_that_makes_it ? kF32 : factors_;
+    };
+    const memory::desc any = any_weight(type_of(Pass::backward_weight));
     const auto at = [&](std::int64_t batch, const memory::desc& weight) {
       in[0] = out[0] = batch;
-      return describe(kernel_activation(in), weight, kernel_activation(out));
+      return describe(kernel_activation(in, type_of(Pass::backward_data)), weight,
+                      kernel_activation(out, type_of(Pass::forward)));
     };
     const std::int64_t batch = input.shape()[0];
     auto fixed = at(kFixedBatch, any);
@@ -333,7 +353,7 @@ class DnnlConvolution final : public Convolution {
     switch (pass) {
       case Pass::forward: {
         const dnnl::primitive_attr attributes = forward_attributes();
-        const auto chosen = choose(input, output, [&](const Desc& i, const Desc& w, const Desc& o) {
+        const auto chosen = choose(input, output, pass, [&](const Desc& i, const Desc& w, const Desc& o) {
           return forward_desc(i, w, o, bias, attributes);
         });
         if (is_slow(chosen)) return std::nullopt;
@@ -346,7 +366,7 @@ class DnnlConvolution final : public Convolution {
         return plan;
       }
       case Pass::backward_data: {
-        const auto chosen = choose(input, output, [&](const Desc& i, const Desc& w, const Desc& o) {
+        const auto chosen = choose(input, output, pass, [&](const Desc& i, const Desc& w, const Desc& o) {
           return backward_data_desc(i, w, o);
         });
         if (is_slow(chosen)) return std::nullopt;
@@ -358,7 +378,7 @@ class DnnlConvolution final : public Convolution {
         return plan;
       }
       case Pass::backward_weight: {
-        const auto chosen = choose(input, output, [&](const Desc& i, const Desc& w, const Desc& o) {
+        const auto chosen = choose(input, output, pass, [&](const Desc& i, const Desc& w, const Desc& o) {
           return backward_weight_desc(i, w, o, bias);
         });
         if (is_slow(chosen)) return std::nullopt;
@@ -377,7 +397,8 @@ class DnnlConvolution final : public Convolution {
   ConvolutionGeometry geometry_;
   dnnl::engine engine_;
   Math math_;
-  dnnl::primitive_attr attributes_;  // of everything but a forward pass with a ReLU
+  memory::data_type factors_ = kF32;  ///< what the kernel of the plan that is being made multiplies
+  dnnl::primitive_attr attributes_;   // of everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
   bool relu_ = false;                         ///< forward() ends with a ReLU
   std::map<Key, std::optional<Plan>> plans_;  // node-based: running work refers to its elements

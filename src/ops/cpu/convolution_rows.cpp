@@ -387,10 +387,6 @@ bool is_channels_last(const Tensor& tensor) {
   return tensor.dtype() == DType::f32 && (tensor.layout() == Layout::channels_last || tensor.shape()[1] == 1);
 }
 
-float* workspace_of(Context& context, std::int64_t values) {
-  return static_cast<float*>(context.workspace(static_cast<std::size_t>(values) * sizeof(float)));
-}
-
 }  // namespace
 
 bool rows_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
@@ -407,7 +403,7 @@ bool rows_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Te
 void forward_by_rows(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
                      const Tensor& weight, const Tensor& bias, bool relu, Tensor& output) {
   const Rows sizes(geometry, input, output, context.device().threads());
-  float* workspace = workspace_of(context, sizes.values() + sizes.vectors * kLanes + sizes.left);
+  float* workspace = context.workspace_of<float>(sizes.values() + sizes.vectors * kLanes + sizes.left);
   const float* b = bias.defined() ? bias.data<float>() : nullptr;
   context.run([sizes, x = input.data<float>(), w = weight.data<float>(), b, relu, y = output.data<float>(),
                workspace] { run_forward(sizes, x, w, b, relu, y, workspace); });
@@ -416,7 +412,7 @@ void forward_by_rows(Context& context, const ConvolutionGeometry& geometry, cons
 void backward_weight_by_rows(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
                              const Tensor& grad_output, Tensor& grad_weight, Tensor& grad_bias) {
   const Rows sizes(geometry, input, grad_output, context.device().threads());
-  float* workspace = workspace_of(context, sizes.threads * (sizes.values() + 2 * sizes.outputs));
+  float* workspace = context.workspace_of<float>(sizes.threads * (sizes.values() + 2 * sizes.outputs));
   float* db = grad_bias.defined() ? grad_bias.data<float>() : nullptr;
   context.run([sizes, x = input.data<float>(), dy = grad_output.data<float>(), dw = grad_weight.data<float>(),
                db, workspace] { run_backward_weight(sizes, x, dy, dw, db, workspace); });

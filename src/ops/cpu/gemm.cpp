@@ -20,7 +20,7 @@ struct Matrices {
   const T *a, *b;
   T* c;
   int threads;
-  Math math;
+  void* bf16_scratch;  ///< defined for Math::bf16 alone
 
   std::int64_t a_stride() const { return shape.transpose_a ? shape.m : shape.k; }
   std::int64_t b_stride() const { return shape.transpose_b ? shape.k : shape.n; }
@@ -36,7 +36,8 @@ void scale_only(const Matrices<T>& of) {
 void multiply_matrices(const Matrices<float>& of) {
   const GemmShape& s = of.shape;
   const OpenMpThreads threads(of.threads);
-  if (of.math == Math::bf16) return multiply_bf16(s, of.alpha, of.a, of.b, of.beta, of.c);
+  if (of.bf16_scratch != nullptr)
+    return multiply_bf16(s, of.alpha, of.a, of.b, of.beta, of.c, of.bf16_scratch);
   const dnnl_status_t status =
       dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, of.alpha, of.a,
                  of.a_stride(), of.b, of.b_stride(), of.beta, of.c, s.n);
@@ -76,9 +77,15 @@ void gemm_on_cpu(Context& context, const GemmShape& shape, double alpha, const T
   require_count("gemm, C", c, shape.m * shape.n);
   if (c.count() == 0) return;
   dispatch_float(c.dtype(), "gemm", [&]<class T>() {
-    const Matrices<T> of{
-        shape,       static_cast<T>(alpha), static_cast<T>(beta),       a.data<T>(),
-        b.data<T>(), c.data<T>(),           context.device().threads(), context.device().math()};
+    const bool in_bf16 = context.device().math() == Math::bf16 && std::is_same_v<T, float>;
+    const Matrices<T> of{shape,
+                         static_cast<T>(alpha),
+                         static_cast<T>(beta),
+                         a.data<T>(),
+                         b.data<T>(),
+                         c.data<T>(),
+                         context.device().threads(),
+                         in_bf16 ? context.workspace(bf16_scratch(shape)) : nullptr};
     context.run([of] {
       if (of.shape.k == 0)
         scale_only(of);

@@ -9,38 +9,52 @@ namespace banyan::ops {
 namespace {
 
 using dnnl::memory;
+constexpr auto kF32 = memory::data_type::f32, kBf16 = memory::data_type::bf16;
+constexpr std::size_t kLine = 64, kBytes = 2;  ///< of a cache line and of a value
 
 /// rows x columns, or their transpose as it lies in memory.
-memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transposed) {
-  return {
-      {rows, columns}, memory::data_type::f32, transposed ? memory::dims{1, rows} : memory::dims{columns, 1}};
+memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transposed, memory::data_type type) {
+  return {{rows, columns}, type, transposed ? memory::dims{1, rows} : memory::dims{columns, 1}};
+}
+
+std::size_t padded_bytes(std::int64_t values) {
+  return (static_cast<std::size_t>(values) * kBytes + kLine - 1) / kLine * kLine;
 }
 
 }  // namespace
 
-void multiply_bf16(const GemmShape& shape, float alpha, const float* a, const float* b, float beta,
-                   float* c) try {
+std::size_t bf16_scratch(const GemmShape& shape) {
+  return padded_bytes(shape.m * shape.k) + padded_bytes(shape.k * shape.n);
+}
+
+void multiply_bf16(const GemmShape& shape, float alpha, const float* a, const float* b, float beta, float* c,
+                   void* scratch) try {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
-  const memory::desc a_desc = matrix(shape.m, shape.k, shape.transpose_a);
-  const memory::desc b_desc = matrix(shape.k, shape.n, shape.transpose_b);
-  const memory::desc c_desc = matrix(shape.m, shape.n, false);
+  const memory::desc c_desc = matrix(shape.m, shape.n, false, kF32);
+  // The library keeps primitives: making the same one again costs a look-up.
+  const auto rounded = [&](std::int64_t rows, std::int64_t columns, bool transposed, const float* values,
+                           void* to) {
+    memory from(matrix(rows, columns, transposed, kF32), engine, const_cast<float*>(values));
+    memory result(matrix(rows, columns, transposed, kBf16), engine, to);
+    dnnl::reorder(from, result).execute(stream, from, result);
+    return result;
+  };
+  const memory a_rounded = rounded(shape.m, shape.k, shape.transpose_a, a, scratch);
+  const memory b_rounded = rounded(shape.k, shape.n, shape.transpose_b, b,
+                                   static_cast<char*>(scratch) + padded_bytes(shape.m * shape.k));
   dnnl::primitive_attr attributes;
-  attributes.set_fpmath_mode(dnnl::fpmath_mode::bf16);
   if (alpha != 1) attributes.set_output_scales(0, {alpha});
   if (beta != 0) {
     dnnl::post_ops add;
     add.append_sum(beta);
     attributes.set_post_ops(add);
   }
-  // The library keeps primitives: making the same one again costs a look-up.
-  const dnnl::matmul product({dnnl::matmul::desc(a_desc, b_desc, c_desc), attributes, engine});
-  const auto at = [&](const memory::desc& desc, const float* data) {
-    return memory(desc, engine, const_cast<float*>(data));
-  };
-  product.execute(
+  const dnnl::matmul::primitive_desc desc({a_rounded.get_desc(), b_rounded.get_desc(), c_desc}, attributes,
+                                          engine);
+  dnnl::matmul(desc).execute(
       stream,
-      {{DNNL_ARG_SRC, at(a_desc, a)}, {DNNL_ARG_WEIGHTS, at(b_desc, b)}, {DNNL_ARG_DST, at(c_desc, c)}});
+      {{DNNL_ARG_SRC, a_rounded}, {DNNL_ARG_WEIGHTS, b_rounded}, {DNNL_ARG_DST, memory(c_desc, engine, c)}});
   stream.wait();
 } catch (const dnnl::error& error) {
   runtime_failure("gemm in bf16: oneDNN failed for ", shape.m, " x ", shape.n, " x ", shape.k, ": ",

@@ -4,14 +4,11 @@
 
 namespace banyan::ops {
 
-/// oneDNN multiplies f32 tensors in bf16 on the tile units (AMX). With AVX512_BF16 alone it takes the wish
-/// and computes in f32.
-std::string missing_for_bf16() {
-  constexpr unsigned kTiles = dnnl_cpu_isa_avx512_core_amx;
+Bf16Products bf16_products() {
   const auto isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-  if ((isa & kTiles) == kTiles) return "";
-  return "the processor has no units for it that oneDNN uses on f32 tensors (AMX), or ONEDNN_MAX_CPU_ISA "
-         "hides them";
+  const auto has = [&](unsigned wanted) { return (isa & wanted) == wanted; };
+  if (has(dnnl_cpu_isa_avx512_core_bf16)) return Bf16Products::units;
+  return has(dnnl_cpu_isa_avx512_core) ? Bf16Products::emulated : Bf16Products::none;
 }
 
 }  // namespace banyan::ops
