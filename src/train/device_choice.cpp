@@ -120,20 +120,16 @@ void check_precision(DType precision, DeviceKind kind) {
     bad_input("--precision=", name_of(precision), " is not supported: expected f32, f64 or bf16");
   if (precision != DType::f32 && kind == DeviceKind::cuda)
     bad_input("--precision=", name_of(precision), " is for CPU devices; use --cpu=N with it");
-  if (precision != DType::bf16) return;
-  const ops::Bf16Products products = ops::bf16_products();
-  if (products == ops::Bf16Products::none)
-    bad_input(
-        "--precision=bf16: the processor has no AVX-512, or ONEDNN_MAX_CPU_ISA hides it; --precision=f32 "
-        "runs "
-        "here");
-  if (products == ops::Bf16Products::emulated)
+  if (precision == DType::bf16 && !ops::has_bf16_units())
     LOG(WARNING)
-        << "--precision=bf16: the processor has no units for bf16 (AVX512_BF16 or AMX): its products are "
-           "emulated, which is slower than f32";
+        << "--precision=bf16: the processor has no units for it (AVX512_BF16 or AMX): factors are rounded "
+           "to bf16 and multiplied in f32, which is not faster than f32";
 }
 
-Math math_of(DType precision) { return precision == DType::bf16 ? Math::bf16 : Math::full; }
+Math math_of(DType precision) {
+  if (precision != DType::bf16) return Math::full;
+  return ops::has_bf16_units() ? Math::bf16 : Math::bf16_in_f32;
+}
 
 std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, DType precision) {
   if (choice.kind == DeviceKind::cuda) return make_cuda_device(choice.ordinal, 0);

@@ -9,7 +9,6 @@
 #include "banyan/base/error.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/convolution.hpp"
-#include "banyan/ops/processor.hpp"
 #include "ops/device_fixture.hpp"
 
 namespace banyan {
@@ -60,18 +59,19 @@ class Bf16 : public testing::TestWithParam<Math> {
   static std::vector<double> values_of(const Tensor& tensor) {
     return {tensor.data<float>(), tensor.data<float>() + tensor.count()};
   }
-  static void expect_bf16(const std::string& report, const std::string& primitive) {
+  /// The types that oneDNN's log gives for the primitive.
+  static void expect_types(const std::string& report, const std::string& primitive) {
     ASSERT_THAT(report, HasSubstr(primitive));
-    if (GetParam() == Math::bf16) {
+    if (GetParam() == Math::bf16)
       EXPECT_THAT(report, ContainsRegex(primitive + ".*_bf16::"));
-    } else {
+    else
       EXPECT_THAT(report, Not(HasSubstr("bf16")));
-    }
   }
   void SetUp() override {
-    if (GetParam() == Math::bf16 && ops::bf16_products() == ops::Bf16Products::none)
+    if (GetParam() == Math::bf16 && !__builtin_cpu_supports("avx512bw"))
       GTEST_SKIP() << "the processor has no AVX-512";
   }
+  static bool rounds() { return GetParam() != Math::full; }
 };
 
 /// Rounds to the nearest bf16 value, ties to even: bf16 is the upper half of f32.
@@ -96,12 +96,11 @@ TEST_P(Bf16, Products) {
           report = report_of([&] { ops::gemm(context, shape, 1.5, a, b, beta, c); });
           return values_of(c);
         };
-        const bool rounds = GetParam() == Math::bf16;
-        const auto expected = with(Math::full, [&](Context& context) { return run(context, rounds); });
+        const auto expected = with(Math::full, [&](Context& context) { return run(context, rounds()); });
         const auto found = with(GetParam(), [&](Context& context) { return run(context, false); });
-        if (rounds) expect_bf16(report, "matmul");
+        if (GetParam() == Math::bf16) expect_types(report, "matmul");
         // The products of bf16 values are exact in f32; 64 of them are added in another order.
-        expect_near(found, expected, rounds ? 65 * std::numeric_limits<float>::epsilon() : 0);
+        expect_near(found, expected, rounds() ? 65 * std::numeric_limits<float>::epsilon() : 0);
       }
 }
 
@@ -129,19 +128,54 @@ TEST_P(Bf16, ConvolutionsInAllPasses) {
     return std::vector{values_of(output), values_of(grad_input), values_of(grad_weight),
                        values_of(grad_bias)};
   };
-  const bool rounds = GetParam() == Math::bf16;
-  const auto expected = with(Math::full, [&](Context& context) { return run(context, rounds); });
+  const auto expected = with(Math::full, [&](Context& context) { return run(context, rounds()); });
   const auto found = with(GetParam(), [&](Context& context) { return run(context, false); });
   const char* const passes[] = {"forward_training", "backward_data", "backward_weights"};
-  for (int pass = 0; pass < 3; ++pass) expect_bf16(reports[static_cast<std::size_t>(pass)], passes[pass]);
+  for (int pass = 0; pass < 3; ++pass) expect_types(reports[static_cast<std::size_t>(pass)], passes[pass]);
   // As above: up to 288 products, and the sum of weight gradients and bias over 256 pixels.
   for (std::size_t i = 0; i < found.size(); ++i)
-    expect_near(found[i], expected[i], rounds ? 289 * std::numeric_limits<float>::epsilon() : 0);
+    expect_near(found[i], expected[i], rounds() ? 289 * std::numeric_limits<float>::epsilon() : 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Bf16, testing::Values(Math::full, Math::bf16), [](const auto& test) {
-  return std::string(test.param == Math::full ? "full" : "bf16");
-});
+/// Zeros, infinities, NaN, ties, and what rounds up to infinity.
+TEST_P(Bf16, RoundsEveryValue) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const auto value = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
+  const std::vector<std::pair<float, float>> cases{{0.0f, 0.0f},
+                                                   {-0.0f, 0.0f},
+                                                   {1.0f + 0x1p-9f, 1.0f},
+                                                   {1.0f + 0x1p-8f, 1.0f},
+                                                   {1.0f + 3 * 0x1p-8f, 1.0f + 0x1p-6f},
+                                                   {-1.0f - 0x1.8p-8f, -1.0f - 0x1p-7f},
+                                                   {inf, inf},
+                                                   {-inf, -inf},
+                                                   {nan, nan},
+                                                   {value(0x7fffffff), nan},
+                                                   {value(0xffffffff), nan},
+                                                   {value(0x7f800001), nan},
+                                                   {value(0x7f7fffff), inf}};
+  for (const auto& [factor, rounded] : cases) {
+    const auto run = [f = factor](Context& context) {
+      Tensor a = filled(context, {1}, 1), b = filled(context, {1}, 2), c = filled(context, {1}, 3);
+      a.data<float>()[0] = f;
+      b.data<float>()[0] = 1;
+      ops::gemm(context, {false, false, 1, 1, 1}, 1, a, b, 0, c);
+      return values_of(c);
+    };
+    const double expected = rounds() ? rounded : factor, found = with(GetParam(), run)[0];
+    if (std::isnan(expected))
+      EXPECT_TRUE(std::isnan(found)) << found << " for " << factor;
+    else
+      EXPECT_EQ(found, expected) << "for " << factor;
+  }
+}
+
+std::string name_of_math(const testing::TestParamInfo<Math>& test) {
+  constexpr const char* kNames[] = {"full", "bf16", "bf16_in_f32"};
+  return kNames[static_cast<std::size_t>(test.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Bf16, testing::Values(Math::full, Math::bf16, Math::bf16_in_f32), name_of_math);
 
 }  // namespace
 }  // namespace banyan

@@ -18,8 +18,13 @@ namespace banyan {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
-/// In which convolutions and inner products multiply f32 tensors; their sums, and everything else, are f32.
-enum class Math : std::uint8_t { full, bf16 };
+/// How convolutions and inner products multiply f32 tensors. Their sums, and everything else, are f32.
+enum class Math : std::uint8_t {
+  full,
+  bf16,         ///< factors rounded to bf16, by the library's bf16 kernels
+  bf16_in_f32,  ///< factors rounded to bf16, by its f32 kernels: the same products, for processors without
+                ///< units
+};
 
 /// A point in a stream's work. Recorded by Stream::record; waiting for a never recorded event returns at
 /// once.

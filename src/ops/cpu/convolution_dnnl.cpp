@@ -1,5 +1,5 @@
-// Convolution through oneDNN: f32 tensors, one to three spatial axes. With Math::bf16 what the kernels
-// multiply is rounded to bf16 on the way in; sums are f32.
+// Convolution through oneDNN: f32 tensors, one to three spatial axes. Unless Math is full, what
+// the kernels multiply is rounded to bf16 on the way in; sums are f32.
 //
 // All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
 // case that we tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered
@@ -16,6 +16,7 @@
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/openmp_threads.hpp"
+#include "ops/cpu/round_to_bf16.hpp"
 
 namespace banyan::ops {
 
@@ -36,6 +37,7 @@ struct Port {
   int argument;
   memory::desc outer, inner;
   bool written;
+  bool rounded = false;                  ///< to bf16, in the scratch copy
   std::size_t offset = 0;                ///< of the scratch copy in the workspace
   std::optional<dnnl::reorder> convert;  ///< none: the kernel uses the caller's memory
 };
@@ -44,14 +46,16 @@ struct Port {
 /// own.
 class Plan {
  public:
-  Plan(const dnnl::engine& engine, const memory::desc& scratchpad)
-      : engine_(engine), scratchpad_(scratchpad) {
+  /// `rounds`: what the kernel multiplies is rounded to bf16 first, of f32 type though it is.
+  Plan(const dnnl::engine& engine, const memory::desc& scratchpad, bool rounds)
+      : engine_(engine), scratchpad_(scratchpad), rounds_(rounds) {
     bytes_ = padded(scratchpad.get_size());
   }
   void set_kernel(dnnl::primitive kernel) { kernel_ = std::move(kernel); }
   void read(int argument, const memory::desc& outer, const memory::desc& inner) {
     Port port(argument, outer, inner, false);
-    if (outer != inner) convert(port, outer, inner, {});
+    port.rounded = rounds_ && argument != DNNL_ARG_BIAS;
+    if (outer != inner || port.rounded) convert(port, outer, inner, {});
     ports_.push_back(std::move(port));
   }
   void write(int argument, const memory::desc& outer, const memory::desc& inner) {
@@ -82,6 +86,11 @@ class Plan {
       if (port.convert) {
         memory inner(port.inner, engine_, scratch(port.offset));
         if (!port.written) port.convert->execute(stream, outer, inner);
+        if (port.rounded) {
+          auto* values = static_cast<float*>(inner.get_data_handle());
+          const auto count = static_cast<std::int64_t>(port.inner.get_size() / sizeof(float));
+          round_to_bf16(omp_get_max_threads(), count, values, values);
+        }
         arguments.emplace(port.argument, inner);
       } else {
         arguments.emplace(port.argument, outer);
@@ -108,6 +117,7 @@ class Plan {
 
   dnnl::engine engine_;
   memory::desc scratchpad_;
+  bool rounds_;
   dnnl::primitive kernel_;
   std::vector<Port> ports_;
   std::size_t bytes_ = 0;
@@ -357,7 +367,7 @@ class DnnlConvolution final : public Convolution {
           return forward_desc(i, w, o, bias, attributes);
         });
         if (is_slow(chosen)) return std::nullopt;
-        Plan plan(engine_, chosen.scratchpad_desc());
+        Plan plan(engine_, chosen.scratchpad_desc(), math_ == Math::bf16_in_f32);
         plan.set_kernel(Forward(chosen));
         plan.read(DNNL_ARG_SRC, in, chosen.src_desc());
         plan.read(DNNL_ARG_WEIGHTS, weight, chosen.weights_desc());
@@ -370,7 +380,7 @@ class DnnlConvolution final : public Convolution {
           return backward_data_desc(i, w, o);
         });
         if (is_slow(chosen)) return std::nullopt;
-        Plan plan(engine_, chosen.scratchpad_desc());
+        Plan plan(engine_, chosen.scratchpad_desc(), math_ == Math::bf16_in_f32);
         plan.set_kernel(BackwardData(chosen));
         plan.read(DNNL_ARG_DIFF_DST, out, chosen.diff_dst_desc());
         plan.read(DNNL_ARG_WEIGHTS, weight, chosen.weights_desc());
@@ -382,7 +392,7 @@ class DnnlConvolution final : public Convolution {
           return backward_weight_desc(i, w, o, bias);
         });
         if (is_slow(chosen)) return std::nullopt;
-        Plan plan(engine_, chosen.scratchpad_desc());
+        Plan plan(engine_, chosen.scratchpad_desc(), math_ == Math::bf16_in_f32);
         plan.set_kernel(BackwardWeights(chosen));
         plan.read(DNNL_ARG_SRC, in, chosen.src_desc());
         plan.read(DNNL_ARG_DIFF_DST, out, chosen.diff_dst_desc());

@@ -9,6 +9,7 @@
 #include "ops/common/checks.hpp"
 #include "ops/cpu/gemm_bf16.hpp"
 #include "ops/cpu/openmp_threads.hpp"
+#include "ops/cpu/round_to_bf16.hpp"
 
 namespace banyan::ops {
 namespace {
@@ -20,7 +21,8 @@ struct Matrices {
   const T *a, *b;
   T* c;
   int threads;
-  void* bf16_scratch;  ///< defined for Math::bf16 alone
+  Math math;
+  void* scratch;  ///< for factors in bf16; null with full math
 
   std::int64_t a_stride() const { return shape.transpose_a ? shape.m : shape.k; }
   std::int64_t b_stride() const { return shape.transpose_b ? shape.k : shape.n; }
@@ -36,11 +38,17 @@ void scale_only(const Matrices<T>& of) {
 void multiply_matrices(const Matrices<float>& of) {
   const GemmShape& s = of.shape;
   const OpenMpThreads threads(of.threads);
-  if (of.bf16_scratch != nullptr)
-    return multiply_bf16(s, of.alpha, of.a, of.b, of.beta, of.c, of.bf16_scratch);
-  const dnnl_status_t status =
-      dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, of.alpha, of.a,
-                 of.a_stride(), of.b, of.b_stride(), of.beta, of.c, s.n);
+  if (of.math == Math::bf16) return multiply_bf16(s, of.alpha, of.a, of.b, of.beta, of.c, of.scratch);
+  const float *a = of.a, *b = of.b;
+  if (of.math == Math::bf16_in_f32) {
+    auto *const a_rounded = static_cast<float*>(of.scratch), *const b_rounded = a_rounded + s.m * s.k;
+    round_to_bf16(of.threads, s.m * s.k, a, a_rounded);
+    round_to_bf16(of.threads, s.k * s.n, b, b_rounded);
+    a = a_rounded;
+    b = b_rounded;
+  }
+  const dnnl_status_t status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k,
+                                          of.alpha, a, of.a_stride(), b, of.b_stride(), of.beta, of.c, s.n);
   if (status != dnnl_success)
     runtime_failure("gemm: oneDNN failed with status ", static_cast<int>(status), " for ", s.m, " x ", s.n,
                     " x ", s.k);
@@ -77,15 +85,14 @@ void gemm_on_cpu(Context& context, const GemmShape& shape, double alpha, const T
   require_count("gemm, C", c, shape.m * shape.n);
   if (c.count() == 0) return;
   dispatch_float(c.dtype(), "gemm", [&]<class T>() {
-    const bool in_bf16 = context.device().math() == Math::bf16 && std::is_same_v<T, float>;
-    const Matrices<T> of{shape,
-                         static_cast<T>(alpha),
-                         static_cast<T>(beta),
-                         a.data<T>(),
-                         b.data<T>(),
-                         c.data<T>(),
-                         context.device().threads(),
-                         in_bf16 ? context.workspace(bf16_scratch(shape)) : nullptr};
+    const Math math = std::is_same_v<T, float> ? context.device().math() : Math::full;
+    const std::int64_t factors = shape.m * shape.k + shape.k * shape.n;
+    void* scratch = math == Math::bf16          ? context.workspace(bf16_scratch(shape))
+                    : math == Math::bf16_in_f32 ? context.workspace_of<float>(factors)
+                                                : nullptr;
+    const Matrices<T> of{shape,       static_cast<T>(alpha), static_cast<T>(beta),       a.data<T>(),
+                         b.data<T>(), c.data<T>(),           context.device().threads(), math,
+                         scratch};
     context.run([of] {
       if (of.shape.k == 0)
         scale_only(of);
