@@ -94,9 +94,7 @@ std::size_t largest_chunk(int devices, DeviceKind kind) {
 }
 
 std::size_t chunk_for(const Tree& tree, DeviceKind kind, std::size_t message, const LinkCost& link) {
-  int depth = 0;
-  for (int root = 0; root < tree.size(); ++root) depth = std::max(depth, tree.depth(root));
-  return best_chunk(message, depth, link, largest_chunk(tree.size(), kind));
+  return best_chunk(message, tree.greatest_depth(), link, largest_chunk(tree.size(), kind));
 }
 
 LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members, SpinPolicy policy) {
@@ -104,15 +102,9 @@ LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members,
   constexpr int kRepeats = 3;
   LinkCost slowest{0, 1e12};
   bool measured_cpu = false;  // their edges are all the same memory
-  std::vector<std::pair<int, int>> edges;
-  for (int node = 0; node < tree.size(); ++node)
-    for (const int next : tree.neighbours(node))
-      if (next < node) edges.emplace_back(next, node);
-  for (const auto& [above, below] : edges) {
-    const Member &owner = members[static_cast<std::size_t>(below)],
-                 &reader = members[static_cast<std::size_t>(above)];
+  const auto look_at = [&](const Member& reader, const Member& owner) {
     const bool cpu = reader.device->kind() == DeviceKind::cpu;
-    if (cpu && measured_cpu) continue;
+    if (cpu && measured_cpu) return;
     measured_cpu = cpu;
     const Access access = reader.access != nullptr ? reader.access->between(*owner.device, *reader.device)
                                                    : usual_access(*owner.device, *reader.device);
@@ -123,7 +115,11 @@ LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members,
     const LinkSpeed speed = std::async(std::launch::async, measure).get();  // this thread keeps its device
     slowest.latency_s = std::max(slowest.latency_s, speed.latency_seconds);
     slowest.bytes_per_s = std::min(slowest.bytes_per_s, speed.bytes_per_second);
-  }
+  };
+  for (int node = 0; node < tree.size(); ++node)
+    for (const int next : tree.neighbours(node))
+      if (next < node)
+        look_at(members[static_cast<std::size_t>(next)], members[static_cast<std::size_t>(node)]);
   if (tree.size() > 1) slowest.latency_s += measure_handover(members, policy);
   return slowest;
 }

@@ -181,10 +181,9 @@ SimulatedIteration simulate_tree(const SimulatedMachine& machine, const std::vec
   const auto buckets = plan_buckets(ranges, total, machine.element_bytes, machine.tree.size());
   std::vector<double> ready;
   for (const Bucket& bucket : buckets) ready.push_back(ends[static_cast<std::size_t>(bucket.ready_layer)]);
-  int depth = 0;
-  for (int root = 0; root < machine.tree.size(); ++root) depth = std::max(depth, machine.tree.depth(root));
-  const std::size_t chunk = best_chunk(static_cast<std::size_t>(total) * machine.element_bytes, depth,
-                                       slowest_edge(machine), machine.largest_chunk);
+  const std::size_t chunk =
+      best_chunk(static_cast<std::size_t>(total) * machine.element_bytes, machine.tree.greatest_depth(),
+                 slowest_edge(machine), machine.largest_chunk);
   return {std::max(ends[0], simulate_buckets(machine, buckets, ready, chunk)), ends[0]};
 }
 

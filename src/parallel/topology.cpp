@@ -155,6 +155,12 @@ int Tree::depth(int root) const {
   return deepest;
 }
 
+int Tree::greatest_depth() const {
+  int greatest = 0;
+  for (int root = 0; root < size(); ++root) greatest = std::max(greatest, depth(root));
+  return greatest;
+}
+
 std::string Tree::draw(const std::vector<std::string>& names) const {
   std::string out;
   const std::function<void(int, const std::string&, const std::string&)> visit =

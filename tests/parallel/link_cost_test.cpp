@@ -41,9 +41,9 @@ TEST(BestChunk, FollowsTheLink) {
 }
 
 TEST(LinkCost, IsMeasured) {
-  for (const int devices : {1, 2, 5}) {
+  for (const int devices : {1, 2, 5, 6}) {
     TreeFixture fixture({devices, false, 0});
-    const Tree tree = build_tree(fixture.links());
+    const Tree tree = devices == 6 ? direct_tree(devices) : build_tree(fixture.links());
     const LinkCost cost = measure_link_cost(tree, fixture.members, fixture.spin());
     EXPECT_GT(cost.bytes_per_s, 1e6);
     if (devices > 1) {

@@ -54,6 +54,7 @@ class Tree {
   /// The other neighbours, ascending: the order in which they are added.
   std::vector<int> children(int node, int root) const;
   int depth(int root) const;
+  int greatest_depth() const;  ///< of any root
   /// Drawing with box characters, one node a line; `names[i]` labels node i.
   std::string draw(const std::vector<std::string>& names) const;
   /// The parents in order, such as "-1 0 0 2", or "direct".
