@@ -100,7 +100,7 @@ struct Rows {
     return vector_values() + l * left_values() + (kernel_row * blocks() + block) * kLanes;
   }
 
-  /// body(output channel of lane 0, channel, first tap of a kernel row, place) for one vector.
+  /// body(lane 0's weight, place) for every position of vector v; the weights of lanes are depth() apart.
   template <class Body>
   void for_positions(std::int64_t v, const Body& body) const {
     const Group& group =
@@ -122,11 +122,10 @@ struct Rows {
 };
 
 float sum_of_lanes(const Vector& values) {
-  using Places = ChannelBlock<float>::Places;
   Vector sum = values;
-  sum += __builtin_shuffle(sum, Places{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
-  sum += __builtin_shuffle(sum, Places{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
-  sum += __builtin_shuffle(sum, Places{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13});
+  sum += __builtin_shufflevector(sum, sum, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+  sum += __builtin_shufflevector(sum, sum, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+  sum += __builtin_shufflevector(sum, sum, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
   return sum[0] + sum[1];
 }
 
@@ -246,8 +245,7 @@ void run_forward(const Rows& s, const float* x, const float* weight, const float
 
 // --- Gradient of the weights --------------------------------------------------------------------
 
-/// Adds one image to the sums of K positions, at `offset` in the image, and the N vectors of
-/// a group.
+/// Adds one image to the sums of K positions, at `offset` in the image, and the N vectors of a group.
 template <int K, int N>
 void add_vectors(const Rows& s, const std::int64_t* offset, const Group& group, const float* x,
                  const float* dy, float* kept) {
