@@ -12,6 +12,7 @@
 #include <span>
 
 #include "ops/cpu/channel_blocks.hpp"
+#include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 
 namespace banyan::ops {
@@ -27,7 +28,6 @@ constexpr std::int64_t kLargestImage = 1 << 18;  ///< in values of columns; beyo
 
 struct Axis {
   std::int64_t input, output, kernel, stride, pad, dilation;
-  std::int64_t position(std::int64_t o, std::int64_t k) const { return o * stride - pad + k * dilation; }
 };
 
 /// One call's sizes; plain values, copied into the enqueued work.
@@ -144,26 +144,15 @@ void run_backward_data(const Columns& s, const float* dy, const float* weight, f
   expect_success(status);
 }
 
-bool is_channels_last(const Tensor& tensor) {
-  return tensor.layout() == Layout::channels_last && tensor.dtype() == DType::f32;
-}
-
-/// Is more than a fifth of the vectors over so many channels empty?
-bool fills_badly(std::int64_t channels) {
-  return 4 * ((channels + kVector - 1) / kVector * kVector) >= 5 * channels;
-}
-
 }  // namespace
 
 bool columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output,
                  int threads) {
-  if (geometry.spatial_axes() != 2 || geometry.group != 1 || !is_channels_last(input) ||
-      !is_channels_last(output))
-    return false;
+  if (!is_plain_convolution(geometry, input, output)) return false;
   const Columns s(geometry, input, output, threads);
   const bool long_rows = s.taps() > 1 && s.w.kernel * s.channels >= 2 * kVector && s.outputs >= 2 * kVector;
   if (!long_rows || s.pixels() * s.depth() > kLargestImage || s.batch < threads) return false;
-  return fills_badly(s.channels);
+  return fills_badly(s.channels, kVector);
 }
 
 void backward_data_by_columns(Context& context, const ConvolutionGeometry& geometry,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/cpu/channel_blocks.hpp"
+#include "ops/cpu/convolution_choice.hpp"
 
 namespace banyan::ops {
 namespace {
@@ -381,21 +382,14 @@ void run_backward_weight(const Rows& s, const float* x, const float* dy, float* 
   }
 }
 
-bool is_channels_last(const Tensor& tensor) {
-  return tensor.dtype() == DType::f32 && (tensor.layout() == Layout::channels_last || tensor.shape()[1] == 1);
-}
-
 }  // namespace
 
 bool rows_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
-  if (!kTuned || geometry.spatial_axes() != 2 || geometry.group != 1 || geometry.out_channels < kLanes ||
-      geometry.pad != std::vector<std::int64_t>{0, 0} || geometry.dilation[1] != 1 ||
-      !is_channels_last(input) || !is_channels_last(output))
+  if (!kTuned || !is_plain_convolution(geometry, input, output) || geometry.out_channels < kLanes ||
+      geometry.pad != std::vector<std::int64_t>{0, 0} || geometry.dilation[1] != 1)
     return false;
   const Rows s(geometry, input, output, 1);
-  // Is more than a fifth of the vectors over the output channels empty?
-  const bool fills_badly = 4 * ((s.outputs + kLanes - 1) / kLanes * kLanes) >= 5 * s.outputs;
-  return fills_badly && s.taps() > 1 && (s.row() < kLongRow || s.left > 0);
+  return fills_badly(s.outputs, kLanes) && s.taps() > 1 && (s.row() < kLongRow || s.left > 0);
 }
 
 void forward_by_rows(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
