@@ -1,8 +1,8 @@
 // For images x (H x W x C) and y (h x w x O) and their columns, one row of kernel x C values per output
 // pixel:
 //   grad columns = grad y (h w x O) * weight (O x kernel C); grad x gathers from them
-// Images are divided statically among the threads. Each has columns of its own, of as many images as stay in
-// its cache.
+// Each thread has columns of its own, of as many images as stay in its cache, and takes the next ones when it
+// is done: no image's result depends on the others or on who computes it.
 #include "ops/cpu/convolution_columns.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -55,17 +55,9 @@ struct Columns {
   std::int64_t image() const { return h.input * w.input * channels; }
   std::int64_t weights() const { return outputs * depth(); }
   std::int64_t images_at_a_time() const {
-    return std::clamp<std::int64_t>(kCachedValues / (pixels() * depth()), 1, batch);
+    return std::clamp<std::int64_t>(kCachedValues / (pixels() * depth()), 1, (batch + threads - 1) / threads);
   }
   std::int64_t columns() const { return images_at_a_time() * pixels() * depth(); }
-
-  /// body(first image, number of images) for a share, of as many as there are threads.
-  template <class Body>
-  void for_share(int share, const Body& body) const {
-    const std::int64_t last = batch * (share + 1) / threads;
-    for (std::int64_t first = batch * share / threads; first < last; first += images_at_a_time())
-      body(first, std::min(images_at_a_time(), last - first));
-  }
 };
 
 /// Where in the columns the values for an input position lie, along one axis: an output's by the tap that
@@ -128,17 +120,17 @@ void run_backward_data(const Columns& s, const float* dy, const float* weight, f
   {
 #pragma omp for schedule(static)
     for (std::int64_t o = 0; o < s.outputs; ++o) taps_first(s, weight + o * s.depth(), order + o * s.depth());
-#pragma omp for schedule(static)
-    for (int share = 0; share < s.threads; ++share) {
-      float* const own = workspace + s.weights() + share * s.columns();
-      s.for_share(share, [&](std::int64_t first, std::int64_t count) {
-        const dnnl_status_t done =
-            dnnl_sgemm('N', 'N', count * s.pixels(), s.depth(), s.outputs, 1,
-                       dy + first * s.pixels() * s.outputs, s.outputs, order, s.depth(), 0, own, s.depth());
-        if (done != dnnl_success) status = done;
-        for (std::int64_t i = 0; i < count; ++i)
-          gather(s, rows, columns, own + i * s.pixels() * s.depth(), dx + (first + i) * s.image());
-      });
+    float* const own = workspace + s.weights() + omp_get_thread_num() * s.columns();
+    const std::int64_t most = s.images_at_a_time();
+#pragma omp for schedule(dynamic)
+    for (std::int64_t first = 0; first < s.batch; first += most) {
+      const std::int64_t count = std::min(most, s.batch - first);
+      const dnnl_status_t done =
+          dnnl_sgemm('N', 'N', count * s.pixels(), s.depth(), s.outputs, 1,
+                     dy + first * s.pixels() * s.outputs, s.outputs, order, s.depth(), 0, own, s.depth());
+      if (done != dnnl_success) status = done;
+      for (std::int64_t i = 0; i < count; ++i)
+        gather(s, rows, columns, own + i * s.pixels() * s.depth(), dx + (first + i) * s.image());
     }
   }
   expect_success(status);

@@ -20,7 +20,8 @@ constexpr std::int64_t kLanes = kBlockLanes;
 constexpr int kPixels = 8;  ///< that share a load of weights, and positions that share one of gradients
 constexpr int kVectors =
     3;  ///< of outputs at a time: 8 x 3 sums, 3 operands and a factor fit in 32 registers
-constexpr std::int64_t kMostLeft = 4;          ///< beyond, a vector is cheaper
+constexpr int kRowsAtATime = 8;        ///< of output pixels; a thread takes the next ones when it is done
+constexpr std::int64_t kMostLeft = 4;  ///< beyond, a vector is cheaper
 constexpr std::int64_t kLongRow = 2 * kLanes;  ///< below, dot products do not pay
 
 #ifdef __AVX512F__
@@ -235,7 +236,7 @@ void run_forward(const Rows& s, const float* x, const float* weight, const float
         ordered_bias[s.vectors * kLanes + l] = bias == nullptr ? 0 : bias[s.in_vectors() + l];
       }
     }
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic, kRowsAtATime)
     for (std::int64_t i = 0; i < s.batch * s.out_h; ++i) {
       const std::int64_t image = i / s.out_h, row = i % s.out_h;
       forward_row(s, {ordered_weight, ordered_bias}, x + (image * s.in_h + row * s.stride_h) * s.image_row(),
