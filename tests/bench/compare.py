@@ -309,7 +309,8 @@ def report(results, about, options):
         "",
         "*convolutions*: the part of our iteration inside oneDNN's convolutions. *limit*: the ratio if all else cost",
         "nothing. *memory ratio*: our peak resident memory over PyTorch's. *start*: from the start of our process to the",
-        "end of its first iteration. Made by `tests/bench/compare.py`.",
+        "end of its first iteration. A net has no limit where some convolution, or one of its gradients, does not run in",
+        "oneDNN's convolutions. Made by `tests/bench/compare.py`.",
     ]
     common.save_markdown(options["write"], "compare", "Training on the CPU against PyTorch", lines, plotted)
 
