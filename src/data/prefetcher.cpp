@@ -71,12 +71,12 @@ void let_reads_be_interrupted() {
   static const bool once = [] {
     struct sigaction present {};
     ::sigaction(kInterrupt, nullptr, &present);
-    if ((present.sa_flags & SA_SIGINFO) != 0 ||
-        (present.sa_handler != SIG_DFL && present.sa_handler != SIG_IGN))
-      return true;
-    struct sigaction action {};
-    action.sa_handler = [](int) {};
-    ::sigaction(kInterrupt, &action, nullptr);
+    if ((present.sa_flags & SA_SIGINFO) == 0 &&
+        (present.sa_handler == SIG_DFL || present.sa_handler == SIG_IGN)) {
+      struct sigaction action {};
+      action.sa_handler = [](int) {};
+      ::sigaction(kInterrupt, &action, nullptr);
+    }
     return true;
   }();
   static_cast<void>(once);

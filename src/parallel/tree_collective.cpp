@@ -174,7 +174,8 @@ bool TreeCollective::take_parts(std::size_t c) {
   return true;
 }
 
-/// Nothing happens to a sum at its root, and whoever adds on a CPU has done so when the call returns.
+/// Nothing happens to a sum at its root, so that on CPU devices it can be written where it belongs as soon as
+/// it is complete.
 bool TreeCollective::only_sums() const {
   return !at_root_ && tree_.uplink() == nullptr && !context_.is_cuda();
 }

@@ -4,7 +4,7 @@
 usage: compare.py [BUILD_FOLDER] [options]          (default build/release)
   --rounds=5          alternating runs of each side; every figure is their median
   --nets=A,B          only these: lenet cifar10_quick cifar10_resnet20 alexnet googlenet resnet50
-  --precisions=A,B    f32,bf16 (bf16 is skipped, and said so, where the trainer or the processor does not have it)
+  --precisions=A,B    f32,bf16
   --threads=2         threads of either side
   --quick             a third of the iterations: to try the script, not to quote
   --net_line=TEXT     a line put into each of our nets, such as --net_line='checkpoint: "auto"'
@@ -233,22 +233,6 @@ def evaluate(net, precision, runs):
     return result
 
 
-def precisions(trainer, options):
-    """Those that can run here; says why the others cannot."""
-    possible = []
-    for precision in options["precisions"].split(","):
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                model = write_net(folder, "lenet", "")
-                common.run(
-                    [trainer, "time", f"--model={model}", "--iterations=1", "--cpu=1", f"--precision={precision}"]
-                )
-            possible.append(precision)
-        except common.Failed as why:
-            common.skip(precision, why)
-    return possible
-
-
 def number(value, form):
     return "-" if value is None else form.format(value)
 
@@ -329,7 +313,7 @@ def main():
         common.skip("PyTorch's side and all ratios", common.how_to_get("torch"))
     about = common.provenance(trainer, threads=options["threads"], rounds=options["rounds"])
     results = []
-    for precision in precisions(trainer, options):
+    for precision in options["precisions"].split(","):
         for net in nets:
             try:
                 results.append(measure(trainer, python, net, precision, options))

@@ -50,8 +50,9 @@ class Bf16 : public testing::TestWithParam<Math> {
     Context context(*device);
     return run(context);
   }
-  static Tensor filled(Context& context, const Shape& shape, unsigned seed) {
-    Tensor tensor(context.device(), shape, DType::f32);
+  static Tensor filled(Context& context, const Shape& shape, unsigned seed,
+                       Layout layout = Layout::contiguous) {
+    Tensor tensor(context.device(), shape, DType::f32, layout);
     const std::vector<double> values = random_values(shape.count(), seed);
     std::copy(values.begin(), values.end(), tensor.data<float>());
     return tensor;
@@ -110,31 +111,33 @@ TEST_P(Bf16, ConvolutionsInAllPasses) {
   geometry.kernel = {3, 3};
   geometry.pad = {1, 1};
   geometry.in_channels = geometry.out_channels = 32;
-  std::vector<std::string> reports;
-  const auto run = [&](Context& context, bool round) {
-    const auto convolution = ops::make_convolution(context, geometry, DType::f32);
-    Tensor weight = filled(context, {32, 32, 3, 3}, 1), input = filled(context, {4, 32, 8, 8}, 3);
-    Tensor grad_output = filled(context, {4, 32, 8, 8}, 7);
-    if (round) round_to_bf16(weight), round_to_bf16(input), round_to_bf16(grad_output);
-    const Tensor bias = filled(context, {32}, 2);
-    Tensor output(context.device(), {4, 32, 8, 8}, DType::f32);
-    Tensor grad_input = filled(context, {4, 32, 8, 8}, 4);
-    Tensor grad_weight = filled(context, {32, 32, 3, 3}, 5), grad_bias = filled(context, {32}, 6);
-    reports = {report_of([&] { convolution->forward(context, input, weight, bias, output); }),
-               report_of([&] { convolution->backward_data(context, grad_output, weight, grad_input); }),
-               report_of([&] {
-                 convolution->backward_weight(context, input, grad_output, grad_weight, grad_bias);
-               })};
-    return std::vector{values_of(output), values_of(grad_input), values_of(grad_weight),
-                       values_of(grad_bias)};
-  };
-  const auto expected = with(Math::full, [&](Context& context) { return run(context, rounds()); });
-  const auto found = with(GetParam(), [&](Context& context) { return run(context, false); });
-  const char* const passes[] = {"forward_training", "backward_data", "backward_weights"};
-  for (int pass = 0; pass < 3; ++pass) expect_types(reports[static_cast<std::size_t>(pass)], passes[pass]);
-  // As above: up to 288 products, and the sum of weight gradients and bias over 256 pixels.
-  for (std::size_t i = 0; i < found.size(); ++i)
-    expect_near(found[i], expected[i], rounds() ? 289 * std::numeric_limits<float>::epsilon() : 0);
+  for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
+    std::vector<std::string> reports;
+    const auto run = [&](Context& context, bool round) {
+      const auto convolution = ops::make_convolution(context, geometry, DType::f32);
+      Tensor weight = filled(context, {32, 32, 3, 3}, 1), input = filled(context, {4, 32, 8, 8}, 3, layout);
+      Tensor grad_output = filled(context, {4, 32, 8, 8}, 7, layout);
+      if (round) round_to_bf16(weight), round_to_bf16(input), round_to_bf16(grad_output);
+      const Tensor bias = filled(context, {32}, 2);
+      Tensor output(context.device(), {4, 32, 8, 8}, DType::f32, layout);
+      Tensor grad_input = filled(context, {4, 32, 8, 8}, 4, layout);
+      Tensor grad_weight = filled(context, {32, 32, 3, 3}, 5), grad_bias = filled(context, {32}, 6);
+      reports = {report_of([&] { convolution->forward(context, input, weight, bias, output); }),
+                 report_of([&] { convolution->backward_data(context, grad_output, weight, grad_input); }),
+                 report_of([&] {
+                   convolution->backward_weight(context, input, grad_output, grad_weight, grad_bias);
+                 })};
+      return std::vector{values_of(output), values_of(grad_input), values_of(grad_weight),
+                         values_of(grad_bias)};
+    };
+    const auto expected = with(Math::full, [&](Context& context) { return run(context, rounds()); });
+    const auto found = with(GetParam(), [&](Context& context) { return run(context, false); });
+    const char* const passes[] = {"forward_training", "backward_data", "backward_weights"};
+    for (int pass = 0; pass < 3; ++pass) expect_types(reports[static_cast<std::size_t>(pass)], passes[pass]);
+    // As above: up to 288 products, and the sum of weight gradients and bias over 256 pixels.
+    for (std::size_t i = 0; i < found.size(); ++i)
+      expect_near(found[i], expected[i], rounds() ? 289 * std::numeric_limits<float>::epsilon() : 0);
+  }
 }
 
 /// Zeros, infinities, NaN, ties, and what rounds up to infinity.

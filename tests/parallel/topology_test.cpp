@@ -140,5 +140,14 @@ TEST(Tree, ChainAndStar) {
   EXPECT_EQ(star_tree(4).depth(0), 1);
 }
 
+TEST(TreeDepth, GreatestOfAllRoots) {
+  EXPECT_EQ(chain_tree(5).depth(2), 2);
+  EXPECT_EQ(chain_tree(5).greatest_depth(), 4);
+  EXPECT_EQ(star_tree(5).depth(0), 1);
+  EXPECT_EQ(star_tree(5).greatest_depth(), 2);  // of the leaves
+  EXPECT_EQ(direct_tree(5).greatest_depth(), 1);
+  EXPECT_EQ(chain_tree(1).greatest_depth(), 0);
+}
+
 }  // namespace
 }  // namespace banyan::parallel

@@ -1,6 +1,5 @@
 // Promise 3: whatever fails on one device, all stop within 2 s, one error says where, nothing is snapshotted,
 // every thread is joined and every byte freed.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <malloc.h>
 #include <sys/stat.h>

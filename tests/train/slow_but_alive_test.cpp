@@ -1,6 +1,5 @@
 // The watchdog tells slow from stuck: a disk that syncs slowly and records that come in slowly are no stall,
-// a reader that gets nothing is one. And readers that are stuck are
-// interrupted and joined.
+// a reader that gets nothing is one. And readers that are stuck are interrupted and joined.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>

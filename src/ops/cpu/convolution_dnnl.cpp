@@ -1,5 +1,5 @@
-// Convolution through oneDNN: f32 tensors, one to three spatial axes. Unless Math is full, what
-// the kernels multiply is rounded to bf16 on the way in; sums are f32.
+// Convolution through oneDNN: f32 tensors, one to three spatial axes. Unless Math is full, what the kernels
+// multiply is rounded to bf16 on the way in; sums are f32.
 //
 // All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
 // case that we tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered
@@ -39,7 +39,7 @@ struct Port {
   bool written;
   bool rounded = false;                  ///< to bf16, in the scratch copy
   std::size_t offset = 0;                ///< of the scratch copy in the workspace
-  std::optional<dnnl::reorder> convert;  ///< none: the kernel uses the caller's memory
+  std::optional<dnnl::reorder> convert;  ///< neither this nor rounded: the kernel uses the caller's memory
 };
 
 /// A primitive with its reorders. Scratch memory is one block: a copy per converted port and the kernel's
@@ -55,7 +55,10 @@ class Plan {
   void read(int argument, const memory::desc& outer, const memory::desc& inner) {
     Port port(argument, outer, inner, false);
     port.rounded = rounds_ && argument != DNNL_ARG_BIAS;
-    if (outer != inner || port.rounded) convert(port, outer, inner, {});
+    if (outer != inner)
+      convert(port, outer, inner, {});
+    else if (port.rounded)
+      take_scratch(port);
     ports_.push_back(std::move(port));
   }
   void write(int argument, const memory::desc& outer, const memory::desc& inner) {
@@ -83,13 +86,15 @@ class Plan {
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       const Port& port = ports_[i];
       memory outer(port.outer, engine_, data[i]);
-      if (port.convert) {
+      if (port.convert || port.rounded) {
         memory inner(port.inner, engine_, scratch(port.offset));
-        if (!port.written) port.convert->execute(stream, outer, inner);
+        if (port.convert && !port.written) port.convert->execute(stream, outer, inner);
         if (port.rounded) {
-          auto* values = static_cast<float*>(inner.get_data_handle());
-          const auto count = static_cast<std::int64_t>(port.inner.get_size() / sizeof(float));
-          round_to_bf16(omp_get_max_threads(), count, values, values);
+          const memory& from = port.convert ? inner : outer;
+          round_to_bf16(omp_get_max_threads(),
+                        static_cast<std::int64_t>(port.inner.get_size() / sizeof(float)),
+                        static_cast<const float*>(from.get_data_handle()),
+                        static_cast<float*>(inner.get_data_handle()));
         }
         arguments.emplace(port.argument, inner);
       } else {
@@ -108,10 +113,13 @@ class Plan {
   }
 
  private:
-  void convert(Port& port, const memory::desc& from, const memory::desc& to,
-               const dnnl::primitive_attr& attributes) {
+  void take_scratch(Port& port) {
     port.offset = bytes_;
     bytes_ += padded(port.inner.get_size());
+  }
+  void convert(Port& port, const memory::desc& from, const memory::desc& to,
+               const dnnl::primitive_attr& attributes) {
+    take_scratch(port);
     port.convert.emplace(dnnl::reorder::primitive_desc(engine_, from, engine_, to, attributes));
   }
 
@@ -239,9 +247,8 @@ class DnnlConvolution final : public Convolution {
   /// With factors of type `type`; nothing where oneDNN has no good kernel.
   std::optional<Plan> plan_with(memory::data_type type, Pass pass, const Tensor& input, const Tensor& output,
                                 bool bias) {
-    factors_ = type;
     try {
-      return make_plan(pass, input, output, bias);
+      return make_plan(type, pass, input, output, bias);
     } catch (const dnnl::error& failure) {
       if (failure.status != dnnl_unimplemented) runtime_failure("oneDNN convolution: ", failure.what());
     }
@@ -307,8 +314,8 @@ class DnnlConvolution final : public Convolution {
     const BackwardData::desc desc(dnnl::algorithm::convolution_direct, in, weight, out, stride_, dilation_,
                                   pad_, pad_);
     return {desc, attributes_, engine_,
-            forward_desc(with_type(in, factors_), any_weight(factors_), with_type(out, kF32), false,
-                         attributes_)};
+            forward_desc(with_type(in, out.data_type()), any_weight(out.data_type()), with_type(out, kF32),
+                         false, attributes_)};
   }
   BackwardWeights::primitive_desc backward_weight_desc(const memory::desc& in, const memory::desc& weight,
                                                        const memory::desc& out, bool bias) const {
@@ -317,7 +324,7 @@ class DnnlConvolution final : public Convolution {
         bias ? BackwardWeights::desc(kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad_, pad_)
              : BackwardWeights::desc(kDirect, in, weight, out, stride_, dilation_, pad_, pad_);
     return {desc, attributes_, engine_,
-            forward_desc(in, any_weight(factors_), with_type(out, kF32), bias, attributes_)};
+            forward_desc(in, any_weight(in.data_type()), with_type(out, kF32), bias, attributes_)};
   }
   static memory::desc with_type(memory::desc desc, memory::data_type type) {
     desc.data.data_type = memory::convert_to_c(type);
@@ -331,15 +338,14 @@ class DnnlConvolution final : public Convolution {
     return desc.diff_weights_desc();
   }
 
-  /// Calls describe(in, weight, out), the result in f32 and the others in the type of the factors, for the
+  /// Calls describe(in, weight, out), the result in f32 and the others in the type `factors`, for the
   /// fixed batch with free choice of the weights' order, then for the real batch with that order; where no
   /// good kernel takes it, with free choice again.
   template <class Describe>
-  auto choose(const Tensor& input, const Tensor& output, Pass pass, Describe describe) const {
+  auto choose(memory::data_type factors, Pass pass, const Tensor& input, const Tensor& output,
+              Describe describe) const {
     memory::dims in = input.shape().dims(), out = output.shape().dims();
-    const auto type_of = [&](Pass pass_that_makes_it) {
-      return pass == pass_that_makes_it ? kF32 : factors_;
-    };
+    const auto type_of = [&](Pass pass_that_makes_it) { return pass == pass_that_makes_it ? kF32 : factors; };
     const memory::desc any = any_weight(type_of(Pass::backward_weight));
     const auto at = [&](std::int64_t batch, const memory::desc& weight) {
       in[0] = out[0] = batch;
@@ -357,15 +363,17 @@ class DnnlConvolution final : public Convolution {
   }
 
   using Desc = memory::desc;
-  std::optional<Plan> make_plan(Pass pass, const Tensor& input, const Tensor& output, bool bias) const {
+  std::optional<Plan> make_plan(memory::data_type factors, Pass pass, const Tensor& input,
+                                const Tensor& output, bool bias) const {
     const memory::desc in = caller_activation(input), out = caller_activation(output);
     const memory::desc weight(weight_shape(), kF32, weight_tag());
     switch (pass) {
       case Pass::forward: {
         const dnnl::primitive_attr attributes = forward_attributes();
-        const auto chosen = choose(input, output, pass, [&](const Desc& i, const Desc& w, const Desc& o) {
-          return forward_desc(i, w, o, bias, attributes);
-        });
+        const auto chosen =
+            choose(factors, pass, input, output, [&](const Desc& i, const Desc& w, const Desc& o) {
+              return forward_desc(i, w, o, bias, attributes);
+            });
         if (is_slow(chosen)) return std::nullopt;
         Plan plan(engine_, chosen.scratchpad_desc(), math_ == Math::bf16_in_f32);
         plan.set_kernel(Forward(chosen));
@@ -376,9 +384,9 @@ class DnnlConvolution final : public Convolution {
         return plan;
       }
       case Pass::backward_data: {
-        const auto chosen = choose(input, output, pass, [&](const Desc& i, const Desc& w, const Desc& o) {
-          return backward_data_desc(i, w, o);
-        });
+        const auto chosen =
+            choose(factors, pass, input, output,
+                   [&](const Desc& i, const Desc& w, const Desc& o) { return backward_data_desc(i, w, o); });
         if (is_slow(chosen)) return std::nullopt;
         Plan plan(engine_, chosen.scratchpad_desc(), math_ == Math::bf16_in_f32);
         plan.set_kernel(BackwardData(chosen));
@@ -388,9 +396,9 @@ class DnnlConvolution final : public Convolution {
         return plan;
       }
       case Pass::backward_weight: {
-        const auto chosen = choose(input, output, pass, [&](const Desc& i, const Desc& w, const Desc& o) {
-          return backward_weight_desc(i, w, o, bias);
-        });
+        const auto chosen = choose(
+            factors, pass, input, output,
+            [&](const Desc& i, const Desc& w, const Desc& o) { return backward_weight_desc(i, w, o, bias); });
         if (is_slow(chosen)) return std::nullopt;
         Plan plan(engine_, chosen.scratchpad_desc(), math_ == Math::bf16_in_f32);
         plan.set_kernel(BackwardWeights(chosen));
@@ -407,8 +415,7 @@ class DnnlConvolution final : public Convolution {
   ConvolutionGeometry geometry_;
   dnnl::engine engine_;
   Math math_;
-  memory::data_type factors_ = kF32;  ///< what the kernel of the plan that is being made multiplies
-  dnnl::primitive_attr attributes_;   // of everything but a forward pass with a ReLU
+  dnnl::primitive_attr attributes_;  // of everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
   bool relu_ = false;                         ///< forward() ends with a ReLU
   std::map<Key, std::optional<Plan>> plans_;  // node-based: running work refers to its elements

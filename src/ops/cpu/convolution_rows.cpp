@@ -386,11 +386,13 @@ void run_backward_weight(const Rows& s, const float* x, const float* dy, float* 
 }  // namespace
 
 bool rows_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
-  if (!kTuned || !is_plain_convolution(geometry, input, output) || geometry.out_channels < kLanes ||
-      geometry.pad != std::vector<std::int64_t>{0, 0} || geometry.dilation[1] != 1)
+  // Sizes that settle it for most layers come first: this is asked at every call.
+  if (!kTuned || geometry.out_channels < kLanes || !fills_badly(geometry.out_channels, kLanes) ||
+      !is_plain_convolution(geometry, input, output) || geometry.pad[0] != 0 || geometry.pad[1] != 0 ||
+      geometry.dilation[1] != 1)
     return false;
   const Rows s(geometry, input, output, 1);
-  return fills_badly(s.outputs, kLanes) && s.taps() > 1 && (s.row() < kLongRow || s.left > 0);
+  return s.taps() > 1 && (s.row() < kLongRow || s.left > 0);
 }
 
 void forward_by_rows(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,

@@ -89,10 +89,14 @@ Summary summary_of(Net& net) {
   return summary;
 }
 
-std::string dims_text(const Shape& shape) {
+std::vector<std::string> dims_of(const Shape& shape) {
   std::vector<std::string> dims;
-  for (auto dim : shape.dims()) dims.push_back(std::to_string(dim));
-  return dims.empty() ? "scalar" : join(dims, "x");
+  for (const auto dim : shape.dims()) dims.push_back(std::to_string(dim));
+  return dims;
+}
+
+std::string dims_text(const Shape& shape) {
+  return shape.dims().empty() ? "scalar" : join(dims_of(shape), "x");
 }
 
 std::string megabytes(std::int64_t bytes) {
@@ -178,11 +182,9 @@ std::string as_json(const Summary& summary) {
   for (std::size_t i = 0; i < summary.layers.size(); ++i) {
     const LayerRow& layer = summary.layers[i];
     std::vector<std::string> outputs;
-    for (const auto& [name, shape] : layer.outputs) {
-      std::vector<std::string> dims;
-      for (const auto dim : shape.dims()) dims.push_back(std::to_string(dim));
-      outputs.push_back(cat("{\"name\": ", json_string(name), ", \"shape\": ", json_array(dims), "}"));
-    }
+    for (const auto& [name, shape] : layer.outputs)
+      outputs.push_back(
+          cat("{\"name\": ", json_string(name), ", \"shape\": ", json_array(dims_of(shape)), "}"));
     out << (i > 0 ? "," : "") << "\n  {\"name\": " << json_string(layer.name)
         << ", \"type\": " << json_string(layer.type) << ", \"outputs\": " << json_array(outputs)
         << ", \"parameters\": " << layer.parameters << ", \"shared_parameters\": " << layer.shared_parameters
