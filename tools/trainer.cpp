@@ -42,7 +42,7 @@ DEFINE_string(
     pin, "auto",
     "CPU devices bound to cores of their own: auto (where there are enough that no other run is bound "
     "to), on or off");
-DEFINE_string(precision, "f32", "f32; on CPU devices also f64, and bf16 (products only)");
+DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products only)");
 DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
 DEFINE_string(tree, "auto", "the device tree: auto, direct, pairs, chain, star or a file with a tree");
 DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measure nothing");

@@ -118,7 +118,7 @@ int usable_cores() { return static_cast<int>(allowed_cores().size()); }
 void check_precision(DType precision, DeviceKind kind) {
   if (precision != DType::f32 && precision != DType::f64 && precision != DType::bf16)
     bad_input("--precision=", name_of(precision), " is not supported: expected f32, f64 or bf16");
-  if (precision != DType::f32 && kind == DeviceKind::cuda)
+  if (precision == DType::bf16 && kind == DeviceKind::cuda)
     bad_input("--precision=", name_of(precision), " is for CPU devices; use --cpu=N with it");
   if (precision == DType::bf16 && !ops::has_bf16_units())
     LOG(WARNING)

@@ -324,6 +324,9 @@ struct ShapeRule {
 };
 
 TEST(ConvolutionColumns, PayWhereVectorsWouldBeHalfEmpty) {
+#ifndef __AVX512F__
+  GTEST_SKIP() << "vectors of 16 are meant; compiled for shorter ones";
+#endif
   const auto pay = [](const ShapeRule& shapes) {
     return shapes.holds([](const auto&... all) { return ops::columns_pay(all..., 2); });
   };

@@ -33,7 +33,9 @@ struct Fault {
 class InstalledFaults {
  public:
   using Clock = std::chrono::steady_clock;
-  explicit InstalledFaults(std::vector<Fault> faults) : faults_(std::move(faults)), seen_(faults_.size()) {
+  /// `names`: of the devices; empty: cpu:0, cpu:1, ...
+  explicit InstalledFaults(std::vector<Fault> faults, std::vector<std::string> names = {})
+      : faults_(std::move(faults)), names_(std::move(names)), seen_(faults_.size()) {
     current() = this;
     install_fault_injector(&strike);
   }
@@ -45,6 +47,9 @@ class InstalledFaults {
   InstalledFaults& operator=(const InstalledFaults&) = delete;
 
   int struck() const { return struck_.load(); }
+  std::string name_of_device(int device) const {
+    return names_.empty() ? "cpu:" + std::to_string(device) : names_[static_cast<std::size_t>(device)];
+  }
   /// Seconds since the first one struck.
   double seconds_since() const {
     return std::chrono::duration<double>(Clock::now().time_since_epoch() - Clock::duration(first_.load()))
@@ -62,7 +67,7 @@ class InstalledFaults {
     for (std::size_t i = 0; i < self.faults_.size(); ++i) {
       const Fault& fault = self.faults_[i];
       if (fault.stage != stage || fault.iteration != iteration ||
-          activity.device() != "cpu:" + std::to_string(fault.device))
+          activity.device() != self.name_of_device(fault.device))
         continue;
       if (self.seen_[i]++ != fault.skip) continue;  // only that device's thread counts here
       if (self.struck_.fetch_add(1) == 0) self.first_.store(Clock::now().time_since_epoch().count());
@@ -85,6 +90,7 @@ class InstalledFaults {
   }
 
   std::vector<Fault> faults_;
+  std::vector<std::string> names_;
   std::vector<int> seen_;
   std::atomic<int> struck_{0};
   std::atomic<Clock::rep> first_{0};

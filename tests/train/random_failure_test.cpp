@@ -1,6 +1,7 @@
 // Promise 3 under a thousand random schedules: which devices fail, where, when and how, on which tree, with
 // streams that run late. None may hang. BANYAN_SCHEDULES sets the number (default 1000), BANYAN_SCHEDULE runs
-// one of them alone, with its log.
+// one of them alone, with its log. gpu_tests has this file too: there the devices are GPUs, and on emulated
+// ones every other schedule makes a call of CUDA, cuBLAS or cuDNN fail instead, once or for good.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -9,6 +10,9 @@
 
 #include "train/fault.hpp"
 #include "train/training_run.hpp"
+#if defined(BANYAN_GPU_TESTS)
+#include "gpu/gpu_training.hpp"
+#endif
 
 namespace banyan {
 namespace {
@@ -27,7 +31,69 @@ class RandomFailures : public TrainingRun {
   struct Schedule {
     TrainOptions options;
     std::vector<Fault> faults;
+    std::string failing_call;  ///< of an emulated GPU, as in EMULATED_CUDA=fail=...; empty: none
   };
+
+#if defined(BANYAN_GPU_TESTS)
+  void SetUp() override {
+    std::string why;
+    if (cuda_device_count(&why) == 0) GTEST_SKIP() << "no CUDA device: " << why;
+    configure_ = emulated<void(const char*)>("emulated_cuda_configure");
+    calls_ = emulated<unsigned long long()>("emulated_cuda_calls");
+    struck_ = emulated<unsigned long long()>("emulated_cuda_failures");
+    TrainingRun::SetUp();
+    if (configure_ == nullptr) return;
+    configure_("notes=0");
+    train(draw(0).options);
+    calls_of_a_run_ = static_cast<int>(calls_());
+    ASSERT_GT(calls_of_a_run_, 1000);
+  }
+
+  /// A call that is made to fail, for a schedule of an emulated GPU.
+  std::string draw_failing_call(std::mt19937& random) const {
+    const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+    const char* const names[] = {"any",
+                                 "any",
+                                 "any",
+                                 "kernel",
+                                 "launch",
+                                 "cudaMalloc",
+                                 "cudaHostAlloc",
+                                 "cudaMemcpyAsync",
+                                 "cudaEventRecord",
+                                 "cudaStreamWaitEvent",
+                                 "cudaStreamSynchronize",
+                                 "cudaEventQuery",
+                                 "cudnnConvolutionForward",
+                                 "cudnnConvolutionBackwardFilter",
+                                 "cublasSgemm_64"};
+    const std::string name = names[below(std::size(names))];
+    const int number = 1 + below(name == "any" ? calls_of_a_run_ : below(2) == 0 ? 10 : 100);
+    return cat("fail=", name, ":", number, below(3) == 0 ? ":sticky" : "");
+  }
+  static std::vector<DeviceChoice> devices(int number) { return gpu_devices(number); }
+
+  void (*configure_)(const char*) = nullptr;
+  unsigned long long (*calls_)() = nullptr;
+  unsigned long long (*struck_)() = nullptr;
+  int calls_of_a_run_ = 0;
+#else
+  static std::vector<DeviceChoice> devices(int number) {
+    std::vector<DeviceChoice> devices;
+    for (int i = 0; i < number; ++i) devices.push_back({DeviceKind::cpu, i});
+    return devices;
+  }
+#endif
+  /// As devices call themselves.
+  static std::vector<std::string> names_of(const std::vector<DeviceChoice>& devices) {
+    std::vector<std::string> names;
+    for (const DeviceChoice& device : devices) {
+      const auto replica = std::count(devices.begin(), devices.begin() + std::ssize(names), device);
+      names.push_back(cat(device.kind == DeviceKind::cpu ? "cpu:" : "gpu:", device.ordinal,
+                          replica == 0 ? "" : cat("#", replica)));
+    }
+    return names;
+  }
 
   Schedule draw(unsigned seed) const {
     std::mt19937 random(seed);
@@ -35,6 +101,7 @@ class RandomFailures : public TrainingRun {
     const int devices = 2 + below(3);
     Schedule schedule;
     schedule.options = options(devices);
+    schedule.options.devices = RandomFailures::devices(devices);
     caffe::SolverParameter& solver = schedule.options.solver;
     solver.set_max_iter(4);
     solver.set_test_interval(2);
@@ -54,16 +121,28 @@ class RandomFailures : public TrainingRun {
       schedule.faults.push_back({below(devices), stage, stage == Stage::set_up ? 0 : below(5), kind,
                                  stage == Stage::set_up ? 0 : below(4)});
     }
+#if defined(BANYAN_GPU_TESTS)
+    if (calls_of_a_run_ > 0 && below(2) == 0) {
+      schedule.faults.clear();
+      schedule.failing_call = draw_failing_call(random);
+    }
+#endif
     return schedule;
   }
 
   /// Was anything injected?
   bool run(unsigned seed) const {
-    SCOPED_TRACE(cat("BANYAN_SCHEDULE=", seed));
     const Schedule schedule = draw(seed);
+    SCOPED_TRACE(cat("BANYAN_SCHEDULE=", seed, " ", schedule.failing_call));
     std::snprintf(running, sizeof running, "hanging: BANYAN_SCHEDULE=%u\n", seed);
-    const InstalledFaults faults(schedule.faults);
+    const std::vector<std::string> names = names_of(schedule.options.devices);
+    const InstalledFaults faults(schedule.faults, names);
     ::alarm(kHangSeconds);
+#if defined(BANYAN_GPU_TESTS)
+    if (configure_ != nullptr)
+      configure_(cat("notes=0", schedule.failing_call.empty() ? "" : ",", schedule.failing_call).c_str());
+    if (!schedule.failing_call.empty()) return run_with_failing_call(schedule);
+#endif
     try {
       train(schedule.options);
       EXPECT_EQ(faults.struck(), 0);
@@ -75,13 +154,31 @@ class RandomFailures : public TrainingRun {
       bool named = false;
       for (const Fault& fault : schedule.faults)
         named = named || std::string(error.what())
-                             .ends_with(cat(name_of(fault.stage), " on cpu:", fault.device, ", iteration ",
-                                            fault.iteration));
+                             .ends_with(cat(name_of(fault.stage), " on ", faults.name_of_device(fault.device),
+                                            ", iteration ", fault.iteration));
       EXPECT_TRUE(named) << error.what();
     }
     ::alarm(0);
     return faults.struck() > 0;
   }
+
+#if defined(BANYAN_GPU_TESTS)
+  /// A failure of a call that only cleans up, or for which there is another way, may have no consequences.
+  bool run_with_failing_call(const Schedule& schedule) const {
+    bool failed = false;
+    try {
+      train(schedule.options);
+    } catch (const Error& error) {
+      failed = true;
+      EXPECT_EQ(error.kind(), ErrorKind::runtime) << error.what();
+      EXPECT_THAT(error.what(), testing::ContainsRegex("gpu:[0-9]|stream's clock")) << error.what();
+      EXPECT_GT(struck_(), 0U) << error.what();
+    }
+    ::alarm(0);
+    configure_("notes=0");
+    return failed;
+  }
+#endif
 };
 
 unsigned number_from(const char* variable, unsigned absent) {

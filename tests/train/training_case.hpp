@@ -91,7 +91,15 @@ struct TrainingCase {
   std::string tree = "auto";
 };
 
-inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& folder, int devices) {
+/// The first `number` virtual CPU devices.
+inline std::vector<DeviceChoice> cpu_devices(int number) {
+  std::vector<DeviceChoice> devices;
+  for (int i = 0; i < number; ++i) devices.push_back({DeviceKind::cpu, i});
+  return devices;
+}
+
+inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& folder,
+                               const std::vector<DeviceChoice>& devices) {
   std::string net = of.net;
   for (std::size_t at; (at = net.find("DATA")) != std::string::npos;)
     net.replace(at, 4, folder.path() + "/images");
@@ -102,11 +110,15 @@ inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& fol
   if (!options.solver.has_average_loss()) options.solver.set_average_loss(of.iterations);
   options.solver.set_snapshot_prefix(folder.path() + "/out");
   options.solver_path = folder.path() + "/solver.prototxt";
-  for (int i = 0; i < devices; ++i) options.devices.push_back({DeviceKind::cpu, i});
+  options.devices = devices;
   options.precision = of.precision;
   options.tree = of.tree;
   options.threads_per_device = 1;
   return options;
+}
+
+inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& folder, int devices) {
+  return options_of(of, folder, cpu_devices(devices));
 }
 
 inline Trained read_trained(const TrainingFolder& folder, int iteration) {
@@ -122,14 +134,21 @@ inline Trained read_trained(const TrainingFolder& folder, int iteration) {
   return result;
 }
 
-inline Trained train_case(const TrainingCase& of, int devices, const TrainingFolder& folder) {
+inline Trained train_case(const TrainingCase& of, const std::vector<DeviceChoice>& devices,
+                          const TrainingFolder& folder) {
   FLAGS_minloglevel = 2;
   EXPECT_EQ(train(options_of(of, folder, devices)), 0);
   return read_trained(folder, of.iterations);
 }
-inline Trained train_case(const TrainingCase& of, int devices) {
+inline Trained train_case(const TrainingCase& of, int devices, const TrainingFolder& folder) {
+  return train_case(of, cpu_devices(devices), folder);
+}
+inline Trained train_case(const TrainingCase& of, const std::vector<DeviceChoice>& devices) {
   const TrainingFolder folder;
   return train_case(of, devices, folder);
+}
+inline Trained train_case(const TrainingCase& of, int devices) {
+  return train_case(of, cpu_devices(devices));
 }
 
 /// max |a - b| / max(1, |a|).

@@ -14,6 +14,8 @@
 #include "banyan/ops/basic.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/cuda/handles.hpp"
+#include "ops/cuda/launch.cuh"
+#include "ops/cuda/small_index.hpp"
 
 namespace banyan::ops {
 
@@ -102,8 +104,7 @@ template <class R>
 __global__ void __launch_bounds__(kThreads)
     reduce_columns_kernel(std::int64_t rows, std::int64_t dim, R r, typename R::State* partial) {
   using State = typename R::State;
-  __shared__ alignas(State) unsigned char memory[kThreads * sizeof(State)];
-  State* states = reinterpret_cast<State*>(memory);
+  BANYAN_SHARED_ARRAY(State, states, kThreads);
   const std::int64_t d = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
   State state = r.identity();
@@ -129,8 +130,7 @@ template <class Index, class R>
 __global__ void __launch_bounds__(kThreads)
     reduce_runs_kernel(Broadcast over, R r, typename R::State* partial) {
   using State = typename R::State;
-  __shared__ alignas(State) unsigned char memory[kThreads * sizeof(State)];
-  State* states = reinterpret_cast<State*>(memory);
+  BANYAN_SHARED_ARRAY(State, states, kThreads);
   const std::int64_t d = blockIdx.x;
   const Index inner = static_cast<Index>(over.inner);
   const Index positions = static_cast<Index>(over.outer * over.inner);
@@ -158,8 +158,7 @@ template <class R>
 __global__ void __launch_bounds__(kMergeThreads)
     merge_partial_kernel(std::int64_t slices, std::int64_t dim, R r, const typename R::State* partial) {
   using State = typename R::State;
-  __shared__ alignas(State) unsigned char memory[kMergeThreads * sizeof(State)];
-  State* states = reinterpret_cast<State*>(memory);
+  BANYAN_SHARED_ARRAY(State, states, kMergeThreads);
   const std::int64_t d = blockIdx.x;
   State state = r.identity();
   for (std::int64_t slice = threadIdx.x; slice < slices; slice += kMergeThreads)
@@ -179,36 +178,29 @@ class CudaBackend {
   template <class F>
   static void for_each(Context& context, std::int64_t n, F f) {
     if (n <= 0) return;
-    kernels::for_each_kernel<<<blocks_for(n), kernels::kThreads, 0, cuda_stream(context)>>>(n, f);
-    check_launch(context, "launch of an elementwise kernel");
+    launch_checked(context, "launch of an elementwise kernel", kernels::for_each_kernel<F>, blocks_for(n),
+                   kernels::kThreads, n, f);
   }
 
   template <class F>
   static void for_each_channel(Context& context, const Broadcast& over, F f) {
     const std::int64_t n = over.outer * over.dim * over.inner;
     if (n <= 0) return;
-    const cudaStream_t stream = cuda_stream(context);
-    if (n < kSmallIndex)
-      kernels::for_each_channel_kernel<std::uint32_t><<<blocks_for(n), kernels::kThreads, 0, stream>>>(
-          static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(over.dim),
-          static_cast<std::uint32_t>(over.inner), f);
-    else
-      kernels::for_each_channel_kernel<std::int64_t>
-          <<<blocks_for(n), kernels::kThreads, 0, stream>>>(n, over.dim, over.inner, f);
-    check_launch(context, "launch of a per-channel kernel");
+    with_index(n, [&]<class Index>() {
+      launch_checked(context, "launch of a per-channel kernel", kernels::for_each_channel_kernel<Index, F>,
+                     blocks_for(n), kernels::kThreads, static_cast<Index>(n), static_cast<Index>(over.dim),
+                     static_cast<Index>(over.inner), f);
+    });
   }
 
   template <class Element>
   static void copy_blocks(Context& context, const Element* from, Element* to, const BlockCopy& what) {
     const std::int64_t n = what.blocks * what.length;
     if (n <= 0) return;
-    const cudaStream_t stream = cuda_stream(context);
-    if (n < kSmallIndex)
-      kernels::copy_blocks_kernel<<<blocks_for(n), kernels::kThreads, 0, stream>>>(
-          static_cast<std::uint32_t>(n), what, from, to);
-    else
-      kernels::copy_blocks_kernel<<<blocks_for(n), kernels::kThreads, 0, stream>>>(n, what, from, to);
-    check_launch(context, "launch of a block copy");
+    with_index(n, [&]<class Index>() {
+      launch_checked(context, "launch of a block copy", kernels::copy_blocks_kernel<Index, Element>,
+                     blocks_for(n), kernels::kThreads, static_cast<Index>(n), what, from, to);
+    });
   }
 
   /// to[b][column][row] = from[b][row][column]; defined in transpose.cuh.
@@ -222,19 +214,19 @@ class CudaBackend {
   static void for_each_with_terms(Context& context, const Broadcast& over, F f) {
     const std::int64_t positions = over.outer * over.inner;
     if (positions <= 0 || over.dim <= 0) return;
-    const cudaStream_t stream = cuda_stream(context);
+    constexpr const char* kWhat = "launch of a kernel with terms per channel";
     if (over.inner == 1) {
-      const ColumnLaunch launch(over);
-      kernels::columns_with_terms_kernel<<<launch.grid, launch.block, 0, stream>>>(over.outer, over.dim, f);
-    } else {
-      const dim3 grid(static_cast<unsigned>(over.dim),
-                      static_cast<unsigned>(slices_for(positions, kernels::kThreads, over.dim)));
-      if (positions < kSmallIndex)
-        kernels::runs_with_terms_kernel<std::uint32_t><<<grid, kernels::kThreads, 0, stream>>>(over, f);
-      else
-        kernels::runs_with_terms_kernel<std::int64_t><<<grid, kernels::kThreads, 0, stream>>>(over, f);
+      const ColumnShape shape(over);
+      launch_checked(context, kWhat, kernels::columns_with_terms_kernel<F>, shape.grid, shape.block,
+                     over.outer, over.dim, f);
+      return;
     }
-    check_launch(context, "launch of a per-channel kernel");
+    const dim3 grid(static_cast<unsigned>(over.dim),
+                    static_cast<unsigned>(slices_for(positions, kernels::kThreads, over.dim)));
+    with_index(positions, [&]<class Index>() {
+      launch_checked(context, kWhat, kernels::runs_with_terms_kernel<Index, F>, grid, kernels::kThreads, over,
+                     f);
+    });
   }
 
   template <class R>
@@ -251,14 +243,25 @@ class CudaBackend {
     reduce_channels(context, Broadcast{1, 1, n}, r);
   }
 
-  static void check_launch(Context& context, const char* what) {
+  /// A launch on the context's stream. `what` appears in the error.
+  template <class... Parameters, class... Arguments>
+  static void launch_checked(Context& context, const char* what, void (*kernel)(Parameters...),
+                             const dim3& grid, const dim3& block, const Arguments&... arguments) {
+    launch(kernel, grid, block, cuda_stream(context), arguments...);
     cuda_check(cudaGetLastError(), context.device().name(), what);
   }
 
  private:
   static constexpr std::int64_t kMostBlocks = 1 << 16;
-  /// Below, an unsigned index does not overflow when a grid's step is added.
-  static constexpr std::int64_t kSmallIndex = std::int64_t{1} << 31;
+  /// body<Index>() with the index type for n elements: 32 bits where a grid's step can be added without
+  /// overflow.
+  template <class Body>
+  static void with_index(std::int64_t n, const Body& body) {
+    if (n < small_index_limit())
+      body.template operator()<std::uint32_t>();
+    else
+      body.template operator()<std::int64_t>();
+  }
   /// Blocks of a reduction: enough to fill the largest GPU (132 multiprocessors, 8 blocks each), the same on
   /// all.
   static constexpr std::int64_t kReductionBlocks = 1024;
@@ -278,8 +281,8 @@ class CudaBackend {
   }
 
   /// inner == 1: a block is as wide as dim needs, up to a warp, and all threads are used.
-  struct ColumnLaunch {
-    explicit ColumnLaunch(const Broadcast& over) {
+  struct ColumnShape {
+    explicit ColumnShape(const Broadcast& over) {
       unsigned width = 1;
       while (width < 32 && width < over.dim) width *= 2;
       block = dim3(width, kernels::kThreads / width);
@@ -301,12 +304,11 @@ class CudaBackend {
 
   template <class R>
   static void reduce_columns(Context& context, const Broadcast& over, const R& r) {
-    const ColumnLaunch launch(over);
-    typename R::State* partial = partial_states<R>(context, launch.slices, over.dim);
-    kernels::reduce_columns_kernel<<<launch.grid, launch.block, 0, cuda_stream(context)>>>(
-        over.outer, over.dim, r, partial);
-    check_launch(context, "launch of a per-channel reduction");
-    if (launch.slices > 1) merge(context, launch.slices, over.dim, r, partial);
+    const ColumnShape shape(over);
+    typename R::State* partial = partial_states<R>(context, shape.slices, over.dim);
+    launch_checked(context, "launch of a per-channel reduction", kernels::reduce_columns_kernel<R>,
+                   shape.grid, shape.block, over.outer, over.dim, r, partial);
+    if (shape.slices > 1) merge(context, shape.slices, over.dim, r, partial);
   }
 
   template <class R>
@@ -315,22 +317,18 @@ class CudaBackend {
     const std::int64_t slices = slices_for(positions, kernels::kThreads, over.dim);
     typename R::State* partial = partial_states<R>(context, slices, over.dim);
     const dim3 grid(static_cast<unsigned>(over.dim), static_cast<unsigned>(slices));
-    const cudaStream_t stream = cuda_stream(context);
-    if (positions < kSmallIndex)
-      kernels::reduce_runs_kernel<std::uint32_t><<<grid, kernels::kThreads, 0, stream>>>(over, r, partial);
-    else
-      kernels::reduce_runs_kernel<std::int64_t><<<grid, kernels::kThreads, 0, stream>>>(over, r, partial);
-    check_launch(context, "launch of a reduction");
+    with_index(positions, [&]<class Index>() {
+      launch_checked(context, "launch of a reduction", kernels::reduce_runs_kernel<Index, R>, grid,
+                     kernels::kThreads, over, r, partial);
+    });
     if (slices > 1) merge(context, slices, over.dim, r, partial);
   }
 
   template <class R>
   static void merge(Context& context, std::int64_t slices, std::int64_t dim, const R& r,
                     const typename R::State* partial) {
-    kernels::
-        merge_partial_kernel<<<static_cast<unsigned>(dim), kernels::kMergeThreads, 0, cuda_stream(context)>>>(
-            slices, dim, r, partial);
-    check_launch(context, "launch of the merge of a reduction");
+    launch_checked(context, "launch of the merge of a reduction", kernels::merge_partial_kernel<R>,
+                   static_cast<unsigned>(dim), kernels::kMergeThreads, slices, dim, r, partial);
   }
 };
 

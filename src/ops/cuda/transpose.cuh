@@ -11,14 +11,15 @@ namespace banyan::ops {
 namespace kernels {
 
 inline constexpr int kTile = 32;
+inline constexpr int kPitch = kTile + 1;
 inline constexpr int kTileRows = 8;  ///< blockDim.y: each thread moves kTile / kTileRows elements of a tile
 
 /// A block moves tiles of 32 x 32 through shared memory, so that reads and writes are both coalesced; a row
-/// of the tile is one longer than needed, which spreads a column over all banks.
+/// of the tile has kPitch elements, one more than needed, which spreads a column over all banks.
 template <class From, class To, bool kAdd>
 __global__ void __launch_bounds__(kTile* kTileRows)
     transpose_kernel(const From* from, To* to, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
-  __shared__ From tile[kTile][kTile + 1];
+  BANYAN_SHARED_ARRAY(From, tile, kTile * kPitch);
   const std::int64_t row_tiles = (rows + kTile - 1) / kTile;
   const std::int64_t column_tiles = (columns + kTile - 1) / kTile;
   for (std::int64_t number = blockIdx.x; number < batch * row_tiles * column_tiles; number += gridDim.x) {
@@ -27,13 +28,14 @@ __global__ void __launch_bounds__(kTile* kTileRows)
     const std::int64_t base = number / (column_tiles * row_tiles) * rows * columns;
     for (int j = static_cast<int>(threadIdx.y); j < kTile; j += kTileRows) {
       const std::int64_t row = first_row + j, column = first_column + threadIdx.x;
-      if (row < rows && column < columns) tile[j][threadIdx.x] = from[base + row * columns + column];
+      if (row < rows && column < columns)
+        tile[j * kPitch + threadIdx.x] = from[base + row * columns + column];
     }
     __syncthreads();
     for (int j = static_cast<int>(threadIdx.y); j < kTile; j += kTileRows) {
       const std::int64_t row = first_row + threadIdx.x, column = first_column + j;
       if (row < rows && column < columns) {
-        const To value = static_cast<To>(tile[threadIdx.x][j]);
+        const To value = static_cast<To>(tile[threadIdx.x * kPitch + j]);
         To& target = to[base + column * rows + row];
         target = kAdd ? target + value : value;
       }
@@ -52,9 +54,8 @@ void launch_transpose(Context& context, const From* from, To* to, std::int64_t b
   if (tiles == 0) return;
   const dim3 block(kTile, kernels::kTileRows);
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 16));
-  kernels::transpose_kernel<From, To, kAdd>
-      <<<blocks, block, 0, cuda_stream(context)>>>(from, to, batch, rows, columns);
-  CudaBackend::check_launch(context, "launch of a transposition");
+  CudaBackend::launch_checked(context, "launch of a transposition", kernels::transpose_kernel<From, To, kAdd>,
+                              blocks, block, from, to, batch, rows, columns);
 }
 
 template <class From, class To>

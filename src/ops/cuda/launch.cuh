@@ -1,0 +1,23 @@
+// The two things that only a CUDA compiler understands: a launch, and memory that a block shares. Everything
+// else in the kernels is C++.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace banyan::ops {
+
+/// Enqueues `kernel` on `stream`, whose GPU must be the thread's current one. What is wrong with a launch is
+/// found by the next cudaGetLastError.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), const dim3& grid, const dim3& block, cudaStream_t stream,
+            const Arguments&... arguments) {
+  kernel<<<grid, block, 0, stream>>>(arguments...);
+}
+
+}  // namespace banyan::ops
+
+/// In a kernel: memory for COUNT values of type TYPE that the threads of a block share, uninitialized; NAME
+/// points to the first. No constructor runs.
+#define BANYAN_SHARED_ARRAY(TYPE, NAME, COUNT)                                  \
+  __shared__ alignas(TYPE) unsigned char NAME##_memory[(COUNT) * sizeof(TYPE)]; \
+  TYPE* const NAME = reinterpret_cast<TYPE*>(NAME##_memory)

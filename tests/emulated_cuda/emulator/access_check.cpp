@@ -1,0 +1,401 @@
+// Is the memory the GPU's, whole and alive; is the access aligned; has the memory been written; does another
+// CUDA thread of the launch use it without a barrier between; and is there an order with the other streams'
+// work that uses it?
+#if defined(EMULATED_CUDA_CHECK)
+#include "access_check.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "kernel.hpp"
+#include "machine.hpp"
+
+namespace emulated {
+
+namespace {
+
+constexpr std::size_t kCellBytes = 4;
+constexpr std::size_t kPageBytes = 4096;
+
+/// What is known of 4 bytes of device or shared memory.
+struct Cell {
+  std::uint32_t launch = 0;  ///< of what follows (shared memory: the block's number in the process)
+  std::uint32_t writer = 0, reader = 0;  ///< the latest CUDA thread of the launch, from 1; 0: none
+  std::uint16_t writer_epoch = 0, reader_epoch = 0;  ///< barriers of its block before
+  bool several_readers = false;                      ///< in one block, since the same barrier
+  bool readers_in_several_blocks = false;
+  bool written = false;  ///< ever
+};
+
+/// Cells and pages of a GPU's memory; the system provides what is touched, zeroed.
+struct Shadow {
+  Cell* cells = nullptr;
+  std::uint32_t* pages = nullptr;  ///< the latest launch that touched each
+};
+
+template <class T>
+T* map_zeroed(std::size_t number) {
+  void* memory = mmap(nullptr, number * sizeof(T), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    std::perror("emulated CUDA: mmap of what is known of a GPU's memory");
+    std::abort();
+  }
+  return static_cast<T*>(memory);
+}
+
+struct Bounds {
+  std::size_t gpu = 0;
+  std::uintptr_t begin = 0, end = 0;
+};
+
+/// The launch that runs; one at a time.
+struct Launch {
+  std::mutex one_at_a_time;
+  std::vector<Shadow> shadows;
+  Running* now = nullptr;
+  std::uint32_t number = 0;
+  Constant arguments;
+  unsigned threads_per_block = 0;
+  unsigned long long block = 0;
+  std::uint32_t epoch = 0;
+  std::vector<std::vector<std::uintptr_t>> pages;  ///< touched, by GPU
+  std::vector<Bounds> known;                       ///< allocations used by this launch
+  std::size_t latest = 0;
+  std::uint32_t blocks_so_far = 0;  ///< in the process
+  struct Shared {
+    const char* begin;
+    std::size_t bytes;
+    std::vector<Cell> cells;
+  };
+  std::vector<Shared> shared;
+  std::map<std::pair<std::string, std::string>, int> told;
+};
+Launch& launch() {
+  static auto* const kLaunch = new Launch;
+  return *kLaunch;
+}
+
+thread_local bool inside = false;  // the host thread runs CUDA threads
+thread_local const char *stack_low = nullptr, *stack_high = nullptr;
+
+std::vector<Shadow>& shadows() {
+  Launch& l = launch();
+  static const bool kMade = [&] {
+    for (std::size_t i = 0; i < Memory::get().gpus(); ++i)
+      l.shadows.push_back(
+          {map_zeroed<Cell>(kArenaBytes / kCellBytes), map_zeroed<std::uint32_t>(kArenaBytes / kPageBytes)});
+    l.pages.resize(l.shadows.size());
+    return true;
+  }();
+  static_cast<void>(kMade);
+  return l.shadows;
+}
+
+[[gnu::noinline]] void found(const char* what, const void* address, std::size_t bytes, bool write) {
+  inside = false;
+  Launch& l = launch();
+  if (++l.told[{l.now->operation()->name, what}] <= 3) {
+    const int gpu = Memory::get().gpu_of_real(address);
+    const void* seen =
+        gpu < 0
+            ? address
+            : device_address(static_cast<std::size_t>(gpu),
+                             static_cast<std::uintptr_t>(static_cast<const char*>(address) -
+                                                         Memory::get().arena(static_cast<std::size_t>(gpu))));
+    complain("CUDA thread ", builtins.thread.x, " ", builtins.thread.y, " ", builtins.thread.z, " of block ",
+             builtins.block.x, " ", builtins.block.y, " ", builtins.block.z, ": ", write ? "write" : "read",
+             " of ", bytes, " bytes: ", what, ": ", Memory::get().describe(seen));
+  }
+  inside = true;
+}
+
+std::uint32_t this_thread() {
+  const unsigned in_block =
+      builtins.thread.x + builtins.threads.x * (builtins.thread.y + builtins.threads.y * builtins.thread.z);
+  return static_cast<std::uint32_t>(launch().block * launch().threads_per_block + in_block) + 1;
+}
+bool same_block(std::uint32_t one, std::uint32_t other) {
+  return (one - 1) / launch().threads_per_block == (other - 1) / launch().threads_per_block;
+}
+
+void write_cell(Cell& c, std::uint32_t me, const char* p, std::size_t bytes) {
+  const auto epoch = static_cast<std::uint16_t>(launch().epoch);
+  if (c.writer != 0 && c.writer != me && !(same_block(c.writer, me) && c.writer_epoch != epoch))
+    found("another thread of the launch writes it too, without a barrier between", p, bytes, true);
+  if (c.reader != 0) {
+    const bool other = c.reader != me || c.several_readers;
+    if (c.readers_in_several_blocks || !same_block(c.reader, me) || (other && c.reader_epoch == epoch))
+      found("another thread of the launch reads it, without a barrier between", p, bytes, true);
+  }
+  c.writer = me;
+  c.writer_epoch = epoch;
+  c.written = true;
+}
+
+void read_cell(Cell& c, std::uint32_t me, const char* p, std::size_t bytes, bool shared) {
+  const auto epoch = static_cast<std::uint16_t>(launch().epoch);
+  if (c.writer != 0 && c.writer != me && !(same_block(c.writer, me) && c.writer_epoch != epoch))
+    found("another thread of the launch writes it, without a barrier between", p, bytes, false);
+  if (!c.written)
+    found(shared ? "shared memory that the block has not written" : "never written", p, bytes, false);
+  if (c.reader != 0 && !same_block(c.reader, me)) c.readers_in_several_blocks = true;
+  c.several_readers = c.reader != 0 && c.reader_epoch == epoch && (c.several_readers || c.reader != me);
+  c.reader = me;
+  c.reader_epoch = epoch;
+}
+
+/// `tag`: whose accesses count. Of accesses to a part of a cell only the writing is noted: others use the
+/// rest.
+void use_cells(Cell* cells, std::uint32_t tag, const char* p, std::size_t bytes, bool write, bool shared) {
+  const std::uint32_t me = this_thread();
+  for (std::size_t at = 0; at < bytes; at += kCellBytes) {
+    Cell& c = cells[at / kCellBytes];
+    if (c.launch != tag) {
+      c.launch = tag;
+      c.writer = c.reader = 0;
+      c.several_readers = c.readers_in_several_blocks = false;
+      if (shared) c.written = false;
+    }
+    if (bytes < kCellBytes) {
+      c.written = c.written || write;
+      continue;
+    }
+    if (write)
+      write_cell(c, me, p + at, bytes);
+    else
+      read_cell(c, me, p + at, bytes, shared);
+  }
+}
+
+/// Is this memory of the GPU whole, alive, and one that the running GPU may use?
+bool is_usable(Launch& l, std::size_t gpu, std::uintptr_t offset, std::size_t bytes, const char* p,
+               bool write) {
+  const auto holds = [&](const Bounds& b) {
+    return b.gpu == gpu && offset >= b.begin && offset + bytes <= b.end;
+  };
+  if (l.latest < l.known.size() && holds(l.known[l.latest])) return true;
+  for (std::size_t i = 0; i < l.known.size(); ++i)
+    if (holds(l.known[i])) return l.latest = i, true;
+  Bounds b{gpu, 0, 0};
+  if (!Memory::get().find_live(gpu, offset, bytes, &b.begin, &b.end)) {
+    found("out of bounds, or freed", p, bytes, write);
+    return false;
+  }
+  if (!Memory::get().peer_enabled(l.now->gpu(), static_cast<int>(gpu))) {
+    found("memory of another GPU, without peer access", p, bytes, write);
+    return false;
+  }
+  l.latest = l.known.size();
+  l.known.push_back(b);
+  return true;
+}
+
+void use_elsewhere(Launch& l, const char* p, std::size_t bytes, bool write) {
+  const auto within = [&](const void* begin, std::size_t length) {
+    const char* from = static_cast<const char*>(begin);
+    return p >= from && p + bytes <= from + length;
+  };
+  for (auto& array : l.shared) {
+    if (p < array.begin || p >= array.begin + array.bytes) continue;
+    if (p + bytes > array.begin + array.bytes) return found("beyond a shared array", p, bytes, write);
+    return use_cells(&array.cells[static_cast<std::size_t>(p - array.begin) / kCellBytes], l.blocks_so_far, p,
+                     bytes, write, true);
+  }
+  if (!write && (within(l.arguments.begin, l.arguments.bytes) || within(&builtins, sizeof(builtins)))) return;
+  inside = false;
+  const bool pinned = Memory::get().is_pinned(p, bytes);
+  if (pinned) l.now->order(p, bytes, write);
+  inside = true;
+  if (!pinned) found("memory that is neither the GPU's nor shared nor the thread's own", p, bytes, write);
+}
+
+void access(const void* where, std::size_t bytes, bool write, bool aligned) {
+  if (!inside) {
+    if (is_device_address(where)) complain("the host uses device memory: ", Memory::get().describe(where));
+    return;
+  }
+  const char* p = static_cast<const char*>(where);
+  if (p >= stack_low && p < stack_high) return;
+  Launch& l = launch();
+  if (aligned && reinterpret_cast<std::uintptr_t>(p) % bytes != 0) found("not aligned", p, bytes, write);
+  if (is_device_address(where)) {  // what a launch did not translate
+    inside = false;
+    const std::string why = Memory::get().why_not(where, bytes, l.now->gpu());
+    inside = true;
+    return found(why.empty() ? "an address that did not come with the launch" : why.c_str(), where, bytes,
+                 write);
+  }
+  const int owner = Memory::get().gpu_of_real(p);
+  if (owner < 0) return use_elsewhere(l, p, bytes, write);
+  const auto gpu = static_cast<std::size_t>(owner);
+  const auto offset = static_cast<std::uintptr_t>(p - Memory::get().arena(gpu));
+  if (!is_usable(l, gpu, offset, bytes, p, write)) return;
+  std::uint32_t& page = l.shadows[gpu].pages[offset / kPageBytes];
+  if (page != l.number) {
+    page = l.number;
+    l.pages[gpu].push_back(offset / kPageBytes);
+  }
+  use_cells(l.shadows[gpu].cells + offset / kCellBytes, l.number, p, bytes, write, false);
+}
+
+/// Tells the history what the launch has read and written, as ranges.
+void tell_history(Launch& l, std::size_t gpu, std::uint64_t* read, std::uint64_t* written) {
+  std::vector<std::uintptr_t>& pages = l.pages[gpu];
+  std::sort(pages.begin(), pages.end());
+  for (const bool write : {false, true}) {
+    std::uintptr_t begin = 0, end = 0;
+    const auto close = [&] {
+      if (end > begin) l.now->order(device_address(gpu, begin), end - begin, write);
+    };
+    for (const std::uintptr_t page : pages) {
+      for (std::uintptr_t offset = page * kPageBytes; offset < (page + 1) * kPageBytes;
+           offset += kCellBytes) {
+        const Cell& c = l.shadows[gpu].cells[offset / kCellBytes];
+        if (c.launch != l.number || (write ? c.writer : c.reader) == 0) continue;
+        *(write ? written : read) += kCellBytes;
+        if (offset != end) {
+          close();
+          begin = offset;
+        }
+        end = offset + kCellBytes;
+      }
+    }
+    close();
+  }
+  pages.clear();
+}
+
+Cell* cells_of(const void* real) {
+  const int gpu = Memory::get().gpu_of_real(real);
+  if (gpu < 0) return nullptr;
+  return shadows()[static_cast<std::size_t>(gpu)].cells +
+         static_cast<std::size_t>(static_cast<const char*>(real) -
+                                  Memory::get().arena(static_cast<std::size_t>(gpu))) /
+             kCellBytes;
+}
+std::size_t cells_in(std::size_t bytes) { return (bytes + kCellBytes - 1) / kCellBytes; }
+
+}  // namespace
+
+void check_launch_begins(Running& now, const Constant& arguments) {
+  Launch& l = launch();
+  l.one_at_a_time.lock();
+  shadows();
+  ++l.number;
+  l.now = &now;
+  l.arguments = arguments;
+  l.known.clear();
+  l.latest = 0;
+}
+
+void check_launch_ends() {
+  Launch& l = launch();
+  std::uint64_t read = 0, written = 0;
+  for (std::size_t gpu = 0; gpu < l.shadows.size(); ++gpu) tell_history(l, gpu, &read, &written);
+  count("kernel bytes read", read);
+  count("kernel bytes written", written);
+  l.now = nullptr;
+  l.one_at_a_time.unlock();
+}
+
+void check_block_begins(unsigned long long block) {
+  Launch& l = launch();
+  l.block = block;
+  l.threads_per_block = builtins.threads.x * builtins.threads.y * builtins.threads.z;
+  l.epoch = 0;
+  ++l.blocks_so_far;
+  l.shared.clear();
+}
+
+void check_barrier() { ++launch().epoch; }
+
+void check_threads_begin(const void* low, const void* high) {
+  stack_low = static_cast<const char*>(low);
+  stack_high = static_cast<const char*>(high);
+  inside = true;
+}
+void check_threads_end() { inside = false; }
+
+void check_shared(char* memory, std::size_t bytes) {
+  launch().shared.push_back({memory, bytes, std::vector<Cell>(cells_in(bytes))});
+}
+
+void note_written(char* real, std::size_t bytes) {
+  const Quiet quiet;
+  Cell* cells = cells_of(real);
+  for (std::size_t i = 0; cells != nullptr && i < cells_in(bytes); ++i) cells[i].written = true;
+}
+
+void check_written(const char* real, std::size_t bytes, const char* what) {
+  const Quiet quiet;
+  const Cell* cells = cells_of(real);
+  for (std::size_t i = 0; cells != nullptr && i < cells_in(bytes); ++i)
+    if (!cells[i].written) {
+      complain(what, ": memory that was never written, from byte ", i * kCellBytes, " of ", bytes, " on");
+      return;
+    }
+}
+
+void copy_written(const char* from, char* to, std::size_t bytes) {
+  const Quiet quiet;
+  const Cell* source = cells_of(from);
+  Cell* target = cells_of(to);
+  std::size_t missing = 0;
+  for (std::size_t i = 0; i < cells_in(bytes); ++i) {
+    const bool written = source == nullptr || source[i].written;
+    if (target != nullptr) target[i].written = written;
+    missing += written ? 0 : 1;
+  }
+  if (missing > 0) note("a copy of memory of which a part was never written: " + running->operation()->name);
+}
+
+}  // namespace emulated
+
+// The calls that the compiler makes, by their names in its documentation of -fsanitize=thread.
+extern "C" {
+
+#define EMULATED_ACCESS(BYTES)                                                             \
+  void __tsan_read##BYTES(void* p) { emulated::access(p, BYTES, false, true); }            \
+  void __tsan_write##BYTES(void* p) { emulated::access(p, BYTES, true, true); }            \
+  void __tsan_unaligned_read##BYTES(void* p) { emulated::access(p, BYTES, false, false); } \
+  void __tsan_unaligned_write##BYTES(void* p) { emulated::access(p, BYTES, true, false); } \
+  void __tsan_volatile_read##BYTES(void* p) { emulated::access(p, BYTES, false, true); }   \
+  void __tsan_volatile_write##BYTES(void* p) { emulated::access(p, BYTES, true, true); }
+EMULATED_ACCESS(1)
+EMULATED_ACCESS(2)
+EMULATED_ACCESS(4)
+EMULATED_ACCESS(8)
+EMULATED_ACCESS(16)
+#undef EMULATED_ACCESS
+void __tsan_read_range(void* p, unsigned long bytes) { emulated::access(p, bytes, false, false); }
+void __tsan_write_range(void* p, unsigned long bytes) { emulated::access(p, bytes, true, false); }
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+
+// Of the host's code in the same files.
+#define EMULATED_ATOMIC(BITS, TYPE)                                     \
+  TYPE __tsan_atomic##BITS##_load(const volatile TYPE* p, int) {        \
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                        \
+  }                                                                     \
+  void __tsan_atomic##BITS##_store(volatile TYPE* p, TYPE v, int) {     \
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                           \
+  }                                                                     \
+  TYPE __tsan_atomic##BITS##_fetch_add(volatile TYPE* p, TYPE v, int) { \
+    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);                  \
+  }                                                                     \
+  TYPE __tsan_atomic##BITS##_fetch_sub(volatile TYPE* p, TYPE v, int) { \
+    return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);                  \
+  }
+EMULATED_ATOMIC(8, unsigned char)
+EMULATED_ATOMIC(32, int)
+EMULATED_ATOMIC(64, long)
+#undef EMULATED_ATOMIC
+
+}  // extern "C"
+#endif

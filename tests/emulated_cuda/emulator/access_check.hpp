@@ -1,0 +1,30 @@
+// Checks of each access of a kernel to memory. The kernels of such a build are compiled with
+// -fsanitize=thread; the compiler's calls land in access_check.cpp instead of in ThreadSanitizer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace emulated {
+
+class Running;
+
+/// Memory that a launch may read beside the GPU's: its arguments.
+struct Constant {
+  const char* begin = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// One kernel at a time runs in the whole process, so that each launch's accesses are known for sure.
+void check_launch_begins(Running& now, const Constant& arguments);
+void check_launch_ends();
+void check_block_begins(unsigned long long block);
+/// All threads of the block have reached a barrier.
+void check_barrier();
+/// The calling host thread runs CUDA threads on this stack from now on, or no longer.
+void check_threads_begin(const void* stack_low, const void* stack_high);
+void check_threads_end();
+/// A shared array of the block.
+void check_shared(char* memory, std::size_t bytes);
+
+}  // namespace emulated

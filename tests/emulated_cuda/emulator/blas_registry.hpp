@@ -1,0 +1,104 @@
+// Handles and descriptors of the emulated libraries: numbers that are no addresses, none of them used twice,
+// so that one that was destroyed, or never made, is always found out.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "machine.hpp"
+
+namespace emulated {
+
+/// No address of the process and no device address; shared by all registries.
+inline std::uintptr_t next_library_object() {
+  static std::atomic<std::uintptr_t> last{0x00D7C00000000000};
+  return last += 16;
+}
+
+/// The living objects of one kind. To be made with new and never destroyed: programs may use them until the
+/// process ends.
+template <class T>
+class Registry {
+ public:
+  /// `kind` appears in messages.
+  explicit Registry(const char* kind) : kind_(kind) {}
+
+  template <class Handle>
+  Handle add(std::shared_ptr<T> object) {
+    const Quiet quiet;
+    const std::uintptr_t number = next_library_object();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      objects_[number] = std::move(object);
+    }
+    change_alive(+1);
+    return reinterpret_cast<Handle>(number);
+  }
+  /// Null after a complaint where there is no such object.
+  std::shared_ptr<T> find(const void* handle, const char* function) {
+    {
+      const Quiet quiet;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto it = objects_.find(reinterpret_cast<std::uintptr_t>(handle));
+      if (it != objects_.end()) return it->second;
+    }
+    if (handle == nullptr)
+      complain(function, ": a null ", kind_);
+    else
+      complain(function, ": a ", kind_, " that does not exist (destroyed?): ", handle);
+    return nullptr;
+  }
+  /// Likewise; the object lives on while somebody uses it.
+  std::shared_ptr<T> remove(const void* handle, const char* function) {
+    std::shared_ptr<T> object = find(handle, function);
+    if (object == nullptr) return nullptr;
+    const Quiet quiet;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      objects_.erase(reinterpret_cast<std::uintptr_t>(handle));
+    }
+    change_alive(-1);
+    return object;
+  }
+
+ private:
+  /// For the report of what a process leaves behind.
+  static void change_alive(int by) {
+    Machine& m = Machine::get();
+    const std::lock_guard<std::mutex> lock(m.mutex);
+    m.handles += static_cast<std::uint64_t>(by);
+  }
+  const char* kind_;
+  std::mutex mutex_;
+  std::map<std::uintptr_t, std::shared_ptr<T>> objects_;
+};
+
+/// Destroying a handle of a library frees its device memory, which waits for the whole GPU.
+inline void wait_before_destroying(const char* function, int device, cudaStream_t handle) {
+  Machine& m = Machine::get();
+  bool pending = false;
+  {
+    const Quiet quiet;
+    const std::lock_guard<std::mutex> lock(m.mutex);
+    auto* stream = reinterpret_cast<Stream*>(handle);
+    if (m.streams.contains(stream)) {
+      const std::lock_guard<std::mutex> queue_lock(stream->mutex);
+      pending = stream->done < stream->enqueued;
+    }
+  }
+  if (pending) note(std::string(function) + " waits: the handle's stream still has work to do");
+  if (capture_forbids(function)) return;
+  wait_for_gpu(device);
+}
+
+/// Do the ranges share a byte? Nothing does with an empty one.
+inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto at = reinterpret_cast<std::uintptr_t>(a), bt = reinterpret_cast<std::uintptr_t>(b);
+  return a_bytes > 0 && b_bytes > 0 && at < bt + b_bytes && bt < at + a_bytes;
+}
+
+}  // namespace emulated

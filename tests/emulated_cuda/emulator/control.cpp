@@ -1,0 +1,18 @@
+#include "control.hpp"
+
+#include "failure.hpp"
+#include "machine.hpp"
+
+extern "C" {
+
+void emulated_cuda_configure(const char* settings) { emulated::configure(settings); }
+unsigned long long emulated_cuda_failures() { return emulated::failures_struck(); }
+unsigned long long emulated_cuda_calls() { return emulated::calls_made(); }
+const char* emulated_cuda_counts() {
+  static auto* const text = new std::string;
+  *text = emulated::counts_as_json();
+  return text->c_str();
+}
+unsigned long long emulated_cuda_violations() { return emulated::violations(); }
+
+}  // extern "C"

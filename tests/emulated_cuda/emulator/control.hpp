@@ -1,0 +1,15 @@
+// For tests in the same process as the emulated machine: dlsym finds these names once libbanyan_cuda.so has
+// been loaded.
+#pragma once
+
+extern "C" {
+/// Replaces the settings (settings.hpp), but for number, memory and peers of GPUs; calls are counted from the
+/// beginning, GPUs that had failed work again.
+void emulated_cuda_configure(const char* settings);
+/// Calls that have failed by a setting since then, and calls that could have.
+unsigned long long emulated_cuda_failures();
+unsigned long long emulated_cuda_calls();
+/// What ran in the process so far, as JSON; valid until the next call.
+const char* emulated_cuda_counts();
+unsigned long long emulated_cuda_violations();
+}

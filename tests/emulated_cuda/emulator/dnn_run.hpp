@@ -1,0 +1,39 @@
+// cuDNN's handles, and the three calls that compute.
+#pragma once
+
+#include "dnn_algorithms.hpp"
+
+namespace emulated::dnn {
+
+struct DnnHandle {
+  int device = 0;
+  cudaStream_t stream = nullptr;
+};
+Registry<DnnHandle>& handles();
+
+/// How every call with a handle begins. Null: `status` is to be returned.
+std::shared_ptr<DnnHandle> begin(cudnnHandle_t handle, const char* function, cudnnStatus_t* status);
+
+/// The problem that descriptors make, or a status other than success.
+cudnnStatus_t find_problem(const char* function, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
+                           cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t y,
+                           Problem* problem);
+
+/// The arguments of a convolution, of whichever direction: x and y are the input and the output of the
+/// forward one, or their gradients.
+struct Call {
+  Direction direction;
+  cudnnHandle_t handle;
+  int algorithm;
+  const void *alpha, *beta;
+  cudnnTensorDescriptor_t x;
+  cudnnFilterDescriptor_t w;
+  cudnnConvolutionDescriptor_t convolution;
+  cudnnTensorDescriptor_t y;
+  const void *x_data, *w_data, *y_data;
+  void* workspace;
+  std::size_t workspace_bytes;
+};
+cudnnStatus_t run(const Call& call);
+
+}  // namespace emulated::dnn

@@ -1,0 +1,412 @@
+// Launches: what CUDA checks; then the blocks one after the other, and a block's threads as fibers from the
+// first barrier on.
+#include <algorithm>
+#include <boost/context/fiber.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "kernel.hpp"
+#include "runtime.hpp"
+#if defined(EMULATED_CUDA_CHECK)
+#include "access_check.hpp"
+#endif
+#if defined(EMULATED_CUDA_ASAN)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(EMULATED_CUDA_TSAN)
+extern "C" {
+void* __tsan_get_current_fiber(void);
+void* __tsan_create_fiber(unsigned flags);
+void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+}
+#endif
+
+namespace emulated {
+
+thread_local Builtins builtins __attribute__((tls_model("initial-exec")));
+
+namespace {
+
+constexpr std::size_t kSharedBytes = std::size_t{48} << 10;  // of static shared memory, per block
+constexpr std::size_t kGap = 64;                             // between shared arrays
+constexpr std::size_t kStackBytes = std::size_t{256} << 10;
+
+struct Fiber {
+  boost::context::fiber self, scheduler;
+  char *stack_low = nullptr, *stack_high = nullptr;
+  bool waiting = false;  ///< in a barrier
+  unsigned barrier = 0;  ///< which: its line
+  uint3 thread{};
+#if defined(EMULATED_CUDA_ASAN)
+  void* fake_stack = nullptr;
+#endif
+#if defined(EMULATED_CUDA_TSAN)
+  void* tsan = nullptr;
+#endif
+};
+
+/// What runs the blocks of a stream's kernels, on the stream's thread.
+class BlockRunner {
+ public:
+  BlockRunner() : shared_(new char[kSharedBytes + 2 * kGap + 4096]) { random_.seed(settings().seed); }
+  void run(const std::string& name, const dim3& grid, const dim3& block, const Kernel& kernel);
+  void wait_in_barrier(unsigned line);
+  void* shared_array(const void* declaration, std::size_t bytes, std::size_t alignment);
+  void work(Fiber* fiber);
+
+ private:
+  void run_block();
+  void pass_barriers();
+  void enter(Fiber* fiber);
+  void leave(Fiber* fiber);
+  Fiber* make_fiber();
+
+  const Kernel* kernel_ = nullptr;
+  const std::string* name_ = nullptr;
+  WaitingThreads threads_;
+  Fiber* current_ = nullptr;
+  std::vector<Fiber*> idle_, waiting_;
+  std::vector<unsigned> order_;
+  std::vector<std::pair<const void*, char*>> arrays_;  // by declaration
+  char* shared_;
+  std::size_t shared_used_ = 0;
+  std::mt19937 random_;
+  char order_token_ = 0;
+#if defined(EMULATED_CUDA_ASAN)
+  void* fake_stack_ = nullptr;
+  const void* bottom_ = nullptr;
+  std::size_t size_ = 0;
+#endif
+#if defined(EMULATED_CUDA_TSAN)
+  void* tsan_ = nullptr;
+#endif
+};
+
+/// A stream's thread borrows its runner, whose fibers are dear, and gives it back when it ends.
+class Borrowed {
+ public:
+  Borrowed() = default;
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  ~Borrowed() {
+    if (runner_ == nullptr) return;
+    const Quiet quiet;
+    const std::lock_guard<std::mutex> lock(pool().mutex);
+    pool().free.push_back(runner_);
+  }
+  BlockRunner* get() const { return runner_; }
+  BlockRunner& borrow() {
+    if (runner_ != nullptr) return *runner_;
+    const Quiet quiet;
+    const std::lock_guard<std::mutex> lock(pool().mutex);
+    if (pool().free.empty()) pool().free.push_back(new BlockRunner);
+    runner_ = pool().free.back();
+    pool().free.pop_back();
+    return *runner_;
+  }
+
+ private:
+  struct Pool {
+    std::mutex mutex;
+    std::vector<BlockRunner*> free;
+  };
+  static Pool& pool() {
+    static auto* const kPool = new Pool;
+    return *kPool;
+  }
+  BlockRunner* runner_ = nullptr;
+};
+thread_local Borrowed runner;
+
+Fiber* BlockRunner::make_fiber() {
+  auto* fiber = new Fiber;  // as long as the process: a suspended one cannot be ended
+  boost::context::protected_fixedsize_stack allocator(kStackBytes);
+  const boost::context::stack_context stack = allocator.allocate();
+  fiber->stack_high = static_cast<char*>(stack.sp);
+  fiber->stack_low = fiber->stack_high - stack.size;
+  fiber->self =
+      boost::context::fiber(std::allocator_arg, boost::context::preallocated(stack.sp, stack.size, stack),
+                            allocator, [this, fiber](boost::context::fiber&& scheduler) {
+                              fiber->scheduler = std::move(scheduler);
+#if defined(EMULATED_CUDA_ASAN)
+                              __sanitizer_finish_switch_fiber(nullptr, &bottom_, &size_);
+#endif
+                              while (true) {
+                                work(fiber);
+                                leave(fiber);
+                              }
+                              return std::move(fiber->scheduler);
+                            });
+#if defined(EMULATED_CUDA_TSAN)
+  fiber->tsan = __tsan_create_fiber(0);
+#endif
+  return fiber;
+}
+
+void BlockRunner::work(Fiber* fiber) {
+  order_after(&order_token_);
+  kernel_->run(threads_);
+  order_before(&order_token_);
+  fiber->waiting = false;
+}
+
+/// Back to the scheduler.
+[[gnu::noinline]] void BlockRunner::leave(Fiber* fiber) {
+#if defined(EMULATED_CUDA_ASAN)
+  __sanitizer_start_switch_fiber(&fiber->fake_stack, bottom_, size_);
+#endif
+#if defined(EMULATED_CUDA_TSAN)
+  __tsan_switch_to_fiber(tsan_, 1);
+#endif
+  fiber->scheduler = std::move(fiber->scheduler).resume();
+#if defined(EMULATED_CUDA_ASAN)
+  __sanitizer_finish_switch_fiber(fiber->fake_stack, &bottom_, &size_);
+#endif
+}
+
+/// Until the fiber waits in a barrier or has no thread left.
+[[gnu::noinline]] void BlockRunner::enter(Fiber* fiber) {
+  current_ = fiber;
+#if defined(EMULATED_CUDA_CHECK)
+  check_threads_begin(fiber->stack_low, fiber->stack_high);
+#endif
+#if defined(EMULATED_CUDA_ASAN)
+  __sanitizer_start_switch_fiber(&fake_stack_, fiber->stack_low,
+                                 static_cast<std::size_t>(fiber->stack_high - fiber->stack_low));
+#endif
+#if defined(EMULATED_CUDA_TSAN)
+  tsan_ = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(fiber->tsan, 1);
+#endif
+  fiber->self = std::move(fiber->self).resume();
+#if defined(EMULATED_CUDA_ASAN)
+  __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
+#endif
+#if defined(EMULATED_CUDA_CHECK)
+  check_threads_end();
+#endif
+  current_ = nullptr;
+}
+
+void BlockRunner::run_block() {
+  arrays_.clear();
+  shared_used_ = 0;
+#if defined(EMULATED_CUDA_ASAN)
+  __asan_poison_memory_region(shared_, kSharedBytes + 2 * kGap + 4096);
+#endif
+  threads_.next = 0;
+  if (settings().order == "random") std::shuffle(order_.begin(), order_.end(), random_);
+  waiting_.clear();
+  while (threads_.next < threads_.count) {
+    if (idle_.empty()) idle_.push_back(make_fiber());
+    Fiber* fiber = idle_.back();
+    idle_.pop_back();
+    enter(fiber);
+    (fiber->waiting ? waiting_ : idle_).push_back(fiber);
+  }
+  if (!waiting_.empty()) pass_barriers();
+}
+
+void BlockRunner::pass_barriers() {
+  std::size_t finished = threads_.count - waiting_.size();
+  while (!waiting_.empty()) {
+    for (const Fiber* fiber : waiting_)
+      if (fiber->barrier != waiting_[0]->barrier) {
+        complain(*name_, ": threads of a block wait in different barriers (lines ", waiting_[0]->barrier,
+                 " and ", fiber->barrier, ")");
+        break;
+      }
+    if (finished > 0)
+      complain(*name_, ": a barrier (line ", waiting_[0]->barrier, ") is not reached by ", finished,
+               " threads of the block, which have ended");
+#if defined(EMULATED_CUDA_CHECK)
+    check_barrier();
+#endif
+    if (settings().order == "random") std::shuffle(waiting_.begin(), waiting_.end(), random_);
+    if (settings().order == "reverse") std::reverse(waiting_.begin(), waiting_.end());
+    order_before(&order_token_);
+    std::vector<Fiber*> still;
+    for (Fiber* fiber : waiting_) {
+      fiber->waiting = false;
+      builtins.thread = fiber->thread;
+      enter(fiber);
+      if (!fiber->waiting) ++finished;
+      (fiber->waiting ? still : idle_).push_back(fiber);
+    }
+    waiting_.swap(still);
+  }
+}
+
+void BlockRunner::run(const std::string& name, const dim3& grid, const dim3& block, const Kernel& kernel) {
+  kernel_ = &kernel;
+  name_ = &name;
+  threads_.count = block.x * block.y * block.z;
+  threads_.order = nullptr;
+  const std::string& order = settings().order;
+  if (order != "forward") {
+    order_.resize(threads_.count);
+    std::iota(order_.begin(), order_.end(), 0U);
+    std::reverse(order_.begin(), order_.end());
+    threads_.order = order_.data();
+  }
+  builtins.threads = block;
+  builtins.blocks = grid;
+  const unsigned long long blocks = static_cast<unsigned long long>(grid.x) * grid.y * grid.z;
+  const unsigned long long shift = order == "random" ? random_() % blocks : 0;
+  order_before(&order_token_);
+  for (unsigned long long i = 0; i < blocks; ++i) {
+    const unsigned long long number = order == "reverse" ? blocks - 1 - i : (i + shift) % blocks;
+    builtins.block = {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
+                      static_cast<unsigned>(number / grid.x / grid.y)};
+#if defined(EMULATED_CUDA_CHECK)
+    check_block_begins(number);
+#endif
+    run_block();
+  }
+  order_after(&order_token_);
+}
+
+void BlockRunner::wait_in_barrier(unsigned line) {
+  Fiber* fiber = current_;
+  fiber->waiting = true;
+  fiber->barrier = line;
+  fiber->thread = builtins.thread;
+  order_before(&order_token_);
+  leave(fiber);
+  order_after(&order_token_);
+}
+
+void* BlockRunner::shared_array(const void* declaration, std::size_t bytes, std::size_t alignment) {
+  for (const auto& [known, memory] : arrays_)
+    if (known == declaration) return memory;
+  const Quiet quiet;
+  const auto align = [](char* p, std::size_t to) {
+    return reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(p) + to - 1) / to * to);
+  };
+  char* memory =
+      align(shared_ + shared_used_ + (arrays_.empty() ? 0 : kGap), std::max<std::size_t>(alignment, 8));
+  shared_used_ = static_cast<std::size_t>(memory + bytes - shared_);
+  if (shared_used_ > kSharedBytes + arrays_.size() * kGap) {
+    complain(*name_, ": more than 48 KiB of shared memory per block");
+    std::abort();
+  }
+  arrays_.emplace_back(declaration, memory);
+#if defined(EMULATED_CUDA_ASAN)
+  __asan_unpoison_memory_region(memory, bytes);
+#endif
+#if defined(EMULATED_CUDA_CHECK)
+  check_shared(memory, bytes);
+#endif
+  std::memset(memory, 0xFF, bytes);
+  return memory;
+}
+
+void execute(const std::string& name, const dim3& grid, const dim3& block, Kernel& kernel, Running& now) {
+#if defined(EMULATED_CUDA_CHECK)
+  check_launch_begins(now, {static_cast<const char*>(kernel.object()), kernel.object_bytes()});
+#else
+  static_cast<void>(now);
+#endif
+  runner.borrow().run(name, grid, block, kernel);
+#if defined(EMULATED_CUDA_CHECK)
+  check_launch_ends();
+#endif
+}
+
+/// Why CUDA refuses a launch; null: it does not.
+const char* refused(const dim3& grid, const dim3& block) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
+    return "a length of 0";
+  if (grid.x > 0x7FFFFFFF || grid.y > 65535 || grid.z > 65535) return "too many blocks";
+  if (block.x > 1024 || block.y > 1024 || block.z > 64 ||
+      static_cast<unsigned long long>(block.x) * block.y * block.z > 1024)
+    return "too many threads";
+  return nullptr;
+}
+
+/// A device address among a kernel's arguments.
+struct Pointer {
+  std::size_t at;  ///< byte of the arguments
+  const void* address;
+};
+
+/// Gives the device addresses among the arguments their real values. What the GPU cannot use stays as it is
+/// (it may be left over in memory that nobody has initialized): using it is what fails.
+std::vector<Pointer> translate(Kernel& kernel, int gpu) {
+  std::vector<Pointer> found;
+  char* words = static_cast<char*>(kernel.arguments());
+  for (std::size_t at = 0; at + sizeof(void*) <= kernel.argument_bytes(); at += sizeof(void*)) {
+    const void* address = nullptr;
+    std::memcpy(&address, words + at, sizeof(address));
+    if (!is_device_address(address) || !Memory::get().why_not(address, 0, gpu).empty()) continue;
+    const char* real = Memory::get().real(address);
+    std::memcpy(words + at, &real, sizeof(real));
+    found.push_back({at, address});
+  }
+  return found;
+}
+
+void run_kernel(const std::string& name, const dim3& grid, const dim3& block, Kernel& kernel,
+                const std::vector<Pointer>& pointers, Running& now) {
+  for (const Pointer& pointer : pointers)
+    if (const std::string why = Memory::get().why_not(pointer.address, 0, now.gpu()); !why.empty())
+      complain(name, ": an argument, when the kernel runs: ", Memory::get().describe(pointer.address), ": ",
+               why);
+  if (int code = 0; fails("kernel", now.gpu(), &code)) {
+    break_gpu(now.gpu());
+    return;
+  }
+  execute(name, grid, block, kernel, now);
+}
+
+}  // namespace
+
+void barrier(unsigned line) {
+  if (runner.get() == nullptr) {
+    complain("__syncthreads outside of a kernel");
+    return;
+  }
+  runner.get()->wait_in_barrier(line);
+}
+
+void* shared_array(const void* declaration, std::size_t bytes, std::size_t alignment) {
+  return runner.get()->shared_array(declaration, bytes, alignment);
+}
+
+void launch(const void* function, const dim3& grid, const dim3& block, cudaStream_t handle,
+            std::unique_ptr<Kernel> owned) {
+  if (cudaError_t failed; call_fails("launch", cudaErrorLaunchFailure, &failed)) return;
+  const std::string name = name_of_function(function);
+  std::ostringstream shape;
+  shape << name << " (grid " << grid.x << " " << grid.y << " " << grid.z << ", block " << block.x << " "
+        << block.y << " " << block.z << ")";
+  if (const char* why = refused(grid, block)) {
+    complain("launch of ", shape.str(), ": ", why);
+    result(cudaErrorInvalidConfiguration);
+    return;
+  }
+  Stream* stream = stream_of(handle, "a launch");
+  if (stream == nullptr || stream->device != current_device) {
+    if (stream != nullptr)
+      complain("launch of ", shape.str(), " on a stream of gpu:", stream->device,
+               " while gpu:", current_device, " is current");
+    result(cudaErrorInvalidResourceHandle);
+    return;
+  }
+  std::shared_ptr<Kernel> kernel = std::move(owned);
+  std::vector<Pointer> pointers;
+  {
+    const Quiet quiet;
+    pointers = translate(*kernel, stream->device);
+  }
+  count("launches");
+  count("kernel " + name);
+  enqueue(*stream, "kernel " + shape.str(), [=, pointers = std::move(pointers)](Running& now) {
+    run_kernel(name, grid, block, *kernel, pointers, now);
+  });
+}
+
+}  // namespace emulated

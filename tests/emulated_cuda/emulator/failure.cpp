@@ -1,0 +1,86 @@
+#include "failure.hpp"
+
+#include <cstring>
+#include <map>
+
+#include "machine.hpp"
+
+namespace emulated {
+
+namespace {
+
+/// Never destroyed: used while the process ends.
+struct Failures {
+  std::mutex mutex;
+  std::map<std::string, std::uint64_t> calls;
+  std::uint64_t all_calls = 0, struck = 0;
+  std::set<int> broken;
+};
+Failures& failures() {
+  static auto* const kFailures = new Failures;
+  return *kFailures;
+}
+
+/// Kernels fail while they run, not when they are launched; cleaning up is no call whose failure a program
+/// could do something about.
+bool is_any(const std::string& function) { return function != "kernel"; }
+
+}  // namespace
+
+void forget_failures() {
+  const Quiet quiet;
+  Failures& f = failures();
+  const std::lock_guard<std::mutex> lock(f.mutex);
+  f.calls.clear();
+  f.all_calls = f.struck = 0;
+  f.broken.clear();
+}
+
+bool fails(const char* function, int gpu, int* code) {
+  const Quiet quiet;
+  count(std::string("call ") + function);
+  Failures& f = failures();
+  const std::lock_guard<std::mutex> lock(f.mutex);
+  *code = 0;
+  const std::uint64_t number = ++f.calls[function], of_all = is_any(function) ? ++f.all_calls : 0;
+  for (const InjectedFailure& injected : settings().failures) {
+    const bool by_name = injected.function == function && injected.number == number;
+    const bool by_count = injected.function == "any" && is_any(function) && injected.number == of_all;
+    if (!by_name && !by_count) continue;
+    ++f.struck;
+    *code = injected.code;
+    if (injected.sticky) f.broken.insert(gpu);
+    return true;
+  }
+  return f.broken.contains(gpu);
+}
+
+bool is_broken(int gpu) {
+  const Quiet quiet;
+  Failures& f = failures();
+  const std::lock_guard<std::mutex> lock(f.mutex);
+  return f.broken.contains(gpu);
+}
+
+void break_gpu(int gpu) {
+  const Quiet quiet;
+  Failures& f = failures();
+  const std::lock_guard<std::mutex> lock(f.mutex);
+  f.broken.insert(gpu);
+}
+
+std::uint64_t failures_struck() {
+  const Quiet quiet;
+  Failures& f = failures();
+  const std::lock_guard<std::mutex> lock(f.mutex);
+  return f.struck;
+}
+
+std::uint64_t calls_made() {
+  const Quiet quiet;
+  Failures& f = failures();
+  const std::lock_guard<std::mutex> lock(f.mutex);
+  return f.all_calls;
+}
+
+}  // namespace emulated

@@ -1,0 +1,14 @@
+// Calls that are made to fail (settings, fail=...).
+#pragma once
+
+#include <cstdint>
+
+namespace emulated {
+
+/// Calls that have failed by a setting, and calls that could have.
+std::uint64_t failures_struck();
+std::uint64_t calls_made();
+/// Counting begins again, and GPUs that had failed for good work again.
+void forget_failures();
+
+}  // namespace emulated

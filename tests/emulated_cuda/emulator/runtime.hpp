@@ -1,0 +1,26 @@
+// What the functions of the CUDA runtime share.
+#pragma once
+
+#include "machine.hpp"
+
+namespace emulated {
+
+/// Notes an error as the thread's last one.
+cudaError_t result(cudaError_t status);
+/// The error of a GPU that has failed for good.
+inline constexpr cudaError_t kSticky = cudaErrorIllegalAddress;
+/// A call that fails by a setting, or because its GPU has failed.
+inline bool call_fails(const char* function, cudaError_t usual, cudaError_t* status) {
+  int code = 0;
+  if (!fails(function, current_device, &code)) return false;
+  *status = result(code != 0 ? static_cast<cudaError_t>(code) : is_broken(current_device) ? kSticky : usual);
+  return true;
+}
+
+}  // namespace emulated
+
+/// Begins each function that can fail.
+#define EMULATED_CALL(FUNCTION, USUAL_ERROR)                                            \
+  do {                                                                                  \
+    if (cudaError_t failed; call_fails(#FUNCTION, USUAL_ERROR, &failed)) return failed; \
+  } while (false)

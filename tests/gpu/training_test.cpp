@@ -1,0 +1,184 @@
+// Promises 1 and 2 on GPUs: GPUs are CPU devices but for rounding, N of them are one, and runs repeat and
+// resume bit for bit.
+#include <fstream>
+#include <random>
+
+#include "banyan/observe/timeline.hpp"
+#include "gpu/gpu_training.hpp"
+#include "train/promise_cases.hpp"
+
+namespace banyan {
+namespace {
+
+class GpuPromises : public GpuTraining, public testing::WithParamInterface<Variant> {};
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuPromises, testing::ValuesIn(variants()),
+                         [](const auto& info) { return info.param.name; });
+
+/// f64: 20 iterations amplify rounding (1e-16) by less than 1e6 on these nets (as in promises_test.cpp).
+TEST_P(GpuPromises, AreOneCpuDeviceInF64) {
+  const Trained one = train_case(GetParam().what, 1);
+  TrainingCase what = GetParam().what;
+  for (const auto& [number, tree] :
+       std::vector<std::pair<int, std::string>>{{1, "auto"}, {2, "auto"}, {3, "chain"}, {4, "pairs"}}) {
+    what.tree = tree;
+    const Trained gpus = train_case(what, gpu_devices(number));
+    EXPECT_LE(largest_difference(one.values(), gpus.values()), 1e-10) << number << " GPUs, " << tree;
+    EXPECT_LE(largest_difference(one.losses(), gpus.losses()), 1e-10) << number << " GPUs, " << tree;
+  }
+}
+
+/// f32, first iteration: with rate 1 and neither momentum nor decay the parameters move by the gradient,
+/// which agrees to 1e-4 of the largest one: sums of a few hundred terms in another order cost some 100 ulp
+/// (6e-8 each).
+TEST_P(GpuPromises, AgreeWithTheCpuInTheFirstIterationInF32) {
+  TrainingCase what = GetParam().what;
+  what.precision = DType::f32;
+  what.iterations = 1;
+  what.solver = "base_lr: 1 lr_policy: 'fixed' random_seed: 3 average_loss: 1";
+  TrainingCase still = what;
+  still.solver.replace(still.solver.find("base_lr: 1"), 10, "base_lr: 0");
+  const std::vector<double> start = train_case(still, 1).values();
+  const Trained one = train_case(what, 1);
+  double largest = 0;
+  for (std::size_t i = 0; i < start.size(); ++i)
+    largest = std::max(largest, std::abs(one.values()[i] - start[i]));
+  ASSERT_GT(largest, 0);
+  for (const int number : {1, 2}) {
+    const Trained gpus = train_case(what, gpu_devices(number));
+    EXPECT_NEAR(gpus.losses()[0], one.losses()[0], 1e-4 * std::abs(one.losses()[0]));
+    EXPECT_LE(largest_difference(one.values(), gpus.values()), 1e-4 * largest + 1.2e-7) << number << " GPUs";
+  }
+}
+
+TEST_F(GpuTraining, GivesTheSameBits) {
+  for (const int number : {1, 2, 4}) {
+    TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+    what.precision = DType::f32;
+    EXPECT_EQ(train_case(what, gpu_devices(number)).model_bytes,
+              train_case(what, gpu_devices(number)).model_bytes);
+  }
+}
+
+TEST_F(GpuTraining, ResumesBitForBit) {
+  TrainingCase what{std::string(kSolver) + "snapshot: 7 type: 'Adam'",
+                    data_layer("epoch_end: PARTIAL") + kBody + classifier()};
+  what.precision = DType::f32;
+  const TrainingFolder whole, again;
+  const Trained expected = train_case(what, gpu_devices(2), whole);
+  for (const char* file : {"/out_iter_7.caffemodel", "/out_iter_7.solverstate"})
+    std::filesystem::copy(whole.path() + file, again.path() + file);
+  TrainOptions options = options_of(what, again, gpu_devices(2));
+  options.solver.clear_random_seed();  // the state knows it
+  options.snapshot = again.path() + "/out_iter_7.solverstate";
+  FLAGS_minloglevel = 2;
+  train(options);
+  const Trained resumed = read_trained(again, 20);
+  EXPECT_EQ(resumed.model_bytes, expected.model_bytes);
+  EXPECT_EQ(resumed.losses(), expected.losses());
+}
+
+TEST_F(GpuTraining, CheckpointsGiveTheSameBits) {
+  const TrainingCase plain{kSolver, data_layer() + kBody + classifier()};
+  TrainingCase cut = plain;
+  cut.net = "checkpoint: '3' " + plain.net;
+  for (const int number : {1, 2})
+    EXPECT_EQ(train_case(cut, gpu_devices(number)).values(), train_case(plain, gpu_devices(number)).values());
+}
+
+/// Activations recovered from outputs are off by 1e-15; 20 iterations amplify that by less than 1e5.
+TEST_F(GpuTraining, InPlaceAbnIsThePlainNet) {
+  TrainingCase plain{kSolver, data_layer() + kBody + classifier()};
+  const std::string relu = "type: 'ReLU' bottom: 'bn1' top: 'bn1'";
+  plain.net.insert(plain.net.find(relu) + relu.size(), " relu_param { negative_slope: 0.1 }");
+  TrainingCase in_place = plain;
+  in_place.net = "in_place_abn: true " + plain.net;
+  for (const int number : {1, 2}) {
+    const Trained expected = train_case(plain, gpu_devices(number)),
+                  found = train_case(in_place, gpu_devices(number));
+    EXPECT_NE(found.values(), expected.values()) << "nothing was done in place";
+    EXPECT_LE(largest_difference(expected.values(), found.values()), 1e-10);
+  }
+}
+
+TEST_F(GpuTraining, RecordsWhatRanOnEveryGpu) {
+  TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+  what.iterations = 3;
+  const TrainingFolder folder;
+  TrainOptions options = options_of(what, folder, gpu_devices(2));
+  options.timeline = std::make_shared<Timeline>();
+  FLAGS_minloglevel = 2;
+  EXPECT_EQ(train(options), 0);
+  int exchanges = 0, layers = 0;
+  for (const Track* track : options.timeline->tracks())
+    track->for_each([&](const TimeSpan& span) {
+      EXPECT_LE(span.begin, span.end) << *span.name;
+      exchanges += span.kind == SpanKind::exchange ? 1 : 0;
+      layers += span.kind == SpanKind::forward ? 1 : 0;
+    });
+  EXPECT_GT(exchanges, 0);
+  EXPECT_GT(layers, 2 * 3 * 8);
+}
+
+/// The nets of models/, on made images: `batch` of channels x size x size.
+struct Model {
+  const char* name;
+  const char* net;
+  int channels, size, batch, iterations;
+};
+void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
+
+class GpuModels : public GpuTraining, public testing::WithParamInterface<Model> {
+ protected:
+  static void write_data(const std::string& path, const Model& model) {
+    data::LmdbWriter writer(path);
+    std::mt19937 random(1);
+    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(model.channels * model.size * model.size));
+    for (int i = 0; i < 3 * model.batch; ++i) {
+      for (auto& pixel : pixels)
+        pixel = static_cast<std::uint8_t>(random() % 128 + static_cast<unsigned>(i % 10) * 12);
+      writer.put(std::to_string(100 + i),
+                 data::raw_datum(model.channels, model.size, model.size, pixels.data(), i % 10));
+    }
+    writer.close();
+  }
+  static TrainingCase case_of(const Model& model, const std::string& data) {
+    std::ifstream file(std::string(BANYAN_SOURCE) + "/models/" + model.net);
+    std::string net{std::istreambuf_iterator<char>(file), {}};
+    for (const char* source :
+         {"run/cifar10/train_lmdb", "run/mnist/train_lmdb", "run/cifar10/test_lmdb", "run/mnist/test_lmdb"})
+      for (std::size_t at; (at = net.find(source)) != std::string::npos;)
+        net.replace(at, std::string(source).size(), data);
+    for (const char* size : {"batch_size: 128", "batch_size: 64"})
+      for (std::size_t at; (at = net.find(size)) != std::string::npos;)
+        net.replace(at, std::string(size).size(), "batch_size: " + std::to_string(model.batch));
+    TrainingCase what{
+        "base_lr: 0.01 momentum: 0.9 weight_decay: 0.0005 lr_policy: 'fixed' random_seed: 3 display: 0 ",
+        net};
+    what.iterations = model.iterations;
+    return what;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Gpu, GpuModels,
+    testing::Values(Model{"LeNet", "lenet/train_test.prototxt", 1, 28, 8, 3},
+                    Model{"SyncBnLeNet", "lenet/sync_bn_train_test.prototxt", 1, 28, 8, 3},
+                    Model{"ResNet20", "cifar10_resnet20/train_test.prototxt", 3, 32, 4, 2}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(GpuModels, AreTheCpusModels) {
+  const TrainingFolder data;
+  write_data(data.path() + "/model", GetParam());
+  TrainingCase what = case_of(GetParam(), data.path() + "/model");
+  const Trained one = train_case(what, 1);
+  for (const int number : {1, 2}) {
+    const Trained gpus = train_case(what, gpu_devices(number));
+    EXPECT_LE(largest_difference(one.values(), gpus.values()), 1e-10) << number << " GPUs";
+    EXPECT_LE(largest_difference(one.losses(), gpus.losses()), 1e-10) << number << " GPUs";
+  }
+  what.precision = DType::f32;
+  const double first = train_case(what, 1).losses()[0];
+  EXPECT_NEAR(train_case(what, gpu_devices(2)).losses()[0], first, 1e-4 * std::abs(first));
+}
+
+}  // namespace
+}  // namespace banyan

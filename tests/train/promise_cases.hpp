@@ -1,0 +1,82 @@
+// The nets and solvers with which promises 1 and 2 are tested, on CPU devices and on GPUs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/training_case.hpp"
+
+namespace banyan {
+
+inline const char* const kSolver =
+    "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'step' gamma: 0.5 stepsize: 8 random_seed: 3 "
+    "display: 0 ";
+
+inline std::string data_layer(const std::string& more = "") {
+  return "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: 'DATA' backend: "
+         "LMDB batch_size: 24 "
+         "batch_size_is_total: true " +
+         more + " } transform_param { scale: 0.01 crop_size: 10 pad: 1 mirror: true mean_value: 60 } } ";
+}
+
+inline const char* const kBody = R"(
+layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1'
+  convolution_param { num_output: 6 kernel_size: 3 pad: 1 bias_term: false weight_filler { type: 'msra' } } }
+layer { name: 'bn1' type: 'SyncBN' bottom: 'conv1' top: 'bn1' bn_param { slope_filler { value: 1 } } }
+layer { name: 'relu1' type: 'ReLU' bottom: 'bn1' top: 'bn1' }
+layer { name: 'pool1' type: 'Pooling' bottom: 'bn1' top: 'pool1' pooling_param { pool: MAX kernel_size: 2 stride: 2 } }
+layer { name: 'conv2' type: 'Convolution' bottom: 'pool1' top: 'conv2'
+  convolution_param { num_output: 8 kernel_size: 3 weight_filler { type: 'xavier' } } }
+layer { name: 'bn2' type: 'BatchNorm' bottom: 'conv2' top: 'bn2' batch_norm_param { sync: true } }
+layer { name: 'scale2' type: 'Scale' bottom: 'bn2' top: 'bn2' scale_param { bias_term: true } }
+layer { name: 'relu2' type: 'ReLU' bottom: 'bn2' top: 'bn2' }
+layer { name: 'drop' type: 'Dropout' bottom: 'bn2' top: 'drop' dropout_param { dropout_ratio: 0.3 } }
+)";
+
+inline std::string classifier(const std::string& loss_param = "") {
+  return "layer { name: 'ip' type: 'InnerProduct' bottom: 'drop' top: 'ip' inner_product_param { num_output: "
+         "5 "
+         "weight_filler { type: 'xavier' } } } "
+         "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' loss_param "
+         "{ " +
+         loss_param + " } } ";
+}
+
+/// A second, weighted loss, and two layers that share their weights.
+inline const char* const kSecondLoss = R"(
+layer { name: 'a' type: 'InnerProduct' bottom: 'drop' top: 'a' param { name: 'w' } param { name: 'b' }
+  inner_product_param { num_output: 1 weight_filler { type: 'gaussian' std: 0.05 } } }
+layer { name: 'b' type: 'InnerProduct' bottom: 'bn2' top: 'b' param { name: 'w' } param { name: 'b' }
+  inner_product_param { num_output: 1 weight_filler { type: 'gaussian' std: 0.05 } } }
+layer { name: 'ab' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'ab' }
+layer { name: 'distance' type: 'EuclideanLoss' bottom: 'ab' bottom: 'label' top: 'distance' loss_weight: 0.1 }
+)";
+
+/// One way of training, for which N devices are one device.
+struct Variant {
+  std::string name;
+  TrainingCase what;
+};
+inline void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
+
+inline std::vector<Variant> variants() {
+  const std::string solver = kSolver, body = data_layer() + kBody;
+  return {
+      {"Plain", {solver, body + classifier()}},
+      {"IterSize2", {solver + "iter_size: 2", body + classifier()}},
+      {"Clipped", {solver + "clip_gradients: 0.5", body + classifier()}},
+      {"ClippedIterSize2", {solver + "clip_gradients: 0.5 iter_size: 2", body + classifier()}},
+      {"IgnoreLabel", {solver, body + classifier("ignore_label: 2 normalization: VALID")}},
+      {"Full", {solver, body + classifier("ignore_label: 2 normalization: FULL")}},
+      {"BatchSize", {solver, body + classifier("normalization: BATCH_SIZE")}},
+      {"None", {solver + "clip_gradients: 1", body + classifier("normalization: NONE")}},
+      {"TwoLossesSharedWeights", {solver, body + classifier() + kSecondLoss}},
+      {"PartialEpochs", {solver, data_layer("epoch_end: PARTIAL") + kBody + classifier()}},
+      {"PartialEpochsTwoLosses",
+       {solver, data_layer("epoch_end: PARTIAL") + kBody + classifier("ignore_label: 0") + kSecondLoss}},
+      {"Nesterov", {solver + "type: 'Nesterov'", body + classifier()}},
+      {"Adam", {solver + "type: 'Adam' momentum2: 0.99 delta: 1e-4", body + classifier()}},
+  };
+}
+
+}  // namespace banyan
