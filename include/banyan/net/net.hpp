@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,9 @@ struct NetOptions {
   int level = 0;
   std::vector<std::string> stages;
   DType dtype = DType::f32;
-  bool channels_last =
-      true;  ///< activations of 4 and 5 axes, where layers want it; ignored unless dtype is f32
+  /// Activations of 4 and 5 axes, where layers want it; unset: as channels_last_by_default says. Never so
+  /// unless dtype is f32.
+  std::optional<bool> channels_last;
   int rank = 0, devices = 1;
   std::uint64_t seed = 0;
   SyncBatchNorm sync_batch_norm = SyncBatchNorm::as_written;
