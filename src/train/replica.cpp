@@ -128,8 +128,9 @@ void Replica::forward_backward(std::int64_t iteration) {
     }
     net_->backward(pass, last ? [this](int layer) { sync_->layer_done(layer, context_->stream()); }
                               : std::function<void(int)>());
-    // A GPU's notes are read now and then only: it makes the host wait.
-    if (device_.kind() == DeviceKind::cpu || iteration % kGatherEvery == 0 || is_displayed(iteration))
+    // Else now and then, and before every test, every snapshot and the end: nothing comes of a run whose
+    // notes say that it went wrong.
+    if (notes_are_at_hand() || iteration % kGatherEvery == 0 || is_displayed(iteration))
       net_->check_results();
   }
 }
@@ -257,6 +258,7 @@ void Replica::finish_run(std::int64_t done) {
     }
   }
   if (solver.test_interval() > 0 && done % solver.test_interval() == 0) test_all(done);
+  net_->check_results();
 }
 
 void Replica::check_finite(int layer, bool backward) {
@@ -267,6 +269,7 @@ void Replica::check_finite(int layer, bool backward) {
     copy_to_host(*context_, scalar_check_, &bad);
     if (bad > 0)
       runtime_failure(what, " of layer \"", net_->layers()[static_cast<std::size_t>(layer)]->name(),
+    net_->check_results();
                       "\" has ", bad, " of ", values.count(), " values that are not finite");
   };
   if (!backward)

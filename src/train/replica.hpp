@@ -37,6 +37,11 @@ class Replica {
     data::BatchSource* source;
   };
   bool first() const { return rank_ == 0; }
+  /// Reading the notes of the layers takes no wait for the device.
+  bool notes_are_at_hand() const {
+    return device_.kind() == DeviceKind::cpu &&
+           static_cast<const CpuStream&>(context_->stream()).runs_inline();
+  }
   bool alone() const { return run_.device_count() == 1 && !run_.joined(); }
   int rank_everywhere() const { return run_.above.first_rank + rank_; }
   NetOptions net_options(const SolverNet& net) const;

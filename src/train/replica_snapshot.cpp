@@ -39,6 +39,8 @@ void Replica::snapshot(std::int64_t iteration) {
   activity_.enter(Stage::snapshot);
   const HostSpan span(activity_, SpanKind::snapshot);
   if (first()) {
+  net_->check_results();
+  sum_everywhere({0}, "snapshot");  // all other processes have checked theirs too
     if (progress_) progress_->clear();
     gather_losses(iteration - 1);
     if (run_.solver.snapshot_diff() && !alone()) run_.gradients.resize(net_->flat_gradients().bytes());

@@ -72,7 +72,7 @@ class Net {
   /// From here on gradients count as zero. Their memory says so only after the next backward(): each layer
   /// clears its own when it gets there, or overwrites them.
   void zero_gradients();
-  /// Waits for the device and lets every layer check the results of the last pass.
+  /// Waits for the device and lets every layer check the results of the passes since the last check.
   void check_results();
 
   const std::string& name() const { return name_; }
@@ -234,7 +234,9 @@ class Net {
   std::int64_t planned_without_checkpoints_ = 0;
   Tensor arena_;  ///< all activations and gradients that are planned together
   Tensor loss_, partial_loss_;
-  bool loss_started_ = false;  ///< in the running forward pass
+  bool loss_started_ = false;                    ///< in the running forward pass
+  std::optional<std::int64_t> first_unchecked_;  ///< iteration of the first pass since check_results()
+  std::int64_t last_unchecked_ = 0;
   LayerHook before_layer_, after_layer_;
 };
 
