@@ -189,6 +189,14 @@ void Net::check_results() {
   }
 }
 
+ops::KernelChoices Net::kernel_choices() const {
+  ops::KernelChoices choices;
+  for (const auto& layer : layers_)
+    for (const auto& [work, kernel] : layer->kernel_choices())
+      choices[cat("layer ", quoted(layer->name()), " ", work)] = kernel;
+  return choices;
+}
+
 void Net::observe_layers(LayerHook before, LayerHook after) {
   before_layer_ = std::move(before);
   after_layer_ = std::move(after);

@@ -70,6 +70,7 @@ class Replica {
   void forward_backward(std::int64_t iteration);
   void exchange_and_update(std::int64_t iteration);
   double clip_factor();
+  void compare_kernels();
   void poll(std::int64_t iteration);
   Wishes wishes_of(std::int64_t iteration) const {
     return run_.wishes[static_cast<std::size_t>(iteration % 2)];

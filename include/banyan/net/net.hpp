@@ -75,6 +75,9 @@ class Net {
   /// Waits for the device and lets every layer check the results of the passes since the last check.
   void check_results();
 
+  /// Those of all layers, the layer's name before each piece of work.
+  ops::KernelChoices kernel_choices() const;
+
   const std::string& name() const { return name_; }
   const NetOptions& options() const { return options_; }
   /// Filtered and split-inserted, without blobs.
