@@ -116,7 +116,7 @@ DeviceFlags device_flags() {
 }
 
 ChosenDevices devices_for(const caffe::SolverParameter* solver) {
-  return choose_devices(device_flags(), solver, count_gpus());
+  return choose_devices(device_flags(), solver);
 }
 
 DType precision_for(const std::vector<DeviceChoice>& devices) {
@@ -275,9 +275,8 @@ int run_topology(Console&) {
   if (FLAGS_dot && FLAGS_json) bad_input("--dot and --json exclude each other");
   TopologyOptions options;
   DeviceFlags flags = device_flags();
-  const GpuCensus gpus = count_gpus();
-  if (!flags.gpu && !flags.cpu && gpus.count > 0) flags.gpu = "all";
-  options.devices = choose_devices(flags, nullptr, gpus).devices;
+  if (!flags.gpu && !flags.cpu && count_gpus().count > 0) flags.gpu = "all";
+  options.devices = choose_devices(flags, nullptr).devices;
   options.threads = checked_threads();
   options.tree = FLAGS_tree;
   options.repeats = given("iterations") ? FLAGS_iterations : 0;

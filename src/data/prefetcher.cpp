@@ -82,6 +82,14 @@ void let_reads_be_interrupted() {
   static_cast<void>(once);
 }
 
+/// Until the end of the process.
+void keep_for_ever(std::shared_ptr<void> what) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::shared_ptr<void>>;
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(what));
+}
+
 }  // namespace
 
 struct Prefetcher::State {
@@ -100,6 +108,7 @@ struct Prefetcher::State {
   Slot* next_job(std::uint64_t& number);
   void finish(Slot* slot, std::uint64_t number);
   void stop_now();
+  bool copies_end() noexcept;
   std::uint64_t items() const { return options.items ? options.items->load() : 0; }
   bool stopped() {
     const std::lock_guard lock(mutex);
@@ -150,6 +159,20 @@ void Prefetcher::State::finish(Slot* slot, std::uint64_t number) {
   ready[number] = slot;
   filled.notify_all();
   if (failed) freed.notify_all();
+}
+
+/// Waits for the copies out of all buffers; false: not done in time, or the device has failed and does not
+/// tell. The buffers must then stay, for the device may still read them.
+bool Prefetcher::State::copies_end() noexcept {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  try {
+    for (const auto& slot : slots)
+      if (!wait_for_copies(slot->batch, [&] { return std::chrono::steady_clock::now() > deadline; }))
+        return false;
+  } catch (...) {  // the device's next user finds the failure again, or found it first
+    return false;
+  }
+  return true;
 }
 
 void Prefetcher::State::work() {
@@ -226,14 +249,7 @@ Prefetcher::~Prefetcher() {
   state.memory->close();
   if (!all_ended)
     LOG(ERROR) << "A prefetch thread of " << state.options.name << " is stuck in a read and was left behind";
-  // The device may still copy out of the buffers. A stream that has failed never gets there: then they are
-  // left to the end of the process.
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  for (auto& slot : state.slots) {
-    const bool done =
-        wait_for_copies(slot->batch, [&] { return std::chrono::steady_clock::now() > deadline; });
-    if (!done) new std::shared_ptr<State>(state_);
-  }
+  if (!state.copies_end()) keep_for_ever(state_);
 }
 
 HostBatch& Prefetcher::take() {

@@ -45,9 +45,9 @@ class AccuracyLayer : public Layer {
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
-    ensure(context, counts_, Shape{4 + 2 * over_.channels}, DType::f64);
+    ensure(context, counts_, Shape{2 + 2 * over_.channels}, DType::f64);
     ops::accuracy_counts(context, inputs[0]->data, inputs[1]->data, over_, ignore_,
-                         static_cast<int>(parameter_.accuracy_param().top_k()), counts_);
+                         static_cast<int>(parameter_.accuracy_param().top_k()), counts_, note_.on(context));
     // Every device needs the counts of all as divisors; the numerators stay its own.
     const bool per_class = outputs.size() > 1;
     const Shape message{per_class ? 2 + 2 * over_.channels : 2};
@@ -63,14 +63,13 @@ class AccuracyLayer : public Layer {
 
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 
-  void check_results(Context& context) override {
-    check_noted_label(context, name(), counts_, 2 + 2 * over_.channels, over_);
-  }
+  void check_results(Context& context) override { note_.check(context, name(), over_); }
 
  private:
   ops::IgnoreLabel ignore_;
   ops::Channels over_{};
   Tensor counts_, all_counts_;
+  LabelNote note_;
 };
 
 const RegisterLayer<AccuracyLayer> registered("Accuracy");

@@ -33,6 +33,9 @@ class ConvolutionLayer : public Layer {
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override;
   double forward_flops(const Blobs& inputs, const Blobs& outputs) const override;
+  ops::KernelChoices kernel_choices() const override {
+    return convolution_ ? convolution_->kernel_choices() : ops::KernelChoices();
+  }
 
  private:
   const caffe::ConvolutionParameter& settings() const { return parameter_.convolution_param(); }

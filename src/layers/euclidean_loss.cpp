@@ -26,7 +26,7 @@ class EuclideanLossLayer : public LossLayer {
     Context& context = *pass.context;
     const Tensor& a = inputs[0]->data;
     ensure(context, difference_, a.shape(), dtype());
-    ensure(context, partial_, Shape{4}, DType::f64);
+    ensure(context, partial_, Shape{2}, DType::f64);
     ops::euclidean_forward(context, a, inputs[1]->data.reshaped(a.shape()), difference_, partial_);
     const std::int64_t samples = inputs[0]->shape[0];
     find_divisor(pass, Normalization::batch_size, samples, samples);

@@ -11,16 +11,23 @@ void sum_over_devices(Pass& pass, Tensor& values, const Ticket& ticket) {
     pass.exchange->all_reduce(*pass.context, values, Merge::sum, 0, ticket);
 }
 
-void check_noted_label(Context& context, const std::string& layer, const Tensor& noted, std::int64_t at,
-                       const ops::Channels& over) {
-  if (!noted.defined()) return;
-  std::array<double, 2> found{};
-  copy_to_host(context, noted.slice(at, Shape{2}), found.data());
+Tensor& LabelNote::on(Context& context) {
+  if (!noted_.defined()) {
+    noted_ = Tensor(context.device(), Shape{3}, DType::f64);
+    ops::fill(context, noted_, 0);
+  }
+  return noted_;
+}
+
+void LabelNote::check(Context& context, const std::string& layer, const ops::Channels& over) {
+  if (!noted_.defined()) return;
+  std::array<double, 3> found{};
+  copy_to_host(context, noted_, found.data());
   if (found[0] == 0) return;
-  const auto position = static_cast<std::int64_t>(found[0]) - 1;
-  const std::int64_t inner = over.inner > 0 ? over.inner : 1;
-  bad_input("layer ", quoted(layer), ": label ", found[1], " of sample ", position / inner,
-            inner > 1 ? cat(", position ", position % inner, ",") : std::string(),
+  ops::fill(context, noted_, 0);
+  bad_input("layer ", quoted(layer), ": label ", found[2], " of sample ",
+            static_cast<std::int64_t>(found[0]) - 1,
+            over.inner > 1 ? cat(", position ", found[1], ",") : std::string(),
             " is out of range: there are ", over.channels, " classes, 0 to ", over.channels - 1);
 }
 

@@ -36,9 +36,10 @@ class SoftmaxLossLayer : public LossLayer {
     Context& context = *pass.context;
     if (outputs.size() < 2) ensure(context, probabilities_, inputs[0]->shape, dtype());
     Tensor& probabilities = probabilities_of(outputs);
-    ensure(context, partial_, Shape{4}, DType::f64);
+    ensure(context, partial_, Shape{2}, DType::f64);
     ops::softmax_forward(context, inputs[0]->data, over_, probabilities);
-    ops::softmax_loss_forward(context, probabilities, inputs[1]->data, over_, ignore_, partial_);
+    ops::softmax_loss_forward(context, probabilities, inputs[1]->data, over_, ignore_, partial_,
+                              note_.on(context));
     find_divisor(pass, normalization_, over_.outer * over_.inner, over_.outer);
     write_loss(pass, *outputs[0]);
   }
@@ -50,7 +51,7 @@ class SoftmaxLossLayer : public LossLayer {
                                  outputs[0]->grad, divisor_, inputs[0]->grad);
   }
 
-  void check_results(Context& context) override { check_noted_label(context, name(), partial_, 2, over_); }
+  void check_results(Context& context) override { note_.check(context, name(), over_); }
 
  private:
   Tensor& probabilities_of(const Blobs& outputs) {
@@ -61,6 +62,7 @@ class SoftmaxLossLayer : public LossLayer {
   ops::IgnoreLabel ignore_;
   ops::Channels over_{};
   Tensor probabilities_;
+  LabelNote note_;
 };
 
 const RegisterLayer<SoftmaxLossLayer> registered("SoftmaxWithLoss");

@@ -58,7 +58,9 @@ void check_names(const std::vector<std::unique_ptr<Layer>>& layers) {
 Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Context& context,
          Activity& activity)
     : name_(parameter.name()), options_(options), context_(&context), activity_(&activity) {
-  if (options_.dtype != DType::f32) options_.channels_last = false;
+  options_.channels_last =
+      options_.dtype == DType::f32 &&
+      options_.channels_last.value_or(channels_last_by_default(context.device().kind(), options_.dtype));
   activity.enter(Stage::set_up);
   try {
     check_fork_settings(parameter, options_.rank == 0 && options_.phase == Phase::train);
@@ -106,7 +108,7 @@ void Net::add_layer(int index) {
   options.sync_batch_norm = options_.sync_batch_norm;
   options.phase = parameter.phase() == caffe::TRAIN ? Phase::train : Phase::test;
   options.dtype = options_.dtype;
-  options.channels_last = options_.channels_last;
+  options.channels_last = *options_.channels_last;
   options.rank = options_.rank;
   options.devices = options_.devices;
   options.seed = options_.seed;

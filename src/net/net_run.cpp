@@ -46,6 +46,8 @@ void Net::forward(Pass& pass) {
     }
     if (sources_changed()) reshape();
     loss_started_ = false;
+    last_unchecked_ = activity_->state().iteration;
+    if (!first_unchecked_) first_unchecked_ = last_unchecked_;
     for (int i = 0; i < steps(); ++i) {
       activity_->enter(Stage::forward, layer(i).name().c_str());
       run_forward(pass, i);
@@ -172,15 +174,27 @@ void Net::settle_gradients(Context& context, int index) {
 
 void Net::check_results() {
   context_->synchronize();
+  const std::int64_t first = std::exchange(first_unchecked_, std::nullopt).value_or(last_unchecked_);
   for (int i = 0; i < steps(); ++i) {
     try {
       layer(i).check_results(*context_);
     } catch (Error& error) {
+      const std::string when = first == last_unchecked_
+                                   ? cat("iteration ", last_unchecked_)
+                                   : cat("one of the iterations ", first, " to ", last_unchecked_);
       error.add_context(cat("found in layer ", quoted(layer(i).name()), " (", layer(i).type(), ") on ",
-                            activity_->device(), ", iteration ", activity_->state().iteration));
+                            activity_->device(), ", ", when));
       throw;
     }
   }
+}
+
+ops::KernelChoices Net::kernel_choices() const {
+  ops::KernelChoices choices;
+  for (const auto& layer : layers_)
+    for (const auto& [work, kernel] : layer->kernel_choices())
+      choices[cat("layer ", quoted(layer->name()), " ", work)] = kernel;
+  return choices;
 }
 
 void Net::observe_layers(LayerHook before, LayerHook after) {

@@ -22,23 +22,24 @@ double seconds_since(Clock::time_point then) {
 /// Word i of the pattern: whole numbers below 2^24, exact in f32, neighbours far apart.
 float pattern(std::int64_t i) { return static_cast<float>((i * 2654435761LL >> 4) & 0xffffff); }
 
-/// All that a check needs; in one piece, so that it can be left behind after a stall.
+/// All that a check needs; in one piece, so that it can be left behind after a stall. The contexts are last:
+/// they go first, and wait for the copies queued on all the rest, however a check ends.
 struct Probe {
   Probe(Device& owner, Device& reader, Access access, std::int64_t words)
-      : sender(owner, "check"),
-        receiver(reader, "check"),
-        transfer(access, owner, reader),
-        source(owner, Shape{words}, DType::f32),
+      : source(owner, Shape{words}, DType::f32),
         target(reader, Shape{words}, DType::f32),
+        host_out(owner.allocate_host(source.bytes())),
+        host_in(reader.allocate_host(source.bytes())),
         sent(owner.create_event()),
         done(reader.create_event()),
-        host_out(owner.allocate_host(source.bytes())),
-        host_in(reader.allocate_host(source.bytes())) {}
-  Context sender, receiver;
-  Transfer transfer;
+        transfer(access, owner, reader),
+        sender(owner, "check"),
+        receiver(reader, "check") {}
   Tensor source, target;
-  std::unique_ptr<Event> sent, done;
   std::shared_ptr<void> host_out, host_in;  ///< f32
+  std::unique_ptr<Event> sent, done;
+  Transfer transfer;
+  Context sender, receiver;
 };
 
 /// The pattern to the owner, over the link by `cross`, and back to the host; false: not done in time.

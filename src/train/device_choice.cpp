@@ -77,24 +77,30 @@ GpuCensus count_gpus() {
 }
 
 ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParameter* solver,
-                             const GpuCensus& gpus) {
+                             const std::function<GpuCensus()>& count) {
   if (flags.gpu && flags.cpu)
     bad_input("--gpu and --cpu exclude each other: all devices of a run are of one kind");
   ChosenDevices chosen;
   if (flags.gpu) {
-    chosen.devices = gpus_of(*flags.gpu, gpus);
+    chosen.devices = gpus_of(*flags.gpu, count());
     return chosen;
   }
   if (flags.cpu) {
-    const auto count = number(*flags.cpu);
-    if (!count || *count < 1 || *count > kMostCpuDevices)
+    const auto wanted = number(*flags.cpu);
+    if (!wanted || *wanted < 1 || *wanted > kMostCpuDevices)
       bad_input("--cpu=", *flags.cpu, ": expected the number of virtual CPU devices, 1 to ", kMostCpuDevices);
-    chosen.devices = cpus(*count);
+    chosen.devices = cpus(*wanted);
     return chosen;
   }
   const bool wants_gpu =
       solver != nullptr && solver->has_solver_mode() && solver->solver_mode() == caffe::SolverParameter::GPU;
-  if (wants_gpu && gpus.count > 0) {
+  if (!wants_gpu) {
+    chosen.devices = cpus(1);
+    chosen.note = "Using one CPU device (--cpu=N uses more; --gpu=all uses the GPUs, where there are any)";
+    return chosen;
+  }
+  const GpuCensus gpus = count();
+  if (gpus.count > 0) {
     for (int id : solver->device_id()) {
       if (id < 0 || id >= gpus.count)
         bad_input("device_id: ", id, " in the solver: there is no such GPU; ", existing(gpus.count));
@@ -104,12 +110,8 @@ ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParame
     return chosen;
   }
   chosen.devices = cpus(1);
-  if (wants_gpu)
-    chosen.note =
-        cat("Using one CPU device: the solver asks for a GPU, but none can be used (", gpus.why_none, ")");
-  else
-    chosen.note = cat("Using one CPU device (--cpu=N uses more",
-                      gpus.count > 0 ? "; --gpu=all uses the GPUs of this machine)" : ")");
+  chosen.note =
+      cat("Using one CPU device: the solver asks for a GPU, but none can be used (", gpus.why_none, ")");
   return chosen;
 }
 

@@ -61,6 +61,7 @@ bool Replica::iterate(std::int64_t iteration) {
     forward_backward(iteration);
     exchange_and_update(iteration);
   }
+  if (iteration == start_) compare_kernels();
   const Wishes wishes = everybodys_wishes(iteration);
   display(iteration);
   const std::int64_t done = iteration + 1;
@@ -128,8 +129,9 @@ void Replica::forward_backward(std::int64_t iteration) {
     }
     net_->backward(pass, last ? [this](int layer) { sync_->layer_done(layer, context_->stream()); }
                               : std::function<void(int)>());
-    // A GPU's notes are read now and then only: it makes the host wait.
-    if (device_.kind() == DeviceKind::cpu || iteration % kGatherEvery == 0 || is_displayed(iteration))
+    // Else now and then, and before every test, every snapshot and the end: nothing comes of a run whose
+    // notes say that it went wrong.
+    if (notes_are_at_hand() || iteration % kGatherEvery == 0 || is_displayed(iteration))
       net_->check_results();
   }
 }
@@ -162,6 +164,23 @@ double Replica::clip_factor() {
   if (!(norm > threshold)) return 1;
   if (first()) LOG(INFO) << log_lines::clipping(norm, threshold, threshold / norm);
   return threshold / norm;
+}
+
+/// After the first iteration, in which all kernels of its shapes were chosen. The lists that are chosen from
+/// follow from shapes and the model of the GPU, so what differs is GPUs or versions of libraries.
+void Replica::compare_kernels() {
+  run_.boards[static_cast<std::size_t>(rank_)].kernels = net_->kernel_choices();
+  run_.meeting.meet(rank_, activity_);
+  if (!first()) return;
+  const KernelChoices& mine = run_.boards[0].kernels;
+  for (std::size_t other = 1; other < run_.boards.size(); ++other)
+    if (const auto difference =
+            kernel_difference(device_.name(), mine, run_.devices[other]->name(), run_.boards[other].kernels))
+      LOG(WARNING) << *difference;
+  if (!run_.resume) return;
+  if (const auto difference = kernel_difference("this run", mine, "the run that is resumed",
+                                                saved_kernels(run_.resume->state.banyan())))
+    LOG(WARNING) << *difference;
 }
 
 /// Rank 0: the global losses up to and with `through`. Every device has pushed them (this device has
@@ -239,6 +258,7 @@ void Replica::finish_run(std::int64_t done) {
   const caffe::SolverParameter& solver = run_.solver;
   activity_.set_iteration(done);
   if (first()) progress_->clear();
+  net_->check_results();
   if (solver.snapshot_after_train() && (solver.snapshot() == 0 || done % solver.snapshot() != 0))
     snapshot(done);
   if (early_) {
@@ -249,6 +269,7 @@ void Replica::finish_run(std::int64_t done) {
     Pass pass = training_pass(done, 0);
     pass.update_statistics = false;
     net_->forward(pass);
+    net_->check_results();
     push_loss(net_->loss(), done);
     run_.meeting.meet(rank_, activity_);
     if (first()) {

@@ -37,6 +37,11 @@ class Replica {
     data::BatchSource* source;
   };
   bool first() const { return rank_ == 0; }
+  /// Reading the notes of the layers takes no wait for the device.
+  bool notes_are_at_hand() const {
+    return device_.kind() == DeviceKind::cpu &&
+           static_cast<const CpuStream&>(context_->stream()).runs_inline();
+  }
   bool alone() const { return run_.device_count() == 1 && !run_.joined(); }
   int rank_everywhere() const { return run_.above.first_rank + rank_; }
   NetOptions net_options(const SolverNet& net) const;
@@ -65,6 +70,7 @@ class Replica {
   void forward_backward(std::int64_t iteration);
   void exchange_and_update(std::int64_t iteration);
   double clip_factor();
+  void compare_kernels();
   void poll(std::int64_t iteration);
   Wishes wishes_of(std::int64_t iteration) const {
     return run_.wishes[static_cast<std::size_t>(iteration % 2)];

@@ -17,6 +17,7 @@ caffe::SolverState Replica::describe_state() const {
   ours.set_threads_per_device(device_.threads());
   ours.set_tree(run_.tree->to_string());
   ours.set_precision(name_of(run_.options.precision));
+  save_kernels(net_->kernel_choices(), ours);
   for (const SourceLayer& source : sources_) {
     auto& position = *ours.add_source();
     position.set_net(source.net);
@@ -38,6 +39,8 @@ void Replica::take_summed_gradients() {
 void Replica::snapshot(std::int64_t iteration) {
   activity_.enter(Stage::snapshot);
   const HostSpan span(activity_, SpanKind::snapshot);
+  net_->check_results();
+  sum_everywhere({0}, "snapshot");  // all other processes have checked theirs too
   if (first()) {
     if (progress_) progress_->clear();
     gather_losses(iteration - 1);

@@ -39,6 +39,7 @@ void Replica::test_all(std::int64_t iteration) {
   if (test_nets_.empty()) return;
   activity_.enter(Stage::test);
   const HostSpan span(activity_, SpanKind::test);
+  net_->check_results();
   if (first() && progress_) progress_->clear();
   take_test_statistics();
   for (int net = 0; net < static_cast<int>(test_nets_.size()); ++net) test(net, iteration);

@@ -16,6 +16,7 @@
 #include "banyan/parallel/device_tree.hpp"
 #include "banyan/parallel/link_cost.hpp"
 #include "banyan/parallel/statistics_exchange.hpp"
+#include "banyan/train/kernel_differences.hpp"
 #include "banyan/train/progress.hpp"
 #include "banyan/train/snapshot_files.hpp"
 #include "banyan/train/solver_nets.hpp"
@@ -38,6 +39,7 @@ struct DeviceBoard {
   std::vector<std::vector<double>>
       test_results;             ///< of the current test net: one entry for each batch served here
   double gradient_squares = 0;  ///< of the buckets owned here
+  KernelChoices kernels;        ///< of the first iteration
 };
 
 struct Run {

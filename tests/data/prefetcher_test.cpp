@@ -201,6 +201,37 @@ TEST(Prefetcher, AReadThatWaitsIsInterrupted) {
   ::close(ends[1]);
 }
 
+/// Of a device that has failed: every question about it fails.
+struct FailedEvent : Event {
+  void synchronize() override { runtime_failure("gpu:0: cudaEventSynchronize failed"); }
+  bool done() override { runtime_failure("gpu:0: cudaEventQuery failed"); }
+};
+
+/// The error that ends a run comes out, not what the destructor meets; and what the device may still be
+/// copying from is not freed.
+TEST(Prefetcher, IsDestroyedQuietlyAfterADeviceHasFailed) {
+  const auto device = make_cpu_device(0);
+  std::weak_ptr<void> buffer;
+  const auto start = Clock::now();
+  try {
+    Prefetcher prefetcher(*device, schedule(),
+                          [](const std::shared_ptr<HostMemory>& memory) {
+                            return [memory](HostBatch& batch) {
+                              memory->reserve(sizeof(int), batch.data, batch.data_bytes);
+                            };
+                          },
+                          {2, 1, "test", nullptr});
+    HostBatch& batch = prefetcher.take();
+    batch.copied = std::make_shared<FailedEvent>();
+    buffer = batch.data;
+    runtime_failure("an illegal memory access was encountered");
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "an illegal memory access was encountered");
+  }
+  EXPECT_LT(Clock::now() - start, 500ms);
+  EXPECT_FALSE(buffer.expired());
+}
+
 TEST(Prefetcher, BuffersAreNotRefilledBeforeTheDeviceHasCopiedThem) {
   // An asynchronous stream with random delays reads the buffer long after take() has moved on.
   CpuDeviceOptions options;

@@ -404,6 +404,43 @@ TEST(Net, ReportsABadLabel) {
   EXPECT_THAT(message, HasSubstr("found in layer \"loss\" (SoftmaxWithLoss) on cpu:0"));
 }
 
+/// A GPU as far as a net's plan goes; nothing runs on it.
+class PlannedGpu : public Device {
+ public:
+  PlannedGpu() : Device(DeviceKind::cuda, 0, "gpu:0", 1), cpu_(make_cpu_device(0)) {}
+  void make_current() override {}
+  std::unique_ptr<Stream> create_stream(const std::string& name) override {
+    return cpu_->create_stream(name);
+  }
+  std::unique_ptr<Event> create_event() override { return cpu_->create_event(); }
+  std::shared_ptr<void> allocate_host(std::size_t bytes) override { return cpu_->allocate_host(bytes); }
+
+ private:
+  void* raw_allocate(std::size_t) override { return nullptr; }
+  void raw_release(void*) noexcept override {}
+  std::unique_ptr<Device> cpu_;
+};
+
+TEST(Net, ImagesLieChannelsLastOnCpuDevicesAndWhereAsked) {
+  PlannedGpu gpu;
+  NetBench bench;
+  Context on_gpu(gpu);
+  const auto layout = [&](Context& context, std::optional<bool> channels_last, DType dtype = DType::f32) {
+    NetOptions options;
+    options.shapes_only = true;
+    options.dtype = dtype;
+    options.channels_last = channels_last;
+    return Net(net_of(conv_net()), options, context, bench.activity).find_blob("pool1")->layout;
+  };
+  constexpr auto kLast = Layout::channels_last, kPlain = Layout::contiguous;
+  EXPECT_EQ(layout(bench.context, std::nullopt), kLast);
+  EXPECT_EQ(layout(bench.context, false), kPlain);
+  EXPECT_EQ(layout(bench.context, true, DType::f64), kPlain);
+  EXPECT_EQ(layout(on_gpu, std::nullopt), kPlain);
+  EXPECT_EQ(layout(on_gpu, true), kLast);
+  EXPECT_EQ(layout(on_gpu, true, DType::f64), kPlain);
+}
+
 TEST(Net, TellsObserversAboutEveryLayer) {
   NetBench bench;
   const auto net = bench.make(conv_net(), f64_options());

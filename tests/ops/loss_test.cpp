@@ -50,6 +50,7 @@ class LossTest : public DeviceTest {
     return labels;
   }
   Tensor scalar64(double value) { return make_as(DType::f64, {1}, {value}); }
+  Tensor nothing_noted() { return make_as(DType::f64, {3}, {0, 0, 0}); }
 };
 
 TEST_P(LossTest, SoftmaxForwardAndBackward) {
@@ -104,9 +105,10 @@ TEST_P(LossTest, SoftmaxLossSumsAndGradients) {
       }
     const Tensor probabilities = make(shape_of(over), y), tags = make({over.outer, over.inner}, labels);
     const Tensor grad_loss = make({1}, {3}), divisor = scalar64(8);
-    Tensor partial(device(), {4}, DType::f64), gradient = empty(shape_of(over));
-    ops::softmax_loss_forward(context(), probabilities, tags, over, {true, 255}, partial);
-    expect_near(values(partial), {loss, valid, 0, 0}, 1e-12);  // summed in f64
+    Tensor partial(device(), {2}, DType::f64), noted = nothing_noted(), gradient = empty(shape_of(over));
+    ops::softmax_loss_forward(context(), probabilities, tags, over, {true, 255}, partial, noted);
+    expect_near(values(partial), {loss, valid}, 1e-12);  // summed in f64
+    EXPECT_EQ(values(noted), Values(3, 0.0));
     ops::softmax_loss_backward(context(), probabilities, tags, over, {true, 255}, grad_loss, divisor,
                                gradient);
     expect_near(values(gradient), dx, 4 * epsilon());
@@ -114,44 +116,72 @@ TEST_P(LossTest, SoftmaxLossSumsAndGradients) {
 }
 
 TEST_P(LossTest, LabelsOutOfRangeAreNamedAndNeverRead) {
-  const Channels over{6, 4, 1};
+  const Channels over{3, 4, 2};
   const Tensor probabilities = make(shape_of(over), Values(24, 0.25));
   const Values good{0, 1, 2, 3, 0, 1};
   const double wrong[] = {4, -1, 1.5, 1e30, -1e30, NAN, INFINITY};
   for (const double label : wrong) {
     SCOPED_TRACE(label);
     Values labels = good;
-    labels[2] = labels[4] = label;
+    labels[3] = labels[4] = label;
     const Tensor tags = make({6}, labels), grad_loss = make({1}, {1}), divisor = scalar64(1);
-    Tensor partial(device(), {4}, DType::f64), dx = empty(shape_of(over));
-    Tensor counts(device(), {12}, DType::f64);
-    ops::softmax_loss_forward(context(), probabilities, tags, over, {}, partial);
+    Tensor partial(device(), {2}, DType::f64), dx = empty(shape_of(over));
+    Tensor counts(device(), {10}, DType::f64);
+    Tensor of_loss = nothing_noted(), of_accuracy = nothing_noted();
+    ops::softmax_loss_forward(context(), probabilities, tags, over, {}, partial, of_loss);
     ops::softmax_loss_backward(context(), probabilities, tags, over, {}, grad_loss, divisor, dx);
-    ops::accuracy_counts(context(), probabilities, tags, over, {}, 1, counts);
-    const double noted = rounded({label})[0];
-    expect_near(values(partial), {4 * std::log(4), 4, 3, noted}, 1e-12);
-    const Values all = values(counts);
-    EXPECT_EQ(all[1], 4);
-    EXPECT_EQ(all[10], 3);
-    expect_near({all[11]}, {noted}, 0);
-    for (int c = 8; c < 12; ++c) EXPECT_EQ(values(dx)[static_cast<std::size_t>(c)], 0);
+    ops::accuracy_counts(context(), probabilities, tags, over, {}, 1, counts, of_accuracy);
+    expect_near(values(partial), {4 * std::log(4), 4}, 1e-12);
+    EXPECT_EQ(values(counts)[1], 4);
+    for (const Tensor& noted : {of_loss, of_accuracy}) {
+      const Values found = values(noted);
+      EXPECT_EQ(found[0], 2);  // sample 1
+      EXPECT_EQ(found[1], 1);
+      expect_near({found[2]}, {rounded({label})[0]}, 0);
+    }
+    for (const int place : {3, 4})
+      for (int c = 0; c < 4; ++c)
+        EXPECT_EQ(values(dx)[at(over, place / 2, c, place % 2)], 0) << "class " << c << " at " << place;
   }
   // An ignored label may lie outside the classes.
   const Tensor tags = make({6}, {0, 1, -1, 3, -1, 1});
-  Tensor partial(device(), {4}, DType::f64);
-  ops::softmax_loss_forward(context(), probabilities, tags, over, {true, -1}, partial);
-  expect_near(values(partial), {4 * std::log(4), 4, 0, 0}, 1e-12);
+  Tensor partial(device(), {2}, DType::f64), noted = nothing_noted();
+  ops::softmax_loss_forward(context(), probabilities, tags, over, {true, -1}, partial, noted);
+  expect_near(values(partial), {4 * std::log(4), 4}, 1e-12);
+  EXPECT_EQ(values(noted), Values(3, 0.0));
+}
+
+/// A GPU's notes are read after many passes.
+TEST_P(LossTest, TheFirstNoteStaysUntilItIsCleared) {
+  const Channels over{2, 3, 1};
+  const Tensor scores = make(shape_of(over), Values(6, 0.25));
+  Tensor partial(device(), {2}, DType::f64), counts(device(), {8}, DType::f64);
+  Tensor of_loss = nothing_noted(), of_accuracy = nothing_noted();
+  const auto pass = [&](const Values& labels) {
+    const Tensor tags = make({2}, labels);
+    ops::softmax_loss_forward(context(), scores, tags, over, {}, partial, of_loss);
+    ops::accuracy_counts(context(), scores, tags, over, {}, 1, counts, of_accuracy);
+    EXPECT_EQ(values(of_loss), values(of_accuracy));  // before the labels go
+    return values(of_loss);
+  };
+  EXPECT_EQ(pass({0, 1}), (Values{0, 0, 0}));
+  EXPECT_EQ(pass({0, 7}), (Values{2, 0, 7}));
+  EXPECT_EQ(pass({0, 1}), (Values{2, 0, 7}));
+  EXPECT_EQ(pass({8, 1}), (Values{2, 0, 7}));
+  of_loss = nothing_noted();
+  of_accuracy = nothing_noted();
+  EXPECT_EQ(pass({8, 1}), (Values{1, 0, 8}));
 }
 
 TEST_P(LossTest, ProbabilityZeroAndNan) {
   const Channels over{2, 2, 1};
   const Tensor tags = make({2}, {0, 1});
-  Tensor partial(device(), {4}, DType::f64);
+  Tensor partial(device(), {2}, DType::f64), noted = nothing_noted();
   const Tensor zero = make(shape_of(over), {0, 1, 0, 1});
-  ops::softmax_loss_forward(context(), zero, tags, over, {}, partial);
-  expect_near(values(partial), {-std::log(static_cast<double>(FLT_MIN)), 2, 0, 0}, 1e-14);
+  ops::softmax_loss_forward(context(), zero, tags, over, {}, partial, noted);
+  expect_near(values(partial), {-std::log(static_cast<double>(FLT_MIN)), 2}, 1e-14);
   const Tensor nan = make(shape_of(over), {NAN, NAN, 0, 1});
-  ops::softmax_loss_forward(context(), nan, tags, over, {}, partial);
+  ops::softmax_loss_forward(context(), nan, tags, over, {}, partial, noted);
   EXPECT_TRUE(std::isnan(values(partial)[0]));
 }
 
@@ -162,8 +192,8 @@ TEST_P(LossTest, SoftmaxLossGradientMatchesDifferences) {
   const Tensor tags = make({6}, labels), grad_loss = make({1}, {1}), divisor = scalar64(6);
   const auto loss = [&](const Values& scores) {
     const Tensor y = softmax(scores, over);
-    Tensor partial(device(), {4}, DType::f64);
-    ops::softmax_loss_forward(context(), y, tags, over, {}, partial);
+    Tensor partial(device(), {2}, DType::f64), noted = nothing_noted();
+    ops::softmax_loss_forward(context(), y, tags, over, {}, partial, noted);
     return values(partial)[0] / 6;
   };
   const Tensor y = softmax(x, over);
@@ -225,7 +255,7 @@ TEST_P(LossTest, AccuracyCountsOtherClassesAtLeastAsGood) {
   const Channels over{4, 3, 2};
   const Values scores = rounded(random_values(24, 11)), labels{0, 1, 2, 0, 9, 2, 1, 1};
   for (const int top_k : {1, 2}) {
-    Values expected(10, 0.0);
+    Values expected(8, 0.0);
     for (std::int64_t o = 0; o < 4; ++o)
       for (std::int64_t i = 0; i < 2; ++i) {
         const double label = labels[static_cast<std::size_t>(o * 2 + i)];
@@ -239,16 +269,16 @@ TEST_P(LossTest, AccuracyCountsOtherClassesAtLeastAsGood) {
         expected[0] += correct, expected[1] += 1, expected[place] += correct, expected[place + 1] += 1;
       }
     const Tensor x = make({4, 3, 2}, scores), tags = make({4, 2}, labels);
-    Tensor counts(device(), {10}, DType::f64);
-    ops::accuracy_counts(context(), x, tags, over, {true, 9}, top_k, counts);
+    Tensor counts(device(), {8}, DType::f64), noted = nothing_noted();
+    ops::accuracy_counts(context(), x, tags, over, {true, 9}, top_k, counts, noted);
     EXPECT_EQ(values(counts), expected);
   }
   // Ties count against the prediction.
   const Tensor equal = make({1, 3, 1}, {1, 1, 1}), tag = make({1}, {0});
-  Tensor counts(device(), {10}, DType::f64);
-  ops::accuracy_counts(context(), equal, tag, {1, 3, 1}, {}, 1, counts);
+  Tensor counts(device(), {8}, DType::f64), noted = nothing_noted();
+  ops::accuracy_counts(context(), equal, tag, {1, 3, 1}, {}, 1, counts, noted);
   EXPECT_EQ(values(counts)[0], 0);
-  ops::accuracy_counts(context(), equal, tag, {1, 3, 1}, {}, 3, counts);
+  ops::accuracy_counts(context(), equal, tag, {1, 3, 1}, {}, 3, counts, noted);
   EXPECT_EQ(values(counts)[0], 1);
 }
 
@@ -256,15 +286,16 @@ TEST_P(LossTest, EmptyBatch) {
   const Channels over{0, 3, 2};
   const Tensor none = empty({0, 3, 2}), labels = empty({0, 2}), grad_loss = make({1}, {1}),
                divisor = scalar64(1);
-  Tensor y = empty({0, 3, 2}), partial = make_as(DType::f64, {4}, Values(4, 7.0));
-  Tensor counts = make_as(DType::f64, {10}, Values(10, 7.0));
+  Tensor y = empty({0, 3, 2}), partial = make_as(DType::f64, {2}, Values(2, 7.0));
+  Tensor counts = make_as(DType::f64, {8}, Values(8, 7.0)), noted = nothing_noted();
   ops::softmax_forward(context(), none, over, y);
   ops::softmax_backward(context(), none, none, over, y);
-  ops::softmax_loss_forward(context(), none, labels, over, {}, partial);
+  ops::softmax_loss_forward(context(), none, labels, over, {}, partial, noted);
   ops::softmax_loss_backward(context(), none, labels, over, {}, grad_loss, divisor, y);
-  ops::accuracy_counts(context(), none, labels, over, {}, 1, counts);
-  EXPECT_EQ(values(partial), Values(4, 0.0));
-  EXPECT_EQ(values(counts), Values(10, 0.0));
+  ops::accuracy_counts(context(), none, labels, over, {}, 1, counts, noted);
+  EXPECT_EQ(values(partial), Values(2, 0.0));
+  EXPECT_EQ(values(counts), Values(8, 0.0));
+  EXPECT_EQ(values(noted), Values(3, 0.0));
 }
 
 TEST_P(LossTest, SameBitsEveryTime) {
@@ -273,8 +304,8 @@ TEST_P(LossTest, SameBitsEveryTime) {
   const Tensor tags = make({over.outer, over.inner}, random_labels(over, 13));
   Values first;
   for (int run = 0; run < 4; ++run) {
-    Tensor partial(device(), {4}, DType::f64);
-    ops::softmax_loss_forward(context(), y, tags, over, {}, partial);
+    Tensor partial(device(), {2}, DType::f64), noted = nothing_noted();
+    ops::softmax_loss_forward(context(), y, tags, over, {}, partial, noted);
     if (run == 0) first = values(partial);
     EXPECT_EQ(values(partial), first);
   }

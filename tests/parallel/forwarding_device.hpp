@@ -53,6 +53,18 @@ class ForwardingDevice : public Device {
     std::unique_ptr<Stream> inner_;
   };
 
+  void* raw_allocate(std::size_t bytes) override {
+    void* data = std::aligned_alloc(64, (bytes + 64) / 64 * 64);
+    const std::lock_guard<std::mutex> lock(blocks_mutex());
+    blocks().push_back({this, static_cast<const char*>(data), bytes});
+    return data;
+  }
+  void raw_release(void* data) noexcept override {
+    const std::lock_guard<std::mutex> lock(blocks_mutex());
+    std::erase_if(blocks(), [data](const Block& block) { return block.data == data; });
+    std::free(data);
+  }
+
  private:
   struct Block {
     const ForwardingDevice* owner;
@@ -66,17 +78,6 @@ class ForwardingDevice : public Device {
   static std::vector<Block>& blocks() {
     static std::vector<Block> all;
     return all;
-  }
-  void* raw_allocate(std::size_t bytes) override {
-    void* data = std::aligned_alloc(64, (bytes + 64) / 64 * 64);
-    const std::lock_guard<std::mutex> lock(blocks_mutex());
-    blocks().push_back({this, static_cast<const char*>(data), bytes});
-    return data;
-  }
-  void raw_release(void* data) noexcept override {
-    const std::lock_guard<std::mutex> lock(blocks_mutex());
-    std::erase_if(blocks(), [data](const Block& block) { return block.data == data; });
-    std::free(data);
   }
 
   bool asynchronous_;

@@ -5,6 +5,7 @@
 
 #include "banyan/base/error.hpp"
 #include "faulty_device.hpp"
+#include "watchful_device.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -45,6 +46,26 @@ TEST(VerifyLink, NoticesThatNothingArrives) {
   EXPECT_EQ(check.verdict, LinkVerdict::stalled);
   EXPECT_EQ(check.what, "not done after 0.2 s when copied");
   gate->open();
+}
+
+/// However a check ends, copies that are under way keep the memory that they use.
+TEST(VerifyLink, FreesNothingUnderACopy) {
+  for (const Access access : {Access::copied, Access::staged}) {
+    int failing = 0;
+    for (bool failed = true; failed; ++failing) {
+      SCOPED_TRACE(cat(name_of(access), ", copy ", failing, " fails"));
+      CopyWatch watch(failing);
+      WatchfulDevice owner(0, watch), reader(1, watch);
+      try {
+        EXPECT_EQ(verify_link(owner, reader, access, kBytes).verdict, LinkVerdict::whole);
+      } catch (const Error& error) {
+        EXPECT_STREQ(error.what(), "this copy fails");
+      }
+      failed = watch.failed();
+      EXPECT_EQ(watch.freed_too_early(), 0);
+    }
+    EXPECT_GE(failing, 4);  // two buffers out, one over, one back
+  }
 }
 
 TEST(MeasureLink, GivesSpeeds) {

@@ -12,8 +12,12 @@ namespace {
 
 using testing::HasSubstr;
 
-const GpuCensus kNoGpu{0, "no driver"};
-const GpuCensus kTwoGpus{2, ""};
+GpuCensus no_gpu() { return {0, "no driver"}; }
+GpuCensus two_gpus() { return {2, ""}; }
+GpuCensus must_not_count() {
+  ADD_FAILURE() << "GPUs were counted";
+  return {};
+}
 
 DeviceFlags gpu(const std::string& list) { return {list, std::nullopt}; }
 DeviceFlags cpu(const std::string& count) { return {std::nullopt, count}; }
@@ -27,7 +31,7 @@ std::vector<int> ordinals(const ChosenDevices& chosen, DeviceKind kind) {
   return found;
 }
 
-std::string refusal(const DeviceFlags& flags, const GpuCensus& gpus,
+std::string refusal(const DeviceFlags& flags, GpuCensus (*gpus)(),
                     const caffe::SolverParameter* solver = nullptr) {
   try {
     choose_devices(flags, solver, gpus);
@@ -41,46 +45,57 @@ std::string refusal(const DeviceFlags& flags, const GpuCensus& gpus,
 
 TEST(DeviceChoice, GpuLists) {
   using testing::ElementsAre;
-  EXPECT_THAT(ordinals(choose_devices(gpu("1,0"), nullptr, kTwoGpus), DeviceKind::cuda), ElementsAre(1, 0));
-  EXPECT_THAT(ordinals(choose_devices(gpu("0 1"), nullptr, kTwoGpus), DeviceKind::cuda), ElementsAre(0, 1));
-  EXPECT_THAT(ordinals(choose_devices(gpu("all"), nullptr, kTwoGpus), DeviceKind::cuda), ElementsAre(0, 1));
-  EXPECT_THAT(ordinals(choose_devices(gpu("0,0"), nullptr, kTwoGpus), DeviceKind::cuda), ElementsAre(0, 0));
+  EXPECT_THAT(ordinals(choose_devices(gpu("1,0"), nullptr, two_gpus), DeviceKind::cuda), ElementsAre(1, 0));
+  EXPECT_THAT(ordinals(choose_devices(gpu("0 1"), nullptr, two_gpus), DeviceKind::cuda), ElementsAre(0, 1));
+  EXPECT_THAT(ordinals(choose_devices(gpu("all"), nullptr, two_gpus), DeviceKind::cuda), ElementsAre(0, 1));
+  EXPECT_THAT(ordinals(choose_devices(gpu("0,0"), nullptr, two_gpus), DeviceKind::cuda), ElementsAre(0, 0));
 }
 
 TEST(DeviceChoice, VirtualCpuDevices) {
-  EXPECT_THAT(ordinals(choose_devices(cpu("3"), nullptr, kTwoGpus), DeviceKind::cpu),
+  EXPECT_THAT(ordinals(choose_devices(cpu("3"), nullptr, two_gpus), DeviceKind::cpu),
               testing::ElementsAre(0, 1, 2));
 }
 
+/// Counting loads CUDA.
+TEST(DeviceChoice, GpusAreCountedOnlyWhereOneIsAskedFor) {
+  caffe::SolverParameter solver;
+  choose_devices({}, nullptr, must_not_count);
+  choose_devices({}, &solver, must_not_count);
+  solver.set_solver_mode(caffe::SolverParameter::CPU);
+  choose_devices({}, &solver, must_not_count);
+  solver.set_solver_mode(caffe::SolverParameter::GPU);
+  choose_devices(cpu("2"), &solver, must_not_count);
+}
+
 TEST(DeviceChoice, Refusals) {
-  EXPECT_THAT(refusal(gpu("0"), kNoGpu), testing::AllOf(HasSubstr("--gpu=0"), HasSubstr("no driver")));
-  EXPECT_THAT(refusal(gpu("all"), kNoGpu), HasSubstr("no driver"));
-  EXPECT_THAT(refusal(gpu("9"), kTwoGpus),
+  EXPECT_THAT(refusal(gpu("0"), no_gpu), testing::AllOf(HasSubstr("--gpu=0"), HasSubstr("no driver")));
+  EXPECT_THAT(refusal(gpu("all"), no_gpu), HasSubstr("no driver"));
+  EXPECT_THAT(refusal(gpu("9"), two_gpus),
               testing::AllOf(HasSubstr("no GPU 9"), HasSubstr("2 GPUs, 0 to 1")));
-  EXPECT_THAT(refusal(gpu("-1"), kTwoGpus), HasSubstr("no GPU -1"));
-  EXPECT_THAT(refusal(gpu("0,x"), kTwoGpus), HasSubstr("found \"x\""));
-  EXPECT_THAT(refusal(gpu(""), kTwoGpus), HasSubstr("--gpu is empty"));
+  EXPECT_THAT(refusal(gpu("-1"), two_gpus), HasSubstr("no GPU -1"));
+  EXPECT_THAT(refusal(gpu("0,x"), two_gpus), HasSubstr("found \"x\""));
+  EXPECT_THAT(refusal(gpu(""), two_gpus), HasSubstr("--gpu is empty"));
   for (const char* count : {"0", "-1", "two", "", "1e3", "100000"})
-    EXPECT_THAT(refusal(cpu(count), kTwoGpus), HasSubstr("--cpu="));
-  EXPECT_THAT(refusal({"0", "2"}, kTwoGpus), HasSubstr("exclude each other"));
+    EXPECT_THAT(refusal(cpu(count), two_gpus), HasSubstr("--cpu="));
+  EXPECT_THAT(refusal({"0", "2"}, two_gpus), HasSubstr("exclude each other"));
 }
 
 TEST(DeviceChoice, TheSolverDecidesWithoutFlags) {
   caffe::SolverParameter solver;
-  auto chosen = choose_devices({}, &solver, kTwoGpus);  // an unset solver_mode is no wish for a GPU
+  auto chosen = choose_devices({}, &solver, two_gpus);  // an unset solver_mode is no wish for a GPU
   EXPECT_THAT(ordinals(chosen, DeviceKind::cpu), testing::ElementsAre(0));
   EXPECT_THAT(chosen.note, HasSubstr("one CPU device"));
   solver.set_solver_mode(caffe::SolverParameter::GPU);
-  EXPECT_THAT(ordinals(choose_devices({}, &solver, kTwoGpus), DeviceKind::cuda), testing::ElementsAre(0));
-  chosen = choose_devices({}, &solver, kNoGpu);
+  EXPECT_THAT(ordinals(choose_devices({}, &solver, two_gpus), DeviceKind::cuda), testing::ElementsAre(0));
+  chosen = choose_devices({}, &solver, no_gpu);
   EXPECT_THAT(ordinals(chosen, DeviceKind::cpu), testing::ElementsAre(0));
   EXPECT_THAT(chosen.note, HasSubstr("no driver"));
   solver.add_device_id(1);
-  EXPECT_THAT(ordinals(choose_devices({}, &solver, kTwoGpus), DeviceKind::cuda), testing::ElementsAre(1));
+  EXPECT_THAT(ordinals(choose_devices({}, &solver, two_gpus), DeviceKind::cuda), testing::ElementsAre(1));
   solver.add_device_id(5);
-  EXPECT_THAT(refusal({}, kTwoGpus, &solver), HasSubstr("device_id: 5"));
+  EXPECT_THAT(refusal({}, two_gpus, &solver), HasSubstr("device_id: 5"));
   solver.set_solver_mode(caffe::SolverParameter::CPU);
-  EXPECT_THAT(ordinals(choose_devices({}, &solver, kTwoGpus), DeviceKind::cpu), testing::ElementsAre(0));
+  EXPECT_THAT(ordinals(choose_devices({}, &solver, two_gpus), DeviceKind::cpu), testing::ElementsAre(0));
 }
 
 TEST(ShapeFlag, ParsesAndRefuses) {

@@ -69,7 +69,8 @@ class Prefetcher {
   Prefetcher(Device& device, const Schedule& schedule, MakeFill make_fill, const Options& options);
   /// Joins the threads. Reads that wait are interrupted: the system call fails with EINTR. A thread that does
   /// not end within about a second of stop(), in a wait that the kernel does not interrupt, is named in the
-  /// log and left behind; it touches nothing of the device any more.
+  /// log and left behind; it touches nothing of the device any more. Buffers that the device may still copy
+  /// from (a copy not done within a second, or a device that has failed) stay to the end of the process.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;

@@ -15,6 +15,7 @@
 #include "banyan/layers/blob.hpp"
 #include "banyan/layers/pass.hpp"
 #include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/kernel_choices.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan {
@@ -166,6 +167,8 @@ class Layer {
   virtual bool output_is_share(int) const { return false; }
   /// Multiply-adds of one forward pass with the current shapes.
   virtual double forward_flops(const Blobs& inputs, const Blobs& outputs) const;
+  /// See ops::Convolution::kernel_choices.
+  virtual ops::KernelChoices kernel_choices() const { return {}; }
   /// Called on the host when the pass's results have arrived: throws what the device could only note (label
   /// out of range).
   virtual void check_results(Context& context);

@@ -13,10 +13,17 @@ namespace banyan {
 /// Sums f64 values over all devices of a training pass; nothing to do on one device or in a test pass.
 void sum_over_devices(Pass& pass, Tensor& values, const Ticket& ticket);
 
-/// Throws bad_input if the device noted a label out of range: noted[at] is 1 + its position (0: none),
-/// noted[at + 1] the label; `inner` is the number of positions per sample.
-void check_noted_label(Context& context, const std::string& layer, const Tensor& noted, std::int64_t at,
-                       const ops::Channels& over);
+/// What a device noted of labels out of range, kept over the passes until it is read.
+class LabelNote {
+ public:
+  /// For the operators that note.
+  Tensor& on(Context& context);
+  /// Throws bad_input if there is one, and forgets it.
+  void check(Context& context, const std::string& layer, const ops::Channels& over);
+
+ private:
+  Tensor noted_;  ///< f64 (3), see ops/loss.hpp
+};
 
 class LossLayer : public Layer {
  public:
@@ -42,7 +49,7 @@ class LossLayer : public Layer {
   /// loss[0] = partial_[0] / max(1, divisor_).
   void write_loss(Pass& pass, Blob& loss);
 
-  Tensor partial_;  ///< f64 (4), see ops/loss.hpp
+  Tensor partial_;  ///< f64 (2), see ops/loss.hpp
   Tensor divisor_;  ///< f64 (1), of all devices
 };
 

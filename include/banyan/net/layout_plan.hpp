@@ -24,6 +24,10 @@ struct LayoutChoice {
   Conversion conversion = Conversion::none;
 };
 
+/// Do a net's images lie channels-last where nothing else is asked for? On CPU devices in f32, for which
+/// oneDNN's kernels are made. Not on GPUs: in f32 without TF32 cuDNN is sure to have kernels for contiguous
+/// images alone. That stands until both orders have been timed on hardware.
+bool channels_last_by_default(DeviceKind kind, DType dtype);
 /// True where the two layouts differ in memory: at least 3 axes, more than one channel, more than one
 /// position.
 bool layout_matters(const Shape& shape);

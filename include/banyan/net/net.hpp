@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,9 @@ struct NetOptions {
   int level = 0;
   std::vector<std::string> stages;
   DType dtype = DType::f32;
-  bool channels_last =
-      true;  ///< activations of 4 and 5 axes, where layers want it; ignored unless dtype is f32
+  /// Activations of 4 and 5 axes, where layers want it; unset: as channels_last_by_default says. Never so
+  /// unless dtype is f32.
+  std::optional<bool> channels_last;
   int rank = 0, devices = 1;
   std::uint64_t seed = 0;
   SyncBatchNorm sync_batch_norm = SyncBatchNorm::as_written;
@@ -70,8 +72,11 @@ class Net {
   /// From here on gradients count as zero. Their memory says so only after the next backward(): each layer
   /// clears its own when it gets there, or overwrites them.
   void zero_gradients();
-  /// Waits for the device and lets every layer check the results of the last pass.
+  /// Waits for the device and lets every layer check the results of the passes since the last check.
   void check_results();
+
+  /// Those of all layers, the layer's name before each piece of work.
+  ops::KernelChoices kernel_choices() const;
 
   const std::string& name() const { return name_; }
   const NetOptions& options() const { return options_; }
@@ -232,7 +237,9 @@ class Net {
   std::int64_t planned_without_checkpoints_ = 0;
   Tensor arena_;  ///< all activations and gradients that are planned together
   Tensor loss_, partial_loss_;
-  bool loss_started_ = false;  ///< in the running forward pass
+  bool loss_started_ = false;                    ///< in the running forward pass
+  std::optional<std::int64_t> first_unchecked_;  ///< iteration of the first pass since check_results()
+  std::int64_t last_unchecked_ = 0;
   LayerHook before_layer_, after_layer_;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/kernel_choices.hpp"
 #include "banyan/ops/operator.hpp"
 
 namespace banyan::ops {
@@ -25,6 +26,8 @@ struct ConvolutionGeometry {
 class Convolution {
  public:
   virtual ~Convolution() = default;
+  /// So far; empty where rules on shapes choose.
+  virtual KernelChoices kernel_choices() const { return {}; }
   /// From now on forward() ends with this ReLU. False: it cannot, and the caller has to run it.
   virtual bool fuse_relu(const Rectifier& relu) { return !relu.on; }
   /// output = input * weight (+ bias, (out_channels), where defined)

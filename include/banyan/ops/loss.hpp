@@ -3,8 +3,7 @@
 //
 // A loss writes f64 `partial` sums of its device; the divisor is summed over the devices before it is used,
 // so both stay on the device:
-//   partial (4): sum of the unscaled loss, number of valid positions, 1 + position of the first label out of
-//   range (0: none), that label
+//   partial (2): sum of the unscaled loss, number of valid positions
 #pragma once
 
 #include "banyan/ops/operator.hpp"
@@ -24,9 +23,12 @@ inline constinit Operator<void(const Tensor& x, const Channels& over, Tensor& y)
 /// dx = y (dy - sum_c dy y).
 inline constinit Operator<void(const Tensor& y, const Tensor& dy, const Channels& over, Tensor& dx)>
     softmax_backward{"softmax_backward"};
-/// -log(max(p[label], FLT_MIN)) summed over the positions that are not ignored.
+/// partial (2, f64): -log(max(p[label], FLT_MIN)) summed over the positions with a valid label, and the
+/// number of these. noted (3, f64): the first label out of range as 1 + its sample, its position in the
+/// sample, the label; written only where noted[0] is 0, so that the note of one pass stays until it is read
+/// and cleared.
 inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
-                               const IgnoreLabel& ignore, Tensor& partial)>
+                               const IgnoreLabel& ignore, Tensor& partial, Tensor& noted)>
     softmax_loss_forward{"softmax_loss_forward"};
 /// dx = (p - [c == label]) * weight * grad_loss[0] / max(1, divisor[0]); ignored positions get 0. grad_loss:
 /// the loss blob's gradient (1), divisor: f64 (1).
@@ -51,10 +53,9 @@ inline constinit Operator<void(const Tensor& numerator, const Tensor& divisor, c
                                Tensor& value)>
     quotient{"quotient"};
 /// counts (2 + 2 channels, f64): correct, counted, then per class correct and counted. Correct: fewer than
-/// top_k other classes score >= the true one. Also counts[2 + 2 channels], [3 + 2 channels]: as partial[2],
-/// partial[3] (size 4 + 2 channels in all).
+/// top_k other classes score >= the true one. noted as in softmax_loss_forward.
 inline constinit Operator<void(const Tensor& scores, const Tensor& labels, const Channels& over,
-                               const IgnoreLabel& ignore, int top_k, Tensor& counts)>
+                               const IgnoreLabel& ignore, int top_k, Tensor& counts, Tensor& noted)>
     accuracy_counts{"accuracy_counts"};
 
 }  // namespace banyan::ops

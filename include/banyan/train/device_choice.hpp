@@ -1,6 +1,7 @@
 // From flags and solver to a list of devices.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,9 +32,10 @@ struct ChosenDevices {
 
 /// The flags decide; without them the solver, if it says `solver_mode: GPU` (as in Caffe it counts only where
 /// it is written) and there is a GPU; else it is one CPU device. Throws bad_input for flags that exclude each
-/// other, that are no list or number, and for GPUs that do not exist. `solver` may be nullptr.
+/// other, that are no list or number, and for GPUs that do not exist. `solver` may be nullptr. `count` is
+/// called only where a GPU is asked for: counting loads CUDA's libraries, a tenth of a second and 200 MB.
 ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParameter* solver,
-                             const GpuCensus& gpus);
+                             const std::function<GpuCensus()>& count = count_gpus);
 
 /// Processor cores that this process may run on.
 int usable_cores();

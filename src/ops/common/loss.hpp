@@ -28,13 +28,21 @@ BANYAN_HOST_DEVICE inline LabelKind kind_of(T label, const IgnoreLabel& ignore, 
   return valid ? LabelKind::valid : LabelKind::wrong;
 }
 
-/// The first label out of range: 1 + its position (0: none), and the label.
+/// The first label out of range of a pass: 1 + its position (0: none), and the label.
 struct WrongLabel {
   double place, label;
   BANYAN_HOST_DEVICE void note(double other_place, double other_label) {
     if (other_place == 0 || (place != 0 && place < other_place)) return;
     place = other_place;
     label = other_label;
+  }
+  /// An earlier pass's note stays until the host has read it.
+  BANYAN_HOST_DEVICE void keep(double* noted, std::int64_t inner) const {
+    if (place == 0 || noted[0] != 0) return;
+    const auto position = static_cast<std::int64_t>(place) - 1;
+    noted[0] = static_cast<double>(position / inner + 1);
+    noted[1] = static_cast<double>(position % inner);
+    noted[2] = label;
   }
 };
 
@@ -81,7 +89,7 @@ struct SoftmaxLoss {
   Channels over;
   IgnoreLabel ignore;
   const T *probabilities, *labels;
-  double* partial;
+  double *partial, *noted;
   BANYAN_HOST_DEVICE State identity() const { return {0, 0, {0, 0}}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
     const T label = labels[position];
@@ -104,8 +112,7 @@ struct SoftmaxLoss {
   BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
     partial[0] = s.loss;
     partial[1] = s.valid;
-    partial[2] = s.wrong.place;
-    partial[3] = s.wrong.label;
+    s.wrong.keep(noted, over.inner);
   }
 };
 
@@ -226,20 +233,17 @@ struct AccuracyTotals {
 template <class T>
 struct FindWrongLabel {
   using State = WrongLabel;
+  Channels over;
   IgnoreLabel ignore;
-  std::int64_t channels;
   const T* labels;
-  double* found;
+  double* noted;
   BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
-    if (kind_of(labels[position], ignore, channels) == LabelKind::wrong)
+    if (kind_of(labels[position], ignore, over.channels) == LabelKind::wrong)
       s.note(static_cast<double>(position + 1), static_cast<double>(labels[position]));
   }
   BANYAN_HOST_DEVICE void merge(State& a, const State& b) const { a.note(b.place, b.label); }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
-    found[0] = s.place;
-    found[1] = s.label;
-  }
+  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const { s.keep(noted, over.inner); }
 };
 
 inline void require_positions(const char* op, const Tensor& scores, const Tensor& labels,
@@ -276,13 +280,15 @@ void softmax_backward_on(Context& context, const Tensor& y, const Tensor& dy, co
 
 template <class Backend>
 void softmax_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
-                             const Channels& over, const IgnoreLabel& ignore, Tensor& partial) {
+                             const Channels& over, const IgnoreLabel& ignore, Tensor& partial,
+                             Tensor& noted) {
   detail::require_positions("softmax_loss_forward", probabilities, labels, over);
-  require_count("softmax_loss_forward, partial", partial, 4);
+  require_count("softmax_loss_forward, partial", partial, 2);
+  require_count("softmax_loss_forward, noted", noted, 3);
   dispatch_float(probabilities.dtype(), "softmax_loss_forward", [&]<class T>() {
     Backend::reduce_all(context, over.outer * over.inner,
                         detail::SoftmaxLoss<T>{over, ignore, probabilities.data<T>(), labels.data<T>(),
-                                               partial.data<double>()});
+                                               partial.data<double>(), noted.data<double>()});
   });
 }
 
@@ -340,18 +346,18 @@ void quotient_on(Context& context, const Tensor& numerator, const Tensor& diviso
 
 template <class Backend>
 void accuracy_counts_on(Context& context, const Tensor& scores, const Tensor& labels, const Channels& over,
-                        const IgnoreLabel& ignore, int top_k, Tensor& counts) {
+                        const IgnoreLabel& ignore, int top_k, Tensor& counts, Tensor& noted) {
   detail::require_positions("accuracy_counts", scores, labels, over);
-  require_count("accuracy_counts, counts", counts, 4 + 2 * over.channels);
+  require_count("accuracy_counts, counts", counts, 2 + 2 * over.channels);
+  require_count("accuracy_counts, noted", noted, 3);
   dispatch_float(scores.dtype(), "accuracy_counts", [&]<class T>() {
     double* to = counts.data<double>();
     Backend::reduce_channels(
         context, Broadcast{over.outer, over.channels, over.inner},
         detail::AccuracyOfClass<T>{over, ignore, top_k, scores.data<T>(), labels.data<T>(), to});
     Backend::for_each(context, 1, detail::AccuracyTotals{over.channels, to});
-    Backend::reduce_all(
-        context, over.outer * over.inner,
-        detail::FindWrongLabel<T>{ignore, over.channels, labels.data<T>(), to + 2 + 2 * over.channels});
+    Backend::reduce_all(context, over.outer * over.inner,
+                        detail::FindWrongLabel<T>{over, ignore, labels.data<T>(), noted.data<double>()});
   });
 }
 

@@ -127,6 +127,21 @@ class CudnnConvolution final : public Convolution {
       scale_backward(context, Tensor(), grad_output, over_channels(grad_output), grad_bias);
   }
 
+  KernelChoices kernel_choices() const override {
+    KernelChoices choices;
+    for (const auto& [key, plan] : plans_)
+      for (const auto direction : {ConvolutionDirection::forward, ConvolutionDirection::backward_data,
+                                   ConvolutionDirection::backward_weight})
+        if (const ConvolutionAttempt* attempt = plan->settled(direction))
+          choices[cat(name_of(direction), " of ", Shape(key.first).to_string(),
+                      key.second ? " channels-last" : "")] =
+              attempt->algorithm == kColumnsAlgorithm
+                  ? "a matrix product"
+                  : cat("cuDNN's algorithm ", attempt->algorithm, ", ",
+                        attempt->format->channels_last ? "channels-last" : "contiguous");
+    return choices;
+  }
+
  private:
   struct Attempt {
     Context& context;
@@ -185,10 +200,13 @@ class CudnnConvolution final : public Convolution {
                             wide ? static_cast<const void*>(&kOne64) : &kOne,
                             wide ? static_cast<const void*>(&kZero64) : &kZero};
       const cudnnStatus_t status = body(attempt);
-      if (status == CUDNN_STATUS_SUCCESS) return;
-      // What went wrong while running is final; what cuDNN refuses to run is not. The result is overwritten
-      // as a whole.
-      if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_EXECUTION_FAILED)
+      if (status == CUDNN_STATUS_SUCCESS) {
+        attempts.settled = true;
+        return;
+      }
+      // Only what cuDNN does not support makes way for the next attempt, as it will on every such GPU; short
+      // memory and the like must not put one device on other kernels. The result is overwritten as a whole.
+      if (attempts.settled || CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED)
         cudnn_check(status,
                     cat("cuDNN's convolution (", name_of(direction), ", algorithm ", chosen.algorithm, ")"),
                     context.device());

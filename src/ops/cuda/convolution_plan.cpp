@@ -93,6 +93,8 @@ struct Forward {
   using Performance = cudnnConvolutionFwdAlgoPerf_t;
   using Algorithm = cudnnConvolutionFwdAlgo_t;
   static constexpr int kCount = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
+  static constexpr const char* kRankCall = "cudnnGetConvolutionForwardAlgorithm_v7";
+  static constexpr const char* kWorkspaceCall = "cudnnGetConvolutionForwardWorkspaceSize";
   static constexpr Algorithm kKnown[] = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
                                          CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM};
   static bool plain(Algorithm algorithm) {
@@ -118,6 +120,8 @@ struct BackwardData {
   using Performance = cudnnConvolutionBwdDataAlgoPerf_t;
   using Algorithm = cudnnConvolutionBwdDataAlgo_t;
   static constexpr int kCount = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
+  static constexpr const char* kRankCall = "cudnnGetConvolutionBackwardDataAlgorithm_v7";
+  static constexpr const char* kWorkspaceCall = "cudnnGetConvolutionBackwardDataWorkspaceSize";
   static constexpr Algorithm kKnown[] = {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1};
   static bool plain(Algorithm algorithm) { return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1; }
   static cudnnStatus_t rank(cudnnHandle_t handle, const ConvolutionFormat& f,
@@ -138,6 +142,8 @@ struct BackwardWeight {
   using Performance = cudnnConvolutionBwdFilterAlgoPerf_t;
   using Algorithm = cudnnConvolutionBwdFilterAlgo_t;
   static constexpr int kCount = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
+  static constexpr const char* kRankCall = "cudnnGetConvolutionBackwardFilterAlgorithm_v7";
+  static constexpr const char* kWorkspaceCall = "cudnnGetConvolutionBackwardFilterWorkspaceSize";
   static constexpr Algorithm kKnown[] = {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1};
   static bool plain(Algorithm algorithm) { return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1; }
   static cudnnStatus_t rank(cudnnHandle_t handle, const ConvolutionFormat& f,
@@ -154,21 +160,34 @@ struct BackwardWeight {
   }
 };
 
+/// Does cuDNN have an answer? False where it says that it has nothing for such arguments, which it will say
+/// again on every such GPU. Other failures throw: a list that is shorter because memory was short would put
+/// this device on other kernels than its replicas.
+bool answered(cudnnStatus_t status, const char* call, const Device& device) {
+  const auto category = CUDNN_STATUS_CATEGORY(status);
+  if (category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM) return false;
+  cudnn_check(status, call, device);
+  return true;
+}
+
 /// Adds one algorithm unless it is listed already, is refused, or needs too much memory.
 template <class Direction>
-void add_attempt(std::vector<ConvolutionAttempt>& list, cudnnHandle_t handle, const ConvolutionFormat& format,
-                 cudnnConvolutionDescriptor_t convolution, typename Direction::Algorithm algorithm,
-                 std::size_t most_bytes) {
+void add_attempt(std::vector<ConvolutionAttempt>& list, const Device& device, cudnnHandle_t handle,
+                 const ConvolutionFormat& format, cudnnConvolutionDescriptor_t convolution,
+                 typename Direction::Algorithm algorithm, std::size_t most_bytes) {
   for (const ConvolutionAttempt& attempt : list)
     if (attempt.format == &format && attempt.algorithm == static_cast<int>(algorithm)) return;
   std::size_t bytes = 0;
   // Asked for again, not taken from the heuristics: it must fit the descriptor's own math type.
-  if (Direction::workspace(handle, format, convolution, algorithm, &bytes) != CUDNN_STATUS_SUCCESS) return;
+  if (!answered(Direction::workspace(handle, format, convolution, algorithm, &bytes),
+                Direction::kWorkspaceCall, device))
+    return;
   if (bytes <= most_bytes) list.push_back({&format, static_cast<int>(algorithm), bytes});
 }
 
 template <class Direction>
-ConvolutionAttempts find_attempts(cudnnHandle_t handle, cudnnConvolutionDescriptor_t convolution,
+ConvolutionAttempts find_attempts(const Device& device, cudnnHandle_t handle,
+                                  cudnnConvolutionDescriptor_t convolution,
                                   const std::vector<std::unique_ptr<ConvolutionFormat>>& formats) {
   ConvolutionAttempts attempts;
   for (const auto& format : formats) {
@@ -176,17 +195,18 @@ ConvolutionAttempts find_attempts(cudnnHandle_t handle, cudnnConvolutionDescript
     constexpr int kMost = 2 * Direction::kCount;
     typename Direction::Performance results[kMost];
     int found = 0;
-    if (Direction::rank(handle, *format, convolution, kMost, &found, results) != CUDNN_STATUS_SUCCESS)
+    if (!answered(Direction::rank(handle, *format, convolution, kMost, &found, results), Direction::kRankCall,
+                  device))
       found = 0;
     for (int i = 0; i < found; ++i) {
       const bool fma = results[i].mathType == CUDNN_FMA_MATH || results[i].mathType == CUDNN_DEFAULT_MATH;
       if (results[i].status == CUDNN_STATUS_SUCCESS && results[i].determinism == CUDNN_DETERMINISTIC && fma &&
           Direction::plain(results[i].algo))
-        add_attempt<Direction>(attempts.list, handle, *format, convolution, results[i].algo,
+        add_attempt<Direction>(attempts.list, device, handle, *format, convolution, results[i].algo,
                                kMostWorkspaceBytes);
     }
     for (const auto algorithm : Direction::kKnown)
-      add_attempt<Direction>(attempts.list, handle, *format, convolution, algorithm,
+      add_attempt<Direction>(attempts.list, device, handle, *format, convolution, algorithm,
                              std::numeric_limits<std::size_t>::max());
   }
   return attempts;
@@ -195,7 +215,8 @@ ConvolutionAttempts find_attempts(cudnnHandle_t handle, cudnnConvolutionDescript
 }  // namespace
 
 ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry& geometry, DType dtype,
-                                 const Shape& input, const Shape& output, bool prefer_channels_last) {
+                                 const Shape& input, const Shape& output, bool prefer_channels_last)
+    : device_(&device) {
   const cudnnDataType_t type = dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
   const std::size_t leading = geometry.spatial_axes() == 1 ? 1 : 0;
   convolution_ = convolution_descriptor(device, type, geometry, leading);
@@ -219,13 +240,13 @@ ConvolutionAttempts& ConvolutionPlan::attempts(cudnnHandle_t handle, Convolution
   if (!attempts) {
     switch (direction) {
       case ConvolutionDirection::forward:
-        attempts = find_attempts<Forward>(handle, convolution_.get(), formats_);
+        attempts = find_attempts<Forward>(*device_, handle, convolution_.get(), formats_);
         break;
       case ConvolutionDirection::backward_data:
-        attempts = find_attempts<BackwardData>(handle, convolution_.get(), formats_);
+        attempts = find_attempts<BackwardData>(*device_, handle, convolution_.get(), formats_);
         break;
       case ConvolutionDirection::backward_weight:
-        attempts = find_attempts<BackwardWeight>(handle, convolution_.get(), formats_);
+        attempts = find_attempts<BackwardWeight>(*device_, handle, convolution_.get(), formats_);
         break;
     }
     attempts->list.push_back({formats_.back().get(), kColumnsAlgorithm, columns_bytes_});

@@ -49,11 +49,13 @@ struct ConvolutionAttempt {
   std::size_t workspace_bytes;
 };
 
-/// The attempts of one direction, best first. cuDNN may refuse at run time what its heuristics offered: then
-/// the next one is used from there on.
+/// The attempts of one direction, best first: a list that follows from shapes, types, the model of the GPU
+/// and cuDNN's version. cuDNN may refuse as not supported, at run time, what its heuristics offered: then the
+/// next one is used from there on.
 struct ConvolutionAttempts {
   std::vector<ConvolutionAttempt> list;
   std::size_t current = 0;
+  bool settled = false;   ///< the current one has run: no other one will, its bits would be others
   bool reported = false;  ///< that cuDNN has no algorithm
 };
 
@@ -67,8 +69,14 @@ class ConvolutionPlan {
   /// Reproducible algorithms alone; the list is made on the direction's first use. The last one is always
   /// kColumnsAlgorithm.
   ConvolutionAttempts& attempts(cudnnHandle_t handle, ConvolutionDirection direction);
+  /// What has run, by direction.
+  const ConvolutionAttempt* settled(ConvolutionDirection direction) const {
+    const auto& attempts = attempts_[static_cast<std::size_t>(direction)];
+    return attempts && attempts->settled ? &attempts->list[attempts->current] : nullptr;
+  }
 
  private:
+  const Device* device_;
   ConvolutionDescriptor convolution_;
   std::vector<std::unique_ptr<ConvolutionFormat>> formats_;  ///< the preferred one first
   std::size_t columns_bytes_;
