@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <random>
 
 #include "train/fault.hpp"
@@ -19,11 +20,12 @@ namespace {
 
 constexpr unsigned kHangSeconds = 20;
 
-char running[64];  // what the alarm says; set before it can ring
+char running[128];  // what is said at a hang or an abort; set before it can happen
 
-extern "C" void on_alarm(int) {
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, running, sizeof running);
-  std::abort();
+extern "C" void on_end(int signal) {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, running, std::strlen(running));
+  ::signal(SIGABRT, SIG_DFL);
+  if (signal == SIGALRM) std::abort();
 }
 
 class RandomFailures : public TrainingRun {
@@ -43,7 +45,7 @@ class RandomFailures : public TrainingRun {
     struck_ = emulated<unsigned long long()>("emulated_cuda_failures");
     TrainingRun::SetUp();
     if (configure_ == nullptr) return;
-    configure_("notes=0");
+    configure_("");
     train(draw(0).options);
     calls_of_a_run_ = static_cast<int>(calls_());
     ASSERT_GT(calls_of_a_run_, 1000);
@@ -134,13 +136,14 @@ class RandomFailures : public TrainingRun {
   bool run(unsigned seed) const {
     const Schedule schedule = draw(seed);
     SCOPED_TRACE(cat("BANYAN_SCHEDULE=", seed, " ", schedule.failing_call));
-    std::snprintf(running, sizeof running, "hanging: BANYAN_SCHEDULE=%u\n", seed);
+    std::snprintf(running, sizeof running, "hanging or aborted: BANYAN_SCHEDULE=%u %s\n", seed,
+                  schedule.failing_call.c_str());
     const std::vector<std::string> names = names_of(schedule.options.devices);
     const InstalledFaults faults(schedule.faults, names);
     ::alarm(kHangSeconds);
 #if defined(BANYAN_GPU_TESTS)
     if (configure_ != nullptr)
-      configure_(cat("notes=0", schedule.failing_call.empty() ? "" : ",", schedule.failing_call).c_str());
+      configure_(schedule.failing_call.c_str());
     if (!schedule.failing_call.empty()) return run_with_failing_call(schedule);
 #endif
     try {
@@ -175,7 +178,7 @@ class RandomFailures : public TrainingRun {
       EXPECT_GT(struck_(), 0U) << error.what();
     }
     ::alarm(0);
-    configure_("notes=0");
+    configure_("");
     return failed;
   }
 #endif
@@ -187,7 +190,8 @@ unsigned number_from(const char* variable, unsigned absent) {
 }
 
 TEST_F(RandomFailures, NoneHangs) {
-  ::signal(SIGALRM, on_alarm);
+  ::signal(SIGALRM, on_end);
+  ::signal(SIGABRT, on_end);
   if (std::getenv("BANYAN_SCHEDULE") != nullptr) {
     FLAGS_minloglevel = google::INFO;
     run(number_from("BANYAN_SCHEDULE", 0));

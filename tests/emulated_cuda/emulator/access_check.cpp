@@ -26,8 +26,11 @@ struct Cell {
   std::uint16_t writer_epoch = 0, reader_epoch = 0;  ///< barriers of its block before
   bool several_readers = false;                      ///< in one block, since the same barrier
   bool readers_in_several_blocks = false;
-  bool written = false;  ///< ever
+  // A bit for each byte.
+  std::uint8_t written = 0;            ///< ever
+  std::uint8_t reads = 0, writes = 0;  ///< of the launch
 };
+constexpr std::uint8_t kWhole = 15;
 
 /// Cells and pages of a GPU's memory; the system provides what is touched, zeroed.
 struct Shadow {
@@ -94,22 +97,28 @@ std::vector<Shadow>& shadows() {
   return l.shadows;
 }
 
+std::string describe(const Launch& l, const void* address) {
+  const char* p = static_cast<const char*>(address);
+  for (const auto& array : l.shared)
+    if (p >= array.begin && p < array.begin + array.bytes) {
+      std::ostringstream out;
+      out << "byte " << p - array.begin << " of shared memory of " << array.bytes << " bytes";
+      return out.str();
+    }
+  const int gpu = Memory::get().gpu_of_real(address);
+  if (gpu < 0) return Memory::get().describe(address);
+  const auto owner = static_cast<std::size_t>(gpu);
+  const auto offset = static_cast<std::uintptr_t>(p - Memory::get().arena(owner));
+  return Memory::get().describe(device_address(owner, offset));
+}
+
 [[gnu::noinline]] void found(const char* what, const void* address, std::size_t bytes, bool write) {
-  inside = false;
   Launch& l = launch();
   if (++l.told[{l.now->operation()->name, what}] <= 3) {
-    const int gpu = Memory::get().gpu_of_real(address);
-    const void* seen =
-        gpu < 0
-            ? address
-            : device_address(static_cast<std::size_t>(gpu),
-                             static_cast<std::uintptr_t>(static_cast<const char*>(address) -
-                                                         Memory::get().arena(static_cast<std::size_t>(gpu))));
     complain("CUDA thread ", builtins.thread.x, " ", builtins.thread.y, " ", builtins.thread.z, " of block ",
              builtins.block.x, " ", builtins.block.y, " ", builtins.block.z, ": ", write ? "write" : "read",
-             " of ", bytes, " bytes: ", what, ": ", Memory::get().describe(seen));
+             " of ", bytes, " bytes: ", what, ": ", describe(l, address));
   }
-  inside = true;
 }
 
 std::uint32_t this_thread() {
@@ -132,42 +141,50 @@ void write_cell(Cell& c, std::uint32_t me, const char* p, std::size_t bytes) {
   }
   c.writer = me;
   c.writer_epoch = epoch;
-  c.written = true;
 }
 
-void read_cell(Cell& c, std::uint32_t me, const char* p, std::size_t bytes, bool shared) {
+void read_cell(Cell& c, std::uint32_t me, const char* p, std::size_t bytes) {
   const auto epoch = static_cast<std::uint16_t>(launch().epoch);
   if (c.writer != 0 && c.writer != me && !(same_block(c.writer, me) && c.writer_epoch != epoch))
     found("another thread of the launch writes it, without a barrier between", p, bytes, false);
-  if (!c.written)
-    found(shared ? "shared memory that the block has not written" : "never written", p, bytes, false);
   if (c.reader != 0 && !same_block(c.reader, me)) c.readers_in_several_blocks = true;
   c.several_readers = c.reader != 0 && c.reader_epoch == epoch && (c.several_readers || c.reader != me);
   c.reader = me;
   c.reader_epoch = epoch;
 }
 
-/// `tag`: whose accesses count. Of accesses to a part of a cell only the writing is noted: others use the
-/// rest.
+/// body(cell, its bytes as bits, their place in the access) for each cell; `cells` begins with that of `p`.
+template <class AnyCell, class Body>
+void for_each_cell(AnyCell* cells, const char* p, std::size_t bytes, const Body& body) {
+  std::size_t begin = reinterpret_cast<std::uintptr_t>(p) % kCellBytes;
+  for (std::size_t at = 0; at < bytes; begin = 0) {
+    const std::size_t length = std::min(kCellBytes - begin, bytes - at);
+    body(*cells++, static_cast<std::uint8_t>(((1U << length) - 1) << begin), at);
+    at += length;
+  }
+}
+
+/// `tag`: whose accesses count. Two threads that use the same part of a cell are not looked for.
 void use_cells(Cell* cells, std::uint32_t tag, const char* p, std::size_t bytes, bool write, bool shared) {
   const std::uint32_t me = this_thread();
-  for (std::size_t at = 0; at < bytes; at += kCellBytes) {
-    Cell& c = cells[at / kCellBytes];
+  for_each_cell(cells, p, bytes, [&](Cell& c, std::uint8_t bits, std::size_t at) {
     if (c.launch != tag) {
       c.launch = tag;
       c.writer = c.reader = 0;
+      c.reads = c.writes = 0;
       c.several_readers = c.readers_in_several_blocks = false;
-      if (shared) c.written = false;
+      if (shared) c.written = 0;
     }
-    if (bytes < kCellBytes) {
-      c.written = c.written || write;
-      continue;
-    }
-    if (write)
+    if (!write && (c.written & bits) != bits)
+      found(shared ? "shared memory that the block has not written" : "never written", p + at, bytes, false);
+    if (bits == kWhole && write)
       write_cell(c, me, p + at, bytes);
-    else
-      read_cell(c, me, p + at, bytes, shared);
-  }
+    else if (bits == kWhole)
+      read_cell(c, me, p + at, bytes);
+    std::uint8_t& used = write ? c.writes : c.reads;
+    used = static_cast<std::uint8_t>(used | bits);
+    if (write) c.written = static_cast<std::uint8_t>(c.written | bits);
+  });
 }
 
 /// Is this memory of the GPU whole, alive, and one that the running GPU may use?
@@ -205,11 +222,11 @@ void use_elsewhere(Launch& l, const char* p, std::size_t bytes, bool write) {
                      bytes, write, true);
   }
   if (!write && (within(l.arguments.begin, l.arguments.bytes) || within(&builtins, sizeof(builtins)))) return;
-  inside = false;
   const bool pinned = Memory::get().is_pinned(p, bytes);
-  if (pinned) l.now->order(p, bytes, write);
-  inside = true;
-  if (!pinned) found("memory that is neither the GPU's nor shared nor the thread's own", p, bytes, write);
+  if (pinned)
+    l.now->order(p, bytes, write);
+  else
+    found("memory that is neither the GPU's nor shared nor the thread's own", p, bytes, write);
 }
 
 void access(const void* where, std::size_t bytes, bool write, bool aligned) {
@@ -219,12 +236,11 @@ void access(const void* where, std::size_t bytes, bool write, bool aligned) {
   }
   const char* p = static_cast<const char*>(where);
   if (p >= stack_low && p < stack_high) return;
+  const NotChecked not_checked;
   Launch& l = launch();
   if (aligned && reinterpret_cast<std::uintptr_t>(p) % bytes != 0) found("not aligned", p, bytes, write);
   if (is_device_address(where)) {  // what a launch did not translate
-    inside = false;
     const std::string why = Memory::get().why_not(where, bytes, l.now->gpu());
-    inside = true;
     return found(why.empty() ? "an address that did not come with the launch" : why.c_str(), where, bytes,
                  write);
   }
@@ -249,18 +265,26 @@ void tell_history(Launch& l, std::size_t gpu, std::uint64_t* read, std::uint64_t
     std::uintptr_t begin = 0, end = 0;
     const auto close = [&] {
       if (end > begin) l.now->order(device_address(gpu, begin), end - begin, write);
+      *(write ? written : read) += end - begin;
     };
     for (const std::uintptr_t page : pages) {
       for (std::uintptr_t offset = page * kPageBytes; offset < (page + 1) * kPageBytes;
            offset += kCellBytes) {
         const Cell& c = l.shadows[gpu].cells[offset / kCellBytes];
-        if (c.launch != l.number || (write ? c.writer : c.reader) == 0) continue;
-        *(write ? written : read) += kCellBytes;
-        if (offset != end) {
-          close();
-          begin = offset;
+        const unsigned bits = c.launch == l.number ? write ? c.writes : c.reads : 0;
+        if (bits == 0) continue;
+        if (bits == kWhole && offset == end) {
+          end += kCellBytes;
+          continue;
         }
-        end = offset + kCellBytes;
+        for (unsigned i = 0; i < kCellBytes; ++i) {
+          if ((bits >> i & 1) == 0) continue;
+          if (offset + i != end) {
+            close();
+            begin = offset + i;
+          }
+          end = offset + i + 1;
+        }
       }
     }
     close();
@@ -297,6 +321,12 @@ void check_launch_ends() {
   for (std::size_t gpu = 0; gpu < l.shadows.size(); ++gpu) tell_history(l, gpu, &read, &written);
   count("kernel bytes read", read);
   count("kernel bytes written", written);
+  // By size: a small launch takes the time of a launch, a large one that of its bytes.
+  int size = 0;
+  while ((std::uint64_t{1} << size) < read + written) ++size;
+  const std::string bucket = "kernels of up to 2^" + std::to_string(size) + " bytes";
+  count(bucket + ", launches");
+  count(bucket + ", bytes", read + written);
   l.now = nullptr;
   l.one_at_a_time.unlock();
 }
@@ -319,6 +349,9 @@ void check_threads_begin(const void* low, const void* high) {
 }
 void check_threads_end() { inside = false; }
 
+NotChecked::NotChecked() { inside = false; }
+NotChecked::~NotChecked() { inside = true; }
+
 void check_shared(char* memory, std::size_t bytes) {
   launch().shared.push_back({memory, bytes, std::vector<Cell>(cells_in(bytes))});
 }
@@ -326,30 +359,47 @@ void check_shared(char* memory, std::size_t bytes) {
 void note_written(char* real, std::size_t bytes) {
   const Quiet quiet;
   Cell* cells = cells_of(real);
-  for (std::size_t i = 0; cells != nullptr && i < cells_in(bytes); ++i) cells[i].written = true;
+  if (cells == nullptr) return;
+  for_each_cell(cells, real, bytes, [](Cell& c, std::uint8_t bits, std::size_t) {
+    c.written = static_cast<std::uint8_t>(c.written | bits);
+  });
 }
 
 void check_written(const char* real, std::size_t bytes, const char* what) {
   const Quiet quiet;
   const Cell* cells = cells_of(real);
-  for (std::size_t i = 0; cells != nullptr && i < cells_in(bytes); ++i)
-    if (!cells[i].written) {
-      complain(what, ": memory that was never written, from byte ", i * kCellBytes, " of ", bytes, " on");
-      return;
-    }
+  if (cells == nullptr) return;
+  std::size_t first = bytes;
+  for_each_cell(cells, real, bytes, [&](const Cell& c, std::uint8_t bits, std::size_t at) {
+    if ((c.written & bits) != bits) first = std::min(first, at);
+  });
+  if (first < bytes)
+    complain(what, ": memory that was never written, from byte ", first, " of ", bytes, " on");
 }
 
 void copy_written(const char* from, char* to, std::size_t bytes) {
   const Quiet quiet;
   const Cell* source = cells_of(from);
   Cell* target = cells_of(to);
-  std::size_t missing = 0;
-  for (std::size_t i = 0; i < cells_in(bytes); ++i) {
-    const bool written = source == nullptr || source[i].written;
-    if (target != nullptr) target[i].written = written;
-    missing += written ? 0 : 1;
-  }
-  if (missing > 0) note("a copy of memory of which a part was never written: " + running->operation()->name);
+  if (source == nullptr) return note_written(to, bytes);
+  const std::size_t shift = reinterpret_cast<std::uintptr_t>(from) % kCellBytes;
+  const auto is_written = [&](std::size_t byte) {
+    return (source[(shift + byte) / kCellBytes].written >> (shift + byte) % kCellBytes & 1) != 0;
+  };
+  bool all = true;
+  for_each_cell(source, from, bytes, [&](const Cell& c, std::uint8_t bits, std::size_t) {
+    all = all && (c.written & bits) == bits;
+  });
+  if (all) return note_written(to, bytes);
+  note("a copy of memory of which a part was never written: " + running->operation()->name);
+  if (target == nullptr) return;
+  for_each_cell(target, to, bytes, [&](Cell& c, std::uint8_t bits, std::size_t at) {
+    for (unsigned i = 0; i < kCellBytes; ++i) {
+      if ((bits >> i & 1) == 0) continue;
+      const unsigned bit = 1U << i;
+      c.written = static_cast<std::uint8_t>(is_written(at++) ? c.written | bit : c.written & ~bit);
+    }
+  });
 }
 
 }  // namespace emulated

@@ -24,6 +24,15 @@ void check_barrier();
 /// The calling host thread runs CUDA threads on this stack from now on, or no longer.
 void check_threads_begin(const void* stack_low, const void* stack_high);
 void check_threads_end();
+/// What the emulator does for a CUDA thread is not checked (some of its functions may be a checked file's
+/// copies).
+class NotChecked {
+ public:
+  NotChecked();
+  ~NotChecked();
+  NotChecked(const NotChecked&) = delete;
+  NotChecked& operator=(const NotChecked&) = delete;
+};
 /// A shared array of the block.
 void check_shared(char* memory, std::size_t bytes);
 

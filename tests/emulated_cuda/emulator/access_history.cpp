@@ -88,12 +88,27 @@ void AccessHistory::use(std::uintptr_t begin, std::uintptr_t end, bool write,
     report(conflict.at, *conflict.earlier, conflict.earlier_writes, *operation, write);
 }
 
-void AccessHistory::forget(std::uintptr_t begin, std::uintptr_t end) {
-  const Quiet quiet;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  cut(begin);
-  cut(end);
-  ranges_.erase(ranges_.lower_bound(begin), ranges_.lower_bound(end));
+void AccessHistory::forget(std::uintptr_t begin, std::uintptr_t end, const VectorClock& now) {
+  std::shared_ptr<const Operation> used;
+  {
+    const Quiet quiet;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    cut(begin);
+    cut(end);
+    const auto first = ranges_.lower_bound(begin), last = ranges_.lower_bound(end);
+    for (auto it = first; it != last; ++it) {
+      if (it->second.writer != nullptr && !before(*it->second.writer, now)) used = it->second.writer;
+      for (const auto& reader : it->second.readers)
+        if (!before(*reader, now)) used = reader;
+    }
+    ranges_.erase(first, last);
+  }
+  // A GPU that has failed for good does nothing any more.
+  if (used != nullptr && !is_broken(used->gpu))
+    complain("freed, although the host has not waited for work that uses it: ",
+             Memory::get().describe(reinterpret_cast<const void*>(begin)), "\n  ", used->name, ", number ",
+             used->number, " of stream ", used->actor, " of gpu:", used->gpu,
+             used->stack.empty() ? "" : "\n  enqueued by:\n", describe_stack(used->stack));
 }
 
 }  // namespace emulated

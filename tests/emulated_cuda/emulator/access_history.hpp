@@ -20,8 +20,9 @@ class AccessHistory {
   /// of each conflict (once for each pair of operations).
   void use(std::uintptr_t begin, std::uintptr_t end, bool write,
            const std::shared_ptr<const Operation>& operation, const VectorClock& now);
-  /// The memory is no longer there.
-  void forget(std::uintptr_t begin, std::uintptr_t end);
+  /// The memory is no longer there. `now`: what the host knows to be done; complains of other work that has
+  /// used the memory.
+  void forget(std::uintptr_t begin, std::uintptr_t end, const VectorClock& now);
 
  private:
   struct Range {

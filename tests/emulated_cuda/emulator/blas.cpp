@@ -282,7 +282,7 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   int code = 0;
   if (fails("cublasDestroy", blas->device, &code))
     return code != 0 ? static_cast<cublasStatus_t>(code) : CUBLAS_STATUS_INTERNAL_ERROR;
-  wait_before_destroying("cublasDestroy", blas->device, blas->stream);
+  wait_before_destroying("cublasDestroy", blas->device);
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -78,21 +78,8 @@ class Registry {
 };
 
 /// Destroying a handle of a library frees its device memory, which waits for the whole GPU.
-inline void wait_before_destroying(const char* function, int device, cudaStream_t handle) {
-  Machine& m = Machine::get();
-  bool pending = false;
-  {
-    const Quiet quiet;
-    const std::lock_guard<std::mutex> lock(m.mutex);
-    auto* stream = reinterpret_cast<Stream*>(handle);
-    if (m.streams.contains(stream)) {
-      const std::lock_guard<std::mutex> queue_lock(stream->mutex);
-      pending = stream->done < stream->enqueued;
-    }
-  }
-  if (pending) note(std::string(function) + " waits: the handle's stream still has work to do");
-  if (capture_forbids(function)) return;
-  wait_for_gpu(device);
+inline void wait_before_destroying(const char* function, int device) {
+  if (!capture_forbids(function)) wait_for_gpu(device);
 }
 
 /// Do the ranges share a byte? Nothing does with an empty one.

@@ -3,7 +3,7 @@
 #pragma once
 
 extern "C" {
-/// Replaces the settings (settings.hpp), but for number, memory and peers of GPUs; calls are counted from the
+/// As emulated::configure (settings.hpp); calls are counted from the
 /// beginning, GPUs that had failed work again.
 void emulated_cuda_configure(const char* settings);
 /// Calls that have failed by a setting since then, and calls that could have.

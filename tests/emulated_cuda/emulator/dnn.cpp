@@ -122,7 +122,7 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   int code = 0;
   if (fails("cudnnDestroy", dnn->device, &code))
     return code != 0 ? static_cast<cudnnStatus_t>(code) : CUDNN_STATUS_INTERNAL_ERROR;
-  wait_before_destroying("cudnnDestroy", dnn->device, dnn->stream);
+  wait_before_destroying("cudnnDestroy", dnn->device);
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -252,6 +252,7 @@ void BlockRunner::run(const std::string& name, const dim3& grid, const dim3& blo
     std::reverse(order_.begin(), order_.end());
     threads_.order = order_.data();
   }
+  builtins.thread = {0, 0, 0};  // a block of one axis counts along x alone
   builtins.threads = block;
   builtins.blocks = grid;
   const unsigned long long blocks = static_cast<unsigned long long>(grid.x) * grid.y * grid.z;
@@ -373,6 +374,9 @@ void barrier(unsigned line) {
 }
 
 void* shared_array(const void* declaration, std::size_t bytes, std::size_t alignment) {
+#if defined(EMULATED_CUDA_CHECK)
+  const NotChecked not_checked;
+#endif
   return runner.get()->shared_array(declaration, bytes, alignment);
 }
 

@@ -22,7 +22,8 @@ double now_milliseconds() {
 }
 
 #if !defined(EMULATED_CUDA_ASAN) && !defined(EMULATED_CUDA_TSAN)
-struct sigaction earlier_action;
+/// By signal: systems differ in how they report an address that cannot be one.
+struct sigaction earlier_segv, earlier_bus;
 
 /// A fault of a kernel or of the host on a device address, which is no address of the process.
 void on_fault(int signal, siginfo_t* info, void* context) {
@@ -33,8 +34,9 @@ void on_fault(int signal, siginfo_t* info, void* context) {
                                    "see stacks=1 and a build that checks)"
                                  : "the host uses device memory, or an address that is none");
   }
-  if (earlier_action.sa_flags & SA_SIGINFO) {
-    earlier_action.sa_sigaction(signal, info, context);
+  const struct sigaction& earlier = signal == SIGBUS ? earlier_bus : earlier_segv;
+  if (earlier.sa_flags & SA_SIGINFO) {
+    earlier.sa_sigaction(signal, info, context);
   } else {
     ::signal(signal, SIG_DFL);
   }
@@ -48,12 +50,16 @@ Machine& Machine::get() {
   return *kMachine;
 }
 
-Machine::Machine() : default_streams(static_cast<std::size_t>(settings().gpus), nullptr) {
+Machine::Machine()
+    : default_streams(static_cast<std::size_t>(settings().gpus), nullptr),
+      ending(default_streams.size(), 0),
+      ended(default_streams.size()) {
 #if !defined(EMULATED_CUDA_ASAN) && !defined(EMULATED_CUDA_TSAN)
   struct sigaction action {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO;
-  sigaction(SIGSEGV, &action, &earlier_action);
+  sigaction(SIGSEGV, &action, &earlier_segv);
+  sigaction(SIGBUS, &action, &earlier_bus);
 #endif
 }
 
@@ -111,7 +117,7 @@ void serve(Stream* stream) {
         const bool may_run = !settings().lazy || stream->ending || stream->done < stream->demanded;
         return (!stream->queue.empty() && may_run) || (stream->ending && stream->queue.empty());
       });
-      if (stream->queue.empty()) return;
+      if (stream->queue.empty()) break;
       operation = std::move(stream->queue.front());
       stream->queue.pop_front();
       if (settings().delay_us > 0 && stream->random() % 2 == 0)
@@ -140,6 +146,16 @@ void serve(Stream* stream) {
     }
     stream->changed.notify_all();
   }
+  const auto gpu = static_cast<std::size_t>(stream->device);
+  Machine& m = Machine::get();
+  order_before(&m.ended[gpu]);
+  const Quiet quiet;
+  {
+    const std::lock_guard<std::mutex> lock(m.mutex);
+    m.ended[gpu].join(stream->clock);
+    --m.ending[gpu];
+  }
+  m.reached.notify_all();
 }
 
 }  // namespace
@@ -348,10 +364,22 @@ void host_learns(const Token& token) {
   m.host = std::move(known);
 }
 
+namespace {
+
+void host_waits(const Token& token) {
+  wait_until_reached(token);
+  host_learns(token);
+  // Until its stream knows that this mark is done, too: a stream without other work is idle then.
+  const Quiet quiet;
+  std::unique_lock<std::mutex> lock(token.stream->mutex);
+  token.stream->changed.wait(lock, [&] { return token.stream->done >= token.position; });
+}
+
+}  // namespace
+
 void wait_for(const std::shared_ptr<Token>& token) {
   count("host waits");
-  wait_until_reached(*token);
-  host_learns(*token);
+  host_waits(*token);
 }
 
 void wait_for_gpu(int device) {
@@ -365,10 +393,18 @@ void wait_for_gpu(int device) {
   }
   std::vector<std::shared_ptr<Token>> tokens;
   for (Stream* stream : streams) tokens.push_back(mark(*stream, "the host waits for the GPU"));
-  for (const auto& token : tokens) {
-    wait_until_reached(*token);
-    host_learns(*token);
+  for (const auto& token : tokens) host_waits(*token);
+  const auto gpu = static_cast<std::size_t>(device);
+  Machine& m = Machine::get();
+  {
+    const Quiet quiet;
+    std::unique_lock<std::mutex> lock(m.mutex);
+    m.reached.wait(lock, [&] { return m.ending[gpu] == 0; });
+    auto known = std::make_shared<VectorClock>(*m.host);
+    known->join(m.ended[gpu]);
+    m.host = std::move(known);
   }
+  order_after(&m.ended[gpu]);
 }
 
 }  // namespace emulated

@@ -105,8 +105,10 @@ class Machine {
   std::condition_variable reached;  ///< some token
   std::set<Stream*> streams;
   std::set<Event*> events;
-  std::vector<Stream*> default_streams;                                      ///< by GPU; null until used
-  std::set<std::shared_ptr<Capture>> captures;                               ///< going on
+  std::vector<Stream*> default_streams;         ///< by GPU; null until used
+  std::vector<int> ending;                      ///< by GPU: destroyed streams that still work
+  std::vector<VectorClock> ended;               ///< by GPU: what those have done that do not
+  std::set<std::shared_ptr<Capture>> captures;  ///< going on
   std::uint64_t streams_made = 0, graphs = 0, executables = 0, handles = 0;  ///< the last three: alive
   std::shared_ptr<const VectorClock> host =
       std::make_shared<VectorClock>();  ///< what the host knows to be done; see wait_for

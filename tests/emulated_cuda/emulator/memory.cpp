@@ -92,8 +92,18 @@ void* Memory::allocate(int ordinal, std::size_t bytes) {
   return device_address(static_cast<std::size_t>(ordinal), offset);
 }
 
+namespace {
+
+std::shared_ptr<const VectorClock> known_to_the_host() {
+  const std::lock_guard<std::mutex> lock(Machine::get().mutex);
+  return Machine::get().host;
+}
+
+}  // namespace
+
 bool Memory::release(void* address) {
   const Quiet quiet;
+  std::size_t bytes = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (is_device_address(address) && gpu_of_address(address) < gpus_.size()) {
@@ -109,11 +119,14 @@ bool Memory::release(void* address) {
         const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + 4095) / 4096 * 4096,
                    end = (reinterpret_cast<std::uintptr_t>(memory) + a.bytes) / 4096 * 4096;
         if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-        const auto from = reinterpret_cast<std::uintptr_t>(address);
-        history_.forget(from, from + a.bytes);
-        return true;
+        bytes = a.bytes;
       }
     }
+  }
+  if (bytes > 0) {
+    const auto from = reinterpret_cast<std::uintptr_t>(address);
+    history_.forget(from, from + bytes, *known_to_the_host());
+    return true;
   }
   complain("cudaFree of what is not allocated: ", describe(address));
   return false;
@@ -130,13 +143,17 @@ void Memory::pin(void* memory, std::size_t bytes) {
   pinned_[reinterpret_cast<std::uintptr_t>(memory)] = bytes;
 }
 
-bool Memory::unpin(void* memory) {
+bool Memory::unpin(void* memory, std::size_t* bytes) {
   const Quiet quiet;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto it = pinned_.find(reinterpret_cast<std::uintptr_t>(memory));
-  if (it == pinned_.end()) return false;
-  history_.forget(it->first, it->first + std::max<std::size_t>(it->second, 1));
-  pinned_.erase(it);
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = pinned_.find(begin);
+    if (it == pinned_.end()) return false;
+    *bytes = it->second;
+    pinned_.erase(it);
+  }
+  history_.forget(begin, begin + *bytes, *known_to_the_host());
   return true;
 }
 

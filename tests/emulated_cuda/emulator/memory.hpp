@@ -56,7 +56,8 @@ class Memory {
   std::size_t used(int gpu);
 
   void pin(void* memory, std::size_t bytes);
-  bool unpin(void* memory);
+  /// False: it is not what was pinned.
+  bool unpin(void* memory, std::size_t* bytes);
   bool is_pinned(const void* memory, std::size_t bytes);
 
   bool can_access(int reader, int owner) const;

@@ -1,4 +1,7 @@
 // The CUDA runtime: memory and copies.
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -88,9 +91,9 @@ void run_copy(const Copy& c, Running& now) {
   Memory& memory = Memory::get();
   if (c.to_host) pending_writes().remove(c.to, c.bytes);
   if (c.from_pinned && !memory.is_pinned(c.from, c.bytes))
-    complain("a copy's pinned source was freed before the copy ran");
+    return complain("a copy's pinned source was freed before the copy ran");
   if (c.to_pinned && !memory.is_pinned(c.to, c.bytes))
-    complain("a copy's pinned target was freed before the copy ran");
+    return complain("a copy's pinned target was freed before the copy ran");
   const char* from = now.read(c.from, c.bytes, "a copy's source", true);
   char* to = now.write(c.to, c.bytes, "a copy's target", true);
   if (from == nullptr || to == nullptr) return;
@@ -150,6 +153,8 @@ cudaError_t copy_async(Stream& stream, void* to, const void* from, std::size_t b
   return cudaSuccess;
 }
 
+std::size_t pages_of(std::size_t bytes) { return (std::max<std::size_t>(bytes, 1) + 4095) / 4096 * 4096; }
+
 bool kind_fits(cudaMemcpyKind kind, const void* to, const void* from) {
   if (kind == cudaMemcpyDefault) return true;
   const bool from_gpu = is_device_address(from), to_gpu = is_device_address(to);
@@ -192,8 +197,10 @@ cudaError_t cudaFree(void* data) {
 
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
   EMULATED_CALL(cudaHostAlloc, cudaErrorMemoryAllocation);
-  if (posix_memalign(data, 4096, std::max<std::size_t>(bytes, 1)) != 0)
-    return result(cudaErrorMemoryAllocation);
+  // Pages of its own, whose addresses are not used twice: using it when it has been freed faults.
+  void* memory = mmap(nullptr, pages_of(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return result(cudaErrorMemoryAllocation);
+  *data = memory;
   {
     const Quiet quiet;
     std::memset(*data, 0xFF, bytes);
@@ -206,11 +213,13 @@ cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
 cudaError_t cudaFreeHost(void* data) {
   EMULATED_CALL(cudaFreeHost, cudaErrorUnknown);
   if (data == nullptr) return cudaSuccess;
-  if (!Memory::get().unpin(data)) {
+  std::size_t bytes = 0;
+  if (!Memory::get().unpin(data, &bytes)) {
     complain("cudaFreeHost of what cudaHostAlloc has not made: ", static_cast<const void*>(data));
     return result(cudaErrorInvalidValue);
   }
-  std::free(data);
+  madvise(data, pages_of(bytes), MADV_DONTNEED);
+  mprotect(data, pages_of(bytes), PROT_NONE);
   return cudaSuccess;
 }
 

@@ -1,4 +1,6 @@
 // The CUDA runtime: streams and events.
+#include <thread>
+
 #include "capture.hpp"
 #include "runtime.hpp"
 
@@ -69,6 +71,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     Machine& m = Machine::get();
     const std::lock_guard<std::mutex> lock(m.mutex);
     m.streams.erase(stream);
+    ++m.ending[static_cast<std::size_t>(stream->device)];
     const std::lock_guard<std::mutex> own(stream->mutex);
     for (const auto& operation : stream->queue) busy = busy || operation->work;
     stream->ending = true;
@@ -94,8 +97,15 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   Stream* stream = stream_of(handle, "cudaStreamQuery");
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (is_captured(*stream)) return invalidate(*stream, cudaErrorStreamCaptureUnsupported);
+  bool idle = false;
+  {
+    const Quiet quiet;
+    const std::lock_guard<std::mutex> lock(stream->mutex);
+    idle = stream->done == stream->enqueued;
+  }
   const auto token = mark(*stream, "cudaStreamQuery");
   demand(*token);
+  while (idle && !is_reached(*token)) std::this_thread::yield();
   if (!is_reached(*token)) return result(cudaErrorNotReady);
   host_learns(*token);
   return cudaSuccess;
@@ -184,6 +194,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   Event* event = event_of(handle, "cudaEventQuery");
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (is_captured(*event)) return invalidate(*event, cudaErrorCapturedEvent);
+  if (capture_forbids("cudaEventQuery")) return result(cudaErrorStreamCaptureUnsupported);
   if (is_broken(event->device)) return result(kSticky);
   const auto token = token_of(*event);
   if (token == nullptr) return cudaSuccess;

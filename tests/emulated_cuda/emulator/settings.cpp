@@ -1,5 +1,6 @@
 #include "settings.hpp"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -90,6 +91,7 @@ Settings parse(const std::string& text) {
       {"counts", [&](auto&, auto& v) { s.counts = v; }},
   };
   for (const std::string& part : split(text, ',')) {
+    if (part.empty()) continue;
     const auto equals = part.find('=');
     const auto setter = setters.find(part.substr(0, equals));
     if (equals == std::string::npos || setter == setters.end()) refuse("unknown setting \"" + part + "\"");
@@ -98,25 +100,30 @@ Settings parse(const std::string& text) {
   return s;
 }
 
-Settings& current() {
-  static Settings* const kSettings = [] {
-    const char* text = std::getenv("EMULATED_CUDA");
-    return new Settings(parse(text != nullptr ? text : ""));
+std::string environment() {
+  const char* text = std::getenv("EMULATED_CUDA");
+  return text != nullptr ? text : "";
+}
+
+/// Whoever has read the settings keeps a valid reference: replaced ones are never deleted.
+std::atomic<const Settings*>& current() {
+  static std::atomic<const Settings*> settings = [] {
+    return new Settings(parse(environment()));
   }();
-  return *kSettings;
+  return settings;
 }
 
 }  // namespace
 
-const Settings& settings() { return current(); }
+const Settings& settings() { return *current().load(std::memory_order_acquire); }
 
 void configure(const std::string& text) {
-  Settings changed = parse(text);
-  const Settings& before = current();
-  changed.gpus = before.gpus;
-  changed.memory = before.memory;
-  changed.peers = before.peers;
-  current() = changed;
+  auto* changed = new Settings(parse(environment() + "," + text));
+  const Settings& before = settings();
+  changed->gpus = before.gpus;
+  changed->memory = before.memory;
+  changed->peers = before.peers;
+  current().store(changed, std::memory_order_release);
   forget_failures();
 }
 

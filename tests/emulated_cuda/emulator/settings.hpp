@@ -45,7 +45,7 @@ struct Settings {
 };
 
 const Settings& settings();
-/// Replaces all settings, for tests in the same process; number, memory and peers of GPUs stay as they were
+/// The settings of the environment with these after them, for tests in the same process; number, memory and peers of GPUs stay as they were
 /// at first use.
 void configure(const std::string& text);
 

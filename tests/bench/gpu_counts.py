@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""What one training iteration asks of GPUs, counted on emulated ones, and a prediction of its time from that.
+
+usage: gpu_counts.py [BUILD_FOLDER] [--nets=lenet,...] [--gpus=1,2,4] [--out=FOLDER]
+       gpu_counts.py [BUILD_FOLDER] --check       compares launches, copies, allocations and waits with those of docs/bench/gpu_counts.json
+
+Counts: launches of own kernels and the bytes that they read and write (each byte once a launch), calls of cuDNN and cuBLAS, copies, allocations,
+waits of the host and of streams. They are differences between runs of several lengths, so set-up does not count. `least`: the bytes that the layers'
+arithmetic needs if each reads its inputs and writes its outputs once, forward and backward, and each parameter is updated once (SGD with momentum);
+convolutions and inner products excluded, since own kernels do not compute them.
+
+The prediction adds up, on one GPU: each own kernel, 2.5 us or its bytes over the memory's bandwidth; each library call, 2.5 us, its bytes over the
+bandwidth, or its operations at 60 % of the peak in f32; copies by their bytes. It overlaps nothing, and knows nothing of several GPUs' links."""
+
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+import common
+import made_net
+
+RECORD = common.REPOSITORY / "docs/bench/gpu_counts.json"
+# net file below models/, its data (a GPU's batch, channels, height, width)
+NETS = {
+    "lenet": ("lenet/sync_bn_train_test", (64, 1, 28, 28)),
+    "resnet20": ("cifar10_resnet20/train_test", (32, 3, 32, 32)),
+    "resnet50": ("resnet50/train", (2, 3, 224, 224)),
+}
+# Peak in f32 without tensor cores, and memory bandwidth, of NVIDIA's data sheets.
+GPUS = {"A100 80 GB": (19.5e12, 2.039e12), "H100 SXM": (66.9e12, 3.35e12), "H200": (66.9e12, 4.8e12)}
+LAUNCH = 2.5e-6  # seconds
+SHARE_OF_PEAK = 0.6
+SOLVER = 'net: "{net}" base_lr: 0.01 momentum: 0.9 weight_decay: 0.0005 lr_policy: "fixed" random_seed: 1 display: 0 max_iter: {iterations} ' \
+         "snapshot_after_train: false"
+HELD = ("launches", "copies", "memsets", "cudnn calls", "cublas calls", "allocations", "host waits", "event records", "event waits")
+
+
+def counts_of(build, folder, library, net, gpus, sync, iterations):
+    solver, counts = folder / "solver.prototxt", folder / "counts.json"
+    solver.write_text(SOLVER.format(net=net, iterations=iterations))
+    settings = f"gpus={gpus},notes=0,counts={counts}"
+    common.run([build / "bin/trainer", f"--solver={solver}", "--gpu=" + ",".join(str(i) for i in range(gpus)), f"--sync_bn={sync}"],
+               {"LD_LIBRARY_PATH": str(build / "lib" / library), "EMULATED_CUDA": settings})
+    return json.loads(counts.read_text())
+
+
+def per_iteration(build, net, gpus, sync, library, shape=None):
+    """Counts of one iteration (a float where iterations differ)."""
+    model, own_shape = NETS[net]
+    first, last = 3, 5
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        made_net.write(folder / "net.prototxt", model, shape or own_shape)
+        a, b = (counts_of(build, folder, library, folder / "net.prototxt", gpus, sync, n) for n in (first, last))
+        summary = json.loads(common.run([build / "bin/trainer", "summary", f"--model={folder / 'net.prototxt'}", "--json"]).out)
+    counts = {key: (b[key] - a.get(key, 0)) / (last - first) for key in b if b[key] != a.get(key, 0)}
+    counts["copies"] = sum(n for key, n in counts.items() if key.startswith("copies "))
+    counts["bytes copied"] = sum(n for key, n in counts.items() if key.startswith("bytes copied "))
+    return counts, summary
+
+
+def seconds(counts, gpus, peak, bandwidth):
+    """Of one iteration on one of `gpus` GPUs that share the work equally."""
+    total = counts.get("bytes copied", 0) / bandwidth + (counts.get("copies", 0) + counts.get("memsets", 0)) * LAUNCH
+    for key, launches in counts.items():
+        bucket = re.fullmatch(r"(kernels of up to 2\^\d+ bytes), launches", key)
+        if bucket:
+            total += max(launches * LAUNCH, counts[bucket[1] + ", bytes"] / bandwidth)
+    for library in ("cudnn", "cublas"):
+        total += max(counts.get(library + " calls", 0) * LAUNCH, counts.get(library + " bytes", 0) / bandwidth,
+                     counts.get(library + " flops", 0) / (SHARE_OF_PEAK * peak))
+    return total / gpus
+
+
+def mib(number):
+    return f"{number / 2**20:.1f}"
+
+
+def table(build, nets, gpus):
+    lines = ["| net, batch of a GPU | GPUs | SyncBN | launches | own kernels read + write, MiB | least, MiB | cuDNN | cuBLAS | copies | "
+             "allocations | host waits | event waits | " + " | ".join(f"{name}, ms" for name in GPUS) + " |",
+             "| --- " + "| ---: " * (11 + len(GPUS)) + "|"]
+    for net in nets:
+        for number in gpus:
+            for sync in ("on", "off"):
+                counts, summary = per_iteration(build, net, number, sync, "emulated_checked")
+                get = lambda key: counts.get(key, 0)
+                row = [f"{net}, {NETS[net][1][0]}", number, sync, f"{get('launches'):.0f}",
+                       mib(get("kernel bytes read") + get("kernel bytes written")), mib(number * least_bytes(summary)),
+                       f"{get('cudnn calls'):.0f}", f"{get('cublas calls'):.0f}", f"{get('copies'):.0f}", f"{get('allocations'):.0f}",
+                       f"{get('host waits'):.0f}", f"{get('event waits'):.0f}"]
+                row += [f"{1e3 * seconds(counts, number, *gpu):.2f}" for gpu in GPUS.values()]
+                lines.append("| " + " | ".join(str(cell) for cell in row) + " |")
+                print(lines[-1], file=sys.stderr)
+    return "\n".join(lines)
+
+
+def least_bytes(summary):
+    """Forward: a layer reads its inputs and writes its outputs. Backward: it reads the gradients of its outputs, writes those of its inputs, and
+    reads one activation. Layers that share their input's memory by name alone (Split, Reshape, ...) need none."""
+    nothing = {"Split", "Reshape", "Flatten", "Silence", "DummyData", "Data", "Convolution", "InnerProduct"}
+    total = 0
+    for layer in summary["layers"]:
+        if layer["type"] in nothing:
+            continue
+        outputs = sum(number_of(shape) for shape in layer["outputs"])
+        total += 5 * 4 * outputs  # input, output; gradient of each; an activation: about as large as the output
+    parameters = summary["parameters"]
+    return total + 4 * 5 * parameters  # read weight, gradient, history; write weight, history
+
+
+def number_of(shape):
+    number = 1
+    for length in shape:
+        number *= length
+    return number
+
+
+def record(build):
+    """What the test holds: two nets, two devices; small batches, since numbers of calls do not depend on them."""
+    held = {}
+    for net, shape in (("lenet", (4, 1, 28, 28)), ("resnet20", (2, 3, 32, 32))):
+        for gpus in (1, 2):
+            for sync in ("on", "off"):
+                counts, _ = per_iteration(build, net, gpus, sync, "emulated", shape)
+                held[f"{net}, {gpus} GPUs, SyncBN {sync}"] = {key: counts.get(key, 0) for key in HELD}
+    return held
+
+
+def check(build):
+    expected, found, worse = json.loads(RECORD.read_text()), record(build), False
+    for case, counts in found.items():
+        for key, number in counts.items():
+            before = expected.get(case, {}).get(key)
+            if number != before:
+                worse = True
+                print(f"{case}: {key}: {number:g} an iteration, recorded are {before}")
+    if worse:
+        sys.exit(f"the counts have changed; if that is meant: gpu_counts.py --record writes {RECORD.relative_to(common.REPOSITORY)}")
+    print(f"{sum(len(counts) for counts in found.values())} counts are as recorded")
+
+
+def main():
+    options = {"nets": ",".join(NETS), "gpus": "1,2,4", "out": str(common.REPOSITORY / "docs/bench"), "check": False, "record": False}
+    build = common.build_folder(common.parse(sys.argv[1:], options, __doc__))
+    if options["check"]:
+        return check(build)
+    if options["record"]:
+        return RECORD.write_text(json.dumps(record(build), indent=1) + "\n")
+    text = table(build, options["nets"].split(","), [int(n) for n in options["gpus"].split(",")])
+    pathlib.Path(options["out"], "gpu_counts.md").write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    common.run_main(main)

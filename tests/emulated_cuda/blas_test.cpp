@@ -1,0 +1,389 @@
+// The emulated cuBLAS: results against plain loops, and each of its rules.
+#include <cublas_v2.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "machine.hpp"
+
+namespace emulated {
+namespace {
+
+// Two GPUs, unless the environment says how many; before the machine is first used.
+[[maybe_unused]] const int two_gpus = setenv("EMULATED_CUDA", "gpus=2,on_violation=report", 0);
+
+/// Elements in the current GPU's memory.
+template <class T>
+class OnDevice {
+ public:
+  explicit OnDevice(std::size_t count) : count_(count) {
+    EXPECT_EQ(cudaMalloc(&memory_, std::max<std::size_t>(count, 1) * sizeof(T)), cudaSuccess);
+  }
+  explicit OnDevice(const std::vector<T>& values) : OnDevice(values.size()) {
+    EXPECT_EQ(cudaMemcpy(memory_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+              cudaSuccess);
+  }
+  ~OnDevice() { EXPECT_EQ(cudaFree(memory_), cudaSuccess); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  T* get() const { return static_cast<T*>(memory_); }
+  std::vector<T> values() const {
+    std::vector<T> values(count_);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(values.data(), memory_, count_ * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);
+    return values;
+  }
+
+ private:
+  std::size_t count_;
+  void* memory_ = nullptr;
+};
+
+std::vector<double> some_values(std::size_t count, int seed) {
+  std::vector<double> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<double>((i * 37 + static_cast<std::size_t>(seed) * 11) % 23) / 8 - 1;
+  return values;
+}
+template <class T>
+std::vector<T> as(const std::vector<double>& values) {
+  return {values.begin(), values.end()};
+}
+
+class Blas : public testing::Test {
+ protected:
+  static constexpr std::size_t kWorkspace = std::size_t{1} << 20;
+
+  Blas() {
+    configure("on_violation=report,notes=0");
+    EXPECT_GE(settings().gpus, 2);
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
+    EXPECT_EQ(cudaMalloc(&workspace_, kWorkspace), cudaSuccess);
+    EXPECT_EQ(cublasCreate(&handle_), CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(cublasSetStream(handle_, stream_), CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(cublasSetWorkspace(handle_, workspace_, kWorkspace), CUBLAS_STATUS_SUCCESS);
+    before_ = violations();
+  }
+  ~Blas() override {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(cublasDestroy(handle_), CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
+    EXPECT_EQ(cudaFree(workspace_), cudaSuccess);
+    EXPECT_EQ(new_violations(), 0u);
+  }
+  /// Since it was last asked, once the stream has run everything.
+  std::uint64_t new_violations() {
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    const std::uint64_t now = violations(), found = now - before_;
+    before_ = now;
+    return found;
+  }
+  cublasStatus_t gemm(cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m, std::int64_t n,
+                      std::int64_t k, float alpha, const float* a, std::int64_t lda, const float* b,
+                      std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
+    return cublasSgemm_64(handle_, of_a, of_b, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
+  }
+  cublasStatus_t gemm(cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m, std::int64_t n,
+                      std::int64_t k, double alpha, const double* a, std::int64_t lda, const double* b,
+                      std::int64_t ldb, double beta, double* c, std::int64_t ldc) {
+    return cublasDgemm_64(handle_, of_a, of_b, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
+  }
+  /// 2 x 2 matrices; only what a test changes matters.
+  cublasStatus_t small_gemm(const float* a, const float* b, float* c) {
+    return gemm(CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, 1.0f, a, 2, b, 2, 0.0f, c, 2);
+  }
+  template <class T>
+  void expect_product(cublasOperation_t of_a, cublasOperation_t of_b, double alpha, double beta,
+                      std::int64_t gap);
+
+  cublasHandle_t handle_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  void* workspace_ = nullptr;
+  std::uint64_t before_ = 0;
+};
+
+/// 5 x 4 = (5 x 3) (3 x 4), with `gap` elements between columns that must stay as they are.
+template <class T>
+void Blas::expect_product(cublasOperation_t of_a, cublasOperation_t of_b, double alpha, double beta,
+                          std::int64_t gap) {
+  constexpr std::int64_t m = 5, n = 4, k = 3;
+  const bool a_as_is = of_a == CUBLAS_OP_N, b_as_is = of_b == CUBLAS_OP_N;
+  const std::int64_t lda = (a_as_is ? m : k) + gap, ldb = (b_as_is ? k : n) + gap, ldc = m + gap;
+  const auto a = some_values(static_cast<std::size_t>(lda * (a_as_is ? k : m)), 1),
+             b = some_values(static_cast<std::size_t>(ldb * (b_as_is ? n : k)), 2);
+  const auto c = some_values(static_cast<std::size_t>(ldc * n), 3);
+  const OnDevice<T> a_there(as<T>(a)), b_there(as<T>(b)), c_there(as<T>(c));
+  ASSERT_EQ(gemm(of_a, of_b, m, n, k, static_cast<T>(alpha), a_there.get(), lda, b_there.get(), ldb,
+                 static_cast<T>(beta), c_there.get(), ldc),
+            CUBLAS_STATUS_SUCCESS);
+  const std::vector<T> result = c_there.values();
+  for (std::int64_t j = 0; j < n; ++j)
+    for (std::int64_t i = 0; i < ldc; ++i) {
+      const auto at = static_cast<std::size_t>(i + j * ldc);
+      double expected = c[at];
+      if (i < m) {
+        double sum = 0;
+        for (std::int64_t l = 0; l < k; ++l)
+          sum += a[static_cast<std::size_t>(a_as_is ? i + l * lda : l + i * lda)] *
+                 b[static_cast<std::size_t>(b_as_is ? l + j * ldb : j + l * ldb)];
+        expected = alpha * sum + beta * c[at];
+      }
+      EXPECT_NEAR(result[at], expected, 1e-5) << i << ", " << j;
+    }
+}
+
+TEST_F(Blas, MultipliesAsPlainLoopsDo) {
+  for (const auto of_a : {CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C})
+    for (const auto of_b : {CUBLAS_OP_N, CUBLAS_OP_T})
+      for (const std::int64_t gap : {0, 3})
+        for (const double beta : {0.0, 1.0, -0.5}) {
+          expect_product<float>(of_a, of_b, 2, beta, gap);
+          expect_product<double>(of_a, of_b, -1.5, beta, gap);
+        }
+}
+
+TEST_F(Blas, ReadsNeitherCWhereBetaIsZeroNorFactorsWhereAlphaIsZero) {
+  const std::vector<float> nan(4, std::numeric_limits<float>::quiet_NaN()), one(4, 1);
+  const OnDevice<float> unknown(nan), ones(one), c(nan), kept(one);
+  ASSERT_EQ(small_gemm(ones.get(), ones.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(c.values(), std::vector<float>(4, 2));
+  ASSERT_EQ(
+      gemm(CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, 0.0f, unknown.get(), 2, unknown.get(), 2, 3.0f, kept.get(), 2),
+      CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(kept.values(), std::vector<float>(4, 3));
+  // A sum over nothing.
+  ASSERT_EQ(
+      gemm(CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 0, 1.0f, unknown.get(), 2, unknown.get(), 2, 2.0f, kept.get(), 2),
+      CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(kept.values(), std::vector<float>(4, 6));
+}
+
+TEST_F(Blas, TakesScalesFromDeviceMemoryInThatMode) {
+  const OnDevice<float> ones(std::vector<float>(4, 1)), c(std::vector<float>(4, 1)),
+      scales(std::vector<float>{3, 10});
+  ASSERT_EQ(cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_DEVICE), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cublasSgemm_64(handle_, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, scales.get(), ones.get(), 2,
+                           ones.get(), 2, scales.get() + 1, c.get(), 2),
+            CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(c.values(), std::vector<float>(4, 16));
+  const float one = 1;
+  EXPECT_NE(cublasSgemm_64(handle_, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, ones.get(), 2, ones.get(), 2,
+                           scales.get(), c.get(), 2),
+            CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u);
+  ASSERT_EQ(cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_HOST), CUBLAS_STATUS_SUCCESS);
+  EXPECT_NE(cublasSgemm_64(handle_, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, ones.get(), 2, ones.get(), 2,
+                           scales.get(), c.get(), 2),
+            CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u);
+}
+
+TEST_F(Blas, RefusesInvalidValuesAsDocumented) {
+  const OnDevice<float> a(32), b(32), c(32);
+  const auto refused = [&](auto... arguments) { return gemm(arguments...) == CUBLAS_STATUS_INVALID_VALUE; };
+  const auto n = CUBLAS_OP_N, t = CUBLAS_OP_T;
+  EXPECT_TRUE(refused(n, n, -1, 2, 2, 1.0f, a.get(), 2, b.get(), 2, 0.0f, c.get(), 2));
+  EXPECT_TRUE(refused(n, n, 2, -1, 2, 1.0f, a.get(), 2, b.get(), 2, 0.0f, c.get(), 2));
+  EXPECT_TRUE(refused(n, n, 2, 2, -1, 1.0f, a.get(), 2, b.get(), 2, 0.0f, c.get(), 2));
+  EXPECT_TRUE(refused(n, n, 3, 2, 2, 1.0f, a.get(), 2, b.get(), 2, 0.0f, c.get(), 3));
+  EXPECT_TRUE(refused(t, n, 2, 2, 3, 1.0f, a.get(), 2, b.get(), 3, 0.0f, c.get(), 2));
+  EXPECT_TRUE(refused(n, n, 2, 2, 3, 1.0f, a.get(), 2, b.get(), 2, 0.0f, c.get(), 2));
+  EXPECT_TRUE(refused(n, t, 2, 3, 2, 1.0f, a.get(), 2, b.get(), 2, 0.0f, c.get(), 2));
+  EXPECT_TRUE(refused(n, n, 3, 2, 2, 1.0f, a.get(), 3, b.get(), 2, 0.0f, c.get(), 2));
+  EXPECT_TRUE(refused(n, n, 0, 2, 2, 1.0f, a.get(), 0, b.get(), 2, 0.0f, c.get(), 1))
+      << "an empty matrix has a leading dimension of 1";
+  EXPECT_TRUE(
+      refused(static_cast<cublasOperation_t>(3), n, 2, 2, 2, 1.0f, a.get(), 2, b.get(), 2, 0.0f, c.get(), 2));
+  const float one = 1;
+  EXPECT_EQ(cublasSgemm_64(handle_, n, n, 2, 2, 2, nullptr, a.get(), 2, b.get(), 2, &one, c.get(), 2),
+            CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(cublasSgemm_64(handle_, n, n, 2, 2, 2, &one, a.get(), 2, b.get(), 2, nullptr, c.get(), 2),
+            CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(gemm(n, n, 0, 2, 2, 1.0f, a.get(), 1, b.get(), 2, 0.0f, c.get(), 1), CUBLAS_STATUS_SUCCESS)
+      << "nothing to do";
+  EXPECT_EQ(cublasCreate(nullptr), CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(cublasSetWorkspace(handle_, static_cast<char*>(workspace_) + 128, 1024),
+            CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(cublasSetMathMode(handle_, static_cast<cublasMath_t>(5)), CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(cublasSetMathMode(handle_, CUBLAS_PEDANTIC_MATH), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cublasSetAtomicsMode(handle_, static_cast<cublasAtomicsMode_t>(2)), CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(cublasSetPointerMode(handle_, static_cast<cublasPointerMode_t>(2)), CUBLAS_STATUS_INVALID_VALUE);
+  int value = 0;
+  EXPECT_EQ(cublasGetProperty(static_cast<libraryPropertyType>(3), &value), CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(cublasGetProperty(MAJOR_VERSION, nullptr), CUBLAS_STATUS_INVALID_VALUE);
+}
+
+TEST_F(Blas, OverlappingMatricesAreAViolation) {
+  const OnDevice<float> a(8), b(4);
+  EXPECT_NE(small_gemm(a.get(), b.get(), a.get() + 3), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u);
+  EXPECT_NE(small_gemm(b.get(), a.get() + 1, a.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u);
+  EXPECT_NE(small_gemm(a.get(), b.get(), static_cast<float*>(workspace_)), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u);
+}
+
+TEST_F(Blas, MemoryThatCannotBeUsedIsAViolation) {
+  const OnDevice<float> a(std::vector<float>(4, 1)), c(4), small(std::vector<float>(3, 1));
+  std::vector<float> on_host(4, 1);
+  auto* odd = reinterpret_cast<float*>(reinterpret_cast<char*>(a.get()) + 2);
+  EXPECT_NE(small_gemm(odd, a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u) << "alignment";
+  small_gemm(on_host.data(), a.get(), c.get());
+  EXPECT_EQ(new_violations(), 1u) << "host memory";
+  small_gemm(a.get(), small.get(), c.get());
+  EXPECT_EQ(new_violations(), 1u) << "out of bounds";
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  {
+    const OnDevice<float> elsewhere(std::vector<float>(4, 1));
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    ASSERT_FALSE(Memory::get().peer_enabled(0, 1));
+    small_gemm(a.get(), elsewhere.get(), c.get());
+    EXPECT_EQ(new_violations(), 1u) << "another GPU's memory";
+  }
+}
+
+TEST_F(Blas, WorkspaceHasToBeDeviceMemoryAndStayThere) {
+  const OnDevice<float> a(std::vector<float>(4, 1)), c(4);
+  alignas(256) static char on_host[1024];
+  EXPECT_NE(cublasSetWorkspace(handle_, on_host, sizeof(on_host)), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u);
+  EXPECT_NE(cublasSetWorkspace(handle_, workspace_, kWorkspace + 1), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u) << "longer than the allocation";
+  void* freed = nullptr;
+  ASSERT_EQ(cudaMalloc(&freed, 1024), cudaSuccess);
+  ASSERT_EQ(cublasSetWorkspace(handle_, freed, 1024), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cudaFree(freed), cudaSuccess);
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u) << "freed";
+  ASSERT_EQ(cublasSetStream(handle_, stream_), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 0u) << "setting the stream goes back to cuBLAS's own workspace";
+}
+
+TEST_F(Blas, WorkspaceIsOverwrittenByEachCall) {
+  const OnDevice<float> a(std::vector<float>(4, 1)), c(4);
+  ASSERT_EQ(cudaMemcpy(workspace_, std::vector<float>(4, 1).data(), 16, cudaMemcpyHostToDevice), cudaSuccess);
+  ASSERT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  float first = 0;
+  ASSERT_EQ(cudaMemcpy(&first, workspace_, sizeof(first), cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_TRUE(std::isnan(first));
+}
+
+TEST_F(Blas, TwoStreamsThatShareAWorkspaceAreAViolation) {
+  const OnDevice<float> a(std::vector<float>(4, 1)), c(4), d(4);
+  cudaStream_t other = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cublasSetStream(handle_, other), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cublasSetWorkspace(handle_, workspace_, kWorkspace), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(small_gemm(a.get(), a.get(), d.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u);
+  ASSERT_EQ(cublasSetStream(handle_, stream_), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cudaStreamDestroy(other), cudaSuccess);
+}
+
+TEST_F(Blas, HandlesBelongToTheirGpu) {
+  const OnDevice<float> a(std::vector<float>(4, 1)), c(4);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_EXECUTION_FAILED);
+  EXPECT_EQ(new_violations(), 1u);
+  cudaStream_t there = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&there, cudaStreamNonBlocking), cudaSuccess);
+  EXPECT_NE(cublasSetStream(handle_, there), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u);
+  ASSERT_EQ(cudaStreamDestroy(there), cudaSuccess);
+  EXPECT_NE(cublasSetStream(handle_, there), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u) << "a stream that was destroyed";
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+}
+
+TEST_F(Blas, HandlesThatDoNotExistAreAViolation) {
+  const OnDevice<float> a(4), c(4);
+  cublasHandle_t gone = nullptr;
+  const std::uint64_t alive = Machine::get().handles;
+  ASSERT_EQ(cublasCreate(&gone), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(Machine::get().handles, alive + 1);
+  ASSERT_EQ(cublasDestroy(gone), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(Machine::get().handles, alive);
+  for (const cublasHandle_t handle : {gone, static_cast<cublasHandle_t>(nullptr)}) {
+    EXPECT_EQ(cublasSetStream(handle, stream_), CUBLAS_STATUS_NOT_INITIALIZED);
+    EXPECT_EQ(cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH), CUBLAS_STATUS_NOT_INITIALIZED);
+    EXPECT_EQ(cublasDestroy(handle), CUBLAS_STATUS_NOT_INITIALIZED);
+    EXPECT_EQ(new_violations(), 3u);
+  }
+}
+
+TEST_F(Blas, DestroyingAHandleWaitsForTheGpu) {
+  const OnDevice<float> a(std::vector<float>(4, 1)), c(4);
+  configure("on_violation=report,notes=0,lazy=1");
+  cublasHandle_t handle = nullptr;
+  ASSERT_EQ(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cublasSetStream(handle, stream_), CUBLAS_STATUS_SUCCESS);
+  const float one = 1, zero = 0;
+  ASSERT_EQ(cublasSgemm_64(handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, a.get(), 2, a.get(), 2, &zero,
+                           c.get(), 2),
+            CUBLAS_STATUS_SUCCESS);
+  const auto* result = reinterpret_cast<const float*>(Memory::get().real(c.get()));
+  EXPECT_TRUE(std::isnan(*result)) << "a lazy stream has not run yet";
+  ASSERT_EQ(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(*result, 2);
+}
+
+TEST_F(Blas, CallsFailBySettings) {
+  const OnDevice<float> a(std::vector<float>(4, 1)), c(4);
+  configure(
+      "on_violation=report,notes=0,fail=cublasSgemm_64:2+cublasSgemm_64:3:14+cublasCreate:1+cublasSetStream:"
+      "1");
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_EXECUTION_FAILED);
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_INTERNAL_ERROR);
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  cublasHandle_t handle = nullptr;
+  EXPECT_EQ(cublasCreate(&handle), CUBLAS_STATUS_ALLOC_FAILED);
+  EXPECT_EQ(handle, nullptr);
+  EXPECT_NE(cublasSetStream(handle_, stream_), CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_F(Blas, MayBeCaptured) {
+  const OnDevice<float> a(std::vector<float>(4, 1)), c(4);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  ASSERT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+  ASSERT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
+  EXPECT_EQ(c.values(), std::vector<float>(4, 2));
+  ASSERT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+}
+
+TEST_F(Blas, WhatIsAllowedButInexactIsNoted) {
+  configure("on_violation=report");
+  const OnDevice<float> a(std::vector<float>(4, 1)), c(4);
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_EQ(cublasSetStream(handle_, stream_), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cublasSetAtomicsMode(handle_, CUBLAS_ATOMICS_ALLOWED), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cublasSetMathMode(handle_, CUBLAS_TF32_TENSOR_OP_MATH), CUBLAS_STATUS_SUCCESS);
+  testing::internal::CaptureStderr();
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  ASSERT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  const std::string told = testing::internal::GetCapturedStderr();
+  for (const char* part : {"own workspace is used", "is captured with", "atomics", "TF32"})
+    EXPECT_NE(told.find(part), std::string::npos) << part << " in " << told;
+}
+
+}  // namespace
+}  // namespace emulated
