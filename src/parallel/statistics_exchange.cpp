@@ -11,6 +11,9 @@
 namespace banyan::parallel {
 namespace {
 
+/// Of every tree here, whichever root it was written with: rank 0 has what is broadcast.
+constexpr int kRoot = 0;
+
 /// Room for a message of this size that can be read by other devices while the next one is prepared
 /// elsewhere.
 void ensure_buffer(Context& context, Tensor& buffer, const Tensor& message) {
@@ -65,8 +68,8 @@ StatisticsExchange::Lane& StatisticsExchange::lane(int group_size) {
   if (const auto found = lanes_.find(place.tree); found != lanes_.end()) return found->second;
   Lane lane{place, {}, -1, 0, {}, {}, {}, {}};
   const Tree& tree = place.tree->tree();
-  lane.children = tree.children(place.node, tree.root());
-  lane.parent = tree.parent(place.node, tree.root());
+  lane.children = tree.children(place.node, kRoot);
+  lane.parent = tree.parent(place.node, kRoot);
   return lanes_.emplace(place.tree, std::move(lane)).first->second;
 }
 

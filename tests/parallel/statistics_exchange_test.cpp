@@ -96,6 +96,25 @@ TEST_P(StatisticsExchangeTest, BroadcastsRankZero) {
   });
 }
 
+/// The tree may be written with another device as its root.
+TEST(StatisticsExchange, BroadcastsRankZeroOverATreeOfAnotherRoot) {
+  for (const std::vector<int>& parents : std::vector<std::vector<int>>{{1, -1}, {1, 2, -1}, {2, 2, -1, 0}}) {
+    TreeFixture fixture({static_cast<int>(parents.size()), false, 0});
+    StatisticsTrees trees(fixture.links(), Tree(parents), fixture.members, {}, fixture.abort, fixture.spin());
+    fixture.run([&](int rank) {
+      Context context(fixture.device(rank));
+      StatisticsExchange exchange(trees, rank);
+      Tensor values(fixture.device(rank), Shape{5}, DType::f32);
+      ops::fill(context, values, 7 + rank);
+      exchange.broadcast(context, values, Ticket{"parameters", "start"});
+      std::vector<float> host(5);
+      copy_to_host(context, values, host.data());
+      EXPECT_THAT(host, testing::Each(7.f)) << "rank " << rank;
+      fixture.meet(rank);
+    });
+  }
+}
+
 TEST(StatisticsExchange, GroupsMeetAmongThemselves) {
   TreeFixture fixture({5, false, 0});
   StatisticsTrees trees = fixture.statistics_trees({2});  // {0,1} {2,3} {4}

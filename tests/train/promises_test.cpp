@@ -144,6 +144,26 @@ TEST(Promises, F32DriftIsThatOfAPermutedBatch) {
         << devices << " devices";
 }
 
+/// A tree of the user's may have any root; parameters come from the first device all the same, at the start
+/// and on resuming.
+TEST(Promises, ATreeMayHaveAnyRoot) {
+  TrainingCase what{std::string(kSolver) + "snapshot: 7", data_layer() + kBody + classifier()};
+  const Trained one = train_case(what, 1);
+  for (const std::string tree : {"1 -1", "1 2 -1", "0 3\n1 3\n2 0"}) {
+    const TrainingFolder folder;
+    what.tree = folder.path() + "/tree";
+    std::ofstream(what.tree) << tree << "\n";
+    const int devices = tree == "1 -1" ? 2 : tree == "1 2 -1" ? 3 : 4;
+    const Trained several = train_case(what, devices, folder);
+    EXPECT_LE(largest_difference(one.values(), several.values()), 1e-10) << tree;
+    EXPECT_LE(largest_difference(one.losses(), several.losses()), 1e-10) << tree;
+    TrainOptions resumed = options_of(what, folder, devices);
+    resumed.snapshot = snapshot_paths(folder.path() + "/out", 7).state;
+    train(resumed);
+    EXPECT_EQ(read_trained(folder, 20).values(), several.values()) << tree;
+  }
+}
+
 /// Linear scaling goes by the samples of all devices, also where their shares differ (24 samples on 5
 /// devices).
 TEST(Promises, ScaledRatesAreTheSameOnUnevenShares) {
