@@ -50,10 +50,7 @@ bool Replica::iterate(std::int64_t iteration) {
       (iteration > 0 || solver.test_initialization()))
     test_all(iteration);
   poll(iteration);
-  if (rate_->needs_loss() && iteration > start_) {
-    gather_losses(iteration - 1);
-    rate_->note_loss(iteration - 1, smoothed_.value());
-  }
+  note_last_loss(iteration);
   current_rate_ = rate_->rate(iteration);
   updater_->begin(iteration, current_rate_);
   {
@@ -175,6 +172,14 @@ void Replica::gather_losses(std::int64_t through) {
       for (Replica* replica : run_.replicas) loss += replica->losses_->get(gathered_);
     smoothed_.add(loss);
   }
+}
+
+/// For the policy plateau, of the iteration before `iteration`: before the next rate, and before a snapshot,
+/// whose state must be that of a run that goes on. To note a loss again changes nothing.
+void Replica::note_last_loss(std::int64_t iteration) {
+  if (!rate_->needs_loss() || iteration == start_) return;
+  gather_losses(iteration - 1);
+  rate_->note_loss(iteration - 1, smoothed_.value());
 }
 
 void Replica::publish_outputs() {

@@ -70,6 +70,7 @@ class Replica {
     return run_.wishes[static_cast<std::size_t>(iteration % 2)];
   }
   void gather_losses(std::int64_t through);
+  void note_last_loss(std::int64_t iteration);
   void publish_outputs();
   bool is_displayed(std::int64_t iteration) const {
     return run_.solver.display() > 0 && iteration % run_.solver.display() == 0;

@@ -240,6 +240,30 @@ TEST_P(RepeatTest, ResumesBitForBit) {
   }
 }
 
+/// The policy that looks at the losses takes its steps where it would have taken them, whichever iteration
+/// the state is of.
+TEST_P(RepeatTest, ResumesThePlateauBitForBit) {
+  TrainingCase what{
+      "base_lr: 0.4 momentum: 0.9 lr_policy: 'plateau' gamma: 0.5 plateau_winsize: [2, 2, 2, 2, 2, 2] "
+      "average_loss: 1 random_seed: 3 display: 0 snapshot: 1",
+      data_layer() + kBody + classifier()};
+  const TrainingFolder folder;
+  const Trained expected = train_case(what, GetParam(), folder);
+  EXPECT_GT(expected.state.current_step(), 0);
+  EXPECT_LT(expected.state.current_step(), 6);
+  for (int start = 1; start < what.iterations; ++start) {
+    TrainOptions options = options_of(what, folder, GetParam());
+    options.snapshot = snapshot_paths(folder.path() + "/out", start).state;
+    options.solver.set_snapshot(0);
+    train(options);
+    const Trained resumed = read_trained(folder, what.iterations);
+    EXPECT_EQ(resumed.model_bytes, expected.model_bytes) << "from " << start;
+    EXPECT_EQ(resumed.state.current_step(), expected.state.current_step()) << "from " << start;
+    EXPECT_EQ(resumed.state.iter_last_event(), expected.state.iter_last_event()) << "from " << start;
+    EXPECT_EQ(resumed.state.minimum_loss(), expected.state.minimum_loss()) << "from " << start;
+  }
+}
+
 /// Test results are added in the order of the batches: the same for any number of devices, when the
 /// parameters are the same.
 TEST(Promises, TestsAreTheSameOnAnyNumberOfDevices) {
