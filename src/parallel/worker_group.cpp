@@ -133,7 +133,7 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
         cat(error ? error->what() : "aborted", "\n  the thread of ", activities_[joined]->device(),
             " cannot be stopped (", activities_[joined]->describe(), "): ending the process\n");
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-    ::_exit(1);
+    ::_exit(exit_code(error ? error->kind() : ErrorKind::aborted));
   }
   if (const auto error = first.get()) throw Error(*error);
 }

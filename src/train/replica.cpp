@@ -50,6 +50,8 @@ bool Replica::iterate(std::int64_t iteration) {
       (iteration > 0 || solver.test_initialization()))
     test_all(iteration);
   poll(iteration);
+  Event& end = *ends_[static_cast<std::size_t>(iteration % kRunAhead)];
+  end.synchronize();  // of iteration - kRunAhead
   note_last_loss(iteration);
   current_rate_ = rate_->rate(iteration);
   updater_->begin(iteration, current_rate_);
@@ -58,6 +60,7 @@ bool Replica::iterate(std::int64_t iteration) {
     forward_backward(iteration);
     exchange_and_update(iteration);
   }
+  context_->stream().record(end);
   const Wishes wishes = everybodys_wishes(iteration);
   display(iteration);
   const std::int64_t done = iteration + 1;
@@ -125,9 +128,8 @@ void Replica::forward_backward(std::int64_t iteration) {
     }
     net_->backward(pass, last ? [this](int layer) { sync_->layer_done(layer, context_->stream()); }
                               : std::function<void(int)>());
-    // A GPU's notes are read now and then only: it makes the host wait.
-    if (device_.kind() == DeviceKind::cpu || iteration % kGatherEvery == 0 || is_displayed(iteration))
-      net_->check_results();
+    // Notes that make the host wait are read now and then only.
+    if (runs_inline() || iteration % kGatherEvery == 0 || is_displayed(iteration)) net_->check_results();
   }
 }
 

@@ -105,6 +105,24 @@ TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedEndsTheProcess) {
       testing::ExitedWithCode(1), "it broke[^$]*the thread of cpu:1 cannot be stopped");
 }
 
+/// Whoever starts the program must be able to tell a bad record from a failure, whatever else goes wrong.
+TEST(WorkerGroupDeathTest, TheExitCodeIsThatOfTheFirstErrorAlsoThen) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        TreeFixture fixture({2, false, 0}, {0, 0.2});
+        fixture.run([&](int rank) {
+          if (rank == 0) {
+            while (fixture.activity(1).state().stage != Stage::data) std::this_thread::yield();
+            bad_input("label 12 of 10");
+          }
+          fixture.activity(rank).enter(Stage::data, "mnist");
+          for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+        });
+      },
+      testing::ExitedWithCode(2), "label 12 of 10[^$]*the thread of cpu:1 cannot be stopped");
+}
+
 /// Nobody must go on as if all was well because the last one came too late.
 TEST(Rendezvous, IsNotCompletedAfterTheAbort) {
   TreeFixture fixture({2, false, 0});
