@@ -111,7 +111,7 @@ void AtomicFile::write(const void* bytes, std::size_t size) {
 }
 
 /// 0, or the error. No system call tells how far a sync has come, so a thread waits for it.
-int AtomicFile::sync(int fd) const {
+int AtomicFile::sync(int fd) const try {
   const auto call = [fd] { return ::fsync(fd) == 0 ? 0 : errno; };
   if (!beat_) return call();
   using namespace std::chrono_literals;
@@ -120,6 +120,8 @@ int AtomicFile::sync(int fd) const {
   while (error.wait_for(100ms) != std::future_status::ready)
     if (std::chrono::steady_clock::now() < until) beat_();
   return error.get();
+} catch (const std::system_error& no_thread) {
+  return no_thread.code().value();
 }
 
 void AtomicFile::complete() {

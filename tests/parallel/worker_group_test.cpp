@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "banyan/base/error.hpp"
+#include "thread_limit.hpp"
 #include "tree_fixture.hpp"
 
 namespace banyan::parallel {
@@ -121,6 +122,36 @@ TEST(WorkerGroupDeathTest, TheExitCodeIsThatOfTheFirstErrorAlsoThen) {
         });
       },
       testing::ExitedWithCode(2), "label 12 of 10[^$]*the thread of cpu:1 cannot be stopped");
+}
+
+TEST(WorkerGroup, AThreadThatCannotBeStartedEndsTheOthers) {
+  BANYAN_NEEDS_THREAD_LIMIT;
+  for (int failing = 0; failing < 4; ++failing) {
+    TreeFixture fixture({4, false, 0});
+    Rendezvous meeting(4, fixture.abort, fixture.spin());
+    std::atomic<int> started{0}, ended{0};
+    std::string error;
+    const ThreadLimit limit(failing);
+    try {
+      fixture.run([&](int rank) {
+        ++started;
+        try {
+          meeting.meet(rank, fixture.activity(rank));
+        } catch (const Error&) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          ++ended;
+          throw;
+        }
+      });
+    } catch (const Error& thrown) {
+      EXPECT_EQ(thrown.kind(), ErrorKind::runtime);
+      error = thrown.what();
+    }
+    EXPECT_THAT(error, testing::HasSubstr(cat("cannot start the thread of cpu:", failing, ": ")));
+    EXPECT_THAT(error, testing::HasSubstr("Resource temporarily unavailable"));
+    EXPECT_EQ(started, failing);
+    EXPECT_EQ(ended, failing);
+  }
 }
 
 /// Nobody must go on as if all was well because the last one came too late.
