@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <thread>
 #include <tuple>
 
 #include "banyan/base/error.hpp"
@@ -112,6 +113,33 @@ TEST(StatisticsExchange, BroadcastsRankZeroOverATreeOfAnotherRoot) {
       EXPECT_THAT(host, testing::Each(7.f)) << "rank " << rank;
       fixture.meet(rank);
     });
+  }
+}
+
+/// Whoever fails drops what it had on its stack; others may be reading it.
+TEST(StatisticsExchange, AMessageOutlivesAnExchangeThatIsAborted) {
+  for (const bool sum : {true, false}) {
+    TreeFixture fixture({2, false, 0});
+    StatisticsTrees trees = fixture.statistics_trees();
+    std::vector<std::unique_ptr<StatisticsExchange>> exchanges;
+    for (int rank = 0; rank < 2; ++rank)
+      exchanges.push_back(std::make_unique<StatisticsExchange>(trees, rank));
+    EXPECT_THROW(fixture.run([&](int rank) {
+      if (rank == 0) {
+        while (!fixture.activity(1).state().waiting) std::this_thread::yield();
+        runtime_failure("it broke");
+      }
+      Context context(fixture.device(rank));
+      Tensor message(fixture.device(rank), Shape{1000}, DType::f64);
+      if (sum)
+        exchanges[1]->all_reduce(context, message, Merge::sum, 0, Ticket{"loss", "report"});
+      else
+        exchanges[1]->broadcast(context, message, Ticket{"loss", "start"});
+    }),
+                 Error);
+    EXPECT_GE(fixture.device(1).memory().in_use, 8000u);
+    exchanges.clear();
+    EXPECT_EQ(fixture.device(1).memory().in_use, 0u);
   }
 }
 
