@@ -393,7 +393,7 @@ int main(int argc, char** argv) {
     return banyan::run(argc, argv);
   } catch (const banyan::Error& error) {
     std::cerr << "trainer: " << error.what() << "\n";
-    return error.kind() == banyan::ErrorKind::bad_input ? 2 : 1;
+    return banyan::exit_code(error.kind());
   } catch (const std::bad_alloc&) {
     std::cerr << "trainer: out of memory\n";
   } catch (const std::exception& error) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -104,6 +105,7 @@ struct Prefetcher::State {
     std::exception_ptr problem;
   };
 
+  static void start_thread(const std::shared_ptr<State>& state);
   void work();
   Slot* next_job(std::uint64_t& number);
   void finish(Slot* slot, std::uint64_t number);
@@ -202,23 +204,36 @@ void Prefetcher::State::work() {
   }
 }
 
+/// The thread owns the state, too: it may be left behind.
+void Prefetcher::State::start_thread(const std::shared_ptr<State>& state) {
+  const auto run = [state] {
+    state->work();
+    const std::lock_guard lock(state->mutex);
+    --state->running;
+    state->ended.notify_all();
+  };
+  state->threads.reserve(state->threads.size() + 1);
+  const std::lock_guard lock(state->mutex);  // a thread that ends at once counts after it was counted
+  try {
+    state->threads.emplace_back(run);
+  } catch (const std::system_error& error) {
+    runtime_failure("cannot start a prefetch thread of ", state->options.name, ": ", error.code().message());
+  }
+  ++state->running;
+}
+
+Prefetcher::Prefetcher(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+/// Complete once it has its state: where a thread cannot be started, the destructor ends those that were.
 Prefetcher::Prefetcher(Device& device, const Schedule& schedule, MakeFill make_fill, const Options& options)
-    : state_(std::make_shared<State>(device, schedule, std::move(make_fill), options)) {
+    : Prefetcher(std::make_shared<State>(device, schedule, std::move(make_fill), options)) {
   let_reads_be_interrupted();
   const int depth = std::max(options.depth, 1), threads = std::clamp(options.threads, 1, depth);
   for (int i = 0; i <= depth; ++i) {
     state_->slots.push_back(std::make_unique<State::Slot>());
     state_->free.push_back(state_->slots.back().get());
   }
-  state_->running = threads;
-  for (int i = 0; i < threads; ++i) {
-    state_->threads.emplace_back([state = state_] {
-      state->work();
-      const std::lock_guard lock(state->mutex);
-      --state->running;
-      state->ended.notify_all();
-    });
-  }
+  for (int i = 0; i < threads; ++i) State::start_thread(state_);
 }
 
 void Prefetcher::stop() {

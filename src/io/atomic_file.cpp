@@ -1,13 +1,17 @@
 #include "banyan/io/atomic_file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -40,19 +44,55 @@ class Descriptor {
   int fd_;
 };
 
+constexpr const char* kTemporary = ".tmp.";
+
+/// Clock ticks from the machine's start to that of this process: the 22nd word of its stat, whose second one,
+/// the program's name in brackets, may hold blanks. Another process of the same number has another one.
+std::string process_start() {
+  std::ifstream file("/proc/self/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream words(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  std::string word;
+  for (int number = 3; number <= 22; ++number) words >> word;
+  return words ? word : "0";
+}
+
+std::uint32_t add_to_checksum(std::uint32_t checksum, const char* bytes, std::size_t size) {
+  return static_cast<std::uint32_t>(::crc32_z(checksum, reinterpret_cast<const Bytef*>(bytes), size));
+}
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(const std::string& path, std::function<void()> beat)
-    : path_(path), temporary_(path + ".tmp." + std::to_string(::getpid())), beat_(std::move(beat)) {
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    : path_(path),
+      temporary_(cat(path, kTemporary, ::getpid(), ".", process_start())),
+      beat_(std::move(beat)) {
+  while (!open()) {
+  }
+}
+
+/// False if somebody who cleans up removed the file before it was locked.
+bool AtomicFile::open() {
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   // Nothing was made, so there is nothing to remove.
   if (fd_ < 0) runtime_failure("cannot create ", quoted(temporary_, 4096), ": ", reason(errno));
+  // On a file system without locks nobody can take one, so that nobody removes the file.
+  while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  struct stat info {};
+  if (::fstat(fd_, &info) == 0 && info.st_nlink > 0) return true;
+  ::close(std::exchange(fd_, -1));
+  return false;
 }
 
 AtomicFile::~AtomicFile() { discard(); }
 
 void AtomicFile::write(const void* bytes, std::size_t size) {
-  if (fd_ < 0) runtime_failure("writing to ", quoted(path_, 4096), " after it was closed");
+  if (fd_ < 0 || complete_) runtime_failure("writing to ", quoted(path_, 4096), " after it was completed");
   // Pieces that a slow disk writes in seconds; Linux writes at most 2 GiB - 4 KiB in one call.
   constexpr std::size_t kLargestWrite = std::size_t{1} << 26;
   const char* next = static_cast<const char*>(bytes);
@@ -63,6 +103,7 @@ void AtomicFile::write(const void* bytes, std::size_t size) {
       fail("write", errno);
     }
     if (written == 0) fail("write", ENOSPC);
+    checksum_ = add_to_checksum(checksum_, next, static_cast<std::size_t>(written));
     next += written;
     size -= static_cast<std::size_t>(written);
     if (beat_) beat_();
@@ -70,7 +111,7 @@ void AtomicFile::write(const void* bytes, std::size_t size) {
 }
 
 /// 0, or the error. No system call tells how far a sync has come, so a thread waits for it.
-int AtomicFile::sync(int fd) const {
+int AtomicFile::sync(int fd) const try {
   const auto call = [fd] { return ::fsync(fd) == 0 ? 0 : errno; };
   if (!beat_) return call();
   using namespace std::chrono_literals;
@@ -79,16 +120,21 @@ int AtomicFile::sync(int fd) const {
   while (error.wait_for(100ms) != std::future_status::ready)
     if (std::chrono::steady_clock::now() < until) beat_();
   return error.get();
+} catch (const std::system_error& no_thread) {
+  return no_thread.code().value();
+}
+
+void AtomicFile::complete() {
+  if (fd_ < 0) runtime_failure("completing ", quoted(path_, 4096), " after it was committed");
+  if (const int error = sync(fd_); error != 0) fail("sync", error);
+  complete_ = true;
 }
 
 void AtomicFile::commit() {
-  if (fd_ < 0) runtime_failure("committing ", quoted(path_, 4096), " after it was closed");
-  if (const int error = sync(fd_); error != 0) fail("sync", error);
-  const int fd = fd_;
-  fd_ = -1;
-  if (::close(fd) != 0) fail("close", errno);
+  if (!complete_ || fd_ < 0) complete();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename", errno);
   temporary_.clear();
+  ::close(std::exchange(fd_, -1));  // synced: nothing is left that could fail here
   const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // A folder that may be written but not read, or a file system without folder syncs, is no reason to fail.
   const int error = folder.get() >= 0 ? sync(folder.get()) : 0;
@@ -107,6 +153,29 @@ void AtomicFile::discard() noexcept {
   fd_ = -1;
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
   temporary_.clear();
+}
+
+std::string name_of_temporary(const std::string& name) {
+  const std::size_t at = name.rfind(kTemporary);
+  if (at == std::string::npos || at == 0) return "";
+  const std::string_view writer = std::string_view(name).substr(at + std::string_view(kTemporary).size());
+  const std::size_t dot = writer.find('.');
+  if (dot == std::string_view::npos || !all_digits(writer.substr(0, dot)) ||
+      !all_digits(writer.substr(dot + 1)))
+    return "";
+  return name.substr(0, at);
+}
+
+bool remove_abandoned(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat opened {
+  }, named{};
+  if (file.get() < 0 || ::fstat(file.get(), &opened) != 0 || !S_ISREG(opened.st_mode)) return false;
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  // The writer may have committed before the lock was taken, and its next file has the same temporary name.
+  if (::lstat(path.c_str(), &named) != 0 || named.st_dev != opened.st_dev || named.st_ino != opened.st_ino)
+    return false;
+  return ::unlink(path.c_str()) == 0;
 }
 
 void write_file(const std::string& path, std::string_view bytes) {
@@ -147,5 +216,7 @@ std::string read_file(const std::string& path, std::size_t max_bytes) {
   content.resize(size);
   return content;
 }
+
+std::uint32_t checksum_of(std::string_view bytes) { return add_to_checksum(0, bytes.data(), bytes.size()); }
 
 }  // namespace banyan::io

@@ -63,13 +63,13 @@ bool plausible(const pb::Message& message) {
 
 }  // namespace
 
-void write_binary_proto(const std::string& path, const pb::Message& message, std::function<void()> beat) {
+void write_binary_proto(AtomicFile& file, const pb::Message& message) {
+  const std::string& path = file.path();
   const std::size_t size = message.ByteSizeLong();
   if (size > kLargestMessage) {
     runtime_failure("cannot write ", quoted(path, 4096), ": the ", message.GetDescriptor()->name(), " takes ",
                     size, " bytes, and the format holds at most ", kLargestMessage);
   }
-  AtomicFile file(path, std::move(beat));
   FileSink sink(file);
   {
     pb::io::CopyingOutputStreamAdaptor stream(&sink, 1 << 20);
@@ -77,6 +77,12 @@ void write_binary_proto(const std::string& path, const pb::Message& message, std
     sink.rethrow();
     if (!written) runtime_failure("cannot encode ", quoted(path, 4096));
   }
+  file.complete();
+}
+
+void write_binary_proto(const std::string& path, const pb::Message& message) {
+  AtomicFile file(path);
+  write_binary_proto(file, message);
   file.commit();
 }
 

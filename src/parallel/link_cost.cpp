@@ -6,12 +6,13 @@
 #include <cmath>
 #include <future>
 #include <memory>
-#include <thread>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "banyan/base/error.hpp"
 #include "banyan/parallel/link_check.hpp"
+#include "banyan/parallel/worker_group.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -31,11 +32,21 @@ double measure_handover(const std::vector<Member>& members, SpinPolicy policy) {
   for (int i = 0; i < devices; ++i) bells.push_back(std::make_unique<Doorbell>(abort, policy));
   std::atomic<int> token{-1};
   std::vector<double> laps;
+  std::vector<std::unique_ptr<Activity>> activities;
+  std::vector<Activity*> group;
+  for (const Member& member : members) {
+    activities.push_back(std::make_unique<Activity>(member.device->name(), &abort.flag()));
+    group.push_back(activities.back().get());
+  }
   const auto take_part = [&](int rank) {
-    Activity activity("measurement", nullptr);
+    try {
+      members[static_cast<std::size_t>(rank)].device->make_current();  // on the device's own cores
+    } catch (const Error&) {                                           // its own thread will fail by itself
+    }
     auto begun = std::chrono::steady_clock::now();
     for (int turn = rank; turn < kLaps * devices; turn += devices) {
-      bells[static_cast<std::size_t>(rank)]->wait(activity, [&] { return token.load() == turn - 1; });
+      bells[static_cast<std::size_t>(rank)]->wait(*group[static_cast<std::size_t>(rank)],
+                                                  [&] { return token.load() == turn - 1; });
       if (rank == 0 && turn % (kPerMeasure * devices) == 0) {
         const auto now = std::chrono::steady_clock::now();
         if (turn > 0)
@@ -46,18 +57,20 @@ double measure_handover(const std::vector<Member>& members, SpinPolicy policy) {
       bells[static_cast<std::size_t>((rank + 1) % devices)]->ring();
     }
   };
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < devices; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        members[static_cast<std::size_t>(rank)].device->make_current();  // on the device's own cores
-      } catch (const Error&) {                                           // its own thread will fail by itself
-      }
-      take_part(rank);
-    });
-  for (std::thread& thread : threads) thread.join();
+  WorkerGroup(group, abort, {}).run(take_part);
   std::nth_element(laps.begin(), laps.begin() + kMeasures / 2, laps.end());
   return laps[kMeasures / 2];
+}
+
+template <class Work>
+auto on_another_thread(const Work& work) {
+  std::future<decltype(work())> result;
+  try {
+    result = std::async(std::launch::async, work);
+  } catch (const std::system_error& error) {
+    runtime_failure("cannot start a thread: ", error.code().message());
+  }
+  return result.get();
 }
 
 }  // namespace
@@ -112,7 +125,7 @@ LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members,
       reader.device->make_current();
       return measure_link(*owner.device, *reader.device, access, kBytes, kRepeats);
     };
-    const LinkSpeed speed = std::async(std::launch::async, measure).get();  // this thread keeps its device
+    const LinkSpeed speed = on_another_thread(measure);  // this one keeps its device
     slowest.latency_s = std::max(slowest.latency_s, speed.latency_seconds);
     slowest.bytes_per_s = std::min(slowest.bytes_per_s, speed.bytes_per_second);
   };

@@ -11,6 +11,9 @@
 namespace banyan::parallel {
 namespace {
 
+/// Of every tree here, whichever root it was written with: rank 0 has what is broadcast.
+constexpr int kRoot = 0;
+
 /// Room for a message of this size that can be read by other devices while the next one is prepared
 /// elsewhere.
 void ensure_buffer(Context& context, Tensor& buffer, const Tensor& message) {
@@ -63,10 +66,10 @@ StatisticsTrees::Place StatisticsTrees::place(int group_size, int rank) {
 StatisticsExchange::Lane& StatisticsExchange::lane(int group_size) {
   const StatisticsTrees::Place place = trees_.place(group_size, rank_);
   if (const auto found = lanes_.find(place.tree); found != lanes_.end()) return found->second;
-  Lane lane{place, {}, -1, 0, {}, {}, {}, {}};
+  Lane lane{place, {}, -1, 0, {}, {}, {}, {}, {}};
   const Tree& tree = place.tree->tree();
-  lane.children = tree.children(place.node, tree.root());
-  lane.parent = tree.parent(place.node, tree.root());
+  lane.children = tree.children(place.node, kRoot);
+  lane.parent = tree.parent(place.node, kRoot);
   return lanes_.emplace(place.tree, std::move(lane)).first->second;
 }
 
@@ -100,13 +103,13 @@ void StatisticsExchange::send_down(Context& context, Lane& lane, const Tensor& m
 }
 
 /// At the root: between what comes up and what goes down.
-void StatisticsExchange::exchange_above(Context& context, Lane& lane, Tensor& message, UplinkMerge merge,
+void StatisticsExchange::exchange_above(Context& context, Lane& lane, UplinkMerge merge,
                                         const Meeting& meeting) {
   DeviceTree& tree = *lane.place.tree;
   Uplink* uplink = tree.uplink();
   if (uplink == nullptr) return;
   Doorbell& bell = tree.bell(lane.place.node);
-  uplink->begin(Uplink::kStatistics, message, merge, meeting, context, bell);
+  uplink->begin(Uplink::kStatistics, lane.message, merge, meeting, context, bell);
   bell.wait(*tree.member(lane.place.node).activity,
             [&] { return uplink->done(Uplink::kStatistics, context); });
 }
@@ -121,6 +124,7 @@ void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge mer
   const StreamSpan span(activity, DeviceTrack::compute, context.stream(), SpanKind::exchange, ticket.layer,
                         ticket.phase);
   const Meeting meeting{ticket.layer, ticket.phase, message.count(), ++at.sequence};
+  at.message = message;
   for (const int child : at.children) {
     const Tensor& part = readable(context, at, child, wait_for(context, at, child, meeting));
     if (merge == Merge::moments)
@@ -129,14 +133,14 @@ void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge mer
       ops::axpby(context, 1.0, part, 1.0, message);
   }
   if (at.parent >= 0) {
-    tree.pipe(at.place.node, at.parent).send(0, message, meeting, context.stream());
+    tree.pipe(at.place.node, at.parent).send(0, at.message, meeting, context.stream());
     const Tensor& result = wait_for(context, at, at.parent, meeting);
     tree.copy(at.place.node, at.parent, context.stream(), message, result);
   } else {
-    exchange_above(context, at, message, merge == Merge::moments ? UplinkMerge::moments : UplinkMerge::sum,
-                   meeting);
+    exchange_above(context, at, merge == Merge::moments ? UplinkMerge::moments : UplinkMerge::sum, meeting);
   }
   send_down(context, at, message, meeting);
+  at.message = {};
 }
 
 void StatisticsExchange::broadcast(Context& context, Tensor& values, const Ticket& ticket) {
@@ -148,16 +152,18 @@ void StatisticsExchange::broadcast(Context& context, Tensor& values, const Ticke
   const StreamSpan span(activity, DeviceTrack::compute, context.stream(), SpanKind::broadcast, ticket.layer,
                         ticket.phase);
   const Meeting meeting{ticket.layer, ticket.phase, values.count(), ++at.sequence};
+  at.message = values;
   // A token climbs first: it tells that the children have copied the last result, so the buffer is free.
   for (const int child : at.children) wait_for(context, at, child, meeting);
   if (at.parent >= 0) {
-    tree.pipe(at.place.node, at.parent).send(0, values, meeting, context.stream());
+    tree.pipe(at.place.node, at.parent).send(0, at.message, meeting, context.stream());
     const Tensor& result = wait_for(context, at, at.parent, meeting);
     tree.copy(at.place.node, at.parent, context.stream(), values, result);
   } else {
-    exchange_above(context, at, values, UplinkMerge::first, meeting);
+    exchange_above(context, at, UplinkMerge::first, meeting);
   }
   send_down(context, at, values, meeting);
+  at.message = {};
 }
 
 }  // namespace banyan::parallel

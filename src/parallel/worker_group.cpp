@@ -100,17 +100,27 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
     return;
   }
   FirstError first;
+  const auto work = [this, &body, &wind_down, &first](std::size_t i) {
+    ::pthread_setname_np(::pthread_self(), activities_[i]->device().substr(0, 15).c_str());
+    if (const auto error = failure_of(body, static_cast<int>(i), *activities_[i])) {
+      first.offer(*error);
+      abort_.raise();
+    }
+    if (wind_down) wind_down(static_cast<int>(i));
+    activities_[i]->set_idle();
+  };
   std::vector<std::unique_ptr<boost::thread>> threads;
-  for (std::size_t i = 0; i < activities_.size(); ++i)
-    threads.push_back(std::make_unique<boost::thread>([this, i, &body, &wind_down, &first] {
-      ::pthread_setname_np(::pthread_self(), activities_[i]->device().substr(0, 15).c_str());
-      if (const auto error = failure_of(body, static_cast<int>(i), *activities_[i])) {
-        first.offer(*error);
-        abort_.raise();
-      }
-      if (wind_down) wind_down(static_cast<int>(i));
-      activities_[i]->set_idle();
-    }));
+  threads.reserve(activities_.size());
+  for (std::size_t i = 0; i < activities_.size(); ++i) try {
+      threads.push_back(std::make_unique<boost::thread>(work, i));
+    } catch (const std::exception& error) {
+      // Those that run already use what the caller destroys: they must be joined.
+      const auto* refused = dynamic_cast<const boost::thread_resource_error*>(&error);
+      first.offer(Error(ErrorKind::runtime, cat("cannot start the thread of ", activities_[i]->device(), ": ",
+                                                refused ? refused->code().message() : error.what())));
+      abort_.raise();
+      break;
+    }
 
   std::optional<Clock::time_point> raised;
   for (std::size_t joined = 0; joined < threads.size();) {
@@ -133,7 +143,7 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
         cat(error ? error->what() : "aborted", "\n  the thread of ", activities_[joined]->device(),
             " cannot be stopped (", activities_[joined]->describe(), "): ending the process\n");
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-    ::_exit(1);
+    ::_exit(exit_code(error ? error->kind() : ErrorKind::aborted));
   }
   if (const auto error = first.get()) throw Error(*error);
 }

@@ -50,10 +50,9 @@ bool Replica::iterate(std::int64_t iteration) {
       (iteration > 0 || solver.test_initialization()))
     test_all(iteration);
   poll(iteration);
-  if (rate_->needs_loss() && iteration > start_) {
-    gather_losses(iteration - 1);
-    rate_->note_loss(iteration - 1, smoothed_.value());
-  }
+  Event& end = *ends_[static_cast<std::size_t>(iteration % kRunAhead)];
+  end.synchronize();  // of iteration - kRunAhead
+  note_last_loss(iteration);
   current_rate_ = rate_->rate(iteration);
   updater_->begin(iteration, current_rate_);
   {
@@ -61,6 +60,7 @@ bool Replica::iterate(std::int64_t iteration) {
     forward_backward(iteration);
     exchange_and_update(iteration);
   }
+  context_->stream().record(end);
   if (iteration == start_) compare_kernels();
   const Wishes wishes = everybodys_wishes(iteration);
   display(iteration);
@@ -131,7 +131,7 @@ void Replica::forward_backward(std::int64_t iteration) {
                               : std::function<void(int)>());
     // Else now and then, and before every test, every snapshot and the end: nothing comes of a run whose
     // notes say that it went wrong.
-    if (notes_are_at_hand() || iteration % kGatherEvery == 0 || is_displayed(iteration))
+    if (runs_inline() || iteration % kGatherEvery == 0 || is_displayed(iteration))
       net_->check_results();
   }
 }
@@ -194,6 +194,14 @@ void Replica::gather_losses(std::int64_t through) {
       for (Replica* replica : run_.replicas) loss += replica->losses_->get(gathered_);
     smoothed_.add(loss);
   }
+}
+
+/// For the policy plateau, of the iteration before `iteration`: before the next rate, and before a snapshot,
+/// whose state must be that of a run that goes on. To note a loss again changes nothing.
+void Replica::note_last_loss(std::int64_t iteration) {
+  if (!rate_->needs_loss() || iteration == start_) return;
+  gather_losses(iteration - 1);
+  rate_->note_loss(iteration - 1, smoothed_.value());
 }
 
 void Replica::publish_outputs() {

@@ -2,6 +2,7 @@
 // that may still read it after a failure; set_up() and train() run on the device's own thread.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -30,6 +31,9 @@ class Replica {
   void drain() noexcept;
 
  private:
+  /// Iterations that the host may enqueue ahead of its device: enough that a GPU never waits for work, few
+  /// enough that a run which failed is drained in time.
+  static constexpr std::int64_t kRunAhead = 2;
   /// Rank 0 reads losses this often at the latest; less than the ring's slack.
   static constexpr std::int64_t kGatherEvery = 32;
   struct SourceLayer {
@@ -37,12 +41,10 @@ class Replica {
     data::BatchSource* source;
   };
   bool first() const { return rank_ == 0; }
-  /// Reading the notes of the layers takes no wait for the device.
-  bool notes_are_at_hand() const {
-    return device_.kind() == DeviceKind::cpu &&
-           static_cast<const CpuStream&>(context_->stream()).runs_inline();
-  }
   bool alone() const { return run_.device_count() == 1 && !run_.joined(); }
+  /// Then the host never waits for its device, also not to read the notes of layers. So on CPU devices, unless a
+  /// test asks for streams like a GPU's.
+  bool runs_inline() const { return device_.kind() == DeviceKind::cpu && !run_.options.cpu.asynchronous; }
   int rank_everywhere() const { return run_.above.first_rank + rank_; }
   NetOptions net_options(const SolverNet& net) const;
   void build_nets();
@@ -76,6 +78,7 @@ class Replica {
     return run_.wishes[static_cast<std::size_t>(iteration % 2)];
   }
   void gather_losses(std::int64_t through);
+  void note_last_loss(std::int64_t iteration);
   void publish_outputs();
   bool is_displayed(std::int64_t iteration) const {
     return run_.solver.display() > 0 && iteration % run_.solver.display() == 0;
@@ -109,6 +112,7 @@ class Replica {
   std::unique_ptr<Updater> updater_;
   std::unique_ptr<parallel::GradientSync> sync_;
   std::unique_ptr<LossRing> losses_;
+  std::array<std::unique_ptr<Event>, kRunAhead> ends_;  ///< of iteration i at i % kRunAhead
   std::unique_ptr<LearningRate> rate_;
   SmoothedLoss smoothed_;
   Tensor scalar_, scalar_check_, train_statistics_;

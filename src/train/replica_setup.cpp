@@ -217,6 +217,7 @@ void Replica::set_up() {
   collect_sources();
   set_up_rate();
   losses_ = std::make_unique<LossRing>(device_, run_.solver.average_loss() + kLossSlack);
+  for (auto& end : ends_) end = device_.create_event();
   build_exchange();
   load_initial_state();
   context_->synchronize();

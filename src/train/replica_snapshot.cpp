@@ -44,6 +44,7 @@ void Replica::snapshot(std::int64_t iteration) {
   if (first()) {
     if (progress_) progress_->clear();
     gather_losses(iteration - 1);
+    note_last_loss(iteration);
     if (run_.solver.snapshot_diff() && !alone()) run_.gradients.resize(net_->flat_gradients().bytes());
     run_.history =
         prepare_history(net_->parameters(), run_.solver.type(), tensor_type(run_.options.precision));

@@ -19,18 +19,78 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr const char* kModelSuffix = ".caffemodel";
 constexpr const char* kStateSuffix = ".solverstate";
+/// After a model's name: the model of the state that is about to be replaced.
+constexpr const char* kPreviousSuffix = ".previous";
 
-/// The iteration in `<stem>_iter_<i>.solverstate`, or -1.
-std::int64_t iteration_in(const std::string& file, const std::string& stem) {
+/// The iteration in `<stem>_iter_<i><suffix>`, or -1.
+std::int64_t iteration_in(const std::string& file, const std::string& stem, const std::string& suffix) {
   const std::string before = stem + "_iter_";
-  if (!file.starts_with(before) || !file.ends_with(kStateSuffix)) return -1;
-  const std::size_t digits = file.size() - before.size() - std::string(kStateSuffix).size();
+  if (!file.starts_with(before) || !file.ends_with(suffix) || file.size() <= before.size() + suffix.size())
+    return -1;
+  const std::size_t digits = file.size() - before.size() - suffix.size();
   const std::string number = file.substr(before.size(), digits);
   if (number.empty() || number.size() > 18 ||
       !std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; }))
     return -1;
   return std::stoll(number);
+}
+
+/// Calls visit(name) for the files in the prefix's folder.
+template <class Visit>
+void for_each_file_beside(const std::string& prefix, Visit&& visit) {
+  const fs::path folder = fs::path(prefix).parent_path();
+  std::error_code error;
+  fs::directory_iterator entry(folder.empty() ? fs::path(".") : folder, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error))
+    visit(entry->path().filename().string());
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+void remove_file(const std::string& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) runtime_failure("cannot remove ", quoted(path, 4096), ": ", error.message());
+}
+
+bool belongs(const std::string& model, const caffe::SolverState& state) {
+  return !state.banyan().has_model_checksum() ||
+         io::checksum_of(io::read_file(model, io::kLargestMessage)) == state.banyan().model_checksum();
+}
+
+/// Sees to it that the state which is there still finds its model when another one has taken that one's name.
+/// A state for which that cannot be done is removed.
+void keep_previous(const SnapshotPaths& paths) {
+  if (!exists(paths.state)) return;
+  std::string why = "it names no checksum of its model";
+  try {
+    const SolverSnapshot earlier = read_snapshot(paths.state);
+    if (earlier.state.banyan().has_model_checksum()) {
+      std::error_code error;
+      if (!fs::equivalent(earlier.model_path, paths.model, error)) return;  // kept already, or elsewhere
+      remove_file(paths.model + kPreviousSuffix);
+      fs::create_hard_link(paths.model, paths.model + kPreviousSuffix, error);
+      if (!error) return;
+      why = "its model cannot be kept: " + error.message();
+    }
+  } catch (const Error& unreadable) {
+    why = unreadable.message();
+  }
+  LOG(WARNING) << "Removing " << paths.state << " before a new model takes the place of the one beside it ("
+               << why << ")";
+  remove_file(paths.state);
+}
+
+/// Whether the state that is there has the model that was kept for it, and no other.
+bool needs_previous(const SnapshotPaths& paths) try {
+  return exists(paths.state) && read_snapshot(paths.state).model_path.ends_with(kPreviousSuffix);
+} catch (const Error&) {
+  return false;
 }
 
 }  // namespace
@@ -66,16 +126,38 @@ void check_snapshot_prefix(const std::string& prefix) {
   fs::remove(probe, error);
 }
 
+void remove_snapshot_leftovers(const std::string& prefix) {
+  const std::string stem = fs::path(prefix).filename().string();
+  const std::string folder = prefix.substr(0, prefix.size() - stem.size());
+  for_each_file_beside(prefix, [&](const std::string& name) {
+    const std::string target = io::name_of_temporary(name);
+    const std::int64_t previous = iteration_in(name, stem, std::string(kModelSuffix) + kPreviousSuffix);
+    bool removed = false;
+    if (iteration_in(target, stem, kModelSuffix) >= 0 || iteration_in(target, stem, kStateSuffix) >= 0)
+      removed = io::remove_abandoned(folder + name);
+    else if (previous >= 0 && !needs_previous(snapshot_paths(prefix, previous)))
+      removed = ::unlink((folder + name).c_str()) == 0;
+    LOG_IF(INFO, removed) << "Removed " << folder << name << ", left behind by a run that was killed";
+  });
+}
+
 SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
                              const caffe::NetParameter& model, caffe::SolverState state,
                              const std::function<void()>& beat) {
   const SnapshotPaths paths = snapshot_paths(prefix, iteration);
   LOG(INFO) << log_lines::snapshot_model(paths.model);
-  io::write_binary_proto(paths.model, model, beat);
+  io::AtomicFile model_file(paths.model, beat);
+  io::write_binary_proto(model_file, model);
   state.set_iter(static_cast<int>(iteration));
   state.set_learned_net(paths.model);
+  state.mutable_banyan()->set_model_checksum(model_file.checksum());
   LOG(INFO) << log_lines::snapshot_state(paths.state);
-  io::write_binary_proto(paths.state, state, beat);
+  io::AtomicFile state_file(paths.state, beat);
+  io::write_binary_proto(state_file, state);
+  keep_previous(paths);
+  model_file.commit();
+  state_file.commit();
+  remove_file(paths.model + kPreviousSuffix);
   return paths;
 }
 
@@ -88,26 +170,29 @@ SolverSnapshot read_snapshot(const std::string& state_path) {
   if (!snapshot.state.has_iter() || written.empty())
     bad_input(state_path, ": not a solver state (it names no iteration or no model)");
   if (snapshot.state.iter() < 0) bad_input(state_path, ": damaged (iteration ", snapshot.state.iter(), ")");
-  const fs::path beside = fs::path(state_path).parent_path() / fs::path(written).filename();
-  std::error_code ignored;
-  if (fs::exists(written, ignored))
-    snapshot.model_path = written;
-  else if (fs::exists(beside, ignored))
-    snapshot.model_path = beside.string();
-  else
-    bad_input(state_path, ": its model is missing: neither ", written, " nor ", beside.string(), " exists");
-  return snapshot;
+  const std::string beside = (fs::path(state_path).parent_path() / fs::path(written).filename()).string();
+  std::vector<std::string> places = {written, beside};
+  if (snapshot.state.banyan().has_model_checksum())
+    places.insert(places.end(), {written + kPreviousSuffix, beside + kPreviousSuffix});
+  std::string another;
+  for (const std::string& model : places) {
+    if (!exists(model)) continue;
+    snapshot.model_path = model;
+    if (belongs(model, snapshot.state)) return snapshot;
+    if (another.empty()) another = model;
+  }
+  if (!another.empty())
+    bad_input(state_path, ": its model is missing: ", another,
+              " is another one, or was changed since (its checksum is not the one that the state names)");
+  bad_input(state_path, ": its model is missing: neither ", written, " nor ", beside, " exists");
 }
 
 std::optional<std::string> find_latest_snapshot(const std::string& prefix) {
-  const fs::path path(prefix);
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::vector<std::pair<std::int64_t, std::string>> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::int64_t iteration = iteration_in(entry->path().filename().string(), path.filename().string());
+  for_each_file_beside(prefix, [&](const std::string& name) {
+    const std::int64_t iteration = iteration_in(name, fs::path(prefix).filename().string(), kStateSuffix);
     if (iteration >= 0) found.emplace_back(iteration, snapshot_paths(prefix, iteration).state);
-  }
+  });
   std::sort(found.rbegin(), found.rend());
   for (const auto& [iteration, state] : found) try {
       io::read_weights(read_snapshot(state).model_path);

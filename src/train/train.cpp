@@ -134,7 +134,10 @@ TrainOutcome train_devices(const TrainOptions& options) {
   Run run(options, parallel::spin_policy(count, options.devices[0].kind == DeviceKind::cpu ? threads : 1),
           [](const std::string& line) { LOG(WARNING) << line; });
   run.prefix = snapshot_prefix_of(run.solver, options.solver_path);
-  if (run.solver.snapshot() > 0 || run.solver.snapshot_after_train()) check_snapshot_prefix(run.prefix);
+  if (run.solver.snapshot() > 0 || run.solver.snapshot_after_train()) {
+    check_snapshot_prefix(run.prefix);
+    remove_snapshot_leftovers(run.prefix);
+  }
   run.train_net = train_net_of(run.solver, options.solver_path);
   run.test_nets = test_nets_of(run.solver, options.solver_path);
   make_devices(run, threads, cores.get());

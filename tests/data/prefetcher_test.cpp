@@ -13,6 +13,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/device/context.hpp"
+#include "parallel/thread_limit.hpp"
 
 namespace banyan::data {
 namespace {
@@ -71,6 +72,26 @@ TEST(Prefetcher, AFailureComesOutAtItsBatchAndStays) {
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("record 6 is broken"));
     }
+  }
+}
+
+TEST(Prefetcher, AThreadThatCannotBeStartedEndsTheOthers) {
+  BANYAN_NEEDS_THREAD_LIMIT;
+  for (int failing = 0; failing < 3; ++failing) {
+    auto device = make_cpu_device(0);
+    const auto fills = std::make_shared<std::atomic<int>>(0);
+    const ThreadLimit limit(failing);
+    std::string error;
+    try {
+      const Prefetcher prefetcher(*device, schedule(),
+                                  [fills](const auto&) { return [fills](HostBatch&) { ++*fills; }; },
+                                  {4, 3, "test", nullptr});
+    } catch (const Error& thrown) {
+      error = thrown.what();
+    }
+    EXPECT_THAT(error, testing::HasSubstr("cannot start a prefetch thread of test: Resource temporarily"));
+    EXPECT_EQ(fills.use_count(), 1) << "threads are left behind";
+    device.reset();
   }
 }
 

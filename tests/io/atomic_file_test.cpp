@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include "banyan/io/binary_proto.hpp"
 #include "io_test_tools.hpp"
@@ -104,6 +105,45 @@ TEST(AtomicFile, AKilledWriterLeavesTheEarlierFile) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(get_file(path), "earlier");
+}
+
+TEST(AtomicFile, WhatItLeavesBehindIsToldFromWhatIsBeingWritten) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a.tmp.1");
+  std::string temporary;
+  const auto find_temporary = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      if (name_of_temporary(entry.path().string()) == path) temporary = entry.path().string();
+  };
+  AtomicFile file(path);
+  file.write("x");
+  find_temporary();
+  ASSERT_NE(temporary, "");
+  EXPECT_FALSE(remove_abandoned(temporary));
+  file.complete();
+  EXPECT_FALSE(remove_abandoned(temporary));
+  file.commit();
+  EXPECT_FALSE(remove_abandoned(temporary));  // it is not there
+  put_file(temporary, "of a process that is gone");
+  EXPECT_TRUE(remove_abandoned(temporary));
+  EXPECT_EQ(get_file(path), "x");
+  EXPECT_EQ(folder.count(), 1u);
+  for (const char* name :
+       {"a", "a.tmp.", "a.tmp.1", "a.tmp.1.", "a.tmp.1.x", "a.tmp.x.1", "a.tmp.1.2.3", ".tmp.1.2"})
+    EXPECT_EQ(name_of_temporary(name), "") << name;
+}
+
+TEST(AtomicFile, CompletesBeforeItAppears) {
+  const TemporaryFolder folder;
+  AtomicFile file(folder.file("a"));
+  file.write("123456789");
+  file.complete();
+  EXPECT_EQ(file.checksum(), 0xcbf43926u);  // the check value of CRC-32
+  EXPECT_EQ(checksum_of("123456789"), file.checksum());
+  error_of([&] { file.write("x"); }, ErrorKind::runtime);
+  EXPECT_FALSE(std::filesystem::exists(folder.file("a")));
+  file.commit();
+  EXPECT_EQ(get_file(folder.file("a")), "123456789");
 }
 
 TEST(AtomicFile, FoldersThatCannotBeWritten) {

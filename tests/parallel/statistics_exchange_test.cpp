@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <thread>
 #include <tuple>
 
 #include "banyan/base/error.hpp"
@@ -94,6 +95,52 @@ TEST_P(StatisticsExchangeTest, BroadcastsRankZero) {
     context.synchronize();
     fixture.meet(rank);
   });
+}
+
+/// The tree may be written with another device as its root.
+TEST(StatisticsExchange, BroadcastsRankZeroOverATreeOfAnotherRoot) {
+  for (const std::vector<int>& parents : std::vector<std::vector<int>>{{1, -1}, {1, 2, -1}, {2, 2, -1, 0}}) {
+    TreeFixture fixture({static_cast<int>(parents.size()), false, 0});
+    StatisticsTrees trees(fixture.links(), Tree(parents), fixture.members, {}, fixture.abort, fixture.spin());
+    fixture.run([&](int rank) {
+      Context context(fixture.device(rank));
+      StatisticsExchange exchange(trees, rank);
+      Tensor values(fixture.device(rank), Shape{5}, DType::f32);
+      ops::fill(context, values, 7 + rank);
+      exchange.broadcast(context, values, Ticket{"parameters", "start"});
+      std::vector<float> host(5);
+      copy_to_host(context, values, host.data());
+      EXPECT_THAT(host, testing::Each(7.f)) << "rank " << rank;
+      fixture.meet(rank);
+    });
+  }
+}
+
+/// Whoever fails drops what it had on its stack; others may be reading it.
+TEST(StatisticsExchange, AMessageOutlivesAnExchangeThatIsAborted) {
+  for (const bool sum : {true, false}) {
+    TreeFixture fixture({2, false, 0});
+    StatisticsTrees trees = fixture.statistics_trees();
+    std::vector<std::unique_ptr<StatisticsExchange>> exchanges;
+    for (int rank = 0; rank < 2; ++rank)
+      exchanges.push_back(std::make_unique<StatisticsExchange>(trees, rank));
+    EXPECT_THROW(fixture.run([&](int rank) {
+      if (rank == 0) {
+        while (!fixture.activity(1).state().waiting) std::this_thread::yield();
+        runtime_failure("it broke");
+      }
+      Context context(fixture.device(rank));
+      Tensor message(fixture.device(rank), Shape{1000}, DType::f64);
+      if (sum)
+        exchanges[1]->all_reduce(context, message, Merge::sum, 0, Ticket{"loss", "report"});
+      else
+        exchanges[1]->broadcast(context, message, Ticket{"loss", "start"});
+    }),
+                 Error);
+    EXPECT_GE(fixture.device(1).memory().in_use, 8000u);
+    exchanges.clear();
+    EXPECT_EQ(fixture.device(1).memory().in_use, 0u);
+  }
 }
 
 TEST(StatisticsExchange, GroupsMeetAmongThemselves) {

@@ -39,6 +39,43 @@ std::vector<std::string> run_processes(
   return errors;
 }
 
+/// Its other processes never answer; this one fails meanwhile.
+class LostUplink : public Uplink {
+ public:
+  explicit LostUplink(AbortState& abort) : abort_(abort) {}
+  UplinkPlace place() const override { return {0, 2, 0, 2}; }
+  void begin(int, Tensor& message, UplinkMerge, const Meeting&, Context&, Doorbell&) override {
+    message_ = &message;
+  }
+  bool done(int, Context&) override {
+    abort_.raise();
+    return false;
+  }
+  void abort() noexcept override {}
+  double first_value() const { return *message_->data<double>(); }
+
+ private:
+  AbortState& abort_;
+  Tensor* message_ = nullptr;
+};
+
+TEST(Uplink, MayReadAMessageAfterTheExchangeWasAborted) {
+  TreeFixture fixture({1, false, 0});
+  LostUplink uplink(fixture.abort);
+  StatisticsTrees trees(fixture.links(), build_tree(fixture.links()), fixture.members, {}, fixture.abort,
+                        fixture.spin(), &uplink);
+  StatisticsExchange exchange(trees, 0);
+  EXPECT_THROW(fixture.run([&](int rank) {
+    Context context(fixture.device(rank));
+    Tensor message(fixture.device(rank), Shape{1000}, DType::f64);
+    ops::fill(context, message, 7);
+    exchange.all_reduce(context, message, Merge::sum, 0, Ticket{"loss", "report"});
+  }),
+               Error);
+  ASSERT_GE(fixture.device(0).memory().in_use, 8000u);
+  EXPECT_EQ(uplink.first_value(), 7);
+}
+
 class UplinkTest : public testing::TestWithParam<TreeSetting> {};
 INSTANTIATE_TEST_SUITE_P(Streams, UplinkTest,
                          testing::Values(TreeSetting{2, false, 0}, TreeSetting{2, true, 200}),

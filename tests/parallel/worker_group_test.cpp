@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "banyan/base/error.hpp"
+#include "thread_limit.hpp"
 #include "tree_fixture.hpp"
 
 namespace banyan::parallel {
@@ -103,6 +104,54 @@ TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedEndsTheProcess) {
         });
       },
       testing::ExitedWithCode(1), "it broke[^$]*the thread of cpu:1 cannot be stopped");
+}
+
+/// Whoever starts the program must be able to tell a bad record from a failure, whatever else goes wrong.
+TEST(WorkerGroupDeathTest, TheExitCodeIsThatOfTheFirstErrorAlsoThen) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        TreeFixture fixture({2, false, 0}, {0, 0.2});
+        fixture.run([&](int rank) {
+          if (rank == 0) {
+            while (fixture.activity(1).state().stage != Stage::data) std::this_thread::yield();
+            bad_input("label 12 of 10");
+          }
+          fixture.activity(rank).enter(Stage::data, "mnist");
+          for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+        });
+      },
+      testing::ExitedWithCode(2), "label 12 of 10[^$]*the thread of cpu:1 cannot be stopped");
+}
+
+TEST(WorkerGroup, AThreadThatCannotBeStartedEndsTheOthers) {
+  BANYAN_NEEDS_THREAD_LIMIT;
+  for (int failing = 0; failing < 4; ++failing) {
+    TreeFixture fixture({4, false, 0});
+    Rendezvous meeting(4, fixture.abort, fixture.spin());
+    std::atomic<int> started{0}, ended{0};
+    std::string error;
+    const ThreadLimit limit(failing);
+    try {
+      fixture.run([&](int rank) {
+        ++started;
+        try {
+          meeting.meet(rank, fixture.activity(rank));
+        } catch (const Error&) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          ++ended;
+          throw;
+        }
+      });
+    } catch (const Error& thrown) {
+      EXPECT_EQ(thrown.kind(), ErrorKind::runtime);
+      error = thrown.what();
+    }
+    EXPECT_THAT(error, testing::HasSubstr(cat("cannot start the thread of cpu:", failing, ": ")));
+    EXPECT_THAT(error, testing::HasSubstr("Resource temporarily unavailable"));
+    EXPECT_EQ(started, failing);
+    EXPECT_EQ(ended, failing);
+  }
 }
 
 /// Nobody must go on as if all was well because the last one came too late.

@@ -75,6 +75,26 @@ TEST(Promises, F32DriftIsThatOfAPermutedBatch) {
         << devices << " devices";
 }
 
+/// A tree of the user's may have any root; parameters come from the first device all the same, at the start
+/// and on resuming.
+TEST(Promises, ATreeMayHaveAnyRoot) {
+  TrainingCase what{std::string(kSolver) + "snapshot: 7", data_layer() + kBody + classifier()};
+  const Trained one = train_case(what, 1);
+  for (const std::string tree : {"1 -1", "1 2 -1", "0 3\n1 3\n2 0"}) {
+    const TrainingFolder folder;
+    what.tree = folder.path() + "/tree";
+    std::ofstream(what.tree) << tree << "\n";
+    const int devices = tree == "1 -1" ? 2 : tree == "1 2 -1" ? 3 : 4;
+    const Trained several = train_case(what, devices, folder);
+    EXPECT_LE(largest_difference(one.values(), several.values()), 1e-10) << tree;
+    EXPECT_LE(largest_difference(one.losses(), several.losses()), 1e-10) << tree;
+    TrainOptions resumed = options_of(what, folder, devices);
+    resumed.snapshot = snapshot_paths(folder.path() + "/out", 7).state;
+    train(resumed);
+    EXPECT_EQ(read_trained(folder, 20).values(), several.values()) << tree;
+  }
+}
+
 /// Linear scaling goes by the samples of all devices, also where their shares differ (24 samples on 5
 /// devices).
 TEST(Promises, ScaledRatesAreTheSameOnUnevenShares) {
@@ -148,6 +168,30 @@ TEST_P(RepeatTest, ResumesBitForBit) {
       EXPECT_EQ(resumed.losses(), expected.losses());
       EXPECT_EQ(resumed.state.banyan().source(0).consumed(), expected.state.banyan().source(0).consumed());
     }
+  }
+}
+
+/// The policy that looks at the losses takes its steps where it would have taken them, whichever iteration
+/// the state is of.
+TEST_P(RepeatTest, ResumesThePlateauBitForBit) {
+  TrainingCase what{
+      "base_lr: 0.4 momentum: 0.9 lr_policy: 'plateau' gamma: 0.5 plateau_winsize: [2, 2, 2, 2, 2, 2] "
+      "average_loss: 1 random_seed: 3 display: 0 snapshot: 1",
+      data_layer() + kBody + classifier()};
+  const TrainingFolder folder;
+  const Trained expected = train_case(what, GetParam(), folder);
+  EXPECT_GT(expected.state.current_step(), 0);
+  EXPECT_LT(expected.state.current_step(), 6);
+  for (int start = 1; start < what.iterations; ++start) {
+    TrainOptions options = options_of(what, folder, GetParam());
+    options.snapshot = snapshot_paths(folder.path() + "/out", start).state;
+    options.solver.set_snapshot(0);
+    train(options);
+    const Trained resumed = read_trained(folder, what.iterations);
+    EXPECT_EQ(resumed.model_bytes, expected.model_bytes) << "from " << start;
+    EXPECT_EQ(resumed.state.current_step(), expected.state.current_step()) << "from " << start;
+    EXPECT_EQ(resumed.state.iter_last_event(), expected.state.iter_last_event()) << "from " << start;
+    EXPECT_EQ(resumed.state.minimum_loss(), expected.state.minimum_loss()) << "from " << start;
   }
 }
 

@@ -2,12 +2,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/io/binary_proto.hpp"
 
 namespace banyan {
@@ -97,6 +103,91 @@ TEST_F(SnapshotFiles, ModelIsFoundBesideAMovedState) {
   EXPECT_EQ(snapshot.model_path, (elsewhere / "net_iter_30.caffemodel").string());
   fs::remove(elsewhere / "net_iter_30.caffemodel");
   EXPECT_THAT(refusal((elsewhere / "net_iter_30.solverstate").string()), HasSubstr("its model is missing"));
+}
+
+TEST_F(SnapshotFiles, AnotherModelIsRefused) {
+  const auto paths = write(30);
+  fs::copy_file(write(20).model, paths.model, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(read_snapshot(paths.state).model_path, paths.model);  // the same bytes
+  std::ofstream(paths.model, std::ios::app | std::ios::binary) << "\n\x01x";
+  EXPECT_THAT(refusal(paths.state), HasSubstr(paths.model + " is another one"));
+  EXPECT_EQ(find_latest_snapshot(prefix_), snapshot_paths(prefix_, 20).state);
+  // Beside a state that was moved lies the right one, though one of that name is where it was written.
+  const fs::path elsewhere = folder_ / "elsewhere";
+  fs::create_directories(elsewhere);
+  fs::copy_file(paths.state, elsewhere / "net_iter_30.solverstate");
+  fs::copy_file(snapshot_paths(prefix_, 20).model, elsewhere / "net_iter_30.caffemodel");
+  EXPECT_EQ(read_snapshot((elsewhere / "net_iter_30.solverstate").string()).model_path,
+            (elsewhere / "net_iter_30.caffemodel").string());
+}
+
+/// A process that writes a file of each name and stays, or is killed.
+class Writer {
+ public:
+  Writer(const std::vector<std::string>& paths, bool stays) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      std::vector<std::unique_ptr<io::AtomicFile>> files;
+      for (const std::string& path : paths) files.push_back(std::make_unique<io::AtomicFile>(path));
+      for (const auto& file : files) file->write("half");
+      if (::write(ready[1], "x", 1) == 1)
+        for (;;) ::pause();
+      ::_exit(1);
+    }
+    char byte = 0;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    for (const int fd : ready) ::close(fd);
+    if (!stays) end();
+  }
+  ~Writer() { end(); }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  void end() {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    ::waitpid(std::exchange(child_, -1), nullptr, 0);
+  }
+
+ private:
+  pid_t child_ = -1;
+};
+
+TEST_F(SnapshotFiles, WhatKilledWritersLeftIsRemoved) {
+  const auto paths = snapshot_paths(prefix_, 30);
+  const auto files = [this] {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {}));
+  };
+  Writer alive({paths.model, paths.state}, true);
+  const Writer gone({paths.model, paths.state}, false);
+  ASSERT_EQ(files(), 4u);
+  remove_snapshot_leftovers(prefix_);
+  EXPECT_EQ(files(), 2u);
+  remove_snapshot_leftovers(prefix_);
+  EXPECT_EQ(files(), 2u);  // the living writer's
+  alive.end();
+  remove_snapshot_leftovers(prefix_);
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(SnapshotFiles, NothingElseIsRemoved) {
+  const auto paths = write(30);
+  const std::string other = (folder_ / "network").string();
+  const Writer gone({snapshot_paths(other, 30).model, prefix_ + ".trace", prefix_ + "_iter_30.caffemodel.h5"},
+                    false);
+  for (const char* name :
+       {"net_iter_30.caffemodel.tmp", "net_iter_30.caffemodel.tmp.12", "net_iter_30.caffemodel.tmp.12.x",
+        "net_iter_30.caffemodel.tmp.12.3.gz", "net_iter_x.caffemodel.tmp.12.3", "net_iter_30.caffemodel.old",
+        "other_iter_30.caffemodel.previous"})
+    std::ofstream(folder_ / name) << "mine";
+  fs::create_directories(folder_ / "net_iter_40.caffemodel.tmp.12.3");
+  const auto count = [this] { return std::distance(fs::directory_iterator(folder_), {}); };
+  const auto before = count();
+  remove_snapshot_leftovers(prefix_);
+  EXPECT_EQ(count(), before);
+  EXPECT_EQ(find_latest_snapshot(prefix_), paths.state);
 }
 
 TEST_F(SnapshotFiles, BadStates) {

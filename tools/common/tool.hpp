@@ -125,7 +125,7 @@ inline int run_tool(int argc, char** argv, const Tool& tool) {
     return 0;
   } catch (const Error& error) {
     std::cerr << tool.name << ": " << error.what() << "\n";
-    return error.kind() == ErrorKind::bad_input ? 2 : 1;
+    return exit_code(error.kind());
   } catch (const std::bad_alloc&) {
     std::cerr << tool.name << ": out of memory\n";
   } catch (const std::exception& error) {

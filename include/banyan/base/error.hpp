@@ -1,6 +1,5 @@
 // The one exception type of Banyan. A message says what was expected and what was found; layers of the
-// program add where they were on the way up. The kind decides the exit code of the tools: bad input 2,
-// everything else 1.
+// program add where they were on the way up. The kind decides the exit code of the tools.
 #pragma once
 
 #include <exception>
@@ -10,10 +9,12 @@
 namespace banyan {
 
 enum class ErrorKind {
-  bad_input,  ///< the user's files, flags or data are wrong: exit code 2
-  runtime,    ///< something failed while running (memory, disk, device): exit code 1
+  bad_input,  ///< the user's files, flags or data are wrong
+  runtime,    ///< something failed while running (memory, disk, device)
   aborted,    ///< another device failed first; carries no news of its own
 };
+
+inline int exit_code(ErrorKind kind) { return kind == ErrorKind::bad_input ? 2 : 1; }
 
 class Error : public std::exception {
  public:

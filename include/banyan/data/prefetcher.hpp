@@ -84,6 +84,7 @@ class Prefetcher {
 
  private:
   struct State;
+  explicit Prefetcher(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
 

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 
 namespace banyan::io {
 
-/// Writes `<path>.tmp.<pid>` in the same folder; commit() syncs it, renames it over `path` and syncs the
-/// folder. Without commit(), and after any failure, the temporary file is removed and `path` is untouched.
-/// Failures throw runtime_failure with the path and the system's reason. Not for use by several threads at
-/// once. Disks are slow: `beat`, if given, is called on the caller's thread after every piece written and
-/// about ten times a second during a sync, for ten minutes; a sync that takes longer has stalled.
+/// Writes `<path>.tmp.<pid>.<start of the process, in clock ticks since boot>` in the same folder; commit()
+/// syncs it, renames it over `path` and syncs the folder. Without commit(), and after any failure, the
+/// temporary file is removed and `path` is untouched. A killed process leaves it behind; what tells is the
+/// lock that every writer holds on its file (flock), wherever it runs. Failures throw runtime_failure with
+/// the path and the system's reason. Not for use by several threads at once. Disks are slow: `beat`, if
+/// given, is called on the caller's thread after every piece written and about ten times a second during a
+/// sync, for ten minutes; a sync that takes longer has stalled.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path, std::function<void()> beat = {});
@@ -22,12 +25,17 @@ class AtomicFile {
 
   void write(const void* bytes, std::size_t size);
   void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
-  /// Makes the file appear under its name; nothing can be written afterwards.
+  /// Syncs what was written; nothing can be written afterwards.
+  void complete();
+  /// complete(), then makes the file appear under its name.
   void commit();
 
   const std::string& path() const { return path_; }
+  /// CRC-32 of what was written so far.
+  std::uint32_t checksum() const { return checksum_; }
 
  private:
+  bool open();
   int sync(int fd) const;
   [[noreturn]] void fail(const std::string& doing, int error);
   void discard() noexcept;
@@ -35,13 +43,24 @@ class AtomicFile {
   std::string path_;
   std::string temporary_;
   std::function<void()> beat_;
-  int fd_ = -1;
+  int fd_ = -1;  ///< holds the lock
+  std::uint32_t checksum_ = 0;
+  bool complete_ = false;
 };
+
+/// The name that a temporary file of an AtomicFile would get; empty where `name` is not that of one.
+std::string name_of_temporary(const std::string& name);
+/// Removes the temporary file at `path` if the process that wrote it is gone. False: it stays, because the
+/// writer lives, because nobody can tell (a file system without locks), or because it must not be removed.
+bool remove_abandoned(const std::string& path);
 
 /// Writes `bytes` to `path` through an AtomicFile.
 void write_file(const std::string& path, std::string_view bytes);
 
 /// The whole of a file. Throws bad_input if it is missing, a folder, unreadable or longer than `max_bytes`.
 std::string read_file(const std::string& path, std::size_t max_bytes);
+
+/// CRC-32, as AtomicFile::checksum.
+std::uint32_t checksum_of(std::string_view bytes);
 
 }  // namespace banyan::io

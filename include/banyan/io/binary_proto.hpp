@@ -2,9 +2,9 @@
 // (Models are read by io/weights, which accepts every branch of the Caffe family.)
 #pragma once
 
-#include <functional>
 #include <string>
 
+#include "banyan/io/atomic_file.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan::io {
@@ -13,9 +13,10 @@ namespace banyan::io {
 constexpr std::size_t kLargestMessage = (std::size_t{1} << 31) - 1;
 
 /// Writes the message through an AtomicFile. Throws runtime_failure if it is larger than kLargestMessage or
-/// cannot be written; the earlier file is then as it was. `beat`: as AtomicFile's.
-void write_binary_proto(const std::string& path, const google::protobuf::Message& message,
-                        std::function<void()> beat = {});
+/// cannot be written; the earlier file is then as it was.
+void write_binary_proto(const std::string& path, const google::protobuf::Message& message);
+/// The same as all of a file that is completed here and committed by the caller.
+void write_binary_proto(AtomicFile& file, const google::protobuf::Message& message);
 
 /// Reads a message written by Caffe or by write_binary_proto. Throws bad_input, naming the file and what was
 /// expected, if it is missing, empty, too large, damaged or of another kind.

@@ -58,6 +58,9 @@ class StatisticsExchange : public Exchange {
     std::vector<int> children;
     int parent;
     std::uint64_t sequence = 0;
+    /// The caller's, while an exchange lasts. One that is aborted keeps it: others, in this process or above,
+    /// may still read it when the caller's own handle is gone.
+    Tensor message;
     Tensor result;    ///< what the children read
     Tensor outgoing;  ///< view of it with the message's shape
     Tensor staging, staged;
@@ -67,8 +70,7 @@ class StatisticsExchange : public Exchange {
   const Tensor& readable(Context& context, Lane& lane, int neighbour, const Tensor& message);
   void send_down(Context& context, Lane& lane, const Tensor& message, const Meeting& meeting);
 
-  void exchange_above(Context& context, Lane& lane, Tensor& message, UplinkMerge merge,
-                      const Meeting& meeting);
+  void exchange_above(Context& context, Lane& lane, UplinkMerge merge, const Meeting& meeting);
 
   StatisticsTrees& trees_;
   int rank_;

@@ -46,6 +46,7 @@ class Tree {
   /// `parent[root] == -1`. Throws a runtime failure if this is no tree.
   explicit Tree(std::vector<int> parent);
   int size() const { return static_cast<int>(parent_.size()); }
+  /// Where it was written from; drawings begin here. Who exchanges something names a root of its own.
   int root() const { return root_; }
   /// Nodes joined to `node` by an edge, ascending.
   const std::vector<int>& neighbours(int node) const { return neighbours_[static_cast<std::size_t>(node)]; }

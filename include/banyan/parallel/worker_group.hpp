@@ -23,11 +23,11 @@ class WorkerGroup {
 
   /// Runs body(rank) for every device and returns when all have returned. A single device runs on the calling
   /// thread. The first exception (not the aborts that it causes) raises the abort and is rethrown as an Error
-  /// that names device, iteration, layer and stage. A thread that does not stop in the time of grace is named
-  /// on stderr and the process ends with _exit(1).
-  /// `wind_down(rank)` runs on the device's thread when its body has ended in whatever way, behind the abort:
-  /// there streams are drained, so that nothing enqueued touches what is destroyed after run(). Must not
-  /// throw.
+  /// that names device, iteration, layer and stage; a thread that cannot be started is such a failure. One
+  /// that does not stop in the time of grace is named on stderr after the first error, and the process ends
+  /// by _exit with that error's exit code. `wind_down(rank)` runs on the device's thread when its body has
+  /// ended in whatever way, behind the abort: there streams are drained, so that nothing enqueued touches
+  /// what is destroyed after run(). Must not throw.
   void run(const std::function<void(int rank)>& body, const std::function<void(int rank)>& wind_down = {});
 
  private:

@@ -1,6 +1,9 @@
 // Snapshots on disk: `<prefix>_iter_<i>.caffemodel` (what Caffe's tools read) and
-// `<prefix>_iter_<i>.solverstate`, Caffe's state with Banyan's extension for bit-for-bit resumption. Written
-// atomically, the model before the state, so that a state on disk always has its model.
+// `<prefix>_iter_<i>.solverstate`, Caffe's state with Banyan's extension for bit-for-bit resumption. A state
+// holds the checksum of its model, and whenever the writer is killed each state on disk has its model: both
+// files are complete before either appears, the model before the state, and where they replace an earlier
+// pair, its model goes on as `<prefix>_iter_<i>.caffemodel.previous` until the new state has appeared. (A
+// state without a checksum, one of Caffe's, could not tell the models apart: it is removed instead.)
 #pragma once
 
 #include <cstdint>
@@ -26,6 +29,10 @@ SnapshotPaths snapshot_paths(const std::string& prefix, std::int64_t iteration);
 /// that fails.
 void check_snapshot_prefix(const std::string& prefix);
 
+/// Removes what killed runs left of snapshots of this prefix: temporary files whose writer is gone, and
+/// models that were kept for a state which is replaced by now.
+void remove_snapshot_leftovers(const std::string& prefix);
+
 /// Logs Caffe's two lines, writes the model, then the state with iter and learned_net filled in. Returns the
 /// paths. Throws runtime_failure; earlier snapshots are untouched then. `beat`: as io::AtomicFile's.
 SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
@@ -36,9 +43,10 @@ struct SolverSnapshot {
   caffe::SolverState state;
   std::string state_path;
   std::string
-      model_path;  ///< learned_net: as written if that exists, else the same name beside the state file
+      model_path;  ///< learned_net: as written, else the same name beside the state file, else `.previous`
 };
-/// Throws bad_input if either file is missing or the state is not one.
+/// Throws bad_input if either file is missing, the state is not one, or no model has the checksum that the
+/// state names.
 SolverSnapshot read_snapshot(const std::string& state_path);
 
 /// The state of the highest iteration of this prefix whose state and model can both be read; damaged ones are
