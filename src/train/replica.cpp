@@ -131,8 +131,7 @@ void Replica::forward_backward(std::int64_t iteration) {
                               : std::function<void(int)>());
     // Else now and then, and before every test, every snapshot and the end: nothing comes of a run whose
     // notes say that it went wrong.
-    if (runs_inline() || iteration % kGatherEvery == 0 || is_displayed(iteration))
-      net_->check_results();
+    if (runs_inline() || iteration % kGatherEvery == 0 || is_displayed(iteration)) net_->check_results();
   }
 }
 

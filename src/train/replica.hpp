@@ -42,8 +42,8 @@ class Replica {
   };
   bool first() const { return rank_ == 0; }
   bool alone() const { return run_.device_count() == 1 && !run_.joined(); }
-  /// Then the host never waits for its device, also not to read the notes of layers. So on CPU devices, unless a
-  /// test asks for streams like a GPU's.
+  /// Then the host never waits for its device, also not to read the notes of layers. So on CPU devices,
+  /// unless a test asks for streams like a GPU's.
   bool runs_inline() const { return device_.kind() == DeviceKind::cpu && !run_.options.cpu.asynchronous; }
   int rank_everywhere() const { return run_.above.first_rank + rank_; }
   NetOptions net_options(const SolverNet& net) const;

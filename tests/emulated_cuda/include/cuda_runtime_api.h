@@ -1,6 +1,6 @@
 // The part of the CUDA runtime's interface that the emulator offers: names, values and signatures as CUDA
 // documents them (CUDA Runtime API reference). What is not here does not compile on emulated GPUs;
-// declarations_test.cpp compares this file with NVIDIA's own where that is installed.
+// declarations_test.py compares this file with NVIDIA's own where that is installed.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Compares our declarations of CUDA, cuBLAS and cuDNN (include/) with NVIDIA's: values of enumerators and macros, types of functions.
+
+usage: declarations_test.py COMPILER NVIDIA_INCLUDE_FOLDER...
+
+Exit code 77, and a word why, where NVIDIA's headers are not installed."""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+OURS = pathlib.Path(__file__).resolve().parent / "include"
+HEADERS = ("cuda_runtime_api.h", "cublas_v2.h", "cudnn.h")
+SKIPPED = 77
+# Versions are those of whoever is installed.
+DIFFER = {"CUDART_VERSION", "CUDNN_VERSION", "CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL", "CUBLAS_VERSION", "CUBLAS_VER_MAJOR", "CUBLAS_VER_MINOR",
+          "CUBLAS_VER_PATCH"}
+
+
+def declared(text):
+    """Names of the enumerators, numeric macros and functions in a header of ours."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
+    values = re.findall(r"^\s*(\w+)\s*=\s*[-\w]+,?", text, re.M) + re.findall(r"^#define\s+(\w+)\s+\(?-?\d\w*\)?\s*$", text, re.M)
+    functions = re.findall(r"\b((?:cuda|cublas|cudnn)[A-Z]\w*)\s*\(", text)
+    return set(values) - DIFFER, set(functions)
+
+
+def table(compiler, includes, names):
+    """What a compiler makes of the names with the headers of these folders."""
+    values, functions = names
+    body = "".join(f'  std::printf("%s = %lld\\n", "{n}", static_cast<long long>({n}));\n' for n in sorted(values))
+    body += "".join(f'  std::printf("%s: %s\\n", "{n}", typeid(decltype(&{n})).name());\n' for n in sorted(functions))
+    source = "#include <cstdio>\n#include <typeinfo>\n" + "".join(f"#include <{h}>\n" for h in HEADERS) + "int main() {\n" + body + "}\n"
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "table"
+        (pathlib.Path(folder) / "table.cpp").write_text(source)
+        subprocess.run([compiler, "-std=c++20", *(f"-I{i}" for i in includes), f"{program}.cpp", "-o", program], check=True)
+        return subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    compiler, folders = sys.argv[1], [pathlib.Path(f) for f in sys.argv[2:]]
+    for header in HEADERS:
+        if not any((f / header).exists() for f in folders):
+            print(f"SKIPPED: NVIDIA's {header} is not installed")
+            sys.exit(SKIPPED)
+    names = [set(), set()]
+    for header in HEADERS:
+        for all_names, found in zip(names, declared((OURS / header).read_text())):
+            all_names |= found
+    ours, theirs = table(compiler, [OURS], names), table(compiler, folders, names)
+    different = [(a, b) for a, b in zip(ours, theirs) if a != b]
+    for a, b in different:
+        print(f"ours    {a}\nNVIDIA's {b}")
+    print(f"{len(ours)} declarations compared, {len(different)} differ")
+    sys.exit(1 if different or len(ours) < 100 else 0)
+
+
+if __name__ == "__main__":
+    main()

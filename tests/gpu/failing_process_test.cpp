@@ -1,0 +1,80 @@
+// The trainer on emulated GPUs whose calls fail: one error that names the GPU, exit code 1, nothing left
+// behind. Skipped on a real GPU.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "gpu/gpu_training.hpp"
+#include "train/trainer_process.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct Case {
+  const char* name;
+  const char* fail;  ///< as in EMULATED_CUDA=fail=...
+  int exit_code;
+  const char* says;
+};
+void PrintTo(const Case& of, std::ostream* out) { *out << of.fail; }
+
+class FailingCalls : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (emulated<void(const char*)>("emulated_cuda_configure") == nullptr)
+      GTEST_SKIP() << "needs emulated GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Gpu, FailingCalls,
+    testing::Values(
+        Case{"TheGpuIsLost", "cudaEventQuery:5:sticky", 1, "gpu:"},
+        Case{"AKernelFaults", "kernel:100:sticky", 1, "gpu:"}, Case{"ALaunchFails", "launch:60", 1, "gpu:"},
+        Case{"NoMemory", "cudaMalloc:12", 1, "gpu:"}, Case{"NoPinnedMemory", "cudaHostAlloc:3", 1, "gpu:"},
+        Case{"ACopyWhileLinksAreVerified", "cudaMemcpyAsync:3", 1, "gpu:"},
+        Case{"ALateCopy", "cudaMemcpyAsync:60", 1, "gpu:"}, Case{"AProduct", "cublasSgemm_64:5", 1, "gpu:"},
+        Case{"AConvolution", "cudnnConvolutionForward:1", 1, "cuDNN's convolution (forward"},
+        Case{"ALaterConvolution", "cudnnConvolutionBackwardFilter:6", 1,
+             "cuDNN's convolution (backward to weights"},
+        Case{"AHeuristic", "cudnnGetConvolutionForwardAlgorithm_v7:1", 1, "gpu:"},
+        Case{"AnAlgorithmIsRefusedAtFirst", "cudnnConvolutionForward:1:3000", 0, "computes layer"},
+        Case{"AnAlgorithmIsRefusedLater", "cudnnConvolutionForward:9:3000", 1,
+             "cuDNN's convolution (forward"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(FailingCalls, EndTheRunWithOneError) {
+  const TrainingFolder folder;
+  std::ofstream(folder.path() + "/solver.prototxt")
+      << "base_lr: 0.01 lr_policy: 'fixed' random_seed: 1 max_iter: 6 display: 0 snapshot_prefix: 'out' "
+         "net_param { layer { name: 'data' type: "
+         "'Data' top: 'data' top: 'label' data_param { source: 'images' backend: LMDB batch_size: 4 } "
+         "transform_param { scale: 0.01 } } layer { "
+         "name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' convolution_param { num_output: 4 "
+         "kernel_size: 3 weight_filler { type: "
+         "'xavier' } } } layer { name: 'bn' type: 'SyncBN' bottom: 'conv' top: 'bn' } layer { name: 'ip' "
+         "type: 'InnerProduct' bottom: 'bn' top: "
+         "'ip' inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } } layer { name: 'loss' "
+         "type: 'SoftmaxWithLoss' bottom: 'ip' "
+         "bottom: 'label' top: 'loss' } }";
+  const std::string before = ::getenv("EMULATED_CUDA") != nullptr ? ::getenv("EMULATED_CUDA") : "";
+  ::setenv("EMULATED_CUDA", (before + ",gpus=2,leaks=0,notes=0,fail=" + GetParam().fail).c_str(), 1);
+  TrainerProcess trainer(folder.path(), folder.path() + "/log",
+                         {"--solver=solver.prototxt", "--gpu=0,1", "--progress=off"});
+  ::setenv("EMULATED_CUDA", before.c_str(), 1);
+  EXPECT_EQ(trainer.wait(), GetParam().exit_code);
+  const std::string text = trainer.text();
+  EXPECT_THAT(text, HasSubstr(GetParam().says));
+  EXPECT_THAT(text, Not(HasSubstr("terminate called")));
+  EXPECT_THAT(text, Not(HasSubstr("VIOLATION")));
+  std::size_t errors = 0;
+  for (std::size_t at = text.find("trainer: "); at != std::string::npos; at = text.find("trainer: ", at + 1))
+    errors += at == 0 || text[at - 1] == '\n' ? 1 : 0;
+  EXPECT_EQ(errors, GetParam().exit_code == 0 ? 0U : 1U) << text;
+  EXPECT_EQ(std::filesystem::exists(folder.path() + "/out_iter_6.solverstate"), GetParam().exit_code == 0);
+}
+
+}  // namespace
+}  // namespace banyan
