@@ -378,7 +378,9 @@ TEST_F(Dnn, SettingsTakeAlgorithmsAway) {
       const Descriptors d(c);
       const int last = direction == Direction::forward ? CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM : 1;
       for (const int algorithm : {0, 1}) {
-        const OnDevice x(180 * 4), w(108 * 4), y(96 * 4), work(std::size_t{1} << 16);
+        const auto ones = [](std::size_t count) { return std::vector<double>(count, 1.0); };
+        const OnDevice x(ones(180), CUDNN_DATA_FLOAT), w(ones(108), CUDNN_DATA_FLOAT),
+            y(ones(96), CUDNN_DATA_FLOAT), work(std::size_t{1} << 16);
         const float one = 1, zero = 0;
         EXPECT_EQ(CUDNN_STATUS_CATEGORY(convolve_there(direction, d, algorithm, &one, &zero, x.get(), w.get(),
                                                        y.get(), work.get(), 1 << 16)),

@@ -142,7 +142,9 @@ class GpuModels : public GpuTraining, public testing::WithParamInterface<Model> 
     writer.close();
   }
   static TrainingCase case_of(const Model& model, const std::string& data) {
-    std::ifstream file(std::string(BANYAN_SOURCE) + "/models/" + model.net);
+    // Where the programs are installed, the folder with models/ comes from the environment.
+    const char* source = std::getenv("BANYAN_SOURCE");
+    std::ifstream file(std::string(source != nullptr ? source : BANYAN_SOURCE) + "/models/" + model.net);
     std::string net{std::istreambuf_iterator<char>(file), {}};
     for (const char* source :
          {"run/cifar10/train_lmdb", "run/mnist/train_lmdb", "run/cifar10/test_lmdb", "run/mnist/test_lmdb"})

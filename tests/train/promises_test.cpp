@@ -53,8 +53,9 @@ TEST_P(NDevicesTest, AgreeInTheFirstIterationInF32) {
   }
 }
 
-/// f32 after 20 iterations: at most 3 times as far from the one device as one device with permuted batches.
-/// No dropout and no augmentation here: these belong to a sample's place in the batch.
+/// f32 after 20 iterations: at most 3 times as far from the one device as one device with permuted batches,
+/// the worst of eight permutations. No dropout and no augmentation here: these belong to a sample's place in
+/// the batch.
 TEST(Promises, F32DriftIsThatOfAPermutedBatch) {
   TrainingCase what{kSolver,
                     "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: 'DATA' "
@@ -63,12 +64,19 @@ TEST(Promises, F32DriftIsThatOfAPermutedBatch) {
                         std::string(kBody) + classifier()};
   what.net.replace(what.net.find("dropout_ratio: 0.3"), 18, "dropout_ratio: 0.0");
   what.precision = DType::f32;
-  std::vector<int> order, turned;
-  for (int i = 0; i < 48; ++i) order.push_back(i);
-  for (int i = 0; i < 48; ++i) turned.push_back(i / 24 * 24 + (i % 24 * 7 + 3) % 24);
-  const TrainingFolder straight(order), permuted(turned);
+  const auto permuted = [](int turn) {
+    std::vector<int> order;
+    for (int i = 0; i < 48; ++i) order.push_back(i / 24 * 24 + (i % 24 * 7 + turn) % 24);
+    return order;
+  };
+  const TrainingFolder straight;
   const std::vector<double> one = train_case(what, 1, straight).values();
-  const double drift = relative_distance(one, train_case(what, 1, permuted).values());
+  // Whether a ReLU or a pooling maximum flips decides, and not every permutation has one.
+  double drift = 0;
+  for (int turn = 0; turn < 24; turn += 3) {
+    const TrainingFolder folder(permuted(turn));
+    drift = std::max(drift, relative_distance(one, train_case(what, 1, folder).values()));
+  }
   EXPECT_GT(drift, 0);
   for (const int devices : {2, 3, 4, 8})
     EXPECT_LE(relative_distance(one, train_case(what, devices, straight).values()), 3 * drift)

@@ -18,3 +18,8 @@ list(TRANSFORM installed_files APPEND ">")
 install(CODE "set(programs \"${installed_files}\")")
 install(CODE "set(libraries \"$<TARGET_FILE:banyan>\")")
 install(SCRIPT ${CMAKE_SOURCE_DIR}/tools/cmake/GatherLibraries.cmake)
+
+# What checks an installed folder on a machine with a GPU (docs/gpu_check.md), and the nets that it trains.
+install(PROGRAMS ${CMAKE_SOURCE_DIR}/tools/gpu_check.sh DESTINATION bin)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/models DESTINATION share/banyan)
+install(FILES tools/gpu_check/torch_speed.py tests/bench/torch_nets.py tests/bench/torch_train.py DESTINATION share/banyan/gpu_check)

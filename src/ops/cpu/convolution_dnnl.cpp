@@ -6,6 +6,7 @@
 // into scratch memory and back. Weights are reordered from the caller's order to the one the kernels prefer,
 // on every call: they change with every iteration. The preferred order is asked for at one fixed batch size,
 // so that a share of a batch is computed like the whole.
+#include <algorithm>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -244,9 +245,21 @@ class DnnlConvolution final : public Convolution {
     return place->second ? &*place->second : nullptr;
   }
 
+  /// oneDNN 2.6 with AVX2: the gradient of the weights of a 1 x 1 convolution with strides is wrong for
+  /// channels that do not fill a vector of 8.
+  bool is_miscomputed(Pass pass) const {
+    constexpr std::int64_t kVector = 8;
+    const auto is_one = [](std::int64_t length) { return length == 1; };
+    return pass == Pass::backward_weight && std::ranges::all_of(geometry_.kernel, is_one) &&
+           !std::ranges::all_of(geometry_.stride, is_one) &&
+           (geometry_.in_channels / geometry_.group % kVector != 0 ||
+            geometry_.out_channels / geometry_.group % kVector != 0);
+  }
+
   /// With factors of type `type`; nothing where oneDNN has no good kernel.
   std::optional<Plan> plan_with(memory::data_type type, Pass pass, const Tensor& input, const Tensor& output,
                                 bool bias) {
+    if (is_miscomputed(pass)) return std::nullopt;
     try {
       return make_plan(type, pass, input, output, bias);
     } catch (const dnnl::error& failure) {

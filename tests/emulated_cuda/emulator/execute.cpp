@@ -357,7 +357,6 @@ void run_kernel(const std::string& name, const dim3& grid, const dim3& block, Ke
       complain(name, ": an argument, when the kernel runs: ", Memory::get().describe(pointer.address), ": ",
                why);
   if (int code = 0; fails("kernel", now.gpu(), &code)) {
-    break_gpu(now.gpu());
     return;
   }
   execute(name, grid, block, kernel, now);

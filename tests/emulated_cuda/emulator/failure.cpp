@@ -15,6 +15,7 @@ struct Failures {
   std::map<std::string, std::uint64_t> calls;
   std::uint64_t all_calls = 0, struck = 0;
   std::set<int> broken;
+  std::map<int, std::uint64_t> lives;  // how often a GPU has been mended
 };
 Failures& failures() {
   static auto* const kFailures = new Failures;
@@ -33,6 +34,7 @@ void forget_failures() {
   const std::lock_guard<std::mutex> lock(f.mutex);
   f.calls.clear();
   f.all_calls = f.struck = 0;
+  for (const int gpu : f.broken) ++f.lives[gpu];
   f.broken.clear();
 }
 
@@ -49,7 +51,8 @@ bool fails(const char* function, int gpu, int* code) {
     if (!by_name && !by_count) continue;
     ++f.struck;
     *code = injected.code;
-    if (injected.sticky) f.broken.insert(gpu);
+    if (injected.sticky || !is_any(function))
+      f.broken.insert(gpu);  // a kernel that fails takes its GPU with it
     return true;
   }
   return f.broken.contains(gpu);
@@ -62,11 +65,11 @@ bool is_broken(int gpu) {
   return f.broken.contains(gpu);
 }
 
-void break_gpu(int gpu) {
+std::uint64_t life_of(int gpu) {
   const Quiet quiet;
   Failures& f = failures();
   const std::lock_guard<std::mutex> lock(f.mutex);
-  f.broken.insert(gpu);
+  return f.lives[gpu];
 }
 
 std::uint64_t failures_struck() {

@@ -136,7 +136,9 @@ void serve(Stream* stream) {
     Running now(operation, stream->clock);
     running = &now;
     // A GPU that has failed for good does nothing any more, but nobody waits for it in vain.
-    if (!operation->work || !is_broken(operation->gpu)) operation->run(now);
+    const bool alive =
+        !is_broken(operation->gpu) && (stream->is_default || life_of(operation->gpu) == stream->life);
+    if (alive || !operation->work) operation->run(now);
     running = nullptr;
     const Quiet quiet;
     operation->run = nullptr;  // the history may keep the operation for long
@@ -166,6 +168,7 @@ Stream* make_stream(int device, bool blocking) {
   auto* stream = new Stream;  // never deleted: a handle is not used twice
   stream->device = device;
   stream->blocking = blocking;
+  stream->life = life_of(device);
   {
     const std::lock_guard<std::mutex> lock(m.mutex);
     stream->actor = static_cast<Actor>(++m.streams_made);
@@ -188,6 +191,7 @@ Stream* default_stream() {
   }
   if (stream != nullptr) return stream;
   stream = make_stream(current_device, false);
+  stream->is_default = true;
   const Quiet quiet;
   const std::lock_guard<std::mutex> lock(m.mutex);
   return m.default_streams[static_cast<std::size_t>(current_device)] = stream;

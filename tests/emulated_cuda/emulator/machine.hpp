@@ -77,7 +77,9 @@ struct Token {
 struct Stream {
   int device = 0;
   Actor actor = 0;
-  bool blocking = false;  ///< ordered with the GPU's default stream
+  bool blocking = false;    ///< ordered with the GPU's default stream
+  bool is_default = false;  ///< the GPU's: made anew with it
+  std::uint64_t life = 0;   ///< of the GPU, when the stream was made
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::shared_ptr<Operation>> queue;
@@ -147,7 +149,8 @@ bool capture_forbids(const char* function);
 bool fails(const char* function, int gpu, int* code);
 /// Has the GPU failed for good?
 bool is_broken(int gpu);
-void break_gpu(int gpu);
+/// Counts how often the GPU has been mended (configure); what was begun before does nothing any more.
+std::uint64_t life_of(int gpu);
 
 // --- counts (counts.cpp) ---
 

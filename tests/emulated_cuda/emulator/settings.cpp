@@ -107,9 +107,7 @@ std::string environment() {
 
 /// Whoever has read the settings keeps a valid reference: replaced ones are never deleted.
 std::atomic<const Settings*>& current() {
-  static std::atomic<const Settings*> settings = [] {
-    return new Settings(parse(environment()));
-  }();
+  static std::atomic<const Settings*> settings = [] { return new Settings(parse(environment())); }();
   return settings;
 }
 

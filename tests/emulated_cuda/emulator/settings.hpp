@@ -45,8 +45,8 @@ struct Settings {
 };
 
 const Settings& settings();
-/// The settings of the environment with these after them, for tests in the same process; number, memory and peers of GPUs stay as they were
-/// at first use.
+/// The settings of the environment with these after them, for tests in the same process; number, memory and
+/// peers of GPUs stay as they were at first use.
 void configure(const std::string& text);
 
 }  // namespace emulated

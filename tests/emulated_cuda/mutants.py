@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Plants faults in copies of the CUDA back end's sources; the emulated GPUs must find each of them.
+
+A mutant is one fault: texts that are replaced in one file (each must be there exactly once), the sources that
+are compiled again, and a short program that is run with the library made of them. It is caught by a violation
+of CUDA's rules, a failing test, another loss than without the fault, or a program that does not end. The
+unmutated library comes first and must pass everything. Prints a line for each mutant; the exit code is 1 if
+one survives.
+
+Needs a build folder made by Ninja with the library lib/emulated_checked, gpu_tests and trainer in it.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "mutants"))
+sys.dont_write_bytecode = True
+from faults import MUTANTS  # noqa: E402
+
+NET = """
+net_param {
+  layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
+    shape { dim: 8 dim: 1 dim: 32 dim: 32 } shape { dim: 8 }
+    data_filler { type: "gaussian" std: 1 } data_filler { type: "constant" value: 3 } } }
+  layer { name: "conv1" type: "Convolution" bottom: "data" top: "conv1" convolution_param {
+    num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
+  layer { name: "bn1" type: "SyncBN" bottom: "conv1" top: "conv1" }
+  layer { name: "relu1" type: "ReLU" bottom: "conv1" top: "conv1" }
+  layer { name: "pool1" type: "Pooling" bottom: "conv1" top: "pool1" pooling_param {
+    pool: MAX kernel_size: 2 stride: 2 } }
+  layer { name: "ip" type: "InnerProduct" bottom: "pool1" top: "ip" inner_product_param {
+    num_output: 10 weight_filler { type: "xavier" } } }
+  layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+}
+base_lr: 0.01 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 4 display: 1 random_seed: 7
+snapshot_after_train: false
+"""
+LONGEST = 60  # seconds that a program may run
+
+
+class Build:
+    """What is known of the build folder."""
+
+    def __init__(self, source, build, library, work):
+        self.source, self.build, self.library, self.work = source, build, library, work
+        told = subprocess.run(["ninja", "-t", "commands", library], cwd=build, capture_output=True, text=True, check=True)
+        self.compiles, self.links = {}, {}
+        for line in told.stdout.splitlines():
+            found = re.search(r" -o (\S+) -c (\S+)$", line)
+            if found:
+                self.compiles[found[1]] = (found[2], line)
+            found = re.search(r" -shared .* -o (\S+\.so)\b", line)
+            if found:
+                self.links[pathlib.Path(found[1]).name] = (found[1], line)
+
+    def object_of(self, unit, library):
+        """The object file of a source in a library's link."""
+        path, link = str(self.source / unit), self.links[library][1]
+        objects = [o for o, (of, _) in self.compiles.items() if of == path and o in link.split()]
+        if len(objects) != 1:
+            sys.exit(f"{unit}: {len(objects)} objects in the link of {library}")
+        return objects[0]
+
+    def run(self, command):
+        done = subprocess.run(command, shell=True, cwd=self.build, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{command}\n{done.stdout}{done.stderr}")
+
+    def compile(self, mutant, copies):
+        """The library with the mutant's units compiled from the copies; returns its folder."""
+        folder = copies / "lib"
+        folder.mkdir()
+        new_objects = []
+        for unit in mutant.units:
+            old_object = self.object_of(unit, mutant.library)
+            path, command = self.compiles[old_object]
+            new_path, new_object = copies / unit, copies / (pathlib.Path(unit).name + ".o")
+            command = re.sub(r" -MD -MT \S+ -MF \S+", "", command)
+            command = re.sub(r" -O\d ", " -O1 -w ", command)
+            command = command.replace(f" -o {old_object} -c {path}", f" -o {new_object} -c {new_path}")
+            command = command.replace(" -I", f" -I{copies / 'src'} -I{copies / 'include'} -I", 1)
+            self.run(command)
+            new_objects.append((old_object, new_object))
+        target, link = self.links[mutant.library]
+        objects = ""
+        for old_object, new_object in new_objects:
+            link = link.replace(f" {old_object} ", " ")
+            objects += f" {new_object}"
+        # First: functions that other objects have, too, are then the mutant's.
+        link = re.sub(r" && :$", "", re.sub(r"^: && ", "", link))
+        link = link.replace(f" -o {target}", f" -o {folder / mutant.library}{objects}")
+        self.run(link)
+        for name in ("libbanyan.so", "libbanyan_cuda.so"):
+            if name != mutant.library:
+                os.symlink((self.build / self.library).parent / name, folder / name)
+        return folder
+
+
+@dataclasses.dataclass
+class Outcome:
+    caught_by: str  # "": it passed
+    losses: list
+
+
+def outcome_of(build, library_folder, program, settings, reference=None):
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(library_folder), EMULATED_CUDA=settings, BANYAN_SLOW_GPU="1",
+                       OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    command = [str(build.build / "bin" / program[0])] + [word.replace("SOLVER", str(build.work / "solver.prototxt"))
+                                                          for word in program[1:]]
+    try:
+        done = subprocess.run(command, cwd=build.work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=LONGEST)
+    except subprocess.TimeoutExpired as late:
+        text = (late.stdout or b"").decode(errors="replace")
+        return Outcome("violation, then no end" if "CUDA VIOLATION" in text else "no end", [])
+    text = done.stdout.decode(errors="replace")
+    losses = re.findall(r"Iteration \d+.*loss = (\S+)", text)
+    violation = re.search(r"EMULATED CUDA VIOLATION: (.*)", text)
+    if violation:
+        return Outcome("violation: " + violation[1][:150], losses)
+    if done.returncode != 0:
+        failed = re.search(r"^.*(?:Failure|[Ee]rror|failed).*(?:\n.*){0,2}", text, re.MULTILINE)
+        said = " ".join((failed[0] if failed else text[-200:]).split())
+        return Outcome(f"exit code {done.returncode}: {said[:150]}", losses)
+    if program[0] == "gpu_tests" and not re.search(r"\[  PASSED  \] [1-9]", text):
+        sys.exit(f"{' '.join(command)}: no test ran\n{text}")
+    if program[0] == "trainer" and not losses:
+        sys.exit(f"{' '.join(command)}: no loss\n{text}")
+    if reference is not None and losses != reference.losses:
+        return Outcome(f"losses {' '.join(losses)} instead of {' '.join(reference.losses)}", losses)
+    return Outcome("", losses)
+
+
+def copies_of(build, mutant):
+    """The mutant's file and units in a folder of their own."""
+    folder = build.work / re.sub(r"\W+", "_", mutant.name)
+    for name in {mutant.file, *mutant.units}:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(build.source / name, folder / name)
+    for name, replacements in ((mutant.file, mutant.replace), (mutant.units[0], mutant.trim)):
+        text = (folder / name).read_text()
+        for old, new in replacements:
+            if text.count(old) != 1:
+                sys.exit(f"{mutant.name}: in {name} {text.count(old)} times: {old}")
+            text = text.replace(old, new)
+        (folder / name).write_text(text)
+    return folder
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--source", type=pathlib.Path, required=True)
+    arguments.add_argument("--build", type=pathlib.Path, required=True)
+    arguments.add_argument("--jobs", type=int, default=2)
+    arguments.add_argument("--only", default="", help="mutants whose name has this")
+    options = arguments.parse_args()
+    build_folder = options.build.resolve()
+    work = build_folder / "tests/emulated_cuda/mutants"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    (work / "solver.prototxt").write_text(NET)
+    build = Build(options.source.resolve(), build_folder, "lib/emulated_checked/libbanyan_cuda.so", work)
+    mutants = [m for m in MUTANTS if options.only in m.name]
+    copies = {m.name: copies_of(build, m) for m in mutants}
+    if len(copies) != len(mutants):
+        sys.exit("two mutants of one name")
+
+    def reference_of(test):
+        begin = time.monotonic()
+        return test, outcome_of(build, (build.build / build.library).parent, *test), time.monotonic() - begin
+
+    def outcome_of_mutant(mutant):
+        begin = time.monotonic()
+        folder = build.compile(mutant, copies[mutant.name])
+        outcome = outcome_of(build, folder, *mutant.test, reference=references[mutant.test])
+        shutil.rmtree(copies[mutant.name])
+        return mutant, outcome, time.monotonic() - begin
+
+    references, survivors = {}, 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for test, outcome, seconds in pool.map(reference_of, dict.fromkeys(m.test for m in mutants)):
+            print(f"without a fault: {' '.join(test[0])}: {outcome.caught_by or 'passes'} ({seconds:.1f} s)", flush=True)
+            if outcome.caught_by:
+                return 1
+            references[test] = outcome
+        for mutant, outcome, seconds in pool.map(outcome_of_mutant, mutants):
+            print(f"{mutant.name}: {outcome.caught_by or 'SURVIVES'} ({seconds:.1f} s)", flush=True)
+            survivors += outcome.caught_by == ""
+    shutil.rmtree(work)
+    print(f"{len(mutants) - survivors} of {len(mutants)} mutants caught")
+    return 1 if survivors > 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

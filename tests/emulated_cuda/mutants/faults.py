@@ -1,0 +1,158 @@
+"""The faults of mutants.py."""
+import dataclasses
+import pathlib
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    name: str
+    file: str       # where the fault is
+    replace: tuple  # (old, new), ...
+    units: tuple    # the sources that are compiled again; the first may be trimmed
+    test: tuple     # (program and arguments, settings of the emulated machine)
+    trim: tuple = ()
+    library: str = "libbanyan_cuda.so"
+
+
+def gpu_tests(names, settings="gpus=2"):
+    return ("gpu_tests", "--gtest_brief=1", "--gtest_filter=" + names), settings + ",notes=0,leaks=0"
+
+
+def training(devices="0,1", settings="gpus=2"):
+    return ("trainer", "--solver=SOLVER", "--gpu=" + devices), settings + ",notes=0,leaks=0"
+
+
+BACKEND = "src/ops/cuda/cuda_backend.cuh"
+TRANSPOSE = "src/ops/cuda/transpose.cuh"
+HANDLES = "src/ops/cuda/handles.cpp"
+CONVOLUTION = "src/ops/cuda/convolution.cpp"
+DEVICE = "src/device/cuda/cuda_device.cpp"
+TABLE = "src/device/cuda/cuda_backend.cpp"
+CONTEXT = "src/device/context.cpp"
+PIPE = "src/parallel/pipe.cpp"
+GRADIENTS = "src/parallel/gradient_sync.cpp"
+
+MOMENTS = gpu_tests("*NormalizationTest.MomentsOfEveryShapeAndLayout/cuda_f32")
+NORMALIZATION = gpu_tests("*NormalizationTest.ForwardAndBackwardMatchFormulas/cuda_f32")
+LRN = gpu_tests("*LrnTest.*/cuda_f32")
+LAYOUTS = gpu_tests("*Basic.CopiesBetweenLayouts/cuda_f32")
+POOLING = gpu_tests("*PoolingTest.*/cuda_f32")
+CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_f32")
+STAGED_CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_f32", "gpus=1,cudnn=contiguous")
+STREAMS = gpu_tests("CudaStreams.Copies*:CudaStreams.Replicas*")
+PRODUCTS = gpu_tests("*Gemm.ZeroBetaIgnoresTheTarget/cuda_f32")
+ONE, TWO = training("0"), training("0,1")
+ONE_TWICE = training("0,0")
+
+# Only batch_moments is left: the rest would take most of the compiler's time.
+_NORMALIZATION = pathlib.Path(__file__).resolve().parents[3] / "src/ops/cuda/normalization.cu"
+ONLY_MOMENTS = tuple((line + ";", "") for line in _NORMALIZATION.read_text().split(";\n")
+                     if line.startswith("const Define ") and "define_batch_moments" not in line)
+
+
+def reduction(name, *replace):
+    return Mutant(name, BACKEND, replace, ("src/ops/cuda/normalization.cu",), MOMENTS, ONLY_MOMENTS)
+
+
+def kernel(name, unit, test, *replace):
+    return Mutant(name, BACKEND, replace, (unit,), test)
+
+
+def transposition(name, *replace, test=LAYOUTS):
+    return Mutant(name, TRANSPOSE, replace, ("src/ops/cuda/transpose.cu",), test)
+
+
+def host(name, file, test, *replace):
+    return Mutant(name, file, replace, (file,), test)
+
+
+def of_libbanyan(name, file, test, *replace):
+    return Mutant(name, file, replace, (file,), test, library="libbanyan.so")
+
+
+TREE_LOOP = """    if (rank < half) r.merge(mine[0], mine[half * stride]);
+    __syncthreads();
+"""
+TILE_BARRIERS = """    __syncthreads();
+    for (int j = static_cast<int>(threadIdx.y); j < kTile; j += kTileRows) {
+      const std::int64_t row = first_row + threadIdx.x, column = first_column + j;
+"""
+
+MUTANTS = [
+    # barriers
+    reduction("merge_tree: no barrier before the tree", ("  __syncthreads();\n  for (int half", "  for (int half")),
+    reduction("merge_tree: no barrier between its levels",
+              (TREE_LOOP, "    if (rank < half) r.merge(mine[0], mine[half * stride]);\n")),
+    reduction("merge_tree: barrier in a branch",
+              (TREE_LOOP, "    if (rank < half) {\n      r.merge(mine[0], mine[half * stride]);\n      __syncthreads();\n    }\n")),
+    transposition("transposition: no barrier before the tile is read", (TILE_BARRIERS, TILE_BARRIERS.replace("    __syncthreads();\n", ""))),
+    transposition("transposition: no barrier before the next tile",
+                  ("      }\n    }\n    __syncthreads();\n  }\n", "      }\n    }\n  }\n"),
+                  ("std::min<std::int64_t>(tiles, 1 << 16)", "std::min<std::int64_t>(tiles, 1)"), test=STAGED_CONVOLUTIONS),
+    # indices
+    kernel("for_each: one element too many", "src/ops/cuda/lrn.cu", LRN,
+           ("+ threadIdx.x; i < n; i += step)\n    f(i);", "+ threadIdx.x; i <= n; i += step)\n    f(i);")),
+    kernel("for_each: one element too few", "src/ops/cuda/lrn.cu", LRN,
+           ("+ threadIdx.x; i < n; i += step)\n    f(i);", "+ threadIdx.x; i < n - 1; i += step)\n    f(i);")),
+    kernel("for_each: the step is one too short", "src/ops/cuda/lrn.cu", LRN,
+           ("const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;\n  for (std::int64_t i",
+            "const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads - 1;\n  for (std::int64_t i"),
+           ("(n + kernels::kThreads - 1) / kernels::kThreads, kMostBlocks", "(n + kernels::kThreads - 1) / kernels::kThreads, 1")),
+    reduction("a reduction's partial states share a slot", ("partial[blockIdx.y * over.dim + d] = *mine", "partial[d] = *mine")),
+    reduction("a merge reads one slice too many", ("slice < slices; slice += kMergeThreads", "slice <= slices; slice += kMergeThreads")),
+    reduction("a merge leaves out the first slice", ("slice = threadIdx.x; slice < slices", "slice = threadIdx.x + 1; slice < slices")),
+    reduction("columns: the last one is left out", ("  if (d < dim) {\n    for", "  if (d < dim - 1) {\n    for")),
+    reduction("runs: the row of channels is one too long",
+              ("          (static_cast<std::int64_t>(outer) * over.dim + d) * over.inner + static_cast<std::int64_t>(rest),\n          d);",
+               "          (static_cast<std::int64_t>(outer) * (over.dim + 1) + d) * over.inner + static_cast<std::int64_t>(rest),\n          d);")),
+    reduction("a position counted with 8 bits", ("const Index rest = at - outer * inner;\n    r.add", "const Index rest = static_cast<std::uint8_t>(at - outer * inner);\n    r.add")),
+    transposition("transposition: one column too many", ("row < rows && column < columns)\n", "row < rows && column <= columns)\n")),
+    transposition("transposition: rows of a tile overlap", ("kPitch = kTile + 1", "kPitch = kTile - 1")),
+    Mutant("pooling: windows reach one row too far", "src/ops/common/pooling.hpp", (("end < input ? end : input", "end < input ? end : input + 1"),),
+           ("src/ops/cuda/pooling.cu",), POOLING),
+    # grids and shared memory
+    reduction("a merge has a block too few", ("static_cast<unsigned>(dim), kernels::kMergeThreads", "static_cast<unsigned>(dim - 1), kernels::kMergeThreads")),
+    reduction("columns: a block too few", ("(over.dim + width - 1) / width", "(over.dim + width - 1) / width - (over.dim > width ? 1 : 0)")),
+    kernel("columns: threads beyond the last one", "src/ops/cuda/normalization.cu", NORMALIZATION, ("  if (d >= dim) return;\n", "")),
+    reduction("a block of 2048 threads", ("inline constexpr int kThreads = 256;", "inline constexpr int kThreads = 2048;")),
+    reduction("shared memory is read before it is written",
+              ("  State* mine = states + threadIdx.x;\n  *mine = state;\n  merge_tree(r, mine, static_cast<int>(threadIdx.x), kThreads, 1);",
+               "  State* mine = states + threadIdx.x;\n  if (threadIdx.x != 77) *mine = state;\n  merge_tree(r, mine, static_cast<int>(threadIdx.x), kThreads, 1);")),
+    reduction("a kernel gets host memory",
+              ("    return static_cast<typename R::State*>(\n        cuda_handles(context).reduction_scratch(count * sizeof(typename R::State)));",
+               "    return static_cast<typename R::State*>(::operator new(count * sizeof(typename R::State)));")),
+    reduction("scratch for one state too few", ("const auto count = static_cast<std::size_t>(slices * dim);", "const auto count = static_cast<std::size_t>(slices * dim - 1);"),
+              ("cuda_handles(context).reduction_scratch(count * sizeof(typename R::State))", "(new Storage(context.device(), count * sizeof(typename R::State)))->data()")),
+    # memory
+    host("scratch is freed before the launch", HANDLES, MOMENTS, ("  return scratch_->data();", "  void* data = scratch_->data();\n  scratch_.reset();\n  return data;")),
+    host("scratch is shared between contexts", HANDLES, ONE_TWICE,
+         ("void* CudaHandles::reduction_scratch(std::size_t bytes) {\n", "void* CudaHandles::reduction_scratch(std::size_t bytes) {\n  static Storage* const shared = new Storage(context_->device(), std::size_t{1} << 24);\n  if (bytes > 0) return shared->data();\n")),
+    host("cuBLAS is told of too large a workspace", HANDLES, PRODUCTS,
+         ("cublas_workspace_->data(), kCublasWorkspaceBytes)", "cublas_workspace_->data(), 2 * kCublasWorkspaceBytes)")),
+    host("cuBLAS takes its factors from the GPU", HANDLES, PRODUCTS, ("CUBLAS_POINTER_MODE_HOST", "CUBLAS_POINTER_MODE_DEVICE")),
+    host("cuBLAS works on the default stream", HANDLES, PRODUCTS, ("cublasSetStream(handle, stream)", "cublasSetStream(handle, nullptr)")),
+    host("cuDNN works on the default stream", HANDLES, CONVOLUTIONS, ("cudnnSetStream(handle, stream)", "cudnnSetStream(handle, nullptr)")),
+    host("a convolution's workspace is half as large", CONVOLUTION, CONVOLUTIONS,
+         ("const std::size_t work = scratch.reserve(a.workspace_bytes),\n                      w = scratch.reserve(stage_w ? weight.bytes() : 0),\n                      x =",
+          "const std::size_t work = scratch.reserve(a.workspace_bytes / 2),\n                      w = scratch.reserve(stage_w ? weight.bytes() : 0),\n                      x =")),
+    host("scratch pieces are not aligned", CONVOLUTION, CONVOLUTIONS, ("bytes_ += (bytes + 255) / 256 * 256;", "bytes_ += bytes + 2;")),
+    host("pinned memory is freed early", DEVICE, STREAMS, ("  return std::shared_ptr<void>(data, [](", "  static_cast<void>(cudaFreeHost(data));\n  return std::shared_ptr<void>(data, [](")),
+    host("device memory is never freed", DEVICE, (STREAMS[0], STREAMS[1].replace(",leaks=0", "")), ("static_cast<void>(cudaFree(data))", "static_cast<void>(data)")),
+    host("zero does nothing", DEVICE, STREAMS, ("  if (bytes == 0) return;\n  device().make_current();\n  cuda_check(cudaMemsetAsync", "  if (bytes != 0) return;\n  device().make_current();\n  cuda_check(cudaMemsetAsync")),
+    host("zero sets half of the memory", DEVICE, TWO, ("cudaMemsetAsync(to, 0, bytes, stream_)", "cudaMemsetAsync(to, 0, bytes / 2, stream_)")),
+    host("a copy is short of its last bytes", DEVICE, STREAMS, ("cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_)", "cudaMemcpyAsync(to, from, bytes - 4, cudaMemcpyDefault, stream_)")),
+    # streams, events, GPUs
+    host("no stream waits for an event", DEVICE, TWO, ("void CudaStream::wait(const Event& event) {\n", "void CudaStream::wait(const Event& event) {\n  if (stream_ != nullptr) return;\n")),
+    host("every fifth wait is left out", DEVICE, TWO, ("void CudaStream::wait(const Event& event) {\n", "void CudaStream::wait(const Event& event) {\n  thread_local int calls = 0;\n  if (++calls % 5 == 0) return;\n")),
+    host("every third record is left out", DEVICE, TWO, ("void CudaStream::record(Event& event) {\n", "void CudaStream::record(Event& event) {\n  thread_local int calls = 0;\n  if (++calls % 3 == 0) return;\n")),
+    host("events are recorded on the default stream", DEVICE, TWO, ("native(), stream_), device()", "native(), nullptr), device()")),
+    host("copies run on the default stream", DEVICE, STREAMS, ("bytes, cudaMemcpyDefault, stream_)", "bytes, cudaMemcpyDefault, nullptr)")),
+    host("synchronize does not wait", DEVICE, STREAMS, ("  cuda_check(cudaStreamSynchronize(stream_), device().name(), \"the work of stream \\\"\", name_, \"\\\"\");\n", "")),
+    host("no GPU is made current", DEVICE, TWO, ("if (current != ordinal()) cuda_check(cudaSetDevice(ordinal())", "if (current < 0) cuda_check(cudaSetDevice(ordinal())")),
+    host("peer access is not enabled", TABLE, TWO, ("const cudaError_t status = cudaDeviceEnablePeerAccess(owner.ordinal(), 0);", "const cudaError_t status = cudaSuccess;")),
+    host("peer access is enabled one way", TABLE, TWO, ("const bool one = enable_one_way(from, to), other = enable_one_way(to, from);", "const bool one = enable_one_way(to, from), other = one;")),
+    # the order that lives in libbanyan
+    of_libbanyan("a copy to the host is not waited for", CONTEXT, STREAMS, ("  context.stream().copy(direct ? to : staging.data(), memory, from.bytes());\n  context.synchronize();\n", "  context.stream().copy(direct ? to : staging.data(), memory, from.bytes());\n")),
+    of_libbanyan("a pipe's receiver does not wait", PIPE, TWO, ("  stream.wait(*from.event);\n", "")),
+    of_libbanyan("compute does not wait for the new weights", GRADIENTS, TWO, ("  compute.wait(*handover_);\n", "")),
+]
