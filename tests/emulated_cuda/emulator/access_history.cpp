@@ -11,7 +11,9 @@ namespace emulated {
 namespace {
 
 bool before(const Operation& earlier, const VectorClock& now) {
-  return now.of(earlier.actor) >= earlier.number;
+  if (now.of(earlier.actor) >= earlier.number) return true;
+  const std::lock_guard<std::mutex> lock(Machine::get().mutex);
+  return Machine::get().retired.contains(earlier.actor);
 }
 
 void report(std::uintptr_t at, const Operation& earlier, bool earlier_writes, const Operation& later,

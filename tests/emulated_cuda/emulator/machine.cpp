@@ -154,7 +154,14 @@ void serve(Stream* stream) {
   const Quiet quiet;
   {
     const std::lock_guard<std::mutex> lock(m.mutex);
-    m.ended[gpu].join(stream->clock);
+    if (m.host->of(stream->actor) >= stream->latest_work) {
+      auto known = std::make_shared<VectorClock>(*m.host);
+      known->forget(stream->actor);
+      m.host = std::move(known);
+      m.retired.insert(stream->actor);
+    } else {
+      m.ended[gpu].join(stream->clock);
+    }
     --m.ending[gpu];
   }
   m.reached.notify_all();
@@ -285,6 +292,7 @@ std::uint64_t enqueue(Stream& stream, std::string name, std::function<void(Runni
     const std::lock_guard<std::mutex> lock(stream.mutex);
     number = operation->number = ++stream.enqueued;
     stream.work += work ? 1 : 0;
+    if (work) stream.latest_work = number;
     stream.queue.push_back(std::move(operation));
   }
   stream.changed.notify_all();

@@ -84,7 +84,8 @@ struct Stream {
   std::condition_variable changed;
   std::deque<std::shared_ptr<Operation>> queue;
   std::uint64_t enqueued = 0, done = 0, demanded = 0;
-  std::uint64_t work = 0;  ///< of `enqueued`: not waits and marks
+  std::uint64_t latest_work = 0;  ///< its number
+  std::uint64_t work = 0;         ///< of `enqueued`: not waits and marks
   bool ending = false;
   std::mt19937 random;
   VectorClock clock;                 ///< of the stream's thread
@@ -112,6 +113,9 @@ class Machine {
   std::vector<VectorClock> ended;               ///< by GPU: what those have done that do not
   std::set<std::shared_ptr<Capture>> captures;  ///< going on
   std::uint64_t streams_made = 0, graphs = 0, executables = 0, handles = 0;  ///< the last three: alive
+  /// Streams that are gone, and for whose work the host had waited: it comes before everything that is still
+  /// to come, and clocks do not grow with the streams of the process.
+  std::set<Actor> retired;
   std::shared_ptr<const VectorClock> host =
       std::make_shared<VectorClock>();  ///< what the host knows to be done; see wait_for
 

@@ -26,6 +26,10 @@ class VectorClock {
     else
       entries_.insert(entries_.begin() + at, {actor, number});
   }
+  void forget(Actor actor) {
+    const auto at = find(actor);
+    if (at != entries_.end() && at->first == actor) entries_.erase(at);
+  }
   void join(const VectorClock& other) {
     if (other.entries_.empty()) return;
     std::vector<Entry> merged;
