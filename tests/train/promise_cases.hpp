@@ -79,4 +79,53 @@ inline std::vector<Variant> variants() {
   };
 }
 
+/// The first iteration in f32: with rate 1 and neither momentum nor decay the parameters move by the
+/// gradient.
+struct FirstStep {
+  TrainingCase what;
+  Trained one;  ///< by one CPU device
+  double largest_gradient = 0;
+};
+inline FirstStep first_step_in_f32(const TrainingCase& of) {
+  FirstStep step{of, {}, 0};
+  step.what.precision = DType::f32;
+  step.what.iterations = 1;
+  step.what.solver = "base_lr: 1 lr_policy: 'fixed' random_seed: 3 average_loss: 1";
+  if (of.solver.find("iter_size") != std::string::npos) step.what.solver += " iter_size: 2";
+  TrainingCase still = step.what;
+  still.solver.replace(still.solver.find("base_lr: 1"), 10, "base_lr: 0");
+  const std::vector<double> start = train_case(still, 1).values();
+  step.one = train_case(step.what, 1);
+  const std::vector<double> end = step.one.values();
+  for (std::size_t i = 0; i < start.size(); ++i)
+    step.largest_gradient = std::max(step.largest_gradient, std::abs(end[i] - start[i]));
+  return step;
+}
+
+/// Those devices do what one CPU device does: loss and gradients to `tolerance`, relative to the loss and to
+/// the largest gradient; the subtraction of a gradient from a weight costs another ulp or two (6e-8 each).
+inline void expect_the_same_step(const FirstStep& step, const std::vector<DeviceChoice>& devices,
+                                 double tolerance) {
+  const Trained several = train_case(step.what, devices);
+  const std::vector<double> expected = step.one.values(), found = several.values();
+  EXPECT_NEAR(several.losses()[0], step.one.losses()[0], tolerance * std::abs(step.one.losses()[0]));
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(found[i], expected[i], tolerance * step.largest_gradient + 1.2e-7)
+        << devices.size() << " devices";
+}
+
+/// f64: 20 iterations amplify rounding (1e-16) by less than 1e6 on these nets. Adam's delta is large enough
+/// that it does not blow up gradients which are zero but for rounding, those of a bias before a batch
+/// normalization.
+inline void expect_the_same_run(const Trained& one, TrainingCase what,
+                                const std::vector<DeviceChoice>& devices, const std::string& tree = "auto") {
+  what.tree = tree;
+  const Trained several = train_case(what, devices);
+  EXPECT_LE(largest_difference(one.values(), several.values()), 1e-10)
+      << devices.size() << " devices, " << tree;
+  EXPECT_LE(largest_difference(one.losses(), several.losses()), 1e-10)
+      << devices.size() << " devices, " << tree;
+}
+
 }  // namespace banyan

@@ -10,47 +10,18 @@ class NDevicesTest : public testing::TestWithParam<Variant> {};
 INSTANTIATE_TEST_SUITE_P(Promises, NDevicesTest, testing::ValuesIn(variants()),
                          [](const auto& info) { return info.param.name; });
 
-/// f64: 20 iterations amplify rounding (1e-16) by less than 1e6 on these nets. Adam's delta is large enough
-/// that it does not blow up gradients which are zero but for rounding, those of a bias in front of a batch
-/// normalization.
 TEST_P(NDevicesTest, AreOneDeviceInF64) {
   const Trained one = train_case(GetParam().what, 1);
   ASSERT_EQ(one.losses().size(), 20u);
   EXPECT_LT(one.losses().back(), one.losses().front());
-  TrainingCase what = GetParam().what;
   for (const auto& [devices, tree] : std::vector<std::pair<int, std::string>>{
-           {2, "auto"}, {3, "chain"}, {4, "auto"}, {4, "pairs"}, {8, "pairs"}}) {
-    what.tree = tree;
-    const Trained several = train_case(what, devices);
-    EXPECT_LE(largest_difference(one.values(), several.values()), 1e-10) << devices << " devices, " << tree;
-    EXPECT_LE(largest_difference(one.losses(), several.losses()), 1e-10) << devices << " devices, " << tree;
-  }
+           {2, "auto"}, {3, "chain"}, {4, "auto"}, {4, "pairs"}, {8, "pairs"}})
+    expect_the_same_run(one, GetParam().what, cpu_devices(devices), tree);
 }
 
-/// f32, first iteration: loss and gradients agree to 1e-5 of the largest gradient. With rate 1 and neither
-/// momentum nor decay the parameters move by the gradient; the subtraction itself costs 1 ulp of a weight
-/// (6e-8).
 TEST_P(NDevicesTest, AgreeInTheFirstIterationInF32) {
-  TrainingCase what = GetParam().what;
-  what.precision = DType::f32;
-  what.iterations = 1;
-  what.solver = "base_lr: 1 lr_policy: 'fixed' random_seed: 3 average_loss: 1";
-  if (GetParam().what.solver.find("iter_size") != std::string::npos) what.solver += " iter_size: 2";
-  TrainingCase still = what;
-  still.solver.replace(still.solver.find("base_lr: 1"), 10, "base_lr: 0");
-  const std::vector<double> start = train_case(still, 1).values();
-  const Trained one = train_case(what, 1);
-  double largest = 0;
-  for (std::size_t i = 0; i < start.size(); ++i)
-    largest = std::max(largest, std::abs(one.values()[i] - start[i]));
-  for (const int devices : {2, 3, 4, 8}) {
-    const Trained several = train_case(what, devices);
-    EXPECT_NEAR(several.losses()[0], one.losses()[0], 1e-5 * std::abs(one.losses()[0]));
-    double worst = 0;
-    for (std::size_t i = 0; i < start.size(); ++i)
-      worst = std::max(worst, std::abs(one.values()[i] - several.values()[i]));
-    EXPECT_LE(worst, 1e-5 * largest + 1.2e-7) << devices << " devices";
-  }
+  const FirstStep step = first_step_in_f32(GetParam().what);
+  for (const int devices : {2, 3, 4, 8}) expect_the_same_step(step, cpu_devices(devices), 1e-5);
 }
 
 /// f32 after 20 iterations: at most 3 times as far from the one device as one device with permuted batches,

@@ -15,8 +15,6 @@ void place(Capture& capture, Stream& stream, Node& node) {
   clock.advance(stream.actor, node.number);
 }
 
-std::shared_ptr<Capture> capture_of(const Stream& stream) { return stream.capture; }
-
 }  // namespace
 
 void add_node(Capture& capture, Stream& stream, std::shared_ptr<Operation> operation) {
@@ -29,7 +27,7 @@ void add_node(Capture& capture, Stream& stream, std::shared_ptr<Operation> opera
 bool record_captured(Stream& stream, Event& event) {
   const Quiet quiet;
   const std::lock_guard<std::mutex> lock(Machine::get().mutex);
-  event.capture = capture_of(stream);
+  event.capture = stream.capture;
   if (event.capture == nullptr) return false;
   event.token.reset();
   event.captured = event.capture->streams[&stream];

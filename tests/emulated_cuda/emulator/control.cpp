@@ -13,6 +13,5 @@ const char* emulated_cuda_counts() {
   *text = emulated::counts_as_json();
   return text->c_str();
 }
-unsigned long long emulated_cuda_violations() { return emulated::violations(); }
 
 }  // extern "C"

@@ -11,5 +11,4 @@ unsigned long long emulated_cuda_failures();
 unsigned long long emulated_cuda_calls();
 /// What ran in the process so far, as JSON; valid until the next call.
 const char* emulated_cuda_counts();
-unsigned long long emulated_cuda_violations();
 }

@@ -224,7 +224,7 @@ void order_with_default_stream(Stream& stream) {
     {
       const Quiet quiet;
       const std::lock_guard<std::mutex> lock(other->mutex);
-      has_work = other->work > 0;
+      has_work = other->latest_work > 0;
     }
     if (has_work)
       wait_on_stream(stream, mark(*other, "the default stream's order"), "the default stream's order");
@@ -291,7 +291,6 @@ std::uint64_t enqueue(Stream& stream, std::string name, std::function<void(Runni
   {
     const std::lock_guard<std::mutex> lock(stream.mutex);
     number = operation->number = ++stream.enqueued;
-    stream.work += work ? 1 : 0;
     if (work) stream.latest_work = number;
     stream.queue.push_back(std::move(operation));
   }

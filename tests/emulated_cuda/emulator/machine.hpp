@@ -84,8 +84,7 @@ struct Stream {
   std::condition_variable changed;
   std::deque<std::shared_ptr<Operation>> queue;
   std::uint64_t enqueued = 0, done = 0, demanded = 0;
-  std::uint64_t latest_work = 0;  ///< its number
-  std::uint64_t work = 0;         ///< of `enqueued`: not waits and marks
+  std::uint64_t latest_work = 0;  ///< the number of the last operation that is not a wait or a mark; 0: none
   bool ending = false;
   std::mt19937 random;
   VectorClock clock;                 ///< of the stream's thread
