@@ -21,7 +21,7 @@ class AccuracyLayer : public Layer {
   bool backward_reads_outputs() const override { return false; }
   bool repeatable() const override { return false; }
   bool output_is_share(int) const override {
-    return options().phase == Phase::train && options().devices > 1;
+    return options().net_phase == Phase::train && options().devices > 1;
   }
 
   void setup(const Blobs&, const Blobs&) override {
@@ -53,7 +53,7 @@ class AccuracyLayer : public Layer {
     const Shape message{per_class ? 2 + 2 * over_.channels : 2};
     ensure(context, all_counts_, message, DType::f64);
     ops::copy(context, counts_.slice(0, message), all_counts_);
-    sum_over_devices(pass, all_counts_, {name(), "divisor"});
+    sum_over_devices(pass, all_counts_, {name().c_str(), "divisor"});
     ops::quotient(context, counts_, all_counts_, {0, 1, 0}, outputs[0]->data);
     for (std::int64_t c = 0; per_class && c < over_.channels; ++c) {
       Tensor value = outputs[1]->data.slice(c, Shape{1});

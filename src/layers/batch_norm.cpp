@@ -24,8 +24,8 @@ void BatchNormalization::setup(const Blobs& inputs, const Blobs&) {
   dialect_ = read_dialect(channels_);
   if (options().sync_batch_norm != SyncBatchNorm::as_written)
     dialect_.sync = options().sync_batch_norm == SyncBatchNorm::on;
-  forward_ticket_ = {name(), "forward"};
-  backward_ticket_ = {name(), "backward"};
+  forward_ticket_ = {name().c_str(), "forward"};
+  backward_ticket_ = {name().c_str(), "backward"};
 }
 
 void BatchNormalization::reshape(const Blobs& inputs, const Blobs& outputs) {

@@ -70,7 +70,7 @@ void LossLayer::find_divisor(Pass& pass, Normalization normalization, std::int64
       ops::fill(context, divisor_, static_cast<double>(samples));
       break;
   }
-  sum_over_devices(pass, divisor_, {name(), "divisor"});
+  sum_over_devices(pass, divisor_, {name().c_str(), "divisor"});
 }
 
 void LossLayer::write_loss(Pass& pass, Blob& loss) {

@@ -63,7 +63,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   [[noreturn]] void refuse(const std::string& field, const std::string& why) const;
 
  private:
-  bool dealt_whole() const { return options().phase == Phase::test; }
+  bool dealt_whole() const { return options().net_phase == Phase::test; }
   void open_source();
   void start(Device& device);
   void begin_pass(std::uint64_t test_iter);

@@ -107,6 +107,7 @@ void Net::add_layer(int index) {
   LayerOptions options;
   options.sync_batch_norm = options_.sync_batch_norm;
   options.phase = parameter.phase() == caffe::TRAIN ? Phase::train : Phase::test;
+  options.net_phase = options_.phase;
   options.dtype = options_.dtype;
   options.channels_last = *options_.channels_last;
   options.rank = options_.rank;
@@ -116,6 +117,7 @@ void Net::add_layer(int index) {
   layers_.push_back(make_layer(parameter, options));
   plan_.emplace_back();
   Step& step = plan_.back();
+  if (options.phase != options.net_phase) step.phase = options.phase;
   const Layer& made = layer(index);
   // A loss without a top gets one that nothing can refer to.
   const bool automatic =

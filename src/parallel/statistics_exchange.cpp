@@ -120,7 +120,7 @@ void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge mer
   DeviceTree& tree = *at.place.tree;
   if (tree.is_alone()) return;
   Activity& activity = *tree.member(at.place.node).activity;
-  activity.enter(Stage::exchange, ticket.layer.data());
+  activity.enter(Stage::exchange, ticket.layer);
   const StreamSpan span(activity, DeviceTrack::compute, context.stream(), SpanKind::exchange, ticket.layer,
                         ticket.phase);
   const Meeting meeting{ticket.layer, ticket.phase, message.count(), ++at.sequence};
@@ -148,7 +148,7 @@ void StatisticsExchange::broadcast(Context& context, Tensor& values, const Ticke
   DeviceTree& tree = *at.place.tree;
   if (tree.is_alone()) return;
   Activity& activity = *tree.member(at.place.node).activity;
-  activity.enter(Stage::broadcast, ticket.layer.data());
+  activity.enter(Stage::broadcast, ticket.layer);
   const StreamSpan span(activity, DeviceTrack::compute, context.stream(), SpanKind::broadcast, ticket.layer,
                         ticket.phase);
   const Meeting meeting{ticket.layer, ticket.phase, values.count(), ++at.sequence};

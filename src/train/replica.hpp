@@ -20,6 +20,9 @@ namespace banyan {
 
 class Replica {
  public:
+  /// Rank 0 reads losses this often at the latest.
+  static constexpr std::int64_t kGatherEvery = 32;
+
   Replica(Run& run, int rank);
   ~Replica();
 
@@ -34,8 +37,6 @@ class Replica {
   /// Iterations that the host may enqueue ahead of its device: enough that a GPU never waits for work, few
   /// enough that a run which failed is drained in time.
   static constexpr std::int64_t kRunAhead = 2;
-  /// Rank 0 reads losses this often at the latest; less than the ring's slack.
-  static constexpr std::int64_t kGatherEvery = 32;
   struct SourceLayer {
     std::string net, layer;
     data::BatchSource* source;

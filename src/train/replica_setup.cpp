@@ -16,6 +16,8 @@ namespace {
 
 /// Losses are read late, so that a GPU's host need not wait for it in every iteration.
 constexpr std::int64_t kLossSlack = 64;
+static_assert(kLossSlack > Replica::kGatherEvery,
+              "a loss is read before its place in the ring is used again");
 /// Values that travel at once when parameters are handed out at the start; bounds the lane's buffer, which
 /// stays: no more than the smallest bucket.
 constexpr std::int64_t kBroadcastPiece = 1 << 14;

@@ -66,8 +66,10 @@ void Replica::run_test_batches(Net& net, int test_iter) {
   pass.context = context_.get();
   pass.phase = Phase::test;
   pass.seed = run_.seed;
+  pass.update_statistics = false;
   for (int batch = rank_everywhere(); batch < test_iter; batch += run_.above.devices) {
     activity_.enter(Stage::test);
+    pass.draw = batch;
     net.forward(pass);
     std::vector<double>& values = run_.boards[static_cast<std::size_t>(rank_)].test_results.emplace_back();
     append_values(*context_, net.loss(), values);

@@ -22,7 +22,7 @@ class Replica {
     caffe::LayerParameter parameter;
     io::parse_text(text, "test", parameter);
     LayerOptions options;
-    options.phase = phase;
+    options.phase = options.net_phase = phase;
     options.dtype = dtype;
     options.channels_last = channels_last;
     options.rank = rank;

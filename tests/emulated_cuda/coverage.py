@@ -32,10 +32,10 @@ def run_tests(build, runs):
         environment = dict(os.environ, LD_LIBRARY_PATH=str(build / "lib/emulated_coverage"), EMULATED_CUDA="notes=0," + settings,
                            BANYAN_SLOW_GPU="1", **more)
         print(f"gpu_tests on {settings}, {tests} {more or ''}", file=sys.stderr)
-        status = subprocess.run([build / "bin/gpu_tests", "--gtest_brief=1", "--gtest_filter=" + tests], env=environment,
-                                stdout=subprocess.DEVNULL).returncode
-        if status != 0:
-            sys.exit(f"coverage.py: gpu_tests failed with {status} on {settings}, {tests}")
+        run = subprocess.run([build / "bin/gpu_tests", "--gtest_brief=1", "--gtest_filter=" + tests], env=environment,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if run.returncode != 0:
+            sys.exit(f"{run.stdout}\ncoverage.py: gpu_tests failed with {run.returncode} on {settings}, {tests}")
 
 
 def lines_that_ran(build):

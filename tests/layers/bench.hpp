@@ -85,7 +85,7 @@ class Bench {
         context_(*device_) {
     device_->make_current();
     LayerOptions layer_options;
-    layer_options.phase = options.phase;
+    layer_options.phase = layer_options.net_phase = options.phase;
     layer_options.dtype = options.dtype;
     layer_options.channels_last = options.channels_last;
     layer_options.rank = options.rank;

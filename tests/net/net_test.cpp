@@ -2,6 +2,10 @@
 // shapes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "net/net_test_tools.hpp"
 #include "net/small_nets.hpp"
 
@@ -439,6 +443,50 @@ TEST(Net, ImagesLieChannelsLastOnCpuDevicesAndWhereAsked) {
   EXPECT_EQ(layout(on_gpu, std::nullopt), kPlain);
   EXPECT_EQ(layout(on_gpu, true), kLast);
   EXPECT_EQ(layout(on_gpu, true, DType::f64), kPlain);
+}
+
+/// FORMAT: a layer's `phase` unset is the net's. In a train net, TEST lets Dropout pass and batch
+/// normalization use the stored statistics (mean 0, factor 0: everything is divided by sqrt(eps)).
+TEST(Net, ALayerWorksInItsOwnPhase) {
+  const auto dropout = [](const std::string& phase) {
+    return std::string(kSource) + inner_product("ip", "data", "ip", 40) +
+           "layer { name: 'drop' type: 'Dropout' bottom: 'ip' top: 'dropped' " + phase + "}" +
+           softmax_loss("dropped");
+  };
+  const auto zeros = [&](const std::string& text, Phase phase) {
+    NetBench bench;
+    bench.pass.phase = phase;
+    NetOptions options = f64_options();
+    options.phase = phase;
+    options.reuse_memory = false;
+    const auto net = bench.make(text, options);
+    feed<double>(bench, *net, 5);
+    net->forward(bench.pass);
+    const auto dropped = values_of<double>(bench.context, net->find_blob("dropped")->data);
+    EXPECT_GT(std::count_if(dropped.begin(), dropped.end(), [](double v) { return v != 0; }), 40);
+    return std::count(dropped.begin(), dropped.end(), 0.0);
+  };
+  EXPECT_GT(zeros(dropout(""), Phase::train), 40);
+  EXPECT_EQ(zeros(dropout("phase: TEST"), Phase::train), 0);
+  EXPECT_EQ(zeros(dropout(""), Phase::test), 0);
+  EXPECT_GT(zeros(dropout("phase: TRAIN"), Phase::test), 40);
+
+  const auto mean = [&](const std::string& phase) {
+    NetBench bench;
+    NetOptions options = f64_options();
+    options.reuse_memory = false;
+    const auto net =
+        bench.make(std::string(kSource) + "layer { name: 'bn' type: 'BatchNorm' bottom: 'data' top: 'bn' " +
+                       phase + "}" + inner_product("ip", "bn", "ip", 5) + softmax_loss("ip"),
+                   options);
+    feed<double>(bench, *net, 5);
+    net->forward(bench.pass);
+    net->backward(bench.pass);
+    const auto values = values_of<double>(bench.context, net->find_blob("bn")->data);
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  };
+  EXPECT_NEAR(mean(""), 0, 1e-12);
+  EXPECT_GT(std::abs(mean("phase: TEST")), 1e-3);
 }
 
 TEST(Net, TellsObserversAboutEveryLayer) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "banyan/device/context.hpp"
 
@@ -11,7 +10,7 @@ namespace banyan {
 
 /// Names a meeting of all devices; both ends of every link compare it.
 struct Ticket {
-  std::string_view layer;  ///< refers to a name that outlives the exchange (the layer's)
+  const char* layer = "";  ///< outlives the exchange
   const char* phase = "";  ///< "forward", "backward", "divisor"; a literal
 };
 

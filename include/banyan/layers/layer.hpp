@@ -78,7 +78,8 @@ enum class SyncBatchNorm : std::uint8_t { as_written, on, off };
 
 /// What the Net tells a layer about the run when it makes it.
 struct LayerOptions {
-  Phase phase = Phase::test;
+  Phase phase = Phase::test;      ///< what the layer does: its `phase` field, or else net_phase
+  Phase net_phase = Phase::test;  ///< how batches are dealt and outputs of replicas are combined
   DType dtype = DType::f32;
   bool channels_last = false;  ///< the plan uses channels-last activations
   int rank = 0, devices = 1;   ///< place of this replica

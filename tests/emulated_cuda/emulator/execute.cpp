@@ -399,7 +399,11 @@ void launch(const void* function, const dim3& grid, const dim3& block, cudaStrea
     result(cudaErrorInvalidResourceHandle);
     return;
   }
-  std::shared_ptr<Kernel> kernel = std::move(owned);
+  // Whoever is the last to have it, the host or the stream: not the program's own memory.
+  const std::shared_ptr<Kernel> kernel(owned.release(), [](Kernel* done) {
+    const Quiet quiet;
+    delete done;
+  });
   std::vector<Pointer> pointers;
   {
     const Quiet quiet;
