@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 
-OPERATORS = "-GpuTraining.*:Gpu/*:RandomFailures.*"
+OPERATORS = "-GpuTraining.*:Gpu/*:RandomFailures.*:*EveryFailure*"
 TRAINING = "GpuTraining.*:Gpu/*Plain:Gpu/GpuModels*/LeNet"
 RUNS = [
     # settings, filter, more environment
@@ -19,11 +19,12 @@ RUNS = [
     ("gpus=2", TRAINING, {}),
     ("gpus=2,peers=none", TRAINING, {}),
     ("gpus=1", OPERATORS, {"BANYAN_SMALL_INDEX_LIMIT": "1"}),
-    ("gpus=1,cudnn=contiguous", "*Convolution*", {}),
-    ("gpus=1,cudnn=last", "*Convolution*", {}),
-    ("gpus=1,cudnn=none", "*Convolution*", {}),
+    ("gpus=1,cudnn=contiguous", "*Convolution*-Gpu/*", {}),
+    ("gpus=1,cudnn=last", "*Convolution*-Gpu/*", {}),
+    ("gpus=1,cudnn=none", "*Convolution*-Gpu/*", {}),
     ("gpus=0", "Cuda*", {}),
-    ("gpus=4", "RandomFailures.*", {"BANYAN_SCHEDULES": "200"}),
+    ("gpus=4,leaks=0", "RandomFailures.*", {"BANYAN_SCHEDULES": "200"}),
+    ("gpus=2,leaks=0", "Gpu/FailingCalls.*", {}),
 ]
 
 

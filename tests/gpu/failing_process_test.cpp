@@ -31,6 +31,7 @@ class FailingCalls : public testing::TestWithParam<Case> {
 INSTANTIATE_TEST_SUITE_P(
     Gpu, FailingCalls,
     testing::Values(
+        Case{"TheGpusCannotBeCounted", "cudaGetDeviceCount:1", 1, "the GPUs cannot be counted"},
         Case{"TheGpuIsLost", "cudaEventQuery:5:sticky", 1, "gpu:"},
         Case{"AKernelFaults", "kernel:100:sticky", 1, "gpu:"}, Case{"ALaunchFails", "launch:60", 1, "gpu:"},
         Case{"NoMemory", "cudaMalloc:12", 1, "gpu:"}, Case{"NoPinnedMemory", "cudaHostAlloc:3", 1, "gpu:"},

@@ -8,8 +8,11 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -121,6 +124,18 @@ inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& fol
   return options_of(of, folder, cpu_devices(devices));
 }
 
+/// For tests/bench/same_bytes.py: a line with the running test's name, the number of the training run in it,
+/// and checksums of model and state, at the end of the file BANYAN_RECORD.
+inline void record_trained(const std::string& model, const std::string& state) {
+  const char* file = std::getenv("BANYAN_RECORD");
+  if (file == nullptr) return;
+  static std::map<std::string, int> runs;
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  const std::string name = std::string(test->test_suite_name()) + "." + test->name();
+  std::ofstream(file, std::ios::app) << name << " " << runs[name]++ << " " << std::hash<std::string>()(model)
+                                     << " " << std::hash<std::string>()(state) << "\n";
+}
+
 inline Trained read_trained(const TrainingFolder& folder, int iteration) {
   const SnapshotPaths paths = snapshot_paths(folder.path() + "/out", iteration);
   Trained result;
@@ -131,6 +146,10 @@ inline Trained read_trained(const TrainingFolder& folder, int iteration) {
   // The model names its data set, which lies in another folder every time.
   for (std::size_t at; (at = result.model_bytes.find(folder.path())) != std::string::npos;)
     result.model_bytes.replace(at, folder.path().size(), "");
+  caffe::SolverState state = result.state;
+  state.clear_learned_net();                       // names the folder
+  state.mutable_banyan()->clear_model_checksum();  // of a model that names the folder
+  record_trained(result.model_bytes, state.SerializeAsString());
   return result;
 }
 

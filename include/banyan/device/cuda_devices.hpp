@@ -16,7 +16,8 @@ namespace banyan {
 bool built_with_cuda();
 /// Versions of the CUDA libraries that the program runs with ("CUDA 13.0, cuDNN 9.1, ..."), or "none".
 std::string cuda_versions();
-/// Number of usable GPUs; 0 without a driver or without CUDA. `why` tells the reason for 0.
+/// Number of usable GPUs; 0 without a driver or without CUDA. `why` tells the reason for 0. A runtime failure
+/// where the driver cannot tell.
 int cuda_device_count(std::string* why = nullptr);
 /// Lines for device_query. Throws bad_input if there is no such GPU.
 std::string describe_cuda_device(int ordinal);

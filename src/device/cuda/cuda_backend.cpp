@@ -47,8 +47,8 @@ int device_count(std::string* why) {
   } else if (status == cudaErrorNoDevice || status == cudaSuccess) {
     *why = "the NVIDIA driver finds no GPU (or CUDA_VISIBLE_DEVICES hides them all)";
   } else {
-    *why =
-        cat("cudaGetDeviceCount failed: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
+    runtime_failure("the GPUs cannot be counted: cudaGetDeviceCount failed: ", cudaGetErrorString(status),
+                    " (", cudaGetErrorName(status), ")");
   }
   return 0;
 }
