@@ -98,17 +98,21 @@ def table(build, nets, gpus):
 
 
 def least_bytes(summary):
-    """Forward: a layer reads its inputs and writes its outputs. Backward: it reads the gradients of its outputs, writes those of its inputs, and
-    reads one activation. Layers that share their input's memory by name alone (Split, Reshape, ...) need none."""
+    """Forward: a layer reads its inputs and writes its outputs. Backward: it reads the gradients of its outputs and the data of its inputs, and
+    writes the gradients of its inputs. Layers in place can be a part of their neighbours, a sum's gradient is that of its output, and layers that
+    only rename or hand on (Split, Reshape, ...) need none."""
     nothing = {"Split", "Reshape", "Flatten", "Silence", "DummyData", "Data", "Convolution", "InnerProduct"}
-    total = 0
+    size, total = {}, 0
     for layer in summary["layers"]:
-        if layer["type"] in nothing:
+        outputs = {output["name"]: number_of(output["shape"]) for output in layer["outputs"]}
+        read, written = sum(size[name] for name in layer["inputs"]), sum(outputs.values())
+        size.update(outputs)
+        if layer["type"] in nothing or layer["in_place"]:
             continue
-        outputs = sum(number_of(shape) for shape in layer["outputs"])
-        total += 5 * 4 * outputs  # input, output; gradient of each; an activation: about as large as the output
-    parameters = summary["parameters"]
-    return total + 4 * 5 * parameters  # read weight, gradient, history; write weight, history
+        total += read + written
+        if layer["type"] != "Eltwise":
+            total += written + 2 * read
+    return 4 * (total + 5 * summary["parameters"])  # a parameter: read weight, gradient, history; write weight, history
 
 
 def number_of(shape):

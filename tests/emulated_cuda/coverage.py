@@ -65,7 +65,7 @@ def main():
     for data in (build / "tests/emulated_cuda/CMakeFiles/banyan_cuda_coverage.dir").rglob("*.gcda"):
         data.unlink()
     run_tests(build, RUNS[:2] if "--quick" in sys.argv else RUNS)
-    files = lines_that_ran(build)
+    files = {name: counts for name, counts in lines_that_ran(build).items() if counts}
     total = ran = 0
     print("| file | lines | ran |\n| --- | ---: | ---: |")
     for name, counts in sorted(files.items()):

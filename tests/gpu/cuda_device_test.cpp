@@ -4,6 +4,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/device/context.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "gpu/gpu_training.hpp"
 
 namespace banyan {
 namespace {
@@ -16,6 +17,23 @@ TEST(CudaDevices, ThereIsOneOrAReasonWhyNot) {
     EXPECT_EQ(count, 0);
     EXPECT_EQ(cuda_versions(), "none");
   }
+}
+
+/// Answers of CUDA that only some machines give.
+TEST(CudaDevices, UnusualAnswersOfEmulatedGpus) {
+  const auto configure = emulated<void(const char*)>("emulated_cuda_configure");
+  if (configure == nullptr || cuda_device_count() < 2) GTEST_SKIP() << "needs two emulated GPUs";
+  std::string why;
+  configure("fail=cudaGetDeviceCount:1:35");  // cudaErrorInsufficientDriver
+  EXPECT_EQ(cuda_device_count(&why), 0);
+  EXPECT_NE(why.find("this program needs CUDA"), std::string::npos) << why;
+  configure("fail=cudaGetDeviceCount:1");
+  EXPECT_THROW(cuda_device_count(), Error);
+  configure("");
+  const auto first = make_cuda_device(0, 0), second = make_cuda_device(1, 0);
+  configure("fail=cudaDeviceEnablePeerAccess:1:217");  // cudaErrorPeerAccessUnsupported
+  EXPECT_FALSE(enable_peer_access(*first, *second));
+  configure("");
 }
 
 TEST(CudaDevices, AMissingOneIsBadInput) {

@@ -308,6 +308,17 @@ TEST_P(ConvolutionTest, RefusesWhatDoesNotFit) {
   ConvolutionGeometry odd = geometry;
   odd.group = 4;  // 6 outputs
   EXPECT_THROW(ops::make_convolution(context(), odd, dtype()), Error);
+  const ConvolutionGeometry four{{1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 1}, 1, 2, 2};
+  if (context().device().kind() == DeviceKind::cuda) {
+    EXPECT_THROW(ops::make_convolution(context(), four, dtype()), Error);
+  }
+  EXPECT_THROW(ops::make_convolution(context(), geometry, DType::f16), Error);
+  // Tensors of another type than it was made for.
+  const auto narrow = ops::make_convolution(context(), geometry, DType::f32);
+  const Tensor wide(context().device(), {2, 4, 5, 5}, DType::f64),
+      kernel(context().device(), {6, 4, 3, 3}, DType::f64);
+  Tensor result(context().device(), {2, 6, 5, 5}, DType::f64);
+  EXPECT_THROW(narrow->forward(context(), wide, kernel, Tensor(), result), Error);
 }
 
 /// A rule about a 12 x 12 image and a square kernel.

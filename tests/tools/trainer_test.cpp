@@ -203,10 +203,11 @@ TEST_F(Trainer, SummaryCounts) {
   auto outcome = run(what + shapes + " --json");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("\"label\", \"shape\": [2]}"));
-  EXPECT_THAT(outcome.text,
-              HasSubstr(R"("type": "Convolution", "outputs": [{"name": "conv", "shape": [2, 8, 4, 4]}], )"
-                        R"("parameters": 224, "shared_parameters": 0, "multiply_adds": 6912, )"
-                        R"("in_place": false, "output_bytes": 1024})"));  // 2 x 8 x 16 x 27; x 4 bytes
+  EXPECT_THAT(
+      outcome.text,
+      HasSubstr(R"("type": "Convolution", "outputs": [{"name": "conv", "shape": [2, 8, 4, 4]}], )"
+                R"("inputs": ["data"], "parameters": 224, "shared_parameters": 0, "multiply_adds": 6912, )"
+                R"("in_place": false, "output_bytes": 1024})"));  // 2 x 8 x 16 x 27; x 4 bytes
   EXPECT_THAT(outcome.text, HasSubstr(R"("in_place": true, "output_bytes": 0})"));   // the ReLU
   EXPECT_THAT(outcome.text, HasSubstr(R"("in_place": false, "output_bytes": 0})"));  // Flatten
   EXPECT_THAT(outcome.text, HasSubstr(R"("parameters": 0, "shared_parameters": 1290,)"));

@@ -13,6 +13,7 @@ namespace {
 
 struct LayerRow {
   std::string name, type;
+  std::vector<std::string> inputs;
   std::vector<std::pair<std::string, Shape>> outputs;
   std::int64_t parameters = 0;         ///< elements that this layer owns, running statistics included
   std::int64_t shared_parameters = 0;  ///< elements that it shares with a layer further up
@@ -47,6 +48,7 @@ Summary summary_of(Net& net) {
     row.name = layer.name();
     row.type = layer.type();
     const Blobs inputs = net.inputs_of(i), outputs = net.outputs_of(i);
+    for (const Blob* input : inputs) row.inputs.push_back(input->name);
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const Blob& output = *outputs[k];
       row.outputs.emplace_back(output.name, output.shape);
@@ -187,7 +189,8 @@ std::string as_json(const Summary& summary) {
           cat("{\"name\": ", json_string(name), ", \"shape\": ", json_array(dims_of(shape)), "}"));
     out << (i > 0 ? "," : "") << "\n  {\"name\": " << json_string(layer.name)
         << ", \"type\": " << json_string(layer.type) << ", \"outputs\": " << json_array(outputs)
-        << ", \"parameters\": " << layer.parameters << ", \"shared_parameters\": " << layer.shared_parameters
+        << ", \"inputs\": " << json_strings(layer.inputs) << ", \"parameters\": " << layer.parameters
+        << ", \"shared_parameters\": " << layer.shared_parameters
         << ", \"multiply_adds\": " << layer.multiply_adds
         << ", \"in_place\": " << (layer.in_place ? "true" : "false")
         << ", \"output_bytes\": " << layer.output_bytes << "}";
