@@ -1,13 +1,18 @@
 // Memory, streams and events of CUDA devices. Two replicas on one GPU stand for two devices.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "banyan/base/error.hpp"
 #include "banyan/device/context.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/device/stamp.hpp"
+#include "banyan/observe/timeline.hpp"
 #include "banyan/ops/basic.hpp"
 
 namespace banyan {
@@ -92,6 +97,22 @@ TEST_F(CudaStreams, TheHostDoesNotWaitForWorkItEnqueues) {
   EXPECT_FALSE(done->done());
   done->synchronize();
   EXPECT_TRUE(done->done());
+}
+
+/// Events tell milliseconds as floats, so the reference is moved on every second.
+TEST_F(CudaStreams, AreStampedWithTheHostsTimeForLong) {
+  Context context(*first_);
+  std::int64_t last = 0;
+  for (const int milliseconds : {0, 1100, 10, 1100, 10}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    std::atomic<std::int64_t> at{0};
+    stamp(context.stream(), at);
+    context.synchronize();
+    const std::int64_t now = steady_nanoseconds();
+    EXPECT_GE(at, last + milliseconds * 1'000'000 - 1'000'000);
+    EXPECT_LE(at, now + 50'000'000);  // as late as a busy host may be when the clocks are compared
+    last = at;
+  }
 }
 
 TEST_F(CudaStreams, CopiesBetweenHostAndReplicas) {
