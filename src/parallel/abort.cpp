@@ -1,9 +1,11 @@
 #include "banyan/parallel/abort.hpp"
 
+#include <cstring>
 #include <thread>
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 #include "banyan/device/cores.hpp"
 
 namespace banyan::parallel {
@@ -61,18 +63,24 @@ void Doorbell::pause() {
 void Doorbell::yield() { std::this_thread::yield(); }
 
 Rendezvous::Rendezvous(int devices, AbortState& abort, SpinPolicy policy)
-    : abort_(&abort), devices_(devices) {
+    : abort_(&abort), seats_(static_cast<std::size_t>(devices)) {
   for (int i = 0; i < devices; ++i) bells_.push_back(std::make_unique<Doorbell>(abort, policy));
 }
 
-void Rendezvous::meet(int rank, Activity& activity) {
+void Rendezvous::meet(int rank, Activity& activity, const Topic& topic) {
   abort_->check();  // who comes after the abort must not complete the meeting for those who wait
-  const auto devices = static_cast<std::uint64_t>(devices_);
-  const std::uint64_t ticket = arrived_.fetch_add(1);
-  const std::uint64_t complete = (ticket / devices + 1) * devices;
-  if (ticket + 1 == complete)
+  Seat& mine = seats_[static_cast<std::size_t>(rank)];
+  const std::size_t at = mine.attended % 2;
+  mine.topics[at] = topic;
+  const std::uint64_t complete = ++mine.attended * seats_.size();
+  if (arrived_.fetch_add(1) + 1 == complete)
     for (auto& bell : bells_) bell->ring();
   bells_[static_cast<std::size_t>(rank)]->wait(activity, [&] { return arrived_.load() >= complete; });
+  const Topic& first = seats_[0].topics[at];
+  if (std::strcmp(first.what, topic.what) != 0 || first.number != topic.number)
+    runtime_failure("devices meet for different things: ", activity.device(), " for ", quoted(topic.what),
+                    " (", topic.number, "), the first device for ", quoted(first.what), " (", first.number,
+                    ")");
 }
 
 }  // namespace banyan::parallel

@@ -131,7 +131,7 @@ std::vector<AllReduceTime> time_all_reduce(const LinkMatrix& links, const Tree& 
       activity.enter(Stage::exchange, "all-reduce");
       auto& worker = workers[static_cast<std::size_t>(rank)];
       worker = std::make_unique<Worker>(trees, gradients, rank, bytes, chunk);
-      meeting.meet(rank, activity);
+      meeting.meet(rank, activity, {"timing"});
       const double median = run_rounds(*worker, time.repeats);
       if (rank == 0) time.seconds_median = median;
     };

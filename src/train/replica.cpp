@@ -83,9 +83,13 @@ void Replica::poll(std::int64_t iteration) {
   run_.wishes[static_cast<std::size_t>(iteration % 2)] = wishes;
 }
 
-/// After the iteration's exchange. Of other processes the report knows; reading it makes the host wait.
+/// After the iteration's exchange of gradients, or, where nothing is learned, a meeting. Of other processes
+/// the report knows; reading it makes the host wait.
 Wishes Replica::everybodys_wishes(std::int64_t iteration) {
-  if (!run_.joined()) return wishes_of(iteration);
+  if (!run_.joined()) {
+    if (!net_->flat_values().defined()) meet("iteration", iteration);
+    return wishes_of(iteration);
+  }
   double report[3];
   copy_to_host(*context_, report_, report);
   return {report[1] > 0, report[2] > 0};
@@ -139,7 +143,7 @@ void Replica::exchange_and_update(std::int64_t iteration) {
   if (run_.solver.clip_gradients() >= 0) {
     activity_.enter(Stage::reduce, "gradients");
     sync_->finish_reduction();
-    updater_->set_gradient_factor(clip_factor());
+    updater_->set_gradient_factor(clip_factor(iteration));
     sync_->release();
   }
   activity_.enter(Stage::update, "parameters");
@@ -149,14 +153,14 @@ void Replica::exchange_and_update(std::int64_t iteration) {
 
 /// Clips by the global norm of the summed gradients, before 1 / iter_size and weight decay. The host waits
 /// for the device here.
-double Replica::clip_factor() {
+double Replica::clip_factor(std::int64_t iteration) {
   Context& lane = alone() ? *context_ : *lane_;
   DeviceBoard& mine = run_.boards[static_cast<std::size_t>(rank_)];
   mine.gradient_squares = updater_->sum_of_squares(lane);
-  run_.meeting.meet(rank_, activity_);
+  meet("norm", iteration);
   double squares = 0;
   for (const DeviceBoard& board : run_.boards) squares += board.gradient_squares;
-  run_.meeting.meet(rank_, activity_);
+  meet("norm read", iteration);
   // Processes with other numbers of devices add the same squares in another order: all take process 0's sum.
   squares = sum_everywhere({run_.above.process == 0 ? squares : 0}, "norm")[0];
   const double norm = std::sqrt(squares), threshold = run_.solver.clip_gradients();
@@ -169,7 +173,7 @@ double Replica::clip_factor() {
 /// follow from shapes and the model of the GPU, so what differs is GPUs or versions of libraries.
 void Replica::compare_kernels() {
   run_.boards[static_cast<std::size_t>(rank_)].kernels = net_->kernel_choices();
-  run_.meeting.meet(rank_, activity_);
+  meet("kernels");
   if (!first()) return;
   const KernelChoices& mine = run_.boards[0].kernels;
   for (std::size_t other = 1; other < run_.boards.size(); ++other)
@@ -215,7 +219,7 @@ void Replica::display(std::int64_t iteration) {
   std::vector<double> outputs;
   if (shown) {
     publish_outputs();
-    run_.meeting.meet(rank_, activity_);
+    meet("outputs", iteration);
     if (first() || run_.joined()) outputs = sum_everywhere(outputs_of_process(), "outputs");
   }
   if (first() && shown) {
@@ -228,7 +232,7 @@ void Replica::display(std::int64_t iteration) {
     print_outputs(outputs);
     LOG(INFO) << log_lines::rate(iteration, current_rate_);
   }
-  if (shown) run_.meeting.meet(rank_, activity_);
+  if (shown) meet("display", iteration);
   if (first() && progress_->active())
     progress_->update(iteration + 1, (iteration + 1 - start_) * samples_per_iteration_, smoothed_.value(),
                       current_rate_);
@@ -278,7 +282,7 @@ void Replica::finish_run(std::int64_t done) {
     net_->forward(pass);
     net_->check_results();
     push_loss(net_->loss(), done);
-    run_.meeting.meet(rank_, activity_);
+    meet("last loss", done);
     if (first()) {
       gather_losses(done);
       LOG(INFO) << log_lines::last_iteration(done, smoothed_.value());

@@ -65,6 +65,10 @@ class Replica {
   void print_debug(int layer, bool backward);
   double mean_absolute(const Tensor& values);
   std::int64_t share() const;
+  /// All devices of this process are there for the same.
+  void meet(const char* what, std::int64_t number = 0) {
+    run_.meeting.meet(rank_, activity_, {what, number});
+  }
   void set_up_rate();
   static void append_values(Context& context, const Tensor& values, std::vector<double>& to);
 
@@ -72,7 +76,7 @@ class Replica {
   Pass training_pass(std::int64_t iteration, int sub);
   void forward_backward(std::int64_t iteration);
   void exchange_and_update(std::int64_t iteration);
-  double clip_factor();
+  double clip_factor(std::int64_t iteration);
   void compare_kernels();
   void poll(std::int64_t iteration);
   Wishes wishes_of(std::int64_t iteration) const {

@@ -124,7 +124,7 @@ void Replica::build_exchange() {
                                        net_->flat_gradients());
   if (!alone()) {
     if (first()) build_gradient_tree(run_, buckets);
-    run_.meeting.meet(rank_, activity_);
+    meet("gradient tree");
   }
   sync_ = std::make_unique<parallel::GradientSync>(
       run_.gradient_tree.get(), rank_, lane, buckets, net_->flat_gradients(), values,
@@ -195,7 +195,7 @@ std::int64_t Replica::share() const {
 /// Shares may differ, so every device needs all of them to come to the same rate.
 void Replica::set_up_rate() {
   run_.boards[static_cast<std::size_t>(rank_)].share = share();
-  run_.meeting.meet(rank_, activity_);
+  meet("batch");
   std::int64_t batch = 0;
   for (const DeviceBoard& board : run_.boards) batch += board.share;
   batch = static_cast<std::int64_t>(sum_everywhere({static_cast<double>(batch)}, "batch")[0]);

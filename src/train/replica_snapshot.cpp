@@ -50,11 +50,11 @@ void Replica::snapshot(std::int64_t iteration) {
         prepare_history(net_->parameters(), run_.solver.type(), tensor_type(run_.options.precision));
   }
   if (run_.above.process != 0) return;  // process 0 has all that others have
-  run_.meeting.meet(rank_, activity_);
+  meet("snapshot", iteration);
   Context& lane = alone() ? *context_ : *lane_;
   updater_->save(lane, run_.history);
   if (!run_.gradients.empty()) updater_->save_gradients(lane, run_.gradients.data());
-  run_.meeting.meet(rank_, activity_);
+  meet("snapshot parts", iteration);
   if (first()) {
     caffe::SolverState state = describe_state();
     for (caffe::BlobProto& blob : run_.history) state.add_history()->Swap(&blob);
@@ -63,7 +63,7 @@ void Replica::snapshot(std::int64_t iteration) {
     write_snapshot(run_.prefix, iteration, net_->to_proto(run_.solver.snapshot_diff()), std::move(state),
                    [this] { activity_.beat(); });
   }
-  run_.meeting.meet(rank_, activity_);
+  meet("snapshot written", iteration);
   activity_.beat();
 }
 

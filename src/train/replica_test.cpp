@@ -51,11 +51,11 @@ void Replica::test(int net, std::int64_t iteration) {
   if (first()) LOG(INFO) << log_lines::testing(iteration, net);
   run_.boards[static_cast<std::size_t>(rank_)].test_results.clear();
   run_test_batches(*test_nets_[static_cast<std::size_t>(net)], test_iter);
-  run_.meeting.meet(rank_, activity_);
+  meet("test results", iteration);
   std::vector<double> results;
   if (first() || run_.joined()) results = sum_everywhere(test_results_of_process(net, test_iter), "test");
   if (first()) log_test(net, test_iter, results);
-  run_.meeting.meet(rank_, activity_);
+  meet("test", iteration);
 }
 
 /// One entry of the board for each batch: the net's loss, then its outputs.

@@ -158,7 +158,7 @@ TrainOutcome train_devices(const TrainOptions& options) {
   const auto train_one = [&](int rank) {
     Replica& replica = *replicas[static_cast<std::size_t>(rank)];
     replica.set_up();
-    run.meeting.meet(rank, *activities[static_cast<std::size_t>(rank)]);
+    run.meeting.meet(rank, *activities[static_cast<std::size_t>(rank)], {"start"});
     replica.train();
   };
   parallel::WorkerGroup(activities, run.abort, {options.watchdog_seconds, kGraceSeconds})

@@ -58,7 +58,7 @@ class TreeFixture {
   }
 
   /// Last line of a body whose buffers others may still read.
-  void meet(int rank) { meeting_->meet(rank, activity(rank)); }
+  void meet(int rank) { meeting_->meet(rank, activity(rank), {"test"}); }
 
   AbortState abort;
   std::vector<Member> members;

@@ -32,7 +32,7 @@ TEST(WorkerGroup, TheFirstErrorWinsAndNamesThePlace) {
         fixture.activity(rank).set_iteration(37);
         fixture.activity(rank).enter(Stage::forward, "conv2");
         if (rank == failing) throw std::runtime_error("it broke");
-        meeting.meet(rank, fixture.activity(rank));
+        meeting.meet(rank, fixture.activity(rank), {"test"});
       });
       FAIL();
     } catch (const Error& error) {
@@ -67,7 +67,7 @@ TEST(WorkerGroup, TheWatchdogNamesTheSilentDevice) {
         return;
       }
       fixture.activity(rank).enter(Stage::exchange, "bn1");
-      meeting.meet(rank, fixture.activity(rank));
+      meeting.meet(rank, fixture.activity(rank), {"test"});
     });
     FAIL();
   } catch (const Error& error) {
@@ -85,7 +85,7 @@ TEST(WorkerGroup, SlowIsNotSilent) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         fixture.activity(rank).beat();
       }
-    meeting.meet(rank, fixture.activity(rank));
+    meeting.meet(rank, fixture.activity(rank), {"test"});
   });
 }
 
@@ -136,7 +136,7 @@ TEST(WorkerGroup, AThreadThatCannotBeStartedEndsTheOthers) {
       fixture.run([&](int rank) {
         ++started;
         try {
-          meeting.meet(rank, fixture.activity(rank));
+          meeting.meet(rank, fixture.activity(rank), {"test"});
         } catch (const Error&) {
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
           ++ended;
@@ -159,7 +159,26 @@ TEST(Rendezvous, IsNotCompletedAfterTheAbort) {
   TreeFixture fixture({2, false, 0});
   Rendezvous meeting(2, fixture.abort, fixture.spin());
   fixture.abort.raise();
-  for (const int rank : {0, 1}) EXPECT_THROW(meeting.meet(rank, fixture.activity(rank)), Error);
+  for (const int rank : {0, 1}) EXPECT_THROW(meeting.meet(rank, fixture.activity(rank), {"test"}), Error);
+}
+
+TEST(Rendezvous, IsForTheSame) {
+  TreeFixture fixture({3, false, 0});
+  for (const Topic& other : {Topic{"snapshot", 8}, Topic{"test", 7}}) {
+    Rendezvous meeting(3, fixture.abort, fixture.spin());
+    fixture.run([&](int rank) {
+      meeting.meet(rank, fixture.activity(rank), {"snapshot", 7});
+      if (rank != 2) return meeting.meet(rank, fixture.activity(rank), {"snapshot", 7});
+      try {
+        meeting.meet(rank, fixture.activity(rank), other);
+        ADD_FAILURE();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::runtime);
+        EXPECT_EQ(error.message(), cat("devices meet for different things: cpu:2 for \"", other.what, "\" (",
+                                       other.number, "), the first device for \"snapshot\" (7)"));
+      }
+    });
+  }
 }
 
 TEST(Rendezvous, MeetsManyTimes) {
@@ -169,9 +188,9 @@ TEST(Rendezvous, MeetsManyTimes) {
   fixture.run([&](int rank) {
     for (int i = 0; i < 200; ++i) {
       counter.fetch_add(1);
-      meeting.meet(rank, fixture.activity(rank));
+      meeting.meet(rank, fixture.activity(rank), {"test"});
       ASSERT_EQ(counter.load(), 5 * (i + 1));
-      meeting.meet(rank, fixture.activity(rank));
+      meeting.meet(rank, fixture.activity(rank), {"test"});
     }
   });
 }

@@ -5,6 +5,7 @@
 // time-out.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -106,18 +107,29 @@ class Doorbell {
   std::atomic<std::uint64_t> asleep_{0};  ///< 0: awake; else kAsleep and the count that the sleeper has seen
 };
 
+/// What devices meet for. All must come for the same.
+struct Topic {
+  const char* what = "";    ///< a literal
+  std::int64_t number = 0;  ///< of the iteration, say
+};
+
 /// A meeting of all devices for rare events (tests, snapshots, start): everybody waits until everybody is
 /// there.
 class Rendezvous {
  public:
   Rendezvous(int devices, AbortState& abort, SpinPolicy policy);
-  /// Throws Error(aborted) when the abort is raised before all are there.
-  void meet(int rank, Activity& activity);
+  /// Throws Error(aborted) when the abort is raised before all are there, and a runtime failure that names
+  /// both topics when others have come for another one.
+  void meet(int rank, Activity& activity, const Topic& topic);
 
  private:
+  struct Seat {
+    std::uint64_t attended = 0;     ///< meetings; its own thread's
+    std::array<Topic, 2> topics{};  ///< of meeting i at i % 2: read by others until they come to the next
+  };
   AbortState* abort_;
-  int devices_;
   std::atomic<std::uint64_t> arrived_{0};
+  std::vector<Seat> seats_;
   std::vector<std::unique_ptr<Doorbell>> bells_;
 };
 
