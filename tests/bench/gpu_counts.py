@@ -5,7 +5,7 @@ usage: gpu_counts.py [BUILD_FOLDER] [--nets=lenet,...] [--gpus=1,2,4] [--out=FOL
        gpu_counts.py [BUILD_FOLDER] --check       compares launches, copies, allocations and waits with those of docs/bench/gpu_counts.json
 
 Counts: launches of own kernels and the bytes that they read and write (each byte once a launch), calls of cuDNN and cuBLAS, copies, allocations,
-waits of the host and of streams. They are differences between runs of several lengths, so set-up does not count. `least`: the bytes that the layers'
+waits of the host and of streams, of the third iteration (tests/gpu/counts_test.cpp). `least`: the bytes that the layers'
 arithmetic needs if each reads its inputs and writes its outputs once, forward and backward, and each parameter is updated once (SGD with momentum);
 convolutions and inner products excluded, since own kernels do not compute them.
 
@@ -32,30 +32,25 @@ NETS = {
 GPUS = {"A100 80 GB": (19.5e12, 2.039e12), "H100 SXM": (66.9e12, 3.35e12), "H200": (66.9e12, 4.8e12)}
 LAUNCH = 2.5e-6  # seconds
 SHARE_OF_PEAK = 0.6
-SOLVER = 'net: "{net}" base_lr: 0.01 momentum: 0.9 weight_decay: 0.0005 lr_policy: "fixed" random_seed: 1 display: 0 max_iter: {iterations} ' \
+SOLVER = 'net: "{net}" base_lr: 0.01 momentum: 0.9 weight_decay: 0.0005 lr_policy: "fixed" random_seed: 1 display: 0 max_iter: 4 ' \
          "snapshot_after_train: false"
 HELD = ("launches", "copies", "memsets", "cudnn calls", "cublas calls", "allocations", "host waits", "event records", "event waits")
 
 
-def counts_of(build, folder, library, net, gpus, sync, iterations):
-    solver, counts = folder / "solver.prototxt", folder / "counts.json"
-    solver.write_text(SOLVER.format(net=net, iterations=iterations))
-    settings = f"gpus={gpus},notes=0,counts={counts}"
-    common.run([build / "bin/trainer", f"--solver={solver}", "--gpu=" + ",".join(str(i) for i in range(gpus)), f"--sync_bn={sync}"],
-               {"LD_LIBRARY_PATH": str(build / "lib" / library), "EMULATED_CUDA": settings})
-    return json.loads(counts.read_text())
-
-
 def per_iteration(build, net, gpus, sync, library, shape=None):
-    """Counts of one iteration (a float where iterations differ)."""
+    """Counts of one iteration: what the third one adds to what ran before it."""
     model, own_shape = NETS[net]
-    first, last = 3, 5
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         made_net.write(folder / "net.prototxt", model, shape or own_shape)
-        a, b = (counts_of(build, folder, library, folder / "net.prototxt", gpus, sync, n) for n in (first, last))
+        solver = folder / "solver.prototxt"
+        solver.write_text(SOLVER.format(net=folder / "net.prototxt"))
+        common.run([build / "bin/gpu_tests", "--gtest_filter=EmulatedCounts.OfOneIteration"],
+                   {"LD_LIBRARY_PATH": str(build / "lib" / library), "EMULATED_CUDA": f"gpus={gpus},notes=0",
+                    "BANYAN_COUNTS": f"{solver},{gpus},{sync},{folder}/counts"})
+        before, after = (json.loads((folder / f"counts.{when}").read_text()) for when in ("before", "after"))
         summary = json.loads(common.run([build / "bin/trainer", "summary", f"--model={folder / 'net.prototxt'}", "--json"]).out)
-    counts = {key: (b[key] - a.get(key, 0)) / (last - first) for key in b if b[key] != a.get(key, 0)}
+    counts = {key: after[key] - before.get(key, 0) for key in after if after[key] != before.get(key, 0)}
     counts["copies"] = sum(n for key, n in counts.items() if key.startswith("copies "))
     counts["bytes copied"] = sum(n for key, n in counts.items() if key.startswith("bytes copied "))
     return counts, summary

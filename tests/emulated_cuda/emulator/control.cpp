@@ -10,6 +10,7 @@ unsigned long long emulated_cuda_failures() { return emulated::failures_struck()
 unsigned long long emulated_cuda_calls() { return emulated::calls_made(); }
 const char* emulated_cuda_counts() {
   static auto* const text = new std::string;
+  for (int gpu = 0; gpu < emulated::settings().gpus; ++gpu) emulated::wait_for_gpu(gpu);
   *text = emulated::counts_as_json();
   return text->c_str();
 }

@@ -9,6 +9,6 @@ void emulated_cuda_configure(const char* settings);
 /// Calls that have failed by a setting since then, and calls that could have.
 unsigned long long emulated_cuda_failures();
 unsigned long long emulated_cuda_calls();
-/// What ran in the process so far, as JSON; valid until the next call.
+/// Waits for all GPUs. What ran in the process so far, as JSON; valid until the next call.
 const char* emulated_cuda_counts();
 }
