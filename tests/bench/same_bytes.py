@@ -78,7 +78,7 @@ def train(build, net, shape, precision, devices, variant):
     (folder / "net.prototxt").write_text(text)
     (folder / "solver.prototxt").write_text(SOLVER.format(folder=folder, iterations=ITERATIONS) + solver_line)
     library = build / "lib" / ("emulated" if devices.startswith("--gpu") else "")
-    common.run([build / "bin/trainer", f"--solver={folder}/solver.prototxt", devices, f"--precision={precision}", "--threads=1"],
+    common.run([build / "bin/trainer", f"--solver={folder}/solver.prototxt", devices, f"--precision={precision}", "--threads_per_device=1"],
                {"LD_LIBRARY_PATH": str(library), "EMULATED_CUDA": "gpus=2,notes=0"})
     sums = {file.suffix[1:]: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in folder.glob(f"out_iter_{ITERATIONS}.*")}
     assert len(sums) == 2, f"{sorted(sums)} instead of a model and a state"
