@@ -36,8 +36,8 @@ void BatchNormalization::reshape(const Blobs& inputs, const Blobs& outputs) {
   set_output(*outputs[0], input, inputs[0]->layout);
 }
 
-bool BatchNormalization::uses_stored(Phase phase) const {
-  if (dialect_.stored == BatchNormDialect::Stored::in_tests) return phase == Phase::test;
+bool BatchNormalization::uses_stored() const {
+  if (dialect_.stored == BatchNormDialect::Stored::in_tests) return options().phase == Phase::test;
   return dialect_.stored == BatchNormDialect::Stored::always;
 }
 
@@ -61,7 +61,7 @@ void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& o
     ops::copy(context, x, input_copy_);
   }
   ensure(context, mean_inv_std_, Shape{2 * channels_}, DType::f64);
-  from_stored_ = uses_stored(pass.phase);
+  from_stored_ = uses_stored();
   if (from_stored_)
     ops::stored_statistics(context, value_of(dialect_.mean), value_of(dialect_.variance),
                            value_of(dialect_.factor), dialect_.eps, mean_inv_std_);
@@ -92,7 +92,7 @@ void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x) {
     pass.exchange->all_reduce(context, moments_, Merge::moments, dialect_.sync_group_size, forward_ticket_);
   const bool unbiased = dialect_.arithmetic == caffe::BatchNormArithmetic::UNBIASED;
   ops::finish_moments(context, moments_, dialect_.eps, unbiased, mean_inv_std_);
-  if (pass.phase == Phase::train && pass.update_statistics) update_running_statistics(context);
+  if (options().phase == Phase::train && pass.update_statistics) update_running_statistics(context);
 }
 
 void BatchNormalization::update_running_statistics(Context& context) {

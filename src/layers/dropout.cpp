@@ -34,7 +34,7 @@ class DropoutLayer : public ElementwiseLayer {
  private:
   /// The layer is linear and diagonal: forward and backward are the same operator.
   void apply(Pass& pass, const Tensor& from, Tensor& to) const {
-    if (pass.phase == Phase::train && ratio_ > 0)
+    if (options().phase == Phase::train && ratio_ > 0)
       ops::dropout(*pass.context, from, ratio_, key(pass), pass.samples, to);
     else if (!from.same_memory(to))
       ops::copy(*pass.context, from, to);

@@ -30,8 +30,8 @@ class PoolingLayer : public Layer {
     Context& context = *pass.context;
     if (geometry_.method != ops::PoolingMethod::average)
       ensure(context, mask_, outputs[0]->shape, DType::i32, outputs[0]->layout);
-    ops::pooling_forward(context, geometry_, inputs[0]->data, pass.phase == Phase::train, random_key(pass),
-                         pass.samples, outputs[0]->data, mask_);
+    ops::pooling_forward(context, geometry_, inputs[0]->data, options().phase == Phase::train,
+                         random_key(pass), pass.samples, outputs[0]->data, mask_);
     if (outputs.size() > 1) ops::copy(context, mask_, outputs[1]->data);
   }
 

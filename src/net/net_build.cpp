@@ -117,7 +117,6 @@ void Net::add_layer(int index) {
   layers_.push_back(make_layer(parameter, options));
   plan_.emplace_back();
   Step& step = plan_.back();
-  if (options.phase != options.net_phase) step.phase = options.phase;
   const Layer& made = layer(index);
   // A loss without a top gets one that nothing can refer to.
   const bool automatic =

@@ -57,15 +57,7 @@ void Net::forward(Pass& pass) {
   }
 }
 
-/// The pass as one layer sees it.
-Pass Net::pass_of(const Pass& pass, int index) const {
-  Pass own = pass;
-  own.phase = step(index).phase.value_or(pass.phase);
-  return own;
-}
-
-void Net::run_forward(Pass& net_pass, int index) {
-  Pass pass = pass_of(net_pass, index);
+void Net::run_forward(Pass& pass, int index) {
   Step& current = step(index);
   Context& context = *pass.context;
   const StreamSpan span(*activity_, DeviceTrack::compute, context.stream(), SpanKind::forward,
@@ -86,8 +78,7 @@ void Net::convert_inputs(Context& context, int index) {
 }
 
 /// Makes again what was dropped after forward. Observers saw it then.
-void Net::run_again(Pass& net_pass, int index, bool layer_too) {
-  Pass pass = pass_of(net_pass, index);
+void Net::run_again(Pass& pass, int index, bool layer_too) {
   Step& current = step(index);
   Context& context = *pass.context;
   const StreamSpan span(*activity_, DeviceTrack::compute, context.stream(), SpanKind::recompute,
@@ -128,8 +119,7 @@ void Net::backward(Pass& pass, const std::function<void(int)>& layer_done) {
   }
 }
 
-void Net::run_backward(Pass& net_pass, int index) {
-  Pass pass = pass_of(net_pass, index);
+void Net::run_backward(Pass& pass, int index) {
   Step& current = step(index);
   Context& context = *pass.context;
   const StreamSpan span(*activity_, DeviceTrack::compute, context.stream(), SpanKind::backward,

@@ -33,7 +33,6 @@ void Replica::train() {
 Pass Replica::training_pass(std::int64_t iteration, int sub) {
   Pass pass;
   pass.context = context_.get();
-  pass.phase = Phase::train;
   pass.iteration = iteration;
   pass.draw = iteration * run_.solver.iter_size() + sub;
   pass.seed = run_.seed;

@@ -64,7 +64,6 @@ void Replica::run_test_batches(Net& net, int test_iter) {
     if (auto* source = dynamic_cast<data::BatchSource*>(layer.get())) source->begin_test_pass(test_iter);
   Pass pass;
   pass.context = context_.get();
-  pass.phase = Phase::test;
   pass.seed = run_.seed;
   pass.update_statistics = false;
   for (int batch = rank_everywhere(); batch < test_iter; batch += run_.above.devices) {

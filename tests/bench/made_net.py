@@ -6,7 +6,7 @@ import common
 
 MADE_DATA = """layer {{ name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {{
   shape {{ {dims} }} shape {{ dim: {batch} }}
-  data_filler {{ type: "constant" value: 0.5 }} data_filler {{ type: "constant" value: 1 }} }} }}
+  data_filler {{ {filler} }} data_filler {{ type: "constant" value: 1 }} }} }}
 """
 SOURCES = ("Data", "ImageData", "DummyData")
 
@@ -27,8 +27,8 @@ def without_sources(text):
     return "".join(kept) + text[at:]
 
 
-def write(path, net, shape, net_line=""):
-    """Writes models/NET.prototxt with data of `shape` (a batch of each device, channels, height, width) and `net_line`."""
+def write(path, net, shape, net_line="", filler='type: "constant" value: 0.5'):
+    """Writes models/NET.prototxt with data of `shape` (a batch of each device, channels, height, width), made by `filler`, and `net_line`."""
     dims = " ".join(f"dim: {n}" for n in shape)
     text = (common.REPOSITORY / "models" / f"{net}.prototxt").read_text()
-    path.write_text(f"{net_line}\n{MADE_DATA.format(dims=dims, batch=shape[0])}{without_sources(text)}")
+    path.write_text(f"{net_line}\n{MADE_DATA.format(dims=dims, batch=shape[0], filler=filler)}{without_sources(text)}")

@@ -70,12 +70,7 @@ def train(build, net, shape, precision, devices, variant):
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
-    made_net.write(folder / "net.prototxt", net, shape, net_line)
-    text = (folder / "net.prototxt").read_text()
-    noise = 'data_filler { type: "gaussian" std: 1 } data_filler { type: "constant" value: 1 }'
-    text, made = re.subn(r'data_filler \{ type: "constant" value: 0.5 \} data_filler \{ type: "constant" value: 1 \}', noise, text)
-    assert made == 1
-    (folder / "net.prototxt").write_text(text)
+    made_net.write(folder / "net.prototxt", net, shape, net_line, filler='type: "gaussian" std: 1')
     (folder / "solver.prototxt").write_text(SOLVER.format(folder=folder, iterations=ITERATIONS) + solver_line)
     library = build / "lib" / ("emulated" if devices.startswith("--gpu") else "")
     common.run([build / "bin/trainer", f"--solver={folder}/solver.prototxt", devices, f"--precision={precision}", "--threads_per_device=1"],

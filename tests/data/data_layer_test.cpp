@@ -35,7 +35,6 @@ class Replica {
       outputs.push_back(blobs_.back().get());
     }
     pass_.context = context_.get();
-    pass_.phase = phase;
     layer->setup({}, outputs);
     layer->reshape({}, outputs);
   }

@@ -47,8 +47,7 @@ TEST(CudaDevices, AMissingOneIsBadInput) {
 }
 
 TEST(CudaDevices, CopiesThereAndBack) {
-  std::string why;
-  if (cuda_device_count(&why) == 0) GTEST_SKIP() << "no CUDA device: " << why;
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
   const auto device = make_cuda_device(0, 0);
   device->make_current();
   Context context(*device);

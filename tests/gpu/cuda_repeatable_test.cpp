@@ -11,6 +11,7 @@
 #include "banyan/ops/convolution.hpp"
 #include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/normalization.hpp"
+#include "train/run_devices.hpp"
 
 namespace banyan {
 namespace {
@@ -18,8 +19,7 @@ namespace {
 class CudaRepeatable : public testing::Test {
  protected:
   void SetUp() override {
-    std::string why;
-    if (cuda_device_count(&why) == 0) GTEST_SKIP() << "no CUDA device: " << why;
+    if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
   }
 
   static std::vector<float> random_values(std::int64_t count, unsigned seed) {

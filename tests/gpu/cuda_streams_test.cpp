@@ -14,6 +14,7 @@
 #include "banyan/device/stamp.hpp"
 #include "banyan/observe/timeline.hpp"
 #include "banyan/ops/basic.hpp"
+#include "train/run_devices.hpp"
 
 namespace banyan {
 namespace {
@@ -21,8 +22,7 @@ namespace {
 class CudaStreams : public testing::Test {
  protected:
   void SetUp() override {
-    std::string why;
-    if (cuda_device_count(&why) == 0) GTEST_SKIP() << "no CUDA device: " << why;
+    if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
     first_ = make_cuda_device(0, 0);
     second_ = make_cuda_device(0, 1);
   }

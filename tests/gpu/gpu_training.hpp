@@ -1,5 +1,4 @@
-// Training on GPUs, for tests: GPUs in the order of their numbers, several replicas on each where there are
-// fewer than asked for. Emulated ones have further checks and can be made to fail.
+// Training on GPUs, for tests. Emulated ones have further checks and can be made to fail.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,18 +8,10 @@
 
 namespace banyan {
 
-inline std::vector<DeviceChoice> gpu_devices(int number) {
-  std::vector<DeviceChoice> devices;
-  const int gpus = cuda_device_count();
-  for (int i = 0; i < number; ++i) devices.push_back({DeviceKind::cuda, i % gpus});
-  return devices;
-}
-
 class GpuTraining : public testing::Test {
  protected:
   void SetUp() override {
-    std::string why;
-    if (cuda_device_count(&why) == 0) GTEST_SKIP() << "no CUDA device: " << why;
+    if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
   }
 };
 

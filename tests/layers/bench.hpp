@@ -107,7 +107,6 @@ class Bench {
     layer_->reshape(inputs, outputs);
     bind();
     pass.context = &context_;
-    pass.phase = options.phase;
     pass.seed = 7;
   }
   Bench(const std::string& text, const std::vector<Shape>& input_shapes, int output_count,

@@ -119,10 +119,12 @@ TEST(Dropout, DropsTheAskedPartAndScalesTheRest) {
   bench.pass.draw = 1;
   bench.forward();
   EXPECT_NE(bench.output(), y);
-  bench.pass.draw = 0;
-  bench.pass.phase = Phase::test;
-  bench.forward();
-  EXPECT_EQ(bench.output(), Values(10000, 3));
+  BenchOptions options;
+  options.phase = Phase::test;
+  Bench test("type: 'Dropout' dropout_param { dropout_ratio: 0.25 }", {Shape{40, 250}}, 1, options);
+  test.set_input(0, Values(10000, 3));
+  test.forward();
+  EXPECT_EQ(test.output(), Values(10000, 3));
 }
 
 TEST(Dropout, MaskBelongsToTheGlobalSample) {

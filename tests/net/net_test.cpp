@@ -455,7 +455,6 @@ TEST(Net, ALayerWorksInItsOwnPhase) {
   };
   const auto zeros = [&](const std::string& text, Phase phase) {
     NetBench bench;
-    bench.pass.phase = phase;
     NetOptions options = f64_options();
     options.phase = phase;
     options.reuse_memory = false;

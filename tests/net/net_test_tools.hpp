@@ -36,7 +36,6 @@ struct NetBench {
   explicit NetBench(const CpuDeviceOptions& options = {})
       : device(make_cpu_device(0, options)), context(*device), activity("cpu:0") {
     pass.context = &context;
-    pass.phase = Phase::train;
     pass.seed = 7;
     pass.update_statistics = false;
   }

@@ -209,5 +209,28 @@ TEST(Promises, TestsAreTheSameOnAnyNumberOfDevices) {
   }
 }
 
+/// Data with a `phase` of its own is still dealt as the net's phase says.
+TEST(LayerPhase, DataOfTheOtherPhaseIsDealtAsTheNets) {
+  TrainingCase what = variants()[0].what;
+  const auto at = what.net.find("type: 'Data'");
+  ASSERT_NE(at, std::string::npos);
+  what.net.insert(at, "phase: TEST ");  // crops from the centre, no mirroring
+  const Trained one = train_case(what, 1);
+  expect_the_same_run(one, what, cpu_devices(2));
+  EXPECT_GT(largest_difference(one.values(), train_case(variants()[0].what, 1).values()), 1e-3);
+}
+
+/// A batch normalization that takes a test batch's own statistics leaves the running ones alone.
+TEST(LayerPhase, ATestPassChangesNoStatistics) {
+  TrainingCase what = variants()[0].what;
+  const auto at = what.net.find("type: 'BatchNorm'");
+  ASSERT_NE(at, std::string::npos);
+  what.net.insert(at, "phase: TRAIN ");
+  TrainingCase tested = what;
+  tested.solver += " test_interval: 4 test_iter: 3 ";
+  for (const int devices : {1, 2})
+    EXPECT_EQ(train_case(tested, devices).values(), train_case(what, devices).values()) << devices;
+}
+
 }  // namespace
 }  // namespace banyan

@@ -1,4 +1,4 @@
-// The devices of the runs that are made to fail: virtual CPU devices; in gpu_tests, GPUs.
+// The devices of training runs in tests.
 #pragma once
 
 #include <algorithm>
@@ -11,26 +11,35 @@
 
 namespace banyan {
 
-#if defined(BANYAN_GPU_TESTS)
-inline constexpr DeviceKind kRunDevices = DeviceKind::cuda;
-#else
-inline constexpr DeviceKind kRunDevices = DeviceKind::cpu;
-#endif
-
-/// Why there are none; "" if there are.
-inline std::string why_no_run_devices() {
-  std::string why;
-  if (kRunDevices == DeviceKind::cuda && cuda_device_count(&why) == 0) return "no CUDA device: " + why;
-  return "";
-}
-
-/// GPUs: several replicas on each where there are fewer than asked for.
-inline std::vector<DeviceChoice> run_devices(int number) {
+/// The first `number` virtual CPU devices.
+inline std::vector<DeviceChoice> cpu_devices(int number) {
   std::vector<DeviceChoice> devices;
-  const int there = kRunDevices == DeviceKind::cpu ? number : cuda_device_count();
-  for (int i = 0; i < number; ++i) devices.push_back({kRunDevices, i % there});
+  for (int i = 0; i < number; ++i) devices.push_back({DeviceKind::cpu, i});
   return devices;
 }
+
+/// GPUs in the order of their numbers, several replicas on each where there are fewer than asked for.
+inline std::vector<DeviceChoice> gpu_devices(int number) {
+  std::vector<DeviceChoice> devices;
+  const int gpus = cuda_device_count();
+  for (int i = 0; i < number; ++i) devices.push_back({DeviceKind::cuda, i % gpus});
+  return devices;
+}
+
+/// "" if there is one.
+inline std::string why_no_gpu() {
+  std::string why;
+  return cuda_device_count(&why) > 0 ? "" : "no CUDA device: " + why;
+}
+
+// Runs that are made to fail: on virtual CPU devices; in gpu_tests, on GPUs.
+#if defined(BANYAN_GPU_TESTS)
+inline std::string why_no_run_devices() { return why_no_gpu(); }
+inline std::vector<DeviceChoice> run_devices(int number) { return gpu_devices(number); }
+#else
+inline std::string why_no_run_devices() { return ""; }
+inline std::vector<DeviceChoice> run_devices(int number) { return cpu_devices(number); }
+#endif
 
 /// As devices call themselves.
 inline std::vector<std::string> names_of(const std::vector<DeviceChoice>& devices) {

@@ -23,6 +23,7 @@
 #include "banyan/io/weights.hpp"
 #include "banyan/train/snapshot_files.hpp"
 #include "banyan/train/train.hpp"
+#include "train/run_devices.hpp"
 
 namespace banyan {
 
@@ -93,13 +94,6 @@ struct TrainingCase {
   DType precision = DType::f64;
   std::string tree = "auto";
 };
-
-/// The first `number` virtual CPU devices.
-inline std::vector<DeviceChoice> cpu_devices(int number) {
-  std::vector<DeviceChoice> devices;
-  for (int i = 0; i < number; ++i) devices.push_back({DeviceKind::cpu, i});
-  return devices;
-}
 
 inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& folder,
                                const std::vector<DeviceChoice>& devices) {

@@ -73,7 +73,7 @@ class BatchNormalization : public Layer {
     ops::Affine affine;
   };
   Normalized normalized(Context& context, const Blobs& outputs, const Blobs& inputs, bool wants_sums);
-  bool uses_stored(Phase phase) const;
+  bool uses_stored() const;
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
   ops::Affine affine(const ops::Rectifier& relu) const;

@@ -22,6 +22,8 @@ namespace banyan {
 
 using Blobs = std::vector<Blob*>;
 
+enum class Phase : std::uint8_t { train, test };
+
 enum class ParameterKind : std::uint8_t {
   learnable,
   statistic,  ///< running statistics: not the gradients' business, never scaled or summed

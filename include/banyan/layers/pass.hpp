@@ -9,11 +9,8 @@
 
 namespace banyan {
 
-enum class Phase : std::uint8_t { train, test };
-
 struct Pass {
   Context* context = nullptr;
-  Phase phase = Phase::test;
   std::int64_t iteration = 0;
   /// Counts forward passes of training: iteration * iter_size + sub-iteration. Key of random numbers.
   std::int64_t draw = 0;

@@ -149,7 +149,6 @@ class Net {
     std::vector<bool> propagate;  ///< one per input
     std::vector<bool> receives;   ///< per output: a layer further down gives its gradient
     bool given_shape = false;     ///< a source that was not opened
-    std::optional<Phase> phase;   ///< of the layer, where the file gives it another one than the net's
     /// What the layer gets: the blobs, or stand-ins in another layout (Step::stand_ins, null where none is
     /// needed).
     Blobs layer_inputs, layer_outputs;
@@ -204,10 +203,9 @@ class Net {
   void seed_gradients(Context& context, int index);
   void settle_gradients(Context& context, int index);
   void add_loss(Context& context, int index);
-  Pass pass_of(const Pass& pass, int index) const;
-  void run_forward(Pass& net_pass, int index);
-  void run_backward(Pass& net_pass, int index);
-  void run_again(Pass& net_pass, int index, bool layer_too);
+  void run_forward(Pass& pass, int index);
+  void run_backward(Pass& pass, int index);
+  void run_again(Pass& pass, int index, bool layer_too);
   void convert_inputs(Context& context, int index);
   bool sources_changed() const;
   [[noreturn]] void rethrow_with_place();

@@ -47,7 +47,7 @@ void make_up_data(caffe::NetParameter& net, const std::map<std::string, Shape>& 
     bad_input("--shape: no source layer of the net makes the blob ", quoted(*unused.begin()));
 }
 
-Model::Model(const ModelOptions& options, bool shapes_only) : phase_(options.phase) {
+Model::Model(const ModelOptions& options, bool shapes_only) {
   caffe::NetParameter parameter = io::read_net_text(options.model);
   io::upgrade_net(parameter, options.model);
   if (!shapes_only) make_up_data(parameter, options.shapes);
@@ -72,7 +72,6 @@ Model::Model(const ModelOptions& options, bool shapes_only) : phase_(options.pha
 Pass Model::next_pass() {
   Pass pass;
   pass.context = context_.get();
-  pass.phase = phase_;
   pass.iteration = pass.draw = passes_++;
   pass.update_statistics = false;
   return pass;

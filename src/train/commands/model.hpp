@@ -34,7 +34,6 @@ class Model {
   std::unique_ptr<Context> context_;
   std::unique_ptr<Activity> activity_;
   std::unique_ptr<Net> net_;
-  Phase phase_;
   std::int64_t passes_ = 0;
 };
 
