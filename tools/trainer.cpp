@@ -33,6 +33,7 @@ DEFINE_string(stage, "", "stages of the net's state (comma list)");
 DEFINE_string(shape, "",
               "shapes of blobs whose data need not exist, such as data:32,3,227,227 (several: ; between)");
 DEFINE_bool(json, false, "print JSON");
+DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
 DEFINE_bool(data, false, "time the input alone: source, decode, augment, and the whole pipeline");
 
 DEFINE_string(gpu, "", "GPUs: 0,1 or all; a GPU listed twice holds two replicas");
@@ -76,6 +77,7 @@ const std::vector<FlagGroup>& flag_groups() {
        {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "watchdog", "check_nan",
         "trace", "pin", "sigint_effect", "sighup_effect"}},
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
+      {"summary", {"plan"}},
       {"time", {"data", "sync_bn", "tree", "trace", "pin"}},
       {"topology", {"tree", "iterations", "json", "dot", "simulate"}},
       {"devices (all commands)", {"gpu", "cpu", "threads_per_device", "precision"}},
@@ -254,7 +256,10 @@ int run_time(Console&) {
 int run_summary(Console&) {
   note_first_device_only();
   const ModelOptions options = model_options(Phase::train);
-  std::cout << summarize_model(options, FLAGS_json);
+  if (FLAGS_plan && FLAGS_json) bad_input("--plan and --json exclude each other");
+  std::cout << summarize_model(options, FLAGS_plan   ? SummaryFormat::plan
+                                        : FLAGS_json ? SummaryFormat::json
+                                                     : SummaryFormat::table);
   return 0;
 }
 

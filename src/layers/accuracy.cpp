@@ -13,16 +13,15 @@ namespace {
 
 class AccuracyLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {2, 2, 1, 2}; }
-  bool differentiable_input(int) const override { return false; }
-  bool backward_reads_inputs() const override { return false; }
-  bool backward_reads_outputs() const override { return false; }
-  bool repeatable() const override { return false; }
-  bool output_is_share(int) const override {
-    return options().net_phase == Phase::train && options().devices > 1;
-  }
+  AccuracyLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {2, 2, 1, 2},
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false,
+               .repeatable = false,
+               .differentiable_inputs = 0,
+               .shares = options.net_phase == Phase::train && options.devices > 1 ? 2 : 0,
+               .meets_devices = options.net_phase == Phase::train}) {}
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& settings = parameter_.accuracy_param();

@@ -24,6 +24,7 @@ void BatchNormalization::setup(const Blobs& inputs, const Blobs&) {
   dialect_ = read_dialect(channels_);
   if (options().sync_batch_norm != SyncBatchNorm::as_written)
     dialect_.sync = options().sync_batch_norm == SyncBatchNorm::on;
+  traits_.meets_devices = dialect_.sync;
   forward_ticket_ = {name().c_str(), "forward"};
   backward_ticket_ = {name().c_str(), "backward"};
 }
@@ -56,7 +57,7 @@ ops::Affine BatchNormalization::affine(const ops::Rectifier& relu) const {
 void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
   const Tensor& x = inputs[0]->data;
-  if (kept_output_ == nullptr && outputs[0]->grad.defined() && x.same_memory(outputs[0]->data)) {
+  if (pass.fused.kept_output == nullptr && outputs[0]->grad.defined() && x.same_memory(outputs[0]->data)) {
     ensure(context, input_copy_, x.shape(), x.dtype(), x.layout());
     ops::copy(context, x, input_copy_);
   }
@@ -67,21 +68,22 @@ void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& o
                            value_of(dialect_.factor), dialect_.eps, mean_inv_std_);
   else
     batch_statistics(pass, x);
-  normalize(context, inputs, outputs);
+  normalize(pass, inputs, outputs);
 }
 
 /// With the statistics of the forward pass, which are kept.
 void BatchNormalization::recompute(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
-  normalize(*pass.context, inputs, outputs);
+  normalize(pass, inputs, outputs);
 }
 
-void BatchNormalization::normalize(Context& context, const Blobs& inputs, const Blobs& outputs) const {
+void BatchNormalization::normalize(const Pass& pass, const Blobs& inputs, const Blobs& outputs) const {
+  Context& context = *pass.context;
   const Tensor& x = inputs[0]->data;
   Tensor& y = outputs[0]->data;
-  if (fused_.addend == nullptr)
-    ops::normalize_forward(context, x, mean_inv_std_, affine(fused_.output), y);
+  if (pass.fused.addend == nullptr)
+    ops::normalize_forward(context, x, mean_inv_std_, affine(pass.fused.output), y);
   else
-    ops::normalize_and_add(context, x, mean_inv_std_, affine(fused_.sum), fused_.addend->data, y);
+    ops::normalize_and_add(context, x, mean_inv_std_, affine(pass.fused.sum), *pass.fused.addend, y);
 }
 
 void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x) {
@@ -134,14 +136,15 @@ void BatchNormalization::update_factor(Context& context, double keep, double add
 }
 
 /// Of a kept output the activation is undone in place: nothing else needs it any more.
-BatchNormalization::Normalized BatchNormalization::normalized(Context& context, const Blobs& outputs,
+BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, const Blobs& outputs,
                                                               const Blobs& inputs, bool wants_sums) {
+  Context& context = *pass.context;
   const Tensor& x = inputs[0]->data;
-  if (kept_output_ == nullptr)
-    return {x.same_memory(outputs[0]->data) ? input_copy_ : x, mean_inv_std_, affine(fused_.output)};
-  Tensor y = kept_output_->data;
+  if (pass.fused.kept_output == nullptr)
+    return {x.same_memory(outputs[0]->data) ? input_copy_ : x, mean_inv_std_, affine(pass.fused.output)};
+  Tensor y = *pass.fused.kept_output;
   if (!wants_sums) return {y, mean_inv_std_, {value_of(dialect_.slope), none_}};  // y is not looked at
-  ops::invert_activation(context, y, kept_activation_, y);
+  ops::invert_activation(context, y, pass.fused.kept_activation, y);
   ensure(context, of_output_, Shape{2 * channels_}, DType::f64);
   ensure(context, slope_of_output_, Shape{channels_}, y.dtype());
   if (!unusable_.defined()) {
@@ -163,7 +166,7 @@ void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::v
   Tensor& grad_bias = dialect_.bias < 0 ? no_bias : parameters_[static_cast<std::size_t>(dialect_.bias)].grad;
   const bool wants_affine = grad_slope.defined() || grad_bias.defined();
   const bool wants_sums = wants_affine || (propagate[0] && !from_stored_);
-  const Normalized from = normalized(context, outputs, inputs, wants_sums);
+  const Normalized from = normalized(pass, outputs, inputs, wants_sums);
   if (wants_sums) {
     ensure(context, sums_, Shape{2 * channels_}, DType::f64);
     ops::normalize_backward_sums(context, from.x, dy, from.mean_inv_std, from.affine, sums_);

@@ -9,20 +9,18 @@ namespace {
 
 class BiasLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {1, 2, 1, 1}; }
-  LayoutRule layout_rule() const override {
-    return per_channel_ ? LayoutRule::follows : LayoutRule::contiguous;
-  }
-  bool allows_in_place() const override { return true; }
-  bool backward_reads_inputs() const override { return false; }
-  bool backward_reads_outputs() const override { return false; }
-  ReluFusion fuses_relu() const override { return ReluFusion::forward; }
+  BiasLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {1, 2, 1, 1},
+               .in_place = true,
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false,
+               .fuses_relu = ReluFusion::forward}) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const CoveredAxes axes = covered(inputs);
-    per_channel_ = inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1;
+    if (inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1)
+      traits_.layout = LayoutRule::follows;
     if (inputs.size() == 1) declare(axes.operand, parameter_.bias_param().filler());
   }
 
@@ -37,7 +35,7 @@ class BiasLayer : public Layer {
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     const Tensor& bias = inputs.size() > 1 ? inputs[1]->data : parameters_[0].value;
     ops::scale_bias(*pass.context, inputs[0]->data, none_, bias, broadcast_over(*inputs[0], covered(inputs)),
-                    fused_.output, outputs[0]->data);
+                    pass.fused.output, outputs[0]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -62,7 +60,6 @@ class BiasLayer : public Layer {
                : covered_by_parameter(name(), inputs[0]->shape, settings.axis(), settings.num_axes());
   }
 
-  bool per_channel_ = false;
   Tensor none_;
 };
 

@@ -8,14 +8,9 @@ namespace {
 
 class ConcatLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {1, -1, 1, 1}; }
-  LayoutRule layout_rule() const override {
-    return axis_ <= 1 ? LayoutRule::follows : LayoutRule::contiguous;
-  }
-  bool backward_reads_inputs() const override { return false; }
-  bool backward_reads_outputs() const override { return false; }
+  ConcatLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {1, -1, 1, 1}, .backward_reads_inputs = false, .backward_reads_outputs = false}) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.concat_param();
@@ -23,6 +18,7 @@ class ConcatLayer : public Layer {
       refuse("give either axis or concat_dim (old), not both");
     const int axis = settings.has_concat_dim() ? static_cast<int>(settings.concat_dim()) : settings.axis();
     axis_ = inputs[0]->shape.canonical_axis(axis);
+    if (axis_ <= 1) traits_.layout = LayoutRule::follows;
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

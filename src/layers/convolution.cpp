@@ -18,14 +18,11 @@ using Field = google::protobuf::RepeatedField<google::protobuf::uint32>;
 
 class ConvolutionLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {1, -1, 1, -1, true}; }
-  LayoutRule layout_rule() const override {
-    return is_image_ ? LayoutRule::channels_last : LayoutRule::contiguous;
-  }
-  bool backward_reads_outputs() const override { return false; }
-  ReluFusion fuses_relu() const override { return ReluFusion::forward; }
+  ConvolutionLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {1, -1, 1, -1, true},
+               .backward_reads_outputs = false,
+               .fuses_relu = ReluFusion::forward}) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -91,6 +88,7 @@ void ConvolutionLayer::read_geometry(const Shape& input) {
   const int spatial = input.axes() - axis_ - 1;
   no_spatial_ = spatial == 0;
   is_image_ = input.axes() == 4 && axis_ == 1;
+  if (is_image_) traits_.layout = LayoutRule::channels_last;
   geometry_.kernel.assign(static_cast<std::size_t>(spatial), 1);
   if (!no_spatial_)
     geometry_.kernel = per_axis("kernel_size", s.kernel_size(), -1, s.has_kernel_h(), s.has_kernel_w(),
@@ -166,11 +164,11 @@ void ConvolutionLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& out
   Context& context = *pass.context;
   if (!convolution_) convolution_ = ops::make_convolution(context, geometry_, dtype());
   const Tensor weight = weight_for_operator(parameters_[0].value);
-  const bool fused = convolution_->fuse_relu(fused_.output);
+  const bool fused = convolution_->fuse_relu(pass.fused.output);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Tensor output = seen_by_operator(outputs[i]->data);
     convolution_->forward(context, seen_by_operator(inputs[i]->data), weight, bias(), output);
-    if (!fused) ops::relu_forward(context, output, fused_.output.slope, output);
+    if (!fused) ops::relu_forward(context, output, pass.fused.output.slope, output);
   }
 }
 

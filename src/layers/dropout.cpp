@@ -14,10 +14,8 @@ namespace {
 class DropoutLayer : public ElementwiseLayer {
  public:
   DropoutLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : ElementwiseLayer(parameter, options), ratio_(parameter.dropout_param().dropout_ratio()) {}
-
-  bool backward_reads_inputs() const override { return false; }
-  bool backward_reads_outputs() const override { return false; }
+      : ElementwiseLayer(parameter, options, false, false),
+        ratio_(parameter.dropout_param().dropout_ratio()) {}
 
   void setup(const Blobs&, const Blobs&) override {
     if (!(ratio_ >= 0 && ratio_ < 1)) refuse("dropout_ratio must be at least 0 and below 1; found ", ratio_);

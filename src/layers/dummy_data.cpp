@@ -10,11 +10,10 @@ namespace {
 
 class DummyDataLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {0, 0, 1, -1}; }
-  bool is_source() const override { return true; }
-  bool backward_reads_outputs() const override { return false; }
+  DummyDataLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(
+            parameter, options,
+            {.arity = {0, 0, 1, -1}, .source = true, .backward_reads_outputs = false, .repeatable = false}) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs&, const Blobs& outputs) override {

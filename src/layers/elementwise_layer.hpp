@@ -5,14 +5,18 @@
 
 namespace banyan {
 
-/// One input, one output of its shape and layout, in place where the net says so.
+/// One input, one output of its shape and layout, in place where the net says so. A layer states which data
+/// its backward pass reads.
 class ElementwiseLayer : public Layer {
  public:
-  using Layer::Layer;
+  ElementwiseLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, bool reads_input,
+                   bool reads_output)
+      : Layer(parameter, options,
+              {.layout = LayoutRule::follows,
+               .in_place = true,
+               .backward_reads_inputs = reads_input,
+               .backward_reads_outputs = reads_output}) {}
 
-  Arity arity() const override { return {}; }
-  LayoutRule layout_rule() const override { return LayoutRule::follows; }
-  bool allows_in_place() const override { return true; }
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
   }

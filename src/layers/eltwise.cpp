@@ -5,6 +5,7 @@
 // / x, which fails at x = 0.
 #include <algorithm>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
@@ -15,23 +16,13 @@ namespace {
 class EltwiseLayer : public Layer {
  public:
   EltwiseLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options), operation_(parameter.eltwise_param().operation()) {}
-
-  Arity arity() const override { return {2, -1, 1, 1}; }
-  LayoutRule layout_rule() const override { return LayoutRule::follows; }
-  bool backward_reads_inputs() const override { return operation_ == caffe::EltwiseParameter::PROD; }
-  bool backward_reads_outputs() const override {
-    return operation_ == caffe::EltwiseParameter::PROD && !parameter_.eltwise_param().stable_prod_grad();
+      : Layer(parameter, options, {.arity = {2, -1, 1, 1}, .layout = LayoutRule::follows}),
+        operation_(parameter.eltwise_param().operation()) {
+    const bool product = operation_ == caffe::EltwiseParameter::PROD;
+    traits_.backward_reads_inputs = product;
+    traits_.backward_reads_outputs = product && !parameter.eltwise_param().stable_prod_grad();
+    if (is_sum()) traits_.fuses_relu = ReluFusion::forward;
   }
-
-  bool passes_gradient(int input) const override {
-    return is_sum() && coefficients_[static_cast<std::size_t>(input)] == 1;
-  }
-  bool is_plain_sum() const override {
-    return is_sum() &&
-           std::all_of(coefficients_.begin(), coefficients_.end(), [](double c) { return c == 1; });
-  }
-  ReluFusion fuses_relu() const override { return is_sum() ? ReluFusion::forward : ReluFusion::none; }
 
   void setup(const Blobs& inputs, const Blobs&) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -62,6 +53,9 @@ void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {
   coefficients_.assign(inputs.size(), 1);
   for (int i = 0; i < settings.coeff_size(); ++i)
     coefficients_[static_cast<std::size_t>(i)] = settings.coeff(i);
+  if (!is_sum()) return;
+  for (const double c : coefficients_) traits_.passes_gradient.push_back(c == 1);
+  traits_.plain_sum = !contains(traits_.passes_gradient, false);
 }
 
 void EltwiseLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
@@ -91,7 +85,7 @@ void EltwiseLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs
     default:
       std::vector<const Tensor*> terms;
       for (const Blob* input : inputs) terms.push_back(&input->data);
-      ops::weighted_sum(context, terms, coefficients_, fused_.output, y);
+      ops::weighted_sum(context, terms, coefficients_, pass.fused.output, y);
   }
 }
 

@@ -9,13 +9,10 @@ namespace {
 class EluLayer : public ElementwiseLayer {
  public:
   EluLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : ElementwiseLayer(parameter, options),
-        shape_{parameter.elu_param().alpha(), parameter.elu_param().lambda()} {}
-
-  bool backward_reads_inputs() const override { return false; }
-  std::optional<ops::InvertibleActivation> inverse() const override {
-    if (!(shape_.alpha > 0)) return {};
-    return ops::InvertibleActivation{ops::InvertibleActivation::Kind::elu, 1, shape_};
+      : ElementwiseLayer(parameter, options, false, true),
+        shape_{parameter.elu_param().alpha(), parameter.elu_param().lambda()} {
+    if (shape_.alpha > 0)
+      traits_.inverse = ops::InvertibleActivation{ops::InvertibleActivation::Kind::elu, 1, shape_};
   }
 
   void setup(const Blobs&, const Blobs&) override {

@@ -8,11 +8,12 @@ namespace {
 
 class EuclideanLossLayer : public LossLayer {
  public:
-  using LossLayer::LossLayer;
-
-  Arity arity() const override { return {2, 2, 1, 1}; }
-  bool backward_reads_inputs() const override { return false; }
-  bool backward_reads_outputs() const override { return false; }
+  EuclideanLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : LossLayer(parameter, options,
+                  {.arity = {2, 2, 1, 1},
+                   .backward_reads_inputs = false,
+                   .backward_reads_outputs = false,
+                   .meets_devices = true}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &a = inputs[0]->shape, &b = inputs[1]->shape;

@@ -6,13 +6,11 @@ namespace {
 
 class FlattenLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {}; }
-  int shared_input(int) const override { return 0; }
-  bool shares_gradient() const override { return true; }
-  bool backward_reads_inputs() const override { return false; }
-  bool backward_reads_outputs() const override { return false; }
+  FlattenLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.view = View::data_and_gradient,
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& input = inputs[0]->shape;

@@ -11,12 +11,11 @@ namespace {
 
 class InnerProductLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {}; }
-  bool backward_reads_outputs() const override { return false; }
-  ReluFusion fuses_relu() const override { return ReluFusion::forward; }
-  bool overwrites_gradients() const override { return true; }
+  InnerProductLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.backward_reads_outputs = false,
+               .overwrites_gradients = true,
+               .fuses_relu = ReluFusion::forward}) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.inner_product_param();
@@ -47,23 +46,25 @@ class InnerProductLayer : public Layer {
               outputs[0]->data);
     Tensor& y = outputs[0]->data;
     if (parameters_.size() > 1)
-      ops::scale_bias(context, y, none_, parameters_[1].value, {m_, n_, 1}, fused_.output, y);
-    else if (fused_.output.on)
-      ops::relu_forward(context, y, fused_.output.slope, y);
+      ops::scale_bias(context, y, none_, parameters_[1].value, {m_, n_, 1}, pass.fused.output, y);
+    else if (pass.fused.output.on)
+      ops::relu_forward(context, y, pass.fused.output.slope, y);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
-    if (m_ == 0) return;
     Context& context = *pass.context;
+    for (std::size_t slot = 0; slot < parameters_.size() && m_ == 0; ++slot)
+      if (pass.is_fresh(slot)) ops::fill(context, parameters_[slot].grad, 0);
+    if (m_ == 0) return;
     const Tensor &x = inputs[0]->data, &dy = outputs[0]->grad;
     Tensor& dw = parameters_[0].grad;
-    const double keep = std::exchange(parameters_[0].fresh, false) ? 0 : 1;
+    const double keep = pass.is_fresh(0) ? 0 : 1;
     if (dw.defined() && transpose_) ops::gemm(context, {true, false, k_, n_, m_}, 1, x, dy, keep, dw);
     if (dw.defined() && !transpose_) ops::gemm(context, {true, false, n_, k_, m_}, 1, dy, x, keep, dw);
     if (parameters_.size() > 1 && parameters_[1].grad.defined()) {
       Tensor& db = parameters_[1].grad;
-      if (std::exchange(parameters_[1].fresh, false)) ops::fill(context, db, 0);
+      if (pass.is_fresh(1)) ops::fill(context, db, 0);
       ops::scale_backward(context, none_, dy, {m_, n_, 1}, db);
     }
     if (propagate[0])

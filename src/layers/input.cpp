@@ -7,11 +7,10 @@ namespace {
 
 class InputLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {0, 0, 1, -1}; }
-  bool is_source() const override { return true; }
-  bool backward_reads_outputs() const override { return false; }
+  InputLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(
+            parameter, options,
+            {.arity = {0, 0, 1, -1}, .source = true, .backward_reads_outputs = false, .repeatable = false}) {}
 
   void setup(const Blobs&, const Blobs& outputs) override {
     const auto& shapes = parameter_.input_param().shape();

@@ -12,10 +12,8 @@ namespace {
 
 class LrnLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {}; }
-  LayoutRule layout_rule() const override { return LayoutRule::follows; }
+  LrnLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options, {.layout = LayoutRule::follows}) {}
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& settings = parameter_.lrn_param();

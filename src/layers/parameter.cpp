@@ -8,10 +8,8 @@ namespace {
 
 class ParameterLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {0, 0, 1, 1}; }
-  bool backward_reads_outputs() const override { return false; }
+  ParameterLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options, {.arity = {0, 0, 1, 1}, .backward_reads_outputs = false}) {}
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& dims = parameter_.parameter_param().shape().dim();

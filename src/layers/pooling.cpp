@@ -14,14 +14,12 @@ namespace {
 
 class PoolingLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override {
-    return {1, 1, 1, settings().pool() == caffe::PoolingParameter::MAX ? 2 : 1};
-  }
-  LayoutRule layout_rule() const override { return LayoutRule::follows; }
-  bool backward_reads_inputs() const override { return false; }
-  bool backward_reads_outputs() const override { return false; }
+  PoolingLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {1, 1, 1, parameter.pooling_param().pool() == caffe::PoolingParameter::MAX ? 2 : 1},
+               .layout = LayoutRule::follows,
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false}) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;

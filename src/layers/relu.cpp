@@ -8,17 +8,15 @@ namespace {
 
 class ReluLayer : public ElementwiseLayer {
  public:
-  ReluLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : ElementwiseLayer(parameter, options), slope_(parameter.relu_param().negative_slope()) {}
-
-  std::optional<double> relu_slope() const override { return slope_; }
-  std::optional<ops::InvertibleActivation> inverse() const override {
-    if (!(slope_ > 0)) return {};
-    return ops::InvertibleActivation{ops::InvertibleActivation::Kind::leaky_relu, slope_, {}};
-  }
   // The output has the input's sign unless the slope is negative.
-  bool backward_reads_inputs() const override { return slope_ < 0; }
-  bool backward_reads_outputs() const override { return slope_ >= 0; }
+  ReluLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : ElementwiseLayer(parameter, options, parameter.relu_param().negative_slope() < 0,
+                         parameter.relu_param().negative_slope() >= 0),
+        slope_(parameter.relu_param().negative_slope()) {
+    traits_.relu_slope = slope_;
+    if (slope_ > 0)
+      traits_.inverse = ops::InvertibleActivation{ops::InvertibleActivation::Kind::leaky_relu, slope_, {}};
+  }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;

@@ -9,13 +9,11 @@ namespace {
 
 class ReshapeLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {}; }
-  int shared_input(int) const override { return 0; }
-  bool shares_gradient() const override { return true; }
-  bool backward_reads_inputs() const override { return false; }
-  bool backward_reads_outputs() const override { return false; }
+  ReshapeLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.view = View::data_and_gradient,
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false}) {}
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& dims = parameter_.reshape_param().shape().dim();

@@ -9,15 +9,12 @@ namespace {
 
 class ScaleLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {1, 2, 1, 1}; }
-  LayoutRule layout_rule() const override {
-    return per_channel_ ? LayoutRule::follows : LayoutRule::contiguous;
-  }
-  bool allows_in_place() const override { return true; }
-  bool backward_reads_outputs() const override { return false; }
-  ReluFusion fuses_relu() const override { return ReluFusion::forward; }
+  ScaleLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {1, 2, 1, 1},
+               .in_place = true,
+               .backward_reads_outputs = false,
+               .fuses_relu = ReluFusion::forward}) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -39,7 +36,6 @@ class ScaleLayer : public Layer {
     return inputs.size() > 1 ? inputs[1]->data : parameters_[0].value;
   }
 
-  bool per_channel_ = false;
   int bias_slot_ = -1;
   Tensor input_copy_;  ///< in place only
   Tensor none_;
@@ -48,7 +44,7 @@ class ScaleLayer : public Layer {
 void ScaleLayer::setup(const Blobs& inputs, const Blobs&) {
   const auto& settings = parameter_.scale_param();
   const CoveredAxes axes = covered(inputs);
-  per_channel_ = inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1;
+  if (inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1) traits_.layout = LayoutRule::follows;
   if (inputs.size() == 1) {
     caffe::FillerParameter filler = settings.filler();
     if (!settings.has_filler()) filler.set_value(1);
@@ -78,8 +74,8 @@ void ScaleLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) 
     ops::copy(context, x, input_copy_);
   }
   const Tensor& bias = bias_slot_ < 0 ? none_ : parameters_[static_cast<std::size_t>(bias_slot_)].value;
-  ops::scale_bias(context, x, scale(inputs), bias, broadcast_over(*inputs[0], covered(inputs)), fused_.output,
-                  outputs[0]->data);
+  ops::scale_bias(context, x, scale(inputs), bias, broadcast_over(*inputs[0], covered(inputs)),
+                  pass.fused.output, outputs[0]->data);
 }
 
 void ScaleLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,

@@ -7,13 +7,12 @@ namespace {
 
 class SilenceLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {1, -1, 0, 0}; }
-  /// Takes what comes: nothing is read.
-  LayoutRule layout_rule() const override { return LayoutRule::channels_last; }
-  bool backward_reads_inputs() const override { return false; }
-  bool backward_reads_outputs() const override { return false; }
+  SilenceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {1, -1, 0, 0},
+               .layout = LayoutRule::channels_last,
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false}) {}
 
   void reshape(const Blobs&, const Blobs&) override {}
   void forward(Pass&, const Blobs&, const Blobs&) override {}

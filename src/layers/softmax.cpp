@@ -7,10 +7,8 @@ namespace {
 
 class SoftmaxLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {}; }
-  bool backward_reads_inputs() const override { return false; }
+  SoftmaxLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options, {.backward_reads_inputs = false}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     over_ = channels_along(inputs[0]->shape, parameter_.softmax_param().axis());

@@ -9,16 +9,15 @@ namespace {
 
 class SoftmaxLossLayer : public LossLayer {
  public:
-  using LossLayer::LossLayer;
-
-  Arity arity() const override { return {2, 2, 1, 2}; }
-  bool differentiable_input(int input) const override { return input == 0; }
+  SoftmaxLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : LossLayer(parameter, options, {.arity = {2, 2, 1, 2}, .differentiable_inputs = 1}) {}
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& loss = parameter_.loss_param();
     if (loss.label_smoothing() != 0) refuse("label_smoothing is not supported");
     if (loss.thresh_ratio() != 1) refuse("thresh_ratio other than 1 is not supported");
     normalization_ = read_normalization(Normalization::valid);
+    traits_.meets_devices = normalization_ != Normalization::none && normalization_ != Normalization::fixed;
     ignore_ = {loss.has_ignore_label(), loss.ignore_label()};
   }
 

@@ -10,7 +10,13 @@
 namespace banyan {
 
 SourceLayer::SourceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-    : Layer(parameter, options) {}
+    : Layer(parameter, options,
+            {.arity = {0, 0, 1, 2},
+             .source = true,
+             .layout = LayoutRule::channels_last,
+             .backward_reads_inputs = false,
+             .backward_reads_outputs = false,
+             .repeatable = false}) {}
 
 void SourceLayer::refuse(const std::string& field, const std::string& why) const {
   bad_input("layer ", banyan::quoted(name()), ": ", field, " ", why);

@@ -22,13 +22,6 @@ class SourceLayer : public Layer, public data::BatchSource {
  public:
   SourceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options);
 
-  Arity arity() const override { return {0, 0, 1, 2, false}; }
-  bool is_source() const override { return true; }
-  LayoutRule layout_rule() const override { return LayoutRule::channels_last; }
-  bool backward_reads_inputs() const override { return false; }
-  bool backward_reads_outputs() const override { return false; }
-  int shared_input(int) const override { return -1; }
-
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void prepare(Pass& pass, const Blobs& outputs) override;

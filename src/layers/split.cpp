@@ -8,15 +8,15 @@ namespace {
 
 class SplitLayer : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {1, 1, 1, -1}; }
-  LayoutRule layout_rule() const override { return LayoutRule::follows; }
-  int shared_input(int) const override { return 0; }
-  bool gathers_gradients() const override { return true; }
-  bool fuses_relu_of_input() const override { return true; }
-  bool backward_reads_inputs() const override { return fused_.input.on; }
-  bool backward_reads_outputs() const override { return false; }
+  SplitLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {1, 1, 1, -1},
+               .layout = LayoutRule::follows,
+               .view = View::data,
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false,
+               .gathers_gradients = true,
+               .fuses_relu_of_input = true}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     for (Blob* output : outputs) set_output(*output, inputs[0]->shape, inputs[0]->layout);
@@ -31,8 +31,8 @@ class SplitLayer : public Layer {
     Tensor& sum = inputs[0]->grad;
     if (terms.empty())
       ops::fill(*pass.context, sum, 0);
-    else if (fused_.input.on)
-      ops::relu_backward_of_sum(*pass.context, terms, inputs[0]->data, fused_.input.slope, sum);
+    else if (pass.fused.input.on)
+      ops::relu_backward_of_sum(*pass.context, terms, inputs[0]->data, pass.fused.input.slope, sum);
     else if (terms.size() > 1 || !terms[0]->same_memory(sum))
       ops::weighted_sum(*pass.context, terms, std::vector<double>(terms.size(), 1), {}, sum);
   }

@@ -7,9 +7,8 @@ namespace {
 
 class TanHLayer : public ElementwiseLayer {
  public:
-  using ElementwiseLayer::ElementwiseLayer;
-
-  bool backward_reads_inputs() const override { return false; }
+  TanHLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : ElementwiseLayer(parameter, options, false, true) {}
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     ops::tanh_forward(*pass.context, inputs[0]->data, outputs[0]->data);

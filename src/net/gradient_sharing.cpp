@@ -2,22 +2,15 @@
 
 #include <algorithm>
 
-#include "banyan/base/contains.hpp"
-
 namespace banyan {
 namespace {
 
 class Sharing {
  public:
   explicit Sharing(TensorUses& uses) : uses_(uses), taken_(uses.data_of.size(), false) {
-    for (const LayerUse& layer : uses_.layers) {
-      for (std::size_t o = 0; o < layer.outputs.size(); ++o) {
-        const int output = layer.outputs[o];
-        const bool in_place = contains(layer.inputs, output);
-        const bool weighted = o < layer.weighted.size() && layer.weighted[o];
-        if (in_place || weighted) taken_[static_cast<std::size_t>(output)] = true;
-      }
-    }
+    for (const LayerUse& layer : uses_.layers)
+      for (std::size_t o = 0; o < layer.weighted.size(); ++o)
+        if (layer.weighted[o]) taken_[static_cast<std::size_t>(layer.outputs[o])] = true;
     for (std::size_t t = 0; t < uses_.grad_of.size(); ++t)
       if (uses_.grad_of[t] != static_cast<int>(t)) taken_[t] = taken_[root(t)] = true;
   }
@@ -58,9 +51,20 @@ class Sharing {
   std::vector<bool> taken_;  ///< must keep the gradient memory that it has
 };
 
+/// Where data is worked on in place, so is its gradient.
+void share_in_place(const LayerUse& layer, TensorUses& uses) {
+  if (!layer.needs_backward || !layer.in_place || layer.view || !layer.propagate[0]) return;
+  const int input = layer.inputs[0], output = layer.outputs[0];
+  if (owner_of(uses.data_of, input) != owner_of(uses.data_of, output) || layer.converted_from[0] >= 0) return;
+  const auto out = static_cast<std::size_t>(output);
+  if (uses.has_grad[out] && uses.grad_of[out] == output && owner_of(uses.grad_of, input) != output)
+    uses.grad_of[out] = input;
+}
+
 }  // namespace
 
 void share_gradients(TensorUses& uses) {
+  for (const LayerUse& layer : uses.layers) share_in_place(layer, uses);
   Sharing sharing(uses);
   for (const LayerUse& layer : uses.layers)
     if (layer.needs_backward) sharing.pass_on(layer);

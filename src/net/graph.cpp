@@ -1,151 +1,95 @@
 #include "banyan/net/graph.hpp"
 
-#include <algorithm>
-#include <map>
-#include <set>
-
-#include "banyan/base/contains.hpp"
-#include "banyan/base/error.hpp"
-#include "banyan/base/text.hpp"
+#include "banyan/net/connections.hpp"
 
 namespace banyan {
 namespace {
 
-std::string described(const caffe::LayerParameter& layer) {
-  return cat("layer ", quoted(layer.name()), " (", layer.type(), ")");
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+void add_output(Graph& graph, const std::string& name) {
+  const int layer = static_cast<int>(graph.layers.size()) - 1;
+  std::vector<int>& outputs = graph.layers.back().outputs;
+  graph.blobs.push_back({name, layer, static_cast<int>(outputs.size()), {}});
+  outputs.push_back(static_cast<int>(graph.blobs.size()) - 1);
 }
 
-bool writes(const caffe::LayerParameter& layer, const std::string& blob) {
-  return contains(layer.top(), blob);
-}
-
-/// Layers on a way from `from` back to `to` over the blobs they read, `from` first; empty if there is none.
-std::vector<int> way_back(const caffe::NetParameter& net, int from, int to) {
-  std::map<int, int> reached_from{{from, -1}};
-  std::vector<int> queue{from};
-  for (std::size_t head = 0; head < queue.size(); ++head) {
-    const int reader = queue[head];
-    if (reader == to) {
-      std::vector<int> way;
-      for (int i = to; i >= 0; i = reached_from[i]) way.push_back(i);
-      std::reverse(way.begin(), way.end());
-      return way;
+/// Which layers could have a backward pass: something below them or in them wants a gradient.
+void mark_wanted(Graph& graph, bool force_backward) {
+  for (GraphLayer& layer : graph.layers) {
+    layer.needs_backward = layer.learns;
+    layer.propagate.clear();
+    for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+      bool wanted = force_backward || graph.producer_of(layer.inputs[i]).needs_backward;
+      if (!force_backward && !layer.propagate_down.empty()) wanted = layer.propagate_down[i] != 0;
+      layer.propagate.push_back(wanted && layer.traits.differentiable(static_cast<int>(i)));
+      layer.needs_backward = layer.needs_backward || layer.propagate[i];
     }
-    for (const std::string& bottom : net.layer(reader).bottom())
-      for (int i = 0; i < net.layer_size(); ++i)
-        if (writes(net.layer(i), bottom) && reached_from.emplace(i, reader).second) queue.push_back(i);
   }
-  return {};
-}
-
-[[noreturn]] void refuse_bottom(const caffe::NetParameter& net, int index, const std::string& bottom) {
-  const caffe::LayerParameter& layer = net.layer(index);
-  std::vector<std::string> tops;
-  for (int i = 0; i < net.layer_size(); ++i) {
-    tops.insert(tops.end(), net.layer(i).top().begin(), net.layer(i).top().end());
-    if (i < index || !writes(net.layer(i), bottom)) continue;
-    const std::vector<int> way = way_back(net, i, index);
-    if (way.empty())
-      bad_input(described(layer), " reads blob ", quoted(bottom), " before ", described(net.layer(i)),
-                " further down produces it; put the layers into the order in which they run");
-    std::string cycle = quoted(layer.name());
-    for (const int step : way) cycle += " <- " + quoted(net.layer(step).name());
-    bad_input("the net has a cycle: ", described(layer), " reads blob ", quoted(bottom),
-              ", which depends on its own result (", cycle, ")");
-  }
-  bad_input(described(layer), " reads blob ", quoted(bottom), ", which no layer of the net produces",
-            did_you_mean(bottom, tops));
-}
-
-void check_tops(const caffe::LayerParameter& layer,
-                std::map<std::string, const caffe::LayerParameter*>& produced) {
-  std::set<std::string> own;
-  for (int i = 0; i < layer.top_size(); ++i) {
-    const std::string& top = layer.top(i);
-    if (!own.insert(top).second) bad_input(described(layer), " produces blob ", quoted(top), " twice");
-    const bool in_place = i < layer.bottom_size() && layer.bottom(i) == top;
-    const auto [entry, is_new] = produced.emplace(top, &layer);
-    if (is_new || in_place) continue;
-    if (contains(layer.bottom(), top))
-      bad_input(described(layer), " works in place on blob ", quoted(top),
-                ", which then must stand at the same place of ", "`bottom` and `top`");
-    bad_input("blob ", quoted(top), " is produced twice: by ", described(*entry->second), " and by ",
-              described(layer));
-  }
-}
-
-void check_counts(const caffe::LayerParameter& layer) {
-  if (layer.loss_weight_size() != 0 && layer.loss_weight_size() != layer.top_size() &&
-      !(layer.top_size() == 0 && layer.loss_weight_size() == 1))
-    bad_input(described(layer), " has ", layer.loss_weight_size(), " loss_weight entries for ",
-              layer.top_size(), " tops; give one for each top, or none");
-  if (layer.propagate_down_size() != 0 && layer.propagate_down_size() != layer.bottom_size())
-    bad_input(described(layer), " has ", layer.propagate_down_size(), " propagate_down entries for ",
-              layer.bottom_size(), " bottoms; give one for each bottom, or none");
-}
-
-std::string range_text(int minimum, int maximum) {
-  if (maximum < 0) return cat("at least ", minimum);
-  if (minimum == maximum) return minimum == 0 ? std::string("no") : cat(minimum);
-  return cat(minimum, " to ", maximum);
-}
-
-void check_range(const caffe::LayerParameter& layer, const char* what, int found, int minimum, int maximum) {
-  if (found >= minimum && (maximum < 0 || found <= maximum)) return;
-  bad_input(described(layer), " takes ", range_text(minimum, maximum), " ", what,
-            minimum == 1 && maximum == 1 ? "" : "s", ", found ", found);
 }
 
 }  // namespace
 
-void check_connections(const caffe::NetParameter& net) {
-  std::map<std::string, const caffe::LayerParameter*> produced;
-  for (int i = 0; i < net.layer_size(); ++i) {
-    const caffe::LayerParameter& layer = net.layer(i);
-    for (const std::string& bottom : layer.bottom())
-      if (produced.count(bottom) == 0) refuse_bottom(net, i, bottom);
-    check_tops(layer, produced);
-    check_counts(layer);
+const GraphLayer& Graph::producer_of(int blob) const { return layers[at(blobs[at(blob)].producer)]; }
+
+double Graph::loss_weight(int blob) const {
+  return producer_of(blob).loss_weights[at(blobs[at(blob)].output)];
+}
+
+bool Graph::receives_gradient(int blob) const {
+  for (const int reader : blobs[at(blob)].readers) {
+    const GraphLayer& layer = layers[at(reader)];
+    for (std::size_t i = 0; i < layer.propagate.size(); ++i)
+      if (layer.inputs[i] == blob && layer.propagate[i]) return true;
+  }
+  return false;
+}
+
+bool Graph::has_gradient(int blob) const {
+  return receives_gradient(blob) || (producer_of(blob).needs_backward && loss_weight(blob) != 0);
+}
+
+std::vector<int> Graph::outputs() const {
+  std::vector<int> found;
+  for (const auto& [name, blob] : by_name)
+    if (blobs[at(blob)].readers.empty()) found.push_back(blob);
+  return found;
+}
+
+void add_layer(Graph& graph, const caffe::LayerParameter& parameter, const LayerTraits& traits) {
+  const bool automatic = parameter.top_size() == 0 && traits.arity.min_outputs > 0 && traits.loss;
+  check_arity(parameter, traits.arity, parameter.top_size() + (automatic ? 1 : 0));
+  const int index = static_cast<int>(graph.layers.size());
+  GraphLayer& layer = graph.layers.emplace_back();
+  layer.name = parameter.name();
+  layer.type = parameter.type();
+  layer.traits = traits;
+  layer.propagate_down.assign(parameter.propagate_down().begin(), parameter.propagate_down().end());
+  for (const std::string& bottom : parameter.bottom()) {
+    layer.inputs.push_back(graph.by_name.at(bottom));
+    graph.blobs[at(layer.inputs.back())].readers.push_back(index);
+  }
+  for (const std::string& top : parameter.top()) {
+    add_output(graph, top);
+    graph.by_name[top] = layer.outputs.back();
+  }
+  if (automatic) add_output(graph, "(automatic)");
+  for (int o = 0; o < static_cast<int>(layer.outputs.size()); ++o) {
+    const double absent = traits.loss && o == 0 ? 1 : 0;
+    layer.loss_weights.push_back(o < parameter.loss_weight_size() ? parameter.loss_weight(o) : absent);
   }
 }
 
-void check_arity(const caffe::LayerParameter& layer, const Arity& arity) {
-  check_range(layer, "bottom", layer.bottom_size(), arity.min_inputs, arity.max_inputs);
-  check_range(layer, "top", layer.top_size(), arity.min_outputs, arity.max_outputs);
-  if (arity.outputs_equal_inputs && layer.bottom_size() != layer.top_size())
-    bad_input(described(layer), " takes as many tops as bottoms, found ", layer.bottom_size(),
-              " bottoms and ", layer.top_size(), " tops");
-}
-
-std::vector<BackwardNeed> prune_backward(const std::vector<BackwardNode>& layers, bool force_backward) {
-  std::vector<BackwardNeed> result(layers.size());
-  std::map<int, bool> blob_needs;
-  for (std::size_t l = 0; l < layers.size(); ++l) {
-    const BackwardNode& layer = layers[l];
-    BackwardNeed& need = result[l];
-    need.needs_backward = layer.learns;
-    for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
-      bool wanted = force_backward || blob_needs[layer.inputs[i]];
-      if (!force_backward && !layer.propagate_down.empty()) wanted = layer.propagate_down[i] != 0;
-      need.propagate.push_back(wanted && layer.differentiable[i]);
-      need.needs_backward = need.needs_backward || need.propagate[i];
-    }
-    for (const int output : layer.outputs) blob_needs[output] = need.needs_backward;
+void mark_backward(Graph& graph, bool force_backward) {
+  mark_wanted(graph, force_backward);
+  for (std::size_t l = graph.layers.size(); l-- > 0;) {
+    GraphLayer& layer = graph.layers[l];
+    const bool contributes = std::any_of(layer.outputs.begin(), layer.outputs.end(), [&](int output) {
+      return graph.loss_weight(output) != 0 || graph.receives_gradient(output);
+    });
+    layer.needs_backward = graph.trains && layer.needs_backward && contributes;
+    if (!layer.needs_backward) layer.propagate.assign(layer.inputs.size(), false);
   }
-  std::map<int, bool> receives;  // a gradient comes from the layers further down
-  for (std::size_t l = layers.size(); l-- > 0;) {
-    const BackwardNode& layer = layers[l];
-    BackwardNeed& need = result[l];
-    bool contributes = false;
-    for (std::size_t i = 0; i < layer.outputs.size(); ++i)
-      contributes = contributes || layer.weighted[i] || receives[layer.outputs[i]];
-    need.needs_backward = need.needs_backward && contributes;
-    for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
-      need.propagate[i] = need.propagate[i] && need.needs_backward;
-      receives[layer.inputs[i]] = need.propagate[i];
-    }
-  }
-  return result;
 }
 
 }  // namespace banyan

@@ -1,96 +1,89 @@
 #include "banyan/net/in_place_abn.hpp"
 
-#include <algorithm>
-
 #include "banyan/base/contains.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan {
 namespace {
 
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
 class Search {
  public:
-  Search(const std::vector<AbnNode>& layers, const std::vector<int>& kept) : layers_(layers), kept_(kept) {}
+  Search(const Graph& graph, const std::vector<bool>& converts) : graph_(graph), converts_(converts) {}
 
   InPlaceAbn judge(int norm) const {
-    const AbnNode& layer = at(norm);
-    if (layer.converts_inputs) return no(norm, "the layout of its input is converted");
-    const int activation = next_reader(norm, layer.outputs[0]);
-    if (activation < 0 || layer.weighted) return no(norm, "its output is an output of the net");
-    const AbnNode& behind = at(activation);
-    if (!behind.inverse || behind.inputs[0] != layer.outputs[0] || behind.converts_inputs)
-      return no(norm, cat("behind it stands ", described(behind),
+    const GraphLayer& layer = graph_.layers[at(norm)];
+    if (converts_[at(norm)]) return no(norm, "the layout of its input is converted");
+    const std::vector<int>& readers = readers_of(layer.outputs[0]);
+    if (readers.empty() || layer.weighted()) return no(norm, "its output is an output of the net");
+    const int activation = readers[0];
+    const GraphLayer& next = graph_.layers[at(activation)];
+    if (!next.traits.inverse || next.inputs[0] != layer.outputs[0] || converts_[at(activation)])
+      return no(norm, cat("after it comes ", described(next),
                           ", not a ReLU with negative_slope > 0 or an ELU with alpha > 0"));
-    if (is_kept(activation))
-      return no(norm, cat("the output of ", described(behind), " is an output of the net"));
+    if (readers.size() > 1)
+      return no(norm, cat(described(graph_.layers[at(readers[1])]), " reads its output too"));
+    if (is_kept(next.outputs[0]))
+      return no(norm, cat("the output of ", described(next), " is an output of the net"));
     const std::string other = needed_by(norm, layer.inputs[0]);
     return other.empty() ? InPlaceAbn{norm, activation, ""} : no(norm, other);
   }
 
  private:
-  const AbnNode& at(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
-  static std::string described(const AbnNode& layer) {
+  static std::string described(const GraphLayer& layer) {
     return cat(quoted(layer.name), " (", layer.type, ")");
   }
   static InPlaceAbn no(int norm, std::string reason) { return {norm, -1, std::move(reason)}; }
+  const std::vector<int>& readers_of(int blob) const { return graph_.blobs[at(blob)].readers; }
 
-  int next_reader(int after, int blob) const {
-    for (int i = after + 1; i < static_cast<int>(layers_.size()); ++i)
-      if (contains(at(i).inputs, blob)) return i;
-    return -1;
-  }
-
-  /// Is the memory that the layer writes wanted after the pass, under whatever name?
-  bool is_kept(int activation) const {
-    std::vector<int> names = at(activation).outputs;
-    bool weighted = at(activation).weighted;
-    for (int i = activation + 1; i < static_cast<int>(layers_.size()); ++i) {
-      const AbnNode& layer = at(i);
-      if (!layer.view || !contains(names, layer.inputs[0])) continue;
-      names.insert(names.end(), layer.outputs.begin(), layer.outputs.end());
-      weighted = weighted || layer.weighted;
+  /// Is the blob's memory wanted after the pass, under whatever name?
+  bool is_kept(int blob) const {
+    if (readers_of(blob).empty() || graph_.loss_weight(blob) != 0) return true;
+    for (const int reader : readers_of(blob)) {
+      const GraphLayer& layer = graph_.layers[at(reader)];
+      if (layer.traits.view == View::none) continue;
+      for (const int output : layer.outputs)
+        if (is_kept(output)) return true;
     }
-    return weighted ||
-           std::any_of(names.begin(), names.end(), [&](int name) { return contains(kept_, name); });
+    return false;
   }
 
   /// Who else needs `blob`, the input of `norm`: a sentence, empty if nobody does.
   std::string needed_by(int norm, int blob) const {
-    for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
-      const AbnNode& layer = at(i);
-      const bool reads = contains(layer.inputs, blob), writes = contains(layer.outputs, blob);
-      if (i == norm || (!reads && !writes)) continue;
-      if (writes && layer.view) return shared_with(i, blob);
-      if (layer.source) return cat("its input comes from ", described(layer));
-      if (layer.weighted) return "its input has a loss weight";
-      if (reads && !writes) return cat(described(layer), " reads its input too");
-      if (layer.needs_backward && layer.reads_outputs)
-        return cat("the backward pass of ", described(layer), " reads its input");
-    }
+    const GraphLayer& producer = graph_.producer_of(blob);
+    if (producer.traits.view != View::none) return shared_with(norm, producer, blob);
+    if (producer.traits.source) return cat("its input comes from ", described(producer));
+    if (graph_.loss_weight(blob) != 0) return "its input has a loss weight";
+    for (const int reader : readers_of(blob))
+      if (reader != norm) return cat(described(graph_.layers[at(reader)]), " reads its input too");
+    if (producer.needs_backward && producer.traits.backward_reads_outputs)
+      return cat("the backward pass of ", described(producer), " reads its input");
     return "";
   }
 
-  /// Layer `view` (a Split, a Flatten, ...) shows the same memory in several blobs.
-  std::string shared_with(int view, int blob) const {
-    for (const int other : at(view).outputs) {
-      const int reader = other == blob ? -1 : next_reader(view, other);
-      if (reader >= 0) return cat(described(at(reader)), " reads its input too");
-    }
-    return cat("its input is the memory of another blob, by ", described(at(view)));
+  /// `view` (a Split, a Flatten, ...) shows the same memory in several blobs.
+  std::string shared_with(int norm, const GraphLayer& view, int blob) const {
+    for (const int other : view.outputs)
+      for (const int reader : readers_of(other))
+        if (other != blob && reader != norm)
+          return cat(described(graph_.layers[at(reader)]), " reads its input too");
+    return cat("its input is the memory of another blob, by ", described(view));
   }
 
-  const std::vector<AbnNode>& layers_;
-  const std::vector<int>& kept_;
+  const Graph& graph_;
+  const std::vector<bool>& converts_;
 };
 
 }  // namespace
 
-std::vector<InPlaceAbn> find_in_place_abn(const std::vector<AbnNode>& layers, const std::vector<int>& kept) {
-  const Search search(layers, kept);
+std::vector<InPlaceAbn> find_in_place_abn(const Graph& graph, const std::vector<bool>& converts) {
+  const Search search(graph, converts);
   std::vector<InPlaceAbn> found;
-  for (int i = 0; i < static_cast<int>(layers.size()); ++i)
-    if (layers[static_cast<std::size_t>(i)].normalizes && layers[static_cast<std::size_t>(i)].needs_backward)
-      found.push_back(search.judge(i));
+  for (int i = 0; i < static_cast<int>(graph.layers.size()); ++i) {
+    const GraphLayer& layer = graph.layers[at(i)];
+    if (layer.traits.recovers_input && layer.needs_backward) found.push_back(search.judge(i));
+  }
   return found;
 }
 

@@ -58,6 +58,18 @@ Tensor Tensor::slice(std::int64_t offset, const Shape& shape, Layout layout) con
   return view;
 }
 
+Tensor Tensor::bytes_as(std::int64_t offset, DType dtype, const Shape& shape, Layout layout) const {
+  const auto needed = static_cast<std::size_t>(shape.count()) * size_of(dtype);
+  if (offset < 0 || static_cast<std::size_t>(offset) + needed > bytes())
+    runtime_failure("bytes ", offset, " and ", needed, " more are not in a tensor of ", bytes(), " bytes");
+  Tensor view = *this;
+  if (defined()) view.base_ = static_cast<char*>(base_) + offset;
+  view.shape_ = shape;
+  view.dtype_ = dtype;
+  view.layout_ = layout;
+  return view;
+}
+
 bool Tensor::is_contiguous() const {
   if (layout_ == Layout::contiguous || shape_.axes() < 3) return true;
   return shape_.dim(1) == 1 || shape_.count(2) == 1 || count() == 0;

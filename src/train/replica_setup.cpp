@@ -4,6 +4,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/io/weights.hpp"
+#include "banyan/net/parameter_values.hpp"
 #include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/train/log_lines.hpp"
@@ -86,7 +87,7 @@ void Replica::build_nets() {
   for (const SolverNet& definition : run_.test_nets) {
     test_nets_.push_back(
         std::make_unique<Net>(definition.net, net_options(definition), *context_, activity_));
-    test_nets_.back()->share_parameters(*net_, true);
+    share_parameters(*test_nets_.back(), *net_, true);
   }
   observe_layers();
 }
@@ -154,10 +155,10 @@ void Replica::share_initial_parameters() {
 
 void Replica::load_initial_state() {
   if (first()) {
-    net_->fill_parameters();
+    fill_parameters(*net_);
     for (const std::string& file : run_.options.weights) {
       LOG(INFO) << log_lines::finetuning(file);
-      net_->load_weights(io::read_weights(file), file);
+      load_weights(*net_, io::read_weights(file), file);
     }
   }
   if (run_.resume) restore_state();
@@ -168,7 +169,7 @@ void Replica::restore_state() {
   const SolverSnapshot& saved = *run_.resume;
   const caffe::SolverState& state = saved.state;
   if (first()) {
-    net_->load_weights(io::read_weights(saved.model_path), saved.model_path);
+    load_weights(*net_, io::read_weights(saved.model_path), saved.model_path);
     LOG(INFO) << log_lines::restoring_history();
   }
   start_ = state.iter();
@@ -185,7 +186,7 @@ void Replica::restore_state() {
 std::int64_t Replica::share() const {
   for (int layer = 0; layer < static_cast<int>(net_->layers().size()); ++layer) {
     const Blobs outputs = net_->outputs_of(layer);
-    if (net_->layers()[static_cast<std::size_t>(layer)]->is_source() && !outputs.empty() &&
+    if (net_->layers()[static_cast<std::size_t>(layer)]->traits().source && !outputs.empty() &&
         outputs[0]->shape.axes() > 0)
       return outputs[0]->shape[0];
   }

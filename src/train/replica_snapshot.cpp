@@ -1,4 +1,5 @@
 // Replica: snapshots. Owners hand in their pieces of the optimizer's state, rank 0 writes.
+#include "banyan/net/parameter_values.hpp"
 #include "banyan/observe/spans.hpp"
 #include "banyan/train/snapshot_files.hpp"
 #include "glog/logging.h"
@@ -60,7 +61,7 @@ void Replica::snapshot(std::int64_t iteration) {
     for (caffe::BlobProto& blob : run_.history) state.add_history()->Swap(&blob);
     run_.history.clear();
     take_summed_gradients();
-    write_snapshot(run_.prefix, iteration, net_->to_proto(run_.solver.snapshot_diff()), std::move(state),
+    write_snapshot(run_.prefix, iteration, to_proto(*net_, run_.solver.snapshot_diff()), std::move(state),
                    [this] { activity_.beat(); });
   }
   meet("snapshot written", iteration);

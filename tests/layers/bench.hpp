@@ -138,7 +138,7 @@ class Bench {
       set_values(context_, outputs[i]->grad, output_gradients[i]);
     std::vector<bool> propagate;
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      propagate.push_back(layer_->differentiable_input(static_cast<int>(i)));
+      propagate.push_back(layer_->traits().differentiable(static_cast<int>(i)));
     layer_->backward(pass, outputs, propagate, inputs);
   }
   void backward(const Values& output_gradient) { backward(std::vector<Values>{output_gradient}); }
@@ -177,15 +177,14 @@ class Bench {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       Blob& blob = *outputs[i];
       if (options_.in_place && i == 0) continue;
-      const int shared = layer_->shared_input(static_cast<int>(i));
+      const View shown = layer_->traits().view;
       const auto view = [&](const Tensor& of) {
         return blob.layout == Layout::contiguous ? of.reshaped(blob.shape) : of;
       };
-      blob.data = shared >= 0 ? view(inputs[static_cast<std::size_t>(shared)]->data)
-                              : Tensor(*device_, blob.shape, blob.dtype, blob.layout);
-      blob.grad = shared >= 0 && layer_->shares_gradient()
-                      ? view(inputs[static_cast<std::size_t>(shared)]->grad)
-                      : Tensor(*device_, blob.shape, blob.dtype, blob.layout);
+      blob.data =
+          shown != View::none ? view(inputs[0]->data) : Tensor(*device_, blob.shape, blob.dtype, blob.layout);
+      blob.grad = shown == View::data_and_gradient ? view(inputs[0]->grad)
+                                                   : Tensor(*device_, blob.shape, blob.dtype, blob.layout);
     }
   }
 

@@ -32,7 +32,7 @@ class GradientChecker {
     for (std::size_t p = 0; p < bench_.layer().parameters().size(); ++p)
       parameter_gradients.push_back(is_learnable(p) ? bench_.parameter_gradient(p) : Values());
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (!bench_.layer().differentiable_input(static_cast<int>(i))) continue;
+      if (!bench_.layer().traits().differentiable(static_cast<int>(i))) continue;
       const auto write = [&](const Values& values) { inputs_[i] = values; };
       compare(inputs_[i], write, input_gradients[i], cat("input ", i));
     }

@@ -88,11 +88,11 @@ TEST(SoftmaxLoss, NeverDividesByLessThanOneAndNeverTakesTheLogOfZero) {
 
 TEST(SoftmaxLoss, HasAWeightByItself) {
   Bench bench("type: 'SoftmaxWithLoss'", {Shape{2, 2}, Shape{2}}, 2);
-  EXPECT_EQ(bench.layer().default_loss_weight(0), 1);
-  EXPECT_EQ(bench.layer().default_loss_weight(1), 0);
-  EXPECT_TRUE(bench.layer().output_is_share(0));
-  EXPECT_FALSE(bench.layer().output_is_share(1));
-  EXPECT_FALSE(bench.layer().differentiable_input(1));
+  const LayerTraits& traits = bench.layer().traits();
+  EXPECT_TRUE(traits.loss);
+  EXPECT_EQ(traits.shares, 1);
+  EXPECT_TRUE(traits.differentiable(0));
+  EXPECT_FALSE(traits.differentiable(1));
 }
 
 TEST(EuclideanLoss, IsHalfTheMeanSquaredDistance) {

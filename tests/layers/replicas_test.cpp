@@ -76,7 +76,7 @@ class Replicas {
       }
       if (case_.phase == Phase::train) bench.backward(gradients);
     }
-    if (bench.layer().differentiable_input(0)) results.input_gradient = bench.input_gradient();
+    if (bench.layer().traits().differentiable(0)) results.input_gradient = bench.input_gradient();
     for (const Parameter& p : bench.layer().parameters()) {
       if (p.kind == ParameterKind::statistic)
         results.statistics.push_back(get_values(bench.context(), p.value));
@@ -231,7 +231,7 @@ TEST(AccuracyPerClass, IsAShareOfAllDevices) {
     options.rank = rank;
     options.devices = 2;
     Bench bench("type: 'Accuracy'", {scores, Shape{2}}, 2, options);
-    EXPECT_TRUE(bench.layer().output_is_share(1));
+    EXPECT_EQ(bench.layer().traits().shares, 2);
     FakeExchange exchange(point, rank);
     bench.pass.exchange = &exchange;
     bench.set_input(0, {0, 1, 2, 0, 1, 2});  // both say class 2

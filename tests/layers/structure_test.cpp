@@ -256,9 +256,10 @@ const std::vector<AnyBatch> kAnyBatch = {
 std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t batch) {
   for (std::size_t i = 0; i < bench.inputs.size(); ++i) {
     const std::int64_t count = batch * tested.samples[i].count();
-    bench.set_input(i, bench.layer().differentiable_input(static_cast<int>(i)) || tested.samples[i].axes() > 0
-                           ? spread_values(count, static_cast<unsigned>(i + 1))
-                           : integers(count, 4, 1));
+    bench.set_input(i,
+                    bench.layer().traits().differentiable(static_cast<int>(i)) || tested.samples[i].axes() > 0
+                        ? spread_values(count, static_cast<unsigned>(i + 1))
+                        : integers(count, 4, 1));
   }
   bench.zero_parameter_gradients();
   bench.forward();
@@ -269,7 +270,8 @@ std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t
   }
   bench.backward(gradients);
   for (std::size_t i = 0; i < bench.inputs.size(); ++i)
-    if (bench.layer().differentiable_input(static_cast<int>(i))) results.push_back(bench.input_gradient(i));
+    if (bench.layer().traits().differentiable(static_cast<int>(i)))
+      results.push_back(bench.input_gradient(i));
   for (std::size_t p = 0; p < bench.layer().parameters().size(); ++p)
     if (bench.layer().parameters()[p].grad.defined()) results.push_back(bench.parameter_gradient(p));
   return results;
@@ -331,7 +333,7 @@ TEST(EveryFollower, GivesTheSameValuesInEitherLayout) {
     for (const Shape& sample : tested.samples) shapes.push_back(with_batch(3, sample));
     if (shapes[0].axes() != 4) continue;
     Bench contiguous(tested.text, shapes, tested.outputs, options);
-    if (contiguous.layer().layout_rule() != LayoutRule::follows) continue;
+    if (contiguous.layer().traits().layout != LayoutRule::follows) continue;
     options.input_layout = Layout::channels_last;
     Bench channels_last(tested.text, shapes, tested.outputs, options);
     for (const Blob* output : channels_last.outputs) EXPECT_EQ(output->layout, Layout::channels_last);

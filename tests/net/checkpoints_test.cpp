@@ -429,8 +429,8 @@ TEST(CheckpointedNet, HoldsWhatThePlanSays) {
     net->forward(bench.pass);
     net->backward(bench.pass);
     peaks[checkpoint] = memory_of_all_devices().peak - before;
-    planned[checkpoint] = net->memory_plan().total * 8;
-    EXPECT_EQ(net->planned_without_checkpoints() * 8, planned["off"]);
+    planned[checkpoint] = net->plan().bytes;
+    EXPECT_EQ(net->plan().bytes_without_cuts, planned["off"]);
   }
   EXPECT_LT(planned["auto"] * 2, planned["off"]);
   EXPECT_LE(planned["auto"], planned["6"]);
@@ -442,7 +442,7 @@ TEST(CheckpointedNet, HoldsWhatThePlanSays) {
 TEST(CheckpointedNet, ShowsObserversEachLayerOnce) {
   NetBench bench;
   const auto net = bench.make(deep_chain("4"), f64_options());
-  EXPECT_EQ(net->checkpoint_cuts().size(), 3u);
+  EXPECT_EQ(net->plan().cuts.size(), 3u);
   feed<double>(bench, *net, 5);
   std::map<std::pair<int, bool>, int> seen;
   net->observe_layers({}, [&](int layer, bool backward) { ++seen[{layer, backward}]; });
@@ -457,7 +457,7 @@ TEST(CheckpointedNet, StaysCutWhereItWasWhenShapesChange) {
   for (const char* checkpoint : {"off", "auto"}) {
     NetBench bench;
     const auto net = bench.make(deep_chain(checkpoint), f64_options());
-    const std::vector<int> cuts = net->checkpoint_cuts();
+    const std::vector<int> cuts = net->plan().cuts;
     for (const std::int64_t batch : {2, 6, 0, 4}) {
       net->find_blob("data")->shape = Shape{batch, 8, 16, 16};
       net->find_blob("label")->shape = Shape{batch};
@@ -465,7 +465,7 @@ TEST(CheckpointedNet, StaysCutWhereItWasWhenShapesChange) {
       feed<double>(bench, *net, 5);
       net->forward(bench.pass);
       net->backward(bench.pass);
-      EXPECT_EQ(net->checkpoint_cuts(), cuts);
+      EXPECT_EQ(net->plan().cuts, cuts);
     }
     gradients.push_back(values_of<double>(bench.context, net->flat_gradients()));
   }
@@ -476,7 +476,7 @@ TEST(CheckpointedNet, TestsAreNotCut) {
   NetBench bench;
   NetOptions options = f64_options();
   options.phase = Phase::test;
-  EXPECT_THAT(bench.make(deep_chain("auto"), options)->checkpoint_cuts(), IsEmpty());
+  EXPECT_THAT(bench.make(deep_chain("auto"), options)->plan().cuts, IsEmpty());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "banyan/net/gradient_sharing.hpp"
+#include "net/graph_test_tools.hpp"
 #include "net/net_test_tools.hpp"
 
 namespace banyan {
@@ -12,37 +13,50 @@ namespace {
 
 using testing::ElementsAre;
 
-FusionNode layer(std::vector<int> inputs, std::vector<int> outputs, ReluFusion fuses = ReluFusion::none) {
-  FusionNode node;
-  node.propagate.assign(inputs.size(), true);
-  node.inputs = std::move(inputs);
-  node.outputs = std::move(outputs);
-  node.fuses_relu = fuses;
-  node.needs_backward = true;
-  return node;
+LayerTraits fusing(ReluFusion relu, bool sum = false) {
+  LayerTraits traits;
+  traits.fuses_relu = relu;
+  traits.fuses_sum = sum;
+  traits.backward_reads_outputs = false;
+  return traits;
 }
-FusionNode relu_on(int blob, double slope = 0) {
-  FusionNode node = layer({blob}, {blob});
-  node.relu_slope = slope;
-  return node;
+GraphLayer layer(std::vector<int> inputs, std::vector<int> outputs, ReluFusion fuses = ReluFusion::none) {
+  return graph_layer(std::move(inputs), std::move(outputs), fusing(fuses));
 }
-FusionNode reader_of(int blob, std::vector<int> outputs) {
-  FusionNode node = layer({blob}, std::move(outputs));
-  node.fuses_relu_of_input = true;
-  return node;
+GraphLayer relu(int from, int to, double slope = 0) {
+  GraphLayer made = layer({from}, {to});
+  made.traits.relu_slope = slope;
+  return made;
+}
+GraphLayer relu_on(int blob, double slope = 0) { return relu(blob, blob, slope); }
+GraphLayer reader_of(int blob, std::vector<int> outputs) {
+  GraphLayer made = layer({blob}, std::move(outputs));
+  made.traits.fuses_relu_of_input = true;
+  return made;
 }
 
-/// What is fused, layer by layer.
-std::string shown(const std::vector<FusionNode>& layers) {
-  const std::vector<Fusion> found = find_fusions(layers);
+/// What is fused, layer by layer, the first of which makes blob 0. `converted`: a layer whose input comes in
+/// another layout; `kept`: one that keeps the output of the layer after it.
+std::string shown(const std::vector<GraphLayer>& layers, int converted = -1, int kept = -1) {
+  std::vector<GraphLayer> all{layer({}, {0})};
+  all.insert(all.end(), layers.begin(), layers.end());
+  const Graph graph = graph_of(all);
+  std::vector<bool> converts(all.size(), false);
+  std::vector<int> kept_by(all.size(), -1);
+  if (converted >= 0) converts[static_cast<std::size_t>(converted) + 1] = true;
+  if (kept >= 0) kept_by[static_cast<std::size_t>(kept) + 1] = kept + 2;
+  const std::vector<Fusion> found = find_fusions(graph, converts, kept_by);
   std::string text;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i].runs.output.on) text += cat("output of ", i, " ");
-    if (found[i].runs.input.on) text += cat("input of ", i, " ");
-    if (found[i].sum >= 0) text += cat(i, " sums ", found[i].sum, " with ", found[i].addend, " ");
-    if (found[i].runs.sum.on) text += cat("relu behind the sum of ", i, " ");
-    if (found[i].forward_elsewhere) text += cat("no forward ", i, " ");
-    if (found[i].backward_elsewhere) text += cat("no backward ", i, " ");
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    const Fusion& fusion = found[i];
+    if (fusion.output.on) text += cat("output of ", i - 1, " ");
+    if (fusion.input.on) text += cat("input of ", i - 1, " ");
+    if (fusion.sum_layer >= 0)
+      text += cat(i - 1, " sums ", fusion.sum_layer - 1, " with ",
+                  graph.blobs[static_cast<std::size_t>(fusion.addend)].name, " ");
+    if (fusion.sum.on) text += cat("relu after the sum of ", i - 1, " ");
+    if (fusion.forward_elsewhere) text += cat("no forward ", i - 1, " ");
+    if (fusion.backward_elsewhere) text += cat("no backward ", i - 1, " ");
   }
   return text;
 }
@@ -55,24 +69,35 @@ TEST(FindFusions, GivesThePassesToTheNeighboursThatTakeThem) {
   EXPECT_EQ(shown({forward, relu_on(1), plain}), "output of 0 no forward 1 ");
   EXPECT_EQ(shown({none, relu_on(1), split}), "no backward 1 input of 2 ");
   EXPECT_EQ(shown({none, relu_on(1), plain}), "");
+  // With a name of its own.
+  EXPECT_EQ(shown({both, relu(1, 7), reader_of(7, {2, 3})}), "output of 0 no forward 1 no backward 1 ");
+  EXPECT_EQ(shown({forward, relu(1, 7), reader_of(7, {2, 3})}),
+            "output of 0 no forward 1 no backward 1 input of 2 ");
+  // What is kept of both in one tensor is found by undoing the ReLU.
+  EXPECT_EQ(shown({both, relu_on(1, 0.5), plain}, -1, 0), "output of 0 no forward 1 ");
 }
 
 TEST(FindFusions, LeavesAloneWhatOthersTouch) {
   const auto forward = layer({0}, {1}, ReluFusion::forward);
   const auto split = reader_of(1, {2, 3});
-  // A layer between, a second reader, a ReLU with an output of its own, one whose input is converted.
+  // A second reader before the ReLU, and after it.
   EXPECT_EQ(shown({forward, layer({1}, {5}), relu_on(1)}), "");
   EXPECT_EQ(shown({layer({0}, {1}), relu_on(1), split, layer({1}, {5})}), "");
-  FusionNode apart = relu_on(1), converted = relu_on(1), weighted = relu_on(1);
-  apart.outputs = {4};
-  converted.converts_inputs = true;
-  weighted.weighted = true;
-  for (const FusionNode& relu : {apart, converted, weighted}) EXPECT_EQ(shown({forward, relu, split}), "");
-  FusionNode stops = split, moved = split;
+  EXPECT_EQ(shown({forward, relu_on(1), split}, 1), "");  // its input is converted
+  GraphLayer weighted = relu_on(1), weighed = forward, rereads = forward, two = forward;
+  weighted.loss_weights = weighed.loss_weights = {1};
+  rereads.traits.backward_reads_outputs = true;
+  two.outputs = {1, 6};
+  two.loss_weights = {0, 0};
+  EXPECT_EQ(shown({forward, weighted, split}), "");
+  for (const GraphLayer& producer : {weighed, rereads, two})
+    EXPECT_EQ(shown({producer, relu_on(1), layer({1}, {2})}), "");
+  rereads.needs_backward = false;
+  EXPECT_EQ(shown({rereads, relu_on(1), layer({1}, {2})}), "output of 0 no forward 1 ");
+  GraphLayer stops = split;
   stops.propagate = {false};
-  moved.converts_inputs = true;
-  for (const FusionNode& reader : {stops, moved})
-    EXPECT_EQ(shown({forward, relu_on(1), reader}), "output of 0 no forward 1 ");
+  EXPECT_EQ(shown({forward, relu_on(1), stops}), "output of 0 no forward 1 ");
+  EXPECT_EQ(shown({forward, relu_on(1), split}, 2), "output of 0 no forward 1 ");
 }
 
 TEST(FindFusions, NegativeSlopesNeedTheInput) {
@@ -82,24 +107,24 @@ TEST(FindFusions, NegativeSlopesNeedTheInput) {
 }
 
 TEST(FindFusions, TheLaterBranchRunsASum) {
-  FusionNode early = layer({0}, {1}, ReluFusion::both), late = layer({0}, {2}, ReluFusion::both);
-  FusionNode sum = layer({1, 2}, {3}, ReluFusion::forward);
-  early.fuses_sum = late.fuses_sum = true;
-  sum.is_plain_sum = true;
+  GraphLayer early = layer({0}, {1}, ReluFusion::both), late = layer({0}, {2}, ReluFusion::both);
+  GraphLayer sum = layer({1, 2}, {3}, ReluFusion::forward);
+  early.traits.fuses_sum = late.traits.fuses_sum = sum.traits.plain_sum = true;
   EXPECT_EQ(shown({early, late, sum}), "1 sums 2 with 1 no forward 2 ");
   EXPECT_EQ(shown({late, early, sum}), "1 sums 2 with 2 no forward 2 ");
-  EXPECT_EQ(
-      shown({early, late, sum, relu_on(3), reader_of(3, {4, 5})}),
-      "1 sums 2 with 1 relu behind the sum of 1 output of 2 no forward 2 no forward 3 no backward 3 input "
-      "of 4 ");
+  for (const int top : {3, 8})
+    EXPECT_EQ(shown({early, late, sum, relu(3, top), reader_of(top, {4, 5})}),
+              "1 sums 2 with 1 relu after the sum of 1 output of 2 no forward 2 no forward 3 no backward 3 "
+              "input of 4 ");
   // The early branch goes on meanwhile: it does not run the sum, and its result comes too late for the other.
   EXPECT_EQ(shown({early, late, relu_on(1), sum}), "output of 0 no forward 2 no backward 2 ");
   EXPECT_EQ(shown({early, late, relu_on(2), sum}), "output of 1 no forward 2 no backward 2 ");
   EXPECT_EQ(shown({early, late, sum, layer({2}, {6})}), "");
-  FusionNode twice = sum, weighted = late, three = sum;
+  GraphLayer twice = sum, weighted = late, three = sum;
   twice.inputs = {2, 2};
   three.inputs = {1, 2, 0};
-  weighted.weighted = true;
+  three.propagate = {true, true, true};
+  weighted.loss_weights = {1};
   EXPECT_EQ(shown({early, late, twice}), "");
   EXPECT_EQ(shown({early, late, three}), "");
   EXPECT_EQ(shown({early, weighted, sum}), "");
@@ -136,12 +161,23 @@ TEST(ShareGradients, OfSumsAndSplits) {
 }
 
 TEST(ShareGradients, NotWhereAnotherLayerWrites) {
-  TensorUses in_place = residual_block();  // f(1) -> 3, g(3) -> 3
+  TensorUses in_place = residual_block();  // f(1) -> 3, g(3) -> 6 over the memory of 3
+  in_place.data_of = {0, 1, 2, 3, 4, 5, 3};
+  in_place.grad_of = {0, 1, 2, 3, 4, 5, 6};
+  in_place.keeps_data.push_back(false);
+  in_place.has_grad.push_back(true);
   LayerUse g = in_place.layers[2];
-  g.inputs = g.outputs = {3};
+  g.inputs = {3};
+  g.outputs = {6};
+  g.in_place = true;
   in_place.layers.insert(in_place.layers.begin() + 3, g);
+  in_place.layers[4].inputs = {2, 6};
+  TensorUses apart = in_place;
   share_gradients(in_place);
-  EXPECT_THAT(in_place.grad_of, ElementsAre(0, 0, 4, 3, 4, 5));
+  EXPECT_THAT(in_place.grad_of, ElementsAre(0, 0, 4, 3, 4, 5, 3));
+  apart.data_of[6] = 6;
+  share_gradients(apart);
+  EXPECT_THAT(apart.grad_of, ElementsAre(0, 0, 4, 3, 4, 5, 4));
   TensorUses weighted = residual_block();
   weighted.layers[2].weighted = {true};
   share_gradients(weighted);
@@ -284,7 +320,7 @@ TEST(Fusion, TakesMemoryAway) {
   NetOptions fused, separate;
   separate.reuse_memory = false;
   const auto a = bench.make(every_kind(6), fused), b = bench.make(every_kind(6), separate);
-  EXPECT_LT(a->memory_plan().sum, b->memory_plan().sum);
+  EXPECT_LT(a->plan().unshared_bytes, b->plan().unshared_bytes);
   const auto same = [](const Net& net, const std::string& left, const std::string& right) {
     return net.find_blob(left)->grad.same_memory(net.find_blob(right)->grad);
   };

@@ -1,5 +1,7 @@
 #include "banyan/net/graph.hpp"
 
+#include "banyan/net/connections.hpp"
+#include "net/graph_test_tools.hpp"
 #include "net/net_test_tools.hpp"
 
 namespace banyan {
@@ -64,74 +66,104 @@ TEST(CheckArity, SaysWhatTheLayerTakes) {
   layer.set_type("Eltwise");
   layer.add_bottom("x");
   layer.add_top("y");
-  check_arity(layer, {1, 1, 1, 1, true});
+  check_arity(layer, {1, 1, 1, 1, true}, 1);
   EXPECT_THAT(message_of([&] {
-                check_arity(layer, {2, -1, 1, 1});
+                check_arity(layer, {2, -1, 1, 1}, 1);
               }),
               HasSubstr("layer \"e\" (Eltwise) takes at least 2 bottoms, found 1"));
-  EXPECT_THAT(message_of([&] { check_arity(layer, {1, 1, 2, 3}); }), HasSubstr("takes 2 to 3 tops, found 1"));
-  EXPECT_THAT(message_of([&] { check_arity(layer, {0, 0, 1, 1}); }), HasSubstr("takes no bottoms, found 1"));
-  layer.add_bottom("z");
-  EXPECT_THAT(message_of([&] { check_arity(layer, {1, 1, 1, 1}); }), HasSubstr("takes 1 bottom, found 2"));
   EXPECT_THAT(message_of([&] {
-                check_arity(layer, {1, -1, 1, -1, true});
+                check_arity(layer, {1, 1, 2, 3}, 1);
+              }),
+              HasSubstr("takes 2 to 3 tops, found 1"));
+  EXPECT_THAT(message_of([&] {
+                check_arity(layer, {0, 0, 1, 1}, 1);
+              }),
+              HasSubstr("takes no bottoms, found 1"));
+  layer.add_bottom("z");
+  EXPECT_THAT(message_of([&] { check_arity(layer, {1, 1, 1, 1}, 1); }), HasSubstr("takes 1 bottom, found 2"));
+  EXPECT_THAT(message_of([&] {
+                check_arity(layer, {1, -1, 1, -1, true}, 1);
               }),
               HasSubstr("takes as many tops as bottoms, found 2 bottoms and 1 tops"));
 }
 
-BackwardNode node(std::vector<int> inputs, std::vector<int> outputs, bool learns, bool weighted = false) {
-  BackwardNode result;
-  result.inputs = std::move(inputs);
-  result.outputs = std::move(outputs);
-  result.learns = learns;
-  result.weighted.assign(result.outputs.size(), weighted);
-  result.differentiable.assign(result.inputs.size(), true);
-  return result;
+GraphLayer node(std::vector<int> inputs, std::vector<int> outputs, bool learns, bool weighted = false) {
+  GraphLayer layer = graph_layer(std::move(inputs), std::move(outputs));
+  layer.loss_weights.assign(layer.outputs.size(), weighted ? 1 : 0);
+  layer.learns = learns;
+  return layer;
 }
 
-std::string shown(const std::vector<BackwardNeed>& needs) {
+std::string shown(const std::vector<GraphLayer>& layers, bool force_backward = false, bool trains = true) {
+  Graph graph = graph_of(layers);
+  graph.trains = trains;
+  mark_backward(graph, force_backward);
   std::string text;
-  for (const BackwardNeed& need : needs) {
-    text += need.needs_backward ? "B" : "-";
-    for (const bool propagate : need.propagate) text += propagate ? "1" : "0";
+  for (const GraphLayer& layer : graph.layers) {
+    text += layer.needs_backward ? "B" : "-";
+    for (const bool propagate : layer.propagate) text += propagate ? "1" : "0";
     text += " ";
   }
   return text;
 }
 
-TEST(PruneBackward, StopsAtDataAndFrozenLayers) {
+TEST(MarkBackward, StopsAtDataAndFrozenLayers) {
   // data -> frozen -> learned -> relu -> loss(., label)
-  std::vector<BackwardNode> net{node({}, {0, 1}, false), node({0}, {2}, false), node({2}, {3}, true),
-                                node({3}, {4}, false), node({4, 1}, {5}, false, true)};
-  net[4].differentiable[1] = false;
-  EXPECT_EQ(shown(prune_backward(net, false)), "- -0 B0 B1 B10 ");
-  EXPECT_EQ(shown(prune_backward(net, true)), "- B1 B1 B1 B10 ");
+  std::vector<GraphLayer> net{node({}, {0, 1}, false), node({0}, {2}, false), node({2}, {3}, true),
+                              node({3}, {4}, false), node({4, 1}, {5}, false, true)};
+  net[4].traits.differentiable_inputs = 1;
+  EXPECT_EQ(shown(net), "- -0 B0 B1 B10 ");
+  EXPECT_EQ(shown(net, true), "- B1 B1 B1 B10 ");
+  EXPECT_EQ(shown(net, false, false), "- -0 -0 -0 -00 ");
 }
 
-TEST(PruneBackward, SkipsWhatDoesNotReachALoss) {
+TEST(MarkBackward, SkipsWhatDoesNotReachALoss) {
   // data -> conv -> split -> (loss | accuracy branch with a learned layer)
-  const std::vector<BackwardNode> net{node({}, {0}, false),     node({0}, {1}, true),
-                                      node({1}, {2, 3}, false), node({2}, {4}, false, true),
-                                      node({3}, {5}, true),     node({5}, {6}, false)};
-  EXPECT_EQ(shown(prune_backward(net, false)), "- B0 B1 B1 -0 -0 ");
+  EXPECT_EQ(shown({node({}, {0}, false), node({0}, {1}, true), node({1}, {2, 3}, false),
+                   node({2}, {4}, false, true), node({3}, {5}, true), node({5}, {6}, false)}),
+            "- B0 B1 B1 -0 -0 ");
 }
 
-TEST(PruneBackward, ObeysPropagateDown) {
-  std::vector<BackwardNode> net{node({}, {0}, false), node({0}, {1}, true), node({1}, {2}, true),
-                                node({2}, {3}, false, true)};
-  EXPECT_EQ(shown(prune_backward(net, false)), "- B0 B1 B1 ");
+TEST(MarkBackward, ObeysPropagateDown) {
+  std::vector<GraphLayer> net{node({}, {0}, false), node({0}, {1}, true), node({1}, {2}, true),
+                              node({2}, {3}, false, true)};
+  EXPECT_EQ(shown(net), "- B0 B1 B1 ");
   net[2].propagate_down = {0};  // the first learned layer is cut off
-  EXPECT_EQ(shown(prune_backward(net, false)), "- -0 B0 B1 ");
+  EXPECT_EQ(shown(net), "- -0 B0 B1 ");
   net[2].propagate_down = {};
   net[1].propagate_down = {1};  // the data's gradient is wanted
-  EXPECT_EQ(shown(prune_backward(net, false)), "- B1 B1 B1 ");
+  EXPECT_EQ(shown(net), "- B1 B1 B1 ");
 }
 
-TEST(PruneBackward, FollowsInPlaceChains) {
+TEST(MarkBackward, FollowsInPlaceChains) {
   // conv -> x, relu in place on x, loss
-  const std::vector<BackwardNode> net{node({}, {0}, false), node({0}, {1}, true), node({1}, {1}, false),
-                                      node({1}, {2}, false, true)};
-  EXPECT_EQ(shown(prune_backward(net, false)), "- B0 B1 B1 ");
+  EXPECT_EQ(
+      shown({node({}, {0}, false), node({0}, {1}, true), node({1}, {1}, false), node({1}, {2}, false, true)}),
+      "- B0 B1 B1 ");
+}
+
+/// A layer that works in place makes another blob of the same name.
+TEST(Graph, WritesEachBlobOnce) {
+  const caffe::NetParameter net = net_of(
+      "layer { name: 'in' top: 'x' top: 'unused' } layer { name: 'a' bottom: 'x' top: 'x' } "
+      "layer { name: 'b' bottom: 'x' top: 'y' loss_weight: 3 } layer { name: 'c' bottom: 'y' }");
+  Graph graph;
+  for (const caffe::LayerParameter& layer : net.layer()) {
+    LayerTraits traits;
+    traits.arity = {0, 1, 0, 2};
+    if (layer.name() == "c") traits = {.arity = {1, 1, 1, 1}, .loss = true};
+    add_layer(graph, layer, traits);
+  }
+  ASSERT_EQ(graph.blobs.size(), 5u);
+  EXPECT_EQ(graph.blobs[0].name, "x");
+  EXPECT_EQ(graph.blobs[2].name, "x");
+  EXPECT_THAT(graph.blobs[0].readers, ElementsAre(1));
+  EXPECT_THAT(graph.blobs[2].readers, ElementsAre(2));
+  EXPECT_EQ(graph.by_name.at("x"), 2);
+  EXPECT_EQ(&graph.producer_of(2), &graph.layers[1]);
+  EXPECT_EQ(graph.loss_weight(3), 3);
+  EXPECT_EQ(graph.loss_weight(4), 1);            // the loss got an output that it does not name
+  EXPECT_THAT(graph.outputs(), ElementsAre(1));  // which is no output of the net
 }
 
 }  // namespace

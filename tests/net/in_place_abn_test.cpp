@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "banyan/device/memory.hpp"
+#include "net/graph_test_tools.hpp"
 #include "net/net_test_tools.hpp"
 
 namespace banyan {
@@ -15,71 +16,84 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-AbnNode node(const std::string& name, std::vector<int> inputs, std::vector<int> outputs) {
-  AbnNode made;
+GraphLayer node(const std::string& name, std::vector<int> inputs, std::vector<int> outputs) {
+  GraphLayer made = graph_layer(std::move(inputs), std::move(outputs));
   made.name = made.type = name;
-  made.inputs = std::move(inputs);
-  made.outputs = std::move(outputs);
-  made.needs_backward = true;
+  made.traits.backward_reads_outputs = false;
   return made;
 }
-AbnNode norm(int input, int output) {
-  AbnNode made = node("norm", {input}, {output});
-  made.normalizes = true;
+GraphLayer norm(int input, int output) {
+  GraphLayer made = node("norm", {input}, {output});
+  made.traits.recovers_input = true;
   return made;
 }
-AbnNode leaky(int input, int output) {
-  AbnNode made = node("leaky", {input}, {output});
-  made.inverse = ops::InvertibleActivation{};
-  made.reads_outputs = true;
+GraphLayer leaky(int input, int output) {
+  GraphLayer made = node("leaky", {input}, {output});
+  made.traits.inverse = ops::InvertibleActivation{};
+  made.traits.backward_reads_outputs = true;
   return made;
 }
 
+/// After a layer that makes blob 0. `converted`: the layer whose input comes in another layout.
+std::vector<InPlaceAbn> found_in(const std::vector<GraphLayer>& layers, int converted = -1) {
+  std::vector<GraphLayer> all{node("before", {}, {0})};
+  all.insert(all.end(), layers.begin(), layers.end());
+  std::vector<bool> converts(all.size(), false);
+  if (converted >= 0) converts[static_cast<std::size_t>(converted) + 1] = true;
+  return find_in_place_abn(graph_of(all), converts);
+}
+
 /// The reason for the only normalization; empty if it works in place.
-std::string reason(const std::vector<AbnNode>& layers, const std::vector<int>& kept = {9}) {
-  const std::vector<InPlaceAbn> found = find_in_place_abn(layers, kept);
+std::string reason(const std::vector<GraphLayer>& layers, int converted = -1) {
+  const std::vector<InPlaceAbn> found = found_in(layers, converted);
   EXPECT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].activation < 0, !found[0].reason.empty());
   return found[0].reason;
 }
 
 TEST(FindInPlaceAbn, TakesNormalizationsWithAnInvertibleActivation) {
-  const AbnNode conv = node("conv", {0}, {1}), last = node("last", {3}, {9});
+  const GraphLayer conv = node("conv", {0}, {1}), last = node("last", {3}, {9});
   EXPECT_EQ(reason({conv, norm(1, 2), leaky(2, 3), last}), "");
   EXPECT_EQ(reason({conv, norm(1, 3), leaky(3, 3), last}), "");
-  EXPECT_EQ(find_in_place_abn({conv, norm(1, 2), leaky(2, 3), last}, {})[0].activation, 2);
-  AbnNode frozen = norm(1, 2);
+  EXPECT_EQ(found_in({conv, norm(1, 2), leaky(2, 3), last})[0].activation, 3);
+  GraphLayer frozen = norm(1, 2);
   frozen.needs_backward = false;
-  EXPECT_THAT(find_in_place_abn({conv, frozen, leaky(2, 3), last}, {}), IsEmpty());
+  EXPECT_THAT(found_in({conv, frozen, leaky(2, 3), last}), IsEmpty());
 }
 
 TEST(FindInPlaceAbn, NotWithoutSuchAnActivation) {
-  const AbnNode conv = node("conv", {0}, {1}), last = node("last", {3}, {9});
+  const GraphLayer conv = node("conv", {0}, {1}), last = node("last", {3}, {9});
   EXPECT_THAT(reason({conv, norm(1, 3), node("scale", {3}, {3}), last}), HasSubstr("\"scale\" (scale)"));
   EXPECT_THAT(reason({conv, norm(1, 9)}), HasSubstr("its output is an output of the net"));
   EXPECT_THAT(reason({conv, norm(1, 2), leaky(2, 9)}), HasSubstr("\"leaky\" (leaky) is an output"));
   // Under another name.
-  AbnNode view = node("flatten", {3}, {9});
-  view.view = true;
+  GraphLayer view = node("flatten", {3}, {9});
+  view.traits.view = View::data_and_gradient;
   EXPECT_THAT(reason({conv, norm(1, 2), leaky(2, 3), view}), HasSubstr("is an output"));
-  AbnNode weighted = leaky(2, 3), converted = leaky(2, 3);
-  weighted.weighted = converted.converts_inputs = true;
-  EXPECT_NE(reason({conv, norm(1, 2), weighted, last}), "");
-  EXPECT_NE(reason({conv, norm(1, 2), converted, last}), "");
+  GraphLayer weighted = leaky(2, 3);
+  weighted.loss_weights = {1};
+  EXPECT_THAT(reason({conv, norm(1, 2), weighted, last}), HasSubstr("is an output"));
+  EXPECT_THAT(reason({conv, norm(1, 2), leaky(2, 3), last}, 1), HasSubstr("the layout of its input"));
+  EXPECT_THAT(reason({conv, norm(1, 2), leaky(2, 3), last}, 2), HasSubstr("\"leaky\" (leaky), not a ReLU"));
+  EXPECT_THAT(reason({conv, norm(1, 2), leaky(2, 3), node("side", {2}, {5}), last}),
+              HasSubstr("\"side\" (side) reads its output too"));
 }
 
 TEST(FindInPlaceAbn, NotWhereSomeoneElseNeedsTheInput) {
-  const AbnNode last = node("last", {3}, {9});
-  const auto with = [&](const AbnNode& before, std::vector<AbnNode> between = {}) {
-    std::vector<AbnNode> layers{before};
+  const GraphLayer last = node("last", {3}, {9});
+  const auto with = [&](const GraphLayer& before, std::vector<GraphLayer> between = {}) {
+    std::vector<GraphLayer> layers{before};
     layers.insert(layers.end(), between.begin(), between.end());
-    for (const AbnNode& more : {norm(1, 2), leaky(2, 3), last}) layers.push_back(more);
+    for (const GraphLayer& more : {norm(1, 2), leaky(2, 3), last}) layers.push_back(more);
     return reason(layers);
   };
-  AbnNode source = node("data", {}, {1}), sigmoid = node("sigmoid", {0}, {1}),
-          split = node("split", {0}, {1, 4});
-  source.source = sigmoid.reads_outputs = split.view = true;
+  GraphLayer source = node("data", {}, {1}), sigmoid = node("sigmoid", {0}, {1}),
+             split = node("split", {0}, {1, 4}), weighted = node("conv", {0}, {1});
+  source.traits.source = sigmoid.traits.backward_reads_outputs = true;
+  split.traits.view = View::data;
+  weighted.loss_weights = {1};
   EXPECT_THAT(with(source), HasSubstr("its input comes from \"data\""));
+  EXPECT_THAT(with(weighted), HasSubstr("its input has a loss weight"));
   EXPECT_THAT(with(sigmoid), HasSubstr("the backward pass of \"sigmoid\" (sigmoid) reads its input"));
   EXPECT_THAT(with(split, {node("side", {4}, {5})}), HasSubstr("\"side\" (side) reads its input too"));
   EXPECT_THAT(with(node("conv", {0}, {1}), {node("side", {1}, {5})}), HasSubstr("\"side\" (side) reads"));
@@ -209,16 +223,16 @@ TYPED_TEST(InPlaceAbnNet, HasTheSameBitsHoweverItRuns) {
 TEST(InPlaceAbn, WorksOverTheInput) {
   NetBench bench;
   const auto net = bench.make(kOn + every_kind(), {});
-  ASSERT_EQ(net->in_place_abn().size(), 5u);
-  for (const InPlaceAbn& found : net->in_place_abn()) {
+  ASSERT_EQ(net->plan().in_place_abn.size(), 5u);
+  for (const InPlaceAbn& found : net->plan().in_place_abn) {
     EXPECT_EQ(found.reason, "");
     const Tensor& before = net->inputs_of(found.norm)[0]->data;
     EXPECT_TRUE(before.same_memory(net->outputs_of(found.norm)[0]->data));
     EXPECT_TRUE(before.same_memory(net->outputs_of(found.activation)[0]->data));
   }
   // What backward still needs is not overwritten, though the file asks for it.
-  EXPECT_FALSE(
-      net->find_blob("b_e")->data.same_memory(net->outputs_of(net->in_place_abn()[1].activation)[0]->data));
+  EXPECT_FALSE(net->find_blob("b_e")->data.same_memory(
+      net->outputs_of(net->plan().in_place_abn[1].activation)[0]->data));
 }
 
 TEST(InPlaceAbn, HalvesTheMemory) {
@@ -241,9 +255,9 @@ TEST(InPlaceAbn, HalvesTheMemory) {
     net->forward(bench.pass);
     net->backward(bench.pass);
     peaks.push_back(memory_of_all_devices().peak - before);
-    planned.push_back(net->memory_plan().total * 8);
-    EXPECT_EQ(net->planned_without_in_place_abn() * 8, planned[0]);
-    EXPECT_EQ(net->memory_plan().total * 8, planned.back());
+    planned.push_back(net->plan().bytes);
+    EXPECT_EQ(net->plan_without_in_place_abn().bytes, planned[0]);
+    EXPECT_EQ(net->plan().bytes, planned.back());
   }
   // Two tensors of each of 24 blocks become one; beside them there are the data and gradients on the way.
   EXPECT_LT(static_cast<double>(planned[1]), 0.56 * static_cast<double>(planned[0]));
@@ -258,12 +272,12 @@ TEST(InPlaceAbn, SaysWhyNot) {
   const auto reasons = [&](const std::string& text) {
     std::vector<std::string> found;
     const auto net = bench.make(kOn + text, {});
-    for (const InPlaceAbn& one : net->in_place_abn()) found.push_back(one.reason);
+    for (const InPlaceAbn& one : net->plan().in_place_abn) found.push_back(one.reason);
     return found;
   };
   const std::string start = input(2, 6) + convolution("data", "a");
   EXPECT_THAT(reasons(start + layer("BN", "a", "n") + layer("ReLU", "n", "n") + head("n")),
-              ElementsAre("behind it stands \"n_ReLU\" (ReLU), not a ReLU with negative_slope > 0 or an ELU "
+              ElementsAre("after it comes \"n_ReLU\" (ReLU), not a ReLU with negative_slope > 0 or an ELU "
                           "with alpha > 0"));
   EXPECT_THAT(
       reasons(start + layer("BN", "a", "n") + leaky_relu("n", "n") +
@@ -276,8 +290,8 @@ TEST(InPlaceAbn, SaysWhyNot) {
               ElementsAre("its input comes from \"in\" (Input)"));
   NetOptions test;
   test.phase = Phase::test;
-  EXPECT_THAT(bench.make(kOn + every_kind(), test)->in_place_abn(), IsEmpty());
-  EXPECT_THAT(bench.make(every_kind(), {})->in_place_abn(), IsEmpty());
+  EXPECT_THAT(bench.make(kOn + every_kind(), test)->plan().in_place_abn, IsEmpty());
+  EXPECT_THAT(bench.make(every_kind(), {})->plan().in_place_abn, IsEmpty());
 }
 
 /// A slope of 0 tells nothing of the normalized values, which its own gradient needs.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "banyan/net/parameter_values.hpp"
 #include "net/net_test_tools.hpp"
 #include "net/small_nets.hpp"
 
@@ -29,7 +30,7 @@ TEST(Net, RunsForwardAndBackward) {
   EXPECT_THAT(done, ElementsAre(5, 4, 3, 2, 1, 0));
   net->check_results();
   EXPECT_FALSE(net->find_blob("data")->grad.defined());
-  EXPECT_FALSE(net->needs_backward(0));
+  EXPECT_FALSE(net->graph().layers[0].needs_backward);
 }
 
 TEST(Net, KnowsItsOutputs) {
@@ -57,7 +58,7 @@ TEST(Net, ALossWithoutATopCounts) {
   net->backward(bench.pass);
   EXPECT_GT(loss_of(bench, *net), 0);
   EXPECT_TRUE(net->outputs().empty());
-  EXPECT_TRUE(net->needs_backward(1));
+  EXPECT_TRUE(net->graph().layers[1].needs_backward);
 }
 
 TEST(Net, WeightsSeveralLosses) {
@@ -143,8 +144,8 @@ TEST(Net, KeepsFrozenParametersOutOfTheExchange) {
   EXPECT_TRUE(net->parameters()[0].value.defined());
   EXPECT_EQ(net->parameters()[1].lr_mult, 2);
   EXPECT_EQ(net->parameters()[1].decay_mult, 0);
-  EXPECT_TRUE(net->needs_backward(1));
-  EXPECT_TRUE(net->needs_backward(2));  // its input needs it
+  EXPECT_TRUE(net->graph().layers[1].needs_backward);
+  EXPECT_TRUE(net->graph().layers[2].needs_backward);  // its input needs it
   feed<double>(bench, *net, 5);
   net->forward(bench.pass);
   net->backward(bench.pass);
@@ -252,14 +253,20 @@ TEST(Net, GivesALayerMemoryOfItsOwnWhereInPlaceWouldBeWrong) {
     each->forward(bench.pass);
     each->backward(bench.pass);
   }
-  EXPECT_EQ(in_place->outputs_of(2)[0], in_place->inputs_of(2)[0]);
-  EXPECT_NE(in_place->outputs_of(3)[0], in_place->inputs_of(3)[0]);
+  const auto overwrites = [](const Net& net, int layer) {
+    return net.outputs_of(layer)[0]->data.same_memory(net.inputs_of(layer)[0]->data);
+  };
+  for (const Net* each : {in_place.get(), apart.get()}) {
+    EXPECT_TRUE(overwrites(*each, 2));
+    EXPECT_FALSE(overwrites(*each, 3));
+    EXPECT_TRUE(each->outputs_of(2)[0]->grad.same_memory(each->inputs_of(2)[0]->grad));
+  }
   EXPECT_EQ(values_of<double>(bench.context, in_place->flat_gradients()),
             values_of<double>(bench.context, apart->flat_gradients()));
   NetOptions test = f64_options();
   test.phase = Phase::test;
   const auto testing = bench.make(build("x"), test);
-  EXPECT_EQ(testing->outputs_of(3)[0], testing->inputs_of(3)[0]);
+  EXPECT_TRUE(overwrites(*testing, 3));
 }
 
 TEST(Net, ForceBackwardGivesTheDataAGradient) {
@@ -324,17 +331,17 @@ TEST(Net, SharesParametersWithATestNet) {
       "layer { name: 'only_test' type: 'Silence' bottom: 'ip1' include { phase: TEST } }";
   const auto trained = bench.make(text, train);
   const auto tested = bench.make(text, test);
-  tested->share_parameters(*trained, false);
+  share_parameters(*tested, *trained, false);
   EXPECT_TRUE(tested->parameters()[3].value.same_memory(trained->parameters()[3].value));
   EXPECT_FALSE(tested->parameters()[0].value.same_memory(trained->parameters()[0].value));
   EXPECT_FALSE(tested->flat_values().defined());
   EXPECT_EQ(tested->statistics().count(), trained->statistics().count());
-  tested->share_parameters(*trained, true);
+  share_parameters(*tested, *trained, true);
   EXPECT_TRUE(tested->parameters()[0].value.same_memory(trained->parameters()[0].value));
   EXPECT_FALSE(tested->statistics().defined());
   const auto other =
       bench.make(std::string(kSource) + inner_product("ip1", "data", "ip1", 4) + softmax_loss("ip1"), test);
-  EXPECT_THAT(message_of([&] { other->share_parameters(*trained, true); }),
+  EXPECT_THAT(message_of([&] { share_parameters(*other, *trained, true); }),
               HasSubstr("blob 0 of layer \"ip1\" has shape 4 192 (768) in one net and 5 192 (960)"));
 }
 
@@ -343,8 +350,8 @@ TEST(Net, ReusesMemory) {
   NetOptions separate = f64_options(), shared = f64_options();
   separate.reuse_memory = false;
   const auto a = bench.make(conv_net(), separate), b = bench.make(conv_net(), shared);
-  EXPECT_EQ(a->memory_plan().total, a->memory_plan().sum);
-  EXPECT_LT(b->memory_plan().total, b->memory_plan().sum);
+  EXPECT_EQ(a->plan().bytes, a->plan().unshared_bytes);
+  EXPECT_LT(b->plan().bytes, b->plan().unshared_bytes);
   for (Net* each : {a.get(), b.get()}) {
     feed<double>(bench, *each, 5);
     each->forward(bench.pass);

@@ -12,6 +12,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/net/net.hpp"
+#include "banyan/net/parameter_values.hpp"
 
 namespace banyan {
 
@@ -41,7 +42,7 @@ struct NetBench {
   }
   std::unique_ptr<Net> make(const std::string& text, const NetOptions& options) {
     auto net = std::make_unique<Net>(net_of(text), options, context, activity);
-    if (!options.shapes_only) net->fill_parameters();
+    if (!options.shapes_only) fill_parameters(*net);
     return net;
   }
 

@@ -1,5 +1,6 @@
 // Weights in and out of a Net.
 #include "banyan/net/adapt_weights.hpp"
+#include "banyan/net/parameter_values.hpp"
 #include "net/net_test_tools.hpp"
 
 namespace banyan {
@@ -32,7 +33,7 @@ void check_round_trip(DType dtype) {
   const auto from = bench.make(kNet, options);
   options.seed = 77;
   const auto to = bench.make(kNet, options);
-  const caffe::NetParameter saved = from->to_proto(false);
+  const caffe::NetParameter saved = to_proto(*from, false);
   EXPECT_EQ(saved.name(), "pair");
   EXPECT_EQ(saved.layer_size(), 4);
   EXPECT_EQ(saved.layer(1).blobs_size(), 3);
@@ -44,7 +45,7 @@ void check_round_trip(DType dtype) {
   const std::string bytes = saved.SerializeAsString();
   EXPECT_NE(values_of<T>(bench.context, from->parameters()[3].value),
             values_of<T>(bench.context, to->parameters()[3].value));
-  to->load_weights(io::parse_weights(bytes, "m.caffemodel"), "m.caffemodel");
+  load_weights(*to, io::parse_weights(bytes, "m.caffemodel"), "m.caffemodel");
   for (std::size_t i = 0; i < from->parameters().size(); ++i)
     EXPECT_EQ(values_of<T>(bench.context, from->parameters()[i].value),
               values_of<T>(bench.context, to->parameters()[i].value));
@@ -59,7 +60,7 @@ TEST(NetWeights, WritesGradientsWhenAsked) {
   feed<double>(bench, *net, 5);
   net->forward(bench.pass);
   net->backward(bench.pass);
-  const caffe::NetParameter saved = net->to_proto(true);
+  const caffe::NetParameter saved = to_proto(*net, true);
   const auto gradient = values_of<double>(bench.context, net->parameters()[3].grad);
   ASSERT_EQ(saved.layer(2).blobs(0).double_diff_size(), static_cast<int>(gradient.size()));
   EXPECT_EQ(saved.layer(2).blobs(0).double_diff(7), gradient[7]);
@@ -73,7 +74,7 @@ TEST(NetWeights, SkipsLayersThatOneSideHas) {
   io::ModelWeights weights;
   weights.layers.push_back({"elsewhere", "InnerProduct", {blob({1}, {3})}});
   weights.layers.push_back({"bn", "BatchNorm", {blob({3}, {1, 2, 3}), blob({3}, {4, 5, 6}), blob({1}, {2})}});
-  net->load_weights(weights, "w");
+  load_weights(*net, weights, "w");
   EXPECT_EQ(values_of<double>(bench.context, net->parameters()[0].value), (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(values_of<double>(bench.context, net->parameters()[2].value), (std::vector<double>{2}));
   EXPECT_EQ(values_of<double>(bench.context, net->parameters()[3].value), before);
@@ -85,14 +86,14 @@ TEST(NetWeights, RefusesWrongShapesAndCounts) {
   io::ModelWeights weights;
   weights.layers.push_back(
       {"ip", "InnerProduct", {blob({5, 4}, std::vector<float>(20)), blob({5}, std::vector<float>(5))}});
-  const auto shape = message_of([&] { net->load_weights(weights, "w.caffemodel"); });
+  const auto shape = message_of([&] { load_weights(*net, weights, "w.caffemodel"); });
   EXPECT_THAT(
       shape,
       HasSubstr(
           "layer \"ip\" (InnerProduct), blob 0: the net needs shape (5, 48), the file has shape (5, 4)"));
   EXPECT_THAT(shape, HasSubstr("while reading weights from w.caffemodel"));
   weights.layers[0].blobs.pop_back();
-  EXPECT_THAT(message_of([&] { net->load_weights(weights, "w"); }),
+  EXPECT_THAT(message_of([&] { load_weights(*net, weights, "w"); }),
               HasSubstr("layer \"ip\" (InnerProduct): the net needs 2 blobs, the file has 1"));
 }
 

@@ -40,9 +40,8 @@ TEST(KernelDifference, NamesTheFirstAndCountsTheRest) {
 std::vector<std::string> told;
 class ChoosingLayer : public Layer {
  public:
-  using Layer::Layer;
-  Arity arity() const override { return {1, 1, 0, 0}; }
-  bool differentiable_input(int) const override { return false; }
+  ChoosingLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options, {.arity = {1, 1, 0, 0}, .differentiable_inputs = 0}) {}
   void reshape(const Blobs&, const Blobs&) override {}
   void forward(Pass&, const Blobs&, const Blobs&) override {}
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}

@@ -40,15 +40,14 @@ struct BatchNormDialect {
 
 class BatchNormalization : public Layer {
  public:
-  using Layer::Layer;
-
-  Arity arity() const override { return {}; }
-  LayoutRule layout_rule() const override { return LayoutRule::follows; }
-  bool recovers_input() const override { return true; }
-  bool allows_in_place() const override { return true; }
-  bool backward_reads_outputs() const override { return false; }
-  ReluFusion fuses_relu() const override { return ReluFusion::both; }
-  bool fuses_sum() const override { return true; }
+  BatchNormalization(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.layout = LayoutRule::follows,
+               .in_place = true,
+               .backward_reads_outputs = false,
+               .recovers_input = true,
+               .fuses_relu = ReluFusion::both,
+               .fuses_sum = true}) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -72,12 +71,12 @@ class BatchNormalization : public Layer {
     Tensor x, mean_inv_std;
     ops::Affine affine;
   };
-  Normalized normalized(Context& context, const Blobs& outputs, const Blobs& inputs, bool wants_sums);
+  Normalized normalized(const Pass& pass, const Blobs& outputs, const Blobs& inputs, bool wants_sums);
   bool uses_stored() const;
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
   ops::Affine affine(const ops::Rectifier& relu) const;
-  void normalize(Context& context, const Blobs& inputs, const Blobs& outputs) const;
+  void normalize(const Pass& pass, const Blobs& inputs, const Blobs& outputs) const;
   void batch_statistics(Pass& pass, const Tensor& x);
   void update_running_statistics(Context& context);
   void update_factor(Context& context, double keep, double add);

@@ -9,12 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/base/text.hpp"
 #include "banyan/layers/blob.hpp"
 #include "banyan/layers/pass.hpp"
-#include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/kernel_choices.hpp"
 #include "proto/banyan.pb.h"
 
@@ -41,8 +41,6 @@ struct Parameter {
   /// negative: nothing.
   double forced_mult = -1;
   Tensor value, grad;  ///< bound by the Net; grad stays undefined for statistics and where lr_mult is 0
-  /// grad holds nothing yet: backward() overwrites it and clears this (Layer::overwrites_gradients).
-  bool fresh = false;
 };
 
 /// Caffe's limits on the number of inputs and outputs; -1: no limit.
@@ -59,20 +57,47 @@ enum class LayoutRule : std::uint8_t {
                   ///< (wants_channels_last)
 };
 
-/// What a layer can take over of a ReLU that works in place on its only output (net/fusion.hpp).
+/// What a layer's outputs show of its first input.
+enum class View : std::uint8_t {
+  none,
+  data,               ///< its data
+  data_and_gradient,  ///< and their gradient is its gradient: there is nothing to compute
+};
+
+/// How much of a ReLU a layer's own operators can do (net/fusion.hpp).
 enum class ReluFusion : std::uint8_t {
   none,
-  forward,  ///< forward() ends with it
-  both,     ///< and backward() begins with its gradient, which it finds without the output's data
+  forward,  ///< forward() can end with it
+  both,     ///< and backward() can begin with its gradient, which it finds without the output's data
 };
-/// What runs as a part of a layer, with the bits of the layers by themselves.
-struct Fused {
-  ops::Rectifier output;  ///< a ReLU behind the layer
-  ops::Rectifier input;   ///< in front of it: backward() ends with its gradient, by the sign of the input
-  /// forward() adds it to its result, whose memory is that of the sum, and runs the ReLU behind the sum. The
-  /// backward pass knows nothing of it.
-  const Blob* addend = nullptr;
-  ops::Rectifier sum;
+
+/// What a layer is. Set by its constructor, completed by setup(), the same from then on whatever the shapes.
+struct LayerTraits {
+  Arity arity = {};
+  bool source = false;  ///< prepare() takes a batch and sets the shapes of the outputs
+  bool loss = false;    ///< output 0 has the loss weight 1 unless the file gives one
+  LayoutRule layout = LayoutRule::contiguous;
+  bool in_place = false;  ///< output 0 may be input 0, likewise their gradients
+  View view = View::none;
+  bool backward_reads_inputs = true, backward_reads_outputs = true;  ///< their data
+  bool repeatable = true;          ///< recompute() may be called; else the outputs are kept
+  int differentiable_inputs = -1;  ///< gradients can flow to the first so many; -1: all
+  /// The first so many outputs are this device's shares of global values: those of all replicas are summed
+  /// for display (losses, training accuracy).
+  int shares = 0;
+  bool meets_devices = false;  ///< forward() or backward() exchanges values with other devices in training
+  std::vector<bool> passes_gradient = {};  ///< per input: its gradient is that of output 0; empty: none
+  bool gathers_gradients = false;          ///< the gradient of the input is the sum of those of the outputs
+  bool overwrites_gradients = false;       ///< backward() heeds Pass::fresh; for large gradients
+  std::optional<double> relu_slope = {};   ///< the layer is a ReLU
+  std::optional<ops::InvertibleActivation> inverse = {};  ///< what it computes, if its output tells the input
+  bool recovers_input = false;  ///< backward() can do with Fused::kept_output instead of its input
+  bool plain_sum = false;       ///< output 0 is the sum of the inputs
+  ReluFusion fuses_relu = ReluFusion::none;
+  bool fuses_relu_of_input = false;  ///< backward() can end with the gradient of a ReLU that made the input
+  bool fuses_sum = false;            ///< forward() can end with the sum of its output and another tensor
+
+  bool differentiable(int input) const { return differentiable_inputs < 0 || input < differentiable_inputs; }
 };
 
 /// Overrides the files' choice between synchronized and local batch normalization (--sync_bn).
@@ -92,8 +117,8 @@ struct LayerOptions {
 
 class Layer {
  public:
-  Layer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : parameter_(parameter), options_(options) {}
+  Layer(const caffe::LayerParameter& parameter, const LayerOptions& options, LayerTraits traits)
+      : traits_(std::move(traits)), parameter_(parameter), options_(options) {}
   virtual ~Layer() = default;
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
@@ -101,10 +126,10 @@ class Layer {
   const caffe::LayerParameter& parameter() const { return parameter_; }
   const std::string& name() const { return parameter_.name(); }
   const std::string& type() const { return parameter_.type(); }
+  const LayerTraits& traits() const { return traits_; }
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
-  virtual Arity arity() const = 0;
   /// Checks settings and declares parameters_ (shape, kind, filler). Throws bad_input naming field and value.
   virtual void setup(const Blobs& inputs, const Blobs& outputs);
   /// Sets shape and layout of every output from those of the inputs. Must accept any batch size, 0 included.
@@ -121,53 +146,7 @@ class Layer {
 
   /// Sources only: takes the next batch and sets the outputs' shapes before forward().
   virtual void prepare(Pass& pass, const Blobs& outputs);
-  virtual bool is_source() const { return false; }
 
-  virtual LayoutRule layout_rule() const { return LayoutRule::contiguous; }
-  /// May output i be the same blob as input i? The Net may let them have the same memory on its own account
-  /// too.
-  virtual bool allows_in_place() const { return false; }
-  /// Index of the input whose data (and layout) output i shares, or -1. Its gradient too if
-  /// shares_gradient().
-  virtual int shared_input(int output) const { return output < 0 ? 0 : -1; }
-  virtual bool shares_gradient() const { return false; }
-  /// The gradient of input i is that of the output: backward() leaves it alone where both are the same
-  /// memory.
-  virtual bool passes_gradient(int) const { return false; }
-  /// The gradient of the input may be the same memory as that of one of the first four outputs.
-  virtual bool gathers_gradients() const { return false; }
-  /// The slope of a layer that is a ReLU.
-  virtual std::optional<double> relu_slope() const { return {}; }
-  virtual ReluFusion fuses_relu() const { return ReluFusion::none; }
-  /// Can backward() take over the gradient of a ReLU whose output is the layer's only input?
-  virtual bool fuses_relu_of_input() const { return false; }
-  /// Can forward() end with the sum of its output and another blob?
-  virtual bool fuses_sum() const { return false; }
-  virtual bool is_plain_sum() const { return false; }
-  void fuse(const Fused& fused) { fused_ = fused; }
-  /// Does backward() mind Parameter::fresh? For large gradients, whose zeroing and reading cost time.
-  virtual bool overwrites_gradients() const { return false; }
-  /// Does backward() read the data of its inputs / outputs? (memory plan)
-  virtual bool backward_reads_inputs() const { return true; }
-  virtual bool backward_reads_outputs() const { return true; }
-  /// May recompute() be called? Otherwise the outputs are kept until they are no longer needed.
-  virtual bool repeatable() const { return !is_source(); }
-  /// What the layer computes, if its output tells the input.
-  virtual std::optional<ops::InvertibleActivation> inverse() const { return {}; }
-  /// Can backward() do with the output of an invertible activation behind the layer, instead of its input?
-  virtual bool recovers_input() const { return false; }
-  /// From now on backward() uses that output, and overwrites it; null: the input.
-  void keep_output(const Blob* output, const ops::InvertibleActivation& activation) {
-    kept_output_ = output;
-    kept_activation_ = activation;
-  }
-  /// Can gradients flow to input i at all? (labels: no)
-  virtual bool differentiable_input(int) const { return true; }
-  /// Loss weight of output i when the file gives none (losses: 1 for output 0).
-  virtual double default_loss_weight(int) const { return 0; }
-  /// Output i is this device's share of a global value: replicas' outputs are summed for display (losses,
-  /// training accuracy).
-  virtual bool output_is_share(int) const { return false; }
   /// Multiply-adds of one forward pass with the current shapes.
   virtual double forward_flops(const Blobs& inputs, const Blobs& outputs) const;
   /// See ops::Convolution::kernel_choices.
@@ -195,12 +174,10 @@ class Layer {
     bad_input("layer ", quoted(name()), " (", type(), "): ", parts...);
   }
 
-  const Blob* kept_output_ = nullptr;  ///< see keep_output
-  ops::InvertibleActivation kept_activation_;
+  LayerTraits traits_;
   caffe::LayerParameter parameter_;
   LayerOptions options_;
   std::vector<Parameter> parameters_;
-  Fused fused_;
 };
 
 using LayerFactory = std::unique_ptr<Layer> (*)(const caffe::LayerParameter&, const LayerOptions&);

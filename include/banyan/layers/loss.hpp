@@ -27,10 +27,13 @@ class LabelNote {
 
 class LossLayer : public Layer {
  public:
-  using Layer::Layer;
-  double default_loss_weight(int output) const override { return output == 0 ? 1 : 0; }
-  bool repeatable() const override { return false; }
-  bool output_is_share(int output) const override { return output == 0; }
+  /// `traits` but for what all losses have in common.
+  LossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, LayerTraits traits)
+      : Layer(parameter, options, std::move(traits)) {
+    traits_.loss = true;
+    traits_.repeatable = false;
+    traits_.shares = 1;
+  }
 
  protected:
   /// By what the sum of the losses is divided (FORMAT: never by less than 1).

@@ -5,9 +5,23 @@
 
 #include "banyan/device/context.hpp"
 #include "banyan/layers/exchange.hpp"
+#include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/random.hpp"
 
 namespace banyan {
+
+/// What the plan made a part of one layer's step, with the bits of the layers by themselves.
+struct Fused {
+  ops::Rectifier output;  ///< forward() ends with it; backward() begins with its gradient (ReluFusion::both)
+  ops::Rectifier input;   ///< backward() ends with its gradient, by the sign of the input
+  /// forward() adds it to its result, whose memory is that of the sum, and ends with the ReLU `sum`. The
+  /// backward pass knows nothing of it.
+  const Tensor* addend = nullptr;
+  ops::Rectifier sum;
+  /// backward() takes what this activation made of the output instead of its input, and overwrites it.
+  const Tensor* kept_output = nullptr;
+  ops::InvertibleActivation kept_activation;
+};
 
 struct Pass {
   Context* context = nullptr;
@@ -20,6 +34,13 @@ struct Pass {
   /// False in passes that must leave no trace (timing, the extra pass of a test): no running statistics are
   /// updated.
   bool update_statistics = true;
+
+  // Of the step that runs, set by the Net.
+  Fused fused;
+  /// Bit k: the gradient of parameter k holds nothing yet and backward() must overwrite it
+  /// (LayerTraits::overwrites_gradients).
+  std::uint64_t fresh = 0;
+  bool is_fresh(std::size_t parameter) const { return (fresh >> parameter & 1) != 0; }
 };
 
 }  // namespace banyan

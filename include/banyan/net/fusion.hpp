@@ -1,39 +1,29 @@
 // Which ReLUs and sums run as a part of the layers around them. Pure.
 //
-// A ReLU that works in place costs a pass over memory each way. Its forward pass can be the end of the layer
-// in front of it (the producer), its backward pass the beginning of that layer's or the end of the one behind
-// it (the reader). What no neighbour takes over the ReLU does itself. Likewise the sum of two branches can be
-// the end of the layer that finishes the later branch.
+// A ReLU by itself costs a pass over memory each way. Its forward pass can be the end of the layer before it
+// (the producer), its backward pass the beginning of that layer's or the end of the one after it (the
+// reader). What no neighbour takes over the ReLU does itself. Likewise the sum of two branches can be the end
+// of the layer that finishes the later branch.
 #pragma once
 
-#include <optional>
 #include <vector>
 
-#include "banyan/layers/layer.hpp"
+#include "banyan/net/graph.hpp"
 
 namespace banyan {
 
-/// What find_fusions needs to know of one layer; blobs are numbers.
-struct FusionNode {
-  std::vector<int> inputs, outputs;
-  std::optional<double> relu_slope;  ///< see Layer
-  ReluFusion fuses_relu = ReluFusion::none;
-  bool fuses_relu_of_input = false;
-  bool fuses_sum = false, is_plain_sum = false;
-  bool converts_inputs = false;  ///< an input comes in another layout than its blob has
-  bool weighted = false;         ///< an output has a loss weight
-  bool needs_backward = false;
-  std::vector<bool> propagate;  ///< per input
-};
-
 /// For one layer: what it runs of others, and what others run of it.
 struct Fusion {
-  Fused runs;    ///< but for the addend, which is blob `addend`
-  int sum = -1;  ///< the layer whose sum it runs
-  int addend = -1;
+  ops::Rectifier output, input;  ///< see Fused
+  int sum_layer = -1;            ///< the layer whose sum it runs,
+  int addend = -1;               ///< with this blob,
+  ops::Rectifier sum;            ///< and this ReLU after it
   bool forward_elsewhere = false, backward_elsewhere = false;
 };
 
-std::vector<Fusion> find_fusions(const std::vector<FusionNode>& layers);
+/// `converts`: for each layer, does an input come in another layout than its blob has? `kept_by`: for each
+/// layer, the activation whose output its backward pass takes instead of its input, or -1 (in_place_abn.hpp).
+std::vector<Fusion> find_fusions(const Graph& graph, const std::vector<bool>& converts,
+                                 const std::vector<int>& kept_by);
 
 }  // namespace banyan

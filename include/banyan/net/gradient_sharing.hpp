@@ -6,9 +6,9 @@
 namespace banyan {
 
 /// Writes grad_of: the inputs of layers that pass their gradient on get that of the output (a sum hands its
-/// gradient to each of its terms), and layers that gather gradients (Split) add them up in the memory of one
-/// of them. Left alone is what another layer writes: gradients of tensors that a layer works on in place or
-/// that have a loss weight.
+/// gradient to each of its terms), layers that work in place on data do so on its gradient, and layers that
+/// gather gradients (Split) add them up in the memory of one of them. Left alone is what another layer
+/// writes: gradients of tensors that a layer works on in place or that have a loss weight.
 void share_gradients(TensorUses& uses);
 
 }  // namespace banyan

@@ -1,6 +1,12 @@
-// Checks and analyses of a net as a graph of layers and named blobs. Pure functions.
+// Graph: a net as layers and blobs, before it has shapes. Pure.
+//
+// A blob is written by one layer only: a layer that works in place in the file (`top: "x"` over `bottom:
+// "x"`) reads one blob and writes another of the same name. Whether the two share memory is decided by the
+// plan (plan.hpp), as for all other layers.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,28 +15,50 @@
 
 namespace banyan {
 
-/// Every bottom exists and is produced further up, no blob is produced twice (unless in place: top i is
-/// bottom i), loss_weight has 0 or #tops entries, propagate_down 0 or #bottoms. Throws bad_input naming the
-/// layers, for an unknown bottom the nearest name, for a cycle its layers.
-void check_connections(const caffe::NetParameter& net);
-
-/// Throws bad_input if the numbers of bottoms and tops are not those that the layer's type takes.
-void check_arity(const caffe::LayerParameter& layer, const Arity& arity);
-
-/// What backward pruning needs to know of one layer; blobs are numbers.
-struct BackwardNode {
-  std::vector<int> inputs, outputs;
-  std::vector<bool> weighted;        ///< output i has a loss weight
-  std::vector<bool> differentiable;  ///< gradients can flow to input i
-  std::vector<int> propagate_down;   ///< empty, or for each input 0 or 1: the file's wish
+struct GraphLayer {
+  std::string name, type;
+  LayerTraits traits;
+  std::vector<int> inputs, outputs;  ///< blobs
+  std::vector<double> loss_weights;  ///< one per output
+  std::vector<int> propagate_down;   ///< the file's wish: empty, or 0 or 1 for each input
   bool learns = false;               ///< has a parameter with lr_mult != 0
-};
-struct BackwardNeed {
+  // Set by mark_backward.
   bool needs_backward = false;
-  std::vector<bool> propagate;  ///< one per input
+  std::vector<bool> propagate;  ///< per input: backward() makes its gradient
+
+  bool weighted() const {
+    return std::any_of(loss_weights.begin(), loss_weights.end(), [](double weight) { return weight != 0; });
+  }
 };
-/// Caffe's rule: a layer needs backward if some input needs it or it learns, and only if it contributes to a
-/// loss through inputs that propagate. `force_backward`: as if every blob needed its gradient.
-std::vector<BackwardNeed> prune_backward(const std::vector<BackwardNode>& layers, bool force_backward);
+
+struct GraphBlob {
+  std::string name;
+  int producer = 0, output = 0;  ///< output `output` of layer `producer`
+  std::vector<int> readers;      ///< layers, in order; one that reads it twice stands here twice
+};
+
+struct Graph {
+  std::vector<GraphLayer> layers;
+  std::vector<GraphBlob> blobs;
+  std::map<std::string, int> by_name;  ///< the last blob of each name
+  bool trains = false;                 ///< gradients exist
+
+  const GraphLayer& producer_of(int blob) const;
+  double loss_weight(int blob) const;
+  /// Does the backward pass of a reader make its gradient?
+  bool receives_gradient(int blob) const;
+  bool has_gradient(int blob) const;
+  /// Blobs with a name that no layer reads, in alphabetical order.
+  std::vector<int> outputs() const;
+};
+
+/// Adds a layer and its outputs; a loss without a top gets a blob that nothing can refer to. The bottoms must
+/// be there (check_connections). Throws bad_input if the layer's type does not take so many bottoms or tops.
+void add_layer(Graph& graph, const caffe::LayerParameter& parameter, const LayerTraits& traits);
+
+/// Decides which layers have a backward pass, and for which inputs. Caffe's rule: a layer needs backward if
+/// some input needs it or it learns, and only if it contributes to a loss through inputs that propagate.
+/// `force_backward`: as if every blob needed its gradient.
+void mark_backward(Graph& graph, bool force_backward);
 
 }  // namespace banyan

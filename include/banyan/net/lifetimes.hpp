@@ -23,7 +23,7 @@ struct LayerUse {
   std::vector<bool> weighted;  ///< per output: it has a loss weight
   bool in_place = false;       ///< may write output 0 over input 0, which its backward pass does not read
   bool view = false;           ///< its outputs only show the memory of an input: running it writes nothing
-  bool repeatable = true;      ///< see Layer::repeatable
+  bool repeatable = true;      ///< see LayerTraits::repeatable
   double cost = 0;             ///< of one forward pass, in any unit
 };
 

@@ -23,7 +23,9 @@ struct LearnableParameter {
       -1;  ///< in elements of the flat buffers; -1 if frozen; in statistics() for statistics
   std::int64_t count = 0;
   bool is_statistic = false;
-  bool cleared = false;  ///< the gradient counts as zero, whatever its memory holds
+
+  /// Has it a gradient, in nets with backward?
+  bool learns() const { return !is_statistic && lr_mult != 0; }
 };
 
 struct ParameterStore {

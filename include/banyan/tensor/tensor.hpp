@@ -60,6 +60,8 @@ class Tensor {
   Tensor reshaped(const Shape& shape) const;
   /// `shape` elements from element `offset` on, over the same memory, contiguous unless told otherwise.
   Tensor slice(std::int64_t offset, const Shape& shape, Layout layout = Layout::contiguous) const;
+  /// `shape` elements of another type from byte `offset` on, over the same memory.
+  Tensor bytes_as(std::int64_t offset, DType dtype, const Shape& shape, Layout layout) const;
   /// True when the memory order equals the logical order (also for channels_last where it makes no
   /// difference).
   bool is_contiguous() const;

@@ -48,8 +48,12 @@ std::string time_model(const TimeOptions& options);
 /// second of each part on one core and of the whole pipeline. Returns it as JSON if asked to, else "". Throws
 /// bad_input if the net reads no data set.
 std::string time_data(const TimeOptions& options);
-/// A table (or JSON) of layers with output shapes, parameters, multiply-adds and memory.
-std::string summarize_model(const ModelOptions& options, bool json);
+enum class SummaryFormat : std::uint8_t {
+  table,  ///< layers with output shapes, parameters, multiply-adds and memory
+  json,   ///< the same
+  plan,   ///< every tensor with its place in memory, every step (net/plan.hpp)
+};
+std::string summarize_model(const ModelOptions& options, SummaryFormat format);
 
 struct TopologyOptions {
   std::vector<DeviceChoice> devices;

@@ -9,6 +9,7 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
+#include "banyan/net/parameter_values.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
 
@@ -65,8 +66,8 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   net.origin = options.model;
   net_ = std::make_unique<Net>(parameter, net, *context_, *activity_);
   if (shapes_only) return;
-  net_->fill_parameters();
-  for (const auto& file : options.weights) net_->load_weights(io::read_weights(file), file);
+  fill_parameters(*net_);
+  for (const auto& file : options.weights) load_weights(*net_, io::read_weights(file), file);
 }
 
 Pass Model::next_pass() {

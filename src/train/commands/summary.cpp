@@ -2,7 +2,6 @@
 #include <iomanip>
 #include <sstream>
 
-#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "train/commands/model.hpp"
@@ -38,7 +37,12 @@ struct Summary {
   std::int64_t without_abn_bytes = 0;                ///< activation_bytes without in_place_abn
 };
 
-Summary summary_of(Net& net) {
+bool names_an_input(const Blobs& inputs, const Blob& output) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const Blob* input) { return input->name == output.name; });
+}
+
+Summary summary_of(const Net& net) {
   Summary summary;
   summary.net = net.name();
   const auto element = static_cast<std::int64_t>(size_of(net.options().dtype));
@@ -52,12 +56,11 @@ Summary summary_of(Net& net) {
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const Blob& output = *outputs[k];
       row.outputs.emplace_back(output.name, output.shape);
-      const bool in_place = contains(inputs, outputs[k]);
-      row.in_place = row.in_place || in_place;
-      if (!in_place && layer.shared_input(static_cast<int>(k)) < 0)
+      row.in_place = row.in_place || names_an_input(inputs, output);
+      if (!names_an_input(inputs, output) && layer.traits().view == View::none)
         row.output_bytes += output.shape.count() * static_cast<std::int64_t>(size_of(output.dtype));
     }
-    for (const int owner : net.parameter_owners(i)) {
+    for (const int owner : net.parameter_store().owner[static_cast<std::size_t>(i)]) {
       const LearnableParameter& parameter = net.parameters()[static_cast<std::size_t>(owner)];
       (parameter.layer == row.name ? row.parameters : row.shared_parameters) += parameter.count;
     }
@@ -73,21 +76,21 @@ Summary summary_of(Net& net) {
       summary.not_learning += parameter.count;
   }
   summary.parameter_bytes = summary.parameters * element;
-  summary.activation_bytes = net.memory_plan().total * element;
-  summary.unshared_bytes = net.memory_plan().sum * element;
-  summary.uncut_bytes = net.planned_without_checkpoints() * element;
-  for (const int cut : net.checkpoint_cuts())
-    summary.cuts.push_back(summary.layers[static_cast<std::size_t>(cut)].name);
-  for (const auto& [work, layer] : net.schedule())
-    if (work == Work::recompute)
-      summary.repeated += summary.layers[static_cast<std::size_t>(layer)].multiply_adds;
-  for (const InPlaceAbn& found : net.in_place_abn()) {
+  const Plan& plan = net.plan();
+  summary.activation_bytes = plan.bytes;
+  summary.unshared_bytes = plan.unshared_bytes;
+  summary.uncut_bytes = plan.bytes_without_cuts;
+  for (const int cut : plan.cuts) summary.cuts.push_back(summary.layers[static_cast<std::size_t>(cut)].name);
+  for (const PlanStep& step : plan.steps)
+    if (step.work == Work::recompute)
+      summary.repeated += summary.layers[static_cast<std::size_t>(step.layer)].multiply_adds;
+  for (const InPlaceAbn& found : plan.in_place_abn) {
     if (found.activation < 0)
       summary.not_abn.emplace_back(found.norm, found.reason);
     else
       summary.abn.push_back(summary.layers[static_cast<std::size_t>(found.norm)].name);
   }
-  summary.without_abn_bytes = net.planned_without_in_place_abn() * element;
+  summary.without_abn_bytes = net.plan_without_in_place_abn().bytes;
   return summary;
 }
 
@@ -201,10 +204,11 @@ std::string as_json(const Summary& summary) {
 
 }  // namespace
 
-std::string summarize_model(const ModelOptions& options, bool json) {
+std::string summarize_model(const ModelOptions& options, SummaryFormat format) {
   Model model(options, true);
+  if (format == SummaryFormat::plan) return to_text(model.net().graph(), model.net().plan());
   const Summary summary = summary_of(model.net());
-  return json ? as_json(summary) : as_table(summary);
+  return format == SummaryFormat::json ? as_json(summary) : as_table(summary);
 }
 
 std::pair<std::string, Shape> parse_shape_flag(const std::string& text) {

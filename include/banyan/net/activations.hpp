@@ -1,0 +1,37 @@
+// Activations: the blobs of a graph with their shapes and layouts, and what each layer gets for them. Layers
+// set the shapes of their outputs (Layer::reshape); the executor binds the storage.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "banyan/net/graph.hpp"
+#include "banyan/net/layout_plan.hpp"
+
+namespace banyan {
+
+struct LayerBlobs {
+  /// What the layer gets: the graph's blobs, or stand-ins for inputs that come in another layout than it
+  /// takes.
+  Blobs inputs, outputs;
+  std::vector<Conversion> conversions;           ///< one per input
+  std::vector<std::unique_ptr<Blob>> stand_ins;  ///< one per input; null where nothing is converted
+
+  bool converts() const;
+  /// May the first input and output lie in the same memory, by shape, layout and type?
+  bool output_like_input() const;
+};
+
+struct Activations {
+  std::vector<std::unique_ptr<Blob>> blobs;  ///< by the graph's numbers
+  std::vector<LayerBlobs> layers;
+
+  bool converts(int layer) const { return layers[static_cast<std::size_t>(layer)].converts(); }
+};
+
+/// Makes the blobs of the layer that was added to the graph last.
+void add_layer_blobs(const Graph& graph, DType dtype, Activations& activations);
+/// Chooses the layer's inputs by the shapes and layouts that its bottoms have now.
+void choose_inputs(const Graph& graph, int layer, Activations& activations);
+
+}  // namespace banyan

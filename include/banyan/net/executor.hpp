@@ -1,0 +1,65 @@
+// Executor: binds the storage of a plan on one device and runs its steps, in order. Nothing is decided here.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "banyan/net/plan.hpp"
+#include "banyan/observe/activity.hpp"
+
+namespace banyan {
+
+class Executor {
+ public:
+  /// Called on the host before and after a layer's forward or backward.
+  using LayerHook = std::function<void(int layer, bool backward)>;
+
+  /// All must outlive the executor.
+  Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& context, Activity& activity);
+
+  /// From now on runs `plan`, which must outlive that. Gives the blobs their storage; that of `outside`
+  /// tensors stays where their shape has not changed.
+  void bind(const Plan& plan, Activations& activations);
+
+  void forward(Pass& pass);
+  /// `layer_done`: see Net::backward.
+  void backward(Pass& pass, const std::function<void(int)>& layer_done);
+  /// Gradients of parameters count as zero in the next backward pass.
+  void zero_gradients() { gradients_count_as_zero_ = true; }
+  /// f64 (1) on the device.
+  Tensor& loss() { return loss_; }
+  void observe(LayerHook before, LayerHook after);
+
+ private:
+  void bind_memory();
+  void bind_views();
+  void bind_seed();
+  void follow(int PlannedTensor::*of, Tensor Blob::*member, int tensor);
+  void run_forward(std::size_t index, Pass& pass);
+  void run_again(std::size_t index, Pass& pass);
+  void run_backward(std::size_t index, Pass& pass);
+  void clear_gradients(const PlanStep& step);
+  void copy(const PlanStep& step, Tensor Blob::*member);
+  void add_loss(const PlanStep& step);
+  void seed_gradients(const PlanStep& step);
+  Layer& layer_of(const PlanStep& step) const { return *layers_[static_cast<std::size_t>(step.layer)]; }
+  LayerBlobs& blobs_of(const PlanStep& step) const {
+    return activations_->layers[static_cast<std::size_t>(step.layer)];
+  }
+  Blob& tensor(int number) const { return *tensors_[static_cast<std::size_t>(number)]; }
+
+  const std::vector<std::unique_ptr<Layer>>& layers_;
+  Context& context_;
+  Activity& activity_;
+  const Plan* plan_ = nullptr;
+  Activations* activations_ = nullptr;
+  Blobs tensors_;             ///< as the plan numbers them
+  std::vector<Fused> fused_;  ///< per step
+  Tensor memory_;             ///< of all activations and gradients that are planned together
+  Tensor loss_, partial_loss_, seed_;
+  bool gradients_count_as_zero_ = false;
+  LayerHook before_, after_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,120 @@
+#include "banyan/net/connections.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "banyan/base/contains.hpp"
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+
+namespace banyan {
+namespace {
+
+std::string described(const caffe::LayerParameter& layer) {
+  return cat("layer ", quoted(layer.name()), " (", layer.type(), ")");
+}
+
+bool writes(const caffe::LayerParameter& layer, const std::string& blob) {
+  return contains(layer.top(), blob);
+}
+
+/// Layers on a way from `from` back to `to` over the blobs they read, `from` first; empty if there is none.
+std::vector<int> way_back(const caffe::NetParameter& net, int from, int to) {
+  std::map<int, int> reached_from{{from, -1}};
+  std::vector<int> queue{from};
+  for (std::size_t head = 0; head < queue.size(); ++head) {
+    const int reader = queue[head];
+    if (reader == to) {
+      std::vector<int> way;
+      for (int i = to; i >= 0; i = reached_from[i]) way.push_back(i);
+      std::reverse(way.begin(), way.end());
+      return way;
+    }
+    for (const std::string& bottom : net.layer(reader).bottom())
+      for (int i = 0; i < net.layer_size(); ++i)
+        if (writes(net.layer(i), bottom) && reached_from.emplace(i, reader).second) queue.push_back(i);
+  }
+  return {};
+}
+
+[[noreturn]] void refuse_bottom(const caffe::NetParameter& net, int index, const std::string& bottom) {
+  const caffe::LayerParameter& layer = net.layer(index);
+  std::vector<std::string> tops;
+  for (int i = 0; i < net.layer_size(); ++i) {
+    tops.insert(tops.end(), net.layer(i).top().begin(), net.layer(i).top().end());
+    if (i < index || !writes(net.layer(i), bottom)) continue;
+    const std::vector<int> way = way_back(net, i, index);
+    if (way.empty())
+      bad_input(described(layer), " reads blob ", quoted(bottom), " before ", described(net.layer(i)),
+                " further down produces it; put the layers into the order in which they run");
+    std::string cycle = quoted(layer.name());
+    for (const int step : way) cycle += " <- " + quoted(net.layer(step).name());
+    bad_input("the net has a cycle: ", described(layer), " reads blob ", quoted(bottom),
+              ", which depends on its own result (", cycle, ")");
+  }
+  bad_input(described(layer), " reads blob ", quoted(bottom), ", which no layer of the net produces",
+            did_you_mean(bottom, tops));
+}
+
+void check_tops(const caffe::LayerParameter& layer,
+                std::map<std::string, const caffe::LayerParameter*>& produced) {
+  std::set<std::string> own;
+  for (int i = 0; i < layer.top_size(); ++i) {
+    const std::string& top = layer.top(i);
+    if (!own.insert(top).second) bad_input(described(layer), " produces blob ", quoted(top), " twice");
+    const bool in_place = i < layer.bottom_size() && layer.bottom(i) == top;
+    const auto [entry, is_new] = produced.emplace(top, &layer);
+    if (is_new || in_place) continue;
+    if (contains(layer.bottom(), top))
+      bad_input(described(layer), " works in place on blob ", quoted(top),
+                ", which then must stand at the same place of ", "`bottom` and `top`");
+    bad_input("blob ", quoted(top), " is produced twice: by ", described(*entry->second), " and by ",
+              described(layer));
+  }
+}
+
+void check_counts(const caffe::LayerParameter& layer) {
+  if (layer.loss_weight_size() != 0 && layer.loss_weight_size() != layer.top_size() &&
+      !(layer.top_size() == 0 && layer.loss_weight_size() == 1))
+    bad_input(described(layer), " has ", layer.loss_weight_size(), " loss_weight entries for ",
+              layer.top_size(), " tops; give one for each top, or none");
+  if (layer.propagate_down_size() != 0 && layer.propagate_down_size() != layer.bottom_size())
+    bad_input(described(layer), " has ", layer.propagate_down_size(), " propagate_down entries for ",
+              layer.bottom_size(), " bottoms; give one for each bottom, or none");
+}
+
+std::string range_text(int minimum, int maximum) {
+  if (maximum < 0) return cat("at least ", minimum);
+  if (minimum == maximum) return minimum == 0 ? std::string("no") : cat(minimum);
+  return cat(minimum, " to ", maximum);
+}
+
+void check_range(const caffe::LayerParameter& layer, const char* what, int found, int minimum, int maximum) {
+  if (found >= minimum && (maximum < 0 || found <= maximum)) return;
+  bad_input(described(layer), " takes ", range_text(minimum, maximum), " ", what,
+            minimum == 1 && maximum == 1 ? "" : "s", ", found ", found);
+}
+
+}  // namespace
+
+void check_connections(const caffe::NetParameter& net) {
+  std::map<std::string, const caffe::LayerParameter*> produced;
+  for (int i = 0; i < net.layer_size(); ++i) {
+    const caffe::LayerParameter& layer = net.layer(i);
+    for (const std::string& bottom : layer.bottom())
+      if (produced.count(bottom) == 0) refuse_bottom(net, i, bottom);
+    check_tops(layer, produced);
+    check_counts(layer);
+  }
+}
+
+void check_arity(const caffe::LayerParameter& layer, const Arity& arity, int tops) {
+  check_range(layer, "bottom", layer.bottom_size(), arity.min_inputs, arity.max_inputs);
+  check_range(layer, "top", tops, arity.min_outputs, arity.max_outputs);
+  if (arity.outputs_equal_inputs && layer.bottom_size() != tops)
+    bad_input(described(layer), " takes as many tops as bottoms, found ", layer.bottom_size(),
+              " bottoms and ", tops, " tops");
+}
+
+}  // namespace banyan

@@ -1,0 +1,217 @@
+#include "banyan/net/executor.hpp"
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/observe/spans.hpp"
+#include "banyan/ops/basic.hpp"
+
+namespace banyan {
+namespace {
+
+/// The same memory as `tensor`, seen with another shape or layout of the same bytes.
+Tensor seen_as(const Tensor& tensor, const Blob& blob) {
+  if (tensor.shape() == blob.shape && tensor.layout() == blob.layout) return tensor;
+  const Tensor flat = tensor.reshaped(Shape{tensor.count()});
+  if (blob.layout == Layout::channels_last && layout_matters(blob.shape))
+    runtime_failure("blob ", quoted(blob.name), " shares contiguous memory but is laid out as channels_last");
+  return flat.slice(0, blob.shape, blob.layout);
+}
+
+}  // namespace
+
+Executor::Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& context, Activity& activity)
+    : layers_(layers),
+      context_(context),
+      activity_(activity),
+      loss_(context.device(), Shape{1}, DType::f64),
+      partial_loss_(context.device(), Shape{1}, DType::f64) {
+  context.stream().zero(loss_.raw(), loss_.bytes());
+}
+
+void Executor::bind(const Plan& plan, Activations& activations) {
+  plan_ = &plan;
+  activations_ = &activations;
+  tensors_.clear();
+  for (const auto& blob : activations.blobs) tensors_.push_back(blob.get());
+  for (const LayerBlobs& layer : activations.layers)
+    for (const auto& stand_in : layer.stand_ins)
+      if (stand_in) tensors_.push_back(stand_in.get());
+  bind_memory();
+  bind_views();
+  bind_seed();
+  fused_.assign(plan.steps.size(), {});
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const PlanStep& step = plan.steps[i];
+    Fused& fused = fused_[i];
+    fused.output = step.output;
+    fused.input = step.input;
+    fused.sum = step.sum;
+    if (step.addend >= 0) fused.addend = &tensor(step.addend).data;
+    if (step.kept_output >= 0) fused.kept_output = &tensor(step.kept_output).data;
+    fused.kept_activation = step.kept_activation;
+  }
+}
+
+void Executor::bind_memory() {
+  const std::vector<PlannedTensor>& planned = plan_->tensors;
+  // Views go first: what grows must not need room for its old and its new memory.
+  const std::int64_t needed =
+      std::max<std::int64_t>(plan_->bytes, 1);  // a net of sources alone plans nothing
+  bool grows = !memory_.defined() || memory_.count() < needed;
+  for (std::size_t t = 0; t < planned.size(); ++t) {
+    Blob& blob = *tensors_[t];
+    blob.grad = Tensor();
+    if (!planned[t].outside)
+      blob.data = Tensor();
+    else if (blob.data.defined() && !(blob.data.shape() == blob.shape))
+      grows = true;
+  }
+  if (grows) context_.synchronize();  // pending work may still use what is released here
+  if (!memory_.defined() || memory_.count() < needed) {
+    memory_ = Tensor();
+    memory_ = Tensor(context_.device(), Shape{needed}, DType::u8);
+  }
+  for (std::size_t t = 0; t < planned.size(); ++t) {
+    Blob& blob = *tensors_[t];
+    const auto place = [&](std::int64_t offset) {
+      return memory_.bytes_as(offset, blob.dtype, blob.shape, blob.layout);
+    };
+    if (planned[t].outside) {
+      if (blob.data.defined() && blob.data.dtype() == blob.dtype)
+        blob.data.resize(blob.shape, blob.layout);
+      else
+        blob.data = Tensor(context_.device(), blob.shape, blob.dtype, blob.layout);
+    }
+    if (planned[t].data >= 0) blob.data = place(planned[t].data);
+    if (planned[t].grad >= 0) blob.grad = place(planned[t].grad);
+  }
+}
+
+void Executor::bind_views() {
+  for (int t = 0; t < static_cast<int>(tensors_.size()); ++t) {
+    follow(&PlannedTensor::data_of, &Blob::data, t);
+    follow(&PlannedTensor::grad_of, &Blob::grad, t);
+  }
+}
+
+/// Binds a tensor that shares another one's memory, that one first.
+void Executor::follow(int PlannedTensor::*of, Tensor Blob::*member, int number) {
+  const int source = plan_->tensors[static_cast<std::size_t>(number)].*of;
+  Blob& blob = tensor(number);
+  if (source == number || (blob.*member).defined()) return;
+  follow(of, member, source);
+  const Tensor& shared = tensor(source).*member;
+  if (shared.defined()) blob.*member = seen_as(shared, blob);
+}
+
+/// Where a weight becomes a tensor that is added to a gradient.
+void Executor::bind_seed() {
+  std::size_t bytes = 0;
+  for (std::size_t i = plan_->backward; i < plan_->steps.size(); ++i)
+    for (const PlanStep::LossTerm& term : plan_->steps[i].losses)
+      if (term.receives) bytes = std::max(bytes, tensor(term.tensor).grad.bytes());
+  if (bytes == 0 || (seed_.defined() && seed_.bytes() >= bytes)) return;
+  context_.synchronize();
+  seed_ = Tensor(context_.device(), Shape{static_cast<std::int64_t>(bytes)}, DType::u8);
+}
+
+void Executor::forward(Pass& pass) {
+  for (std::size_t i = 0; i < plan_->backward; ++i) {
+    activity_.enter(Stage::forward, layer_of(plan_->steps[i]).name().c_str());
+    run_forward(i, pass);
+  }
+}
+
+void Executor::run_forward(std::size_t index, Pass& pass) {
+  const PlanStep& step = plan_->steps[index];
+  Layer& layer = layer_of(step);
+  const StreamSpan span(activity_, DeviceTrack::compute, context_.stream(), SpanKind::forward, layer.name());
+  if (before_) before_(step.layer, false);
+  copy(step, &Blob::data);
+  pass.fused = fused_[index];
+  if (step.runs_layer) layer.forward(pass, blobs_of(step).inputs, blobs_of(step).outputs);
+  add_loss(step);
+  if (after_) after_(step.layer, false);
+}
+
+void Executor::backward(Pass& pass, const std::function<void(int)>& layer_done) {
+  for (std::size_t i = plan_->backward; i < plan_->steps.size(); ++i) {
+    const PlanStep& step = plan_->steps[i];
+    if (step.work != Work::backward) {
+      run_again(i, pass);
+      continue;
+    }
+    run_backward(i, pass);
+    if (layer_done) layer_done(step.layer);
+  }
+  gradients_count_as_zero_ = false;
+}
+
+/// Makes again what was dropped after forward. Observers saw it then.
+void Executor::run_again(std::size_t index, Pass& pass) {
+  const PlanStep& step = plan_->steps[index];
+  Layer& layer = layer_of(step);
+  activity_.enter(Stage::forward, layer.name().c_str());
+  const StreamSpan span(activity_, DeviceTrack::compute, context_.stream(), SpanKind::recompute,
+                        layer.name());
+  copy(step, &Blob::data);
+  pass.fused = fused_[index];
+  if (step.runs_layer) layer.recompute(pass, blobs_of(step).inputs, blobs_of(step).outputs);
+}
+
+void Executor::run_backward(std::size_t index, Pass& pass) {
+  const PlanStep& step = plan_->steps[index];
+  if (!step.needs_backward) return clear_gradients(step);
+  Layer& layer = layer_of(step);
+  activity_.enter(Stage::backward, layer.name().c_str());
+  const StreamSpan span(activity_, DeviceTrack::compute, context_.stream(), SpanKind::backward, layer.name());
+  if (before_) before_(step.layer, true);
+  clear_gradients(step);
+  seed_gradients(step);
+  pass.fused = fused_[index];
+  pass.fresh = gradients_count_as_zero_ ? step.fresh : 0;
+  if (step.runs_layer) layer.backward(pass, blobs_of(step).outputs, step.propagate, blobs_of(step).inputs);
+  copy(step, &Blob::grad);
+  if (after_) after_(step.layer, true);
+}
+
+void Executor::clear_gradients(const PlanStep& step) {
+  if (!gradients_count_as_zero_) return;
+  for (const int slot : step.clears) {
+    Tensor& gradient = layer_of(step).parameters()[static_cast<std::size_t>(slot)].grad;
+    context_.stream().zero(gradient.raw(), gradient.bytes());
+  }
+}
+
+void Executor::copy(const PlanStep& step, Tensor Blob::*member) {
+  for (const PlanStep::Copy& copy : step.copies)
+    ops::copy(context_, tensor(copy.from).*member, tensor(copy.to).*member);
+}
+
+void Executor::add_loss(const PlanStep& step) {
+  for (const PlanStep::LossTerm& term : step.losses) {
+    ops::sum(context_, tensor(term.tensor).data, partial_loss_);
+    ops::axpby(context_, term.weight, partial_loss_, term.first ? 0 : 1, loss_);
+  }
+}
+
+/// The gradient of a weighted output is its weight, plus what the layers that read it gave.
+void Executor::seed_gradients(const PlanStep& step) {
+  for (const PlanStep::LossTerm& term : step.losses) {
+    Tensor& gradient = tensor(term.tensor).grad;
+    if (!term.receives) {
+      ops::fill(context_, gradient, term.weight);
+      continue;
+    }
+    Tensor seed = seed_.bytes_as(0, gradient.dtype(), gradient.shape(), gradient.layout());
+    ops::fill(context_, seed, term.weight);
+    ops::axpby(context_, 1, seed, 1, gradient);
+  }
+}
+
+void Executor::observe(LayerHook before, LayerHook after) {
+  before_ = std::move(before);
+  after_ = std::move(after);
+}
+
+}  // namespace banyan

@@ -1,0 +1,330 @@
+// The making and the running of a Net: layers in the order of the file, each set up with the shapes of the
+// ones before it.
+#include "banyan/net/net.hpp"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <set>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/net/checkpoints.hpp"
+#include "banyan/net/connections.hpp"
+#include "banyan/net/filter.hpp"
+#include "banyan/net/fork_settings.hpp"
+#include "banyan/net/splits.hpp"
+#include "banyan/observe/spans.hpp"
+
+namespace banyan {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+caffe::Phase phase_of(Phase phase) { return phase == Phase::train ? caffe::TRAIN : caffe::TEST; }
+
+caffe::NetParameter define_net(const caffe::NetParameter& parameter, const NetOptions& options) {
+  if (parameter.layers_size() > 0)
+    bad_input("the net is written in an older format (`layers`); it must be upgraded before it is used");
+  caffe::NetState state;
+  state.set_phase(phase_of(options.phase));
+  state.set_level(options.level);
+  for (const std::string& stage : options.stages) state.add_stage(stage);
+  caffe::NetParameter filtered = filter_net(parameter, state);
+  if (filtered.layer_size() == 0)
+    bad_input("the net has no layer for phase ", options.phase == Phase::train ? "TRAIN" : "TEST");
+  check_connections(filtered);
+  caffe::NetParameter net = insert_splits(filtered);
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+    if (!layer.has_phase()) layer.set_phase(state.phase());
+    layer.clear_blobs();
+  }
+  return net;
+}
+
+/// Layers with parameters are found by name in files; two of one name would load each other's weights.
+void check_names(const std::vector<std::unique_ptr<Layer>>& layers) {
+  std::set<std::string> names, with_parameters;
+  for (const auto& layer : layers) {
+    const bool learns = !layer->parameters().empty();
+    const bool is_new = names.insert(layer->name()).second;
+    if (!is_new && (learns || with_parameters.count(layer->name()) != 0))
+      bad_input("two layers are named ", quoted(layer->name()),
+                "; layers with parameters need names of their own, weights are stored under them");
+    if (!is_new) LOG(WARNING) << "two layers are named " << quoted(layer->name());
+    if (learns) with_parameters.insert(layer->name());
+  }
+}
+
+LayerOptions layer_options(const NetOptions& net, const std::string& name, caffe::Phase phase) {
+  LayerOptions options;
+  options.sync_batch_norm = net.sync_batch_norm;
+  options.phase = phase == caffe::TRAIN ? Phase::train : Phase::test;
+  options.net_phase = net.phase;
+  options.dtype = net.dtype;
+  options.channels_last = *net.channels_last;
+  options.rank = net.rank;
+  options.devices = net.devices;
+  options.seed = net.seed;
+  options.net_name = name;
+  return options;
+}
+
+}  // namespace
+
+Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Context& context,
+         Activity& activity)
+    : name_(parameter.name()), options_(options), context_(&context), activity_(&activity) {
+  options_.channels_last =
+      options_.dtype == DType::f32 &&
+      options_.channels_last.value_or(channels_last_by_default(context.device().kind(), options_.dtype));
+  activity.enter(Stage::set_up);
+  try {
+    check_fork_settings(parameter, options_.rank == 0 && options_.phase == Phase::train);
+    definition_ = define_net(parameter, options_);
+    graph_.trains = options_.phase == Phase::train || definition_.force_backward();
+    policy_.reuse_memory = options_.reuse_memory;
+    policy_.fuse = options_.fuse;
+    policy_.segments = read_checkpoint(parameter);
+    if (!graph_.trains || !options_.reuse_memory) policy_.segments = 1;
+    policy_.in_place_abn = parameter.in_place_abn() && graph_.trains && options_.reuse_memory;
+    build();
+  } catch (Error& error) {
+    if (!options_.origin.empty()) error.add_context(cat("in the net of ", options_.origin));
+    throw;
+  }
+}
+
+Net::~Net() = default;
+
+void Net::build() {
+  for (int i = 0; i < definition_.layer_size(); ++i) {
+    try {
+      add_layer(i);
+    } catch (Error& error) {
+      const caffe::LayerParameter& layer = definition_.layer(i);
+      error.add_context(cat("while setting up layer ", quoted(layer.name()), " (", layer.type(), ")"));
+      throw;
+    }
+    activity_->beat();
+  }
+  check_names(layers_);
+  store_ = collect_parameters(layers_);
+  for (std::size_t l = 0; l < layers_.size(); ++l)
+    for (const int owner : store_.owner[l]) graph_.layers[l].learns |= store_.parameters[at(owner)].learns();
+  mark_backward(graph_, definition_.force_backward());
+  for (const int output : graph_.outputs()) outputs_.push_back(activations_.blobs[at(output)].get());
+  if (!options_.shapes_only) {
+    bind_parameters(*context_, options_.dtype, graph_.trains, layers_, store_);
+    executor_ = std::make_unique<Executor>(layers_, *context_, *activity_);
+  }
+  plan_and_bind();
+}
+
+void Net::add_layer(int index) {
+  caffe::LayerParameter& parameter = *definition_.mutable_layer(index);
+  layers_.push_back(make_layer(parameter, layer_options(options_, name_, parameter.phase())));
+  banyan::add_layer(graph_, parameter, layers_.back()->traits());
+  add_layer_blobs(graph_, options_.dtype, activations_);
+  set_up_layer(index);
+}
+
+void Net::set_up_layer(int index) {
+  given_shape_.push_back(take_given_shapes(index));
+  if (given_shape_.back()) return;
+  const LayerBlobs& blobs = activations_.layers[at(index)];
+  try {
+    layers_[at(index)]->setup(blobs.inputs, blobs.outputs);
+  } catch (Error& error) {
+    if (options_.shapes_only && layers_[at(index)]->traits().source && !blobs.outputs.empty()) {
+      const std::string& blob = blobs.outputs[0]->name;
+      error.add_context(cat("(a source whose data does not exist needs a shape for its blob ", quoted(blob),
+                            ", such as --shape=", blob, ":32,3,224,224)"));
+    }
+    throw;
+  }
+  graph_.layers[at(index)].traits = layers_[at(index)]->traits();
+  reshape_layer(index);
+}
+
+/// For nets of shapes only: a source whose outputs' shapes were given is not opened. Outputs without one
+/// (labels) get (N), N from the first output with a shape.
+bool Net::take_given_shapes(int index) {
+  if (!options_.shapes_only || !layers_[at(index)]->traits().source) return false;
+  const Blobs& outputs = activations_.layers[at(index)].outputs;
+  const Shape* first = nullptr;
+  for (const Blob* output : outputs) {
+    const auto given = options_.input_shapes.find(output->name);
+    if (given != options_.input_shapes.end() && first == nullptr) first = &given->second;
+  }
+  if (first == nullptr) return false;
+  if (first->axes() == 0) bad_input("the given shape has no axes");
+  for (Blob* output : outputs) {
+    const auto given = options_.input_shapes.find(output->name);
+    output->shape = given != options_.input_shapes.end() ? given->second : Shape{first->dim(0)};
+  }
+  return true;
+}
+
+void Net::reshape_layer(int index) {
+  choose_inputs(graph_, index, activations_);
+  const LayerBlobs& blobs = activations_.layers[at(index)];
+  layers_[at(index)]->reshape(blobs.inputs, blobs.outputs);
+}
+
+void Net::reshape() {
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = *layers_[i];
+    if (layer.traits().source) continue;
+    try {
+      reshape_layer(static_cast<int>(i));
+    } catch (Error& error) {
+      error.add_context(cat("while reshaping layer ", quoted(layer.name()), " (", layer.type(), ") on ",
+                            activity_->device()));
+      throw;
+    }
+  }
+  plan_and_bind();
+}
+
+Plan Net::plan_with(const PlanPolicy& policy) const {
+  std::vector<double> costs;  // in elements moved: a multiply-add costs about a tenth of one
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const Blobs outputs = outputs_of(static_cast<int>(i));
+    double cost = 0.1 * layers_[i]->forward_flops(inputs_of(static_cast<int>(i)), outputs);
+    for (const Blob* output : outputs) cost += static_cast<double>(output->shape.count());
+    costs.push_back(cost);
+  }
+  return make_plan(graph_, activations_, store_, costs, policy);
+}
+
+void Net::plan_and_bind() {
+  plan_ = plan_with(policy_);
+  if (policy_.segments != 1) policy_.cuts = plan_.cuts;
+  if (executor_) executor_->bind(plan_, activations_);
+}
+
+Plan Net::plan_without_in_place_abn() const {
+  PlanPolicy policy = policy_;
+  policy.in_place_abn = false;
+  return plan_with(policy);
+}
+
+void Net::observe_layers(Executor::LayerHook before, Executor::LayerHook after) {
+  executor_->observe(std::move(before), std::move(after));
+  policy_.fuse = false;
+  plan_and_bind();
+}
+
+/// Have the outputs of sources other shapes than those that were planned for?
+bool Net::sources_changed() const {
+  for (std::size_t b = 0; b < activations_.blobs.size(); ++b)
+    if (graph_.producer_of(static_cast<int>(b)).traits.source &&
+        !(activations_.blobs[b]->shape == plan_.tensors[b].shape))
+      return true;
+  return false;
+}
+
+/// Call inside a catch block: the current exception with the place where the device is.
+void Net::rethrow_with_place() {
+  try {
+    throw;
+  } catch (Error& error) {
+    if (error.kind() != ErrorKind::aborted) error.add_context(activity_->describe());
+    throw;
+  } catch (const std::bad_alloc&) {
+    Error placed(ErrorKind::runtime, "out of memory on " + activity_->device());
+    placed.add_context(activity_->describe());
+    throw placed;
+  } catch (const std::exception& error) {
+    Error placed(ErrorKind::runtime, error.what());
+    placed.add_context(activity_->describe());
+    throw placed;
+  }
+}
+
+void Net::forward(Pass& pass) {
+  if (!executor_) runtime_failure("this net was made for its shapes only and cannot run");
+  try {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      Layer& layer = *layers_[i];
+      if (!layer.traits().source) continue;
+      activity_->enter(Stage::data, layer.name().c_str());
+      const HostSpan span(*activity_, SpanKind::data, layer.name());
+      layer.prepare(pass, activations_.layers[i].outputs);
+    }
+    if (sources_changed()) reshape();
+    last_unchecked_ = activity_->state().iteration;
+    if (!first_unchecked_) first_unchecked_ = last_unchecked_;
+    executor_->forward(pass);
+  } catch (...) {
+    rethrow_with_place();
+  }
+}
+
+void Net::backward(Pass& pass, const std::function<void(int)>& layer_done) {
+  if (!executor_ || !graph_.trains)
+    runtime_failure("net ", quoted(name_), " was made without gradients and has no backward pass");
+  try {
+    executor_->backward(pass, layer_done);
+  } catch (...) {
+    rethrow_with_place();
+  }
+}
+
+void Net::check_results() {
+  context_->synchronize();
+  const std::int64_t first = std::exchange(first_unchecked_, std::nullopt).value_or(last_unchecked_);
+  for (const auto& layer : layers_) {
+    try {
+      layer->check_results(*context_);
+    } catch (Error& error) {
+      const std::string when = first == last_unchecked_
+                                   ? cat("iteration ", last_unchecked_)
+                                   : cat("one of the iterations ", first, " to ", last_unchecked_);
+      error.add_context(cat("found in layer ", quoted(layer->name()), " (", layer->type(), ") on ",
+                            activity_->device(), ", ", when));
+      throw;
+    }
+  }
+}
+
+ops::KernelChoices Net::kernel_choices() const {
+  ops::KernelChoices choices;
+  for (const auto& layer : layers_)
+    for (const auto& [work, kernel] : layer->kernel_choices())
+      choices[cat("layer ", quoted(layer->name()), " ", work)] = kernel;
+  return choices;
+}
+
+Blobs Net::inputs_of(int layer) const {
+  Blobs blobs;
+  for (const int input : graph_.layers.at(at(layer)).inputs)
+    blobs.push_back(activations_.blobs[at(input)].get());
+  return blobs;
+}
+
+Blobs Net::outputs_of(int layer) const { return activations_.layers.at(at(layer)).outputs; }
+
+Blob* Net::find_blob(const std::string& name) const {
+  const auto found = graph_.by_name.find(name);
+  return found == graph_.by_name.end() ? nullptr : activations_.blobs[at(found->second)].get();
+}
+
+int Net::number_of(const Blob& wanted) const {
+  for (std::size_t b = 0; b < activations_.blobs.size(); ++b)
+    if (activations_.blobs[b].get() == &wanted) return static_cast<int>(b);
+  runtime_failure("blob ", quoted(wanted.name), " is not one of net ", quoted(name_));
+}
+
+double Net::loss_weight(const Blob& blob) const { return graph_.loss_weight(number_of(blob)); }
+
+bool Net::output_is_share(const Blob& blob) const {
+  const int number = number_of(blob);
+  return graph_.blobs[at(number)].output < graph_.producer_of(number).traits.shares;
+}
+
+}  // namespace banyan

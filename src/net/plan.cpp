@@ -1,0 +1,200 @@
+#include "banyan/net/plan.hpp"
+
+#include "banyan/net/checkpoints.hpp"
+#include "banyan/net/data_sharing.hpp"
+#include "banyan/net/fusion.hpp"
+#include "banyan/net/gradient_sharing.hpp"
+#include "banyan/net/memory_plan.hpp"
+#include "banyan/net/tensor_uses.hpp"
+
+namespace banyan {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;  ///< bytes: a cache line, and what vector loads like
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+/// What is decided before memory is.
+struct Choices {
+  std::vector<int> kept_by;  ///< per layer, see find_fusions
+  std::vector<Fusion> fusions;
+};
+
+Choices choose(const Graph& graph, const Activations& activations, const PlanPolicy& policy, Plan& plan) {
+  std::vector<bool> converts;
+  for (const LayerBlobs& layer : activations.layers) converts.push_back(layer.converts());
+  Choices choices;
+  choices.kept_by.assign(graph.layers.size(), -1);
+  choices.fusions.resize(graph.layers.size());
+  if (policy.in_place_abn) plan.in_place_abn = find_in_place_abn(graph, converts);
+  for (const InPlaceAbn& found : plan.in_place_abn) choices.kept_by[at(found.norm)] = found.activation;
+  if (policy.fuse && policy.reuse_memory) choices.fusions = find_fusions(graph, converts, choices.kept_by);
+  return choices;
+}
+
+/// The data of what a source makes is filled from outside and outlives a pass.
+bool lies_outside(const Graph& graph, std::size_t tensor) {
+  return tensor < graph.blobs.size() && graph.producer_of(static_cast<int>(tensor)).traits.source;
+}
+
+void list_tensors(const Graph& graph, const Activations& activations, const TensorUses& uses, Plan& plan) {
+  const auto add = [&](const Blob& blob) {
+    const std::size_t t = plan.tensors.size();
+    plan.tensors.push_back({blob.name, blob.shape, blob.layout, blob.dtype, uses.data_of[t], uses.grad_of[t],
+                            -1, -1, lies_outside(graph, t)});
+  };
+  for (const auto& blob : activations.blobs) add(*blob);
+  for (const LayerBlobs& layer : activations.layers)
+    for (const auto& stand_in : layer.stand_ins)
+      if (stand_in) add(*stand_in);
+}
+
+/// Gives every tensor that owns its memory a place in it.
+MemoryPlan place_tensors(const TensorUses& uses, const Schedule& schedule, bool reuse, Plan& plan) {
+  TensorSpans spans = find_lifetimes(uses, schedule);
+  std::vector<Lifetime> lifetimes;
+  std::vector<std::int64_t*> places;
+  const auto add = [&](std::int64_t bytes, std::vector<Span> alive, std::int64_t& place) {
+    if (!reuse) alive = {{0, static_cast<int>(schedule.size())}};
+    lifetimes.push_back({bytes, std::move(alive)});
+    places.push_back(&place);
+  };
+  for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
+    PlannedTensor& tensor = plan.tensors[t];
+    tensor.data = tensor.grad = -1;
+    if (!spans.data[t].empty() && !tensor.outside)
+      add(uses.data_size[t], std::move(spans.data[t]), tensor.data);
+    if (spans.grad[t].used()) add(uses.grad_size[t], {spans.grad[t]}, tensor.grad);
+  }
+  const MemoryPlan memory = reuse ? plan_memory(lifetimes, kAlignment) : plan_separate(lifetimes, kAlignment);
+  for (std::size_t i = 0; i < places.size(); ++i) *places[i] = memory.offsets[i];
+  return memory;
+}
+
+/// Cuts are chosen once, for the first shapes: they decide what is computed when, which should not change.
+Schedule place_and_schedule(const TensorUses& uses, const PlanPolicy& policy, Plan& plan) {
+  Schedule schedule = plain_schedule(static_cast<int>(uses.layers.size()));
+  MemoryPlan memory = place_tensors(uses, schedule, policy.reuse_memory, plan);
+  plan.bytes_without_cuts = memory.total;
+  if (policy.segments != 1 && policy.reuse_memory)
+    plan.cuts = policy.cuts ? *policy.cuts : choose_cuts(uses, policy.segments);
+  if (!plan.cuts.empty()) {
+    schedule = checkpointed_schedule(uses, plan.cuts);
+    memory = place_tensors(uses, schedule, true, plan);
+  }
+  plan.bytes = memory.total;
+  plan.unshared_bytes = memory.sum;
+  return schedule;
+}
+
+class StepMaker {
+ public:
+  StepMaker(const Graph& graph, const Activations& activations, const ParameterStore& parameters,
+            const Choices& choices, const TensorUses& uses)
+      : graph_(graph),
+        activations_(activations),
+        parameters_(parameters),
+        choices_(choices),
+        uses_(uses),
+        touched_(parameters.parameters.size(), false) {}
+
+  PlanStep make(const Action& action) {
+    const GraphLayer& layer = graph_.layers[at(action.layer)];
+    const LayerUse& use = uses_.layers[at(action.layer)];
+    const Fusion& fusion = choices_.fusions[at(action.layer)];
+    PlanStep step;
+    step.work = action.work;
+    step.layer = action.layer;
+    step.inputs = use.inputs;
+    step.outputs = use.outputs;
+    step.output = fusion.output;
+    step.input = fusion.input;
+    step.sum = fusion.sum;
+    step.addend = fusion.addend;
+    if (const int activation = choices_.kept_by[at(action.layer)]; activation >= 0) {
+      step.kept_output = graph_.layers[at(activation)].outputs[0];
+      step.kept_activation = *graph_.layers[at(activation)].traits.inverse;
+    }
+    if (action.work == Work::backward)
+      backward(layer, use, fusion, step);
+    else
+      forward(layer, use, fusion, step);
+    return step;
+  }
+
+ private:
+  bool copies(int layer, std::size_t input) const {
+    return activations_.layers[at(layer)].conversions[input] == Conversion::copy;
+  }
+
+  void forward(const GraphLayer& layer, const LayerUse& use, const Fusion& fusion, PlanStep& step) {
+    step.runs_layer = step.work != Work::convert && !fusion.forward_elsewhere;
+    for (std::size_t i = 0; i < use.inputs.size(); ++i)
+      if (copies(step.layer, i)) step.copies.push_back({layer.inputs[i], use.inputs[i]});
+    for (std::size_t o = 0; o < layer.outputs.size() && step.work == Work::forward; ++o) {
+      if (layer.loss_weights[o] == 0) continue;
+      step.losses.push_back({layer.outputs[o], layer.loss_weights[o], !loss_begun_, false});
+      loss_begun_ = true;
+    }
+  }
+
+  void backward(const GraphLayer& layer, const LayerUse& use, const Fusion& fusion, PlanStep& step) {
+    step.needs_backward = layer.needs_backward;
+    step.propagate = layer.propagate;
+    step.runs_layer = layer.needs_backward && !fusion.backward_elsewhere;
+    begin_gradients(layer, step);
+    if (!layer.needs_backward) return;
+    for (std::size_t i = 0; i < use.inputs.size(); ++i)
+      if (copies(step.layer, i) && layer.propagate[i])
+        step.copies.push_back({use.inputs[i], layer.inputs[i]});
+    for (std::size_t o = 0; o < layer.outputs.size(); ++o)
+      if (layer.loss_weights[o] != 0)
+        step.losses.push_back(
+            {layer.outputs[o], layer.loss_weights[o], false, graph_.receives_gradient(layer.outputs[o])});
+  }
+
+  /// The first step that touches a gradient clears it, or lets the layer overwrite it.
+  void begin_gradients(const GraphLayer& layer, PlanStep& step) {
+    const std::vector<int>& owners = parameters_.owner[at(step.layer)];
+    for (std::size_t slot = 0; slot < owners.size(); ++slot) {
+      const LearnableParameter& parameter = parameters_.parameters[at(owners[slot])];
+      if (!parameter.learns()) continue;
+      step.completes = step.completes || parameter.ready_layer == step.layer;
+      if (touched_[at(owners[slot])]) continue;
+      touched_[at(owners[slot])] = true;
+      if (step.runs_layer && layer.traits.overwrites_gradients)
+        step.fresh |= std::uint64_t{1} << slot;
+      else
+        step.clears.push_back(static_cast<int>(slot));
+    }
+  }
+
+  const Graph& graph_;
+  const Activations& activations_;
+  const ParameterStore& parameters_;
+  const Choices& choices_;
+  const TensorUses& uses_;
+  std::vector<bool> touched_;  ///< gradients, by owner
+  bool loss_begun_ = false;
+};
+
+}  // namespace
+
+Plan make_plan(const Graph& graph, const Activations& activations, const ParameterStore& parameters,
+               const std::vector<double>& costs, const PlanPolicy& policy) {
+  Plan plan;
+  const Choices choices = choose(graph, activations, policy, plan);
+  TensorUses uses = find_tensor_uses(graph, activations, choices.fusions, choices.kept_by, costs);
+  if (policy.reuse_memory) {
+    share_data(uses);
+    share_gradients(uses);
+  }
+  list_tensors(graph, activations, uses, plan);
+  const Schedule schedule = place_and_schedule(uses, policy, plan);
+  StepMaker maker(graph, activations, parameters, choices, uses);
+  for (const Action& action : schedule) plan.steps.push_back(maker.make(action));
+  plan.backward = graph.layers.size();
+  return plan;
+}
+
+}  // namespace banyan

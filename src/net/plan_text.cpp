@@ -1,0 +1,117 @@
+// A plan as text, for people: `trainer summary --plan`.
+#include <iomanip>
+#include <sstream>
+
+#include "banyan/base/text.hpp"
+#include "banyan/net/plan.hpp"
+
+namespace banyan {
+namespace {
+
+using Row = std::vector<std::string>;
+
+/// Columns as wide as what they hold; the first is a number, right-aligned.
+std::string table(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (c == widths.size()) widths.push_back(0);
+      widths[c] = std::max(widths[c], row[c].size());
+    }
+  std::ostringstream out;
+  for (const Row& row : rows) {
+    std::ostringstream line;
+    for (std::size_t c = 0; c < row.size(); ++c)
+      line << (c == 0 ? std::right : std::left) << std::setw(static_cast<int>(widths[c])) << row[c] << "  ";
+    std::string text = line.str();
+    text.erase(text.find_last_not_of(' ') + 1);
+    out << "  " << text << "\n";
+  }
+  return out.str();
+}
+
+std::string place_of(int tensor, int shares_with, std::int64_t offset) {
+  if (shares_with != tensor) return cat("that of ", shares_with);
+  return offset < 0 ? "-" : std::to_string(offset);
+}
+
+std::string tensors_of(const Plan& plan) {
+  std::vector<Row> rows{{"#", "tensor", "shape", "type", "layout", "data", "gradient"}};
+  for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
+    const PlannedTensor& tensor = plan.tensors[t];
+    const int number = static_cast<int>(t);
+    std::string shape;
+    for (const auto dim : tensor.shape.dims()) shape += cat(shape.empty() ? "" : "x", dim);
+    rows.push_back({std::to_string(t), tensor.name, shape.empty() ? "scalar" : shape, name_of(tensor.dtype),
+                    name_of(tensor.layout),
+                    tensor.outside ? "outside" : place_of(number, tensor.data_of, tensor.data),
+                    place_of(number, tensor.grad_of, tensor.grad)});
+  }
+  return table(rows);
+}
+
+std::string numbers(const std::vector<int>& list) {
+  std::string text;
+  for (const int number : list) text += cat(text.empty() ? "" : " ", number);
+  return text;
+}
+
+std::string rectifier(const ops::Rectifier& relu) {
+  return relu.slope == 0 ? "ReLU" : cat("ReLU with slope ", relu.slope);
+}
+
+/// What a step does beside running its layer.
+std::vector<std::string> notes_of(const GraphLayer& layer, const PlanStep& step) {
+  std::vector<std::string> notes;
+  const bool backward = step.work == Work::backward;
+  if (backward && !step.needs_backward)
+    notes.emplace_back("no gradient wanted");
+  else if (!step.runs_layer && step.work != Work::convert)
+    notes.emplace_back("runs as a part of another step");
+  for (const auto& [from, to] : step.copies) notes.push_back(cat("converts ", from, " to ", to));
+  if (step.runs_layer && !backward) {
+    if (step.addend >= 0) notes.push_back(cat("adds ", step.addend));
+    const ops::Rectifier& end = step.addend >= 0 ? step.sum : step.output;
+    if (end.on) notes.push_back(cat("ends with a ", rectifier(end)));
+  }
+  if (step.runs_layer && backward) {
+    if (step.output.on && layer.traits.fuses_relu == ReluFusion::both && step.kept_output < 0)
+      notes.push_back(cat("begins with the gradient of a ", rectifier(step.output)));
+    if (step.input.on) notes.push_back(cat("ends with the gradient of a ", rectifier(step.input)));
+    if (step.kept_output >= 0) notes.push_back(cat("recovers its input from ", step.kept_output));
+  }
+  for (const PlanStep::LossTerm& term : step.losses)
+    notes.push_back(backward ? cat("gradient of ", term.tensor, term.receives ? " += " : " = ", term.weight)
+                             : cat("loss ", term.first ? "= " : "+= ", term.weight, " * ", term.tensor));
+  if (!step.clears.empty()) notes.push_back(cat("clears gradients of parameters ", numbers(step.clears)));
+  if (step.fresh != 0) notes.emplace_back("overwrites gradients of parameters");
+  if (layer.traits.meets_devices && step.runs_layer && step.work != Work::recompute)
+    notes.emplace_back("exchanges with other devices");
+  if (step.completes) notes.emplace_back("gradients of parameters are complete: exchange begins");
+  return notes;
+}
+
+std::string steps_of(const Graph& graph, const Plan& plan, std::size_t first, std::size_t last) {
+  std::vector<Row> rows{{"#", "step", "layer", "type", "from", "to", ""}};
+  for (std::size_t i = first; i < last; ++i) {
+    const PlanStep& step = plan.steps[i];
+    const GraphLayer& layer = graph.layers[static_cast<std::size_t>(step.layer)];
+    const bool backward = step.work == Work::backward;
+    const char* const names[] = {"forward", "convert", "recompute", "backward"};
+    rows.push_back({std::to_string(i), names[static_cast<int>(step.work)], layer.name, layer.type,
+                    numbers(backward ? step.outputs : step.inputs),
+                    numbers(backward ? step.inputs : step.outputs), join(notes_of(layer, step), "; ")});
+  }
+  return table(rows);
+}
+
+}  // namespace
+
+std::string to_text(const Graph& graph, const Plan& plan) {
+  return cat("Tensors, with the places of data and gradient in ", plan.bytes, " bytes:\n", tensors_of(plan),
+             "Forward:\n", steps_of(graph, plan, 0, plan.backward), "Backward:\n",
+             graph.trains ? steps_of(graph, plan, plan.backward, plan.steps.size())
+                          : "  none: the net does not train\n");
+}
+
+}  // namespace banyan

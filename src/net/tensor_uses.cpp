@@ -1,0 +1,115 @@
+#include "banyan/net/tensor_uses.hpp"
+
+namespace banyan {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+class Builder {
+ public:
+  Builder(const Graph& graph, const Activations& activations) : graph_(graph), activations_(activations) {
+    for (std::size_t b = 0; b < graph.blobs.size(); ++b) {
+      const int blob = static_cast<int>(b);
+      const bool outside = graph.producer_of(blob).traits.source;
+      const int tensor = add(*activations.blobs[b], graph.has_gradient(blob), outside);
+      uses_.keeps_data[at(tensor)] = graph.loss_weight(blob) != 0;
+    }
+    for (const int output : graph.outputs()) uses_.keeps_data[at(output)] = true;
+  }
+
+  void add_layer(int index, const Fusion& fusion, int kept_by, double cost) {
+    const GraphLayer& layer = graph_.layers[at(index)];
+    const LayerTraits& traits = layer.traits;
+    LayerUse& use = uses_.layers.emplace_back();
+    use.outputs = layer.outputs;
+    use.needs_backward = layer.needs_backward;
+    if (kept_by >= 0) use.backward_reads = {graph_.layers[at(kept_by)].outputs[0]};
+    const bool reads_inputs = traits.backward_reads_inputs || fusion.input.on;
+    const bool backward = layer.needs_backward && !fusion.backward_elsewhere;
+    use.reads_inputs = backward && reads_inputs && kept_by < 0;
+    use.reads_outputs = backward && traits.backward_reads_outputs;
+    use.propagate = layer.propagate;
+    use.passes_gradient = traits.passes_gradient;
+    use.gathers_gradients = traits.gathers_gradients;
+    for (const double weight : layer.loss_weights) use.weighted.push_back(weight != 0);
+    use.view = traits.view != View::none;
+    // By the layer itself, whoever runs its backward pass.
+    use.in_place = traits.in_place &&
+                   !(layer.needs_backward && traits.backward_reads_inputs && kept_by < 0) &&
+                   activations_.layers[at(index)].output_like_input();
+    use.repeatable = traits.repeatable;
+    use.cost = cost;
+    add_inputs(index, use);
+    if (use.view) show_input(layer, use);
+    share_fused(layer, fusion);
+  }
+
+  TensorUses take() { return std::move(uses_); }
+
+ private:
+  int add(const Blob& blob, bool has_grad, bool outside) {
+    const int number = static_cast<int>(uses_.data_of.size());
+    const std::int64_t bytes = blob.shape.count() * static_cast<std::int64_t>(size_of(blob.dtype));
+    uses_.data_of.push_back(number);
+    uses_.grad_of.push_back(number);
+    uses_.has_grad.push_back(has_grad);
+    uses_.keeps_data.push_back(false);
+    uses_.data_size.push_back(outside ? 0 : bytes);
+    uses_.grad_size.push_back(bytes);
+    return number;
+  }
+
+  void add_inputs(int index, LayerUse& use) {
+    const GraphLayer& layer = graph_.layers[at(index)];
+    const LayerBlobs& blobs = activations_.layers[at(index)];
+    for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+      if (blobs.conversions[i] == Conversion::none) {
+        use.inputs.push_back(layer.inputs[i]);
+        use.converted_from.push_back(-1);
+        continue;
+      }
+      const int stand_in = add(*blobs.stand_ins[i], layer.propagate[i], false);
+      use.inputs.push_back(stand_in);
+      use.converted_from.push_back(layer.inputs[i]);
+      if (blobs.conversions[i] != Conversion::relabel) continue;
+      uses_.data_of[at(stand_in)] = layer.inputs[i];
+      uses_.grad_of[at(stand_in)] = layer.inputs[i];
+    }
+  }
+
+  void show_input(const GraphLayer& layer, const LayerUse& use) {
+    const int source = use.inputs[0];
+    for (const int output : layer.outputs) {
+      uses_.data_of[at(output)] = source;
+      if (layer.traits.view == View::data_and_gradient && layer.propagate[0] && uses_.has_grad[at(output)])
+        uses_.grad_of[at(output)] = source;
+    }
+  }
+
+  /// The producer of a ReLU's input, or the maker of a sum's later term, writes its result where the ReLU or
+  /// the sum would; a gradient passes a ReLU whose backward pass others run.
+  void share_fused(const GraphLayer& layer, const Fusion& fusion) {
+    if (fusion.forward_elsewhere && layer.traits.relu_slope)
+      uses_.data_of[at(layer.outputs[0])] = layer.inputs[0];
+    if (fusion.backward_elsewhere) uses_.grad_of[at(layer.outputs[0])] = layer.inputs[0];
+    if (fusion.sum_layer >= 0)
+      uses_.data_of[at(graph_.layers[at(fusion.sum_layer)].outputs[0])] = layer.outputs[0];
+  }
+
+  const Graph& graph_;
+  const Activations& activations_;
+  TensorUses uses_;
+};
+
+}  // namespace
+
+TensorUses find_tensor_uses(const Graph& graph, const Activations& activations,
+                            const std::vector<Fusion>& fusions, const std::vector<int>& kept_by,
+                            const std::vector<double>& costs) {
+  Builder builder(graph, activations);
+  for (int i = 0; i < static_cast<int>(graph.layers.size()); ++i)
+    builder.add_layer(i, fusions[at(i)], kept_by[at(i)], costs[at(i)]);
+  return builder.take();
+}
+
+}  // namespace banyan
