@@ -78,6 +78,7 @@ const std::vector<FlagGroup>& flag_groups() {
         "trace", "pin", "sigint_effect", "sighup_effect"}},
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
       {"summary", {"plan"}},
+      {"layers", {"json"}},
       {"time", {"data", "sync_bn", "tree", "trace", "pin"}},
       {"topology", {"tree", "iterations", "json", "dot", "simulate"}},
       {"devices (all commands)", {"gpu", "cpu", "threads_per_device", "precision"}},
@@ -291,12 +292,18 @@ int run_topology(Console&) {
   return 0;
 }
 
+int run_layers(Console&) {
+  std::cout << describe_layers(FLAGS_json);
+  return 0;
+}
+
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
       {"train", "trains by a solver (the default command)", run_train},
       {"test", "runs batches of a test net and prints its outputs", run_test},
       {"time", "times each layer, communication among several devices, or the input", run_time},
       {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
+      {"layers", "lists the types of layers and what each supports", run_layers},
       {"device_query", "describes the processor and the GPUs", run_device_query},
       {"topology", "draws the device tree, verifies and measures the links", run_topology}};
   return all;

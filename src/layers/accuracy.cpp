@@ -21,7 +21,7 @@ class AccuracyLayer : public Layer {
                .repeatable = false,
                .differentiable_inputs = 0,
                .shares = options.net_phase == Phase::train && options.devices > 1 ? 2 : 0,
-               .meets_devices = options.net_phase == Phase::train}) {}
+               .meets = options.net_phase == Phase::train ? Meets::forward : Meets::never}) {}
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& settings = parameter_.accuracy_param();
@@ -71,7 +71,9 @@ class AccuracyLayer : public Layer {
   LabelNote note_;
 };
 
-const RegisterLayer<AccuracyLayer> registered("Accuracy");
+const RegisterLayer<AccuracyLayer> registered("Accuracy",
+                                              {"the share of samples whose class is among the top_k scores",
+                                               "accuracy_param"});
 
 }  // namespace
 }  // namespace banyan

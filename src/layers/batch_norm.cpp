@@ -24,7 +24,7 @@ void BatchNormalization::setup(const Blobs& inputs, const Blobs&) {
   dialect_ = read_dialect(channels_);
   if (options().sync_batch_norm != SyncBatchNorm::as_written)
     dialect_.sync = options().sync_batch_norm == SyncBatchNorm::on;
-  traits_.meets_devices = dialect_.sync;
+  if (dialect_.sync) traits_.meets = Meets::both_ways;
   forward_ticket_ = {name().c_str(), "forward"};
   backward_ticket_ = {name().c_str(), "backward"};
 }

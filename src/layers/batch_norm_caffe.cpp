@@ -80,7 +80,8 @@ void CaffeBatchNorm::declare_scale_and_bias(BatchNormDialect& dialect, std::int6
     parameters_[slot].forced_mult = parameters_[slot].lr_mult = parameters_[slot].decay_mult = 1;
 }
 
-const RegisterLayer<CaffeBatchNorm> registered("BatchNorm");
+const RegisterLayer<CaffeBatchNorm> registered("BatchNorm", {"batch normalization of BVLC, NVIDIA and Intel",
+                                                             "batch_norm_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -12,6 +12,7 @@ class BiasLayer : public Layer {
   BiasLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
               {.arity = {1, 2, 1, 1},
+               .layout = LayoutRule::follows,
                .in_place = true,
                .backward_reads_inputs = false,
                .backward_reads_outputs = false,
@@ -19,8 +20,8 @@ class BiasLayer : public Layer {
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const CoveredAxes axes = covered(inputs);
-    if (inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1)
-      traits_.layout = LayoutRule::follows;
+    const bool per_channel = inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1;
+    if (!per_channel) traits_.layout = LayoutRule::contiguous;
     if (inputs.size() == 1) declare(axes.operand, parameter_.bias_param().filler());
   }
 
@@ -63,7 +64,7 @@ class BiasLayer : public Layer {
   Tensor none_;
 };
 
-const RegisterLayer<BiasLayer> registered("Bias");
+const RegisterLayer<BiasLayer> registered("Bias", {"adds a parameter or a second blob", "bias_param"});
 
 }  // namespace
 }  // namespace banyan

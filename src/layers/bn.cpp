@@ -42,8 +42,9 @@ class BnLayer : public BatchNormalization {
   }
 };
 
-const RegisterLayer<BnLayer> registered_bn("BN");
-const RegisterLayer<BnLayer> registered_sync("SyncBN");
+const RegisterLayer<BnLayer> registered_bn("BN", {"batch normalization with slope and bias (yjxiong, PSPNet)",
+                                                  "bn_param"});
+const RegisterLayer<BnLayer> registered_sync("SyncBN", {"BN over the samples of all devices", "bn_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -10,7 +10,10 @@ class ConcatLayer : public Layer {
  public:
   ConcatLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
-              {.arity = {1, -1, 1, 1}, .backward_reads_inputs = false, .backward_reads_outputs = false}) {}
+              {.arity = {1, -1, 1, 1},
+               .layout = LayoutRule::follows,
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false}) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.concat_param();
@@ -18,7 +21,7 @@ class ConcatLayer : public Layer {
       refuse("give either axis or concat_dim (old), not both");
     const int axis = settings.has_concat_dim() ? static_cast<int>(settings.concat_dim()) : settings.axis();
     axis_ = inputs[0]->shape.canonical_axis(axis);
-    if (axis_ <= 1) traits_.layout = LayoutRule::follows;
+    if (axis_ > 1) traits_.layout = LayoutRule::contiguous;
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -71,7 +74,8 @@ class ConcatLayer : public Layer {
   int axis_ = 1;
 };
 
-const RegisterLayer<ConcatLayer> registered("Concat");
+const RegisterLayer<ConcatLayer> registered("Concat",
+                                            {"joins blobs along an axis", "concat_param", {"", "axis: 0"}});
 
 }  // namespace
 }  // namespace banyan

@@ -21,6 +21,7 @@ class ConvolutionLayer : public Layer {
   ConvolutionLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
               {.arity = {1, -1, 1, -1, true},
+               .layout = LayoutRule::channels_last,
                .backward_reads_outputs = false,
                .fuses_relu = ReluFusion::forward}) {}
 
@@ -88,7 +89,7 @@ void ConvolutionLayer::read_geometry(const Shape& input) {
   const int spatial = input.axes() - axis_ - 1;
   no_spatial_ = spatial == 0;
   is_image_ = input.axes() == 4 && axis_ == 1;
-  if (is_image_) traits_.layout = LayoutRule::channels_last;
+  if (!is_image_) traits_.layout = LayoutRule::contiguous;
   geometry_.kernel.assign(static_cast<std::size_t>(spatial), 1);
   if (!no_spatial_)
     geometry_.kernel = per_axis("kernel_size", s.kernel_size(), -1, s.has_kernel_h(), s.has_kernel_w(),
@@ -210,7 +211,10 @@ double ConvolutionLayer::forward_flops(const Blobs&, const Blobs& outputs) const
   return sum;
 }
 
-const RegisterLayer<ConvolutionLayer> registered("Convolution");
+const RegisterLayer<ConvolutionLayer> registered(
+    "Convolution", {"N-dimensional convolution, grouped and dilated",
+                    "convolution_param",
+                    {"num_output: 2 kernel_size: 3 weight_filler { value: 1 }"}});
 
 }  // namespace
 }  // namespace banyan

@@ -45,7 +45,7 @@ class DataLayer : public SourceLayer {
   }
 };
 
-const RegisterLayer<DataLayer> registered("Data");
+const RegisterLayer<DataLayer> registered("Data", {"records of an LMDB", "data_param", {}});
 
 }  // namespace
 

@@ -47,7 +47,8 @@ class DropoutLayer : public ElementwiseLayer {
   double ratio_;
 };
 
-const RegisterLayer<DropoutLayer> registered("Dropout");
+const RegisterLayer<DropoutLayer> registered("Dropout",
+                                             {"sets random elements to 0 in training", "dropout_param"});
 
 }  // namespace
 }  // namespace banyan

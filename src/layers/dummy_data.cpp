@@ -101,7 +101,8 @@ void DummyDataLayer::fill_random(Pass& pass, const caffe::FillerParameter& fille
   });
 }
 
-const RegisterLayer<DummyDataLayer> registered("DummyData");
+const RegisterLayer<DummyDataLayer> registered("DummyData",
+                                               {"constant or random blobs", "dummy_data_param", {}});
 
 }  // namespace
 }  // namespace banyan

@@ -118,7 +118,9 @@ void EltwiseLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<
   }
 }
 
-const RegisterLayer<EltwiseLayer> registered("Eltwise");
+const RegisterLayer<EltwiseLayer> registered("Eltwise", {"sum, product or maximum of blobs",
+                                                         "eltwise_param",
+                                                         {"", "operation: PROD", "operation: MAX"}});
 
 }  // namespace
 }  // namespace banyan

@@ -32,7 +32,7 @@ class EluLayer : public ElementwiseLayer {
   ops::EluShape shape_;
 };
 
-const RegisterLayer<EluLayer> registered("ELU");
+const RegisterLayer<EluLayer> registered("ELU", {"exponential linear unit", "elu_param"});
 
 }  // namespace
 }  // namespace banyan

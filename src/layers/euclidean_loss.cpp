@@ -13,7 +13,7 @@ class EuclideanLossLayer : public LossLayer {
                   {.arity = {2, 2, 1, 1},
                    .backward_reads_inputs = false,
                    .backward_reads_outputs = false,
-                   .meets_devices = true}) {}
+                   .meets = Meets::forward}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &a = inputs[0]->shape, &b = inputs[1]->shape;
@@ -47,7 +47,8 @@ class EuclideanLossLayer : public LossLayer {
   Tensor difference_;
 };
 
-const RegisterLayer<EuclideanLossLayer> registered("EuclideanLoss");
+const RegisterLayer<EuclideanLossLayer> registered("EuclideanLoss",
+                                                   {"half the mean squared distance of two blobs", ""});
 
 }  // namespace
 }  // namespace banyan

@@ -26,7 +26,7 @@ class FlattenLayer : public Layer {
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 };
 
-const RegisterLayer<FlattenLayer> registered("Flatten");
+const RegisterLayer<FlattenLayer> registered("Flatten", {"joins axes into one", "flatten_param"});
 
 }  // namespace
 }  // namespace banyan

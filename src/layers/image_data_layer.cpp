@@ -57,7 +57,9 @@ class ImageDataLayer : public SourceLayer {
   }
 };
 
-const RegisterLayer<ImageDataLayer> registered("ImageData");
+const RegisterLayer<ImageDataLayer> registered("ImageData", {"image files (JPEG, PNG) named in a list",
+                                                             "image_data_param",
+                                                             {}});
 
 }  // namespace
 

@@ -57,6 +57,7 @@ namespace {
 // Function-local: the entries are added by static objects of other files, in no known order.
 struct Registry {
   std::map<std::string, LayerFactory> factories;
+  std::map<std::string, LayerInfo> infos;
   std::set<std::string> doubled;
 };
 Registry& registry() {
@@ -66,9 +67,10 @@ Registry& registry() {
 
 }  // namespace
 
-void register_layer(const std::string& type, LayerFactory factory) {
+void register_layer(const std::string& type, LayerFactory factory, LayerInfo info) {
   // Nothing may be thrown before main(): a doubled name is reported when it is asked for.
   if (!registry().factories.emplace(type, factory).second) registry().doubled.insert(type);
+  registry().infos[type] = std::move(info);
 }
 
 std::vector<std::string> registered_layer_types() {
@@ -76,6 +78,8 @@ std::vector<std::string> registered_layer_types() {
   for (const auto& [type, factory] : registry().factories) types.push_back(type);
   return types;
 }
+
+const LayerInfo& layer_info(const std::string& type) { return registry().infos.at(type); }
 
 std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const LayerOptions& options) {
   const Registry& known = registry();

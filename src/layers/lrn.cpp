@@ -51,7 +51,9 @@ class LrnLayer : public Layer {
   Tensor scale_;  ///< the bracket above, like x
 };
 
-const RegisterLayer<LrnLayer> registered("LRN");
+const RegisterLayer<LrnLayer> registered("LRN", {"local response normalization, across or within channels",
+                                                 "lrn_param",
+                                                 {"", "norm_region: WITHIN_CHANNEL"}});
 
 }  // namespace
 }  // namespace banyan

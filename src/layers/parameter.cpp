@@ -27,7 +27,8 @@ class ParameterLayer : public Layer {
   }
 };
 
-const RegisterLayer<ParameterLayer> registered("Parameter");
+const RegisterLayer<ParameterLayer> registered("Parameter",
+                                               {"a blob that is learned", "parameter_param", {}});
 
 }  // namespace
 }  // namespace banyan

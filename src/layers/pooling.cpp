@@ -140,7 +140,10 @@ void PoolingLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
   for (Blob* blob : outputs) set_output(*blob, output, inputs[0]->layout);
 }
 
-const RegisterLayer<PoolingLayer> registered("Pooling");
+const RegisterLayer<PoolingLayer> registered("Pooling", {"maximum, average or stochastic pooling",
+                                                         "pooling_param",
+                                                         {"kernel_size: 2 stride: 2",
+                                                          "pool: AVE kernel_size: 3 stride: 2"}});
 
 }  // namespace
 }  // namespace banyan

@@ -41,7 +41,7 @@ class ReluLayer : public ElementwiseLayer {
   Tensor input_copy_;  ///< only in place with a negative slope
 };
 
-const RegisterLayer<ReluLayer> registered("ReLU");
+const RegisterLayer<ReluLayer> registered("ReLU", {"rectifier, leaky with a negative_slope", "relu_param"});
 
 }  // namespace
 }  // namespace banyan

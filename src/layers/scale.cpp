@@ -12,6 +12,7 @@ class ScaleLayer : public Layer {
   ScaleLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
               {.arity = {1, 2, 1, 1},
+               .layout = LayoutRule::follows,
                .in_place = true,
                .backward_reads_outputs = false,
                .fuses_relu = ReluFusion::forward}) {}
@@ -44,7 +45,8 @@ class ScaleLayer : public Layer {
 void ScaleLayer::setup(const Blobs& inputs, const Blobs&) {
   const auto& settings = parameter_.scale_param();
   const CoveredAxes axes = covered(inputs);
-  if (inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1) traits_.layout = LayoutRule::follows;
+  const bool per_channel = inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1;
+  if (!per_channel) traits_.layout = LayoutRule::contiguous;
   if (inputs.size() == 1) {
     caffe::FillerParameter filler = settings.filler();
     if (!settings.has_filler()) filler.set_value(1);
@@ -98,7 +100,10 @@ void ScaleLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<bo
   if (propagate[0]) ops::scale_bias(context, dy, scale(inputs), none_, over, {}, inputs[0]->grad);
 }
 
-const RegisterLayer<ScaleLayer> registered("Scale");
+const RegisterLayer<ScaleLayer> registered(
+    "Scale", {"multiplies by a parameter or a second blob, with or without a bias",
+              "scale_param",
+              {"bias_term: true"}});
 
 }  // namespace
 }  // namespace banyan

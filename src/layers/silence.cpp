@@ -22,7 +22,7 @@ class SilenceLayer : public Layer {
   }
 };
 
-const RegisterLayer<SilenceLayer> registered("Silence");
+const RegisterLayer<SilenceLayer> registered("Silence", {"takes blobs that nothing else reads", ""});
 
 }  // namespace
 }  // namespace banyan

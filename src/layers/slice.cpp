@@ -10,7 +10,10 @@ class SliceLayer : public Layer {
  public:
   SliceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
-              {.arity = {1, 1, 1, -1}, .backward_reads_inputs = false, .backward_reads_outputs = false}) {}
+              {.arity = {1, 1, 1, -1},
+               .layout = LayoutRule::follows,
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false}) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override {
     const auto& settings = parameter_.slice_param();
@@ -18,7 +21,7 @@ class SliceLayer : public Layer {
       refuse("give either axis or slice_dim (old), not both");
     const int axis = settings.has_slice_dim() ? static_cast<int>(settings.slice_dim()) : settings.axis();
     axis_ = inputs[0]->shape.canonical_axis(axis);
-    if (axis_ <= 1) traits_.layout = LayoutRule::follows;
+    if (axis_ > 1) traits_.layout = LayoutRule::contiguous;
     if (settings.slice_point_size() > 0 &&
         static_cast<std::size_t>(settings.slice_point_size()) + 1 != outputs.size())
       refuse("expected ", outputs.size() - 1, " slice_points for ", outputs.size(), " outputs; found ",
@@ -96,7 +99,7 @@ class SliceLayer : public Layer {
   int axis_ = 1;
 };
 
-const RegisterLayer<SliceLayer> registered("Slice");
+const RegisterLayer<SliceLayer> registered("Slice", {"cuts a blob along an axis", "slice_param"});
 
 }  // namespace
 }  // namespace banyan

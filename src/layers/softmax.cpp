@@ -27,7 +27,7 @@ class SoftmaxLayer : public Layer {
   ops::Channels over_{};
 };
 
-const RegisterLayer<SoftmaxLayer> registered("Softmax");
+const RegisterLayer<SoftmaxLayer> registered("Softmax", {"probabilities of classes", "softmax_param"});
 
 }  // namespace
 }  // namespace banyan

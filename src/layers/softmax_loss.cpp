@@ -17,7 +17,8 @@ class SoftmaxLossLayer : public LossLayer {
     if (loss.label_smoothing() != 0) refuse("label_smoothing is not supported");
     if (loss.thresh_ratio() != 1) refuse("thresh_ratio other than 1 is not supported");
     normalization_ = read_normalization(Normalization::valid);
-    traits_.meets_devices = normalization_ != Normalization::none && normalization_ != Normalization::fixed;
+    if (normalization_ != Normalization::none && normalization_ != Normalization::fixed)
+      traits_.meets = Meets::forward;
     ignore_ = {loss.has_ignore_label(), loss.ignore_label()};
   }
 
@@ -64,7 +65,9 @@ class SoftmaxLossLayer : public LossLayer {
   LabelNote note_;
 };
 
-const RegisterLayer<SoftmaxLossLayer> registered("SoftmaxWithLoss");
+const RegisterLayer<SoftmaxLossLayer> registered("SoftmaxWithLoss",
+                                                 {"multinomial logistic loss of the softmax",
+                                                  "softmax_param"});
 
 }  // namespace
 }  // namespace banyan

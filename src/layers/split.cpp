@@ -38,7 +38,8 @@ class SplitLayer : public Layer {
   }
 };
 
-const RegisterLayer<SplitLayer> registered("Split");
+const RegisterLayer<SplitLayer> registered(
+    "Split", {"hands one blob to several readers; inserted where a net needs it", ""});
 
 }  // namespace
 }  // namespace banyan

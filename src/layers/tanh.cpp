@@ -19,7 +19,7 @@ class TanHLayer : public ElementwiseLayer {
   }
 };
 
-const RegisterLayer<TanHLayer> registered("TanH");
+const RegisterLayer<TanHLayer> registered("TanH", {"hyperbolic tangent", "tanh_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -85,7 +85,8 @@ std::vector<std::string> notes_of(const GraphLayer& layer, const PlanStep& step)
                              : cat("loss ", term.first ? "= " : "+= ", term.weight, " * ", term.tensor));
   if (!step.clears.empty()) notes.push_back(cat("clears gradients of parameters ", numbers(step.clears)));
   if (step.fresh != 0) notes.emplace_back("overwrites gradients of parameters");
-  if (layer.traits.meets_devices && step.runs_layer && step.work != Work::recompute)
+  const bool meets = backward ? layer.traits.meets == Meets::both_ways : layer.traits.meets != Meets::never;
+  if (meets && step.runs_layer && step.work != Work::recompute)
     notes.emplace_back("exchanges with other devices");
   if (step.completes) notes.emplace_back("gradients of parameters are complete: exchange begins");
   return notes;

@@ -115,8 +115,8 @@ TEST(Registry, ReportsADoubledTypeWhenItIsUsed) {
   const LayerFactory factory = [](const caffe::LayerParameter&, const LayerOptions&) {
     return std::unique_ptr<Layer>();
   };
-  register_layer("DoubledForTest", factory);
-  register_layer("DoubledForTest", factory);
+  register_layer("DoubledForTest", factory, {"", "", {}});
+  register_layer("DoubledForTest", factory, {"", "", {}});
   try {
     make_layer(layer_from_text("type: 'DoubledForTest'"), LayerOptions());
     ADD_FAILURE();

@@ -218,39 +218,28 @@ Shape with_batch(std::int64_t batch, const Shape& sample) {
 }
 
 const Shape kSample{4, 5, 5};
-const std::vector<AnyBatch> kAnyBatch = {
-    {"type: 'Convolution' convolution_param { num_output: 2 kernel_size: 3 weight_filler { value: 1 } }",
-     {kSample}},
-    {"type: 'Pooling' pooling_param { kernel_size: 2 stride: 2 }", {kSample}},
-    {"type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 stride: 2 }", {kSample}},
-    {"type: 'InnerProduct' inner_product_param { num_output: 3 weight_filler { value: 1 } }", {kSample}},
-    {"type: 'ReLU'", {kSample}},
-    {"type: 'Sigmoid'", {kSample}},
-    {"type: 'TanH'", {kSample}},
-    {"type: 'ELU'", {kSample}},
-    {"type: 'Dropout'", {kSample}},
-    {"type: 'LRN'", {kSample}},
-    {"type: 'LRN' lrn_param { norm_region: WITHIN_CHANNEL }", {kSample}},
-    {"type: 'Eltwise'", {kSample, kSample}},
-    {"type: 'Eltwise' eltwise_param { operation: PROD }", {kSample, kSample}},
-    {"type: 'Eltwise' eltwise_param { operation: MAX }", {kSample, kSample}},
-    {"type: 'Concat'", {kSample, kSample}},
-    {"type: 'Concat' concat_param { axis: 0 }", {kSample, kSample}},
-    {"type: 'Slice'", {kSample}, 2},
-    {"type: 'Split'", {kSample}, 2},
-    {"type: 'Flatten'", {kSample}},
-    {"type: 'Reshape' reshape_param { shape { dim: 0 dim: -1 } }", {kSample}},
-    {"type: 'Scale' scale_param { bias_term: true }", {kSample}},
-    {"type: 'Bias'", {kSample}},
-    {"type: 'BatchNorm'", {kSample}},
-    {"type: 'BN'", {kSample}},
-    {"type: 'SyncBN'", {kSample}},
-    {"type: 'Softmax'", {kSample}},
-    {"type: 'SoftmaxWithLoss'", {Shape{4}, Shape{}}, 2},
-    {"type: 'EuclideanLoss'", {kSample, kSample}},
-    {"type: 'Accuracy'", {Shape{4}, Shape{}}, 2},
-    {"type: 'Silence'", {kSample}, 0},
-};
+
+/// Every registered layer with each of its examples. Classifiers get scores of 4 classes and labels.
+std::vector<AnyBatch> every_layer() {
+  std::vector<AnyBatch> all;
+  for (const std::string& type : registered_layer_types()) {
+    const LayerInfo& info = layer_info(type);
+    for (const std::string& example : info.examples) {
+      AnyBatch tested;
+      tested.text = cat("type: '", type, "' ");
+      if (!example.empty()) tested.text += cat(info.message, " { ", example, " }");
+      const LayerTraits traits = make_layer(layer_from_text(tested.text), {})->traits();
+      tested.samples.assign(static_cast<std::size_t>(traits.arity.min_inputs), kSample);
+      if (traits.differentiable_inputs >= 0) tested.samples = {Shape{4}, Shape{}};
+      tested.outputs = traits.arity.outputs_equal_inputs ? traits.arity.min_inputs
+                       : traits.arity.max_outputs >= 0   ? traits.arity.max_outputs
+                                                         : 2;
+      all.push_back(tested);
+    }
+  }
+  EXPECT_GE(all.size(), 30u);
+  return all;
+}
 
 /// Outputs and gradients for a batch.
 std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t batch) {
@@ -278,7 +267,7 @@ std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t
 }
 
 TEST(EveryLayer, TakesAnyBatchSizeIncludingNone) {
-  for (const AnyBatch& tested : kAnyBatch) {
+  for (const AnyBatch& tested : every_layer()) {
     for (const DType dtype : {DType::f64, DType::f32}) {
       SCOPED_TRACE(cat(tested.text, " ", name_of(dtype)));
       BenchOptions options;
@@ -306,7 +295,7 @@ TEST(EveryLayer, TakesAnyBatchSizeIncludingNone) {
 }
 
 TEST(EveryLayer, GivesTheSameBitsOnAnAsynchronousStream) {
-  for (const AnyBatch& tested : kAnyBatch) {
+  for (const AnyBatch& tested : every_layer()) {
     SCOPED_TRACE(tested.text);
     BenchOptions options;
     const auto shapes = [&](std::int64_t batch) {
@@ -326,7 +315,7 @@ TEST(EveryLayer, GivesTheSameBitsOnAnAsynchronousStream) {
 }
 
 TEST(EveryFollower, GivesTheSameValuesInEitherLayout) {
-  for (const AnyBatch& tested : kAnyBatch) {
+  for (const AnyBatch& tested : every_layer()) {
     SCOPED_TRACE(tested.text);
     BenchOptions options;
     std::vector<Shape> shapes;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "banyan/device/cuda_devices.hpp"
@@ -72,8 +73,8 @@ class Trainer : public testing::Test {
 TEST_F(Trainer, HelpAndVersion) {
   auto outcome = run("--help");
   EXPECT_EQ(outcome.code, 0);
-  for (const char* part :
-       {"train ", "test ", "time ", "summary ", "device_query ", "--solver=", "--sync_bn=", "--trace="})
+  for (const char* part : {"train ", "test ", "time ", "summary ", "layers ", "device_query ",
+                           "--solver=", "--sync_bn=", "--trace="})
     EXPECT_THAT(outcome.text, HasSubstr(part));
   outcome = run("--version");
   EXPECT_EQ(outcome.code, 0);
@@ -184,6 +185,25 @@ TEST_F(Trainer, TestTimeAndSummary) {
 }
 
 /// A net whose data do not exist: shapes, counts and memory by hand.
+TEST_F(Trainer, ListsTheLayersAsThePageDoes) {
+  const auto outcome = run("layers");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("SyncBN"), HasSubstr("convolution_param")));
+  std::ostringstream page;
+  page << std::ifstream(BANYAN_SOURCE "/docs/layers.md").rdbuf();
+  EXPECT_THAT(page.str(), HasSubstr("```\n" + outcome.text + "```\n"));
+  EXPECT_THAT(run("layers --json").text, HasSubstr("{\"type\": \"Pooling\", \"inputs\": \"1\""));
+}
+
+TEST_F(Trainer, PrintsThePlan) {
+  const auto outcome = run("summary --model=net.prototxt --plan");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const char* part :
+       {"Tensors, with the places", "Forward:", "Backward:", "overwrites gradients", "loss = 1 * "})
+    EXPECT_THAT(outcome.text, HasSubstr(part));
+  expect_refused("summary --model=net.prototxt --plan --json", "--plan and --json exclude each other");
+}
+
 TEST_F(Trainer, SummaryCounts) {
   std::ofstream(folder_ / "tiny.prototxt") << R"(name: "tiny"
     layer { name: "data" type: "Data" top: "data" top: "label"
@@ -264,10 +284,10 @@ TEST_F(Trainer, SummaryShowsInPlaceAbn) {
   EXPECT_THAT(show("").text, Not(HasSubstr("In-place")));
   EXPECT_THAT(show("in_place_abn: true").text,
               AllOf(HasSubstr("In-place ABN: 1 of 2 batch normalizations; "), HasSubstr(" MiB without it\n"),
-                    HasSubstr("  \"b2\" (BN) keeps its input: behind it stands \"r2\" (ReLU), not a ReLU")));
+                    HasSubstr("  \"b2\" (BN) keeps its input: after it comes \"r2\" (ReLU), not a ReLU")));
   EXPECT_THAT(show("in_place_abn: true", " --json").text,
               AllOf(HasSubstr("\"in_place_abn\": {\"in_place\": [\"b1\"], \"keep_their_input\": [{\"name\": "
-                              "\"b2\", \"reason\": \"behind it"),
+                              "\"b2\", \"reason\": \"after it"),
                     HasSubstr("\"bytes_without\": ")));
 }
 

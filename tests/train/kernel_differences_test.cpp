@@ -49,7 +49,7 @@ class ChoosingLayer : public Layer {
     return {{"forward", told.at(static_cast<std::size_t>(options().rank))}};
   }
 };
-const RegisterLayer<ChoosingLayer> registered("Choosing");
+const RegisterLayer<ChoosingLayer> registered("Choosing", {"computes nothing", ""});
 
 struct Warnings : google::LogSink {
   Warnings() {

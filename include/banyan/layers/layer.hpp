@@ -71,6 +71,9 @@ enum class ReluFusion : std::uint8_t {
   both,     ///< and backward() can begin with its gradient, which it finds without the output's data
 };
 
+/// When a layer exchanges values with the other devices of a training run.
+enum class Meets : std::uint8_t { never, forward, both_ways };
+
 /// What a layer is. Set by its constructor, completed by setup(), the same from then on whatever the shapes.
 struct LayerTraits {
   Arity arity = {};
@@ -85,7 +88,7 @@ struct LayerTraits {
   /// The first so many outputs are this device's shares of global values: those of all replicas are summed
   /// for display (losses, training accuracy).
   int shares = 0;
-  bool meets_devices = false;  ///< forward() or backward() exchanges values with other devices in training
+  Meets meets = Meets::never;
   std::vector<bool> passes_gradient = {};  ///< per input: its gradient is that of output 0; empty: none
   bool gathers_gradients = false;          ///< the gradient of the input is the sum of those of the outputs
   bool overwrites_gradients = false;       ///< backward() heeds Pass::fresh; for large gradients
@@ -182,20 +185,33 @@ class Layer {
 
 using LayerFactory = std::unique_ptr<Layer> (*)(const caffe::LayerParameter&, const LayerOptions&);
 
-/// One line per layer type, in the layer's own file: `const RegisterLayer<ReluLayer> registered("ReLU");`
-void register_layer(const std::string& type, LayerFactory factory);
+/// What is known of a layer type beside its code: for `trainer layers`, and for tests that run every layer.
+struct LayerInfo {
+  std::string about;    ///< what it does, in a few words
+  std::string message;  ///< the field of LayerParameter that holds its settings; "" if it has none
+  /// Settings that a test can run it with, as they stand in a file; its inputs are small blobs N x 4 x 5 x 5,
+  /// or scores of 4 classes with their labels. None for layers that need files.
+  std::vector<std::string> examples = {""};
+};
+
+/// One line per layer type, in the layer's own file:
+/// `const RegisterLayer<ReluLayer> registered("ReLU", {"the rectifier", "relu_param"});`
+void register_layer(const std::string& type, LayerFactory factory, LayerInfo info);
 template <class L>
 struct RegisterLayer {
-  explicit RegisterLayer(const std::string& type) {
+  RegisterLayer(const std::string& type, LayerInfo info) {
     register_layer(
         type,
         [](const caffe::LayerParameter& parameter, const LayerOptions& options) -> std::unique_ptr<Layer> {
           return std::make_unique<L>(parameter, options);
-        });
+        },
+        std::move(info));
   }
 };
 /// Throws bad_input for an unknown type with the known ones, nearest first.
 std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const LayerOptions& options);
 std::vector<std::string> registered_layer_types();
+/// Of a registered type.
+const LayerInfo& layer_info(const std::string& type);
 
 }  // namespace banyan

@@ -55,6 +55,9 @@ enum class SummaryFormat : std::uint8_t {
 };
 std::string summarize_model(const ModelOptions& options, SummaryFormat format);
 
+/// A table (or JSON) of all types of layers: what they take, make and support, and where their settings are.
+std::string describe_layers(bool json);
+
 struct TopologyOptions {
   std::vector<DeviceChoice> devices;
   int threads = 0;            ///< of each CPU device; 0: the cores shared out

@@ -37,9 +37,18 @@ struct Summary {
   std::int64_t without_abn_bytes = 0;                ///< activation_bytes without in_place_abn
 };
 
-bool names_an_input(const Blobs& inputs, const Blob& output) {
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [&](const Blob* input) { return input->name == output.name; });
+/// Does the layer write its output over one of its inputs?
+bool works_in_place(const Net& net, int layer, std::size_t output) {
+  const auto memory = [&](int tensor) {
+    const std::vector<PlannedTensor>& tensors = net.plan().tensors;
+    while (tensors[static_cast<std::size_t>(tensor)].data_of != tensor)
+      tensor = tensors[static_cast<std::size_t>(tensor)].data_of;
+    return tensor;
+  };
+  const GraphLayer& node = net.graph().layers[static_cast<std::size_t>(layer)];
+  return node.traits.view == View::none &&
+         std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](int input) { return memory(input) == memory(node.outputs[output]); });
 }
 
 Summary summary_of(const Net& net) {
@@ -56,8 +65,9 @@ Summary summary_of(const Net& net) {
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const Blob& output = *outputs[k];
       row.outputs.emplace_back(output.name, output.shape);
-      row.in_place = row.in_place || names_an_input(inputs, output);
-      if (!names_an_input(inputs, output) && layer.traits().view == View::none)
+      const bool in_place = works_in_place(net, i, k);
+      row.in_place = row.in_place || in_place;
+      if (!in_place && layer.traits().view == View::none)
         row.output_bytes += output.shape.count() * static_cast<std::int64_t>(size_of(output.dtype));
     }
     for (const int owner : net.parameter_store().owner[static_cast<std::size_t>(i)]) {

@@ -1,0 +1,76 @@
+// `trainer layers`: every type of layer, as its code describes itself.
+#include <iomanip>
+#include <sstream>
+
+#include "banyan/base/text.hpp"
+#include "banyan/layers/layer.hpp"
+#include "banyan/train/commands.hpp"
+
+namespace banyan {
+namespace {
+
+struct TypeRow {
+  std::string type, inputs, outputs, layout, in_place, settings, about;
+};
+
+std::string count_of(int least, int most) {
+  if (most < 0) return cat(least, " or more");
+  return least == most ? std::to_string(least) : cat(least, " to ", most);
+}
+
+const char* layout_of(const LayerTraits& traits) {
+  switch (traits.layout) {
+    case LayoutRule::channels_last:
+      return "channels-last";
+    case LayoutRule::follows:
+      return "any";
+    default:
+      return "contiguous";
+  }
+}
+
+TypeRow describe(const std::string& type) {
+  caffe::LayerParameter parameter;
+  parameter.set_type(type);
+  const LayerTraits traits = make_layer(parameter, {})->traits();
+  const LayerInfo& info = layer_info(type);
+  const Arity& arity = traits.arity;
+  return {type,
+          count_of(arity.min_inputs, arity.max_inputs),
+          arity.outputs_equal_inputs ? "as inputs" : count_of(arity.min_outputs, arity.max_outputs),
+          layout_of(traits),
+          traits.view != View::none ? "a view"
+          : traits.in_place         ? "yes"
+                                    : "no",
+          info.message,
+          info.about};
+}
+
+}  // namespace
+
+std::string describe_layers(bool json) {
+  std::vector<TypeRow> rows;
+  for (const std::string& type : registered_layer_types()) rows.push_back(describe(type));
+  std::ostringstream out;
+  if (json) {
+    std::vector<std::string> objects;
+    for (const TypeRow& row : rows)
+      objects.push_back(
+          cat("{\"type\": ", json_string(row.type), ", \"inputs\": ", json_string(row.inputs),
+              ", \"outputs\": ", json_string(row.outputs), ", \"layout\": ", json_string(row.layout),
+              ", \"in_place\": ", json_string(row.in_place), ", \"settings\": ", json_string(row.settings),
+              ", \"about\": ", json_string(row.about), "}"));
+    out << "[" << join(objects, ",\n ") << "]\n";
+    return out.str();
+  }
+  rows.insert(rows.begin(), {"type", "inputs", "outputs", "layout", "in place", "settings", "what it does"});
+  for (const TypeRow& row : rows) {
+    out << std::left << std::setw(16) << row.type << std::setw(11) << row.inputs << std::setw(11)
+        << row.outputs << std::setw(15) << row.layout << std::setw(10) << row.in_place << std::setw(22)
+        << row.settings << row.about;
+    out << "\n";
+  }
+  return out.str();
+}
+
+}  // namespace banyan

@@ -1,0 +1,219 @@
+// Random nets: whatever is fused, shared, recomputed or written in place, the bits are those of the net that
+// does none of it.
+#include <cmath>
+#include <cstdlib>
+#include <random>
+
+#include "net/net_test_tools.hpp"
+
+namespace banyan {
+namespace {
+
+/// Draws a net of layers that keep height and width. A blob that a layer works on in place is not read again
+/// under its old name, so the same net can be written with and without layers in place.
+class RandomNet {
+ public:
+  explicit RandomNet(unsigned seed) : random_(seed) {
+    const int layers = 4 + below(14);
+    for (int i = 0; i < layers; ++i) add_layer();
+  }
+
+  std::string text(bool in_place, const std::string& settings = "") const {
+    std::vector<std::string> names{"data"};
+    std::string text = settings +
+                       " layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { "
+                       "dim: 4 dim: 4 dim: 5 "
+                       "dim: 5 } shape { dim: 4 } } } ";
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      const Drawn& layer = layers_[l];
+      text += cat("layer { name: 'l", l, "' type: '", layer.type, "' ");
+      for (const std::size_t input : layer.inputs) text += cat("bottom: '", names[input], "' ");
+      for (int o = 0; o < layer.outputs; ++o) {
+        names.push_back(in_place && layer.in_place ? names[layer.inputs[0]] : cat("b", names.size()));
+        text += cat("top: '", names.back(), "' ");
+      }
+      text += layer.settings + " } ";
+    }
+    return text + "layer { name: 'ip' type: 'InnerProduct' bottom: '" + names.back() +
+           "' top: 'ip' inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } } "
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
+  }
+
+ private:
+  struct Drawn {
+    std::string type, settings;
+    std::vector<std::size_t> inputs;
+    int outputs = 1;
+    bool in_place = false;
+  };
+  struct DrawnBlob {
+    int channels = 4;
+    bool readable = true;
+  };
+
+  int below(int limit) { return static_cast<int>(random_() % static_cast<unsigned>(limit)); }
+  /// A readable blob, late ones more often.
+  std::size_t pick() {
+    std::vector<std::size_t> all;
+    for (std::size_t b = 0; b < blobs_.size(); ++b)
+      if (blobs_[b].readable) all.push_back(b);
+    const int back = below(4) == 0 ? below(static_cast<int>(all.size()))
+                                   : below(std::min(2, static_cast<int>(all.size())));
+    return all[all.size() - 1 - static_cast<std::size_t>(back)];
+  }
+  std::size_t like(std::size_t blob) {
+    for (int i = 0; i < 20; ++i)
+      if (const std::size_t other = pick(); blobs_[other].channels == blobs_[blob].channels) return other;
+    return blob;
+  }
+
+  void add(Drawn layer, int channels) {
+    for (int o = 0; o < layer.outputs; ++o) blobs_.push_back({channels, channels > 0});
+    if (layer.in_place) blobs_[layer.inputs[0]].readable = false;
+    layers_.push_back(std::move(layer));
+  }
+  void add_elementwise(std::size_t from, const std::string& type, const std::string& settings = "") {
+    const bool in_place = from != 0 && below(3) != 0;
+    const std::string weight = !in_place && below(12) == 0 ? " loss_weight: 0.125" : "";
+    add({type, settings + weight, {from}, 1, in_place}, blobs_[from].channels);
+  }
+  std::string relu() {
+    const char* const slopes[] = {"0", "0", "0", "0.25", "-0.25"};
+    return cat("relu_param { negative_slope: ", slopes[below(5)], " }");
+  }
+  void add_layer() {
+    const std::size_t from = pick();
+    const int channels = blobs_[from].channels;
+    const char* const fillers =
+        "slope_filler { type: 'uniform' min: 0.5 max: 1.5 } bias_filler { type: 'uniform' min: -0.5 max: 0.5 "
+        "}";
+    switch (below(16)) {
+      case 0:
+      case 1:
+      case 2: {
+        const int kernel = below(2) == 0 ? 1 : 3, made = below(4) == 0 ? 8 : 4;
+        return add(
+            {"Convolution",
+             cat("convolution_param { num_output: ", made, " kernel_size: ", kernel, " pad: ", kernel / 2,
+                 " weight_filler { type: 'msra' } bias_filler { type: 'uniform' min: -0.1 max: 0.1 } }"),
+             {from}},
+            made);
+      }
+      case 3:
+      case 4:
+        return add_elementwise(from, "SyncBN", cat("bn_param { ", fillers, " }"));
+      case 5:
+        return add_elementwise(from, "BatchNorm",
+                               below(2) == 0 ? "batch_norm_param { use_global_stats: true eps: 1 }" : "");
+      case 6:
+      case 7:
+      case 8:
+        return add_elementwise(from, "ReLU", relu());
+      case 9:
+        return add_elementwise(from, below(2) == 0 ? "Sigmoid" : "TanH");
+      case 10:
+        return add_elementwise(
+            from, "Scale", "scale_param { bias_term: true filler { type: 'uniform' min: 0.5 max: 1.5 } }");
+      case 11:
+        return below(2) == 0 ? add_elementwise(from, "Dropout", "dropout_param { dropout_ratio: 0.25 }")
+                             : add_elementwise(from, "Bias", "bias_param { filler { type: 'uniform' } }");
+      case 12:
+      case 13: {
+        const char* const operations[] = {"", "", "eltwise_param { coeff: 1 coeff: -0.5 }",
+                                          "eltwise_param { operation: MAX }",
+                                          "eltwise_param { operation: PROD }"};
+        return add({"Eltwise", operations[below(5)], {from, like(from)}}, channels);
+      }
+      case 14:
+        if (channels >= 8) return add({"Slice", "", {from}, 2}, channels / 2);
+        return add({"Concat", "", {from, like(from)}}, 2 * channels);
+      default:
+        if (below(3) == 0)
+          return add({"Flatten", "", {from}}, 0);  // read by the head alone, if it is the last
+        return add({"Pooling",
+                    cat("pooling_param { kernel_size: 3 pad: 1 pool: ", below(2) == 0 ? "MAX" : "AVE", " }"),
+                    {from}},
+                   channels);
+    }
+  }
+
+  std::mt19937 random_;
+  std::vector<DrawnBlob> blobs_{{4, true}};
+  std::vector<Drawn> layers_;
+};
+
+struct Results {
+  double loss = 0;
+  std::vector<float> gradients, statistics, output;
+  bool operator==(const Results&) const = default;
+};
+
+/// Two passes whose gradients add up, as with iter_size 2.
+Results results_of(const std::string& text, NetOptions options, bool observed = false,
+                   bool asynchronous = false) {
+  CpuDeviceOptions device;
+  device.asynchronous = asynchronous;
+  device.max_delay_us = 5;
+  NetBench bench(device);
+  options.seed = 5;
+  const auto net = bench.make(text, options);
+  if (observed) net->observe_layers({}, {});
+  bench.pass.update_statistics = true;
+  feed<float>(bench, *net, 5);
+  net->zero_gradients();
+  for (int pass = 0; pass < 2; ++pass) {
+    bench.pass.draw = pass;
+    net->forward(bench.pass);
+    if (options.phase == Phase::train) net->backward(bench.pass);
+  }
+  Results results;
+  results.loss = loss_of(bench, *net);
+  if (options.phase == Phase::train && net->flat_gradients().defined())
+    results.gradients = values_of<float>(bench.context, net->flat_gradients());
+  if (net->statistics().defined()) results.statistics = values_of<float>(bench.context, net->statistics());
+  results.output = values_of<float>(bench.context, net->find_blob("loss")->data);
+  return results;
+}
+
+TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
+  const char* const wished = std::getenv("BANYAN_RANDOM_NETS");
+  const unsigned nets = wished != nullptr ? static_cast<unsigned>(std::atoi(wished)) : 60;
+  unsigned finite = 0;
+  for (unsigned seed = 0; seed < nets; ++seed) {
+    const RandomNet net(seed);
+    for (const bool channels_last : {false, true}) {
+      NetOptions fused;
+      fused.channels_last = channels_last;
+      NetOptions alone = fused, separate = fused, tested = fused;
+      alone.fuse = false;
+      separate.reuse_memory = false;
+      tested.phase = Phase::test;
+      NetOptions tested_separately = tested;
+      tested_separately.reuse_memory = false;
+      const std::string in_place = net.text(true), apart = net.text(false);
+      SCOPED_TRACE(cat("seed ", seed, channels_last ? ", channels-last: " : ": ", in_place));
+      const Results plain = results_of(apart, separate);
+      ASSERT_FALSE(plain.gradients.empty());
+      if (!std::isfinite(plain.loss)) continue;  // products of products
+      ++finite;
+      for (const std::string& text : {in_place, apart}) {
+        ASSERT_TRUE(results_of(text, fused) == plain);
+        ASSERT_TRUE(results_of(text, alone) == plain);
+        ASSERT_TRUE(results_of(text, tested) == results_of(apart, tested_separately));
+      }
+      ASSERT_TRUE(results_of(in_place, separate) == plain);
+      ASSERT_TRUE(results_of(in_place, fused, true) == plain);
+      ASSERT_TRUE(results_of(in_place, fused, false, true) == plain);
+      for (const char* segments : {"auto", "2", "3"}) try {
+          ASSERT_TRUE(results_of(net.text(true, cat("checkpoint: '", segments, "'")), fused) == plain)
+              << segments;
+        } catch (const Error& error) {
+          EXPECT_THAT(error.what(), testing::HasSubstr("more segments than the"));
+        }
+    }
+  }
+  EXPECT_GE(finite, nets);  // of twice as many
+}
+
+}  // namespace
+}  // namespace banyan
