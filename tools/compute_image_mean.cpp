@@ -5,7 +5,7 @@
 #include "common/tool.hpp"
 #include "proto/banyan.pb.h"
 
-DEFINE_string(backend, "lmdb", "kind of database; only lmdb is supported");
+DEFINE_string(backend, "lmdb", "type of database; only lmdb is supported");
 
 namespace {
 
@@ -22,22 +22,20 @@ class Sums {
       sums_.resize(static_cast<std::size_t>(channels) * static_cast<std::size_t>(plane()));
     }
     if (record.channels != channels || record.height != height || record.width != width)
-      bad_input("expected ", channels, " x ", height, " x ", width, " as in the first record, found ",
+      bad_input("expected ", channels, " x ", height, " x ", width, " like the first record, found ",
                 record.channels, " x ", record.height, " x ", record.width);
     for (int c = 0; c < channels; ++c) {
       const int first = record.interleaved ? c : c * plane(), step = record.interleaved ? channels : 1;
       for (int i = 0; i < plane(); ++i) {
         const int from = first + i * step;
-        sums_[static_cast<std::size_t>(c * plane() + i)] +=
+        sums_[c * plane() + i] +=
             record.bytes != nullptr ? record.bytes[from] : static_cast<double>(record.floats[from]);
       }
     }
     ++count_;
   }
   int plane() const { return height * width; }
-  double mean(int index) const {
-    return sums_[static_cast<std::size_t>(index)] / static_cast<double>(count_);
-  }
+  double mean(int index) const { return sums_[index] / static_cast<double>(count_); }
   int channels = 0, height = 0, width = 0;
 
  private:
@@ -90,7 +88,7 @@ int main(int argc, char** argv) {
   return banyan::tools::run_tool(
       argc, argv,
       {"compute_image_mean", "DB [OUT]",
-       "Averages the images of the LMDB folder DB, which must all have one size. Logs the mean of each "
+       "Averages the images of the LMDB folder DB, which must all have the same size. Logs the mean of each "
        "channel and\n"
        "writes the mean image to OUT (.binaryproto) for transform_param.mean_file.",
        "compute_image_mean cifar10_train_lmdb mean.binaryproto", 1, 2, compute});

@@ -16,10 +16,10 @@
 DEFINE_bool(gray, false, "store gray images");
 DEFINE_bool(shuffle, false, "shuffle the list first");
 DEFINE_uint64(seed, 1, "seed of --shuffle");
-DEFINE_string(backend, "lmdb", "kind of database; only lmdb is supported");
-DEFINE_int32(resize_width, 0, "resize to this width; 0: as it is");
-DEFINE_int32(resize_height, 0, "resize to this height; 0: as it is");
-DEFINE_bool(check_size, false, "fail unless all images have one size");
+DEFINE_string(backend, "lmdb", "type of database; only lmdb is supported");
+DEFINE_int32(resize_width, 0, "resize to this width; 0: unchanged");
+DEFINE_int32(resize_height, 0, "resize to this height; 0: unchanged");
+DEFINE_bool(check_size, false, "fail unless all images have the same size");
 DEFINE_bool(encoded, false, "store image files instead of pixels");
 DEFINE_string(encode_type, "",
               "store image files of this type (jpg, png); otherwise as the file's extension says");
@@ -77,8 +77,8 @@ Converted convert_one(const std::string& path, std::int32_t label) {
   const bool encode = FLAGS_encoded || !FLAGS_encode_type.empty();
   if (!encode) return {planar_datum(image, label), image.height, image.width};
   const std::string type = FLAGS_encode_type.empty() ? extension_of(path) : lower(FLAGS_encode_type);
-  if (type.empty()) bad_input("the file name has no extension that tells how to encode it (--encode_type)");
-  // The file's own bytes, where they are what is asked for.
+  if (type.empty()) bad_input("the file name has no extension that says how to encode it (--encode_type)");
+  // The file's bytes as they are, if they are what is requested.
   data::Image stored;
   data::decode_image(bytes.data(), bytes.size(), data::ColorMode::as_stored, stored);
   if (!resize && (stored.channels == 1) == FLAGS_gray && same_type(type, extension_of(path)))
@@ -125,7 +125,7 @@ void convert(const std::vector<std::string>& arguments) {
     try {
       converted = convert_one(path, list[i].label);
     } catch (const Error& error) {
-      // As in Caffe an image that cannot be read is left out; its number stays unused.
+      // As in Caffe, an image that cannot be read is left out and its number stays unused.
       LOG(ERROR) << "Left out " << banyan::quoted(path) << ": " << error.message();
       continue;
     }
@@ -153,7 +153,8 @@ int main(int argc, char** argv) {
   return banyan::tools::run_tool(
       argc, argv,
       {"convert_imageset", "ROOT/ LIST DB",
-       "Converts the images that the file LIST names (one \"path label\" per line; ROOT/ is put before each "
+       "Converts the images that the file LIST names (one \"path label\" per line; ROOT/ is prepended to "
+       "each "
        "path as it is)\n"
        "to an LMDB folder DB that Data layers read. JPEG and PNG are supported.",
        "convert_imageset --shuffle --encoded images/ train.txt train_lmdb", 3, 3, convert});

@@ -5,7 +5,7 @@
 #include "banyan/data/lmdb_writer.hpp"
 #include "common/tool.hpp"
 
-DEFINE_string(backend, "lmdb", "kind of database; only lmdb is supported");
+DEFINE_string(backend, "lmdb", "type of database; only lmdb is supported");
 DEFINE_bool(overwrite, false, "replace DB if it exists");
 
 namespace {

@@ -1,4 +1,4 @@
-// make_digits OUT: a data set of drawn digits, OUT/train_lmdb and OUT/test_lmdb.
+// make_digits OUT: a data set of synthetic digits, OUT/train_lmdb and OUT/test_lmdb.
 #include <filesystem>
 
 #include "banyan/data/datum.hpp"
@@ -35,8 +35,8 @@ void make(const std::vector<std::string>& arguments) {
   const std::string& out = arguments[0];
   std::error_code error;
   std::filesystem::create_directories(out, error);
-  if (error) bad_input("cannot make the folder ", banyan::quoted(out), ": ", error.message());
-  // Both are opened before anything is drawn, so that nothing is written if one of them is in the way.
+  if (error) bad_input("cannot create the folder ", banyan::quoted(out), ": ", error.message());
+  // Both are opened before anything is drawn, so that nothing is written if one of them exists.
   data::LmdbWriter train(out + "/train_lmdb", FLAGS_overwrite), test(out + "/test_lmdb", FLAGS_overwrite);
   draw_set("train", FLAGS_train, train);
   draw_set("test", FLAGS_test, test);
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   return banyan::tools::run_tool(
       argc, argv,
       {"make_digits", "OUT",
-       "Draws digits of 28 x 28 pixels with random hands, shifts, slants, stroke widths, clutter and "
+       "Draws digits of 28 x 28 pixels with random forms, shifts, slants, stroke widths, clutter and "
        "noise, and writes\nthem to the LMDB folders OUT/train_lmdb and OUT/test_lmdb.",
        "make_digits data/digits", 1, 1, make});
 }

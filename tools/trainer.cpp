@@ -21,12 +21,12 @@
 
 DEFINE_string(solver, "", "the solver (.prototxt)");
 DEFINE_string(snapshot, "",
-              "go on from this .solverstate, or from the `latest` of the solver's snapshot_prefix");
+              "resume from this .solverstate, or from the `latest` of the solver's snapshot_prefix");
 DEFINE_string(model, "", "the net (.prototxt)");
 DEFINE_string(weights, "", "start from these .caffemodel files (comma list; later ones overwrite)");
-DEFINE_int32(
-    iterations, 50,
-    "number of batches to run; for topology: how often each sum is made, without it as often as fits");
+DEFINE_int32(iterations, 50,
+             "number of batches to run; for topology: how often each sum is repeated (default: as often as "
+             "time allows)");
 DEFINE_string(phase, "", "TRAIN or TEST: the phase of the net (default TRAIN)");
 DEFINE_int32(level, 0, "level of the net's state, for include and exclude rules");
 DEFINE_string(stage, "", "stages of the net's state (comma list)");
@@ -34,24 +34,24 @@ DEFINE_string(shape, "",
               "shapes of blobs whose data need not exist, such as data:32,3,227,227 (several: ; between)");
 DEFINE_bool(json, false, "print JSON");
 DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
-DEFINE_bool(data, false, "time the input alone: source, decode, augment, and the whole pipeline");
+DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
 DEFINE_string(gpu, "", "GPUs: 0,1 or all; a GPU listed twice holds two replicas");
 DEFINE_string(cpu, "", "number of virtual CPU devices");
-DEFINE_int32(threads_per_device, 0, "threads of each CPU device (0: the cores shared out)");
-DEFINE_string(
-    pin, "auto",
-    "CPU devices bound to cores of their own: auto (where there are enough that no other run is bound "
-    "to), on or off");
+DEFINE_int32(threads_per_device, 0, "threads of each CPU device (0: an equal share of the cores)");
+DEFINE_string(pin, "auto",
+              "CPU devices bound to their own cores: auto (if there are enough that no other run is bound "
+              "to), on or off");
 DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products only)");
 DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
 DEFINE_string(tree, "auto", "the device tree: auto, direct, pairs, chain, star or a file with a tree");
 DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measure nothing");
 DEFINE_string(simulate, "",
-              "a file that describes a machine and a net: print what it would give, measure nothing");
+              "a file that describes a machine and a net: print the predicted times, measure nothing");
 
 DEFINE_string(progress, "auto", "the progress line: auto (on a terminal), on or off");
-DEFINE_double(watchdog, 120, "seconds after which a silent device that others wait for is named (0: never)");
+DEFINE_double(watchdog, 120,
+              "seconds after which a run ends if a device that others wait for makes no progress (0: never)");
 DEFINE_string(trace, "", "write what ran when to this file (JSON for Perfetto or Chrome's tracing page)");
 DEFINE_bool(check_nan, false, "end at the first loss or gradient that is not finite");
 DEFINE_string(sigint_effect, "stop", "what Ctrl-C does: stop (after a snapshot), snapshot or none");
@@ -88,7 +88,7 @@ const std::vector<FlagGroup>& flag_groups() {
 
 bool given(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
 
-/// Items between commas, without the blanks around them and without empty ones.
+/// Comma-separated items, trimmed, without empty ones.
 std::vector<std::string> split_list(const std::string& list, char separator = ',') {
   std::vector<std::string> items;
   std::istringstream in(list);
@@ -184,7 +184,7 @@ int run_train(Console& console) {
     const std::string prefix = snapshot_prefix_of(options.solver, FLAGS_solver);
     options.snapshot = find_latest_snapshot(prefix).value_or("");
     LOG_IF(INFO, options.snapshot.empty())
-        << "No snapshot " << prefix << "_iter_*.solverstate yet: starting anew";
+        << "No snapshot " << prefix << "_iter_*.solverstate yet: starting from the beginning";
   }
   if (!FLAGS_weights.empty())
     options.weights = split_list(FLAGS_weights);

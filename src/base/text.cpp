@@ -16,7 +16,7 @@ char folded(char c) {
 }  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the table suffice: a swap of neighbours looks two rows back.
+  // Three rows of the table are enough: a swap of neighbours looks two rows back.
   std::vector<std::size_t> two_back(b.size() + 1), back(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -35,7 +35,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::vector<std::string> nearest_first(std::string_view name, std::vector<std::string> candidates) {
-  // A very long name is nobody's typo; cutting it bounds the work.
+  // A very long name is not a typo; truncating it bounds the work.
   const std::string_view head = name.substr(0, 100);
   std::vector<std::pair<std::size_t, std::string>> ranked;
   ranked.reserve(candidates.size());

@@ -1,6 +1,7 @@
-// The rows of an image that matter: 8-bit pixels of 1 or 3 channels to floats. What varies from image to
-// image (where the channels lie, mirroring, a mean image) are template arguments, so that each of the loops
-// is vectorized; the values are those of the general loop in augmenter.cpp to the bit. Internal to the room.
+// Fast loops for the common images: 8-bit pixels of 1 or 3 channels to floats. What varies from image to
+// image (where the channels are, mirroring, a mean image) is a template argument, so that each loop is
+// vectorized; the values are bit-identical to those of the general loop in augmenter.cpp. Internal to the
+// room.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@ namespace banyan::data {
 
 /// One row of the window, inside the image. Channel c of pixel x is in[c * in_plane + x] (in[x * C + c] where
 /// pixels are interleaved) and becomes out[c * out_plane + x] (out[x * C + c] where channels are last); a
-/// mirrored row goes from `out` backwards.
+/// mirrored row goes backwards from `out`.
 struct PixelRow {
   const std::uint8_t* in = nullptr;
   std::ptrdiff_t in_plane = 0, out_plane = 0, mean_plane = 0, pixels = 0;
@@ -37,7 +38,7 @@ void convert_row(const PixelRow& row) {
     for (std::ptrdiff_t x = 0; x < pixels; ++x) {
       for (int k = 0; k < (Last ? C : 1); ++k) {
         const int c = Last ? k : plane;
-        const float mean = MeanImage ? mean_image[c * mean_plane + x] : means[static_cast<std::size_t>(c)];
+        const float mean = MeanImage ? mean_image[c * mean_plane + x] : means[c];
         const std::uint8_t pixel = in[Interleaved ? x * C + c : c * in_plane + x];
         plane_out[(Mirror ? -x : x) * (Last ? C : 1) + k] = (static_cast<float>(pixel) - mean) * scale;
       }
@@ -47,7 +48,7 @@ void convert_row(const PixelRow& row) {
 
 using ConvertRow = void (*)(const PixelRow&);
 
-/// The loop for such rows; nullptr: there is none, take the general one.
+/// The loop for such rows; nullptr: there is none, use the general one.
 inline ConvertRow row_converter(int channels, bool interleaved, bool last, bool mirror, bool mean_image) {
   // One channel is the same in every order.
   const auto with = [&](auto c, auto in, auto out, auto backwards) -> ConvertRow {

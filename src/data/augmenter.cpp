@@ -13,7 +13,7 @@ namespace banyan::data {
 
 namespace {
 
-/// Every field that is set must be one that has its effect here (or has none by nature).
+/// Every field that is set must be one that takes effect here (or has none by nature).
 void check_fields(const caffe::TransformationParameter& settings, const std::string& layer) {
   static const std::vector<std::string> known = {
       "scale",      "mirror", "crop_size",   "mean_file", "mean_value",       "force_color",
@@ -155,7 +155,7 @@ void Augmenter::write(const Record& record, const Pixel* pixels, const Window& w
   const bool last = layout == Layout::channels_last;
   const Index out_c = last ? 1 : height * width, out_x = last ? channels : 1, out_y = out_x * width;
   const T scale = static_cast<T>(scale_);
-  // Columns [from, to) of the window lie inside the image; the others are padding.
+  // Columns [from, to) of the window are inside the image; the others are padding.
   const Index from = std::clamp<Index>(-window.left, 0, width);
   const Index to = std::clamp<Index>(in_width - window.left, from, width);
   const bool inside_done = write_rows(record, pixels, window, shape, layout, from, to, output);
@@ -174,7 +174,7 @@ void Augmenter::write(const Record& record, const Pixel* pixels, const Window& w
       const auto mean_at = [&](Index x) {
         if (mean_image_.empty()) return channel_mean;
         const Index source_x = std::clamp<Index>(x + window.left, 0, in_width - 1);
-        return static_cast<T>(mean_image_[static_cast<std::size_t>(mean_row + source_x)]);
+        return static_cast<T>(mean_image_[mean_row + source_x]);
       };
       const auto write_padding = [&](Index first, Index end) {
         for (Index x = first; x < end; ++x) out[x * step] = (T{0} - mean_at(x)) * scale;

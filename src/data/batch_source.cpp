@@ -3,7 +3,7 @@
 namespace banyan::data {
 
 std::unique_ptr<Prefetcher> InputPipeline::start(Device& device, const Schedule& schedule) const {
-  // The threads own copies of all that they use.
+  // The threads own copies of everything they use.
   const auto make_fill = [pipeline = *this](const std::shared_ptr<HostMemory>& memory) -> Prefetcher::Fill {
     auto assembler = std::make_shared<BatchAssembler>(memory, pipeline.dealing, pipeline.source,
                                                       pipeline.order, pipeline.augmenter, pipeline.assembly);

@@ -29,7 +29,7 @@ class Draws {
   double uniform(double low, double high) {
     return low + (high - low) * static_cast<double>(ops::uniform01(bits()));
   }
-  /// Sum of four uniform numbers, scaled to deviation 1: near enough to a Gaussian, and bounded.
+  /// Sum of four uniform numbers, scaled to deviation 1: close enough to a Gaussian, and bounded.
   double bell() {
     const double sum = uniform(-1, 1) + uniform(-1, 1) + uniform(-1, 1) + uniform(-1, 1);
     return sum * std::sqrt(0.75);
@@ -62,7 +62,7 @@ Stroke joined(Stroke first, const Stroke& second) {
   return first;
 }
 
-/// Two hands for each digit where people write it in two ways.
+/// Two forms of a digit that people write in two ways.
 std::vector<Stroke> glyph(int digit, bool variant) {
   switch (digit) {
     case 0:
@@ -116,7 +116,7 @@ struct Canvas {
         const double t = std::clamp(((x - a.x) * dx + (y - a.y) * dy) / length2, 0.0, 1.0);
         const double ex = x - a.x - t * dx, ey = y - a.y - t * dy;
         const double cover = std::clamp(radius + 0.5 - std::sqrt(ex * ex + ey * ey), 0.0, 1.0);
-        double& pixel = ink[static_cast<std::size_t>(y * kDigitSide + x)];
+        double& pixel = ink[y * kDigitSide + x];
         pixel = std::max(pixel, cover * brightness);
       }
     }

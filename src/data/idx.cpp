@@ -14,7 +14,7 @@ namespace banyan::data {
 
 namespace {
 
-/// zlib reads a file that is not gzipped as it is.
+/// zlib reads a file that is not gzipped as is.
 class GzipFile {
  public:
   explicit GzipFile(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
@@ -37,7 +37,7 @@ class GzipFile {
       done += static_cast<std::size_t>(got);
     }
   }
-  /// Grows `to` with what is there: a header may promise more than the file or the memory holds.
+  /// Grows `to` with what is there: a header may promise more than the file or memory holds.
   void read_all(std::vector<std::uint8_t>& to, std::size_t bytes, const char* what) {
     constexpr std::size_t kPiece = std::size_t{16} << 20;
     while (to.size() < bytes) {
@@ -55,7 +55,7 @@ class GzipFile {
   void expect_end() {
     char extra;
     if (gzread(file_.get(), &extra, 1) > 0)
-      bad_input(banyan::quoted(path_), " holds more bytes than its header says");
+      bad_input(banyan::quoted(path_), " has more bytes than its header says");
   }
   void expect_magic(std::uint32_t expected, const char* what) {
     const std::uint32_t found = big_endian("the magic number");

@@ -55,13 +55,12 @@ struct Tap {
 };
 
 std::vector<Tap> taps(int from, int to) {
-  std::vector<Tap> result(static_cast<std::size_t>(to));
+  std::vector<Tap> result(to);
   const double step = static_cast<double>(from) / to;
   for (int i = 0; i < to; ++i) {
     const double center = std::max((i + 0.5) * step - 0.5, 0.0);
     const int low = std::min(static_cast<int>(center), from - 1);
-    result[static_cast<std::size_t>(i)] = {low, std::min(low + 1, from - 1),
-                                           static_cast<float>(center - low)};
+    result[i] = {low, std::min(low + 1, from - 1), static_cast<float>(center - low)};
   }
   return result;
 }

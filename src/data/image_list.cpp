@@ -140,7 +140,7 @@ std::vector<ListedImage> read_image_list(const std::string& path) {
     images.push_back(parse_line(path, number, std::move(line)));
     line.clear();
   }
-  if (images.empty()) bad_input("the image list ", banyan::quoted(path), " names no image");
+  if (images.empty()) bad_input("the image list ", banyan::quoted(path), " lists no images");
   return images;
 }
 

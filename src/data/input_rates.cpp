@@ -12,20 +12,10 @@ namespace banyan::data {
 
 namespace {
 
-/// Batches before the clock starts: memory is allocated, and the readers' first look at the source is over.
+/// Batches before the clock starts: memory is then allocated, and the readers have accessed the source.
 constexpr int kWarmUp = 2;
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double cpu_seconds_now() {
-  std::timespec time{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-/// Reads every byte, as a decoder would. The result only keeps the reads from being left out.
+/// Reads every byte, as a decoder would. The result only keeps the reads from being optimized away.
 std::uint64_t touch(std::string_view bytes) {
   constexpr std::size_t kWord = sizeof(std::uint64_t);
   std::uint64_t all = 0;
@@ -42,25 +32,28 @@ std::uint64_t touch(std::string_view bytes) {
 /// Charges the time since the last call to what was done in it.
 class Laps {
  public:
-  void start() { last_ = seconds_now(); }
+  explicit Laps(const std::function<double()>& clock) : clock_(clock) {}
+  void start() { last_ = clock_(); }
   void charge(double& part) {
-    const double now = seconds_now();
+    const double now = clock_();
     part += now - last_;
     last_ = now;
   }
 
  private:
+  const std::function<double()>& clock_;
   double last_ = 0;
 };
 
 template <class T>
-InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::function<bool()>& stop) {
+InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::function<bool()>& stop,
+                         const std::function<double()>& clock) {
   InputRates rates;
   const auto reader = pipeline.source->reader();
   Schedule schedule = Schedule::training(pipeline.dealing, 0);
   Record record;
   std::vector<T> values;
-  Laps laps;
+  Laps laps(clock);
   std::uint64_t touched = 0;
   for (int batch = -kWarmUp; batch < batches && !(batch > 0 && stop()); ++batch) {
     if (batch == 0) rates = {};
@@ -77,7 +70,7 @@ InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::
         reader->decode(record);
         laps.charge(rates.decode_seconds);
         const std::int64_t count = pipeline.augmenter->output_shape(record).count();
-        // One place for each item of a batch, so that values go to memory as they do in earnest.
+        // One place per item of a batch, so that memory is written as in a real batch.
         values.resize(std::max(values.size(), static_cast<std::size_t>(count) * share.count));
         laps.start();
         pipeline.augmenter->apply(record, item, pipeline.assembly.layout,
@@ -97,23 +90,35 @@ InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::
 
 }  // namespace
 
+InputClocks InputClocks::real() {
+  const auto cpu = [] {
+    std::timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const auto wall = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
+  return {wall, cpu};
+}
+
 InputRates measure_input(const InputPipeline& pipeline, Device& device, int batches,
-                         const std::function<bool()>& stop) {
+                         const std::function<bool()>& stop, const InputClocks& clocks) {
   InputRates rates;
   dispatch_float(pipeline.assembly.dtype, "a data layer",
-                 [&]<class T>() { rates = measure_parts<T>(pipeline, batches, stop); });
+                 [&]<class T>() { rates = measure_parts<T>(pipeline, batches, stop, clocks.wall); });
   if (rates.items == 0) return rates;
   const auto prefetcher = pipeline.start(device, Schedule::training(pipeline.dealing, 0));
   rates.threads = std::clamp(pipeline.prefetch.threads, 1, std::max(pipeline.prefetch.depth, 1));
-  // Nothing but the threads' work lies between two batches: they are taken at once.
+  // Batches are taken at once: between two of them there is only the threads' work.
   for (int batch = 0; batch < kWarmUp + pipeline.prefetch.depth; ++batch) prefetcher->take();
-  const double begun = seconds_now(), cpu_begun = cpu_seconds_now();
+  const double begun = clocks.wall(), cpu_begun = clocks.cpu();
   std::uint64_t items = 0;
   while (items < rates.items && !(items > 0 && stop())) items += prefetcher->take().share.count;
   const double scale =
       static_cast<double>(rates.items) / static_cast<double>(std::max<std::uint64_t>(items, 1));
-  rates.pipeline_seconds = (seconds_now() - begun) * scale;
-  rates.pipeline_cpu_seconds = (cpu_seconds_now() - cpu_begun) * scale;
+  rates.pipeline_seconds = (clocks.wall() - begun) * scale;
+  rates.pipeline_cpu_seconds = (clocks.cpu() - cpu_begun) * scale;
   return rates;
 }
 

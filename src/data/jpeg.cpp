@@ -16,8 +16,8 @@ struct Closer {
 };
 using Handle = std::unique_ptr<void, Closer>;
 
-/// One decompressor for each thread: it keeps its tables and memory from image to image. Not after an error:
-/// the library does not always leave its state fit for another image.
+/// One decompressor per thread: it keeps its tables and memory from image to image, except after an error:
+/// the library does not always leave its state usable for another image.
 Handle& decompressor() {
   static thread_local Handle handle;
   if (!handle) handle.reset(tjInitDecompress());
@@ -27,7 +27,7 @@ Handle& decompressor() {
 
 [[noreturn]] void broken(const std::string& problem) {
   decompressor().reset();
-  bad_input("broken JPEG image: ", problem);
+  bad_input("damaged JPEG image: ", problem);
 }
 
 constexpr int kQuality = 95;
@@ -37,7 +37,7 @@ constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
 /// photographs.
 bool pixels_lost(const std::string& warning) { return warning.find("extraneous bytes") == std::string::npos; }
 
-/// By which a JPEG's size can be divided while decoding. Sizes are rounded up, as the library does.
+/// Factors by which a JPEG's size can be divided while decoding. Sizes are rounded up, as in the library.
 int divisor_for(int height, int width, LeastSize least) {
   if (least.height < 1 || least.width < 1) return 1;
   int divisor = 1;

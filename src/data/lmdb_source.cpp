@@ -27,14 +27,14 @@ namespace fs = std::filesystem;
 
 std::atomic<bool> pretend_read_only{false};
 
-/// An open read-only environment. LMDB must not open a folder twice in one process: see environment_of().
+/// An open read-only environment. A process must not open a folder with LMDB twice: see environment_of().
 class Environment {
  public:
   explicit Environment(const std::string& path) : path_(path) {
     check_folder();
     constexpr unsigned kFlags = MDB_RDONLY | MDB_NOTLS;
     int error = pretend_read_only ? EACCES : open(kFlags);
-    // No lock file can be made in a folder without write access. Without writers no locks are needed.
+    // A folder without write access cannot hold a lock file. Without writers no locks are needed.
     if (error == EACCES || error == EROFS || error == EPERM) error = open(kFlags | MDB_NOLOCK);
     try {
       if (error != 0) fail("cannot open it", error);
@@ -72,12 +72,12 @@ class Environment {
   int open(unsigned flags) {
     if (env_ != nullptr) mdb_env_close(env_);  // after a failed open nothing else is allowed
     env_ = nullptr;
-    if (const int error = mdb_env_create(&env_); error != 0) fail("cannot make an environment", error);
+    if (const int error = mdb_env_create(&env_); error != 0) fail("cannot create an environment", error);
     mdb_env_set_maxreaders(env_, 1024);
     return mdb_env_open(env_, path_.c_str(), flags, 0644);
   }
 
-  /// Reading a page behind the end of a truncated file would be a bus error.
+  /// Reading a page beyond the end of a truncated file would be a bus error.
   void check_length() const {
     MDB_envinfo info;
     MDB_stat stat;
@@ -190,7 +190,7 @@ struct Entry {
   std::string_view key, value;
 };
 
-/// Where every record lies in the map. Its walk keeps the snapshot that the entries point into.
+/// Where every record is in the map. Its cursor keeps the snapshot that the entries point into.
 class Index {
  public:
   explicit Index(const std::shared_ptr<const Environment>& environment) : walk_(environment) {
@@ -207,9 +207,9 @@ class Index {
   std::vector<Entry> entries_;
 };
 
-/// Pages of the map that were read count as this process's memory, so that a data set would seem to take its
-/// size. A reader lets them go now and then; they stay in the system's page cache. (In random order the
-/// kernel may map much around each record before that.)
+/// Pages of the map that were read count as this process's memory, so that its memory use would appear to
+/// grow by the size of the data set. A reader releases them now and then; they stay in the system's page
+/// cache. (In random order the kernel may map a lot around each record before that.)
 class ReadPages {
  public:
   void note(std::string_view value) {

@@ -49,13 +49,13 @@ LmdbWriter::LmdbWriter(const std::string& path, bool overwrite)
   }
   const fs::path parent = fs::path(path_).parent_path();
   if (!parent.empty() && !fs::is_directory(parent, error))
-    bad_input("cannot make ", banyan::quoted(path_), ": there is no folder ",
+    bad_input("cannot create ", banyan::quoted(path_), ": there is no folder ",
               banyan::quoted(parent.string()));
   fs::remove_all(temporary_, error);
   if (!fs::create_directory(temporary_, error))
-    runtime_failure("cannot make the folder ", banyan::quoted(temporary_), ": ", error.message());
+    runtime_failure("cannot create the folder ", banyan::quoted(temporary_), ": ", error.message());
   try {
-    if (const int failed = mdb_env_create(&env_); failed != 0) fail("cannot make an environment", failed);
+    if (const int failed = mdb_env_create(&env_); failed != 0) fail("cannot create an environment", failed);
     mdb_env_set_mapsize(env_, map_size_);
     // Synced once, by close(): until then the folder is a temporary one.
     if (const int failed = mdb_env_open(env_, temporary_.c_str(), MDB_NOSYNC | MDB_NOTLS, 0644); failed != 0)
@@ -113,7 +113,7 @@ bool LmdbWriter::try_commit() {
     if (error == MDB_BAD_VALSIZE) {
       mdb_txn_abort(transaction);
       bad_input("LMDB ", banyan::quoted(path_), ": the key ", banyan::quoted(key), " has ", key.size(),
-                " bytes, ", mdb_env_get_maxkeysize(env_), " at most are possible");
+                " bytes; at most ", mdb_env_get_maxkeysize(env_), " are possible");
     }
   }
   if (error == 0) {

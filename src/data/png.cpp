@@ -1,5 +1,5 @@
-// libpng reports errors by longjmp. So everything that has a destructor lives in the callers' structs,
-// outside the functions that call setjmp, and those keep only plain values.
+// libpng reports errors by longjmp. So everything with a destructor is in the callers' structs, outside the
+// functions that call setjmp, which have only plain values.
 #include "data/png.hpp"
 
 #include <png.h>
@@ -53,8 +53,8 @@ void write_bytes(png_structp png, png_bytep from, png_size_t count) {
 
 void flush_bytes(png_structp) {}
 
-/// Asks libpng for 8-bit gray or B, G, R without alpha, whatever is stored. Gray from colour is left to the
-/// caller.
+/// Asks libpng for 8-bit gray or B, G, R without alpha, whatever is stored. Converting colour to gray is left
+/// to the caller.
 void normalize(png_structp png, png_infop info, ColorMode mode) {
   const png_byte color = png_get_color_type(png, info);
   if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
@@ -81,7 +81,7 @@ bool read_rows(png_structp png, png_infop info, ColorMode mode, Reading& job) {
   image.width = static_cast<int>(png_get_image_width(png, info));
   const std::size_t pitch = png_get_rowbytes(png, info);
   image.pixels.resize(pitch * static_cast<std::size_t>(image.height));
-  job.rows.resize(static_cast<std::size_t>(image.height));
+  job.rows.resize(image.height);
   for (std::size_t y = 0; y < job.rows.size(); ++y) job.rows[y] = image.pixels.data() + y * pitch;
   png_read_image(png, job.rows.data());
   png_read_end(png, nullptr);
@@ -115,7 +115,7 @@ void decode_png(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Ima
   png_infop info = png ? png_create_info_struct(png) : nullptr;
   const bool read = info && read_rows(png, info, mode, job);
   png_destroy_read_struct(&png, &info, nullptr);
-  if (!read) bad_input("broken PNG image: ", job.problem);
+  if (!read) bad_input("damaged PNG image: ", job.problem);
   if (mode == ColorMode::gray && image.channels == 3) gray_from_bgr(image);
 }
 

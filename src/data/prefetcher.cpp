@@ -1,6 +1,5 @@
 #include "banyan/data/prefetcher.hpp"
 
-#include <glog/logging.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 
 namespace banyan::data {
 
@@ -52,8 +52,8 @@ namespace {
 
 constexpr auto kPatience = 1s;  // for threads and copies at shutdown; every device must stop within 2 s
 
-/// Polls until the copies out of `batch` are done; false when `give_up()` says so. Copies are nearly always
-/// done long before the buffer's turn comes again, so that this seldom waits.
+/// Polls until the copies out of `batch` are done; false if `give_up()` returns true. Copies are nearly
+/// always done long before the buffer is used again, so this seldom waits.
 template <class GiveUp>
 bool wait_for_copies(HostBatch& batch, GiveUp&& give_up) {
   for (auto pause = 20us; batch.copied && !batch.copied->done(); pause = std::min(pause * 2, 1000us)) {
@@ -63,9 +63,9 @@ bool wait_for_copies(HostBatch& batch, GiveUp&& give_up) {
   return true;
 }
 
-/// Interrupts the system calls that threads wait in: they fail with EINTR. It is a signal that every program
-/// ignores unless it asked for it, with a handler that does nothing and restarts no call; a handler that the
-/// program has set stays.
+/// Interrupts the system calls that threads wait in: they fail with EINTR. It is a signal that programs
+/// ignore by default, with a handler that does nothing and does not restart calls; a handler set by the
+/// program is kept.
 constexpr int kInterrupt = SIGURG;
 
 void let_reads_be_interrupted() {
@@ -143,7 +143,7 @@ void Prefetcher::State::stop_now() {
   freed.notify_all();
 }
 
-/// Jobs are handed out in order together with a slot, so that the earliest batch always has one.
+/// Jobs are handed out in order, each with a slot, so that the earliest batch always has one.
 Prefetcher::State::Slot* Prefetcher::State::next_job(std::uint64_t& number) {
   std::unique_lock lock(mutex);
   freed.wait(lock, [&] { return stop || failed || !free.empty(); });
@@ -163,15 +163,15 @@ void Prefetcher::State::finish(Slot* slot, std::uint64_t number) {
   if (failed) freed.notify_all();
 }
 
-/// Waits for the copies out of all buffers; false: not done in time, or the device has failed and does not
-/// tell. The buffers must then stay, for the device may still read them.
+/// Waits for the copies out of all buffers; false: not done in time, or unknown because the device has
+/// failed. The buffers must then be kept, because the device may still read them.
 bool Prefetcher::State::copies_end() noexcept {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   try {
     for (const auto& slot : slots)
       if (!wait_for_copies(slot->batch, [&] { return std::chrono::steady_clock::now() > deadline; }))
         return false;
-  } catch (...) {  // the device's next user finds the failure again, or found it first
+  } catch (...) {  // the device's next user finds the failure again, or has found it already
     return false;
   }
   return true;
@@ -204,7 +204,7 @@ void Prefetcher::State::work() {
   }
 }
 
-/// The thread owns the state, too: it may be left behind.
+/// The thread shares ownership of the state: it may outlive the prefetcher.
 void Prefetcher::State::start_thread(const std::shared_ptr<State>& state) {
   const auto run = [state] {
     state->work();
@@ -213,7 +213,7 @@ void Prefetcher::State::start_thread(const std::shared_ptr<State>& state) {
     state->ended.notify_all();
   };
   state->threads.reserve(state->threads.size() + 1);
-  const std::lock_guard lock(state->mutex);  // a thread that ends at once counts after it was counted
+  const std::lock_guard lock(state->mutex);  // so that a thread that ends immediately is counted first
   try {
     state->threads.emplace_back(run);
   } catch (const std::system_error& error) {
@@ -224,7 +224,7 @@ void Prefetcher::State::start_thread(const std::shared_ptr<State>& state) {
 
 Prefetcher::Prefetcher(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-/// Complete once it has its state: where a thread cannot be started, the destructor ends those that were.
+/// Complete once it has its state: if a thread cannot be started, the destructor ends those that were.
 Prefetcher::Prefetcher(Device& device, const Schedule& schedule, MakeFill make_fill, const Options& options)
     : Prefetcher(std::make_shared<State>(device, schedule, std::move(make_fill), options)) {
   let_reads_be_interrupted();
@@ -250,7 +250,7 @@ Prefetcher::~Prefetcher() {
     const auto deadline = state.stopped_at + kPatience;
     const auto ended = [&] { return state.running == 0; };
     while (!(all_ended = ended()) && std::chrono::steady_clock::now() < deadline) {
-      // Again and again: a thread may have looked at `stop` before and begin to wait only now.
+      // Repeatedly: a thread may have checked `stop` earlier and begin to wait only now.
       for (std::thread& thread : state.threads) ::pthread_kill(thread.native_handle(), kInterrupt);
       state.ended.wait_for(lock, 5ms, ended);
     }
@@ -263,7 +263,7 @@ Prefetcher::~Prefetcher() {
   }
   state.memory->close();
   if (!all_ended)
-    LOG(ERROR) << "A prefetch thread of " << state.options.name << " is stuck in a read and was left behind";
+    log_error(cat("A prefetch thread of ", state.options.name, " is stuck in a read and was abandoned"));
   if (!state.copies_end()) keep_for_ever(state_);
 }
 
@@ -276,7 +276,7 @@ HostBatch& Prefetcher::take() {
   }
   const auto interrupted = [&] { return state.options.interrupted && *state.options.interrupted; };
   const auto arrived = [&] { return state.ready.count(state.next_take) > 0; };
-  // The interrupt comes from any thread at any time and is seen within one period.
+  // Any thread may interrupt at any time; it is noticed within one period.
   for (std::uint64_t seen = state.items(); !state.filled.wait_for(lock, 20ms, arrived);) {
     if (const std::uint64_t now = state.items(); std::exchange(seen, now) != now && state.options.beat)
       state.options.beat();

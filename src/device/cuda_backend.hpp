@@ -1,6 +1,6 @@
-// The seam between libbanyan and the CUDA back end, a library of its own (libbanyan_cuda.so) that is loaded
-// when a GPU is asked for. The library exports one C function, `banyan_cuda_backend`, that returns this
-// table; the operators register themselves when it is loaded.
+// The interface between libbanyan and the CUDA back end, a separate library (libbanyan_cuda.so) that is
+// loaded when a GPU is requested. The library exports one C function, `banyan_cuda_backend`, which returns
+// this table; its operators register themselves when it is loaded.
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,11 @@ namespace banyan {
 
 /// Each member has the meaning of the function of the same purpose in banyan/device/cuda_devices.hpp.
 struct CudaBackend {
-  /// Counts changes of this struct: a library of another build is refused, not called.
+  /// Counts changes to this struct: a library from another build is refused, not called.
   static constexpr int kVersion = 3;
   int version;
   std::string (*versions)();
-  /// 0 and the reason in `why` (never null here) where there is no driver or no GPU. Does not throw.
+  /// 0, with the reason in `why` (never null here), if there is no driver or no GPU. Does not throw.
   int (*device_count)(std::string* why);
   std::string (*describe)(int ordinal);
   std::string (*pci_bus_id)(int ordinal);

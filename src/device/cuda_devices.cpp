@@ -1,5 +1,5 @@
-// Loads the CUDA back end when it is asked for: programs start without CUDA's libraries and their memory, and
-// one build runs with and without a driver.
+// Loads the CUDA back end on request: programs start without CUDA's libraries and their memory, and one build
+// runs with and without a driver.
 #include "banyan/device/cuda_devices.hpp"
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 namespace banyan {
 namespace {
 
-/// libbanyan_cuda.so in the folder of this very library; "" where it was not built or not installed.
+/// libbanyan_cuda.so in the folder of this library; "" if it was not built or not installed.
 std::string backend_file() {
   Dl_info self;
   if (dladdr(reinterpret_cast<const void*>(&built_with_cuda), &self) == 0 || self.dli_fname == nullptr)
@@ -30,13 +30,13 @@ struct LoadedBackend {
 LoadedBackend load() {
   const std::string file = backend_file();
   if (file.empty()) return {nullptr, "this build has no CUDA back end (libbanyan_cuda.so)"};
-  // Global: the back end's copies of the operators are then the program's. It is never unloaded, its
-  // operators stay registered.
+  // Global, so that the back end's copies of the operators are the program's. Never unloaded: its operators
+  // stay registered.
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) return {nullptr, cat("cannot load the CUDA back end: ", dlerror())};
   const auto function = reinterpret_cast<CudaBackendFunction>(dlsym(library, kCudaBackendSymbol));
   if (function == nullptr)
-    return {nullptr, cat(file, " is no CUDA back end: it has no ", kCudaBackendSymbol)};
+    return {nullptr, cat(file, " is not a CUDA back end: it lacks ", kCudaBackendSymbol)};
   const CudaBackend* table = function();
   if (table == nullptr || table->version != CudaBackend::kVersion)
     return {nullptr, cat(file, " belongs to another build of Banyan")};

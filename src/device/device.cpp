@@ -21,7 +21,7 @@ MemoryUse memory_of_all_devices() { return {all_in_use.load(), all_peak.load()};
 void reset_peak_of_all_devices() { all_peak.store(all_in_use.load()); }
 
 void* Device::allocate(std::size_t bytes) {
-  // Counted before it is asked for: two threads cannot both pass the limit.
+  // Counted before it is allocated, so that two threads cannot both exceed the limit.
   const std::size_t before = in_use_.fetch_add(bytes);
   const std::size_t limit = limit_.load();
   const bool refused = limit != 0 && (bytes > limit || before > limit - bytes);

@@ -19,7 +19,7 @@ void stamp(Stream& stream, std::atomic<std::int64_t>& nanoseconds) noexcept {
                         std::memory_order_relaxed);
     });
   } catch (...) {
-    // A time that is missing in a trace must not end a run; what is wrong comes out of the next real call.
+    // A missing time in a trace must not end a run; the next real call reports what is wrong.
   }
 }
 

@@ -46,8 +46,8 @@ class Descriptor {
 
 constexpr const char* kTemporary = ".tmp.";
 
-/// Clock ticks from the machine's start to that of this process: the 22nd word of its stat, whose second one,
-/// the program's name in brackets, may hold blanks. Another process of the same number has another one.
+/// Clock ticks from the machine's start to this process's: the 22nd word of its stat, whose second word, the
+/// program's name in parentheses, may contain blanks. Another process with the same ID has a different one.
 std::string process_start() {
   std::ifstream file("/proc/self/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -75,12 +75,12 @@ AtomicFile::AtomicFile(const std::string& path, std::function<void()> beat)
   }
 }
 
-/// False if somebody who cleans up removed the file before it was locked.
+/// False if another process cleaned the file up before it was locked.
 bool AtomicFile::open() {
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-  // Nothing was made, so there is nothing to remove.
+  // Nothing was created, so there is nothing to remove.
   if (fd_ < 0) runtime_failure("cannot create ", quoted(temporary_, 4096), ": ", reason(errno));
-  // On a file system without locks nobody can take one, so that nobody removes the file.
+  // On a file system without locks no process can take one, so none removes the file.
   while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
   }
   struct stat info {};
@@ -93,7 +93,7 @@ AtomicFile::~AtomicFile() { discard(); }
 
 void AtomicFile::write(const void* bytes, std::size_t size) {
   if (fd_ < 0 || complete_) runtime_failure("writing to ", quoted(path_, 4096), " after it was completed");
-  // Pieces that a slow disk writes in seconds; Linux writes at most 2 GiB - 4 KiB in one call.
+  // Pieces that a slow disk can write within seconds; Linux writes at most 2 GiB - 4 KiB in one call.
   constexpr std::size_t kLargestWrite = std::size_t{1} << 26;
   const char* next = static_cast<const char*>(bytes);
   while (size > 0) {
@@ -110,7 +110,7 @@ void AtomicFile::write(const void* bytes, std::size_t size) {
   }
 }
 
-/// 0, or the error. No system call tells how far a sync has come, so a thread waits for it.
+/// 0, or the error. No system call reports a sync's progress, so a thread waits for it.
 int AtomicFile::sync(int fd) const try {
   const auto call = [fd] { return ::fsync(fd) == 0 ? 0 : errno; };
   if (!beat_) return call();
@@ -136,7 +136,7 @@ void AtomicFile::commit() {
   temporary_.clear();
   ::close(std::exchange(fd_, -1));  // synced: nothing is left that could fail here
   const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // A folder that may be written but not read, or a file system without folder syncs, is no reason to fail.
+  // A folder with write but no read access, or a file system without folder syncs, is no reason to fail.
   const int error = folder.get() >= 0 ? sync(folder.get()) : 0;
   if (error != 0 && error != EINVAL && error != EROFS)
     runtime_failure("cannot sync the folder of ", quoted(path_, 4096), ": ", reason(error));

@@ -39,7 +39,7 @@ class FileSink : public pb::io::CopyingOutputStream {
   std::exception_ptr failure_;
 };
 
-/// Keeps protobuf from writing to the log about what becomes an Error anyway.
+/// Keeps protobuf from logging what becomes an Error anyway.
 bool parse(const std::string& bytes, pb::Message& message) {
   const pb::LogSilencer silence;
   return message.ParseFromString(bytes);
@@ -52,8 +52,7 @@ const char* usual_name(const std::string& type) {
   return nullptr;
 }
 
-/// Whether a message that parsed is what it should be: foreign files often parse too, as nothing but unknown
-/// fields.
+/// Whether a message that parsed is the right kind: other files often parse too, as unknown fields only.
 bool plausible(const pb::Message& message) {
   if (const auto* state = dynamic_cast<const caffe::SolverState*>(&message)) return state->has_iter();
   std::vector<const pb::FieldDescriptor*> fields;
@@ -96,7 +95,7 @@ void read_binary_proto(const std::string& path, pb::Message& message) {
     bad_input(quoted(path, 4096), " is an HDF5 file: expected ", expected, " in protobuf's binary form");
   }
   if (!parse(bytes, message) || !plausible(message)) {
-    bad_input(quoted(path, 4096), " is damaged or of another kind: expected ", expected, ", found ",
+    bad_input(quoted(path, 4096), " is damaged or another kind of file: expected ", expected, ", found ",
               bytes.size(), " bytes that are not one");
   }
 }

@@ -48,7 +48,8 @@ std::string_view read_packed(WireReader& reader, std::size_t width) {
   return bytes;
 }
 
-/// One field of the blob. A known number with an unexpected wire type is another branch's field: skipped.
+/// One field of the blob. A known number with an unexpected wire type is another branch's field and is
+/// skipped.
 void read_field(WireReader& reader, const WireOrigin& origin, Pieces& pieces) {
   const WireType type = reader.type();
   if (reader.number() >= 1 && reader.number() <= 4 && type == WireType::varint) {
@@ -88,7 +89,7 @@ void append(const std::vector<std::string_view>& packed, std::vector<T>& values)
   }
 }
 
-/// NVIDIA's raw bytes. Without a type the width of a value tells it.
+/// NVIDIA's raw bytes. Without a type, the width of a value determines it.
 void decode_raw(const Pieces& pieces, std::uint64_t count, const WireOrigin& origin, BlobData& blob) {
   enum { kDouble = 0, kFloat = 1, kHalf = 2 };
   const std::string_view raw = pieces.raw;

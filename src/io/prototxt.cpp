@@ -49,7 +49,7 @@ bool is_name_character(char c) {
   return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// The parser reports an unknown name when it stands behind it: moves back to the beginning of that name.
+/// The parser reports an unknown name when it is past it: moves back to the beginning of that name.
 Position move_to_name(std::string_view text, Position at, std::string_view name) {
   std::size_t found = at.offset + 1;
   while (found > 0) {
@@ -69,7 +69,7 @@ Position move_to_name(std::string_view text, Position at, std::string_view name)
   return moved;
 }
 
-/// What stands between the n-th pair of double quotes.
+/// The text between the n-th pair of double quotes.
 std::string quoted_part(const std::string& message, int n) {
   std::size_t begin = 0;
   for (int quote = 0; quote < 2 * n; ++quote) {
@@ -103,7 +103,7 @@ std::string homes_of(const std::string& field, const pb::Descriptor& type) {
   return join(homes, " or ");
 }
 
-/// Names of the values of every enum field called `field`: the parser does not say in which message it was.
+/// Names of the values of every enum field called `field`: the parser does not say which message it was in.
 std::vector<std::string> values_of(const std::string& field, const pb::FileDescriptor& file) {
   std::set<std::string> values;
   for (int i = 0; i < file.message_type_count(); ++i) {
@@ -116,7 +116,7 @@ std::vector<std::string> values_of(const std::string& field, const pb::FileDescr
   return {values.begin(), values.end()};
 }
 
-/// Keeps the first complaint, put into the user's words.
+/// Keeps the first complaint, reworded for the user.
 class FirstError : public pb::io::ErrorCollector {
  public:
   FirstError(std::string_view text, const pb::Descriptor& root) : text_(text), root_(root) {}
@@ -168,11 +168,11 @@ class FirstError : public pb::io::ErrorCollector {
     std::string words = cat("unknown field ", quoted(field, 60), " in ", type->name());
     const std::string homes = homes_of(field, *type);
     if (type == &root_ && type->name() == "SolverParameter" && !homes.empty()) {
-      return words + ": it is a field of a net; is this the file of a net in place of a solver's?";
+      return words + ": it is a field of a net; is this a net's file instead of a solver's?";
     }
     if (type == &root_ && type->name() == "NetParameter" &&
         caffe::SolverParameter::descriptor()->FindFieldByName(field) != nullptr) {
-      return words + ": it is a field of a solver; is this the file of a solver in place of a net's?";
+      return words + ": it is a field of a solver; is this a solver's file instead of a net's?";
     }
     if (!homes.empty()) return cat(words, ": it belongs inside ", homes);
     return words + did_you_mean(field, field_names(*type));

@@ -1,12 +1,12 @@
 #include "banyan/io/upgrade.hpp"
 
-#include <glog/logging.h>
 #include <google/protobuf/descriptor.h>
 
 #include <string>
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan::io {
@@ -144,9 +144,9 @@ void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& or
     const bool idle = (layer.type() == "Data" && has_transform(layer.data_param())) ||
                       (layer.type() == "ImageData" && has_transform(layer.image_data_param()));
     if (!idle) continue;
-    LOG(WARNING)
-        << origin << ": layer \"" << layer.name()
-        << "\": scale, mean_file, crop_size and mirror have no effect there; write them in transform_param";
+    log_warning(cat(origin, ": layer \"", layer.name(),
+                    "\": scale, mean_file, crop_size and mirror have no effect there; "
+                    "write them in transform_param"));
   }
 }
 
@@ -247,23 +247,23 @@ caffe::NetParameter upgrade_batch_norm(caffe::NetParameter net) {
 void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
   if (needs_v0_upgrade(net)) {
     net = upgrade_v0(std::move(net), origin);
-    LOG(INFO) << origin << ": upgraded from the V0 format";
+    log_info(origin + ": upgraded from the V0 format");
   }
   if (needs_data_transform_upgrade(net)) {
     net = upgrade_data_transform(std::move(net));
-    LOG(INFO) << origin << ": moved transformations of data layers into transform_param";
+    log_info(origin + ": moved transformations of data layers into transform_param");
   }
   if (needs_v1_upgrade(net)) {
     net = upgrade_v1(std::move(net), origin);
-    LOG(INFO) << origin << ": upgraded from the V1 format (`layers`)";
+    log_info(origin + ": upgraded from the V1 format (`layers`)");
   }
   if (needs_input_upgrade(net)) {
     net = upgrade_inputs(std::move(net), origin);
-    LOG(INFO) << origin << ": upgraded `input` fields to an Input layer";
+    log_info(origin + ": upgraded `input` fields to an Input layer");
   }
   if (needs_batch_norm_upgrade(net)) {
     net = upgrade_batch_norm(std::move(net));
-    LOG(INFO) << origin << ": set lr_mult and decay_mult of BatchNorm statistics to 0";
+    log_info(origin + ": set lr_mult and decay_mult of BatchNorm statistics to 0");
   }
   warn_of_idle_settings(net, origin);
 }
@@ -300,7 +300,7 @@ void upgrade_solver(caffe::SolverParameter& solver, const std::string& origin) {
   }
   solver.set_type(type);
   solver.clear_solver_type();
-  LOG(INFO) << origin << ": upgraded solver_type to type: \"" << type << "\"";
+  log_info(cat(origin, ": upgraded solver_type to type: \"", type, "\""));
 }
 
 }  // namespace banyan::io

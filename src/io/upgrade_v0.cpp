@@ -1,6 +1,5 @@
-// The oldest format, V0: every setting of every layer type in one flat message, and padding as a layer of its
-// own.
-#include <glog/logging.h>
+// The oldest format, V0: every setting of every layer type in one flat message, and padding as a separate
+// layer.
 
 #include <map>
 #include <set>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/upgrade.hpp"
 
@@ -237,8 +237,8 @@ V1LayerParameter upgrade_layer(const V1LayerParameter& outer, const std::string&
   LayerUpgrade upgrade(inner, layer);
   upgrade.run();
   for (const std::string& setting : upgrade.misplaced()) {
-    LOG(ERROR) << origin << ": layer \"" << inner.name() << "\" of V0 type \"" << inner.type()
-               << "\" cannot have " << setting << "; it is dropped";
+    log_error(cat(origin, ": layer \"", inner.name(), "\" of V0 type \"", inner.type(), "\" cannot have ",
+                  setting, "; it is dropped"));
   }
   return layer;
 }

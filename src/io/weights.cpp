@@ -14,7 +14,7 @@
 namespace banyan::io {
 namespace {
 
-// More than any real net has; keeps a file of nothing but empty layers from filling the memory.
+// More than any real net has; keeps a file that consists of empty layers from filling the memory.
 constexpr std::size_t kMostLayers = 1'000'000;
 
 /// Field numbers of what is read from a layer.
@@ -26,7 +26,7 @@ constexpr LayerFields kV1Fields = {4, 5, 6};
 constexpr LayerFields kV0Fields = {1, 2, 50};
 constexpr std::uint64_t kV0InsideV1 = 1;
 
-/// A layer before its blobs are decoded: the name may stand behind them, and messages about them need it.
+/// A layer before its blobs are decoded: the name may come after them, and messages about them need it.
 struct RawLayer {
   std::string name;
   std::string type;
@@ -61,7 +61,7 @@ class ModelReader {
       if (net.is(1, WireType::bytes)) {
         model_.name = net.read_bytes();
       } else if (net.is(1, WireType::varint) && model_.layers.empty()) {
-        // Field 1 is the name of a net; a number there is what solver states and means begin with.
+        // Field 1 is the name of a net; solver states and means begin with a number there.
         net.fail(
             "expected a net with weights (.caffemodel), found what may be a .solverstate or a .binaryproto");
       } else if (net.is(100, WireType::bytes)) {
@@ -177,7 +177,7 @@ ModelWeights read_weights(const std::string& path) {
 }
 
 BlobData decode_blob(const caffe::BlobProto& blob, const std::string& where) {
-  // The wire is the one place that knows all encodings; going through it costs one copy.
+  // Only the wire reader knows all encodings; going through it costs one copy.
   const std::string bytes = blob.SerializeAsString();
   const WireOrigin origin{bytes.data(), where, ""};
   return read_blob(bytes, origin);

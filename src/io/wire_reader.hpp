@@ -1,5 +1,5 @@
 // Protobuf's wire format, read field by field without a schema. Every read is checked against the end of the
-// message, which lies inside the end of the file; a length is believed only if that many bytes are there.
+// message, which lies inside the end of the file; a length is accepted only if that many bytes are there.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace banyan::io {
 
 enum class WireType { varint = 0, fixed64 = 1, bytes = 2, group_begin = 3, group_end = 4, fixed32 = 5 };
 
-/// Says where in which file something is wrong.
+/// Reports where in which file something is wrong.
 struct WireOrigin {
   const char* begin;        // first byte of the file
   const std::string& name;  // of the file
@@ -38,7 +38,7 @@ class WireReader {
     const std::uint64_t tag = read_varint();
     number_ = tag >> 3;
     if (number_ == 0 || tag > 0xffffffffu)
-      fail("the field number is not valid: the file is damaged or of another kind");
+      fail("the field number is not valid: the file is damaged or another kind of file");
     const auto wire = static_cast<int>(tag & 7);
     if (wire == 3 || wire == 4 || wire > 5) {
       fail(cat("field ", number_, " has wire type ", wire, ", which no such file contains"));
@@ -77,7 +77,7 @@ class WireReader {
     return value;
   }
 
-  /// Passes over the value of the current field.
+  /// Skips the value of the current field.
   void skip() {
     switch (type_) {
       case WireType::varint:
@@ -103,7 +103,7 @@ class WireReader {
   std::uint64_t left() const { return static_cast<std::uint64_t>(end_ - next_); }
   [[noreturn]] void cut_off(std::uint64_t wanted) const {
     origin_.fail(next_, cat("expected ", wanted, " more byte", wanted == 1 ? "" : "s", ", found ", left(),
-                            ": the file is cut off or damaged"));
+                            ": the file is truncated or damaged"));
   }
 
   const char* next_;

@@ -19,7 +19,7 @@ const char* name_of(Stage stage) {
 
 void Activity::enter(Stage stage, const char* layer) {
   stage_.store(stage, std::memory_order_relaxed);
-  layer_.store(layer, std::memory_order_release);  // with the characters that it points to
+  layer_.store(layer, std::memory_order_release);  // together with the characters that it points to
   beat();
   if (aborted()) throw Error(ErrorKind::aborted, "another device failed");
   if (const FaultInjector injector = installed.load(std::memory_order_acquire)) injector(*this, stage, layer);

@@ -10,6 +10,8 @@
 #include <iomanip>
 #include <sstream>
 
+#include "banyan/base/log.hpp"
+
 namespace banyan {
 
 namespace {
@@ -33,6 +35,14 @@ std::string prefix(google::LogSeverity severity, const char* file, int line,
   return out.str();
 }
 
+/// A message of the rooms that do not use glog, with their place in the code.
+void to_glog(Severity severity, const std::string& message, const std::source_location& where) {
+  const google::LogSeverity level = severity == Severity::info      ? google::GLOG_INFO
+                                    : severity == Severity::warning ? google::GLOG_WARNING
+                                                                    : google::GLOG_ERROR;
+  google::LogMessage(where.file_name(), static_cast<int>(where.line()), level).stream() << message;
+}
+
 /// glog's own output goes to a sink only; writing from here keeps log lines and the status line apart.
 class ConsoleSink : public LogRoute, google::LogSink {
  public:
@@ -45,8 +55,12 @@ class ConsoleSink : public LogRoute, google::LogSink {
       for (int severity = 0; severity < google::NUM_SEVERITIES; ++severity)
         google::SetLogDestination(severity, "");
     google::AddLogSink(this);
+    set_log_sink(&to_glog);
   }
-  ~ConsoleSink() override { google::RemoveLogSink(this); }
+  ~ConsoleSink() override {
+    set_log_sink(nullptr);
+    google::RemoveLogSink(this);
+  }
 
   void send(google::LogSeverity severity, const char*, const char* file, int line,
             const google::LogMessageTime& time, const char* message, std::size_t length) override {

@@ -30,7 +30,7 @@ struct Change {
   std::int64_t iteration;
 };
 
-/// What the span means for the shares; kActivities: nothing.
+/// What the span counts towards; kActivities: nothing.
 Activeness meaning_of(const TimeSpan& span) {
   switch (span.kind) {
     case SpanKind::iteration:
@@ -63,7 +63,7 @@ void for_each_span(const Timeline& timeline, int device, Visit&& visit) {
       });
 }
 
-/// An occasion at which devices meet: iteration, layer, direction and, for iter_size, the how many-th.
+/// A meeting of devices: iteration, layer, direction and, for iter_size, how many came before it.
 using Occasion = std::tuple<std::int64_t, std::string, std::string, int>;
 struct Stay {
   std::int64_t begin, end;
@@ -84,7 +84,7 @@ std::map<Occasion, Stay> occasions_of(const Timeline& timeline, int device) {
   return occasions;
 }
 
-/// The stretches in which this device is where another one has yet to come.
+/// The stretches during which this device waits at a meeting that another device has not reached yet.
 void add_skew(const Timeline& timeline, int device, std::vector<Change>& changes) {
   std::map<Occasion, Stay> mine = occasions_of(timeline, device);
   std::map<Occasion, std::int64_t> last;
@@ -117,7 +117,7 @@ std::vector<Change> changes_of(const Timeline& timeline, int device) {
 
 using Active = std::array<int, kActivities>;
 
-/// Books a stretch of time to the first share that applies.
+/// Assigns a stretch of time to the first share that applies.
 void book(const Active& active, double milliseconds, IterationShares& shares) {
   const bool exchanges = active[in_statistics] > 0 || active[in_divisor] > 0;
   const bool computes = active[in_layer] > 0 && !exchanges;

@@ -23,7 +23,7 @@ TimeSpan* Track::open(SpanKind kind, std::string_view name, const char* detail, 
     dropped_.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
-  auto& chunk = chunks_[static_cast<std::size_t>(at / kChunk)];
+  auto& chunk = chunks_[at / kChunk];
   if (chunk.load(std::memory_order_relaxed) == nullptr) chunk.store(new TimeSpan[kChunk]);
   auto known = names_.find(name);
   if (known == names_.end()) known = names_.emplace(name).first;
@@ -40,7 +40,7 @@ TimeSpan* Track::open(SpanKind kind, std::string_view name, const char* detail, 
 void Track::for_each(const std::function<void(const TimeSpan&)>& visit) const {
   const std::int64_t count = count_.load(std::memory_order_acquire);
   for (std::int64_t i = 0; i < count; ++i)
-    visit(chunks_[static_cast<std::size_t>(i / kChunk)].load(std::memory_order_relaxed)[i % kChunk]);
+    visit(chunks_[i / kChunk].load(std::memory_order_relaxed)[i % kChunk]);
 }
 
 Timeline::Timeline(std::int64_t spans_per_track)

@@ -39,10 +39,10 @@ void AbortState::leave(Doorbell* bell) {
 
 SpinPolicy spin_policy(int devices, int threads_per_device) {
   const int cores = static_cast<int>(allowed_cores().size());
-  // Yielding tells a partner on the same core (where schedulers like to put a thread that was just woken)
-  // from one on another core: the first goes on at once, the second costs about half a microsecond more than
-  // a pause. Long pauses before it would cost their whole length in every exchange of the first kind. In all
-  // the spin is longer than an exchange between running threads.
+  // A yield lets a partner on the same core (where schedulers tend to put a thread that was just woken)
+  // continue immediately; if the partner is on another core, a yield costs about half a microsecond more than
+  // a pause. Long pauses before the yields would cost their entire length in every exchange of the first
+  // kind. In total, the spin is longer than an exchange between running threads.
   if (devices * threads_per_device <= cores) return {20, 4000};
   return {0, 20};
 }
@@ -62,23 +62,22 @@ void Doorbell::pause() {
 
 void Doorbell::yield() { std::this_thread::yield(); }
 
-Rendezvous::Rendezvous(int devices, AbortState& abort, SpinPolicy policy)
-    : abort_(&abort), seats_(static_cast<std::size_t>(devices)) {
+Rendezvous::Rendezvous(int devices, AbortState& abort, SpinPolicy policy) : abort_(&abort), seats_(devices) {
   for (int i = 0; i < devices; ++i) bells_.push_back(std::make_unique<Doorbell>(abort, policy));
 }
 
 void Rendezvous::meet(int rank, Activity& activity, const Topic& topic) {
-  abort_->check();  // who comes after the abort must not complete the meeting for those who wait
-  Seat& mine = seats_[static_cast<std::size_t>(rank)];
+  abort_->check();  // a device that comes after the abort must not complete the meeting for those that wait
+  Seat& mine = seats_[rank];
   const std::size_t at = mine.attended % 2;
   mine.topics[at] = topic;
   const std::uint64_t complete = ++mine.attended * seats_.size();
   if (arrived_.fetch_add(1) + 1 == complete)
     for (auto& bell : bells_) bell->ring();
-  bells_[static_cast<std::size_t>(rank)]->wait(activity, [&] { return arrived_.load() >= complete; });
+  bells_[rank]->wait(activity, [&] { return arrived_.load() >= complete; });
   const Topic& first = seats_[0].topics[at];
   if (std::strcmp(first.what, topic.what) != 0 || first.number != topic.number)
-    runtime_failure("devices meet for different things: ", activity.device(), " for ", quoted(topic.what),
+    runtime_failure("devices meet for different reasons: ", activity.device(), " for ", quoted(topic.what),
                     " (", topic.number, "), the first device for ", quoted(first.what), " (", first.number,
                     ")");
 }

@@ -6,9 +6,9 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/parallel/gradient_sync.hpp"
 #include "banyan/parallel/link_cost.hpp"
 #include "banyan/parallel/statistics_exchange.hpp"
-#include "banyan/parallel/tree_collective.hpp"
 #include "banyan/parallel/worker_group.hpp"
 
 namespace banyan::parallel {
@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Up to here one message per edge and direction is faster than segments (and their release).
+/// Up to this size one message per edge and direction is faster than buckets.
 constexpr std::size_t kShortMessage = std::size_t{32} << 10;
 
 int repeats_for(std::size_t bytes, int devices) {
@@ -25,68 +25,80 @@ int repeats_for(std::size_t bytes, int devices) {
       std::clamp<std::size_t>(kWorth / (bytes * static_cast<std::size_t>(devices)), 7, 1000));
 }
 
-/// Small whole numbers: their sums are exact. Never the same on two devices.
+/// Small integers: their sums are exact. Never the same on two devices.
 float part(int rank, std::int64_t i) { return static_cast<float>((rank + 1) * (i % 127 + 1)); }
+
+/// The buckets of one parameter of this size, as training would cut it.
+std::vector<Bucket> buckets_of(std::size_t bytes, int devices) {
+  const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
+  return plan_buckets({{0, count, 0}}, count, sizeof(float), devices);
+}
 
 /// One device's side of all sums of one size.
 class Worker {
  public:
   Worker(StatisticsTrees& trees, DeviceTree& tree, int rank, std::size_t bytes, std::size_t chunk_bytes)
-      : context_(*tree.member(rank).device, "all-reduce"),
+      : compute_(*tree.member(rank).device, "all-reduce"),
+        lane_(*tree.member(rank).device, "gradients"),
         rank_(rank),
         devices_(tree.size()),
-        values_(context_.device(), Shape{static_cast<std::int64_t>(bytes / sizeof(float))}, DType::f32),
+        parts_(compute_.device(), Shape{static_cast<std::int64_t>(bytes / sizeof(float))}, DType::f32),
+        sums_(parts_),
         exchange_(trees, rank) {
     if (bytes <= kShortMessage || devices_ == 1) return;
-    const auto segments = cut_segments(values_, devices_);
-    segments_ = static_cast<int>(segments.size());
-    collective_ = std::make_unique<TreeCollective>(tree, rank, context_, segments, chunk_bytes);
+    sums_ = Tensor(compute_.device(), parts_.shape(), parts_.dtype());
+    const auto buckets = buckets_of(bytes, devices_);
+    const auto keep_sum = [this, buckets](int bucket) {
+      const Bucket& at = buckets[bucket];
+      Tensor sum = sums_.slice(at.offset, Shape{at.count});
+      ops::copy(lane_, parts_.slice(at.offset, Shape{at.count}), sum);
+    };
+    sync_ = std::make_unique<GradientSync>(&tree, rank, lane_, buckets, parts_, sums_, keep_sum, chunk_bytes);
   }
 
   void check() {
-    std::vector<float> host(static_cast<std::size_t>(values_.count()));
-    for (std::int64_t i = 0; i < values_.count(); ++i) host[static_cast<std::size_t>(i)] = part(rank_, i);
-    copy_from_host(context_, host.data(), values_);
+    std::vector<float> host(parts_.count());
+    for (std::int64_t i = 0; i < parts_.count(); ++i) host[i] = part(rank_, i);
+    copy_from_host(compute_, host.data(), parts_);
     run_once();
-    copy_to_host(context_, values_, host.data());
-    for (std::int64_t i = 0; i < values_.count(); ++i) {
+    copy_to_host(compute_, sums_, host.data());
+    for (std::int64_t i = 0; i < sums_.count(); ++i) {
       const float expected = static_cast<float>(devices_ * (devices_ + 1) / 2) * part(0, i);
-      if (host[static_cast<std::size_t>(i)] != expected)
-        runtime_failure("the sum over all devices of ", values_.bytes(), " bytes is wrong on ",
-                        context_.device().name(), ": value ", i, " is ", host[static_cast<std::size_t>(i)],
-                        ", not ", expected);
+      if (host[i] != expected)
+        runtime_failure("the sum over all devices of ", sums_.bytes(), " bytes is wrong on ",
+                        compute_.device().name(), ": value ", i, " is ", host[i], ", not ", expected);
     }
-    ops::fill(context_, values_, 0);  // sums stay 0, however often they are summed again
+    ops::fill(compute_, parts_, 0);  // sums stay 0, however often they are summed again
   }
 
-  /// After the rounds, whether they went well or not: nothing enqueued remains.
+  /// After the rounds, whether they succeeded or not: nothing enqueued remains.
   void drain() noexcept {
-    try {
-      context_.synchronize();
-    } catch (...) {
-      // The failure that ended the rounds is reported already.
+    for (Context* context : {&compute_, &lane_}) {
+      try {
+        context->synchronize();
+      } catch (...) {
+        // The failure that ended the rounds has been reported already.
+      }
     }
   }
 
   void run_once() {
-    if (collective_) {
-      collective_->start();
-      for (int segment = 0; segment < segments_; ++segment)
-        collective_->make_ready(segment, context_.stream());
-      collective_->finish_and_release();
+    if (sync_) {
+      sync_->start();
+      sync_->layer_done(0, compute_.stream());
+      sync_->finish(compute_.stream());
     } else {
-      exchange_.all_reduce(context_, values_, Merge::sum, 0, Ticket{"all-reduce", "timing"});
+      exchange_.all_reduce(compute_, parts_, Merge::sum, 0, Ticket{"all-reduce", "timing"});
     }
-    context_.synchronize();
+    compute_.synchronize();
   }
 
  private:
-  Context context_;
+  Context compute_, lane_;
   int rank_, devices_;
-  Tensor values_;
+  Tensor parts_, sums_;  ///< one memory, where sums are made in place
   StatisticsExchange exchange_;
-  int segments_ = 0;
-  std::unique_ptr<TreeCollective> collective_;
+  std::unique_ptr<GradientSync> sync_;
 };
 
 /// Device 0's median; the others only take part.
@@ -118,25 +130,24 @@ std::vector<AllReduceTime> time_all_reduce(const LinkMatrix& links, const Tree& 
   const LinkCost cost = measure_link_cost(tree, members, policy);
   for (const std::size_t bytes : sizes) {
     const std::size_t chunk = chunk_for(tree, members[0].device->kind(), bytes, cost);
-    // There is at most a segment for each device, and each rounds its number of chunks.
-    const int slots = TreeCollective::slots_for({bytes}, chunk) + devices;
+    const int slots = GradientSync::slots_for(buckets_of(bytes, devices), sizeof(float), chunk);
     StatisticsTrees trees(links, tree, members, {}, abort, policy);
     DeviceTree gradients(tree, members, abort, policy, slots);
     Rendezvous meeting(devices, abort, policy);
     AllReduceTime time{bytes, 0, repeats > 0 ? repeats : repeats_for(bytes, devices)};
     std::vector<std::unique_ptr<Worker>> workers(members.size());  // outlive every thread that reads them
     const auto body = [&](int rank) {
-      Activity& activity = *activities[static_cast<std::size_t>(rank)];
-      members[static_cast<std::size_t>(rank)].device->make_current();
+      Activity& activity = *activities[rank];
+      members[rank].device->make_current();
       activity.enter(Stage::exchange, "all-reduce");
-      auto& worker = workers[static_cast<std::size_t>(rank)];
+      auto& worker = workers[rank];
       worker = std::make_unique<Worker>(trees, gradients, rank, bytes, chunk);
       meeting.meet(rank, activity, {"timing"});
       const double median = run_rounds(*worker, time.repeats);
       if (rank == 0) time.seconds_median = median;
     };
     WorkerGroup(activities, abort, {60, 2}).run(body, [&](int rank) {
-      if (const auto& worker = workers[static_cast<std::size_t>(rank)]) worker->drain();
+      if (const auto& worker = workers[rank]) worker->drain();
     });
     times.push_back(time);
   }

@@ -7,7 +7,7 @@ namespace banyan::parallel {
 namespace {
 
 /// Small enough that the levels of the tree overlap and owners share the work, large enough that a bucket's
-/// handshake (microseconds) is nothing beside its transfer.
+/// handshake (microseconds) is negligible compared with its transfer.
 std::int64_t bucket_elements(std::int64_t total, std::size_t element_bytes, int devices) {
   constexpr std::int64_t kSmallest = 64 << 10, kLargest = 4 << 20;  // bytes
   const std::int64_t bytes = total * static_cast<std::int64_t>(element_bytes) / (4 * devices);
@@ -36,7 +36,7 @@ std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std:
     if (end - open.offset >= wanted) close(end);
   }
   if (!ranges.empty()) close(total);
-  std::vector<std::int64_t> load(static_cast<std::size_t>(devices), 0);
+  std::vector<std::int64_t> load(devices, 0);
   for (Bucket& bucket : buckets) {
     const auto lightest = std::min_element(load.begin(), load.end());
     bucket.owner = static_cast<int>(lightest - load.begin());
@@ -55,13 +55,13 @@ GradientSync::GradientSync(DeviceTree* tree, int rank, Context& lane, const std:
       handover_(lane.device().create_event()) {
   if (tree == nullptr || tree->is_alone()) return;
   std::vector<Segment> segments;
-  // A wave each: a bucket must not wait for one that backward finishes later.
+  // One wave per bucket: a bucket must not wait for one that backward finishes later.
   for (const Bucket& bucket : buckets_)
     segments.push_back({bucket.owner, static_cast<int>(segments.size()),
                         gradients.slice(bucket.offset, Shape{bucket.count}),
                         values.slice(bucket.offset, Shape{bucket.count})});
-  collective_ = std::make_unique<TreeCollective>(*tree, rank, lane, std::move(segments), chunk_bytes);
-  collective_->set_at_root(update_);
+  collective_ =
+      std::make_unique<TreeCollective>(*tree, rank, lane, std::move(segments), update_, chunk_bytes);
 }
 
 int GradientSync::slots_for(const std::vector<Bucket>& buckets, std::size_t element_bytes,

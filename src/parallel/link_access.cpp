@@ -30,9 +30,9 @@ class Transfer::Detour {
   }
   ~Detour() {
     try {
-      out_->synchronize();  // the buffers go away
+      out_->synchronize();  // the buffers are about to be freed
     } catch (const std::exception&) {
-      // The failure came out elsewhere already: everything copied here is used by the reader's stream.
+      // The failure has been reported elsewhere: the reader's stream uses everything copied here.
     }
   }
   Detour(const Detour&) = delete;
@@ -107,7 +107,7 @@ Access LinkAccess::decide(Device& owner, Device& reader) const {
   const LinkCheck detour = verify_link(owner, reader, Access::staged);
   if (detour.verdict != LinkVerdict::whole)
     runtime_failure("data sent from ", owner.name(), " to ", reader.name(),
-                    " arrive damaged, also through the host: ", detour.what);
+                    " arrive damaged, even through the host: ", detour.what);
   warn_(cat("Data sent from ", owner.name(), " to ", reader.name(), " arrive damaged (", check.what,
             "): staging through the host instead; ", kLinkHint));
   return Access::staged;

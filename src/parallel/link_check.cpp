@@ -19,11 +19,12 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-/// Word i of the pattern: whole numbers below 2^24, exact in f32, neighbours far apart.
+/// Word i of the pattern: integers below 2^24, exact in f32, neighbours far apart.
 float pattern(std::int64_t i) { return static_cast<float>((i * 2654435761LL >> 4) & 0xffffff); }
 
-/// All that a check needs; in one piece, so that it can be left behind after a stall. The contexts are last:
-/// they go first, and wait for the copies queued on all the rest, however a check ends.
+/// All that a check needs, in one object, so that it can be abandoned after a stall. The contexts are last:
+/// they are destroyed first, and wait for the enqueued copies that use the other members, however a check
+/// ends.
 struct Probe {
   Probe(Device& owner, Device& reader, Access access, std::int64_t words)
       : source(owner, Shape{words}, DType::f32),
@@ -42,7 +43,7 @@ struct Probe {
   Context sender, receiver;
 };
 
-/// The pattern to the owner, over the link by `cross`, and back to the host; false: not done in time.
+/// Sends the pattern to the owner, over the link by `cross`, and back to the host; false: not done in time.
 template <class Cross>
 bool send_pattern(Probe& probe, double limit_seconds, const Cross& cross) {
   auto* out = static_cast<float*>(probe.host_out.get());
@@ -79,7 +80,7 @@ LinkCheck compare(const Probe& probe, const char* how) {
                                     ", the first at byte ", first * 4)};
 }
 
-/// Keeps the probe for ever.
+/// Keeps the probe forever.
 LinkCheck stalled(std::unique_ptr<Probe> probe, const char* how, double limit_seconds) {
   static std::mutex mutex;
   static auto& left_behind = *new std::vector<std::unique_ptr<Probe>>;

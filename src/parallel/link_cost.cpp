@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -17,13 +19,13 @@
 namespace banyan::parallel {
 namespace {
 
-/// Stages of the pipeline behind the first: the last chunk passes them when all others are through.
-double stages_behind(int depth) { return 2.0 * depth - 1; }
+/// Stages of the pipeline after the first: the last chunk passes them alone.
+double later_stages(int depth) { return 2.0 * depth - 1; }
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-/// Seconds from one device's thread to the next one's: a token goes round all of them. The median of
-/// several laps: devices that share cores wait for the scheduler as often as not.
+/// Seconds from one device's thread to the next one's, for a token that goes round all of them. The median of
+/// several laps, because devices that share cores often wait for the scheduler.
 double measure_handover(const std::vector<Member>& members, SpinPolicy policy) {
   const int devices = static_cast<int>(members.size());
   constexpr int kMeasures = 9, kPerMeasure = 4, kLaps = (kMeasures + 1) * kPerMeasure;
@@ -40,13 +42,12 @@ double measure_handover(const std::vector<Member>& members, SpinPolicy policy) {
   }
   const auto take_part = [&](int rank) {
     try {
-      members[static_cast<std::size_t>(rank)].device->make_current();  // on the device's own cores
-    } catch (const Error&) {                                           // its own thread will fail by itself
+      members[rank].device->make_current();  // on the device's own cores
+    } catch (const Error&) {                 // its own thread will fail too
     }
     auto begun = std::chrono::steady_clock::now();
     for (int turn = rank; turn < kLaps * devices; turn += devices) {
-      bells[static_cast<std::size_t>(rank)]->wait(*group[static_cast<std::size_t>(rank)],
-                                                  [&] { return token.load() == turn - 1; });
+      bells[rank]->wait(*group[rank], [&] { return token.load() == turn - 1; });
       if (rank == 0 && turn % (kPerMeasure * devices) == 0) {
         const auto now = std::chrono::steady_clock::now();
         if (turn > 0)
@@ -54,7 +55,7 @@ double measure_handover(const std::vector<Member>& members, SpinPolicy policy) {
         begun = now;
       }
       token.store(turn);
-      bells[static_cast<std::size_t>((rank + 1) % devices)]->ring();
+      bells[(rank + 1) % devices]->ring();
     }
   };
   WorkerGroup(group, abort, {}).run(take_part);
@@ -78,16 +79,16 @@ auto on_another_thread(const Work& work) {
 double pipeline_seconds(std::size_t message, int depth, const LinkCost& link, std::size_t chunk) {
   if (depth == 0) return 0;
   const auto chunks = static_cast<double>(divide_up(message, chunk));
-  return (chunks + stages_behind(depth)) * link.seconds(static_cast<double>(std::min(chunk, message)));
+  return (chunks + later_stages(depth)) * link.seconds(static_cast<double>(std::min(chunk, message)));
 }
 
-/// With K chunks of S / K bytes the time is (K + m) (L + S / (K B)), m stages behind the first: convex in K,
-/// least at K = sqrt(m S / (L B)). The whole numbers beside it are tried.
+/// With K chunks of S / K bytes and m stages after the first, the time is (K + m) (L + S / (K B)): convex in
+/// K, with its minimum at K = sqrt(m S / (L B)). The integers on either side are tried.
 std::size_t best_chunk(std::size_t message, int depth, const LinkCost& link, std::size_t largest) {
   const std::size_t most = std::max<std::size_t>(1, std::min(message, largest));
   if (depth == 0 || message <= 1) return most;
   const double per_latency = link.latency_s * link.bytes_per_s;  // bytes that travel during one latency
-  const double ideal = std::sqrt(stages_behind(depth) * static_cast<double>(message) /
+  const double ideal = std::sqrt(later_stages(depth) * static_cast<double>(message) /
                                  std::max(per_latency, 1.0 / static_cast<double>(message)));
   const auto fewest = divide_up(message, most);
   const auto near = static_cast<std::size_t>(std::min(ideal, static_cast<double>(message)));
@@ -110,29 +111,38 @@ std::size_t chunk_for(const Tree& tree, DeviceKind kind, std::size_t message, co
   return best_chunk(message, tree.greatest_depth(), link, largest_chunk(tree.size(), kind));
 }
 
+LinkCost slowest_link(const Tree& tree, const std::function<LinkCost(int reader, int owner)>& edge) {
+  LinkCost slowest{0, std::numeric_limits<double>::infinity()};
+  for (int owner = 0; owner < tree.size(); ++owner)
+    for (const int reader : tree.neighbours(owner)) {
+      if (reader > owner) continue;
+      const LinkCost cost = edge(reader, owner);
+      slowest.latency_s = std::max(slowest.latency_s, cost.latency_s);
+      slowest.bytes_per_s = std::min(slowest.bytes_per_s, cost.bytes_per_s);
+    }
+  return slowest;
+}
+
 LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members, SpinPolicy policy) {
   constexpr std::size_t kBytes = std::size_t{1} << 20;
   constexpr int kRepeats = 3;
-  LinkCost slowest{0, 1e12};
-  bool measured_cpu = false;  // their edges are all the same memory
-  const auto look_at = [&](const Member& reader, const Member& owner) {
+  std::optional<LinkCost> among_cpus;  // whose edges are all the same memory
+  const auto measured = [&](int reading, int owning) -> LinkCost {
+    const Member& reader = members[reading];
+    Device& owner = *members[owning].device;
     const bool cpu = reader.device->kind() == DeviceKind::cpu;
-    if (cpu && measured_cpu) return;
-    measured_cpu = cpu;
-    const Access access = reader.access != nullptr ? reader.access->between(*owner.device, *reader.device)
-                                                   : usual_access(*owner.device, *reader.device);
-    const auto measure = [&] {
+    if (cpu && among_cpus) return *among_cpus;
+    const Access access = reader.access != nullptr ? reader.access->between(owner, *reader.device)
+                                                   : usual_access(owner, *reader.device);
+    const LinkSpeed speed = on_another_thread([&] {  // this one keeps its device
       reader.device->make_current();
-      return measure_link(*owner.device, *reader.device, access, kBytes, kRepeats);
-    };
-    const LinkSpeed speed = on_another_thread(measure);  // this one keeps its device
-    slowest.latency_s = std::max(slowest.latency_s, speed.latency_seconds);
-    slowest.bytes_per_s = std::min(slowest.bytes_per_s, speed.bytes_per_second);
+      return measure_link(owner, *reader.device, access, kBytes, kRepeats);
+    });
+    const LinkCost cost{speed.latency_seconds, speed.bytes_per_second};
+    if (cpu) among_cpus = cost;
+    return cost;
   };
-  for (int node = 0; node < tree.size(); ++node)
-    for (const int next : tree.neighbours(node))
-      if (next < node)
-        look_at(members[static_cast<std::size_t>(next)], members[static_cast<std::size_t>(node)]);
+  LinkCost slowest = slowest_link(tree, measured);
   if (tree.size() > 1) slowest.latency_s += measure_handover(members, policy);
   return slowest;
 }

@@ -21,14 +21,14 @@ std::vector<std::string> pci_parts(const std::string& path) {
   return parts;
 }
 
-/// The device's folder in the PCI tree; "" where sysfs does not tell.
+/// The device's folder in the PCI tree; "" if sysfs does not show it.
 std::string pci_path(const std::string& bus_id) {
   std::error_code error;
   const auto path = std::filesystem::canonical("/sys/bus/pci/devices/" + bus_id, error);
   return error ? std::string() : path.string();
 }
 
-/// Everything that is asked about the GPUs in use, once each.
+/// All that needs to be known about the GPUs in use, queried once each.
 class GpuPlaces {
  public:
   explicit GpuPlaces(const std::vector<int>& ordinals) {
@@ -73,8 +73,8 @@ LinkClass pci_link(const std::string& first, const std::string& second) {
   const auto common = end_a - a.begin();
   if (common == 0) return LinkClass::sys;
   if (common == 1) return LinkClass::phb;
-  // Below a switch's upstream port (the common one) a card's path goes on with the downstream port and the
-  // card; whatever is longer leads through another switch.
+  // Below a switch's upstream port (the common one) a card's path continues with the downstream port and the
+  // card; anything longer leads through another switch.
   const auto rest = std::max(a.end() - end_a, b.end() - end_b);
   return rest <= 2 ? LinkClass::pix : LinkClass::pxb;
 }
@@ -102,8 +102,8 @@ LinkMatrix discover_links(const std::vector<Device*>& devices) {
   const GpuPlaces places(ordinals);
   for (int a = 0; a < count; ++a)
     for (int b = a + 1; b < count; ++b) {
-      Device& first = *devices[static_cast<std::size_t>(a)];
-      Device& second = *devices[static_cast<std::size_t>(b)];
+      Device& first = *devices[a];
+      Device& second = *devices[b];
       if (first.ordinal() == second.ordinal()) continue;
       const bool peers = enable_peer_access(first, second);
       links.set(a, b, peers ? places.between(first.ordinal(), second.ordinal()) : LinkClass::none);

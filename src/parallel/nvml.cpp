@@ -1,6 +1,6 @@
-// The few functions of NVML (libnvidia-ml.so.1, part of the driver) that tell of NVLinks. Types and numbers
-// are those of NVML's stable C interface; the library is looked up at run time, so that the program neither
-// needs it nor its header.
+// The few functions of NVML (libnvidia-ml.so.1, part of the driver) that report NVLinks. Types and numbers
+// are those of NVML's stable C interface; the library is loaded at run time, so that the program needs
+// neither it nor its header.
 #include "nvml.hpp"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// NVML, loaded at run time where the driver has installed it.
+// NVML, loaded at run time if the driver has installed it.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace banyan::parallel {
 
-/// The NVLinks of the GPUs with these bus ids, in this order; nothing without NVML, or where it does not know
+/// The NVLinks of the GPUs with these bus ids, in this order; nothing without NVML, or if it does not know
 /// one of them.
 std::optional<std::vector<NvLinks>> read_nvlinks(const std::vector<std::string>& bus_ids);
 

@@ -14,12 +14,12 @@ Pipe::Pipe(Device& sender, std::string sender_name, std::string receiver_name, D
     : sender_name_(std::move(sender_name)),
       receiver_name_(std::move(receiver_name)),
       receiver_(&receiver),
-      slots_(static_cast<std::size_t>(slots)) {
+      slots_(slots) {
   for (Slot& slot : slots_) slot.event = sender.create_event();
 }
 
 void Pipe::send(int slot, const Tensor& message, const Meeting& meeting, Stream& stream) {
-  Slot& to = slots_[static_cast<std::size_t>(slot)];
+  Slot& to = slots_[slot];
   stream.record(*to.event);
   to.message = &message;
   to.meeting = meeting;
@@ -28,10 +28,10 @@ void Pipe::send(int slot, const Tensor& message, const Meeting& meeting, Stream&
 }
 
 bool Pipe::arrived(int slot, const Meeting& meeting) const {
-  const Slot& from = slots_[static_cast<std::size_t>(slot)];
+  const Slot& from = slots_[slot];
   const std::uint64_t sequence = from.sequence.load(std::memory_order_acquire);
-  // Nothing yet, or still the last round's. A sender that is several rounds behind is an error once it has
-  // sent.
+  // Nothing yet, or still the last round's message. A sender that is several rounds late is an error once it
+  // has sent.
   if (sequence == 0 || sequence + 1 == meeting.sequence) return false;
   const Meeting& sent = from.meeting;
   if (sequence != meeting.sequence || sent.what != meeting.what || sent.number != meeting.number ||
@@ -42,7 +42,7 @@ bool Pipe::arrived(int slot, const Meeting& meeting) const {
 }
 
 const Tensor& Pipe::receive(int slot, Stream& stream) const {
-  const Slot& from = slots_[static_cast<std::size_t>(slot)];
+  const Slot& from = slots_[slot];
   stream.wait(*from.event);
   return *from.message;
 }

@@ -8,13 +8,13 @@ namespace {
 
 double seconds_at(double bytes, double bytes_per_s) { return bytes_per_s > 0 ? bytes / bytes_per_s : 0; }
 
-/// TreeCollective with threads that take no time: what a device's stream is given, and in which order,
-/// follows from the messages alone. A message that is enqueued has a known time, so one pass gives all times.
+/// TreeCollective with threads that take no time: the messages alone determine what is enqueued on a device's
+/// stream, and in which order. The time of an enqueued message is known, so each message is visited once.
 class Replay {
  public:
   Replay(const SimulatedMachine& machine, const std::vector<Bucket>& buckets,
          const std::vector<double>& ready_s, std::size_t chunk_bytes)
-      : machine_(machine), ready_s_(ready_s), devices_(static_cast<std::size_t>(machine.tree.size())) {
+      : machine_(machine), ready_s_(ready_s), devices_(machine.tree.size()) {
     std::size_t most = 0;
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       const std::size_t first = chunks_.size();
@@ -26,9 +26,9 @@ class Replay {
       most = std::max(most, chunks_.size() - first);
     }
     window_ = std::max<std::size_t>(4, devices_.size()) * most;
-    for (Lane& lane : devices_) {
-      lane.chunks.resize(chunks_.size());
-      lane.summed.resize(buckets.size(), 0);
+    for (DeviceState& device : devices_) {
+      device.chunks.resize(chunks_.size());
+      device.summed.resize(buckets.size(), 0);
     }
   }
 
@@ -38,7 +38,7 @@ class Replay {
       for (int node = 0; node < machine_.tree.size(); ++node) finished &= step(node);
     }
     double end = 0;
-    for (const Lane& lane : devices_) end = std::max(end, lane.clock);
+    for (const DeviceState& device : devices_) end = std::max(end, device.clock);
     return end;
   }
 
@@ -53,18 +53,18 @@ class Replay {
     std::size_t added = 0;
     double up = kNotSent, down = kNotSent;  ///< when the message may be read
   };
-  struct Lane {
+  struct DeviceState {
     double clock = 0;
     std::vector<Way> chunks;
     std::vector<std::size_t> summed;  ///< chunks of a bucket, at its root
     std::size_t first = 0;            ///< unfinished chunk
     std::size_t next = 0;             ///< to look at
   };
-  Lane& lane(int node) { return devices_[static_cast<std::size_t>(node)]; }
+  DeviceState& state(int node) { return devices_[node]; }
 
-  /// The next chunk of the device's window: threads go through their windows side by side.
+  /// The next chunk of the device's window: threads go through their windows concurrently.
   bool step(int node) {
-    Lane& mine = lane(node);
+    DeviceState& mine = state(node);
     if (mine.next < mine.first || mine.next >= std::min(chunks_.size(), mine.first + window_))
       mine.next = mine.first;
     if (mine.first == chunks_.size()) return true;
@@ -76,15 +76,15 @@ class Replay {
 
   void advance(int node, std::size_t c) {
     const Chunk& chunk = chunks_[c];
-    Lane& mine = lane(node);
+    DeviceState& mine = state(node);
     Way& way = mine.chunks[c];
     const int parent = machine_.tree.parent(node, chunk.root);
     if (way.up == kNotSent) {
       if (!add_children(node, c)) return;
       if (parent < 0) leave_root(node, chunk.bucket);
     }
-    if (parent >= 0 && lane(parent).chunks[c].down != kNotSent) {
-      mine.clock = std::max(mine.clock, lane(parent).chunks[c].down);
+    if (parent >= 0 && state(parent).chunks[c].down != kNotSent) {
+      mine.clock = std::max(mine.clock, state(parent).chunks[c].down);
       mine.clock += machine_.link(node, parent).seconds(chunk.bytes);
       way.down = mine.clock;
     }
@@ -92,13 +92,13 @@ class Replay {
 
   bool add_children(int node, std::size_t c) {
     const Chunk& chunk = chunks_[c];
-    Lane& mine = lane(node);
+    DeviceState& mine = state(node);
     Way& way = mine.chunks[c];
     const double ready = ready_s_[chunk.bucket];
     const std::vector<int> children = machine_.tree.children(node, chunk.root);
     for (; way.added < children.size(); ++way.added) {
       const int child = children[way.added];
-      const double sent = lane(child).chunks[c].up;
+      const double sent = state(child).chunks[c].up;
       if (sent == kNotSent) return false;
       mine.clock = std::max({mine.clock, sent, ready});
       mine.clock +=
@@ -111,7 +111,7 @@ class Replay {
 
   /// The update and the way down start when the bucket's last chunk is summed.
   void leave_root(int node, std::size_t bucket) {
-    Lane& mine = lane(node);
+    DeviceState& mine = state(node);
     const auto [first, end] = bounds_[bucket];
     if (mine.summed[bucket] < end - first) return;
     mine.clock = std::max(mine.clock, ready_s_[bucket]);
@@ -125,7 +125,7 @@ class Replay {
   std::vector<Chunk> chunks_;
   std::vector<std::pair<std::size_t, std::size_t>> bounds_;  ///< of each bucket's chunks
   std::size_t window_ = 0;
-  std::vector<Lane> devices_;
+  std::vector<DeviceState> devices_;
 };
 
 /// Seconds from the beginning of forward until backward has done layer i; [0]: all.
@@ -149,17 +149,6 @@ std::vector<ParameterRange> ranges_of(const std::vector<SimulatedLayer>& layers,
   return ranges;
 }
 
-/// The slowest message of this size on any edge.
-LinkCost slowest_edge(const SimulatedMachine& machine) {
-  LinkCost slowest{0, 1e15};
-  for (int node = 0; node < machine.tree.size(); ++node)
-    for (const int next : machine.tree.neighbours(node)) {
-      slowest.latency_s = std::max(slowest.latency_s, machine.link(node, next).latency_s);
-      slowest.bytes_per_s = std::min(slowest.bytes_per_s, machine.link(node, next).bytes_per_s);
-    }
-  return slowest;
-}
-
 /// One device: compute, then the update.
 SimulatedIteration alone(const SimulatedMachine& machine, double compute, std::int64_t parameters) {
   const double bytes = static_cast<double>(parameters) * static_cast<double>(machine.element_bytes);
@@ -180,10 +169,11 @@ SimulatedIteration simulate_tree(const SimulatedMachine& machine, const std::vec
   if (machine.tree.size() == 1 || total == 0) return alone(machine, ends[0], total);
   const auto buckets = plan_buckets(ranges, total, machine.element_bytes, machine.tree.size());
   std::vector<double> ready;
-  for (const Bucket& bucket : buckets) ready.push_back(ends[static_cast<std::size_t>(bucket.ready_layer)]);
-  const std::size_t chunk =
-      best_chunk(static_cast<std::size_t>(total) * machine.element_bytes, machine.tree.greatest_depth(),
-                 slowest_edge(machine), machine.largest_chunk);
+  for (const Bucket& bucket : buckets) ready.push_back(ends[bucket.ready_layer]);
+  const LinkCost slowest =
+      slowest_link(machine.tree, [&](int a, int b) -> LinkCost { return machine.link(a, b); });
+  const std::size_t chunk = best_chunk(static_cast<std::size_t>(total) * machine.element_bytes,
+                                       machine.tree.greatest_depth(), slowest, machine.largest_chunk);
   return {std::max(ends[0], simulate_buckets(machine, buckets, ready, chunk)), ends[0]};
 }
 
@@ -197,8 +187,8 @@ SimulatedIteration simulate_p2p_sync(const SimulatedMachine& machine,
   return {simulate_buckets(machine, {{0, total, 0, 0}}, {ends[0]}, bytes), ends[0]};
 }
 
-/// 2 (N - 1) steps a bucket: in each, every device fetches an N-th from its left neighbour, which must have
-/// done the step before; in the first half it adds.
+/// 2 (N - 1) steps per bucket: in each, every device fetches an N-th from its left neighbour, which must have
+/// done the previous step; in the first half it adds.
 SimulatedIteration simulate_ring(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers,
                                  std::size_t bucket_bytes) {
   const std::vector<double> ends = ends_of_backward(layers);
@@ -211,8 +201,7 @@ SimulatedIteration simulate_ring(const SimulatedMachine& machine, const std::vec
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     open += static_cast<double>(ranges[r].count) * static_cast<double>(machine.element_bytes);
     if (open < static_cast<double>(bucket_bytes) && r + 1 < ranges.size()) continue;
-    for (double& clock : clocks)
-      clock = std::max(clock, ends[static_cast<std::size_t>(ranges[r].ready_layer)]);
+    for (double& clock : clocks) clock = std::max(clock, ends[ranges[r].ready_layer]);
     const double piece = std::exchange(open, 0.0) / static_cast<double>(devices);
     for (std::size_t step = 0; step < 2 * (devices - 1); ++step) {
       const std::vector<double> before = clocks;

@@ -11,11 +11,10 @@
 namespace banyan::parallel {
 namespace {
 
-/// Of every tree here, whichever root it was written with: rank 0 has what is broadcast.
+/// The root of every tree here, whichever root it was built with: rank 0 has what is broadcast.
 constexpr int kRoot = 0;
 
-/// Room for a message of this size that can be read by other devices while the next one is prepared
-/// elsewhere.
+/// Makes room for a message of this size, which other devices read while the next one is prepared elsewhere.
 void ensure_buffer(Context& context, Tensor& buffer, const Tensor& message) {
   if (buffer.defined() && buffer.dtype() == message.dtype() && buffer.count() >= message.count()) return;
   context.synchronize();
@@ -35,21 +34,20 @@ StatisticsTrees::StatisticsTrees(const LinkMatrix& links, const Tree& whole,
     if (trees_.contains(size)) continue;
     if (uplink != nullptr && (devices_ % size != 0 || above_.first_rank % size != 0))
       bad_input("sync_group_size ", wanted, " is not supported over several processes: this one has ",
-                devices_, " devices behind ", above_.first_rank,
-                " others, so a group would lie across processes");
+                devices_, " devices after ", above_.first_rank, " others, so a group would span processes");
     auto& groups = trees_[size];
     for (int first = 0; first < devices_; first += size) {
-      std::vector<int> ranks(static_cast<std::size_t>(std::min(size, devices_ - first)));
+      std::vector<int> ranks(std::min(size, devices_ - first));
       std::iota(ranks.begin(), ranks.end(), first);
       std::vector<Member> group;
-      for (const int rank : ranks) group.push_back(members[static_cast<std::size_t>(rank)]);
+      for (const int rank : ranks) group.push_back(members[rank]);
       groups.push_back(
           std::make_unique<DeviceTree>(best_tree(links.subset(ranks)), std::move(group), abort, policy, 1));
     }
   }
 }
 
-/// A sync group size as the number of devices that really meet; 0: all.
+/// The number of devices that actually meet for a sync group size; 0: all.
 int StatisticsTrees::effective_group(int group_size) const {
   return group_size <= 0 || group_size >= above_.devices ? 0 : group_size;
 }
@@ -60,63 +58,63 @@ StatisticsTrees::Place StatisticsTrees::place(int group_size, int rank) {
   if (found == trees_.end())
     bad_input("sync_group_size ", group_size, " was not announced when the device tree was made");
   if (size == 0) return {found->second.front().get(), rank};
-  return {found->second[static_cast<std::size_t>(rank / size)].get(), rank % size};
+  return {found->second[rank / size].get(), rank % size};
 }
 
-StatisticsExchange::Lane& StatisticsExchange::lane(int group_size) {
+StatisticsExchange::Group& StatisticsExchange::group(int group_size) {
   const StatisticsTrees::Place place = trees_.place(group_size, rank_);
-  if (const auto found = lanes_.find(place.tree); found != lanes_.end()) return found->second;
-  Lane lane{place, {}, -1, 0, {}, {}, {}, {}, {}};
+  if (const auto found = groups_.find(place.tree); found != groups_.end()) return found->second;
+  Group group{place, {}, -1, 0, {}, {}, {}, {}, {}};
   const Tree& tree = place.tree->tree();
-  lane.children = tree.children(place.node, kRoot);
-  lane.parent = tree.parent(place.node, kRoot);
-  return lanes_.emplace(place.tree, std::move(lane)).first->second;
+  group.children = tree.children(place.node, kRoot);
+  group.parent = tree.parent(place.node, kRoot);
+  return groups_.emplace(place.tree, std::move(group)).first->second;
 }
 
-const Tensor& StatisticsExchange::readable(Context& context, Lane& lane, int neighbour,
+const Tensor& StatisticsExchange::readable(Context& context, Group& group, int neighbour,
                                            const Tensor& message) {
-  if (lane.place.tree->reads_in_place(lane.place.node, neighbour)) return message;
-  ensure_buffer(context, lane.staging, message);
-  lane.staged = lane.staging.slice(0, message.shape());
-  lane.place.tree->copy(lane.place.node, neighbour, context.stream(), lane.staged, message);
-  return lane.staged;
+  if (group.place.tree->reads_in_place(group.place.node, neighbour)) return message;
+  ensure_buffer(context, group.staging, message);
+  group.staged = group.staging.slice(0, message.shape());
+  group.place.tree->copy(group.place.node, neighbour, context.stream(), group.staged, message);
+  return group.staged;
 }
 
-const Tensor& StatisticsExchange::wait_for(Context& context, Lane& lane, int neighbour,
+const Tensor& StatisticsExchange::wait_for(Context& context, Group& group, int neighbour,
                                            const Meeting& meeting) {
-  DeviceTree& tree = *lane.place.tree;
-  const Pipe& pipe = tree.pipe(neighbour, lane.place.node);
-  tree.bell(lane.place.node).wait(*tree.member(lane.place.node).activity, [&] {
+  DeviceTree& tree = *group.place.tree;
+  const Pipe& pipe = tree.pipe(neighbour, group.place.node);
+  tree.bell(group.place.node).wait(*tree.member(group.place.node).activity, [&] {
     return pipe.arrived(0, meeting);
   });
   return pipe.receive(0, context.stream());
 }
 
-void StatisticsExchange::send_down(Context& context, Lane& lane, const Tensor& message,
+void StatisticsExchange::send_down(Context& context, Group& group, const Tensor& message,
                                    const Meeting& meeting) {
-  if (lane.children.empty()) return;
-  ensure_buffer(context, lane.result, message);
-  lane.outgoing = lane.result.slice(0, message.shape());
-  context.stream().copy(lane.outgoing.raw(), message.raw(), message.bytes());
-  for (const int child : lane.children)
-    lane.place.tree->pipe(lane.place.node, child).send(0, lane.outgoing, meeting, context.stream());
+  if (group.children.empty()) return;
+  ensure_buffer(context, group.result, message);
+  group.outgoing = group.result.slice(0, message.shape());
+  context.stream().copy(group.outgoing.raw(), message.raw(), message.bytes());
+  for (const int child : group.children)
+    group.place.tree->pipe(group.place.node, child).send(0, group.outgoing, meeting, context.stream());
 }
 
-/// At the root: between what comes up and what goes down.
-void StatisticsExchange::exchange_above(Context& context, Lane& lane, UplinkMerge merge,
+/// At the root: after the messages from below, before the message down.
+void StatisticsExchange::exchange_above(Context& context, Group& group, UplinkMerge merge,
                                         const Meeting& meeting) {
-  DeviceTree& tree = *lane.place.tree;
+  DeviceTree& tree = *group.place.tree;
   Uplink* uplink = tree.uplink();
   if (uplink == nullptr) return;
-  Doorbell& bell = tree.bell(lane.place.node);
-  uplink->begin(Uplink::kStatistics, lane.message, merge, meeting, context, bell);
-  bell.wait(*tree.member(lane.place.node).activity,
+  Doorbell& bell = tree.bell(group.place.node);
+  uplink->begin(Uplink::kStatistics, group.message, merge, meeting, context, bell);
+  bell.wait(*tree.member(group.place.node).activity,
             [&] { return uplink->done(Uplink::kStatistics, context); });
 }
 
 void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge merge, int group_size,
                                     const Ticket& ticket) {
-  Lane& at = lane(group_size);
+  Group& at = group(group_size);
   DeviceTree& tree = *at.place.tree;
   if (tree.is_alone()) return;
   Activity& activity = *tree.member(at.place.node).activity;
@@ -144,7 +142,7 @@ void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge mer
 }
 
 void StatisticsExchange::broadcast(Context& context, Tensor& values, const Ticket& ticket) {
-  Lane& at = lane(0);
+  Group& at = group(0);
   DeviceTree& tree = *at.place.tree;
   if (tree.is_alone()) return;
   Activity& activity = *tree.member(at.place.node).activity;
@@ -153,7 +151,7 @@ void StatisticsExchange::broadcast(Context& context, Tensor& values, const Ticke
                         ticket.phase);
   const Meeting meeting{ticket.layer, ticket.phase, values.count(), ++at.sequence};
   at.message = values;
-  // A token climbs first: it tells that the children have copied the last result, so the buffer is free.
+  // A token climbs first: it says that the children have copied the last result, so the buffer is free.
   for (const int child : at.children) wait_for(context, at, child, meeting);
   if (at.parent >= 0) {
     tree.pipe(at.place.node, at.parent).send(0, at.message, meeting, context.stream());

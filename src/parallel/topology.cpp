@@ -29,19 +29,19 @@ std::pair<int, int> joint(const LinkMatrix& links, const Group& a, const Group& 
   return {-1, -1};
 }
 
-/// Turns the edges of b's tree so that `node` becomes its root.
+/// Reverses edges of b's tree so that `node` becomes its root.
 void make_root(std::vector<int>& parent, int node) {
   int below = -1;
   while (node != -1) {
-    const int above = parent[static_cast<std::size_t>(node)];
-    parent[static_cast<std::size_t>(node)] = below;
+    const int above = parent[node];
+    parent[node] = below;
     below = node;
     node = above;
   }
 }
 
-/// One round: groups in order of their roots, each joins the first later free group it touches. Returns
-/// whether anything was joined.
+/// One round: in order of their roots, each group joins the first later free group it touches. Returns
+/// whether any were joined.
 bool join_round(const LinkMatrix& links, LinkClass wanted, std::vector<Group>& groups,
                 std::vector<int>& parent) {
   std::vector<bool> used(groups.size(), false);
@@ -52,7 +52,7 @@ bool join_round(const LinkMatrix& links, LinkClass wanted, std::vector<Group>& g
       const auto [from, to] = joint(links, groups[a], groups[b], wanted);
       if (from < 0) continue;
       make_root(parent, to);
-      parent[static_cast<std::size_t>(to)] = from;
+      parent[to] = from;
       groups[a].members.insert(groups[a].members.end(), groups[b].members.begin(), groups[b].members.end());
       std::sort(groups[a].members.begin(), groups[a].members.end());
       groups[b].members.clear();
@@ -116,7 +116,7 @@ Tree::Tree(std::vector<int> parent) : parent_(std::move(parent)) {
       runtime_failure("device tree: node ", i, " has the impossible parent ", above);
     } else {
       neighbours_[i].push_back(above);
-      neighbours_[static_cast<std::size_t>(above)].push_back(static_cast<int>(i));
+      neighbours_[above].push_back(static_cast<int>(i));
     }
   }
   for (auto& list : neighbours_) std::sort(list.begin(), list.end());
@@ -125,9 +125,9 @@ Tree::Tree(std::vector<int> parent) : parent_(std::move(parent)) {
     std::vector<int> reached{static_cast<int>(root)};
     next_hop_[root][root] = -1;
     for (std::size_t k = 0; k < reached.size(); ++k)
-      for (const int next : neighbours_[static_cast<std::size_t>(reached[k])])
-        if (next_hop_[root][static_cast<std::size_t>(next)] == -2) {
-          next_hop_[root][static_cast<std::size_t>(next)] = reached[k];
+      for (const int next : neighbours_[reached[k]])
+        if (next_hop_[root][next] == -2) {
+          next_hop_[root][next] = reached[k];
           reached.push_back(next);
         }
     if (reached.size() != n)
@@ -135,9 +135,7 @@ Tree::Tree(std::vector<int> parent) : parent_(std::move(parent)) {
   }
 }
 
-int Tree::parent(int node, int root) const {
-  return next_hop_[static_cast<std::size_t>(root)][static_cast<std::size_t>(node)];
-}
+int Tree::parent(int node, int root) const { return next_hop_[root][node]; }
 
 std::vector<int> Tree::children(int node, int root) const {
   std::vector<int> result = neighbours(node);
@@ -165,7 +163,7 @@ std::string Tree::draw(const std::vector<std::string>& names) const {
   std::string out;
   const std::function<void(int, const std::string&, const std::string&)> visit =
       [&](int node, const std::string& lead, const std::string& below) {
-        out += lead + names[static_cast<std::size_t>(node)] + "\n";
+        out += lead + names[node] + "\n";
         const std::vector<int> nodes = children(node, root_);
         for (std::size_t i = 0; i < nodes.size(); ++i) {
           const bool last = i + 1 == nodes.size();
@@ -185,7 +183,7 @@ std::string Tree::to_string() const {
 }
 
 Tree build_tree(const LinkMatrix& links) {
-  std::vector<int> parent(static_cast<std::size_t>(links.devices()), -1);
+  std::vector<int> parent(links.devices(), -1);
   std::vector<Group> groups;
   for (int i = 0; i < links.devices(); ++i) groups.push_back({i, {i}});
   for (const LinkClass wanted : kFastestFirst)
@@ -201,7 +199,7 @@ Tree chain_tree(int devices) {
 }
 
 Tree star_tree(int devices) {
-  std::vector<int> parent(static_cast<std::size_t>(devices), 0);
+  std::vector<int> parent(devices, 0);
   parent[0] = -1;
   return Tree(std::move(parent));
 }
@@ -210,12 +208,12 @@ Tree direct_tree(int devices) {
   Tree tree = star_tree(devices);
   tree.direct_ = devices > 2;
   for (int root = 0; root < devices; ++root) {
-    auto& others = tree.neighbours_[static_cast<std::size_t>(root)];
+    auto& others = tree.neighbours_[root];
     others.clear();
     for (int node = 0; node < devices; ++node) {
       if (node == root) continue;
       others.push_back(node);
-      tree.next_hop_[static_cast<std::size_t>(root)][static_cast<std::size_t>(node)] = root;
+      tree.next_hop_[root][node] = root;
     }
   }
   return tree;

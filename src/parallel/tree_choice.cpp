@@ -20,8 +20,7 @@ struct Line {
 /// Reads the lines of a tree file into parents; one object per file.
 class TreeReader {
  public:
-  TreeReader(const std::string& file, int devices)
-      : file_(file), devices_(devices), parent_(static_cast<std::size_t>(devices)) {}
+  TreeReader(const std::string& file, int devices) : file_(file), devices_(devices), parent_(devices) {}
 
   Tree read(const std::string& text) {
     const std::vector<Line> lines = lines_of(text);
@@ -69,7 +68,7 @@ class TreeReader {
     check_device(line, child);
     check_device(line, parent);
     if (child == parent) refuse(line, "device ", child, " cannot be its own parent");
-    auto& place = parent_[static_cast<std::size_t>(child)];
+    auto& place = parent_[child];
     if (place) refuse(line, "device ", child, " has the parent ", *place, " already");
     place = parent;
   }
@@ -85,15 +84,14 @@ class TreeReader {
       refuse(line.number, "expected the parents of ", devices_, " devices, found ", line.values.size(),
              " numbers");
     for (int child = 0; child < devices_; ++child)
-      if (line.values[static_cast<std::size_t>(child)] != -1)
-        set(line.number, child, line.values[static_cast<std::size_t>(child)]);
+      if (line.values[child] != -1) set(line.number, child, line.values[child]);
   }
 
   Tree finish() const {
     std::vector<int> parents;
     std::vector<std::string> roots;
     for (int device = 0; device < devices_; ++device) {
-      const auto& parent = parent_[static_cast<std::size_t>(device)];
+      const auto& parent = parent_[device];
       if (!parent) roots.push_back(std::to_string(device));
       parents.push_back(parent.value_or(-1));
     }
@@ -103,8 +101,8 @@ class TreeReader {
           roots.empty() ? std::string("every device has one") : "these have none: " + join(roots, ", "));
     for (int device = 0; device < devices_; ++device) {
       int at = device;
-      for (int steps = 0; at != -1; ++steps, at = parents[static_cast<std::size_t>(at)])
-        if (steps > devices_) bad_input(file_, ": the parents of device ", device, " lead in a circle");
+      for (int steps = 0; at != -1; ++steps, at = parents[at])
+        if (steps > devices_) bad_input(file_, ": the parents of device ", device, " form a cycle");
     }
     return Tree(std::move(parents));
   }

@@ -10,9 +10,10 @@
 namespace banyan::parallel {
 namespace {
 
-constexpr std::size_t kLine = 64;  // bytes; chunks begin at cache lines as far as their segments do
+constexpr std::size_t kLine = 64;  // bytes; chunks begin at cache lines if their segments do
 
-/// Elements of a chunk: whole cache lines, and equal ones, because a short last one costs a message too.
+/// Elements of a chunk: whole cache lines, and chunks of equal size, because a short last one costs a message
+/// too.
 std::int64_t chunk_elements(const Tensor& segment, std::size_t chunk_bytes) {
   const auto element = size_of(segment.dtype());
   const auto chunks = static_cast<std::int64_t>(
@@ -24,8 +25,12 @@ std::int64_t chunk_elements(const Tensor& segment, std::size_t chunk_bytes) {
 }  // namespace
 
 TreeCollective::TreeCollective(DeviceTree& tree, int node, Context& context, std::vector<Segment> segments,
-                               std::size_t chunk_bytes)
-    : tree_(tree), node_(node), context_(context), segments_(std::move(segments)) {
+                               std::function<void(int)> at_root, std::size_t chunk_bytes)
+    : tree_(tree),
+      node_(node),
+      context_(context),
+      segments_(std::move(segments)),
+      at_root_(std::move(at_root)) {
   for (const Segment& segment : segments_) {
     Route route;
     route.parent = tree_.tree().parent(node_, segment.root);
@@ -33,13 +38,12 @@ TreeCollective::TreeCollective(DeviceTree& tree, int node, Context& context, std
     route.ready = context.device().create_event();
     routes_.push_back(std::move(route));
   }
-  flat_ = std::all_of(segments_.begin(), segments_.end(),
-                      [&](const Segment& segment) { return tree_.tree().depth(segment.root) <= 1; });
   parts_.reserve(ops::kMostParts);
   cut(chunk_bytes);
 }
 
-/// The chunks in the order of work: wave by wave, in a wave first every segment's first chunk.
+/// The chunks in processing order: wave by wave, and within a wave every segment's first chunk, then every
+/// second one, and so on.
 void TreeCollective::cut(std::size_t chunk_bytes) {
   for (std::size_t first = 0, end = 0; first < segments_.size(); first = end) {
     while (end < segments_.size() && segments_[end].wave == segments_[first].wave) ++end;
@@ -67,17 +71,15 @@ std::size_t TreeCollective::chunks_of(std::size_t bytes, std::size_t chunk_bytes
 }
 
 int TreeCollective::slots_for(const std::vector<std::size_t>& segment_bytes, std::size_t chunk_bytes) {
-  std::size_t slots = 1;  // for the release
+  std::size_t slots = 0;
   for (const std::size_t bytes : segment_bytes) slots += chunks_of(bytes, chunk_bytes);
   return static_cast<int>(slots);
 }
 
-/// Chunks in work at a time: one for each device to add, and some for the levels of small trees. All, where
-/// nothing is copied: no cache to keep to, and devices that share a core need not take turns.
+/// Chunks in progress at a time: one for each device to add, and some for the levels of small trees. None of
+/// a segment's chunks comes back before all are summed, hence whole waves.
 std::size_t TreeCollective::window() const {
-  if (flat_ && only_sums()) return chunks_.size();
-  const auto turns = static_cast<std::size_t>(std::max(4, tree_.size()));
-  return at_root_ || tree_.uplink() != nullptr ? turns * largest_wave_ : turns;
+  return static_cast<std::size_t>(std::max(4, tree_.size())) * largest_wave_;
 }
 
 Meeting TreeCollective::meeting(std::size_t chunk, const char* phase) const {
@@ -96,7 +98,7 @@ void TreeCollective::end_flight(std::size_t segment, Stream& stream) {
   flight = nullptr;
 }
 
-/// This device's part in one more of the segment's chunks is done.
+/// This device's part of one more of the segment's chunks is done.
 void TreeCollective::part_is_in(std::size_t segment, Stream& stream) {
   Route& route = routes_[segment];
   if (++route.summed < route.chunks.size()) return;
@@ -109,7 +111,7 @@ void TreeCollective::start() {
   first_ = 0;
   for (Chunk& chunk : chunks_) {
     chunk.state = State::local;
-    chunk.added = chunk.written = 0;
+    chunk.added = 0;
   }
   for (Route& route : routes_) {
     route.waits = false;
@@ -118,10 +120,10 @@ void TreeCollective::start() {
   }
 }
 
-/// A leaf's parts leave from `stream`; elsewhere the lane waits for the local part only when it has something
-/// to add to it, so that what is enqueued before is not held up.
+/// A leaf's parts leave from `stream`; elsewhere the lane waits for the local part only when there is
+/// something to add to it, so that work enqueued earlier is not delayed.
 void TreeCollective::make_ready(int segment, Stream& stream) {
-  Route& route = routes_[static_cast<std::size_t>(segment)];
+  Route& route = routes_[segment];
   const bool leaf = route.children.empty() && route.parent >= 0;
   if (!leaf && &stream != &context_.stream()) {
     stream.record(*route.ready);
@@ -155,8 +157,8 @@ const Tensor& TreeCollective::readable(int neighbour, const Tensor& message) {
   return staged_;
 }
 
-/// Takes the next children's parts, in the tree's order: as many as can be added in one pass, a staged one by
-/// itself. False while one of them is missing: what is there already would have to be passed over twice.
+/// Takes the next children's parts, in tree order: as many as one operator can add, a staged one by itself.
+/// False while one of them is missing: adding those that have arrived now would read the sum twice.
 bool TreeCollective::take_parts(std::size_t c) {
   const Chunk& chunk = chunks_[c];
   const Route& route = routes_[chunk.segment];
@@ -174,21 +176,6 @@ bool TreeCollective::take_parts(std::size_t c) {
   return true;
 }
 
-/// Nothing happens to a sum at its root, so that on CPU devices it can be written where it belongs as soon as
-/// it is complete.
-bool TreeCollective::only_sums() const {
-  return !at_root_ && tree_.uplink() == nullptr && !context_.is_cuda();
-}
-
-/// The last addition at the root of a plain sum completes it: where the children's memory is at hand the sum
-/// is written there as well, while it is in the registers. A child learns of it by getting its own tensor
-/// back.
-bool TreeCollective::completes_all(const Chunk& chunk) const {
-  const Route& route = routes_[chunk.segment];
-  return route.parent < 0 && only_sums() && chunk.added + parts_.size() == route.children.size() &&
-         chunk.up.same_memory(chunk.down) && tree_.reads_in_place(node_, route.children.back());
-}
-
 bool TreeCollective::add_children(std::size_t c) {
   Chunk& chunk = chunks_[c];
   Route& route = routes_[chunk.segment];
@@ -198,13 +185,8 @@ bool TreeCollective::add_children(std::size_t c) {
     const StreamSpan span(activity(), DeviceTrack::gradients, context_.stream(), SpanKind::reduce, "bucket",
                           "", static_cast<int>(chunk.segment));
     if (std::exchange(route.waits, false)) context_.stream().wait(*route.ready);
-    if (completes_all(chunk)) {
-      ops::add_to_all(context_, parts_, chunk.up);
-      chunk.written = parts_.size();
-    } else {
-      if (parts_.size() == 1) parts_[0] = readable(route.children[chunk.added], parts_[0]);
-      ops::add_parts(context_, parts_, chunk.up);
-    }
+    if (parts_.size() == 1) parts_[0] = readable(route.children[chunk.added], parts_[0]);
+    ops::add_parts(context_, parts_, chunk.up);
     chunk.added += parts_.size();
     ++steps_;
   }
@@ -232,13 +214,8 @@ bool TreeCollective::merge_above(std::size_t s) {
 void TreeCollective::send_down(std::size_t c) {
   Chunk& chunk = chunks_[c];
   Route& route = routes_[chunk.segment];
-  const int slot = static_cast<int>(c);
-  for (std::size_t k = 0; k < route.children.size(); ++k) {
-    const int child = route.children[k];
-    const bool written = k + chunk.written >= route.children.size();
-    const Tensor& result = written ? tree_.pipe(child, node_).receive(slot, context_.stream()) : chunk.down;
-    tree_.pipe(node_, child).send(slot, result, meeting(c, "down"), context_.stream());
-  }
+  for (const int child : route.children)
+    tree_.pipe(node_, child).send(static_cast<int>(c), chunk.down, meeting(c, "down"), context_.stream());
   chunk.state = State::done;
   if (++route.done == route.chunks.size()) end_flight(chunk.segment, context_.stream());
   ++steps_;
@@ -253,26 +230,15 @@ bool TreeCollective::receive_result(std::size_t c) {
   const StreamSpan span(activity(), DeviceTrack::gradients, context_.stream(), SpanKind::broadcast, "bucket",
                         "", static_cast<int>(chunk.segment));
   const Tensor& result = pipe.receive(static_cast<int>(c), context_.stream());
-  if (!result.same_memory(chunk.down)) tree_.copy(node_, parent, context_.stream(), chunk.down, result);
+  tree_.copy(node_, parent, context_.stream(), chunk.down, result);
   return true;
 }
 
-/// Segments go down as a whole once all of it is summed: for `at_root`, and where no device passes on
-/// and all read in place, because then the sums are where they belong already and nobody needs to be told of
-/// each.
-bool TreeCollective::leaves_whole() const { return at_root_ || (flat_ && only_sums()); }
-
-/// A summed chunk at its root: on its way down, or the whole segment once all of it is summed.
-bool TreeCollective::leave_root(std::size_t c) {
-  const std::size_t s = chunks_[c].segment;
+/// The whole segment goes down once all of it is summed and `at_root` has run.
+bool TreeCollective::leave_root(std::size_t s) {
   const Route& route = routes_[s];
-  if (roots_held_) return false;
-  if (!leaves_whole()) {
-    send_down(c);
-    return true;
-  }
-  if (route.summed < route.chunks.size()) return false;
-  if (at_root_) at_root_(static_cast<int>(s));
+  if (roots_held_ || route.summed < route.chunks.size()) return false;
+  at_root_(static_cast<int>(s));
   for (const std::size_t chunk : route.chunks) send_down(chunk);
   return true;
 }
@@ -292,7 +258,7 @@ bool TreeCollective::advance(std::size_t c) {
   }
   if (chunk.state == State::summed && !merge_above(chunk.segment)) return false;
   if (chunk.state != State::sent) return chunk.state == State::done;
-  if (root) return leave_root(c);
+  if (root) return leave_root(chunk.segment);
   if (!receive_result(c)) return false;
   send_down(c);
   return true;
@@ -312,7 +278,7 @@ bool TreeCollective::all_reduced() const {
                      [](const Chunk& chunk) { return chunk.state >= State::sent; });
 }
 
-/// Every step forward starts the wait anew, so that a device that is busy does not fall asleep in between.
+/// Every step forward restarts the wait, so that a busy device does not fall asleep between steps.
 void TreeCollective::wait_until(bool (TreeCollective::*reached)() const) {
   while (!(this->*reached)())
     tree_.bell(node_).wait(*tree_.member(node_).activity, [&] {
@@ -325,36 +291,5 @@ void TreeCollective::wait_until(bool (TreeCollective::*reached)() const) {
 void TreeCollective::finish() { wait_until(&TreeCollective::all_done); }
 
 void TreeCollective::finish_reduction() { wait_until(&TreeCollective::all_reduced); }
-
-void TreeCollective::finish_and_release() {
-  finish();
-  // The copies of every segment come before this message in each stream; the edges are the same for all
-  // roots.
-  const int slot = static_cast<int>(chunks_.size());
-  const Meeting here{"bucket", "release", slot, round_};
-  for (const int neighbour : tree_.tree().neighbours(node_))
-    tree_.pipe(node_, neighbour).send(slot, segments_.front().down, here, context_.stream());
-  for (const int neighbour : tree_.tree().neighbours(node_)) {
-    const Pipe& pipe = tree_.pipe(neighbour, node_);
-    tree_.bell(node_).wait(*tree_.member(node_).activity, [&] { return pipe.arrived(slot, here); });
-    pipe.receive(slot, context_.stream());
-  }
-}
-
-std::vector<Segment> cut_segments(const Tensor& buffer, int devices) {
-  constexpr std::int64_t kSmallest = 64 << 10;  // bytes
-  const std::int64_t total = buffer.count();
-  const auto element = static_cast<std::int64_t>(size_of(buffer.dtype()));
-  const std::int64_t owners =
-      std::clamp<std::int64_t>(total * element / kSmallest, 1, static_cast<std::int64_t>(devices));
-  const std::int64_t line = static_cast<std::int64_t>(kLine) / element;
-  const std::int64_t share = ((total + owners - 1) / owners + line - 1) / line * line;
-  std::vector<Segment> segments;
-  for (std::int64_t offset = 0; offset < total; offset += share) {
-    const Tensor part = buffer.slice(offset, Shape{std::min(share, total - offset)});
-    segments.push_back({static_cast<int>(segments.size()), 0, part, part});
-  }
-  return segments;
-}
 
 }  // namespace banyan::parallel

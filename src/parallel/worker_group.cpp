@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Keeps the first error that is news.
+/// Keeps the first error that is not just the abort of another.
 class FirstError {
  public:
   void offer(const Error& error) {
@@ -43,7 +43,7 @@ Error with_place(Error error, const Activity& activity) {
   return error;
 }
 
-/// Calls body and turns whatever it throws into an Error that says where.
+/// Calls body and turns whatever it throws into an Error that says where it happened.
 std::optional<Error> failure_of(const std::function<void(int)>& body, int rank, const Activity& activity) {
   try {
     body(rank);
@@ -63,14 +63,14 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-/// The device that everybody waits for in vain, if there is one.
+/// The device that all others are waiting for in vain, if there is one.
 std::optional<Error> find_silent(const std::vector<Activity*>& activities, double limit) {
   const Activity* silent = nullptr;
   double longest = limit;
-  bool somebody_waits = false, all_wait = true;
+  bool any_waits = false, all_wait = true;
   for (const Activity* activity : activities) {
     const bool waits = activity->state().waiting;
-    somebody_waits = somebody_waits || waits;
+    any_waits = any_waits || waits;
     all_wait = all_wait && waits;
   }
   for (const Activity* activity : activities) {
@@ -81,10 +81,10 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, doubl
       longest = age;
     }
   }
-  if (silent == nullptr || !somebody_waits) return std::nullopt;
-  Error error(ErrorKind::runtime, cat("watchdog: ", silent->device(), " has given no sign of life for ",
-                                      std::floor(longest * 10) / 10, " s while other devices wait",
-                                      all_wait ? " (and it waits too)" : " for it"));
+  if (silent == nullptr || !any_waits) return std::nullopt;
+  Error error(ErrorKind::runtime,
+              cat("watchdog: ", silent->device(), " has made no progress for ", std::floor(longest * 10) / 10,
+                  " s while other devices wait", all_wait ? " (and it waits too)" : " for it"));
   error.add_context(silent->describe());
   return error;
 }
@@ -94,7 +94,7 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, doubl
 void WorkerGroup::run(const std::function<void(int)>& body, const std::function<void(int)>& wind_down) {
   if (activities_.size() == 1) {
     const auto error = failure_of(body, 0, *activities_[0]);
-    if (error) abort_.raise();  // others may hear of it, in other processes
+    if (error) abort_.raise();  // other processes may be told
     if (wind_down) wind_down(0);
     if (error) throw Error(*error);
     return;
@@ -114,7 +114,7 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
   for (std::size_t i = 0; i < activities_.size(); ++i) try {
       threads.push_back(std::make_unique<boost::thread>(work, i));
     } catch (const std::exception& error) {
-      // Those that run already use what the caller destroys: they must be joined.
+      // Those that are already running use what the caller destroys: they must be joined.
       const auto* refused = dynamic_cast<const boost::thread_resource_error*>(&error);
       first.offer(Error(ErrorKind::runtime, cat("cannot start the thread of ", activities_[i]->device(), ": ",
                                                 refused ? refused->code().message() : error.what())));

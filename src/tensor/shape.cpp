@@ -9,7 +9,7 @@ std::int64_t Shape::count(int from, int to) const {
     bad_input("axes [", from, ", ", to, ") of shape ", to_string(), " do not exist: it has ", axes(),
               " axes");
   std::int64_t product = 1;
-  for (int axis = from; axis < to; ++axis) product *= dims_[static_cast<std::size_t>(axis)];
+  for (int axis = from; axis < to; ++axis) product *= dims_[axis];
   return product;
 }
 

@@ -1,15 +1,8 @@
 #include "banyan/tensor/tensor.hpp"
 
-#include "banyan/device/device.hpp"
-
 namespace banyan {
 
 const char* name_of(Layout layout) { return layout == Layout::contiguous ? "contiguous" : "channels_last"; }
-
-Storage::Storage(Device& device, std::size_t bytes)
-    : device_(&device), bytes_(bytes), data_(device.allocate(bytes)) {}
-
-Storage::~Storage() { device_->release(data_, bytes_); }
 
 Tensor::Tensor(Device& device, Shape shape, DType dtype, Layout layout)
     : shape_(std::move(shape)), dtype_(dtype), layout_(layout) {
@@ -25,8 +18,8 @@ void Tensor::resize(const Shape& shape, Layout layout) {
       static_cast<std::size_t>(static_cast<char*>(base_) - static_cast<char*>(storage_->data()));
   if (storage_.use_count() > 1 || offset + needed > storage_->bytes()) {
     Device& device = storage_->device();
-    // The old block goes first: a tensor that grows must not need room for both. If there is none, the tensor
-    // is left undefined.
+    // The old block is freed first: a growing tensor must not need room for both. If memory runs out, the
+    // tensor is left undefined.
     storage_.reset();
     base_ = nullptr;
     storage_ = std::make_shared<Storage>(device, needed);

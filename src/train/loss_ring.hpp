@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "banyan/device/context.hpp"
+#include "banyan/tensor/tensor.hpp"
 
 namespace banyan {
 

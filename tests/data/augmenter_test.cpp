@@ -39,7 +39,7 @@ struct Sample {
 template <class T = float>
 std::vector<T> apply(const Augmenter& augmenter, const Record& record, std::uint64_t item = 0,
                      Layout layout = Layout::contiguous) {
-  std::vector<T> output(static_cast<std::size_t>(augmenter.output_shape(record).count()));
+  std::vector<T> output(augmenter.output_shape(record).count());
   augmenter.apply(record, item, layout, output.data());
   return output;
 }
@@ -71,7 +71,7 @@ TEST(Augmenter, ChannelsLastAndInterleavedAreTheSamePixels) {
   Record interleaved = sample.record;
   std::vector<std::uint8_t> pixels;
   for (int i = 0; i < 12; ++i)
-    for (int c = 0; c < 2; ++c) pixels.push_back(sample.pixels[static_cast<std::size_t>(12 * c + i)]);
+    for (int c = 0; c < 2; ++c) pixels.push_back(sample.pixels[12 * c + i]);
   interleaved.bytes = pixels.data();
   interleaved.interleaved = true;
   const Augmenter augment = augmenter("crop_size: 2 mirror: true mean_value: 3 pad: 1", true);
@@ -134,17 +134,18 @@ TEST(Augmenter, DrawsDependOnSeedAndItemAlone) {
   EXPECT_GT(differs, 50);
 }
 
-/// Pixel (c, y, x) of a record, wherever it lies.
+/// Pixel (c, y, x) of a record, wherever it is in memory.
 float pixel_of(const Record& record, int c, int y, int x) {
   if (y < 0 || y >= record.height || x < 0 || x >= record.width) return 0;
   return record.bytes[record.interleaved ? (y * record.width + x) * record.channels + c
                                          : (c * record.height + y) * record.width + x];
 }
 
-/// Images of 1 and 3 channels have loops of their own for every order of pixels. Item by item the crop is
-/// searched for, so that the test knows nothing of the draws.
+/// Images of 1 and 3 channels have special loops for every order of pixels. The test searches for each item's
+/// crop, so that it does not depend on the draws.
 TEST(Augmenter, EveryOrderOfPixelsGivesTheSameValues) {
-  constexpr int kHeight = 19, kWidth = 37, kCrop = 18, kPad = 2;  // widths that are no multiple of a vector
+  constexpr int kHeight = 19, kWidth = 37, kCrop = 18,
+                kPad = 2;  // widths that are not a multiple of a vector's
   std::set<bool> mirrors;
   for (const int channels : {1, 2, 3, 4})
     for (const bool interleaved : {false, true})
@@ -170,7 +171,7 @@ TEST(Augmenter, EveryOrderOfPixelsGivesTheSameValues) {
                   const int at = layout == Layout::channels_last ? (y * kCrop + out_x) * channels + c
                                                                  : (c * kCrop + y) * kCrop + out_x;
                   const float expected = (pixel_of(record, c, y + top, x + left) - 3.1f) * 0.3f;
-                  if (values[static_cast<std::size_t>(at)] != expected) return false;
+                  if (values[at] != expected) return false;
                 }
             return true;
           };
@@ -213,7 +214,7 @@ TEST_F(MeanFile, IsReadAtTheOffsetOfTheCrop) {
   EXPECT_EQ(apply(augmenter(mean + "pad: 1"), sample.record)[5], -3.0f);
 }
 
-/// In double precision no loop is special; small integers are exact in both.
+/// Double precision has no special loops; small integers are exact in both.
 TEST_F(MeanFile, IsSubtractedInEveryOrderOfPixels) {
   const std::string mean = make(3, 5, 21, 3 * 5 * 21);
   const Augmenter augment = augmenter(mean + "crop_size: 5 pad: 1 mirror: true scale: 2", true);

@@ -51,7 +51,7 @@ class Replica {
   }
   std::vector<double> values(std::size_t output) {
     Tensor& data = outputs[output]->data;
-    std::vector<double> result(static_cast<std::size_t>(data.count()));
+    std::vector<double> result(data.count());
     if (data.dtype() == DType::f64) {
       copy_to_host(*context_, data, result.data());
     } else {
@@ -62,7 +62,7 @@ class Replica {
     return result;
   }
 
-  // Layers go before their device: their threads use it.
+  // Layers are destroyed before their device: their threads use it.
  private:
   std::unique_ptr<Device> device_;
   std::unique_ptr<Context> context_;
@@ -110,12 +110,12 @@ TEST_F(DataLayer, TheLabelIsOptional) {
 using Batch = std::vector<std::pair<int, std::vector<double>>>;
 
 std::vector<Batch> train(const std::string& text, int devices, int steps, std::uint64_t from = 0) {
-  std::vector<Batch> batches(static_cast<std::size_t>(steps));
+  std::vector<Batch> batches(steps);
   for (int rank = 0; rank < devices; ++rank) {
     Replica replica(text, rank, devices);
     replica.source().seek(from);
     for (int k = 0; k < steps; ++k) {
-      Batch& batch = batches[static_cast<std::size_t>(k)];
+      Batch& batch = batches[k];
       const std::vector<int> labels = replica.step();
       const std::vector<double> pixels = replica.values(0);
       for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -147,7 +147,7 @@ TEST_F(DataLayer, NDevicesSeeWhatOneDeviceSees) {
     for (const int devices : {2, 3, 4})
       EXPECT_EQ(train(data_text(path("db"), 12 / devices, more, transform), devices, 6), alone)
           << more << devices;
-    // batch_size as a total, where it is no multiple of the devices either.
+    // batch_size as a total, also where it is not a multiple of the number of devices.
     EXPECT_EQ(
         train(data_text(path("db"), 12, std::string(more) + " batch_size_is_total: true", transform), 8, 6),
         alone);
@@ -363,8 +363,7 @@ TEST_F(ImageDataLayer, ShuffleVisitsEveryImageOnceAnEpochInTheSameOrderForAnyN) 
   EXPECT_EQ(train(make(11, more + "2"), 3, 4), alone);
   std::vector<int> first, second;
   for (int k = 0; k < 4; ++k)
-    for (const auto& [label, pixels] : alone[static_cast<std::size_t>(k)])
-      (k < 2 ? first : second).push_back(label);
+    for (const auto& [label, pixels] : alone[k]) (k < 2 ? first : second).push_back(label);
   EXPECT_NE(first, second);
   std::sort(first.begin(), first.end());
   std::sort(second.begin(), second.end());
@@ -389,7 +388,7 @@ TEST_F(ImageDataLayer, BadSettingsAndImagesAreNamed) {
               testing::AllOf(HasSubstr("image 1.png"), HasSubstr("3 x 9 x 8")));
   const std::string text = make(3, "");
   std::filesystem::resize_file(path("image 0.jpg"), 300);
-  EXPECT_THAT(message(text), testing::AllOf(HasSubstr("image 0.jpg"), HasSubstr("broken JPEG")));
+  EXPECT_THAT(message(text), testing::AllOf(HasSubstr("image 0.jpg"), HasSubstr("damaged JPEG")));
 }
 
 }  // namespace

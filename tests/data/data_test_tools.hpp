@@ -17,7 +17,7 @@
 
 namespace banyan::data {
 
-/// A folder of its own for each test, removed at the end.
+/// A separate folder for each test, removed at the end.
 class FolderTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -53,8 +53,7 @@ inline void make_numbered_lmdb(const std::string& path, int records, int channel
                                int width = 2) {
   LmdbWriter writer(path);
   for (int i = 0; i < records; ++i) {
-    const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(channels * height * width),
-                                           static_cast<std::uint8_t>(i));
+    const std::vector<std::uint8_t> pixels(channels * height * width, static_cast<std::uint8_t>(i));
     writer.put(key_of(static_cast<std::uint64_t>(i)), raw_datum(channels, height, width, pixels.data(), i));
   }
   writer.close();

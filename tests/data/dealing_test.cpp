@@ -42,7 +42,7 @@ TEST(Dealing, UnionOverDevicesIsTheBatchOfOneDevice) {
         const Share whole = alone.next();
         Items expected = items_of(whole), merged(expected.size(), ~0ull);
         for (int r = 0; r < devices; ++r) {
-          const Share share = all[static_cast<std::size_t>(r)].next();
+          const Share share = all[r].next();
           EXPECT_EQ(share.consumed, whole.consumed);
           EXPECT_EQ(share.ends_epoch, whole.ends_epoch);
           // Local sample i is sample i * N + r of the global batch.

@@ -66,15 +66,13 @@ TEST(ImageCodec, JpegsAreDecodedNoSmallerThanTheLeastSize) {
   EXPECT_EQ(size_for({35, 40}), std::pair(35, 41));
   EXPECT_EQ(size_for({10, 20}), std::pair(18, 21));
   EXPECT_EQ(size_for({1, 1}), std::pair(9, 11));
-  // A smooth image is the same at every size: of each block of 2 x 2 the mean, which lies within a step or
-  // two.
+  // A smooth image is the same at every size: the mean of each 2 x 2 block, which is within a step or two.
   Image half;
   decode_image(file.data(), file.size(), ColorMode::bgr, half, {35, 40});
   for (int y = 0; y < 34; ++y)
     for (int x = 0; x < 40; ++x)
       for (int c = 0; c < 3; ++c)
-        EXPECT_NEAR(half.pixels[static_cast<std::size_t>((y * 41 + x) * 3 + c)],
-                    whole.pixels[static_cast<std::size_t>((2 * y * 81 + 2 * x) * 3 + c)] + 1, 6);
+        EXPECT_NEAR(half.pixels[(y * 41 + x) * 3 + c], whole.pixels[(2 * y * 81 + 2 * x) * 3 + c] + 1, 6);
 }
 
 TEST(ImageCodec, ColourIsBlueGreenRed) {
@@ -152,8 +150,8 @@ TEST(ImageCodec, TruncatedAndBrokenImagesAreErrors) {
   std::vector<std::uint8_t> flipped = encode_image(image, "png");
   // A broken image does not spoil the next one.
   EXPECT_EQ(decode(encode_image(image, "jpg")).height, 40);
-  flipped[flipped.size() / 2] ^= 0x55;  // its checksum notices
-  EXPECT_THAT(bad_input_of([&] { decode(flipped); }), testing::HasSubstr("broken PNG"));
+  flipped[flipped.size() / 2] ^= 0x55;  // its checksum detects it
+  EXPECT_THAT(bad_input_of([&] { decode(flipped); }), testing::HasSubstr("damaged PNG"));
 }
 
 TEST(ImageCodec, OtherBytesAreNoImage) {
@@ -168,7 +166,7 @@ TEST(ImageCodec, OtherBytesAreNoImage) {
 TEST(ImageCodec, BytesBetweenMarkersAreHarmless) {
   std::vector<std::uint8_t> bytes = encode_image(gradient_image(3, 16, 16), "jpg");
   bytes.insert(bytes.begin() + 20,
-               {0, 0, 0});  // behind the JFIF segment (2 + 18 bytes), before the next marker
+               {0, 0, 0});  // after the JFIF segment (2 + 18 bytes), before the next marker
   EXPECT_EQ(decode(bytes).height, 16);
 }
 

@@ -33,7 +33,7 @@ TEST_F(ImageList, BadListsAreNamedWithTheirLine) {
   write_file(path("list"), std::string("a.jpg 99999999999\n"));
   EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }), HasSubstr("99999999999"));
   write_file(path("list"), std::string("\n \n"));
-  EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }), HasSubstr("names no image"));
+  EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }), HasSubstr("lists no images"));
 }
 
 TEST_F(ImageList, ReadsResizesAndNamesWhatIsMissing) {

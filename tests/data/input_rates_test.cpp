@@ -1,12 +1,57 @@
-// The measurement of a data layer's parts, on a data set whose items and bytes are known. How fast they are
-// is none of a test's business.
+// The measurement of a data layer's parts, on a data set whose items and bytes are known, with a clock that
+// only the parts move.
 #include "banyan/data/input_rates.hpp"
+
+#include <atomic>
+#include <utility>
 
 #include "banyan/data/lmdb_source.hpp"
 #include "data/data_test_tools.hpp"
 
 namespace banyan::data {
 namespace {
+
+/// A clock on which fetching a record takes a second, decoding it 16 seconds, and looking 1/1024 s. (Powers
+/// of two: sums are exact.)
+struct MadeClock {
+  std::atomic<std::int64_t> now{0};  ///< in 1/1024 s
+  double seconds() { return static_cast<double>(++now) / 1024; }
+  void pass(int seconds) { now += 1024 * seconds; }
+};
+
+/// Another source, by a MadeClock.
+class TimedSource : public RecordSource {
+ public:
+  TimedSource(std::shared_ptr<const RecordSource> inner, MadeClock& clock)
+      : inner_(std::move(inner)), clock_(clock) {}
+  std::uint64_t size() const override { return inner_->size(); }
+  std::string name() const override { return inner_->name(); }
+  std::unique_ptr<RecordReader> reader() const override {
+    return std::make_unique<TimedReader>(inner_->reader(), clock_);
+  }
+
+ private:
+  class TimedReader : public RecordReader {
+   public:
+    TimedReader(std::unique_ptr<RecordReader> inner, MadeClock& clock)
+        : inner_(std::move(inner)), clock_(clock) {}
+    void fetch(std::uint64_t position, Record& record) override {
+      inner_->fetch(position, record);
+      clock_.pass(1);
+    }
+    void decode(Record& record) override {
+      inner_->decode(record);
+      clock_.pass(16);
+    }
+    std::string describe(std::uint64_t position) override { return inner_->describe(position); }
+
+   private:
+    std::unique_ptr<RecordReader> inner_;
+    MadeClock& clock_;
+  };
+  std::shared_ptr<const RecordSource> inner_;
+  MadeClock& clock_;
+};
 
 class InputRatesOf : public FolderTest {
  protected:
@@ -35,7 +80,7 @@ TEST_F(InputRatesOf, CountWhatIsAskedFor) {
   std::uint64_t bytes = 0;
   const auto reader = made.source->reader();
   Record record;
-  for (std::uint64_t item = 8; item < 8 + 20; ++item) {  // behind two batches of warming up
+  for (std::uint64_t item = 8; item < 8 + 20; ++item) {  // after two warm-up batches
     reader->fetch(item % 10, record);
     bytes += record.stored.size();
   }
@@ -43,9 +88,27 @@ TEST_F(InputRatesOf, CountWhatIsAskedFor) {
   EXPECT_EQ(rates.items, 20u);
   EXPECT_EQ(rates.bytes, bytes);
   EXPECT_EQ(rates.threads, 2);
-  for (const double seconds : {rates.read_seconds, rates.decode_seconds, rates.augment_seconds,
-                               rates.pipeline_seconds, rates.pipeline_cpu_seconds})
-    EXPECT_GT(seconds, 0);
+}
+
+/// Each part is charged with its own time and the look at the clock that ends it. What augmenting takes here
+/// is that look alone.
+TEST_F(InputRatesOf, ChargeEachPartWithItsOwnTime) {
+  MadeClock clock;
+  InputPipeline made = pipeline(10, 4);
+  made.source = std::make_shared<TimedSource>(made.source, clock);
+  const InputClocks clocks{[&] { return clock.seconds(); },
+                           [&] { return 2 * static_cast<double>(clock.now) / 1024; }};
+  constexpr int kBatches = 100, kItems = 4 * kBatches;
+  const InputRates rates = measure_input(
+      made, *device_, kBatches, [] { return false; }, clocks);
+  EXPECT_EQ(rates.read_seconds, kItems * (1 + 1.0 / 1024));
+  EXPECT_EQ(rates.decode_seconds, kItems * (16 + 1.0 / 1024));
+  EXPECT_EQ(rates.augment_seconds, kItems * (1.0 / 1024));
+  // With threads as much passes as between the first and the last item made. These run ahead of the batches
+  // taken: by at most the queue's three batches and the two in work, at the beginning and at the end.
+  constexpr double kPerItem = 17, kAhead = 4 * (3 + 2) * kPerItem;
+  EXPECT_NEAR(rates.pipeline_seconds, kItems * kPerItem, kAhead);
+  EXPECT_NEAR(rates.pipeline_cpu_seconds, 2 * kItems * kPerItem, 2 * kAhead);
 }
 
 TEST_F(InputRatesOf, EndWhenAskedTo) {

@@ -76,7 +76,7 @@ TEST_F(Lmdb, RecordsLargerThanTheFirstMap) {
   EXPECT_EQ(open_lmdb(path("db"))->size(), 3000u);
 }
 
-/// Of the process, in bytes, as far as it is files in memory.
+/// The process's file-backed resident memory, in bytes.
 std::size_t resident_files() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -85,7 +85,8 @@ std::size_t resident_files() {
   return 0;
 }
 
-// A map counts as resident where it was read, so reading a data set would seem to need its size.
+// The parts of a map that were read count as resident, so reading a data set would appear to need memory for
+// all of it.
 TEST_F(Lmdb, ReadingDoesNotHoldTheDataSet) {
   const std::size_t size = 128 << 10;
   {
@@ -152,7 +153,7 @@ TEST_F(Lmdb, BrokenRecordsAreNamed) {
                                          HasSubstr(path("db")), HasSubstr("not a Datum")));
   EXPECT_THAT(message(2),
               testing::AllOf(HasSubstr("record 2 "), HasSubstr("3 x 2 x 2 = 12 values, but holds 4")));
-  EXPECT_THAT(message(3), testing::AllOf(HasSubstr("record 3 "), HasSubstr("broken JPEG")));
+  EXPECT_THAT(message(3), testing::AllOf(HasSubstr("record 3 "), HasSubstr("damaged JPEG")));
   EXPECT_THAT(message(4),
               testing::AllOf(HasSubstr("record 4 "), HasSubstr("neither an encoded image nor a size")));
   EXPECT_THAT(message(5), HasSubstr("expected a JPEG or PNG"));

@@ -90,7 +90,7 @@ TEST(Prefetcher, AThreadThatCannotBeStartedEndsTheOthers) {
       error = thrown.what();
     }
     EXPECT_THAT(error, testing::HasSubstr("cannot start a prefetch thread of test: Resource temporarily"));
-    EXPECT_EQ(fills.use_count(), 1) << "threads are left behind";
+    EXPECT_EQ(fills.use_count(), 1) << "threads were not joined";
     device.reset();
   }
 }
@@ -139,8 +139,8 @@ TEST(Prefetcher, IsDestroyedAtOnceInAnyState) {
   EXPECT_LT(Clock::now() - start, 5s);
 }
 
-/// A source that stalls until the test lets go, whatever interrupts it. Owned by the fill, as the prefetcher
-/// demands.
+/// A source that stalls until the test releases it, whatever interrupts it. Owned by the fill, as the
+/// prefetcher requires.
 struct Stall {
   std::mutex mutex;
   std::condition_variable changed;
@@ -158,7 +158,7 @@ struct Stall {
   }
 };
 
-TEST(Prefetcher, AStalledSourceHangsNobody) {
+TEST(Prefetcher, AStalledSourceHangsNothing) {
   auto device = make_cpu_device(0);
   const auto stall = std::make_shared<Stall>();
   const auto interrupted = std::make_shared<std::atomic<bool>>(false);
@@ -184,7 +184,7 @@ TEST(Prefetcher, AStalledSourceHangsNobody) {
     start = Clock::now();
   }
   EXPECT_LT(Clock::now() - start, 2s);
-  // The thread was left behind. It finds no device any more.
+  // The thread was left running. It does not find a device any more.
   device.reset();
   std::unique_lock lock(stall->mutex);
   stall->released = true;
@@ -193,7 +193,8 @@ TEST(Prefetcher, AStalledSourceHangsNobody) {
   EXPECT_TRUE(stall->refused);
 }
 
-/// A read that waits for what never comes ends with its prefetcher: the thread is joined, not left behind.
+/// A read that waits for something that never comes ends with its prefetcher: the thread is joined, not left
+/// running.
 TEST(Prefetcher, AReadThatWaitsIsInterrupted) {
   const auto device = make_cpu_device(0);
   std::array<int, 2> ends{};
@@ -222,14 +223,14 @@ TEST(Prefetcher, AReadThatWaitsIsInterrupted) {
   ::close(ends[1]);
 }
 
-/// Of a device that has failed: every question about it fails.
+/// An event of a device that has failed: every query fails.
 struct FailedEvent : Event {
   void synchronize() override { runtime_failure("gpu:0: cudaEventSynchronize failed"); }
   bool done() override { runtime_failure("gpu:0: cudaEventQuery failed"); }
 };
 
-/// The error that ends a run comes out, not what the destructor meets; and what the device may still be
-/// copying from is not freed.
+/// The error that ends a run is reported, not what the destructor runs into; and memory that the device may
+/// still be copying from is not freed.
 TEST(Prefetcher, IsDestroyedQuietlyAfterADeviceHasFailed) {
   const auto device = make_cpu_device(0);
   std::weak_ptr<void> buffer;
@@ -276,7 +277,7 @@ TEST(Prefetcher, BuffersAreNotRefilledBeforeTheDeviceHasCopiedThem) {
       if (!batch.copied) batch.copied = device->create_event();
       context.stream().record(*batch.copied);
     }
-  }  // destroyed while copies are still under way
+  }  // destroyed while copies are still in flight
   context.synchronize();
   for (std::size_t i = 0; i < arrived.size(); ++i) EXPECT_EQ(arrived[i], static_cast<int>(2 * i));
 }

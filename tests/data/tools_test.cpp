@@ -229,7 +229,7 @@ TEST(Digits, LabelsAreBalancedAndImagesHaveInk) {
   std::vector<int> counts(10);
   std::uint8_t pixels[kDigitSide * kDigitSide];
   for (std::uint64_t i = 0; i < 2000; ++i) {
-    ++counts[static_cast<std::size_t>(digit_label(1, 2, i))];
+    ++counts[digit_label(1, 2, i)];
     if (i >= 100) continue;
     draw_digit(1, 2, i, pixels);
     int bright = 0;

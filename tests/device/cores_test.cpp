@@ -1,4 +1,4 @@
-// Cores shared out among devices: a pure function on made machines, and the binding of this process.
+// Cores divided among devices: a pure function on made-up machines, and the binding of this process.
 #include "banyan/device/cores.hpp"
 
 #include <gmock/gmock.h>

@@ -15,6 +15,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/device/context.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/tensor/tensor.hpp"
 
 namespace banyan {
 namespace {
@@ -104,7 +105,7 @@ TEST(AsynchronousStream, RunsInOrderOnAThreadOfItsOwn) {
   context.run([&] { where = std::this_thread::get_id(); });
   context.synchronize();
   ASSERT_EQ(order.size(), 20u);
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(order[i], i);
   EXPECT_NE(where, std::this_thread::get_id());
 }
 
@@ -118,7 +119,7 @@ TEST(AsynchronousStream, EnqueueDoesNotWait) {
     opened.wait();
     ran = true;
   });
-  EXPECT_FALSE(ran);  // an enqueue that waited would never have come back
+  EXPECT_FALSE(ran);  // an enqueue that waited would never have returned
   gate.set_value();
   context.synchronize();
   EXPECT_TRUE(ran);
@@ -134,7 +135,7 @@ TEST(AsynchronousStream, EventsOrderStreams) {
     contexts.push_back(std::make_unique<Context>(*devices.back()));
   }
   std::vector<std::unique_ptr<Event>> events;
-  for (int i = 0; i < 4; ++i) events.push_back(devices[static_cast<std::size_t>(i)]->create_event());
+  for (int i = 0; i < 4; ++i) events.push_back(devices[i]->create_event());
   std::int64_t value = 1;
   std::int64_t expected = 1;
   for (int hop = 0; hop < 100; ++hop) {
@@ -194,14 +195,14 @@ TEST(AsynchronousStream, AFailureComesOutOfSynchronizeOnce) {
   context.run([] { throw std::runtime_error("second"); });
   context.run([&] { later = true; });
   context.stream().record(*event);
-  event->synchronize();  // events behind a failure are reached: nobody hangs
+  event->synchronize();  // events after a failure are reached: nothing hangs
   try {
     context.synchronize();
     FAIL() << "no exception";
   } catch (const std::runtime_error& error) {
     EXPECT_STREQ(error.what(), "first");
   }
-  EXPECT_FALSE(later) << "work behind a failure is dropped";
+  EXPECT_FALSE(later) << "work after a failure is dropped";
   context.run([&] { later = true; });
   context.synchronize();
   EXPECT_TRUE(later);
@@ -237,7 +238,7 @@ TEST_P(ContextTest, WorkspaceGrowsAndKeepsItsPlace) {
 TEST_P(ContextTest, HostCopiesAreInLogicalOrder) {
   Tensor last(*device_, {2, 3, 2, 2}, DType::f32, Layout::channels_last);
   std::vector<float> sent(24);
-  for (int i = 0; i < 24; ++i) sent[static_cast<std::size_t>(i)] = static_cast<float>(i);
+  for (int i = 0; i < 24; ++i) sent[i] = static_cast<float>(i);
   copy_from_host(context_, sent.data(), last);
   // memory order N, H, W, C: element (0, 1, 0, 0) is second, (1, 0, 0, 0) follows the first sample's 12
   EXPECT_EQ(last.data<float>()[1], 4);
@@ -279,7 +280,7 @@ TEST_P(ContextTest, StreamCopiesAndZeroes) {
 }
 
 TEST_P(ContextTest, ZeroesLargeMemoryWholly) {
-  constexpr std::int64_t kBytes = 7'000'003;  // pieces for several threads, and a part of one
+  constexpr std::int64_t kBytes = 7'000'003;  // pieces for several threads, and part of one
   CpuDeviceOptions options;
   options.asynchronous = GetParam();
 #if !defined(__SANITIZE_THREAD__)  // ThreadSanitizer does not understand libgomp's barriers: false races

@@ -1,6 +1,6 @@
 // What one iteration asks of emulated GPUs, for tests/bench/gpu_counts.py: differences between two iterations
-// of one process, at whose beginnings all devices wait for each other. Between processes they would differ:
-// sums go in chunks whose size follows from the links' measured speed.
+// of one process, at the beginning of which all devices wait for each other. Between processes they would
+// differ, because the size of chunks follows from the links' measured speed.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -19,7 +19,7 @@ constexpr std::int64_t kFirst = 2, kLast = 3;
 std::unique_ptr<std::barrier<>> everybody;
 std::string file;
 
-/// Writes what has run so far when the device that is counted by takes its data.
+/// Writes what has run so far when the device that counts iterations takes its data.
 void count(const Activity& activity, Stage stage, const char*) {
   const std::int64_t iteration = activity.state().iteration;
   if (stage != Stage::data || (iteration != kFirst && iteration != kLast)) return;

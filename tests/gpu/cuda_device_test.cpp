@@ -4,6 +4,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/device/context.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/tensor/tensor.hpp"
 #include "gpu/gpu_training.hpp"
 
 namespace banyan {
@@ -19,7 +20,7 @@ TEST(CudaDevices, ThereIsOneOrAReasonWhyNot) {
   }
 }
 
-/// Answers of CUDA that only some machines give.
+/// Results of CUDA calls that only some machines give.
 TEST(CudaDevices, UnusualAnswersOfEmulatedGpus) {
   const auto configure = emulated<void(const char*)>("emulated_cuda_configure");
   if (configure == nullptr || cuda_device_count() < 2) GTEST_SKIP() << "needs two emulated GPUs";

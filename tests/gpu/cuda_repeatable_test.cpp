@@ -1,4 +1,4 @@
-// Bit for bit: reductions, products and convolutions give the same bits in every run and in every context.
+// Reductions, products and convolutions are bit-identical in every run and in every context.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -25,7 +25,7 @@ class CudaRepeatable : public testing::Test {
   static std::vector<float> random_values(std::int64_t count, unsigned seed) {
     std::mt19937 engine(seed);
     std::uniform_real_distribution<float> draw(-1, 1);
-    std::vector<float> values(static_cast<std::size_t>(count));
+    std::vector<float> values(count);
     for (float& value : values) value = draw(engine);
     return values;
   }
@@ -36,7 +36,7 @@ class CudaRepeatable : public testing::Test {
   }
   template <class T>
   static void append(Context& context, const Tensor& tensor, std::vector<double>& to) {
-    std::vector<T> host(static_cast<std::size_t>(tensor.count()));
+    std::vector<T> host(tensor.count());
     copy_to_host(context, tensor, host.data());
     to.insert(to.end(), host.begin(), host.end());
   }

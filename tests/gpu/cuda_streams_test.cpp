@@ -28,7 +28,7 @@ class CudaStreams : public testing::Test {
   }
 
   static std::vector<float> values(Context& context, const Tensor& tensor) {
-    std::vector<float> host(static_cast<std::size_t>(tensor.count()));
+    std::vector<float> host(tensor.count());
     copy_to_host(context, tensor, host.data());
     return host;
   }
@@ -58,7 +58,7 @@ TEST_F(CudaStreams, RunningOutOfMemoryNamesTheDeviceAndIsNotFinal) {
               std::string::npos)
         << error.what();
   }
-  // The failure must not be found by the check of a later launch.
+  // The check of a later launch must not find the failure.
   Context context(*first_);
   Tensor tensor(*first_, {3}, DType::f32);
   ops::fill(context, tensor, 7);
@@ -70,7 +70,7 @@ TEST_F(CudaStreams, AnEventOrdersTheStreamsOfTwoReplicas) {
   Tensor source(*first_, {kMany}, DType::f32), target(*second_, {kMany}, DType::f32);
   const auto written = first_->create_event(), taken = second_->create_event();
   for (int round = 1; round <= 5; ++round) {
-    // Late in the producer's stream: without the wait the consumer would copy something older.
+    // Late in the producer's stream: without the wait the consumer would copy an older value.
     for (int i = 0; i < 50; ++i) ops::fill(producer, source, -1);
     ops::fill(producer, source, round);
     producer.stream().record(*written);
@@ -79,8 +79,7 @@ TEST_F(CudaStreams, AnEventOrdersTheStreamsOfTwoReplicas) {
     consumer.stream().record(*taken);
     producer.stream().wait(*taken);
     ops::fill(producer, source, -2);
-    EXPECT_EQ(values(consumer, target),
-              std::vector<float>(static_cast<std::size_t>(kMany), static_cast<float>(round)));
+    EXPECT_EQ(values(consumer, target), std::vector<float>(kMany, static_cast<float>(round)));
   }
 }
 
@@ -142,7 +141,7 @@ TEST_F(CudaStreams, CopiesBetweenGpus) {
   a.stream().record(*written);
   b.stream().wait(*written);
   b.stream().copy(target.raw(), source.raw(), source.bytes());
-  EXPECT_EQ(values(b, target), std::vector<float>(static_cast<std::size_t>(kMany), 50));
+  EXPECT_EQ(values(b, target), std::vector<float>(kMany, 50));
 }
 
 TEST_F(CudaStreams, DescribesTheGpu) {

@@ -1,4 +1,4 @@
-// BANYAN_SMALL_INDEX_LIMIT=N: kernels count with 64 bits from N elements on, so that tests run those too.
+// BANYAN_SMALL_INDEX_LIMIT=N: kernels use 64-bit indices from N elements on, so that tests run those too.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

@@ -97,7 +97,7 @@ TEST_F(GpuTraining, RecordsWhatRanOnEveryGpu) {
   EXPECT_GT(layers, 2 * 3 * 8);
 }
 
-/// The nets of models/, on made images: `batch` of channels x size x size.
+/// The nets of models/, on synthetic images: `batch` of channels x size x size.
 struct Model {
   const char* name;
   const char* net;
@@ -110,7 +110,7 @@ class GpuModels : public GpuTraining, public testing::WithParamInterface<Model> 
   static void write_data(const std::string& path, const Model& model) {
     data::LmdbWriter writer(path);
     std::mt19937 random(1);
-    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(model.channels * model.size * model.size));
+    std::vector<std::uint8_t> pixels(model.channels * model.size * model.size);
     for (int i = 0; i < 3 * model.batch; ++i) {
       for (auto& pixel : pixels)
         pixel = static_cast<std::uint8_t>(random() % 128 + static_cast<unsigned>(i % 10) * 12);
@@ -120,7 +120,7 @@ class GpuModels : public GpuTraining, public testing::WithParamInterface<Model> 
     writer.close();
   }
   static TrainingCase case_of(const Model& model, const std::string& data) {
-    // Where the programs are installed, the folder with models/ comes from the environment.
+    // For installed programs, the environment names the folder with models/.
     const char* source = std::getenv("BANYAN_SOURCE");
     std::ifstream file(std::string(source != nullptr ? source : BANYAN_SOURCE) + "/models/" + model.net);
     std::string net{std::istreambuf_iterator<char>(file), {}};

@@ -15,7 +15,7 @@
 namespace banyan::io {
 namespace {
 
-/// Lets no file of this process grow beyond `bytes`, as a full disk would; undone at the end of the scope.
+/// Keeps files of this process from growing beyond `bytes`, like a full disk; undone at the end of the scope.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -161,7 +161,7 @@ TEST(AtomicFile, ReadOnlyFolder) {
   const TemporaryFolder folder;
   put_file(folder.file("state"), "earlier");
   ASSERT_EQ(::chmod(folder.path().c_str(), 0555), 0);
-  // Root may write anywhere, so the attempt is made by a child without that right.
+  // Root may write anywhere, so a child process without that right makes the attempt.
   const pid_t child = ::fork();
   if (child == 0) {
     if (::geteuid() == 0 && ::seteuid(65534) != 0) ::_exit(3);
@@ -236,12 +236,12 @@ TEST(BinaryProto, DamagedEmptyAndForeignFiles) {
   put_file(path, "");
   expect_contains(error(), "is empty: expected a solver state (.solverstate)");
   put_file(path, "not a message at all");
-  expect_contains(error(), "damaged or of another kind");
+  expect_contains(error(), "damaged or another kind of file");
   // Nets parse as a solver state with nothing but unknown fields, or with a layer for learned_net.
   put_file(path, Wire().bytes(1, "net").message(100, Wire().bytes(1, "conv")).data());
-  expect_contains(error(), "damaged or of another kind");
+  expect_contains(error(), "damaged or another kind of file");
   put_file(path, Wire().bytes(1, "net").message(2, Wire().bytes(4, "conv")).data());
-  expect_contains(error(), "damaged or of another kind");
+  expect_contains(error(), "damaged or another kind of file");
   put_file(path, "\x89HDF\r\n\x1a\n");
   expect_contains(error(), "HDF5");
 }

@@ -1,5 +1,4 @@
-// Shared by the tests of io: what an error says, a folder of one's own, and messages put together byte by
-// byte.
+// Shared by the tests of io: an error's message, a temporary folder, and messages assembled byte by byte.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -35,9 +35,8 @@ TEST(Prototxt, FieldOfAnotherBlockSaysWhereItBelongs) {
 }
 
 TEST(Prototxt, NetInPlaceOfSolverAndTheOtherWayRound) {
-  expect_contains(solver_error("name: \"LeNet\"\nlayer { }"),
-                  "is this the file of a net in place of a solver's?");
-  expect_contains(net_error("base_lr: 0.1\n"), "is this the file of a solver in place of a net's?");
+  expect_contains(solver_error("name: \"LeNet\"\nlayer { }"), "is this a net's file instead of a solver's?");
+  expect_contains(net_error("base_lr: 0.1\n"), "is this a solver's file instead of a net's?");
 }
 
 TEST(Prototxt, UnknownEnumValueListsTheKnownOnes) {

@@ -216,7 +216,7 @@ TEST(Weights, CutAtEveryByteGivesAnErrorOrAShorterNet) {
   ASSERT_EQ(whole.layers.size(), 5u);
   std::size_t shorter = 0;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    // A copy of exactly that length, so that a read behind its end is seen by AddressSanitizer.
+    // A copy of exactly that length, so that AddressSanitizer detects a read beyond its end.
     const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<long>(size));
     try {
       const ModelWeights part = parse_weights({cut.data(), cut.size()}, "cut");
@@ -267,7 +267,7 @@ TEST(Weights, RandomDamageGivesAnErrorOrANet) {
       ++errors;
     }
   }
-  // Most damage must be noticed; what only changes values or skipped fields cannot be.
+  // Most damage must be detected; damage that only changes values or skipped fields cannot be.
   EXPECT_GT(errors, 5000);
 }
 

@@ -27,8 +27,8 @@ TEST(Timeline, KeepsTheFirstSpansAndCountsTheRest) {
   const auto spans = spans_of(track);
   ASSERT_EQ(spans.size(), 5000u);
   for (int i = 0; i < 5000; ++i) {
-    EXPECT_EQ(spans[static_cast<std::size_t>(i)]->number, i);
-    EXPECT_EQ(*spans[static_cast<std::size_t>(i)]->name, "layer" + std::to_string(i % 3));
+    EXPECT_EQ(spans[i]->number, i);
+    EXPECT_EQ(*spans[i]->name, "layer" + std::to_string(i % 3));
   }
 }
 

@@ -1,5 +1,5 @@
 // Math::bf16 on CPU devices: the products are those of factors rounded to bf16, added in f32, and oneDNN's
-// own log says that it got bf16.
+// log says that it was given bf16.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
@@ -133,7 +133,7 @@ TEST_P(Bf16, ConvolutionsInAllPasses) {
     const auto expected = with(Math::full, [&](Context& context) { return run(context, rounds()); });
     const auto found = with(GetParam(), [&](Context& context) { return run(context, false); });
     const char* const passes[] = {"forward_training", "backward_data", "backward_weights"};
-    for (int pass = 0; pass < 3; ++pass) expect_types(reports[static_cast<std::size_t>(pass)], passes[pass]);
+    for (int pass = 0; pass < 3; ++pass) expect_types(reports[pass], passes[pass]);
     // As above: up to 288 products, and the sum of weight gradients and bias over 256 pixels.
     for (std::size_t i = 0; i < found.size(); ++i)
       expect_near(found[i], expected[i], rounds() ? 289 * std::numeric_limits<float>::epsilon() : 0);

@@ -27,7 +27,7 @@ struct Case {
   Shape output_shape() const {
     Dims dims{batch, geometry.out_channels};
     for (int axis = 0; axis < geometry.spatial_axes(); ++axis)
-      dims.push_back(geometry.output_length(axis, input[static_cast<std::size_t>(axis)]));
+      dims.push_back(geometry.output_length(axis, input[axis]));
     return Shape(dims);
   }
   Shape weight_shape() const {
@@ -136,7 +136,7 @@ TEST_P(ConvolutionTest, ForwardMatchesNaiveLoops) {
     const auto x = rounded(random_values(c.input_shape().count(), 1));
     const auto w = rounded(random_values(c.weight_shape().count(), 2));
     const auto b = rounded(random_values(c.geometry.out_channels, 3));
-    std::vector<double> plain(static_cast<std::size_t>(c.output_shape().count()), 0.0);
+    std::vector<double> plain(c.output_shape().count(), 0.0);
     for_each_product(c, [&](auto o, auto i, auto k) { plain[o] += x[i] * w[k]; });
     std::vector<double> biased = plain;
     for (std::size_t o = 0; o < biased.size(); ++o) biased[o] += b[channel_of(c, o)];
@@ -162,7 +162,7 @@ TEST_P(ConvolutionTest, BackwardDataMatchesNaiveLoops) {
     SCOPED_TRACE(c.name);
     const auto dy = rounded(random_values(c.output_shape().count(), 4));
     const auto w = rounded(random_values(c.weight_shape().count(), 5));
-    std::vector<double> dx(static_cast<std::size_t>(c.input_shape().count()), 0.0);
+    std::vector<double> dx(c.input_shape().count(), 0.0);
     for_each_product(c, [&](auto o, auto i, auto k) { dx[i] += dy[o] * w[k]; });
     const Tensor weight = make(c.weight_shape(), w);
     const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
@@ -278,7 +278,7 @@ TEST_P(ConvolutionTest, FollowsABatchThatChanges) {
   for (const std::int64_t batch : {4, 1, 3, 4}) {
     const Case c{"batch", batch, {8, 8}, geometry};
     const auto x = rounded(random_values(c.input_shape().count(), 20));
-    std::vector<double> expected(static_cast<std::size_t>(c.output_shape().count()), 0.0);
+    std::vector<double> expected(c.output_shape().count(), 0.0);
     for_each_product(c, [&](auto o, auto i, auto k) { expected[o] += x[i] * w[k]; });
     const Tensor input = make(c.input_shape(), x, Layout::channels_last);
     Tensor output = empty(c.output_shape(), Layout::channels_last);

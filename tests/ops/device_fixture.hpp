@@ -27,6 +27,7 @@
 
 #include "banyan/device/context.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/tensor/tensor.hpp"
 
 namespace banyan {
 
@@ -67,7 +68,7 @@ inline std::vector<double> random_values(std::int64_t count, unsigned seed, doub
                                          double high = 1) {
   std::mt19937 engine(seed);
   std::uniform_real_distribution<double> draw(low, high);
-  std::vector<double> values(static_cast<std::size_t>(count));
+  std::vector<double> values(count);
   for (double& value : values) value = draw(engine);
   return values;
 }
@@ -178,7 +179,7 @@ class DeviceTest : public testing::TestWithParam<DeviceCase> {
   }
   template <class T>
   std::vector<double> read(const Tensor& tensor) {
-    std::vector<T> host(static_cast<std::size_t>(tensor.count()));
+    std::vector<T> host(tensor.count());
     copy_to_host(context(), tensor, host.data());
     return {host.begin(), host.end()};
   }

@@ -111,9 +111,9 @@ TEST_P(Elementwise, InvertActivation) {
   expect_near(undone({Kind::leaky_relu, 0.3, {}}), x, 2 * epsilon());
   const ops::EluShape shape{0.5, 3};
   ops::elu_forward(context(), input, shape, y);
-  // At -8 the output is flat: its rounding weighs exp(8) = 3000 times as much, relative to 8.
+  // At -8 the output is flat: its rounding is amplified by exp(8) = 3000, relative to 8.
   expect_near(undone({Kind::elu, 1, shape}), x, 1000 * epsilon());
-  y = make({3}, {-1.5, -1.6, 0});  // the lower bound, and what no ELU makes
+  y = make({3}, {-1.5, -1.6, 0});  // the lower bound, and a value that no ELU produces
   const double lowest = std::log(epsilon());
   expect_near(undone({Kind::elu, 1, shape}), {lowest, lowest, 0}, 1e-6);
 }
@@ -200,7 +200,7 @@ TEST_P(Dropout, SharesOfABatchSeeTheMasksOfTheWhole) {
 
 TEST_P(Dropout, KeepsTheRightShareAndChanges) {
   const std::int64_t n = 100000;
-  const Tensor x = make({10, n / 10}, Values(static_cast<std::size_t>(n), 1));
+  const Tensor x = make({10, n / 10}, Values(n, 1));
   const Values y = dropped(x, 0.4, {}, key_);
   const auto kept = static_cast<double>(std::count_if(y.begin(), y.end(), [](double v) { return v != 0; }));
   EXPECT_NEAR(kept / static_cast<double>(n), 0.6, 0.008);  // 5 standard errors of sqrt(.24 / 1e5)
@@ -292,7 +292,7 @@ TEST_P(Broadcasting, GradientsAreTheSameBitsEveryTime) {
     const Tensor dy = make({outer, dim, inner}, random_values(outer * dim * inner, 2));
     Values first;
     for (int i = 0; i < 5; ++i) {
-      Tensor sums = make({dim}, Values(static_cast<std::size_t>(dim), 0));
+      Tensor sums = make({dim}, Values(dim, 0));
       ops::scale_backward(context(), x, dy, {outer, dim, inner}, sums);
       if (i == 0)
         first = values(sums);

@@ -1,5 +1,6 @@
-// Operators that end with a ReLU or begin with its gradient: the bits of the two operators one after the
-// other. (Of the values, that is: EXPECT_EQ takes -0 for 0, and so does everything that is computed from it.)
+// Operators that end with a ReLU or begin with its gradient are bit-identical to the two operators run one
+// after the other. (Except for the sign of zeros: for EXPECT_EQ -0 equals 0, as it does for everything that
+// is computed from it.)
 #include "banyan/base/error.hpp"
 #include "banyan/ops/convolution.hpp"
 #include "banyan/ops/elementwise.hpp"
@@ -32,7 +33,7 @@ TEST_P(FusedRelu, SumsOfOneToNineTerms) {
     for (std::size_t count = 1; count <= 9; ++count) {
       std::vector<Tensor> tensors;
       std::vector<const Tensor*> terms;
-      Values factors, expected(static_cast<std::size_t>(n), 0.0);
+      Values factors, expected(n, 0.0);
       for (std::size_t k = 0; k < count; ++k) {
         const Values x = rounded(random_values(n, static_cast<unsigned>(k)));
         factors.push_back(k % 2 == 0 ? 1 : -0.5);
@@ -101,8 +102,8 @@ TEST_P(FusedRelu, ScaleAndBias) {
   }
 }
 
-// The sign is found by computing the ReLU's input again: with the same roundings as in the forward pass, or
-// these differ where it is near 0. Some inputs are made to lie there.
+// The sign is found by recomputing the ReLU's input, which must have the same roundings as in the forward
+// pass, or the sign differs where the input is near 0. Some inputs are chosen to be there.
 TEST_P(FusedRelu, Normalization) {
   for (const Shape& shape : {Shape{3, 5, 7, 3}, Shape{4, 20, 23, 29}, Shape{37, 70}})
     for (const Layout layout : kLayouts)

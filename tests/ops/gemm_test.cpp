@@ -16,8 +16,7 @@ Values reference(const GemmShape& s, double alpha, const Values& a, const Values
     for (std::int64_t j = 0; j < s.n; ++j) {
       double sum = 0;
       for (std::int64_t l = 0; l < s.k; ++l)
-        sum += a[static_cast<std::size_t>(s.transpose_a ? l * s.m + i : i * s.k + l)] *
-               b[static_cast<std::size_t>(s.transpose_b ? j * s.k + l : l * s.n + j)];
+        sum += a[s.transpose_a ? l * s.m + i : i * s.k + l] * b[s.transpose_b ? j * s.k + l : l * s.n + j];
       const auto at = static_cast<std::size_t>(i * s.n + j);
       result[at] = alpha * sum + (beta == 0 ? 0 : beta * c[at]);
     }

@@ -40,10 +40,10 @@ class LossTest : public DeviceTest {
     const Tensor input = make(shape_of(over), x);
     Tensor y = empty(shape_of(over));
     ops::softmax_forward(context(), input, over, y);
-    values(y);  // before input goes
+    values(y);  // before `input` is destroyed
     return y;
   }
-  /// Whole numbers in [0, channels).
+  /// Integers in [0, channels).
   Values random_labels(const Channels& over, unsigned seed) {
     Values labels = random_values(over.outer * over.inner, seed, 0, static_cast<double>(over.channels));
     for (double& label : labels) label = std::floor(label);
@@ -81,7 +81,7 @@ TEST_P(LossTest, SoftmaxForwardAndBackward) {
 
 TEST_P(LossTest, SoftmaxShowsNan) {
   const Values y = values(softmax({1, NAN, 2, 3, 4, 5}, {2, 3, 1}));
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(i)]));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(y[i]));
   EXPECT_FALSE(std::isnan(y[3]));
 }
 
@@ -96,7 +96,7 @@ TEST_P(LossTest, SoftmaxLossSumsAndGradients) {
     Values dx(y.size(), 0.0);
     for (std::int64_t o = 0; o < over.outer; ++o)
       for (std::int64_t i = 0; i < over.inner; ++i) {
-        const double label = labels[static_cast<std::size_t>(o * over.inner + i)];
+        const double label = labels[o * over.inner + i];
         if (label == 255) continue;
         loss -= std::log(y[at(over, o, static_cast<std::int64_t>(label), i)]);
         valid += 1;
@@ -151,7 +151,7 @@ TEST_P(LossTest, LabelsOutOfRangeAreNamedAndNeverRead) {
   EXPECT_EQ(values(noted), Values(3, 0.0));
 }
 
-/// A GPU's notes are read after many passes.
+/// A GPU's records are read after many passes.
 TEST_P(LossTest, TheFirstNoteStaysUntilItIsCleared) {
   const Channels over{2, 3, 1};
   const Tensor scores = make(shape_of(over), Values(6, 0.25));
@@ -161,7 +161,7 @@ TEST_P(LossTest, TheFirstNoteStaysUntilItIsCleared) {
     const Tensor tags = make({2}, labels);
     ops::softmax_loss_forward(context(), scores, tags, over, {}, partial, of_loss);
     ops::accuracy_counts(context(), scores, tags, over, {}, 1, counts, of_accuracy);
-    EXPECT_EQ(values(of_loss), values(of_accuracy));  // before the labels go
+    EXPECT_EQ(values(of_loss), values(of_accuracy));  // before the labels are destroyed
     return values(of_loss);
   };
   EXPECT_EQ(pass({0, 1}), (Values{0, 0, 0}));
@@ -258,7 +258,7 @@ TEST_P(LossTest, AccuracyCountsOtherClassesAtLeastAsGood) {
     Values expected(8, 0.0);
     for (std::int64_t o = 0; o < 4; ++o)
       for (std::int64_t i = 0; i < 2; ++i) {
-        const double label = labels[static_cast<std::size_t>(o * 2 + i)];
+        const double label = labels[o * 2 + i];
         if (label == 9) continue;
         const auto c = static_cast<std::int64_t>(label);
         int as_good = 0;

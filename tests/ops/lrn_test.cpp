@@ -16,7 +16,7 @@ Values naive_scale(const LrnParameters& p, const Values& x, const Shape& s) {
   const std::int64_t half = p.size / 2;
   const auto at = [&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
     const bool inside = c >= 0 && c < s[1] && h >= 0 && h < s[2] && w >= 0 && w < s[3];
-    return inside ? x[static_cast<std::size_t>(((n * s[1] + c) * s[2] + h) * s[3] + w)] : 0.0;
+    return inside ? x[((n * s[1] + c) * s[2] + h) * s[3] + w] : 0.0;
   };
   std::size_t i = 0;
   for (std::int64_t n = 0; n < s[0]; ++n)

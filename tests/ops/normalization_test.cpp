@@ -22,8 +22,7 @@ Statistics naive_statistics(const Values& x, std::int64_t n, std::int64_t c, std
     long double sum = 0, squares = 0;
     const auto visit = [&](auto f) {
       for (std::int64_t i = 0; i < n; ++i)
-        for (std::int64_t p = 0; p < inner; ++p)
-          f(x[static_cast<std::size_t>((i * c + channel) * inner + p)]);
+        for (std::int64_t p = 0; p < inner; ++p) f(x[(i * c + channel) * inner + p]);
     };
     visit([&](double v) { sum += v; });
     const long double mean = n * inner > 0 ? sum / (n * inner) : 0;
@@ -59,7 +58,7 @@ class NormalizationTest : public DeviceTest {
       EXPECT_NEAR(found[1 + c + i], expected.m2[i], tolerance * expected.m2[i] + 1e-300);
     }
   }
-  /// Sums over short blocks in the dtype: about sqrt(4096) roundings each, and a factor 4 for luck.
+  /// Sums over short blocks in the dtype: about sqrt(4096) roundings each, and a safety factor of 4.
   double sum_tolerance() const { return 256 * epsilon(); }
 };
 
@@ -103,13 +102,13 @@ TEST_P(NormalizationTest, LargeMeanCostsNoDigits) {
 TEST_P(NormalizationTest, ConstantChannelAndOneSample) {
   const Shape shape{4, 3, 6, 6};
   const double constant = rounded({0.1})[0];
-  const Tensor input = make(shape, Values(static_cast<std::size_t>(shape.count()), constant));
+  const Tensor input = make(shape, Values(shape.count(), constant));
   const Values found = values(moments_of(input));
   for (int c = 0; c < 3; ++c) {
-    EXPECT_NEAR(found[static_cast<std::size_t>(1 + c)], constant, constant * epsilon());
+    EXPECT_NEAR(found[1 + c], constant, constant * epsilon());
     // At most the square of a rounding of the mean, per sample.
-    EXPECT_LE(found[static_cast<std::size_t>(4 + c)], 144 * std::pow(constant * 8 * epsilon(), 2));
-    EXPECT_GE(found[static_cast<std::size_t>(4 + c)], 0);
+    EXPECT_LE(found[4 + c], 144 * std::pow(constant * 8 * epsilon(), 2));
+    EXPECT_GE(found[4 + c], 0);
   }
   const Values single = rounded({3.5, -1.25});
   const Tensor one = make({1, 2, 1, 1}, single);
@@ -179,7 +178,7 @@ TEST_P(NormalizationTest, ForwardAndBackwardMatchFormulas) {
     const Values x = rounded(random_values(shape.count(), 5)), dy = rounded(random_values(shape.count(), 6));
     const Values slope = rounded(random_values(c, 7, 0.5, 2)), bias = rounded(random_values(c, 8));
     const Statistics s = naive_statistics(x, shape[0], c, inner);
-    Values y(x.size()), dx(x.size()), xhat(x.size()), sums(static_cast<std::size_t>(2 * c), 0.0);
+    Values y(x.size()), dx(x.size()), xhat(x.size()), sums(2 * c, 0.0);
     const auto channel = [&](std::size_t i) {
       return i / static_cast<std::size_t>(inner) % static_cast<std::size_t>(c);
     };
@@ -235,7 +234,7 @@ TEST_P(NormalizationTest, BackwardFromTheOutput) {
         return std::pair{values(sums), values(dx)};
       };
       Tensor output = empty(shape, layout), of_output(device(), {2 * c}, DType::f64), scale = empty({c});
-      Tensor unusable = make_as(DType::f64, {c}, Values(static_cast<std::size_t>(c), 0.0));
+      Tensor unusable = make_as(DType::f64, {c}, Values(c, 0.0));
       ops::normalize_forward(context(), input, statistics, {slope, bias}, output);
       ops::output_statistics(context(), slope, bias, statistics, of_output, scale, unusable);
       const auto [sums, dx] = backward(input, statistics, slope);
@@ -243,7 +242,7 @@ TEST_P(NormalizationTest, BackwardFromTheOutput) {
       // Roundings of the output, at most (|xhat| + |bias / slope|) epsilon, add to those of the sums.
       expect_near(sums_found, sums, sum_tolerance() * std::sqrt(static_cast<double>(shape.count() / c)));
       expect_near(dx_found, dx, sum_tolerance() * 32);  // inv_std is up to 32
-      EXPECT_EQ(values(unusable), Values(static_cast<std::size_t>(c), 0.0));
+      EXPECT_EQ(values(unusable), Values(c, 0.0));
     }
   }
 }
@@ -260,7 +259,7 @@ TEST_P(NormalizationTest, NotesSlopesThatCannotBeUndone) {
   ops::output_statistics(context(), Tensor(), Tensor(), statistics, of_output, scale, unusable);
   EXPECT_EQ(values(of_output), (Values{0, 0, 0, 0, 0, 1, 1, 1, 1, 1}));
   EXPECT_EQ(values(scale), Values(5, 2.0));
-  EXPECT_EQ(values(unusable), (Values{1, 1, 0, 1, 0}));  // notes stay
+  EXPECT_EQ(values(unusable), (Values{1, 1, 0, 1, 0}));  // records stay
 }
 
 TEST_P(NormalizationTest, ConstantStatisticsAndAffineGradients) {

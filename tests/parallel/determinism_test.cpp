@@ -1,5 +1,5 @@
-// Sums have the same bits whatever the size of the chunks and whoever is late. Values are chosen so that the
-// order of additions shows: other roots, or parts added in the order of their arrival, give other bits.
+// Sums are bit-identical whatever the chunk size and whichever device is late. The values are chosen so that
+// the order of additions shows: other roots, or parts added in order of arrival, give other bits.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -14,56 +14,41 @@ namespace banyan::parallel {
 namespace {
 
 std::vector<float> inexact_values(int rank, std::int64_t count) {
-  std::vector<float> values(static_cast<std::size_t>(count));
+  std::vector<float> values(count);
   std::minstd_rand random(static_cast<unsigned>(rank + 1));
   for (float& value : values)
     value = (static_cast<float>(random() % 2001) - 1000) / (1.0f + static_cast<float>(random() % 977));
   return values;
 }
 
-/// The plain sum over all devices, as the last of them has it.
-std::vector<float> sum(TreeFixture& fixture, const Tree& shape, std::int64_t count, std::size_t chunk_bytes) {
-  const int devices = fixture.size();
-  const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-  DeviceTree tree = fixture.tree(shape, TreeCollective::slots_for({bytes}, chunk_bytes) + devices);
-  std::vector<float> result(static_cast<std::size_t>(count));
-  fixture.run([&](int rank) {
-    Context compute(fixture.device(rank)), lane(fixture.device(rank), "lane");
-    Tensor buffer(fixture.device(rank), Shape{count}, DType::f32);
-    copy_from_host(compute, inexact_values(rank, count).data(), buffer);
-    const auto segments = cut_segments(buffer, devices);
-    TreeCollective collective(tree, rank, lane, segments, chunk_bytes);
-    collective.start();
-    for (int s = 0; s < static_cast<int>(segments.size()); ++s) collective.make_ready(s, compute.stream());
-    collective.finish_and_release();
-    if (rank == devices - 1) copy_to_host(lane, buffer, result.data());
-    compute.synchronize();
-    lane.synchronize();
-  });
-  return result;
+/// What the owner of a bucket does with the sum of its gradients.
+using Update = void (*)(Context& lane, const Tensor& sum, Tensor& values);
+void keep_sum(Context& lane, const Tensor& sum, Tensor& values) { ops::copy(lane, sum, values); }
+void subtract_sum(Context& lane, const Tensor& sum, Tensor& values) {
+  ops::axpby(lane, -0.1, sum, 1.0, values);
 }
 
-/// Three layers' gradients become ready one after the other; every owner subtracts the sum from the values.
+/// The values after three layers' gradients became ready one after the other, as the last device has them.
 std::vector<float> updated(TreeFixture& fixture, const Tree& shape, std::int64_t count,
-                           std::size_t chunk_bytes) {
+                           std::size_t chunk_bytes, Update update) {
   const int devices = fixture.size();
   const std::int64_t layer = count / 3;
   const auto buckets =
       plan_buckets({{0, layer, 2}, {layer, layer, 1}, {2 * layer, count - 2 * layer, 0}}, count, 4, devices);
   DeviceTree tree = fixture.tree(shape, GradientSync::slots_for(buckets, 4, chunk_bytes));
-  std::vector<float> result(static_cast<std::size_t>(count));
+  std::vector<float> result(count);
   fixture.run([&](int rank) {
     Context compute(fixture.device(rank)), lane(fixture.device(rank), "lane");
     Tensor gradients(fixture.device(rank), Shape{count}, DType::f32),
         values(fixture.device(rank), Shape{count}, DType::f32);
     ops::fill(compute, values, 1);
     copy_from_host(compute, inexact_values(rank, count).data(), gradients);
-    const auto update = [&](int bucket) {
-      const Bucket& at = buckets[static_cast<std::size_t>(bucket)];
+    const auto at_owner = [&](int bucket) {
+      const Bucket& at = buckets[bucket];
       Tensor value = values.slice(at.offset, Shape{at.count});
-      ops::axpby(lane, -0.1, gradients.slice(at.offset, Shape{at.count}), 1.0, value);
+      update(lane, gradients.slice(at.offset, Shape{at.count}), value);
     };
-    GradientSync sync(&tree, rank, lane, buckets, gradients, values, update, chunk_bytes);
+    GradientSync sync(&tree, rank, lane, buckets, gradients, values, at_owner, chunk_bytes);
     sync.start();
     for (int l = 2; l >= 0; --l) sync.layer_done(l, compute.stream());
     sync.finish(compute.stream());
@@ -100,8 +85,8 @@ TEST_P(DeterminismTest, ChunkSizeChangesNoBit) {
   for (const std::size_t chunk :
        {std::size_t{1} << 30, std::size_t{65536}, std::size_t{20000}, std::size_t{4096}}) {
     TreeFixture fixture({devices(), false, 0});
-    const auto summed = sum(fixture, shape(), kCount, chunk),
-               values = updated(fixture, shape(), kCount, chunk);
+    const auto summed = updated(fixture, shape(), kCount, chunk, keep_sum),
+               values = updated(fixture, shape(), kCount, chunk, subtract_sum);
     if (first_sum.empty()) {
       first_sum = summed;
       first_values = values;
@@ -118,20 +103,18 @@ TEST_P(DeterminismTest, FiftyRunsWithLatePipesGiveTheSameBits) {
   SlowBoxOptions box;
   box.devices = devices();
   TreeFixture undisturbed(slow_box(box));
-  const auto first_sum = sum(undisturbed, shape(), kCount, 1 << 30),
-             first_values = updated(undisturbed, shape(), kCount, 1 << 30);
+  const auto first_sum = updated(undisturbed, shape(), kCount, 1 << 30, keep_sum),
+             first_values = updated(undisturbed, shape(), kCount, 1 << 30, subtract_sum);
   box.stream_delay_us = box.pipe_delay_us = 40;
   for (std::size_t run = 0; run < 50; ++run) {
     TreeFixture fixture(slow_box(box));
     const std::size_t chunk = 16384 << run % 5;
-    if (run % 2 == 0)
-      ASSERT_TRUE(same_bits(sum(fixture, shape(), kCount, chunk), first_sum)) << "run " << run;
-    else
-      ASSERT_TRUE(same_bits(updated(fixture, shape(), kCount, chunk), first_values)) << "run " << run;
+    const auto values = updated(fixture, shape(), kCount, chunk, run % 2 == 0 ? keep_sum : subtract_sum);
+    ASSERT_TRUE(same_bits(values, run % 2 == 0 ? first_sum : first_values)) << "run " << run;
   }
 }
 
-/// The comparison above can fail: the sum with other roots has other bits.
+/// The comparison above can fail: with other roots the sum is not bit-identical.
 TEST(Determinism, OtherOrdersGiveOtherBits) {
   const auto a = inexact_values(0, 1000), b = inexact_values(1, 1000), c = inexact_values(2, 1000);
   std::vector<float> left(1000), right(1000);

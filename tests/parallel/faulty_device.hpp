@@ -1,5 +1,5 @@
 // A CPU device whose memory is damaged on its way to others, or never arrives, as on machines with broken
-// peer-to-peer copies. What goes through host memory is whole.
+// peer-to-peer copies. What goes through host memory is intact.
 #pragma once
 
 #include <condition_variable>
@@ -35,7 +35,7 @@ enum class Fault { damages, stalls };
 
 class FaultyDevice : public ForwardingDevice {
  public:
-  /// A stalling device's streams are asynchronous; `gate` lets its copies go on.
+  /// A stalling device's streams are asynchronous; `gate` lets its copies continue.
   FaultyDevice(int ordinal, Fault fault, std::shared_ptr<Gate> gate = nullptr)
       : ForwardingDevice(ordinal, "faulty:" + std::to_string(ordinal),
                          {.threads = 1, .asynchronous = fault == Fault::stalls, .cores = {}}),

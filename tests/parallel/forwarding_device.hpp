@@ -1,5 +1,5 @@
-// A CPU device in front of another one, for tests that change some of what it does: all else goes through,
-// and it is known in whose memory an address lies.
+// A CPU device that forwards to another one, for tests that change some of its behaviour. It also knows which
+// device's memory an address is in.
 #pragma once
 
 #include <cstdlib>

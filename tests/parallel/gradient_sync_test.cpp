@@ -39,7 +39,7 @@ TEST(PlanBuckets, CoversEverythingInOrder) {
 TEST(PlanBuckets, SpreadsABigParameterOverTheOwners) {
   const auto buckets = plan_buckets({{0, 8 << 20, 0}}, 8 << 20, 4, 4);
   std::vector<std::int64_t> load(4, 0);
-  for (const Bucket& bucket : buckets) load[static_cast<std::size_t>(bucket.owner)] += bucket.count;
+  for (const Bucket& bucket : buckets) load[bucket.owner] += bucket.count;
   for (const std::int64_t owned : load)
     EXPECT_NEAR(static_cast<double>(owned), (8 << 20) / 4.0, 1 << 20);  // one bucket of 4 MiB
 }
@@ -49,8 +49,8 @@ TEST(PlanBuckets, NothingToExchange) { EXPECT_TRUE(plan_buckets({}, 0, 4, 2).emp
 class GradientSyncTest : public testing::TestWithParam<TreeSetting> {};
 INSTANTIATE_TEST_SUITE_P(Devices, GradientSyncTest, testing::ValuesIn(all_settings()), name_of_setting);
 
-/// A pretended net of three layers whose backward writes gradients layer by layer; the update is value -= sum
-/// of gradients.
+/// A mock net of three layers whose backward writes gradients layer by layer; the update is value -= sum of
+/// gradients.
 TEST_P(GradientSyncTest, UpdatesOnceAndHandsOutParametersWhileBackwardRuns) {
   TreeFixture fixture(GetParam());
   const int devices = fixture.size();
@@ -69,7 +69,7 @@ TEST_P(GradientSyncTest, UpdatesOnceAndHandsOutParametersWhileBackwardRuns) {
     GradientSync sync(
         devices == 1 ? nullptr : &tree, rank, devices == 1 ? compute : lane, buckets, gradients, values,
         [&](int bucket) {
-          const Bucket& at = buckets[static_cast<std::size_t>(bucket)];
+          const Bucket& at = buckets[bucket];
           Tensor value = values.slice(at.offset, Shape{at.count});
           ops::axpby(devices == 1 ? compute : lane, -1.0, gradients.slice(at.offset, Shape{at.count}), 1.0,
                      value);
@@ -92,8 +92,7 @@ TEST_P(GradientSyncTest, UpdatesOnceAndHandsOutParametersWhileBackwardRuns) {
       expected -= (iteration + 1) * devices * (devices + 1) / 2.0;
       std::vector<float> host(kTotal);
       copy_to_host(compute, values, host.data());
-      for (std::int64_t e = 0; e < kTotal; ++e)
-        ASSERT_EQ(host[static_cast<std::size_t>(e)], expected) << "element " << e;
+      for (std::int64_t e = 0; e < kTotal; ++e) ASSERT_EQ(host[e], expected) << "element " << e;
     }
     compute.synchronize();
     lane.synchronize();

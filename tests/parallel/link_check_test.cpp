@@ -39,7 +39,7 @@ TEST(VerifyLink, FindsDamage) {
 
 TEST(VerifyLink, NoticesThatNothingArrives) {
   const auto gate = std::make_shared<Gate>();
-  // Left behind with what the check leaves behind.
+  // Abandoned together with what the check abandons.
   auto& owner = *new FaultyDevice(0, Fault::stalls, gate);
   auto& reader = *new FaultyDevice(1, Fault::stalls, gate);
   const LinkCheck check = verify_link(owner, reader, Access::copied, 4096, 0.2);
@@ -48,7 +48,7 @@ TEST(VerifyLink, NoticesThatNothingArrives) {
   gate->open();
 }
 
-/// However a check ends, copies that are under way keep the memory that they use.
+/// However a check ends, copies in flight keep the memory that they use.
 TEST(VerifyLink, FreesNothingUnderACopy) {
   for (const Access access : {Access::copied, Access::staged}) {
     int failing = 0;

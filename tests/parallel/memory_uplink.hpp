@@ -15,7 +15,7 @@
 
 namespace banyan::parallel {
 
-/// What the processes have in common. Outlives their uplinks' runs.
+/// Shared by the processes. Outlives their uplinks' runs.
 class MemoryHub {
  public:
   /// `devices[p]` of process p.
@@ -25,8 +25,8 @@ class MemoryHub {
   UplinkPlace place(int process) const {
     UplinkPlace place{process, processes(), 0, 0};
     for (int p = 0; p < processes(); ++p) {
-      if (p < process) place.first_rank += devices_[static_cast<std::size_t>(p)];
-      place.devices += devices_[static_cast<std::size_t>(p)];
+      if (p < process) place.first_rank += devices_[p];
+      place.devices += devices_[p];
     }
     return place;
   }
@@ -69,8 +69,8 @@ class MemoryUplink : public Uplink {
     const std::lock_guard<std::mutex> lock(hub_.mutex);
     check_others();
     MemoryHub::Slot& at = hub_.slots[slot];
-    at.parts.resize(static_cast<std::size_t>(hub_.processes()));
-    at.parts[static_cast<std::size_t>(process_)] = {copy, meeting, &bell};
+    at.parts.resize(hub_.processes());
+    at.parts[process_] = {copy, meeting, &bell};
     Mine& mine = mine_[slot];
     mine = {&message, at.rounds + 1};
     ++hub_.messages;
@@ -81,8 +81,7 @@ class MemoryUplink : public Uplink {
     at.arrived = 0;
     ++at.rounds;
     for (const MemoryHub::Part& part : at.parts) part.bell->ring();
-    for (int p = 0; p < hub_.processes(); ++p)
-      std::erase(hub_.waiting, std::pair{p, at.parts[static_cast<std::size_t>(p)].bell});
+    for (int p = 0; p < hub_.processes(); ++p) std::erase(hub_.waiting, std::pair{p, at.parts[p].bell});
   }
 
   bool done(int slot, Context& context) override {
@@ -113,7 +112,7 @@ class MemoryUplink : public Uplink {
   }
   void check_meetings(const MemoryHub::Slot& at) const {
     for (int p = 1; p < hub_.processes(); ++p) {
-      const Meeting &first = at.parts[0].meeting, &other = at.parts[static_cast<std::size_t>(p)].meeting;
+      const Meeting &first = at.parts[0].meeting, &other = at.parts[p].meeting;
       if (first.to_string() != other.to_string())
         runtime_failure("processes meet at different exchanges: process 0 at ", first.to_string(),
                         ", process ", p, " at ", other.to_string());

@@ -1,5 +1,5 @@
-// Link matrices of real machines, as the vendor's topology tool prints them, and the trees that belong to
-// them. docs/topology.md shows the same trees.
+// Link matrices of real machines, as the vendor's topology tool prints them, and the resulting trees.
+// docs/topology.md shows the same trees.
 #pragma once
 
 #include <gtest/gtest.h>

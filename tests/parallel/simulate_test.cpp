@@ -59,7 +59,7 @@ double measure_iteration(const SimulatedMachine& machine, const std::vector<Simu
     ops::fill(compute, values, 0);
     compute.synchronize();
     const auto update = [&](int bucket) {
-      const Bucket& at = trial.buckets[static_cast<std::size_t>(bucket)];
+      const Bucket& at = trial.buckets[bucket];
       Tensor value = values.slice(at.offset, Shape{at.count});
       ops::axpby(lane, 1.0, gradients.slice(at.offset, Shape{at.count}), 1.0, value);
     };
@@ -70,13 +70,13 @@ double measure_iteration(const SimulatedMachine& machine, const std::vector<Simu
     for (const SimulatedLayer& layer : layers) compute_for(layer.forward_s);
     sync.start();
     for (int l = static_cast<int>(layers.size()) - 1; l >= 0; --l) {
-      compute_for(layers[static_cast<std::size_t>(l)].backward_s);
+      compute_for(layers[l].backward_s);
       if (trial.overlapped) sync.layer_done(l, compute.stream());
     }
     if (!trial.overlapped) sync.layer_done(0, compute.stream());
     sync.finish(compute.stream());
     compute.synchronize();
-    seconds[static_cast<std::size_t>(rank)] = std::chrono::duration<double>(Clock::now() - begun).count();
+    seconds[rank] = std::chrono::duration<double>(Clock::now() - begun).count();
     fixture.meet(rank);
     float sum = 0;
     Tensor last = values.slice(total - 1, Shape{1});
@@ -134,7 +134,7 @@ struct PlannedNet {
 PlannedNet planned(const std::vector<SimulatedLayer>& layers) {
   PlannedNet net;
   for (int l = static_cast<int>(layers.size()) - 1; l >= 0; --l) {
-    const std::int64_t count = layers[static_cast<std::size_t>(l)].parameters;
+    const std::int64_t count = layers[l].parameters;
     net.ranges.push_back({net.total, count, l});
     net.total += count;
   }

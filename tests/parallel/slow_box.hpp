@@ -1,6 +1,6 @@
-// CPU devices joined by links of known cost, and pipes that are late by chance. A stream named "lane" takes
+// CPU devices joined by links of known cost, and pipes with random delays. A stream named "lane" takes
 // latency + bytes / bandwidth for every copy, asleep, so that many devices run at full modelled speed on two
-// cores. Sending and receiving a message (an event's record and wait) holds the host thread up for a random
+// cores. Sending and receiving a message (an event's record and wait) delays the host thread for a random
 // time.
 #pragma once
 
@@ -72,7 +72,7 @@ class SlowDevice : public ForwardingDevice {
    private:
     void hold_up() {
       const unsigned most = device_.options_.pipe_delay_us;
-      if (most > 0 && random_() % 4 == 0)  // most messages pass at once: that shifts the order more
+      if (most > 0 && random_() % 4 == 0)  // most messages pass immediately: that changes the order more
         std::this_thread::sleep_for(std::chrono::microseconds(random_() % (most + 1)));
     }
     SlowDevice& device_;

@@ -1,11 +1,11 @@
-// Trees over links that damage what crosses them: sums are right because every edge takes the detour through
-// host memory. And the detour in asynchronous streams, where a missing wait is a data race.
+// Trees over links that damage data: sums are right because every edge takes the detour through host memory.
+// And the detour on asynchronous streams, where a missing wait is a data race.
 #include <gtest/gtest.h>
 
 #include "banyan/ops/basic.hpp"
 #include "banyan/parallel/all_reduce_time.hpp"
+#include "banyan/parallel/gradient_sync.hpp"
 #include "banyan/parallel/statistics_exchange.hpp"
-#include "banyan/parallel/tree_collective.hpp"
 #include "faulty_device.hpp"
 #include "tree_fixture.hpp"
 
@@ -34,41 +34,51 @@ TEST(StagedTree, SumsAreRightOverDamagingLinks) {
   EXPECT_EQ(warnings, 2 * (kDevices - 1));  // once for every edge and direction
 }
 
-/// Where neighbours' memory cannot be read in place a device keeps room for one chunk of a neighbour's,
-/// however many chunks and neighbours there are.
+/// If neighbours' memory cannot be read in place, a device keeps room for one chunk of a neighbour's, however
+/// many chunks and neighbours there are.
 TEST(StagedTree, StagingTakesOneChunk) {
   constexpr int kDevices = 4;
-  constexpr std::int64_t kCount = 1 << 18, kChunk = 1 << 14;
+  constexpr std::int64_t kCount = 1 << 18, kChunk = 1 << 12;
   AbortState abort;
   LinkAccess access([](const std::string&) {}, LinkAccess::Verify::all);
   std::vector<std::unique_ptr<FaultyDevice>> devices;
   std::vector<std::unique_ptr<Activity>> activities;
   std::vector<Member> members;
   std::vector<Activity*> running;
-  std::vector<Tensor> buffers;
+  std::vector<Tensor> parts, sums;
   for (int i = 0; i < kDevices; ++i) {
     devices.push_back(std::make_unique<FaultyDevice>(i, Fault::damages));
     activities.push_back(std::make_unique<Activity>(devices.back()->name(), &abort.flag()));
     running.push_back(activities.back().get());
     members.push_back({devices.back().get(), running.back(), &access});
-    buffers.emplace_back(*devices.back(), Shape{kCount}, DType::f32);
+    parts.emplace_back(*devices.back(), Shape{kCount}, DType::f32);
+    sums.emplace_back(*devices.back(), Shape{kCount}, DType::f32);
   }
   std::vector<std::size_t> kept(kDevices);
+  const auto buckets = plan_buckets({{0, kCount, 0}}, kCount, sizeof(float), kDevices);
+  ASSERT_EQ(buckets.front().count % kChunk, 0);
   DeviceTree tree(star_tree(kDevices), members, abort, spin_policy(kDevices, 1),
-                  TreeCollective::slots_for({kCount * sizeof(float)}, kChunk * sizeof(float)) + kDevices);
+                  GradientSync::slots_for(buckets, sizeof(float), kChunk * sizeof(float)));
+  Rendezvous meeting(kDevices, abort, spin_policy(kDevices, 1));
   WorkerGroup(running, abort, {}).run([&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    Context lane(*devices[r], "lane");
-    ops::fill(lane, buffers[r], 1.0);
+    Context compute(*devices[r]), lane(*devices[r], "lane");
+    ops::fill(compute, parts[r], 1.0);
     const std::size_t before = devices[r]->memory().in_use;
-    const auto segments = cut_segments(buffers[r], kDevices);
-    TreeCollective collective(tree, rank, lane, segments, kChunk * sizeof(float));
+    const auto keep_sum = [&](int bucket) {
+      const Bucket& at = buckets[bucket];
+      Tensor sum = sums[r].slice(at.offset, Shape{at.count});
+      ops::copy(lane, parts[r].slice(at.offset, Shape{at.count}), sum);
+    };
+    GradientSync sync(&tree, rank, lane, buckets, parts[r], sums[r], keep_sum, kChunk * sizeof(float));
     for (int round = 0; round < 3; ++round) {
-      collective.start();
-      for (int s = 0; s < static_cast<int>(segments.size()); ++s) collective.make_ready(s, lane.stream());
-      collective.finish_and_release();
+      sync.start();
+      sync.layer_done(0, compute.stream());
+      sync.finish(compute.stream());
     }
+    compute.synchronize();
     kept[r] = devices[r]->memory().in_use - before;
+    meeting.meet(rank, *running[r], {"test"});  // others may still read what is here
   });
   for (const std::size_t bytes : kept) EXPECT_EQ(bytes, kChunk * sizeof(float));
 }

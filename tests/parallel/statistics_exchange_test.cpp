@@ -37,7 +37,7 @@ TEST_P(StatisticsExchangeTest, SumsManyMessagesOfChangingSizeOnReusedMemory) {
           rank + 1 +
               round);  // overwrites what the others may still be reading, unless the exchange protects it
       exchange.all_reduce(context, part, Merge::sum, 0, Ticket{"bn", "forward"});
-      std::vector<double> values(static_cast<std::size_t>(count));
+      std::vector<double> values(count);
       copy_to_host(context, part, values.data());
       for (const double value : values)
         ASSERT_EQ(value, devices * (devices + 1) / 2.0 + devices * round) << "round " << round;
@@ -97,7 +97,7 @@ TEST_P(StatisticsExchangeTest, BroadcastsRankZero) {
   });
 }
 
-/// The tree may be written with another device as its root.
+/// The tree may be built with another device as its root.
 TEST(StatisticsExchange, BroadcastsRankZeroOverATreeOfAnotherRoot) {
   for (const std::vector<int>& parents : std::vector<std::vector<int>>{{1, -1}, {1, 2, -1}, {2, 2, -1, 0}}) {
     TreeFixture fixture({static_cast<int>(parents.size()), false, 0});
@@ -116,7 +116,7 @@ TEST(StatisticsExchange, BroadcastsRankZeroOverATreeOfAnotherRoot) {
   }
 }
 
-/// Whoever fails drops what it had on its stack; others may be reading it.
+/// A device that fails destroys what it had on its stack; others may be reading it.
 TEST(StatisticsExchange, AMessageOutlivesAnExchangeThatIsAborted) {
   for (const bool sum : {true, false}) {
     TreeFixture fixture({2, false, 0});
@@ -168,17 +168,17 @@ TEST(StatisticsExchange, RefusesAGroupSizeThatHasNoTree) {
   EXPECT_THROW(exchange.all_reduce(context, message, Merge::sum, 3, Ticket{"bn", "forward"}), Error);
 }
 
-/// Returns what the group reports when rank `odd` goes to another place than the rest.
+/// Returns what the group reports when rank `odd` is at a different exchange than the rest.
 std::string report_of(int devices, int odd, const Ticket& other, std::int64_t other_count) {
   TreeFixture fixture({devices, false, 0});
   StatisticsTrees trees = fixture.statistics_trees();
   // Others may read a message until all threads have ended.
-  std::vector<Tensor> messages(static_cast<std::size_t>(devices));
+  std::vector<Tensor> messages(devices);
   try {
     fixture.run([&](int rank) {
       Context context(fixture.device(rank));
       StatisticsExchange exchange(trees, rank);
-      Tensor& message = messages[static_cast<std::size_t>(rank)];
+      Tensor& message = messages[rank];
       message = Tensor(fixture.device(rank), Shape{rank == odd ? other_count : 3}, DType::f64);
       ops::fill(context, message, 1);
       exchange.all_reduce(context, message, Merge::sum, 0, rank == odd ? other : Ticket{"bn3", "forward"});

@@ -1,5 +1,5 @@
-// Lets one pthread_create of this program fail, as where a limit on processes is reached. For one file of a
-// program. Not with sanitizers, which stand in for pthread_create themselves.
+// Makes one pthread_create of this program fail, as when a limit on processes is reached. For one file of a
+// program. Not with sanitizers, which replace pthread_create themselves.
 #pragma once
 
 #include <dlfcn.h>
@@ -16,8 +16,8 @@
 
 namespace banyan {
 
-/// While it lives, `started` more threads of this program can be started; the next one cannot, those after it
-/// can. One at a time.
+/// While it exists, `started` more threads of this program can be started; the next one cannot, later ones
+/// can. One object at a time.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int started) { left() = started; }
@@ -39,7 +39,7 @@ class ThreadLimit {
 }  // namespace banyan
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// Stands in for the C library's in this program and the libraries it loads.
+/// Replaces the C library's in this program and the libraries it loads.
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                                      const pthread_attr_t* attributes,
                                                                      void* (*start)(void*),

@@ -29,7 +29,8 @@ TEST_P(RecordedBoxTest, GetsItsTree) {
   EXPECT_EQ(build_tree(links).draw(names), GetParam().tree);
 }
 
-/// The tree's slowest link cannot be avoided: without it, and what is slower, the box falls apart.
+/// The tree's slowest link cannot be avoided: without it and anything slower, the devices are not all
+/// connected.
 TEST_P(RecordedBoxTest, UsesNoSlowerLinkThanItMust) {
   const LinkMatrix links = parse_matrix(GetParam().matrix);
   const Tree tree = build_tree(links);
@@ -37,12 +38,12 @@ TEST_P(RecordedBoxTest, UsesNoSlowerLinkThanItMust) {
   for (int node = 1; node < tree.size(); ++node)
     slowest = std::min(slowest, links.at(node, tree.parent(node, 0)));
   std::vector<int> reached{0};
-  std::vector<bool> seen(static_cast<std::size_t>(tree.size()), false);
+  std::vector<bool> seen(tree.size(), false);
   seen[0] = true;
   for (std::size_t k = 0; k < reached.size(); ++k)
     for (int next = 0; next < tree.size(); ++next)
-      if (!seen[static_cast<std::size_t>(next)] && links.at(reached[k], next) > slowest) {
-        seen[static_cast<std::size_t>(next)] = true;
+      if (!seen[next] && links.at(reached[k], next) > slowest) {
+        seen[next] = true;
         reached.push_back(next);
       }
   EXPECT_TRUE(tree.size() == 1 || static_cast<int>(reached.size()) < tree.size());

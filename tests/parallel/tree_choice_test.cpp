@@ -11,7 +11,7 @@ namespace {
 
 const LinkMatrix kFour(4, LinkClass::pix);
 
-/// What is said to a tree that is refused.
+/// The message for a tree that is refused.
 std::string refusal(const std::string& text, int devices = 4) {
   try {
     parse_tree(text, "tree.txt", devices);
@@ -83,7 +83,7 @@ TEST(ParseTree, WhatIsNoTree) {
             "tree.txt: exactly one device, the root, has no parent; here these have none: 0, 2, 3");
   EXPECT_EQ(refusal("0 1\n1 0\n2 0\n3 0\n"),
             "tree.txt: exactly one device, the root, has no parent; here every device has one");
-  EXPECT_EQ(refusal("1 2\n2 3\n3 1\n"), "tree.txt: the parents of device 1 lead in a circle");
+  EXPECT_EQ(refusal("1 2\n2 3\n3 1\n"), "tree.txt: the parents of device 1 form a cycle");
 }
 
 }  // namespace

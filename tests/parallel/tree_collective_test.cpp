@@ -16,13 +16,13 @@ constexpr std::int64_t kCount = 1000;
 class TreeCollectiveTest : public testing::TestWithParam<TreeSetting> {};
 INSTANTIATE_TEST_SUITE_P(Devices, TreeCollectiveTest, testing::ValuesIn(all_settings()), name_of_setting);
 
-/// Four segments with roots in turn, two a wave.
-std::vector<Segment> segments_of(const Tensor& buffer, int devices) {
+/// Four segments with roots in turn, two per wave.
+std::vector<Segment> segments_of(const Tensor& up, const Tensor& down, int devices) {
   std::vector<Segment> segments;
   for (int s = 0; s < 4; ++s) {
     const std::int64_t at = s * kCount / 4;
-    const Tensor part = buffer.slice(at, Shape{(s + 1) * kCount / 4 - at});
-    segments.push_back({s % devices, s / 2, part, part});
+    const Shape shape{(s + 1) * kCount / 4 - at};
+    segments.push_back({s % devices, s / 2, up.slice(at, shape), down.slice(at, shape)});
   }
   return segments;
 }
@@ -43,55 +43,62 @@ TEST_P(TreeCollectiveTest, SumsOnEveryDeviceRoundAfterRound) {
     DeviceTree tree = fixture.tree(shape, slots());
     fixture.run([&](int rank) {
       Context compute(fixture.device(rank)), lane(fixture.device(rank), "lane");
-      Tensor buffer(fixture.device(rank), Shape{kCount}, DType::f32);
-      TreeCollective collective(tree, rank, lane, segments_of(buffer, devices), kChunk);
+      Tensor parts(fixture.device(rank), Shape{kCount}, DType::f32),
+          sums(fixture.device(rank), Shape{kCount}, DType::f32);
+      std::vector<Segment> segments = segments_of(parts, sums, devices);
+      const auto keep_sum = [&](int s) {
+        Segment& segment = segments[s];
+        ops::copy(lane, segment.up, segment.down);
+      };
+      TreeCollective collective(tree, rank, lane, segments, keep_sum, kChunk);
       for (int round = 0; round < 3; ++round) {
         std::vector<float> mine(kCount), result(kCount);
-        for (std::int64_t e = 0; e < kCount; ++e) mine[static_cast<std::size_t>(e)] = part(rank, round, e);
-        copy_from_host(compute, mine.data(), buffer);
+        for (std::int64_t e = 0; e < kCount; ++e) mine[e] = part(rank, round, e);
+        copy_from_host(compute, mine.data(), parts);
         collective.start();
         for (int segment = 0; segment < 4; ++segment) collective.make_ready(segment, compute.stream());
-        collective.finish_and_release();
-        copy_to_host(lane, buffer, result.data());
+        collective.finish();
+        copy_to_host(lane, sums, result.data());  // and waits, so that `parts` may be overwritten
         for (std::int64_t e = 0; e < kCount; ++e) {
           float expected = 0;
           for (int r = 0; r < devices; ++r) expected += part(r, round, e);
-          ASSERT_EQ(result[static_cast<std::size_t>(e)], expected)
-              << "device " << rank << " element " << e << " round " << round;
+          ASSERT_EQ(result[e], expected) << "device " << rank << " element " << e << " round " << round;
         }
       }
+      compute.synchronize();
+      fixture.meet(rank);
     });
   }
 }
 
 TEST_P(TreeCollectiveTest, RootsActBetweenUpAndDownAndCanBeHeld) {
   TreeFixture fixture(GetParam());
-  DeviceTree tree = fixture.tree(best_tree(fixture.links()), 5);
-  std::vector<int> seen(static_cast<std::size_t>(fixture.size()), 0);
+  DeviceTree tree = fixture.tree(best_tree(fixture.links()), 4);
+  std::vector<int> seen(fixture.size(), 0);
   fixture.run([&](int rank) {
     Context lane(fixture.device(rank));
     Tensor up(fixture.device(rank), Shape{24}, DType::f64), down(fixture.device(rank), Shape{24}, DType::f64);
     std::vector<Segment> segments;
     for (int s = 0; s < 2; ++s)
       segments.push_back({s % fixture.size(), s, up.slice(12 * s, Shape{12}), down.slice(12 * s, Shape{12})});
-    TreeCollective collective(tree, rank, lane, segments, 64);  // two chunks of each
-    collective.set_at_root([&](int segment) {
-      Tensor from = segments[static_cast<std::size_t>(segment)].up,
-             to = segments[static_cast<std::size_t>(segment)].down;
-      ops::axpby(lane, 10.0, from, 0.0, to);
-      ++seen[static_cast<std::size_t>(rank)];
-    });
+    const auto at_root = [&](int s) {
+      Segment& segment = segments[s];
+      ops::axpby(lane, 10.0, segment.up, 0.0, segment.down);
+      ++seen[rank];
+    };
+    TreeCollective collective(tree, rank, lane, segments, at_root, 64);  // two chunks of each
     ops::fill(lane, up, 1.0);
     collective.hold_roots();
     collective.start();
     for (int s = 0; s < 2; ++s) collective.make_ready(s, lane.stream());
     collective.finish_reduction();
     EXPECT_TRUE(collective.all_reduced());
-    EXPECT_EQ(seen[static_cast<std::size_t>(rank)], 0);
+    EXPECT_EQ(seen[rank], 0);
     collective.release_roots();
-    collective.finish_and_release();
+    collective.finish();
     double values[24];
     copy_to_host(lane, down, values);
+    fixture.meet(rank);
     for (const double value : values) EXPECT_EQ(value, 10.0 * fixture.size());
   });
   int total = 0;
@@ -101,14 +108,15 @@ TEST_P(TreeCollectiveTest, RootsActBetweenUpAndDownAndCanBeHeld) {
 
 TEST(TreeCollective, NamesBothDevicesThatMeetAtDifferentRounds) {
   TreeFixture fixture({2, false, 0});
-  DeviceTree tree = fixture.tree(build_tree(fixture.links()), 2);
+  DeviceTree tree = fixture.tree(build_tree(fixture.links()), 1);
   std::vector<Tensor> buffers(2);  // others may read a buffer until all threads have ended
   try {
     fixture.run([&](int rank) {
       Context lane(fixture.device(rank));
-      Tensor& buffer = buffers[static_cast<std::size_t>(rank)];
+      Tensor& buffer = buffers[rank];
       buffer = Tensor(fixture.device(rank), Shape{1}, DType::f32);
-      TreeCollective collective(tree, rank, lane, {{0, 0, buffer, buffer}}, 64);
+      TreeCollective collective(
+          tree, rank, lane, {{0, 0, buffer, buffer}}, [](int) {}, 64);
       collective.start();
       if (rank == 1) {
         collective.start();

@@ -17,7 +17,7 @@ namespace banyan::parallel {
 
 struct TreeSetting {
   int devices = 1;
-  bool asynchronous = false;  ///< streams on threads of their own, with random delays
+  bool asynchronous = false;  ///< streams on their own threads, with random delays
   unsigned delay_us = 0;      ///< of asynchronous streams
 };
 
@@ -25,7 +25,7 @@ class TreeFixture {
  public:
   explicit TreeFixture(const TreeSetting& setting, WatchdogOptions watchdog = {})
       : TreeFixture(usual_devices(setting), nullptr, watchdog) {}
-  /// Over devices of the test's own; `access` as in Member.
+  /// Over the test's own devices; `access` as in Member.
   explicit TreeFixture(std::vector<std::unique_ptr<Device>> devices, LinkAccess* access = nullptr,
                        WatchdogOptions watchdog = {})
       : watchdog_(watchdog),
@@ -39,8 +39,8 @@ class TreeFixture {
   }
 
   int size() const { return static_cast<int>(members.size()); }
-  Device& device(int rank) { return *devices_[static_cast<std::size_t>(rank)]; }
-  Activity& activity(int rank) { return *activities_[static_cast<std::size_t>(rank)]; }
+  Device& device(int rank) { return *devices_[rank]; }
+  Activity& activity(int rank) { return *activities_[rank]; }
   const LinkMatrix& links() const { return links_; }
   DeviceTree tree(const Tree& shape, int slots) { return DeviceTree(shape, members, abort, spin(), slots); }
   SpinPolicy spin() const { return spin_policy(size(), 1); }
@@ -85,7 +85,7 @@ class TreeFixture {
 /// The settings that every ordering test runs with.
 inline std::vector<TreeSetting> all_settings() {
   std::vector<TreeSetting> settings;
-  for (const int devices : {1, 2, 3, 4, 5, 10})  // 9 parts are more than one pass adds
+  for (const int devices : {1, 2, 3, 4, 5, 10})  // 9 parts are more than one operator adds
     for (const bool asynchronous : {false, true})
       settings.push_back({devices, asynchronous, asynchronous ? 200u : 0u});
   return settings;

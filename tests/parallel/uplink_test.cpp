@@ -14,8 +14,8 @@
 namespace banyan::parallel {
 namespace {
 
-/// Runs body(process, fixture, uplink) for each process on a thread of its own; the messages of what they
-/// throw.
+/// Runs body(process, fixture, uplink) for each process on a separate thread; returns the messages of what
+/// they throw.
 std::vector<std::string> run_processes(
     const TreeSetting& setting, const std::vector<int>& devices,
     const std::function<void(int process, TreeFixture& fixture, Uplink& uplink)>& body) {
@@ -124,7 +124,7 @@ TEST_P(UplinkTest, BucketsAreSummedOverAllProcesses) {
     const UplinkPlace place = uplink.place();
     const auto buckets = plan_buckets({{0, kTotal, 0}}, kTotal, 4, fixture.size(), place.devices);
     EXPECT_GT(buckets.size(), 4u);
-    // Another one in each process, as where each measures its own links.
+    // A different one in each process, as if each had measured its own links.
     const std::size_t chunk_bytes = 5000 * static_cast<std::size_t>(place.process + 1);
     DeviceTree tree(build_tree(fixture.links()), fixture.members, fixture.abort, fixture.spin(),
                     GradientSync::slots_for(buckets, 4, chunk_bytes), &uplink);
@@ -137,7 +137,7 @@ TEST_P(UplinkTest, BucketsAreSummedOverAllProcesses) {
       GradientSync sync(
           &tree, rank, lane, buckets, gradients, values,
           [&](int bucket) {
-            const Bucket& at = buckets[static_cast<std::size_t>(bucket)];
+            const Bucket& at = buckets[bucket];
             Tensor value = values.slice(at.offset, Shape{at.count});
             ops::axpby(lane, -1.0, gradients.slice(at.offset, Shape{at.count}), 1.0, value);
           },
@@ -170,15 +170,15 @@ TEST(Uplink, NamesBothProcessesThatMeetAtDifferentExchanges) {
   const auto errors = run_processes({}, {2, 2}, [&](int process, TreeFixture& fixture, Uplink& uplink) {
     StatisticsTrees trees(fixture.links(), build_tree(fixture.links()), fixture.members, {}, fixture.abort,
                           fixture.spin(), &uplink);
-    // They lie in the devices' memory, so they go before the devices.
+    // They are in the devices' memory, so they are destroyed before the devices.
     struct Release {
       std::vector<Tensor>& held;
       ~Release() { std::fill(held.begin(), held.end(), Tensor()); }
-    } release{messages[static_cast<std::size_t>(process)]};
+    } release{messages[process]};
     fixture.run([&](int rank) {
       Context context(fixture.device(rank));
       StatisticsExchange exchange(trees, rank);
-      Tensor& message = release.held[static_cast<std::size_t>(rank)];
+      Tensor& message = release.held[rank];
       message = Tensor(fixture.device(rank), Shape{3}, DType::f64);
       ops::fill(context, message, 1);
       exchange.all_reduce(context, message, Merge::sum, 0, Ticket{process == 0 ? "bn3" : "bn4", "forward"});

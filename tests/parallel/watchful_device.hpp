@@ -1,5 +1,5 @@
-// A CPU device whose copies take their time and one of which fails to be enqueued, as when a driver refuses
-// it. It notes memory that is freed while a copy from or to it is still to come.
+// A CPU device whose copies are slow and one of which fails to be enqueued, as if a driver refused it. It
+// records memory that is freed while a copy from or to it is still pending.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace banyan::parallel {
 
-/// What the devices of one test share.
+/// Shared by the devices of one test.
 class CopyWatch {
  public:
   /// The copy of this number, counted from 0 over all devices, fails.

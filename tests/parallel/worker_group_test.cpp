@@ -71,7 +71,7 @@ TEST(WorkerGroup, TheWatchdogNamesTheSilentDevice) {
     });
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("watchdog: cpu:2 has given no sign of life"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("watchdog: cpu:2 has made no progress"));
     EXPECT_THAT(error.what(), testing::HasSubstr("layer \"ip1\" backward on cpu:2"));
   }
 }
@@ -106,7 +106,7 @@ TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedEndsTheProcess) {
       testing::ExitedWithCode(1), "it broke[^$]*the thread of cpu:1 cannot be stopped");
 }
 
-/// Whoever starts the program must be able to tell a bad record from a failure, whatever else goes wrong.
+/// The program's caller must be able to tell a bad record from a failure, whatever else goes wrong.
 TEST(WorkerGroupDeathTest, TheExitCodeIsThatOfTheFirstErrorAlsoThen) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
@@ -154,7 +154,7 @@ TEST(WorkerGroup, AThreadThatCannotBeStartedEndsTheOthers) {
   }
 }
 
-/// Nobody must go on as if all was well because the last one came too late.
+/// No device may continue as if all was well because the last one came too late.
 TEST(Rendezvous, IsNotCompletedAfterTheAbort) {
   TreeFixture fixture({2, false, 0});
   Rendezvous meeting(2, fixture.abort, fixture.spin());
@@ -174,7 +174,7 @@ TEST(Rendezvous, IsForTheSame) {
         ADD_FAILURE();
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::runtime);
-        EXPECT_EQ(error.message(), cat("devices meet for different things: cpu:2 for \"", other.what, "\" (",
+        EXPECT_EQ(error.message(), cat("devices meet for different reasons: cpu:2 for \"", other.what, "\" (",
                                        other.number, "), the first device for \"snapshot\" (7)"));
       }
     });

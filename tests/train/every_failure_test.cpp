@@ -69,7 +69,7 @@ class EveryFailure : public TrainingRun, public testing::WithParamInterface<std:
     if (kind.fault == FaultKind::hang) {
       EXPECT_THAT(
           what,
-          ContainsRegex("no sign of life for (0\\.[5-9]|[1-9][0-9.]*) s while other devices wait for it"));
+          ContainsRegex("made no progress for (0\\.[5-9]|[1-9][0-9.]*) s while other devices wait for it"));
     }
     EXPECT_EQ(settled_thread_count(threads_before), threads_before);
     EXPECT_EQ(memory_of_all_devices().in_use, bytes_before);

@@ -243,7 +243,7 @@ TEST_P(StalledDevice, IsNamedAndTheProcessEnds) {
         train(run);
       },
       testing::ExitedWithCode(1),
-      cat("watchdog: cpu:", device, " has given no sign of life for .*while running .*", name_of(stage),
+      cat("watchdog: cpu:", device, " has made no progress for .*while running .*", name_of(stage),
           " on cpu:", device, ", iteration ", fault.iteration));
   EXPECT_LT(InstalledFaults::Clock::now() - start, std::chrono::seconds(20));
 }

@@ -125,7 +125,7 @@ TEST_F(SlowButAlive, ButAStuckReaderIsNamed) {
   const auto threads_before = thread_count();
   const auto error = error_of(run);
   ASSERT_TRUE(error);
-  EXPECT_THAT(error->what(), HasSubstr("watchdog: cpu:1 has given no sign of life for "));
+  EXPECT_THAT(error->what(), HasSubstr("watchdog: cpu:1 has made no progress for "));
   EXPECT_THAT(error->what(), ContainsRegex("layer \"images\" data on cpu:1, iteration 1$"));
   EXPECT_EQ(settled_thread_count(threads_before), threads_before);
 }

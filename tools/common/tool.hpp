@@ -1,4 +1,4 @@
-// What the data-set tools share: flags (gflags, with errors that end in exit code 2 and a readable --help),
+// Shared by the data-set tools: flags (gflags, with errors that end in exit code 2 and a readable --help),
 // exit codes and a progress line on a terminal.
 #pragma once
 

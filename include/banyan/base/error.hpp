@@ -1,5 +1,5 @@
-// The one exception type of Banyan. A message says what was expected and what was found; layers of the
-// program add where they were on the way up. The kind decides the exit code of the tools.
+// Banyan's only exception type. A message says what was expected and what was found; as it propagates, the
+// layers of the program add where they were. The kind decides the exit code of the tools.
 #pragma once
 
 #include <exception>
@@ -11,7 +11,7 @@ namespace banyan {
 enum class ErrorKind {
   bad_input,  ///< the user's files, flags or data are wrong
   runtime,    ///< something failed while running (memory, disk, device)
-  aborted,    ///< another device failed first; carries no news of its own
+  aborted,    ///< another device failed first; carries no information
 };
 
 inline int exit_code(ErrorKind kind) { return kind == ErrorKind::bad_input ? 2 : 1; }
@@ -21,7 +21,7 @@ class Error : public std::exception {
   Error(ErrorKind kind, std::string message);
 
   ErrorKind kind() const { return kind_; }
-  /// The message alone, without the places added by add_context.
+  /// The message only, without the places added by add_context.
   const std::string& message() const { return message_; }
   /// Message followed by one indented line for each context, innermost first.
   const char* what() const noexcept override { return full_.c_str(); }

@@ -15,8 +15,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// All candidates, nearest to `name` first; equally near ones in alphabetical order.
 std::vector<std::string> nearest_first(std::string_view name, std::vector<std::string> candidates);
 
-/// The nearest candidate if it is near enough to be what was meant (about one change in three letters), else
-/// "".
+/// The nearest candidate if it is near enough to be what was meant (about one change per three letters),
+/// otherwise "".
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 /// ` (did you mean "X"?)` for the nearest name, or "" if none is near.
@@ -26,13 +26,13 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
 /// message.
 std::string quoted(std::string_view text, std::size_t max_length = 200);
 
-/// The items with `separator` between them.
+/// The items, separated by `separator`.
 std::string join(const std::vector<std::string>& items, std::string_view separator);
 
 /// `text` as a JSON string, quotes included.
 std::string json_string(std::string_view text);
 
-/// `items`, each JSON already, as a JSON array.
+/// `items`, each of which is JSON already, as a JSON array.
 std::string json_array(const std::vector<std::string>& items);
 /// Texts as a JSON array of strings.
 std::string json_strings(const std::vector<std::string>& texts);

@@ -16,9 +16,9 @@ namespace banyan::data {
 struct AssemblerOptions {
   DType dtype = DType::f32;  ///< of pixels and labels: f32 or f64
   Layout layout = Layout::contiguous;
-  ItemShape empty_item;             ///< item shape of a share without items
-  std::uint64_t largest_share = 1;  ///< items; buffers are made for so many at once
-  std::shared_ptr<std::atomic<std::uint64_t>> items = nullptr;  ///< counts the items that are done
+  ItemShape empty_item;                                         ///< item shape of a share without items
+  std::uint64_t largest_share = 1;                              ///< items; buffers are made for this many
+  std::shared_ptr<std::atomic<std::uint64_t>> items = nullptr;  ///< counts the items done
 };
 
 class BatchAssembler {

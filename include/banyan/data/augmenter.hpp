@@ -1,5 +1,5 @@
-// Augmenter: transform_param. From a record's pixels to the values of one batch item:
-// pad -> crop -> mirror -> (pixel - mean) * scale, written straight into the batch in its layout.
+// Augmenter: transform_param. Turns a record's pixels into the values of one batch item: pad -> crop ->
+// mirror -> (pixel - mean) * scale, written directly into the batch in its layout.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@ struct ItemShape {
 };
 
 /// As in Caffe: crop_size is cut at random in training (`random_crop`) and from the centre in tests; mirror
-/// has probability 1/2 in both phases, drawn after nothing else; mean_file has the size of the uncropped
-/// image and is read at the crop's offset; mean_value has one value or one per channel. `pad` (ours) puts
-/// that many zero pixels on every side before the crop: they become (0 - mean) * scale, with the nearest
-/// pixel of a mean image as their mean. The draws of an item depend on (seed, stream, item number) alone: not
-/// on device, thread or batch.
+/// has probability 1/2 in both phases and is drawn first; mean_file has the size of the uncropped image and
+/// is read at the crop's offset; mean_value has one value or one per channel. `pad` (ours) adds that many
+/// zero pixels on every side before the crop: they become (0 - mean) * scale, with the nearest pixel of a
+/// mean image as their mean. An item's draws depend only on (seed, stream, item number), not on device,
+/// thread or batch.
 class Augmenter {
  public:
   /// Reads the mean file. Throws bad_input for contradictory or unsupported settings. `layer` is for
@@ -48,7 +48,7 @@ class Augmenter {
   };
   Window draw(const Record& record, const ItemShape& shape, std::uint64_t item) const;
   void read_mean_file(const std::string& path);
-  /// The part inside the image by vectorized loops; false where there are none for such an image.
+  /// Handles the part inside the image with vectorized loops; false if there are none for such an image.
   template <class T, class Pixel>
   bool write_rows(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
                   Layout layout, std::ptrdiff_t from, std::ptrdiff_t to, T* output) const;

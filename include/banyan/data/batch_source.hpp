@@ -1,5 +1,5 @@
-// BatchSource: what a solver may ask of a layer that reads a data set. Data and ImageData implement it beside
-// Layer; the solver finds it by dynamic_cast.
+// BatchSource: what a solver may ask of a layer that reads a data set. Data and ImageData implement it in
+// addition to Layer; the solver finds it by dynamic_cast.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace banyan::data {
 
-/// What makes a layer's batches, without the threads and the layer: for measuring each part by itself.
+/// What makes a layer's batches, without the threads and the layer: for measuring each part separately.
 struct InputPipeline {
   std::shared_ptr<const RecordSource> source;
   std::shared_ptr<const EpochOrder> order;
@@ -22,7 +22,7 @@ struct InputPipeline {
   AssemblerOptions assembly;
   Prefetcher::Options prefetch;
 
-  /// On threads of their own, in the order of `schedule`.
+  /// On its own threads, in the order of `schedule`.
   std::unique_ptr<Prefetcher> start(Device& device, const Schedule& schedule) const;
 };
 
@@ -33,34 +33,34 @@ class BatchSource {
   /// As the layer would start it now. Opens the source.
   virtual InputPipeline pipeline() = 0;
 
-  /// Items of the endless sequence of items (record = item modulo size) that the batches taken so far by all
+  /// How many items of the endless sequence (record = item modulo size) the batches taken so far by all
   /// devices hold, prefetched ones excluded: the same number on every device between iterations and between
-  /// test passes, and what a snapshot keeps. Inside a test pass: where the pass began, until this device has
+  /// test passes, and what a snapshot stores. Within a test pass: where the pass began, until this device has
   /// taken its last batch of it.
   virtual std::uint64_t consumed() const = 0;
 
-  /// Goes on from item `consumed`. Prefetched batches are dropped.
+  /// Continues from item `consumed`. Prefetched batches are dropped.
   virtual void seek(std::uint64_t consumed) = 0;
 
   /// Test nets: announces a pass of `test_iter` batches dealt whole. This device serves batches rank, rank +
-  /// devices, ... below test_iter; afterwards consumed() stands behind all of them. A pass that was left
-  /// unfinished begins again where it began. Runtime failure in the training phase. Without an announcement,
-  /// a pass is one batch for each device.
+  /// devices, ... below test_iter; afterwards consumed() is past all of them. A pass that was left unfinished
+  /// starts again from its beginning. A runtime failure in the training phase. Without an announcement, a
+  /// pass is one batch per device.
   virtual void begin_test_pass(int test_iter) = 0;
 
   /// May be called from any thread: a prepare() that waits for records, now or later, throws
   /// ErrorKind::aborted.
   virtual void interrupt() = 0;
 
-  /// Called on the thread that waits in prepare(), as long as records keep coming in: slow, but alive. Set
+  /// Called on the thread that waits in prepare(), as long as records keep arriving: slow but alive. Set
   /// before the first prepare().
   virtual void set_beat(std::function<void()> beat) = 0;
 
-  /// At the end of a run, by the thread that prepares: reading ends, without waiting for it. What destroys
-  /// the source then waits for the rest of the time that readers have, so that those of several sources have
-  /// it at the same time.
+  /// Called at the end of a run by the thread that prepares: stops reading, without waiting. The source's
+  /// destructor then waits for the remainder of the readers' time limit, so that the limits of several
+  /// sources run concurrently.
   virtual void stop() = 0;
-  /// Threads that are started from now on record the batches that they make.
+  /// Threads started from now on record the batches that they make.
   virtual void trace_to(const Tracing& tracing) = 0;
 };
 

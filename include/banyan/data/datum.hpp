@@ -1,4 +1,4 @@
-// Caffe's Datum records, read without a copy of the pixels (protobuf would copy them).
+// Caffe's Datum records, read without copying the pixels (protobuf would copy them).
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct DatumView {
 /// Throws bad_input if the bytes are not a protobuf message with Datum's fields.
 void parse_datum(std::string_view bytes, DatumView& datum);
 
-/// Parses and decodes. Raw pixels and float_data must have channels * height * width elements. `mode`
-/// concerns encoded images only, as in Caffe. Pixels of raw records stay in `bytes`.
+/// Parses and decodes. Raw pixels and float_data must have channels * height * width elements. `mode` applies
+/// only to encoded images, as in Caffe. Pixels of raw records stay in `bytes`.
 void read_datum(std::string_view bytes, ColorMode mode, Record& record);
 
 /// A serialized Datum of 8-bit C x H x W pixels.

@@ -1,9 +1,9 @@
 // Dealing: which items of a data set belong to which batch of which device. Pure arithmetic, no I/O.
 //
 // Items are numbered endlessly: item s is record s mod R of epoch s div R, where R is the number of records.
-// Training deals item by item: a global batch holds `batch` consecutive items and device r of N takes items
-// r, r + N, ... of it, so that the union over the devices is the batch of one device. Tests deal batch by
-// batch: batch t of a pass goes whole to device t mod N, so that the result does not depend on N.
+// Training deals item by item: a global batch holds `batch` consecutive items, of which device r of N takes
+// items r, r + N, ..., so that the devices' shares together are the batch of one device. Tests deal batch by
+// batch: the whole of batch t of a pass goes to device t mod N, so that the result does not depend on N.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace banyan::data {
 
 enum class EpochEnd : std::uint8_t {
-  wrap,     ///< batches run on over the end of the records
+  wrap,     ///< batches continue past the end of the records
   partial,  ///< the last batch of an epoch ends with it
 };
 
@@ -23,7 +23,7 @@ struct DealingRule {
   EpochEnd epoch_end = EpochEnd::wrap;
 };
 
-/// One device's part of one step: items first, first + stride, ... (count of them; none is possible).
+/// One device's part of one step: items first, first + stride, ... (count of them; may be 0).
 struct Share {
   std::uint64_t first = 0, stride = 1, count = 0;
   std::uint64_t consumed = 0;  ///< BatchSource::consumed() once this share has been taken
@@ -41,7 +41,7 @@ class Dealing {
   std::uint64_t epoch(std::uint64_t item) const { return item / rule_.records; }
   /// First item after the batch that starts at item `first`.
   std::uint64_t batch_end(std::uint64_t first) const;
-  /// First item of batch `t` of a run of batches that starts at item `first`.
+  /// First item of batch `t` of a sequence of batches that starts at item `first`.
   std::uint64_t batch_start(std::uint64_t first, std::uint64_t t) const;
   /// This device's items of the global batch that starts at item `first`.
   Share deal(std::uint64_t first) const;

@@ -10,8 +10,8 @@
 
 namespace banyan::data {
 
-/// Shuffled: one permutation for each (seed, stream, epoch), the same on every device (Fisher-Yates with
-/// Philox draws). Otherwise the records' own order. Safe to use from several threads.
+/// Shuffled: one permutation per (seed, stream, epoch), the same on every device (Fisher-Yates with Philox
+/// draws). Otherwise the records' own order. Thread-safe.
 class EpochOrder {
  public:
   EpochOrder(std::uint64_t records, bool shuffle, const ops::RandomKey& key)
@@ -27,7 +27,7 @@ class EpochOrder {
   bool shuffle_;
   ops::RandomKey key_;
   mutable std::mutex mutex_;
-  // Batches cross from one epoch into the next, never further: two are enough.
+  // A batch crosses from one epoch into the next at most: two are enough.
   mutable std::shared_ptr<const Permutation> kept_[2];
   mutable std::uint64_t kept_epoch_[2] = {0, 0};
 };

@@ -16,16 +16,16 @@ struct Image {
 
 enum class ColorMode : std::uint8_t { as_stored, bgr, gray };
 
-/// A size that a decoder may go down to; {0, 0}: it gives the stored size.
+/// A size that a decoder may scale down to; {0, 0}: the stored size.
 struct LeastSize {
   int height = 0, width = 0;
 };
 
 /// Decodes a JPEG or PNG file held in memory. With a `least` size a JPEG is decoded at 1/2, 1/4 or 1/8 of its
-/// size, the smallest that is not below `least` in either direction: the mean of each block comes straight
-/// from the transform's low frequencies, and the rest is not computed. Alpha is dropped, 16-bit samples keep
-/// their upper byte. Gray from colour is the luma of BT.601. Throws bad_input for anything else, for a broken
-/// and for a truncated image.
+/// size, the smallest that is not below `least` in either direction: the mean of each block comes directly
+/// from the transform's low frequencies, and the rest is not computed. Alpha is dropped; 16-bit samples keep
+/// their upper byte. Gray from colour is BT.601 luma. Throws bad_input for any other format and for a damaged
+/// or truncated image.
 void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image,
                   LeastSize least = {});
 
@@ -33,7 +33,7 @@ void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, I
 std::vector<std::uint8_t> encode_image(const Image& image, const std::string& type);
 
 /// Bilinear, pixel centres at half-integers, border pixels repeated, rounded to nearest; no smoothing when
-/// shrinking.
+/// downscaling.
 void resize_bilinear(const Image& from, int height, int width, Image& to);
 
 }  // namespace banyan::data

@@ -15,14 +15,14 @@ struct ListedImage {
   std::int32_t label = 0;
 };
 
-/// One `path label` per line, split at the last space or tab: paths may hold spaces. Blank lines are skipped.
-/// Throws bad_input `file:line: ...` for a line without a label or with one that is no 32-bit integer, and
-/// for an empty list.
+/// One `path label` per line, split at the last space or tab: paths may contain spaces. Blank lines are
+/// skipped. Throws bad_input `file:line: ...` for a line without a label or with one that is not a 32-bit
+/// integer, and for an empty list.
 std::vector<ListedImage> read_image_list(const std::string& path);
 
 struct ImageListOptions {
-  std::string root_folder;            ///< put before each path as it is
-  int new_height = 0, new_width = 0;  ///< resize where both are positive
+  std::string root_folder;            ///< prepended to each path as is
+  int new_height = 0, new_width = 0;  ///< resize if both are positive
   ColorMode color = ColorMode::bgr;
   bool scaled_decoding = false;  ///< decode_image's `least` is the new size
 };

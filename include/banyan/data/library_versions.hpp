@@ -1,4 +1,4 @@
-// Versions of the libraries that data sets are read with.
+// Versions of the libraries that read data sets.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Makes LMDB folders.
+// Writes LMDB folders.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct MDB_txn;
 
 namespace banyan::data {
 
-/// Writes into a folder `<path>.tmp.<pid>` that close() renames to `path`; without close() nothing remains.
+/// Writes into a folder `<path>.tmp.<pid>` that close() renames to `path`; without close() nothing is left.
 /// Commits every 1000 records and doubles the map when it is full, as Caffe's tools do.
 class LmdbWriter {
  public:
@@ -23,7 +23,7 @@ class LmdbWriter {
   LmdbWriter& operator=(const LmdbWriter&) = delete;
 
   void put(std::string key, std::string value);
-  /// Syncs and makes the database appear under its name.
+  /// Syncs, and makes the database appear under its name.
   void close();
   std::uint64_t records() const { return records_; }
 

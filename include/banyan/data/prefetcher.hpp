@@ -1,7 +1,7 @@
-// Prefetcher: fills batches ahead of time on threads of its own.
+// Prefetcher: fills batches ahead of time on its own threads.
 //
 // depth + 1 batches exist: up to `depth` are filled ahead while one is in use. Batches come out in the order
-// of the schedule whatever the threads' timing. What fails on a thread comes out of take() at the batch that
+// of the schedule, whatever the threads' timing. A failure on a thread is thrown by take() at the batch that
 // failed.
 #pragma once
 
@@ -19,18 +19,18 @@
 
 namespace banyan::data {
 
-/// A batch in host memory that the device copies from at full speed. Buffers keep their memory from use to
-/// use.
+/// A batch in host memory that the device copies from at full speed. Buffers keep their memory from one use
+/// to the next.
 struct HostBatch {
   Share share;
   ItemShape item;  ///< of every item
   std::shared_ptr<void> data, labels;
   std::size_t data_bytes = 0, label_bytes = 0;  ///< capacities
   std::shared_ptr<Event>
-      copied;  ///< recorded behind the copies to the device; the buffers are refilled after it
+      copied;  ///< recorded after the copies to the device; the buffers are refilled after it
 };
 
-/// What a thread that reads may do with a device, until it is closed. Such a thread can outlive the device.
+/// What a reading thread may do with a device, until this is closed. Such a thread can outlive the device.
 class HostMemory {
  public:
   explicit HostMemory(Device& device) : device_(&device) {}
@@ -38,7 +38,7 @@ class HostMemory {
   void reserve(std::size_t bytes, std::shared_ptr<void>& buffer, std::size_t& capacity);
   /// Device::make_current_for_helper() for the calling thread. ErrorKind::aborted once this is closed.
   void make_current();
-  /// From its return on the device is not touched any more.
+  /// Once it has returned, the device is not touched any more.
   void close();
 
  private:
@@ -56,30 +56,30 @@ class Prefetcher {
     int threads = 1;                                       ///< each fills whole batches
     std::string name;                                      ///< for messages
     std::shared_ptr<const std::atomic<bool>> interrupted;  ///< true: take() throws ErrorKind::aborted
-    /// What the fills count up as they get on. While take() waits and this grows, it calls `beat`.
+    /// A counter that the fills increase as they progress. While take() waits and it grows, take() calls
+    /// `beat`.
     std::shared_ptr<const std::atomic<std::uint64_t>> items = nullptr;
     std::function<void()> beat = nullptr;
     Tracing tracing = {};  ///< where each thread opens a track
   };
 
-  /// Called once on each thread. It and what it returns must own what they use, and touch the device through
-  /// the memory alone: a read that nothing interrupts may outlast the prefetcher.
+  /// Called once on each thread. It and what it returns must own what they use, and touch the device only
+  /// through the memory: a read that nothing interrupts may outlive the prefetcher.
   using MakeFill = std::function<Fill(const std::shared_ptr<HostMemory>& memory)>;
 
   Prefetcher(Device& device, const Schedule& schedule, MakeFill make_fill, const Options& options);
-  /// Joins the threads. Reads that wait are interrupted: the system call fails with EINTR. A thread that does
+  /// Joins the threads. Waiting reads are interrupted: the system call fails with EINTR. A thread that does
   /// not end within about a second of stop(), in a wait that the kernel does not interrupt, is named in the
-  /// log and left behind; it touches nothing of the device any more. Buffers that the device may still copy
-  /// from (a copy not done within a second, or a device that has failed) stay to the end of the process.
+  /// log and left running; it does not touch the device any more. Buffers that the device may still copy from
+  /// (a copy not done within a second, or a failed device) are kept until the end of the process.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Asks the threads to end; take() must not be called any more. Does not wait.
+  /// Tells the threads to end; take() must not be called any more. Does not wait.
   void stop();
 
-  /// The next batch; it stays untouched until the next call. Rethrows what failed while filling it, again and
-  /// again.
+  /// The next batch; it stays untouched until the next call. Rethrows a failure to fill it, on every call.
   HostBatch& take();
 
  private:

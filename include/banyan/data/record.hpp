@@ -1,5 +1,5 @@
 // RecordSource: a data set with random access by position, and readers that walk it. One source is shared by
-// all devices of the process; every thread reads through a reader of its own.
+// all devices of the process; every thread reads through its own reader.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,23 @@ struct Record {
   const float* floats = nullptr;        ///< float pixels where bytes is nullptr
   bool interleaved = false;             ///< H x W x C in memory, otherwise C x H x W
   std::int32_t label = 0;
-  bool encoded = false;  ///< came as an image file
+  bool encoded = false;  ///< was stored as an image file
 
   std::string_view stored;    ///< as the source holds it: a Datum or an image file
   Image image;                ///< holds decoded pixels
   Image scratch;              ///< holds pixels before a resize
   std::vector<float> values;  ///< holds float pixels
-  std::vector<char> file;     ///< holds `stored` where the source has it not in memory
+  std::vector<char> file;     ///< holds `stored` if the source does not have it in memory
 };
 
 class RecordReader {
  public:
   virtual ~RecordReader() = default;
-  /// Sets `stored` of record `position` in [0, size); its bytes stay until the next fetch. An LMDB's are
-  /// those of its map, untouched. Throws bad_input; the message does not name the record.
+  /// Sets `stored` to record `position` in [0, size); its bytes are valid until the next fetch. For an LMDB
+  /// they are in its map, and have not been read. Throws bad_input; the message does not name the record.
   virtual void fetch(std::uint64_t position, Record& record) = 0;
-  /// From `stored` to pixels. Throws bad_input for a record that cannot be decoded; the message does not name
-  /// it.
+  /// Turns `stored` into pixels. Throws bad_input for a record that cannot be decoded; the message does not
+  /// name it.
   virtual void decode(Record& record) = 0;
   void read(std::uint64_t position, Record& record) {
     fetch(position, record);
@@ -50,12 +50,12 @@ class RecordSource {
  public:
   virtual ~RecordSource() = default;
   virtual std::uint64_t size() const = 0;
-  /// What the user calls it: `LMDB "path"`.
+  /// The user's name for it: `LMDB "path"`.
   virtual std::string name() const = 0;
   virtual std::unique_ptr<RecordReader> reader() const = 0;
 };
 
-/// Fetches and decodes, with the record's description before the message of an error.
+/// Fetches and decodes; error messages begin with the record's description.
 void read_record(RecordReader& reader, std::uint64_t position, Record& record);
 
 }  // namespace banyan::data

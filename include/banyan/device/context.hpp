@@ -1,16 +1,19 @@
-// Context: what a computation needs to know, passed explicitly. One per device and stream.
+// Context: what a computation needs, passed explicitly. One per device and stream.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "banyan/device/cpu_stream.hpp"
 #include "banyan/device/device.hpp"
-#include "banyan/tensor/tensor.hpp"
+#include "banyan/device/storage.hpp"
 
 namespace banyan {
 
-/// Library handles (oneDNN engine, cuDNN and cuBLAS handles...), made by a back end on first use.
+/// Library handles (oneDNN engine, cuDNN and cuBLAS handles...), created by a back end on first use.
 class LibraryHandles {
  public:
   virtual ~LibraryHandles() = default;
@@ -18,7 +21,7 @@ class LibraryHandles {
 
 class Context {
  public:
-  /// Makes a stream of its own on `device`.
+  /// Creates its own stream on `device`.
   explicit Context(Device& device, const std::string& stream_name = "compute");
   ~Context();
   Context(const Context&) = delete;
@@ -47,12 +50,5 @@ class Context {
   std::unique_ptr<Storage> workspace_;
   std::unique_ptr<LibraryHandles> handles_;
 };
-
-/// Copies a host array into `to` (host order = logical order, converted to the tensor's layout) and waits.
-template <class T>
-void copy_from_host(Context& context, const T* from, Tensor& to);
-/// Copies a tensor to a host array in logical order and waits.
-template <class T>
-void copy_to_host(Context& context, const Tensor& from, T* to);
 
 }  // namespace banyan

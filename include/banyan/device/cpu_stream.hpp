@@ -1,4 +1,4 @@
-// The CPU stream: executes closures in order, inline or on a thread of its own.
+// The CPU stream: executes closures in order, inline or on its own thread.
 #pragma once
 
 #include <functional>
@@ -10,9 +10,9 @@ namespace banyan {
 
 class CpuStream : public Stream {
  public:
-  /// Runs `work` after everything enqueued before. Inline: now, exceptions come out here. Asynchronous:
-  /// later, on the stream's thread; the first exception comes out of the next synchronize(), and later work
-  /// is dropped until then.
+  /// Runs `work` after everything enqueued before it. Inline: now; exceptions are thrown here. Asynchronous:
+  /// later, on the stream's thread; the first exception is thrown by the next synchronize(), and until then
+  /// later work is dropped.
   template <class Work>
   void enqueue(Work&& work) {
     if (inline_)

@@ -1,4 +1,4 @@
-// What a program without CUDA headers may ask about CUDA. Whole in every build: without CUDA there are no
+// What a program without CUDA headers may ask about CUDA. Complete in every build: without CUDA there are no
 // devices.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace banyan {
 bool built_with_cuda();
 /// Versions of the CUDA libraries that the program runs with ("CUDA 13.0, cuDNN 9.1, ..."), or "none".
 std::string cuda_versions();
-/// Number of usable GPUs; 0 without a driver or without CUDA. `why` tells the reason for 0. A runtime failure
-/// where the driver cannot tell.
+/// Number of usable GPUs; 0 without a driver or without CUDA. `why` receives the reason for 0. A runtime
+/// failure if the driver cannot tell.
 int cuda_device_count(std::string* why = nullptr);
 /// Lines for device_query. Throws bad_input if there is no such GPU.
 std::string describe_cuda_device(int ordinal);
@@ -27,10 +27,9 @@ std::string cuda_pci_bus_id(int ordinal);
 /// `replica` counts earlier devices in this process on the same GPU. Throws bad_input if there is no such
 /// GPU.
 std::unique_ptr<Device> make_cuda_device(int ordinal, int replica);
-/// Lets the two devices read each other's memory where the hardware can; false: copies are staged by the
-/// driver.
+/// Lets the two devices read each other's memory if the hardware can; false: the driver stages copies.
 bool enable_peer_access(Device& from, Device& to);
-/// stamp() (stamp.hpp) of a stream of a GPU.
+/// stamp() (stamp.hpp) for a GPU's stream.
 void stamp_cuda_stream(Stream& stream, std::atomic<std::int64_t>& nanoseconds);
 
 }  // namespace banyan

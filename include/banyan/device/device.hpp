@@ -1,10 +1,9 @@
-// Device, Stream and Event: the only road from the rest of the program to memory and execution.
+// Device, Stream and Event: the rest of the program's only access to memory and execution.
 //
 // A Device is one memory with its own allocator: a GPU, or a virtual CPU device (`--cpu=4` makes four). A
-// Stream executes what is enqueued in order; streams of one or several devices are ordered among each other
-// by Events alone. A CPU stream runs inline (enqueue returns after the work) or, for tests, asynchronously on
-// a thread of its own with random delays, so that a missing event wait is a real race which ThreadSanitizer
-// reports.
+// Stream executes what is enqueued in order; only Events order streams among each other, on one or several
+// devices. A CPU stream runs inline (enqueue returns after the work) or, for tests, asynchronously on its own
+// thread with random delays, so that a missing event wait is a real race that ThreadSanitizer reports.
 #pragma once
 
 #include <atomic>
@@ -22,12 +21,11 @@ enum class DeviceKind : std::uint8_t { cpu, cuda };
 enum class Math : std::uint8_t {
   full,
   bf16,         ///< factors rounded to bf16, by the library's bf16 kernels
-  bf16_in_f32,  ///< factors rounded to bf16, by its f32 kernels: the same products, for processors without
-                ///< units
+  bf16_in_f32,  ///< factors rounded to bf16, by its f32 kernels: the same products without bf16 units
 };
 
-/// A point in a stream's work. Recorded by Stream::record; waiting for a never recorded event returns at
-/// once.
+/// A point in a stream's work. Recorded by Stream::record; waiting for an event that was never recorded
+/// returns immediately.
 class Event {
  public:
   virtual ~Event() = default;
@@ -81,19 +79,19 @@ class Device {
 
   /// Binds the calling thread to this device (CUDA's current device, OpenMP's thread count, core affinity).
   virtual void make_current() = 0;
-  /// The same for a thread that helps (reads, decodes): on a CPU device it runs on any core of the process
-  /// and its OpenMP loops have no team, so that it takes no core from the device's own threads for long.
+  /// The same for a helper thread (reading, decoding): on a CPU device it runs on any core of the process and
+  /// its OpenMP loops have no team, so that it never takes a core from the device's threads for long.
   virtual void make_current_for_helper() { make_current(); }
   virtual std::unique_ptr<Stream> create_stream(const std::string& name) = 0;
   virtual std::unique_ptr<Event> create_event() = 0;
-  /// Host memory that the device can copy from and to at full speed (pinned on CUDA).
+  /// Host memory that the device copies to and from at full speed (pinned on CUDA).
   virtual std::shared_ptr<void> allocate_host(std::size_t bytes) = 0;
 
   /// At least 64-byte aligned. Throws a runtime failure naming the device and the bytes when memory runs out.
   void* allocate(std::size_t bytes);
   void release(void* data, std::size_t bytes) noexcept;
   MemoryUse memory() const { return {in_use_.load(), peak_.load()}; }
-  /// Allocations beyond this many bytes in all fail (0: no limit). Lets a test run out of memory.
+  /// Allocations beyond this total number of bytes fail (0: no limit). Lets a test run out of memory.
   void limit_memory(std::size_t bytes) { limit_.store(bytes); }
 
  protected:
@@ -114,7 +112,7 @@ class Device {
 struct CpuDeviceOptions {
   int threads = 1;  ///< threads per operator
   Math math = Math::full;
-  bool asynchronous = false;  ///< streams run on threads of their own
+  bool asynchronous = false;  ///< streams run on their own threads
   unsigned max_delay_us = 0;  ///< asynchronous: a random pause up to this before each piece of work
   std::vector<int> cores;     ///< bind to these cores; empty: leave the affinity alone
 };

@@ -1,14 +1,14 @@
-// What all devices of this process hold together. For tests and reports.
+// Memory held by all devices of this process together. For tests and reports.
 #pragma once
 
 #include "banyan/device/device.hpp"
 
 namespace banyan {
 
-/// Bytes of all devices that live or ever lived; what a device still held at its end stays in use.
+/// Bytes of all devices, past and present; what a device still held when it was destroyed counts as in use.
 MemoryUse memory_of_all_devices();
 
-/// The peak counts anew from what is in use now. Not while devices allocate.
+/// Resets the peak to what is in use now. Not while devices allocate.
 void reset_peak_of_all_devices();
 
 }  // namespace banyan

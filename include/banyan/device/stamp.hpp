@@ -8,10 +8,11 @@
 
 namespace banyan {
 
-/// Enqueues on `stream` the writing of the time to `nanoseconds` (of the steady clock). It is there at the
-/// latest when the stream has been synchronized, and must stay valid until then. CPU streams write it when
-/// they get there. A GPU records an event, which costs about a microsecond of the host and of the stream and
-/// does not make the host wait; the times of a GPU agree with the host's clock to some 10 us. Does not throw.
+/// Enqueues on `stream` a write of the time to `nanoseconds` (of the steady clock). It is there once the
+/// stream has been synchronized, if not earlier, and the target must stay valid until then. CPU streams write
+/// it when they get there. A GPU records an event, which costs about a microsecond of the host and of the
+/// stream and does not make the host wait; the times of a GPU agree with the host's clock to some 10 us. Does
+/// not throw.
 void stamp(Stream& stream, std::atomic<std::int64_t>& nanoseconds) noexcept;
 
 }  // namespace banyan

@@ -1,4 +1,4 @@
-// Files that are either whole or not there: a crash, a kill or a full disk leaves the earlier file as it was.
+// Files that are either complete or absent: a crash, a kill or a full disk leaves the earlier file as it was.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace banyan::io {
 
 /// Writes `<path>.tmp.<pid>.<start of the process, in clock ticks since boot>` in the same folder; commit()
 /// syncs it, renames it over `path` and syncs the folder. Without commit(), and after any failure, the
-/// temporary file is removed and `path` is untouched. A killed process leaves it behind; what tells is the
-/// lock that every writer holds on its file (flock), wherever it runs. Failures throw runtime_failure with
-/// the path and the system's reason. Not for use by several threads at once. Disks are slow: `beat`, if
+/// temporary file is removed and `path` is untouched. A killed process leaves it behind; the lock that every
+/// writer holds on its file (flock) shows whether the writer is still running, wherever it runs. Failures
+/// throw runtime_failure with the path and the system's reason. Not thread-safe. Disks are slow: `beat`, if
 /// given, is called on the caller's thread after every piece written and about ten times a second during a
 /// sync, for ten minutes; a sync that takes longer has stalled.
 class AtomicFile {
@@ -48,16 +48,17 @@ class AtomicFile {
   bool complete_ = false;
 };
 
-/// The name that a temporary file of an AtomicFile would get; empty where `name` is not that of one.
+/// The target's name, if `name` is that of an AtomicFile's temporary file; otherwise empty.
 std::string name_of_temporary(const std::string& name);
 /// Removes the temporary file at `path` if the process that wrote it is gone. False: it stays, because the
-/// writer lives, because nobody can tell (a file system without locks), or because it must not be removed.
+/// writer is alive, because that cannot be determined (a file system without locks), or because it must not
+/// be removed.
 bool remove_abandoned(const std::string& path);
 
 /// Writes `bytes` to `path` through an AtomicFile.
 void write_file(const std::string& path, std::string_view bytes);
 
-/// The whole of a file. Throws bad_input if it is missing, a folder, unreadable or longer than `max_bytes`.
+/// A file's contents. Throws bad_input if it is missing, a folder, unreadable or longer than `max_bytes`.
 std::string read_file(const std::string& path, std::size_t max_bytes);
 
 /// CRC-32, as AtomicFile::checksum.

@@ -1,5 +1,5 @@
-// Rewrites nets and solvers of earlier Caffe formats into the current one. Each step is a function from a
-// message to a message and does nothing to a file that does not need it; upgrade_net applies them in Caffe's
+// Rewrites nets and solvers of earlier Caffe formats into the current one. Each step is a function from
+// message to message and leaves a file that does not need it unchanged; upgrade_net applies them in Caffe's
 // order and logs what it did. `origin` (a file name) begins every message. What cannot be rewritten throws
 // bad_input; a setting that the layer never had is logged and dropped, as in Caffe.
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace banyan::io {
 
-/// All steps, in order. Settings that Caffe silently leaves without effect are logged as warnings.
+/// All steps, in order. Settings that Caffe silently ignores are logged as warnings.
 void upgrade_net(caffe::NetParameter& net, const std::string& origin);
 /// `solver_type: ADAM` becomes `type: "Adam"`; giving both is bad_input.
 void upgrade_solver(caffe::SolverParameter& solver, const std::string& origin);
 
-/// V0 (flat settings in layers.layer) to V1. `padding` layers vanish into the layers that read them. Of the
-/// net's own fields only name, layers, input, input_dim and force_backward survive, as in Caffe.
+/// V0 (flat settings in layers.layer) to V1. `padding` layers are merged into the layers that read them. Of
+/// the net's own fields only name, layers, input, input_dim and force_backward survive, as in Caffe.
 caffe::NetParameter upgrade_v0(caffe::NetParameter net, const std::string& origin);
 /// scale, mean_file, crop_size and mirror of V1 data layers move into transform_param.
 caffe::NetParameter upgrade_data_transform(caffe::NetParameter net);

@@ -1,11 +1,11 @@
 // Weights of a .caffemodel, whichever branch of the Caffe family wrote it.
 //
 // The branches use the same field numbers for different settings, so a layer is never decoded as a whole:
-// names, types and blobs are taken from the wire and everything else is skipped. Read are
+// names, types and blobs are read from the wire and everything else is skipped. Supported are
 //   current layers (100), V1 layers (2) and V0 layers inside V1 ones;
 //   shapes as `shape` or as num/channels/height/width; values as packed or single floats or doubles, or as
 //   NVIDIA's raw bytes (half, single, double).
-// The reader never looks outside the bytes it was given and allocates in proportion to them.
+// The reader never reads outside the bytes it was given and allocates in proportion to them.
 #pragma once
 
 #include <cstdint>
@@ -45,15 +45,15 @@ struct ModelWeights {
   std::string name;
   std::vector<LayerWeights> layers;  ///< in the order of the file, layers without blobs included
 
-  /// The first layer of that name, as Caffe matches them, or null.
+  /// The first layer of that name, which is the one Caffe takes, or null.
   const LayerWeights* find(const std::string& layer_name) const;
 };
 
 /// Throws bad_input with the file, the byte offset and the layer if the file is missing, damaged, not a net,
-/// or if the number of values of a blob does not fit its shape. (A file cut exactly between two layers cannot
-/// be told from a shorter net.)
+/// or if a blob's number of values does not match its shape. (A file truncated exactly between two layers
+/// cannot be distinguished from a shorter net.)
 ModelWeights read_weights(const std::string& path);
-/// The same from memory; `origin` stands for the file name in messages.
+/// The same from memory; `origin` takes the place of the file name in messages.
 ModelWeights parse_weights(std::string_view bytes, const std::string& origin);
 
 /// One decoded BlobProto (a mean file, an entry of a solver's history); `where` begins the message of
@@ -63,9 +63,9 @@ BlobData decode_blob(const caffe::BlobProto& blob, const std::string& where);
 caffe::BlobProto encode_blob(const std::vector<std::int64_t>& shape, const float* values);
 caffe::BlobProto encode_blob(const std::vector<std::int64_t>& shape, const double* values);
 
-/// Whether a blob of the file can fill a parameter: same axes, or axes that differ only by ones. That covers
-/// Caffe's rule for legacy shapes (left padded with ones to four axes) and the branches' different shapes of
-/// one batch norm blob.
+/// Whether a blob of the file can fill a parameter: the same axes, or axes that differ only by ones. That
+/// covers Caffe's rule for legacy shapes (left padded with ones to four axes) and the branches' different
+/// shapes of one batch norm blob.
 bool shapes_compatible(const BlobData& blob, const std::vector<std::int64_t>& target);
 
 /// `(64, 3, 7, 7)`

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "banyan/device/context.hpp"
+#include "banyan/tensor/tensor.hpp"
 
 namespace banyan {
 

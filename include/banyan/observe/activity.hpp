@@ -1,6 +1,6 @@
-// Activity: what one device is doing right now. Written by its solver thread, read by the watchdog, by error
-// messages and by the fault injector of the tests. Entering a phase is also the heartbeat. Where a timeline
-// is kept, it is also the way to the device's tracks.
+// Activity: what one device is doing right now. Written by its solver thread, read by the watchdog, for error
+// messages and by the tests' fault injector. Entering a stage is also the heartbeat. If a timeline is kept,
+// the activity also gives access to the device's tracks.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace banyan {
 
-/// Phases in which a device can fail.
+/// Stages in which a device can fail.
 enum class Stage : std::uint8_t {
   idle,
   set_up,
@@ -44,10 +44,10 @@ class Activity {
   explicit Activity(std::string device, const std::atomic<bool>* abort = nullptr)
       : device_(std::move(device)), abort_(abort) {}
   const std::string& device() const { return device_; }
-  /// Enters a stage of work (heartbeat). May throw what an installed fault injector wants.
+  /// Enters a stage of work (heartbeat). May throw what an installed fault injector throws.
   void enter(Stage stage, const char* layer = "");
   void set_iteration(std::int64_t iteration) { iteration_.store(iteration, std::memory_order_relaxed); }
-  /// Something slow but alive (first-iteration tuning, fsync, a cold disk) reports progress.
+  /// Reports progress of something slow (first-iteration tuning, fsync, a cold disk).
   void beat();
   void set_idle() { stage_.store(Stage::idle, std::memory_order_relaxed); }
   void set_waiting(bool waiting) {
@@ -62,9 +62,9 @@ class Activity {
   /// `while running layer "conv2" forward on cpu:1, iteration 37`
   std::string describe() const;
 
-  /// From now on spans of this device are recorded. Before its thread starts.
+  /// From now on this device's spans are recorded. Call before its thread starts.
   void trace_to(const DeviceTracks& tracks) { tracks_ = tracks; }
-  /// A span of the current iteration; nullptr without a timeline. spans.hpp has what one usually wants.
+  /// A span of the current iteration; nullptr without a timeline. Usually spans.hpp is what is needed.
   TimeSpan* open_span(DeviceTrack lane, SpanKind kind, std::string_view name, const char* detail = "",
                       std::int64_t number = -1) {
     return tracks_ ? tracks_->lanes[static_cast<std::size_t>(lane)]->open(
@@ -87,7 +87,7 @@ class Activity {
   TimeSpan* wait_ = nullptr;  ///< while waiting
 };
 
-/// Called at every Activity::enter while installed; tests inject exceptions and stalls with it. Install
+/// Called at every Activity::enter while installed; tests inject exceptions and stalls with it. Install it
 /// before threads start.
 using FaultInjector = void (*)(const Activity& activity, Stage stage, const char* layer);
 void install_fault_injector(FaultInjector injector);

@@ -15,7 +15,7 @@ enum class ProgressMode : std::uint8_t { automatic, on, off };
 /// All members may be called by several threads at once.
 class Console {
  public:
-  /// `width` in characters; 0 asks the terminal at every drawing (80 if it does not know).
+  /// `width` in characters; 0 asks the terminal each time (80 if it does not know).
   explicit Console(ProgressMode mode, int file_descriptor = 2, int width = 0);
   /// Removes the status line.
   ~Console();
@@ -26,8 +26,8 @@ class Console {
   bool shows_status() const { return shows_status_; }
   /// Writes whole lines (ending in a newline) above the status line.
   void print(std::string_view lines);
-  /// Replaces the status line; cut to one character less than the width, so that it never wraps. Nothing
-  /// happens where none is shown.
+  /// Replaces the status line; truncated to one character less than the width, so that it never wraps. Does
+  /// nothing if no status line is shown.
   void set_status(const std::string& line);
   void clear_status() { set_status(""); }
 
@@ -43,9 +43,9 @@ class Console {
   std::string status_;
 };
 
-/// Sets up glog for a program: every line goes to `console` with Caffe's prefix (`I1231 23:59:59.999999 12345
-/// file.cpp:12] `), in colour where that is a terminal; log files are written only if glog's flag log_dir is
-/// set. While the returned object lives.
+/// Sets up glog for a program, and makes it the sink of base/log.hpp: every line goes to `console` with
+/// Caffe's prefix (`I1231 23:59:59.999999 12345 file.cpp:12] `), in colour where that is a terminal; log
+/// files are written only if glog's flag log_dir is set. In effect as long as the returned object exists.
 class LogRoute {
  public:
   virtual ~LogRoute() = default;

@@ -1,4 +1,4 @@
-// Overlap: how much of an iteration is computing, and how much of the communication hides behind it.
+// Overlap: how much of an iteration is computation, and how much of the communication it hides.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@ struct IterationShares {
   double total = 0;
   double compute = 0;     ///< in a layer's forward or backward, exchanges excluded
   double statistics = 0;  ///< in an exchange of batch normalization
-  double divisors = 0;    ///< in another exchange (loss divisors, counts of accuracies)
-  double gradients = 0;   ///< no layer at work, and buckets under way: work on them or waiting
-  double update = 0;      ///< no layer at work: the optimizer on buckets owned here
-  double data = 0;        ///< no layer at work, and the host waits for a batch
+  double divisors = 0;    ///< in another exchange (loss divisors, accuracy counts)
+  double gradients = 0;   ///< no layer running, buckets in flight: working on them or waiting
+  double update = 0;      ///< no layer running: the optimizer on buckets owned here
+  double data = 0;        ///< no layer running, the host waits for a batch
   double other = 0;
-  double hidden = 0;  ///< of compute: while a bucket was under way
-  /// Of statistics, divisors and gradients: another device has not come to the same exchange (or to the end
-  /// of its backward pass) yet. The rest is what communicating costs.
+  double hidden = 0;  ///< part of compute: while a bucket was in flight
+  /// Part of statistics, divisors and gradients: another device has not reached the same exchange (or the end
+  /// of its backward pass) yet. The rest is the cost of communication.
   double skew = 0;
 };
 
-/// Every iteration of which the timeline holds the end, in order.
+/// Every iteration whose end is in the timeline, in order.
 std::vector<IterationShares> measure_overlap(const Timeline& timeline, int device);
 
 struct LayerTime {
   std::string layer;
-  /// Milliseconds, exchanges included; what runs again for backward counts as backward.
+  /// Milliseconds, exchanges included; recomputation counts as backward.
   double forward = 0, backward = 0;
 };
 /// Sums over the iterations from `first` on, layers in the order of their first forward.

@@ -1,4 +1,4 @@
-// Spans that last as long as a scope. Without a timeline they cost a test of a pointer.
+// Spans that last as long as a scope. Without a timeline one costs one pointer test.
 #pragma once
 
 #include "banyan/device/stamp.hpp"
@@ -6,7 +6,7 @@
 
 namespace banyan {
 
-/// What the device's host thread does while this lives, by the host's clock; on the track `solver`.
+/// What the device's host thread does while this exists, by the host's clock; on the track `solver`.
 class HostSpan {
  public:
   HostSpan(Activity& activity, SpanKind kind, std::string_view name = {}, const char* detail = "")
@@ -23,7 +23,7 @@ class HostSpan {
   TimeSpan* span_;
 };
 
-/// What is enqueued on `stream` while this lives, by the times at which the stream gets there. `lane` is the
+/// What is enqueued on `stream` while this exists, by the times at which the stream gets there. `lane` is the
 /// stream's track.
 class StreamSpan {
  public:

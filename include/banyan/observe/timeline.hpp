@@ -1,11 +1,11 @@
-// Timeline: what ran when, on every device. Threads record spans while a run goes on; afterwards the spans
-// become a trace file or the shares of an iteration (overlap.hpp).
+// Timeline: what ran when, on every device. Threads record spans during a run; afterwards the spans become a
+// trace file or the shares of an iteration (overlap.hpp).
 //
-// A device has three tracks of its own: `solver` holds what its host thread does, by the host's clock;
-// `compute` and `gradients` hold what its two streams do, by the time at which the stream gets there
-// (device/stamp.hpp). On a CPU device whose streams run inline the three are the same thread. Other threads
-// (prefetching) open tracks for themselves. A track is written by one thread, so that recording takes no
-// lock; a run without a timeline pays a test of a pointer.
+// Each device has three tracks: `solver` holds what its host thread does, by the host's clock; `compute` and
+// `gradients` hold what its two streams do, by the time at which the stream gets there (device/stamp.hpp). On
+// a CPU device whose streams run inline the three are the same thread. Other threads (prefetching) open
+// tracks for themselves. Only one thread writes a track, so that recording takes no lock; without a timeline
+// a span costs one pointer test.
 #pragma once
 
 #include <array>
@@ -26,26 +26,26 @@ enum class SpanKind : std::uint8_t {
   iteration,  ///< compute: from the first forward to the point at which the new parameters are there
   forward,    ///< a layer
   backward,   ///< a layer
-  recompute,  ///< a layer's forward once more, before its backward
-  exchange,   ///< a message with the statistics of a layer, there and back
+  recompute,  ///< a layer's forward again, before its backward
+  exchange,   ///< a message with a layer's statistics, there and back
   data,       ///< solver: waiting for a batch
   wait,       ///< solver: waiting for another device's thread
   climb,      ///< a bucket: from the gradients' completion here to the end of this device's part in their sum
   descent,    ///< a bucket: from there until its new parameters are here and sent on
-  reduce,     ///< the adding of one child's bucket
+  reduce,     ///< adding one child's bucket
   update,     ///< the optimizer on one bucket
   broadcast,  ///< a copy of parameters or statistics from the parent
-  prefetch,   ///< the making of a batch
+  prefetch,   ///< making a batch
   test,
   snapshot
 };
 inline constexpr int kSpanKinds = 15;
 const char* name_of(SpanKind kind);
-/// Buckets under way overlap each other; spans of all other kinds nest within their track.
+/// Buckets in flight overlap each other; spans of all other kinds nest within their track.
 inline bool overlaps_others(SpanKind kind) { return kind == SpanKind::climb || kind == SpanKind::descent; }
 
 struct TimeSpan {
-  /// Nanoseconds of the steady clock; 0: not reached. Streams write them later than the span is opened.
+  /// Nanoseconds of the steady clock; 0: not reached. Streams write them after the span is opened.
   std::atomic<std::int64_t> begin{0}, end{0};
   const std::string* name = nullptr;  ///< layer or source; the track's
   const char* detail = "";            ///< of an exchange: "forward", "backward", "divisor"; a literal
@@ -70,7 +70,7 @@ class Track {
 
   int device() const { return device_; }
   const std::string& name() const { return name_; }
-  /// A span with no times yet, which stays where it is; nullptr when the track is full. One thread only.
+  /// A span without times yet, at a fixed address; nullptr when the track is full. One thread only.
   TimeSpan* open(SpanKind kind, std::string_view name, const char* detail, std::int64_t number,
                  std::int64_t iteration);
   /// Spans in the order of opening; any thread.
@@ -100,13 +100,13 @@ struct DeviceTracks {
 
 class Timeline {
  public:
-  /// Spans that a track keeps at most, the first ones: about 15 MB. Later ones are counted and dropped.
+  /// Most spans that a track keeps, about 15 MB: the first ones. Later ones are counted and dropped.
   static constexpr std::int64_t kMostSpans = Track::kChunk * Track::kChunks;
   explicit Timeline(std::int64_t spans_per_track = kMostSpans);
 
   /// Devices are numbered from 0 in the order of these calls, which come before any recording.
   DeviceTracks add_device(const std::string& name);
-  /// For a thread of its own. May be called at any time; the track lives as long as the timeline.
+  /// For another thread. May be called at any time; the track lives as long as the timeline.
   Track& open_track(int device, const std::string& name);
 
   const std::vector<std::string>& devices() const { return devices_; }
@@ -122,9 +122,9 @@ class Timeline {
   std::vector<std::unique_ptr<Track>> tracks_;
 };
 
-/// Whom a thread that belongs to a device reports to.
+/// Where a thread that works for a device records.
 struct Tracing {
-  std::shared_ptr<Timeline> timeline;  ///< nullptr: nobody
+  std::shared_ptr<Timeline> timeline;  ///< nullptr: nowhere
   int device = 0;
 };
 

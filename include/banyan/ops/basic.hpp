@@ -1,5 +1,5 @@
 // Memory and level-1 operators. All tensors of a call live on the context's device. Reductions have a fixed
-// order: the same input, device and thread count give the same bits.
+// order: for the same input, device and thread count the result is bit-identical.
 #pragma once
 
 #include <span>
@@ -14,12 +14,10 @@ inline constinit Operator<void(Tensor& y, double value)> fill{"fill"};
 inline constinit Operator<void(const Tensor& x, Tensor& y)> copy{"copy"};
 /// y = alpha x + beta y; same count, dtype and layout; beta == 0 ignores what y holds (NaN included).
 inline constinit Operator<void(double alpha, const Tensor& x, double beta, Tensor& y)> axpby{"axpby"};
-/// y[i] = (y[i] + parts[0][i]) + parts[1][i] ..., in this order, in one pass over memory; at most
-/// kMostParts parts of the same count and float dtype.
+/// y[i] = (y[i] + parts[0][i]) + parts[1][i] ..., in this order, in one sweep over memory; at most kMostParts
+/// parts of the same count and float dtype.
 inline constexpr std::size_t kMostParts = 7;
 inline constinit Operator<void(std::span<const Tensor> parts, Tensor& y)> add_parts{"add_parts"};
-/// The same, and every part becomes the sum as well.
-inline constinit Operator<void(std::span<Tensor> parts, Tensor& y)> add_to_all{"add_to_all"};
 /// result[0] = sum of x, result: f64 (1). Accumulates in f64.
 inline constinit Operator<void(const Tensor& x, Tensor& result)> sum{"sum"};
 /// result[0] = sum of |x|, result: f64 (1).

@@ -26,9 +26,9 @@ struct ConvolutionGeometry {
 class Convolution {
  public:
   virtual ~Convolution() = default;
-  /// So far; empty where rules on shapes choose.
+  /// Those made so far; empty if rules on shapes choose.
   virtual KernelChoices kernel_choices() const { return {}; }
-  /// From now on forward() ends with this ReLU. False: it cannot, and the caller has to run it.
+  /// From now on forward() ends with this ReLU. False: it cannot, and the caller must run it.
   virtual bool fuse_relu(const Rectifier& relu) { return !relu.on; }
   /// output = input * weight (+ bias, (out_channels), where defined)
   virtual void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -40,7 +40,7 @@ class Convolution {
                                Tensor& grad_weight, Tensor& grad_bias) = 0;
 };
 
-/// Throws a runtime failure for what the device cannot do (more than 3 spatial axes on CUDA, ...).
+/// Throws a runtime failure for anything the device cannot do (more than 3 spatial axes on CUDA, ...).
 std::unique_ptr<Convolution> make_convolution(Context& context, const ConvolutionGeometry& geometry,
                                               DType dtype);
 /// The plain reference, im2col + GEMM, any number of spatial axes, contiguous tensors, f32 and f64, CPU only.

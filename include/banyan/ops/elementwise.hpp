@@ -9,8 +9,8 @@
 
 namespace banyan::ops {
 
-/// A ReLU as the last step of another operator; off: that operator alone. Its results have the bits of the
-/// two operators one after the other.
+/// A ReLU as the last step of another operator; off: that operator only. Results are bit-identical to running
+/// the two operators one after the other.
 struct Rectifier {
   bool on = false;
   double slope = 0;
@@ -37,30 +37,30 @@ inline constinit Operator<void(const Tensor& x, const EluShape& shape, Tensor& y
 /// dx = dy * (y > 0 ? lambda : y + alpha * lambda).
 inline constinit Operator<void(const Tensor& y, const Tensor& dy, const EluShape& shape, Tensor& dx)>
     elu_backward{"elu_backward"};
-/// An activation that is one to one: a leaky ReLU with slope > 0, or an ELU with alpha > 0.
+/// An invertible activation: a leaky ReLU with slope > 0, or an ELU with alpha > 0.
 struct InvertibleActivation {
   enum class Kind : std::uint8_t { leaky_relu, elu };
   Kind kind = Kind::leaky_relu;
   double slope = 1;  ///< leaky_relu
   EluShape elu;
 };
-/// The x of which the activation made y, to a few roundings of y; x may be y. Where an ELU's y is as near to
+/// The x from which the activation made y, to a few roundings of y; x may be y. If an ELU's y is as close to
 /// its lower bound as rounding allows, x is the logarithm of the data type's epsilon (-15.9 in f32, -36 in
 /// f64).
 inline constinit Operator<void(const Tensor& y, const InvertibleActivation& activation, Tensor& x)>
     invert_activation{"invert_activation"};
 /// y = x * keep / (1 - ratio). Element e (logical order within its sample) of local sample i is kept when
 /// philox(key, sample-global index, e) >= ratio, so the mask depends on neither device nor layout. The
-/// gradient is the same operator on dy. Axis 0 is the batch.
+/// gradient is the same operator applied to dy. Axis 0 is the batch.
 inline constinit Operator<void(const Tensor& x, double ratio, const RandomKey& key,
                                const SampleIndex& samples, Tensor& y)>
     dropout{"dropout"};
-/// y = relu(sum of factors[k] * terms[k]), added up in their order; y may be one of the terms.
+/// y = relu(sum of factors[k] * terms[k]), added in order; y may be one of the terms.
 inline constinit Operator<void(const std::vector<const Tensor*>& terms, const std::vector<double>& factors,
                                const Rectifier& relu, Tensor& y)>
     weighted_sum{"weighted_sum"};
-/// dx = (sum of terms) * (y > 0 ? 1 : slope): relu_backward of what several readers of y give; dx may be one
-/// of the terms.
+/// dx = (sum of terms) * (y > 0 ? 1 : slope): relu_backward of the gradients from several readers of y; dx
+/// may be one of the terms.
 inline constinit Operator<void(const std::vector<const Tensor*>& terms, const Tensor& y, double slope,
                                Tensor& dx)>
     relu_backward_of_sum{"relu_backward_of_sum"};
@@ -69,9 +69,9 @@ inline constinit Operator<void(const Tensor& a, const Tensor& b, Tensor& y)> mul
 /// dx = dy * y / x, Caffe's unstable gradient of a product (stable_prod_grad: false).
 inline constinit Operator<void(const Tensor& x, const Tensor& y, const Tensor& dy, Tensor& dx)>
     product_backward_by_quotient{"product_backward_by_quotient"};
-/// y = max(a, b); mask (i32, same count) keeps the number of the winner: `index_of_b` where b wins, else what
-/// mask held (`first`: index_of_b - 1). Ties: the later input wins in the first pair (first == true), the
-/// earlier one against the third and following (Caffe).
+/// y = max(a, b); mask (i32, same count) holds the winner's index: `index_of_b` where b wins, otherwise what
+/// it held before (`first`: index_of_b - 1). Ties: the later input wins in the first pair (first == true),
+/// the earlier one against the third and later ones (Caffe).
 inline constinit Operator<void(const Tensor& a, const Tensor& b, int index_of_b, bool first, Tensor& y,
                                Tensor& mask)>
     maximum{"maximum"};

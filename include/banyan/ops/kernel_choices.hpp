@@ -1,4 +1,4 @@
-// Which kernels were chosen by asking a library, where another choice would have given other bits.
+// Which kernels a library chose, where another choice would not have been bit-identical.
 #pragma once
 
 #include <map>

@@ -25,7 +25,7 @@ inline constinit Operator<void(const Tensor& y, const Tensor& dy, const Channels
     softmax_backward{"softmax_backward"};
 /// partial (2, f64): -log(max(p[label], FLT_MIN)) summed over the positions with a valid label, and the
 /// number of these. noted (3, f64): the first label out of range as 1 + its sample, its position in the
-/// sample, the label; written only where noted[0] is 0, so that the note of one pass stays until it is read
+/// sample, the label; written only where noted[0] is 0, so that the record of one pass stays until it is read
 /// and cleared.
 inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
                                const IgnoreLabel& ignore, Tensor& partial, Tensor& noted)>

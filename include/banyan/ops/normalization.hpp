@@ -1,11 +1,12 @@
-// Batch normalization cut into the pieces between which devices exchange statistics, and local response
+// Batch normalization, divided at the points where devices exchange statistics, and local response
 // normalization.
 //
-// Per-channel statistics are always f64: C values against N * C * H * W of data, and the merge stays exact to
-// the data's precision. `x` is (N, C, ...) in either layout; axis 1 is the channel.
-//   moments      (1 + 2 C): count, mean[C], M2[C] (sum of squared deviations from the mean). The count is an
-//   integer (exact in f64 to 2^53). mean_inv_std (2 C)    : mean[C], 1 / sqrt(var + eps) [C] sums         (2
-//   C)    : sum dy [C], sum dy * xhat [C]
+// Per-channel statistics are always f64: there are only C values per N * C * H * W of data, and the merge
+// stays exact to the data's precision. `x` is (N, C, ...) in either layout; axis 1 is the channel.
+//   moments       (1 + 2 C)  count, mean[C], M2[C] (sum of squared deviations from the mean). The count is an
+//                            integer (exact in f64 up to 2^53).
+//   mean_inv_std  (2 C)      mean[C], 1 / sqrt(var + eps) [C]
+//   sums          (2 C)      sum dy [C], sum dy * xhat [C]
 #pragma once
 
 #include "banyan/ops/elementwise.hpp"
@@ -13,8 +14,7 @@
 
 namespace banyan::ops {
 
-/// Local moments of x; an empty x gives count 0 and zeros. No cancellation: deviations are taken from a local
-/// mean.
+/// Local moments of x; an empty x gives count 0 and zeros. No cancellation: deviations are from a local mean.
 inline constinit Operator<void(const Tensor& x, Tensor& moments)> batch_moments{"batch_moments"};
 /// into = moments of both sets of samples together (Chan, Golub, LeVeque 1979), in place.
 inline constinit Operator<void(const Tensor& other, Tensor& into)> merge_moments{"merge_moments"};
@@ -42,8 +42,8 @@ inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, cons
 inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine,
                                const Tensor& addend, Tensor& y)>
     normalize_and_add{"normalize_and_add"};
-/// sums of this device's samples. With a ReLU dy is the gradient of its output: here and in
-/// normalize_backward its sign is found by computing the ReLU's input again.
+/// Sums over this device's samples. With a ReLU, dy is the gradient of its output: here and in
+/// normalize_backward the sign is found by recomputing the ReLU's input.
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
                                const Affine& affine, Tensor& sums)>
     normalize_backward_sums{"normalize_backward_sums"};
@@ -57,8 +57,8 @@ inline constinit Operator<void(const Tensor& sums, Tensor& grad_slope, Tensor& g
     add_affine_gradients{"add_affine_gradients"};
 /// For normalize_backward_sums and normalize_backward on the output y = slope xhat + bias in place of x:
 /// of_output (2 C) stands for mean_inv_std, slope_of_output (C) for the slope, and there is no bias. Since
-/// xhat = (y - bias) / slope, a channel whose |slope| is 0 or not above 1000 epsilon |bias| cannot be used:
-/// unusable[c] (f64) becomes 1, else stays as it is. Undefined slope / bias: 1 / 0.
+/// xhat = (y - bias) / slope, a channel whose |slope| is 0 or at most 1000 epsilon |bias| cannot be used:
+/// unusable[c] (f64) becomes 1, otherwise it stays as it is. Undefined slope / bias: 1 / 0.
 inline constinit Operator<void(const Tensor& slope, const Tensor& bias, const Tensor& mean_inv_std,
                                Tensor& of_output, Tensor& slope_of_output, Tensor& unusable)>
     output_statistics{"output_statistics"};

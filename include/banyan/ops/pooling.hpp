@@ -1,5 +1,4 @@
-// Pooling with Caffe's windows: MAX clips to the image, AVE divides by the window clipped at input + pad
-// (FORMAT C.13).
+// Pooling with Caffe's windows: MAX clips to the image, AVE divides by the window clipped at input + pad.
 #pragma once
 
 #include "banyan/ops/operator.hpp"
@@ -15,9 +14,9 @@ struct PoolingGeometry {
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
 };
 
-/// maximum: mask (i32, like output) receives h * W + w of the first maximum. stochastic: `training` samples
-/// proportionally to the values (philox by key, global sample, logical output element) and writes the mask;
-/// else sum(x^2)/sum(x). average: mask is not touched.
+/// maximum: mask (i32, like output) receives h * W + w of the first maximum. stochastic: with `training`,
+/// samples proportionally to the values (philox by key, global sample, logical output element) and writes the
+/// mask; otherwise sum(x^2)/sum(x). average: mask is not touched.
 inline constinit Operator<void(const PoolingGeometry& geometry, const Tensor& input, bool training,
                                const RandomKey& key, const SampleIndex& samples, Tensor& output,
                                Tensor& mask)>

@@ -1,5 +1,5 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A value depends on its key and counter alone, never on which device or thread computes it.
+// SC 2011). A value depends only on its key and counter, never on the device or thread that computes it.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ BANYAN_HOST_DEVICE inline float uniform01(std::uint32_t bits) {
   return static_cast<float>(bits >> 8) * (1.0f / 16777216.0f);
 }
 
-/// Names a stream of random numbers: the solver's seed and who draws (a layer, a data source).
+/// Identifies a stream of random numbers: the solver's seed and who draws (a layer, a data source).
 struct RandomKey {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0;     ///< hash of the layer's name, see stream_of
@@ -68,7 +68,7 @@ BANYAN_HOST_DEVICE inline Philox4 random_quad(const RandomKey& key, std::int64_t
                 static_cast<std::uint64_t>(global_sample) << 32 ^ static_cast<std::uint64_t>(quad));
 }
 
-/// Where a device's samples stand in the global batch: local sample i is global sample first + i * stride.
+/// Where a device's samples are in the global batch: local sample i is global sample first + i * stride.
 struct SampleIndex {
   std::int64_t first = 0;
   std::int64_t stride = 1;

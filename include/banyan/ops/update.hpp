@@ -1,4 +1,4 @@
-// One solver step over a piece of the parameters: one pass over weights, gradients and history (FORMAT C.5).
+// One solver step over a piece of the parameters: one sweep over weights, gradients and history.
 #pragma once
 
 #include "banyan/ops/operator.hpp"
@@ -18,7 +18,7 @@ struct UpdateStep {
   double delta = 0;
   std::int64_t step = 1;  ///< Adam's t, from 1
 };
-/// Computes the amount D by the rule and weight -= D. history2 is used by adadelta and adam only. All of the
+/// Computes the amount D by the rule, then weight -= D. Only adadelta and adam use history2. All have the
 /// same dtype and count.
 inline constinit Operator<void(const UpdateStep& step, Tensor& weight, const Tensor& gradient,
                                Tensor& history, Tensor& history2)>

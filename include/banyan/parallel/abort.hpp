@@ -1,8 +1,8 @@
 // AbortState and Doorbell: how devices wait for each other without ever hanging.
 //
-// Every wait of the tree is a wait on the waiting device's Doorbell. Whoever changes something that a device
-// may wait for rings its bell; an abort rings all bells. So one flag ends every wait, and no wait needs a
-// time-out.
+// Every wait in the tree is a wait on the waiting device's Doorbell. Whoever changes something that a device
+// may be waiting for rings its bell; an abort rings all bells. So one flag ends every wait, and no wait needs
+// a timeout.
 #pragma once
 
 #include <array>
@@ -30,9 +30,9 @@ class AbortState {
   void raise();
   /// Throws Error(aborted) once raised.
   void check() const;
-  /// Has `action` called when the abort is raised, at once if it is already; on any thread, perhaps twice.
-  /// For waits that are not on a Doorbell. It must neither throw nor wait, and what it uses must outlive the
-  /// last raise().
+  /// Calls `action` when the abort is raised, immediately if it has been; on any thread, possibly twice. For
+  /// waits that are not on a Doorbell. It must neither throw nor wait, and what it uses must outlive the last
+  /// raise().
   void on_raise(std::function<void()> action);
 
  private:
@@ -45,10 +45,10 @@ class AbortState {
   std::vector<std::function<void()>> actions_;
 };
 
-/// How long a waiting device burns its core before it sleeps.
+/// How long a waiting device spins before it sleeps.
 struct SpinPolicy {
-  int pauses = 0;  ///< busy checks first: right when every device has cores of its own
-  int yields = 0;  ///< then checks after giving the core away: right when devices share cores
+  int pauses = 0;  ///< busy checks first: best if every device has its own cores
+  int yields = 0;  ///< then checks after yielding the core: best if devices share cores
 };
 /// For `devices` solver threads that use `threads_per_device` threads each on this machine.
 SpinPolicy spin_policy(int devices, int threads_per_device);
@@ -62,15 +62,15 @@ class Doorbell {
 
   void ring() {
     const std::uint32_t rung = count_.fetch_add(1) + 1;
-    // Waking is a system call: the first ring wakes, those before the sleeper runs again need not. Only a
-    // ring that the sleeper has not seen may take its mark away: a count that is still the one it sleeps at
-    // does not wake it, and later rings would then take it for awake.
+    // Waking is a system call: the first ring wakes the sleeper; further rings before it runs need not. Only
+    // a ring that the sleeper has not seen may clear its mark: a count that is still the one it sleeps at
+    // does not wake it, and later rings would then assume that it is awake.
     std::uint64_t asleep = asleep_.load();
     const auto unseen = static_cast<std::int32_t>(rung - static_cast<std::uint32_t>(asleep));
     if (asleep != 0 && unseen > 0 && asleep_.compare_exchange_strong(asleep, 0)) count_.notify_all();
   }
-  /// Returns when `ready()` is true; throws Error(aborted) when the abort is raised first. Only the bell's
-  /// owner waits.
+  /// Returns when `ready()` is true; throws Error(aborted) if the abort is raised first. Only the bell's
+  /// owner may wait.
   template <class Ready>
   void wait(Activity& activity, Ready&& ready) {
     if (ready()) return;
@@ -107,24 +107,23 @@ class Doorbell {
   std::atomic<std::uint64_t> asleep_{0};  ///< 0: awake; else kAsleep and the count that the sleeper has seen
 };
 
-/// What devices meet for. All must come for the same.
+/// Why devices meet. It must be the same for all.
 struct Topic {
   const char* what = "";    ///< a literal
   std::int64_t number = 0;  ///< of the iteration, say
 };
 
-/// A meeting of all devices for rare events (tests, snapshots, start): everybody waits until everybody is
-/// there.
+/// A meeting of all devices for rare events (tests, snapshots, start): each waits until all have arrived.
 class Rendezvous {
  public:
   Rendezvous(int devices, AbortState& abort, SpinPolicy policy);
-  /// Throws Error(aborted) when the abort is raised before all are there, and a runtime failure that names
-  /// both topics when others have come for another one.
+  /// Throws Error(aborted) if the abort is raised before all have arrived, and a runtime failure that names
+  /// both topics if others have come for a different one.
   void meet(int rank, Activity& activity, const Topic& topic);
 
  private:
   struct Seat {
-    std::uint64_t attended = 0;     ///< meetings; its own thread's
+    std::uint64_t attended = 0;     ///< meetings; written by its own thread
     std::array<Topic, 2> topics{};  ///< of meeting i at i % 2: read by others until they come to the next
   };
   AbortState* abort_;

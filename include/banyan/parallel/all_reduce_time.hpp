@@ -1,5 +1,5 @@
-// Times sums over the whole device tree as training makes them: short messages through the statistics lane,
-// long ones through the segments of the gradient lane.
+// Times sums over the whole device tree, computed by the code that training uses: short messages by
+// StatisticsExchange, long ones by GradientSync, with a copy of the sum in place of the update.
 #pragma once
 
 #include <cstddef>

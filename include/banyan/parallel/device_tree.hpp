@@ -1,5 +1,5 @@
-// DeviceTree: the edges of one lane. Statistics and gradients have trees of their own over the same devices,
-// so neither ever waits for the other.
+// DeviceTree: the edges of one lane. Statistics and gradients have separate trees over the same devices, so
+// neither ever waits for the other.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,18 @@
 
 namespace banyan::parallel {
 
-/// What the tree knows of one of its devices.
+/// What the tree knows about one of its devices.
 struct Member {
   Device* device = nullptr;
   Activity* activity = nullptr;
-  /// Decides how it reads its neighbours' memory, shared by all members; nullptr: as the hardware offers.
+  /// Decides how it reads its neighbours' memory, shared by all members; nullptr: as the hardware allows.
   LinkAccess* access = nullptr;
 };
 
 class DeviceTree {
  public:
-  /// Node i of `tree` is members[i]. Every edge gets a pipe each way with `slots` slots. Peer access is
-  /// switched on along the edges, and verified where the members have a LinkAccess. `uplink` joins the roots
+  /// Node i of `tree` is members[i]. Every edge gets a pipe in each direction with `slots` slots. Peer access
+  /// is enabled along the edges, and verified where the members have a LinkAccess. `uplink` joins the roots
   /// to other processes and outlives the tree; nullptr: there are none.
   DeviceTree(const Tree& tree, std::vector<Member> members, AbortState& abort, SpinPolicy policy, int slots,
              Uplink* uplink = nullptr);
@@ -33,11 +33,11 @@ class DeviceTree {
   const Tree& tree() const { return tree_; }
   int size() const { return tree_.size(); }
   Uplink* uplink() const { return uplink_; }
-  /// One device without other processes: nobody to exchange anything with.
+  /// One device and no other processes: nothing to exchange.
   bool is_alone() const { return size() == 1 && uplink_ == nullptr; }
-  const Member& member(int node) const { return members_[static_cast<std::size_t>(node)]; }
+  const Member& member(int node) const { return members_[node]; }
   Pipe& pipe(int from, int to) { return *pipes_[edge(from, to)]; }
-  Doorbell& bell(int node) { return *bells_[static_cast<std::size_t>(node)]; }
+  Doorbell& bell(int node) { return *bells_[node]; }
   /// May operators of `node` read `neighbour`'s memory in place? Otherwise messages are copied first.
   bool reads_in_place(int node, int neighbour) const { return in_place_[edge(node, neighbour)]; }
   /// Copies `neighbour`'s memory to `node`'s over their link, on `node`'s stream. Called by `node`'s thread.

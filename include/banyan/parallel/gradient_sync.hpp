@@ -1,12 +1,12 @@
 // GradientSync: gradients up, parameters down, while backward runs (Caffe's P2PSync, cut into buckets).
 //
-// All exchanged gradients of a device lie in one flat buffer, in the order in which backward finishes them.
+// All exchanged gradients of a device are in one flat buffer, in the order in which backward finishes them.
 // The buffer is cut into buckets; a bucket is ready on a device when backward has passed the lowest layer
 // that touches it (the bucket's ready_layer), because until then some layer still adds to its gradients or
 // reads its weights. Then it climbs the tree to its owner, which updates the parameters and sends them down.
 // Buckets have different owners, so that update work and optimizer state are spread over the devices and
-// exist once per process. Buckets and owners follow from the sizes alone, chunks from measured speed: they
-// change no bit of a sum or an update.
+// exist once per process. Only sizes determine buckets and owners; chunks follow from measured speed, which
+// changes no bit of a sum or an update.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ struct Bucket {
 };
 
 /// Pure. `ranges` ascend in offset and descend in ready_layer; the buckets cover [0, total) in that order.
-/// Big parameters are cut; owners are chosen so that every device owns about the same number of elements. One
-/// device: one bucket. `everywhere` counts the devices of other processes too (0: there are none): the cuts
-/// must be the same in all of them.
+/// Large parameters are cut; owners are chosen so that every device owns about the same number of elements.
+/// One device: one bucket. `everywhere` counts the devices of other processes too (0: there are none): the
+/// cuts must be the same in all of them.
 std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
                                  std::size_t element_bytes, int devices, int everywhere = 0);
 
@@ -50,12 +50,12 @@ class GradientSync {
   void start();
   /// Backward has passed `layer` (all higher ones too); `compute` is the stream it runs on.
   void layer_done(int layer, Stream& compute);
-  /// Keeps updates back until release(): for decisions over all gradients (clipping).
+  /// Holds updates back until release(): for decisions over all gradients (clipping).
   void hold();
   /// After hold(): returns when every sum owned here is complete.
   void finish_reduction();
   void release();
-  /// Completes the exchange; `compute` goes on when the parameters are there.
+  /// Completes the exchange; `compute` continues when the parameters are there.
   void finish(Stream& compute);
   const std::vector<Bucket>& buckets() const { return buckets_; }
   int rank() const { return rank_; }

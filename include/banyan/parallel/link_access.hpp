@@ -1,4 +1,4 @@
-// How one device gets at another one's memory. On some machines data that cross a direct link arrive wrong or
+// How one device accesses another's memory. On some machines data sent over a direct link arrive damaged or
 // not at all; such links are found before training and replaced by a detour through host memory.
 #pragma once
 
@@ -29,8 +29,8 @@ class Transfer {
   ~Transfer();
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
-  /// Enqueues on `stream` (the reader's). What is enqueued there before, a wait for the sender's event above
-  /// all, comes before the read.
+  /// Enqueues on `stream` (the reader's). Whatever was enqueued there before, in particular a wait for the
+  /// sender's event, comes before the read.
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes);
 
  private:
@@ -38,15 +38,15 @@ class Transfer {
   std::unique_ptr<Detour> detour_;  ///< staged only
 };
 
-/// Decides for every pair of devices, once: the decision holds for all trees of a run.
+/// Decides once for every pair of devices: the decision holds for all trees of a run.
 class LinkAccess {
  public:
   enum class Verify : std::uint8_t { gpus, all };  ///< all: CPU devices too, for tests
-  /// `warn` gets a line for every link that is not used.
+  /// `warn` receives a line for every link that is not used.
   explicit LinkAccess(std::function<void(const std::string&)> warn, Verify verify = Verify::gpus);
-  /// Every link is used this way, unverified: for trials of one way on devices that offer another.
+  /// Every link is accessed this way, unverified: for trying one way on devices that offer another.
   explicit LinkAccess(Access always) : verify_(Verify::gpus), always_(always) {}
-  /// How `reader` reads `owner`'s memory. Throws a runtime failure if no way brings the data over whole.
+  /// How `reader` reads `owner`'s memory. Throws a runtime failure if the data arrive intact in no way.
   Access between(Device& owner, Device& reader);
 
  private:
@@ -59,7 +59,7 @@ class LinkAccess {
   std::map<std::pair<const Device*, const Device*>, Access> decided_;
 };
 
-/// The way that the hardware offers, unverified.
+/// The way that the hardware allows, unverified.
 Access usual_access(Device& owner, Device& reader);
 
 }  // namespace banyan::parallel

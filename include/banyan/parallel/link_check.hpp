@@ -1,4 +1,4 @@
-// Are data that cross a link whole, and how fast are they?
+// Do data sent over a link arrive intact, and how fast?
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,18 @@ struct LinkCheck {
   std::string what;  ///< what is wrong
 };
 
-/// What helps most often where peer-to-peer copies go wrong.
+/// What most often helps when peer-to-peer copies fail.
 inline constexpr const char* kLinkHint = "check the IOMMU and ACS settings of BIOS and kernel";
 
 /// Sends a pattern from `owner` to `reader` and compares every byte, copied and, for in_place, also read by
 /// an operator of the reader. A transfer that is not done after `limit_seconds` counts as stalled; its memory
-/// is then never given back, because the device may still write to it.
+/// is then never released, because the device may still write to it.
 LinkCheck verify_link(Device& owner, Device& reader, Access access, std::size_t bytes = std::size_t{4} << 20,
                       double limit_seconds = 10);
 
 struct LinkSpeed {
   double bytes_per_second = 0;
-  double latency_seconds =
-      0;  ///< of a copy of 4 bytes, from its launch to the host's knowing that it is done
+  double latency_seconds = 0;  ///< of a 4-byte copy, from its launch until the host knows that it is done
 };
 /// Copies from `owner` to `reader`; medians of `repeats`.
 LinkSpeed measure_link(Device& owner, Device& reader, Access access,

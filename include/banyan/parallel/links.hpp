@@ -1,6 +1,6 @@
-// Links of this machine: which class of link joins each two devices. Asked are the CUDA driver (peer access),
-// NVML where its library is installed (NVLinks) and sysfs (the PCI tree). What is done with the answers is
-// pure and tested on recorded machines.
+// Links of this machine: which class of link joins each pair of devices. The sources are the CUDA driver
+// (peer access), NVML if its library is installed (NVLinks) and sysfs (the PCI tree). What is done with their
+// answers is pure and tested on recorded machines.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@
 namespace banyan::parallel {
 
 /// CPU devices and replicas on one GPU share memory. GPUs without peer access have no link. Others have the
-/// class of their NVLinks, else of their way through the PCI tree; `phb` where the PCI tree is not told (in
+/// class of their NVLinks, otherwise of their path through the PCI tree; `phb` if the PCI tree is hidden (in
 /// some containers).
 LinkMatrix discover_links(const std::vector<Device*>& devices);
 
-/// The class of the way between two devices of the PCI tree, given by their folders with all links resolved,
-/// such as `/sys/devices/pci0000:16/0000:16:01.0/0000:17:00.0`. Pure. One path twice: memory.
+/// The class of the path between two devices in the PCI tree, given by their folders with all links resolved,
+/// such as `/sys/devices/pci0000:16/0000:16:01.0/0000:17:00.0`. Pure. The same folder twice: memory.
 LinkClass pci_link(const std::string& first, const std::string& second);
 
 /// "00000000:3B:00.0" or "0000:3B:00.0" as sysfs writes it: "0000:3b:00.0".
 std::string sysfs_bus_id(const std::string& bus_id);
 
-/// What NVML tells of one GPU's NVLinks.
+/// What NVML reports about one GPU's NVLinks.
 struct NvLinks {
   std::string bus_id;               ///< as sysfs_bus_id
   std::vector<std::string> remote;  ///< for every active link to a GPU: that GPU's bus id
@@ -31,7 +31,7 @@ struct NvLinks {
 };
 /// Number of NVLinks from one to the other: direct ones, or through switches that both are linked to. Pure.
 int nvlinks_between(const NvLinks& first, const NvLinks& second);
-/// 1, 2 or 3, and more links; none for 0.
+/// For 1, 2 or 3, and more links; none for 0.
 LinkClass nvlink_class(int links);
 
 }  // namespace banyan::parallel

@@ -1,10 +1,10 @@
 // Pipe: one direction of one edge of the tree, on one lane.
 //
-// A pipe is a row of numbered slots. A message is a tensor of the sender and an Event after which it may be
-// read: the receiver makes its *stream* wait for the event, no host thread waits for a device. Each slot
-// carries a ticket that the receiver compares with its own, so devices that meet at different places fail at
-// once with both named. The protocols above guarantee that a slot is received before it is sent again (every
-// exchange answers a message up with a message down), so sending never waits.
+// A pipe is an array of numbered slots. A message is a tensor of the sender and an Event after which it may
+// be read: the receiver makes its *stream* wait for the event; no host thread waits for a device. Each slot
+// carries a Meeting that the receiver compares with its own, so devices that meet at different places fail
+// immediately, with both named. The protocols built on pipes guarantee that a slot is received before it is
+// sent again (every message up is answered by a message down), so sending never waits.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,7 @@
 
 #include "banyan/device/context.hpp"
 #include "banyan/parallel/abort.hpp"
+#include "banyan/tensor/tensor.hpp"
 
 namespace banyan::parallel {
 
@@ -35,8 +36,8 @@ class Pipe {
   /// Enqueues the event on `stream` and publishes. `message` must stay valid until the receiver's answer;
   /// after an error, which ends without one, until all threads of the group have ended.
   void send(int slot, const Tensor& message, const Meeting& meeting, Stream& stream);
-  /// Is the message of this meeting there? Throws a runtime failure naming both devices and places if another
-  /// one is.
+  /// Has the message of this meeting arrived? Throws a runtime failure naming both devices and places if
+  /// another one has.
   bool arrived(int slot, const Meeting& meeting) const;
   /// Makes `stream` wait for the arrived message and returns it.
   const Tensor& receive(int slot, Stream& stream) const;

@@ -1,9 +1,9 @@
-// How long would an iteration take on a machine that is not at hand? The exchange of gradients is played
-// through with modelled links; nothing is measured and nothing runs. Pure.
+// How long would an iteration take on a machine that is not available? The gradient exchange is simulated
+// with modelled links; nothing is measured and nothing runs. Pure.
 //
-// Modelled are: one copy engine per device, which fetches what the device reads one message after the other,
-// each for latency + bytes / bandwidth of its link; adding and updating on the same engine; backward going on
-// beside it. Not modelled are links that several pairs of devices share, SyncBN's exchanges and input.
+// The model: one copy engine per device, which fetches what the device reads one message after the other,
+// each taking latency + bytes / bandwidth of its link; adding and updating on the same engine; backward
+// alongside it. It leaves out links that several pairs of devices share, SyncBN's exchanges and input.
 #pragma once
 
 #include <cstdint>
@@ -38,22 +38,22 @@ struct SimulatedIteration {
   double exposed_s() const { return total_s - compute_s; }  ///< exchange and update that nothing hides
 };
 
-/// As GradientSync does it: buckets climb the tree in chunks while backward goes on, each to its owner, who
-/// updates it and sends it down.
+/// As GradientSync does it: buckets climb the tree in chunks while backward is running, each to its owner,
+/// which updates it and sends it down.
 SimulatedIteration simulate_tree(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers);
 
-/// A ring over the devices in their order, as collective libraries offer it, for buckets of `bucket_bytes`
-/// while backward goes on; every device then updates everything.
+/// A ring over the devices in order, as in collective libraries, for buckets of `bucket_bytes` while backward
+/// is running; every device then updates everything.
 SimulatedIteration simulate_ring(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers,
                                  std::size_t bucket_bytes = std::size_t{25} << 20);
 
-/// As Caffe's P2PSync: after backward all gradients climb the tree to device 0 in one piece a level; it
+/// As Caffe's P2PSync: after backward all gradients climb the tree to device 0, in one piece per level; it
 /// updates everything and sends it down the same way.
 SimulatedIteration simulate_p2p_sync(const SimulatedMachine& machine,
                                      const std::vector<SimulatedLayer>& layers);
 
-/// The way of `buckets` alone, in chunks of `chunk_bytes`: seconds until every device has all of them. Bucket
-/// b is ready on every device after `ready_s[b]`.
+/// Only the exchange of `buckets`, in chunks of `chunk_bytes`: seconds until every device has all of them.
+/// Bucket b is ready on every device after `ready_s[b]`.
 double simulate_buckets(const SimulatedMachine& machine, const std::vector<Bucket>& buckets,
                         const std::vector<double>& ready_s, std::size_t chunk_bytes);
 

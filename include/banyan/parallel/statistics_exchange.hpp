@@ -2,9 +2,9 @@
 // no allocation after the first.
 //
 // Rank 0 of a group is the root. A node merges its children's messages into its own in tree order, sends it
-// up, receives the result and keeps a copy in a buffer of the lane for its children to read, so that the
-// caller's tensor is free again as soon as the exchange returns (in the stream's order). The one buffer
-// suffices: before it is overwritten, every child has sent its next message up, which follows its copy.
+// up, receives the result and keeps a copy in a buffer for its children to read, so that the caller's tensor
+// is free again as soon as the exchange returns (in stream order). One buffer is enough: before it is
+// overwritten, every child has sent its next message up, which comes after its copy.
 #pragma once
 
 #include <map>
@@ -19,9 +19,9 @@ namespace banyan::parallel {
 /// The trees of all group sizes in use, made before the threads start.
 class StatisticsTrees {
  public:
-  /// Group size 0 (all devices) is always there. `links` covers all members. With an `uplink` (nullptr: none)
-  /// the group of all devices reaches into the other processes, and bad_input refuses group sizes whose
-  /// groups would lie across processes otherwise.
+  /// Group size 0 (all devices) always exists. `links` covers all members. With an `uplink` (nullptr: none)
+  /// the group of all devices includes the other processes, and any other group size whose groups would span
+  /// processes is bad_input.
   StatisticsTrees(const LinkMatrix& links, const Tree& whole, const std::vector<Member>& members,
                   const std::vector<int>& group_sizes, AbortState& abort, SpinPolicy policy,
                   Uplink* uplink = nullptr);
@@ -29,7 +29,7 @@ class StatisticsTrees {
     DeviceTree* tree;
     int node;
   };
-  /// Where this process's devices stand among those of all processes.
+  /// Where this process's devices are among those of all processes.
   const UplinkPlace& above() const { return above_; }
   /// The tree of rank's group. Throws bad_input for a group size that was not announced.
   Place place(int group_size, int rank);
@@ -53,28 +53,29 @@ class StatisticsExchange : public Exchange {
   void broadcast(Context& context, Tensor& values, const Ticket& ticket);
 
  private:
-  struct Lane {
+  /// This device in the tree of one group size.
+  struct Group {
     StatisticsTrees::Place place;
     std::vector<int> children;
     int parent;
     std::uint64_t sequence = 0;
-    /// The caller's, while an exchange lasts. One that is aborted keeps it: others, in this process or above,
-    /// may still read it when the caller's own handle is gone.
+    /// The caller's, during an exchange. An aborted exchange keeps it: others, in this process or another,
+    /// may still read it after the caller's handle is gone.
     Tensor message;
     Tensor result;    ///< what the children read
     Tensor outgoing;  ///< view of it with the message's shape
     Tensor staging, staged;
   };
-  Lane& lane(int group_size);
-  const Tensor& wait_for(Context& context, Lane& lane, int neighbour, const Meeting& meeting);
-  const Tensor& readable(Context& context, Lane& lane, int neighbour, const Tensor& message);
-  void send_down(Context& context, Lane& lane, const Tensor& message, const Meeting& meeting);
+  Group& group(int group_size);
+  const Tensor& wait_for(Context& context, Group& group, int neighbour, const Meeting& meeting);
+  const Tensor& readable(Context& context, Group& group, int neighbour, const Tensor& message);
+  void send_down(Context& context, Group& group, const Tensor& message, const Meeting& meeting);
 
-  void exchange_above(Context& context, Lane& lane, UplinkMerge merge, const Meeting& meeting);
+  void exchange_above(Context& context, Group& group, UplinkMerge merge, const Meeting& meeting);
 
   StatisticsTrees& trees_;
   int rank_;
-  std::map<const DeviceTree*, Lane> lanes_;
+  std::map<const DeviceTree*, Group> groups_;
 };
 
 }  // namespace banyan::parallel

@@ -40,23 +40,23 @@ class LinkMatrix {
 };
 
 /// A spanning tree seen from any of its nodes: the edges are fixed, the root is chosen per call. Or a direct
-/// one, in which each root is joined to all others: a star of its own.
+/// tree, in which each root has its own star: it is joined to all others.
 class Tree {
  public:
-  /// `parent[root] == -1`. Throws a runtime failure if this is no tree.
+  /// `parent[root] == -1`. Throws a runtime failure if this is not a tree.
   explicit Tree(std::vector<int> parent);
   int size() const { return static_cast<int>(parent_.size()); }
-  /// Where it was written from; drawings begin here. Who exchanges something names a root of its own.
+  /// The root that it was built with; drawings begin here. Each exchange names its own root.
   int root() const { return root_; }
   /// Nodes joined to `node` by an edge, ascending.
-  const std::vector<int>& neighbours(int node) const { return neighbours_[static_cast<std::size_t>(node)]; }
-  /// The neighbour of `node` on the way to `root`; -1 for the root itself.
+  const std::vector<int>& neighbours(int node) const { return neighbours_[node]; }
+  /// The neighbour of `node` on the path to `root`; -1 for the root itself.
   int parent(int node, int root) const;
   /// The other neighbours, ascending: the order in which they are added.
   std::vector<int> children(int node, int root) const;
   int depth(int root) const;
   int greatest_depth() const;  ///< of any root
-  /// Drawing with box characters, one node a line; `names[i]` labels node i.
+  /// Drawing with box characters, one node per line; `names[i]` labels node i.
   std::string draw(const std::vector<std::string>& names) const;
   /// The parents in order, such as "-1 0 0 2", or "direct".
   std::string to_string() const;
@@ -72,16 +72,16 @@ class Tree {
 };
 
 /// Joins groups over the fastest class first, then over the next slower one; in every round each group joins
-/// at most one other, so that a class of n equals becomes a binomial tree of depth log2 n. Two groups are
-/// joined at their roots where these have the link, else at the lowest-numbered pair that has it. Device 0 is
-/// the root.
+/// at most one other, so that n equal devices become a binomial tree of depth log2 n. Two groups are joined
+/// at their roots if these have the link, otherwise at the lowest-numbered pair that has it. Device 0 is the
+/// root.
 Tree build_tree(const LinkMatrix& links);
 Tree chain_tree(int devices);
 Tree star_tree(int devices);
 /// Every device reads all others: least traffic and one level, for devices that all reach each other equally
-/// well. Up to two devices it is the only tree there is.
+/// well. For up to two devices it is the only tree.
 Tree direct_tree(int devices);
-/// direct_tree where all devices share one memory, else build_tree.
+/// direct_tree if all devices share one memory, otherwise build_tree.
 Tree best_tree(const LinkMatrix& links);
 
 }  // namespace banyan::parallel

@@ -1,4 +1,4 @@
-// `--tree`: the device tree that the user wants.
+// `--tree`: the device tree that the user chooses.
 #pragma once
 
 #include <string>
@@ -11,8 +11,9 @@ namespace banyan::parallel {
 /// for parse_tree. Throws bad_input for anything else.
 Tree choose_tree(const std::string& choice, const LinkMatrix& links);
 
-/// A tree as text: one edge a line, `CHILD PARENT`, or all parents on one line, the root's being -1. Devices
-/// are numbered from 0 in the order of --gpu; `#` begins a comment. Throws bad_input with file and line.
+/// A tree as text: one edge per line, `CHILD PARENT`, or all parents on one line, the root's being -1.
+/// Devices are numbered from 0 in the order of --gpu; `#` begins a comment. Throws bad_input with file and
+/// line.
 Tree parse_tree(const std::string& text, const std::string& file, int devices);
 
 }  // namespace banyan::parallel

@@ -1,27 +1,28 @@
 // TreeCollective: reduce up, broadcast down, for many segments at once.
 //
-// A segment is a piece of memory with a root of its own: it is summed up the tree to that root and sent back
-// down. Segments are cut into chunks, so that the levels of the tree work at the same time. What is added to
-// what is decided by the segments' roots alone; the size of the chunks changes no bit of any sum. Per chunk
-// and round, on every device:
+// A segment is a piece of memory with its own root: it is summed up the tree to that root, the root makes a
+// result of the sum (for gradients: it updates the parameters), and the result is sent back down. Segments
+// are cut into chunks, so that the levels of the tree work at the same time. The segments' roots alone decide
+// what is added to what; the chunk size changes no bit of any sum. Per chunk and round, on every device:
 //
-//   local part ready -> add the children's parts, in tree order, never in arrival order -> send up to the
-//   parent
-//                       (root: once the segment's last chunk is summed, merged with other processes where
-//                       there are any, then `at_root`, for gradients the update) -> receive from the parent
-//                       -> copy -> send down to the children
+//   local part ready -> add the children's parts, in tree order, never in order of arrival
+//                    -> send up to the parent
+//                       (root: once the segment's last chunk is summed, merge with other processes, if any,
+//                       then `at_root`)
+//                    -> receive from the parent -> copy -> send down to the children
 //
-// A leaf's parts go up as soon as they are ready. The rest of the work stays within a window of chunks behind
-// the first unfinished one, so that a chunk that comes back down is still in the caches it was added in. (The
-// first chunk unfinished anywhere is in every device's window, so somebody can always go on; with `at_root`
-// the window holds whole segments, because none of a segment's chunks comes back before all are summed.)
-// While roots are held nothing finishes, and there is no window.
+// A leaf's parts go up as soon as they are ready. The rest of the work stays within a window of chunks from
+// the first unfinished one on, so that a chunk that comes back down is still in the caches it was added in.
+// (The first chunk unfinished anywhere is in every device's window, so one device can always proceed.) While
+// roots are held nothing finishes, and there is no window.
 //
-// Nothing blocks the host but finish(): progress() does what can be done now. Why no acknowledgements are
-// needed within a round: a device's part is overwritten only after the answer from above came down, which the
-// parent sent after reading the part. The result of a round may be overwritten by the caller only after the
-// children have copied it; callers whose next round implies that (parameters: the children's next gradients
-// come after their copies) use finish(), others finish_and_release().
+// Only finish() blocks the host; progress() does what can be done now. No acknowledgements are needed: within
+// a round a device's part is overwritten only after the answer has come down, which the parent sent after
+// reading the part; and a root makes its next result only after adding the children's next parts, which they
+// make ready after copying the previous one.
+//
+// The tensors that a device sends are read by its neighbours: a TreeCollective lives until all devices have
+// finished their last round.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,7 @@
 
 #include "banyan/device/context.hpp"
 #include "banyan/parallel/device_tree.hpp"
+#include "banyan/tensor/tensor.hpp"
 
 namespace banyan::parallel {
 
@@ -37,28 +39,26 @@ struct Segment {
   int root = 0;
   int wave = 0;  ///< ascending; chunks of one wave's segments take turns, so that all their roots have work
   Tensor up;     ///< this device's part; sums are accumulated in place
-  Tensor down;   ///< the root's holds the result, the others' receive it; may be `up`, then on every device
+  Tensor down;   ///< the root's holds the result, the others' receive it
 };
 
 class TreeCollective {
  public:
-  /// The same segments in the same order, and chunks of the same `chunk_bytes`, on every device; the tree
-  /// needs slots_for() slots. `context` is the lane's own.
+  /// The same segments in the same order, and the same `chunk_bytes`, on every device; the tree needs
+  /// slots_for() slots. `context` is the lane's. `at_root` makes a segment's `down` of its summed `up` at the
+  /// segment's root, on `context`.
   TreeCollective(DeviceTree& tree, int node, Context& context, std::vector<Segment> segments,
-                 std::size_t chunk_bytes);
-  /// Into how many equal chunks of about `chunk_bytes` a segment of `bytes` is cut.
+                 std::function<void(int segment)> at_root, std::size_t chunk_bytes);
+  /// The number of equal chunks of about `chunk_bytes` that a segment of `bytes` is cut into.
   static std::size_t chunks_of(std::size_t bytes, std::size_t chunk_bytes);
   /// Slots for segments of these sizes in bytes.
   static int slots_for(const std::vector<std::size_t>& segment_bytes, std::size_t chunk_bytes);
 
-  /// What the root of a segment does between the sum and its way down (on the lane's context). Default:
-  /// nothing.
-  void set_at_root(std::function<void(int segment)> at_root) { at_root_ = std::move(at_root); }
   /// Sums wait at their roots until release_roots().
   void hold_roots() { roots_held_ = true; }
   void release_roots() { roots_held_ = false; }
-  /// Every segment rooted here is summed (in the streams' order), and every other one sent up: nobody waits
-  /// for this device's part in any sum.
+  /// Every segment rooted here is summed (in stream order) and every other one sent up: no device waits for
+  /// this one's part of any sum.
   bool all_reduced() const;
   bool all_done() const { return first_ == chunks_.size(); }
 
@@ -69,8 +69,6 @@ class TreeCollective {
   /// Moves every segment as far as messages allow; true when all are done. Throws as Pipe::arrived.
   bool progress();
   void finish();
-  /// finish(), and waits until the children have copied the results.
-  void finish_and_release();
   /// Waits for all_reduced(); for rounds with held roots.
   void finish_reduction();
   std::uint64_t round() const { return round_; }
@@ -81,10 +79,9 @@ class TreeCollective {
     std::size_t segment;
     Tensor up, down;  ///< parts of the segment's
     State state = State::local;
-    std::size_t added = 0;    ///< children
-    std::size_t written = 0;  ///< of the children, the last ones: their tensors hold the sum already
+    std::size_t added = 0;  ///< children
   };
-  /// A segment's way, and how far this device is with it.
+  /// A segment's path through the tree, and how far this device has got with it.
   struct Route {
     int parent;
     std::vector<int> children;
@@ -102,12 +99,9 @@ class TreeCollective {
   bool advance(std::size_t chunk);
   bool add_children(std::size_t chunk);
   bool take_parts(std::size_t chunk);
-  bool only_sums() const;
-  bool completes_all(const Chunk& chunk) const;
   bool merge_above(std::size_t segment);
   bool receive_result(std::size_t chunk);
-  bool leaves_whole() const;
-  bool leave_root(std::size_t chunk);
+  bool leave_root(std::size_t segment);
   void send_down(std::size_t chunk);
   std::size_t window() const;
   const Tensor& readable(int neighbour, const Tensor& message);
@@ -127,15 +121,10 @@ class TreeCollective {
   std::function<void(int)> at_root_;
   Tensor staging_, staged_;
   std::vector<Tensor> parts_;  ///< children's, added together
-  bool flat_ = false;          ///< all segments' roots are joined to all others (the same on every device)
   std::uint64_t round_ = 0;
   std::size_t first_ = 0;    ///< unfinished chunk
-  std::uint64_t steps_ = 0;  ///< counts what was done
+  std::uint64_t steps_ = 0;  ///< taken so far
   bool roots_held_ = false;
 };
-
-/// Cuts `buffer` (contiguous, the same on every device) into one segment for each device as root, fewer where
-/// they would be smaller than 64 KiB. A rule of the sizes alone: sums have the same bits whatever the chunks.
-std::vector<Segment> cut_segments(const Tensor& buffer, int devices);
 
 }  // namespace banyan::parallel

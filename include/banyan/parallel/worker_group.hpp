@@ -1,4 +1,4 @@
-// WorkerGroup: one thread per device, the first error wins, nobody hangs.
+// WorkerGroup: one thread per device, the first error wins, nothing hangs.
 #pragma once
 
 #include <functional>
@@ -10,9 +10,9 @@
 namespace banyan::parallel {
 
 struct WatchdogOptions {
-  /// A device without a heartbeat for this long, while others wait for it, is taken for dead. 0: never.
+  /// A device without a heartbeat for this long, while others wait for it, is presumed dead. 0: never.
   double silence_seconds = 0;
-  /// How long the others may take to stop after a failure before the process is ended.
+  /// How long the others may take to stop after a failure before the process is terminated.
   double grace_seconds = 2;
 };
 
@@ -24,10 +24,10 @@ class WorkerGroup {
   /// Runs body(rank) for every device and returns when all have returned. A single device runs on the calling
   /// thread. The first exception (not the aborts that it causes) raises the abort and is rethrown as an Error
   /// that names device, iteration, layer and stage; a thread that cannot be started is such a failure. One
-  /// that does not stop in the time of grace is named on stderr after the first error, and the process ends
-  /// by _exit with that error's exit code. `wind_down(rank)` runs on the device's thread when its body has
-  /// ended in whatever way, behind the abort: there streams are drained, so that nothing enqueued touches
-  /// what is destroyed after run(). Must not throw.
+  /// that does not stop within the grace period is named on stderr after the first error, and the process
+  /// ends by _exit with that error's exit code. `wind_down(rank)` runs on the device's thread after its body
+  /// has ended in any way, and after the abort: it drains streams, so that nothing enqueued touches what is
+  /// destroyed after run(). Must not throw.
   void run(const std::function<void(int rank)>& body, const std::function<void(int rank)>& wind_down = {});
 
  private:

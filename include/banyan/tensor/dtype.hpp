@@ -33,8 +33,8 @@ struct DTypeOf<std::uint8_t> {
   static constexpr DType value = DType::u8;
 };
 
-/// Calls `body.template operator()<T>()` with T = float or double; another dtype is a runtime failure naming
-/// `what`.
+/// Calls `body.template operator()<T>()` with T = float or double; any other dtype is a runtime failure that
+/// names `what`.
 template <class Body>
 void dispatch_float(DType dtype, const char* what, Body&& body) {
   switch (dtype) {

@@ -16,11 +16,9 @@ class Shape {
 
   int axes() const { return static_cast<int>(dims_.size()); }
   /// Length of an axis; a negative axis counts from the end. Throws bad_input when out of range.
-  std::int64_t dim(int axis) const { return dims_[static_cast<std::size_t>(canonical_axis(axis))]; }
+  std::int64_t dim(int axis) const { return dims_[canonical_axis(axis)]; }
   std::int64_t operator[](int axis) const { return dim(axis); }
-  void set_dim(int axis, std::int64_t length) {
-    dims_[static_cast<std::size_t>(canonical_axis(axis))] = length;
-  }
+  void set_dim(int axis, std::int64_t length) { dims_[canonical_axis(axis)] = length; }
   /// Number of elements.
   std::int64_t count() const { return count(0, axes()); }
   /// Product of the lengths of the axes [from, to); both must lie in [0, axes()].

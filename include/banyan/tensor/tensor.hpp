@@ -1,40 +1,24 @@
 // Tensor: shape, runtime dtype and physical layout over a piece of one device's memory.
 //
 // A Tensor is a handle: copies share the storage. Constness is that of the handle's view: a const Tensor
-// gives const pointers. Layout `channels_last` concerns tensors of 3 and more axes (N, C, spatial...): the
-// logical shape stays N, C, H, W, in memory the channel is the innermost axis. Where C == 1 or all spatial
-// axes are 1 both layouts are the same bytes.
+// gives const pointers. Layout `channels_last` applies to tensors of 3 or more axes (N, C, spatial...): the
+// logical shape stays N, C, H, W, but in memory the channel is the innermost axis. Where C == 1 or all
+// spatial axes are 1 both layouts are the same bytes.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 
+#include "banyan/device/storage.hpp"
 #include "banyan/tensor/dtype.hpp"
 #include "banyan/tensor/shape.hpp"
 
 namespace banyan {
 
-class Device;
+class Context;
 
 enum class Layout : std::uint8_t { contiguous, channels_last };
 const char* name_of(Layout layout);
-
-/// Owner of one allocation on one device.
-class Storage {
- public:
-  Storage(Device& device, std::size_t bytes);
-  ~Storage();
-  Storage(const Storage&) = delete;
-  Storage& operator=(const Storage&) = delete;
-  void* data() const { return data_; }
-  std::size_t bytes() const { return bytes_; }
-  Device& device() const { return *device_; }
-
- private:
-  Device* device_;
-  std::size_t bytes_;
-  void* data_;
-};
 
 class Tensor {
  public:
@@ -50,15 +34,15 @@ class Tensor {
   std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype_); }
   Device& device() const { return storage_->device(); }
 
-  /// Changes the shape (and the layout); keeps the storage where it is large enough and not shared, else
-  /// allocates anew. Contents are undefined afterwards where the count changed.
+  /// Changes the shape (and the layout); keeps the storage if it is large enough and not shared, otherwise
+  /// allocates new storage. If the count changed, the contents are undefined.
   void resize(const Shape& shape, Layout layout);
   void resize(const Shape& shape) { resize(shape, layout_); }
 
-  /// Another shape of the same count over the same memory; `this` must be contiguous in effect (see
+  /// The same memory with another shape of the same count; the memory order must be the logical order (see
   /// is_contiguous).
   Tensor reshaped(const Shape& shape) const;
-  /// `shape` elements from element `offset` on, over the same memory, contiguous unless told otherwise.
+  /// The elements from `offset` on as a tensor of this shape over the same memory.
   Tensor slice(std::int64_t offset, const Shape& shape, Layout layout = Layout::contiguous) const;
   /// `shape` elements of another type from byte `offset` on, over the same memory.
   Tensor bytes_as(std::int64_t offset, DType dtype, const Shape& shape, Layout layout) const;
@@ -70,7 +54,7 @@ class Tensor {
 
   void* raw() { return base_; }
   const void* raw() const { return base_; }
-  /// Typed pointer; throws a runtime failure if the dtype is another one.
+  /// Typed pointer; throws a runtime failure if the dtype differs.
   template <class T>
   T* data() {
     expect(DTypeOf<T>::value);
@@ -97,7 +81,14 @@ struct ChannelView {
   std::int64_t batch = 0, channels = 0, inner = 0;
   bool channels_last = false;
 };
-/// Axis 0 is the batch, axis 1 the channel (1 channel when there is just one axis).
+/// Axis 0 is the batch, axis 1 the channel (1 channel if there is only one axis).
 ChannelView channel_view(const Tensor& tensor);
+
+/// Copies a host array into `to` (host order = logical order, converted to the tensor's layout) and waits.
+template <class T>
+void copy_from_host(Context& context, const T* from, Tensor& to);
+/// Copies a tensor to a host array in logical order and waits.
+template <class T>
+void copy_to_host(Context& context, const Tensor& from, T* to);
 
 }  // namespace banyan

@@ -74,7 +74,7 @@ std::vector<std::vector<int>> share_out(std::vector<CoreSeat> seats, const std::
                                         int devices, int threads) {
   const auto needed = static_cast<std::size_t>(devices) * static_cast<std::size_t>(threads);
   if (needed > seats.size()) return {};
-  // The best seats for all devices, then in an order in which a device's are neighbours.
+  // The best cores for all devices, then in an order in which each device's are neighbours.
   const auto taken_last = [&](const CoreSeat& seat) {
     return std::make_tuple(contains(taken, seat.core), seat.sibling, seat.package, seat.core);
   };
@@ -84,7 +84,7 @@ std::vector<std::vector<int>> share_out(std::vector<CoreSeat> seats, const std::
   std::sort(seats.begin(), seats.end(), [](const CoreSeat& a, const CoreSeat& b) {
     return std::tie(a.package, a.sibling, a.core) < std::tie(b.package, b.sibling, b.core);
   });
-  std::vector<std::vector<int>> shares(static_cast<std::size_t>(devices));
+  std::vector<std::vector<int>> shares(devices);
   for (std::size_t i = 0; i < needed; ++i)
     shares[i / static_cast<std::size_t>(threads)].push_back(seats[i].core);
   return shares;
@@ -121,7 +121,7 @@ DeviceCores::DeviceCores(int devices, int threads, Pinning pinning, std::string 
 void DeviceCores::bind(int devices, int threads, Pinning pinning) {
   const std::vector<CoreSeat> seats = seats_of(all_);
   std::vector<int> claimed, taken;
-  // A core that turns out to be taken makes room for the next one and moves no other out.
+  // A core that turns out to be taken is replaced by the next one; no other core moves.
   for (bool changed = true; changed;) {
     changed = false;
     shares_ = share_out(seats, taken, devices, threads);
@@ -147,7 +147,7 @@ DeviceCores::~DeviceCores() {
   if (!shares_.empty()) run_on_cores(all_);
 }
 
-/// A name in the abstract namespace of local sockets can be bound once on the machine and is free again when
+/// A name in the abstract namespace of local sockets can be bound only once per machine and is released when
 /// its process ends, however it ends.
 bool DeviceCores::claim(int core) {
   const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -165,9 +165,7 @@ bool DeviceCores::claim(int core) {
   return true;
 }
 
-const std::vector<int>& DeviceCores::of(int rank) const {
-  return shares_.empty() ? none_ : shares_[static_cast<std::size_t>(rank)];
-}
+const std::vector<int>& DeviceCores::of(int rank) const { return shares_.empty() ? none_ : shares_[rank]; }
 
 std::string DeviceCores::describe() const {
   constexpr std::size_t kShown = 16;

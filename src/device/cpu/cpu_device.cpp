@@ -1,13 +1,11 @@
-// Virtual CPU devices: each has memory of its own (an account, in truth), threads for its operators and
-// streams.
+// Virtual CPU devices: each has its own memory (in fact an account), threads for its operators, and streams.
 //
 //   inline stream        enqueue runs the work; an event is done as soon as it is recorded
-//   asynchronous stream  one thread takes the work from a queue, in order; a random pause before each piece
-//   shakes the
-//                        order of events among streams
+//   asynchronous stream  one thread takes the work from a queue, in order; random pauses before each piece
+//                        shuffle the order of events among streams
 //
 // An event counts its records. A wait is for the records made before the wait was enqueued, as in CUDA, and
-// records are carried out even behind failed work: a failure on one stream must not hang another one.
+// records are carried out even after failed work: a failure on one stream must not hang another.
 #include <omp.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -36,7 +34,7 @@ constexpr std::size_t kAlignment = 64;                   // bytes: a cache line,
 constexpr std::size_t kHugePage = std::size_t{1} << 21;  // bytes
 
 /// nullptr when out of memory. Large blocks ask for huge pages: activations of many MiB are walked linearly,
-/// and the page faults of their first use cost more than the computation otherwise.
+/// and without huge pages the page faults of their first use would cost more than the computation.
 void* allocate_aligned(std::size_t bytes) {
   const bool large = bytes >= 2 * kHugePage;
   void* data = nullptr;
@@ -47,7 +45,7 @@ void* allocate_aligned(std::size_t bytes) {
   return data;
 }
 
-/// With all threads where there is much: at first use, each clears the pages that it touches.
+/// With all threads if there is a lot to clear: at first use, each thread clears the pages that it touches.
 void zero_in_parallel(void* to, std::size_t bytes, int threads) {
   const std::size_t pieces = (bytes + kHugePage - 1) / kHugePage;
   char* const start = static_cast<char*>(to);
@@ -199,7 +197,7 @@ class AsynchronousStream final : public CpuStreamBase {
       lock.unlock();
       std::exception_ptr failure;
       if (!dropped) failure = carry_out(item, random);
-      item = {};  // what the closure held is released before the stream counts as idle
+      item = {};  // releases what the closure held before the stream counts as idle
       lock.lock();
       if (failure && !failure_) failure_ = failure;
       busy_ = false;
@@ -224,7 +222,7 @@ class AsynchronousStream final : public CpuStreamBase {
   std::deque<Item> queue_;
   std::exception_ptr failure_;
   bool busy_ = false, closing_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: it uses everything above
 };
 
 class CpuDevice final : public Device {
@@ -244,7 +242,8 @@ class CpuDevice final : public Device {
     if (options_.cores.empty()) return;
     // A thread inherits the cores of the one that starts it.
     if (!run_on_cores(all_cores_))
-      runtime_failure("a helper of ", name(), " cannot be let onto all cores: ", std::strerror(errno));
+      runtime_failure("a helper thread of ", name(),
+                      " cannot be allowed on all cores: ", std::strerror(errno));
   }
   std::unique_ptr<Stream> create_stream(const std::string& name) override {
     if (options_.asynchronous)

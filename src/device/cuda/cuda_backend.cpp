@@ -1,4 +1,4 @@
-// The table that libbanyan finds in this library, and what it tells about the machine.
+// The table that libbanyan finds in this library, and what it reports about the machine.
 #include "device/cuda_backend.hpp"
 
 #include <cublas_v2.h>

@@ -9,13 +9,13 @@
 
 namespace banyan {
 
-/// Throws "gpu:0: <what> failed: <CUDA's text> (<CUDA's name>)"; the parts of `what` are put together only
-/// then. A failed kernel is reported by whichever call comes after it: the text says what went wrong, `what`
+/// Throws "gpu:0: <what> failed: <CUDA's text> (<CUDA's name>)"; the parts of `what` are concatenated only
+/// then. A failed kernel is reported by whichever call comes next: the text says what went wrong, `what`
 /// where it was noticed.
 template <class... Parts>
 void cuda_check(cudaError_t status, std::string_view device, const Parts&... what) {
   if (status == cudaSuccess) return;
-  // Not sticky errors must not be found again by the check of a later launch.
+  // The check of a later launch must not find a non-sticky error again.
   static_cast<void>(cudaGetLastError());
   runtime_failure(device, ": ", what..., " failed: ", cudaGetErrorString(status), " (",
                   cudaGetErrorName(status), ")");

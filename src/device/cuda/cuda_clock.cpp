@@ -47,7 +47,7 @@ void CudaClock::stamp(cudaStream_t stream, std::atomic<std::int64_t>& nanosecond
   const cudaEvent_t event = take_event();
   if (cudaEventRecord(event, stream) != cudaSuccess) {
     static_cast<void>(cudaEventDestroy(event));
-    return;  // the stream has failed: its next real call says so
+    return;  // the stream has failed: its next real call reports it
   }
   pending_.push_back({event, &nanoseconds});
 }

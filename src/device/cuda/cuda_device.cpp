@@ -19,7 +19,7 @@ std::string name_of_device(int ordinal, int replica) {
 
 CudaDevice::CudaDevice(int ordinal, int replica)
     : Device(DeviceKind::cuda, ordinal, name_of_device(ordinal, replica), 1) {
-  // Unconditionally: this also creates the GPU's context, so that a GPU that cannot be used fails here.
+  // Unconditionally: this also creates the GPU's context, so an unusable GPU fails here.
   cuda_check(cudaSetDevice(ordinal), name(), "cudaSetDevice");
 }
 
@@ -56,7 +56,7 @@ void* CudaDevice::raw_allocate(std::size_t bytes) {
 }
 
 void CudaDevice::raw_release(void* data) noexcept {
-  // Errors of earlier kernels come out of the next checked call; at the end of the process the driver may be
+  // The next checked call reports errors of earlier kernels; at the end of the process the driver may be
   // gone.
   if (cudaSetDevice(ordinal()) == cudaSuccess) static_cast<void>(cudaFree(data));
 }
@@ -78,7 +78,7 @@ void CudaEvent::synchronize() {
 bool CudaEvent::done() {
   const cudaError_t status = cudaEventQuery(event_);
   if (status == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // no failure: it must not be found by the check of a later launch
+    static_cast<void>(cudaGetLastError());  // not a failure: the check of a later launch must not find it
     return false;
   }
   cuda_check(status, device_->name(), "cudaEventQuery");

@@ -1,7 +1,7 @@
-// CUDA devices, streams and events, with the CUDA runtime API alone.
+// CUDA devices, streams and events, using only the CUDA runtime API.
 //
-// Every entry point that needs it makes its device the calling thread's current one and leaves it so: nothing
-// in the back end relies on the thread's current device, so nothing restores it either.
+// Every entry point that needs it makes its device the calling thread's current one and leaves it that way:
+// nothing in the back end relies on the thread's current device, so nothing restores it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@
 
 namespace banyan {
 
-/// `replica` counts earlier devices on the same GPU: their memories are told apart by the accounting alone.
+/// `replica` counts earlier devices on the same GPU; only the accounting distinguishes their memory.
 class CudaDevice final : public Device {
  public:
   CudaDevice(int ordinal, int replica);
@@ -25,12 +25,12 @@ class CudaDevice final : public Device {
   void make_current() override;
   std::unique_ptr<Stream> create_stream(const std::string& name) override;
   std::unique_ptr<Event> create_event() override;
-  /// Pinned, and pinned for every GPU of the process.
+  /// Pinned for every GPU of the process.
   std::shared_ptr<void> allocate_host(std::size_t bytes) override;
 
  protected:
   void* raw_allocate(std::size_t bytes) override;
-  /// Waits until the GPU has finished what may still use the memory (cudaFree does).
+  /// Waits until the GPU has finished everything that may still use the memory (cudaFree does that).
   void raw_release(void* data) noexcept override;
 };
 

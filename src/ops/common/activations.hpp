@@ -19,7 +19,7 @@ struct ReluGradient {
   BANYAN_HOST_DEVICE T operator()(T x, T dy) const { return x > T(0) ? dy : slope * dy; }
 };
 template <class T>
-struct Sigmoid {  // exp overflows to infinity for very negative x, and the quotient is then 0 as it should be
+struct Sigmoid {  // for very negative x exp overflows to infinity, and the quotient is 0, as it should be
   BANYAN_HOST_DEVICE T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); }
 };
 template <class T>
@@ -46,7 +46,7 @@ struct EluGradient {
   BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * (y > T(0) ? lambda : y + floor); }
 };
 
-/// Inverses. A quotient's rounding undoes the product's better than a product with 1 / slope.
+/// Inverses. Dividing undoes the rounding of the product better than multiplying by 1 / slope.
 template <class T>
 struct LeakyReluInverse {
   T slope;

@@ -2,28 +2,32 @@
 //
 // An operator that is elementwise, per-channel or a reduction is a template over a back end, in one header of
 // this folder, compiled by g++ for the CPU (src/ops/cpu/x.cpp instantiates it with CpuBackend) and by nvcc
-// for CUDA (src/ops/cuda/x.cu, CudaBackend), so the CPU's tests check the GPU's maths. A back end offers:
+// for CUDA (src/ops/cuda/x.cu, CudaBackend), so the CPU's tests check the GPU's arithmetic. A back end
+// offers:
 //
 //   kind                                        DeviceKind constant
 //   for_each(context, n, f)                     f(i) for i in [0, n), any order; stream-ordered
-//   for_each_channel(context, broadcast, f)     f(i, d) for all elements i of outer x dim x inner memory, d =
-//   i / inner % dim, any order reduce_channels(context, broadcast, r)      for each d of outer x dim x inner
-//   memory: State s = r.identity(); r.add(s, index, d) over all
-//                                               elements of d; partial states merged in a fixed order by
-//                                               r.merge(a, b); r.store(d, s)
+//   for_each_channel(context, broadcast, f)     f(i, d) for all elements i of outer x dim x inner memory,
+//                                               where d = i / inner % dim, any order
+//   reduce_channels(context, broadcast, r)      for each d of outer x dim x inner memory: State s =
+//                                               r.identity(); r.add(s, index, d) for all elements of d;
+//                                               partial states merged in a fixed order by r.merge(a, b);
+//                                               r.store(d, s)
 //   reduce_all(context, n, r)                   the same with one state over [0, n): r.add(s, index, 0),
-//   r.store(0, s)
+//                                               r.store(0, s)
 //
-// and, where it has something faster than for_each, either of
+// and, if it has something faster than for_each,
 //   transpose(context, batch, rows, columns, const From* from, To* to)   to[b][c][r] = from[b][r][c]
 //   copy_blocks(context, const Element* from, Element* to, const BlockCopy& what)   see banyan/ops/basic.hpp
 //
 // A reducer's members, all const and BANYAN_HOST_DEVICE:
-//   State identity();  void add(State& s, std::int64_t index, std::int64_t d);  void merge(State& into, const
-//   State& later); void store(std::int64_t d, const State& s)
-// with State a trivially copyable struct of the reducer. store may add to what the result holds.
+//   State identity();
+//   void add(State& s, std::int64_t index, std::int64_t d);
+//   void merge(State& into, const State& later);
+//   void store(std::int64_t d, const State& s);
+// where State is a trivially copyable struct of the reducer. store may add to what the result holds.
 //
-// Functors hold raw pointers and plain values only, are copied into the launch, and mark operator()
+// Functors hold only raw pointers and plain values, are copied into the launch, and mark operator()
 // BANYAN_HOST_DEVICE.
 #pragma once
 

@@ -54,17 +54,15 @@ struct ScaleAndAdd {
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = alpha * x[i] + beta * y[i]; }
 };
 
-/// y = y + parts[0] + parts[1] ..., with kEverywhere written to the parts as well.
-template <class T, std::size_t kParts, bool kEverywhere>
+/// y = y + parts[0] + parts[1] ...
+template <class T, std::size_t kParts>
 struct AddParts {
-  std::conditional_t<kEverywhere, T, const T>* parts[kParts];
+  const T* parts[kParts];
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     T sum = y[i];
     for (std::size_t k = 0; k < kParts; ++k) sum += parts[k][i];
     y[i] = sum;
-    if constexpr (kEverywhere)
-      for (std::size_t k = 0; k < kParts; ++k) parts[k][i] = sum;
   }
 };
 
@@ -109,7 +107,7 @@ struct SumOf {
   BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const { result[d] = s.sum; }
 };
 
-/// body.operator()<T>() for the types that tensors are filled with and copied between.
+/// body.operator()<T>() for the types that tensors can be filled with and copied between.
 template <class Body>
 void dispatch_stored(DType dtype, const char* what, Body&& body) {
   switch (dtype) {
@@ -181,24 +179,23 @@ void scale_and_add(Context& context, double alpha, const Tensor& x, double beta,
   });
 }
 
-/// Part: Tensor, then the parts become the sum as well, or const Tensor.
-template <class Backend, class T, std::size_t kParts, class Part>
-void add_so_many(Context& context, std::span<Part> parts, Tensor& y) {
+template <class Backend, class T, std::size_t kParts>
+void add_so_many(Context& context, std::span<const Tensor> parts, Tensor& y) {
   if constexpr (kParts <= kMostParts) {
     if (parts.size() != kParts) {
       add_so_many<Backend, T, kParts + 1>(context, parts, y);
       return;
     }
-    AddParts<T, kParts, !std::is_const_v<Part>> functor{{}, y.data<T>()};
-    for (std::size_t k = 0; k < kParts; ++k) functor.parts[k] = parts[k].template data<T>();
+    AddParts<T, kParts> functor{{}, y.data<T>()};
+    for (std::size_t k = 0; k < kParts; ++k) functor.parts[k] = parts[k].data<T>();
     Backend::for_each(context, y.count(), functor);
   } else {
     runtime_failure("a sum of ", parts.size(), " parts, at most ", kMostParts, " at a time");
   }
 }
 
-template <class Backend, class Part>
-void add_in_order(Context& context, std::span<Part> parts, Tensor& y) {
+template <class Backend>
+void add_in_order(Context& context, std::span<const Tensor> parts, Tensor& y) {
   for (const Tensor& part : parts) require_alike("add_parts", part, y);
   if (parts.empty()) return;
   dispatch_float(y.dtype(), "add_parts", [&]<class T>() { add_so_many<Backend, T, 1>(context, parts, y); });
@@ -256,8 +253,7 @@ struct DefineBasic {
     fill.define(Backend::kind, &fill_with<Backend>);
     copy.define(Backend::kind, &copy_tensor<Backend>);
     axpby.define(Backend::kind, &scale_and_add<Backend>);
-    add_parts.define(Backend::kind, &add_in_order<Backend, const Tensor>);
-    add_to_all.define(Backend::kind, &add_in_order<Backend, Tensor>);
+    add_parts.define(Backend::kind, &add_in_order<Backend>);
     sum.define(Backend::kind, &sum_of<Backend, Identity>);
     absolute_sum.define(Backend::kind, &sum_of<Backend, Magnitude>);
     sum_of_squares.define(Backend::kind, &sum_of<Backend, Square>);

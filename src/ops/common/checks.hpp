@@ -1,4 +1,4 @@
-// What operators ask of their tensors. A violation is a mistake of the caller, not of the user: a runtime
+// What operators require of their tensors. A violation is the caller's mistake, not the user's: a runtime
 // failure.
 #pragma once
 

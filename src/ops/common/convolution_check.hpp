@@ -1,5 +1,5 @@
-// Shapes of a convolution's tensors, checked once for both CPU implementations: what follows writes through
-// raw pointers.
+// Shapes of a convolution's tensors, checked once for both CPU implementations, which then write through raw
+// pointers.
 #pragma once
 
 #include "banyan/ops/convolution.hpp"
@@ -20,7 +20,7 @@ inline void check_convolution(const ConvolutionGeometry& geometry, const Tensor&
   for (const std::int64_t length : geometry.kernel) weights *= length;
   if (!fits || weight.count() != weights || !weight.is_contiguous())
     runtime_failure("convolution: input ", in.to_string(), ", weight ", weight.shape().to_string(),
-                    " and output ", out.to_string(), " do not fit each other");
+                    " and output ", out.to_string(), " do not match");
 }
 
 }  // namespace banyan::ops

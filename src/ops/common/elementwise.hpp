@@ -84,7 +84,7 @@ struct Dropout {
   }
 };
 
-/// factor * x + what comes before.
+/// factor * x + the sum before it.
 template <class T, int kTerms>
 struct Terms {
   const T* x;
@@ -99,7 +99,7 @@ struct Terms<T, 1> {
   BANYAN_HOST_DEVICE T operator()(std::int64_t i) const { return factor * x[i]; }
 };
 
-/// What becomes of a sum.
+/// What is done with a sum.
 struct Kept {
   template <class T>
   BANYAN_HOST_DEVICE T operator()(T sum, std::int64_t) const {
@@ -260,7 +260,7 @@ Terms<T, kTerms> sum_terms(const Tensor* const* x, const double* factors) {
     return {data, factor, sum_terms<T, kTerms - 1>(x, factors)};
 }
 
-/// Up to four terms in one pass; more of them in several, of which the last one ends with `last`.
+/// Up to four terms in one sweep; more take several, the last of which ends with `last`.
 template <class Backend, class T, class Last>
 void sum_in_passes(Context& context, std::vector<const Tensor*> terms, std::vector<double> factors, Last last,
                    Tensor& y) {
@@ -300,7 +300,7 @@ template <class Backend>
 void sum_weighted(Context& context, const std::vector<const Tensor*>& terms,
                   const std::vector<double>& factors, const Rectifier& relu, Tensor& y) {
   require_terms("weighted_sum", terms, y);
-  if (factors.size() != terms.size()) runtime_failure("weighted_sum: one factor is needed for each term");
+  if (factors.size() != terms.size()) runtime_failure("weighted_sum: one factor per term is needed");
   dispatch_float(y.dtype(), "weighted_sum", [&]<class T>() {
     if (relu.on)
       sum_in_passes<Backend, T>(context, terms, factors, Rectified<T>{{static_cast<T>(relu.slope)}}, y);

@@ -1,7 +1,7 @@
 // Functors of softmax, losses and accuracy: one of the outer x inner positions per index.
 //
-// A label selects a class only if it is a whole number in [0, channels): anything else (NaN included) is
-// noted for the message of the layer and never used as an index.
+// A label selects a class only if it is an integer in [0, channels): anything else (NaN included) is recorded
+// for the layer's message and never used as an index.
 #pragma once
 
 #include <cfloat>
@@ -36,7 +36,7 @@ struct WrongLabel {
     place = other_place;
     label = other_label;
   }
-  /// An earlier pass's note stays until the host has read it.
+  /// The record of an earlier pass stays until the host has read it.
   BANYAN_HOST_DEVICE void keep(double* noted, std::int64_t inner) const {
     if (place == 0 || noted[0] != 0) return;
     const auto position = static_cast<std::int64_t>(place) - 1;
@@ -181,8 +181,8 @@ struct QuotientOf {
   }
 };
 
-/// Per class: reduces over memory seen as outer x channels x inner; an element counts for its class where
-/// the position's label is that class.
+/// Per class: reduces over memory seen as outer x channels x inner; an element counts for its class if the
+/// position's label is that class.
 template <class T>
 struct AccuracyOfClass {
   struct State {
@@ -202,7 +202,7 @@ struct AccuracyOfClass {
     std::int64_t as_good = -1;  // the class itself
     for (std::int64_t c = 0; c < over.channels; ++c)
       as_good += scores[begin + c * over.inner] >= scores[index] ? 1 : 0;
-    // A NaN score is >= nothing, itself included: no other class counts, correct (Caffe).
+    // A NaN score is not >= anything, itself included: no other class counts, so it is correct (as in Caffe).
     s.correct += as_good < top_k ? 1 : 0;
     s.counted += 1;
   }

@@ -17,7 +17,7 @@
 namespace banyan::ops {
 namespace detail {
 
-/// scale^-beta. The usual beta needs no power function, and vectorizes.
+/// scale^-beta. The usual beta needs no power function and vectorizes.
 template <class T>
 BANYAN_HOST_DEVICE inline T inverse_power(T scale, T beta) {
   if (beta == T(0.75)) {
@@ -27,7 +27,7 @@ BANYAN_HOST_DEVICE inline T inverse_power(T scale, T beta) {
   return std::pow(scale, -beta);
 }
 
-/// Where the n elements around element i lie: `length` positions along an axis, `step` apart.
+/// The n elements around element i: `length` positions along an axis, `step` apart.
 struct LrnAxis {
   std::int64_t length, step;
 };

@@ -1,8 +1,8 @@
 // Batch normalization's functors, shared by all back ends.
 //
 // Memory is seen as outer x C x inner (channels-last: inner = 1). Statistics are f64. A mean is split into a
-// part of x's precision and the rest, so that (x - high) is exact near the mean and a large mean costs no
-// digits:
+// part in x's precision and the remainder, so that (x - high) is exact near the mean and a large mean costs
+// no digits:
 //   xhat = ((x - high) - low) * inv_std
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace banyan::ops {
 
-/// How a tensor with the channel on axis 1 lies in memory.
+/// Memory of a tensor whose channel is axis 1.
 inline Broadcast channel_broadcast(const Tensor& x) {
   const ChannelView view = channel_view(x);
   if (view.channels_last) return {view.batch * view.inner, view.channels, 1};
@@ -43,7 +43,7 @@ BANYAN_HOST_DEVICE inline Moments together(const Moments& a, const Moments& b) {
           a.m2 + b.m2 + delta * delta * (a.count * b.count / count)};
 }
 
-/// Sums of deviations from the first sample seen: no division per element. The worst loss of digits is a
+/// Sums of deviations from the first sample seen: no division per element. At worst the error grows by a
 /// factor of the number of samples: the shift cannot be farther from the mean than their spread allows.
 template <class T>
 struct MomentsReduction {
@@ -180,7 +180,7 @@ struct NormalizeForward {
     const T value = terms.apply(x[i]);
     return relu.forward(addend == nullptr ? value : value + addend[i]);
   }
-  /// dy[i] seen from before the ReLU; `terms` are those of i's channel.
+  /// The gradient of the ReLU's input for dy[i]; `terms` are those of i's channel.
   BANYAN_HOST_DEVICE T gradient(const ForwardTerms<T>& terms, std::int64_t i, T dy) const {
     return relu.on ? relu.backward(terms.apply(x[i]), dy) : dy;
   }
@@ -252,7 +252,7 @@ struct AddAffineGradients {
   }
 };
 
-/// A tensor that may be left out.
+/// Data of a tensor that may be undefined.
 template <class T>
 const T* optional_data(const Tensor& tensor) {
   return tensor.defined() ? tensor.data<T>() : nullptr;
@@ -293,7 +293,7 @@ void merge_moments_on(Context& context, const Tensor& other, Tensor& into) {
   const std::int64_t channels = (into.count() - 1) / 2;
   const double* from = other.data<double>();
   Backend::for_each(context, channels, detail::MergeMoments{from, into.data<double>(), channels});
-  // After all channels, which need both counts.
+  // After all channels, because they need both counts.
   Backend::for_each(context, 1, detail::MergeCount{from, into.data<double>()});
 }
 

@@ -1,4 +1,4 @@
-// The normalized values found from batch normalization's output instead of its input, for every back end.
+// Normalized values recovered from batch normalization's output instead of its input, for every back end.
 #pragma once
 
 #include <limits>
@@ -23,7 +23,7 @@ struct OutputStatistics {
     const double b = bias == nullptr ? 0.0 : static_cast<double>(bias[c]);
     const double inv_std = mean_inv_std[channels + c];
     const double size = g < 0 ? -g : g;
-    // NaN is let through, to be found where it came from.
+    // NaN passes, so that it is reported where it came from.
     const bool lost = size < least || size <= least_of_bias * (b < 0 ? -b : b);
     if (lost) unusable[c] = 1;
     of_output[c] = b;

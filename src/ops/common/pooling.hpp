@@ -73,7 +73,7 @@ struct MaximumPooling {
     const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
     const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
     T best = -static_cast<T>(FLT_MAX);
-    std::int32_t where = -1;  // stays where no value is greater, as in an empty window
+    std::int32_t where = -1;  // stays if no value is greater, as in an empty window
     for (std::int64_t row = h.begin; row < h.end; ++row)
       for (std::int64_t column = w.begin; column < w.end; ++column) {
         const std::int64_t pixel = row * planes.w.input + column;
@@ -107,7 +107,7 @@ struct AveragePooling {
 };
 
 /// Training (Caffe): the first value of the window at which the running sum reaches a uniformly drawn share
-/// of the whole sum. Else: sum(x^2) / sum(x), 0 if the sum is not positive.
+/// of the whole sum. Otherwise: sum(x^2) / sum(x), or 0 if the sum is not positive.
 template <class T>
 struct StochasticPooling {
   PoolingPlanes planes;
@@ -197,7 +197,7 @@ struct AveragePoolingBackward {
   }
 };
 
-/// Contiguous, and channels-last would be another order.
+/// Contiguous, and channels-last would be a different order.
 inline bool fixed_contiguous(const Tensor& x) {
   const ChannelView view = channel_view(x);
   return x.layout() == Layout::contiguous && view.channels > 1 && view.inner > 1 && x.count() > 0;
@@ -206,13 +206,13 @@ inline bool fixed_contiguous(const Tensor& x) {
 /// Checks what is read and written through raw pointers.
 inline PoolingPlanes pooling_planes(const PoolingGeometry& g, const Tensor& input, const Tensor& output) {
   const Shape &in = input.shape(), &out = output.shape();
-  // A tensor with one channel or one pixel fits either layout: then that of the other counts.
+  // A tensor with one channel or one pixel fits either layout: then the other tensor's counts.
   const bool channels_last = !input.is_contiguous() || !output.is_contiguous();
   const bool contiguous = fixed_contiguous(input) || fixed_contiguous(output);
   if (in.axes() != 4 || out.axes() != 4 || in[0] != out[0] || in[1] != out[1] ||
       (channels_last && contiguous))
     runtime_failure("pooling: input ", in.to_string(), " ", name_of(input.layout()), " and output ",
-                    out.to_string(), " ", name_of(output.layout()), " do not fit each other");
+                    out.to_string(), " ", name_of(output.layout()), " do not match");
   const bool padded = g.method != PoolingMethod::stochastic;  // Caffe's ignores its padding
   return {{in[2], out[2], g.kernel_h, g.stride_h, padded ? g.pad_h : 0},
           {in[3], out[3], g.kernel_w, g.stride_w, padded ? g.pad_w : 0},

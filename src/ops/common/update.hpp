@@ -1,13 +1,17 @@
-// The solvers' update rules for every back end (see backend.hpp): one pass over weight, gradient and history.
+// The solvers' update rules for every back end (see backend.hpp): one sweep over weight, gradient and
+// history.
 //
 // With g the gradient after scaling and decay, and D the amount subtracted from the weight:
 //   sgd       h = m h + r g                                    D = h
 //   nesterov  h' = m h + r g                                   D = (1 + m) h' - m h
 //   adagrad   h = h + g^2                                      D = r g / (sqrt(h) + delta)
 //   rmsprop   h = q h + (1 - q) g^2                            D = r g / (sqrt(h) + delta)
-//   adadelta  h = m h + (1 - m) g^2, u = g sqrt((h2 + delta) / (h + delta)), h2 = m h2 + (1 - m) u^2     D =
-//   r u adam      h = m h + (1 - m) g, h2 = m2 h2 + (1 - m2) g^2   D = r c h / (sqrt(h2) + delta), c = sqrt(1
-//   - m2^t) / (1 - m^t)
+//   adadelta  h = m h + (1 - m) g^2,
+//             u = g sqrt((h2 + delta) / (h + delta)),
+//             h2 = m h2 + (1 - m) u^2                          D = r u
+//   adam      h = m h + (1 - m) g,
+//             h2 = m2 h2 + (1 - m2) g^2,
+//             c = sqrt(1 - m2^t) / (1 - m^t)                   D = r c h / (sqrt(h2) + delta)
 #pragma once
 
 #include <cmath>
@@ -37,7 +41,7 @@ struct Update {
         weight(weight_in),
         history(history_in),
         history2(history2_in) {
-    if (kRule == UpdateRule::adam) {  // the bias correction belongs to the step, not to the element
+    if (kRule == UpdateRule::adam) {  // the bias correction depends on the step, not on the element
       const double t = static_cast<double>(step.step);
       rate = static_cast<T>(step.rate * std::sqrt(1 - std::pow(step.momentum2, t)) /
                             (1 - std::pow(step.momentum, t)));

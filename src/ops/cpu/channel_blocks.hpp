@@ -10,7 +10,7 @@ namespace banyan::ops {
 inline constexpr std::int64_t kBlockLanes = 16;
 
 /// Sixteen neighbouring channels. Vectors are passed by reference: by value, their calling convention would
-/// depend on the processor that is compiled for.
+/// depend on the target processor.
 template <class T>
 struct ChannelBlock {
   using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
@@ -47,8 +47,8 @@ struct SingleChannel {
 };
 
 /// Calls block(first channel, ChannelBlock<T>()) until all channels have been in a block. The last block
-/// starts early instead of being short, so some channels come twice: what is stored may not depend on what
-/// was there. Fewer channels than a block has come one by one.
+/// starts early instead of being short, so some channels are processed twice: what is stored must not depend
+/// on what was there. If there are fewer channels than a block has, they are processed one by one.
 template <class T, class Block>
 void for_channel_blocks(std::int64_t channels, const Block& block) {
   std::int64_t first = 0;

@@ -1,8 +1,8 @@
 // For images x (H x W x C) and y (h x w x O) and their columns, one row of kernel x C values per output
 // pixel:
 //   grad columns = grad y (h w x O) * weight (O x kernel C); grad x gathers from them
-// Each thread has columns of its own, of as many images as stay in its cache, and takes the next ones when it
-// is done: no image's result depends on the others or on who computes it.
+// Each thread has its own columns, for as many images as fit in its cache, and takes the next images when it
+// is done: no image's result depends on the others or on the thread that computes it.
 #include "ops/cpu/convolution_columns.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -60,8 +60,8 @@ struct Columns {
   std::int64_t columns() const { return images_at_a_time() * pixels() * depth(); }
 };
 
-/// Where in the columns the values for an input position lie, along one axis: an output's by the tap that
-/// reads the position there.
+/// Where the values for an input position are in the columns, along one axis: those of each output, by the
+/// tap that reads the position.
 class Places {
  public:
   Places(const Axis& axis, std::int64_t output_stride, std::int64_t tap_stride) : begin_(1, 0) {

@@ -1,15 +1,15 @@
 // Gradient of a convolution's input by GEMM and col2im, for channels-last f32 images.
 //
-// oneDNN's direct kernels compute it for input channels in full vectors: of 20 channels they make 32. The
-// product that gives the columns has channels x kernel values in a row and wastes next to nothing; adding up
-// the columns, an image or a few at a time, can cost less than that.
+// oneDNN's direct kernels compute it for full vectors of input channels: for 20 channels they compute 32. The
+// product that gives the columns has rows of channels x kernel values and wastes almost nothing; adding up
+// the columns, one image or a few at a time, can cost less than that waste.
 #pragma once
 
 #include "banyan/ops/convolution.hpp"
 
 namespace banyan::ops {
 
-/// A rule on sizes alone: what is measured could differ from run to run, and with it the bits.
+/// A rule on sizes only: a measurement could differ from run to run, and results would not be bit-identical.
 bool columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output, int threads);
 
 /// For channels-last images and one group.

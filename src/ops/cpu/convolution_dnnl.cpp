@@ -1,11 +1,11 @@
-// Convolution through oneDNN: f32 tensors, one to three spatial axes. Unless Math is full, what the kernels
-// multiply is rounded to bf16 on the way in; sums are f32.
+// Convolution through oneDNN: f32 tensors, one to three spatial axes. Unless Math is full, the kernels'
+// factors are rounded to bf16 first; sums are f32.
 //
 // All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
 // case that we tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered
 // into scratch memory and back. Weights are reordered from the caller's order to the one the kernels prefer,
-// on every call: they change with every iteration. The preferred order is asked for at one fixed batch size,
-// so that a share of a batch is computed like the whole.
+// on every call, because they change in every iteration. The preferred order is queried for one fixed batch
+// size, so that a share of a batch is computed like the whole.
 #include <algorithm>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -30,7 +30,7 @@ constexpr std::int64_t kFixedBatch = 32;
 
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// One tensor of a primitive: how the caller holds it, how the kernel wants it, and the way between.
+/// One tensor of a primitive: the caller's format, the kernel's format, and the conversion between them.
 struct Port {
   Port(int argument_of_kernel, const memory::desc& outer_desc, const memory::desc& inner_desc,
        bool is_written)
@@ -43,11 +43,11 @@ struct Port {
   std::optional<dnnl::reorder> convert;  ///< neither this nor rounded: the kernel uses the caller's memory
 };
 
-/// A primitive with its reorders. Scratch memory is one block: a copy per converted port and the kernel's
-/// own.
+/// A primitive with its reorders. Scratch memory is one block: a copy per converted port, and the kernel's
+/// scratch memory.
 class Plan {
  public:
-  /// `rounds`: what the kernel multiplies is rounded to bf16 first, of f32 type though it is.
+  /// `rounds`: the kernel's factors are rounded to bf16 first, although their type is f32.
   Plan(const dnnl::engine& engine, const memory::desc& scratchpad, bool rounds)
       : engine_(engine), scratchpad_(scratchpad), rounds_(rounds) {
     bytes_ = padded(scratchpad.get_size());
@@ -154,7 +154,7 @@ class DnnlConvolution final : public Convolution {
   }
 
   bool fuse_relu(const Rectifier& relu) override {
-    // oneDNN 2.6's channels-last kernels take every slope for 1 unless it is 0.
+    // oneDNN 2.6's channels-last kernels treat every slope other than 0 as 1.
     const bool can = !relu.on || relu.slope == 0;
     relu_ = relu.on && can;
     return can;
@@ -228,7 +228,7 @@ class DnnlConvolution final : public Convolution {
     });
   }
 
-  /// The plan for these shapes and layouts, made on first use; nullptr where our reference is to be used.
+  /// The plan for these shapes and layouts, made on first use; nullptr if our reference is to be used.
   const Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
     const int threads = context.device().threads();
     Key key = input.shape().dims();
@@ -237,7 +237,7 @@ class DnnlConvolution final : public Convolution {
                 static_cast<std::int64_t>(output.layout()), bias, threads, pass == Pass::forward && relu_});
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second ? &*found->second : nullptr;
-    const OpenMpThreads guard(threads);  // kernels are generated for a number of threads
+    const OpenMpThreads guard(threads);  // kernels are generated for a given number of threads
     std::optional<Plan> plan;
     if (math_ == Math::bf16) plan = plan_with(kBf16, pass, input, output, bias);
     if (!plan) plan = plan_with(kF32, pass, input, output, bias);
@@ -256,7 +256,7 @@ class DnnlConvolution final : public Convolution {
             geometry_.out_channels / geometry_.group % kVector != 0);
   }
 
-  /// With factors of type `type`; nothing where oneDNN has no good kernel.
+  /// With factors of type `type`; nothing if oneDNN has no good kernel.
   std::optional<Plan> plan_with(memory::data_type type, Pass pass, const Tensor& input, const Tensor& output,
                                 bool bias) {
     if (is_miscomputed(pass)) return std::nullopt;
@@ -280,7 +280,7 @@ class DnnlConvolution final : public Convolution {
     return memory::desc(shape, type, activation_tag(true));
   }
   memory::desc any_weight(memory::data_type type) const { return {weight_shape(), type, Tag::any}; }
-  /// The caller's memory; where the layouts do not differ it counts as channels-last and needs no reorder.
+  /// The caller's memory; if the layouts do not differ it counts as channels-last and needs no reorder.
   memory::desc caller_activation(const Tensor& tensor) const {
     const ChannelView view = channel_view(tensor);
     const bool same = view.channels == 1 || view.inner == 1;
@@ -297,7 +297,7 @@ class DnnlConvolution final : public Convolution {
   using BackwardData = dnnl::convolution_backward_data;
   using BackwardWeights = dnnl::convolution_backward_weights;
 
-  /// New ones: a copy would share its contents with the original.
+  /// New ones: a copy would share the original's contents.
   static dnnl::primitive_attr plain_attributes() {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -351,9 +351,9 @@ class DnnlConvolution final : public Convolution {
     return desc.diff_weights_desc();
   }
 
-  /// Calls describe(in, weight, out), the result in f32 and the others in the type `factors`, for the
-  /// fixed batch with free choice of the weights' order, then for the real batch with that order; where no
-  /// good kernel takes it, with free choice again.
+  /// Calls describe(in, weight, out), the result in f32 and the others in the type `factors`, for the fixed
+  /// batch with free choice of the weights' order, then for the real batch with that order, or with free
+  /// choice again if no good kernel supports it.
   template <class Describe>
   auto choose(memory::data_type factors, Pass pass, const Tensor& input, const Tensor& output,
               Describe describe) const {
@@ -431,7 +431,7 @@ class DnnlConvolution final : public Convolution {
   dnnl::primitive_attr attributes_;  // of everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
   bool relu_ = false;                         ///< forward() ends with a ReLU
-  std::map<Key, std::optional<Plan>> plans_;  // node-based: running work refers to its elements
+  std::map<Key, std::optional<Plan>> plans_;  // node-based: enqueued work refers to its elements
   std::unique_ptr<Convolution> reference_;
 };
 

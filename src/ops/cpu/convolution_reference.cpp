@@ -1,13 +1,13 @@
 // Convolution as im2col + GEMM, for any number of spatial axes and either layout: for f64, for what oneDNN
-// has no fast kernel for, and as the yardstick of the tests.
+// has no fast kernel for, and as the tests' reference.
 //
 // For one sample and group, with K = in_channels / group * kernel volume and S = output positions:
 //   columns (K x S) = im2col(input)
 //   output (O x S)  = weight (O x K) * columns             channels-last: the transposed product
 //   grad columns    = weight^T * grad output, then col2im adds them into grad input
 //   grad weight    += grad output * columns^T
-// Samples are divided statically among the threads, each with columns (and a partial weight gradient) of its
-// own; the partial gradients are added in thread order. OpenBLAS itself never starts a team.
+// Samples are divided statically among the threads, each with its own columns (and partial weight gradient);
+// the partial gradients are added in thread order. OpenBLAS itself never starts a team.
 #include <cblas.h>
 #include <omp.h>
 
@@ -53,7 +53,7 @@ struct Lowering {
       out_dims.push_back(output.shape()[axis + 2]);
       in_positions *= in_dims.back();
       out_positions *= out_dims.back();
-      kernel_volume *= kernel[static_cast<std::size_t>(axis)];
+      kernel_volume *= kernel[axis];
     }
     in_channels_last = input.layout() == Layout::channels_last;
     out_channels_last = output.layout() == Layout::channels_last;
@@ -71,7 +71,7 @@ struct Lowering {
   std::int64_t out_stride() const { return out_channels_last ? group * out_per_group : out_positions; }
 };
 
-/// Walks an odometer over the first `dims.size() - skip` axes; false when it has come round.
+/// Advances an odometer over the first `dims.size() - skip` axes; false when it wraps around.
 bool advance(std::vector<std::int64_t>& index, const std::vector<std::int64_t>& dims, std::size_t skip) {
   for (std::size_t axis = dims.size() - skip; axis-- > 0;) {
     if (++index[axis] < dims[axis]) return true;

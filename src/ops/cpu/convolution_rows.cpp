@@ -1,6 +1,6 @@
-// Names: an output pixel's value for output channel o is the sum over the kernel's rows, and in each over
-// `row` = kernel width x input channels values that are neighbours in the image, of value times weight. A
-// position is one such place in the kernel. Output channels are cut into vectors of 16, of which the last
+// Terms: an output pixel's value for output channel o is the sum of value times weight over the kernel's
+// rows, and within each over `row` = kernel width x input channels values that are neighbours in the image. A
+// position is one such place in the kernel. Output channels are divided into vectors of 16, the last of which
 // starts early instead of being short, or, if that would leave most of it empty, into vectors and a few
 // leftover channels.
 #include "ops/cpu/convolution_rows.hpp"
@@ -21,8 +21,8 @@ constexpr int kPixels = 8;  ///< that share a load of weights, and positions tha
 constexpr int kVectors =
     3;  ///< of outputs at a time: 8 x 3 sums, 3 operands and a factor fit in 32 registers
 constexpr int kRowsAtATime = 8;        ///< of output pixels; a thread takes the next ones when it is done
-constexpr std::int64_t kMostLeft = 4;  ///< beyond, a vector is cheaper
-constexpr std::int64_t kLongRow = 2 * kLanes;  ///< below, dot products do not pay
+constexpr std::int64_t kMostLeft = 4;  ///< beyond that, a vector is cheaper
+constexpr std::int64_t kLongRow = 2 * kLanes;  ///< below that, dot products do not pay off
 
 #ifdef __AVX512F__
 constexpr bool kTuned = true;
@@ -38,7 +38,7 @@ void with_constant(std::int64_t number, const Body& body) {
   body(std::integral_constant<int, kMost>());
 }
 
-/// Vectors whose values for one position lie together.
+/// Vectors whose values for one position are adjacent.
 struct Group {
   std::int64_t first, count;
 };
@@ -91,7 +91,7 @@ struct Rows {
   std::int64_t blocks() const { return (row() + kLanes - 1) / kLanes; }
   std::int64_t first_in_row(std::int64_t block) const { return std::min(block * kLanes, row() - kLanes); }
 
-  /// Values that are kept for each position and vector, then those of each leftover channel.
+  /// The values of each position and vector, then those of each leftover channel.
   std::int64_t vector_values() const { return vectors * depth() * kLanes; }
   std::int64_t left_values() const { return kernel_h * blocks() * kLanes; }
   std::int64_t values() const { return vector_values() + left * left_values(); }
@@ -291,7 +291,7 @@ void add_left(const Rows& s, const std::int64_t* offset, const float* x, const f
   for (int k = 0; k < K; ++k) Block::store(sums[k], kept + k * kLanes);
 }
 
-/// Where in an image, from that of an output pixel on, positions and blocks begin, in their order.
+/// Where positions and blocks begin in an image, relative to an output pixel's place, in order.
 struct Offsets {
   std::vector<std::int64_t> positions, blocks;
   explicit Offsets(const Rows& s) {
@@ -303,7 +303,7 @@ struct Offsets {
   }
 };
 
-/// body(first, constant number) for `count` things in as few and as even parts as possible.
+/// body(first, constant number) for `count` items, in as few and as even parts as possible.
 template <class Body>
 void in_parts(std::int64_t count, const Body& body) {
   const std::int64_t parts = (count + kPixels - 1) / kPixels;
@@ -345,7 +345,7 @@ void run_backward_weight(const Rows& s, const float* x, const float* dy, float* 
                          float* workspace) {
   const Offsets offsets(s);
   const std::int64_t share_values = s.values() + 2 * s.outputs;
-  // Of all threads' sums, in their order, that of a place.
+  // The sum of a place over all threads' sums, in thread order.
   const auto sum_at = [&](std::int64_t place) {
     float sum = workspace[place];
     for (int share = 1; share < s.threads; ++share) sum += workspace[share * share_values + place];
@@ -371,7 +371,7 @@ void run_backward_weight(const Rows& s, const float* x, const float* dy, float* 
         s.for_left(v - s.vectors, [&](std::int64_t to, std::int64_t from) { dw[to] += sum_at(from); });
         continue;
       }
-      // Channels that the vector before has too are not added again.
+      // Channels that are in the previous vector too are not added again.
       const std::int64_t lanes_before = v == 0 ? 0 : s.first_output(v - 1) + kLanes - s.first_output(v);
       s.for_positions(v, [&](std::int64_t to, std::int64_t from) {
         for (std::int64_t lane = lanes_before; lane < kLanes; ++lane)
@@ -386,7 +386,7 @@ void run_backward_weight(const Rows& s, const float* x, const float* dy, float* 
 }  // namespace
 
 bool rows_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
-  // Sizes that settle it for most layers come first: this is asked at every call.
+  // Sizes that decide it for most layers come first: this is evaluated on every call.
   if (!kTuned || geometry.out_channels < kLanes || !fills_badly(geometry.out_channels, kLanes) ||
       !is_plain_convolution(geometry, input, output) || geometry.pad[0] != 0 || geometry.pad[1] != 0 ||
       geometry.dilation[1] != 1)

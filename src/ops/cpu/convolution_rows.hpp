@@ -1,17 +1,17 @@
-// Direct convolution of channels-last f32 images whose output channels leave vectors empty, or whose rows of
-// inputs are short: forward pass and gradient of the weights.
+// Direct convolution of channels-last f32 images whose output channels leave vectors partly empty, or whose
+// rows of inputs are short: forward pass and gradient of the weights.
 //
-// oneDNN's kernels have vectors of output channels, and make 64 of 50. Here 48 are in vectors; the other two
-// are dot products along the rows of the kernel, which are neighbours in memory.
+// oneDNN's kernels use vectors of output channels, and compute 64 for 50. Here 48 are in vectors; the other
+// two are dot products along the rows of the kernel, whose values are neighbours in memory.
 #pragma once
 
 #include "banyan/ops/convolution.hpp"
 
 namespace banyan::ops {
 
-/// Is a rule on shapes alone: what is measured could differ from run to run, and with it the bits. Only for
-/// processors with AVX-512 (when compiled for them), two spatial axes, one group, no padding, and no dilation
-/// along the rows.
+/// A rule on shapes only: a measurement could differ from run to run, and results would not be bit-identical.
+/// Only for processors with AVX-512 (when compiled for them), two spatial axes, one group, no padding, and no
+/// dilation along the rows.
 bool rows_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 
 /// `relu`: ends with a ReLU.

@@ -1,9 +1,9 @@
 // The CPU's launches for the functors of src/ops/common (see backend.hpp).
 //
-// Reductions promise the same bits on every run. Elements are cut into chunks by a rule of the sizes (and,
-// beyond 16 threads, of their number) alone; within a chunk, element j goes to lane j mod kLanes, so that
-// additions are independent and vectorize; lanes, then chunks are merged in ascending order. Which thread
-// takes which chunk does not matter.
+// Reductions are bit-identical in every run. Elements are divided into chunks by a rule that depends only on
+// the sizes (and, beyond 16 threads, on their number); within a chunk, element j goes to SIMD lane j mod
+// kLanes, so that additions are independent and vectorize; lanes, then chunks are merged in ascending order.
+// Which thread takes which chunk does not matter.
 #pragma once
 
 #include <omp.h>
@@ -17,7 +17,7 @@
 
 namespace banyan::ops {
 
-/// Elements below which a second thread costs more than it brings (waking a team takes 2 to 10 us).
+/// Below this many elements a second thread costs more than it gains (waking a team takes 2 to 10 us).
 inline constexpr std::int64_t kSerialElements = 32768;
 
 class CpuBackend {
@@ -106,8 +106,8 @@ class CpuBackend {
   static constexpr std::int64_t kTile = 16;
   static constexpr std::int64_t kTaskElements = 8192;  ///< a task is at least about this large
 
-  /// Each thread works on a copy of `f` of its own: what nobody else can see does not change in a store, so
-  /// its members stay in registers and the loop vectorizes.
+  /// Each thread works on its own copy of `f`: no store can change what nothing else can see, so its members
+  /// stay in registers and the loop vectorizes.
   template <class F>
   static void loop(int threads, std::int64_t n, const F& f) {
     if (threads > 1) {
@@ -120,7 +120,7 @@ class CpuBackend {
       stretch(0, n, f);
     }
   }
-  /// Not inlined: GCC 12 has dropped the whole loop there (seen with functors that call expf or hold an
+  /// Not inlined: inlined, GCC 12 has dropped the whole loop (seen with functors that call expf or hold an
   /// array).
   template <class F>
   [[gnu::noinline]] static void stretch(std::int64_t begin, std::int64_t end, F f) {
@@ -128,7 +128,7 @@ class CpuBackend {
     for (std::int64_t i = begin; i < end; ++i) f(i);
   }
 
-  /// body(row, first, last) for all rows, long ones in pieces where there are few.
+  /// body(row, first, last) for all rows; if there are few, long ones in pieces.
   template <class Body>
   static void rows(int threads, std::int64_t count, std::int64_t length, const Body& body) {
     const std::int64_t pieces =
@@ -139,7 +139,7 @@ class CpuBackend {
     });
   }
 
-  /// A tile goes through a buffer, so that both sides are walked along memory.
+  /// A tile goes through a buffer, so that both sides are accessed in memory order.
   template <class From, class To>
   static void transpose_tile(std::int64_t tile_rows, std::int64_t tile_columns, std::int64_t rows,
                              std::int64_t columns, const From* from, To* to) {
@@ -179,7 +179,7 @@ class CpuBackend {
     const std::int64_t row_blocks = std::clamp<std::int64_t>(over.outer / 8, 1, wanted);
     const std::int64_t column_blocks =
         std::clamp<std::int64_t>(over.dim / 64, 1, (wanted + row_blocks - 1) / row_blocks);
-    std::vector<State> partial(static_cast<std::size_t>(row_blocks * over.dim), r.identity());
+    std::vector<State> partial(row_blocks * over.dim, r.identity());
     for_tasks(threads, row_blocks * column_blocks, [&](std::int64_t task) {
       const std::int64_t row_block = task / column_blocks, column_block = task % column_blocks;
       const std::int64_t first = over.dim * column_block / column_blocks;
@@ -192,9 +192,8 @@ class CpuBackend {
       }
     });
     for (std::int64_t d = 0; d < over.dim; ++d) {
-      State state = partial[static_cast<std::size_t>(d)];
-      for (std::int64_t block = 1; block < row_blocks; ++block)
-        r.merge(state, partial[static_cast<std::size_t>(block * over.dim + d)]);
+      State state = partial[d];
+      for (std::int64_t block = 1; block < row_blocks; ++block) r.merge(state, partial[block * over.dim + d]);
       r.store(d, state);
     }
   }
@@ -207,16 +206,14 @@ class CpuBackend {
     const std::int64_t wanted = tasks_wanted(most_tasks, positions * over.dim);
     const std::int64_t blocks =
         std::clamp<std::int64_t>(positions / kTaskElements, 1, (wanted + over.dim - 1) / over.dim);
-    std::vector<State> partial(static_cast<std::size_t>(over.dim * blocks));
+    std::vector<State> partial(over.dim * blocks);
     for_tasks(threads, over.dim * blocks, [&](std::int64_t task) {
       const std::int64_t d = task / blocks, block = task % blocks;
-      partial[static_cast<std::size_t>(task)] =
-          reduce_range(positions * block / blocks, positions * (block + 1) / blocks, d, over, r);
+      partial[task] = reduce_range(positions * block / blocks, positions * (block + 1) / blocks, d, over, r);
     });
     for (std::int64_t d = 0; d < over.dim; ++d) {
-      State state = partial[static_cast<std::size_t>(d * blocks)];
-      for (std::int64_t block = 1; block < blocks; ++block)
-        r.merge(state, partial[static_cast<std::size_t>(d * blocks + block)]);
+      State state = partial[d * blocks];
+      for (std::int64_t block = 1; block < blocks; ++block) r.merge(state, partial[d * blocks + block]);
       r.store(d, state);
     }
   }

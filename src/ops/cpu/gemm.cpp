@@ -1,5 +1,5 @@
 // Matrix products on CPU devices: f32 by oneDNN (threaded by the device's OpenMP threads), f64 by OpenBLAS
-// for blocks of rows. How the rows are cut depends on the sizes and the device's threads alone.
+// for blocks of rows. The division into blocks depends only on the sizes and the device's threads.
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -28,7 +28,7 @@ struct Matrices {
   std::int64_t b_stride() const { return shape.transpose_b ? shape.k : shape.n; }
 };
 
-/// C = beta C: what is left of a product over nothing.
+/// C = beta C: the result of a product with k = 0.
 template <class T>
 void scale_only(const Matrices<T>& of) {
   const std::int64_t count = of.shape.m * of.shape.n;
@@ -54,7 +54,8 @@ void multiply_matrices(const Matrices<float>& of) {
                     " x ", s.k);
 }
 
-/// OpenBLAS runs on the calling thread alone: inside a parallel region by itself, outside by OpenMpThreads.
+/// OpenBLAS runs on the calling thread only: inside a parallel region by default, outside because of
+/// OpenMpThreads.
 void multiply_rows(const Matrices<double>& of, std::int64_t first, std::int64_t last) {
   const GemmShape& s = of.shape;
   const double* a = of.a + (s.transpose_a ? first : first * of.a_stride());
@@ -65,7 +66,7 @@ void multiply_rows(const Matrices<double>& of, std::int64_t first, std::int64_t 
 }
 
 void multiply_matrices(const Matrices<double>& of) {
-  constexpr double kSerialWork = 1 << 18;  // multiplications that are faster on one thread
+  constexpr double kSerialWork = 1 << 18;  // multiplications; fewer are faster on one thread
   const GemmShape& s = of.shape;
   const double work = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   const std::int64_t blocks = work < kSerialWork ? 1 : std::min<std::int64_t>(of.threads, s.m);

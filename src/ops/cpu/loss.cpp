@@ -1,6 +1,6 @@
 // Softmax, losses and accuracy on CPU devices. A softmax over neighbouring elements (inner == 1) goes row by
-// row, with maximum and sum in vector lanes; one over planes (inner > 1) takes blocks of neighbouring
-// positions, a position to a lane. The rest are the shared functors.
+// row, with maximum and sum in SIMD lanes; one over planes (inner > 1) takes blocks of neighbouring
+// positions, one position per SIMD lane. The rest are the shared functors.
 #include "ops/common/loss.hpp"
 
 #include "ops/cpu/cpu_backend.hpp"
@@ -18,7 +18,7 @@ void softmax_row(std::int64_t channels, const T* x, T* y) {
   for (std::int64_t c = 0; c < channels; ++c) most = x[c] > most ? x[c] : most;
 #pragma omp simd
   for (std::int64_t c = 0; c < channels; ++c) y[c] = detail::exponential(x[c] - most);
-  double sum = 0;  // lanes are the compiler's choice: fixed for one program
+  double sum = 0;  // the compiler chooses the number of SIMD lanes: fixed for one program
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t c = 0; c < channels; ++c) sum += static_cast<double>(y[c]);
   const T scale = static_cast<T>(1 / sum);
@@ -92,7 +92,7 @@ void softmax_forward_on_cpu(Context& context, const Tensor& x, const Channels& o
   });
 }
 
-/// One row of classes, or one plane of positions of one class: no division for the place of an element.
+/// One row of classes, or one plane of positions of one class: no division to find the place of an element.
 template <class T>
 struct LossGradient {
   Channels over;
@@ -116,7 +116,7 @@ struct LossGradient {
     to[hit] = at_label;
   }
   void plane(std::int64_t index) const {
-    const LossGradient f = *this;  // not to be read again after each store
+    const LossGradient f = *this;  // so that it is not read again after each store
     const auto channel = static_cast<T>(index % f.over.channels);
     const T* label = f.labels + index / f.over.channels * f.over.inner;
     const T* p = f.probabilities + index * f.over.inner;

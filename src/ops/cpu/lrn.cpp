@@ -29,15 +29,15 @@ struct Rows {
   void each(const Body& body) const {
 #pragma omp parallel num_threads(threads)
     {
-      std::vector<T> padded(static_cast<std::size_t>(channels + size - 1), T(0));
-      std::vector<T> windows(static_cast<std::size_t>(channels));
+      std::vector<T> padded(channels + size - 1, T(0));
+      std::vector<T> windows(channels);
 #pragma omp for schedule(static)
       for (std::int64_t row = 0; row < rows; ++row) body(row * channels, padded.data(), windows.data());
     }
   }
 };
 
-/// scale^-beta for one beta, known outside of the loops: a loop that could need pow is no vector loop.
+/// scale^-beta for one beta, known outside the loops: a loop that might need pow would not vectorize.
 template <class T>
 struct UsualPower {
   T operator()(T scale) const { return detail::inverse_power(scale, T(0.75)); }

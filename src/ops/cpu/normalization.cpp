@@ -1,8 +1,8 @@
-// Batch normalization on CPU devices, near the speed of memory: statistics by small blocks (see
-// normalization_blocks.hpp), application with a channel's terms computed once.
+// Batch normalization on CPU devices, close to memory speed: statistics in small blocks (see
+// normalization_blocks.hpp), application with each channel's terms computed once.
 //
-// Work is cut into tasks by the sizes alone and their results are merged in ascending order, so the bits
-// depend neither on the threads nor on which of them takes a task.
+// Only the sizes determine how work is divided into tasks, and results are merged in ascending order, so that
+// they are bit-identical for any number of threads and any assignment of tasks to them.
 #include "ops/common/normalization.hpp"
 
 #include "ops/common/checks.hpp"
@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kMostTasks = 32;
 constexpr std::int64_t kTaskElements = 32768;
 
-/// How a tensor is cut. Rows of neighbouring channels (inner == 1): ranges of rows, each with all channels.
-/// Else planes: ranges of samples times single channels.
+/// How a tensor is divided. Rows of neighbouring channels (inner == 1): ranges of rows, each with all
+/// channels. Otherwise planes: ranges of samples times single channels.
 struct Cut {
   Broadcast over;
   bool rows;
@@ -54,14 +54,14 @@ struct Cut {
 template <class T>
 void moments_of(int threads, const Cut& cut, const T* x, double* moments) {
   const Lanes lanes = cut.lanes();
-  std::vector<ChannelMoments> partial(static_cast<std::size_t>(cut.tasks()), ChannelMoments(lanes.channels));
+  std::vector<ChannelMoments> partial(cut.tasks(), ChannelMoments(lanes.channels));
 #pragma omp parallel num_threads(threads)
   {
     BlockMoments<T> block(lanes);
 #pragma omp for schedule(static)
     for (std::int64_t task = 0; task < cut.tasks(); ++task)
       cut.for_each_block(task, lanes.block(), [&](std::int64_t first, std::int64_t count) {
-        block.add(x + first, count, partial[static_cast<std::size_t>(task)]);
+        block.add(x + first, count, partial[task]);
       });
   }
   const std::int64_t dim = cut.over.dim;
@@ -69,7 +69,7 @@ void moments_of(int threads, const Cut& cut, const T* x, double* moments) {
   for (std::int64_t group = 0; group * cut.ranges < cut.tasks(); ++group) {
     ChannelMoments all(lanes.channels);
     for (std::int64_t range = 0; range < cut.ranges; ++range) {
-      const ChannelMoments& part = partial[static_cast<std::size_t>(group * cut.ranges + range)];
+      const ChannelMoments& part = partial[group * cut.ranges + range];
       all.merge(part.count, part.mean.data(), part.m2.data());
     }
     std::copy(all.mean.begin(), all.mean.end(), moments + 1 + group);
@@ -82,7 +82,7 @@ void backward_sums_of(int threads, const Cut& cut, const detail::NormalizeForwar
                       double* sums) {
   const Lanes lanes = cut.lanes();
   const std::int64_t dim = cut.over.dim, width = 2 * lanes.channels;
-  std::vector<double> partial(static_cast<std::size_t>(cut.tasks() * width));
+  std::vector<double> partial(cut.tasks() * width);
 #pragma omp parallel num_threads(threads)
   {
     BlockSums<T, kRelu> block(lanes, f.relu);
@@ -98,9 +98,8 @@ void backward_sums_of(int threads, const Cut& cut, const detail::NormalizeForwar
   std::fill_n(sums, 2 * dim, 0.0);
   for (std::int64_t task = 0; task < cut.tasks(); ++task)
     for (std::int64_t c = 0; c < lanes.channels; ++c) {
-      sums[task / cut.ranges + c] += partial[static_cast<std::size_t>(task * width + c)];
-      sums[dim + task / cut.ranges + c] +=
-          partial[static_cast<std::size_t>(task * width + lanes.channels + c)];
+      sums[task / cut.ranges + c] += partial[task * width + c];
+      sums[dim + task / cut.ranges + c] += partial[task * width + lanes.channels + c];
     }
   for (std::int64_t c = 0; c < dim; ++c) sums[dim + c] *= f.mean_inv_std[dim + c];
 }

@@ -1,9 +1,9 @@
 // The inner loops of batch normalization on CPU devices: per-channel sums over a small block that stays in
-// the first cache, in the tensor's precision, merged into f64.
+// the L1 cache, in the tensor's precision, merged into f64.
 //
 // A block is `count` neighbouring elements whose channels repeat with period C. To keep vector registers full
-// for any C, sums are kept in `width` lanes, a multiple of C of at least 64: element i goes to lane i mod
-// width, and lane j belongs to channel j mod C. A contiguous plane of one channel is the case C = 1.
+// for any C, sums are kept in `width` SIMD lanes, a multiple of C of at least 64: element i goes to lane i
+// mod width, and lane j belongs to channel j mod C. A contiguous plane of one channel is the case C = 1.
 #pragma once
 
 #include <algorithm>
@@ -50,8 +50,7 @@ void repeat(const Lanes& lanes, T* values) {
 struct ChannelMoments {
   double count = 0;
   Row<double> mean, m2;
-  explicit ChannelMoments(std::int64_t channels)
-      : mean(static_cast<std::size_t>(channels)), m2(static_cast<std::size_t>(channels)) {}
+  explicit ChannelMoments(std::int64_t channels) : mean(channels), m2(channels) {}
 
   /// Chan's formula with `n` more samples per channel.
   void merge(double n, const double* other_mean, const double* other_m2) {
@@ -69,8 +68,8 @@ struct ChannelMoments {
   }
 };
 
-/// Two passes over a block: the sums, then the deviations from their means, corrected by what the rounded
-/// mean left over.
+/// Two sweeps over a block: the sums, then the deviations from their means, corrected for the rounding of the
+/// mean.
 template <class T>
 class BlockMoments {
  public:
@@ -133,7 +132,7 @@ class BlockMoments {
     });
   }
 
-  /// Four runs at a time: the lanes are read and written once for them.
+  /// Four runs at a time: the lanes are read and written only once for all four.
   void add_deviations(const T* x, std::int64_t count, const T* mean, T* sum, T* squares) const {
     const std::int64_t w = lanes_.width;
     std::int64_t i = 0;
@@ -162,8 +161,8 @@ class BlockMoments {
   Row<double> exact_mean_, m2_;
 };
 
-/// Sums of dy and of dy (x - mean) over a block; mean = high + low. With kRelu dy is the gradient behind a
-/// ReLU.
+/// Sums of dy and of dy (x - mean) over a block; mean = high + low. With kRelu, dy is the gradient of the
+/// ReLU's output.
 template <class T, bool kRelu>
 class BlockSums {
  public:

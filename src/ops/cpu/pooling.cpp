@@ -1,6 +1,6 @@
 // Pooling on CPU devices. Channels-last tensors have vector loops over the channels, with rows of pixels
-// divided among the threads; contiguous ones go plane by plane. Additions and comparisons are those of the
-// shared functors, in the same order for each result, so the bits are the same.
+// divided among the threads; contiguous ones are processed plane by plane. Additions and comparisons are
+// those of the shared functors, in the same order for each result, so results are bit-identical.
 #include "ops/common/pooling.hpp"
 
 #include "ops/cpu/channel_blocks.hpp"
@@ -73,7 +73,7 @@ struct Outputs {
   std::int64_t first, last;
 };
 
-/// The outputs whose windows contain input i, for each i of an axis: divisions that need not be made for each
+/// The outputs whose windows contain input i, for each i of an axis: computed once, to avoid divisions per
 /// pixel.
 std::vector<Outputs> readers_of(const detail::PoolingAxis& axis) {
   std::vector<Outputs> readers;
@@ -120,7 +120,7 @@ bool tiles(const detail::PoolingAxis& axis) {
   return axis.kernel == axis.stride && axis.pad == 0 && axis.output * axis.stride >= axis.input;
 }
 
-/// Maximum, windows that tile the input: each output gives its window all of its gradients.
+/// Maximum, with windows that tile the input: each output determines all gradients of its window.
 template <class T>
 void backward_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, const T* dy,
                     const std::int32_t* mask, T* dx) {
@@ -141,7 +141,7 @@ void backward_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, con
         for (std::int64_t row = h.begin; row < h.end; ++row)
           for (std::int64_t column = w.begin; column < w.end; ++column) {
             const std::int64_t pixel = row * p.w.input + column;
-            // Added to 0, as where windows overlap: -0 becomes 0.
+            // Added to 0, as for overlapping windows: -0 becomes 0.
             given = zero + (where == static_cast<std::int32_t>(pixel) ? g : zero);
             Block::store(given, to + pixel * p.channels + first);
           }
@@ -161,7 +161,7 @@ void backward_rows(int threads, const PoolingPlanes& p, std::int64_t batch, cons
     const std::int64_t from = r / p.h.input * image, row = r % p.h.input;
     const Outputs readers{p.h.first_output(row), p.h.last_output(row)};
     for (std::int64_t column = 0; column < p.w.input; ++column) {
-      const Outputs& across = columns[static_cast<std::size_t>(column)];
+      const Outputs& across = columns[column];
       const auto pixel = static_cast<std::int32_t>(row * p.w.input + column);
       T* to = dx + (r * p.w.input + column) * p.channels;
       if (mask != nullptr)

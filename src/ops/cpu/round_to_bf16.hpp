@@ -1,4 +1,4 @@
-// Rounding of f32 values to those that bf16 has.
+// Rounding of f32 values to bf16 values.
 #pragma once
 
 #include <cstdint>

@@ -1,23 +1,24 @@
 // Convolution by cuDNN, f32 and f64, one to three spatial axes (one is computed as an image of height 1).
 //
-// cuDNN wants activations and weights in the same memory order, and not every order for every shape. So a
-// call goes through a list of attempts (see convolution_plan.hpp); a tensor that is not held in the attempt's
-// order is converted to or from scratch memory (as is one that is not aligned). Our weights are contiguous
-// (O, I, spatial); channels-last attempts get an (O, spatial, I) copy. The scratch block of a call, in this
-// order: cuDNN's workspace, weights, input, output.
+// cuDNN requires activations and weights in the same memory order, and supports not every order for every
+// shape. So a call goes through a list of attempts (see convolution_plan.hpp); a tensor that is not stored in
+// the attempt's order is converted to or from scratch memory (as is one that is not aligned). Our weights are
+// contiguous (O, I, spatial); channels-last attempts get an (O, spatial, I) copy. The scratch block of a call
+// holds, in this order: cuDNN's workspace, weights, input, output.
 //
-// Only deterministic algorithms, no TF32; the last attempt, where cuDNN has none, is a matrix product over
-// unfolded images. Weight gradients are computed into scratch and added by a kernel of our own, so that no
-// algorithm needs to support accumulation.
+// Only deterministic algorithms and no TF32; the last attempt, for what cuDNN has none for, is a matrix
+// product over unfolded images. Weight gradients are computed into scratch memory and added by our own
+// kernel, so that no algorithm needs to support accumulation.
 #include "banyan/ops/convolution.hpp"
 
 #include <cudnn.h>
-#include <glog/logging.h>
 
 #include <cstdint>
 #include <map>
 #include <utility>
 
+#include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
 #include "ops/common/convolution_check.hpp"
@@ -30,7 +31,7 @@ namespace banyan::ops {
 
 namespace {
 
-/// Does the tensor's memory follow this order? (Both, where it makes no difference.)
+/// Is the tensor's memory in this order? (True for both if it makes no difference.)
 bool is_in_order(const Tensor& tensor, bool channels_last) {
   return channels_last ? tensor.layout() == Layout::channels_last || tensor.shape()[1] == 1 ||
                              tensor.shape().count(2) == 1
@@ -53,7 +54,7 @@ void convert_order(Context& context, const Tensor& tensor, const void* from, voi
                     to_channels_last ? inner : channels, false);
 }
 
-/// Copies a tensor to scratch memory, in the order wanted there.
+/// Copies a tensor to scratch memory, in the order required there.
 void stage(Context& context, const Tensor& tensor, void* scratch, bool channels_last) {
   if (is_in_order(tensor, channels_last))
     context.stream().copy(scratch, tensor.raw(), tensor.bytes());
@@ -61,7 +62,7 @@ void stage(Context& context, const Tensor& tensor, void* scratch, bool channels_
     convert_order(context, tensor, tensor.raw(), scratch, channels_last);
 }
 
-/// The way back.
+/// And back.
 void unstage(Context& context, const void* scratch, Tensor& tensor, bool channels_last) {
   if (is_in_order(tensor, channels_last))
     context.stream().copy(tensor.raw(), scratch, tensor.bytes());
@@ -76,7 +77,7 @@ Broadcast over_channels(const Tensor& y) {
   return {view.batch, view.channels, view.inner};
 }
 
-/// Hands out pieces of one scratch block: first all are reserved, then the block is made.
+/// Hands out pieces of one scratch block: all are reserved first, then the block is allocated.
 class Scratch {
  public:
   std::size_t reserve(std::size_t bytes) {
@@ -87,7 +88,7 @@ class Scratch {
   void make(Context& context) {
     if (bytes_ > 0) base_ = static_cast<char*>(context.workspace(bytes_));
   }
-  /// A piece; null where nothing at all was reserved. Not to be used where 0 bytes were.
+  /// A piece; null if nothing at all was reserved. Must not be used if 0 bytes were reserved for it.
   void* at(std::size_t offset) const { return base_ == nullptr ? nullptr : base_ + offset; }
 
  private:
@@ -185,10 +186,9 @@ class CudnnConvolution final : public Convolution {
     for (; attempts.current < attempts.list.size(); ++attempts.current) {
       const ConvolutionAttempt& chosen = attempts.list[attempts.current];
       if (chosen.algorithm == kColumnsAlgorithm && !attempts.reported) {
-        LOG(WARNING) << context.device().name() << ": cuDNN has no reproducible algorithm for a convolution ("
-                     << name_of(direction) << ") of " << name_of(dtype_) << " " << input.shape().to_string()
-                     << " to " << output.shape().to_string()
-                     << "; it is computed as a matrix product, which is slower";
+        log_warning(cat(context.device().name(), ": cuDNN has no reproducible algorithm for a convolution (",
+                        name_of(direction), ") of ", name_of(dtype_), " ", input.shape().to_string(), " to ",
+                        output.shape().to_string(), "; it is computed as a matrix product, which is slower"));
         attempts.reported = true;
       }
       const Attempt attempt{context,
@@ -204,8 +204,9 @@ class CudnnConvolution final : public Convolution {
         attempts.settled = true;
         return;
       }
-      // Only what cuDNN does not support makes way for the next attempt, as it will on every such GPU; short
-      // memory and the like must not put one device on other kernels. The result is overwritten as a whole.
+      // Only what cuDNN does not support leads to the next attempt, as it will on every such GPU; a temporary
+      // condition such as a lack of memory must not make one device use other kernels. The whole result is
+      // overwritten.
       if (attempts.settled || CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED)
         cudnn_check(status,
                     cat("cuDNN's convolution (", name_of(direction), ", algorithm ", chosen.algorithm, ")"),

@@ -5,7 +5,7 @@
 namespace banyan::ops {
 namespace {
 
-/// One sample with exactly three spatial axes; absent ones have length 1 and come first.
+/// One sample with exactly three spatial axes; missing ones have length 1 and come first.
 struct Volume {
   std::int64_t kernel[3], stride[3], pad[3], dilation[3], in[3], out[3];
   std::int64_t taps, in_positions, out_positions;
@@ -89,7 +89,7 @@ struct Fold {
   }
 };
 
-/// What the three directions share: sizes in elements, per sample and per group.
+/// Used by all three directions: sizes in elements, per sample and per group.
 struct Sizes {
   explicit Sizes(const ColumnsProblem& problem) : v(volume_of(problem)) {
     const ConvolutionGeometry& g = problem.geometry;

@@ -1,5 +1,5 @@
-// Convolution as matrix products over unfolded images (im2col), for what cuDNN has no reproducible algorithm
-// for. Everything contiguous; sample by sample.
+// Convolution as matrix products over unfolded images (im2col), where cuDNN has no reproducible algorithm.
+// Everything is contiguous; one sample at a time.
 #pragma once
 
 #include "banyan/ops/convolution.hpp"

@@ -10,7 +10,7 @@ namespace banyan::ops {
 
 namespace {
 
-/// Algorithms that want more are passed over: faster ones by a few per cent that eat the memory of the net.
+/// Algorithms that need more are skipped: they are a few per cent faster but take the net's memory.
 constexpr std::size_t kMostWorkspaceBytes = std::size_t{512} << 20;
 
 int to_int(std::int64_t value) {
@@ -19,7 +19,7 @@ int to_int(std::int64_t value) {
   return static_cast<int>(value);
 }
 
-/// cuDNN wants at least two spatial axes: `leading` entries of `value` go in front.
+/// cuDNN requires at least two spatial axes: `leading` entries of `value` are put before the others.
 std::vector<int> padded_axes(const std::vector<std::int64_t>& values, std::size_t leading, int value) {
   std::vector<int> result(leading, value);
   for (const std::int64_t each : values) result.push_back(to_int(each));
@@ -31,8 +31,7 @@ TensorDescriptor tensor_descriptor(const Device& device, cudnnDataType_t type, c
   std::vector<std::int64_t> lengths{shape[0], shape[1]};
   lengths.insert(lengths.end(), leading, 1);
   for (int axis = 2; axis < shape.axes(); ++axis) lengths.push_back(shape[axis]);
-  // Strides from the innermost axis outwards: spatial axes, then the channel, or the other way round; the
-  // batch last.
+  // Strides from the innermost axis outwards: spatial axes, then the channel, or vice versa; the batch last.
   std::vector<std::int64_t> strides(lengths.size());
   std::int64_t step = channels_last ? lengths[1] : 1;
   for (std::size_t axis = lengths.size() - 1; axis >= 2; --axis) {
@@ -83,11 +82,11 @@ ConvolutionDescriptor convolution_descriptor(const Device& device, cudnnDataType
   return descriptor;
 }
 
-// The three directions of cuDNN's interface differ in names and in the order of arguments alone. `kKnown`:
-// documented as deterministic, and general. `plain`: sums of products as they stand. Transforms (FFT,
-// Winograd) are left out: in f32 they round several times worse, and whether one is chosen depends on the
-// batch, so that devices with different shares would differ from one device with the whole by more than
-// rounding in another order.
+// The three directions of cuDNN's interface differ only in names and in the order of arguments. `kKnown`:
+// documented as deterministic, and general. `plain`: direct sums of products. Transforms (FFT, Winograd) are
+// excluded: in f32 their rounding errors are several times as large, and whether one is chosen depends on the
+// batch, so that devices with different shares would differ from one device with the whole batch by more than
+// a different order of additions.
 
 struct Forward {
   using Performance = cudnnConvolutionFwdAlgoPerf_t;
@@ -160,9 +159,9 @@ struct BackwardWeight {
   }
 };
 
-/// Does cuDNN have an answer? False where it says that it has nothing for such arguments, which it will say
-/// again on every such GPU. Other failures throw: a list that is shorter because memory was short would put
-/// this device on other kernels than its replicas.
+/// Does cuDNN have an answer? False if it reports that it has nothing for such arguments, as it will on every
+/// such GPU. Other failures throw: a list shortened by a lack of memory would make this device use other
+/// kernels than its replicas.
 bool answered(cudnnStatus_t status, const char* call, const Device& device) {
   const auto category = CUDNN_STATUS_CATEGORY(status);
   if (category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM) return false;
@@ -178,7 +177,7 @@ void add_attempt(std::vector<ConvolutionAttempt>& list, const Device& device, cu
   for (const ConvolutionAttempt& attempt : list)
     if (attempt.format == &format && attempt.algorithm == static_cast<int>(algorithm)) return;
   std::size_t bytes = 0;
-  // Asked for again, not taken from the heuristics: it must fit the descriptor's own math type.
+  // Queried again, not taken from the heuristics: it must be for the descriptor's math type.
   if (!answered(Direction::workspace(handle, format, convolution, algorithm, &bytes),
                 Direction::kWorkspaceCall, device))
     return;
@@ -229,8 +228,8 @@ ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry
     formats_.push_back(std::move(format));
   };
   columns_bytes_ = columns_bytes({geometry, dtype, input, output});
-  // cuDNN has no channels-last kernels for f64 and for f32 volumes, and none in f32 without tensor cores for
-  // some images: contiguous always follows as the order in which everything is supported.
+  // cuDNN has no channels-last kernels for f64 and for f32 volumes, and for some images none in f32 without
+  // tensor cores: contiguous always follows, because everything is supported in that order.
   if (prefer_channels_last && dtype == DType::f32 && geometry.spatial_axes() <= 2) add_format(true);
   add_format(false);
 }

@@ -30,7 +30,7 @@ using ConvolutionDescriptor =
     std::unique_ptr<std::remove_pointer_t<cudnnConvolutionDescriptor_t>,
                     DestroyDescriptor<cudnnConvolutionDescriptor_t, &cudnnDestroyConvolutionDescriptor>>;
 
-/// Everything cuDNN needs to know of input, output and weights held in one memory order.
+/// Everything cuDNN needs to know about input, output and weights stored in one memory order.
 struct ConvolutionFormat {
   bool channels_last = false;
   TensorDescriptor input, output;
@@ -39,7 +39,7 @@ struct ConvolutionFormat {
 
 enum class ConvolutionDirection : std::uint8_t { forward, backward_data, backward_weight };
 
-/// Instead of a cuDNN algorithm: convolution_columns.hpp.
+/// In place of a cuDNN algorithm: convolution_columns.hpp.
 inline constexpr int kColumnsAlgorithm = -1;
 
 /// One algorithm in one format. `algorithm` is the direction's cuDNN enumerator or kColumnsAlgorithm.
@@ -49,24 +49,24 @@ struct ConvolutionAttempt {
   std::size_t workspace_bytes;
 };
 
-/// The attempts of one direction, best first: a list that follows from shapes, types, the model of the GPU
-/// and cuDNN's version. cuDNN may refuse as not supported, at run time, what its heuristics offered: then the
-/// next one is used from there on.
+/// The attempts of one direction, best first: a list determined by shapes, types, the GPU model and cuDNN's
+/// version. At run time cuDNN may refuse as not supported what its heuristics offered: from then on the next
+/// one is used.
 struct ConvolutionAttempts {
   std::vector<ConvolutionAttempt> list;
   std::size_t current = 0;
-  bool settled = false;   ///< the current one has run: no other one will, its bits would be others
+  bool settled = false;   ///< the current one has run: no other one will, it would not be bit-identical
   bool reported = false;  ///< that cuDNN has no algorithm
 };
 
 class ConvolutionPlan {
  public:
-  /// `prefer_channels_last`: both tensors are held so.
+  /// `prefer_channels_last`: both tensors are stored in that order.
   ConvolutionPlan(const Device& device, const ConvolutionGeometry& geometry, DType dtype, const Shape& input,
                   const Shape& output, bool prefer_channels_last);
 
   cudnnConvolutionDescriptor_t convolution() const { return convolution_.get(); }
-  /// Reproducible algorithms alone; the list is made on the direction's first use. The last one is always
+  /// Only reproducible algorithms; the list is made when the direction is first used. The last one is always
   /// kColumnsAlgorithm.
   ConvolutionAttempts& attempts(cudnnHandle_t handle, ConvolutionDirection direction);
   /// What has run, by direction.

@@ -1,11 +1,11 @@
 // CUDA's launches for the functors of src/ops/common (see backend.hpp).
 //
-// Reductions promise the same bits on every run, and on every GPU: how elements are cut into blocks and
-// threads depends on the sizes alone. A thread adds its elements in ascending order, a block merges its
-// threads by a fixed tree, and where several blocks share a state, a second kernel merges their partial
-// states by a fixed tree. No atomics.
+// Reductions are bit-identical in every run and on every GPU: the division of elements into blocks and
+// threads depends only on the sizes. A thread adds its elements in ascending order, a block merges its
+// threads in a fixed tree, and if several blocks share a state, a second kernel merges their partial states
+// in a fixed tree. No atomics.
 //
-// Nothing here waits for the GPU; memory is allocated only while the scratch of the reductions still grows.
+// Nothing here waits for the GPU; memory is allocated only while the reductions' scratch memory still grows.
 #pragma once
 
 #include <algorithm>
@@ -253,7 +253,7 @@ class CudaBackend {
 
  private:
   static constexpr std::int64_t kMostBlocks = 1 << 16;
-  /// body<Index>() with the index type for n elements: 32 bits where a grid's step can be added without
+  /// body<Index>() with the index type for n elements: 32 bits if a grid's step can be added without
   /// overflow.
   template <class Body>
   static void with_index(std::int64_t n, const Body& body) {
@@ -262,8 +262,8 @@ class CudaBackend {
     else
       body.template operator()<std::int64_t>();
   }
-  /// Blocks of a reduction: enough to fill the largest GPU (132 multiprocessors, 8 blocks each), the same on
-  /// all.
+  /// Blocks of a reduction: enough to fill the largest GPU (132 multiprocessors, 8 blocks each), and the same
+  /// on every GPU.
   static constexpr std::int64_t kReductionBlocks = 1024;
   static constexpr std::int64_t kElementsPerThread =
       8;  ///< at least, before a state is spread over more blocks

@@ -1,5 +1,5 @@
-// Matrix product by cuBLAS. Row-major matrices are column-major ones transposed: C = op(A) op(B) is computed
-// as C^T = op(B)^T op(A)^T, with no copy.
+// Matrix product by cuBLAS. A row-major matrix is a column-major one transposed: C = op(A) op(B) is computed
+// as C^T = op(B)^T op(A)^T, without copies.
 #include "ops/cuda/gemm.hpp"
 
 #include "ops/common/checks.hpp"
@@ -55,7 +55,7 @@ void gemm_on_cuda(Context& context, const GemmShape& shape, double alpha, const 
   require_count("gemm, B", b, shape.k * shape.n);
   require_count("gemm, C", c, shape.m * shape.n);
   if (c.count() == 0) return;
-  if (shape.k == 0) {  // an empty sum; cuBLAS wants strides that an empty matrix does not have
+  if (shape.k == 0) {  // an empty sum; cuBLAS requires strides that an empty matrix does not have
     if (beta == 0)
       context.stream().zero(c.raw(), c.bytes());
     else if (beta != 1)

@@ -1,4 +1,4 @@
-// Matrix products on raw device memory, for operators that are made of them.
+// Matrix products on raw device memory, for operators built from them.
 #pragma once
 
 #include "banyan/ops/basic.hpp"

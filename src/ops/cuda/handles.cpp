@@ -42,7 +42,7 @@ cublasHandle_t CudaHandles::cublas() {
   cublas_check(cublasCreate(&handle), "cublasCreate", device);
   cublas_ = handle;
   cublas_workspace_ = std::move(workspace);
-  // The stream first: setting it puts the workspace back to cuBLAS's own.
+  // The stream first: setting it resets the workspace to cuBLAS's default.
   cublas_check(cublasSetStream(handle, stream), "cublasSetStream", device);
   cublas_check(cublasSetWorkspace(handle, cublas_workspace_->data(), kCublasWorkspaceBytes),
                "cublasSetWorkspace", device);
@@ -64,7 +64,7 @@ cudnnHandle_t CudaHandles::cudnn() {
 
 void* CudaHandles::reduction_scratch(std::size_t bytes) {
   if (scratch_ == nullptr || scratch_->bytes() < bytes) {
-    // Freed first: cudaFree waits for the kernels that still use it. Rounded up: it grows seldom.
+    // Freed first: cudaFree waits for the kernels that still use it. Rounded up, so that it seldom grows.
     const std::size_t grown = std::max<std::size_t>(bytes + bytes / 2, std::size_t{1} << 20);
     scratch_.reset();
     scratch_ = std::make_unique<Storage>(context_->device(), grown);

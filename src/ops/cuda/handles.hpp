@@ -26,10 +26,10 @@ class CudaHandles final : public LibraryHandles {
   CudaHandles(const CudaHandles&) = delete;
   CudaHandles& operator=(const CudaHandles&) = delete;
 
-  /// Computes f32 in f32 (no TF32) and with a workspace of its own, which makes its results reproducible.
+  /// Computes f32 in f32 (no TF32) and with its own workspace, which makes its results reproducible.
   cublasHandle_t cublas();
   cudnnHandle_t cudnn();
-  /// Like Context::workspace, but for the reductions alone: an operator may hold pointers into the context's
+  /// Like Context::workspace, but only for the reductions: an operator may hold pointers into the context's
   /// workspace while it reduces.
   void* reduction_scratch(std::size_t bytes);
 
@@ -44,7 +44,7 @@ class CudaHandles final : public LibraryHandles {
 CudaHandles& cuda_handles(Context& context);
 
 /// The context's stream for a launch or a library call; makes its device the thread's current one, as
-/// launches need.
+/// launches require.
 inline cudaStream_t cuda_stream(Context& context) {
   context.device().make_current();
   return static_cast<CudaStream&>(context.stream()).native();

@@ -1,13 +1,13 @@
-// The two things that only a CUDA compiler understands: a launch, and memory that a block shares. Everything
-// else in the kernels is C++.
+// The only two things that require a CUDA compiler: a launch, and memory shared by a block. Everything else
+// in the kernels is C++.
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace banyan::ops {
 
-/// Enqueues `kernel` on `stream`, whose GPU must be the thread's current one. What is wrong with a launch is
-/// found by the next cudaGetLastError.
+/// Enqueues `kernel` on `stream`, whose GPU must be the thread's current one. The next cudaGetLastError
+/// reports what is wrong with a launch.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const dim3& grid, const dim3& block, cudaStream_t stream,
             const Arguments&... arguments) {

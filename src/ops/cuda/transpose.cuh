@@ -14,7 +14,7 @@ inline constexpr int kTile = 32;
 inline constexpr int kPitch = kTile + 1;
 inline constexpr int kTileRows = 8;  ///< blockDim.y: each thread moves kTile / kTileRows elements of a tile
 
-/// A block moves tiles of 32 x 32 through shared memory, so that reads and writes are both coalesced; a row
+/// A block moves tiles of 32 x 32 through shared memory, so that both reads and writes are coalesced; a row
 /// of the tile has kPitch elements, one more than needed, which spreads a column over all banks.
 template <class From, class To, bool kAdd>
 __global__ void __launch_bounds__(kTile* kTileRows)
