@@ -57,10 +57,6 @@ ops::Affine BatchNormalization::affine(const ops::Rectifier& relu) const {
 void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
   const Tensor& x = inputs[0]->data;
-  if (pass.fused.kept_output == nullptr && outputs[0]->grad.defined() && x.same_memory(outputs[0]->data)) {
-    ensure(context, input_copy_, x.shape(), x.dtype(), x.layout());
-    ops::copy(context, x, input_copy_);
-  }
   ensure(context, mean_inv_std_, Shape{2 * channels_}, DType::f64);
   from_stored_ = uses_stored();
   if (from_stored_)
@@ -136,12 +132,10 @@ void BatchNormalization::update_factor(Context& context, double keep, double add
 }
 
 /// Of a kept output the activation is undone in place: nothing else needs it any more.
-BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, const Blobs& outputs,
-                                                              const Blobs& inputs, bool wants_sums) {
+BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, const Blobs& inputs,
+                                                              bool wants_sums) {
   Context& context = *pass.context;
-  const Tensor& x = inputs[0]->data;
-  if (pass.fused.kept_output == nullptr)
-    return {x.same_memory(outputs[0]->data) ? input_copy_ : x, mean_inv_std_, affine(pass.fused.output)};
+  if (pass.fused.kept_output == nullptr) return {inputs[0]->data, mean_inv_std_, affine(pass.fused.output)};
   Tensor y = *pass.fused.kept_output;
   if (!wants_sums) return {y, mean_inv_std_, {value_of(dialect_.slope), none_}};  // y is not looked at
   ops::invert_activation(context, y, pass.fused.kept_activation, y);
@@ -166,7 +160,7 @@ void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::v
   Tensor& grad_bias = dialect_.bias < 0 ? no_bias : parameters_[static_cast<std::size_t>(dialect_.bias)].grad;
   const bool wants_affine = grad_slope.defined() || grad_bias.defined();
   const bool wants_sums = wants_affine || (propagate[0] && !from_stored_);
-  const Normalized from = normalized(pass, outputs, inputs, wants_sums);
+  const Normalized from = normalized(pass, inputs, wants_sums);
   if (wants_sums) {
     ensure(context, sums_, Shape{2 * channels_}, DType::f64);
     ops::normalize_backward_sums(context, from.x, dy, from.mean_inv_std, from.affine, sums_);

@@ -3,14 +3,38 @@
 //
 // BVLC: use_global_stats absent means tests use the stored statistics. NVIDIA's form: tests always use them,
 // training never does.
+#include "banyan/base/log.hpp"
 #include "banyan/layers/batch_norm.hpp"
 
 namespace banyan {
 namespace {
 
+bool all_are(const io::BlobData& blob, double value) {
+  for (std::size_t i = 0; i < blob.count(); ++i)
+    if (blob.at(i) != value) return false;
+  return true;
+}
+
+const io::BlobData& one() {
+  static const io::BlobData blob = [] {
+    io::BlobData made;
+    made.shape = {1};
+    made.floats = {1};
+    return made;
+  }();
+  return blob;
+}
+
 class CaffeBatchNorm : public BatchNormalization {
  public:
   using BatchNormalization::BatchNormalization;
+
+  /// Blobs of a file:
+  ///   3: mean, variance, factor (BVLC);
+  ///   5 with 1 element in the third: mean, variance, factor, scale, bias (NVIDIA from 0.16 on, Intel);
+  ///   5 with 1 element in the last: scale, bias, mean, variance, reserve (NVIDIA 0.15; the factor is 1).
+  /// Scale and bias of a file may be dropped only where they do nothing (1 and 0).
+  std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override;
 
  protected:
   BatchNormDialect read_dialect(std::int64_t channels) override;
@@ -78,6 +102,31 @@ void CaffeBatchNorm::declare_scale_and_bias(BatchNormDialect& dialect, std::int6
   declare(Shape{channels}, settings().bias_filler());
   for (std::size_t slot = 3; slot < 5 && is_nvidia(); ++slot)
     parameters_[slot].forced_mult = parameters_[slot].lr_mult = parameters_[slot].decay_mult = 1;
+}
+
+std::vector<const io::BlobData*> CaffeBatchNorm::match_blobs(const io::LayerWeights& source) const {
+  const std::vector<io::BlobData>& b = source.blobs;
+  if (b.empty()) return BatchNormalization::match_blobs(source);
+  std::vector<const io::BlobData*> blobs;
+  if (b.size() == 3)
+    blobs = {&b[0], &b[1], &b[2], nullptr, nullptr};
+  else if (b.size() == 5 && b[2].count() == 1)
+    blobs = {&b[0], &b[1], &b[2], &b[3], &b[4]};
+  else if (b.size() == 5 && b[4].count() == 1)
+    blobs = {&b[2], &b[3], &one(), &b[0], &b[1]};
+  else
+    refuse("the file has ", b.size(),
+           " blobs in no known form of BatchNorm (3: mean, variance, factor; 5: with scale and bias)");
+  const bool has_scale = parameters_.size() == 5;
+  if (has_scale && blobs[3] == nullptr)
+    log_info(cat("layer ", quoted(name()), " (", type(),
+                 "): the file has statistics only; scale and bias keep their values"));
+  if (!has_scale && blobs[3] != nullptr && !(all_are(*blobs[3], 1) && all_are(*blobs[4], 0)))
+    refuse(
+        "the file's BatchNorm has a scale and a bias, the net's has none; set batch_norm_param { scale_bias: "
+        "true }");
+  blobs.resize(parameters_.size());
+  return blobs;
 }
 
 const RegisterLayer<CaffeBatchNorm> registered("BatchNorm", {"batch normalization of BVLC, NVIDIA and Intel",

@@ -1,6 +1,7 @@
 // BN and SyncBN (yjxiong, PSPNet): blobs slope, bias, mean, variance, each (1, C, 1, 1). SyncBN is BN with
 // synchronization, except that it knows no `frozen`. The fillers of slope and bias default to 0, as in those
 // branches. Mean and variance start at 0, the variance of a frozen BN at 1.
+#include "banyan/base/log.hpp"
 #include "banyan/layers/batch_norm.hpp"
 
 namespace banyan {
@@ -9,6 +10,14 @@ namespace {
 class BnLayer : public BatchNormalization {
  public:
   using BatchNormalization::BatchNormalization;
+
+  /// An old file has slope and bias alone.
+  std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override {
+    if (source.blobs.size() != 2) return BatchNormalization::match_blobs(source);
+    log_warning(cat("layer ", quoted(name()), " (", type(),
+                    "): the file has slope and bias only; running statistics keep their values"));
+    return {&source.blobs[0], &source.blobs[1], nullptr, nullptr};
+  }
 
  protected:
   BatchNormDialect read_dialect(std::int64_t channels) override {

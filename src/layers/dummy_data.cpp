@@ -1,6 +1,6 @@
 // DummyData: constant or random blobs. One data_filler or shape for all outputs, or one for each (the old
-// num, channels, height, width likewise). Random fillers draw anew in every pass; sample i of the global
-// batch gets the same values whichever device holds it.
+// num, channels, height, width likewise). Random fillers draw new values in every pass; sample i of the
+// global batch gets the same values whichever device holds it.
 #include "banyan/layers/filler.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"

@@ -10,6 +10,14 @@ void Layer::setup(const Blobs&, const Blobs&) {}
 
 void Layer::prepare(Pass&, const Blobs&) {}
 
+std::vector<const io::BlobData*> Layer::match_blobs(const io::LayerWeights& source) const {
+  if (source.blobs.size() != parameters_.size())
+    refuse("the net needs ", parameters_.size(), " blobs, the file has ", source.blobs.size());
+  std::vector<const io::BlobData*> blobs;
+  for (const io::BlobData& blob : source.blobs) blobs.push_back(&blob);
+  return blobs;
+}
+
 double Layer::forward_flops(const Blobs&, const Blobs&) const { return 0; }
 
 void Layer::check_results(Context&) {}

@@ -19,26 +19,18 @@ class ReluLayer : public ElementwiseLayer {
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    Context& context = *pass.context;
-    const Tensor& x = inputs[0]->data;
-    if (slope_ < 0 && outputs[0]->grad.defined() && x.same_memory(outputs[0]->data)) {
-      ensure(context, input_copy_, x.shape(), x.dtype(), x.layout());
-      ops::copy(context, x, input_copy_);
-    }
-    ops::relu_forward(context, x, slope_, outputs[0]->data);
+    ops::relu_forward(*pass.context, inputs[0]->data, slope_, outputs[0]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
     if (!propagate[0]) return;
-    const bool in_place = inputs[0]->data.same_memory(outputs[0]->data);
-    const Tensor& sign = slope_ >= 0 ? outputs[0]->data : in_place ? input_copy_ : inputs[0]->data;
+    const Tensor& sign = slope_ >= 0 ? outputs[0]->data : inputs[0]->data;
     ops::relu_backward(*pass.context, sign, outputs[0]->grad, slope_, inputs[0]->grad);
   }
 
  private:
   double slope_;
-  Tensor input_copy_;  ///< only in place with a negative slope
 };
 
 const RegisterLayer<ReluLayer> registered("ReLU", {"rectifier, leaky with a negative_slope", "relu_param"});

@@ -39,7 +39,7 @@ class ReshapeLayer : public Layer {
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 
  private:
-  /// Axes [first, second) are replaced; axis -1 inserts behind the last one.
+  /// Axes [first, second) are replaced; axis -1 inserts after the last one.
   std::pair<int, int> replaced_axes(const Shape& input) const {
     const auto& settings = parameter_.reshape_param();
     const int from = settings.axis() >= 0 ? settings.axis() : input.axes() + settings.axis() + 1;

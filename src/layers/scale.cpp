@@ -38,7 +38,6 @@ class ScaleLayer : public Layer {
   }
 
   int bias_slot_ = -1;
-  Tensor input_copy_;  ///< in place only
   Tensor none_;
 };
 
@@ -71,10 +70,6 @@ void ScaleLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
 void ScaleLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
   const Tensor& x = inputs[0]->data;
-  if (outputs[0]->grad.defined() && x.same_memory(outputs[0]->data)) {
-    ensure(context, input_copy_, x.shape(), x.dtype(), x.layout());
-    ops::copy(context, x, input_copy_);
-  }
   const Tensor& bias = bias_slot_ < 0 ? none_ : parameters_[static_cast<std::size_t>(bias_slot_)].value;
   ops::scale_bias(context, x, scale(inputs), bias, broadcast_over(*inputs[0], covered(inputs)),
                   pass.fused.output, outputs[0]->data);
@@ -84,7 +79,7 @@ void ScaleLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<bo
                           const Blobs& inputs) {
   Context& context = *pass.context;
   const Tensor& dy = outputs[0]->grad;
-  const Tensor& x = inputs[0]->data.same_memory(outputs[0]->data) ? input_copy_ : inputs[0]->data;
+  const Tensor& x = inputs[0]->data;
   const ops::Broadcast over = broadcast_over(*inputs[0], covered(inputs));
   if (bias_slot_ >= 0) {
     Tensor& grad_bias = parameters_[static_cast<std::size_t>(bias_slot_)].grad;

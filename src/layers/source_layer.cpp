@@ -1,10 +1,9 @@
 #include "layers/source_layer.hpp"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan {
@@ -62,8 +61,8 @@ data::ItemShape SourceLayer::first_item() const {
   data::read_record(*reader, position, record);
   const caffe::TransformationParameter& transform = parameter().transform_param();
   if (!record.encoded && (transform.force_color() || transform.force_gray()) && options().rank == 0)
-    LOG(WARNING) << "Layer " << banyan::quoted(name())
-                 << ": force_color and force_gray have no effect on records that are not encoded images";
+    log_warning(cat("layer ", banyan::quoted(name()),
+                    ": force_color and force_gray have no effect on records that are not encoded images"));
   try {
     return augmenter_->output_shape(record);
   } catch (const Error& error) {

@@ -54,7 +54,7 @@ struct Writers {
   std::vector<bool> repeatable;
 };
 
-/// Makes the part of a schedule behind forward, segment by segment, the last one first.
+/// Makes the part of a schedule after forward, segment by segment, the last one first.
 class Backwards {
  public:
   Backwards(const TensorUses& uses, Schedule& schedule)
@@ -132,7 +132,7 @@ class Backwards {
   const TensorUses& uses_;
   const Writers writers_;
   Schedule& schedule_;
-  std::vector<bool> read_;    ///< by segments further down, after forward
+  std::vector<bool> read_;    ///< after forward, by later segments
   std::vector<bool> needed_;  ///< in this segment, and not in memory
   std::vector<std::size_t> seen_;
   int first_ = 0;

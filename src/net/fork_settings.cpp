@@ -1,8 +1,7 @@
 #include "banyan/net/fork_settings.hpp"
 
-#include <glog/logging.h>
-
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan {
@@ -24,13 +23,13 @@ void check_fork_settings(const caffe::NetParameter& net, bool log) {
   if (!log) return;
   if (net.default_forward_type() != caffe::FLOAT || net.default_backward_type() != caffe::FLOAT ||
       net.default_forward_math() != caffe::FLOAT || net.default_backward_math() != caffe::FLOAT)
-    LOG(WARNING)
-        << "the net's default_*_type and default_*_math are ignored: --precision chooses the number format";
+    log_warning(
+        "the net's default_*_type and default_*_math are ignored: --precision chooses the number format");
   for (const caffe::LayerParameter& layer : net.layer())
     if (layer_wants_other_type(layer))
-      LOG(WARNING)
-          << "layer " << quoted(layer.name())
-          << ": forward_type, backward_type and *_math are ignored: --precision chooses the number format";
+      log_warning(
+          cat("layer ", quoted(layer.name()),
+              ": forward_type, backward_type and *_math are ignored: --precision chooses the number format"));
 }
 
 }  // namespace banyan

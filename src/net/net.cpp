@@ -2,8 +2,6 @@
 // ones before it.
 #include "banyan/net/net.hpp"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/net/checkpoints.hpp"
 #include "banyan/net/connections.hpp"
@@ -54,7 +53,7 @@ void check_names(const std::vector<std::unique_ptr<Layer>>& layers) {
     if (!is_new && (learns || with_parameters.count(layer->name()) != 0))
       bad_input("two layers are named ", quoted(layer->name()),
                 "; layers with parameters need names of their own, weights are stored under them");
-    if (!is_new) LOG(WARNING) << "two layers are named " << quoted(layer->name());
+    if (!is_new) log_warning(cat("two layers are named ", quoted(layer->name())));
     if (learns) with_parameters.insert(layer->name());
   }
 }

@@ -1,16 +1,14 @@
 #include "banyan/net/parameter_values.hpp"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <set>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/layers/filler.hpp"
-#include "banyan/net/adapt_weights.hpp"
 
 namespace banyan {
 namespace {
@@ -20,6 +18,15 @@ int index_of(const std::vector<std::unique_ptr<Layer>>& layers, const std::strin
   for (std::size_t i = 0; i < layers.size(); ++i)
     if (layers[i]->name() == name) return static_cast<int>(i);
   return -1;
+}
+
+void check_shapes(const std::vector<const io::BlobData*>& blobs, const Layer& target) {
+  for (std::size_t i = 0; i < blobs.size(); ++i) {
+    const std::vector<std::int64_t>& wanted = target.parameters()[i].shape.dims();
+    if (blobs[i] != nullptr && !io::shapes_compatible(*blobs[i], wanted))
+      bad_input("layer ", quoted(target.name()), " (", target.type(), "), blob ", i, ": the net needs shape ",
+                io::shape_text(wanted), ", the file has shape ", io::shape_text(blobs[i]->shape));
+  }
 }
 
 template <class T>
@@ -108,12 +115,13 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
   for (const io::LayerWeights& source : weights.layers) {
     const int target = index_of(net.layers(), source.name);
     if (target < 0) {
-      LOG(INFO) << "Ignoring source layer " << source.name;
+      log_info("Ignoring source layer " + source.name);
       continue;
     }
     try {
       Layer& to = *net.layers()[static_cast<std::size_t>(target)];
-      const std::vector<const io::BlobData*> blobs = match_blobs(source, to);
+      const std::vector<const io::BlobData*> blobs = to.match_blobs(source);
+      check_shapes(blobs, to);
       for (std::size_t s = 0; s < blobs.size(); ++s) {
         if (blobs[s] == nullptr) continue;
         Tensor& value = to.parameters()[s].value;

@@ -36,13 +36,6 @@ void check_specs(const Layer& layer) {
   const int given = layer.parameter().param_size(), has = static_cast<int>(layer.parameters().size());
   if (given > has)
     bad_input(described(layer), " has ", given, " `param` entries but only ", has, " parameters");
-  // BatchNorm in BVLC's form refuses a learning rate for its statistics; other types force it to 0 silently.
-  if (layer.type() != "BatchNorm" || has != 3) return;
-  for (int slot = 0; slot < given; ++slot)
-    if (layer.parameter().param(slot).lr_mult() != 0)
-      bad_input(described(layer), ": blob ", slot,
-                " is a running statistic and cannot be learned; set lr_mult: 0 in its ", "`param` (found ",
-                layer.parameter().param(slot).lr_mult(), ")");
 }
 
 /// An owner and what is needed to compare its sharers with it.

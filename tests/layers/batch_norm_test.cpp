@@ -338,22 +338,5 @@ TEST(BatchNormFamily, AnEmptyBatchChangesNothing) {
   }
 }
 
-TEST(BatchNormFamily, InPlaceEqualsOutOfPlace) {
-  BenchOptions in_place;
-  in_place.in_place = true;
-  const std::string text = "type: 'SyncBN' bn_param { slope_filler { value: 1.5 } }";
-  Bench a(text, {kShape}, 1), b(text, {kShape}, 1, in_place);
-  const Values x = spread_values(kShape.count(), 1), dy = spread_values(kShape.count(), 2);
-  for (Bench* bench : {&a, &b}) {
-    bench->set_input(0, x);
-    bench->forward();
-  }
-  EXPECT_EQ(a.output(), b.output());
-  a.backward(dy);
-  b.backward(dy);
-  EXPECT_EQ(a.input_gradient(), b.input_gradient());
-  EXPECT_EQ(a.parameter_gradient(0), b.parameter_gradient(0));
-}
-
 }  // namespace
 }  // namespace banyan::testing

@@ -1,4 +1,4 @@
-// A layer on a device of its own, with blobs bound as a Net would bind them.
+// A layer on its own device, with blobs bound as a Net would bind them.
 #pragma once
 
 #include <google/protobuf/text_format.h>
@@ -71,7 +71,7 @@ struct BenchOptions {
   Layout input_layout = Layout::contiguous;  ///< of inputs with 4 axes
   bool channels_last = false;
   bool in_place = false;
-  bool asynchronous = false;  ///< the stream runs on a thread of its own, with random delays
+  bool asynchronous = false;  ///< the stream runs on its own thread, with random delays
   int rank = 0, devices = 1;
   SyncBatchNorm sync_batch_norm = SyncBatchNorm::as_written;
 };

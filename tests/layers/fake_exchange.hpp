@@ -19,7 +19,7 @@ class MeetingPoint {
   int devices() const { return devices_; }
   int meetings() const { return meetings_; }
 
-  /// Every rank's message, once all ranks have come to the same ticket.
+  /// Every rank's message, once all ranks have reached the same ticket.
   std::vector<Values> meet(int rank, const Values& message, const std::string& ticket) {
     std::unique_lock lock(mutex_);
     if (arrived_ == 0) ticket_ = ticket;

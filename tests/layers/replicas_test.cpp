@@ -156,7 +156,7 @@ TEST_P(OneDevice, EqualsNDevices) {
       for (const Results& part : parts)
         expect_near(part.statistics[s], whole.statistics[s], kTolerance, cat(what, ", statistic ", s));
     for (const Results& part : parts)
-      EXPECT_EQ(part.statistics, parts[0].statistics) << what << ": not the same bits";
+      EXPECT_EQ(part.statistics, parts[0].statistics) << what << ": not bit-identical";
   }
 }
 

@@ -32,7 +32,8 @@ TEST(ReadCheckpoint, KnowsAutoOffAndNumbers) {
         << wrong;
 }
 
-/// A net of `layers` layers in a row, tensor l + 1 made by layer l of tensor l, all read in backward.
+/// A net of `layers` layers, one after the other, tensor l + 1 made by layer l of tensor l, all read in
+/// backward.
 TensorUses chain(int layers) {
   TensorUses uses;
   for (int t = 0; t <= layers; ++t) {

@@ -1,5 +1,5 @@
 // ReLUs that run as a part of their neighbours, and gradients that share memory: the decisions, and that nets
-// give the same bits with and without.
+// are bit-identical with and without.
 #include "banyan/net/fusion.hpp"
 
 #include <cmath>
@@ -69,7 +69,7 @@ TEST(FindFusions, GivesThePassesToTheNeighboursThatTakeThem) {
   EXPECT_EQ(shown({forward, relu_on(1), plain}), "output of 0 no forward 1 ");
   EXPECT_EQ(shown({none, relu_on(1), split}), "no backward 1 input of 2 ");
   EXPECT_EQ(shown({none, relu_on(1), plain}), "");
-  // With a name of its own.
+  // Not written in place.
   EXPECT_EQ(shown({both, relu(1, 7), reader_of(7, {2, 3})}), "output of 0 no forward 1 no backward 1 ");
   EXPECT_EQ(shown({forward, relu(1, 7), reader_of(7, {2, 3})}),
             "output of 0 no forward 1 no backward 1 input of 2 ");
@@ -208,8 +208,8 @@ std::string relu(const std::string& blob, const std::string& slope = "0") {
              "' relu_param { negative_slope: ", slope, " } } ");
 }
 
-/// Every kind of fusion and of sharing: convolution, SyncBN, sums and inner products in front of ReLUs,
-/// splits behind them, a sum of three, a blob that is added to itself.
+/// Every kind of fusion and of sharing: convolution, SyncBN, sums and inner products before ReLUs,
+/// splits after them, a sum of three, a blob that is added to itself.
 std::string every_kind(int batch) {
   return cat("layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: ", batch,
              " dim: 3 dim: 12 dim: 12 } shape { dim: ", batch, " } } } ") +

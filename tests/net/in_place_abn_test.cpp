@@ -1,4 +1,4 @@
-// Batch normalization and the activation behind it in one tensor: where that is done, that the gradients are
+// Batch normalization and the activation after it in one tensor: where that is done, that the gradients are
 // those of the net that keeps both, and that memory falls.
 #include "banyan/net/in_place_abn.hpp"
 
@@ -127,8 +127,8 @@ std::string head(const std::string& bottom) {
          "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
 }
 
-/// Each dialect with each activation, in place and with names of their own, before a convolution and a Split;
-/// stored statistics; behind an activation, a layer that the file lets work in place.
+/// Each dialect with each activation, in place and not, before a convolution and a Split;
+/// stored statistics; after an activation, a layer that the file lets work in place.
 std::string every_kind() {
   return input(6, 10) + convolution("data", "a") + layer("SyncBN", "a", "a", kSlopes) + leaky_relu("a", "a") +
          convolution("a", "b") + layer("BN", "b", "b_n", kSlopes) + layer("ELU", "b_n", "b_e") +

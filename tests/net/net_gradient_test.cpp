@@ -75,7 +75,7 @@ std::string sync_resnet() {
          "layer { name: 'sum2' type: 'Eltwise' bottom: 'sum' bottom: 'c4' top: 'sum2' } " + head("sum2");
 }
 
-/// Batch normalizations that keep only the output of the activation behind them.
+/// Batch normalizations that keep only the output of the activation after them.
 std::string in_place_abn() {
   const auto elu = [](const std::string& blob, const std::string& top) {
     return "layer { name: 'elu_" + top + "' type: 'ELU' bottom: '" + blob + "' top: '" + top + "' } ";
@@ -195,7 +195,7 @@ TEST_P(LayoutPlan, ChannelsLastGivesTheSameResults) {
     ASSERT_NEAR(gradients[0][i], gradients[1][i], 2e-4 * largest);
 }
 
-// Memory sharing and conversions together: the same bits with and without.
+// Memory sharing and conversions together: bit-identical with and without.
 TEST_P(LayoutPlan, SharedMemoryGivesTheSameBits) {
   NetBench bench;
   std::vector<std::vector<float>> gradients;

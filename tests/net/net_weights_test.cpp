@@ -1,5 +1,4 @@
 // Weights in and out of a Net.
-#include "banyan/net/adapt_weights.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "net/net_test_tools.hpp"
 
@@ -105,7 +104,7 @@ TEST(NetWeights, ReadsEveryFormOfBatchNorm) {
                      factor = blob({1}, {9}), ones = blob({3}, {1, 1, 1}), zeros = blob({3}, {0, 0, 0});
   const auto shown = [&](const io::LayerWeights& source) {
     std::string text;
-    for (const io::BlobData* each : match_blobs(source, plain))
+    for (const io::BlobData* each : plain.match_blobs(source))
       text += std::to_string(static_cast<int>(each->at(0)));
     return text;
   };
@@ -126,11 +125,10 @@ TEST(NetWeights, ReadsEveryFormOfBatchNorm) {
       "layer { name: 'in' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 3 dim: 4 dim: 4 } } } "
       "layer { name: 'bn' type: 'BN' bottom: 'data' top: 'bn' }",
       f64_options());
-  const auto four =
-      match_blobs({"bn", "BN", {blob({1, 3}, {1, 1, 1}), blob({1, 3, 1, 1}, {2, 2, 2}), mean, variance}},
-                  *bn->layers()[1]);
+  const auto four = bn->layers()[1]->match_blobs(
+      {"bn", "BN", {blob({1, 3}, {1, 1, 1}), blob({1, 3, 1, 1}, {2, 2, 2}), mean, variance}});
   EXPECT_EQ(four.size(), 4u);
-  const auto two = match_blobs({"bn", "BN", {ones, zeros}}, *bn->layers()[1]);
+  const auto two = bn->layers()[1]->match_blobs({"bn", "BN", {ones, zeros}});
   ASSERT_EQ(two.size(), 4u);
   EXPECT_EQ(two[2], nullptr);
 }

@@ -1,4 +1,4 @@
-// Batch normalization, one implementation behind every dialect of the Caffe family (BatchNorm, BN, SyncBN).
+// Batch normalization, one implementation of every dialect of the Caffe family (BatchNorm, BN, SyncBN).
 //
 //   y = slope * (x - mean) / sqrt(variance + eps) + bias         per channel (axis 1)
 //
@@ -71,7 +71,7 @@ class BatchNormalization : public Layer {
     Tensor x, mean_inv_std;
     ops::Affine affine;
   };
-  Normalized normalized(const Pass& pass, const Blobs& outputs, const Blobs& inputs, bool wants_sums);
+  Normalized normalized(const Pass& pass, const Blobs& inputs, bool wants_sums);
   bool uses_stored() const;
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
@@ -88,7 +88,6 @@ class BatchNormalization : public Layer {
   Ticket forward_ticket_, backward_ticket_;
   Tensor moments_, mean_inv_std_, sums_;           ///< as the operators name them; moments of the whole group
   Tensor factor_moments_, factor_variance_;        ///< see update_factor
-  Tensor input_copy_;                              ///< in place only, without a kept output
   Tensor of_output_, slope_of_output_, unusable_;  ///< with a kept output; see ops::output_statistics
   Tensor none_;
 };

@@ -26,9 +26,9 @@ class Exchange {
   virtual int rank() const = 0;  ///< 0 is the first device of the list
   virtual int devices() const = 0;
   /// Merges `message` (f64, the same count on every device) over the devices of this one's group of
-  /// `group_size` neighbours in rank order (0: all), in a fixed order; every member ends with the same bits.
-  /// Stream-ordered on `context`: the host does not wait for the device. When it throws, others may still
-  /// read `message` until all threads of the group have ended.
+  /// `group_size` neighbours in rank order (0: all), in a fixed order; the result is bit-identical on every
+  /// member. Stream-ordered on `context`: the host does not wait for the device. When it throws, others may
+  /// still read `message` until all threads of the group have ended.
   virtual void all_reduce(Context& context, Tensor& message, Merge merge, int group_size,
                           const Ticket& ticket) = 0;
 };

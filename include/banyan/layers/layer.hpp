@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "banyan/base/text.hpp"
+#include "banyan/io/weights.hpp"
 #include "banyan/layers/blob.hpp"
 #include "banyan/layers/pass.hpp"
 #include "banyan/ops/kernel_choices.hpp"
@@ -26,7 +27,7 @@ enum class Phase : std::uint8_t { train, test };
 
 enum class ParameterKind : std::uint8_t {
   learnable,
-  statistic,  ///< running statistics: not the gradients' business, never scaled or summed
+  statistic,  ///< running statistics: excluded from gradient exchange and updates
 };
 
 /// One blob of a layer's `blobs`, in the order of .caffemodel files.
@@ -80,7 +81,9 @@ struct LayerTraits {
   bool source = false;  ///< prepare() takes a batch and sets the shapes of the outputs
   bool loss = false;    ///< output 0 has the loss weight 1 unless the file gives one
   LayoutRule layout = LayoutRule::contiguous;
-  bool in_place = false;  ///< output 0 may be input 0, likewise their gradients
+  /// forward() may write output 0 over input 0 where backward() reads no input, and backward() the gradient
+  /// of input 0 over that of output 0.
+  bool in_place = false;
   View view = View::none;
   bool backward_reads_inputs = true, backward_reads_outputs = true;  ///< their data
   bool repeatable = true;          ///< recompute() may be called; else the outputs are kept
@@ -150,6 +153,10 @@ class Layer {
   /// Sources only: takes the next batch and sets the outputs' shapes before forward().
   virtual void prepare(Pass& pass, const Blobs& outputs);
 
+  /// The blob of a file's layer that fills each parameter; null: the parameter keeps its value. As a rule
+  /// blob i fills parameter i. Throws bad_input naming the layer if the numbers do not fit; shapes are the
+  /// caller's to check.
+  virtual std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const;
   /// Multiply-adds of one forward pass with the current shapes.
   virtual double forward_flops(const Blobs& inputs, const Blobs& outputs) const;
   /// See ops::Convolution::kernel_choices.

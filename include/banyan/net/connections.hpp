@@ -6,7 +6,7 @@
 
 namespace banyan {
 
-/// Every bottom exists and is produced further up, no blob is produced twice (unless in place: top i is
+/// Every bottom is produced by an earlier layer, no blob is produced twice (unless in place: top i is
 /// bottom i), loss_weight has 0 or #tops entries, propagate_down 0 or #bottoms. Throws bad_input naming the
 /// layers, for an unknown bottom the nearest name, for a cycle its layers.
 void check_connections(const caffe::NetParameter& net);

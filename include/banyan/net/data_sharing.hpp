@@ -1,4 +1,4 @@
-// Layers that work in place although the file gives them an output of its own. Pure.
+// Layers that work in place, whether or not the file says so. Pure.
 #pragma once
 
 #include "banyan/net/lifetimes.hpp"

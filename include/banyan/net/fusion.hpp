@@ -2,7 +2,7 @@
 //
 // A ReLU by itself costs a pass over memory each way. Its forward pass can be the end of the layer before it
 // (the producer), its backward pass the beginning of that layer's or the end of the one after it (the
-// reader). What no neighbour takes over the ReLU does itself. Likewise the sum of two branches can be the end
+// reader). What no neighbour does the ReLU does itself. Likewise the sum of two branches can be the end
 // of the layer that finishes the later branch.
 #pragma once
 

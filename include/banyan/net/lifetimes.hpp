@@ -1,7 +1,8 @@
 // When each activation and gradient of a net is needed. Pure.
 //
-// A pass is a schedule, a row of actions; a step is a place in that row, and the step behind the last action
-// is after the pass. Without checkpoints layer i of n runs forward at step i and backward at step 2n - 1 - i.
+// A schedule is an array of actions, forward and backward; a step is an index into it, and the step after the
+// last action stands for what happens after them. Without checkpoints layer i of n runs forward at step i and
+// backward at step 2n - 1 - i.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +11,12 @@
 
 namespace banyan {
 
-/// Tensors are numbers; an input that is converted to another layout is a tensor of its own.
+/// Tensors are numbers; an input that is converted to another layout is a separate tensor.
 struct LayerUse {
   std::vector<int> inputs, outputs;
   std::vector<int> converted_from;  ///< per input: the tensor it is converted from, or -1
   bool needs_backward = false, reads_inputs = true, reads_outputs = true;
-  std::vector<int> backward_reads;  ///< further tensors that its backward pass reads, and may overwrite
+  std::vector<int> backward_reads;  ///< other tensors that its backward pass reads, and may overwrite
   std::vector<bool> propagate;      ///< per input
   // For share_gradients; empty stands for "none".
   std::vector<bool> passes_gradient;  ///< per input

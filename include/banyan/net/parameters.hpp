@@ -16,7 +16,7 @@ struct LearnableParameter {
   std::string layer;
   int slot = 0;  ///< index in the layer's blobs
   double lr_mult = 1, decay_mult = 1;
-  Tensor value;  ///< a view into the flat buffer; of its own if frozen
+  Tensor value;  ///< a view into the flat buffer; separate if frozen
   Tensor grad;   ///< undefined for frozen parameters (lr_mult 0), statistics, and nets without backward
   int ready_layer = 0;  ///< the backward pass of this layer is the last that touches the gradient
   std::int64_t offset =

@@ -1,4 +1,4 @@
-// Split layers for blobs that several layers read, so that each reader has a gradient of its own.
+// Split layers for blobs that several layers read, so that each reader has its own gradient.
 #pragma once
 
 #include <string>
