@@ -25,6 +25,7 @@ void BatchNormalization::setup(const Blobs& inputs, const Blobs&) {
   if (options().sync_batch_norm != SyncBatchNorm::as_written)
     dialect_.sync = options().sync_batch_norm == SyncBatchNorm::on;
   if (dialect_.sync) traits_.meets = Meets::both_ways;
+  traits_.fuses_affine = dialect_.slope < 0 && dialect_.bias < 0;
   forward_ticket_ = {name().c_str(), "forward"};
   backward_ticket_ = {name().c_str(), "backward"};
 }
@@ -50,8 +51,16 @@ const Tensor& BatchNormalization::value_of(int slot) const {
   return slot < 0 ? none_ : parameters_[static_cast<std::size_t>(slot)].value;
 }
 
-ops::Affine BatchNormalization::affine(const ops::Rectifier& relu) const {
-  return {value_of(dialect_.slope), value_of(dialect_.bias), relu};
+const Tensor& BatchNormalization::slope(const Pass& pass) const {
+  return pass.fused.slope != nullptr ? pass.fused.slope->value : value_of(dialect_.slope);
+}
+
+const Tensor& BatchNormalization::bias(const Pass& pass) const {
+  return pass.fused.bias != nullptr ? pass.fused.bias->value : value_of(dialect_.bias);
+}
+
+ops::Affine BatchNormalization::affine(const Pass& pass, const ops::Rectifier& relu) const {
+  return {slope(pass), bias(pass), relu};
 }
 
 void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
@@ -77,9 +86,9 @@ void BatchNormalization::normalize(const Pass& pass, const Blobs& inputs, const 
   const Tensor& x = inputs[0]->data;
   Tensor& y = outputs[0]->data;
   if (pass.fused.addend == nullptr)
-    ops::normalize_forward(context, x, mean_inv_std_, affine(pass.fused.output), y);
+    ops::normalize_forward(context, x, mean_inv_std_, affine(pass, pass.fused.output), y);
   else
-    ops::normalize_and_add(context, x, mean_inv_std_, affine(pass.fused.sum), *pass.fused.addend, y);
+    ops::normalize_and_add(context, x, mean_inv_std_, affine(pass, pass.fused.sum), *pass.fused.addend, y);
 }
 
 void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x) {
@@ -135,9 +144,10 @@ void BatchNormalization::update_factor(Context& context, double keep, double add
 BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, const Blobs& inputs,
                                                               bool wants_sums) {
   Context& context = *pass.context;
-  if (pass.fused.kept_output == nullptr) return {inputs[0]->data, mean_inv_std_, affine(pass.fused.output)};
+  if (pass.fused.kept_output == nullptr)
+    return {inputs[0]->data, mean_inv_std_, affine(pass, pass.fused.output)};
   Tensor y = *pass.fused.kept_output;
-  if (!wants_sums) return {y, mean_inv_std_, {value_of(dialect_.slope), none_}};  // y is not looked at
+  if (!wants_sums) return {y, mean_inv_std_, {slope(pass), none_}};  // y is not looked at
   ops::invert_activation(context, y, pass.fused.kept_activation, y);
   ensure(context, of_output_, Shape{2 * channels_}, DType::f64);
   ensure(context, slope_of_output_, Shape{channels_}, y.dtype());
@@ -145,8 +155,8 @@ BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, 
     ensure(context, unusable_, Shape{channels_}, DType::f64);
     ops::fill(context, unusable_, 0);
   }
-  ops::output_statistics(context, value_of(dialect_.slope), value_of(dialect_.bias), mean_inv_std_,
-                         of_output_, slope_of_output_, unusable_);
+  ops::output_statistics(context, slope(pass), bias(pass), mean_inv_std_, of_output_, slope_of_output_,
+                         unusable_);
   return {y, of_output_, {slope_of_output_, none_}};
 }
 
@@ -155,9 +165,12 @@ void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::v
   Context& context = *pass.context;
   const Tensor& dy = outputs[0]->grad;
   Tensor no_slope, no_bias;
-  Tensor& grad_slope =
-      dialect_.slope < 0 ? no_slope : parameters_[static_cast<std::size_t>(dialect_.slope)].grad;
-  Tensor& grad_bias = dialect_.bias < 0 ? no_bias : parameters_[static_cast<std::size_t>(dialect_.bias)].grad;
+  const auto gradient = [&](Parameter* fused, int slot, Tensor& none) -> Tensor& {
+    if (fused != nullptr) return fused->grad;
+    return slot < 0 ? none : parameters_[static_cast<std::size_t>(slot)].grad;
+  };
+  Tensor& grad_slope = gradient(pass.fused.slope, dialect_.slope, no_slope);
+  Tensor& grad_bias = gradient(pass.fused.bias, dialect_.bias, no_bias);
   const bool wants_affine = grad_slope.defined() || grad_bias.defined();
   const bool wants_sums = wants_affine || (propagate[0] && !from_stored_);
   const Normalized from = normalized(pass, inputs, wants_sums);

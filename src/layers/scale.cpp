@@ -46,6 +46,7 @@ void ScaleLayer::setup(const Blobs& inputs, const Blobs&) {
   const CoveredAxes axes = covered(inputs);
   const bool per_channel = inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1;
   if (!per_channel) traits_.layout = LayoutRule::contiguous;
+  if (per_channel) traits_.channel_slope = 0;
   if (inputs.size() == 1) {
     caffe::FillerParameter filler = settings.filler();
     if (!settings.has_filler()) filler.set_value(1);
@@ -53,6 +54,7 @@ void ScaleLayer::setup(const Blobs& inputs, const Blobs&) {
   }
   if (settings.bias_term()) {
     bias_slot_ = static_cast<int>(parameters_.size());
+    if (per_channel) traits_.channel_bias = bias_slot_;
     declare(axes.operand, settings.bias_filler());
   }
 }

@@ -46,6 +46,13 @@ void Executor::bind(const Plan& plan, Activations& activations) {
     fused.output = step.output;
     fused.input = step.input;
     fused.sum = step.sum;
+    if (step.affine >= 0) {
+      Layer& scale = *layers_[static_cast<std::size_t>(step.affine)];
+      const LayerTraits& traits = scale.traits();
+      fused.slope = &scale.parameters()[static_cast<std::size_t>(traits.channel_slope)];
+      if (traits.channel_bias >= 0)
+        fused.bias = &scale.parameters()[static_cast<std::size_t>(traits.channel_bias)];
+    }
     if (step.addend >= 0) fused.addend = &tensor(step.addend).data;
     if (step.kept_output >= 0) fused.kept_output = &tensor(step.kept_output).data;
     fused.kept_activation = step.kept_activation;

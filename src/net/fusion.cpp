@@ -5,10 +5,24 @@ namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
+/// -1: there is none, or several.
+int only_reader(const Graph& graph, int blob) {
+  const std::vector<int>& readers = graph.blobs[at(blob)].readers;
+  return readers.size() == 1 ? readers[0] : -1;
+}
+
 class Search {
  public:
-  Search(const Graph& graph, const std::vector<bool>& converts, const std::vector<int>& kept_by)
-      : graph_(graph), converts_(converts), kept_by_(kept_by), fusions_(graph.layers.size()) {}
+  Search(const Graph& graph, const std::vector<bool>& converts, const std::vector<int>& affines,
+         const std::vector<int>& kept_by)
+      : graph_(graph),
+        converts_(converts),
+        kept_by_(kept_by),
+        fusions_(only_affines(affines)),
+        runner_(graph.layers.size(), -1) {
+    for (std::size_t i = 0; i < affines.size(); ++i)
+      if (affines[i] >= 0) runner_[at(affines[i])] = static_cast<int>(i);
+  }
 
   void fuse_relu(int index) {
     const GraphLayer& relu = layer(index);
@@ -58,30 +72,52 @@ class Search {
 
  private:
   const GraphLayer& layer(int index) const { return graph_.layers[at(index)]; }
-  /// -1: there is none, or several.
-  int only_reader(int blob) const {
-    const std::vector<int>& readers = graph_.blobs[at(blob)].readers;
-    return readers.size() == 1 ? readers[0] : -1;
-  }
+  int only_reader(int blob) const { return banyan::only_reader(graph_, blob); }
   /// The layer that makes nothing but `blob`, which nobody but its reader needs; -1: there is none.
   int maker_of(int blob) const {
-    const int index = graph_.blobs[at(blob)].producer;
+    const int producer = graph_.blobs[at(blob)].producer;
+    const int index = runner_[at(producer)] >= 0 ? runner_[at(producer)] : producer;
     const GraphLayer& maker = layer(index);
     const bool rereads = maker.needs_backward && maker.traits.backward_reads_outputs;
-    return maker.outputs.size() == 1 && !maker.weighted() && !rereads ? index : -1;
+    return maker.outputs.size() == 1 && !layer(producer).weighted() && !rereads ? index : -1;
   }
 
   const Graph& graph_;
   const std::vector<bool>& converts_;
   const std::vector<int>& kept_by_;
   std::vector<Fusion> fusions_;
+  std::vector<int> runner_;  ///< per layer: the one that applies its slope and bias, or -1
 };
 
 }  // namespace
 
+std::vector<int> find_affines(const Graph& graph, const std::vector<bool>& converts) {
+  std::vector<int> found(graph.layers.size(), -1);
+  for (std::size_t i = 0; i < graph.layers.size(); ++i) {
+    const GraphLayer& layer = graph.layers[i];
+    if (!layer.traits.fuses_affine || layer.outputs.size() != 1 || layer.weighted()) continue;
+    const int reader = only_reader(graph, layer.outputs[0]);
+    if (reader < 0 || converts[at(reader)]) continue;
+    const GraphLayer& next = graph.layers[at(reader)];
+    if (next.traits.channel_slope >= 0 && next.needs_backward == layer.needs_backward) found[i] = reader;
+  }
+  return found;
+}
+
+std::vector<Fusion> only_affines(const std::vector<int>& affines) {
+  std::vector<Fusion> fusions(affines.size());
+  for (std::size_t i = 0; i < affines.size(); ++i) {
+    if (affines[i] < 0) continue;
+    fusions[i].affine = affines[i];
+    Fusion& part = fusions[at(affines[i])];
+    part.forward_elsewhere = part.backward_elsewhere = true;
+  }
+  return fusions;
+}
+
 std::vector<Fusion> find_fusions(const Graph& graph, const std::vector<bool>& converts,
-                                 const std::vector<int>& kept_by) {
-  Search search(graph, converts, kept_by);
+                                 const std::vector<int>& affines, const std::vector<int>& kept_by) {
+  Search search(graph, converts, affines, kept_by);
   const int layers = static_cast<int>(graph.layers.size());
   for (int i = 0; i < layers; ++i) search.fuse_relu(i);
   for (int i = 0; i < layers; ++i) search.fuse_sum(i);

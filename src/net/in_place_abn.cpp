@@ -10,16 +10,18 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 class Search {
  public:
-  Search(const Graph& graph, const std::vector<bool>& converts) : graph_(graph), converts_(converts) {}
+  Search(const Graph& graph, const std::vector<bool>& converts, const std::vector<int>& affines)
+      : graph_(graph), converts_(converts), affines_(affines) {}
 
   InPlaceAbn judge(int norm) const {
     const GraphLayer& layer = graph_.layers[at(norm)];
     if (converts_[at(norm)]) return no(norm, "the layout of its input is converted");
-    const std::vector<int>& readers = readers_of(layer.outputs[0]);
-    if (readers.empty() || layer.weighted()) return no(norm, "its output is an output of the net");
+    const GraphLayer& end = affines_[at(norm)] < 0 ? layer : graph_.layers[at(affines_[at(norm)])];
+    const std::vector<int>& readers = readers_of(end.outputs[0]);
+    if (readers.empty() || end.weighted()) return no(norm, "its output is an output of the net");
     const int activation = readers[0];
     const GraphLayer& next = graph_.layers[at(activation)];
-    if (!next.traits.inverse || next.inputs[0] != layer.outputs[0] || converts_[at(activation)])
+    if (!next.traits.inverse || next.inputs[0] != end.outputs[0] || converts_[at(activation)])
       return no(norm, cat("after it comes ", described(next),
                           ", not a ReLU with negative_slope > 0 or an ELU with alpha > 0"));
     if (readers.size() > 1)
@@ -73,12 +75,14 @@ class Search {
 
   const Graph& graph_;
   const std::vector<bool>& converts_;
+  const std::vector<int>& affines_;
 };
 
 }  // namespace
 
-std::vector<InPlaceAbn> find_in_place_abn(const Graph& graph, const std::vector<bool>& converts) {
-  const Search search(graph, converts);
+std::vector<InPlaceAbn> find_in_place_abn(const Graph& graph, const std::vector<bool>& converts,
+                                          const std::vector<int>& affines) {
+  const Search search(graph, converts, affines);
   std::vector<InPlaceAbn> found;
   for (int i = 0; i < static_cast<int>(graph.layers.size()); ++i) {
     const GraphLayer& layer = graph.layers[at(i)];

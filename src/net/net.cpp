@@ -15,6 +15,7 @@
 #include "banyan/net/connections.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/net/fork_settings.hpp"
+#include "banyan/net/fusion.hpp"
 #include "banyan/net/splits.hpp"
 #include "banyan/observe/spans.hpp"
 
@@ -87,6 +88,7 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
     graph_.trains = options_.phase == Phase::train || definition_.force_backward();
     policy_.reuse_memory = options_.reuse_memory;
     policy_.fuse = options_.fuse;
+    policy_.fuse_scale = options_.fuse_scale;
     policy_.segments = read_checkpoint(parameter);
     if (!graph_.trains || !options_.reuse_memory) policy_.segments = 1;
     policy_.in_place_abn = parameter.in_place_abn() && graph_.trains && options_.reuse_memory;
@@ -115,12 +117,24 @@ void Net::build() {
   for (std::size_t l = 0; l < layers_.size(); ++l)
     for (const int owner : store_.owner[l]) graph_.layers[l].learns |= store_.parameters[at(owner)].learns();
   mark_backward(graph_, definition_.force_backward());
+  find_ready_layers();
   for (const int output : graph_.outputs()) outputs_.push_back(activations_.blobs[at(output)].get());
   if (!options_.shapes_only) {
     bind_parameters(*context_, options_.dtype, graph_.trains, layers_, store_);
     executor_ = std::make_unique<Executor>(layers_, *context_, *activity_);
   }
   plan_and_bind();
+}
+
+/// The gradients of a Scale that a normalization runs are made in that layer's step, which comes later.
+void Net::find_ready_layers() {
+  if (!policy_.fuse_scale || !policy_.reuse_memory) return;
+  const std::vector<int> affines = find_affines(graph_, std::vector<bool>(layers_.size(), false));
+  for (std::size_t norm = 0; norm < affines.size(); ++norm)
+    for (std::size_t slot = 0; affines[norm] >= 0 && slot < store_.owner[at(affines[norm])].size(); ++slot) {
+      LearnableParameter& parameter = store_.owner_of(affines[norm], slot);
+      parameter.ready_layer = std::min(parameter.ready_layer, static_cast<int>(norm));
+    }
 }
 
 void Net::add_layer(int index) {

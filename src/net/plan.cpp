@@ -24,11 +24,14 @@ Choices choose(const Graph& graph, const Activations& activations, const PlanPol
   std::vector<bool> converts;
   for (const LayerBlobs& layer : activations.layers) converts.push_back(layer.converts());
   Choices choices;
+  std::vector<int> affines(graph.layers.size(), -1);
+  if (policy.fuse_scale && policy.reuse_memory) affines = find_affines(graph, converts);
   choices.kept_by.assign(graph.layers.size(), -1);
-  choices.fusions.resize(graph.layers.size());
-  if (policy.in_place_abn) plan.in_place_abn = find_in_place_abn(graph, converts);
+  if (policy.in_place_abn) plan.in_place_abn = find_in_place_abn(graph, converts, affines);
   for (const InPlaceAbn& found : plan.in_place_abn) choices.kept_by[at(found.norm)] = found.activation;
-  if (policy.fuse && policy.reuse_memory) choices.fusions = find_fusions(graph, converts, choices.kept_by);
+  choices.fusions = policy.fuse && policy.reuse_memory
+                        ? find_fusions(graph, converts, affines, choices.kept_by)
+                        : only_affines(affines);
   return choices;
 }
 
@@ -111,6 +114,7 @@ class StepMaker {
     step.input = fusion.input;
     step.sum = fusion.sum;
     step.addend = fusion.addend;
+    step.affine = fusion.affine;
     if (const int activation = choices_.kept_by[at(action.layer)]; activation >= 0) {
       step.kept_output = graph_.layers[at(activation)].outputs[0];
       step.kept_activation = *graph_.layers[at(activation)].traits.inverse;
@@ -155,11 +159,12 @@ class StepMaker {
 
   /// The first step that touches a gradient clears it, or lets the layer overwrite it.
   void begin_gradients(const GraphLayer& layer, PlanStep& step) {
+    for (const LearnableParameter& parameter : parameters_.parameters)
+      step.completes = step.completes || (parameter.learns() && parameter.ready_layer == step.layer);
     const std::vector<int>& owners = parameters_.owner[at(step.layer)];
     for (std::size_t slot = 0; slot < owners.size(); ++slot) {
       const LearnableParameter& parameter = parameters_.parameters[at(owners[slot])];
       if (!parameter.learns()) continue;
-      step.completes = step.completes || parameter.ready_layer == step.layer;
       if (touched_[at(owners[slot])]) continue;
       touched_[at(owners[slot])] = true;
       if (step.runs_layer && layer.traits.overwrites_gradients)

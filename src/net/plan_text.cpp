@@ -61,7 +61,8 @@ std::string rectifier(const ops::Rectifier& relu) {
 }
 
 /// What a step does beside running its layer.
-std::vector<std::string> notes_of(const GraphLayer& layer, const PlanStep& step) {
+std::vector<std::string> notes_of(const Graph& graph, const PlanStep& step) {
+  const GraphLayer& layer = graph.layers[static_cast<std::size_t>(step.layer)];
   std::vector<std::string> notes;
   const bool backward = step.work == Work::backward;
   if (backward && !step.needs_backward)
@@ -69,6 +70,9 @@ std::vector<std::string> notes_of(const GraphLayer& layer, const PlanStep& step)
   else if (!step.runs_layer && step.work != Work::convert)
     notes.emplace_back("runs as a part of another step");
   for (const auto& [from, to] : step.copies) notes.push_back(cat("converts ", from, " to ", to));
+  if (step.runs_layer && step.affine >= 0)
+    notes.push_back(
+        cat("with the slope and bias of ", graph.layers[static_cast<std::size_t>(step.affine)].name));
   if (step.runs_layer && !backward) {
     if (step.addend >= 0) notes.push_back(cat("adds ", step.addend));
     const ops::Rectifier& end = step.addend >= 0 ? step.sum : step.output;
@@ -101,7 +105,7 @@ std::string steps_of(const Graph& graph, const Plan& plan, std::size_t first, st
     const char* const names[] = {"forward", "convert", "recompute", "backward"};
     rows.push_back({std::to_string(i), names[static_cast<int>(step.work)], layer.name, layer.type,
                     numbers(backward ? step.outputs : step.inputs),
-                    numbers(backward ? step.inputs : step.outputs), join(notes_of(layer, step), "; ")});
+                    numbers(backward ? step.inputs : step.outputs), join(notes_of(graph, step), "; ")});
   }
   return table(rows);
 }

@@ -86,10 +86,10 @@ class Builder {
     }
   }
 
-  /// The producer of a ReLU's input, or the maker of a sum's later term, writes its result where the ReLU or
-  /// the sum would; a gradient passes a ReLU whose backward pass others run.
+  /// Who runs a ReLU, a Scale or a sum writes its result where that layer would; where others run its
+  /// backward pass, the gradient of its output is taken for that of its input.
   void share_fused(const GraphLayer& layer, const Fusion& fusion) {
-    if (fusion.forward_elsewhere && layer.traits.relu_slope)
+    if (fusion.forward_elsewhere && !layer.traits.plain_sum)
       uses_.data_of[at(layer.outputs[0])] = layer.inputs[0];
     if (fusion.backward_elsewhere) uses_.grad_of[at(layer.outputs[0])] = layer.inputs[0];
     if (fusion.sum_layer >= 0)

@@ -45,10 +45,11 @@ std::string shown(const std::vector<GraphLayer>& layers, int converted = -1, int
   std::vector<int> kept_by(all.size(), -1);
   if (converted >= 0) converts[static_cast<std::size_t>(converted) + 1] = true;
   if (kept >= 0) kept_by[static_cast<std::size_t>(kept) + 1] = kept + 2;
-  const std::vector<Fusion> found = find_fusions(graph, converts, kept_by);
+  const std::vector<Fusion> found = find_fusions(graph, converts, find_affines(graph, converts), kept_by);
   std::string text;
   for (std::size_t i = 1; i < found.size(); ++i) {
     const Fusion& fusion = found[i];
+    if (fusion.affine >= 0) text += cat(i - 1, " scales as ", fusion.affine - 1, " ");
     if (fusion.output.on) text += cat("output of ", i - 1, " ");
     if (fusion.input.on) text += cat("input of ", i - 1, " ");
     if (fusion.sum_layer >= 0)
@@ -128,6 +129,31 @@ TEST(FindFusions, TheLaterBranchRunsASum) {
   EXPECT_EQ(shown({early, late, twice}), "");
   EXPECT_EQ(shown({early, late, three}), "");
   EXPECT_EQ(shown({early, weighted, sum}), "");
+}
+
+TEST(FindFusions, ANormalizationRunsTheScaleAfterIt) {
+  GraphLayer norm = layer({0}, {1}, ReluFusion::both), scale = layer({1}, {1}, ReluFusion::forward);
+  norm.traits.fuses_affine = norm.traits.fuses_sum = true;
+  scale.traits.channel_slope = 0;
+  const std::string both = "0 scales as 1 no forward 1 no backward 1 ";
+  EXPECT_EQ(shown({norm, scale}), both);
+  EXPECT_EQ(shown({norm, scale, relu_on(1)}),
+            "0 scales as 1 output of 0 no forward 1 no backward 1 no forward 2 no backward 2 ");
+  GraphLayer apart = scale, sum = layer({2, 0}, {3}, ReluFusion::forward);
+  apart.outputs = {2};
+  sum.traits.plain_sum = true;
+  EXPECT_EQ(shown({norm, apart, sum, relu(3, 4)}),
+            "0 scales as 1 0 sums 2 with 0 relu after the sum of 0 no forward 1 no backward 1 output of 2 no "
+            "forward 2 no forward 3 ");
+  EXPECT_EQ(shown({norm, layer({1}, {5}), apart}), "");  // another reader
+  EXPECT_EQ(shown({norm, apart}, 1), "");                // its input is converted
+  GraphLayer weighted = norm, frozen = norm, other = apart;
+  weighted.loss_weights = {1};
+  frozen.needs_backward = false;
+  other.traits.channel_slope = -1;
+  EXPECT_EQ(shown({weighted, apart}), "");
+  EXPECT_EQ(shown({frozen, apart}), "");
+  EXPECT_EQ(shown({norm, other}), "");
 }
 
 /// in 0 -> split (1, 2); f(1) -> 3; sum(2, 3) -> 4; loss(4) -> 5

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "banyan/device/memory.hpp"
+#include "banyan/net/fusion.hpp"
 #include "net/graph_test_tools.hpp"
 #include "net/net_test_tools.hpp"
 
@@ -40,7 +41,8 @@ std::vector<InPlaceAbn> found_in(const std::vector<GraphLayer>& layers, int conv
   all.insert(all.end(), layers.begin(), layers.end());
   std::vector<bool> converts(all.size(), false);
   if (converted >= 0) converts[static_cast<std::size_t>(converted) + 1] = true;
-  return find_in_place_abn(graph_of(all), converts);
+  const Graph graph = graph_of(all);
+  return find_in_place_abn(graph, converts, find_affines(graph, converts));
 }
 
 /// The reason for the only normalization; empty if it works in place.

@@ -102,9 +102,19 @@ class RandomNet {
       case 3:
       case 4:
         return add_elementwise(from, "SyncBN", cat("bn_param { ", fillers, " }"));
-      case 5:
-        return add_elementwise(from, "BatchNorm",
-                               below(2) == 0 ? "batch_norm_param { use_global_stats: true eps: 1 }" : "");
+      case 5: {
+        add_elementwise(from, "BatchNorm",
+                        below(3) == 0 ? "batch_norm_param { use_global_stats: true eps: 1 }" : "");
+        if (below(3) == 0) return;
+        const std::size_t norm = blobs_.size() - 1;
+        add_elementwise(
+            norm, "Scale",
+            cat("scale_param { filler { type: 'uniform' min: 0.5 max: 1.5 } ",
+                below(2) == 0 ? "bias_term: true bias_filler { type: 'uniform' min: -0.5 max: 0.5 }" : "",
+                " }", below(4) == 0 ? " param { lr_mult: 0 }" : ""));
+        if (below(2) == 0) return;
+        return add_elementwise(blobs_.size() - 1, "ReLU", relu());
+      }
       case 6:
       case 7:
       case 8:
@@ -142,48 +152,59 @@ class RandomNet {
   std::vector<Drawn> layers_;
 };
 
+template <class T>
 struct Results {
   double loss = 0;
-  std::vector<float> gradients, statistics, output;
+  std::vector<T> gradients, statistics, output;
   bool operator==(const Results&) const = default;
 };
 
 /// Two passes whose gradients add up, as with iter_size 2.
-Results results_of(const std::string& text, NetOptions options, bool observed = false,
-                   bool asynchronous = false) {
+template <class T>
+Results<T> results_of(const std::string& text, NetOptions options, bool observed = false,
+                      bool asynchronous = false) {
   CpuDeviceOptions device;
   device.asynchronous = asynchronous;
   device.max_delay_us = 5;
   NetBench bench(device);
   options.seed = 5;
+  options.dtype = DTypeOf<T>::value;
   const auto net = bench.make(text, options);
   if (observed) net->observe_layers({}, {});
   bench.pass.update_statistics = true;
-  feed<float>(bench, *net, 5);
+  feed<T>(bench, *net, 5);
   net->zero_gradients();
   for (int pass = 0; pass < 2; ++pass) {
     bench.pass.draw = pass;
     net->forward(bench.pass);
     if (options.phase == Phase::train) net->backward(bench.pass);
   }
-  Results results;
+  Results<T> results;
   results.loss = loss_of(bench, *net);
   if (options.phase == Phase::train && net->flat_gradients().defined())
-    results.gradients = values_of<float>(bench.context, net->flat_gradients());
-  if (net->statistics().defined()) results.statistics = values_of<float>(bench.context, net->statistics());
-  results.output = values_of<float>(bench.context, net->find_blob("loss")->data);
+    // Where gradients lie in the flat buffer depends on what is fused; the list of parameters does not.
+    for (const LearnableParameter& parameter : net->parameters())
+      if (parameter.grad.defined())
+        for (const T value : values_of<T>(bench.context, parameter.grad)) results.gradients.push_back(value);
+  if (net->statistics().defined()) results.statistics = values_of<T>(bench.context, net->statistics());
+  results.output = values_of<T>(bench.context, net->find_blob("loss")->data);
   return results;
 }
 
-TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
+unsigned number_of_nets(unsigned usual) {
   const char* const wished = std::getenv("BANYAN_RANDOM_NETS");
-  const unsigned nets = wished != nullptr ? static_cast<unsigned>(std::atoi(wished)) : 60;
+  return wished != nullptr ? static_cast<unsigned>(std::atoi(wished)) : usual;
+}
+
+TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
+  const unsigned nets = number_of_nets(60);
   unsigned finite = 0;
   for (unsigned seed = 0; seed < nets; ++seed) {
     const RandomNet net(seed);
     for (const bool channels_last : {false, true}) {
       NetOptions fused;
       fused.channels_last = channels_last;
+      fused.fuse_scale = false;
       NetOptions alone = fused, separate = fused, tested = fused;
       alone.fuse = false;
       separate.reuse_memory = false;
@@ -192,20 +213,20 @@ TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
       tested_separately.reuse_memory = false;
       const std::string in_place = net.text(true), apart = net.text(false);
       SCOPED_TRACE(cat("seed ", seed, channels_last ? ", channels-last: " : ": ", in_place));
-      const Results plain = results_of(apart, separate);
+      const Results<float> plain = results_of<float>(apart, separate);
       ASSERT_FALSE(plain.gradients.empty());
       if (!std::isfinite(plain.loss)) continue;  // products of products
       ++finite;
       for (const std::string& text : {in_place, apart}) {
-        ASSERT_TRUE(results_of(text, fused) == plain);
-        ASSERT_TRUE(results_of(text, alone) == plain);
-        ASSERT_TRUE(results_of(text, tested) == results_of(apart, tested_separately));
+        ASSERT_TRUE(results_of<float>(text, fused) == plain);
+        ASSERT_TRUE(results_of<float>(text, alone) == plain);
+        ASSERT_TRUE(results_of<float>(text, tested) == results_of<float>(apart, tested_separately));
       }
-      ASSERT_TRUE(results_of(in_place, separate) == plain);
-      ASSERT_TRUE(results_of(in_place, fused, true) == plain);
-      ASSERT_TRUE(results_of(in_place, fused, false, true) == plain);
+      ASSERT_TRUE(results_of<float>(in_place, separate) == plain);
+      ASSERT_TRUE(results_of<float>(in_place, fused, true) == plain);
+      ASSERT_TRUE(results_of<float>(in_place, fused, false, true) == plain);
       for (const char* segments : {"auto", "2", "3"}) try {
-          ASSERT_TRUE(results_of(net.text(true, cat("checkpoint: '", segments, "'")), fused) == plain)
+          ASSERT_TRUE(results_of<float>(net.text(true, cat("checkpoint: '", segments, "'")), fused) == plain)
               << segments;
         } catch (const Error& error) {
           EXPECT_THAT(error.what(), testing::HasSubstr("more segments than the"));
@@ -213,6 +234,51 @@ TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
     }
   }
   EXPECT_GE(finite, nets);  // of twice as many
+}
+
+double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, length = 1e-30;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    length += a[i] * a[i];
+  }
+  return std::sqrt(difference / length);
+}
+
+/// A normalization that applies the Scale after it, by itself or in one tensor with the activation
+/// (in_place_abn).
+TEST(RandomNets, HaveTheSameGradientsWithScalesFused) {
+  const unsigned nets = number_of_nets(150);
+  unsigned fused_somewhere = 0;
+  for (unsigned seed = 0; seed < nets; ++seed) {
+    const RandomNet net(seed);
+    const std::string text = net.text(seed % 2 == 0);
+    SCOPED_TRACE(cat("seed ", seed, ": ", text));
+    NetOptions fused, plain;
+    plain.fuse_scale = plain.fuse = false;
+    const Results<double> expected = results_of<double>(text, plain);
+    if (!std::isfinite(expected.loss)) continue;
+    const Results<double> found = results_of<double>(text, fused);
+    // Roundings of 1e-16, enlarged by normalizations of small deviations, of which a net has up to ten.
+    ASSERT_NEAR(found.loss, expected.loss, 1e-9 * std::abs(expected.loss));
+    ASSERT_LE(relative_distance(expected.gradients, found.gradients), 1e-8);
+    ASSERT_LE(relative_distance(expected.statistics, found.statistics), 1e-9);
+    fused_somewhere += found == expected ? 0 : 1;
+    NetOptions alone;
+    alone.fuse = false;
+    ASSERT_TRUE(results_of<double>(text, alone) == found);
+    ASSERT_TRUE(results_of<double>(text, fused, true) == found);
+    for (const char* segments : {"auto", "2"}) try {
+        ASSERT_TRUE(results_of<double>(cat("checkpoint: '", segments, "' ", text), fused) == found)
+            << segments;
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("more segments than the"));
+      }
+    fused.phase = plain.phase = Phase::test;
+    ASSERT_NEAR(results_of<double>(text, fused).loss, results_of<double>(text, plain).loss,
+                1e-9 * std::abs(expected.loss) + 1e-9);
+  }
+  EXPECT_GE(fused_somewhere, nets / 8);
 }
 
 }  // namespace

@@ -75,7 +75,9 @@ class BatchNormalization : public Layer {
   bool uses_stored() const;
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
-  ops::Affine affine(const ops::Rectifier& relu) const;
+  const Tensor& slope(const Pass& pass) const;
+  const Tensor& bias(const Pass& pass) const;
+  ops::Affine affine(const Pass& pass, const ops::Rectifier& relu) const;
   void normalize(const Pass& pass, const Blobs& inputs, const Blobs& outputs) const;
   void batch_statistics(Pass& pass, const Tensor& x);
   void update_running_statistics(Context& context);

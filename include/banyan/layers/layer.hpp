@@ -99,6 +99,9 @@ struct LayerTraits {
   std::optional<ops::InvertibleActivation> inverse = {};  ///< what it computes, if its output tells the input
   bool recovers_input = false;  ///< backward() can do with Fused::kept_output instead of its input
   bool plain_sum = false;       ///< output 0 is the sum of the inputs
+  /// The layer multiplies each channel by the first of these parameters and adds the second; -1: it does not.
+  int channel_slope = -1, channel_bias = -1;
+  bool fuses_affine = false;  ///< forward() can end with such a layer, backward() begin with its gradients
   ReluFusion fuses_relu = ReluFusion::none;
   bool fuses_relu_of_input = false;  ///< backward() can end with the gradient of a ReLU that made the input
   bool fuses_sum = false;            ///< forward() can end with the sum of its output and another tensor

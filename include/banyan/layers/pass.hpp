@@ -10,8 +10,13 @@
 
 namespace banyan {
 
-/// What the plan made a part of one layer's step, with the bits of the layers by themselves.
+struct Parameter;
+
+/// What the plan made a part of one layer's step.
 struct Fused {
+  /// Of a Scale after a normalization that has no slope and bias itself (LayerTraits::fuses_affine); null:
+  /// none.
+  Parameter *slope = nullptr, *bias = nullptr;
   ops::Rectifier output;  ///< forward() ends with it; backward() begins with its gradient (ReluFusion::both)
   ops::Rectifier input;   ///< backward() ends with its gradient, by the sign of the input
   /// forward() adds it to its result, whose memory is that of the sum, and ends with the ReLU `sum`. The

@@ -19,7 +19,8 @@ struct InPlaceAbn {
   std::string reason;   ///< why it does
 };
 
-/// One for each batch normalization with a backward pass. `converts`: see find_fusions.
-std::vector<InPlaceAbn> find_in_place_abn(const Graph& graph, const std::vector<bool>& converts);
+/// One for each batch normalization with a backward pass. `converts`, `affines`: see find_fusions.
+std::vector<InPlaceAbn> find_in_place_abn(const Graph& graph, const std::vector<bool>& converts,
+                                          const std::vector<int>& affines);
 
 }  // namespace banyan

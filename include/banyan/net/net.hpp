@@ -44,6 +44,9 @@ struct NetOptions {
   bool reuse_memory = true;
   /// ReLUs run as a part of their neighbours (net/fusion.hpp); with reuse_memory only. The bits are the same.
   bool fuse = true;
+  /// Scale layers are slope and bias of the batch normalizations before them; with reuse_memory only. The
+  /// results differ by a rounding.
+  bool fuse_scale = true;
   std::string origin;  ///< file that the net came from; for messages
 };
 
@@ -111,11 +114,13 @@ class Net {
   Tensor& flat_gradients() { return store_.flat_gradients; }  ///< undefined in nets without backward
   Tensor& statistics() { return store_.statistics; }  ///< all running statistics; undefined if there are none
 
-  /// Observers see what each layer does by itself, so nothing is fused any more.
+  /// Observers see what each layer does by itself, so nothing is fused any more but Scale layers, whose
+  /// outputs are those of the normalizations too: observing changes no result.
   void observe_layers(Executor::LayerHook before, Executor::LayerHook after);
 
  private:
   void build();
+  void find_ready_layers();
   void add_layer(int index);
   void set_up_layer(int index);
   bool take_given_shapes(int index);

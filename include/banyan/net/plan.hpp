@@ -18,7 +18,9 @@ namespace banyan {
 struct PlanPolicy {
   /// Blobs share memory where their lifetimes do not overlap. Off: each keeps its data and gradient.
   bool reuse_memory = true;
-  bool fuse = true;  ///< ReLUs and sums run as a part of other layers; with reuse_memory only
+  // With reuse_memory only:
+  bool fuse = true;        ///< ReLUs and sums run as a part of other layers; the bits are the same
+  bool fuse_scale = true;  ///< and Scales as a part of batch normalizations, with a rounding less
   bool in_place_abn = false;
   int segments = 1;                      ///< as read_checkpoint has it
   std::optional<std::vector<int>> cuts;  ///< given, they are not searched for again
@@ -58,6 +60,7 @@ struct PlanStep {
   /// Weighted outputs: forward, added to the loss after the layer; backward, made gradients before it.
   std::vector<LossTerm> losses;
   // Parts of other layers, as in Fused; -1: none.
+  int affine = -1;  ///< layer
   ops::Rectifier output, input, sum;
   int addend = -1, kept_output = -1;
   ops::InvertibleActivation kept_activation;
