@@ -134,7 +134,7 @@ void SourceLayer::prepare(Pass& pass, const Blobs& outputs) {
   batch_ = &prefetcher_->take();
   if (dealt_whole()) --batches_left_;
   consumed_ = batch_->share.consumed;
-  LOG_IF(INFO, batch_->share.ends_epoch && options().rank == 0) << "Restarting data prefetching from start.";
+  if (batch_->share.ends_epoch && options().rank == 0) log_info("Restarting data prefetching from start.");
   set_shapes(outputs, batch_->share.count, batch_->item);
 }
 

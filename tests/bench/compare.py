@@ -8,6 +8,7 @@ usage: compare.py [BUILD_FOLDER] [options]          (default build/release)
   --threads=2         threads of either side
   --quick             a third of the iterations: to try the script, not to quote
   --net_line=TEXT     a line put into each of our nets, such as --net_line='checkpoint: "auto"'
+  --scales            batch normalizations of our nets as BatchNorm and Scale, both in place
   --flags=A,B         further flags of our trainer
   --python=PROGRAM    the interpreter that has PyTorch (default: the one running this)
   --json=FILE         default BUILD_FOLDER/bench/compare.json
@@ -52,9 +53,9 @@ net: "{folder}/net.prototxt" snapshot_prefix: "{folder}/none" display: {display}
 """
 
 
-def write_net(folder, net, net_line):
+def write_net(folder, net, options):
     path = pathlib.Path(folder) / "net.prototxt"
-    made_net.write(path, NETS[net]["net"], NETS[net]["shape"], net_line)
+    made_net.write(path, NETS[net]["net"], NETS[net]["shape"], options["net_line"], scales=options["scales"])
     return path
 
 
@@ -69,7 +70,7 @@ def run_ours(trainer, folder, net, precision, options, convolutions=0):
     warmup, measured = intervals(net, options)
     display = NETS[net]["display"]
     iterations = display * (warmup + measured) + 1  # iteration 0 prints a line of its own
-    write_net(folder, net, options["net_line"])
+    write_net(folder, net, options)
     solver = pathlib.Path(folder) / "solver.prototxt"
     solver.write_text(SOLVER.format(folder=folder, display=display, iterations=iterations))
     flags = [flag for flag in options["flags"].split(",") if flag]
@@ -151,7 +152,7 @@ def convolution_seconds(verbose, iterations, convolutions):
 def describe(trainer, net, options):
     """The layers of our net, as `trainer summary` lists them."""
     with tempfile.TemporaryDirectory() as folder:
-        model = write_net(folder, net, options["net_line"])
+        model = write_net(folder, net, options)
         return json.loads(common.run([trainer, "summary", f"--model={model}", "--json"]).out)["layers"]
 
 
@@ -301,7 +302,7 @@ def report(results, about, options):
 
 def main():
     options = {"rounds": 5, "nets": ",".join(NETS), "precisions": "f32,bf16", "threads": 2, "quick": False}
-    options |= {"net_line": "", "flags": "", "python": "", "json": "", "write": ""}
+    options |= {"net_line": "", "scales": False, "flags": "", "python": "", "json": "", "write": ""}
     words = common.parse(sys.argv[1:], options, __doc__)
     nets = options["nets"].split(",")
     if len(words) > 1 or options["rounds"] < 1 or any(net not in NETS for net in nets):
