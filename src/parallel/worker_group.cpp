@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/thread.hpp>
 #include <chrono>
 #include <cmath>
@@ -63,8 +64,9 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-/// The device that all others are waiting for in vain, if there is one.
-std::optional<Error> find_silent(const std::vector<Activity*>& activities, double limit) {
+/// The device that all others have been waiting for in vain, at least since `from`, if there is one.
+std::optional<Error> find_silent(const std::vector<Activity*>& activities, double limit,
+                                 Clock::time_point from) {
   const Activity* silent = nullptr;
   double longest = limit;
   bool any_waits = false, all_wait = true;
@@ -75,7 +77,7 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, doubl
   }
   for (const Activity* activity : activities) {
     const ActivityState state = activity->state();
-    const double age = seconds_since(activity->last_beat());
+    const double age = seconds_since(std::max(activity->last_beat(), from));
     if ((all_wait || !state.waiting) && state.stage != Stage::idle && age > longest) {
       silent = activity;
       longest = age;
@@ -122,22 +124,29 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
       break;
     }
 
-  std::optional<Clock::time_point> raised;
+  // Time counts in which the process ran. One that was stopped, by a debugger or a shell, goes on with a long
+  // look: its threads have had no time to stop, or to give signs of life.
+  constexpr double kLook = 0.02, kLongestLook = 0.1, kStopped = 1;
+  double stopping = 0;  // seconds since the abort
+  Clock::time_point looked = Clock::now(), runs_since = looked;
   for (std::size_t joined = 0; joined < threads.size();) {
-    if (threads[joined]->try_join_for(boost::chrono::milliseconds(20))) {
+    if (threads[joined]->try_join_for(boost::chrono::duration<double>(kLook))) {
       ++joined;
       continue;
     }
+    const double look = seconds_since(looked);
+    looked = Clock::now();
+    if (look > kStopped) runs_since = looked;
     if (!abort_.raised()) {
       if (watchdog_.silence_seconds <= 0) continue;
-      if (const auto silent = find_silent(activities_, watchdog_.silence_seconds)) {
+      if (const auto silent = find_silent(activities_, watchdog_.silence_seconds, runs_since)) {
         first.offer(*silent);
         abort_.raise();
       }
       continue;
     }
-    if (!raised) raised = Clock::now();
-    if (seconds_since(*raised) < watchdog_.grace_seconds) continue;
+    stopping += std::min(look, kLongestLook);
+    if (stopping < watchdog_.grace_seconds) continue;
     const auto error = first.get();
     const std::string text =
         cat(error ? error->what() : "aborted", "\n  the thread of ", activities_[joined]->device(),

@@ -1,4 +1,10 @@
 // Calls that are made to fail: fail=NAME:N[:CODE][:sticky].
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+
 #include "control.hpp"
 #include "failure.hpp"
 #include "test_tools.hpp"
@@ -8,6 +14,12 @@ namespace emulated_tests {
 namespace failing {
 
 __global__ void increment(float* value) { *value += 1; }
+
+__global__ void take_long(float* stage) {
+  *stage = 1;
+  usleep(300'000);
+  *stage = 2;
+}
 
 }  // namespace failing
 
@@ -93,6 +105,48 @@ TEST_F(FailingCalls, NobodyWaitsForAFailedGpu) {
   use();
   cudaSetDevice(0);
   EXPECT_EQ(value.values()[0], 0) << "the kernel has not run";
+}
+
+TEST_F(FailingCalls, ALostGpuIsAtRestWhenACallSaysSo) {
+  const PinnedArray<float> pinned(1);
+  const auto stage = [&] { return *static_cast<volatile float*>(pinned.get()); };
+  const TestStream stream;
+  use("fail=cudaMemGetInfo:1:sticky");
+  launch(failing::take_long, 1, 1, stream, pinned.get());
+  while (stage() == 0) std::this_thread::yield();
+  std::size_t free = 0, total = 0;
+  EXPECT_NE(cudaMemGetInfo(&free, &total), cudaSuccess);
+  EXPECT_EQ(stage(), 2) << "the kernel still runs";
+  use();
+}
+
+/// A process that goes on when the GPU has been mended would else have ever more threads and less memory.
+TEST_F(FailingCalls, ALostGpuGivesBackWhatIsFreed) {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  std::size_t before = 0, after = 0, total = 0;
+  EXPECT_EQ(cudaMemGetInfo(&before, &total), cudaSuccess);
+  void *memory = nullptr, *pinned = nullptr;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t event = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, 1 << 20), cudaSuccess);
+  EXPECT_EQ(cudaHostAlloc(&pinned, 4, cudaHostAllocPortable), cudaSuccess);
+  EXPECT_EQ(cudaEventCreate(&event), cudaSuccess);
+  EXPECT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  const auto at_work = threads();
+  use("fail=cudaMemGetInfo:1:sticky");
+  EXPECT_NE(cudaMemGetInfo(&after, &total), cudaSuccess);
+  EXPECT_EQ(cudaFree(memory), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaEventDestroy(event), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaErrorIllegalAddress);
+  for (int i = 0; i < 500 && threads() >= at_work; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_LT(threads(), at_work);
+  use();
+  EXPECT_EQ(cudaMemGetInfo(&after, &total), cudaSuccess);
+  EXPECT_EQ(after, before);
 }
 
 TEST_F(FailingCalls, ALaunch) {

@@ -1,7 +1,9 @@
 // Work of several streams at one address: an order between them is missing or there, whatever the times at
 // which they ran.
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <thread>
 
 #include "test_tools.hpp"
 
@@ -442,6 +444,25 @@ TEST_F(Order, ALazyStreamRunsWhenSomethingWaitsForIt) {
   let_time_pass();
   EXPECT_EQ(done(a_), before_a + 2) << "up to the event";
   EXPECT_EQ(values_.values()[0], 121);
+}
+
+/// The one waits for all streams of the GPU, whose number changes meanwhile.
+TEST_F(Order, StreamsEndWhileAnotherThreadFreesMemory) {
+  std::atomic<bool> ended{false};
+  std::thread other([&] {
+    for (int i = 0; i < 3000; ++i) {
+      cudaStream_t stream = nullptr;
+      EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+      EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    }
+    ended = true;
+  });
+  while (!ended) {
+    void* memory = nullptr;
+    EXPECT_EQ(cudaMalloc(&memory, 4), cudaSuccess);
+    EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  }
+  other.join();
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "banyan/device/stamp.hpp"
 #include "banyan/observe/timeline.hpp"
 #include "banyan/ops/basic.hpp"
+#include "gpu/gpu_training.hpp"
 #include "train/run_devices.hpp"
 
 namespace banyan {
@@ -142,6 +143,37 @@ TEST_F(CudaStreams, CopiesBetweenGpus) {
   b.stream().wait(*written);
   b.stream().copy(target.raw(), source.raw(), source.bytes());
   EXPECT_EQ(values(b, target), std::vector<float>(kMany, 50));
+}
+
+/// Whoever is told that a wait has failed leaves with what the copy writes to: it must not be written later.
+TEST_F(CudaStreams, AWaitThatFailsOnceHasWaited) {
+  const auto configure = emulated<void(const char*)>("emulated_cuda_configure");
+  if (configure == nullptr) GTEST_SKIP() << "needs emulated GPUs";
+  Context context(*first_);
+  Tensor tensor(*first_, {3}, DType::f32);
+  ops::fill(context, tensor, 7);
+  context.synchronize();
+  std::vector<float> host(3, -1);
+  configure("lazy=1,fail=cudaStreamSynchronize:1");  // nothing runs before something waits for it
+  EXPECT_THROW(copy_to_host(context, tensor, host.data()), Error);
+  EXPECT_EQ(host, std::vector<float>(3, 7));
+  configure("");
+  context.synchronize();
+}
+
+/// Whoever cleans up after a GPU that is lost has to wait for others that read the same memory.
+TEST_F(CudaStreams, AThreadLeavesALostGpuForAnother) {
+  const auto configure = emulated<void(const char*)>("emulated_cuda_configure");
+  if (configure == nullptr || cuda_device_count() < 2) GTEST_SKIP() << "needs two emulated GPUs";
+  const auto other = make_cuda_device(1, 0);
+  Context here(*first_), lost(*other);
+  Tensor kept(*first_, {3}, DType::f32), gone(*other, {3}, DType::f32);
+  configure("lazy=1,fail=cudaMemsetAsync:1:sticky");
+  ops::fill(here, kept, 7);
+  EXPECT_THROW(lost.stream().zero(gone.raw(), gone.bytes()), Error);
+  EXPECT_THROW(lost.synchronize(), Error);
+  EXPECT_EQ(values(here, kept), std::vector<float>(3, 7));
+  configure("");
 }
 
 TEST_F(CudaStreams, DescribesTheGpu) {

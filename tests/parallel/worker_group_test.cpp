@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <thread>
@@ -122,6 +125,53 @@ TEST(WorkerGroupDeathTest, TheExitCodeIsThatOfTheFirstErrorAlsoThen) {
         });
       },
       testing::ExitedWithCode(2), "label 12 of 10[^$]*the thread of cpu:1 cannot be stopped");
+}
+
+/// As a debugger does, or a shell. Not of the whole test program: whoever runs that might notice.
+void stop_this_process(unsigned milliseconds) {
+  const pid_t self = ::getpid(), helper = ::fork();
+  ASSERT_GE(helper, 0);
+  if (helper == 0) {
+    ::kill(self, SIGSTOP);
+    ::usleep(1000 * milliseconds);
+    ::kill(self, SIGCONT);
+    ::_exit(0);
+  }
+  ::waitpid(helper, nullptr, 0);
+}
+
+TEST(WorkerGroupDeathTest, TimeInWhichTheProcessWasStoppedIsNoGrace) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto body = [] {
+    TreeFixture fixture({2, false, 0}, {0, 1});
+    EXPECT_THROW(fixture.run([&](int rank) {
+      if (rank == 0) throw std::runtime_error("it broke");
+      while (!fixture.abort.raised()) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the grace has begun
+      stop_this_process(2000);
+    }),
+                 Error);
+    ::_exit(testing::Test::HasFailure() ? 3 : 0);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
+}
+
+TEST(WorkerGroupDeathTest, TimeInWhichTheProcessWasStoppedIsNoSilence) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto body = [] {
+    TreeFixture fixture({2, false, 0}, {1, 1});
+    Rendezvous meeting(2, fixture.abort, fixture.spin());
+    EXPECT_NO_THROW(fixture.run([&](int rank) {
+      fixture.activity(rank).enter(Stage::forward, "conv1");
+      if (rank == 1) {
+        stop_this_process(2000);
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the watchdog looks
+      }
+      meeting.meet(rank, fixture.activity(rank), {"test"});
+    }));
+    ::_exit(testing::Test::HasFailure() ? 3 : 0);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
 
 TEST(WorkerGroup, AThreadThatCannotBeStartedEndsTheOthers) {

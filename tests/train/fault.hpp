@@ -1,8 +1,13 @@
 // The fault that a test wants one device to have at one place.
 #pragma once
 
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstring>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -35,7 +40,7 @@ class InstalledFaults {
   using Clock = std::chrono::steady_clock;
   /// `names`: of the devices; empty: cpu:0, cpu:1, ...
   explicit InstalledFaults(std::vector<Fault> faults, std::vector<std::string> names = {})
-      : faults_(std::move(faults)), names_(std::move(names)), seen_(faults_.size()) {
+      : faults_(std::move(faults)), names_(std::move(names)), seen_(faults_.size()), places_(names_.size()) {
     current() = this;
     install_fault_injector(&strike);
   }
@@ -45,6 +50,13 @@ class InstalledFaults {
   }
   InstalledFaults(const InstalledFaults&) = delete;
   InstalledFaults& operator=(const InstalledFaults&) = delete;
+
+  /// Where each of the named devices was seen last; for a signal's handler.
+  static void print_places() {
+    if (current() == nullptr) return;
+    for (const auto& place : current()->places_)
+      [[maybe_unused]] const auto written = ::write(STDERR_FILENO, place.data(), std::strlen(place.data()));
+  }
 
   int struck() const { return struck_.load(); }
   std::string name_of_device(int device) const {
@@ -61,9 +73,13 @@ class InstalledFaults {
     static InstalledFaults* installed = nullptr;
     return installed;
   }
-  static void strike(const Activity& activity, Stage stage, const char*) {
+  static void strike(const Activity& activity, Stage stage, const char* layer) {
     InstalledFaults& self = *current();
     const std::int64_t iteration = activity.state().iteration;
+    for (std::size_t i = 0; i < self.names_.size(); ++i)
+      if (activity.device() == self.names_[i])
+        std::snprintf(self.places_[i].data(), self.places_[i].size(), "  %s: %s %s, iteration %lld\n",
+                      self.names_[i].c_str(), name_of(stage), layer, static_cast<long long>(iteration));
     for (std::size_t i = 0; i < self.faults_.size(); ++i) {
       const Fault& fault = self.faults_[i];
       if (fault.stage != stage || fault.iteration != iteration ||
@@ -92,6 +108,7 @@ class InstalledFaults {
   std::vector<Fault> faults_;
   std::vector<std::string> names_;
   std::vector<int> seen_;
+  std::vector<std::array<char, 128>> places_;  ///< by device; each written by that device's thread
   std::atomic<int> struck_{0};
   std::atomic<Clock::rep> first_{0};
 };

@@ -9,6 +9,7 @@
 
 namespace banyan::parallel {
 
+/// In seconds in which the process ran: a debugger or a shell may stop it and let it go on.
 struct WatchdogOptions {
   /// A device without a heartbeat for this long, while others wait for it, is presumed dead. 0: never.
   double silence_seconds = 0;

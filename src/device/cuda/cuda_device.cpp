@@ -25,7 +25,11 @@ CudaDevice::CudaDevice(int ordinal, int replica)
 
 void CudaDevice::make_current() {
   int current = -1;
-  cuda_check(cudaGetDevice(&current), name(), "cudaGetDevice");
+  // Where the thread's present GPU is lost this call may fail, too: it must not keep others from being used.
+  if (cudaGetDevice(&current) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    current = -1;
+  }
   if (current != ordinal()) cuda_check(cudaSetDevice(ordinal()), name(), "cudaSetDevice");
 }
 
@@ -108,8 +112,21 @@ void CudaStream::wait(const Event& event) {
 }
 
 void CudaStream::synchronize() {
-  device().make_current();
-  cuda_check(cudaStreamSynchronize(stream_), device().name(), "the work of stream \"", name_, "\"");
+  const auto wait = [this] {
+    device().make_current();
+    cuda_check(cudaStreamSynchronize(stream_), device().name(), "the work of stream \"", name_, "\"");
+  };
+  try {
+    wait();
+  } catch (const Error&) {
+    // Whoever waits gives away memory next that the stream's work may still use, above all where it leaves by
+    // this failure. A call that has failed but once is made up for; a GPU that is lost does nothing any more.
+    try {
+      wait();
+    } catch (const Error&) {  // the first failure says where
+    }
+    throw;
+  }
   if (clock_) clock_->settle();
 }
 

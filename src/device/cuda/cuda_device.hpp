@@ -84,6 +84,7 @@ class CudaStream final : public Stream {
   /// `event` must have been made by a device on the same GPU.
   void record(Event& event) override;
   void wait(const Event& event) override;
+  /// Also where it throws the stream's work is done, unless the wait fails twice.
   void synchronize() override;
   /// Between GPUs without peer access the driver stages the bytes through the host.
   void copy(void* to, const void* from, std::size_t bytes) override;

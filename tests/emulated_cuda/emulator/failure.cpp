@@ -16,6 +16,8 @@ struct Failures {
   std::uint64_t all_calls = 0, struck = 0;
   std::set<int> broken;
   std::map<int, std::uint64_t> lives;  // how often a GPU has been mended
+  std::map<int, int> at_work;          // by GPU: streams that run a kernel or copy
+  std::condition_variable idle;        // some GPU
 };
 Failures& failures() {
   static auto* const kFailures = new Failures;
@@ -25,6 +27,13 @@ Failures& failures() {
 /// Kernels fail while they run, not when they are launched; cleaning up is no call whose failure a program
 /// could do something about.
 bool is_any(const std::string& function) { return function != "kernel"; }
+
+/// Has the GPU failed for good? Then the host waits until it is at rest.
+bool is_lost(Failures& f, std::unique_lock<std::mutex>& lock, int gpu) {
+  if (!f.broken.contains(gpu)) return false;
+  if (running == nullptr) f.idle.wait(lock, [&] { return f.at_work[gpu] == 0; });
+  return true;
+}
 
 }  // namespace
 
@@ -42,7 +51,7 @@ bool fails(const char* function, int gpu, int* code) {
   const Quiet quiet;
   count(std::string("call ") + function);
   Failures& f = failures();
-  const std::lock_guard<std::mutex> lock(f.mutex);
+  std::unique_lock<std::mutex> lock(f.mutex);
   *code = 0;
   const std::uint64_t number = ++f.calls[function], of_all = is_any(function) ? ++f.all_calls : 0;
   for (const InjectedFailure& injected : settings().failures) {
@@ -53,9 +62,10 @@ bool fails(const char* function, int gpu, int* code) {
     *code = injected.code;
     if (injected.sticky || !is_any(function))
       f.broken.insert(gpu);  // a kernel that fails takes its GPU with it
+    is_lost(f, lock, gpu);
     return true;
   }
-  return f.broken.contains(gpu);
+  return is_lost(f, lock, gpu);
 }
 
 bool is_broken(int gpu) {
@@ -63,6 +73,32 @@ bool is_broken(int gpu) {
   Failures& f = failures();
   const std::lock_guard<std::mutex> lock(f.mutex);
   return f.broken.contains(gpu);
+}
+
+bool is_lost(int gpu) {
+  const Quiet quiet;
+  Failures& f = failures();
+  std::unique_lock<std::mutex> lock(f.mutex);
+  return is_lost(f, lock, gpu);
+}
+
+bool begin_work(int gpu, std::uint64_t life) {
+  const Quiet quiet;
+  Failures& f = failures();
+  const std::lock_guard<std::mutex> lock(f.mutex);
+  if (f.broken.contains(gpu) || f.lives[gpu] != life) return false;
+  ++f.at_work[gpu];
+  return true;
+}
+
+void end_work(int gpu) {
+  const Quiet quiet;
+  Failures& f = failures();
+  {
+    const std::lock_guard<std::mutex> lock(f.mutex);
+    --f.at_work[gpu];
+  }
+  f.idle.notify_all();
 }
 
 std::uint64_t life_of(int gpu) {

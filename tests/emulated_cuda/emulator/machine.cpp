@@ -136,9 +136,13 @@ void serve(Stream* stream) {
     Running now(operation, stream->clock);
     running = &now;
     // A GPU that has failed for good does nothing any more, but nobody waits for it in vain.
-    const bool alive =
-        !is_broken(operation->gpu) && (stream->is_default || life_of(operation->gpu) == stream->life);
-    if (alive || !operation->work) operation->run(now);
+    const std::uint64_t life = stream->is_default ? life_of(operation->gpu) : stream->life;
+    if (!operation->work) {
+      operation->run(now);
+    } else if (begin_work(operation->gpu, life)) {
+      operation->run(now);
+      end_work(operation->gpu);
+    }
     running = nullptr;
     const Quiet quiet;
     operation->run = nullptr;  // the history may keep the operation for long
@@ -226,8 +230,9 @@ void order_with_default_stream(Stream& stream) {
       const std::lock_guard<std::mutex> lock(other->mutex);
       has_work = other->latest_work > 0;
     }
-    if (has_work)
-      wait_on_stream(stream, mark(*other, "the default stream's order"), "the default stream's order");
+    if (!has_work) continue;
+    const auto token = mark(*other, "the default stream's order");
+    if (token->position > 0) wait_on_stream(stream, token, "the default stream's order");
   }
 }
 
@@ -290,6 +295,7 @@ std::uint64_t enqueue(Stream& stream, std::string name, std::function<void(Runni
   std::uint64_t number = 0;
   {
     const std::lock_guard<std::mutex> lock(stream.mutex);
+    if (stream.ending) return 0;  // its thread may have ended
     number = operation->number = ++stream.enqueued;
     if (work) stream.latest_work = number;
     stream.queue.push_back(std::move(operation));
@@ -404,7 +410,8 @@ void wait_for_gpu(int device) {
   }
   std::vector<std::shared_ptr<Token>> tokens;
   for (Stream* stream : streams) tokens.push_back(mark(*stream, "the host waits for the GPU"));
-  for (const auto& token : tokens) host_waits(*token);
+  for (const auto& token : tokens)
+    if (token->position > 0) host_waits(*token);
   const auto gpu = static_cast<std::size_t>(device);
   Machine& m = Machine::get();
   {

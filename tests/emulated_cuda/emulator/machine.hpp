@@ -128,9 +128,10 @@ Stream* stream_of(cudaStream_t handle, const char* function);
 Event* event_of(cudaEvent_t handle, const char* function);
 
 /// `name` appears in messages. Adds to the graph if the stream is being captured. `work`: not for waits and
-/// marks. Returns the number of the operation in the stream's work; 0 if it was captured.
+/// marks. Returns the number of the operation in the stream's work; 0 if it was captured, or if the stream is
+/// being destroyed by another thread and takes no more.
 std::uint64_t enqueue(Stream& stream, std::string name, std::function<void(Running&)> run, bool work = true);
-/// A point after all work so far.
+/// A point after all work so far. Never reached where enqueue() returns 0: its position is 0, too.
 std::shared_ptr<Token> mark(Stream& stream, const char* name);
 /// The stream goes on after the token.
 void wait_on_stream(Stream& stream, const std::shared_ptr<Token>& token, const char* name);
@@ -148,12 +149,18 @@ bool capture_forbids(const char* function);
 
 // --- failing calls (failure.cpp) ---
 
-/// Does this call fail by a setting, or because its GPU has failed for good? Counts the call.
+/// Does this call fail by a setting, or because its GPU has failed for good (see is_lost)? Counts the call.
 bool fails(const char* function, int gpu, int* code);
 /// Has the GPU failed for good?
 bool is_broken(int gpu);
+/// The same, for a call that tells the host: what the GPU's streams were running has ended by then, so that
+/// the host may do as it likes with the memory.
+bool is_lost(int gpu);
 /// Counts how often the GPU has been mended (configure); what was begun before does nothing any more.
 std::uint64_t life_of(int gpu);
+/// Around a kernel or copy of a stream made in that life; false: its GPU does nothing any more.
+bool begin_work(int gpu, std::uint64_t life);
+void end_work(int gpu);
 
 // --- counts (counts.cpp) ---
 

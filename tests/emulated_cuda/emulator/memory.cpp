@@ -115,10 +115,10 @@ bool Memory::release(void* address) {
         gpu.used -= a.bytes;
         char* memory = gpu.arena + a.offset;
         poison(memory, a.bytes);
-        // Whole pages go back to the system.
-        const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + 4095) / 4096 * 4096,
-                   end = (reinterpret_cast<std::uintptr_t>(memory) + a.bytes) / 4096 * 4096;
-        if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+        // Its pages, where nothing else is (see allocate), go back to the system.
+        const auto begin = reinterpret_cast<std::uintptr_t>(memory) / 4096 * 4096,
+                   end = (reinterpret_cast<std::uintptr_t>(memory) + a.bytes + 4095) / 4096 * 4096;
+        madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
         bytes = a.bytes;
       }
     }

@@ -19,6 +19,15 @@ inline bool call_fails(const char* function, cudaError_t usual, cudaError_t* sta
 
 }  // namespace emulated
 
+/// Begins each function that ends something: on a GPU that has failed for good it says so, and yet there is
+/// an end, as there is in CUDA when the process ends. Else streams, each a thread, and memory would pile up
+/// in a process that goes on with the GPU mended.
+#define EMULATED_END(FUNCTION)                                                              \
+  cudaError_t ended_with = cudaSuccess;                                                     \
+  do {                                                                                      \
+    if (call_fails(#FUNCTION, cudaErrorUnknown, &ended_with) && !is_broken(current_device)) \
+      return ended_with;                                                                    \
+  } while (false)
 /// Begins each function that can fail.
 #define EMULATED_CALL(FUNCTION, USUAL_ERROR)                                            \
   do {                                                                                  \

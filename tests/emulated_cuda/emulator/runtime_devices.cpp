@@ -80,11 +80,11 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 cudaError_t cudaGetLastError(void) {
   const cudaError_t status = last_error;
-  if (is_broken(current_device)) return kSticky;
+  if (is_lost(current_device)) return kSticky;
   last_error = cudaSuccess;
   return status;
 }
-cudaError_t cudaPeekAtLastError(void) { return is_broken(current_device) ? kSticky : last_error; }
+cudaError_t cudaPeekAtLastError(void) { return is_lost(current_device) ? kSticky : last_error; }
 cudaError_t cudaRuntimeGetVersion(int* version) {
   EMULATED_CALL(cudaRuntimeGetVersion, cudaErrorUnknown);
   return *version = CUDART_VERSION, cudaSuccess;
@@ -175,7 +175,7 @@ cudaError_t cudaDeviceSynchronize(void) {
   if (capture_forbids("cudaDeviceSynchronize")) return result(cudaErrorStreamCaptureUnsupported);
   count("host waits");
   wait_for_gpu(current_device);
-  return is_broken(current_device) ? result(kSticky) : cudaSuccess;
+  return is_lost(current_device) ? result(kSticky) : cudaSuccess;
 }
 
 }  // extern "C"

@@ -183,8 +183,8 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* data) {
-  EMULATED_CALL(cudaFree, cudaErrorUnknown);
-  if (data == nullptr) return cudaSuccess;
+  EMULATED_END(cudaFree);
+  if (data == nullptr) return ended_with;
   if (capture_forbids("cudaFree")) return result(cudaErrorStreamCaptureUnsupported);
   if (!is_device_address(data) || gpu_of_address(data) >= Memory::get().gpus()) {
     complain("cudaFree of what cudaMalloc has not made: ", static_cast<const void*>(data));
@@ -192,7 +192,7 @@ cudaError_t cudaFree(void* data) {
   }
   count("releases");
   wait_for_gpu(static_cast<int>(gpu_of_address(data)));
-  return Memory::get().release(data) ? cudaSuccess : result(cudaErrorInvalidValue);
+  return Memory::get().release(data) ? ended_with : result(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
@@ -211,8 +211,8 @@ cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
 }
 
 cudaError_t cudaFreeHost(void* data) {
-  EMULATED_CALL(cudaFreeHost, cudaErrorUnknown);
-  if (data == nullptr) return cudaSuccess;
+  EMULATED_END(cudaFreeHost);
+  if (data == nullptr) return ended_with;
   std::size_t bytes = 0;
   if (!Memory::get().unpin(data, &bytes)) {
     complain("cudaFreeHost of what cudaHostAlloc has not made: ", static_cast<const void*>(data));
@@ -220,7 +220,7 @@ cudaError_t cudaFreeHost(void* data) {
   }
   madvise(data, pages_of(bytes), MADV_DONTNEED);
   mprotect(data, pages_of(bytes), PROT_NONE);
-  return cudaSuccess;
+  return ended_with;
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

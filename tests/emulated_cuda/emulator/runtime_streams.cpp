@@ -58,7 +58,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* handle) {
 
 /// Does not wait: the stream's thread ends after its work.
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
-  EMULATED_CALL(cudaStreamDestroy, cudaErrorUnknown);
+  EMULATED_END(cudaStreamDestroy);
   Stream* stream = handle != nullptr ? stream_of(handle, "cudaStreamDestroy") : nullptr;
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (is_captured(*stream)) {
@@ -80,7 +80,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   if (busy && !is_broken(stream->device))
     complain("cudaStreamDestroy of stream ", stream->actor, " of gpu:", stream->device,
              ", which has work to do");
-  return cudaSuccess;
+  return ended_with;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
@@ -89,7 +89,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (is_captured(*stream)) return invalidate(*stream, cudaErrorStreamCaptureUnsupported);
   wait_for(mark(*stream, "cudaStreamSynchronize"));
-  return is_broken(stream->device) ? result(kSticky) : cudaSuccess;
+  return is_lost(stream->device) ? result(kSticky) : cudaSuccess;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
@@ -143,7 +143,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* handle) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t handle) {
-  EMULATED_CALL(cudaEventDestroy, cudaErrorUnknown);
+  EMULATED_END(cudaEventDestroy);
   Event* event = event_of(handle, "cudaEventDestroy");
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
   bool busy = false;
@@ -158,7 +158,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
   }
   if (busy && !is_broken(event->device))
     complain("cudaEventDestroy of an event of gpu:", event->device, " that has not been reached");
-  return cudaSuccess;
+  return ended_with;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
@@ -186,7 +186,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   if (is_captured(*event)) return invalidate(*event, cudaErrorCapturedEvent);
   const auto token = token_of(*event);
   if (token != nullptr) wait_for(token);
-  return is_broken(event->device) ? result(kSticky) : cudaSuccess;
+  return is_lost(event->device) ? result(kSticky) : cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
@@ -195,7 +195,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   if (event == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (is_captured(*event)) return invalidate(*event, cudaErrorCapturedEvent);
   if (capture_forbids("cudaEventQuery")) return result(cudaErrorStreamCaptureUnsupported);
-  if (is_broken(event->device)) return result(kSticky);
+  if (is_lost(event->device)) return result(kSticky);
   const auto token = token_of(*event);
   if (token == nullptr) return cudaSuccess;
   demand(*token);
