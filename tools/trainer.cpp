@@ -14,7 +14,7 @@
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/signals.hpp"
 #include "banyan/train/snapshot_files.hpp"
-#include "banyan/train/solver_check.hpp"
+#include "banyan/train/solver_settings.hpp"
 #include "banyan/train/trace_file.hpp"
 #include "banyan/train/train.hpp"
 #include "common/tool.hpp"
@@ -118,9 +118,7 @@ DeviceFlags device_flags() {
   return flags;
 }
 
-ChosenDevices devices_for(const caffe::SolverParameter* solver) {
-  return choose_devices(device_flags(), solver);
-}
+ChosenDevices devices_for(const SolverDevices& solver = {}) { return choose_devices(device_flags(), solver); }
 
 DType precision_for(const std::vector<DeviceChoice>& devices) {
   const auto precision = choice_of<DType>("precision", FLAGS_precision,
@@ -166,7 +164,7 @@ int run_train(Console& console) {
   options.solver = load_solver(FLAGS_solver);
   apply_command_line_state(options.solver, given("level") ? std::optional<int>(FLAGS_level) : std::nullopt,
                            split_list(FLAGS_stage));
-  const ChosenDevices chosen = devices_for(&options.solver);
+  const ChosenDevices chosen = devices_for(options.solver.devices);
   LOG_IF(INFO, !chosen.note.empty()) << chosen.note;
   options.devices = chosen.devices;
   options.precision = precision_for(options.devices);
@@ -181,7 +179,7 @@ int run_train(Console& console) {
   options.signals = &signal_flags();
   options.snapshot = FLAGS_snapshot;
   if (FLAGS_snapshot == "latest") {
-    const std::string prefix = snapshot_prefix_of(options.solver, FLAGS_solver);
+    const std::string prefix = snapshot_prefix_of(options.solver.snapshot, FLAGS_solver);
     options.snapshot = find_latest_snapshot(prefix).value_or("");
     LOG_IF(INFO, options.snapshot.empty())
         << "No snapshot " << prefix << "_iter_*.solverstate yet: starting from the beginning";
@@ -189,7 +187,7 @@ int run_train(Console& console) {
   if (!FLAGS_weights.empty())
     options.weights = split_list(FLAGS_weights);
   else if (options.snapshot.empty())
-    for (const auto& entry : options.solver.weights())
+    for (const auto& entry : options.solver.weights)
       for (const auto& file : split_list(entry)) options.weights.push_back(file);
   install_signals(parse_signal_effect("sigint_effect", FLAGS_sigint_effect),
                   parse_signal_effect("sighup_effect", FLAGS_sighup_effect), signal_flags());
@@ -202,7 +200,7 @@ int run_train(Console& console) {
 }
 
 void note_first_device_only() {
-  LOG_IF(INFO, devices_for(nullptr).devices.size() > 1) << "This command uses the first device only";
+  LOG_IF(INFO, devices_for().devices.size() > 1) << "This command uses the first device only";
 }
 
 ModelOptions model_options(Phase default_phase) {
@@ -211,7 +209,7 @@ ModelOptions model_options(Phase default_phase) {
   ModelOptions options;
   options.model = FLAGS_model;
   options.weights = split_list(FLAGS_weights);
-  const auto devices = devices_for(nullptr).devices;
+  const auto devices = devices_for().devices;
   options.device = devices.at(0);
   options.threads = checked_threads();
   options.phase = FLAGS_phase.empty() ? default_phase
@@ -235,7 +233,7 @@ int run_test(Console&) {
 int run_time(Console&) {
   TimeOptions options;
   options.model = model_options(Phase::train);
-  options.devices = devices_for(nullptr).devices;
+  options.devices = devices_for().devices;
   options.sync_bn = sync_bn();
   options.pinning = pinning();
   options.tree = FLAGS_tree;
@@ -266,7 +264,7 @@ int run_summary(Console&) {
 
 int run_device_query(Console&) {
   std::vector<DeviceChoice> gpus;
-  if (given("gpu")) gpus = devices_for(nullptr).devices;
+  if (given("gpu")) gpus = devices_for().devices;
   std::cout << describe_devices(gpus);
   return 0;
 }
@@ -282,7 +280,7 @@ int run_topology(Console&) {
   TopologyOptions options;
   DeviceFlags flags = device_flags();
   if (!flags.gpu && !flags.cpu && count_gpus().count > 0) flags.gpu = "all";
-  options.devices = choose_devices(flags, nullptr).devices;
+  options.devices = choose_devices(flags).devices;
   options.threads = checked_threads();
   options.tree = FLAGS_tree;
   options.repeats = given("iterations") ? FLAGS_iterations : 0;

@@ -76,7 +76,7 @@ GpuCensus count_gpus() {
   return census;
 }
 
-ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParameter* solver,
+ChosenDevices choose_devices(const DeviceFlags& flags, const SolverDevices& solver,
                              const std::function<GpuCensus()>& count) {
   if (flags.gpu && flags.cpu)
     bad_input("--gpu and --cpu exclude each other: all devices of a run are of one kind");
@@ -92,16 +92,14 @@ ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParame
     chosen.devices = cpus(*wanted);
     return chosen;
   }
-  const bool wants_gpu =
-      solver != nullptr && solver->has_solver_mode() && solver->solver_mode() == caffe::SolverParameter::GPU;
-  if (!wants_gpu) {
+  if (!solver.gpu) {
     chosen.devices = cpus(1);
     chosen.note = "Using one CPU device (--cpu=N uses more; --gpu=all uses the GPUs, where there are any)";
     return chosen;
   }
   const GpuCensus gpus = count();
   if (gpus.count > 0) {
-    for (int id : solver->device_id()) {
+    for (int id : solver.gpus) {
       if (id < 0 || id >= gpus.count)
         bad_input("device_id: ", id, " in the solver: there is no such GPU; ", existing(gpus.count));
       chosen.devices.push_back({DeviceKind::cuda, id});

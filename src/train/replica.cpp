@@ -24,17 +24,17 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 void Replica::train() {
   displayed_ = gathered_ = start_;
   displayed_at_ = Clock::now();
-  if (first()) progress_ = std::make_unique<Progress>(run_.console, run_.solver.max_iter());
+  if (first()) progress_ = std::make_unique<Progress>(run_.console, run_.solver.max_iter);
   std::int64_t iteration = start_;
-  while (iteration < run_.solver.max_iter() && iterate(iteration)) ++iteration;
-  finish_run(std::min<std::int64_t>(early_ ? iteration + 1 : iteration, run_.solver.max_iter()));
+  while (iteration < run_.solver.max_iter && iterate(iteration)) ++iteration;
+  finish_run(std::min<std::int64_t>(early_ ? iteration + 1 : iteration, run_.solver.max_iter));
 }
 
 Pass Replica::training_pass(std::int64_t iteration, int sub) {
   Pass pass;
   pass.context = context_.get();
   pass.iteration = iteration;
-  pass.draw = iteration * run_.solver.iter_size() + sub;
+  pass.draw = iteration * run_.solver.iter_size + sub;
   pass.seed = run_.seed;
   pass.samples = {rank_everywhere(), run_.above.devices};
   pass.exchange = exchange_.get();
@@ -44,9 +44,8 @@ Pass Replica::training_pass(std::int64_t iteration, int sub) {
 /// One iteration; false: stop after it.
 bool Replica::iterate(std::int64_t iteration) {
   activity_.set_iteration(iteration);
-  const caffe::SolverParameter& solver = run_.solver;
-  if (solver.test_interval() > 0 && iteration % solver.test_interval() == 0 &&
-      (iteration > 0 || solver.test_initialization()))
+  const SolverSettings& solver = run_.solver;
+  if (is_turn(iteration, solver.test.interval) && (iteration > 0 || solver.test.initialization))
     test_all(iteration);
   poll(iteration);
   Event& end = *ends_[static_cast<std::size_t>(iteration % kRunAhead)];
@@ -65,7 +64,7 @@ bool Replica::iterate(std::int64_t iteration) {
   display(iteration);
   const std::int64_t done = iteration + 1;
   activity_.set_iteration(done);
-  if ((solver.snapshot() > 0 && done % solver.snapshot() == 0) || wishes.snapshot) snapshot(done);
+  if (is_turn(done, solver.snapshot.interval) || wishes.snapshot) snapshot(done);
   early_ = wishes.stop;
   return !early_;
 }
@@ -118,7 +117,7 @@ std::vector<double> Replica::sum_everywhere(std::vector<double> values, const ch
 }
 
 void Replica::forward_backward(std::int64_t iteration) {
-  const int subs = run_.solver.iter_size();
+  const int subs = run_.solver.iter_size;
   net_->zero_gradients();
   for (int sub = 0; sub < subs; ++sub) {
     const bool last = sub + 1 == subs;
@@ -127,7 +126,7 @@ void Replica::forward_backward(std::int64_t iteration) {
     ops::axpby(*context_, 1.0 / subs, net_->loss(), sub == 0 ? 0.0 : 1.0, scalar_);
     if (last) {
       push_loss(scalar_, iteration);
-      if (run_.solver.clip_gradients() >= 0) sync_->hold();
+      if (run_.solver.clip_norm) sync_->hold();
       sync_->start();
     }
     net_->backward(pass, last ? [this](int layer) { sync_->layer_done(layer, context_->stream()); }
@@ -139,7 +138,7 @@ void Replica::forward_backward(std::int64_t iteration) {
 }
 
 void Replica::exchange_and_update(std::int64_t iteration) {
-  if (run_.solver.clip_gradients() >= 0) {
+  if (run_.solver.clip_norm) {
     activity_.enter(Stage::reduce, "gradients");
     sync_->finish_reduction();
     updater_->set_gradient_factor(clip_factor(iteration));
@@ -162,7 +161,7 @@ double Replica::clip_factor(std::int64_t iteration) {
   meet("norm read", iteration);
   // Processes with other numbers of devices add the same squares in another order: all take process 0's sum.
   squares = sum_everywhere({run_.above.process == 0 ? squares : 0}, "norm")[0];
-  const double norm = std::sqrt(squares), threshold = run_.solver.clip_gradients();
+  const double norm = std::sqrt(squares), threshold = *run_.solver.clip_norm;
   if (!(norm > threshold)) return 1;
   if (first()) LOG(INFO) << log_lines::clipping(norm, threshold, threshold / norm);
   return threshold / norm;
@@ -213,7 +212,7 @@ void Replica::publish_outputs() {
 }
 
 void Replica::display(std::int64_t iteration) {
-  const int every = run_.solver.display();
+  const int every = run_.solver.display;
   const bool shown = is_displayed(iteration);
   std::vector<double> outputs;
   if (shown) {
@@ -265,17 +264,16 @@ void Replica::print_outputs(const std::vector<double>& values) {
 
 /// What Caffe does after the last iteration: a snapshot, a last loss and a last test.
 void Replica::finish_run(std::int64_t done) {
-  const caffe::SolverParameter& solver = run_.solver;
+  const SolverSettings& solver = run_.solver;
   activity_.set_iteration(done);
   if (first()) progress_->clear();
   net_->check_results();
-  if (solver.snapshot_after_train() && (solver.snapshot() == 0 || done % solver.snapshot() != 0))
-    snapshot(done);
+  if (solver.snapshot.after_train && !is_turn(done, solver.snapshot.interval)) snapshot(done);
   if (early_) {
     if (first()) run_.outcome.stopped_early = true;
     return;
   }
-  if (solver.display() > 0 && done % solver.display() == 0) {
+  if (is_turn(done, solver.display)) {
     Pass pass = training_pass(done, 0);
     pass.update_statistics = false;
     net_->forward(pass);
@@ -287,7 +285,7 @@ void Replica::finish_run(std::int64_t done) {
       LOG(INFO) << log_lines::last_iteration(done, smoothed_.value());
     }
   }
-  if (solver.test_interval() > 0 && done % solver.test_interval() == 0) test_all(done);
+  if (is_turn(done, solver.test.interval)) test_all(done);
 }
 
 void Replica::check_finite(int layer, bool backward) {

@@ -85,9 +85,7 @@ class Replica {
   void gather_losses(std::int64_t through);
   void note_last_loss(std::int64_t iteration);
   void publish_outputs();
-  bool is_displayed(std::int64_t iteration) const {
-    return run_.solver.display() > 0 && iteration % run_.solver.display() == 0;
-  }
+  bool is_displayed(std::int64_t iteration) const { return is_turn(iteration, run_.solver.display); }
   void display(std::int64_t iteration);
   std::vector<double> outputs_of_process() const;
   void print_outputs(const std::vector<double>& values);

@@ -8,7 +8,6 @@
 #include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/train/log_lines.hpp"
-#include "banyan/train/solver_check.hpp"
 #include "glog/logging.h"
 #include "replica.hpp"
 
@@ -51,7 +50,7 @@ Replica::Replica(Run& run, int rank)
       rank_(rank),
       device_(*run.devices[static_cast<std::size_t>(rank)]),
       activity_(*run.activities[static_cast<std::size_t>(rank)]),
-      smoothed_(run.solver.average_loss()) {}
+      smoothed_(run.solver.average_loss) {}
 
 Replica::~Replica() = default;
 
@@ -93,7 +92,7 @@ void Replica::build_nets() {
 }
 
 void Replica::observe_layers() {
-  const bool prints = first() && run_.solver.debug_info(), checks = run_.options.check_nan;
+  const bool prints = first() && run_.solver.debug_info, checks = run_.options.check_nan;
   if (!prints && !checks) return;
   net_->observe_layers({}, [this, prints, checks](int layer, bool backward) {
     if (prints) print_debug(layer, backward);
@@ -200,7 +199,7 @@ void Replica::set_up_rate() {
   std::int64_t batch = 0;
   for (const DeviceBoard& board : run_.boards) batch += board.share;
   batch = static_cast<std::int64_t>(sum_everywhere({static_cast<double>(batch)}, "batch")[0]);
-  samples_per_iteration_ = batch * run_.solver.iter_size();
+  samples_per_iteration_ = batch * run_.solver.iter_size;
   if (first()) run_.outcome.samples_per_iteration = samples_per_iteration_;
   rate_ = std::make_unique<LearningRate>(run_.solver, learning_rate_scale(run_.solver, 1, batch), first());
 }
@@ -219,7 +218,7 @@ void Replica::set_up() {
   build_nets();
   collect_sources();
   set_up_rate();
-  losses_ = std::make_unique<LossRing>(device_, run_.solver.average_loss() + kLossSlack);
+  losses_ = std::make_unique<LossRing>(device_, run_.solver.average_loss + kLossSlack);
   for (auto& end : ends_) end = device_.create_event();
   build_exchange();
   load_initial_state();

@@ -46,9 +46,9 @@ void Replica::snapshot(std::int64_t iteration) {
     if (progress_) progress_->clear();
     gather_losses(iteration - 1);
     note_last_loss(iteration);
-    if (run_.solver.snapshot_diff() && !alone()) run_.gradients.resize(net_->flat_gradients().bytes());
+    if (run_.solver.snapshot.diff && !alone()) run_.gradients.resize(net_->flat_gradients().bytes());
     run_.history =
-        prepare_history(net_->parameters(), run_.solver.type(), tensor_type(run_.options.precision));
+        prepare_history(net_->parameters(), run_.solver.update.rule, tensor_type(run_.options.precision));
   }
   if (run_.above.process != 0) return;  // process 0 has all that others have
   meet("snapshot", iteration);
@@ -61,7 +61,7 @@ void Replica::snapshot(std::int64_t iteration) {
     for (caffe::BlobProto& blob : run_.history) state.add_history()->Swap(&blob);
     run_.history.clear();
     take_summed_gradients();
-    write_snapshot(run_.prefix, iteration, to_proto(*net_, run_.solver.snapshot_diff()), std::move(state),
+    write_snapshot(run_.prefix, iteration, to_proto(*net_, run_.solver.snapshot.diff), std::move(state),
                    [this] { activity_.beat(); });
   }
   meet("snapshot written", iteration);

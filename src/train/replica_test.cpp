@@ -47,7 +47,7 @@ void Replica::test_all(std::int64_t iteration) {
 }
 
 void Replica::test(int net, std::int64_t iteration) {
-  const int test_iter = run_.solver.test_iter(net);
+  const int test_iter = run_.solver.test.batches[static_cast<std::size_t>(net)];
   if (first()) LOG(INFO) << log_lines::testing(iteration, net);
   run_.boards[static_cast<std::size_t>(rank_)].test_results.clear();
   run_test_batches(*test_nets_[static_cast<std::size_t>(net)], test_iter);
@@ -100,7 +100,7 @@ void Replica::log_test(int number, int test_iter, const std::vector<double>& res
   const Net& net = *test_nets_[static_cast<std::size_t>(number)];
   std::vector<double> sums(results.size() / static_cast<std::size_t>(test_iter), 0);
   for (std::size_t i = 0; i < results.size(); ++i) sums[i % sums.size()] += results[i];
-  if (run_.solver.test_compute_loss()) LOG(INFO) << log_lines::test_loss(sums[0] / test_iter);
+  if (run_.solver.test.compute_loss) LOG(INFO) << log_lines::test_loss(sums[0] / test_iter);
   std::size_t at = 1;
   int shown = 0;
   for (const Blob* blob : net.outputs())

@@ -58,7 +58,7 @@ struct Run {
   }
 
   const TrainOptions options;
-  const caffe::SolverParameter& solver;
+  const SolverSettings& solver;
   parallel::AbortState abort;
   parallel::SpinPolicy spin;
   parallel::LinkAccess access;

@@ -95,13 +95,12 @@ bool needs_previous(const SnapshotPaths& paths) try {
 
 }  // namespace
 
-std::string snapshot_prefix_of(const caffe::SolverParameter& solver, const std::string& solver_path) {
+std::string snapshot_prefix_of(const SnapshotSettings& settings, const std::string& solver_path) {
   const fs::path path(solver_path);
-  if (!solver.has_snapshot_prefix()) return (path.parent_path() / path.stem()).string();
+  if (!settings.prefix) return (path.parent_path() / path.stem()).string();
   std::error_code ignored;
-  if (fs::is_directory(solver.snapshot_prefix(), ignored))
-    return (fs::path(solver.snapshot_prefix()) / path.stem()).string();
-  return solver.snapshot_prefix();
+  if (fs::is_directory(*settings.prefix, ignored)) return (fs::path(*settings.prefix) / path.stem()).string();
+  return *settings.prefix;
 }
 
 SnapshotPaths snapshot_paths(const std::string& prefix, std::int64_t iteration) {

@@ -3,7 +3,6 @@
 #include "banyan/base/error.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
-#include "banyan/train/solver_check.hpp"
 
 namespace banyan {
 
@@ -21,36 +20,37 @@ SolverNet finished(SolverNet net, caffe::Phase phase, const caffe::NetState& of_
   return net;
 }
 
-SolverNet common_net(const caffe::SolverParameter& solver, const std::string& solver_path) {
-  if (solver.has_net_param()) return {solver.net_param(), cat("net_param in ", solver_path)};
-  return from_file(solver.net());
+SolverNet common_net(const caffe::SolverParameter& nets, const std::string& solver_path) {
+  if (nets.has_net_param()) return {nets.net_param(), cat("net_param in ", solver_path)};
+  return from_file(nets.net());
 }
 
 }  // namespace
 
-SolverNet train_net_of(const caffe::SolverParameter& solver, const std::string& solver_path) {
+SolverNet train_net_of(const SolverSettings& solver, const std::string& solver_path) {
+  const caffe::SolverParameter& nets = solver.nets;
   SolverNet net;
-  if (solver.has_train_net_param())
-    net = {solver.train_net_param(), cat("train_net_param in ", solver_path)};
-  else if (solver.has_train_net())
-    net = from_file(solver.train_net());
+  if (nets.has_train_net_param())
+    net = {nets.train_net_param(), cat("train_net_param in ", solver_path)};
+  else if (nets.has_train_net())
+    net = from_file(nets.train_net());
   else
-    net = common_net(solver, solver_path);
-  return finished(std::move(net), caffe::TRAIN, solver.train_state());
+    net = common_net(nets, solver_path);
+  return finished(std::move(net), caffe::TRAIN, nets.train_state());
 }
 
-std::vector<SolverNet> test_nets_of(const caffe::SolverParameter& solver, const std::string& solver_path) {
-  std::vector<SolverNet> nets;
-  for (const auto& net : solver.test_net_param())
-    nets.push_back({net, cat("test_net_param in ", solver_path)});
-  for (const auto& path : solver.test_net()) nets.push_back(from_file(path));
-  for (int k = static_cast<int>(nets.size()); k < test_net_count(solver); ++k)
-    nets.push_back(common_net(solver, solver_path));
-  for (int k = 0; k < static_cast<int>(nets.size()); ++k) {
-    const auto state = k < solver.test_state_size() ? solver.test_state(k) : caffe::NetState();
-    nets[k] = finished(std::move(nets[k]), caffe::TEST, state);
+std::vector<SolverNet> test_nets_of(const SolverSettings& solver, const std::string& solver_path) {
+  const caffe::SolverParameter& nets = solver.nets;
+  std::vector<SolverNet> found;
+  for (const auto& net : nets.test_net_param())
+    found.push_back({net, cat("test_net_param in ", solver_path)});
+  for (const auto& path : nets.test_net()) found.push_back(from_file(path));
+  while (found.size() < solver.test.batches.size()) found.push_back(common_net(nets, solver_path));
+  for (int k = 0; k < static_cast<int>(found.size()); ++k) {
+    const auto state = k < nets.test_state_size() ? nets.test_state(k) : caffe::NetState();
+    found[k] = finished(std::move(found[k]), caffe::TEST, state);
   }
-  return nets;
+  return found;
 }
 
 }  // namespace banyan

@@ -13,7 +13,6 @@
 #include "banyan/parallel/worker_group.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
-#include "banyan/train/solver_check.hpp"
 #include "glog/logging.h"
 #include "replica.hpp"
 #include "run.hpp"
@@ -95,8 +94,8 @@ void build_tree_of(Run& run) {
 void choose_seed(Run& run) {
   if (run.resume && run.resume->state.banyan().has_seed()) {
     run.seed = run.resume->state.banyan().seed();
-  } else if (run.solver.random_seed() >= 0) {
-    run.seed = static_cast<std::uint64_t>(run.solver.random_seed());
+  } else if (run.solver.random_seed) {
+    run.seed = *run.solver.random_seed;
   } else {
     std::random_device source;
     run.seed = (static_cast<std::uint64_t>(source()) << 31) ^ source();
@@ -121,7 +120,7 @@ void check_options(const TrainOptions& options) {
   if (options.devices.empty()) runtime_failure("no device to train on");
   for (const DeviceChoice& choice : options.devices)
     if (choice.kind != options.devices[0].kind) bad_input("CPU and GPU devices cannot train together");
-  if (options.uplink != nullptr && options.solver.random_seed() < 0)
+  if (options.uplink != nullptr && !options.solver.random_seed)
     bad_input("a run over several processes needs random_seed in the solver: all must draw the same numbers");
   check_precision(options.precision, options.devices[0].kind);
 }
@@ -133,8 +132,8 @@ TrainOutcome train_devices(const TrainOptions& options) {
   const std::unique_ptr<DeviceCores> cores = cores_for(options, threads);
   Run run(options, parallel::spin_policy(count, options.devices[0].kind == DeviceKind::cpu ? threads : 1),
           [](const std::string& line) { LOG(WARNING) << line; });
-  run.prefix = snapshot_prefix_of(run.solver, options.solver_path);
-  if (run.solver.snapshot() > 0 || run.solver.snapshot_after_train()) {
+  run.prefix = snapshot_prefix_of(run.solver.snapshot, options.solver_path);
+  if (run.solver.snapshot.interval > 0 || run.solver.snapshot.after_train) {
     check_snapshot_prefix(run.prefix);
     remove_snapshot_leftovers(run.prefix);
   }
@@ -154,7 +153,7 @@ TrainOutcome train_devices(const TrainOptions& options) {
   std::vector<Activity*> activities;
   for (const auto& activity : run.activities) activities.push_back(activity.get());
   LOG(INFO) << log_lines::solving(run.train_net.net.name());
-  LOG(INFO) << log_lines::policy(run.solver.lr_policy());
+  LOG(INFO) << log_lines::policy(name_of(run.solver.rate.policy));
   const auto train_one = [&](int rank) {
     Replica& replica = *replicas[static_cast<std::size_t>(rank)];
     replica.set_up();

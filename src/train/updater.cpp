@@ -7,19 +7,9 @@
 #include "banyan/base/error.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/ops/basic.hpp"
-#include "banyan/train/solver_check.hpp"
 
 namespace banyan {
 namespace {
-
-ops::UpdateRule rule_of(const std::string& type) {
-  static const std::map<std::string, ops::UpdateRule> kRules = {
-      {"SGD", ops::UpdateRule::sgd},           {"Nesterov", ops::UpdateRule::nesterov},
-      {"AdaGrad", ops::UpdateRule::adagrad},   {"RMSProp", ops::UpdateRule::rmsprop},
-      {"AdaDelta", ops::UpdateRule::adadelta}, {"Adam", ops::UpdateRule::adam},
-  };
-  return kRules.at(type);
-}
 
 Tensor zeros(Context& context, std::int64_t count, DType dtype) {
   Tensor tensor(context.device(), Shape{count}, dtype);
@@ -29,20 +19,21 @@ Tensor zeros(Context& context, std::int64_t count, DType dtype) {
 
 }  // namespace
 
-Updater::Updater(Context& context, const caffe::SolverParameter& solver,
+Updater::Updater(Context& context, const SolverSettings& solver,
                  const std::vector<LearnableParameter>& parameters,
                  const std::vector<parallel::Bucket>& buckets, int rank, const Tensor& flat_values,
                  const Tensor& flat_gradients)
-    : solver_(solver),
+    : settings_(solver.update),
+      iter_size_(solver.iter_size),
       parameters_(parameters),
       owned_(buckets.size()),
-      histories_(histories_of(solver.type())),
+      histories_(histories_of(solver.update.rule)),
       sum_(context.device(), Shape{1}, DType::f64) {
-  step_.rule = rule_of(solver.type());
-  step_.momentum = solver.momentum();
-  step_.momentum2 = solver.momentum2();
-  step_.rms_decay = solver.rms_decay();
-  step_.delta = solver.delta();
+  step_.rule = settings_.rule;
+  step_.momentum = settings_.momentum;
+  step_.momentum2 = settings_.momentum2;
+  step_.rms_decay = settings_.rms_decay;
+  step_.delta = settings_.delta;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const parallel::Bucket& bucket = buckets[b];
     if (bucket.owner != rank) continue;
@@ -75,9 +66,8 @@ void Updater::begin(std::int64_t iteration, double rate) {
 void Updater::update(Context& context, int bucket) {
   for (Piece& piece : owned_[static_cast<std::size_t>(bucket)].pieces) {
     ops::UpdateStep step = step_;
-    step.gradient_scale = gradient_factor_ / solver_.iter_size();
-    const double decay = solver_.weight_decay() * piece.decay_mult;
-    (solver_.regularization_type() == "L1" ? step.l1 : step.l2) = decay;
+    step.gradient_scale = gradient_factor_ / iter_size_;
+    (settings_.l1 ? step.l1 : step.l2) = settings_.weight_decay * piece.decay_mult;
     step.rate *= piece.lr_mult;
     ops::update_parameters(context, step, piece.value, piece.gradient, piece.history, piece.history2);
   }
@@ -127,8 +117,8 @@ void Updater::save_gradients(Context& context, char* flat) const {
 void Updater::restore(Context& context, const caffe::SolverState& state, const std::string& origin) {
   const auto expected = static_cast<int>(parameters_.size()) * histories_;
   if (state.history_size() != expected)
-    bad_input(origin, ": the solver state holds ", state.history_size(), " history blobs, a ", solver_.type(),
-              " solver on this net needs ", expected);
+    bad_input(origin, ": the solver state holds ", state.history_size(), " history blobs, a ",
+              name_of(settings_.rule), " solver on this net needs ", expected);
   std::map<std::size_t, io::BlobData> decoded;
   for_each_history([&](std::size_t entry, const Piece& piece, const Tensor& target) {
     if (!decoded.contains(entry))
@@ -149,9 +139,9 @@ void Updater::restore(Context& context, const caffe::SolverState& state, const s
 }
 
 std::vector<caffe::BlobProto> prepare_history(const std::vector<LearnableParameter>& parameters,
-                                              const std::string& solver_type, DType dtype) {
+                                              ops::UpdateRule rule, DType dtype) {
   std::vector<caffe::BlobProto> history;
-  for (int set = 0; set < histories_of(solver_type); ++set)
+  for (int set = 0; set < histories_of(rule); ++set)
     for (const LearnableParameter& parameter : parameters) {
       caffe::BlobProto& blob = history.emplace_back();
       for (const std::int64_t length : parameter.value.shape().dims()) blob.mutable_shape()->add_dim(length);

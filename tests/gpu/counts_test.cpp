@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "banyan/observe/activity.hpp"
-#include "banyan/train/solver_check.hpp"
+#include "banyan/train/solver_settings.hpp"
 #include "gpu/gpu_training.hpp"
 
 namespace banyan {

@@ -46,7 +46,7 @@ TEST_F(GpuTraining, ResumesBitForBit) {
   for (const char* file : {"/out_iter_7.caffemodel", "/out_iter_7.solverstate"})
     std::filesystem::copy(whole.path() + file, again.path() + file);
   TrainOptions options = options_of(what, again, gpu_devices(2));
-  options.solver.clear_random_seed();  // the state knows it
+  options.solver.random_seed.reset();  // the state knows it
   options.snapshot = again.path() + "/out_iter_7.solverstate";
   FLAGS_minloglevel = 2;
   train(options);

@@ -25,10 +25,10 @@ class BadLabel : public TrainingRun {
     TrainOptions run = options(kDevices, lmdb_source("bad"));
     run.cpu.asynchronous = true;
     run.cpu.max_delay_us = 50;
-    run.solver.set_snapshot(0);
-    run.solver.set_snapshot_after_train(false);
-    run.solver.set_test_interval(0);
-    run.solver.set_display(0);
+    run.solver.snapshot.interval = 0;
+    run.solver.snapshot.after_train = false;
+    run.solver.test.interval = 0;
+    run.solver.display = 0;
     return run;
   }
   /// `where`: the iterations that it may have been in.
@@ -49,22 +49,22 @@ constexpr int kInIteration1 = kBatch + 3;  // the second sample of the second de
 
 TEST_F(BadLabel, NothingIsSnapshottedAfterIt) {
   TrainOptions run = run_with(kInIteration1);
-  run.solver.set_snapshot(4);
+  run.solver.snapshot.interval = 4;
   expect_refused(run, "one of the iterations 1 to 3");
 }
 
 TEST_F(BadLabel, NothingIsTestedAfterIt) {
   TrainOptions run = run_with(kInIteration1);
-  run.solver.set_test_interval(3);
-  run.solver.set_test_initialization(false);
-  run.solver.set_test_iter(0, 1);
+  run.solver.test.interval = 3;
+  run.solver.test.initialization = false;
+  run.solver.test.batches[0] = 1;
   expect_refused(run, "one of the iterations 1 to 2");
 }
 
 TEST_F(BadLabel, TheRunDoesNotEndWell) {
   expect_refused(run_with(kInIteration1), "one of the iterations 1 to 5");
   TrainOptions run = run_with(kInIteration1);
-  run.solver.set_snapshot_after_train(true);
+  run.solver.snapshot.after_train = true;
   expect_refused(run, "one of the iterations 1 to 5");
 }
 
@@ -72,14 +72,14 @@ TEST_F(BadLabel, TheLastLossCountsToo) {
   for (const bool asynchronous : {false, true}) {
     TrainOptions run = run_with(6 * kBatch + 3);
     run.cpu.asynchronous = asynchronous;
-    run.solver.set_display(6);
+    run.solver.display = 6;
     expect_refused(run, "iteration 6");
   }
 }
 
 TEST_F(BadLabel, ALongRunStopsWithin32Iterations) {
   TrainOptions run = run_with(kInIteration1);
-  run.solver.set_max_iter(100);
+  run.solver.max_iter = 100;
   expect_refused(run, "one of the iterations 1 to 32");
 }
 

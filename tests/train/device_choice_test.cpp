@@ -31,8 +31,7 @@ std::vector<int> ordinals(const ChosenDevices& chosen, DeviceKind kind) {
   return found;
 }
 
-std::string refusal(const DeviceFlags& flags, GpuCensus (*gpus)(),
-                    const caffe::SolverParameter* solver = nullptr) {
+std::string refusal(const DeviceFlags& flags, GpuCensus (*gpus)(), const SolverDevices& solver = {}) {
   try {
     choose_devices(flags, solver, gpus);
   } catch (const Error& error) {
@@ -45,26 +44,27 @@ std::string refusal(const DeviceFlags& flags, GpuCensus (*gpus)(),
 
 TEST(DeviceChoice, GpuLists) {
   using testing::ElementsAre;
-  EXPECT_THAT(ordinals(choose_devices(gpu("1,0"), nullptr, two_gpus), DeviceKind::cuda), ElementsAre(1, 0));
-  EXPECT_THAT(ordinals(choose_devices(gpu("0 1"), nullptr, two_gpus), DeviceKind::cuda), ElementsAre(0, 1));
-  EXPECT_THAT(ordinals(choose_devices(gpu("all"), nullptr, two_gpus), DeviceKind::cuda), ElementsAre(0, 1));
-  EXPECT_THAT(ordinals(choose_devices(gpu("0,0"), nullptr, two_gpus), DeviceKind::cuda), ElementsAre(0, 0));
+  EXPECT_THAT(ordinals(choose_devices(gpu("1,0"), SolverDevices(), two_gpus), DeviceKind::cuda),
+              ElementsAre(1, 0));
+  EXPECT_THAT(ordinals(choose_devices(gpu("0 1"), SolverDevices(), two_gpus), DeviceKind::cuda),
+              ElementsAre(0, 1));
+  EXPECT_THAT(ordinals(choose_devices(gpu("all"), SolverDevices(), two_gpus), DeviceKind::cuda),
+              ElementsAre(0, 1));
+  EXPECT_THAT(ordinals(choose_devices(gpu("0,0"), SolverDevices(), two_gpus), DeviceKind::cuda),
+              ElementsAre(0, 0));
 }
 
 TEST(DeviceChoice, VirtualCpuDevices) {
-  EXPECT_THAT(ordinals(choose_devices(cpu("3"), nullptr, two_gpus), DeviceKind::cpu),
+  EXPECT_THAT(ordinals(choose_devices(cpu("3"), SolverDevices(), two_gpus), DeviceKind::cpu),
               testing::ElementsAre(0, 1, 2));
 }
 
 /// Counting loads CUDA.
 TEST(DeviceChoice, GpusAreCountedOnlyWhereOneIsAskedFor) {
-  caffe::SolverParameter solver;
-  choose_devices({}, nullptr, must_not_count);
-  choose_devices({}, &solver, must_not_count);
-  solver.set_solver_mode(caffe::SolverParameter::CPU);
-  choose_devices({}, &solver, must_not_count);
-  solver.set_solver_mode(caffe::SolverParameter::GPU);
-  choose_devices(cpu("2"), &solver, must_not_count);
+  SolverDevices solver;
+  choose_devices({}, solver, must_not_count);
+  solver.gpu = true;
+  choose_devices(cpu("2"), solver, must_not_count);
 }
 
 TEST(DeviceChoice, Refusals) {
@@ -81,21 +81,21 @@ TEST(DeviceChoice, Refusals) {
 }
 
 TEST(DeviceChoice, TheSolverDecidesWithoutFlags) {
-  caffe::SolverParameter solver;
-  auto chosen = choose_devices({}, &solver, two_gpus);  // an unset solver_mode is no wish for a GPU
+  SolverDevices solver;
+  auto chosen = choose_devices({}, solver, two_gpus);
   EXPECT_THAT(ordinals(chosen, DeviceKind::cpu), testing::ElementsAre(0));
   EXPECT_THAT(chosen.note, HasSubstr("one CPU device"));
-  solver.set_solver_mode(caffe::SolverParameter::GPU);
-  EXPECT_THAT(ordinals(choose_devices({}, &solver, two_gpus), DeviceKind::cuda), testing::ElementsAre(0));
-  chosen = choose_devices({}, &solver, no_gpu);
+  solver.gpu = true;
+  EXPECT_THAT(ordinals(choose_devices({}, solver, two_gpus), DeviceKind::cuda), testing::ElementsAre(0));
+  chosen = choose_devices({}, solver, no_gpu);
   EXPECT_THAT(ordinals(chosen, DeviceKind::cpu), testing::ElementsAre(0));
   EXPECT_THAT(chosen.note, HasSubstr("no driver"));
-  solver.add_device_id(1);
-  EXPECT_THAT(ordinals(choose_devices({}, &solver, two_gpus), DeviceKind::cuda), testing::ElementsAre(1));
-  solver.add_device_id(5);
-  EXPECT_THAT(refusal({}, two_gpus, &solver), HasSubstr("device_id: 5"));
-  solver.set_solver_mode(caffe::SolverParameter::CPU);
-  EXPECT_THAT(ordinals(choose_devices({}, &solver, two_gpus), DeviceKind::cpu), testing::ElementsAre(0));
+  solver.gpus = {1};
+  EXPECT_THAT(ordinals(choose_devices({}, solver, two_gpus), DeviceKind::cuda), testing::ElementsAre(1));
+  solver.gpus = {1, 5};
+  EXPECT_THAT(refusal({}, two_gpus, solver), HasSubstr("device_id: 5"));
+  solver.gpu = false;
+  EXPECT_THAT(ordinals(choose_devices({}, solver, two_gpus), DeviceKind::cpu), testing::ElementsAre(0));
 }
 
 TEST(ShapeFlag, ParsesAndRefuses) {

@@ -178,7 +178,7 @@ TEST_F(Failure, ADeviceThatWaitsForDataStopsToo) {
                              path("list") + R"(" root_folder: ")" + folder_ +
                              R"(/" batch_size: 2 is_color: false } })";
   TrainOptions run = options(2, source);
-  run.solver.set_test_initialization(false);
+  run.solver.test.initialization = false;
   const auto threads_before = thread_count();
   for (int attempt = 0; attempt < 2; ++attempt) {
     const InstalledFaults faults({{0, Stage::forward, 1, FaultKind::exception, 2}});
@@ -192,8 +192,8 @@ TEST_F(Failure, ADeviceThatWaitsForDataStopsToo) {
 
 TEST_F(Failure, ALossThatIsNotFiniteIsNamed) {
   TrainOptions run = options(kDevices);
-  run.solver.set_base_lr(1e30f);
-  run.solver.set_clip_gradients(-1);
+  run.solver.rate.base_lr = 1e30f;
+  run.solver.clip_norm.reset();
   run.check_nan = true;
   const auto error = error_of(run);
   ASSERT_TRUE(error);
@@ -203,15 +203,15 @@ TEST_F(Failure, ALossThatIsNotFiniteIsNamed) {
   EXPECT_THAT(error->what(),
               ContainsRegex("while running layer \"[a-z]+\" (forward|backward|exchange) on cpu:[0-2], "
                             "iteration [1-5]$"));
-  run.solver.set_debug_info(true);  // prints on the first device, which must check all the same
+  run.solver.debug_info = true;  // prints on the first device, which must check all the same
   run.devices.resize(1);
   EXPECT_TRUE(error_of(run));
 }
 
 TEST_F(Failure, ALabelOutOfRangeIsNamed) {
   TrainOptions run = options(kDevices);
-  run.solver.mutable_net_param()->mutable_layer(4)->mutable_inner_product_param()->set_num_output(2);
-  run.solver.set_test_initialization(false);
+  run.solver.nets.mutable_net_param()->mutable_layer(4)->mutable_inner_product_param()->set_num_output(2);
+  run.solver.test.initialization = false;
   const auto error = error_of(run);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::bad_input);
@@ -227,7 +227,7 @@ TEST_P(StalledDevice, IsNamedAndTheProcessEnds) {
   const auto [stage, device] = GetParam();
   TrainOptions run = options(kDevices);
   run.watchdog_seconds = 0.5;
-  run.solver.set_snapshot_after_train(false);
+  run.solver.snapshot.after_train = false;
   const Fault fault = fault_at(device, stage, FaultKind::stall);
   const auto start = InstalledFaults::Clock::now();
   EXPECT_EXIT(

@@ -17,6 +17,7 @@ constexpr double kFloatSettings = 1e-7;
 
 caffe::SolverParameter solver_with(const std::string& policy) {
   caffe::SolverParameter solver;
+  solver.set_net("net.prototxt");
   solver.set_lr_policy(policy);
   solver.set_base_lr(0.1F);
   solver.set_gamma(0.5F);
@@ -26,8 +27,11 @@ caffe::SolverParameter solver_with(const std::string& policy) {
   return solver;
 }
 
+LearningRate rate_of(const caffe::SolverParameter& solver, double scale = 1) {
+  return LearningRate(solver_settings(solver, "made.prototxt"), scale, false);
+}
 double rate_at(const caffe::SolverParameter& solver, std::int64_t iteration) {
-  return LearningRate(solver, 1, false).rate(iteration);
+  return rate_of(solver).rate(iteration);
 }
 
 template <class Body>
@@ -91,7 +95,7 @@ TEST(LearningRate, MinimumRate) {
 TEST(LearningRate, MultistepTakesOneStepPerIteration) {
   auto solver = solver_with("multistep");
   for (int value : {3, 3, 6}) solver.add_stepvalue(value);
-  LearningRate rate(solver, 1, false);
+  LearningRate rate = rate_of(solver);
   const double expected[] = {1, 1, 1, 0.5, 0.25, 0.25, 0.125, 0.125};
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(rate.rate(i), 0.1 * expected[i], kFloatSettings) << i;
   EXPECT_EQ(rate.current_step(), 3);
@@ -100,12 +104,12 @@ TEST(LearningRate, MultistepTakesOneStepPerIteration) {
 TEST(LearningRate, CurrentStepSurvivesASnapshot) {
   auto solver = solver_with("multistep");
   solver.add_stepvalue(3);
-  LearningRate before(solver, 1, false);
+  LearningRate before = rate_of(solver);
   for (int i = 0; i < 5; ++i) before.rate(i);
   caffe::SolverState state;
   before.save(state);
   EXPECT_EQ(state.current_step(), 1);
-  LearningRate after(solver, 1, false);
+  LearningRate after = rate_of(solver);
   after.restore(state);
   EXPECT_EQ(after.rate(5), before.rate(5));
 }
@@ -116,7 +120,7 @@ TEST(LearningRate, PlateauStepsWithoutNewMinimum) {
   solver.add_plateau_winsize(2);
   const double losses[] = {5, 4, 4.5, 4.5, 4.5, 4.5, 4.5, 4.5, 4.5};
   const double expected[] = {1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25};  // minimum at 1, steps at 4 and 6
-  LearningRate whole(solver, 1, false), first(solver, 1, false), second(solver, 1, false);
+  LearningRate whole = rate_of(solver), first = rate_of(solver), second = rate_of(solver);
   for (int i = 0; i < 9; ++i) {
     whole.note_loss(i, losses[i]);
     const double rate = whole.rate(i);
@@ -163,20 +167,24 @@ TEST(LearningRate, ScaleGoesToTheTargetOfTheWarmUp) {
   auto solver = solver_with("fixed");
   solver.set_warmup_iter(10);
   solver.set_warmup_start_lr(0.1F);
-  LearningRate rate(solver, 4, false);
+  LearningRate rate = rate_of(solver, 4);
   EXPECT_NEAR(rate.rate(0), 0.1, kFloatSettings);
   EXPECT_NEAR(rate.rate(5), 0.25, kFloatSettings);
   EXPECT_NEAR(rate.rate(10), 0.4, kFloatSettings);
 }
 
 TEST(LearningRate, LinearScalingRule) {
+  const auto scale = [](const caffe::SolverParameter& solver, std::int64_t batch) {
+    return learning_rate_scale(solver_settings(solver, "made.prototxt"), 8, batch);
+  };
   auto solver = solver_with("fixed");
-  EXPECT_EQ(learning_rate_scale(solver, 8, 16), 1);
+  EXPECT_EQ(scale(solver, 16), 1);
   solver.set_lr_scaling(caffe::SolverParameter::LINEAR);
-  EXPECT_THAT(refusal([&] { learning_rate_scale(solver, 8, 16); }), HasSubstr("base_batch_size"));
+  EXPECT_THAT(refusal([&] { scale(solver, 16); }), HasSubstr("base_batch_size"));
   solver.set_base_batch_size(64);
   solver.set_iter_size(2);
-  EXPECT_EQ(learning_rate_scale(solver, 8, 16), 4);
+  EXPECT_EQ(scale(solver, 16), 4);
+  EXPECT_THAT(refusal([&] { scale(solver, 0); }), HasSubstr("how many samples a batch has"));
 }
 
 TEST(LearningRate, RefusesWhatItCannotCompute) {
@@ -189,12 +197,13 @@ TEST(LearningRate, RefusesWhatItCannotCompute) {
   solver.clear_base_lr();
   EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("base_lr is missing"));
   solver = solver_with("cosine");
-  solver.clear_max_iter();
+  solver.set_max_iter(0);
   EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("max_iter > 0"));
   solver = solver_with("fixed");
   solver.set_warmup_iter(5);
   solver.set_rampup_interval(5);
   EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("exclude each other"));
+  EXPECT_THAT(refusal([] { rate_of(solver_with("fixed"), 0); }), HasSubstr("scale must be > 0"));
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ TEST_P(RepeatTest, ResumesBitForBit) {
       std::filesystem::copy(whole.path() + "/out_iter_7.solverstate",
                             again.path() + "/out_iter_7.solverstate");
       TrainOptions options = options_of(what, again, GetParam());
-      options.solver.clear_random_seed();  // the state knows it
+      options.solver.random_seed.reset();  // the state knows it
       options.snapshot = again.path() + "/out_iter_7.solverstate";
       FLAGS_minloglevel = 2;
       train(options);
@@ -164,7 +164,7 @@ TEST_P(RepeatTest, ResumesThePlateauBitForBit) {
   for (int start = 1; start < what.iterations; ++start) {
     TrainOptions options = options_of(what, folder, GetParam());
     options.snapshot = snapshot_paths(folder.path() + "/out", start).state;
-    options.solver.set_snapshot(0);
+    options.solver.snapshot.interval = 0;
     train(options);
     const Trained resumed = read_trained(folder, what.iterations);
     EXPECT_EQ(resumed.model_bytes, expected.model_bytes) << "from " << start;

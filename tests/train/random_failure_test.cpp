@@ -90,15 +90,15 @@ class RandomFailures : public TrainingRun {
     Schedule schedule;
     schedule.options = options(devices);
     schedule.options.devices = run_devices(devices);
-    caffe::SolverParameter& solver = schedule.options.solver;
-    solver.set_max_iter(4);
-    solver.set_test_interval(2);
-    solver.set_test_iter(0, 1 + below(4));
-    solver.set_snapshot(below(4) == 0 ? 2 : 0);
-    solver.set_snapshot_after_train(below(4) == 0);
-    solver.set_iter_size(1 + below(2));
-    solver.set_display(below(2));
-    if (below(2) == 0) solver.clear_clip_gradients();
+    SolverSettings& solver = schedule.options.solver;
+    solver.max_iter = 4;
+    solver.test.interval = 2;
+    solver.test.batches[0] = 1 + below(4);
+    solver.snapshot.interval = below(4) == 0 ? 2 : 0;
+    solver.snapshot.after_train = below(4) == 0;
+    solver.iter_size = 1 + below(2);
+    solver.display = below(2);
+    if (below(2) == 0) solver.clip_norm.reset();
     schedule.options.tree =
         std::vector<std::string>{"direct", "pairs", "chain", "star"}[static_cast<std::size_t>(below(4))];
     schedule.options.cpu.asynchronous = below(2) == 0;

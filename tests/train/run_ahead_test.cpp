@@ -25,13 +25,13 @@ TEST_F(RunAhead, IsTwoIterations) {
                 shape { dim: 2 dim: 1 dim: 6 dim: 6 } shape { dim: 2 dim: 3 }
                 data_filler { value: 0.5 } data_filler { value: 0.1 } } })";
   TrainOptions run = options(kDevices, source);
-  run.solver.mutable_net_param()->mutable_layer(5)->set_type("EuclideanLoss");
-  run.solver.clear_clip_gradients();
-  run.solver.clear_test_iter();
-  run.solver.clear_test_interval();
-  run.solver.set_snapshot(0);
-  run.solver.set_snapshot_after_train(false);
-  run.solver.set_max_iter(kIterations);
+  run.solver.nets.mutable_net_param()->mutable_layer(5)->set_type("EuclideanLoss");
+  run.solver.clip_norm.reset();
+  run.solver.test.batches.clear();
+  run.solver.test.interval = 0;
+  run.solver.snapshot.interval = 0;
+  run.solver.snapshot.after_train = false;
+  run.solver.max_iter = kIterations;
   run.cpu.asynchronous = true;
   run.cpu.max_delay_us = 500;
   for (const int devices : {kDevices, 1}) {

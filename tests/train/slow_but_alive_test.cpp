@@ -53,8 +53,8 @@ class SlowButAlive : public TrainingRun {
         image_data_param { source: ")" +
                              path("list") + R"(" root_folder: ")" + folder_ +
                              R"(/" is_color: false batch_size: )" + std::to_string(batch) + " } }");
-    run.solver.set_test_initialization(false);
-    run.solver.set_max_iter(2);
+    run.solver.test.initialization = false;
+    run.solver.max_iter = 2;
     run.watchdog_seconds = kWatchdogSeconds;
     return run;
   }
@@ -72,7 +72,7 @@ class SlowButAlive : public TrainingRun {
 
 TEST_F(SlowButAlive, ADiskThatTakesLongerThanTheWatchdog) {
   TrainOptions run = options(2);
-  run.solver.set_max_iter(3);
+  run.solver.max_iter = 3;
   run.watchdog_seconds = kWatchdogSeconds;
   sync_milliseconds = 800;
   syncs = 0;

@@ -68,13 +68,13 @@ TEST_F(SnapshotFiles, NamesAreThoseOfCaffe) {
 }
 
 TEST_F(SnapshotFiles, Prefix) {
-  caffe::SolverParameter solver;
-  EXPECT_EQ(snapshot_prefix_of(solver, "models/lenet/solver.prototxt"), "models/lenet/solver");
-  EXPECT_EQ(snapshot_prefix_of(solver, "solver.prototxt"), "solver");
-  solver.set_snapshot_prefix("run/x");
-  EXPECT_EQ(snapshot_prefix_of(solver, "models/lenet/solver.prototxt"), "run/x");
-  solver.set_snapshot_prefix(folder_.string());
-  EXPECT_EQ(snapshot_prefix_of(solver, "models/lenet/solver.prototxt"), (folder_ / "solver").string());
+  SnapshotSettings settings;
+  EXPECT_EQ(snapshot_prefix_of(settings, "models/lenet/solver.prototxt"), "models/lenet/solver");
+  EXPECT_EQ(snapshot_prefix_of(settings, "solver.prototxt"), "solver");
+  settings.prefix = "run/x";
+  EXPECT_EQ(snapshot_prefix_of(settings, "models/lenet/solver.prototxt"), "run/x");
+  settings.prefix = folder_.string();
+  EXPECT_EQ(snapshot_prefix_of(settings, "models/lenet/solver.prototxt"), (folder_ / "solver").string());
 }
 
 TEST_F(SnapshotFiles, ProbeMakesTheFolderAndLeavesNothing) {

@@ -14,8 +14,11 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-caffe::SolverParameter solver_of(const std::string& text) {
-  return io::parse_solver_text(text, "made.prototxt");
+SolverSettings solver_of(const std::string& text) {
+  return solver_settings(
+      io::parse_solver_text("base_lr: 1 lr_policy: 'fixed' max_iter: 1 test_interval: 1 " + text,
+                            "made.prototxt"),
+      "made.prototxt");
 }
 
 std::string net_file(const std::string& name, const std::string& text) {

@@ -101,11 +101,11 @@ class Trace : public TrainerRun {
   }
   std::vector<TraceEvent> traced_training(bool asynchronous) {
     TrainOptions options = this->options(kDevices, lmdb_source());
-    options.solver.clear_net_param();
+    options.solver.nets.clear_net_param();
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(lmdb_source() + net(),
-                                                              options.solver.mutable_net_param()));
-    options.solver.set_max_iter(kIterations);
-    options.solver.clear_clip_gradients();
+                                                              options.solver.nets.mutable_net_param()));
+    options.solver.max_iter = kIterations;
+    options.solver.clip_norm.reset();
     options.cpu.asynchronous = asynchronous;
     with_trace(path("trace.json"), [&](const std::shared_ptr<Timeline>& timeline) {
       options.timeline = timeline;

@@ -22,6 +22,7 @@
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/train/snapshot_files.hpp"
+#include "banyan/train/solver_settings.hpp"
 #include "banyan/train/train.hpp"
 #include "train/run_devices.hpp"
 
@@ -101,12 +102,13 @@ inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& fol
   for (std::size_t at; (at = net.find("DATA")) != std::string::npos;)
     net.replace(at, 4, folder.path() + "/images");
   TrainOptions options;
-  options.solver = io::parse_solver_text(of.solver, "solver");
-  *options.solver.mutable_net_param() = io::parse_net_text(net, "net");
-  options.solver.set_max_iter(of.iterations);
-  if (!options.solver.has_average_loss()) options.solver.set_average_loss(of.iterations);
-  options.solver.set_snapshot_prefix(folder.path() + "/out");
+  caffe::SolverParameter solver = io::parse_solver_text(of.solver, "solver");
+  *solver.mutable_net_param() = io::parse_net_text(net, "net");
+  solver.set_max_iter(of.iterations);
+  if (!solver.has_average_loss()) solver.set_average_loss(of.iterations);
+  solver.set_snapshot_prefix(folder.path() + "/out");
   options.solver_path = folder.path() + "/solver.prototxt";
+  options.solver = solver_settings(solver, options.solver_path);
   options.devices = devices;
   options.precision = of.precision;
   options.tree = of.tree;

@@ -18,7 +18,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/data/datum.hpp"
 #include "banyan/data/lmdb_writer.hpp"
-#include "banyan/train/solver_check.hpp"
+#include "banyan/train/solver_settings.hpp"
 #include "banyan/train/train.hpp"
 
 namespace banyan {
@@ -101,13 +101,13 @@ class TrainingRun : public testing::Test {
     const std::string text =
         "base_lr: 0.05 lr_policy: 'fixed' momentum: 0.9 random_seed: 7 clip_gradients: 10 " +
         std::string("max_iter: 6 test_iter: 3 test_interval: 3 snapshot: 3 ") + more;
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &options.solver)) << text;
+    caffe::SolverParameter solver;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &solver)) << text;
     const std::string net = source + net_behind_sources();
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(net, options.solver.mutable_net_param()))
-        << net;
-    options.solver.set_snapshot_prefix(path("snapshot"));
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(net, solver.mutable_net_param())) << net;
+    solver.set_snapshot_prefix(path("snapshot"));
     options.solver_path = path("solver.prototxt");
-    check_solver(options.solver, options.solver_path);
+    options.solver = solver_settings(solver, options.solver_path);
     for (int i = 0; i < devices; ++i) options.devices.push_back({DeviceKind::cpu, i});
     options.threads_per_device = 1;
     return options;

@@ -122,7 +122,8 @@ TEST(Uplink, ProcessesThatTrainDifferentNetsAreToldSo) {
   TrainingCase what{kSolver, kNet};
   const Joined joined = train_joined(what, {2, 2}, [](int process, TrainOptions& options) {
     if (process == 1)
-      options.solver.mutable_net_param()->mutable_layer(1)->mutable_convolution_param()->set_num_output(7);
+      options.solver.nets.mutable_net_param()->mutable_layer(1)->mutable_convolution_param()->set_num_output(
+          7);
   });
   const std::string told = joined.errors[0] + joined.errors[1];
   EXPECT_THAT(told, testing::ContainsRegex("process 0 at \"conv1\" start.*process 1 at \"conv1\" start"));
@@ -131,17 +132,18 @@ TEST(Uplink, ProcessesThatTrainDifferentNetsAreToldSo) {
 TEST(Uplink, RefusesWhatProcessesCouldNotAgreeOn) {
   TrainingCase what{kSolver, kNet};
   EXPECT_THAT(
-      train_joined(what, {2, 2}, [](int, TrainOptions& options) { options.solver.clear_random_seed(); })
+      train_joined(what, {2, 2}, [](int, TrainOptions& options) { options.solver.random_seed.reset(); })
           .errors[0],
       testing::HasSubstr("random_seed"));
-  EXPECT_THAT(
-      train_joined(
-          what, {2, 2},
-          [](int, TrainOptions& options) {
-            options.solver.mutable_net_param()->mutable_layer(2)->mutable_bn_param()->set_sync_group_size(3);
-          })
-          .errors[0],
-      testing::HasSubstr("sync_group_size 3"));
+  EXPECT_THAT(train_joined(what, {2, 2},
+                           [](int, TrainOptions& options) {
+                             options.solver.nets.mutable_net_param()
+                                 ->mutable_layer(2)
+                                 ->mutable_bn_param()
+                                 ->set_sync_group_size(3);
+                           })
+                  .errors[0],
+              testing::HasSubstr("sync_group_size 3"));
 }
 
 TEST(Uplink, AWishToStopInOneProcessStopsAll) {
@@ -150,9 +152,9 @@ TEST(Uplink, AWishToStopInOneProcessStopsAll) {
   SignalFlags signals;
   signals.stop = true;
   const Joined joined = train_joined(what, {2, 1}, [&](int process, TrainOptions& options) {
-    options.solver.set_max_iter(1'000'000);
-    options.solver.set_test_interval(0);
-    options.solver.clear_test_iter();
+    options.solver.max_iter = 1'000'000;
+    options.solver.test.interval = 0;
+    options.solver.test.batches.clear();
     if (process == 1) options.signals = &signals;
   });
   EXPECT_THAT(joined.errors, testing::Each(""));

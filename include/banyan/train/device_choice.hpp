@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "banyan/device/device.hpp"
+#include "banyan/train/solver_settings.hpp"
 #include "banyan/train/train.hpp"
-#include "proto/banyan.pb.h"
 
 namespace banyan {
 
@@ -32,9 +32,9 @@ struct ChosenDevices {
 
 /// The flags decide; without them the solver, if it says `solver_mode: GPU` (as in Caffe it counts only where
 /// it is written) and there is a GPU; else it is one CPU device. Throws bad_input for flags that exclude each
-/// other, that are no list or number, and for GPUs that do not exist. `solver` may be nullptr. `count` is
+/// other, that are no list or number, and for GPUs that do not exist. `count` is
 /// called only where a GPU is asked for: counting loads CUDA's libraries, a tenth of a second and 200 MB.
-ChosenDevices choose_devices(const DeviceFlags& flags, const caffe::SolverParameter* solver,
+ChosenDevices choose_devices(const DeviceFlags& flags, const SolverDevices& solver = {},
                              const std::function<GpuCensus()>& count = count_gpus);
 
 /// Processor cores that this process may run on.

@@ -15,50 +15,34 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
+#include "banyan/train/solver_settings.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan {
 
 class LearningRate {
  public:
-  /// Throws bad_input for an unknown policy or a setting that it lacks. `log`: say when a step is taken.
-  explicit LearningRate(const caffe::SolverParameter& solver, double scale = 1, bool log = true);
+  /// Throws bad_input for a scale that is not > 0. `log`: say when a step is taken.
+  explicit LearningRate(const SolverSettings& solver, double scale = 1, bool log = true);
 
   /// The rate of iteration i. To be asked once for each iteration, in order: multistep and plateau take
   /// steps.
   double rate(std::int64_t iteration);
   /// Before rate(iteration) for the policy plateau; any other ignores it.
   void note_loss(std::int64_t iteration, double smoothed_loss);
-  bool needs_loss() const { return policy_ == Policy::plateau; }
+  bool needs_loss() const { return rate_.policy == LearningRatePolicy::plateau; }
 
   int current_step() const { return current_step_; }
   void save(caffe::SolverState& state) const;
   void restore(const caffe::SolverState& state);
 
  private:
-  enum class Policy : std::uint8_t {
-    fixed,
-    step,
-    exp,
-    inv,
-    multistep,
-    poly,
-    sigmoid,
-    cosine,
-    exp10,
-    plateau,
-    multifixed,
-  };
-  static Policy policy_of(const caffe::SolverParameter& solver);
-  void check() const;
   void take_steps(std::int64_t iteration);
   double scheduled(std::int64_t iteration) const;
 
-  caffe::SolverParameter solver_;
-  Policy policy_;
+  LearningRateSettings rate_;
+  int max_iter_;
   double scale_;
   bool log_;
   int current_step_ = 0;
@@ -67,12 +51,9 @@ class LearningRate {
   std::int64_t last_event_ = 0;
 };
 
-/// Names of all policies, in alphabetical order.
-std::vector<std::string> learning_rate_policies();
-
 /// The linear scaling rule (Goyal et al. 2017; MegDet, Peng et al. 2018): 1 without `lr_scaling`, else
 /// devices x batch x iter_size / base_batch_size. `batch` counts samples of one device in one forward pass;
-/// with shares of different sizes pass their sum and devices = 1. Throws bad_input without base_batch_size.
-double learning_rate_scale(const caffe::SolverParameter& solver, int devices, std::int64_t batch);
+/// with shares of different sizes pass their sum and devices = 1. Throws bad_input where that is 0.
+double learning_rate_scale(const SolverSettings& solver, int devices, std::int64_t batch);
 
 }  // namespace banyan

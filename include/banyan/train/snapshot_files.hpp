@@ -12,13 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "banyan/train/solver_settings.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan {
 
 /// Caffe's rule: snapshot_prefix as written; unset, the solver's path without extension; a folder gets the
 /// solver's stem appended.
-std::string snapshot_prefix_of(const caffe::SolverParameter& solver, const std::string& solver_path);
+std::string snapshot_prefix_of(const SnapshotSettings& settings, const std::string& solver_path);
 
 struct SnapshotPaths {
   std::string model, state;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/train/solver_settings.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan {
@@ -16,8 +17,9 @@ struct SolverNet {
 };
 
 /// File names are taken as they are written, relative to the working directory, as in Caffe.
-SolverNet train_net_of(const caffe::SolverParameter& solver, const std::string& solver_path);
-/// Entry k belongs to test_iter(k) and to `Testing net (#k)`.
-std::vector<SolverNet> test_nets_of(const caffe::SolverParameter& solver, const std::string& solver_path);
+SolverNet train_net_of(const SolverSettings& solver, const std::string& solver_path);
+/// By Caffe's rules: test_net_param and test_net, then as many copies of the common net as entries of
+/// test_iter remain. Entry k belongs to test_iter(k) and to `Testing net (#k)`.
+std::vector<SolverNet> test_nets_of(const SolverSettings& solver, const std::string& solver_path);
 
 }  // namespace banyan

@@ -12,7 +12,7 @@
 #include "banyan/observe/console.hpp"
 #include "banyan/observe/timeline.hpp"
 #include "banyan/tensor/dtype.hpp"
-#include "proto/banyan.pb.h"
+#include "banyan/train/solver_settings.hpp"
 
 namespace banyan {
 
@@ -39,8 +39,7 @@ struct SignalFlags {
 inline DType tensor_type(DType precision) { return precision == DType::bf16 ? DType::f32 : precision; }
 
 struct TrainOptions {
-  /// Upgraded and checked (load_solver). Level and stages of the command line are already in train_state.
-  caffe::SolverParameter solver;
+  SolverSettings solver;    ///< level and stages of the command line are already in its nets
   std::string solver_path;  ///< for messages and for the default snapshot prefix
   std::vector<DeviceChoice> devices;
   std::string snapshot;  ///< .solverstate to go on from; empty: none ("latest" is already resolved)

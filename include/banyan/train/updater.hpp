@@ -8,6 +8,7 @@
 #include "banyan/net/parameters.hpp"
 #include "banyan/ops/update.hpp"
 #include "banyan/parallel/gradient_sync.hpp"
+#include "banyan/train/solver_settings.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan {
@@ -16,9 +17,9 @@ class Updater {
  public:
   /// `flat_values` and `flat_gradients` are the device's exchanged parameters, `parameters` the net's list.
   /// History starts at 0.
-  Updater(Context& context, const caffe::SolverParameter& solver,
-          const std::vector<LearnableParameter>& parameters, const std::vector<parallel::Bucket>& buckets,
-          int rank, const Tensor& flat_values, const Tensor& flat_gradients);
+  Updater(Context& context, const SolverSettings& solver, const std::vector<LearnableParameter>& parameters,
+          const std::vector<parallel::Bucket>& buckets, int rank, const Tensor& flat_values,
+          const Tensor& flat_gradients);
 
   /// What all updates of the coming iteration share. `gradient_factor` multiplies 1 / iter_size (clipping).
   void begin(std::int64_t iteration, double rate);
@@ -54,7 +55,8 @@ class Updater {
   template <class Visit>
   void for_each_history(Visit visit) const;
 
-  caffe::SolverParameter solver_;
+  UpdateSettings settings_;
+  int iter_size_;
   std::vector<LearnableParameter> parameters_;
   std::vector<Owned> owned_;  ///< by bucket number; empty where another device owns it
   ops::UpdateStep step_;
@@ -66,6 +68,6 @@ class Updater {
 /// One zeroed BlobProto for each entry of Caffe's history: all parameters in net order, statistics and frozen
 /// ones included, twice for Adam and AdaDelta.
 std::vector<caffe::BlobProto> prepare_history(const std::vector<LearnableParameter>& parameters,
-                                              const std::string& solver_type, DType dtype);
+                                              ops::UpdateRule rule, DType dtype);
 
 }  // namespace banyan

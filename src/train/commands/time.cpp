@@ -88,7 +88,7 @@ TimeReport time_one_device(const TimeOptions& options, Timeline& timeline) {
 }
 
 /// A solver whose updates do all the work and leave the parameters nearly where they are.
-caffe::SolverParameter solver_for(const ModelOptions& options) {
+SolverSettings solver_for(const ModelOptions& options) {
   caffe::SolverParameter solver;
   caffe::NetParameter& net = *solver.mutable_train_net_param();
   net = io::read_net_text(options.model);
@@ -103,7 +103,7 @@ caffe::SolverParameter solver_for(const ModelOptions& options) {
   solver.set_random_seed(1);
   solver.set_max_iter(kWarmUp + options.iterations);
   solver.set_snapshot_after_train(false);
-  return solver;
+  return solver_settings(solver, options.model);
 }
 
 TimeReport time_devices(const TimeOptions& options) {

@@ -1,0 +1,115 @@
+// A solver's settings as the program uses them: typed, with every default filled in. Made from the file's
+// SolverParameter by solver_settings(), which refuses what Caffe refuses, what its forks mean that is not
+// supported here, and what could only be a mistake; what uses the settings need not check them again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/ops/update.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan {
+
+enum class LearningRatePolicy : std::uint8_t {
+  fixed,
+  step,
+  exp,
+  inv,
+  multistep,
+  poly,
+  sigmoid,
+  cosine,
+  exp10,
+  plateau,
+  multifixed,
+};
+/// As a solver's lr_policy has it.
+const char* name_of(LearningRatePolicy policy);
+
+/// What the formulas in learning_rate.hpp need. Windows, steps and ends count iterations.
+struct LearningRateSettings {
+  LearningRatePolicy policy = LearningRatePolicy::fixed;
+  double base_lr = 0, min_lr = 0;
+  double gamma = 0, power = 0;
+  int stepsize = 0;                  ///< iterations
+  std::vector<int> stepvalues;       ///< of multistep
+  std::vector<int> plateau_windows;  ///< of plateau
+  std::vector<double> stage_rates;   ///< of multifixed
+  std::vector<int> stage_ends;       ///< the same number
+  int warmup_iter = 0;               ///< linear, from warmup_start_lr; 0: none
+  double warmup_start_lr = 0;
+  int rampup_interval = 0;  ///< quadratic, from rampup_lr; 0: none
+  double rampup_lr = 0;
+  std::optional<int> base_batch_size;  ///< lr_scaling: LINEAR: samples per update that base_lr is meant for
+};
+
+struct UpdateSettings {
+  ops::UpdateRule rule = ops::UpdateRule::sgd;
+  double momentum = 0, momentum2 = 0, rms_decay = 0, delta = 0;
+  double weight_decay = 0;
+  bool l1 = false;  ///< regularization by L1 instead of L2
+};
+/// As a solver's `type` has it: SGD, Nesterov...
+const char* name_of(ops::UpdateRule rule);
+/// Blobs of history for each parameter: 2 for Adam and AdaDelta, else 1.
+int histories_of(ops::UpdateRule rule);
+
+struct TestSettings {
+  std::vector<int> batches;    ///< test_iter of each test net; there are as many test nets
+  int interval = 0;            ///< iterations; 0: never
+  bool initialization = true;  ///< also before the first iteration
+  bool compute_loss = false;   ///< show the mean loss
+};
+
+struct SnapshotSettings {
+  int interval = 0;  ///< iterations; 0: only at the end
+  bool after_train = true;
+  bool diff = false;  ///< with the gradients
+  std::optional<std::string> prefix;
+};
+
+/// Where a solver wants to run.
+struct SolverDevices {
+  bool gpu = false;       ///< solver_mode: GPU, where it is written
+  std::vector<int> gpus;  ///< device_id; empty: the first one
+};
+
+struct SolverSettings {
+  int max_iter = 0;
+  int iter_size = 1;     ///< forward and backward passes of an iteration
+  int average_loss = 1;  ///< losses in the mean that is shown
+  int display = 0;       ///< iterations; 0: never
+  bool debug_info = false;
+  std::optional<std::uint64_t> random_seed;
+  LearningRateSettings rate;
+  UpdateSettings update;
+  std::optional<double> clip_norm;  ///< of the summed gradients
+  TestSettings test;
+  SnapshotSettings snapshot;
+  SolverDevices devices;
+  std::vector<std::string> weights;  ///< to begin with; an entry may be a list with commas
+  caffe::SolverParameter nets;       ///< only the fields that name nets and their states (solver_nets.hpp)
+};
+
+/// Does what happens every `interval` iterations (0: never) happen at `iteration`?
+inline bool is_turn(std::int64_t iteration, int interval) {
+  return interval > 0 && iteration % interval == 0;
+}
+
+/// Needs an upgraded solver (type instead of solver_type). Throws bad_input that begins with `origin`, the
+/// solver's file. A setting that another program honours and that cannot change the result is accepted
+/// silently; one that probably does not do what was meant is logged as a warning.
+SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::string& origin);
+
+/// Reads and upgrades a solver file.
+SolverSettings load_solver(const std::string& path);
+
+/// Level and stages of the command line, which belong to the train net only, as in Caffe. Without a level the
+/// solver's own stays (Caffe overwrites it with 0).
+void apply_command_line_state(SolverSettings& solver, std::optional<int> level,
+                              const std::vector<std::string>& stages);
+
+}  // namespace banyan

@@ -1,0 +1,321 @@
+#include "banyan/train/solver_settings.hpp"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/io/prototxt.hpp"
+#include "banyan/io/upgrade.hpp"
+
+namespace banyan {
+
+namespace {
+
+constexpr std::pair<const char*, LearningRatePolicy> kPolicies[] = {
+    {"cosine", LearningRatePolicy::cosine},
+    {"exp", LearningRatePolicy::exp},
+    {"exp10", LearningRatePolicy::exp10},
+    {"fixed", LearningRatePolicy::fixed},
+    {"inv", LearningRatePolicy::inv},
+    {"multifixed", LearningRatePolicy::multifixed},
+    {"multistep", LearningRatePolicy::multistep},
+    {"plateau", LearningRatePolicy::plateau},
+    {"poly", LearningRatePolicy::poly},
+    {"sigmoid", LearningRatePolicy::sigmoid},
+    {"step", LearningRatePolicy::step}};
+
+constexpr std::pair<const char*, ops::UpdateRule> kRules[] = {
+    {"SGD", ops::UpdateRule::sgd},           {"Nesterov", ops::UpdateRule::nesterov},
+    {"AdaGrad", ops::UpdateRule::adagrad},   {"RMSProp", ops::UpdateRule::rmsprop},
+    {"AdaDelta", ops::UpdateRule::adadelta}, {"Adam", ops::UpdateRule::adam}};
+
+template <class Table>
+std::vector<std::string> names_in(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& entry : table) names.emplace_back(entry.first);
+  return names;
+}
+
+template <class Table, class Value>
+const char* name_in(const Table& table, Value value) {
+  return std::find_if(std::begin(table), std::end(table),
+                      [&](const auto& entry) { return entry.second == value; })
+      ->first;
+}
+
+/// nullptr for an unknown name.
+template <class Table>
+auto find_in(const Table& table, const std::string& name) {
+  const auto found = std::find_if(std::begin(table), std::end(table),
+                                  [&](const auto& entry) { return name == entry.first; });
+  return found == std::end(table) ? nullptr : &found->second;
+}
+
+/// Checks the settings group by group and takes them over.
+class Reader {
+ public:
+  Reader(const caffe::SolverParameter& solver, const std::string& origin) : s_(solver), origin_(origin) {}
+
+  SolverSettings read() const {
+    SolverSettings settings;
+    settings.nets = nets();
+    settings.test = tests();
+    loop(settings);
+    settings.snapshot = snapshots();
+    settings.update = update();
+    forks();
+    settings.rate = schedule();
+    warn();
+    settings.devices.gpu = s_.has_solver_mode() && s_.solver_mode() == caffe::SolverParameter::GPU;
+    settings.devices.gpus.assign(s_.device_id().begin(), s_.device_id().end());
+    settings.weights.assign(s_.weights().begin(), s_.weights().end());
+    return settings;
+  }
+
+ private:
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const {
+    bad_input(origin_, ": ", parts...);
+  }
+  template <class... Parts>
+  void require(bool holds, const Parts&... parts) const {
+    if (!holds) refuse(parts...);
+  }
+
+  caffe::SolverParameter nets() const {
+    std::vector<std::string> given;
+    if (s_.has_train_net_param()) given.push_back("train_net_param");
+    if (s_.has_train_net()) given.push_back("train_net");
+    if (s_.has_net_param()) given.push_back("net_param");
+    if (s_.has_net()) given.push_back("net");
+    require(!given.empty(), "no train net: give one of net, train_net, net_param, train_net_param");
+    require(given.size() == 1, "more than one train net: ", join(given, ", "), "; keep one");
+
+    const int named = s_.test_net_param_size() + s_.test_net_size();
+    const bool common = s_.has_net() || s_.has_net_param();
+    if (common)
+      require(s_.test_iter_size() >= named, "each test net needs a test_iter: ", named, " test nets, ",
+              s_.test_iter_size(), " test_iter");
+    else
+      require(s_.test_iter_size() == named, "there must be one test_iter for each test net: ", named,
+              " test nets, ", s_.test_iter_size(), " test_iter");
+    require(s_.test_state_size() == 0 || s_.test_state_size() == s_.test_iter_size(),
+            "test_state must be absent or given once for each test net: ", s_.test_iter_size(),
+            " test nets, ", s_.test_state_size(), " test_state");
+    caffe::SolverParameter nets;
+    if (s_.has_train_net_param()) *nets.mutable_train_net_param() = s_.train_net_param();
+    if (s_.has_train_net()) nets.set_train_net(s_.train_net());
+    if (s_.has_net_param()) *nets.mutable_net_param() = s_.net_param();
+    if (s_.has_net()) nets.set_net(s_.net());
+    *nets.mutable_test_net_param() = s_.test_net_param();
+    *nets.mutable_test_net() = s_.test_net();
+    if (s_.has_train_state()) *nets.mutable_train_state() = s_.train_state();
+    *nets.mutable_test_state() = s_.test_state();
+    return nets;
+  }
+
+  TestSettings tests() const {
+    for (int batches : s_.test_iter()) require(batches > 0, "test_iter must be > 0, not ", batches);
+    require(s_.test_interval() >= 0, "test_interval must be >= 0, not ", s_.test_interval());
+    require(s_.test_iter().empty() || s_.test_interval() > 0, "test nets need test_interval > 0");
+    TestSettings test;
+    test.batches.assign(s_.test_iter().begin(), s_.test_iter().end());
+    test.interval = s_.test_interval();
+    test.initialization = s_.test_initialization();
+    test.compute_loss = s_.test_compute_loss();
+    return test;
+  }
+
+  void loop(SolverSettings& settings) const {
+    require(s_.has_max_iter(), "max_iter is missing");
+    require(s_.max_iter() >= 0, "max_iter must be >= 0, not ", s_.max_iter());
+    require(s_.iter_size() >= 1, "iter_size must be >= 1, not ", s_.iter_size());
+    require(s_.average_loss() >= 1, "average_loss must be >= 1, not ", s_.average_loss());
+    require(s_.display() >= 0, "display must be >= 0, not ", s_.display());
+    settings.max_iter = s_.max_iter();
+    settings.iter_size = s_.iter_size();
+    settings.average_loss = s_.average_loss();
+    settings.display = s_.display();
+    settings.debug_info = s_.debug_info();
+    if (s_.random_seed() >= 0) settings.random_seed = static_cast<std::uint64_t>(s_.random_seed());
+    if (s_.clip_gradients() >= 0) settings.clip_norm = s_.clip_gradients();
+  }
+
+  SnapshotSettings snapshots() const {
+    require(s_.snapshot() >= 0, "snapshot must be >= 0, not ", s_.snapshot());
+    require(s_.snapshot_format() == caffe::SolverParameter::BINARYPROTO,
+            "snapshot_format: HDF5 is not supported; use BINARYPROTO");
+    SnapshotSettings snapshot;
+    snapshot.interval = s_.snapshot();
+    snapshot.after_train = s_.snapshot_after_train();
+    snapshot.diff = s_.snapshot_diff();
+    if (s_.has_snapshot_prefix()) snapshot.prefix = s_.snapshot_prefix();
+    return snapshot;
+  }
+
+  UpdateSettings update() const {
+    using ops::UpdateRule;
+    const std::string& type = s_.type();
+    const std::vector<std::string> known = names_in(kRules);
+    require(type != "SAG", "solver type \"SAG\" (NVIDIA) is not supported; known types: ", join(known, ", "));
+    const UpdateRule* const found = find_in(kRules, type);
+    require(found != nullptr, "unknown solver type ", quoted(type),
+            "; known types, nearest first: ", join(nearest_first(type, known), ", "));
+    const UpdateRule rule = *found;
+    for (const auto& [name, value] : {std::pair{"base_lr", s_.base_lr()},
+                                      {"momentum", s_.momentum()},
+                                      {"momentum2", s_.momentum2()},
+                                      {"weight_decay", s_.weight_decay()},
+                                      {"delta", s_.delta()},
+                                      {"rms_decay", s_.rms_decay()},
+                                      {"gamma", s_.gamma()},
+                                      {"power", s_.power()},
+                                      {"clip_gradients", s_.clip_gradients()}})
+      require(std::isfinite(value), name, " must be a finite number, not ", value);
+    require(s_.momentum() >= 0, "momentum must be >= 0, not ", s_.momentum());
+    if (rule == UpdateRule::adagrad || rule == UpdateRule::rmsprop)
+      require(s_.momentum() == 0, "momentum cannot be used with ", type, "; found ", s_.momentum());
+    if (rule == UpdateRule::rmsprop)
+      require(s_.rms_decay() >= 0 && s_.rms_decay() < 1, "rms_decay must be in [0, 1), not ", s_.rms_decay());
+    if (rule == UpdateRule::adam || rule == UpdateRule::adadelta)
+      require(s_.momentum() < 1, "momentum must be in [0, 1) for ", type, ", not ", s_.momentum());
+    if (rule == UpdateRule::adam)
+      require(s_.momentum2() >= 0 && s_.momentum2() < 1, "momentum2 must be in [0, 1), not ", s_.momentum2());
+    require(s_.regularization_type() == "L2" || s_.regularization_type() == "L1",
+            "unknown regularization_type ", quoted(s_.regularization_type()), "; known: L1, L2");
+    UpdateSettings update;
+    update.rule = rule;
+    update.momentum = s_.momentum();
+    update.momentum2 = s_.momentum2();
+    update.rms_decay = s_.rms_decay();
+    update.delta = s_.delta();
+    update.weight_decay = s_.weight_decay();
+    update.l1 = s_.regularization_type() == "L1";
+    return update;
+  }
+
+  /// Settings of the forks that would change the training and that this program does not have.
+  void forks() const {
+    const auto no = [&](bool found, const char* field, const char* advice) {
+      require(!found, field, " is not supported", *advice ? "; " : "", advice);
+    };
+    no(s_.momentum_policy() != "fixed", "momentum_policy other than \"fixed\" (NVIDIA)", "");
+    no(s_.weight_decay_policy() != "fixed", "weight_decay_policy other than \"fixed\" (NVIDIA)", "");
+    no(s_.larc(), "larc (NVIDIA)", "remove it or set it to false");
+    no(s_.larc_turbo(), "larc_turbo (NVIDIA)", "remove it or set it to false");
+    no(s_.local_lr_auto(), "local_lr_auto (Intel)", "remove it or set it to false");
+    no(s_.solver_data_type() != caffe::FLOAT, "solver_data_type other than FLOAT (NVIDIA)",
+       "the flag --precision chooses the arithmetic");
+    no(s_.disabled_update(), "disabled_update (Intel)", "base_lr: 0 trains without changing the weights");
+    no(s_.test_and_snapshot_last_epochs() > 0, "test_and_snapshot_last_epochs (NVIDIA)",
+       "use test_interval and snapshot");
+    no(s_.test_offset() != 0, "test_offset (Intel)", "");
+    no(s_.eval_type() != "classification", "eval_type other than \"classification\" (detection)", "");
+  }
+
+  LearningRatePolicy policy() const {
+    const std::string& name = s_.lr_policy();
+    const std::vector<std::string> known = names_in(kPolicies);
+    require(!name.empty(), "lr_policy is missing; known policies: ", join(known, ", "));
+    const LearningRatePolicy* const found = find_in(kPolicies, name);
+    require(found != nullptr, "unknown lr_policy ", quoted(name),
+            "; known policies, nearest first: ", join(nearest_first(name, known), ", "));
+    return *found;
+  }
+
+  LearningRateSettings schedule() const {
+    LearningRateSettings rate;
+    rate.policy = policy();
+    check_schedule(rate.policy);
+    rate.base_lr = s_.base_lr();
+    rate.min_lr = s_.min_lr();
+    rate.gamma = s_.gamma();
+    rate.power = s_.power();
+    rate.stepsize = s_.stepsize();
+    rate.stepvalues.assign(s_.stepvalue().begin(), s_.stepvalue().end());
+    rate.plateau_windows.assign(s_.plateau_winsize().begin(), s_.plateau_winsize().end());
+    rate.stage_rates.assign(s_.stagelr().begin(), s_.stagelr().end());
+    rate.stage_ends.assign(s_.stageiter().begin(), s_.stageiter().end());
+    rate.warmup_iter = s_.warmup_iter();
+    rate.warmup_start_lr = s_.warmup_start_lr();
+    rate.rampup_interval = s_.rampup_interval();
+    rate.rampup_lr = s_.rampup_lr();
+    if (s_.lr_scaling() == caffe::SolverParameter::LINEAR) rate.base_batch_size = s_.base_batch_size();
+    return rate;
+  }
+
+  void check_schedule(LearningRatePolicy policy) const {
+    using Policy = LearningRatePolicy;
+    const std::string name = cat("lr_policy ", quoted(s_.lr_policy()));
+    require(policy == Policy::multifixed || s_.has_base_lr(), "base_lr is missing (", name, " needs it)");
+    require(s_.base_lr() >= 0, "base_lr must be a number >= 0, not ", s_.base_lr());
+    if (policy == Policy::step || policy == Policy::exp10)
+      require(s_.stepsize() > 0, name, " needs stepsize > 0, found ", s_.stepsize());
+    if (policy == Policy::poly || policy == Policy::cosine)
+      require(s_.max_iter() > 0, name, " needs max_iter > 0, found ", s_.max_iter());
+    if (policy == Policy::plateau)
+      require(!s_.plateau_winsize().empty(), name, " needs at least one plateau_winsize");
+    if (policy == Policy::multifixed)
+      require(!s_.stagelr().empty() && s_.stagelr_size() == s_.stageiter_size(), name,
+              " needs as many stagelr as stageiter, at least one; found ", s_.stagelr_size(), " and ",
+              s_.stageiter_size());
+    require(s_.warmup_iter() >= 0, "warmup_iter must be >= 0, not ", s_.warmup_iter());
+    require(s_.rampup_interval() >= 0, "rampup_interval must be >= 0, not ", s_.rampup_interval());
+    require(s_.warmup_iter() == 0 || s_.rampup_interval() == 0,
+            "warmup_iter (linear) and rampup_interval (quadratic) exclude each other; keep one");
+    require(
+        s_.lr_scaling() != caffe::SolverParameter::LINEAR || s_.base_batch_size() > 0,
+        "lr_scaling: LINEAR needs base_batch_size > 0, the samples per update that base_lr was chosen for");
+  }
+
+  void warn() const {
+    const std::string& policy = s_.lr_policy();
+    const bool uses_gamma = policy == "step" || policy == "exp" || policy == "inv" || policy == "multistep" ||
+                            policy == "sigmoid" || policy == "plateau";
+    LOG_IF(WARNING, uses_gamma && !s_.has_gamma())
+        << origin_ << ": lr_policy " << quoted(policy) << " without gamma takes gamma: 0, as Caffe does";
+    LOG_IF(WARNING, (policy == "poly" || policy == "inv") && !s_.has_power())
+        << origin_ << ": lr_policy " << quoted(policy)
+        << " without power takes power: 0 and so a constant rate, as Caffe does";
+    LOG_IF(WARNING, policy == "multistep" && s_.stepvalue().empty())
+        << origin_ << ": lr_policy \"multistep\" without a stepvalue is a constant rate";
+    LOG_IF(WARNING, s_.test_interval() > 0 && s_.test_iter().empty())
+        << origin_ << ": test_interval without test_iter: nothing will be tested";
+  }
+
+  const caffe::SolverParameter& s_;
+  const std::string& origin_;
+};
+
+}  // namespace
+
+const char* name_of(LearningRatePolicy policy) { return name_in(kPolicies, policy); }
+const char* name_of(ops::UpdateRule rule) { return name_in(kRules, rule); }
+
+int histories_of(ops::UpdateRule rule) {
+  return rule == ops::UpdateRule::adam || rule == ops::UpdateRule::adadelta ? 2 : 1;
+}
+
+SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::string& origin) {
+  return Reader(solver, origin).read();
+}
+
+SolverSettings load_solver(const std::string& path) {
+  caffe::SolverParameter solver = io::read_solver_text(path);
+  io::upgrade_solver(solver, path);
+  return solver_settings(solver, path);
+}
+
+void apply_command_line_state(SolverSettings& solver, std::optional<int> level,
+                              const std::vector<std::string>& stages) {
+  auto& state = *solver.nets.mutable_train_state();
+  if (level) state.set_level(*level);
+  for (const auto& stage : stages) state.add_stage(stage);
+}
+
+}  // namespace banyan
