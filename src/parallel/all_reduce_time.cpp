@@ -37,38 +37,36 @@ std::vector<Bucket> buckets_of(std::size_t bytes, int devices) {
 /// One device's side of all sums of one size.
 class Worker {
  public:
-  Worker(StatisticsTrees& trees, DeviceTree& tree, int rank, std::size_t bytes, std::size_t chunk_bytes)
-      : compute_(*tree.member(rank).device, "all-reduce"),
+  Worker(StatisticsTrees& trees, DeviceTree& tree, Rendezvous& meeting, int rank, std::size_t bytes,
+         std::size_t chunk_bytes)
+      : meeting_(meeting),
+        activity_(*tree.member(rank).activity),
+        compute_(*tree.member(rank).device, "all-reduce"),
         lane_(*tree.member(rank).device, "gradients"),
         rank_(rank),
         devices_(tree.size()),
-        parts_(compute_.device(), Shape{static_cast<std::int64_t>(bytes / sizeof(float))}, DType::f32),
-        sums_(parts_),
+        values_(compute_.device(), Shape{static_cast<std::int64_t>(bytes / sizeof(float))}, DType::f32),
         exchange_(trees, rank) {
     if (bytes <= kShortMessage || devices_ == 1) return;
-    sums_ = Tensor(compute_.device(), parts_.shape(), parts_.dtype());
-    const auto buckets = buckets_of(bytes, devices_);
-    const auto keep_sum = [this, buckets](int bucket) {
-      const Bucket& at = buckets[bucket];
-      Tensor sum = sums_.slice(at.offset, Shape{at.count});
-      ops::copy(lane_, parts_.slice(at.offset, Shape{at.count}), sum);
-    };
-    sync_ = std::make_unique<GradientSync>(&tree, rank, lane_, buckets, parts_, sums_, keep_sum, chunk_bytes);
+    const auto no_update = [](int) {};
+    sync_ = std::make_unique<GradientSync>(&tree, rank, lane_, buckets_of(bytes, devices_), values_, values_,
+                                           no_update, chunk_bytes);
   }
 
   void check() {
-    std::vector<float> host(parts_.count());
-    for (std::int64_t i = 0; i < parts_.count(); ++i) host[i] = part(rank_, i);
-    copy_from_host(compute_, host.data(), parts_);
+    std::vector<float> host(values_.count());
+    for (std::int64_t i = 0; i < values_.count(); ++i) host[i] = part(rank_, i);
+    copy_from_host(compute_, host.data(), values_);
     run_once();
-    copy_to_host(compute_, sums_, host.data());
-    for (std::int64_t i = 0; i < sums_.count(); ++i) {
+    copy_to_host(compute_, values_, host.data());
+    for (std::int64_t i = 0; i < values_.count(); ++i) {
       const float expected = static_cast<float>(devices_ * (devices_ + 1) / 2) * part(0, i);
       if (host[i] != expected)
-        runtime_failure("the sum over all devices of ", sums_.bytes(), " bytes is wrong on ",
+        runtime_failure("the sum over all devices of ", values_.bytes(), " bytes is wrong on ",
                         compute_.device().name(), ": value ", i, " is ", host[i], ", not ", expected);
     }
-    ops::fill(compute_, parts_, 0);  // sums stay 0, however often they are summed again
+    wait_for_all();
+    ops::fill(compute_, values_, 0);  // sums stay 0, however often they are summed again
   }
 
   /// After the rounds, whether they succeeded or not: nothing enqueued remains.
@@ -82,21 +80,29 @@ class Worker {
     }
   }
 
+  /// Training keeps gradients and parameters apart; here the sums take the place of the parts, so all must
+  /// have read one round's sums before the next round begins. The statistics lane copies them.
+  void wait_for_all() {
+    if (sync_) meeting_.meet(rank_, activity_, {"timing"});
+  }
+
   void run_once() {
     if (sync_) {
       sync_->start();
       sync_->layer_done(0, compute_.stream());
       sync_->finish(compute_.stream());
     } else {
-      exchange_.all_reduce(compute_, parts_, Merge::sum, 0, Ticket{"all-reduce", "timing"});
+      exchange_.all_reduce(compute_, values_, Merge::sum, 0, Ticket{"all-reduce", "timing"});
     }
     compute_.synchronize();
   }
 
  private:
+  Rendezvous& meeting_;
+  Activity& activity_;
   Context compute_, lane_;
   int rank_, devices_;
-  Tensor parts_, sums_;  ///< one memory, where sums are made in place
+  Tensor values_;
   StatisticsExchange exchange_;
   std::unique_ptr<GradientSync> sync_;
 };
@@ -104,14 +110,13 @@ class Worker {
 /// Device 0's median; the others only take part.
 double run_rounds(Worker& worker, int repeats) {
   worker.check();
-  for (int i = 0; i < repeats / 10 + 1; ++i) worker.run_once();
+  const int warm_up = repeats / 10 + 1;
   std::vector<double> times;
-  auto last = Clock::now();
-  for (int i = 0; i < repeats; ++i) {
+  for (int i = 0; i < warm_up + repeats; ++i) {
+    worker.wait_for_all();
+    const auto begun = Clock::now();
     worker.run_once();
-    const auto now = Clock::now();
-    times.push_back(std::chrono::duration<double>(now - last).count());
-    last = now;
+    if (i >= warm_up) times.push_back(std::chrono::duration<double>(Clock::now() - begun).count());
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
@@ -141,7 +146,7 @@ std::vector<AllReduceTime> time_all_reduce(const LinkMatrix& links, const Tree& 
       members[rank].device->make_current();
       activity.enter(Stage::exchange, "all-reduce");
       auto& worker = workers[rank];
-      worker = std::make_unique<Worker>(trees, gradients, rank, bytes, chunk);
+      worker = std::make_unique<Worker>(trees, gradients, meeting, rank, bytes, chunk);
       meeting.meet(rank, activity, {"timing"});
       const double median = run_rounds(*worker, time.repeats);
       if (rank == 0) time.seconds_median = median;

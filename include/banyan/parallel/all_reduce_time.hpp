@@ -1,5 +1,5 @@
 // Times sums over the whole device tree, computed by the code that training uses: short messages by
-// StatisticsExchange, long ones by GradientSync, with a copy of the sum in place of the update.
+// StatisticsExchange, long ones by GradientSync, without an update.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace banyan::parallel {
 
 struct AllReduceTime {
   std::size_t bytes = 0;
-  double seconds_median = 0;  ///< from one result to the next, on device 0
+  double seconds_median = 0;  ///< on device 0
   int repeats = 0;
 };
 

@@ -19,7 +19,8 @@
 // Only finish() blocks the host; progress() does what can be done now. No acknowledgements are needed: within
 // a round a device's part is overwritten only after the answer has come down, which the parent sent after
 // reading the part; and a root makes its next result only after adding the children's next parts, which they
-// make ready after copying the previous one.
+// make ready after copying the previous one. (Where `down` is `up`, adding overwrites the previous result:
+// then all devices must have finished a round before the next one starts.)
 //
 // The tensors that a device sends are read by its neighbours: a TreeCollective lives until all devices have
 // finished their last round.
@@ -39,7 +40,7 @@ struct Segment {
   int root = 0;
   int wave = 0;  ///< ascending; chunks of one wave's segments take turns, so that all their roots have work
   Tensor up;     ///< this device's part; sums are accumulated in place
-  Tensor down;   ///< the root's holds the result, the others' receive it
+  Tensor down;   ///< the root's holds the result, the others' receive it; may be `up`, see above
 };
 
 class TreeCollective {
