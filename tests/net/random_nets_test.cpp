@@ -236,6 +236,20 @@ TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
   EXPECT_GE(finite, nets);  // of twice as many
 }
 
+/// The plan is the same whether or not the file says that layers work in place.
+TEST(RandomNets, NeedTheSameMemoryHoweverTheyAreWritten) {
+  NetBench bench;
+  NetOptions options;
+  options.shapes_only = true;
+  for (unsigned seed = 0; seed < number_of_nets(60); ++seed) {
+    const RandomNet net(seed);
+    const Plan in_place = bench.make(net.text(true), options)->plan();
+    const Plan apart = bench.make(net.text(false), options)->plan();
+    ASSERT_EQ(in_place.bytes, apart.bytes) << net.text(true);
+    ASSERT_EQ(in_place.unshared_bytes, apart.unshared_bytes) << net.text(true);
+  }
+}
+
 double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
   double difference = 0, length = 1e-30;
   for (std::size_t i = 0; i < a.size(); ++i) {
