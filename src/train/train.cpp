@@ -80,14 +80,14 @@ void build_tree_of(Run& run) {
   for (const auto& device : run.devices) devices.push_back(device.get());
   const parallel::LinkMatrix links = parallel::discover_links(devices);
   run.tree = parallel::choose_tree(run.options.tree, links);
-  if (run.device_count() == 1 && !run.joined()) return;
+  if (run.team.alone()) return;
   std::vector<std::string> names;
   for (const auto& device : run.devices) names.push_back(device->name());
   LOG(INFO) << "Device tree:\n" << run.tree->draw(names);
   measure_links(run);
-  run.statistics_trees = std::make_unique<parallel::StatisticsTrees>(links, *run.tree, run.members,
-                                                                     sync_group_sizes(run.train_net.net),
-                                                                     run.abort, run.spin, run.options.uplink);
+  run.team.trees = std::make_unique<parallel::StatisticsTrees>(links, *run.tree, run.members,
+                                                               sync_group_sizes(run.train_net.net), run.abort,
+                                                               run.spin, run.options.uplink);
 }
 
 /// The seed: of the state that is resumed, else random_seed, else drawn now.
@@ -103,17 +103,32 @@ void choose_seed(Run& run) {
   LOG(INFO) << "Random seed: " << run.seed;
 }
 
-void read_resume(Run& run, int threads) {
+/// What decides about the bits of a run, beside solver, nets and seed.
+caffe::BanyanState describe(const Run& run) {
+  const Device& device = *run.devices[0];
+  caffe::BanyanState state;
+  state.set_devices(run.team.place.devices);
+  state.set_device_kind(device.kind() == DeviceKind::cpu ? "cpu" : "gpu");
+  state.set_threads_per_device(device.threads());
+  state.set_precision(name_of(run.options.precision));
+  state.set_tree(run.tree->to_string());
+  return state;
+}
+
+void read_resume(Run& run) {
   if (run.options.snapshot.empty()) return;
   LOG(INFO) << log_lines::resuming(run.options.snapshot);
   run.resume = read_snapshot(run.options.snapshot);
-  caffe::BanyanState now;
-  now.set_devices(run.above.devices);
-  now.set_device_kind(run.options.devices[0].kind == DeviceKind::cpu ? "cpu" : "gpu");
-  now.set_threads_per_device(run.options.devices[0].kind == DeviceKind::cpu ? threads : 1);
-  now.set_precision(name_of(run.options.precision));
-  now.set_tree(run.tree->to_string());
-  for (const std::string& difference : resume_differences(run.resume->state, now)) LOG(WARNING) << difference;
+  for (const std::string& difference : resume_differences(run.resume->state, describe(run)))
+    LOG(WARNING) << difference;
+}
+
+/// Of what is saved, all that does not change while the run goes on.
+void plan_snapshots(Run& run) {
+  run.snapshots.diff = run.solver.snapshot.diff;
+  run.snapshots.run = describe(run);
+  run.snapshots.run.set_version(BANYAN_VERSION);
+  run.snapshots.run.set_seed(run.seed);
 }
 
 void check_options(const TrainOptions& options) {
@@ -132,24 +147,23 @@ TrainOutcome train_devices(const TrainOptions& options) {
   const std::unique_ptr<DeviceCores> cores = cores_for(options, threads);
   Run run(options, parallel::spin_policy(count, options.devices[0].kind == DeviceKind::cpu ? threads : 1),
           [](const std::string& line) { LOG(WARNING) << line; });
-  run.prefix = snapshot_prefix_of(run.solver.snapshot, options.solver_path);
+  run.snapshots.prefix = snapshot_prefix_of(run.solver.snapshot, options.solver_path);
   if (run.solver.snapshot.interval > 0 || run.solver.snapshot.after_train) {
-    check_snapshot_prefix(run.prefix);
-    remove_snapshot_leftovers(run.prefix);
+    check_snapshot_prefix(run.snapshots.prefix);
+    remove_snapshot_leftovers(run.snapshots.prefix);
   }
   run.train_net = train_net_of(run.solver, options.solver_path);
   run.test_nets = test_nets_of(run.solver, options.solver_path);
   make_devices(run, threads, cores.get());
   build_tree_of(run);
   for (const auto& device : run.devices) device->limit_memory(options.memory_limit);  // links are measured
-  read_resume(run, threads);
+  read_resume(run);
   choose_seed(run);
-  run.console = options.console;
+  plan_snapshots(run);
   if (parallel::Uplink* uplink = options.uplink) run.abort.on_raise([uplink] { uplink->abort(); });
 
   std::vector<std::unique_ptr<Replica>> replicas;
   for (int rank = 0; rank < count; ++rank) replicas.push_back(std::make_unique<Replica>(run, rank));
-  for (const auto& replica : replicas) run.replicas.push_back(replica.get());
   std::vector<Activity*> activities;
   for (const auto& activity : run.activities) activities.push_back(activity.get());
   LOG(INFO) << log_lines::solving(run.train_net.net.name());
@@ -157,7 +171,6 @@ TrainOutcome train_devices(const TrainOptions& options) {
   const auto train_one = [&](int rank) {
     Replica& replica = *replicas[static_cast<std::size_t>(rank)];
     replica.set_up();
-    run.meeting.meet(rank, *activities[static_cast<std::size_t>(rank)], {"start"});
     replica.train();
   };
   parallel::WorkerGroup(activities, run.abort, {options.watchdog_seconds, kGraceSeconds})

@@ -1,8 +1,8 @@
 // The Data and ImageData layers on CPU devices, without a net around them.
-#include <glog/logging.h>
 
 #include <algorithm>
 
+#include "banyan/base/log.hpp"
 #include "banyan/data/batch_source.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/layers/layer.hpp"
@@ -309,25 +309,19 @@ TEST_F(DataLayer, InterruptedReadingIsAborted) {
   }
 }
 
-/// Counts the log line of a wrap.
-struct WrapCounter : google::LogSink {
-  WrapCounter() { google::AddLogSink(this); }
-  ~WrapCounter() override { google::RemoveLogSink(this); }
-  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
-            const char* message, std::size_t length) override {
-    count += std::string(message, length) == "Restarting data prefetching from start.";
-  }
-  int count = 0;
-};
+int wraps = 0;  ///< messages of a wrap
 
-TEST_F(DataLayer, TheFirstDeviceLogsEveryWrap) {
+TEST_F(DataLayer, TheFirstDeviceReportsEveryWrap) {
   make_numbered_lmdb(path("db"), 6);
   Replica first(data_text(path("db"), 2), 0, 2), second(data_text(path("db"), 2), 1, 2);
-  WrapCounter counter;
+  set_log_sink([](Severity severity, const std::string& message, const std::source_location&) {
+    wraps += severity == Severity::info && message == "Restarting data prefetching from start.";
+  });
   for (int i = 0; i < 6; ++i) first.step();  // 24 items
-  EXPECT_EQ(counter.count, 4);
+  EXPECT_EQ(wraps, 4);
   for (int i = 0; i < 6; ++i) second.step();
-  EXPECT_EQ(counter.count, 4);
+  EXPECT_EQ(wraps, 4);
+  set_log_sink(nullptr);
 }
 
 class ImageDataLayer : public FolderTest {

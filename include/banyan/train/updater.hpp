@@ -21,6 +21,7 @@ class Updater {
           const std::vector<parallel::Bucket>& buckets, int rank, const Tensor& flat_values,
           const Tensor& flat_gradients);
 
+  ops::UpdateRule rule() const { return step_.rule; }
   /// What all updates of the coming iteration share. `gradient_factor` multiplies 1 / iter_size (clipping).
   void begin(std::int64_t iteration, double rate);
   void set_gradient_factor(double factor) { gradient_factor_ = factor; }

@@ -1,0 +1,40 @@
+// Display: what a run shows of its iterations, as log lines and as the progress line.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "banyan/net/net.hpp"
+#include "banyan/train/progress.hpp"
+#include "banyan/train/solver_settings.hpp"
+#include "losses.hpp"
+#include "peers.hpp"
+
+namespace banyan {
+
+class Display {
+ public:
+  /// `console` shows the progress line on the first device; nullptr: none.
+  Display(const SolverSettings& solver, Peers& peers, Net& net, Losses& losses, Console* console);
+  /// The first iteration; `samples` of all devices go into each.
+  void begin(std::int64_t iteration, std::int64_t samples);
+  bool is_turn(std::int64_t iteration) const { return banyan::is_turn(iteration, every_); }
+  /// After an iteration with this learning rate. All devices meet where it is shown.
+  void show(std::int64_t iteration, double rate);
+  /// Takes the progress line away, before other lines.
+  void clear() { progress_.clear(); }
+
+ private:
+  std::vector<double> outputs_of_all(std::int64_t iteration);
+  void log(std::int64_t iteration, double rate, const std::vector<double>& outputs);
+  int every_;
+  Peers& peers_;
+  Net& net_;
+  Losses& losses_;
+  Progress progress_;
+  std::int64_t start_ = 0, shown_ = 0, samples_ = 0;
+  std::chrono::steady_clock::time_point shown_at_;
+};
+
+}  // namespace banyan

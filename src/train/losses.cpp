@@ -1,0 +1,32 @@
+#include "losses.hpp"
+
+namespace banyan {
+namespace {
+
+/// Losses are read late, so that a GPU's host need not wait for it in every iteration.
+constexpr std::int64_t kSlack = 64;
+static_assert(kSlack > Losses::kGatherEvery, "a loss is read before its place in the ring is used again");
+
+}  // namespace
+
+Losses::Losses(Peers& peers, int average_loss)
+    : peers_(peers), ring_(peers.context().device(), average_loss + kSlack), smoothed_(average_loss) {
+  peers_.board().losses = &ring_;
+}
+
+void Losses::push(const Tensor& loss, std::int64_t iteration) {
+  ring_.push(peers_.context(), loss, iteration);
+}
+
+void Losses::gather(std::int64_t through) {
+  for (; gathered_ <= through; ++gathered_) {
+    double loss = 0;
+    if (peers_.joined())
+      loss = ring_.get(gathered_);
+    else
+      for (const DeviceBoard& board : peers_.boards()) loss += board.losses->get(gathered_);
+    smoothed_.add(loss);
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,41 @@
+// Losses: every device keeps its own on their way to the host, where those of all are read and smoothed.
+#pragma once
+
+#include <cstdint>
+
+#include "banyan/train/smoothed_loss.hpp"
+#include "loss_ring.hpp"
+#include "peers.hpp"
+
+namespace banyan {
+
+class Losses {
+ public:
+  /// The first device reads losses this often at the latest (iterations).
+  static constexpr std::int64_t kGatherEvery = 32;
+
+  /// The ring is on the device's board from here on.
+  Losses(Peers& peers, int average_loss);
+  /// The first iteration that will be pushed.
+  void begin(std::int64_t iteration) { gathered_ = iteration; }
+  /// Enqueues a copy of this device's loss, f64 (1); with other processes, of the loss of all devices.
+  void push(const Tensor& loss, std::int64_t iteration);
+
+  /// Must the first device gather now, after iteration `iteration`?
+  bool overdue(std::int64_t iteration) const { return iteration - gathered_ >= kGatherEvery; }
+  /// Reads the global losses up to and with `through`, which every device has pushed (this device has
+  /// completed that iteration's exchange).
+  void gather(std::int64_t through);
+  /// The mean of the last ones that were gathered.
+  double smoothed() const { return smoothed_.value(); }
+  void save(caffe::BanyanState& state) const { smoothed_.save(state); }
+  void restore(const caffe::BanyanState& state) { smoothed_.restore(state); }
+
+ private:
+  Peers& peers_;
+  LossRing ring_;
+  SmoothedLoss smoothed_;
+  std::int64_t gathered_ = 0;
+};
+
+}  // namespace banyan

@@ -1,0 +1,97 @@
+// Team and Peers: what the devices of a run share to come together, and the others as one device sees them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "banyan/device/context.hpp"
+#include "banyan/parallel/abort.hpp"
+#include "banyan/parallel/statistics_exchange.hpp"
+#include "banyan/parallel/uplink.hpp"
+#include "banyan/train/kernel_differences.hpp"
+#include "loss_ring.hpp"
+
+namespace banyan {
+
+/// What the first device wants everybody to do after an iteration.
+struct Wishes {
+  bool stop = false;
+  bool snapshot = false;
+};
+
+/// The host's view of one device's results. Written by the device's own thread, read by others only after a
+/// meeting or after an exchange of the tree, which order memory the same way.
+struct DeviceBoard {
+  std::int64_t share = 0;       ///< samples of one forward pass
+  std::vector<double> outputs;  ///< train net outputs of the last displayed pass, one after the other
+  std::vector<std::vector<double>>
+      test_results;             ///< of the current test net: one entry for each batch served here
+  double gradient_squares = 0;  ///< of the buckets owned here
+  KernelChoices kernels;        ///< of the first iteration
+  LossRing* losses = nullptr;
+};
+
+/// One for all devices of this process.
+struct Team {
+  /// `uplink`: to the other processes; nullptr: there are none.
+  Team(int devices, parallel::AbortState& abort, parallel::SpinPolicy policy,
+       const parallel::Uplink* uplink = nullptr);
+  /// Of this process. Ranks without further words are among these.
+  int devices() const { return static_cast<int>(boards.size()); }
+  /// One device in all: nobody to exchange anything with.
+  bool alone() const { return devices() == 1 && !joined; }
+
+  const bool joined;            ///< there are other processes
+  parallel::UplinkPlace place;  ///< of this process's devices among those of all processes
+  parallel::Rendezvous meeting;
+  std::unique_ptr<parallel::StatisticsTrees> trees;  ///< nullptr for one device in all
+  std::vector<DeviceBoard> boards;
+  /// Of iteration i at i % 2, written by the first device before it sends anything of iteration i.
+  std::array<Wishes, 2> wishes;
+};
+
+class Peers {
+ public:
+  /// On the device's own thread; exchanges run on the stream of `context`.
+  Peers(Team& team, int rank, Activity& activity, Context& context);
+
+  int rank_everywhere() const { return team_.place.first_rank + rank_; }
+  /// Of all processes.
+  int devices() const { return team_.place.devices; }
+  /// The first device of a process speaks for it: it reads signals, writes to the log and writes files.
+  bool first() const { return rank_ == 0; }
+  bool alone() const { return team_.alone(); }
+  bool joined() const { return team_.joined; }
+  /// Of process 0, which has all that others have: what is the same in all processes comes from there.
+  bool in_first_process() const { return team_.place.process == 0; }
+  /// Does this device use what the devices of a process have brought together? The first one, or all where
+  /// it is then summed over the processes.
+  bool gathers() const { return first() || joined(); }
+
+  Activity& activity() const { return activity_; }
+  Context& context() const { return context_; }
+  Team& team() const { return team_; }
+  DeviceBoard& board() const { return team_.boards[static_cast<std::size_t>(rank_)]; }
+  const std::vector<DeviceBoard>& boards() const { return team_.boards; }
+  /// nullptr for one device in all.
+  parallel::StatisticsExchange* exchange() const { return exchange_.get(); }
+
+  /// All devices of this process are there for the same. Throws as Rendezvous::meet does.
+  void meet(const char* what, std::int64_t number = 0) const;
+  /// Sums what the first device of every process brings; `values` has the same length on all devices. One
+  /// process: as is.
+  std::vector<double> sum_processes(std::vector<double> values, const char* what) const;
+  /// The first device's values to all; nothing happens to a device that is alone.
+  void broadcast(Tensor& values, const char* what) const;
+
+ private:
+  Team& team_;
+  int rank_;
+  Activity& activity_;
+  Context& context_;
+  std::unique_ptr<parallel::StatisticsExchange> exchange_;
+};
+
+}  // namespace banyan

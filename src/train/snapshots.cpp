@@ -1,0 +1,80 @@
+#include "snapshots.hpp"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "banyan/io/weights.hpp"
+#include "banyan/net/parameter_values.hpp"
+#include "banyan/observe/spans.hpp"
+#include "banyan/train/kernel_differences.hpp"
+#include "banyan/train/log_lines.hpp"
+
+namespace banyan {
+
+Snapshots::Snapshots(SnapshotPlan& plan, Peers& peers, Context& lane, const SnapshotParts& parts)
+    : plan_(plan), peers_(peers), lane_(lane), parts_(parts) {}
+
+caffe::SolverState Snapshots::describe_state() const {
+  caffe::SolverState state;
+  parts_.rate.save(state);
+  caffe::BanyanState& ours = *state.mutable_banyan();
+  ours = plan_.run;
+  save_kernels(parts_.net.kernel_choices(), ours);
+  parts_.sources.save(ours);
+  parts_.losses.save(ours);
+  return state;
+}
+
+/// The first device's own buffer holds partial sums where it owns no bucket; the next iteration clears it.
+void Snapshots::take_summed_gradients() {
+  if (plan_.gradients.empty()) return;
+  Context& context = peers_.context();
+  context.stream().copy(parts_.net.flat_gradients().raw(), plan_.gradients.data(), plan_.gradients.size());
+  context.synchronize();
+  plan_.gradients.clear();
+}
+
+void Snapshots::save(std::int64_t iterations) {
+  peers_.activity().enter(Stage::snapshot);
+  const HostSpan span(peers_.activity(), SpanKind::snapshot);
+  parts_.net.check_results();
+  peers_.sum_processes({0}, "snapshot");  // all other processes have checked theirs too
+  if (!peers_.in_first_process()) return;
+  if (peers_.first()) {
+    if (plan_.diff && !peers_.alone()) plan_.gradients.resize(parts_.net.flat_gradients().bytes());
+    plan_.history =
+        prepare_history(parts_.net.parameters(), parts_.updater.rule(), parts_.net.options().dtype);
+  }
+  peers_.meet("snapshot", iterations);
+  parts_.updater.save(lane_, plan_.history);
+  if (!plan_.gradients.empty()) parts_.updater.save_gradients(lane_, plan_.gradients.data());
+  peers_.meet("snapshot parts", iterations);
+  if (peers_.first()) write(iterations);
+  peers_.meet("snapshot written", iterations);
+  peers_.activity().beat();
+}
+
+void Snapshots::write(std::int64_t iterations) {
+  caffe::SolverState state = describe_state();
+  for (caffe::BlobProto& blob : plan_.history) state.add_history()->Swap(&blob);
+  plan_.history.clear();
+  take_summed_gradients();
+  write_snapshot(plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
+                 [this] { peers_.activity().beat(); });
+}
+
+std::int64_t Snapshots::restore(const SolverSnapshot& saved) {
+  const caffe::SolverState& state = saved.state;
+  if (peers_.first()) {
+    load_weights(parts_.net, io::read_weights(saved.model_path), saved.model_path);
+    LOG(INFO) << log_lines::restoring_history();
+  }
+  parts_.rate.restore(state);
+  parts_.updater.restore(peers_.context(), state, saved.state_path);
+  parts_.losses.restore(state.banyan());
+  parts_.sources.restore(state.banyan());
+  return state.iter();
+}
+
+}  // namespace banyan

@@ -1,0 +1,59 @@
+// Snapshots: saving and restoring a run. Owners hand in their pieces of the optimizer's state, the first
+// device writes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "banyan/net/net.hpp"
+#include "banyan/train/learning_rate.hpp"
+#include "banyan/train/snapshot_files.hpp"
+#include "banyan/train/updater.hpp"
+#include "losses.hpp"
+#include "peers.hpp"
+#include "sources.hpp"
+
+namespace banyan {
+
+/// What the devices of a process share of the snapshots of a run.
+struct SnapshotPlan {
+  bool diff = false;       ///< with the gradients
+  std::string prefix;      ///< of the files
+  caffe::BanyanState run;  ///< what states say of the run as such: devices, seed, precision...
+  std::vector<caffe::BlobProto>
+      history;                  ///< during a snapshot: made by the first device, filled by all owners
+  std::vector<char> gradients;  ///< the same for snapshot_diff: bytes of the flat buffer; empty: not wanted
+};
+
+/// Whose state makes up a snapshot, on one device.
+struct SnapshotParts {
+  Net& net;
+  Updater& updater;
+  LearningRate& rate;
+  Losses& losses;
+  Sources& sources;
+};
+
+class Snapshots {
+ public:
+  /// `lane`: the context of updates.
+  Snapshots(SnapshotPlan& plan, Peers& peers, Context& lane, const SnapshotParts& parts);
+  /// Writes a snapshot after `iterations` iterations; the losses are gathered. All devices meet.
+  void save(std::int64_t iterations);
+  /// Takes over what the device needs of a snapshot; parameters on the first device only. Returns the
+  /// iterations done.
+  std::int64_t restore(const SolverSnapshot& saved);
+
+ private:
+  caffe::SolverState describe_state() const;
+  void take_summed_gradients();
+  void write(std::int64_t iterations);
+
+  SnapshotPlan& plan_;
+  Peers& peers_;
+  Context& lane_;
+  SnapshotParts parts_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,43 @@
+#include "sources.hpp"
+
+namespace banyan {
+
+void Sources::add(const Net& net, const std::string& name) {
+  for (const auto& layer : net.layers())
+    if (auto* source = dynamic_cast<data::BatchSource*>(layer.get()))
+      entries_.push_back({name, layer->name(), source});
+}
+
+void Sources::set_beat(const std::function<void()>& beat) {
+  for (const Entry& entry : entries_) entry.source->set_beat(beat);
+}
+
+void Sources::trace_to(const Tracing& tracing) {
+  for (const Entry& entry : entries_) entry.source->trace_to(tracing);
+}
+
+void Sources::interrupt() {
+  for (const Entry& entry : entries_) entry.source->interrupt();
+}
+
+void Sources::stop() {
+  for (const Entry& entry : entries_) entry.source->stop();
+}
+
+void Sources::save(caffe::BanyanState& state) const {
+  for (const Entry& entry : entries_) {
+    auto& position = *state.add_source();
+    position.set_net(entry.net);
+    position.set_layer(entry.layer);
+    position.set_consumed(entry.source->consumed());
+  }
+}
+
+void Sources::restore(const caffe::BanyanState& state) {
+  for (const auto& position : state.source())
+    for (const Entry& entry : entries_)
+      if (entry.net == position.net() && entry.layer == position.layer())
+        entry.source->seek(position.consumed());
+}
+
+}  // namespace banyan

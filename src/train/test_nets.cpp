@@ -1,0 +1,130 @@
+#include "test_nets.hpp"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/data/batch_source.hpp"
+#include "banyan/observe/spans.hpp"
+#include "banyan/train/log_lines.hpp"
+#include "outputs.hpp"
+
+namespace banyan {
+namespace {
+
+/// The loss and all outputs.
+std::size_t width_of(const Net& net) {
+  std::size_t width = 1;
+  for (const Blob* blob : net.outputs()) width += static_cast<std::size_t>(blob->shape.count());
+  return width;
+}
+
+}  // namespace
+
+std::vector<double> order_test_results(const std::vector<DeviceBoard>& boards,
+                                       const parallel::UplinkPlace& place, std::size_t width, int batches,
+                                       int net) {
+  std::vector<double> all(width * static_cast<std::size_t>(batches), 0);
+  for (std::size_t rank = 0; rank < boards.size(); ++rank) {
+    int batch = place.first_rank + static_cast<int>(rank);
+    for (const std::vector<double>& values : boards[rank].test_results) {
+      if (values.size() != width)
+        runtime_failure("test net #", net, ": the outputs of batch ", batch, " have ", values.size() - 1,
+                        " values, those of the last batch ", width - 1);
+      std::copy(values.begin(), values.end(), all.begin() + static_cast<std::ptrdiff_t>(width) * batch);
+      batch += place.devices;
+    }
+  }
+  return all;
+}
+
+std::vector<double> sum_test_results(const std::vector<double>& results, std::size_t width) {
+  std::vector<double> sums(width, 0);
+  for (std::size_t i = 0; i < results.size(); ++i) sums[i % width] += results[i];
+  return sums;
+}
+
+TestNets::TestNets(const TestSettings& settings, Peers& peers, Net& trained,
+                   std::vector<std::unique_ptr<Net>> nets)
+    : settings_(settings), peers_(peers), trained_(trained), nets_(std::move(nets)) {}
+
+/// Every device tests with the first one's running statistics, as they will be saved.
+void TestNets::take_statistics() {
+  if (!statistics_differ()) return;
+  Tensor& statistics = trained_.statistics();
+  if (!own_statistics_.defined())
+    own_statistics_ = Tensor(peers_.context().device(), statistics.shape(), statistics.dtype());
+  peers_.context().stream().copy(own_statistics_.raw(), statistics.raw(), statistics.bytes());
+  peers_.broadcast(statistics, "statistics");
+}
+
+void TestNets::return_statistics() {
+  if (!statistics_differ()) return;
+  Tensor& statistics = trained_.statistics();
+  peers_.context().stream().copy(statistics.raw(), own_statistics_.raw(), statistics.bytes());
+}
+
+bool TestNets::statistics_differ() const {
+  const Tensor& statistics = trained_.statistics();
+  return !peers_.alone() && statistics.defined() && statistics.count() > 0;
+}
+
+void TestNets::run(std::int64_t iteration) {
+  peers_.activity().enter(Stage::test);
+  const HostSpan span(peers_.activity(), SpanKind::test);
+  trained_.check_results();
+  take_statistics();
+  for (int number = 0; number < static_cast<int>(nets_.size()); ++number) test(number, iteration);
+  return_statistics();
+}
+
+void TestNets::test(int number, std::int64_t iteration) {
+  Net& net = *nets_[static_cast<std::size_t>(number)];
+  const int batches = settings_.batches[static_cast<std::size_t>(number)];
+  if (peers_.first()) LOG(INFO) << log_lines::testing(iteration, number);
+  run_batches(net, batches);
+  peers_.meet("test results", iteration);
+  std::vector<double> results;
+  if (peers_.gathers())
+    results = peers_.sum_processes(
+        order_test_results(peers_.boards(), peers_.team().place, width_of(net), batches, number), "test");
+  if (peers_.first()) log(number, results);
+  peers_.meet("test", iteration);
+}
+
+/// One entry of the board for each batch: the net's loss, then its outputs.
+void TestNets::run_batches(Net& net, int batches) {
+  std::vector<std::vector<double>>& results = peers_.board().test_results;
+  results.clear();
+  for (const auto& layer : net.layers())
+    if (auto* source = dynamic_cast<data::BatchSource*>(layer.get())) source->begin_test_pass(batches);
+  Pass pass;
+  pass.context = &peers_.context();
+  pass.seed = net.options().seed;
+  pass.update_statistics = false;
+  for (int batch = peers_.rank_everywhere(); batch < batches; batch += peers_.devices()) {
+    peers_.activity().enter(Stage::test);
+    pass.draw = batch;
+    net.forward(pass);
+    std::vector<double>& values = results.emplace_back();
+    append_values(peers_.context(), net.loss(), values);
+    append_outputs(peers_.context(), net, values);
+    net.check_results();
+  }
+}
+
+void TestNets::log(int number, const std::vector<double>& results) {
+  const Net& net = *nets_[static_cast<std::size_t>(number)];
+  const int batches = settings_.batches[static_cast<std::size_t>(number)];
+  const std::vector<double> sums = sum_test_results(results, width_of(net));
+  if (settings_.compute_loss) LOG(INFO) << log_lines::test_loss(sums[0] / batches);
+  std::size_t at = 1;
+  int shown = 0;
+  for (const Blob* blob : net.outputs())
+    for (std::int64_t i = 0; i < blob->shape.count(); ++i)
+      LOG(INFO) << log_lines::test_output(shown++, blob->name, sums[at++] / batches, net.loss_weight(*blob));
+}
+
+}  // namespace banyan

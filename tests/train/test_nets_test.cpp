@@ -1,0 +1,64 @@
+#include "train/test_nets.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.hpp"
+#include "train/part_bench.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(TestNets, ResultsComeInTheOrderOfTheBatches) {
+  std::vector<DeviceBoard> boards(2);
+  boards[0].test_results = {{0, 1}, {20, 21}, {40, 41}};
+  boards[1].test_results = {{10, 11}, {30, 31}};
+  const std::vector<double> all = order_test_results(boards, {0, 1, 0, 2}, 2, 5, 0);
+  EXPECT_THAT(all, ElementsAre(0, 1, 10, 11, 20, 21, 30, 31, 40, 41));
+  EXPECT_THAT(sum_test_results(all, 2), ElementsAre(100, 105));
+}
+
+TEST(TestNets, BatchesOfOtherProcessesAreLeftAtZero) {
+  std::vector<DeviceBoard> boards(1);  // the third of three devices
+  boards[0].test_results = {{2}};
+  EXPECT_THAT(order_test_results(boards, {1, 2, 2, 3}, 1, 5, 0), ElementsAre(0, 0, 2, 0, 0));
+}
+
+TEST(TestNets, BatchesWithDifferentNumbersOfOutputsAreRefused) {
+  std::vector<DeviceBoard> boards(2);
+  boards[0].test_results = {{0, 1}};
+  boards[1].test_results = {{0, 1, 2}};
+  try {
+    order_test_results(boards, {0, 1, 0, 2}, 2, 2, 3);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "test net #3: the outputs of batch 1 have 2 values, those of the last batch 1");
+  }
+}
+
+const char kNet[] = R"(
+layer { name: "in" type: "DummyData" top: "in" top: "target"
+        dummy_data_param { shape { dim: 2 dim: 1 } shape { dim: 2 dim: 1 } data_filler { value: 3 } data_filler { value: 1 } } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "in" bottom: "target" top: "loss" loss_weight: 2 })";
+
+TEST(TestNets, LogsMeansOverTheBatches) {
+  PartBench bench;
+  const auto trained =
+      bench.net(R"(layer { name: "in" type: "Input" top: "in" input_param { shape { dim: 1 } } })");
+  std::vector<std::unique_ptr<Net>> nets;
+  nets.push_back(bench.net(kNet, Phase::test));
+  TestSettings settings;
+  settings.batches = {3};
+  settings.compute_loss = true;
+  TestNets tests(settings, bench.peers, *trained, std::move(nets));
+  const LoggedLines log;
+  tests.run(40);
+  EXPECT_THAT(log.lines, ElementsAre("Iteration 40, Testing net (#0)", "Test loss: 4",
+                                     "    Test net output #0: loss = 2 (* 2 = 4 loss)"));
+}
+
+}  // namespace
+}  // namespace banyan
