@@ -9,6 +9,10 @@
 namespace banyan {
 namespace {
 
+int sync_group_size(const caffe::LayerParameter& layer) {
+  return static_cast<int>(layer.batch_norm_param().sync_group_size());
+}
+
 bool all_are(const io::BlobData& blob, double value) {
   for (std::size_t i = 0; i < blob.count(); ++i)
     if (blob.at(i) != value) return false;
@@ -86,7 +90,7 @@ BatchNormDialect CaffeBatchNorm::read_dialect(std::int64_t channels) {
   dialect.eps = s.eps();
   dialect.arithmetic = s.variance();
   dialect.sync = s.sync();
-  dialect.sync_group_size = static_cast<int>(s.sync_group_size());
+  dialect.sync_group_size = sync_group_size(parameter_);
   if (is_nvidia() || is_intel()) declare_scale_and_bias(dialect, channels);
   return dialect;
 }
@@ -130,7 +134,9 @@ std::vector<const io::BlobData*> CaffeBatchNorm::match_blobs(const io::LayerWeig
 }
 
 const RegisterLayer<CaffeBatchNorm> registered("BatchNorm", {"batch normalization of BVLC, NVIDIA and Intel",
-                                                             "batch_norm_param"});
+                                                             "batch_norm_param",
+                                                             {""},
+                                                             sync_group_size});
 
 }  // namespace
 }  // namespace banyan

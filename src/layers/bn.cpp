@@ -7,6 +7,10 @@
 namespace banyan {
 namespace {
 
+int sync_group_size(const caffe::LayerParameter& layer) {
+  return static_cast<int>(layer.bn_param().sync_group_size());
+}
+
 class BnLayer : public BatchNormalization {
  public:
   using BatchNormalization::BatchNormalization;
@@ -46,14 +50,15 @@ class BnLayer : public BatchNormalization {
     dialect.eps = s.eps();
     dialect.arithmetic = s.variance();
     dialect.sync = always_sync || s.sync();
-    dialect.sync_group_size = static_cast<int>(s.sync_group_size());
+    dialect.sync_group_size = sync_group_size(parameter_);
     return dialect;
   }
 };
 
-const RegisterLayer<BnLayer> registered_bn("BN", {"batch normalization with slope and bias (yjxiong, PSPNet)",
-                                                  "bn_param"});
-const RegisterLayer<BnLayer> registered_sync("SyncBN", {"BN over the samples of all devices", "bn_param"});
+const RegisterLayer<BnLayer> registered_bn(
+    "BN", {"batch normalization with slope and bias (yjxiong, PSPNet)", "bn_param", {""}, sync_group_size});
+const RegisterLayer<BnLayer> registered_sync(
+    "SyncBN", {"BN over the samples of all devices", "bn_param", {""}, sync_group_size});
 
 }  // namespace
 }  // namespace banyan

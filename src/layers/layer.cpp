@@ -89,6 +89,15 @@ std::vector<std::string> registered_layer_types() {
 
 const LayerInfo& layer_info(const std::string& type) { return registry().infos.at(type); }
 
+std::vector<int> sync_group_sizes(const caffe::NetParameter& net) {
+  std::set<int> sizes{0};  // of losses
+  for (const caffe::LayerParameter& layer : net.layer())
+    if (const auto found = registry().infos.find(layer.type());
+        found != registry().infos.end() && found->second.sync_group_size != nullptr)
+      sizes.insert(found->second.sync_group_size(layer));
+  return {sizes.begin(), sizes.end()};
+}
+
 std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const LayerOptions& options) {
   const Registry& known = registry();
   const auto found = known.factories.find(parameter.type());

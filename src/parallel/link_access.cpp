@@ -79,7 +79,7 @@ void Transfer::copy(Stream& stream, void* to, const void* from, std::size_t byte
 }
 
 Access usual_access(Device& owner, Device& reader) {
-  if (reader.kind() == DeviceKind::cpu || enable_peer_access(reader, owner)) return Access::in_place;
+  if (reader.in_host_memory() || enable_peer_access(reader, owner)) return Access::in_place;
   return Access::copied;
 }
 
@@ -97,7 +97,7 @@ Access LinkAccess::between(Device& owner, Device& reader) {
 Access LinkAccess::decide(Device& owner, Device& reader) const {
   if (always_) return *always_;
   const Access usual = usual_access(owner, reader);
-  const bool one_memory = reader.kind() == DeviceKind::cpu || reader.ordinal() == owner.ordinal();
+  const bool one_memory = reader.in_host_memory() || reader.ordinal() == owner.ordinal();
   if (one_memory && verify_ != Verify::all) return usual;
   const LinkCheck check = verify_link(owner, reader, usual);
   if (check.verdict == LinkVerdict::whole) return usual;

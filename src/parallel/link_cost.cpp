@@ -126,12 +126,12 @@ LinkCost slowest_link(const Tree& tree, const std::function<LinkCost(int reader,
 LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members, SpinPolicy policy) {
   constexpr std::size_t kBytes = std::size_t{1} << 20;
   constexpr int kRepeats = 3;
-  std::optional<LinkCost> among_cpus;  // whose edges are all the same memory
+  std::optional<LinkCost> in_host;  // where all edges are the same memory
   const auto measured = [&](int reading, int owning) -> LinkCost {
     const Member& reader = members[reading];
     Device& owner = *members[owning].device;
-    const bool cpu = reader.device->kind() == DeviceKind::cpu;
-    if (cpu && among_cpus) return *among_cpus;
+    const bool host = reader.device->in_host_memory();
+    if (host && in_host) return *in_host;
     const Access access = reader.access != nullptr ? reader.access->between(owner, *reader.device)
                                                    : usual_access(owner, *reader.device);
     const LinkSpeed speed = on_another_thread([&] {  // this one keeps its device
@@ -139,7 +139,7 @@ LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members,
       return measure_link(owner, *reader.device, access, kBytes, kRepeats);
     });
     const LinkCost cost{speed.latency_seconds, speed.bytes_per_second};
-    if (cpu) among_cpus = cost;
+    if (host) in_host = cost;
     return cost;
   };
   LinkCost slowest = slowest_link(tree, measured);

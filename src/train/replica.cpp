@@ -77,7 +77,7 @@ void Replica::forward_backward(std::int64_t iteration) {
                               : std::function<void(int)>());
     // Where reading the notes of layers makes the host wait, only now and then, and before every test, every
     // snapshot and the end: nothing comes of a run whose notes say that it went wrong.
-    if (runs_inline() || iteration % Losses::kGatherEvery == 0 || display_->is_turn(iteration))
+    if (device_.runs_inline() || iteration % Losses::kGatherEvery == 0 || display_->is_turn(iteration))
       net_->check_results();
   }
 }

@@ -46,9 +46,6 @@ class Replica {
   void set_up_rate();
   void build_exchange();
   void load_initial_state();
-  /// Then the host never waits for its device, also not to read the notes of layers. So on CPU devices,
-  /// unless a test asks for streams like a GPU's.
-  bool runs_inline() const { return device_.kind() == DeviceKind::cpu && !run_.options.cpu.asynchronous; }
   /// Of the gradients' sums and updates.
   Context& lane() const { return lane_ ? *lane_ : *context_; }
   void update(int bucket);

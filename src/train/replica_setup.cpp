@@ -38,7 +38,7 @@ void build_gradient_tree(Run& run, const std::vector<parallel::Bucket>& buckets)
 std::int64_t share_of(const Net& net) {
   for (int layer = 0; layer < static_cast<int>(net.layers().size()); ++layer) {
     const Blobs outputs = net.outputs_of(layer);
-    if (net.layers()[static_cast<std::size_t>(layer)]->is_source() && !outputs.empty() &&
+    if (net.layers()[static_cast<std::size_t>(layer)]->traits().source && !outputs.empty() &&
         outputs[0]->shape.axes() > 0)
       return outputs[0]->shape[0];
   }

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <random>
-#include <set>
 
 #include "banyan/base/error.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/layers/layer.hpp"
 #include "banyan/parallel/links.hpp"
 #include "banyan/parallel/tree_choice.hpp"
 #include "banyan/parallel/worker_group.hpp"
@@ -57,15 +57,6 @@ void make_devices(Run& run, int threads, const DeviceCores* cores) {
       run.activities.back()->trace_to(run.options.timeline->add_device(run.devices.back()->name()));
     run.members.push_back({run.devices.back().get(), run.activities.back().get(), &run.access});
   }
-}
-
-std::vector<int> sync_group_sizes(const caffe::NetParameter& net) {
-  std::set<int> sizes;
-  for (const auto& layer : net.layer()) {
-    sizes.insert(static_cast<int>(layer.batch_norm_param().sync_group_size()));
-    sizes.insert(static_cast<int>(layer.bn_param().sync_group_size()));
-  }
-  return {sizes.begin(), sizes.end()};
 }
 
 void measure_links(Run& run) try {

@@ -40,6 +40,12 @@ TEST(CpuDevice, NamesItself) {
   EXPECT_THROW(make_cpu_device(0, options), Error);
 }
 
+TEST(CpuDevice, TellsHowItsStreamsRun) {
+  EXPECT_TRUE(make_cpu_device(0)->runs_inline());
+  EXPECT_FALSE(asynchronous_device(0)->runs_inline());
+  EXPECT_TRUE(asynchronous_device(0)->in_host_memory());
+}
+
 TEST(CpuDevice, RunsOutOfMemoryAtItsLimit) {
   const auto device = make_cpu_device(1);
   device->limit_memory(1000);

@@ -22,6 +22,7 @@ class ForwardingDevice : public Device {
         asynchronous_(options.asynchronous),
         inner_(make_cpu_device(ordinal, options)) {}
 
+  bool runs_inline() const override { return inner_->runs_inline(); }
   void make_current() override { inner_->make_current(); }
   std::unique_ptr<Event> create_event() override { return inner_->create_event(); }
   std::shared_ptr<void> allocate_host(std::size_t bytes) override { return inner_->allocate_host(bytes); }

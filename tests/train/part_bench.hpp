@@ -10,6 +10,7 @@
 #include "banyan/device/context.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/net/net.hpp"
+#include "banyan/net/parameter_values.hpp"
 #include "banyan/ops/basic.hpp"
 #include "train/peers.hpp"
 
@@ -21,7 +22,7 @@ struct PartBench {
     options.phase = phase;
     options.dtype = dtype;
     auto net = std::make_unique<Net>(io::parse_net_text(text, "net"), options, context, activity);
-    net->fill_parameters();
+    fill_parameters(*net);
     return net;
   }
   Tensor scalar(double value) {

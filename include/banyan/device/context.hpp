@@ -29,7 +29,6 @@ class Context {
 
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
-  bool is_cuda() const { return device_->kind() == DeviceKind::cuda; }
   /// Enqueues a closure; CPU devices only.
   template <class Work>
   void run(Work&& work) {

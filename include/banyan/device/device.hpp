@@ -77,6 +77,11 @@ class Device {
   int threads() const { return threads_; }
   Math math() const { return math_; }
 
+  /// Its memory is the host's: what runs on one such device may read and write that of all others.
+  bool in_host_memory() const { return kind_ == DeviceKind::cpu; }
+  /// What is enqueued is done when the call returns, so that the host never waits for the device.
+  virtual bool runs_inline() const { return false; }
+
   /// Binds the calling thread to this device (CUDA's current device, OpenMP's thread count, core affinity).
   virtual void make_current() = 0;
   /// The same for a helper thread (reading, decoding): on a CPU device it runs on any core of the process and

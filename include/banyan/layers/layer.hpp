@@ -202,6 +202,9 @@ struct LayerInfo {
   /// Settings that a test can run it with, as they stand in a file; its inputs are small blobs N x 4 x 5 x 5,
   /// or scores of 4 classes with their labels. None for layers that need files.
   std::vector<std::string> examples = {""};
+  /// Of how many devices a layer with these settings shares statistics, 0: of all; null: the type knows no
+  /// such groups.
+  int (*sync_group_size)(const caffe::LayerParameter&) = nullptr;
 };
 
 /// One line per layer type, in the layer's own file:
@@ -223,5 +226,8 @@ std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const 
 std::vector<std::string> registered_layer_types();
 /// Of a registered type.
 const LayerInfo& layer_info(const std::string& type);
+/// The sizes of all groups in which layers of the net share statistics, ascending. Types that are not
+/// registered are passed over.
+std::vector<int> sync_group_sizes(const caffe::NetParameter& net);
 
 }  // namespace banyan

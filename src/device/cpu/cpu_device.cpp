@@ -232,6 +232,7 @@ class CpuDevice final : public Device {
         options_(options),
         all_cores_(allowed_cores()) {}
 
+  bool runs_inline() const override { return !options_.asynchronous; }
   void make_current() override {
     omp_set_num_threads(threads());
     if (!options_.cores.empty() && !run_on_cores(options_.cores))
