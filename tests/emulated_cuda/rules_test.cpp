@@ -1,6 +1,8 @@
 // Rules of memory, launches, streams and events, each broken and kept.
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 #include "test_tools.hpp"
 
@@ -21,6 +23,7 @@ __global__ void read_at_byte(const char* from, float* to, int at) {
 }
 __global__ void sum_bytes(const unsigned char* from, int* to, int at) { *to = from[at] + from[at + 1]; }
 __global__ void read_what_a_struct_points_to(const float* const* pointer, float* to) { *to = **pointer; }
+__global__ void write_number(unsigned number, unsigned* to) { *to = number; }
 __global__ void shared_read_first(float* to) {
   BANYAN_SHARED_ARRAY(float, memory, 32);
   to[threadIdx.x] = memory[threadIdx.x];
@@ -250,6 +253,23 @@ TEST_F(Rules, AddressesComeWithTheLaunch) {
     launch(rules::read_what_a_struct_points_to, 1, 1, nullptr,
            static_cast<const float* const*>(pointer.get()), target.get());
   });
+}
+
+TEST_F(Rules, WhatLiesBetweenArgumentsIsNoAddress) {
+  // A number that is the low half of an address, in memory that held the high half.
+  const GpuArray<unsigned> target(0, 1);
+  unsigned* const address = target.get();
+  const auto low = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address));
+  constexpr std::size_t kBytes = sizeof(emulated::TypedKernel<unsigned, unsigned*>);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 64; ++i) {
+    blocks.push_back(::operator new(kBytes));
+    for (std::size_t at = 0; at + sizeof(address) <= kBytes; at += sizeof(address))
+      std::memcpy(static_cast<char*>(blocks.back()) + at, &address, sizeof(address));
+  }
+  for (void* block : blocks) ::operator delete(block);
+  launch(rules::write_number, 1, 1, nullptr, low, address);
+  EXPECT_EQ(target.values(), std::vector<unsigned>{low});
 }
 
 TEST_F(Rules, TheHostMayNotUseDeviceMemory) {

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <tuple>
 #include <type_traits>
 
 namespace emulated {
@@ -47,6 +46,19 @@ class Kernel {
   virtual std::size_t object_bytes() const = 0;
 };
 
+#if !__has_builtin(__builtin_clear_padding)
+#error "the emulated CUDA needs a compiler with __builtin_clear_padding (GCC 11 or later)"
+#endif
+
+/// A kernel's arguments, one after the other. Not a std::tuple, which is not trivially copyable.
+template <class... Parameters>
+struct Arguments {};
+template <class First, class... Rest>
+struct Arguments<First, Rest...> {
+  First first;
+  Arguments<Rest...> rest;
+};
+
 template <class... Parameters>
 class TypedKernel final : public Kernel {
   static_assert((std::is_trivially_copyable_v<Parameters> && ...),
@@ -55,9 +67,12 @@ class TypedKernel final : public Kernel {
 
  public:
   TypedKernel(void (*function)(Parameters...), const Parameters&... arguments)
-      : function_(function), arguments_(arguments...) {}
+      : function_(function), arguments_(pack(arguments...)) {
+    // What an earlier owner of the memory left between two arguments can look like half an address.
+    __builtin_clear_padding(&arguments_);
+  }
   void run(WaitingThreads& threads) const override {
-    while (begin_next_thread(threads)) std::apply(function_, arguments_);
+    while (begin_next_thread(threads)) call(arguments_);
   }
   void* arguments() override { return &arguments_; }
   std::size_t argument_bytes() const override { return sizeof(arguments_); }
@@ -65,8 +80,22 @@ class TypedKernel final : public Kernel {
   std::size_t object_bytes() const override { return sizeof(*this); }
 
  private:
+  static Arguments<> pack() { return {}; }
+  template <class First, class... Rest>
+  static Arguments<First, Rest...> pack(const First& first, const Rest&... rest) {
+    return {first, pack(rest...)};
+  }
+  template <class... Taken>
+  void call(const Arguments<>&, const Taken&... taken) const {
+    function_(taken...);
+  }
+  template <class First, class... Rest, class... Taken>
+  void call(const Arguments<First, Rest...>& from, const Taken&... taken) const {
+    call(from.rest, taken..., from.first);
+  }
+
   void (*function_)(Parameters...);
-  std::tuple<Parameters...> arguments_;
+  Arguments<Parameters...> arguments_;
 };
 
 /// Checks the launch and enqueues it; what is wrong becomes the thread's last error. `function` gives the
