@@ -20,7 +20,7 @@ class BiasLayer : public Layer {
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const CoveredAxes axes = covered(inputs);
-    const bool per_channel = inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1;
+    const bool per_channel = inputs.size() == 1 && is_per_channel(axes);
     if (!per_channel) traits_.layout = LayoutRule::contiguous;
     if (inputs.size() == 1) declare(axes.operand, parameter_.bias_param().filler());
   }

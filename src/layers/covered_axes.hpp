@@ -40,6 +40,11 @@ inline CoveredAxes covered_by_input(const std::string& layer, const Shape& input
   return covered;
 }
 
+/// One value for each channel: then the layout of the input does not matter.
+inline bool is_per_channel(const CoveredAxes& covered) {
+  return covered.axis == 1 && covered.operand.axes() == 1;
+}
+
 /// The same place as the operators see it in memory. Channels-last needs axis 1 and one covered axis.
 inline ops::Broadcast broadcast_over(const Blob& input, const CoveredAxes& covered) {
   const Shape& shape = input.shape;

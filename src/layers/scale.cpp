@@ -44,7 +44,7 @@ class ScaleLayer : public Layer {
 void ScaleLayer::setup(const Blobs& inputs, const Blobs&) {
   const auto& settings = parameter_.scale_param();
   const CoveredAxes axes = covered(inputs);
-  const bool per_channel = inputs.size() == 1 && axes.axis == 1 && axes.operand.axes() == 1;
+  const bool per_channel = inputs.size() == 1 && is_per_channel(axes);
   if (!per_channel) traits_.layout = LayoutRule::contiguous;
   if (per_channel) traits_.channel_slope = 0;
   if (inputs.size() == 1) {

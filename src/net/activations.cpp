@@ -1,7 +1,5 @@
 #include "banyan/net/activations.hpp"
 
-#include "banyan/base/contains.hpp"
-
 namespace banyan {
 
 bool LayerBlobs::converts() const {
@@ -13,6 +11,15 @@ bool LayerBlobs::output_like_input() const {
   if (inputs.empty() || outputs.empty()) return false;
   const Blob &in = *inputs[0], &out = *outputs[0];
   return in.shape == out.shape && in.layout == out.layout && in.dtype == out.dtype;
+}
+
+Blobs Activations::tensors() const {
+  Blobs all;
+  for (const auto& blob : blobs) all.push_back(blob.get());
+  for (const LayerBlobs& layer : layers)
+    for (const auto& stand_in : layer.stand_ins)
+      if (stand_in) all.push_back(stand_in.get());
+  return all;
 }
 
 void add_layer_blobs(const Graph& graph, DType dtype, Activations& activations) {

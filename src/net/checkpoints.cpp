@@ -9,41 +9,39 @@
 namespace banyan {
 namespace {
 
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
 /// Which layers write each memory.
 struct Writers {
   explicit Writers(const TensorUses& uses) : first(uses.data_of.size(), -1), last(first) {
     repeatable.assign(first.size(), true);
     for (int l = 0; l < static_cast<int>(uses.layers.size()); ++l) {
-      const LayerUse& layer = uses.layers[at(l)];
+      const LayerUse& layer = uses.layers[l];
       for (std::size_t k = 0; k < layer.inputs.size(); ++k) {
         const int stand_in = owner_of(uses.data_of, layer.inputs[k]), from = layer.converted_from[k];
         if (from >= 0 && stand_in != owner_of(uses.data_of, from)) note(stand_in, l, true);
       }
       if (layer.view) continue;
       for (const int output : layer.outputs)
-        note(owner_of(uses.data_of, output), l, layer.repeatable && !uses.keeps_data[at(output)]);
+        note(owner_of(uses.data_of, output), l, layer.repeatable && !uses.keeps_data[output]);
     }
     while (repeatable_shrank(uses)) {
     }
   }
   void note(int owner, int layer, bool may_repeat) {
-    if (first[at(owner)] < 0) first[at(owner)] = layer;
-    last[at(owner)] = layer;
-    if (!may_repeat) repeatable[at(owner)] = false;
+    if (first[owner] < 0) first[owner] = layer;
+    last[owner] = layer;
+    if (!may_repeat) repeatable[owner] = false;
   }
   /// A layer cannot run again if one of its outputs is changed in place by one that cannot.
   bool repeatable_shrank(const TensorUses& uses) {
     bool shrank = false;
     for (const LayerUse& layer : uses.layers) {
       const auto stays = [&](int output) {
-        const std::size_t owner = at(owner_of(uses.data_of, output));
+        const std::size_t owner = owner_of(uses.data_of, output);
         return !repeatable[owner] && first[owner] != last[owner];
       };
       if (layer.view || std::none_of(layer.outputs.begin(), layer.outputs.end(), stays)) continue;
       for (const int output : layer.outputs) {
-        const std::size_t owner = at(owner_of(uses.data_of, output));
+        const std::size_t owner = owner_of(uses.data_of, output);
         shrank = shrank || repeatable[owner];
         repeatable[owner] = false;
       }
@@ -64,12 +62,12 @@ class Backwards {
     needed_.assign(read_.size(), false);
     first_ = first;
     if (run_again) {
-      for (int l = first; l < last; ++l) need_for_backward(uses_.layers[at(l)]);
+      for (int l = first; l < last; ++l) need_for_backward(uses_.layers[l]);
       // Running a layer again writes all its outputs, so what others changed in place there is needed too.
       while (needs_grew(first, last)) {
       }
       for (int l = first; l < last; ++l) {
-        const LayerUse& layer = uses_.layers[at(l)];
+        const LayerUse& layer = uses_.layers[l];
         if (makes_needed(layer))
           schedule_.push_back({Work::recompute, l});
         else if (converts_needed(layer))
@@ -86,7 +84,7 @@ class Backwards {
   int owner(int tensor) const { return owner_of(uses_.data_of, tensor); }
 
   void need(int tensor) {
-    const std::size_t memory = at(owner(tensor));
+    const std::size_t memory = owner(tensor);
     seen_.push_back(memory);
     const bool alive = writers_.first[memory] < first_ || !writers_.repeatable[memory] || read_[memory];
     if (!alive) needed_[memory] = true;
@@ -104,10 +102,10 @@ class Backwards {
     const auto count = [&] { return std::count(needed_.begin(), needed_.end(), true); };
     const auto before = count();
     for (int l = last - 1; l >= first; --l) {
-      const LayerUse& layer = uses_.layers[at(l)];
+      const LayerUse& layer = uses_.layers[l];
       if (makes_needed(layer)) {
         for (const int input : layer.inputs) need(input);
-        for (const int output : layer.outputs) needed_[at(owner(output))] = true;
+        for (const int output : layer.outputs) needed_[owner(output)] = true;
       }
       if (!converts_needed(layer)) continue;
       for (const int from : layer.converted_from)
@@ -118,13 +116,13 @@ class Backwards {
   /// Must the layer run again?
   bool makes_needed(const LayerUse& layer) const {
     return !layer.view && std::any_of(layer.outputs.begin(), layer.outputs.end(),
-                                      [&](int output) { return needed_[at(owner(output))]; });
+                                      [&](int output) { return needed_[owner(output)]; });
   }
   /// Must inputs be converted again?
   bool converts_needed(const LayerUse& layer) const {
     for (std::size_t k = 0; k < layer.inputs.size(); ++k) {
       const int from = layer.converted_from[k], input = owner(layer.inputs[k]);
-      if (from >= 0 && owner(from) != input && needed_[at(input)]) return true;
+      if (from >= 0 && owner(from) != input && needed_[input]) return true;
     }
     return false;
   }
@@ -156,10 +154,10 @@ std::vector<int> possible_cuts(const TensorUses& uses) {
   const Writers writers(uses);
   std::vector<bool> possible(uses.layers.size(), true);
   for (std::size_t t = 0; t < uses.data_of.size(); ++t)
-    for (int l = writers.first[t] + 1; l <= writers.last[t]; ++l) possible[at(l)] = false;
+    for (int l = writers.first[t] + 1; l <= writers.last[t]; ++l) possible[l] = false;
   std::vector<int> cuts;
   for (int l = 1; l < static_cast<int>(possible.size()); ++l)
-    if (possible[at(l)]) cuts.push_back(l);
+    if (possible[l]) cuts.push_back(l);
   return cuts;
 }
 
@@ -190,7 +188,7 @@ std::int64_t peak_of(const TensorUses& uses, const Schedule& schedule) {
 double repeated_cost(const TensorUses& uses, const Schedule& schedule) {
   double cost = 0;
   for (const Action& action : schedule)
-    if (action.work == Work::recompute) cost += uses.layers[at(action.layer)].cost;
+    if (action.work == Work::recompute) cost += uses.layers[action.layer].cost;
   return cost;
 }
 

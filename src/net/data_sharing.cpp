@@ -5,8 +5,6 @@
 namespace banyan {
 namespace {
 
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
 /// May `layer` write output 0 over its input 0, as far as the other layers are concerned?
 bool may_overwrite_input(const TensorUses& uses, const LayerUse& layer) {
   const auto memory = [&](int tensor) { return owner_of(uses.data_of, tensor); };
@@ -36,12 +34,11 @@ void share_data(TensorUses& uses) {
     if (!layer.in_place || layer.view || layer.inputs.empty() || layer.outputs.empty()) continue;
     const int input = layer.inputs[0], output = layer.outputs[0];
     const int target = owner_of(uses.data_of, input);
-    if (uses.data_of[at(output)] != output || target == output) continue;
-    const bool fits =
-        uses.data_size[at(target)] == uses.data_size[at(output)] && uses.data_size[at(output)] > 0;
+    if (uses.data_of[output] != output || target == output) continue;
+    const bool fits = uses.data_size[target] == uses.data_size[output] && uses.data_size[output] > 0;
     const bool once = std::count_if(layer.inputs.begin(), layer.inputs.end(),
                                     [&](int other) { return owner_of(uses.data_of, other) == target; }) == 1;
-    if (fits && once && may_overwrite_input(uses, layer)) uses.data_of[at(output)] = target;
+    if (fits && once && may_overwrite_input(uses, layer)) uses.data_of[output] = target;
   }
 }
 

@@ -31,11 +31,7 @@ Executor::Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& c
 void Executor::bind(const Plan& plan, Activations& activations) {
   plan_ = &plan;
   activations_ = &activations;
-  tensors_.clear();
-  for (const auto& blob : activations.blobs) tensors_.push_back(blob.get());
-  for (const LayerBlobs& layer : activations.layers)
-    for (const auto& stand_in : layer.stand_ins)
-      if (stand_in) tensors_.push_back(stand_in.get());
+  tensors_ = activations.tensors();
   bind_memory();
   bind_views();
   bind_seed();

@@ -3,14 +3,6 @@
 namespace banyan {
 namespace {
 
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
-/// -1: there is none, or several.
-int only_reader(const Graph& graph, int blob) {
-  const std::vector<int>& readers = graph.blobs[at(blob)].readers;
-  return readers.size() == 1 ? readers[0] : -1;
-}
-
 class Search {
  public:
   Search(const Graph& graph, const std::vector<bool>& converts, const std::vector<int>& affines,
@@ -21,49 +13,49 @@ class Search {
         fusions_(only_affines(affines)),
         runner_(graph.layers.size(), -1) {
     for (std::size_t i = 0; i < affines.size(); ++i)
-      if (affines[i] >= 0) runner_[at(affines[i])] = static_cast<int>(i);
+      if (affines[i] >= 0) runner_[affines[i]] = static_cast<int>(i);
   }
 
   void fuse_relu(int index) {
     const GraphLayer& relu = layer(index);
-    if (!relu.traits.relu_slope || converts_[at(index)] || relu.weighted()) return;
-    if (only_reader(relu.inputs[0]) != index) return;
+    if (!relu.traits.relu_slope || converts_[index] || relu.weighted()) return;
+    if (graph_.only_reader(relu.inputs[0]) != index) return;
     const ops::Rectifier rectifier{true, *relu.traits.relu_slope};
-    Fusion& fusion = fusions_[at(index)];
+    Fusion& fusion = fusions_[index];
     const int producer = maker_of(relu.inputs[0]);
     if (producer >= 0) {
       // A kept output is normalized values after the activation: the backward pass undoes the activation.
       const ReluFusion fuses =
-          kept_by_[at(producer)] < 0 ? layer(producer).traits.fuses_relu : ReluFusion::forward;
+          kept_by_[producer] < 0 ? layer(producer).traits.fuses_relu : ReluFusion::forward;
       // With a negative slope the output does not tell the sign of the input, which only a layer that needs
       // neither can do without.
       if (fuses == ReluFusion::both || (fuses == ReluFusion::forward && rectifier.slope >= 0)) {
-        fusions_[at(producer)].output = rectifier;
+        fusions_[producer].output = rectifier;
         fusion.forward_elsewhere = true;
         fusion.backward_elsewhere = fuses == ReluFusion::both;
       }
     }
     if (!relu.needs_backward || fusion.backward_elsewhere || rectifier.slope < 0) return;
-    const int reader = only_reader(relu.outputs[0]);
-    if (reader < 0 || !layer(reader).traits.fuses_relu_of_input || converts_[at(reader)]) return;
+    const int reader = graph_.only_reader(relu.outputs[0]);
+    if (reader < 0 || !layer(reader).traits.fuses_relu_of_input || converts_[reader]) return;
     if (layer(reader).inputs.size() != 1 || !layer(reader).propagate[0]) return;
-    fusions_[at(reader)].input = rectifier;
+    fusions_[reader].input = rectifier;
     fusion.backward_elsewhere = true;
   }
 
   void fuse_sum(int index) {
     const GraphLayer& sum = layer(index);
-    if (!sum.traits.plain_sum || sum.inputs.size() != 2 || converts_[at(index)] || sum.weighted()) return;
+    if (!sum.traits.plain_sum || sum.inputs.size() != 2 || converts_[index] || sum.weighted()) return;
     for (const std::size_t k : {std::size_t{0}, std::size_t{1}}) {
       const int own = sum.inputs[k], other = sum.inputs[1 - k];
       const int maker = maker_of(own);
-      if (maker < 0 || !layer(maker).traits.fuses_sum || only_reader(own) != index) continue;
-      if (graph_.blobs[at(other)].producer >= maker) continue;  // it is not there yet
-      Fusion& runner = fusions_[at(maker)];
+      if (maker < 0 || !layer(maker).traits.fuses_sum || graph_.only_reader(own) != index) continue;
+      if (graph_.blobs[other].producer >= maker) continue;  // it is not there yet
+      Fusion& runner = fusions_[maker];
       runner.sum_layer = index;
       runner.addend = other;
-      runner.sum = fusions_[at(index)].output;
-      fusions_[at(index)].forward_elsewhere = true;
+      runner.sum = fusions_[index].output;
+      fusions_[index].forward_elsewhere = true;
       return;
     }
   }
@@ -71,12 +63,11 @@ class Search {
   std::vector<Fusion> take() { return std::move(fusions_); }
 
  private:
-  const GraphLayer& layer(int index) const { return graph_.layers[at(index)]; }
-  int only_reader(int blob) const { return banyan::only_reader(graph_, blob); }
+  const GraphLayer& layer(int index) const { return graph_.layers[index]; }
   /// The layer that makes nothing but `blob`, which nobody but its reader needs; -1: there is none.
   int maker_of(int blob) const {
-    const int producer = graph_.blobs[at(blob)].producer;
-    const int index = runner_[at(producer)] >= 0 ? runner_[at(producer)] : producer;
+    const int producer = graph_.blobs[blob].producer;
+    const int index = runner_[producer] >= 0 ? runner_[producer] : producer;
     const GraphLayer& maker = layer(index);
     const bool rereads = maker.needs_backward && maker.traits.backward_reads_outputs;
     return maker.outputs.size() == 1 && !layer(producer).weighted() && !rereads ? index : -1;
@@ -96,9 +87,9 @@ std::vector<int> find_affines(const Graph& graph, const std::vector<bool>& conve
   for (std::size_t i = 0; i < graph.layers.size(); ++i) {
     const GraphLayer& layer = graph.layers[i];
     if (!layer.traits.fuses_affine || layer.outputs.size() != 1 || layer.weighted()) continue;
-    const int reader = only_reader(graph, layer.outputs[0]);
-    if (reader < 0 || converts[at(reader)]) continue;
-    const GraphLayer& next = graph.layers[at(reader)];
+    const int reader = graph.only_reader(layer.outputs[0]);
+    if (reader < 0 || converts[reader]) continue;
+    const GraphLayer& next = graph.layers[reader];
     if (next.traits.channel_slope >= 0 && next.needs_backward == layer.needs_backward) found[i] = reader;
   }
   return found;
@@ -109,7 +100,7 @@ std::vector<Fusion> only_affines(const std::vector<int>& affines) {
   for (std::size_t i = 0; i < affines.size(); ++i) {
     if (affines[i] < 0) continue;
     fusions[i].affine = affines[i];
-    Fusion& part = fusions[at(affines[i])];
+    Fusion& part = fusions[affines[i]];
     part.forward_elsewhere = part.backward_elsewhere = true;
   }
   return fusions;

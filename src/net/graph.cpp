@@ -5,8 +5,6 @@
 namespace banyan {
 namespace {
 
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
 void add_output(Graph& graph, const std::string& name) {
   const int layer = static_cast<int>(graph.layers.size()) - 1;
   std::vector<int>& outputs = graph.layers.back().outputs;
@@ -30,15 +28,18 @@ void mark_wanted(Graph& graph, bool force_backward) {
 
 }  // namespace
 
-const GraphLayer& Graph::producer_of(int blob) const { return layers[at(blobs[at(blob)].producer)]; }
+const GraphLayer& Graph::producer_of(int blob) const { return layers[blobs[blob].producer]; }
 
-double Graph::loss_weight(int blob) const {
-  return producer_of(blob).loss_weights[at(blobs[at(blob)].output)];
+double Graph::loss_weight(int blob) const { return producer_of(blob).loss_weights[blobs[blob].output]; }
+
+int Graph::only_reader(int blob) const {
+  const std::vector<int>& readers = blobs[blob].readers;
+  return readers.size() == 1 ? readers[0] : -1;
 }
 
 bool Graph::receives_gradient(int blob) const {
-  for (const int reader : blobs[at(blob)].readers) {
-    const GraphLayer& layer = layers[at(reader)];
+  for (const int reader : blobs[blob].readers) {
+    const GraphLayer& layer = layers[reader];
     for (std::size_t i = 0; i < layer.propagate.size(); ++i)
       if (layer.inputs[i] == blob && layer.propagate[i]) return true;
   }
@@ -52,7 +53,7 @@ bool Graph::has_gradient(int blob) const {
 std::vector<int> Graph::outputs() const {
   std::vector<int> found;
   for (const auto& [name, blob] : by_name)
-    if (blobs[at(blob)].readers.empty()) found.push_back(blob);
+    if (blobs[blob].readers.empty()) found.push_back(blob);
   return found;
 }
 
@@ -67,7 +68,7 @@ void add_layer(Graph& graph, const caffe::LayerParameter& parameter, const Layer
   layer.propagate_down.assign(parameter.propagate_down().begin(), parameter.propagate_down().end());
   for (const std::string& bottom : parameter.bottom()) {
     layer.inputs.push_back(graph.by_name.at(bottom));
-    graph.blobs[at(layer.inputs.back())].readers.push_back(index);
+    graph.blobs[layer.inputs.back()].readers.push_back(index);
   }
   for (const std::string& top : parameter.top()) {
     add_output(graph, top);

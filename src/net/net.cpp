@@ -22,8 +22,6 @@
 namespace banyan {
 namespace {
 
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
 caffe::Phase phase_of(Phase phase) { return phase == Phase::train ? caffe::TRAIN : caffe::TEST; }
 
 caffe::NetParameter define_net(const caffe::NetParameter& parameter, const NetOptions& options) {
@@ -87,11 +85,12 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
     definition_ = define_net(parameter, options_);
     graph_.trains = options_.phase == Phase::train || definition_.force_backward();
     policy_.reuse_memory = options_.reuse_memory;
-    policy_.fuse = options_.fuse;
-    policy_.fuse_scale = options_.fuse_scale;
-    policy_.segments = read_checkpoint(parameter);
-    if (!graph_.trains || !options_.reuse_memory) policy_.segments = 1;
-    policy_.in_place_abn = parameter.in_place_abn() && graph_.trains && options_.reuse_memory;
+    policy_.fuse = options_.reuse_memory && options_.fuse;
+    policy_.fuse_scale = options_.reuse_memory && options_.fuse_scale;
+    const bool saves = options_.reuse_memory && graph_.trains;
+    const int segments = read_checkpoint(parameter);
+    policy_.segments = saves ? segments : 1;
+    policy_.in_place_abn = saves && parameter.in_place_abn();
     build();
   } catch (Error& error) {
     if (!options_.origin.empty()) error.add_context(cat("in the net of ", options_.origin));
@@ -115,10 +114,10 @@ void Net::build() {
   check_names(layers_);
   store_ = collect_parameters(layers_);
   for (std::size_t l = 0; l < layers_.size(); ++l)
-    for (const int owner : store_.owner[l]) graph_.layers[l].learns |= store_.parameters[at(owner)].learns();
+    for (const int owner : store_.owner[l]) graph_.layers[l].learns |= store_.parameters[owner].learns();
   mark_backward(graph_, definition_.force_backward());
   find_ready_layers();
-  for (const int output : graph_.outputs()) outputs_.push_back(activations_.blobs[at(output)].get());
+  for (const int output : graph_.outputs()) outputs_.push_back(activations_.blobs[output].get());
   if (!options_.shapes_only) {
     bind_parameters(*context_, options_.dtype, graph_.trains, layers_, store_);
     executor_ = std::make_unique<Executor>(layers_, *context_, *activity_);
@@ -128,10 +127,10 @@ void Net::build() {
 
 /// The gradients of a Scale that a normalization runs are made in that layer's step, which comes later.
 void Net::find_ready_layers() {
-  if (!policy_.fuse_scale || !policy_.reuse_memory) return;
+  if (!policy_.fuse_scale) return;
   const std::vector<int> affines = find_affines(graph_, std::vector<bool>(layers_.size(), false));
   for (std::size_t norm = 0; norm < affines.size(); ++norm)
-    for (std::size_t slot = 0; affines[norm] >= 0 && slot < store_.owner[at(affines[norm])].size(); ++slot) {
+    for (std::size_t slot = 0; affines[norm] >= 0 && slot < store_.owner[affines[norm]].size(); ++slot) {
       LearnableParameter& parameter = store_.owner_of(affines[norm], slot);
       parameter.ready_layer = std::min(parameter.ready_layer, static_cast<int>(norm));
     }
@@ -148,26 +147,26 @@ void Net::add_layer(int index) {
 void Net::set_up_layer(int index) {
   given_shape_.push_back(take_given_shapes(index));
   if (given_shape_.back()) return;
-  const LayerBlobs& blobs = activations_.layers[at(index)];
+  const LayerBlobs& blobs = activations_.layers[index];
   try {
-    layers_[at(index)]->setup(blobs.inputs, blobs.outputs);
+    layers_[index]->setup(blobs.inputs, blobs.outputs);
   } catch (Error& error) {
-    if (options_.shapes_only && layers_[at(index)]->traits().source && !blobs.outputs.empty()) {
+    if (options_.shapes_only && layers_[index]->traits().source && !blobs.outputs.empty()) {
       const std::string& blob = blobs.outputs[0]->name;
       error.add_context(cat("(a source whose data does not exist needs a shape for its blob ", quoted(blob),
                             ", such as --shape=", blob, ":32,3,224,224)"));
     }
     throw;
   }
-  graph_.layers[at(index)].traits = layers_[at(index)]->traits();
+  graph_.layers[index].traits = layers_[index]->traits();
   reshape_layer(index);
 }
 
 /// For nets of shapes only: a source whose outputs' shapes were given is not opened. Outputs without one
 /// (labels) get (N), N from the first output with a shape.
 bool Net::take_given_shapes(int index) {
-  if (!options_.shapes_only || !layers_[at(index)]->traits().source) return false;
-  const Blobs& outputs = activations_.layers[at(index)].outputs;
+  if (!options_.shapes_only || !layers_[index]->traits().source) return false;
+  const Blobs& outputs = activations_.layers[index].outputs;
   const Shape* first = nullptr;
   for (const Blob* output : outputs) {
     const auto given = options_.input_shapes.find(output->name);
@@ -184,8 +183,8 @@ bool Net::take_given_shapes(int index) {
 
 void Net::reshape_layer(int index) {
   choose_inputs(graph_, index, activations_);
-  const LayerBlobs& blobs = activations_.layers[at(index)];
-  layers_[at(index)]->reshape(blobs.inputs, blobs.outputs);
+  const LayerBlobs& blobs = activations_.layers[index];
+  layers_[index]->reshape(blobs.inputs, blobs.outputs);
 }
 
 void Net::reshape() {
@@ -235,9 +234,7 @@ void Net::observe_layers(Executor::LayerHook before, Executor::LayerHook after) 
 /// Have the outputs of sources other shapes than those that were planned for?
 bool Net::sources_changed() const {
   for (std::size_t b = 0; b < activations_.blobs.size(); ++b)
-    if (graph_.producer_of(static_cast<int>(b)).traits.source &&
-        !(activations_.blobs[b]->shape == plan_.tensors[b].shape))
-      return true;
+    if (plan_.tensors[b].outside && !(activations_.blobs[b]->shape == plan_.tensors[b].shape)) return true;
   return false;
 }
 
@@ -315,16 +312,15 @@ ops::KernelChoices Net::kernel_choices() const {
 
 Blobs Net::inputs_of(int layer) const {
   Blobs blobs;
-  for (const int input : graph_.layers.at(at(layer)).inputs)
-    blobs.push_back(activations_.blobs[at(input)].get());
+  for (const int input : graph_.layers.at(layer).inputs) blobs.push_back(activations_.blobs[input].get());
   return blobs;
 }
 
-Blobs Net::outputs_of(int layer) const { return activations_.layers.at(at(layer)).outputs; }
+Blobs Net::outputs_of(int layer) const { return activations_.layers.at(layer).outputs; }
 
 Blob* Net::find_blob(const std::string& name) const {
   const auto found = graph_.by_name.find(name);
-  return found == graph_.by_name.end() ? nullptr : activations_.blobs[at(found->second)].get();
+  return found == graph_.by_name.end() ? nullptr : activations_.blobs[found->second].get();
 }
 
 int Net::number_of(const Blob& wanted) const {
@@ -337,7 +333,7 @@ double Net::loss_weight(const Blob& blob) const { return graph_.loss_weight(numb
 
 bool Net::output_is_share(const Blob& blob) const {
   const int number = number_of(blob);
-  return graph_.blobs[at(number)].output < graph_.producer_of(number).traits.shares;
+  return graph_.blobs[number].output < graph_.producer_of(number).traits.shares;
 }
 
 }  // namespace banyan

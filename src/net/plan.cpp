@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;  ///< bytes: a cache line, and what vector loads like
 
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
 /// What is decided before memory is.
 struct Choices {
   std::vector<int> kept_by;  ///< per layer, see find_fusions
@@ -25,31 +23,22 @@ Choices choose(const Graph& graph, const Activations& activations, const PlanPol
   for (const LayerBlobs& layer : activations.layers) converts.push_back(layer.converts());
   Choices choices;
   std::vector<int> affines(graph.layers.size(), -1);
-  if (policy.fuse_scale && policy.reuse_memory) affines = find_affines(graph, converts);
+  if (policy.fuse_scale) affines = find_affines(graph, converts);
   choices.kept_by.assign(graph.layers.size(), -1);
   if (policy.in_place_abn) plan.in_place_abn = find_in_place_abn(graph, converts, affines);
-  for (const InPlaceAbn& found : plan.in_place_abn) choices.kept_by[at(found.norm)] = found.activation;
-  choices.fusions = policy.fuse && policy.reuse_memory
-                        ? find_fusions(graph, converts, affines, choices.kept_by)
-                        : only_affines(affines);
+  for (const InPlaceAbn& found : plan.in_place_abn) choices.kept_by[found.norm] = found.activation;
+  choices.fusions =
+      policy.fuse ? find_fusions(graph, converts, affines, choices.kept_by) : only_affines(affines);
   return choices;
 }
 
-/// The data of what a source makes is filled from outside and outlives a pass.
-bool lies_outside(const Graph& graph, std::size_t tensor) {
-  return tensor < graph.blobs.size() && graph.producer_of(static_cast<int>(tensor)).traits.source;
-}
-
 void list_tensors(const Graph& graph, const Activations& activations, const TensorUses& uses, Plan& plan) {
-  const auto add = [&](const Blob& blob) {
+  for (const Blob* blob : activations.tensors()) {
     const std::size_t t = plan.tensors.size();
-    plan.tensors.push_back({blob.name, blob.shape, blob.layout, blob.dtype, uses.data_of[t], uses.grad_of[t],
-                            -1, -1, lies_outside(graph, t)});
-  };
-  for (const auto& blob : activations.blobs) add(*blob);
-  for (const LayerBlobs& layer : activations.layers)
-    for (const auto& stand_in : layer.stand_ins)
-      if (stand_in) add(*stand_in);
+    const bool outside = t < graph.blobs.size() && graph.from_source(t);
+    plan.tensors.push_back({blob->name, blob->shape, blob->layout, blob->dtype, uses.data_of[t],
+                            uses.grad_of[t], -1, -1, outside});
+  }
 }
 
 /// Gives every tensor that owns its memory a place in it.
@@ -79,8 +68,7 @@ Schedule place_and_schedule(const TensorUses& uses, const PlanPolicy& policy, Pl
   Schedule schedule = plain_schedule(static_cast<int>(uses.layers.size()));
   MemoryPlan memory = place_tensors(uses, schedule, policy.reuse_memory, plan);
   plan.bytes_without_cuts = memory.total;
-  if (policy.segments != 1 && policy.reuse_memory)
-    plan.cuts = policy.cuts ? *policy.cuts : choose_cuts(uses, policy.segments);
+  if (policy.segments != 1) plan.cuts = policy.cuts ? *policy.cuts : choose_cuts(uses, policy.segments);
   if (!plan.cuts.empty()) {
     schedule = checkpointed_schedule(uses, plan.cuts);
     memory = place_tensors(uses, schedule, true, plan);
@@ -102,9 +90,9 @@ class StepMaker {
         touched_(parameters.parameters.size(), false) {}
 
   PlanStep make(const Action& action) {
-    const GraphLayer& layer = graph_.layers[at(action.layer)];
-    const LayerUse& use = uses_.layers[at(action.layer)];
-    const Fusion& fusion = choices_.fusions[at(action.layer)];
+    const GraphLayer& layer = graph_.layers[action.layer];
+    const LayerUse& use = uses_.layers[action.layer];
+    const Fusion& fusion = choices_.fusions[action.layer];
     PlanStep step;
     step.work = action.work;
     step.layer = action.layer;
@@ -115,9 +103,9 @@ class StepMaker {
     step.sum = fusion.sum;
     step.addend = fusion.addend;
     step.affine = fusion.affine;
-    if (const int activation = choices_.kept_by[at(action.layer)]; activation >= 0) {
-      step.kept_output = graph_.layers[at(activation)].outputs[0];
-      step.kept_activation = *graph_.layers[at(activation)].traits.inverse;
+    if (const int activation = choices_.kept_by[action.layer]; activation >= 0) {
+      step.kept_output = graph_.layers[activation].outputs[0];
+      step.kept_activation = *graph_.layers[activation].traits.inverse;
     }
     if (action.work == Work::backward)
       backward(layer, use, fusion, step);
@@ -128,7 +116,7 @@ class StepMaker {
 
  private:
   bool copies(int layer, std::size_t input) const {
-    return activations_.layers[at(layer)].conversions[input] == Conversion::copy;
+    return activations_.layers[layer].conversions[input] == Conversion::copy;
   }
 
   void forward(const GraphLayer& layer, const LayerUse& use, const Fusion& fusion, PlanStep& step) {
@@ -161,12 +149,11 @@ class StepMaker {
   void begin_gradients(const GraphLayer& layer, PlanStep& step) {
     for (const LearnableParameter& parameter : parameters_.parameters)
       step.completes = step.completes || (parameter.learns() && parameter.ready_layer == step.layer);
-    const std::vector<int>& owners = parameters_.owner[at(step.layer)];
+    const std::vector<int>& owners = parameters_.owner[step.layer];
     for (std::size_t slot = 0; slot < owners.size(); ++slot) {
-      const LearnableParameter& parameter = parameters_.parameters[at(owners[slot])];
-      if (!parameter.learns()) continue;
-      if (touched_[at(owners[slot])]) continue;
-      touched_[at(owners[slot])] = true;
+      const LearnableParameter& parameter = parameters_.parameters[owners[slot]];
+      if (!parameter.learns() || touched_[owners[slot]]) continue;
+      touched_[owners[slot]] = true;
       if (step.runs_layer && layer.traits.overwrites_gradients)
         step.fresh |= std::uint64_t{1} << slot;
       else

@@ -3,27 +3,25 @@
 namespace banyan {
 namespace {
 
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
 class Builder {
  public:
   Builder(const Graph& graph, const Activations& activations) : graph_(graph), activations_(activations) {
     for (std::size_t b = 0; b < graph.blobs.size(); ++b) {
       const int blob = static_cast<int>(b);
-      const bool outside = graph.producer_of(blob).traits.source;
+      const bool outside = graph.from_source(blob);
       const int tensor = add(*activations.blobs[b], graph.has_gradient(blob), outside);
-      uses_.keeps_data[at(tensor)] = graph.loss_weight(blob) != 0;
+      uses_.keeps_data[tensor] = graph.loss_weight(blob) != 0;
     }
-    for (const int output : graph.outputs()) uses_.keeps_data[at(output)] = true;
+    for (const int output : graph.outputs()) uses_.keeps_data[output] = true;
   }
 
   void add_layer(int index, const Fusion& fusion, int kept_by, double cost) {
-    const GraphLayer& layer = graph_.layers[at(index)];
+    const GraphLayer& layer = graph_.layers[index];
     const LayerTraits& traits = layer.traits;
     LayerUse& use = uses_.layers.emplace_back();
     use.outputs = layer.outputs;
     use.needs_backward = layer.needs_backward;
-    if (kept_by >= 0) use.backward_reads = {graph_.layers[at(kept_by)].outputs[0]};
+    if (kept_by >= 0) use.backward_reads = {graph_.layers[kept_by].outputs[0]};
     const bool reads_inputs = traits.backward_reads_inputs || fusion.input.on;
     const bool backward = layer.needs_backward && !fusion.backward_elsewhere;
     use.reads_inputs = backward && reads_inputs && kept_by < 0;
@@ -36,7 +34,7 @@ class Builder {
     // By the layer itself, whoever runs its backward pass.
     use.in_place = traits.in_place &&
                    !(layer.needs_backward && traits.backward_reads_inputs && kept_by < 0) &&
-                   activations_.layers[at(index)].output_like_input();
+                   activations_.layers[index].output_like_input();
     use.repeatable = traits.repeatable;
     use.cost = cost;
     add_inputs(index, use);
@@ -60,8 +58,8 @@ class Builder {
   }
 
   void add_inputs(int index, LayerUse& use) {
-    const GraphLayer& layer = graph_.layers[at(index)];
-    const LayerBlobs& blobs = activations_.layers[at(index)];
+    const GraphLayer& layer = graph_.layers[index];
+    const LayerBlobs& blobs = activations_.layers[index];
     for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
       if (blobs.conversions[i] == Conversion::none) {
         use.inputs.push_back(layer.inputs[i]);
@@ -72,17 +70,17 @@ class Builder {
       use.inputs.push_back(stand_in);
       use.converted_from.push_back(layer.inputs[i]);
       if (blobs.conversions[i] != Conversion::relabel) continue;
-      uses_.data_of[at(stand_in)] = layer.inputs[i];
-      uses_.grad_of[at(stand_in)] = layer.inputs[i];
+      uses_.data_of[stand_in] = layer.inputs[i];
+      uses_.grad_of[stand_in] = layer.inputs[i];
     }
   }
 
   void show_input(const GraphLayer& layer, const LayerUse& use) {
     const int source = use.inputs[0];
     for (const int output : layer.outputs) {
-      uses_.data_of[at(output)] = source;
-      if (layer.traits.view == View::data_and_gradient && layer.propagate[0] && uses_.has_grad[at(output)])
-        uses_.grad_of[at(output)] = source;
+      uses_.data_of[output] = source;
+      if (layer.traits.view == View::data_and_gradient && layer.propagate[0] && uses_.has_grad[output])
+        uses_.grad_of[output] = source;
     }
   }
 
@@ -90,10 +88,9 @@ class Builder {
   /// backward pass, the gradient of its output is taken for that of its input.
   void share_fused(const GraphLayer& layer, const Fusion& fusion) {
     if (fusion.forward_elsewhere && !layer.traits.plain_sum)
-      uses_.data_of[at(layer.outputs[0])] = layer.inputs[0];
-    if (fusion.backward_elsewhere) uses_.grad_of[at(layer.outputs[0])] = layer.inputs[0];
-    if (fusion.sum_layer >= 0)
-      uses_.data_of[at(graph_.layers[at(fusion.sum_layer)].outputs[0])] = layer.outputs[0];
+      uses_.data_of[layer.outputs[0]] = layer.inputs[0];
+    if (fusion.backward_elsewhere) uses_.grad_of[layer.outputs[0]] = layer.inputs[0];
+    if (fusion.sum_layer >= 0) uses_.data_of[graph_.layers[fusion.sum_layer].outputs[0]] = layer.outputs[0];
   }
 
   const Graph& graph_;
@@ -108,7 +105,7 @@ TensorUses find_tensor_uses(const Graph& graph, const Activations& activations,
                             const std::vector<double>& costs) {
   Builder builder(graph, activations);
   for (int i = 0; i < static_cast<int>(graph.layers.size()); ++i)
-    builder.add_layer(i, fusions[at(i)], kept_by[at(i)], costs[at(i)]);
+    builder.add_layer(i, fusions[i], kept_by[i], costs[i]);
   return builder.take();
 }
 

@@ -8,6 +8,7 @@
 #include "banyan/net/fusion.hpp"
 #include "net/graph_test_tools.hpp"
 #include "net/net_test_tools.hpp"
+#include "relative_distance.hpp"
 
 namespace banyan {
 namespace {
@@ -171,15 +172,6 @@ Results results_of(const std::string& text, NetOptions options = {}, const CpuDe
   for (const T value : values_of<T>(bench.context, net->flat_gradients())) results.gradients.push_back(value);
   for (const T value : values_of<T>(bench.context, net->statistics())) results.statistics.push_back(value);
   return results;
-}
-
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, length = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    length += a[i] * a[i];
-  }
-  return std::sqrt(difference / length);
 }
 
 const std::string kOn = "in_place_abn: true ";

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "net/net_test_tools.hpp"
+#include "relative_distance.hpp"
 
 namespace banyan {
 namespace {
@@ -248,15 +249,6 @@ TEST(RandomNets, NeedTheSameMemoryHoweverTheyAreWritten) {
     ASSERT_EQ(in_place.bytes, apart.bytes) << net.text(true);
     ASSERT_EQ(in_place.unshared_bytes, apart.unshared_bytes) << net.text(true);
   }
-}
-
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, length = 1e-30;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    length += a[i] * a[i];
-  }
-  return std::sqrt(difference / length);
 }
 
 /// A normalization that applies the Scale after it, by itself or in one tensor with the activation

@@ -11,14 +11,9 @@ namespace {
 using testing::ElementsAre;
 using testing::MatchesRegex;
 
-const char kNet[] = R"(
-layer { name: "in" type: "DummyData" top: "in" top: "target"
-        dummy_data_param { shape { dim: 2 dim: 1 } shape { dim: 2 dim: 1 } data_filler { value: 3 } data_filler { value: 1 } } }
-layer { name: "loss" type: "EuclideanLoss" bottom: "in" bottom: "target" top: "loss" loss_weight: 2 })";
-
 TEST(Display, ShowsEveryFewIterations) {
   PartBench bench;
-  const auto net = bench.net(kNet);
+  const auto net = bench.net(kLossNet);
   SolverSettings solver;
   solver.display = 4;
   solver.average_loss = 2;
@@ -41,7 +36,7 @@ TEST(Display, ShowsEveryFewIterations) {
 
 TEST(Display, ZeroIsNever) {
   PartBench bench;
-  const auto net = bench.net(kNet);
+  const auto net = bench.net(kLossNet);
   Losses losses(bench.peers, 1);
   const Display display({}, bench.peers, *net, losses, nullptr);
   EXPECT_FALSE(display.is_turn(0));

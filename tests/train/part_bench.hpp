@@ -16,6 +16,12 @@
 
 namespace banyan {
 
+/// A loss of (3 - 1)^2 / 2 with the weight 2.
+inline const char kLossNet[] = R"(
+layer { name: "in" type: "DummyData" top: "in" top: "target"
+        dummy_data_param { shape { dim: 2 dim: 1 } shape { dim: 2 dim: 1 } data_filler { value: 3 } data_filler { value: 1 } } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "in" bottom: "target" top: "loss" loss_weight: 2 })";
+
 struct PartBench {
   std::unique_ptr<Net> net(const std::string& text, Phase phase = Phase::train, DType dtype = DType::f64) {
     NetOptions options;

@@ -39,17 +39,12 @@ TEST(TestNets, BatchesWithDifferentNumbersOfOutputsAreRefused) {
   }
 }
 
-const char kNet[] = R"(
-layer { name: "in" type: "DummyData" top: "in" top: "target"
-        dummy_data_param { shape { dim: 2 dim: 1 } shape { dim: 2 dim: 1 } data_filler { value: 3 } data_filler { value: 1 } } }
-layer { name: "loss" type: "EuclideanLoss" bottom: "in" bottom: "target" top: "loss" loss_weight: 2 })";
-
 TEST(TestNets, LogsMeansOverTheBatches) {
   PartBench bench;
   const auto trained =
       bench.net(R"(layer { name: "in" type: "Input" top: "in" input_param { shape { dim: 1 } } })");
   std::vector<std::unique_ptr<Net>> nets;
-  nets.push_back(bench.net(kNet, Phase::test));
+  nets.push_back(bench.net(kLossNet, Phase::test));
   TestSettings settings;
   settings.batches = {3};
   settings.compute_loss = true;

@@ -24,6 +24,7 @@
 #include "banyan/train/snapshot_files.hpp"
 #include "banyan/train/solver_settings.hpp"
 #include "banyan/train/train.hpp"
+#include "relative_distance.hpp"
 #include "train/run_devices.hpp"
 
 namespace banyan {
@@ -175,15 +176,6 @@ inline double largest_difference(const std::vector<double>& a, const std::vector
     largest = std::isnan(difference) ? INFINITY : std::max(largest, difference);
   }
   return largest;
-}
-/// || a - b || / || a ||
-inline double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += a[i] * a[i];
-  }
-  return std::sqrt(difference / norm);
 }
 
 }  // namespace banyan

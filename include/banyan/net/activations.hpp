@@ -26,7 +26,8 @@ struct Activations {
   std::vector<std::unique_ptr<Blob>> blobs;  ///< by the graph's numbers
   std::vector<LayerBlobs> layers;
 
-  bool converts(int layer) const { return layers[static_cast<std::size_t>(layer)].converts(); }
+  /// As plans number them: the graph's blobs first, then stand-ins in order of layers.
+  Blobs tensors() const;
 };
 
 /// Makes the blobs of the layer that was added to the graph last.

@@ -45,6 +45,10 @@ struct Graph {
 
   const GraphLayer& producer_of(int blob) const;
   double loss_weight(int blob) const;
+  /// Does a source make it? Its data is filled from outside and outlives a pass.
+  bool from_source(int blob) const { return producer_of(blob).traits.source; }
+  /// The layer that alone reads it; -1: there is none, or several.
+  int only_reader(int blob) const;
   /// Does the backward pass of a reader make its gradient?
   bool receives_gradient(int blob) const;
   bool has_gradient(int blob) const;

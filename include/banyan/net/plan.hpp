@@ -18,7 +18,7 @@ namespace banyan {
 struct PlanPolicy {
   /// Blobs share memory where their lifetimes do not overlap. Off: each keeps its data and gradient.
   bool reuse_memory = true;
-  // With reuse_memory only:
+  // Off without reuse_memory:
   bool fuse = true;        ///< ReLUs and sums run as a part of other layers; the bits are the same
   bool fuse_scale = true;  ///< and Scales as a part of batch normalizations, with a rounding less
   bool in_place_abn = false;

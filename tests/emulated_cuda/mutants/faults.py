@@ -28,7 +28,7 @@ HANDLES = "src/ops/cuda/handles.cpp"
 CONVOLUTION = "src/ops/cuda/convolution.cpp"
 DEVICE = "src/device/cuda/cuda_device.cpp"
 TABLE = "src/device/cuda/cuda_backend.cpp"
-CONTEXT = "src/device/context.cpp"
+HOST_COPY = "src/tensor/host_copy.cpp"
 PIPE = "src/parallel/pipe.cpp"
 GRADIENTS = "src/parallel/gradient_sync.cpp"
 
@@ -152,7 +152,7 @@ MUTANTS = [
     host("peer access is not enabled", TABLE, TWO, ("const cudaError_t status = cudaDeviceEnablePeerAccess(owner.ordinal(), 0);", "const cudaError_t status = cudaSuccess;")),
     host("peer access is enabled one way", TABLE, TWO, ("const bool one = enable_one_way(from, to), other = enable_one_way(to, from);", "const bool one = enable_one_way(to, from), other = one;")),
     # the order that lives in libbanyan
-    of_libbanyan("a copy to the host is not waited for", CONTEXT, STREAMS, ("  context.stream().copy(direct ? to : staging.data(), memory, from.bytes());\n  context.synchronize();\n", "  context.stream().copy(direct ? to : staging.data(), memory, from.bytes());\n")),
+    of_libbanyan("a copy to the host is not waited for", HOST_COPY, STREAMS, ("  context.stream().copy(direct ? to : staging.data(), memory, from.bytes());\n  context.synchronize();\n", "  context.stream().copy(direct ? to : staging.data(), memory, from.bytes());\n")),
     of_libbanyan("a pipe's receiver does not wait", PIPE, TWO, ("  stream.wait(*from.event);\n", "")),
     of_libbanyan("compute does not wait for the new weights", GRADIENTS, TWO, ("  compute.wait(*handover_);\n", "")),
 ]
