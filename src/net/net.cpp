@@ -318,6 +318,12 @@ Blobs Net::inputs_of(int layer) const {
 
 Blobs Net::outputs_of(int layer) const { return activations_.layers.at(layer).outputs; }
 
+bool Net::keeps(const Blob& blob) const {
+  const int number = number_of(blob);
+  return !options_.reuse_memory || graph_.from_source(number) || graph_.loss_weight(number) != 0 ||
+         graph_.blobs[number].readers.empty();
+}
+
 Blob* Net::find_blob(const std::string& name) const {
   const auto found = graph_.by_name.find(name);
   return found == graph_.by_name.end() ? nullptr : activations_.blobs[found->second].get();

@@ -1,13 +1,12 @@
 #include "outputs.hpp"
 
+#include "banyan/train/values.hpp"
+
 namespace banyan {
 
-void append_values(Context& context, const Tensor& values, std::vector<double>& to) {
-  dispatch_float(values.dtype(), "reading outputs", [&]<class T>() {
-    std::vector<T> host(static_cast<std::size_t>(values.count()));
-    copy_to_host(context, values, host.data());
-    to.insert(to.end(), host.begin(), host.end());
-  });
+void append_values(Context& context, const Tensor& tensor, std::vector<double>& to) {
+  const std::vector<double> values = values_of(context, tensor).values;
+  to.insert(to.end(), values.begin(), values.end());
 }
 
 void append_outputs(Context& context, const Net& net, std::vector<double>& to) {

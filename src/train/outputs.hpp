@@ -8,7 +8,7 @@
 namespace banyan {
 
 /// Appends all values; waits for the device.
-void append_values(Context& context, const Tensor& values, std::vector<double>& to);
+void append_values(Context& context, const Tensor& tensor, std::vector<double>& to);
 /// Of all outputs, one after the other.
 void append_outputs(Context& context, const Net& net, std::vector<double>& to);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "banyan/base/text.hpp"
 #include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/train/log_lines.hpp"
@@ -10,14 +11,16 @@
 
 namespace banyan {
 
+void Replica::step(std::int64_t count) {
+  const std::int64_t end = std::min<std::int64_t>(run_.solver.max_iter, done_ + count);
+  stopped_ = false;
+  while (!stopped_ && done_ < end) stopped_ = !iterate(done_);
+  if (peers_->first()) run_.outcome.stopped_early = stopped_;
+}
+
 void Replica::train() {
-  peers_->meet("start");
-  losses_->begin(start_);
-  display_->begin(start_, samples_);
-  std::int64_t done = start_;
-  bool stopped = false;
-  while (done < run_.solver.max_iter && !stopped) stopped = !iterate(done++);
-  finish(std::min<std::int64_t>(done, run_.solver.max_iter), stopped);
+  step(run_.solver.max_iter);
+  finish();
 }
 
 Pass Replica::training_pass(std::int64_t iteration, int sub) {
@@ -35,8 +38,7 @@ Pass Replica::training_pass(std::int64_t iteration, int sub) {
 bool Replica::iterate(std::int64_t iteration) {
   activity_.set_iteration(iteration);
   const SolverSettings& solver = run_.solver;
-  if (is_turn(iteration, solver.test.interval) && (iteration > 0 || solver.test.initialization))
-    test(iteration);
+  if (is_turn(iteration, solver.test.interval) && (iteration > 0 || solver.test.initialization)) test();
   requests_->poll(iteration);
   Event& end = *ends_[static_cast<std::size_t>(iteration % kRunAhead)];
   end.synchronize();  // of iteration - kRunAhead
@@ -54,9 +56,9 @@ bool Replica::iterate(std::int64_t iteration) {
   if (!peers_->joined() && !net_->flat_values().defined()) peers_->meet("iteration", iteration);
   const Wishes wishes = requests_->of_everybody(iteration);
   display_->show(iteration, rate);
-  const std::int64_t done = iteration + 1;
-  activity_.set_iteration(done);
-  if (is_turn(done, solver.snapshot.interval) || wishes.snapshot) snapshot(done);
+  last_rate_ = rate;
+  activity_.set_iteration(++done_);
+  if (is_turn(done_, solver.snapshot.interval) || wishes.snapshot) snapshot();
   return !wishes.stop;
 }
 
@@ -120,46 +122,77 @@ void Replica::compare_kernels() {
     LOG(WARNING) << *difference;
 }
 
-void Replica::test(std::int64_t iteration) {
+void Replica::test() {
   if (tests_->empty()) return;
   display_->clear();
-  tests_->run(iteration);
+  tests_->run(done_);
+  if (peers_->first()) run_.tests = tests_->results();
 }
 
-void Replica::snapshot(std::int64_t done) {
+void Replica::snapshot() {
   display_->clear();
   if (peers_->first()) {
-    losses_->gather(done - 1);
-    note_last_loss(done);
+    losses_->gather(done_ - 1);
+    note_last_loss(done_);
   }
-  snapshots_->save(done);
+  snapshots_->save(done_);
 }
 
 /// What Caffe does after the last iteration: a snapshot, a last loss and a last test.
-void Replica::finish(std::int64_t done, bool early) {
+void Replica::finish() {
   const SolverSettings& solver = run_.solver;
-  activity_.set_iteration(done);
+  activity_.set_iteration(done_);
   display_->clear();
   net_->check_results();
-  if (solver.snapshot.after_train && !is_turn(done, solver.snapshot.interval)) snapshot(done);
-  if (early) {
-    if (peers_->first()) run_.outcome.stopped_early = true;
-    return;
-  }
-  if (display_->is_turn(done)) show_last_loss(done);
-  if (is_turn(done, solver.test.interval)) test(done);
+  if (solver.snapshot.after_train && !is_turn(done_, solver.snapshot.interval)) snapshot();
+  if (stopped_) return;
+  if (display_->is_turn(done_)) show_last_loss();
+  if (is_turn(done_, solver.test.interval)) test();
 }
 
-void Replica::show_last_loss(std::int64_t done) {
-  Pass pass = training_pass(done, 0);
+void Replica::show_last_loss() {
+  Pass pass = training_pass(done_, 0);
   pass.update_statistics = false;
   net_->forward(pass);
   net_->check_results();
-  push_loss(net_->loss(), done);
-  peers_->meet("last loss", done);
+  push_loss(net_->loss(), done_);
+  peers_->meet("last loss", done_);
   if (!peers_->first()) return;
-  losses_->gather(done);
-  LOG(INFO) << log_lines::last_iteration(done, losses_->smoothed());
+  losses_->gather(done_);
+  LOG(INFO) << log_lines::last_iteration(done_, losses_->smoothed());
+}
+
+Metrics Replica::metrics() {
+  losses_->gather(done_ - 1);
+  return {done_, losses_->smoothed(), last_rate_};
+}
+
+std::string Replica::read_blob(const std::string& name, Values& values) const {
+  const Blob* blob = net_->find_blob(name);
+  if (blob == nullptr) return cat("the net has no blob ", quoted(name));
+  if (!net_->keeps(*blob))
+    return cat("blob ", quoted(name), " shares its memory with others, so nothing is left of it");
+  values = values_of(*context_, blob->data);
+  return "";
+}
+
+const LearnableParameter* Replica::find_parameter(const std::string& layer, int index) const {
+  for (const LearnableParameter& parameter : net_->parameters())
+    if (parameter.layer == layer && parameter.slot == index) return &parameter;
+  return nullptr;
+}
+
+std::string Replica::read_parameter(const std::string& layer, int index, Values& values) const {
+  const LearnableParameter* parameter = find_parameter(layer, index);
+  if (parameter == nullptr) return cat("layer ", quoted(layer), " has no parameter ", index, " of its own");
+  values = values_of(*context_, parameter->value);
+  return "";
+}
+
+void Replica::write_parameter(const std::string& layer, int index, const std::vector<double>& values) {
+  Tensor value = find_parameter(layer, index)->value;
+  if (peers_->first()) set_values(*context_, values, value);
+  peers_->broadcast(value, "a parameter");
 }
 
 }  // namespace banyan

@@ -1,6 +1,6 @@
-// Replica: one device's part of a training run: the loop, and the parts that it uses. Constructed empty, so
-// that what it owns outlives every thread that may still read it after a failure; set_up() and train() run on
-// the device's own thread.
+// Replica: one device's part of a session: the loop, and the parts that it uses. Constructed empty, so that
+// what it owns outlives every thread that may still read it after a failure; all that comes after runs on the
+// device's own thread. What all devices do together is called on all.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include "banyan/net/net.hpp"
 #include "banyan/parallel/gradient_sync.hpp"
 #include "banyan/train/learning_rate.hpp"
+#include "banyan/train/session.hpp"
 #include "banyan/train/updater.hpp"
 #include "clipping.hpp"
 #include "display.hpp"
@@ -28,8 +29,21 @@ class Replica {
   ~Replica();
 
   void set_up();
-  /// From the starting iteration to the end of the run.
+  /// Iterations done. On any thread while no iteration runs.
+  std::int64_t iteration() const { return done_; }
+  // What the session's functions of the same names do, all devices together.
+  void step(std::int64_t count);
   void train();
+  void test();
+  void snapshot();
+  void restore();
+  void write_parameter(const std::string& layer, int index, const std::vector<double>& values);
+  // By one device alone; the first one, where it says nothing else.
+  Metrics metrics();
+  /// By any device. Returns why not, or "".
+  std::string read_blob(const std::string& name, Values& values) const;
+  std::string read_parameter(const std::string& layer, int index, Values& values) const;
+
   /// On the device's thread, at its end: stops reading, and waits for what is still enqueued, whatever
   /// becomes of it.
   void drain() noexcept;
@@ -46,6 +60,8 @@ class Replica {
   void set_up_rate();
   void build_exchange();
   void load_initial_state();
+  void spread_parameters();
+  void begin();
   /// Of the gradients' sums and updates.
   Context& lane() const { return lane_ ? *lane_ : *context_; }
   void update(int bucket);
@@ -58,10 +74,9 @@ class Replica {
   void push_loss(const Tensor& loss, std::int64_t iteration);
   void note_last_loss(std::int64_t iteration);
   void compare_kernels();
-  void test(std::int64_t iteration);
-  void snapshot(std::int64_t done);
-  void show_last_loss(std::int64_t done);
-  void finish(std::int64_t done, bool early);
+  void finish();
+  void show_last_loss();
+  const LearnableParameter* find_parameter(const std::string& layer, int index) const;
 
   Run& run_;
   int rank_;
@@ -82,7 +97,9 @@ class Replica {
   std::unique_ptr<Snapshots> snapshots_;
   std::array<std::unique_ptr<Event>, kRunAhead> ends_;  ///< of iteration i at i % kRunAhead
   Tensor loss_;                                         ///< of the iteration, over its passes: f64 (1)
-  std::int64_t start_ = 0;                              ///< first iteration
+  std::int64_t start_ = 0, done_ = 0;                   ///< iterations before this session; iterations done
+  bool stopped_ = false;                                ///< by a request, in the last step()
+  double last_rate_ = 0;                                ///< of the last iteration
   std::int64_t samples_ = 0;                            ///< of all devices in an iteration
 };
 

@@ -75,6 +75,7 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition) {
   options.devices = peers_->devices();
   options.seed = run_.seed;
   options.sync_batch_norm = run_.options.sync_bn;
+  options.reuse_memory = !run_.options.keep_blobs;
   options.origin = definition.origin;
   return std::make_unique<Net>(definition.net, options, *context_, activity_);
 }
@@ -147,8 +148,28 @@ void Replica::load_initial_state() {
     }
   }
   if (run_.resume) start_ = snapshots_->restore(*run_.resume);
+  spread_parameters();
+}
+
+/// The first device's to all, running statistics included.
+void Replica::spread_parameters() {
   for (LearnableParameter& parameter : net_->parameters())
     peers_->broadcast(parameter.value, parameter.layer.c_str());
+}
+
+void Replica::restore() {
+  start_ = snapshots_->restore(*run_.resume);
+  spread_parameters();
+  begin();
+}
+
+/// The next iteration is the first one after start-up or a snapshot.
+void Replica::begin() {
+  context_->synchronize();
+  done_ = start_;
+  peers_->meet("start");
+  losses_->begin(start_);
+  display_->begin(start_, samples_);
 }
 
 void Replica::set_up() {
@@ -169,7 +190,7 @@ void Replica::set_up() {
   snapshots_ = std::make_unique<Snapshots>(run_.snapshots, *peers_, lane(),
                                            SnapshotParts{*net_, *updater_, *rate_, *losses_, sources_});
   load_initial_state();
-  context_->synchronize();
+  begin();
 }
 
 }  // namespace banyan

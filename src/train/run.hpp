@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/device/cores.hpp"
 #include "banyan/parallel/device_tree.hpp"
 #include "banyan/parallel/link_cost.hpp"
+#include "banyan/train/session.hpp"
 #include "banyan/train/snapshot_files.hpp"
 #include "banyan/train/solver_nets.hpp"
 #include "banyan/train/train.hpp"
@@ -39,6 +41,7 @@ struct Run {
   std::vector<SolverNet> test_nets;
   std::optional<SolverSnapshot> resume;
 
+  std::unique_ptr<DeviceCores> cores;  ///< nullptr for GPUs
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Activity>> activities;
   std::optional<parallel::Tree> tree;
@@ -49,7 +52,13 @@ struct Run {
   std::size_t chunk_bytes = 0;                          ///< of sums of gradients; the same
 
   SnapshotPlan snapshots;
-  TrainOutcome outcome;  ///< rank 0
+  TrainOutcome outcome;           ///< rank 0
+  std::vector<TestResult> tests;  ///< rank 0: of the last test pass
 };
+
+/// Checks the options, makes devices and tree, reads nets and what is resumed. Throws bad_input.
+std::unique_ptr<Run> make_run(const TrainOptions& options);
+/// Reads the snapshot to go on from, and logs what keeps that from being bit-identical.
+void read_resume(Run& run, const std::string& state_path);
 
 }  // namespace banyan

@@ -26,6 +26,8 @@ void SmoothedLoss::save(caffe::BanyanState& state) const {
 }
 
 void SmoothedLoss::restore(const caffe::BanyanState& state) {
+  window_.clear();
+  count_ = 0;
   const auto expected = std::min<std::int64_t>(size_, state.loss_count());
   if (state.loss_count() < 0 || state.smoothed_losses_size() != expected) return;
   window_.assign(state.smoothed_losses().begin(), state.smoothed_losses().end());

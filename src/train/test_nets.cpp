@@ -76,6 +76,7 @@ void TestNets::run(std::int64_t iteration) {
   const HostSpan span(peers_.activity(), SpanKind::test);
   trained_.check_results();
   take_statistics();
+  results_.clear();
   for (int number = 0; number < static_cast<int>(nets_.size()); ++number) test(number, iteration);
   return_statistics();
 }
@@ -90,7 +91,7 @@ void TestNets::test(int number, std::int64_t iteration) {
   if (peers_.gathers())
     results = peers_.sum_processes(
         order_test_results(peers_.boards(), peers_.team().place, width_of(net), batches, number), "test");
-  if (peers_.first()) log(number, results);
+  if (peers_.first()) log(number, results_.emplace_back(means_of(number, results)));
   peers_.meet("test", iteration);
 }
 
@@ -115,16 +116,27 @@ void TestNets::run_batches(Net& net, int batches) {
   }
 }
 
-void TestNets::log(int number, const std::vector<double>& results) {
-  const Net& net = *nets_[static_cast<std::size_t>(number)];
-  const int batches = settings_.batches[static_cast<std::size_t>(number)];
+TestResult TestNets::means_of(int number, const std::vector<double>& results) const {
+  const Net& net = *nets_[number];
+  const int batches = settings_.batches[number];
   const std::vector<double> sums = sum_test_results(results, width_of(net));
-  if (settings_.compute_loss) LOG(INFO) << log_lines::test_loss(sums[0] / batches);
+  TestResult means{sums[0] / batches, {}};
   std::size_t at = 1;
+  for (const Blob* blob : net.outputs()) {
+    std::vector<double>& values = means.outputs.emplace_back(TestResult::Output{blob->name, {}}).values;
+    for (std::int64_t i = 0; i < blob->shape.count(); ++i) values.push_back(sums[at++] / batches);
+  }
+  return means;
+}
+
+void TestNets::log(int number, const TestResult& result) const {
+  const Net& net = *nets_[number];
+  if (settings_.compute_loss) LOG(INFO) << log_lines::test_loss(result.loss);
   int shown = 0;
-  for (const Blob* blob : net.outputs())
-    for (std::int64_t i = 0; i < blob->shape.count(); ++i)
-      LOG(INFO) << log_lines::test_output(shown++, blob->name, sums[at++] / batches, net.loss_weight(*blob));
+  for (std::size_t k = 0; k < result.outputs.size(); ++k)
+    for (const double value : result.outputs[k].values)
+      LOG(INFO) << log_lines::test_output(shown++, result.outputs[k].blob, value,
+                                          net.loss_weight(*net.outputs()[k]));
 }
 
 }  // namespace banyan

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "banyan/net/net.hpp"
+#include "banyan/train/session.hpp"
 #include "banyan/train/solver_settings.hpp"
 #include "peers.hpp"
 
@@ -28,6 +29,8 @@ class TestNets {
   bool empty() const { return nets_.empty(); }
   /// Tests all nets after that many iterations and logs their results. All devices meet.
   void run(std::int64_t iteration);
+  /// Of the last run(), on the first device.
+  const std::vector<TestResult>& results() const { return results_; }
 
  private:
   void take_statistics();
@@ -35,13 +38,15 @@ class TestNets {
   bool statistics_differ() const;
   void test(int number, std::int64_t iteration);
   void run_batches(Net& net, int batches);
-  void log(int number, const std::vector<double>& results);
+  TestResult means_of(int number, const std::vector<double>& results) const;
+  void log(int number, const TestResult& result) const;
 
   TestSettings settings_;
   Peers& peers_;
   Net& trained_;
   std::vector<std::unique_ptr<Net>> nets_;
   Tensor own_statistics_;  ///< the device's, during a test
+  std::vector<TestResult> results_;
 };
 
 }  // namespace banyan

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "banyan/base/error.hpp"
+#include "banyan/parallel/crew.hpp"
 #include "thread_limit.hpp"
 #include "tree_fixture.hpp"
 
@@ -201,6 +202,23 @@ TEST(WorkerGroup, AThreadThatCannotBeStartedEndsTheOthers) {
     EXPECT_THAT(error, testing::HasSubstr("Resource temporarily unavailable"));
     EXPECT_EQ(started, failing);
     EXPECT_EQ(ended, failing);
+  }
+}
+
+TEST(Crew, AThreadThatCannotBeStartedIsAnError) {
+  BANYAN_NEEDS_THREAD_LIMIT;
+  for (int started = 0; started < 3; ++started) {  // one that leads, two devices
+    TreeFixture fixture({2, false, 0});
+    const ThreadLimit limit(started);
+    try {
+      Crew crew({&fixture.activity(0), &fixture.activity(1)}, fixture.abort, {}, {});
+      crew.carry_out([&](int rank) { fixture.meet(rank); });
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::runtime);
+      EXPECT_THAT(error.what(), testing::HasSubstr("cannot start the thread of cpu:"));
+    }
+    EXPECT_TRUE(limit.reached());
   }
 }
 

@@ -101,6 +101,8 @@ class Net {
   /// What no layer consumes, in alphabetical order.
   const Blobs& outputs() const { return outputs_; }
   double loss_weight(const Blob& blob) const;
+  /// Does its data outlive a pass? Others share memory.
+  bool keeps(const Blob& blob) const;
   /// Is it a share of a global value (LayerTraits::shares)?
   bool output_is_share(const Blob& blob) const;
 

@@ -1,30 +1,15 @@
 // What `trainer` does besides training. Log lines have Caffe's forms; reports are returned as text.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "banyan/layers/pass.hpp"
-#include "banyan/tensor/dtype.hpp"
 #include "banyan/tensor/shape.hpp"
+#include "banyan/train/model.hpp"
 #include "banyan/train/train.hpp"
 
 namespace banyan {
-
-struct ModelOptions {
-  std::string model;                 ///< prototxt
-  std::vector<std::string> weights;  ///< .caffemodel files, later ones overwrite
-  DeviceChoice device;
-  int threads = 0;  ///< 0: all cores
-  Phase phase = Phase::test;
-  int level = 0;
-  std::vector<std::string> stages;
-  int iterations = 50;
-  DType precision = DType::f32;
-  std::map<std::string, Shape> shapes;  ///< summary, time: of outputs of sources whose data need not exist
-};
 
 struct TimeOptions {
   ModelOptions model;  ///< `device` is not used

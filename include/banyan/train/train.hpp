@@ -48,6 +48,7 @@ struct TrainOptions {
   DType precision = DType::f32;
   int threads_per_device = 0;      ///< 0: the processor's cores shared out among the CPU devices
   double watchdog_seconds = 0;     ///< a device silent for so long while others wait is named; 0: no watchdog
+  bool keep_blobs = false;         ///< blobs share no memory (Session::blob)
   bool check_nan = false;          ///< the first iteration with a loss that is not finite ends the run
   Console* console = nullptr;      ///< shows the progress line; outlives the call; nullptr: none
   SignalFlags* signals = nullptr;  ///< outlives the call; nullptr: none

@@ -4,7 +4,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
-#include "train/commands/model.hpp"
+#include "banyan/train/commands.hpp"
 
 namespace banyan {
 

@@ -1,7 +1,7 @@
 #include <glog/logging.h>
 
+#include "banyan/train/commands.hpp"
 #include "banyan/train/log_lines.hpp"
-#include "train/commands/model.hpp"
 
 namespace banyan {
 
@@ -18,7 +18,7 @@ void test_model(const ModelOptions& options) {
     loss += model.loss();
     for (std::size_t k = 0; k < sums.size(); ++k) {
       const Blob& output = *net.outputs()[k];
-      const auto values = values_of(model.context(), output);
+      const auto values = values_of(model.context(), output.data).values;
       sums[k].resize(values.size());
       for (std::size_t i = 0; i < values.size(); ++i) {
         sums[k][i] += values[i];

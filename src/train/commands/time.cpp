@@ -7,8 +7,8 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/observe/spans.hpp"
+#include "banyan/train/commands.hpp"
 #include "banyan/train/log_lines.hpp"
-#include "train/commands/model.hpp"
 #include "train/commands/time_report.hpp"
 
 namespace banyan {

@@ -9,7 +9,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/input_rates.hpp"
-#include "train/commands/model.hpp"
+#include "banyan/train/commands.hpp"
 
 namespace banyan {
 

@@ -10,7 +10,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "banyan/io/prototxt.hpp"
-#include "train/commands/model.hpp"
+#include "banyan/train/commands.hpp"
 
 namespace banyan {
 namespace {

@@ -1,4 +1,4 @@
-// A net on one device, for the commands that are no training.
+// Model: a net on one device, without a solver. What trains is a Session (session.hpp).
 #pragma once
 
 #include <map>
@@ -7,9 +7,23 @@
 #include <vector>
 
 #include "banyan/net/net.hpp"
-#include "banyan/train/commands.hpp"
+#include "banyan/train/train.hpp"
+#include "banyan/train/values.hpp"
 
 namespace banyan {
+
+struct ModelOptions {
+  std::string model;                 ///< prototxt
+  std::vector<std::string> weights;  ///< .caffemodel files, later ones overwrite
+  DeviceChoice device;
+  int threads = 0;  ///< 0: all cores
+  Phase phase = Phase::test;
+  int level = 0;
+  std::vector<std::string> stages;
+  int iterations = 50;
+  DType precision = DType::f32;
+  std::map<std::string, Shape> shapes;  ///< summary, time: of outputs of sources whose data need not exist
+};
 
 /// Replaces every source that makes a blob of `shapes` (upgraded net) by one that makes constant values: 0.5
 /// in its first blob, 0 (a label) in others, which have as many entries as the first where no shape is given.
@@ -36,8 +50,5 @@ class Model {
   std::unique_ptr<Net> net_;
   std::int64_t passes_ = 0;
 };
-
-/// The blob's values in logical order; waits for the device.
-std::vector<double> values_of(Context& context, const Blob& blob);
 
 }  // namespace banyan

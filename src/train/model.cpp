@@ -1,4 +1,4 @@
-#include "train/commands/model.hpp"
+#include "banyan/train/model.hpp"
 
 #include <glog/logging.h>
 
@@ -82,16 +82,6 @@ double Model::loss() {
   double loss = 0;
   copy_to_host(*context_, net_->loss(), &loss);
   return loss;
-}
-
-std::vector<double> values_of(Context& context, const Blob& blob) {
-  std::vector<double> values(static_cast<std::size_t>(blob.data.count()));
-  dispatch_float(blob.data.dtype(), "an output", [&]<class T>() {
-    std::vector<T> host(values.size());
-    copy_to_host(context, blob.data, host.data());
-    std::copy(host.begin(), host.end(), values.begin());
-  });
-  return values;
 }
 
 }  // namespace banyan

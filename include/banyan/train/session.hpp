@@ -1,0 +1,76 @@
+// Session: devices, nets and solver of one training run, for programs that train. What a net on one device
+// does without a solver, Model does (model.hpp).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/train/train.hpp"
+#include "banyan/train/values.hpp"
+
+namespace banyan {
+
+/// Where a run stands.
+struct Metrics {
+  std::int64_t iteration = 0;  ///< iterations done
+  double loss = 0;             ///< mean of the last average_loss losses, over all devices
+  double rate = 0;             ///< of the last iteration; 0 before the first one
+};
+
+/// Means over the batches of a test pass.
+struct TestResult {
+  double loss = 0;
+  struct Output {
+    std::string blob;
+    std::vector<double> values;
+  };
+  std::vector<Output> outputs;
+};
+
+/// To be used by one thread at a time. Every call returns when all devices have done what it asks for. A call
+/// that fails throws the first Error of any device (see WorkerGroup); the session is then at its end, and
+/// every later call throws the same error.
+class Session {
+ public:
+  /// Makes devices, tree and nets, fills, loads or resumes the parameters. Throws bad_input for anything
+  /// wrong in the options and in what they name.
+  explicit Session(const TrainOptions& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  std::int64_t iteration() const;  ///< iterations done, those before a snapshot that was resumed included
+  std::int64_t samples_per_iteration() const;  ///< of all devices
+  int devices() const;                         ///< of this process
+
+  /// Trains up to `count` iterations, not beyond the solver's max_iter, with the tests, log lines and
+  /// snapshots that it asks for on the way. False: asked to stop by SignalFlags.
+  bool step(std::int64_t count);
+  /// step() to max_iter, and what Caffe does at the end: a snapshot, a last loss, a last test.
+  TrainOutcome train();
+  /// Tests all test nets (test_iter batches each) and logs the results, in the order of the solver.
+  std::vector<TestResult> test();
+  /// Writes a snapshot (snapshot_files.hpp) under the solver's prefix and returns the path of its state. A
+  /// process that is not the first one writes nothing.
+  std::string snapshot();
+  /// Goes on from a snapshot.
+  void restore(const std::string& state_path);
+
+  Metrics metrics();
+  /// What the last iteration left in a blob of the train net on one device (0 is the first). Throws bad_input
+  /// for a blob that is not there or shares its memory with others (TrainOptions::keep_blobs).
+  Values blob(const std::string& name, int device = 0);
+  /// Parameter `index` of a layer of the train net, the same on all devices (running statistics: the first
+  /// one's). Throws bad_input for one that is not there.
+  Values parameter(const std::string& layer, int index);
+  /// Overwrites it on all devices. Throws bad_input for another number of values.
+  void set_parameter(const std::string& layer, int index, const std::vector<double>& values);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,157 @@
+// Set-up of what the devices of a training run share: devices, links, tree, seed.
+#include "run.hpp"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "banyan/base/error.hpp"
+#include "banyan/device/cuda_devices.hpp"
+#include "banyan/layers/layer.hpp"
+#include "banyan/parallel/links.hpp"
+#include "banyan/parallel/tree_choice.hpp"
+#include "banyan/train/device_choice.hpp"
+#include "banyan/train/log_lines.hpp"
+
+namespace banyan {
+namespace {
+
+int threads_for_each(const TrainOptions& options) {
+  if (options.threads_per_device > 0) return options.threads_per_device;
+  return std::max(1, static_cast<int>(allowed_cores().size() / options.devices.size()));
+}
+
+/// nullptr for GPUs, whose host threads are bound to no core.
+std::unique_ptr<DeviceCores> cores_for(const TrainOptions& options, int threads) {
+  if (options.devices[0].kind != DeviceKind::cpu) return nullptr;
+  auto cores =
+      std::make_unique<DeviceCores>(static_cast<int>(options.devices.size()), threads, options.pinning);
+  LOG(INFO) << cores->describe();
+  return cores;
+}
+
+void make_devices(Run& run, int threads) {
+  std::map<int, int> replicas;  // on the same GPU so far
+  for (const DeviceChoice& choice : run.options.devices) {
+    if (choice.kind == DeviceKind::cuda) {
+      const int replica = replicas[choice.ordinal]++;
+      if (replica == 1)
+        LOG(INFO) << "GPU " << choice.ordinal << " is listed several times: its replicas share one GPU.";
+      run.devices.push_back(make_cuda_device(choice.ordinal, replica));
+    } else {
+      CpuDeviceOptions cpu = run.options.cpu;
+      cpu.threads = threads;
+      cpu.math = math_of(run.options.precision);
+      if (run.cores) cpu.cores = run.cores->of(static_cast<int>(run.devices.size()));
+      run.devices.push_back(make_cpu_device(choice.ordinal, cpu));
+    }
+    run.activities.push_back(std::make_unique<Activity>(run.devices.back()->name(), &run.abort.flag()));
+    if (run.options.timeline)
+      run.activities.back()->trace_to(run.options.timeline->add_device(run.devices.back()->name()));
+    run.members.push_back({run.devices.back().get(), run.activities.back().get(), &run.access});
+  }
+}
+
+void measure_links(Run& run) try {
+  run.link_cost = parallel::measure_link_cost(*run.tree, run.members, run.spin);
+} catch (Error& error) {
+  error.add_context("while measuring the links between the devices");
+  throw;
+}
+
+void build_tree_of(Run& run) {
+  std::vector<Device*> devices;
+  for (const auto& device : run.devices) devices.push_back(device.get());
+  const parallel::LinkMatrix links = parallel::discover_links(devices);
+  run.tree = parallel::choose_tree(run.options.tree, links);
+  if (run.team.alone()) return;
+  std::vector<std::string> names;
+  for (const auto& device : run.devices) names.push_back(device->name());
+  LOG(INFO) << "Device tree:\n" << run.tree->draw(names);
+  measure_links(run);
+  run.team.trees = std::make_unique<parallel::StatisticsTrees>(links, *run.tree, run.members,
+                                                               sync_group_sizes(run.train_net.net), run.abort,
+                                                               run.spin, run.options.uplink);
+}
+
+/// The seed: of the state that is resumed, else random_seed, else drawn now.
+void choose_seed(Run& run) {
+  if (run.resume && run.resume->state.banyan().has_seed()) {
+    run.seed = run.resume->state.banyan().seed();
+  } else if (run.solver.random_seed) {
+    run.seed = *run.solver.random_seed;
+  } else {
+    std::random_device source;
+    run.seed = (static_cast<std::uint64_t>(source()) << 31) ^ source();
+  }
+  LOG(INFO) << "Random seed: " << run.seed;
+}
+
+/// What decides about the bits of a run, beside solver, nets and seed.
+caffe::BanyanState describe(const Run& run) {
+  const Device& device = *run.devices[0];
+  caffe::BanyanState state;
+  state.set_devices(run.team.place.devices);
+  state.set_device_kind(device.kind() == DeviceKind::cpu ? "cpu" : "gpu");
+  state.set_threads_per_device(device.threads());
+  state.set_precision(name_of(run.options.precision));
+  state.set_tree(run.tree->to_string());
+  return state;
+}
+
+/// Of what is saved, all that does not change while the run goes on.
+void plan_snapshots(Run& run) {
+  run.snapshots.diff = run.solver.snapshot.diff;
+  run.snapshots.run = describe(run);
+  run.snapshots.run.set_version(BANYAN_VERSION);
+  run.snapshots.run.set_seed(run.seed);
+}
+
+void check_options(const TrainOptions& options) {
+  if (options.devices.empty()) runtime_failure("no device to train on");
+  for (const DeviceChoice& choice : options.devices)
+    if (choice.kind != options.devices[0].kind) bad_input("CPU and GPU devices cannot train together");
+  if (options.uplink != nullptr && !options.solver.random_seed)
+    bad_input("a run over several processes needs random_seed in the solver: all must draw the same numbers");
+  check_precision(options.precision, options.devices[0].kind);
+}
+
+}  // namespace
+
+void read_resume(Run& run, const std::string& state_path) {
+  LOG(INFO) << log_lines::resuming(state_path);
+  run.resume = read_snapshot(state_path);
+  for (const std::string& difference : resume_differences(run.resume->state, describe(run)))
+    LOG(WARNING) << difference;
+}
+
+std::unique_ptr<Run> make_run(const TrainOptions& options) {
+  check_options(options);
+  const int threads = threads_for_each(options);
+  const int count = static_cast<int>(options.devices.size());
+  std::unique_ptr<DeviceCores> cores = cores_for(options, threads);
+  auto made = std::make_unique<Run>(
+      options, parallel::spin_policy(count, options.devices[0].kind == DeviceKind::cpu ? threads : 1),
+      [](const std::string& line) { LOG(WARNING) << line; });
+  Run& run = *made;
+  run.cores = std::move(cores);
+  run.snapshots.prefix = snapshot_prefix_of(run.solver.snapshot, options.solver_path);
+  if (run.solver.snapshot.interval > 0 || run.solver.snapshot.after_train) {
+    check_snapshot_prefix(run.snapshots.prefix);
+    remove_snapshot_leftovers(run.snapshots.prefix);
+  }
+  run.train_net = train_net_of(run.solver, options.solver_path);
+  run.test_nets = test_nets_of(run.solver, options.solver_path);
+  make_devices(run, threads);
+  build_tree_of(run);
+  for (const auto& device : run.devices) device->limit_memory(options.memory_limit);  // links are measured
+  if (!options.snapshot.empty()) read_resume(run, options.snapshot);
+  choose_seed(run);
+  plan_snapshots(run);
+  if (parallel::Uplink* uplink = options.uplink) run.abort.on_raise([uplink] { uplink->abort(); });
+  return made;
+}
+
+}  // namespace banyan

@@ -1,0 +1,126 @@
+#include "banyan/train/session.hpp"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/parallel/crew.hpp"
+#include "banyan/train/log_lines.hpp"
+#include "replica.hpp"
+#include "run.hpp"
+
+namespace banyan {
+namespace {
+
+/// A failed run ends within 2 s: this long the other devices may take to stop, the rest is for tidying up.
+constexpr double kGraceSeconds = 1.5;
+
+}  // namespace
+
+/// What comes later uses what comes first, and goes first.
+struct Session::State {
+  explicit State(const TrainOptions& options);
+  /// body(replica) on every device's thread.
+  void on_all(const std::function<void(Replica&)>& body) {
+    crew->carry_out([&](int rank) { body(*replicas[rank]); });
+  }
+  void on_one(int device, const std::function<void(Replica&)>& body) {
+    crew->carry_out([&](int rank) {
+      if (rank == device) body(*replicas[rank]);
+    });
+  }
+
+  std::unique_ptr<Run> run;
+  std::vector<std::unique_ptr<Replica>> replicas;
+  std::unique_ptr<parallel::Crew> crew;
+};
+
+Session::State::State(const TrainOptions& options) : run(make_run(options)) {
+  const int count = static_cast<int>(options.devices.size());
+  for (int rank = 0; rank < count; ++rank) replicas.push_back(std::make_unique<Replica>(*run, rank));
+  std::vector<Activity*> activities;
+  for (const auto& activity : run->activities) activities.push_back(activity.get());
+  LOG(INFO) << log_lines::solving(run->train_net.net.name());
+  LOG(INFO) << log_lines::policy(name_of(run->solver.rate.policy));
+  crew = std::make_unique<parallel::Crew>(activities, run->abort,
+                                          parallel::WatchdogOptions{options.watchdog_seconds, kGraceSeconds},
+                                          [this](int rank) { replicas[rank]->drain(); });
+  on_all([](Replica& replica) { replica.set_up(); });
+}
+
+Session::Session(const TrainOptions& options) try : state_(std::make_unique<State>(options)) {
+} catch (...) {
+  if (options.uplink != nullptr) options.uplink->abort();
+  throw;
+}
+
+Session::~Session() = default;
+
+std::int64_t Session::iteration() const { return state_->replicas[0]->iteration(); }
+
+std::int64_t Session::samples_per_iteration() const { return state_->run->outcome.samples_per_iteration; }
+
+int Session::devices() const { return static_cast<int>(state_->replicas.size()); }
+
+bool Session::step(std::int64_t count) {
+  state_->on_all([count](Replica& replica) { replica.step(count); });
+  return !state_->run->outcome.stopped_early;
+}
+
+TrainOutcome Session::train() {
+  state_->on_all([](Replica& replica) { replica.train(); });
+  return state_->run->outcome;
+}
+
+std::vector<TestResult> Session::test() {
+  state_->on_all([](Replica& replica) { replica.test(); });
+  return state_->run->tests;
+}
+
+std::string Session::snapshot() {
+  check_snapshot_prefix(state_->run->snapshots.prefix);
+  state_->on_all([](Replica& replica) { replica.snapshot(); });
+  return snapshot_paths(state_->run->snapshots.prefix, iteration()).state;
+}
+
+void Session::restore(const std::string& state_path) {
+  read_resume(*state_->run, state_path);
+  state_->on_all([](Replica& replica) { replica.restore(); });
+}
+
+Metrics Session::metrics() {
+  Metrics metrics;
+  state_->on_one(0, [&](Replica& replica) { metrics = replica.metrics(); });
+  return metrics;
+}
+
+Values Session::blob(const std::string& name, int device) {
+  if (device < 0 || device >= devices())
+    bad_input("device ", device, " is not there: this process has ", devices());
+  Values values;
+  std::string problem;
+  state_->on_one(device, [&](Replica& replica) { problem = replica.read_blob(name, values); });
+  if (!problem.empty()) bad_input(problem);
+  return values;
+}
+
+Values Session::parameter(const std::string& layer, int index) {
+  Values values;
+  std::string problem;
+  state_->on_one(0, [&](Replica& replica) { problem = replica.read_parameter(layer, index, values); });
+  if (!problem.empty()) bad_input(problem);
+  return values;
+}
+
+void Session::set_parameter(const std::string& layer, int index, const std::vector<double>& values) {
+  const auto count = parameter(layer, index).values.size();
+  if (values.size() != count)
+    bad_input("parameter ", index, " of layer ", quoted(layer), " has ", count, " values, not ",
+              values.size());
+  state_->on_all([&](Replica& replica) { replica.write_parameter(layer, index, values); });
+}
+
+}  // namespace banyan

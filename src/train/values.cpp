@@ -1,0 +1,22 @@
+#include "banyan/train/values.hpp"
+
+namespace banyan {
+
+Values values_of(Context& context, const Tensor& tensor) {
+  Values values{tensor.shape(), {}};
+  dispatch_float(tensor.dtype(), "reading values", [&]<class T>() {
+    std::vector<T> host(tensor.count());
+    copy_to_host(context, tensor, host.data());
+    values.values.assign(host.begin(), host.end());
+  });
+  return values;
+}
+
+void set_values(Context& context, const std::vector<double>& values, Tensor& tensor) {
+  dispatch_float(tensor.dtype(), "writing values", [&]<class T>() {
+    const std::vector<T> host(values.begin(), values.end());
+    copy_from_host(context, host.data(), tensor);
+  });
+}
+
+}  // namespace banyan

@@ -1,0 +1,186 @@
+#include "banyan/train/session.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <functional>
+
+#include "banyan/base/error.hpp"
+#include "train/training_case.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::HasSubstr;
+
+/// Dropout, batches that are dealt, shuffled records: all that an iteration depends on.
+TrainingCase usual_case(int iterations) {
+  TrainingCase of;
+  of.solver = std::string(kFixedSolver) + "test_iter: 3 test_interval: 1000 test_initialization: false ";
+  of.net = R"(
+layer { name: "images" type: "Data" top: "data" top: "label" include { phase: TRAIN }
+        data_param { source: "DATA" batch_size: 4 backend: LMDB shuffle: true } transform_param { scale: 0.004 } }
+layer { name: "images" type: "Data" top: "data" top: "label" include { phase: TEST }
+        data_param { source: "DATA" batch_size: 5 backend: LMDB } transform_param { scale: 0.004 } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+        convolution_param { num_output: 6 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "bn" type: "SyncBN" bottom: "conv" top: "conv" bn_param { slope_filler { value: 1 } } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "relu" }
+layer { name: "drop" type: "Dropout" bottom: "relu" top: "drop" dropout_param { dropout_ratio: 0.25 } }
+layer { name: "ip" type: "InnerProduct" bottom: "drop" top: "ip"
+        inner_product_param { num_output: 5 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" include { phase: TEST } })";
+  of.iterations = iterations;
+  return of;
+}
+
+class SessionOn : public testing::TestWithParam<int> {
+ protected:
+  SessionOn() { FLAGS_minloglevel = 2; }
+  TrainOptions options(int iterations) const {
+    return options_of(usual_case(iterations), folder_, GetParam());
+  }
+  const TrainingFolder folder_;
+};
+
+TEST_P(SessionOn, TrainsInPiecesAsInOneGo) {
+  const Trained whole = train_case(usual_case(9), GetParam());
+  {
+    Session session(options(9));
+    EXPECT_EQ(session.iteration(), 0);
+    EXPECT_EQ(session.devices(), GetParam());
+    EXPECT_TRUE(session.step(0));
+    EXPECT_TRUE(session.step(1));
+    EXPECT_EQ(session.iteration(), 1);
+    EXPECT_TRUE(session.step(5));
+    session.test();  // leaves no trace
+    EXPECT_EQ(session.iteration(), 6);
+    EXPECT_FALSE(session.train().stopped_early);
+    EXPECT_EQ(session.iteration(), 9);
+    EXPECT_TRUE(session.step(1));  // there is nothing left to do
+    EXPECT_EQ(session.iteration(), 9);
+  }
+  const Trained pieces = read_trained(folder_, 9);
+  EXPECT_EQ(pieces.model_bytes, whole.model_bytes);
+  EXPECT_EQ(pieces.losses(), whole.losses());
+}
+
+TEST_P(SessionOn, GoesBackToASnapshot) {
+  Session session(options(20));
+  session.step(4);
+  const std::string state = session.snapshot();
+  EXPECT_EQ(state, folder_.path() + "/out_iter_4.solverstate");
+  session.step(3);
+  const Metrics expected = session.metrics();
+  const std::vector<double> weights = session.parameter("conv", 0).values;
+  const std::vector<double> statistics = session.parameter("bn", 0).values;
+  session.step(6);
+  EXPECT_NE(session.parameter("conv", 0).values, weights);
+  session.restore(state);
+  EXPECT_EQ(session.iteration(), 4);
+  session.step(3);
+  EXPECT_EQ(session.parameter("conv", 0).values, weights);
+  EXPECT_EQ(session.parameter("bn", 0).values, statistics);
+  EXPECT_EQ(session.metrics().iteration, 7);
+  EXPECT_EQ(session.metrics().loss, expected.loss);
+  EXPECT_FLOAT_EQ(session.metrics().rate, 0.05F);
+}
+
+TEST_P(SessionOn, TestsWhenAsked) {
+  Session session(options(5));
+  const std::vector<TestResult> before = session.test();
+  ASSERT_EQ(before.size(), 1U);
+  ASSERT_EQ(before[0].outputs.size(), 2U);
+  EXPECT_EQ(before[0].outputs[0].blob, "accuracy");
+  EXPECT_EQ(before[0].outputs[1].blob, "loss");
+  EXPECT_EQ(before[0].outputs[1].values, std::vector<double>{before[0].loss});
+  const double accuracy = before[0].outputs[0].values.at(0);
+  EXPECT_NEAR(accuracy * 15, std::round(accuracy * 15), 1e-9);  // 3 batches of 5
+  session.step(5);
+  EXPECT_NE(session.test()[0].loss, before[0].loss);
+}
+
+TEST_P(SessionOn, ShowsBlobsByName) {
+  TrainOptions asked = options(3);
+  {
+    Session session(asked);
+    session.step(1);
+    const int last = GetParam() - 1;
+    EXPECT_EQ(session.blob("data", last).shape, (Shape{4, 3, 12, 12}));
+    EXPECT_EQ(session.blob("label", last).values.size(), 4U);
+    double loss = 0;
+    for (int device = 0; device <= last; ++device) loss += session.blob("loss", device).values.at(0);
+    EXPECT_NEAR(loss, session.metrics().loss, 1e-12 * loss);  // shares, added in another order
+    EXPECT_THROW(session.blob("data", GetParam()), Error);
+    try {
+      session.blob("relu");
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+      EXPECT_THAT(error.what(), HasSubstr("\"relu\" shares its memory"));
+    }
+    EXPECT_THROW(session.blob("nothing"), Error);
+    EXPECT_TRUE(session.step(1));  // a wrong name ends nothing
+  }
+  asked.keep_blobs = true;
+  Session session(asked);
+  session.step(1);
+  const Values relu = session.blob("relu");
+  EXPECT_EQ(relu.shape, (Shape{4, 6, 10, 10}));
+  EXPECT_THAT(relu.values, testing::Each(testing::Ge(0)));
+  EXPECT_THAT(relu.values, testing::Contains(testing::Gt(0)));
+}
+
+TEST_P(SessionOn, SetsParametersOnAllDevices) {
+  Session session(options(3));
+  Values weights = session.parameter("ip", 1);
+  EXPECT_EQ(weights.shape, (Shape{5}));
+  weights.values = {1, 2, 3, 4, 500};  // all that is ever predicted
+  session.set_parameter("ip", 1, weights.values);
+  EXPECT_EQ(session.parameter("ip", 1).values, weights.values);
+  session.step(1);
+  for (int device = 0; device < GetParam(); ++device) {
+    std::vector<double> labels = session.blob("label", device).values;
+    const auto wrong = std::count_if(labels.begin(), labels.end(), [](double label) { return label != 4; });
+    const double loss = session.blob("loss", device).values.at(0) * 4 * GetParam();
+    EXPECT_NEAR(loss, -std::log(double{FLT_MIN}) * wrong, 1e-9);  // the largest loss of a sample
+  }
+  EXPECT_THROW(session.set_parameter("ip", 1, {1, 2}), Error);
+  EXPECT_THROW(session.set_parameter("ip", 2, {1}), Error);
+  EXPECT_THROW(session.parameter("ip", 2), Error);
+}
+
+TEST_P(SessionOn, EndsWithItsFirstError) {
+  TrainOptions asked = options(5);
+  asked.check_nan = true;
+  Session session(asked);
+  EXPECT_THROW(session.restore(folder_.path() + "/images"), Error);
+  EXPECT_TRUE(session.step(1));  // a file that is no state is refused before anything happens
+  session.set_parameter("conv", 1, std::vector<double>(6, NAN));
+  std::vector<std::string> errors;
+  const auto fails = [&](const std::function<void()>& call) {
+    try {
+      call();
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::runtime);
+      errors.push_back(error.what());
+    }
+  };
+  fails([&] { session.step(2); });
+  EXPECT_THAT(errors[0], HasSubstr("iteration 1"));
+  fails([&] { session.step(1); });
+  fails([&] { session.test(); });
+  fails([&] { session.snapshot(); });
+  fails([&] { session.parameter("conv", 0); });
+  EXPECT_THAT(errors, testing::Each(errors[0]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SessionOn, testing::Values(1, 2, 3));
+
+}  // namespace
+}  // namespace banyan
