@@ -42,7 +42,7 @@ class LayerWatch {
   }
 
  private:
-  const Layer& layer_at(int layer) const { return *net_.layers()[static_cast<std::size_t>(layer)]; }
+  const Layer& layer_at(int layer) const { return *net_.layers()[layer]; }
 
   void check(int layer, const Tensor& values, const std::string& what) {
     if (!values.defined()) return;

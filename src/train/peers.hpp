@@ -73,7 +73,7 @@ class Peers {
   Activity& activity() const { return activity_; }
   Context& context() const { return context_; }
   Team& team() const { return team_; }
-  DeviceBoard& board() const { return team_.boards[static_cast<std::size_t>(rank_)]; }
+  DeviceBoard& board() const { return team_.boards[rank_]; }
   const std::vector<DeviceBoard>& boards() const { return team_.boards; }
   /// nullptr for one device in all.
   parallel::StatisticsExchange* exchange() const { return exchange_.get(); }

@@ -38,8 +38,7 @@ void build_gradient_tree(Run& run, const std::vector<parallel::Bucket>& buckets)
 std::int64_t share_of(const Net& net) {
   for (int layer = 0; layer < static_cast<int>(net.layers().size()); ++layer) {
     const Blobs outputs = net.outputs_of(layer);
-    if (net.layers()[static_cast<std::size_t>(layer)]->traits().source && !outputs.empty() &&
-        outputs[0]->shape.axes() > 0)
+    if (net.layers()[layer]->traits().source && !outputs.empty() && outputs[0]->shape.axes() > 0)
       return outputs[0]->shape[0];
   }
   return 0;
@@ -48,10 +47,7 @@ std::int64_t share_of(const Net& net) {
 }  // namespace
 
 Replica::Replica(Run& run, int rank)
-    : run_(run),
-      rank_(rank),
-      device_(*run.devices[static_cast<std::size_t>(rank)]),
-      activity_(*run.activities[static_cast<std::size_t>(rank)]) {}
+    : run_(run), rank_(rank), device_(*run.devices[rank]), activity_(*run.activities[rank]) {}
 
 Replica::~Replica() = default;
 

@@ -15,7 +15,7 @@ void Requests::poll(std::int64_t iteration) {
     wishes.snapshot = signals_->snapshot.exchange(false);
     wishes.stop = signals_->stop.load();
   }
-  peers_.team().wishes[static_cast<std::size_t>(iteration % 2)] = wishes;
+  peers_.team().wishes[iteration % 2] = wishes;
 }
 
 Tensor Requests::share(const Tensor& loss, std::int64_t iteration) {

@@ -24,9 +24,7 @@ class Requests {
   Wishes of_everybody(std::int64_t iteration) const;
 
  private:
-  Wishes of_process(std::int64_t iteration) const {
-    return peers_.team().wishes[static_cast<std::size_t>(iteration % 2)];
-  }
+  Wishes of_process(std::int64_t iteration) const { return peers_.team().wishes[iteration % 2]; }
   Peers& peers_;
   SignalFlags* signals_;
   Tensor report_;  ///< f64 (3), only with other processes: loss, wish to stop, wish for a snapshot

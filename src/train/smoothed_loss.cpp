@@ -11,7 +11,7 @@ void SmoothedLoss::add(double loss) {
   if (count_ < size_)
     window_.push_back(loss);
   else
-    window_[static_cast<std::size_t>(count_ % size_)] = loss;
+    window_[count_ % size_] = loss;
   ++count_;
 }
 

@@ -82,8 +82,8 @@ void TestNets::run(std::int64_t iteration) {
 }
 
 void TestNets::test(int number, std::int64_t iteration) {
-  Net& net = *nets_[static_cast<std::size_t>(number)];
-  const int batches = settings_.batches[static_cast<std::size_t>(number)];
+  Net& net = *nets_[number];
+  const int batches = settings_.batches[number];
   if (peers_.first()) LOG(INFO) << log_lines::testing(iteration, number);
   run_batches(net, batches);
   peers_.meet("test results", iteration);

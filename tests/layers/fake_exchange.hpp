@@ -24,7 +24,7 @@ class MeetingPoint {
     std::unique_lock lock(mutex_);
     if (arrived_ == 0) ticket_ = ticket;
     if (ticket_ != ticket) fail(cat("rank ", rank, " is at ", ticket, ", others are at ", ticket_));
-    messages_[static_cast<std::size_t>(rank)] = message;
+    messages_[rank] = message;
     const int round = round_;
     if (++arrived_ == devices_) {
       result_ = messages_;
@@ -71,10 +71,9 @@ class FakeExchange : public Exchange {
     const std::vector<Values> all =
         point_->meet(rank_, get_values(context, message), cat(ticket.layer, " ", ticket.phase));
     const int size = group_size == 0 ? devices() : group_size, first = rank_ / size * size;
-    Values merged = all[static_cast<std::size_t>(first)];
+    Values merged = all[first];
     for (int r = first + 1; r < std::min(first + size, devices()); ++r)
-      merge == Merge::sum ? add(merged, all[static_cast<std::size_t>(r)])
-                          : add_moments(merged, all[static_cast<std::size_t>(r)]);
+      merge == Merge::sum ? add(merged, all[r]) : add_moments(merged, all[r]);
     set_values(context, message, merged);
   }
 

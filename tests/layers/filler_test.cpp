@@ -100,8 +100,8 @@ TEST(Filler, PositiveUnitballRowsSumToOne) {
   for (int row = 0; row < 4; ++row) {
     double sum = 0;
     for (int i = 0; i < 10; ++i) {
-      EXPECT_GT(values[static_cast<std::size_t>(row * 10 + i)], 0);
-      sum += values[static_cast<std::size_t>(row * 10 + i)];
+      EXPECT_GT(values[row * 10 + i], 0);
+      sum += values[row * 10 + i];
     }
     EXPECT_NEAR(sum, 1, 1e-12);  // rounding of ten additions
   }

@@ -102,12 +102,12 @@ class Replicas {
       options.phase = case_.phase;
       options.rank = rank;
       options.devices = devices;
-      const std::int64_t batch = shares[static_cast<std::size_t>(rank)];
+      const std::int64_t batch = shares[rank];
       Bench bench(case_.text, shapes(batch), case_.outputs, options);
       FakeExchange exchange(point, rank);
       bench.pass.exchange = &exchange;
       const std::int64_t first = std::accumulate(shares.begin(), shares.begin() + rank, std::int64_t{0});
-      results[static_cast<std::size_t>(rank)] = run(bench, first, batch, total);
+      results[rank] = run(bench, first, batch, total);
     });
     meetings = point.meetings();
     return results;
@@ -237,7 +237,7 @@ TEST(AccuracyPerClass, IsAShareOfAllDevices) {
     bench.set_input(0, {0, 1, 2, 0, 1, 2});  // both say class 2
     bench.set_input(1, rank == 0 ? Values{2, 0} : Values{2, 2});
     bench.forward();
-    per_class[static_cast<std::size_t>(rank)] = bench.output(1);
+    per_class[rank] = bench.output(1);
   });
   // Class 2: 3 of 3 right in all, one of them on rank 0.
   expect_near(per_class[0], {0, 0, 1.0 / 3}, 1e-15);

@@ -10,7 +10,7 @@ struct Image {  // (N, C, H, W)
   Shape shape;
   Values values;
   double at(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) const {
-    return values[static_cast<std::size_t>(((n * shape[1] + c) * shape[2] + h) * shape[3] + w)];
+    return values[((n * shape[1] + c) * shape[2] + h) * shape[3] + w];
   }
   bool holds(std::int64_t h, std::int64_t w) const {
     return h >= 0 && w >= 0 && h < shape[2] && w < shape[3];
@@ -145,15 +145,14 @@ Values convolved(const Image& in, const Values& weight, const Values& bias, cons
     for (std::int64_t o = 0; o < out[1]; ++o)
       for (std::int64_t oh = 0; oh < out[2]; ++oh)
         for (std::int64_t ow = 0; ow < out[3]; ++ow) {
-          double sum = bias.empty() ? 0 : bias[static_cast<std::size_t>(o)];
+          double sum = bias.empty() ? 0 : bias[o];
           for (std::int64_t c = 0; c < in_group; ++c)
             for (std::int64_t kh = 0; kh < p.kernel_h; ++kh)
               for (std::int64_t kw = 0; kw < p.kernel_w; ++kw) {
                 const std::int64_t h = oh * p.stride_h - p.pad_h + kh * dilation;
                 const std::int64_t w = ow * p.stride_w - p.pad_w + kw * dilation;
                 const std::int64_t at = ((o * in_group + c) * p.kernel_h + kh) * p.kernel_w + kw;
-                if (in.holds(h, w))
-                  sum += in.at(n, o / out_group * in_group + c, h, w) * weight[static_cast<std::size_t>(at)];
+                if (in.holds(h, w)) sum += in.at(n, o / out_group * in_group + c, h, w) * weight[at];
               }
           all.push_back(sum);
         }

@@ -149,7 +149,7 @@ class Player {
 
  private:
   void act(const Action& action) {
-    const LayerUse& layer = uses_.layers[static_cast<std::size_t>(action.layer)];
+    const LayerUse& layer = uses_.layers[action.layer];
     if (action.work == Work::backward) {
       if (!layer.needs_backward) return;
       for (const int input : layer.inputs)
@@ -166,14 +166,11 @@ class Player {
     for (const int input : layer.inputs) made = made * 6364136223846793005u + read(input);
     for (const int output : layer.outputs) write(output, made = made * 31 + 7);
   }
-  int slot(int tensor) const { return place_[static_cast<std::size_t>(owner_of(uses_.data_of, tensor))]; }
+  int slot(int tensor) const { return place_[owner_of(uses_.data_of, tensor)]; }
   std::size_t size(int tensor) const {
-    return static_cast<std::size_t>(
-        uses_.data_size[static_cast<std::size_t>(owner_of(uses_.data_of, tensor))]);
+    return static_cast<std::size_t>(uses_.data_size[owner_of(uses_.data_of, tensor)]);
   }
-  std::uint64_t* begin(int tensor) {
-    return memory_.data() + plan_.offsets[static_cast<std::size_t>(slot(tensor))];
-  }
+  std::uint64_t* begin(int tensor) { return memory_.data() + plan_.offsets[slot(tensor)]; }
   std::uint64_t read(int tensor) {
     const std::uint64_t value = *begin(tensor);
     for (std::size_t i = 0; i < size(tensor); ++i) EXPECT_EQ(begin(tensor)[i], value) << "half overwritten";
@@ -214,7 +211,7 @@ TensorUses random_net(std::mt19937& random) {
     if (kind == 1) {  // in place: takes a tensor that nobody has read
       const int target = open.back();
       open.pop_back();
-      bool alone = uses.data_of[static_cast<std::size_t>(target)] == target;
+      bool alone = uses.data_of[target] == target;
       for (std::size_t other = 0; other + 1 < uses.layers.size(); ++other) {
         const LayerUse& before = uses.layers[other];
         for (const int input : before.inputs) alone = alone && input != target;
@@ -229,7 +226,7 @@ TensorUses random_net(std::mt19937& random) {
       use.outputs = {tensor(), tensor()};
       use.view = true;
       use.reads_inputs = use.reads_outputs = false;
-      for (const int output : use.outputs) uses.data_of[static_cast<std::size_t>(output)] = use.inputs[0];
+      for (const int output : use.outputs) uses.data_of[output] = use.inputs[0];
     } else {
       for (int i = 0; !open.empty() && i < 1 + draw(3); ++i)
         use.inputs.push_back(open[static_cast<std::size_t>(draw(static_cast<int>(open.size())))]);
@@ -240,8 +237,7 @@ TensorUses random_net(std::mt19937& random) {
     if (kind > 3 && use.outputs.size() == 1 && draw(2) == 0) {
       use.in_place = true;
       use.reads_inputs = false;
-      uses.data_size[static_cast<std::size_t>(use.outputs[0])] =
-          uses.data_size[static_cast<std::size_t>(owner_of(uses.data_of, use.inputs[0]))];
+      uses.data_size[use.outputs[0]] = uses.data_size[owner_of(uses.data_of, use.inputs[0])];
     }
     if (kind == 3 && !use.inputs.empty()) {
       use.converted_from[0] = use.inputs[0];

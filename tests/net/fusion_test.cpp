@@ -53,8 +53,7 @@ std::string shown(const std::vector<GraphLayer>& layers, int converted = -1, int
     if (fusion.output.on) text += cat("output of ", i - 1, " ");
     if (fusion.input.on) text += cat("input of ", i - 1, " ");
     if (fusion.sum_layer >= 0)
-      text += cat(i - 1, " sums ", fusion.sum_layer - 1, " with ",
-                  graph.blobs[static_cast<std::size_t>(fusion.addend)].name, " ");
+      text += cat(i - 1, " sums ", fusion.sum_layer - 1, " with ", graph.blobs[fusion.addend].name, " ");
     if (fusion.sum.on) text += cat("relu after the sum of ", i - 1, " ");
     if (fusion.forward_elsewhere) text += cat("no forward ", i - 1, " ");
     if (fusion.backward_elsewhere) text += cat("no backward ", i - 1, " ");

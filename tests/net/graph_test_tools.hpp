@@ -41,7 +41,7 @@ inline Graph graph_of(std::vector<GraphLayer> layers) {
     for (int& input : layer.inputs) {
       if (last.count(input) == 0) ADD_FAILURE() << "nothing makes blob " << input;
       input = last[input];
-      graph.blobs[static_cast<std::size_t>(input)].readers.push_back(index);
+      graph.blobs[input].readers.push_back(index);
     }
     for (std::size_t o = 0; o < layer.outputs.size(); ++o)
       layer.outputs[o] = add_blob(layer.outputs[o], index, static_cast<int>(o));

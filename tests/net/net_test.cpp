@@ -185,10 +185,8 @@ TEST(Net, SharedWeightsAddTheirGradients) {
   EXPECT_EQ(net->parameters()[3].lr_mult, 2);
   const auto apart = bench.make(build(""), f64_options());
   for (int slot = 0; slot < 2; ++slot) {  // give ip2 of the other net the shared values
-    const auto values =
-        values_of<double>(bench.context, net->parameters()[static_cast<std::size_t>(2 + slot)].value);
-    copy_from_host(bench.context, values.data(),
-                   apart->parameters()[static_cast<std::size_t>(4 + slot)].value);
+    const auto values = values_of<double>(bench.context, net->parameters()[2 + slot].value);
+    copy_from_host(bench.context, values.data(), apart->parameters()[4 + slot].value);
   }
   for (Net* each : {net.get(), apart.get()}) {
     feed<double>(bench, *each, 6);

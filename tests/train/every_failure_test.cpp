@@ -89,7 +89,7 @@ TEST_P(EveryFailure, OnEachDeviceInEachStage) {
   for (int stage = static_cast<int>(Stage::set_up); stage < kStages; ++stage)
     for (int device = 0; device < devices; ++device) {
       const auto at = static_cast<Stage>(stage);
-      SCOPED_TRACE(cat(names_of(run.devices)[static_cast<std::size_t>(device)], " ", name_of(at)));
+      SCOPED_TRACE(cat(names_of(run.devices)[device], " ", name_of(at)));
       expect_clean(run, {device, at, at == Stage::set_up ? 0 : kIteration, kind.fault, 0}, kind);
       if (HasFatalFailure()) return;
     }

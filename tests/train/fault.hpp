@@ -60,7 +60,7 @@ class InstalledFaults {
 
   int struck() const { return struck_.load(); }
   std::string name_of_device(int device) const {
-    return names_.empty() ? "cpu:" + std::to_string(device) : names_[static_cast<std::size_t>(device)];
+    return names_.empty() ? "cpu:" + std::to_string(device) : names_[device];
   }
   /// Seconds since the first one struck.
   double seconds_since() const {

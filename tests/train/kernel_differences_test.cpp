@@ -45,9 +45,7 @@ class ChoosingLayer : public Layer {
   void reshape(const Blobs&, const Blobs&) override {}
   void forward(Pass&, const Blobs&, const Blobs&) override {}
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
-  ops::KernelChoices kernel_choices() const override {
-    return {{"forward", told.at(static_cast<std::size_t>(options().rank))}};
-  }
+  ops::KernelChoices kernel_choices() const override { return {{"forward", told.at(options().rank)}}; }
 };
 const RegisterLayer<ChoosingLayer> registered("Choosing", {"computes nothing", ""});
 

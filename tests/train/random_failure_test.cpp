@@ -99,8 +99,7 @@ class RandomFailures : public TrainingRun {
     solver.iter_size = 1 + below(2);
     solver.display = below(2);
     if (below(2) == 0) solver.clip_norm.reset();
-    schedule.options.tree =
-        std::vector<std::string>{"direct", "pairs", "chain", "star"}[static_cast<std::size_t>(below(4))];
+    schedule.options.tree = std::vector<std::string>{"direct", "pairs", "chain", "star"}[below(4)];
     schedule.options.cpu.asynchronous = below(2) == 0;
     schedule.options.cpu.max_delay_us = below(2) == 0 ? 0 : 40;
     for (int i = below(3) == 0 ? 2 : 1; i > 0; --i) {

@@ -35,14 +35,13 @@ TEST_F(RunAhead, IsTwoIterations) {
   run.cpu.asynchronous = true;
   run.cpu.max_delay_us = 500;
   for (const int devices : {kDevices, 1}) {
-    run.devices.resize(static_cast<std::size_t>(devices));
+    run.devices.resize(devices);
     run.timeline = std::make_shared<Timeline>();
     for (auto& device : entered)
       for (auto& time : device) time = 0;
     install_fault_injector([](const Activity& activity, Stage stage, const char*) {
       if (stage != Stage::forward) return;
-      auto& time =
-          entered[activity.device() == "cpu:0" ? 0 : 1][static_cast<std::size_t>(activity.state().iteration)];
+      auto& time = entered[activity.device() == "cpu:0" ? 0 : 1][activity.state().iteration];
       if (time == 0) time = steady_nanoseconds();
     });
     train(run);
@@ -52,7 +51,7 @@ TEST_F(RunAhead, IsTwoIterations) {
       track->for_each([&](const TimeSpan& span) {
         if (span.kind != SpanKind::iteration) return;
         ++seen;
-        const auto& host = entered[static_cast<std::size_t>(track->device())];
+        const auto& host = entered[track->device()];
         const auto iteration = static_cast<std::size_t>(span.iteration);
         if (iteration + 1 < kIterations) ahead += host[iteration + 1] < span.end;
         if (iteration + 2 < kIterations) {

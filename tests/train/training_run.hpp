@@ -28,8 +28,7 @@ inline void make_small_lmdb(const std::string& path, int damaged = -1) {
   data::LmdbWriter writer(path);
   for (int i = 0; i < 48; ++i) {
     std::vector<std::uint8_t> pixels(36);
-    for (int p = 0; p < 36; ++p)
-      pixels[static_cast<std::size_t>(p)] = static_cast<std::uint8_t>((i * 37 + p * p * (i % 3 + 1)) % 251);
+    for (int p = 0; p < 36; ++p) pixels[p] = static_cast<std::uint8_t>((i * 37 + p * p * (i % 3 + 1)) % 251);
     std::string key = std::to_string(i);
     key.insert(0, 8 - key.size(), '0');
     writer.put(key,

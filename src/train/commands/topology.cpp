@@ -66,9 +66,7 @@ void measure_links(const std::vector<std::unique_ptr<Device>>& devices, Topology
       const bool edge = report.tree.parent(from, report.tree.root()) == to ||
                         report.tree.parent(to, report.tree.root()) == from;
       if (from == to || (report.edges_only && !edge)) continue;
-      report.measured.push_back(measure(*devices[static_cast<std::size_t>(from)],
-                                        *devices[static_cast<std::size_t>(to)], from, to,
-                                        report.links.at(from, to)));
+      report.measured.push_back(measure(*devices[from], *devices[to], from, to, report.links.at(from, to)));
       if (report.stalled()) return;  // the devices concerned may be stuck
     }
 }

@@ -16,9 +16,7 @@ using parallel::Access;
 using parallel::LinkClass;
 using parallel::LinkVerdict;
 
-const std::string& device(const TopologyReport& report, int index) {
-  return report.devices[static_cast<std::size_t>(index)];
-}
+const std::string& device(const TopologyReport& report, int index) { return report.devices[index]; }
 
 std::string fixed(double value, int digits) {
   std::ostringstream out;

@@ -106,14 +106,13 @@ std::vector<SimulatedLayer> layers_of_model(const SimulationParameter& machine, 
   std::vector<SimulatedLayer> layers(net.layers().size());
   double operations = 0;
   for (int i = 0; i < static_cast<int>(layers.size()); ++i) {
-    SimulatedLayer& layer = layers[static_cast<std::size_t>(i)];
-    layer.forward_s =
-        2 * net.layers()[static_cast<std::size_t>(i)]->forward_flops(net.inputs_of(i), net.outputs_of(i));
+    SimulatedLayer& layer = layers[i];
+    layer.forward_s = 2 * net.layers()[i]->forward_flops(net.inputs_of(i), net.outputs_of(i));
     operations += layer.forward_s;
   }
   for (const LearnableParameter& parameter : net.parameters())
     if (!parameter.is_statistic && parameter.lr_mult != 0)
-      layers[static_cast<std::size_t>(parameter.ready_layer)].parameters += parameter.count;
+      layers[parameter.ready_layer].parameters += parameter.count;
   if (operations <= 0) bad_input(origin, ": the layers of ", machine.model(), " compute nothing");
   const double seconds_per_operation = machine.has_gigaflops()
                                            ? 1 / (machine.gigaflops() * 1e9)
