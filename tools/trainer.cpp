@@ -297,11 +297,11 @@ int run_layers(Console&) {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
-      {"train", "trains by a solver (the default command)", run_train},
+      {"train", "trains with a solver (the default command)", run_train},
       {"test", "runs batches of a test net and prints its outputs", run_test},
-      {"time", "times each layer, communication among several devices, or the input", run_time},
+      {"time", "times each layer, communication among devices, or the input", run_time},
       {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
-      {"layers", "lists the types of layers and what each supports", run_layers},
+      {"layers", "lists the layer types and what each supports", run_layers},
       {"device_query", "describes the processor and the GPUs", run_device_query},
       {"topology", "draws the device tree, verifies and measures the links", run_topology}};
   return all;

@@ -18,7 +18,7 @@ function(banyan_dependency name header libraries)
 endfunction()
 
 banyan_dependency(dnnl oneapi/dnnl/dnnl.hpp dnnl)
-# The OpenMP build: virtual devices call it side by side, always single-threaded (Debian's serial build takes no locks and corrupts
+# The OpenMP build: virtual devices call it concurrently, always single-threaded (Debian's serial build takes no locks and corrupts
 # concurrent results).
 banyan_dependency(openblas cblas.h openblas openblas-openmp)
 banyan_dependency(lmdb lmdb.h lmdb)
