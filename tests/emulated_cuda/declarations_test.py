@@ -3,7 +3,7 @@
 
 usage: declarations_test.py COMPILER NVIDIA_INCLUDE_FOLDER...
 
-Exit code 77, and a word why, where NVIDIA's headers are not installed."""
+Exit code 77, with the reason, if NVIDIA's headers are not installed."""
 import pathlib
 import re
 import subprocess

@@ -191,7 +191,7 @@ class Emulator : public testing::Test {
   }
 };
 
-/// For what needs a machine of its own, or the end of a process: `body` runs in a new one, which it should
+/// For what needs a separate machine, or the end of a process: `body` runs in a new process, which it should
 /// end by returning its exit code.
 class OwnProcess : public testing::Test {
  protected:

@@ -104,7 +104,7 @@ TEST(ChooseCuts, TakesAboutTheRootOfAChain) {
   const TensorUses uses = chain(64);
   const std::int64_t without = peak_of(uses, plain_schedule(64));
   const std::vector<int> cuts = choose_cuts(uses, 0);
-  // k segments hold k + 64 / k tensors: 16 with k = 8, and a few more under way.
+  // k segments hold k + 64 / k tensors: 16 with k = 8, plus a few in flight.
   EXPECT_GE(cuts.size(), 5u);
   EXPECT_LE(cuts.size(), 14u);
   EXPECT_GE(without, 640);

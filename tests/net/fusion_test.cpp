@@ -1,4 +1,4 @@
-// ReLUs that run as a part of their neighbours, and gradients that share memory: the decisions, and that nets
+// ReLUs that run as part of their neighbours, and gradients that share memory: the decisions, and that nets
 // are bit-identical with and without.
 #include "banyan/net/fusion.hpp"
 
@@ -258,7 +258,7 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
-/// Of two passes whose gradients add up, as with iter_size 2.
+/// Two passes whose gradients add up, as with iter_size 2.
 template <class Prepare>
 Results results_of(const NetOptions& options, const CpuDeviceOptions& device, const Prepare& prepare,
                    const std::string& checkpoint = "off") {

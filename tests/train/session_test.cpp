@@ -139,7 +139,7 @@ TEST_P(SessionOn, SetsParametersOnAllDevices) {
   Session session(options(3));
   Values weights = session.parameter("ip", 1);
   EXPECT_EQ(weights.shape, (Shape{5}));
-  weights.values = {1, 2, 3, 4, 500};  // all that is ever predicted
+  weights.values = {1, 2, 3, 4, 500};  // only the last class is ever predicted
   session.set_parameter("ip", 1, weights.values);
   EXPECT_EQ(session.parameter("ip", 1).values, weights.values);
   session.step(1);

@@ -95,7 +95,7 @@ TEST_P(UplinkTest, GroupsOfDevicesAreOneDevice) {
   }
 }
 
-/// Bits come neither from the timing nor from the process that happens to finish a sum.
+/// Bits depend neither on timing nor on which process happens to finish a sum.
 TEST(Uplink, GivesTheSameBitsEveryTime) {
   TrainingCase what{kSolver, kNet};
   what.iterations = 6;
