@@ -262,7 +262,7 @@ device_lists() {  # what is trained on
 
 # ---------------------------------------------------------------- environment
 
-package_folders() {  # existing folders of Python packages, each once, one a line
+package_folders() {  # existing folders of Python packages, each once, one per line
   local base program
   {
     for program in ${python:+"$python"} python3 python; do
@@ -277,7 +277,7 @@ print("\n".join(sys.path + site.getsitepackages() + [site.getusersitepackages()]
   } | awk 'NF && !seen[$0]++' | while IFS= read -r base; do [ ! -d "$base" ] || printf '%s\n' "$base"; done
 }
 
-library_folders() {  # folders where CUDA's and cuDNN's libraries may lie, one a line; those of packages first
+library_folders() {  # folders where CUDA's and cuDNN's libraries may be, one per line; those of packages first
   local packages candidate
   while IFS= read -r packages; do
     for candidate in "$packages"/nvidia/*/lib; do [ ! -d "$candidate" ] || printf '%s\n' "$candidate"; done
@@ -586,7 +586,7 @@ $3
 END
 }
 
-losses_of() {  # log: iteration and loss, one pair a line
+losses_of() {  # log: iteration and loss, one pair per line
   sed -n 's/.* Iteration \([0-9]*\)\( ([^)]*)\)\{0,1\}, loss = \([^ ]*\)$/\1 \3/p' "$1"
 }
 
@@ -1146,7 +1146,7 @@ all=0
 for step in $all_steps; do ! wanted "$step" || all=$((all + share_of[$step])); done
 sum=0
 for step in $all_steps; do
-  # The environment tells how to reach the GPUs: the other steps need it.
+  # This step finds out how to reach the GPUs: the other steps need it.
   wanted "$step" || [ "$step" = environment ] || continue
   ! wanted "$step" || sum=$((sum + share_of[$step]))
   step_end=$((60 * minutes * (sum > 0 ? sum : all) / all))

@@ -31,7 +31,7 @@ DEFINE_string(phase, "", "TRAIN or TEST: the phase of the net (default TRAIN)");
 DEFINE_int32(level, 0, "level of the net's state, for include and exclude rules");
 DEFINE_string(stage, "", "stages of the net's state (comma list)");
 DEFINE_string(shape, "",
-              "shapes of blobs whose data need not exist, such as data:32,3,227,227 (several: ; between)");
+              "shapes of blobs whose data need not exist, such as data:32,3,227,227 (separated by ;)");
 DEFINE_bool(json, false, "print JSON");
 DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");

@@ -130,7 +130,7 @@ def run_torch(python, net, precision, options):
 
 
 def convolution_seconds(verbose, iterations, convolutions):
-    """Seconds per iteration in oneDNN's convolutions: the median over the later half of the iterations. None, said why,
+    """Seconds per iteration in oneDNN's convolutions: the median over the later half of the iterations. None, after saying why,
     where not every convolution of the net runs in oneDNN. After the last iteration there may be one more forward pass.
     """
     rows = [

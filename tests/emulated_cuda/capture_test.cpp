@@ -203,7 +203,7 @@ TEST_F(Capture, WhatCaptureForbids) {
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
-    expect_no_violation([&] {  // a call that fails is no violation: the program is told
+    expect_no_violation([&] {  // a failing call is not a violation: the program gets the error
       ASSERT_EQ(begin(a_), cudaSuccess);
       increment<9>(a_);
       EXPECT_EQ(one.call(), one.status);

@@ -216,7 +216,7 @@ TEST_F(Order, OverThreeStreams) {
     join(a_, b_);
     read<62>(b_);
     let_time_pass();
-    read_too<62>(c_);  // c waits for nobody
+    read_too<62>(c_);  // c does not wait
   });
 }
 

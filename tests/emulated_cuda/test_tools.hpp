@@ -175,7 +175,7 @@ class TestEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Four GPUs, of which 0 and 1, and 2 and 3 may reach each other (see CMakeLists.txt); gpu:0 is current.
+/// Four GPUs: 0 and 1 can reach each other, and so can 2 and 3 (see CMakeLists.txt); gpu:0 is current.
 class Emulator : public testing::Test {
  protected:
   Emulator() {

@@ -211,7 +211,7 @@ TensorUses random_net(std::mt19937& random) {
     use.repeatable = draw(8) > 0;
     use.cost = 1 + draw(5);
     const int kind = open.empty() ? 0 : draw(6);
-    if (kind == 1) {  // in place: takes a tensor that nobody has read
+    if (kind == 1) {  // in place: takes a tensor that no layer has read
       const int target = open.back();
       open.pop_back();
       bool alone = uses.data_of[static_cast<std::size_t>(target)] == target;

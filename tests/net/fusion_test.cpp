@@ -117,7 +117,8 @@ TEST(FindFusions, TheLaterBranchRunsASum) {
     EXPECT_EQ(shown({early, late, sum, relu(3, top), reader_of(top, {4, 5})}),
               "1 sums 2 with 1 relu after the sum of 1 output of 2 no forward 2 no forward 3 no backward 3 "
               "input of 4 ");
-  // The early branch goes on meanwhile: it does not run the sum, and its result comes too late for the other.
+  // The early branch continues meanwhile: it does not run the sum, and its result comes too late for the
+  // other.
   EXPECT_EQ(shown({early, late, relu_on(1), sum}), "output of 0 no forward 2 no backward 2 ");
   EXPECT_EQ(shown({early, late, relu_on(2), sum}), "output of 1 no forward 2 no backward 2 ");
   EXPECT_EQ(shown({early, late, sum, layer({2}, {6})}), "");

@@ -224,7 +224,7 @@ TEST(InPlaceAbn, WorksOverTheInput) {
     EXPECT_TRUE(before.same_memory(net->outputs_of(found.norm)[0]->data));
     EXPECT_TRUE(before.same_memory(net->outputs_of(found.activation)[0]->data));
   }
-  // What backward still needs is not overwritten, though the file asks for it.
+  // What backward still needs is not overwritten, although the file requests it.
   EXPECT_FALSE(net->find_blob("b_e")->data.same_memory(
       net->outputs_of(net->plan().in_place_abn[1].activation)[0]->data));
 }

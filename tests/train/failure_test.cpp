@@ -203,7 +203,7 @@ TEST_F(Failure, ALossThatIsNotFiniteIsNamed) {
   EXPECT_THAT(error->what(),
               ContainsRegex("while running layer \"[a-z]+\" (forward|backward|exchange) on cpu:[0-2], "
                             "iteration [1-5]$"));
-  run.solver.debug_info = true;  // prints on the first device, which must check all the same
+  run.solver.debug_info = true;  // prints on the first device, which must still check
   run.devices.resize(1);
   EXPECT_TRUE(error_of(run));
 }

@@ -207,7 +207,7 @@ TEST(Promises, TestsAreTheSameOnAnyNumberOfDevices) {
   }
 }
 
-/// Data with a `phase` of its own is still dealt as the net's phase says.
+/// A data layer with its own `phase` is still dealt as the net's phase says.
 TEST(LayerPhase, DataOfTheOtherPhaseIsDealtAsTheNets) {
   TrainingCase what = variants()[0].what;
   const auto at = what.net.find("type: 'Data'");

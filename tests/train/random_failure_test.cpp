@@ -24,7 +24,7 @@ namespace {
 
 constexpr unsigned kHangSeconds = 20;
 
-char running[128];  // what is said at a hang or an abort; set before it can happen
+char running[128];  // what is printed at a hang or an abort; set before it can happen
 
 extern "C" void on_end(int signal) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, running, std::strlen(running));

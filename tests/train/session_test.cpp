@@ -159,7 +159,7 @@ TEST_P(SessionOn, EndsWithItsFirstError) {
   asked.check_nan = true;
   Session session(asked);
   EXPECT_THROW(session.restore(folder_.path() + "/images"), Error);
-  EXPECT_TRUE(session.step(1));  // a file that is no state is refused before anything happens
+  EXPECT_TRUE(session.step(1));  // a file that is not a state is refused before anything happens
   session.set_parameter("conv", 1, std::vector<double>(6, NAN));
   std::vector<std::string> errors;
   const auto fails = [&](const std::function<void()>& call) {

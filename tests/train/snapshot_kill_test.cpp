@@ -153,7 +153,7 @@ TEST_F(KilledSnapshot, LeavesTheEarlierPairOrTheNewOne) {
   EXPECT_GE(steps, 8);  // else too few calls were seen
 }
 
-/// A state that holds no checksum cannot be kept beside another model: none is found then, never a mixed
+/// A state that holds no checksum cannot be kept beside another model: then none is found, never a mixed
 /// pair.
 TEST_F(KilledSnapshot, LeavesACaffePairOrNoneOrTheNewOne) {
   bool replaced = false;

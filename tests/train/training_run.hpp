@@ -23,7 +23,7 @@
 
 namespace banyan {
 
-/// 48 records of 1 x 6 x 6 pixels in 3 classes. Record `damaged` (if >= 0) holds bytes that are no record.
+/// 48 records of 1 x 6 x 6 pixels in 3 classes. Record `damaged` (if >= 0) holds bytes that are not a record.
 inline void make_small_lmdb(const std::string& path, int damaged = -1) {
   data::LmdbWriter writer(path);
   for (int i = 0; i < 48; ++i) {

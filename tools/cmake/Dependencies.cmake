@@ -6,7 +6,7 @@ find_package(glog REQUIRED)
 find_package(gflags REQUIRED COMPONENTS shared)
 find_package(Boost REQUIRED COMPONENTS thread chrono)
 
-# NAME HEADER LIBRARIES [SUBDIRECTORY]: a library without a usable CMake package of its own.
+# NAME HEADER LIBRARIES [SUBDIRECTORY]: a library without a usable CMake package.
 function(banyan_dependency name header libraries)
   find_path(${name}_include ${header} PATH_SUFFIXES ${ARGN} REQUIRED)
   add_library(dependency_${name} INTERFACE)

@@ -14,7 +14,7 @@ namespace banyan {
 struct TimeOptions {
   ModelOptions model;  ///< `device` is not used
   std::vector<DeviceChoice> devices;
-  SyncBatchNorm sync_bn = SyncBatchNorm::as_written;  ///< of several devices
+  SyncBatchNorm sync_bn = SyncBatchNorm::as_written;  ///< with multiple devices
   std::string tree = "auto";                          ///< the same
   Pinning pinning = Pinning::automatic;               ///< the same
   bool json = false;

@@ -21,7 +21,7 @@ struct DeviceFlags {
 /// What the machine has.
 struct GpuCensus {
   int count = 0;
-  std::string why_none;  ///< for count 0
+  std::string why_none;  ///< if count is 0
 };
 GpuCensus count_gpus();
 

@@ -9,7 +9,7 @@ namespace emulated {
 
 class Running;
 
-/// Memory that a launch may read beside the GPU's: its arguments.
+/// Memory that a launch may read besides the GPU's: its arguments.
 struct Constant {
   const char* begin = nullptr;
   std::size_t bytes = 0;

@@ -38,7 +38,7 @@ class Registry {
     change_alive(+1);
     return reinterpret_cast<Handle>(number);
   }
-  /// Null after a complaint where there is no such object.
+  /// Null, after a complaint, if there is no such object.
   std::shared_ptr<T> find(const void* handle, const char* function) {
     {
       const Quiet quiet;
@@ -52,7 +52,7 @@ class Registry {
       complain(function, ": a ", kind_, " that does not exist (destroyed?): ", handle);
     return nullptr;
   }
-  /// Likewise; the object lives on while somebody uses it.
+  /// Likewise; the object stays alive while in use.
   std::shared_ptr<T> remove(const void* handle, const char* function) {
     std::shared_ptr<T> object = find(handle, function);
     if (object == nullptr) return nullptr;

@@ -153,8 +153,8 @@ bool capture_forbids(const char* function);
 bool fails(const char* function, int gpu, int* code);
 /// Has the GPU failed for good?
 bool is_broken(int gpu);
-/// The same, for a call that tells the host: what the GPU's streams were running has ended by then, so that
-/// the host may do anything with the memory.
+/// The same, for a call that reports it to the host: what the GPU's streams were running has ended by then,
+/// so that the host may do anything with the memory.
 bool is_lost(int gpu);
 /// Counts how often the GPU has been repaired (configure); what was begun before no longer does anything.
 std::uint64_t life_of(int gpu);
