@@ -1013,7 +1013,7 @@ write_markdown() {
   echo
   echo "$(count_results passed) checks passed, $(count_results failed) failed, $(count_results skipped) skipped;" \
     "$started, $SECONDS s${quick:+. **Run with --quick: fewer iterations and nets, and no bounds on accuracy**}."
-  if [ "$steps" != " $all_steps " ] && [ -n "$only" ]; then echo "Only these steps were asked for: $only."; fi
+  if [ "$steps" != " $all_steps " ] && [ -n "$only" ]; then echo "Only these steps were requested: $only."; fi
   echo
   awk -F'\t' 'FILENAME == ARGV[1] { seconds[$1] = $2; next } { if (!($1 in seen)) { seen[$1]; order[++n] = $1 } ++c[$1, $2] }
     END { for (i = 1; i <= n; ++i) printf "%s\t%d\t%d\t%d\t%s\n", order[i], c[order[i], "passed"], c[order[i], "failed"], c[order[i], "skipped"], seconds[order[i]] }' \
