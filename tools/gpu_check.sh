@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks an installed Banyan on a machine with an NVIDIA GPU and writes a report. It lies in bin/ of the folder that
+# Checks an installed Banyan on a machine with an NVIDIA GPU and writes a report. It is in bin/ of the folder that
 # `cmake --install` makes and needs nothing else: no compiler, no network. docs/gpu_check.md explains the report.
 #
 # usage: gpu_check.sh [FOLDER] [options]
@@ -8,8 +8,8 @@
 #   --minutes=N        stop what is not done after N minutes in all (default 20)
 #   --quick            fewer iterations and nets, no bounds on accuracy: for slow GPUs. The report says so
 #   --data=DIR         also train on real data: DIR/mnist (the four idx files, or train_lmdb and test_lmdb) and
-#                      DIR/cifar10 (train_lmdb and test_lmdb), what there is of them
-#   --python=PROGRAM   the interpreter to look for PyTorch in (default: python3 and others that are found)
+#                      DIR/cifar10 (train_lmdb and test_lmdb), whichever exist
+#   --python=PROGRAM   the interpreter to look for PyTorch in (default: python3 and others found)
 #   --help             this text
 # Exit codes: 0 all that ran passed, 1 something failed, 2 bad usage, or no GPU can be used.
 set -uo pipefail
@@ -30,7 +30,7 @@ root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 bin=$root/bin
 share=$root/share/banyan
 all_steps='environment gpu_tests sanitizer promises accuracy times'
-# Of the time in all; what a step leaves goes to those after it.
+# Shares of the total time; what a step leaves goes to later ones.
 declare -A share_of=([environment]=8 [gpu_tests]=22 [sanitizer]=15 [promises]=20 [accuracy]=17 [times]=18)
 
 folder=
@@ -135,9 +135,9 @@ wanted() { case $steps in *" $1 "*) ;; *) return 1 ;; esac; }
 
 left() { echo $((step_end - SECONDS)); }
 
-# Runs a command for at most so many seconds and no longer than the step. Sets rc, took and log; the command's output
+# Runs a command for at most the given seconds and no longer than the step. Sets rc, took and log; the command's output
 # goes to logs/NAME.log, or its standard output to the file `out` where that is set. `from`: its working directory.
-# `silence`: the command is also stopped where it prints nothing for so many seconds.
+# `silence`: the command is also stopped if it prints nothing for that many seconds.
 out=
 from=$work
 silence=
@@ -158,7 +158,7 @@ run() {  # name seconds command...
     from=$work
     return
   fi
-  # In the background: a shell that waits for a child in the foreground does not see Ctrl-C before its end.
+  # In the background: a shell that waits for a child in the foreground does not see Ctrl-C before the child ends.
   if [ -n "$out" ]; then
     (cd "$from" && exec timeout -k 10 "$limit" "$@") >"$out" 2>>"$folder/$log" </dev/null &
   else
@@ -262,7 +262,7 @@ device_lists() {  # what is trained on
 
 # ---------------------------------------------------------------- environment
 
-package_folders() {  # existing folders of Python packages, each once, one a line
+package_folders() {  # existing folders of Python packages, each once, one per line
   local base program
   {
     for program in ${python:+"$python"} python3 python; do
@@ -277,7 +277,7 @@ print("\n".join(sys.path + site.getsitepackages() + [site.getusersitepackages()]
   } | awk 'NF && !seen[$0]++' | while IFS= read -r base; do [ ! -d "$base" ] || printf '%s\n' "$base"; done
 }
 
-library_folders() {  # folders where CUDA's and cuDNN's libraries may lie, one a line; those of packages first
+library_folders() {  # folders where CUDA's and cuDNN's libraries may be, one per line; those of packages first
   local packages candidate
   while IFS= read -r packages; do
     for candidate in "$packages"/nvidia/*/lib; do [ ! -d "$candidate" ] || printf '%s\n' "$candidate"; done
@@ -418,7 +418,7 @@ read_tests() {
 gpu_tests=(env BANYAN_SOURCE="$share" BANYAN_SCHEDULES="${BANYAN_SCHEDULES:-$([ -n "$quick" ] && echo 10 || echo 100)}"
   "$bin/gpu_tests" --gtest_color=no)
 
-# Runs the tests in $work/waiting. A test that crashes or hangs takes its process along: the rest goes on in another one.
+# Runs the tests in $work/waiting. A test that crashes or hangs takes its process down: the rest continue in another one.
 run_waiting_tests() {
   local processes name status ms message ended
   for ((processes = 0; processes < 20; ++processes)); do
@@ -465,7 +465,7 @@ gpu_tests_step() {
     note failed "list of gpu_tests" "it is empty" "$log"
     return
   fi
-  # Tests that make GPUs fail may leave them so for their process: they come last, in one of their own.
+  # Tests that make GPUs fail may leave them unusable for their process: they run last, in a separate one.
   local number=0 name
   mv "$work/waiting" "$work/all_tests"
   grep -v Fail "$work/all_tests" >"$work/waiting"
@@ -531,7 +531,7 @@ sanitize() {  # tool check flags -- command...
   elif [ "$rc" = 99 ]; then
     note failed "$tool of $check" "$(grep -E '^=+ +[A-Z]' "$folder/$log" | grep -v 'COMPUTE-SANITIZER' | head -n 1 | sed 's/^=* *//'); $summary" "$log"
   elif [ "$rc" = 124 ] || [ "$rc" = 137 ] || [ "$rc" = 125 ]; then
-    # Slowness under the tool is no finding; what it finds it prints at once.
+    # Slowness under the tool is not a finding; findings are printed immediately.
     if grep -qE '^=+ +(Invalid|Error|Race|Hazard|Barrier|Misaligned|Warning)' "$folder/$log"; then
       note failed "$tool of $check" "$(grep -E '^=+ +(Invalid|Error|Race|Hazard|Barrier|Misaligned|Warning)' "$folder/$log" | head -n 1 | sed 's/^=* *//'); $(why)" "$log"
     else
@@ -562,7 +562,7 @@ sanitizer_step() {
   run sanitizer_help 30 "$sanitizer" --help
   filter=--kernel-regex
   ! grep -qe '--kernel-name ' "$folder/$log" || filter=--kernel-name
-  # Calls that fail on purpose (too much memory asked for) are no findings.
+  # Calls that fail on purpose (requests for too much memory) are not findings.
   for tool in memcheck synccheck racecheck; do
     local flags=()
     [ $tool != memcheck ] || flags+=(--report-api-errors no)
@@ -586,7 +586,7 @@ $3
 END
 }
 
-losses_of() {  # log: iteration and loss, one pair a line
+losses_of() {  # log: iteration and loss, one pair per line
   sed -n 's/.* Iteration \([0-9]*\)\( ([^)]*)\)\{0,1\}, loss = \([^ ]*\)$/\1 \3/p' "$1"
 }
 
@@ -601,7 +601,7 @@ compare_losses() {  # reference file, file
 
 at_most() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a <= b) }'; }
 
-# One training for its losses, compared with those of one CPU device in f64. Sets worst and passes; adds a row.
+# One training run for its losses, compared with those of one CPU device in f64. Sets worst and passes; adds a row.
 compared_run() {  # net case devices precision sync bound flags...
   local net=$1 name=$2 devices=$3 precision=$4 sync=$5 bound=$6 at first shown last status
   shift 6
@@ -1013,7 +1013,7 @@ write_markdown() {
   echo
   echo "$(count_results passed) checks passed, $(count_results failed) failed, $(count_results skipped) skipped;" \
     "$started, $SECONDS s${quick:+. **Run with --quick: fewer iterations and nets, and no bounds on accuracy**}."
-  if [ "$steps" != " $all_steps " ] && [ -n "$only" ]; then echo "Only these steps were asked for: $only."; fi
+  if [ "$steps" != " $all_steps " ] && [ -n "$only" ]; then echo "Only these steps were requested: $only."; fi
   echo
   awk -F'\t' 'FILENAME == ARGV[1] { seconds[$1] = $2; next } { if (!($1 in seen)) { seen[$1]; order[++n] = $1 } ++c[$1, $2] }
     END { for (i = 1; i <= n; ++i) printf "%s\t%d\t%d\t%d\t%s\n", order[i], c[order[i], "passed"], c[order[i], "failed"], c[order[i], "skipped"], seconds[order[i]] }' \
@@ -1056,7 +1056,7 @@ write_markdown() {
     markdown_table "net | data | devices | iterations | accuracy | seconds, start included | result" <"$accuracies"
   fi
   if [ -s "$times" ]; then
-    printf '\n## Times\n\nAn iteration is forward, backward and update on made data, in f32 without TF32; the batch is that of all devices.'
+    printf '\n## Times\n\nAn iteration is forward, backward and update on synthetic data, in f32 without TF32; the batch is that of all devices.'
     printf ' Median of %s round(s), contenders in turn.' "$(awk -F'\t' '$1 > r { r = $1 } END { print r }' "$times")"
     printf ' *vs. one GPU* and *ratio*: the other time over ours, above 1 where ours is shorter.\n'
     printf 'PyTorch: eager, channels-last, fused SGD; *f32* as precise as ours, *TF32* with its convolutions and products in TF32.\n\n'
@@ -1146,7 +1146,7 @@ all=0
 for step in $all_steps; do ! wanted "$step" || all=$((all + share_of[$step])); done
 sum=0
 for step in $all_steps; do
-  # The environment tells how to reach the GPUs: the other steps need it.
+  # This step finds out how to reach the GPUs: the other steps need it.
   wanted "$step" || [ "$step" = environment ] || continue
   ! wanted "$step" || sum=$((sum + share_of[$step]))
   step_end=$((60 * minutes * (sum > 0 ? sum : all) / all))

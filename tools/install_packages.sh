@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the packages of tools/packages.txt that are missing: as root, or with sudo. Where none is missing it does
-# nothing, as any user.
+# Installs the packages of tools/packages.txt that are missing: as root, or with sudo. If none is missing, it does
+# nothing, for any user.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,7 +11,7 @@ installed() {
 }
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "install_packages: this is no Debian system; install the equivalents of: ${packages[*]}" >&2
+  echo "install_packages: this is not a Debian system; install the equivalents of: ${packages[*]}" >&2
   exit 2
 fi
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh machine to a trained net: installs what is missing, builds, draws a data set of digits, and trains a LeNet
-# with synchronized batch normalization on all GPUs, or on two virtual CPU devices. Can be run again: it goes on where it
-# was. Everything it makes lies in build/ and run/.
+# with synchronized batch normalization on all GPUs, or on two virtual CPU devices. Can be run again: it continues where
+# it stopped. Everything it makes is in build/ and run/.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -37,7 +37,7 @@ say "4/4 Training"
 devices=--cpu=2
 if "$bin/trainer" device_query --gpu=all >/dev/null 2>&1; then devices=--gpu=all; fi
 if [ -f "$final.solverstate" ] && [ -f "$final.caffemodel" ]; then
-  echo "Already trained; remove $data to begin anew."
+  echo "Already trained; remove $data to start again."
 else
   start=$SECONDS
   "$bin/trainer" --solver="$solver" "$devices" --snapshot=latest 2>&1 | tee -a "$log"

@@ -68,8 +68,8 @@ check_format() {
   echo "All sources are formatted."
 }
 
-# libgomp is not instrumented: with more than one OpenMP thread ThreadSanitizer reports races that are none. Programs that
-# a test stalls on purpose end with threads alive, and at once.
+# libgomp is not instrumented: with more than one OpenMP thread ThreadSanitizer reports false races. Programs that a test
+# stalls on purpose end immediately, with threads still running.
 with_tsan() {
   local options="halt_on_error=1 history_size=6 report_thread_leaks=0 atexit_sleep_ms=0 suppressions=$root/tests/tsan_suppressions.txt"
   OMP_NUM_THREADS=1 TSAN_OPTIONS=${TSAN_OPTIONS:-$options} "$@"

@@ -31,7 +31,7 @@ DEFINE_string(phase, "", "TRAIN or TEST: the phase of the net (default TRAIN)");
 DEFINE_int32(level, 0, "level of the net's state, for include and exclude rules");
 DEFINE_string(stage, "", "stages of the net's state (comma list)");
 DEFINE_string(shape, "",
-              "shapes of blobs whose data need not exist, such as data:32,3,227,227 (several: ; between)");
+              "shapes of blobs whose data need not exist, such as data:32,3,227,227 (separated by ;)");
 DEFINE_bool(json, false, "print JSON");
 DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
@@ -297,11 +297,11 @@ int run_layers(Console&) {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
-      {"train", "trains by a solver (the default command)", run_train},
+      {"train", "trains with a solver (the default command)", run_train},
       {"test", "runs batches of a test net and prints its outputs", run_test},
-      {"time", "times each layer, communication among several devices, or the input", run_time},
+      {"time", "times each layer, communication among devices, or the input", run_time},
       {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
-      {"layers", "lists the types of layers and what each supports", run_layers},
+      {"layers", "lists the layer types and what each supports", run_layers},
       {"device_query", "describes the processor and the GPUs", run_device_query},
       {"topology", "draws the device tree, verifies and measures the links", run_topology}};
   return all;

@@ -13,7 +13,7 @@ namespace banyan::data {
 
 namespace {
 
-/// Every field that is set must be one that takes effect here (or has none by nature).
+/// Every field that is set must take effect here (or be one that cannot change the result).
 void check_fields(const caffe::TransformationParameter& settings, const std::string& layer) {
   static const std::vector<std::string> known = {
       "scale",      "mirror", "crop_size",   "mean_file", "mean_value",       "force_color",
@@ -71,7 +71,7 @@ void Augmenter::read_mean_file(const std::string& path) {
   const std::vector<int> dims = dims_of(blob);
   if (dims.size() != 3 || dims[0] < 1 || dims[1] < 1 || dims[2] < 1)
     bad_input("layer ", banyan::quoted(layer_), ": mean_file ", banyan::quoted(path),
-              " holds no single image");
+              " does not hold exactly one image");
   mean_shape_ = {dims[0], dims[1], dims[2]};
   if (blob.data_size() > 0)
     mean_image_.assign(blob.data().begin(), blob.data().end());
@@ -89,7 +89,7 @@ ItemShape Augmenter::output_shape(const Record& record) const {
               mean_shape_.to_string());
   if (mean_values_.size() > 1 && static_cast<int>(mean_values_.size()) != record.channels)
     bad_input("transform_param has ", mean_values_.size(),
-              " times mean_value (expected 1 or one per channel), but the image has ", record.channels,
+              " values of mean_value (expected 1 or one per channel), but the image has ", record.channels,
               " channels");
   const int height = record.height + 2 * pad_, width = record.width + 2 * pad_;
   if (crop_ == 0) return {record.channels, height, width};

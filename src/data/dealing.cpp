@@ -73,8 +73,8 @@ Share Schedule::next_whole() {
   Share share;
   share.first = first_;
   share.count = dealing_.batch_end(first_) - first_;
-  // The step of all devices: batches turn - rank ... turn - rank + devices - 1. Device 0, which logs, begins
-  // it.
+  // One step of all devices: batches turn - rank to turn - rank + devices - 1. Device 0, which logs, has the
+  // first.
   const std::uint64_t step = std::min(devices, test_iter_ - turn_);
   const std::uint64_t step_end = dealing_.batch_start(first_, step);
   share.ends_epoch = dealing_.epoch(step_end) > dealing_.epoch(first_);

@@ -37,7 +37,7 @@ class GzipFile {
       done += static_cast<std::size_t>(got);
     }
   }
-  /// Grows `to` with what is there: a header may promise more than the file or memory holds.
+  /// Grows `to` as bytes are read: a header may promise more than the file or memory holds.
   void read_all(std::vector<std::uint8_t>& to, std::size_t bytes, const char* what) {
     constexpr std::size_t kPiece = std::size_t{16} << 20;
     while (to.size() < bytes) {

@@ -110,7 +110,7 @@ InputRates measure_input(const InputPipeline& pipeline, Device& device, int batc
   if (rates.items == 0) return rates;
   const auto prefetcher = pipeline.start(device, Schedule::training(pipeline.dealing, 0));
   rates.threads = std::clamp(pipeline.prefetch.threads, 1, std::max(pipeline.prefetch.depth, 1));
-  // Batches are taken at once: between two of them there is only the threads' work.
+  // Batches are taken back to back, with nothing but the threads' work between them.
   for (int batch = 0; batch < kWarmUp + pipeline.prefetch.depth; ++batch) prefetcher->take();
   const double begun = clocks.wall(), cpu_begun = clocks.cpu();
   std::uint64_t items = 0;

@@ -190,7 +190,7 @@ struct Entry {
   std::string_view key, value;
 };
 
-/// Where every record is in the map. Its cursor keeps the snapshot that the entries point into.
+/// The place of every record in the map. Its cursor keeps the snapshot that the entries point into.
 class Index {
  public:
   explicit Index(const std::shared_ptr<const Environment>& environment) : walk_(environment) {

@@ -171,7 +171,7 @@ bool Prefetcher::State::copies_end() noexcept {
     for (const auto& slot : slots)
       if (!wait_for_copies(slot->batch, [&] { return std::chrono::steady_clock::now() > deadline; }))
         return false;
-  } catch (...) {  // the device's next user finds the failure again, or has found it already
+  } catch (...) {  // the device's next user sees the failure again, or has seen it already
     return false;
   }
   return true;

@@ -6,7 +6,7 @@
 namespace banyan::io {
 namespace {
 
-/// What was found of a blob, still as pieces of the file.
+/// What has been read of a blob, still as pieces of the file.
 struct Pieces {
   std::int64_t legacy[4] = {0, 0, 0, 0};
   bool has_legacy = false;

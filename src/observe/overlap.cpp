@@ -69,7 +69,7 @@ struct Stay {
   std::int64_t begin, end;
 };
 
-/// When a device was in each of its exchanges, and from the end of its last backward span of an iteration on.
+/// When a device was in each of its exchanges; for each iteration also the time after its last backward span.
 std::map<Occasion, Stay> occasions_of(const Timeline& timeline, int device) {
   std::map<Occasion, Stay> occasions;
   for_each_span(timeline, device, [&](const TimeSpan& span) {

@@ -47,7 +47,7 @@ Crew::Crew(std::vector<Activity*> activities, AbortState& abort, WatchdogOptions
   const auto lead = [state = state_, &abort, activities, watchdog, wind_down = std::move(wind_down)] {
     const auto work = [&](int rank) {
       for (std::uint64_t done = 0;; ++done) {
-        // The watchdog does not look at a device that has nothing to do.
+        // The watchdog ignores a device that has nothing to do.
         activities[rank]->set_idle();
         const Order* order = state->wait_for_order(done, abort);
         if (order == nullptr) return;

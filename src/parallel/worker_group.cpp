@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Keeps the first error that is not just the abort of another.
+/// Keeps the first error that is not merely an abort caused by another.
 class FirstError {
  public:
   void offer(const Error& error) {
@@ -96,7 +96,7 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, doubl
 void WorkerGroup::run(const std::function<void(int)>& body, const std::function<void(int)>& wind_down) {
   if (activities_.size() == 1) {
     const auto error = failure_of(body, 0, *activities_[0]);
-    if (error) abort_.raise();  // other processes may be told
+    if (error) abort_.raise();  // tells other processes, if any
     if (wind_down) wind_down(0);
     if (error) throw Error(*error);
     return;
@@ -124,8 +124,8 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
       break;
     }
 
-  // Time counts in which the process ran. One that was stopped, by a debugger or a shell, goes on with a long
-  // look: its threads have had no time to stop, or to give signs of life.
+  // Only time during which the process ran counts. After a stop by a debugger or a shell, the current look is
+  // a long one: the threads had no time to stop or to make progress.
   constexpr double kLook = 0.02, kLongestLook = 0.1, kStopped = 1;
   double stopping = 0;  // seconds since the abort
   Clock::time_point looked = Clock::now(), runs_since = looked;

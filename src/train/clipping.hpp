@@ -1,5 +1,5 @@
-// Clipping: scales the summed gradients of an iteration to a largest norm, before 1 / iter_size and weight
-// decay, as Caffe does.
+// Clipping: scales the summed gradients of an iteration down to a maximum norm, before 1 / iter_size and
+// weight decay, as Caffe does.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace banyan {
 
-/// What gradients of this norm are multiplied by: 1 unless it is greater than `largest`.
+/// The factor for gradients of this norm: 1 unless it is greater than `largest`.
 double clip_factor(double norm, double largest);
 
 class Clipping {
@@ -19,8 +19,8 @@ class Clipping {
   Clipping(double largest_norm, Peers& peers, parallel::GradientSync& sync, Updater& updater, Context& lane);
   /// Before the sync starts: keeps updates back.
   void begin() { sync_.hold(); }
-  /// After backward: waits until all sums are complete, tells the updater the factor and lets the updates go
-  /// on. The host waits for the device here.
+  /// After backward: waits until all sums are complete, passes the factor to the updater and releases the
+  /// updates. The host waits for the device here.
   void finish(std::int64_t iteration);
 
  private:

@@ -17,12 +17,12 @@ class Display {
  public:
   /// `console` shows the progress line on the first device; nullptr: none.
   Display(const SolverSettings& solver, Peers& peers, Net& net, Losses& losses, Console* console);
-  /// The first iteration; `samples` of all devices go into each.
+  /// `iteration`: the first one. `samples`: of all devices in each.
   void begin(std::int64_t iteration, std::int64_t samples);
   bool is_turn(std::int64_t iteration) const { return banyan::is_turn(iteration, every_); }
-  /// After an iteration with this learning rate. All devices meet where it is shown.
+  /// After an iteration with this learning rate. All devices meet if it is shown.
   void show(std::int64_t iteration, double rate);
-  /// Takes the progress line away, before other lines.
+  /// Removes the progress line before other lines.
   void clear() { progress_.clear(); }
 
  private:

@@ -37,7 +37,7 @@ double LearningRate::scheduled(std::int64_t iteration) const {
   const double i = static_cast<double>(iteration);
   const double base = scale_ * rate_.base_lr;
   const double gamma = rate_.gamma, power = rate_.power;
-  // Beyond max_iter nothing is updated any more; the clamp keeps a rate asked for there from being NaN.
+  // Nothing is updated beyond max_iter; the clamp keeps a rate queried there from being NaN.
   const double done = max_iter_ > 0 ? std::min(1.0, i / max_iter_) : 1.0;
   switch (rate_.policy) {
     case Policy::fixed:

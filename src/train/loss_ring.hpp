@@ -1,4 +1,4 @@
-// LossRing: the losses of the last iterations of one device, on their way to the host without making it wait.
+// LossRing: the losses of one device's last iterations, copied to the host without making it wait.
 #pragma once
 
 #include <cstdint>

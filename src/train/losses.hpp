@@ -1,4 +1,4 @@
-// Losses: every device keeps its own on their way to the host, where those of all are read and smoothed.
+// Losses: each device copies its own to the host, where those of all devices are read and smoothed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace banyan {
 
 class Losses {
  public:
-  /// The first device reads losses this often at the latest (iterations).
+  /// The first device reads losses at least once in this many iterations.
   static constexpr std::int64_t kGatherEvery = 32;
 
   /// The ring is on the device's board from here on.
@@ -23,10 +23,10 @@ class Losses {
 
   /// Must the first device gather now, after iteration `iteration`?
   bool overdue(std::int64_t iteration) const { return iteration - gathered_ >= kGatherEvery; }
-  /// Reads the global losses up to and with `through`, which every device has pushed (this device has
+  /// Reads the global losses up to and including `through`, which every device has pushed (this device has
   /// completed that iteration's exchange).
   void gather(std::int64_t through);
-  /// The mean of the last ones that were gathered.
+  /// The mean of the last gathered ones.
   double smoothed() const { return smoothed_.value(); }
   void save(caffe::BanyanState& state) const { smoothed_.save(state); }
   void restore(const caffe::BanyanState& state) { smoothed_.restore(state); }

@@ -5,8 +5,8 @@
 namespace banyan {
 namespace {
 
-/// Values that travel at once in a broadcast; bounds the lane's buffer, which stays: no more than the
-/// smallest bucket.
+/// Values sent at a time in a broadcast. Bounds the lane's buffer, which is kept: no more than the smallest
+/// bucket.
 constexpr std::int64_t kBroadcastPiece = 1 << 14;
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Team and Peers: what the devices of a run share to come together, and the others as one device sees them.
+// Team and Peers: what the devices of a run share in order to meet, and the other devices as one of them sees
+// them.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace banyan {
 
-/// What the first device wants everybody to do after an iteration.
+/// What the first device wants all devices to do after an iteration.
 struct Wishes {
   bool stop = false;
   bool snapshot = false;
@@ -38,9 +39,9 @@ struct Team {
   /// `uplink`: to the other processes; nullptr: there are none.
   Team(int devices, parallel::AbortState& abort, parallel::SpinPolicy policy,
        const parallel::Uplink* uplink = nullptr);
-  /// Of this process. Ranks without further words are among these.
+  /// Of this process. Ranks are among these unless stated otherwise.
   int devices() const { return static_cast<int>(boards.size()); }
-  /// One device in all: nobody to exchange anything with.
+  /// One device in all: nothing to exchange.
   bool alone() const { return devices() == 1 && !joined; }
 
   const bool joined;            ///< there are other processes
@@ -64,10 +65,10 @@ class Peers {
   bool first() const { return rank_ == 0; }
   bool alone() const { return team_.alone(); }
   bool joined() const { return team_.joined; }
-  /// Of process 0, which has all that others have: what is the same in all processes comes from there.
+  /// Is this process 0, which provides what is the same in all processes?
   bool in_first_process() const { return team_.place.process == 0; }
-  /// Does this device use what the devices of a process have brought together? The first one, or all where
-  /// it is then summed over the processes.
+  /// Does this device use values gathered from the devices of its process? The first one does, or all if the
+  /// values are then summed over the processes.
   bool gathers() const { return first() || joined(); }
 
   Activity& activity() const { return activity_; }
@@ -78,12 +79,13 @@ class Peers {
   /// nullptr for one device in all.
   parallel::StatisticsExchange* exchange() const { return exchange_.get(); }
 
-  /// All devices of this process are there for the same. Throws as Rendezvous::meet does.
+  /// Waits until all devices of this process have arrived for the same reason. Throws as Rendezvous::meet
+  /// does.
   void meet(const char* what, std::int64_t number = 0) const;
-  /// Sums what the first device of every process brings; `values` has the same length on all devices. One
-  /// process: as is.
+  /// Sums the `values` of the first device of every process; their number is the same on all devices. One
+  /// process: unchanged.
   std::vector<double> sum_processes(std::vector<double> values, const char* what) const;
-  /// The first device's values to all; nothing happens to a device that is alone.
+  /// Sends the first device's values to all; does nothing for a single device.
   void broadcast(Tensor& values, const char* what) const;
 
  private:

@@ -1,6 +1,6 @@
 // Replica: one device's part of a session: the loop, and the parts that it uses. Constructed empty, so that
-// what it owns outlives every thread that may still read it after a failure; all that comes after runs on the
-// device's own thread. What all devices do together is called on all.
+// what it owns outlives every thread that may still read it after a failure; everything else runs on the
+// device's own thread. What all devices do together is called on all of them.
 #pragma once
 
 #include <array>
@@ -29,28 +29,27 @@ class Replica {
   ~Replica();
 
   void set_up();
-  /// Iterations done. On any thread while no iteration runs.
+  /// Iterations done. May be called on any thread while no iteration runs.
   std::int64_t iteration() const { return done_; }
-  // What the session's functions of the same names do, all devices together.
+  // As the session's functions of the same names; called on all devices.
   void step(std::int64_t count);
   void train();
   void test();
   void snapshot();
   void restore();
   void write_parameter(const std::string& layer, int index, const std::vector<double>& values);
-  // By one device alone; the first one, where it says nothing else.
+  // Called on one device: the first one unless stated otherwise.
   Metrics metrics();
-  /// By any device. Returns why not, or "".
+  /// On any device. Returns why it cannot be read, or "".
   std::string read_blob(const std::string& name, Values& values) const;
   std::string read_parameter(const std::string& layer, int index, Values& values) const;
 
-  /// On the device's thread, at its end: stops reading, and waits for what is still enqueued, whatever
-  /// becomes of it.
+  /// At the end of the device's thread: stops reading and waits for what is still enqueued, even if it fails.
   void drain() noexcept;
 
  private:
   /// Iterations that the host may enqueue ahead of its device: enough that a GPU never waits for work, few
-  /// enough that a run which failed is drained in time.
+  /// enough that a failed run is drained in time.
   static constexpr std::int64_t kRunAhead = 2;
 
   // Set-up.
@@ -62,7 +61,7 @@ class Replica {
   void load_initial_state();
   void spread_parameters();
   void begin();
-  /// Of the gradients' sums and updates.
+  /// The context of the gradients' sums and updates.
   Context& lane() const { return lane_ ? *lane_ : *context_; }
   void update(int bucket);
 

@@ -56,7 +56,7 @@ void Replica::drain() noexcept {
   for (Context* context : {context_.get(), lane_.get()}) try {
       if (context != nullptr) context->synchronize();
     } catch (...) {
-      // Work that failed behind the error that ended the run is no news.
+      // The error that ended the run has already been reported.
     }
 }
 
@@ -96,7 +96,7 @@ void Replica::connect_sources() {
   run_.abort.on_raise([this] { sources_.interrupt(); });
 }
 
-/// Shares may differ, so every device needs all of them to come to the same rate.
+/// Shares may differ, so every device needs all of them to compute the same rate.
 void Replica::set_up_rate() {
   peers_->board().share = share_of(*net_);
   peers_->meet("batch");
@@ -147,7 +147,7 @@ void Replica::load_initial_state() {
   spread_parameters();
 }
 
-/// The first device's to all, running statistics included.
+/// Sends the first device's parameters to all, running statistics included.
 void Replica::spread_parameters() {
   for (LearnableParameter& parameter : net_->parameters())
     peers_->broadcast(parameter.value, parameter.layer.c_str());

@@ -1,4 +1,4 @@
-// Requests: what the user asks a run to do (stop, snapshot), and how all devices come to do it after the same
+// Requests: what the user asks a run to do (stop, snapshot), and how all devices do it after the same
 // iteration.
 #pragma once
 
@@ -11,16 +11,16 @@ namespace banyan {
 
 class Requests {
  public:
-  /// `signals` may be nullptr: then nobody asks for anything.
+  /// `signals` may be nullptr: no requests.
   Requests(Peers& peers, SignalFlags* signals);
   /// Before an iteration sends anything: the first device reads what the user asks for. The others read it
   /// after this iteration's exchange, which comes after this write.
   void poll(std::int64_t iteration);
-  /// The loss of all devices and, along with it, what each process wishes. Without other processes: the
-  /// device's own loss.
+  /// The loss of all devices, exchanged together with the wishes of each process. Without other processes:
+  /// the device's own loss.
   Tensor share(const Tensor& loss, std::int64_t iteration);
-  /// The same on all devices. After the iteration's exchange of gradients; of other processes share() has
-  /// told, and reading that makes the host wait.
+  /// The same on all devices. Called after the iteration's exchange of gradients. Wishes of other processes
+  /// come from share(); reading them makes the host wait.
   Wishes of_everybody(std::int64_t iteration) const;
 
  private:

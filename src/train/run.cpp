@@ -38,7 +38,7 @@ void make_devices(Run& run, int threads) {
     if (choice.kind == DeviceKind::cuda) {
       const int replica = replicas[choice.ordinal]++;
       if (replica == 1)
-        LOG(INFO) << "GPU " << choice.ordinal << " is listed several times: its replicas share one GPU.";
+        LOG(INFO) << "GPU " << choice.ordinal << " is listed more than once: its replicas share it.";
       run.devices.push_back(make_cuda_device(choice.ordinal, replica));
     } else {
       CpuDeviceOptions cpu = run.options.cpu;
@@ -76,7 +76,7 @@ void build_tree_of(Run& run) {
                                                                run.spin, run.options.uplink);
 }
 
-/// The seed: of the state that is resumed, else random_seed, else drawn now.
+/// The seed: that of the resumed state, else random_seed, else drawn now.
 void choose_seed(Run& run) {
   if (run.resume && run.resume->state.banyan().has_seed()) {
     run.seed = run.resume->state.banyan().seed();
@@ -89,7 +89,7 @@ void choose_seed(Run& run) {
   LOG(INFO) << "Random seed: " << run.seed;
 }
 
-/// What decides about the bits of a run, beside solver, nets and seed.
+/// What determines the bits of a run, besides solver, nets and seed.
 caffe::BanyanState describe(const Run& run) {
   const Device& device = *run.devices[0];
   caffe::BanyanState state;
@@ -101,7 +101,7 @@ caffe::BanyanState describe(const Run& run) {
   return state;
 }
 
-/// Of what is saved, all that does not change while the run goes on.
+/// The part of a snapshot that does not change during the run.
 void plan_snapshots(Run& run) {
   run.snapshots.diff = run.solver.snapshot.diff;
   run.snapshots.run = describe(run);

@@ -1,5 +1,5 @@
-// What the devices of one training run share. Written by the thread that is named at each member, read by
-// others only after a meeting (Rendezvous) or after an exchange of the tree, which order memory the same way.
+// What the devices of one training run share. Written by the thread named at each member, read by others only
+// after a meeting (Rendezvous) or after an exchange of the tree, which order memory the same way.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 namespace banyan {
 
 struct Run {
-  /// `warn` gets a line for every link that brings data over damaged.
+  /// `warn` gets a line for every link that damages data.
   Run(const TrainOptions& asked, parallel::SpinPolicy policy, std::function<void(const std::string&)> warn)
       : options(asked),
         solver(options.solver),
@@ -58,7 +58,7 @@ struct Run {
 
 /// Checks the options, makes devices and tree, reads nets and what is resumed. Throws bad_input.
 std::unique_ptr<Run> make_run(const TrainOptions& options);
-/// Reads the snapshot to go on from, and logs what keeps that from being bit-identical.
+/// Reads the snapshot to resume from, and logs what keeps the run from being bit-identical.
 void read_resume(Run& run, const std::string& state_path);
 
 }  // namespace banyan

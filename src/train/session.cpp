@@ -15,15 +15,15 @@
 namespace banyan {
 namespace {
 
-/// A failed run ends within 2 s: this long the other devices may take to stop, the rest is for tidying up.
+/// A failed run ends within 2 s: the other devices get this long to stop, the rest is for cleaning up.
 constexpr double kGraceSeconds = 1.5;
 
 }  // namespace
 
-/// What comes later uses what comes first, and goes first.
+/// Later members use earlier ones and are destroyed before them.
 struct Session::State {
   explicit State(const TrainOptions& options);
-  /// body(replica) on every device's thread.
+  /// Runs body(replica) on every device's thread.
   void on_all(const std::function<void(Replica&)>& body) {
     crew->carry_out([&](int rank) { body(*replicas[rank]); });
   }
@@ -99,7 +99,7 @@ Metrics Session::metrics() {
 
 Values Session::blob(const std::string& name, int device) {
   if (device < 0 || device >= devices())
-    bad_input("device ", device, " is not there: this process has ", devices());
+    bad_input("there is no device ", device, ": this process has ", devices());
   Values values;
   std::string problem;
   state_->on_one(device, [&](Replica& replica) { problem = replica.read_blob(name, values); });

@@ -11,7 +11,7 @@ namespace banyan {
 
 namespace {
 
-// A signal handler has no argument of its own, so what it needs must be reachable from everywhere.
+// A signal handler cannot be passed data, so what it needs must be global.
 SignalFlags* requests = nullptr;
 SignalEffect effect_of_sigint = SignalEffect::stop;
 SignalEffect effect_of_sighup = SignalEffect::snapshot;

@@ -63,8 +63,8 @@ bool belongs(const std::string& model, const caffe::SolverState& state) {
          io::checksum_of(io::read_file(model, io::kLargestMessage)) == state.banyan().model_checksum();
 }
 
-/// Sees to it that the state which is there still finds its model when another one has taken that one's name.
-/// A state for which that cannot be done is removed.
+/// Keeps the model of the existing state, so that the state still finds it after another model has taken its
+/// name. If that is impossible, removes the state.
 void keep_previous(const SnapshotPaths& paths) {
   if (!exists(paths.state)) return;
   std::string why = "it names no checksum of its model";
@@ -86,7 +86,7 @@ void keep_previous(const SnapshotPaths& paths) {
   remove_file(paths.state);
 }
 
-/// Whether the state that is there has the model that was kept for it, and no other.
+/// Whether the existing state has the model that was kept for it, and no other.
 bool needs_previous(const SnapshotPaths& paths) try {
   return exists(paths.state) && read_snapshot(paths.state).model_path.ends_with(kPreviousSuffix);
 } catch (const Error&) {
@@ -197,7 +197,7 @@ std::optional<std::string> find_latest_snapshot(const std::string& prefix) {
       io::read_weights(read_snapshot(state).model_path);
       return state;
     } catch (const Error& unreadable) {
-      LOG(WARNING) << "Passing over a snapshot: " << unreadable.message();
+      LOG(WARNING) << "Skipping a snapshot: " << unreadable.message();
     }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// Snapshots: saving and restoring a run. Owners hand in their pieces of the optimizer's state, the first
+// Snapshots: saving and restoring a run. Owners contribute their pieces of the optimizer's state; the first
 // device writes.
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace banyan {
 
-/// What the devices of a process share of the snapshots of a run.
+/// What the devices of a process share for snapshots.
 struct SnapshotPlan {
   bool diff = false;       ///< with the gradients
   std::string prefix;      ///< of the files
-  caffe::BanyanState run;  ///< what states say of the run as such: devices, seed, precision...
+  caffe::BanyanState run;  ///< what states record of the run itself: devices, seed, precision...
   std::vector<caffe::BlobProto>
       history;                  ///< during a snapshot: made by the first device, filled by all owners
   std::vector<char> gradients;  ///< the same for snapshot_diff: bytes of the flat buffer; empty: not wanted
@@ -41,7 +41,7 @@ class Snapshots {
   Snapshots(SnapshotPlan& plan, Peers& peers, Context& lane, const SnapshotParts& parts);
   /// Writes a snapshot after `iterations` iterations; the losses are gathered. All devices meet.
   void save(std::int64_t iterations);
-  /// Takes over what the device needs of a snapshot; parameters on the first device only. Returns the
+  /// Restores what the device needs from a snapshot; parameters on the first device only. Returns the
   /// iterations done.
   std::int64_t restore(const SolverSnapshot& saved);
 

@@ -199,7 +199,7 @@ class Reader {
     return update;
   }
 
-  /// Settings of the forks that would change the training and that this program does not have.
+  /// Settings of the forks that would change the training and are not supported here.
   void forks() const {
     const auto no = [&](bool found, const char* field, const char* advice) {
       require(!found, field, " is not supported", *advice ? "; " : "", advice);

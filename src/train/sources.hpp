@@ -1,4 +1,4 @@
-// Sources: the layers of a device's nets that bring data, as the run sees them.
+// Sources: the layers of a device's nets that provide data, as the run sees them.
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@ namespace banyan {
 
 class Sources {
  public:
-  /// Those of a net, under the name that snapshots know it by.
+  /// Adds those of a net, under its name in snapshots.
   void add(const Net& net, const std::string& name);
-  /// Called as long as records come in for a device that waits for them.
+  /// Sets what is called as long as records arrive for a device that waits for them.
   void set_beat(const std::function<void()>& beat);
   void trace_to(const Tracing& tracing);
-  /// On any thread, when nothing is added any more: waits for data end.
+  /// Ends waits for data. On any thread, once nothing more is added.
   void interrupt();
-  /// At the end of a run: reading ends.
+  /// Ends reading, at the end of a run.
   void stop();
   void save(caffe::BanyanState& state) const;
-  /// Goes on where the sources of the same names stood.
+  /// Continues where the sources of the same names stood.
   void restore(const caffe::BanyanState& state);
 
  private:

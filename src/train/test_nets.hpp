@@ -15,7 +15,7 @@ namespace banyan {
 
 /// Loss and outputs of each batch, `width` values, one batch after the other; 0 where another process has
 /// them. Device r of this process, number `place.first_rank` + r in all, served every `place.devices`-th
-/// batch. Runtime failure for a batch with another number of values; `net` is its number there.
+/// batch. Runtime failure for a batch with a different number of values; `net` is the number in its message.
 std::vector<double> order_test_results(const std::vector<DeviceBoard>& boards,
                                        const parallel::UplinkPlace& place, std::size_t width, int batches,
                                        int net);

@@ -12,7 +12,7 @@
 namespace banyan {
 namespace {
 
-/// Viewers give the number 0 a meaning of its own.
+/// Viewers give the number 0 a special meaning.
 int process_of(int device) { return device + 1; }
 
 /// 1234567 ns as 1234.567
@@ -140,7 +140,7 @@ void with_trace(const std::string& path, const std::function<void(const std::sha
   } catch (...) {
     try {
       write_trace(*timeline, path);
-    } catch (const std::exception& error) {  // what ended the run is the news
+    } catch (const std::exception& error) {  // what ended the run matters more
       LOG(ERROR) << "No trace: " << error.what();
     }
     throw;

@@ -12,7 +12,7 @@ usage: all_reduce.py [BUILD_FOLDER] [options]          (default build/release)
 
 Ours is `trainer topology --cpu=N --json`. OpenMPI (mpicc, mpirun) has the faster of in place and into a second buffer.
 "bare N" is a loop with all cores that reads N buffers and writes N; "bare 2" reads two and writes two.
-Ends with 1 where a goal is missed, so that a script can tell.
+Ends with 1 if a goal is missed, so that a script can tell.
 """
 
 import json
@@ -29,7 +29,7 @@ FLAGS = ["-O3", "-march=native"]
 
 
 def compile_c(compiler, source, folder, *flags):
-    """The program made of tests/bench/SOURCE, or None, said why."""
+    """The program built from tests/bench/SOURCE, or None after saying why."""
     if shutil.which(compiler) is None:
         common.skip(source, f"{compiler} is not installed")
         return None
@@ -62,7 +62,7 @@ def mpi(program, devices, sizes):
 
 
 def contenders(trainer, folder, devices, options):
-    """{name: function(sizes) -> {bytes: seconds}} of all that can run here."""
+    """{name: function(sizes) -> {bytes: seconds}} of all contenders that can run here."""
     run = {"ours": lambda sizes: ours(trainer, devices, sizes)}
     bare = compile_c(os.environ.get("CC", "gcc"), "bare_all_reduce.c", folder, "-fopenmp")
     if bare:
@@ -110,7 +110,7 @@ def ratio(times, above, below, size):
 
 
 def goals(devices, times, sizes):
-    """(what, measured, limit text, met) of each goal that these sizes and contenders can judge."""
+    """(what, measured, limit text, met) for each goal that these sizes and contenders cover."""
 
     def at_least(size, factor):
         value = ratio(times, "OpenMPI", "ours", size)

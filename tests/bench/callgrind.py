@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Instructions of one training iteration, by Callgrind: a figure that a loaded machine does not move.
+"""Instructions of one training iteration, by Callgrind: a figure that does not depend on the load of the machine.
 
 usage: callgrind.py BUILD_FOLDER [options]
   --nets=lenet        comma list of compare.py's names
@@ -9,9 +9,9 @@ usage: callgrind.py BUILD_FOLDER [options]
   --tolerance=0.02    that limit
   --json=FILE         default BUILD_FOLDER/bench/callgrind.json
 
-Valgrind knows no AVX-512: BUILD_FOLDER must have been configured with -DBANYAN_NATIVE=OFF, and the libraries are told to
-use AVX2. One thread, one CPU device, made data. Figures of other compilers and library versions do not compare: both are
-recorded, and differences are said.
+Valgrind does not know AVX-512: BUILD_FOLDER must have been configured with -DBANYAN_NATIVE=OFF, and the libraries are
+told to use AVX2. One thread, one CPU device, synthetic data. Figures of other compilers and library versions are not
+comparable: both are recorded, and differences are reported.
 """
 
 import json
@@ -34,7 +34,7 @@ NO_AVX512 = {
 
 
 def instructions(trainer, folder, net, iterations):
-    """Of a whole run."""
+    """Instructions of a whole run."""
     compare.write_net(folder, net, "")
     solver = pathlib.Path(folder) / "solver.prototxt"
     solver.write_text(compare.SOLVER.format(folder=folder, display=0, iterations=iterations))

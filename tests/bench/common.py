@@ -97,7 +97,7 @@ def cpu_name():
 
 
 def busy_share(seconds=1.0):
-    """The part of the processor that other programs use just now; says so where it spoils the figures."""
+    """The part of the processor that other programs are using; says so if it spoils the figures."""
 
     def idle_and_all():
         ticks = [int(word) for word in open("/proc/stat").readline().split()[1:]]
@@ -129,7 +129,7 @@ def provenance(trainer, **more):
 
 
 def table(header, rows):
-    """A Markdown table, its columns aligned so that it reads well on a terminal too."""
+    """A Markdown table, its columns aligned so that it is readable on a terminal too."""
     cells = [header] + [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in cells]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Training on made data: our trainer and PyTorch (CPU, channels-last) in alternating runs, each a process of its own.
+"""Training on synthetic data: our trainer and PyTorch (CPU, channels-last) in alternating runs, a process each.
 
 usage: compare.py [BUILD_FOLDER] [options]          (default build/release)
   --rounds=5          alternating runs of each side; every figure is their median
   --nets=A,B          only these: lenet cifar10_quick cifar10_resnet20 alexnet googlenet resnet50
   --precisions=A,B    f32,bf16
   --threads=2         threads of either side
-  --quick             a third of the iterations: to try the script, not to quote
+  --quick             a third of the iterations: to try the script, not for quoting
   --net_line=TEXT     a line put into each of our nets, such as --net_line='checkpoint: "auto"'
   --scales            batch normalizations of our nets as BatchNorm and Scale, both in place
   --flags=A,B         further flags of our trainer
@@ -66,10 +66,10 @@ def intervals(net, options):
 
 
 def run_ours(trainer, folder, net, precision, options, convolutions=0):
-    """One run; with the number of the net's convolutions, also what oneDNN says of their time."""
+    """One run; with the number of the net's convolutions, also their time according to oneDNN."""
     warmup, measured = intervals(net, options)
     display = NETS[net]["display"]
-    iterations = display * (warmup + measured) + 1  # iteration 0 prints a line of its own
+    iterations = display * (warmup + measured) + 1  # iteration 0 prints its own line
     write_net(folder, net, options)
     solver = pathlib.Path(folder) / "solver.prototxt"
     solver.write_text(SOLVER.format(folder=folder, display=display, iterations=iterations))
@@ -130,7 +130,7 @@ def run_torch(python, net, precision, options):
 
 
 def convolution_seconds(verbose, iterations, convolutions):
-    """Seconds per iteration in oneDNN's convolutions: the median over the later half of the iterations. None, said why,
+    """Seconds per iteration in oneDNN's convolutions: the median over the later half of the iterations. None, after saying why,
     where not every convolution of the net runs in oneDNN. After the last iteration there may be one more forward pass.
     """
     rows = [

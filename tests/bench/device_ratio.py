@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What several devices and SyncBN cost: iteration times of the same solver in alternating runs, as ratios.
+"""What multiple devices and SyncBN cost: iteration times of the same solver in alternating runs, as ratios.
 
 usage: device_ratio.py [--rounds=5] [--iterations=60] [--warmup=20] SOLVER ARGS_A -- ARGS_B
   device_ratio.py models/digits/solver.prototxt --cpu=1 -- --cpu=2

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What one training iteration asks of GPUs, counted on emulated ones, and a prediction of its time from that.
+"""What one training iteration costs on GPUs, counted on emulated ones, and its predicted time.
 
 usage: gpu_counts.py [BUILD_FOLDER] [--nets=lenet,...] [--gpus=1,2,4] [--out=FOLDER]
        gpu_counts.py [BUILD_FOLDER] --check       compares launches, copies, allocations and waits with those of docs/bench/gpu_counts.json
@@ -10,7 +10,7 @@ arithmetic needs if each reads its inputs and writes its outputs once, forward a
 convolutions and inner products excluded, since own kernels do not compute them.
 
 The prediction adds up, on one GPU: each own kernel, 2.5 us or its bytes over the memory's bandwidth; each library call, 2.5 us, its bytes over the
-bandwidth, or its operations at 60 % of the peak in f32; copies by their bytes. It overlaps nothing, and knows nothing of several GPUs' links."""
+bandwidth, or its operations at 60 % of the peak in f32; copies by their bytes. It overlaps nothing and ignores the links between GPUs."""
 
 import json
 import pathlib
@@ -29,26 +29,26 @@ NETS = {
     "resnet50": ("resnet50/train", (2, 3, 112, 112)),
 }
 BYTES_OF_ONE_GPU = {"resnet50"}  # with more, each access to its memory would be followed for a quarter of an hour
-# Peak in f32 without tensor cores, and memory bandwidth, of NVIDIA's data sheets.
+# Peak in f32 without tensor cores, and memory bandwidth, from NVIDIA's data sheets.
 GPUS = {"A100 80 GB": (19.5e12, 2.039e12), "H100 SXM": (66.9e12, 3.35e12), "H200": (66.9e12, 4.8e12)}
 LAUNCH = 2.5e-6  # seconds
 SHARE_OF_PEAK = 0.6
 SOLVER = 'net: "{net}" base_lr: 0.01 momentum: 0.9 weight_decay: 0.0005 lr_policy: "fixed" random_seed: 1 display: 0 max_iter: 4 ' \
          "snapshot_after_train: false"
-PAGE = """# What an iteration asks of GPUs
+PAGE = """# What an iteration costs on GPUs
 
 Counted on emulated GPUs by `tests/bench/gpu_counts.py`: one training iteration, all GPUs together, in f32. "least" is what the arithmetic of the layers
-needs if each reads its inputs and writes its outputs once (the script's own text has the rules). Times are predicted for one iteration from launches of
+needs if each reads its inputs and writes its outputs once (the script's header has the rules). Times are predicted for one iteration from launches of
 2.5 us, bytes over the memory's bandwidth, and cuDNN's and cuBLAS's operations at 60 % of the peak in f32; nothing is overlapped, links between GPUs are
-left out, and **nothing here was measured on a GPU**. On several GPUs sums travel in chunks whose size follows from the links' measured speed, so launches,
-copies and waits differ a little from run to run. No bytes are counted of ResNet-50 on several GPUs: following each access would take too long.
+left out, and **nothing here was measured on a GPU**. On multiple GPUs sums travel in chunks whose size follows from the links' measured speed, so launches,
+copies and waits differ a little from run to run. Bytes are not counted for ResNet-50 on multiple GPUs: following each access would take too long.
 
 """
 HELD = ("launches", "copies", "memsets", "cudnn calls", "cublas calls", "allocations", "host waits", "event records", "event waits")
 
 
 def per_iteration(build, net, gpus, sync, library, shape=None):
-    """Counts of one iteration: what the third one adds to what ran before it."""
+    """Counts of one iteration: what the third one adds to the totals before it."""
     model, own_shape = NETS[net]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -105,8 +105,8 @@ def table(build, nets, gpus):
 
 def least_bytes(summary):
     """Forward: a layer reads its inputs and writes its outputs. Backward: it reads the gradients of its outputs and the data of its inputs, and
-    writes the gradients of its inputs. Layers in place can be a part of their neighbours, a sum's gradient is that of its output, and layers that
-    only rename or hand on (Split, Reshape, ...) need none."""
+    writes the gradients of its inputs. In-place layers can be part of their neighbours, a sum's gradient is that of its output, and layers that
+    only rename or pass on (Split, Reshape, ...) need none."""
     nothing = {"Split", "Reshape", "Flatten", "Silence", "DummyData", "Data", "Convolution", "InnerProduct"}
     size, total = {}, 0
     for layer in summary["layers"]:
@@ -129,7 +129,7 @@ def number_of(shape):
 
 
 def record(build):
-    """What the test holds: two nets, two devices; small batches, since numbers of calls do not depend on them."""
+    """What the test checks: two nets, two devices; small batches, since the number of calls does not depend on them."""
     held = {}
     for net, shape in (("lenet", (4, 1, 28, 28)), ("resnet20", (2, 3, 32, 32))):
         for gpus in (1, 2):

@@ -2,11 +2,11 @@
 """Input alone (read, decode, augment, batch): our sources and torchvision's DataLoader on the same JPEG files.
 
 usage: input_pipeline.py [BUILD_FOLDER] [options]          (default build/release)
-  --list=FILE --root=FOLDER/   image list ("path label" a line) and what to put before each path; default: made images
-  --count=5000 --size=32       number and side of the made images
+  --list=FILE --root=FOLDER/   image list (one "path label" per line) and what to put before each path; default: synthetic
+  --count=5000 --size=32       number and side of the synthetic images
   --crop=32 --pad=4 --batch=128    the augmentation: pad, crop at random, mirror, subtract means, scale
   --cores=1                    both sides run on this many cores
-  --rounds=5 --seconds=3       alternating rounds; about so long each
+  --rounds=5 --seconds=3       alternating rounds; about this long each
   --python=PROGRAM             the interpreter that has torchvision (default: the one running this)
   --json=FILE                  default BUILD_FOLDER/bench/input_pipeline.json
   --write=FOLDER               also FOLDER/input_pipeline.md and input_pipeline.svg
@@ -50,7 +50,7 @@ def our_nets(folder, root, listing, options):
 
 
 def our_rate(trainer, folder, net, cores, options):
-    """Samples per second of our source with its own threads: the one place that knows how it is asked."""
+    """Samples per second of our source with its own threads: the only place that knows how to measure it."""
     model = pathlib.Path(folder) / "net.prototxt"
     model.write_text(net)
     batches = 200

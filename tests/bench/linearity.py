@@ -12,7 +12,7 @@ usage: linearity.py [BUILD_FOLDER] [options]          (default build/release)
   --json=FILE             default BUILD_FOLDER/bench/linearity.json
   --write=FOLDER          also FOLDER/linearity.md and linearity.svg
 
-Each measurement is a process: `trainer time --json` on one CPU device, forward and backward on made data. The line is
+Each measurement is a process: `trainer time --json` on one CPU device, forward and backward on synthetic data. The line is
 the least-squares fit of milliseconds = a + b x; "off the line" is the largest distance of a point from it, as a part of the
 point. Memory is what `trainer summary --json` plans for activations and gradients.
 """

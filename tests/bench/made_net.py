@@ -1,4 +1,4 @@
-"""The nets of models/ with their data layer replaced by one that makes its data: no input to wait for."""
+"""The nets of models/ with their data layer replaced by one of synthetic data: no input to wait for."""
 
 import re
 

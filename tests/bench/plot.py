@@ -2,7 +2,7 @@
 
 {"kind": "bars", "title", "y", "labels": [...], "series": {name: [value or null, ...]}, "marks": {name: [value or null, ...]}}
 {"kind": "lines", "title", "x", "y", "series": {name: [[x, y], ...]}}   both axes logarithmic
-{"kind": "fits", "title", "y", "panels": [{"x", "points": [[x, y], ...], "line": [a, b]}, ...]}   beside each other, from 0
+{"kind": "fits", "title", "y", "panels": [{"x", "points": [[x, y], ...], "line": [a, b]}, ...]}   side by side, from 0
 """
 
 import json

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Do two builds train the same bits? Compares model and state after 20 iterations, byte by byte.
 
-usage: same_bytes.py --record=FILE [BUILD_FOLDER] [--only=REGEX]       trains every case and writes what came out
+usage: same_bytes.py --record=FILE [BUILD_FOLDER] [--only=REGEX]       trains every case and records the result
        same_bytes.py --against=FILE [BUILD_FOLDER] [--only=REGEX]      the same with another build, and compares
 
-Cases: every net of models/ on made data (1, 2, 3 CPU devices; f32, f64, bf16; plain, checkpoint, in_place_abn, iter_size, clipping; the larger
+Cases: every net of models/ on synthetic data (1, 2, 3 CPU devices; f32, f64, bf16; plain, checkpoint, in_place_abn, iter_size, clipping; the larger
 nets in fewer ways), the smaller ones on emulated GPUs too, and every training run of test_train's promises, checkpoints and in-place ABN.
-For a change that must not change a bit: record before, compare after. Another processor, compiler or number of threads has other bits. Where a
-bit differs, the exit code is 1."""
+For changes that must not change a bit: record before, compare after. A different processor, compiler or number of threads gives different bits.
+If any bit differs, the exit code is 1."""
 
 import hashlib
 import json

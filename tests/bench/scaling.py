@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How training scales over virtual CPU devices: iterations of a fixed batch shared out among 1, 2, 4 and 8 of them, and
+"""How training scales over virtual CPU devices: iterations of a fixed batch divided among 1, 2, 4 and 8 of them, and
 the latency of the messages that SyncBN exchanges.
 
 usage: scaling.py [BUILD_FOLDER] [options]          (default build/release)
@@ -11,9 +11,10 @@ usage: scaling.py [BUILD_FOLDER] [options]          (default build/release)
   --json=FILE         default BUILD_FOLDER/bench/scaling.json
   --write=FOLDER      also FOLDER/scaling.md and scaling.svg
 
-Each measurement is a process: `trainer time --cpu=N --json` on made data: forward, backward, exchange and update. The cores
-are shared out, so more devices than cores only show what the devices cost. "exposed" is the part of the iteration in which
-a device waits for others, "skew" what of it is waiting for the slower one, "hidden" what went on beside backward.
+Each measurement is a process: `trainer time --cpu=N --json` on synthetic data: forward, backward, exchange and update. The
+cores are divided too, so more devices than cores only show what the devices cost. "exposed" is the part of the iteration
+in which a device waits for others, "skew" the part of that spent waiting for the slower one, "hidden" what ran alongside
+backward.
 Messages are those of `trainer topology --cpu=N --json`; the moments of C channels are 16 C + 8 bytes.
 """
 

@@ -10,9 +10,9 @@ usage: start.py [BUILD_FOLDER] [options]          (default build/release)
   --json=FILE         default BUILD_FOLDER/bench/start.json
   --write=FOLDER      also FOLDER/start.md
 
-Every run is a process: parse, build, fill the parameters, train a few iterations on made data. "first loss" is the
+Every run is a process: parse, build, fill the parameters, train a few iterations on synthetic data. "first loss" is the
 time from the start of the process to the log line of the first iteration; "iteration" the median of the later ones;
-"start" their difference, what starting costs in all: also what the first iteration makes (kernels, memory pages);
+"start" their difference, what starting costs, including what the first iteration creates (kernels, memory pages);
 "before" ends where the first iteration begins. A machine that gives free memory back to its host pays again for every
 page at its first use, many times as much as the processor's share: --warm=MIB makes another process touch that much
 just before each run. Never part of a test run; no figure makes it fail.

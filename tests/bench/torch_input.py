@@ -92,7 +92,7 @@ def rate(root, path, reader, batch, crop, pad, workers, seconds):
     while True:
         for images, _ in loader:
             now = time.perf_counter()
-            if warm:  # what the workers made ahead is not counted
+            if warm:  # what the workers prepared in advance is not counted
                 warm, start = warm - 1, now
                 continue
             samples += len(images)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's side of compare.py: trains a net of torch_nets.py on made data and prints JSON.
+"""PyTorch's side of compare.py: trains a net of torch_nets.py on synthetic data and prints JSON.
 
 usage: torch_train.py NET N,C,H,W [--iterations=20] [--display=1] [--threads=2] [--precision=f32|bf16] [--describe]
 
@@ -47,7 +47,7 @@ def make_updater(model):
     """Caffe's recipe: biases learn twice as fast and do not decay. One pass over memory (fused), PyTorch's fastest."""
     weights = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() == 1]
-    rate = 1e-4  # small: the made data teach nothing, and the cost is the same
+    rate = 1e-4  # small: nothing can be learned from synthetic data, and the cost is the same
     return torch.optim.SGD(
         [{"params": weights}, {"params": others, "lr": 2 * rate, "weight_decay": 0}],
         lr=rate,

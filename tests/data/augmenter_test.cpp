@@ -141,7 +141,7 @@ float pixel_of(const Record& record, int c, int y, int x) {
                                          : (c * record.height + y) * record.width + x];
 }
 
-/// Images of 1 and 3 channels have special loops for every order of pixels. The test searches for each item's
+/// Images of 1 and 3 channels have special loops for each pixel order. The test searches for each item's
 /// crop, so that it does not depend on the draws.
 TEST(Augmenter, EveryOrderOfPixelsGivesTheSameValues) {
   constexpr int kHeight = 19, kWidth = 37, kCrop = 18,

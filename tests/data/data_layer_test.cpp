@@ -147,7 +147,7 @@ TEST_F(DataLayer, NDevicesSeeWhatOneDeviceSees) {
     for (const int devices : {2, 3, 4})
       EXPECT_EQ(train(data_text(path("db"), 12 / devices, more, transform), devices, 6), alone)
           << more << devices;
-    // batch_size as a total, also where it is not a multiple of the number of devices.
+    // batch_size as a total, even if it is not a multiple of the number of devices.
     EXPECT_EQ(
         train(data_text(path("db"), 12, std::string(more) + " batch_size_is_total: true", transform), 8, 6),
         alone);

@@ -95,7 +95,7 @@ TEST(Dealing, ResumingAtTheConsumedPositionContinuesTheSequence) {
   }
 }
 
-/// The batches of three passes of 5 batches, put together from all devices.
+/// The batches of three passes of 5 batches, assembled from all devices.
 std::vector<Items> test_batches(int devices, EpochEnd end) {
   constexpr std::uint64_t kBatches = 5;
   std::vector<Items> batches(3 * kBatches);
@@ -155,14 +155,14 @@ TEST(EpochOrder, IsAPermutationThatDependsOnSeedAndEpochOnly) {
     equal_next += order.record(0, i) == order.record(1, i);
     equal_other += order.record(0, i) == other.record(0, i);
   }
-  // Asked in another sequence of epochs.
+  // Queried in a different sequence of epochs.
   for (std::uint64_t i = 0; i < 1000; ++i) {
     same.record(5, 0);
     EXPECT_EQ(same.record(0, i), order.record(0, i));
   }
   EXPECT_EQ(seen.size(), 1000u);
   EXPECT_EQ(*seen.rbegin(), 999u);
-  // Two random permutations agree in one place on average; ten and more has a probability of 1e-7.
+  // Two random permutations agree in one place on average; in ten or more with probability 1e-7.
   EXPECT_LT(fixed, 10);
   EXPECT_LT(equal_next, 10);
   EXPECT_LT(equal_other, 10);

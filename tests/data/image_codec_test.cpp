@@ -148,7 +148,7 @@ TEST(ImageCodec, TruncatedAndBrokenImagesAreErrors) {
     }
   }
   std::vector<std::uint8_t> flipped = encode_image(image, "png");
-  // A broken image does not spoil the next one.
+  // A broken image does not affect the next one.
   EXPECT_EQ(decode(encode_image(image, "jpg")).height, 40);
   flipped[flipped.size() / 2] ^= 0x55;  // its checksum detects it
   EXPECT_THAT(bad_input_of([&] { decode(flipped); }), testing::HasSubstr("damaged PNG"));

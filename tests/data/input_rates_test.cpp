@@ -1,5 +1,5 @@
-// The measurement of a data layer's parts, on a data set whose items and bytes are known, with a clock that
-// only the parts move.
+// The measurement of a data layer's parts, on a data set of known items and bytes, with a clock that only the
+// parts advance.
 #include "banyan/data/input_rates.hpp"
 
 #include <atomic>
@@ -11,15 +11,15 @@
 namespace banyan::data {
 namespace {
 
-/// A clock on which fetching a record takes a second, decoding it 16 seconds, and looking 1/1024 s. (Powers
-/// of two: sums are exact.)
+/// A clock on which fetching a record takes a second, decoding it 16 seconds, and reading the clock 1/1024 s.
+/// (Powers of two: sums are exact.)
 struct MadeClock {
   std::atomic<std::int64_t> now{0};  ///< in 1/1024 s
   double seconds() { return static_cast<double>(++now) / 1024; }
   void pass(int seconds) { now += 1024 * seconds; }
 };
 
-/// Another source, by a MadeClock.
+/// Wraps a source and advances a MadeClock.
 class TimedSource : public RecordSource {
  public:
   TimedSource(std::shared_ptr<const RecordSource> inner, MadeClock& clock)
@@ -90,8 +90,8 @@ TEST_F(InputRatesOf, CountWhatIsAskedFor) {
   EXPECT_EQ(rates.threads, 2);
 }
 
-/// Each part is charged with its own time and the look at the clock that ends it. What augmenting takes here
-/// is that look alone.
+/// Each part is charged with its own time and the reading of the clock that ends it. Augmenting takes only
+/// that reading here.
 TEST_F(InputRatesOf, ChargeEachPartWithItsOwnTime) {
   MadeClock clock;
   InputPipeline made = pipeline(10, 4);
@@ -104,8 +104,9 @@ TEST_F(InputRatesOf, ChargeEachPartWithItsOwnTime) {
   EXPECT_EQ(rates.read_seconds, kItems * (1 + 1.0 / 1024));
   EXPECT_EQ(rates.decode_seconds, kItems * (16 + 1.0 / 1024));
   EXPECT_EQ(rates.augment_seconds, kItems * (1.0 / 1024));
-  // With threads as much passes as between the first and the last item made. These run ahead of the batches
-  // taken: by at most the queue's three batches and the two in work, at the beginning and at the end.
+  // With threads, the time is that between the first and the last item made. The threads run ahead of the
+  // batches taken by at most the queue's three batches and the two in progress, at the beginning and at the
+  // end.
   constexpr double kPerItem = 17, kAhead = 4 * (3 + 2) * kPerItem;
   EXPECT_NEAR(rates.pipeline_seconds, kItems * kPerItem, kAhead);
   EXPECT_NEAR(rates.pipeline_cpu_seconds, 2 * kItems * kPerItem, 2 * kAhead);

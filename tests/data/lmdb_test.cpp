@@ -86,7 +86,7 @@ std::size_t resident_files() {
 }
 
 // The parts of a map that were read count as resident, so reading a data set would appear to need memory for
-// all of it.
+// the whole set.
 TEST_F(Lmdb, ReadingDoesNotHoldTheDataSet) {
   const std::size_t size = 128 << 10;
   {

@@ -184,7 +184,7 @@ TEST(Prefetcher, AStalledSourceHangsNothing) {
     start = Clock::now();
   }
   EXPECT_LT(Clock::now() - start, 2s);
-  // The thread was left running. It does not find a device any more.
+  // The thread was left running. It no longer finds a device.
   device.reset();
   std::unique_lock lock(stall->mutex);
   stall->released = true;
@@ -193,8 +193,7 @@ TEST(Prefetcher, AStalledSourceHangsNothing) {
   EXPECT_TRUE(stall->refused);
 }
 
-/// A read that waits for something that never comes ends with its prefetcher: the thread is joined, not left
-/// running.
+/// A read that waits in vain ends with its prefetcher: the thread is joined, not left running.
 TEST(Prefetcher, AReadThatWaitsIsInterrupted) {
   const auto device = make_cpu_device(0);
   std::array<int, 2> ends{};
@@ -229,7 +228,7 @@ struct FailedEvent : Event {
   bool done() override { runtime_failure("gpu:0: cudaEventQuery failed"); }
 };
 
-/// The error that ends a run is reported, not what the destructor runs into; and memory that the device may
+/// The error that ends a run is reported, not what the destructor encounters; and memory that the device may
 /// still be copying from is not freed.
 TEST(Prefetcher, IsDestroyedQuietlyAfterADeviceHasFailed) {
   const auto device = make_cpu_device(0);

@@ -70,7 +70,7 @@ TEST_F(Tools, EveryProgramExplainsItself) {
     EXPECT_EQ(help.code, 0);
     EXPECT_THAT(help.output, HasSubstr("Usage: " + tool));
     EXPECT_THAT(help.output,
-                testing::Not(HasSubstr("logtostderr")));  // the library's flags are not the user's
+                testing::Not(HasSubstr("logtostderr")));  // the library's flags are not for users
     expect_bad_input(tool, "expected");
     expect_bad_input(tool + " --overwriet a b c", "unknown flag --overwriet");
   }

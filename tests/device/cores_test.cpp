@@ -59,7 +59,7 @@ class Binding : public testing::Test {
     all_ = allowed_cores();
     if (all_.size() < 2) GTEST_SKIP() << "needs two cores";
   }
-  /// Of this test alone.
+  /// For this test alone.
   const std::string claims_ = cat("cores_test ", ::getpid());
   std::vector<int> all_;
 };

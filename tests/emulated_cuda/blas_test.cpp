@@ -13,7 +13,7 @@
 namespace emulated {
 namespace {
 
-// Two GPUs, unless the environment says how many; before the machine is first used.
+// Two GPUs, unless the environment says otherwise; set before the machine is first used.
 [[maybe_unused]] const int two_gpus = setenv("EMULATED_CUDA", "gpus=2,on_violation=report", 0);
 
 /// Elements in the current GPU's memory.
@@ -76,7 +76,7 @@ class Blas : public testing::Test {
     EXPECT_EQ(cudaFree(workspace_), cudaSuccess);
     EXPECT_EQ(new_violations(), 0u);
   }
-  /// Since it was last asked, once the stream has run everything.
+  /// Violations since the last call, once the stream has run everything.
   std::uint64_t new_violations() {
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     const std::uint64_t now = violations(), found = now - before_;

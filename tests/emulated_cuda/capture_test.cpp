@@ -93,7 +93,7 @@ TEST_F(Capture, CopiesAndMemsetsOfAGraph) {
     EXPECT_EQ(cudaMemcpyAsync(out.get(), second_.get(), 4, cudaMemcpyDefault, a_), cudaSuccess);
     const cudaGraphExec_t graph = end(a_);
     for (const float value : {5.0F, 6.0F}) {
-      *in.get() = value;  // read anew at each launch
+      *in.get() = value;  // read again at each launch
       EXPECT_EQ(cudaGraphLaunch(graph, a_), cudaSuccess);
       EXPECT_EQ(cudaStreamSynchronize(a_), cudaSuccess);
       EXPECT_EQ(*out.get(), 2 * value);
@@ -203,7 +203,7 @@ TEST_F(Capture, WhatCaptureForbids) {
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
-    expect_no_violation([&] {  // a call that fails is no violation: the program is told
+    expect_no_violation([&] {  // a failing call is not a violation: the program gets the error
       ASSERT_EQ(begin(a_), cudaSuccess);
       increment<9>(a_);
       EXPECT_EQ(one.call(), one.status);

@@ -3,7 +3,7 @@
 
 usage: declarations_test.py COMPILER NVIDIA_INCLUDE_FOLDER...
 
-Exit code 77, and a word why, where NVIDIA's headers are not installed."""
+Exit code 77, with the reason, if NVIDIA's headers are not installed."""
 import pathlib
 import re
 import subprocess
@@ -13,7 +13,7 @@ import tempfile
 OURS = pathlib.Path(__file__).resolve().parent / "include"
 HEADERS = ("cuda_runtime_api.h", "cublas_v2.h", "cudnn.h")
 SKIPPED = 77
-# Versions are those of whoever is installed.
+# Versions depend on what is installed.
 DIFFER = {"CUDART_VERSION", "CUDNN_VERSION", "CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL", "CUBLAS_VERSION", "CUBLAS_VER_MAJOR", "CUBLAS_VER_MINOR",
           "CUBLAS_VER_PATCH"}
 

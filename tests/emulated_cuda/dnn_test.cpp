@@ -14,7 +14,7 @@
 namespace emulated::dnn {
 namespace {
 
-// Two GPUs, unless the environment says how many; before the machine is first used.
+// Two GPUs, unless the environment says otherwise; set before the machine is first used.
 [[maybe_unused]] const int two_gpus = setenv("EMULATED_CUDA", "gpus=2,on_violation=report", 0);
 
 /// Bytes of the current GPU's memory.
@@ -104,7 +104,7 @@ class Dnn : public testing::Test {
     EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
     EXPECT_EQ(new_violations(), 0u);
   }
-  /// Since it was last asked, once the GPU has run everything.
+  /// Violations since the last call, once the GPU has run everything.
   std::uint64_t new_violations() {
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     const std::uint64_t now = violations(), found = now - before_;
@@ -154,7 +154,7 @@ class Dnn : public testing::Test {
   std::uint64_t before_ = 0;
 };
 
-/// Compares all algorithms that support the case; their number.
+/// Compares all algorithms that support the case; returns their number.
 int Dnn::expect_results(const Case& c, Direction direction, double alpha, double beta) {
   const auto strides = [&](const Lengths& given, const Lengths& dims) {
     return given.empty() ? packed_strides(dims, c.channels_last) : given;

@@ -140,7 +140,7 @@ def outcome_of(build, library_folder, program, settings, reference=None):
 
 
 def copies_of(build, mutant):
-    """The mutant's file and units in a folder of their own."""
+    """The mutant's file and units in a separate folder."""
     folder = build.work / re.sub(r"\W+", "_", mutant.name)
     for name in {mutant.file, *mutant.units}:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

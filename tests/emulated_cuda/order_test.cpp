@@ -1,5 +1,4 @@
-// Work of several streams at one address: an order between them is missing or there, whatever the times at
-// which they ran.
+// Work of several streams at one address: an order between them is missing or exists, whenever they ran.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -11,7 +10,7 @@ namespace emulated_tests {
 
 namespace order {
 
-// A number for each use: the emulator tells of a pair of kernels once.
+// A number for each use: the emulator reports a pair of kernels once.
 template <int kNumber>
 __global__ void write_all(float* to, int count) {
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
@@ -76,7 +75,7 @@ TEST_F(Order, WrittenThenRead) {
   });
   expect_violation(kNoOrder, [&] {
     write<1>(a_);
-    let_time_pass();  // done long before: the order is missing all the same
+    let_time_pass();  // done long before: the order is still missing
     read<1>(b_);
   });
   expect_violation(kNoOrder, [&] {
@@ -217,7 +216,7 @@ TEST_F(Order, OverThreeStreams) {
     join(a_, b_);
     read<62>(b_);
     let_time_pass();
-    read_too<62>(c_);  // c waits for nobody
+    read_too<62>(c_);  // c does not wait
   });
 }
 
@@ -446,7 +445,7 @@ TEST_F(Order, ALazyStreamRunsWhenSomethingWaitsForIt) {
   EXPECT_EQ(values_.values()[0], 121);
 }
 
-/// The one waits for all streams of the GPU, whose number changes meanwhile.
+/// One thread waits for all streams of the GPU, whose number changes meanwhile.
 TEST_F(Order, StreamsEndWhileAnotherThreadFreesMemory) {
   std::atomic<bool> ended{false};
   std::thread other([&] {

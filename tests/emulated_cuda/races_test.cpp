@@ -7,7 +7,7 @@ namespace races {
 
 constexpr unsigned kThreads = 64;
 
-/// `order`: a kernel of its own for each, because the emulator repeats itself three times only.
+/// `order`: a separate kernel for each, because the emulator repeats a report only three times.
 template <bool kBarrier, int kOrder>
 __global__ void neighbour_in_shared(float* to) {
   BANYAN_SHARED_ARRAY(float, memory, kThreads);
@@ -42,7 +42,7 @@ template <bool kOne>
 __global__ void all_write_global(float* to) {
   if (!kOne || threadIdx.x == 0) *to = 1;
 }
-/// Barriers order no two blocks.
+/// Barriers do not order blocks.
 template <bool kOwn>
 __global__ void other_block(float* values, float* to) {
   values[blockIdx.x] = 1;

@@ -317,7 +317,7 @@ TEST_F(Rules, SharedMemoryIsWrittenFirst) {
   expect_no_violation([&] { launch(rules::shared_written_first, 1, 32, nullptr, target.get()); });
   expect_violation("shared memory that the block has not written", [&] {
     launch(rules::shared_read_first, 1, 31, nullptr, target.get());
-  });  // what a launch before it has left there counts for nothing
+  });  // what an earlier launch has left there does not count
 }
 
 TEST_F(Rules, SharedArraysHaveBounds) {
@@ -467,7 +467,7 @@ TEST_F(Rules, PinnedMemoryIsFreedAfterTheHostHasWaited) {
   expect_violation("freed, although the host has not waited for work that uses it", [&] {
     const PinnedArray pinned(8);
     cudaMemcpyAsync(pinned.get(), values.get(), 28, cudaMemcpyDeviceToHost, stream);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it has run all the same
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it has run nonetheless
   });
 }
 

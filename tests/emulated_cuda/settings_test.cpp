@@ -13,7 +13,7 @@ namespace setting {
 
 unsigned seen[12];
 unsigned seen_so_far = 0;
-/// The emulator's checks do not know of it: kernels may not use the host's memory.
+/// The emulator's checks do not know about it: kernels may not use the host's memory.
 __attribute__((no_sanitize("thread"), noinline)) void note_number(unsigned number) {
   seen[seen_so_far++ % 12] = number;
 }
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"fail=cudaMalloc:0", "a number is expected"},
         std::pair{"on_violation=laugh", "one of these is expected: abort report"}));
 
-/// A machine of its own.
+/// A separate machine.
 class Machines : public OwnProcess {
  protected:
   static bool access(int reader, int owner) {

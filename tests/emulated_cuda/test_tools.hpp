@@ -175,7 +175,7 @@ class TestEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Four GPUs, of which 0 and 1, and 2 and 3 may reach each other (see CMakeLists.txt); gpu:0 is current.
+/// Four GPUs: 0 and 1 can reach each other, and so can 2 and 3 (see CMakeLists.txt); gpu:0 is current.
 class Emulator : public testing::Test {
  protected:
   Emulator() {
@@ -191,7 +191,7 @@ class Emulator : public testing::Test {
   }
 };
 
-/// For what needs a machine of its own, or the end of a process: `body` runs in a new one, which it should
+/// For what needs a separate machine, or the end of a process: `body` runs in a new process, which it should
 /// end by returning its exit code.
 class OwnProcess : public testing::Test {
  protected:

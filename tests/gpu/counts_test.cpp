@@ -1,6 +1,6 @@
-// What one iteration asks of emulated GPUs, for tests/bench/gpu_counts.py: differences between two iterations
-// of one process, at the beginning of which all devices wait for each other. Between processes they would
-// differ, because the size of chunks follows from the links' measured speed.
+// What one iteration costs on emulated GPUs, for tests/bench/gpu_counts.py: differences between two
+// iterations of one process, each of which begins with all devices waiting for each other. They would differ
+// between processes, because the size of chunks follows from the links' measured speed.
 #include <gtest/gtest.h>
 
 #include <barrier>

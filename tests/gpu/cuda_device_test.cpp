@@ -1,4 +1,4 @@
-// What a program may ask about CUDA, with and without a GPU.
+// What a program can ask about CUDA, with and without a GPU.
 #include <gtest/gtest.h>
 
 #include "banyan/base/error.hpp"

@@ -91,7 +91,7 @@ TEST_F(CudaStreams, TheHostDoesNotWaitForWorkItEnqueues) {
   context.synchronize();
   const auto done = first_->create_event();
   EXPECT_TRUE(done->done()) << "never recorded";
-  // 500 fills of 512 MiB: more than 50 ms on every GPU there is, enqueued in a few.
+  // 500 fills of 512 MiB: more than 50 ms on any GPU, enqueued in a few.
   for (int i = 0; i < 500; ++i) ops::fill(context, tensor, i);
   context.stream().record(*done);
   EXPECT_FALSE(done->done());
@@ -99,7 +99,7 @@ TEST_F(CudaStreams, TheHostDoesNotWaitForWorkItEnqueues) {
   EXPECT_TRUE(done->done());
 }
 
-/// Events tell milliseconds as floats, so the reference is moved on every second.
+/// Events measure milliseconds as floats, so the reference is renewed every second.
 TEST_F(CudaStreams, AreStampedWithTheHostsTimeForLong) {
   Context context(*first_);
   std::int64_t last = 0;
@@ -145,7 +145,7 @@ TEST_F(CudaStreams, CopiesBetweenGpus) {
   EXPECT_EQ(values(b, target), std::vector<float>(kMany, 50));
 }
 
-/// Whoever is told that a wait has failed leaves with what the copy writes to: it must not be written later.
+/// After a failed wait the target of the copy may be freed: it must not be written later.
 TEST_F(CudaStreams, AWaitThatFailsOnceHasWaited) {
   const auto configure = emulated<void(const char*)>("emulated_cuda_configure");
   if (configure == nullptr) GTEST_SKIP() << "needs emulated GPUs";
@@ -161,14 +161,14 @@ TEST_F(CudaStreams, AWaitThatFailsOnceHasWaited) {
   context.synchronize();
 }
 
-/// Whoever cleans up after a GPU that is lost has to wait for others that read the same memory.
+/// Cleaning up after a lost GPU has to wait for other devices that read the same memory.
 TEST_F(CudaStreams, AThreadLeavesALostGpuForAnother) {
   const auto configure = emulated<void(const char*)>("emulated_cuda_configure");
   if (configure == nullptr || cuda_device_count() < 2) GTEST_SKIP() << "needs two emulated GPUs";
   const auto other = make_cuda_device(1, 0);
   Context here(*first_), lost(*other);
   Tensor kept(*first_, {3}, DType::f32), gone(*other, {3}, DType::f32);
-  // With its own thread goes what CUDA keeps of the last error.
+  // CUDA keeps the last error per thread: it ends with this one.
   std::thread([&] {
     first_->make_current();
     configure("lazy=1,fail=cudaMemsetAsync:1:sticky");

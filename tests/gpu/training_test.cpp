@@ -1,4 +1,4 @@
-// Promises 1 and 2 on GPUs: GPUs are CPU devices but for rounding, N of them are one, and runs repeat and
+// Promises 1 and 2 on GPUs: GPUs match CPU devices but for rounding, N of them are one, and runs repeat and
 // resume bit for bit.
 #include <fstream>
 #include <random>

@@ -71,7 +71,7 @@ inline std::string get_file(const std::string& path) {
   return content.str();
 }
 
-/// A protobuf message by hand, for layouts that the schema cannot write.
+/// A protobuf message assembled field by field, for layouts that the schema cannot write.
 class Wire {
  public:
   Wire& number(std::uint64_t field, std::uint64_t value) {

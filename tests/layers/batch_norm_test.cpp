@@ -1,4 +1,4 @@
-// The batch-norm family against closed forms: dialects, arithmetics, running statistics, difficult batches.
+// The batch-norm family against closed forms: dialects, arithmetic, running statistics, difficult batches.
 #include "layers/bench.hpp"
 
 namespace banyan::testing {

@@ -122,7 +122,7 @@ TEST(Filler, XavierAndMsraScaleByTheFan) {
 }
 
 TEST(Filler, BilinearIsTheUpsamplingKernel) {
-  // Caffe's formula by hand: k 4, f 2, c 0.75: weights 0.25 0.75 0.75 0.25; k 3, f 2, c 0.5: 0.5 1 0.5
+  // Caffe's formula worked out: k 4, f 2, c 0.75: weights 0.25 0.75 0.75 0.25; k 3, f 2, c 0.5: 0.5 1 0.5
   const std::vector<double> four = filled("type: 'bilinear'", Shape{2, 1, 4, 4});
   const double w4[4] = {0.25, 0.75, 0.75, 0.25};
   for (std::size_t i = 0; i < 32; ++i) EXPECT_DOUBLE_EQ(four[i], w4[i % 4] * w4[i / 4 % 4]);

@@ -104,7 +104,7 @@ TEST(ChooseCuts, TakesAboutTheRootOfAChain) {
   const TensorUses uses = chain(64);
   const std::int64_t without = peak_of(uses, plain_schedule(64));
   const std::vector<int> cuts = choose_cuts(uses, 0);
-  // k segments hold k + 64 / k tensors: 16 with k = 8, and a few more under way.
+  // k segments hold k + 64 / k tensors: 16 with k = 8, plus a few in flight.
   EXPECT_GE(cuts.size(), 5u);
   EXPECT_LE(cuts.size(), 14u);
   EXPECT_GE(without, 640);
@@ -208,7 +208,7 @@ TensorUses random_net(std::mt19937& random) {
     use.repeatable = draw(8) > 0;
     use.cost = 1 + draw(5);
     const int kind = open.empty() ? 0 : draw(6);
-    if (kind == 1) {  // in place: takes a tensor that nobody has read
+    if (kind == 1) {  // in place: takes a tensor that no layer has read
       const int target = open.back();
       open.pop_back();
       bool alone = uses.data_of[target] == target;

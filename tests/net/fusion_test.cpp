@@ -1,4 +1,4 @@
-// ReLUs that run as a part of their neighbours, and gradients that share memory: the decisions, and that nets
+// ReLUs that run as part of their neighbours, and gradients that share memory: the decisions, and that nets
 // are bit-identical with and without.
 #include "banyan/net/fusion.hpp"
 
@@ -116,7 +116,8 @@ TEST(FindFusions, TheLaterBranchRunsASum) {
     EXPECT_EQ(shown({early, late, sum, relu(3, top), reader_of(top, {4, 5})}),
               "1 sums 2 with 1 relu after the sum of 1 output of 2 no forward 2 no forward 3 no backward 3 "
               "input of 4 ");
-  // The early branch goes on meanwhile: it does not run the sum, and its result comes too late for the other.
+  // The early branch continues meanwhile: it does not run the sum, and its result comes too late for the
+  // other.
   EXPECT_EQ(shown({early, late, relu_on(1), sum}), "output of 0 no forward 2 no backward 2 ");
   EXPECT_EQ(shown({early, late, relu_on(2), sum}), "output of 1 no forward 2 no backward 2 ");
   EXPECT_EQ(shown({early, late, sum, layer({2}, {6})}), "");
@@ -257,7 +258,7 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
-/// Of two passes whose gradients add up, as with iter_size 2.
+/// Two passes whose gradients add up, as with iter_size 2.
 template <class Prepare>
 Results results_of(const NetOptions& options, const CpuDeviceOptions& device, const Prepare& prepare,
                    const std::string& checkpoint = "off") {

@@ -163,7 +163,7 @@ TEST(Graph, WritesEachBlobOnce) {
   EXPECT_EQ(&graph.producer_of(2), &graph.layers[1]);
   EXPECT_EQ(graph.loss_weight(3), 3);
   EXPECT_EQ(graph.loss_weight(4), 1);            // the loss got an output that it does not name
-  EXPECT_THAT(graph.outputs(), ElementsAre(1));  // which is no output of the net
+  EXPECT_THAT(graph.outputs(), ElementsAre(1));  // which is not an output of the net
 }
 
 }  // namespace

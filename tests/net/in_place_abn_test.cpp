@@ -224,7 +224,7 @@ TEST(InPlaceAbn, WorksOverTheInput) {
     EXPECT_TRUE(before.same_memory(net->outputs_of(found.norm)[0]->data));
     EXPECT_TRUE(before.same_memory(net->outputs_of(found.activation)[0]->data));
   }
-  // What backward still needs is not overwritten, though the file asks for it.
+  // What backward still needs is not overwritten, although the file requests it.
   EXPECT_FALSE(net->find_blob("b_e")->data.same_memory(
       net->outputs_of(net->plan().in_place_abn[1].activation)[0]->data));
 }
@@ -253,7 +253,7 @@ TEST(InPlaceAbn, HalvesTheMemory) {
     EXPECT_EQ(net->plan_without_in_place_abn().bytes, planned[0]);
     EXPECT_EQ(net->plan().bytes, planned.back());
   }
-  // Two tensors of each of 24 blocks become one; beside them there are the data and gradients on the way.
+  // Two tensors of each of 24 blocks become one; besides them there are the data and gradients in flight.
   EXPECT_LT(static_cast<double>(planned[1]), 0.56 * static_cast<double>(planned[0]));
   // The plan is what is allocated, but for what a normalization keeps of each channel: of_output (2), the
   // slope's stand-in and the note, each rounded up to the allocator's piece.
@@ -288,7 +288,7 @@ TEST(InPlaceAbn, SaysWhyNot) {
   EXPECT_THAT(bench.make(every_kind(), {})->plan().in_place_abn, IsEmpty());
 }
 
-/// A slope of 0 tells nothing of the normalized values, which its own gradient needs.
+/// With a slope of 0 the normalized values, which its gradient needs, cannot be recovered.
 TEST(InPlaceAbn, RefusesSlopesThatCannotBeUndone) {
   const auto text = [](const std::string& slope, const std::string& bias) {
     return kOn + input(2, 6) + convolution("data", "a") +

@@ -33,7 +33,7 @@ class Gemm : public DeviceTest {
     ops::gemm(context(), s, alpha, left, right, beta, result);
     SCOPED_TRACE(testing::Message() << s.m << " x " << s.n << " x " << s.k << (s.transpose_a ? " A'" : "")
                                     << (s.transpose_b ? " B'" : "") << " beta " << beta);
-    // k products below 1, added in any order: the error is at most k (k + 2) / 2 eps, in the mean about
+    // k products below 1, added in any order: the error is at most k (k + 2) / 2 eps, on average about
     // sqrt(k) eps.
     const double tolerance = (4 + 4 * std::sqrt(static_cast<double>(s.k))) * epsilon();
     expect_near(values(result), reference(s, alpha, a, b, beta, c), tolerance);

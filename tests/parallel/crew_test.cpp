@@ -63,7 +63,7 @@ TEST_P(CrewOf, EndsWithTheFirstError) {
   }
 }
 
-/// As by another process.
+/// As if caused by another process.
 TEST_P(CrewOf, IsToldToStopBetweenOrders) {
   CrewFixture fixture(GetParam());
   fixture.crew->carry_out([](int) {});

@@ -1,5 +1,5 @@
 // Sums are bit-identical whatever the chunk size and whichever device is late. The values are chosen so that
-// the order of additions shows: other roots, or parts added in order of arrival, give other bits.
+// the order of additions shows: different roots, or parts added in order of arrival, give different bits.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -96,7 +96,7 @@ TEST_P(DeterminismTest, ChunkSizeChangesNoBit) {
   }
 }
 
-/// Streams that pause before each piece of work, pipes that hold up sender and receiver, another chunk size
+/// Streams that pause before each piece of work, pipes that delay sender and receiver, a different chunk size
 /// in every run.
 TEST_P(DeterminismTest, FiftyRunsWithLatePipesGiveTheSameBits) {
   constexpr std::int64_t kCount = 40000;
@@ -114,7 +114,7 @@ TEST_P(DeterminismTest, FiftyRunsWithLatePipesGiveTheSameBits) {
   }
 }
 
-/// The comparison above can fail: with other roots the sum is not bit-identical.
+/// The comparison above can fail: with different roots the sum is not bit-identical.
 TEST(Determinism, OtherOrdersGiveOtherBits) {
   const auto a = inexact_values(0, 1000), b = inexact_values(1, 1000), c = inexact_values(2, 1000);
   std::vector<float> left(1000), right(1000);

@@ -1,4 +1,4 @@
-// The doorbell loses no ring: several threads ring, and the waiter falls asleep at every wait.
+// The doorbell loses no ring: several threads ring, and the waiter falls asleep in every wait.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// An uplink through memory: joins groups of devices of one test as if each were a process of its own.
+// An uplink through memory: joins groups of devices of one test as if each were a separate process.
 #pragma once
 
 #include <map>

@@ -25,7 +25,8 @@ SimulatedMachine box_of(int devices, LinkCost pair, LinkCost across) {
   return machine;
 }
 
-/// Milliseconds for tens of KB, so that a machine that is busy or slow to wake a thread changes little.
+/// Milliseconds for tens of KB, so that a busy machine, or one that is slow to wake a thread, makes little
+/// difference.
 constexpr LinkCost kPair{1e-3, 12e6}, kAcross{2e-3, 8e6};
 
 /// A net whose last layers have most of the parameters, and whose first ones compute most.
@@ -117,7 +118,8 @@ double measure_ring(const SimulatedMachine& machine, std::int64_t count) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
-/// Other programs only ever make it slower: the fastest of some runs, more only while that is too slow.
+/// Other programs can only make it slower: the fastest of a few runs, with more runs only while that is too
+/// slow.
 template <class Measure>
 double fastest(double expected, const Measure& measure) {
   double best = measure();

@@ -116,7 +116,7 @@ TEST(StatisticsExchange, BroadcastsRankZeroOverATreeOfAnotherRoot) {
   }
 }
 
-/// A device that fails destroys what it had on its stack; others may be reading it.
+/// A device that fails destroys what is on its stack while others may be reading it.
 TEST(StatisticsExchange, AMessageOutlivesAnExchangeThatIsAborted) {
   for (const bool sum : {true, false}) {
     TreeFixture fixture({2, false, 0});

@@ -14,8 +14,8 @@
 namespace banyan::parallel {
 namespace {
 
-/// Runs body(process, fixture, uplink) for each process on a separate thread; returns the messages of what
-/// they throw.
+/// Runs body(process, fixture, uplink) for each process on a separate thread; returns the messages of the
+/// errors they throw.
 std::vector<std::string> run_processes(
     const TreeSetting& setting, const std::vector<int>& devices,
     const std::function<void(int process, TreeFixture& fixture, Uplink& uplink)>& body) {

@@ -110,7 +110,7 @@ TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedEndsTheProcess) {
       testing::ExitedWithCode(1), "it broke[^$]*the thread of cpu:1 cannot be stopped");
 }
 
-/// The program's caller must be able to tell a bad record from a failure, whatever else goes wrong.
+/// The program's caller must be able to distinguish a bad record from a failure, whatever else goes wrong.
 TEST(WorkerGroupDeathTest, TheExitCodeIsThatOfTheFirstErrorAlsoThen) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
@@ -128,7 +128,7 @@ TEST(WorkerGroupDeathTest, TheExitCodeIsThatOfTheFirstErrorAlsoThen) {
       testing::ExitedWithCode(2), "label 12 of 10[^$]*the thread of cpu:1 cannot be stopped");
 }
 
-/// As a debugger does, or a shell. Not of the whole test program: whoever runs that might notice.
+/// As a debugger or a shell does. In a child, not the whole test program, whose parent might react to it.
 void stop_this_process(unsigned milliseconds) {
   const pid_t self = ::getpid(), helper = ::fork();
   ASSERT_GE(helper, 0);
@@ -222,7 +222,7 @@ TEST(Crew, AThreadThatCannotBeStartedIsAnError) {
   }
 }
 
-/// No device may continue as if all was well because the last one came too late.
+/// No device may continue as if nothing had happened because the last one came too late.
 TEST(Rendezvous, IsNotCompletedAfterTheAbort) {
   TreeFixture fixture({2, false, 0});
   Rendezvous meeting(2, fixture.abort, fixture.spin());

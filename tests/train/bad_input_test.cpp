@@ -177,7 +177,7 @@ TEST_F(BadInput, SnapshotFolders) {
   write("blocked", "a file where a folder should be");
   write("bad_solver", replaced(solver_for("net"), path("run/s"), path("blocked/s")));
   expect_refusal(train_with("bad_solver"), {"snapshot_prefix", path("blocked")});
-  // Nobody can make a file there, not even root.
+  // Not even root can create a file there.
   write("bad_solver", replaced(solver_for("net"), path("run/s"), "/proc/s"));
   expect_refusal(train_with("bad_solver"), {"snapshot_prefix", "/proc/s"});
 }

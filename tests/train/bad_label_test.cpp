@@ -1,5 +1,5 @@
-// A label out of range ends a run also where the devices' notes are read now and then only, as on GPUs: no
-// snapshot, no test and no good end comes after it.
+// A label out of range ends a run even if the devices' notes are read only now and then, as on GPUs: no
+// snapshot, test or normal end follows it.
 #include <gmock/gmock.h>
 
 #include "train/training_run.hpp"
@@ -31,7 +31,7 @@ class BadLabel : public TrainingRun {
     run.solver.display = 0;
     return run;
   }
-  /// `where`: the iterations that it may have been in.
+  /// `where`: the iterations in which it may have occurred.
   void expect_refused(const TrainOptions& run, const std::string& where) const {
     try {
       train(run);

@@ -1,5 +1,5 @@
-// Training with checkpoints is training without them: the same bits on any number of devices, and not one
-// exchange more.
+// Training with checkpoints equals training without them: the same bits on any number of devices, and no
+// additional exchange.
 #include "banyan/observe/timeline.hpp"
 #include "training_case.hpp"
 

@@ -16,7 +16,7 @@ namespace {
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-#if defined(__SANITIZE_THREAD__)  // a device is slower by an order of magnitude, and must not look stalled
+#if defined(__SANITIZE_THREAD__)  // devices are slower by an order of magnitude and must not look stalled
 constexpr double kWatchdogSeconds = 2;
 #elif defined(BANYAN_GPU_TESTS)  // emulated GPUs are slower too
 constexpr double kWatchdogSeconds = 1;
@@ -84,7 +84,7 @@ TEST_P(EveryFailure, OnEachDeviceInEachStage) {
   const auto& [devices, kind] = GetParam();
   TrainOptions run = options(devices);
   run.devices = run_devices(devices);
-  run.tree = devices == 4 ? "pairs" : "auto";  // one device passes on what another sends
+  run.tree = devices == 4 ? "pairs" : "auto";  // one device forwards what another sends
   if (kind.fault == FaultKind::hang) run.watchdog_seconds = kWatchdogSeconds;
   for (int stage = static_cast<int>(Stage::set_up); stage < kStages; ++stage)
     for (int device = 0; device < devices; ++device) {

@@ -21,7 +21,7 @@ constexpr double kLimitSeconds = 2;
 constexpr std::int64_t kIteration = 3;
 constexpr int kDevices = 3;
 
-/// Bytes that this process has from the allocator.
+/// Bytes that the allocator has handed to this process.
 std::size_t bytes_in_use() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -51,7 +51,7 @@ bool has_layer(Stage stage) {
 
 class Failure : public TrainingRun {
  protected:
-  /// One fault; checks everything that is promised of it.
+  /// Injects one fault and checks everything that is promised for it.
   void expect_clean_failure(const TrainOptions& run, const Fault& fault, const std::string& message) {
     SCOPED_TRACE(cat("cpu:", fault.device, " ", name_of(fault.stage)));
     const auto threads_before = thread_count();
@@ -122,7 +122,7 @@ TEST_F(Failure, EveryByteIsFreed) {
   std::size_t before = 0;
   constexpr int kRuns = 60;
   for (int i = 0; i < kRuns + 10; ++i) {
-    if (i == 10) before = bytes_in_use();  // caches of libraries have their size by then
+    if (i == 10) before = bytes_in_use();  // caches of libraries have reached their size by then
     const Stage stage = kStagesOfWork[static_cast<std::size_t>(i) % kStagesOfWork.size()];
     const InstalledFaults faults({fault_at(i % kDevices, stage, FaultKind::exception)});
     ASSERT_TRUE(error_of(run));
@@ -131,7 +131,7 @@ TEST_F(Failure, EveryByteIsFreed) {
   EXPECT_LT(bytes_in_use(), before + 60'000);
 }
 
-/// A device that has less memory than the run needs, wherever that shows.
+/// A device with less memory than the run needs, wherever it runs out.
 TEST_F(Failure, EveryAmountOfMemoryIsEnoughOrAClearError) {
   TrainOptions run = options(kDevices);
   int failures = 0;
@@ -199,11 +199,11 @@ TEST_F(Failure, ALossThatIsNotFiniteIsNamed) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::runtime);
   EXPECT_THAT(error->what(), HasSubstr("not finite"));
-  // A synchronized layer's last stage before its output is looked at is its exchange.
+  // A synchronized layer's last stage before its output is checked is its exchange.
   EXPECT_THAT(error->what(),
               ContainsRegex("while running layer \"[a-z]+\" (forward|backward|exchange) on cpu:[0-2], "
                             "iteration [1-5]$"));
-  run.solver.debug_info = true;  // prints on the first device, which must check all the same
+  run.solver.debug_info = true;  // prints on the first device, which must still check
   run.devices.resize(1);
   EXPECT_TRUE(error_of(run));
 }

@@ -31,10 +31,10 @@ struct Fault {
   Stage stage = Stage::forward;
   std::int64_t iteration = 0;
   FaultKind kind = FaultKind::exception;
-  int skip = 0;  ///< so many entries of the stage in that iteration pass unharmed
+  int skip = 0;  ///< this many entries of the stage in that iteration pass unharmed
 };
 
-/// Installed while it lives; one at a time. Faults strike independently of each other, each once.
+/// Installed during its lifetime; one at a time. Faults strike independently of each other, each once.
 class InstalledFaults {
  public:
   using Clock = std::chrono::steady_clock;

@@ -1,4 +1,4 @@
-// Training with in_place_abn: N devices are one device, and a run is that of the net without it but for
+// Training with in_place_abn: N devices are one device, and a run equals that of the net without it but for
 // rounding.
 #include "training_case.hpp"
 
@@ -48,7 +48,7 @@ TEST_P(InPlaceAbnTraining, NDevicesAreOneDeviceAndThePlainNet) {
   EXPECT_EQ(cut.values(), train_case(with(on, 6, GetParam()), 2).values());
 }
 
-/// A slope that the output does not tell stops the run, with the layer's name, before a snapshot.
+/// A slope from which the values cannot be recovered stops the run, with the layer's name, before a snapshot.
 TEST(InPlaceAbnTraining, StopsAtASlopeOfZero) {
   TrainingCase what = with("in_place_abn: true ", 6, "");
   what.net.replace(what.net.find("value: 1"), 8, "value: 0");

@@ -69,7 +69,7 @@ TEST_F(Interruption, EffectsOfSigintAndSighup) {
 }
 
 TEST_F(Interruption, ASecondSignalEndsAtOnce) {
-  // The thread that polls is held up by a file that nobody writes, so that only the handler can end it.
+  // The polling thread is blocked by a file that nobody writes, so only the handler can end the process.
   ASSERT_EQ(::mkfifo(path("stuck.png").c_str(), 0600), 0);
   const auto png = data::encode_image({1, 6, 6, std::vector<std::uint8_t>(36, 100)}, "png");
   write("good.png", std::string(png.begin(), png.end()));

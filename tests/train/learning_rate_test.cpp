@@ -67,7 +67,7 @@ TEST(LearningRate, ClassicLenetValues) {
   solver.set_base_lr(0.01F);
   solver.set_gamma(0.0001F);
   solver.set_power(0.75F);
-  // The values that Caffe's log of its LeNet example shows, to their 6 digits.
+  // The values in Caffe's log of its LeNet example, to its 6 digits.
   EXPECT_NEAR(rate_at(solver, 100), 0.00992565, 5e-9);
   EXPECT_NEAR(rate_at(solver, 9900), 0.00596843, 5e-9);
 }

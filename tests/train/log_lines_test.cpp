@@ -80,7 +80,7 @@ TEST(SmoothedLoss, GoesOnBitForBit) {
     resumed.add(1.0 / (i + 3));
     EXPECT_EQ(whole.value(), resumed.value()) << i;
   }
-  SmoothedLoss another(7);  // average_loss was changed: starts anew
+  SmoothedLoss another(7);  // average_loss was changed: starts again
   another.restore(state);
   EXPECT_EQ(another.value(), 0);
 }

@@ -1,4 +1,4 @@
-// One CPU device with a team of its own, for tests of the parts of a training run; and the lines they log.
+// One CPU device with its own team, for tests of the parts of a training run; and the lines they log.
 #pragma once
 
 #include <glog/logging.h>
@@ -50,7 +50,7 @@ struct PartBench {
   Peers peers{team, 0, activity, context};
 };
 
-/// What is logged while it lives, without time and place.
+/// What is logged during its lifetime, without time and place.
 struct LoggedLines : google::LogSink {
   LoggedLines() {
     FLAGS_minloglevel = google::INFO;

@@ -1,4 +1,4 @@
-// Which cores the threads of a running trainer may use, as the system tells it.
+// Which cores the threads of a running trainer may use, as the system reports it.
 #include <filesystem>
 #include <map>
 #include <set>
@@ -39,7 +39,7 @@ class PinnedRun : public TrainerRun {
     if (all_.size() < 2) GTEST_SKIP() << "needs two cores";
     write("endless", solver_for("net", "max_iter: 1000000 display: 5 snapshot_after_train: false"));
   }
-  /// The tasks of a trainer in the midst of its iterations.
+  /// The tasks of a trainer in the middle of its iterations.
   std::vector<TaskCores> tasks_with(std::vector<std::string> flags) const {
     flags.push_back("--solver=" + path("endless"));
     const auto trainer = start(flags);
@@ -81,7 +81,7 @@ TEST_F(PinnedRun, NothingIsBoundWhereCoresAreTooFewOrItIsSwitchedOff) {
 }
 
 TEST_F(PinnedRun, StaysWhereItWasPutFromOutside) {
-  ASSERT_TRUE(run_on_cores({all_.back()}));  // a child inherits it, as behind taskset
+  ASSERT_TRUE(run_on_cores({all_.back()}));  // a child inherits it, as under taskset
   const auto tasks = tasks_with({"--cpu=1"});
   const int code = train_with("solver", {"--cpu=2", "--pin=on"});
   EXPECT_TRUE(run_on_cores(all_));

@@ -52,7 +52,7 @@ layer { name: 'ab' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'ab' }
 layer { name: 'distance' type: 'EuclideanLoss' bottom: 'ab' bottom: 'label' top: 'distance' loss_weight: 0.1 }
 )";
 
-/// One way of training, for which N devices are one device.
+/// One way of training in which N devices are one device.
 struct Variant {
   std::string name;
   TrainingCase what;
@@ -102,7 +102,7 @@ inline FirstStep first_step_in_f32(const TrainingCase& of) {
   return step;
 }
 
-/// Those devices do what one CPU device does: loss and gradients to `tolerance`, relative to the loss and to
+/// These devices do what one CPU device does: loss and gradients to `tolerance`, relative to the loss and to
 /// the largest gradient; the subtraction of a gradient from a weight costs another ulp or two (6e-8 each).
 inline void expect_the_same_step(const FirstStep& step, const std::vector<DeviceChoice>& devices,
                                  double tolerance) {

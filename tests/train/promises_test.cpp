@@ -1,4 +1,4 @@
-// Promise 1: N devices are one device. Promise 2: bit for bit, also when interrupted and resumed.
+// Promise 1: N devices are one device. Promise 2: bit-identical, even when interrupted and resumed.
 #include <fstream>
 
 #include "promise_cases.hpp"
@@ -54,8 +54,8 @@ TEST(Promises, F32DriftIsThatOfAPermutedBatch) {
         << devices << " devices";
 }
 
-/// A tree of the user's may have any root; parameters come from the first device all the same, at the start
-/// and on resuming.
+/// A user's tree may have any root; parameters still come from the first device, at the start and on
+/// resuming.
 TEST(Promises, ATreeMayHaveAnyRoot) {
   TrainingCase what{std::string(kSolver) + "snapshot: 7", data_layer() + kBody + classifier()};
   const Trained one = train_case(what, 1);
@@ -74,8 +74,7 @@ TEST(Promises, ATreeMayHaveAnyRoot) {
   }
 }
 
-/// Linear scaling goes by the samples of all devices, also where their shares differ (24 samples on 5
-/// devices).
+/// Linear scaling counts the samples of all devices, even if their shares differ (24 samples on 5 devices).
 TEST(Promises, ScaledRatesAreTheSameOnUnevenShares) {
   const TrainingCase what{std::string(kSolver) + "lr_scaling: LINEAR base_batch_size: 48",
                           data_layer() + kBody + classifier()};
@@ -106,7 +105,7 @@ TEST_P(RepeatTest, GivesTheSameBits) {
   }
 }
 
-/// The same with streams on threads of their own and random delays: neither values nor bits depend on timing.
+/// The same with streams on their own threads and random delays: neither values nor bits depend on timing.
 TEST_P(RepeatTest, DoesNotDependOnTiming) {
   TrainingCase what{kSolver, data_layer() + kBody + classifier()};
   what.precision = DType::f32;
@@ -150,8 +149,7 @@ TEST_P(RepeatTest, ResumesBitForBit) {
   }
 }
 
-/// The policy that looks at the losses takes its steps where it would have taken them, whichever iteration
-/// the state is of.
+/// The policy that depends on the losses takes the same steps, whichever iteration the state is from.
 TEST_P(RepeatTest, ResumesThePlateauBitForBit) {
   TrainingCase what{
       "base_lr: 0.4 momentum: 0.9 lr_policy: 'plateau' gamma: 0.5 plateau_winsize: [2, 2, 2, 2, 2, 2] "
@@ -174,8 +172,8 @@ TEST_P(RepeatTest, ResumesThePlateauBitForBit) {
   }
 }
 
-/// Test results are added in the order of the batches: the same for any number of devices, when the
-/// parameters are the same.
+/// Test results are added in the order of the batches: the same for any number of devices if the parameters
+/// are the same.
 TEST(Promises, TestsAreTheSameOnAnyNumberOfDevices) {
   const std::string net =
       data_layer() +
@@ -209,7 +207,7 @@ TEST(Promises, TestsAreTheSameOnAnyNumberOfDevices) {
   }
 }
 
-/// Data with a `phase` of its own is still dealt as the net's phase says.
+/// A data layer with its own `phase` is still dealt as the net's phase says.
 TEST(LayerPhase, DataOfTheOtherPhaseIsDealtAsTheNets) {
   TrainingCase what = variants()[0].what;
   const auto at = what.net.find("type: 'Data'");

@@ -1,6 +1,6 @@
 // Promise 3 under a thousand random schedules: which devices fail, where, when and how, on which tree, with
 // streams that run late. None may hang. BANYAN_SCHEDULES sets the number (default 1000),
-// BANYAN_FIRST_SCHEDULE where they begin (default 0), BANYAN_SCHEDULE runs one of them alone, with its log.
+// BANYAN_FIRST_SCHEDULE the first one (default 0), BANYAN_SCHEDULE runs one of them alone, with its log.
 // gpu_tests has this file too: there the devices are GPUs, and on emulated ones every other schedule makes a
 // call of CUDA, cuBLAS or cuDNN fail instead, once or for good.
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr unsigned kHangSeconds = 20;
 
-char running[128];  // what is said at a hang or an abort; set before it can happen
+char running[128];  // what is printed at a hang or an abort; set before it can happen
 
 extern "C" void on_end(int signal) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, running, std::strlen(running));
@@ -55,7 +55,7 @@ class RandomFailures : public TrainingRun {
     ASSERT_GT(calls_of_a_run_, 1000);
   }
 
-  /// A call that is made to fail, for a schedule of an emulated GPU.
+  /// The call that fails in a schedule on emulated GPUs.
   std::string draw_failing_call(std::mt19937& random) const {
     const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
     const char* const names[] = {"any",
@@ -150,7 +150,7 @@ class RandomFailures : public TrainingRun {
   }
 
 #if defined(BANYAN_GPU_TESTS)
-  /// A failure of a call that only cleans up, or for which there is another way, may have no consequences.
+  /// A failing call that only cleans up, or for which there is an alternative, may have no consequences.
   bool run_with_failing_call(const Schedule& schedule) const {
     bool failed = false;
     try {
@@ -191,7 +191,7 @@ TEST_F(RandomFailures, NoneHangs) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     if (seconds > longest) longest = seconds, slowest = seed;
   }
-  EXPECT_GT(failed, schedules / 2);  // else the faults are drawn where nobody comes by
+  EXPECT_GT(failed, schedules / 2);  // else the faults are drawn where no device passes
   std::printf("%u of %u schedules failed as they should; the slowest was %u: %.1f s\n", failed, schedules,
               slowest, longest);
 }

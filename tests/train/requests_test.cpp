@@ -19,7 +19,7 @@ TEST(Requests, ASnapshotIsAskedForOnceAndAStopForGood) {
   requests.poll(1);
   EXPECT_TRUE(requests.of_everybody(1).snapshot);
   EXPECT_TRUE(requests.of_everybody(1).stop);
-  EXPECT_FALSE(requests.of_everybody(0).stop);  // others may still read those of the iteration before
+  EXPECT_FALSE(requests.of_everybody(0).stop);  // others may still read those of the previous iteration
   requests.poll(2);
   EXPECT_FALSE(requests.of_everybody(2).snapshot);
   EXPECT_TRUE(requests.of_everybody(2).stop);

@@ -1,5 +1,5 @@
-// How far a host runs ahead of its device: as a failed run must wait for all that is enqueued, two
-// iterations.
+// How far a host runs ahead of its device: two iterations, because a failed run must wait for all that is
+// enqueued.
 #include <array>
 #include <atomic>
 #include <map>
@@ -19,7 +19,7 @@ std::array<std::array<std::atomic<std::int64_t>, kIterations>, kDevices> entered
 class RunAhead : public TrainingRun {};
 
 TEST_F(RunAhead, IsTwoIterations) {
-  // Nothing here makes a host wait: made data, a loss without labels, neither tests nor displays.
+  // Nothing here makes a host wait: synthetic data, a loss without labels, no tests or displays.
   const std::string source = R"(
       layer { name: "d" type: "DummyData" top: "data" top: "label" dummy_data_param {
                 shape { dim: 2 dim: 1 dim: 6 dim: 6 } shape { dim: 2 dim: 3 }

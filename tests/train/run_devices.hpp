@@ -18,7 +18,7 @@ inline std::vector<DeviceChoice> cpu_devices(int number) {
   return devices;
 }
 
-/// GPUs in the order of their numbers, several replicas on each where there are fewer than asked for.
+/// GPUs in the order of their numbers, with more than one replica on each if there are fewer than requested.
 inline std::vector<DeviceChoice> gpu_devices(int number) {
   std::vector<DeviceChoice> devices;
   const int gpus = cuda_device_count();

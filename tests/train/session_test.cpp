@@ -139,7 +139,7 @@ TEST_P(SessionOn, SetsParametersOnAllDevices) {
   Session session(options(3));
   Values weights = session.parameter("ip", 1);
   EXPECT_EQ(weights.shape, (Shape{5}));
-  weights.values = {1, 2, 3, 4, 500};  // all that is ever predicted
+  weights.values = {1, 2, 3, 4, 500};  // only the last class is ever predicted
   session.set_parameter("ip", 1, weights.values);
   EXPECT_EQ(session.parameter("ip", 1).values, weights.values);
   session.step(1);
@@ -159,7 +159,7 @@ TEST_P(SessionOn, EndsWithItsFirstError) {
   asked.check_nan = true;
   Session session(asked);
   EXPECT_THROW(session.restore(folder_.path() + "/images"), Error);
-  EXPECT_TRUE(session.step(1));  // a file that is no state is refused before anything happens
+  EXPECT_TRUE(session.step(1));  // a file that is not a state is refused before anything happens
   session.set_parameter("conv", 1, std::vector<double>(6, NAN));
   std::vector<std::string> errors;
   const auto fails = [&](const std::function<void()>& call) {

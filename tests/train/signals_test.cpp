@@ -10,8 +10,7 @@ namespace {
 
 SignalFlags flags;  // must outlive the handlers
 
-// Handlers belong to the whole process: every case runs in a child of its own, which says by its exit code
-// what it saw.
+// Handlers belong to the whole process: every case runs in its own child, whose exit code says what it saw.
 TEST(Signals, SetTheRequestsThatTheyAreGiven) {
   EXPECT_EXIT(
       {

@@ -1,5 +1,5 @@
-// The watchdog tells slow from stuck: a disk that syncs slowly and records that come in slowly are no stall,
-// a reader that gets nothing is one. And readers that are stuck are interrupted and joined.
+// The watchdog tells slow from stuck: a disk that syncs slowly and records that arrive slowly are not a
+// stall, a reader that gets nothing is one. Stuck readers are interrupted and joined.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -79,15 +79,14 @@ TEST_F(SlowButAlive, ADiskThatTakesLongerThanTheWatchdog) {
   const auto error = error_of(run);
   sync_milliseconds = 0;
   EXPECT_FALSE(error) << (error ? error->what() : "");
-  EXPECT_GE(syncs, 4);  // else the stand-in was not asked: model, state and the folder of each
+  EXPECT_GE(syncs, 4);  // else the stand-in was not called: model, state and the folder of each
   EXPECT_EQ(files().count("snapshot_iter_3.solverstate"), 1u);
 }
 
 std::atomic<bool> waits_for_data{false};
 
 /// A batch of device 1 takes twice as long as the watchdog waits, each of its records far less. (A pipe is
-/// put out of the way by an image just before it is written: the reader looks at the file's size after it
-/// opened it.)
+/// replaced by an image just before it is written: the reader checks the file's size after opening it.)
 TEST_F(SlowButAlive, RecordsThatComeInSlowly) {
   const std::set<int> slow = {17, 19, 21, 23, 25, 27, 29, 31};
   const TrainOptions run = options_with_pipes(2, 8, slow);
@@ -106,7 +105,7 @@ TEST_F(SlowButAlive, RecordsThatComeInSlowly) {
       std::filesystem::create_hard_link(pipe(item), aside);
       std::filesystem::copy_file(path("good.png"), path("copy"));
       std::filesystem::rename(path("copy"), pipe(item));
-      const int fd = ::open(aside.c_str(), O_WRONLY | O_NONBLOCK);  // nobody there: who comes reads the image
+      const int fd = ::open(aside.c_str(), O_WRONLY | O_NONBLOCK);  // no reader: a later one reads the image
       if (fd < 0) continue;
       if (::write(fd, png_.data(), png_.size()) > 0) ++served;
       ::close(fd);

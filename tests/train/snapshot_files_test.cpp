@@ -112,7 +112,7 @@ TEST_F(SnapshotFiles, AnotherModelIsRefused) {
   std::ofstream(paths.model, std::ios::app | std::ios::binary) << "\n\x01x";
   EXPECT_THAT(refusal(paths.state), HasSubstr(paths.model + " is another one"));
   EXPECT_EQ(find_latest_snapshot(prefix_), snapshot_paths(prefix_, 20).state);
-  // Beside a state that was moved lies the right one, though one of that name is where it was written.
+  // The right one is beside the moved state, although one of that name exists where it was written.
   const fs::path elsewhere = folder_ / "elsewhere";
   fs::create_directories(elsewhere);
   fs::copy_file(paths.state, elsewhere / "net_iter_30.solverstate");

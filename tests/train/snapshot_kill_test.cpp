@@ -1,5 +1,5 @@
-// A snapshot in the place of an earlier one of the same name: whenever the writer is killed, what is found on
-// resuming is a state with the model that it was written with.
+// A snapshot in the place of an earlier one of the same name: whenever the writer is killed, resuming finds a
+// state with the model that it was written with.
 #include <fcntl.h>
 #include <glog/logging.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace {
 
-int steps_to_live = -1;  // negative: for ever
+int steps_to_live = -1;  // negative: forever
 
 void step() {
   if (steps_to_live >= 0 && steps_to_live-- == 0) ::raise(SIGKILL);
@@ -153,7 +153,7 @@ TEST_F(KilledSnapshot, LeavesTheEarlierPairOrTheNewOne) {
   EXPECT_GE(steps, 8);  // else too few calls were seen
 }
 
-/// A state that holds no checksum cannot be kept beside another model: none is found then, never a mixed
+/// A state that holds no checksum cannot be kept beside another model: then none is found, never a mixed
 /// pair.
 TEST_F(KilledSnapshot, LeavesACaffePairOrNoneOrTheNewOne) {
   bool replaced = false;

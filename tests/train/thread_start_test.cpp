@@ -1,4 +1,4 @@
-// Promise 3 where the system has no thread left: whichever thread of a run cannot be started, the run ends
+// Promise 3 when the system has no threads left: whichever thread of a run cannot be started, the run ends
 // with an error that says so, and all that were started are joined.
 #include <gmock/gmock.h>
 

@@ -96,7 +96,7 @@ TEST(TopologySimulation, RefusesWhatItCannotMean) {
   expect_refused(kLevels + "level { devices: 6 link: 'SYS' gigabytes_per_s: 1 } " + kLayers,
                  "level 3: devices");
   expect_refused(kLevels + "level { devices: 8 link: 'PIX' gigabytes_per_s: 1 } " + kLayers,
-                 "level 3: a level further in has link \"PIX\"");
+                 "level 3: an inner level already has link \"PIX\"");
   expect_refused(kLevels + "layer { name: 'a' forward_ms: -1 }", "layer \"a\": expected a time >= 0 ms");
   expect_refused(kLevels + "layer { name: 'a' parameters: 5 }", "expected a number > 0, not 0");
   expect_refused(kLevels + "model: 'x.prototxt'", "either `compute_ms` or `gigaflops`");

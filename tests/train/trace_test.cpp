@@ -63,7 +63,7 @@ std::vector<TraceEvent> parse_trace(const std::string& json) {
   return events;
 }
 
-/// Events of one track: any two are apart or one lies in the other.
+/// Events of one track: any two are disjoint or nested.
 void expect_nested(std::vector<TraceEvent> events) {
   std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.length > b.length;

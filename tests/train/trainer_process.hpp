@@ -1,4 +1,4 @@
-// The trainer as a process of its own: what it says, how it ends, and signals while it runs.
+// The trainer as a separate process: what it prints, how it ends, and signals while it runs.
 #pragma once
 
 #include <fcntl.h>

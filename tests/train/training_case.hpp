@@ -1,5 +1,5 @@
-// Whole training runs on small made data, for the promises: what comes out of train() for a solver, a net and
-// a number of devices.
+// Whole training runs on a small synthetic data set, for the promises: the results of train() for a solver, a
+// net and a number of devices.
 #pragma once
 
 #include <glog/logging.h>
@@ -29,7 +29,7 @@
 
 namespace banyan {
 
-/// Of a TrainingCase: momentum, weight decay and a constant rate.
+/// For a TrainingCase: momentum, weight decay and a constant rate.
 inline const char* const kFixedSolver =
     "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'fixed' random_seed: 3 display: 0 ";
 
@@ -140,7 +140,7 @@ inline Trained read_trained(const TrainingFolder& folder, int iteration) {
   result.weights = io::read_weights(paths.model);
   std::ifstream file(paths.model, std::ios::binary);
   result.model_bytes.assign(std::istreambuf_iterator<char>(file), {});
-  // The model names its data set, which lies in another folder every time.
+  // The model names its data set, which is in a different folder every time.
   for (std::size_t at; (at = result.model_bytes.find(folder.path())) != std::string::npos;)
     result.model_bytes.replace(at, folder.path().size(), "");
   caffe::SolverState state = result.state;

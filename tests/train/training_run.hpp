@@ -1,5 +1,5 @@
-// A training run small enough to be done a thousand times: a made data set in a folder of its own, a net of
-// convolution, SyncBN and inner product, and the options for train(). For the tests of failures.
+// A training run small enough to be repeated a thousand times: a synthetic data set in its own folder, a net
+// of convolution, SyncBN and inner product, and the options for train(). For the tests of failures.
 #pragma once
 
 #include <glog/logging.h>
@@ -23,7 +23,7 @@
 
 namespace banyan {
 
-/// 48 records of 1 x 6 x 6 pixels in 3 classes. Record `damaged` (if >= 0) holds bytes that are no record.
+/// 48 records of 1 x 6 x 6 pixels in 3 classes. Record `damaged` (if >= 0) holds bytes that are not a record.
 inline void make_small_lmdb(const std::string& path, int damaged = -1) {
   data::LmdbWriter writer(path);
   for (int i = 0; i < 48; ++i) {
@@ -37,15 +37,14 @@ inline void make_small_lmdb(const std::string& path, int damaged = -1) {
   writer.close();
 }
 
-/// Threads of this process; those that a sanitizer starts beside the first one are there from the first call
-/// on.
+/// Threads of this process; those that a sanitizer starts besides the first one exist from the first call on.
 inline std::ptrdiff_t thread_count() {
   static const bool sanitizer_has_its_threads = (std::thread([] {}).join(), true);
   static_cast<void>(sanitizer_has_its_threads);
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
-/// The same, after up to a second in which the kernel may clear away threads that are joined already.
+/// The same, after up to a second in which the kernel may clean up threads that have been joined.
 inline std::ptrdiff_t settled_thread_count(std::ptrdiff_t expected) {
   for (int i = 0; i < 100 && thread_count() != expected; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -61,7 +60,7 @@ class TrainingRun : public testing::Test {
     std::string name = std::string(info->test_suite_name()) + "_" + info->name();
     for (char& c : name)
       if (c == '/') c = '_';
-    // The child of a death test makes the folder of its parent anew, which removes it in the end.
+    // The child of a death test creates the folder of its parent again, which removes it in the end.
     ::setenv("BANYAN_TEST_OWNER", std::to_string(::getpid()).c_str(), 0);
     folder_ = testing::TempDir() + "banyan_" + name + "_" + ::getenv("BANYAN_TEST_OWNER");
     std::filesystem::remove_all(folder_);
@@ -75,7 +74,7 @@ class TrainingRun : public testing::Test {
   }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
-  /// Everything behind the source layers, which end in the blobs "data" and "label".
+  /// Everything after the source layers, which end in the blobs "data" and "label".
   static std::string net_behind_sources() {
     return R"(
       layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"

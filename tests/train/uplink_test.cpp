@@ -39,7 +39,7 @@ struct Joined {
   std::uint64_t messages = 0;
 };
 
-/// Trains with one group of devices[p] devices for each process p, each group from a thread of its own.
+/// Trains with one group of devices[p] devices for each process p, each group from its own thread.
 Joined train_joined(const TrainingCase& of, const std::vector<int>& devices,
                     const std::function<void(int process, TrainOptions&)>& change = {}) {
   FLAGS_minloglevel = google::FATAL;
@@ -95,7 +95,7 @@ TEST_P(UplinkTest, GroupsOfDevicesAreOneDevice) {
   }
 }
 
-/// Bits come neither from the timing nor from the process that happens to finish a sum.
+/// Bits depend neither on timing nor on which process happens to finish a sum.
 TEST(Uplink, GivesTheSameBitsEveryTime) {
   TrainingCase what{kSolver, kNet};
   what.iterations = 6;

@@ -6,7 +6,7 @@ find_package(glog REQUIRED)
 find_package(gflags REQUIRED COMPONENTS shared)
 find_package(Boost REQUIRED COMPONENTS thread chrono)
 
-# NAME HEADER LIBRARIES [SUBDIRECTORY]: a library without a usable CMake package of its own.
+# NAME HEADER LIBRARIES [SUBDIRECTORY]: a library without a usable CMake package.
 function(banyan_dependency name header libraries)
   find_path(${name}_include ${header} PATH_SUFFIXES ${ARGN} REQUIRED)
   add_library(dependency_${name} INTERFACE)
@@ -18,7 +18,7 @@ function(banyan_dependency name header libraries)
 endfunction()
 
 banyan_dependency(dnnl oneapi/dnnl/dnnl.hpp dnnl)
-# The OpenMP build: virtual devices call it side by side, always single-threaded (Debian's serial build takes no locks and corrupts
+# The OpenMP build: virtual devices call it concurrently, always single-threaded (Debian's serial build takes no locks and corrupts
 # concurrent results).
 banyan_dependency(openblas cblas.h openblas openblas-openmp)
 banyan_dependency(lmdb lmdb.h lmdb)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's side of gpu_check.sh's times: trains a net of torch_nets.py on made data on GPU 0.
+"""PyTorch's side of gpu_check.sh's times: trains a net of torch_nets.py on synthetic data on GPU 0.
 
 usage: torch_speed.py NET N,C,H,W f32|tf32 ITERATIONS INTERVALS
 

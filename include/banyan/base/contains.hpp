@@ -1,4 +1,4 @@
-// contains: is a value among those of a range?
+// contains: does a range hold a value?
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Banyan's only exception type. A message says what was expected and what was found; as it propagates, the
-// layers of the program add where they were. The kind decides the exit code of the tools.
+// Banyan's only exception type. A message says what was expected and what was found; as it propagates, each
+// part of the program adds its place. The kind decides the exit code of the tools.
 #pragma once
 
 #include <exception>
@@ -34,7 +34,7 @@ class Error : public std::exception {
   std::string full_;
 };
 
-/// Concatenates everything that can be streamed.
+/// Concatenates anything that can be streamed.
 template <class... Parts>
 std::string cat(const Parts&... parts) {
   std::ostringstream out;

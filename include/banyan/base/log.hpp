@@ -12,7 +12,7 @@ enum class Severity : std::uint8_t { info, warning, error };
 /// May be called by several threads at once. `where` is the line of code that reports.
 using LogSink = void (*)(Severity severity, const std::string& message, const std::source_location& where);
 
-/// Where all messages go from now on. nullptr, as at the start: to standard error, a line each.
+/// Where all messages go from now on. nullptr (the initial state): to standard error, one per line.
 void set_log_sink(LogSink sink);
 
 void log_info(const std::string& message,

@@ -33,9 +33,9 @@ class BatchSource {
   /// As the layer would start it now. Opens the source.
   virtual InputPipeline pipeline() = 0;
 
-  /// How many items of the endless sequence (record = item modulo size) the batches taken so far by all
-  /// devices hold, prefetched ones excluded: the same number on every device between iterations and between
-  /// test passes, and what a snapshot stores. Within a test pass: where the pass began, until this device has
+  /// Items of the endless sequence (record = item modulo size) in the batches that all devices have taken so
+  /// far, prefetched ones excluded: the same number on every device between iterations and between test
+  /// passes, and what a snapshot stores. Within a test pass: where the pass began, until this device has
   /// taken its last batch of it.
   virtual std::uint64_t consumed() const = 0;
 
@@ -43,9 +43,9 @@ class BatchSource {
   virtual void seek(std::uint64_t consumed) = 0;
 
   /// Test nets: announces a pass of `test_iter` batches dealt whole. This device serves batches rank, rank +
-  /// devices, ... below test_iter; afterwards consumed() is past all of them. A pass that was left unfinished
-  /// starts again from its beginning. A runtime failure in the training phase. Without an announcement, a
-  /// pass is one batch per device.
+  /// devices, ... below test_iter; afterwards consumed() is past all of them. An unfinished pass starts again
+  /// from its beginning. A runtime failure in the training phase. Without an announcement, a pass is one
+  /// batch per device.
   virtual void begin_test_pass(int test_iter) = 0;
 
   /// May be called from any thread: a prepare() that waits for records, now or later, throws

@@ -2,7 +2,7 @@
 //
 // Items are numbered endlessly: item s is record s mod R of epoch s div R, where R is the number of records.
 // Training deals item by item: a global batch holds `batch` consecutive items, of which device r of N takes
-// items r, r + N, ..., so that the devices' shares together are the batch of one device. Tests deal batch by
+// items r, r + N, ..., so that together the devices' shares are one device's batch. Tests deal batch by
 // batch: the whole of batch t of a pass goes to device t mod N, so that the result does not depend on N.
 #pragma once
 

@@ -27,7 +27,7 @@ class EpochOrder {
   bool shuffle_;
   ops::RandomKey key_;
   mutable std::mutex mutex_;
-  // A batch crosses from one epoch into the next at most: two are enough.
+  // A batch spans at most two epochs.
   mutable std::shared_ptr<const Permutation> kept_[2];
   mutable std::uint64_t kept_epoch_[2] = {0, 0};
 };

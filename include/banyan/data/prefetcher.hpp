@@ -38,7 +38,7 @@ class HostMemory {
   void reserve(std::size_t bytes, std::shared_ptr<void>& buffer, std::size_t& capacity);
   /// Device::make_current_for_helper() for the calling thread. ErrorKind::aborted once this is closed.
   void make_current();
-  /// Once it has returned, the device is not touched any more.
+  /// Once it has returned, the device is no longer touched.
   void close();
 
  private:
@@ -70,13 +70,13 @@ class Prefetcher {
   Prefetcher(Device& device, const Schedule& schedule, MakeFill make_fill, const Options& options);
   /// Joins the threads. Waiting reads are interrupted: the system call fails with EINTR. A thread that does
   /// not end within about a second of stop(), in a wait that the kernel does not interrupt, is named in the
-  /// log and left running; it does not touch the device any more. Buffers that the device may still copy from
-  /// (a copy not done within a second, or a failed device) are kept until the end of the process.
+  /// log and left running; it no longer touches the device. Buffers that the device may still copy from (a
+  /// copy not done within a second, or a failed device) are kept until the end of the process.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Tells the threads to end; take() must not be called any more. Does not wait.
+  /// Tells the threads to end; take() must not be called afterwards. Does not wait.
   void stop();
 
   /// The next batch; it stays untouched until the next call. Rethrows a failure to fill it, on every call.

@@ -63,7 +63,7 @@ class DeviceCores {
   std::vector<int> all_, none_;
   std::vector<std::vector<int>> shares_;
   std::vector<int> sockets_;  // one per claimed core
-  std::string note_;          // where nothing is bound
+  std::string note_;          // if nothing is bound
 };
 
 }  // namespace banyan

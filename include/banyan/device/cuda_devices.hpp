@@ -1,4 +1,4 @@
-// What a program without CUDA headers may ask about CUDA. Complete in every build: without CUDA there are no
+// What a program can ask about CUDA without its headers. Complete in every build: without CUDA there are no
 // devices.
 #pragma once
 
@@ -21,8 +21,8 @@ std::string cuda_versions();
 int cuda_device_count(std::string* why = nullptr);
 /// Lines for device_query. Throws bad_input if there is no such GPU.
 std::string describe_cuda_device(int ordinal);
-/// Where the GPU sits, as "0000:3B:00.0" (domain:bus:device.function, hexadecimal). Throws bad_input if there
-/// is no such GPU.
+/// The GPU's PCI address, such as "0000:3B:00.0" (domain:bus:device.function, hexadecimal). Throws bad_input
+/// if there is no such GPU.
 std::string cuda_pci_bus_id(int ordinal);
 /// `replica` counts earlier devices in this process on the same GPU. Throws bad_input if there is no such
 /// GPU.

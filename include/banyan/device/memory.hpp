@@ -1,4 +1,4 @@
-// Memory held by all devices of this process together. For tests and reports.
+// Memory held by all devices of this process. For tests and reports.
 #pragma once
 
 #include "banyan/device/device.hpp"

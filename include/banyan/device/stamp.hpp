@@ -8,11 +8,10 @@
 
 namespace banyan {
 
-/// Enqueues on `stream` a write of the time to `nanoseconds` (of the steady clock). It is there once the
-/// stream has been synchronized, if not earlier, and the target must stay valid until then. CPU streams write
-/// it when they get there. A GPU records an event, which costs about a microsecond of the host and of the
-/// stream and does not make the host wait; the times of a GPU agree with the host's clock to some 10 us. Does
-/// not throw.
+/// Enqueues on `stream` a write of the time to `nanoseconds` (of the steady clock). It is written by the time
+/// the stream has been synchronized; the target must stay valid until then. CPU streams write it when they
+/// reach that point. A GPU records an event, which costs about a microsecond of the host and of the stream
+/// and does not make the host wait; a GPU's times agree with the host's clock to about 10 us. Does not throw.
 void stamp(Stream& stream, std::atomic<std::int64_t>& nanoseconds) noexcept;
 
 }  // namespace banyan

@@ -23,7 +23,7 @@ class HostSpan {
   TimeSpan* span_;
 };
 
-/// What is enqueued on `stream` while this exists, by the times at which the stream gets there. `lane` is the
+/// What is enqueued on `stream` while this exists, by the times at which the stream reaches it. `lane` is the
 /// stream's track.
 class StreamSpan {
  public:

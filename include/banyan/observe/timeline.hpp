@@ -2,7 +2,7 @@
 // trace file or the shares of an iteration (overlap.hpp).
 //
 // Each device has three tracks: `solver` holds what its host thread does, by the host's clock; `compute` and
-// `gradients` hold what its two streams do, by the time at which the stream gets there (device/stamp.hpp). On
+// `gradients` hold what its two streams do, by the times at which the streams reach it (device/stamp.hpp). On
 // a CPU device whose streams run inline the three are the same thread. Other threads (prefetching) open
 // tracks for themselves. Only one thread writes a track, so that recording takes no lock; without a timeline
 // a span costs one pointer test.
@@ -23,7 +23,7 @@
 namespace banyan {
 
 enum class SpanKind : std::uint8_t {
-  iteration,  ///< compute: from the first forward to the point at which the new parameters are there
+  iteration,  ///< compute: from the first forward until the new parameters are there
   forward,    ///< a layer
   backward,   ///< a layer
   recompute,  ///< a layer's forward again, before its backward

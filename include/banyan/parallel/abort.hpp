@@ -107,10 +107,10 @@ class Doorbell {
   std::atomic<std::uint64_t> asleep_{0};  ///< 0: awake; else kAsleep and the count that the sleeper has seen
 };
 
-/// Why devices meet. It must be the same for all.
+/// Why devices meet: the same for all.
 struct Topic {
   const char* what = "";    ///< a literal
-  std::int64_t number = 0;  ///< of the iteration, say
+  std::int64_t number = 0;  ///< such as the iteration's
 };
 
 /// A meeting of all devices for rare events (tests, snapshots, start): each waits until all have arrived.
@@ -124,7 +124,7 @@ class Rendezvous {
  private:
   struct Seat {
     std::uint64_t attended = 0;     ///< meetings; written by its own thread
-    std::array<Topic, 2> topics{};  ///< of meeting i at i % 2: read by others until they come to the next
+    std::array<Topic, 2> topics{};  ///< of meeting i at i % 2: others read it until they reach the next one
   };
   AbortState* abort_;
   std::atomic<std::uint64_t> arrived_{0};

@@ -10,14 +10,14 @@
 
 namespace banyan::parallel {
 
-/// A WorkerGroup whose threads carry out one order after the other. What an order leaves on a device's thread
+/// A WorkerGroup whose threads carry out one order after another. What an order leaves on a device's thread
 /// (its current GPU, its team of threads) is there for the next one.
 class Crew {
  public:
   using Order = std::function<void(int rank)>;
 
   /// `wind_down`: see WorkerGroup::run. All must outlive the crew. Throws a runtime failure if no thread can
-  /// be started; that a device's cannot, the first order tells.
+  /// be started; if only a device's thread cannot be, the first order fails.
   Crew(std::vector<Activity*> activities, AbortState& abort, WatchdogOptions watchdog, Order wind_down);
   /// Waits for the threads to end.
   ~Crew();
@@ -25,7 +25,7 @@ class Crew {
   Crew& operator=(const Crew&) = delete;
 
   /// Runs order(rank) on every device's thread and returns when all are done. Fails as WorkerGroup::run does;
-  /// that ends the crew, and every later order throws the same error. To be called by one thread at a time.
+  /// that ends the crew, and every later order throws the same error. Call it from one thread at a time.
   void carry_out(Order order);
 
  private:

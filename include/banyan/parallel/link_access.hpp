@@ -46,7 +46,7 @@ class LinkAccess {
   explicit LinkAccess(std::function<void(const std::string&)> warn, Verify verify = Verify::gpus);
   /// Every link is accessed this way, unverified: for trying one way on devices that offer another.
   explicit LinkAccess(Access always) : verify_(Verify::gpus), always_(always) {}
-  /// How `reader` reads `owner`'s memory. Throws a runtime failure if the data arrive intact in no way.
+  /// How `reader` reads `owner`'s memory. Throws a runtime failure if no way delivers the data intact.
   Access between(Device& owner, Device& reader);
 
  private:

@@ -44,20 +44,20 @@ class Uplink {
   virtual ~Uplink() = default;
   virtual UplinkPlace place() const = 0;
 
-  /// Begins to merge `message` with those that the other processes bring to `slot`, in process order, so that
-  /// all results are bit-identical. The message is complete once `context`'s stream has done what is enqueued
+  /// Begins to merge `message` with those of the other processes in `slot`, in process order, so that all
+  /// results are bit-identical. The message is complete once `context`'s stream has done what is enqueued
   /// there, and belongs to the uplink until done() returns true. `bell` is rung when done() should be polled
   /// again. Does not wait. Called by the thread of the slot's root, which differs from slot to slot: slots
   /// may begin in any order and in different orders in different processes. (An implementation whose library
   /// requires one order starts them by slot: a slot that has not begun never waits for a later one.)
-  /// `meeting` says what the message is; a process that brings a different one is a runtime failure that
-  /// names both, here or in done().
+  /// `meeting` says what the message is; a process with a different one is a runtime failure that names both,
+  /// here or in done().
   virtual void begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting, Context& context,
                      Doorbell& bell) = 0;
   /// Once true, work enqueued on `context` from now on finds the result in the message. Called by the thread
   /// that called begin(). If another process has failed, throws a runtime failure that names it.
   virtual bool done(int slot, Context& context) = 0;
-  /// This process has failed: done() throws in the others, and its own bells are not rung any more. On any
+  /// This process has failed: done() throws in the others, and its own bells are no longer rung. On any
   /// thread, possibly twice; does not wait.
   virtual void abort() noexcept = 0;
 };

@@ -9,7 +9,7 @@
 
 namespace banyan::parallel {
 
-/// In seconds in which the process ran: a debugger or a shell may stop it and let it go on.
+/// In seconds during which the process ran: a debugger or a shell may stop and resume it.
 struct WatchdogOptions {
   /// A device without a heartbeat for this long, while others wait for it, is presumed dead. 0: never.
   double silence_seconds = 0;
@@ -24,11 +24,11 @@ class WorkerGroup {
 
   /// Runs body(rank) for every device and returns when all have returned. A single device runs on the calling
   /// thread. The first exception (not the aborts that it causes) raises the abort and is rethrown as an Error
-  /// that names device, iteration, layer and stage; a thread that cannot be started is such a failure. One
-  /// that does not stop within the grace period is named on stderr after the first error, and the process
-  /// ends by _exit with that error's exit code. `wind_down(rank)` runs on the device's thread after its body
-  /// has ended in any way, and after the abort: it drains streams, so that nothing enqueued touches what is
-  /// destroyed after run(). Must not throw.
+  /// that names device, iteration, layer and stage; a thread that cannot be started is such a failure. A
+  /// thread that does not stop within the grace period is named on stderr after the first error, and the
+  /// process ends by _exit with that error's exit code. `wind_down(rank)` runs on the device's thread after
+  /// its body has ended in any way, and after the abort: it drains streams, so that nothing enqueued touches
+  /// what is destroyed after run(). Must not throw.
   void run(const std::function<void(int rank)>& body, const std::function<void(int rank)>& wind_down = {});
 
  private:

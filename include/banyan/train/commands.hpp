@@ -14,7 +14,7 @@ namespace banyan {
 struct TimeOptions {
   ModelOptions model;  ///< `device` is not used
   std::vector<DeviceChoice> devices;
-  SyncBatchNorm sync_bn = SyncBatchNorm::as_written;  ///< of several devices
+  SyncBatchNorm sync_bn = SyncBatchNorm::as_written;  ///< with multiple devices
   std::string tree = "auto";                          ///< the same
   Pinning pinning = Pinning::automatic;               ///< the same
   bool json = false;
@@ -25,8 +25,8 @@ struct TimeOptions {
 /// Runs `iterations` batches and logs each output and the means.
 void test_model(const ModelOptions& options);
 /// Logs the mean time of each layer, of a forward and a backward pass, and samples per second. One device
-/// runs these passes alone; several train together (exchanges, sums of gradients and updates included, at a
-/// tiny rate), and the shares of computing and of exposed and hidden communication in an iteration are logged
+/// runs these passes alone; multiple devices train (with exchanges, sums of gradients and updates, at a tiny
+/// rate), and the shares of computation and of exposed and hidden communication in an iteration are logged
 /// too. Returns the report as JSON if asked to, else "".
 std::string time_model(const TimeOptions& options);
 /// Reads, decodes and augments `iterations` batches of each data layer, without the net: logs samples per
@@ -45,22 +45,22 @@ std::string describe_layers(bool json);
 
 struct TopologyOptions {
   std::vector<DeviceChoice> devices;
-  int threads = 0;            ///< of each CPU device; 0: the cores shared out
+  int threads = 0;            ///< of each CPU device; 0: an equal share of the cores
   std::string tree = "auto";  ///< parallel::choose_tree
   int repeats = 0;            ///< of each sum; 0: as many as fit in a fraction of a second
   bool json = false;
   bool dot = false;  ///< only the tree, as a graph; nothing is measured
 };
 /// Links, tree, speed and correctness of each link, speed of sums over all devices, advice. A link that
-/// stalls ends the process with code 1 after the report, because the driver may never let go of it.
+/// stalls ends the process with code 1 after the report, because the driver may never release it.
 std::string describe_topology(const TopologyOptions& options);
-/// What the machine and the net described in `file` (proto/simulation.proto, text) would give on 1 to 16
-/// devices; nothing is measured. Throws bad_input.
+/// Predicts the iterations of the machine and the net described in `file` (proto/simulation.proto, text) on 1
+/// to 16 devices; measures nothing. Throws bad_input.
 std::string describe_simulation(const std::string& file, bool json);
 
-/// The GPUs of the list, or all of them, and the processor.
+/// Describes the listed GPUs, or all of them, and the processor.
 std::string describe_devices(const std::vector<DeviceChoice>& gpus);
-/// Program, libraries and devices, one a line.
+/// Program, libraries and devices, one per line.
 std::string version_report();
 
 /// `data:32,3,227,227`; throws bad_input.

@@ -21,7 +21,7 @@ struct DeviceFlags {
 /// What the machine has.
 struct GpuCensus {
   int count = 0;
-  std::string why_none;  ///< for count 0
+  std::string why_none;  ///< if count is 0
 };
 GpuCensus count_gpus();
 
@@ -30,10 +30,10 @@ struct ChosenDevices {
   std::string note;  ///< a line for the log, or empty
 };
 
-/// The flags decide; without them the solver, if it says `solver_mode: GPU` (as in Caffe it counts only where
-/// it is written) and there is a GPU; else it is one CPU device. Throws bad_input for flags that exclude each
-/// other, that are no list or number, and for GPUs that do not exist. `count` is
-/// called only where a GPU is asked for: counting loads CUDA's libraries, a tenth of a second and 200 MB.
+/// The flags decide; without them the solver does, if it says `solver_mode: GPU` (as in Caffe, only if
+/// written) and there is a GPU; otherwise it is one CPU device. Throws bad_input for flags that exclude each
+/// other or are malformed, and for GPUs that do not exist. `count` is called only if a GPU is requested:
+/// counting loads CUDA's libraries, a tenth of a second and 200 MB.
 ChosenDevices choose_devices(const DeviceFlags& flags, const SolverDevices& solver = {},
                              const std::function<GpuCensus()>& count = count_gpus);
 
@@ -42,7 +42,7 @@ int usable_cores();
 
 /// Throws bad_input for a number format that such devices, or this processor, cannot compute in.
 void check_precision(DType precision, DeviceKind kind);
-/// The part of `precision` that is the device's business.
+/// The part of `precision` that concerns the device.
 Math math_of(DType precision);
 /// `threads` is for CPU devices; 0: all usable cores.
 std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, DType precision = DType::f32);

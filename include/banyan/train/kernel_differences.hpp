@@ -1,5 +1,5 @@
-// Kernels that were chosen by asking a library: do all devices of a run, and a run and its continuation, have
-// the same ones?
+// Kernels chosen by asking a library: do all devices of a run, and a run and its continuation, use the same
+// ones?
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace banyan {
 
 using ops::KernelChoices;
 
-/// `first` and `second` name the two sides. A sentence if they do the same work by other kernels: how many,
-/// and the first of them. Work that only one side has (another share of the batch) does not count.
+/// `first` and `second` name the two sides. A sentence if they do the same work with different kernels: how
+/// many, and the first of them. Work that only one side has (another share of the batch) does not count.
 std::optional<std::string> kernel_difference(const std::string& first, const KernelChoices& of_first,
                                              const std::string& second, const KernelChoices& of_second);
 

@@ -23,11 +23,10 @@ namespace banyan {
 
 class LearningRate {
  public:
-  /// Throws bad_input for a scale that is not > 0. `log`: say when a step is taken.
+  /// Throws bad_input for a scale that is not > 0. `log`: log each step.
   explicit LearningRate(const SolverSettings& solver, double scale = 1, bool log = true);
 
-  /// The rate of iteration i. To be asked once for each iteration, in order: multistep and plateau take
-  /// steps.
+  /// The rate of iteration i. Call it once per iteration, in order: multistep and plateau take steps.
   double rate(std::int64_t iteration);
   /// Before rate(iteration) for the policy plateau; any other ignores it.
   void note_loss(std::int64_t iteration, double smoothed_loss);

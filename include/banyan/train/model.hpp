@@ -1,4 +1,4 @@
-// Model: a net on one device, without a solver. What trains is a Session (session.hpp).
+// Model: a net on one device, without a solver. For training, see Session (session.hpp).
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Session: devices, nets and solver of one training run, for programs that train. What a net on one device
-// does without a solver, Model does (model.hpp).
+// Session: devices, nets and solver of one training run, for programs that train. For a net on one device
+// without a solver, see Model (model.hpp).
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ struct TestResult {
   std::vector<Output> outputs;
 };
 
-/// To be used by one thread at a time. Every call returns when all devices have done what it asks for. A call
-/// that fails throws the first Error of any device (see WorkerGroup); the session is then at its end, and
-/// every later call throws the same error.
+/// Use it from one thread at a time. Every call returns when all devices are done. A call that fails throws
+/// the first Error of any device (see WorkerGroup) and ends the session: every later call throws the same
+/// error.
 class Session {
  public:
   /// Makes devices, tree and nets, fills, loads or resumes the parameters. Throws bad_input for anything
@@ -41,31 +41,31 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  std::int64_t iteration() const;  ///< iterations done, those before a snapshot that was resumed included
+  std::int64_t iteration() const;              ///< iterations done, including those before a resumed snapshot
   std::int64_t samples_per_iteration() const;  ///< of all devices
   int devices() const;                         ///< of this process
 
   /// Trains up to `count` iterations, not beyond the solver's max_iter, with the tests, log lines and
-  /// snapshots that it asks for on the way. False: asked to stop by SignalFlags.
+  /// snapshots that fall due. False: SignalFlags requested a stop.
   bool step(std::int64_t count);
-  /// step() to max_iter, and what Caffe does at the end: a snapshot, a last loss, a last test.
+  /// step() to max_iter, then what Caffe does at the end: a snapshot, a last loss, a last test.
   TrainOutcome train();
   /// Tests all test nets (test_iter batches each) and logs the results, in the order of the solver.
   std::vector<TestResult> test();
   /// Writes a snapshot (snapshot_files.hpp) under the solver's prefix and returns the path of its state. A
   /// process that is not the first one writes nothing.
   std::string snapshot();
-  /// Goes on from a snapshot.
+  /// Continues from a snapshot.
   void restore(const std::string& state_path);
 
   Metrics metrics();
   /// What the last iteration left in a blob of the train net on one device (0 is the first). Throws bad_input
-  /// for a blob that is not there or shares its memory with others (TrainOptions::keep_blobs).
+  /// for a blob that does not exist or shares its memory with others (TrainOptions::keep_blobs).
   Values blob(const std::string& name, int device = 0);
   /// Parameter `index` of a layer of the train net, the same on all devices (running statistics: the first
-  /// one's). Throws bad_input for one that is not there.
+  /// one's). Throws bad_input for one that does not exist.
   Values parameter(const std::string& layer, int index);
-  /// Overwrites it on all devices. Throws bad_input for another number of values.
+  /// Overwrites it on all devices. Throws bad_input for a different number of values.
   void set_parameter(const std::string& layer, int index, const std::vector<double>& values);
 
  private:

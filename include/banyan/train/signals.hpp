@@ -11,9 +11,9 @@ enum class SignalEffect : std::uint8_t { none, snapshot, stop };
 /// Throws bad_input, naming `flag`, for anything but none, snapshot and stop.
 SignalEffect parse_signal_effect(const std::string& flag, const std::string& text);
 
-/// SIGINT and SIGHUP set the request that they are given; SIGTERM asks to stop. Once a stop is asked for, the
+/// SIGINT and SIGHUP make the given requests; SIGTERM requests a stop. Once a stop has been requested, the
 /// next SIGINT or SIGTERM ends the process at once with 128 + its number. SIGPIPE is ignored: a closed
-/// terminal must not end a training. `flags` must live to the end of the process.
+/// terminal must not end training. `flags` must live to the end of the process.
 void install_signals(SignalEffect sigint, SignalEffect sighup, SignalFlags& flags);
 
 }  // namespace banyan

@@ -1,4 +1,4 @@
-// The loss shown in the log: the mean of the last `average_loss` losses, of fewer while there are fewer.
+// The loss shown in the log: the mean of the last `average_loss` losses, or of all while there are fewer.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@ class SmoothedLoss {
  public:
   explicit SmoothedLoss(int average_loss);
   void add(double loss);
-  /// 0 before the first loss. Always summed afresh over the window in the order of its slots, so that a
-  /// resumed run shows the same bits and no rounding error piles up.
+  /// 0 before the first loss. Summed over the whole window each time, in the order of its slots, so that a
+  /// resumed run is bit-identical and no rounding errors accumulate.
   double value() const;
 
   void save(caffe::BanyanState& state) const;
-  /// Goes on with the window of a state; one of another size is dropped, as Caffe drops it at every resume.
+  /// Continues with the window of a state; one of a different size is dropped, as Caffe drops it at every
+  /// resume.
   void restore(const caffe::BanyanState& state);
 
  private:

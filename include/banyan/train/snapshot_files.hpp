@@ -1,9 +1,10 @@
 // Snapshots on disk: `<prefix>_iter_<i>.caffemodel` (what Caffe's tools read) and
 // `<prefix>_iter_<i>.solverstate`, Caffe's state with Banyan's extension for bit-for-bit resumption. A state
-// holds the checksum of its model, and whenever the writer is killed each state on disk has its model: both
-// files are complete before either appears, the model before the state, and where they replace an earlier
-// pair, its model goes on as `<prefix>_iter_<i>.caffemodel.previous` until the new state has appeared. (A
-// state without a checksum, one of Caffe's, could not tell the models apart: it is removed instead.)
+// holds the checksum of its model. Whenever the writer is killed, each state on disk has its model: both
+// files are complete before either appears, the model appears before the state, and if they replace an
+// earlier pair, its model is kept as `<prefix>_iter_<i>.caffemodel.previous` until the new state has
+// appeared. (A state without a checksum, such as Caffe's, could not tell the models apart: it is removed
+// instead.)
 #pragma once
 
 #include <cstdint>
@@ -30,12 +31,12 @@ SnapshotPaths snapshot_paths(const std::string& prefix, std::int64_t iteration);
 /// that fails.
 void check_snapshot_prefix(const std::string& prefix);
 
-/// Removes what killed runs left of snapshots of this prefix: temporary files whose writer is gone, and
-/// models that were kept for a state which is replaced by now.
+/// Removes what killed runs left behind under this prefix: temporary files whose writer is gone, and models
+/// kept for a state that has been replaced.
 void remove_snapshot_leftovers(const std::string& prefix);
 
 /// Logs Caffe's two lines, writes the model, then the state with iter and learned_net filled in. Returns the
-/// paths. Throws runtime_failure; earlier snapshots are untouched then. `beat`: as io::AtomicFile's.
+/// paths. Throws runtime_failure and then leaves earlier snapshots untouched. `beat`: as io::AtomicFile's.
 SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
                              const caffe::NetParameter& model, caffe::SolverState state,
                              const std::function<void()>& beat = {});
@@ -46,16 +47,16 @@ struct SolverSnapshot {
   std::string
       model_path;  ///< learned_net: as written, else the same name beside the state file, else `.previous`
 };
-/// Throws bad_input if either file is missing, the state is not one, or no model has the checksum that the
-/// state names.
+/// Throws bad_input if either file is missing, the state is not one, or no model has the checksum in the
+/// state.
 SolverSnapshot read_snapshot(const std::string& state_path);
 
 /// The state of the highest iteration of this prefix whose state and model can both be read; damaged ones are
-/// logged and passed over. None: nullopt.
+/// logged and skipped. None: nullopt.
 std::optional<std::string> find_latest_snapshot(const std::string& prefix);
 
-/// One sentence for each thing that keeps a run resumed in `now` from being bit for bit the one that wrote
-/// `state`; empty if nothing does. Only the settings in `now` that are set are compared.
+/// One sentence for each thing that keeps a run resumed under `now` from being bit-identical to the one that
+/// wrote `state`; empty if nothing does. Only settings that are set in `now` are compared.
 std::vector<std::string> resume_differences(const caffe::SolverState& state, const caffe::BanyanState& now);
 
 }  // namespace banyan

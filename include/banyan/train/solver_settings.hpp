@@ -1,6 +1,6 @@
 // A solver's settings as the program uses them: typed, with every default filled in. Made from the file's
-// SolverParameter by solver_settings(), which refuses what Caffe refuses, what its forks mean that is not
-// supported here, and what could only be a mistake; what uses the settings need not check them again.
+// SolverParameter by solver_settings(), which refuses what Caffe refuses, unsupported settings of its forks,
+// and what can only be a mistake; users of the settings need not check them again.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum class LearningRatePolicy : std::uint8_t {
   plateau,
   multifixed,
 };
-/// As a solver's lr_policy has it.
+/// As written in a solver's lr_policy.
 const char* name_of(LearningRatePolicy policy);
 
 /// What the formulas in learning_rate.hpp need. Windows, steps and ends count iterations.
@@ -38,7 +38,7 @@ struct LearningRateSettings {
   std::vector<int> stepvalues;       ///< of multistep
   std::vector<int> plateau_windows;  ///< of plateau
   std::vector<double> stage_rates;   ///< of multifixed
-  std::vector<int> stage_ends;       ///< the same number
+  std::vector<int> stage_ends;       ///< as many
   int warmup_iter = 0;               ///< linear, from warmup_start_lr; 0: none
   double warmup_start_lr = 0;
   int rampup_interval = 0;  ///< quadratic, from rampup_lr; 0: none
@@ -52,9 +52,9 @@ struct UpdateSettings {
   double weight_decay = 0;
   bool l1 = false;  ///< regularization by L1 instead of L2
 };
-/// As a solver's `type` has it: SGD, Nesterov...
+/// As written in a solver's `type`: SGD, Nesterov...
 const char* name_of(ops::UpdateRule rule);
-/// Blobs of history for each parameter: 2 for Adam and AdaDelta, else 1.
+/// History blobs per parameter: 2 for Adam and AdaDelta, else 1.
 int histories_of(ops::UpdateRule rule);
 
 struct TestSettings {
@@ -90,11 +90,11 @@ struct SolverSettings {
   TestSettings test;
   SnapshotSettings snapshot;
   SolverDevices devices;
-  std::vector<std::string> weights;  ///< to begin with; an entry may be a list with commas
+  std::vector<std::string> weights;  ///< to start from; an entry may be a comma-separated list
   caffe::SolverParameter nets;       ///< only the fields that name nets and their states (solver_nets.hpp)
 };
 
-/// Does what happens every `interval` iterations (0: never) happen at `iteration`?
+/// Is something that is due every `interval` iterations (0: never) due at `iteration`?
 inline bool is_turn(std::int64_t iteration, int interval) {
   return interval > 0 && iteration % interval == 0;
 }

@@ -13,14 +13,14 @@
 
 namespace banyan {
 
-/// Throws bad_input where no file can be made at `path`.
+/// Throws bad_input if no file can be created at `path`.
 void check_trace_path(const std::string& path);
-/// The file appears whole or not at all. Spans that never began are left out; those that never ended get the
-/// argument "unfinished". Runtime failure if the disk is full and the like.
+/// The file appears completely or not at all. Spans that never began are left out; those that never ended get
+/// the argument "unfinished". Runtime failure if it cannot be written.
 void write_trace(const Timeline& timeline, const std::string& path);
 
-/// Runs `body` with a timeline and writes it to `path` when body has ended, also when it throws. An empty
-/// path: body gets nullptr.
+/// Runs `body` with a timeline and writes it to `path` when body has ended, even if it throws. An empty path:
+/// body gets nullptr.
 void with_trace(const std::string& path, const std::function<void(const std::shared_ptr<Timeline>&)>& body);
 
 }  // namespace banyan

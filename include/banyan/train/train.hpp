@@ -1,4 +1,4 @@
-// What `trainer train` asks of the training loop.
+// Training as `trainer train` runs it: options, requests from outside, outcome.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace parallel {
 class Uplink;
 }
 
-/// One replica's place. The same GPU may occur several times; CPU devices are virtual and numbered from 0.
+/// One replica's place. The same GPU may occur more than once; CPU devices are virtual and numbered from 0.
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::cpu;
   int ordinal = 0;
@@ -34,7 +34,7 @@ struct SignalFlags {
   std::atomic<bool> snapshot{false};
 };
 
-/// Of the tensors of a run with this --precision: with bf16 they, the weights included, are f32, and
+/// Type of a run's tensors at this --precision: with bf16 all are f32, weights included, and only
 /// convolutions and inner products multiply in bf16.
 inline DType tensor_type(DType precision) { return precision == DType::bf16 ? DType::f32 : precision; }
 
@@ -42,12 +42,12 @@ struct TrainOptions {
   SolverSettings solver;    ///< level and stages of the command line are already in its nets
   std::string solver_path;  ///< for messages and for the default snapshot prefix
   std::vector<DeviceChoice> devices;
-  std::string snapshot;  ///< .solverstate to go on from; empty: none ("latest" is already resolved)
+  std::string snapshot;  ///< .solverstate to resume from; empty: none ("latest" is already resolved)
   std::vector<std::string> weights;  ///< .caffemodel files, later ones overwrite; empty on resume
   SyncBatchNorm sync_bn = SyncBatchNorm::as_written;
   DType precision = DType::f32;
-  int threads_per_device = 0;      ///< 0: the processor's cores shared out among the CPU devices
-  double watchdog_seconds = 0;     ///< a device silent for so long while others wait is named; 0: no watchdog
+  int threads_per_device = 0;      ///< 0: an equal share of the processor's cores
+  double watchdog_seconds = 0;     ///< a device silent this long while others wait is named; 0: no watchdog
   bool keep_blobs = false;         ///< blobs share no memory (Session::blob)
   bool check_nan = false;          ///< the first iteration with a loss that is not finite ends the run
   Console* console = nullptr;      ///< shows the progress line; outlives the call; nullptr: none
@@ -55,10 +55,10 @@ struct TrainOptions {
   CpuDeviceOptions
       cpu;  ///< of every CPU device; threads and cores are chosen by threads_per_device and pinning
   Pinning pinning = Pinning::automatic;
-  std::size_t memory_limit = 0;  ///< bytes that each device may take; 0: all there is
+  std::size_t memory_limit = 0;  ///< bytes that each device may use; 0: no limit
   std::string tree = "auto";     ///< auto, pairs, chain, star or a file (parallel::choose_tree)
-  /// Joins this process to others that train the same net with devices of their own; outlives the call. The
-  /// solver must then name random_seed. Process 0 writes the snapshots. nullptr: there are no others.
+  /// Joins this process to others that train the same net on their own devices; outlives the call. The solver
+  /// must then set random_seed. Process 0 writes the snapshots. nullptr: there are no others.
   parallel::Uplink* uplink = nullptr;
   std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
 };
@@ -69,7 +69,7 @@ struct TrainOutcome {
 };
 /// Trains to max_iter or until asked to stop. Failures are thrown.
 TrainOutcome run_training(const TrainOptions& options);
-/// run_training with Caffe's last log lines. Returns the exit code: 0 done, also after an early stop.
+/// run_training with Caffe's last log lines. Returns the exit code: 0 when done or stopped early on request.
 int train(const TrainOptions& options);
 
 }  // namespace banyan

@@ -1,5 +1,5 @@
-// `trainer time`: layers and passes on one device; with several, whole iterations of training, so that
-// exchanges, sums and updates are there as they are in earnest. Times come from a timeline in both cases.
+// `trainer time`: layers and passes on one device; on multiple devices whole training iterations, with
+// exchanges, sums and updates. Times come from a timeline in both cases.
 #include <glog/logging.h>
 
 #include "banyan/base/error.hpp"
@@ -87,7 +87,7 @@ TimeReport time_one_device(const TimeOptions& options, Timeline& timeline) {
   return report;
 }
 
-/// A solver whose updates do all the work and leave the parameters nearly where they are.
+/// A solver whose updates do all the work and leave the parameters nearly unchanged.
 SolverSettings solver_for(const ModelOptions& options) {
   caffe::SolverParameter solver;
   caffe::NetParameter& net = *solver.mutable_train_net_param();

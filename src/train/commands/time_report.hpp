@@ -1,4 +1,4 @@
-// What `trainer time` says of several devices at work together.
+// What `trainer time` reports about multiple devices working together.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct TimeReport {
 TimeReport report_times(const Timeline& timeline, int warm_up);
 /// Mean over the devices.
 IterationShares mean_shares(const TimeReport& report);
-/// Lines for the log: the shares of an iteration, with all devices beside each other.
+/// Lines for the log: the shares of an iteration, with all devices side by side.
 std::vector<std::string> share_lines(const TimeReport& report);
 std::string time_json(const TimeReport& report);
 

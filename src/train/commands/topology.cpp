@@ -18,7 +18,7 @@ namespace {
 using parallel::Access;
 using parallel::LinkVerdict;
 
-/// Beyond so many devices only the tree's links are measured: the pairs grow with the square.
+/// With more devices only the tree's links are measured: the number of pairs grows quadratically.
 constexpr int kAllPairs = 8;
 
 constexpr std::size_t kKi = 1024, kMi = 1024 * kKi;
@@ -73,7 +73,7 @@ void measure_links(const std::vector<std::unique_ptr<Device>>& devices, Topology
 
 void measure_sums(const std::vector<std::unique_ptr<Device>>& devices, int repeats, TopologyReport& report) {
   parallel::AbortState abort;
-  parallel::LinkAccess access([](const std::string&) {});  // the report tells
+  parallel::LinkAccess access([](const std::string&) {});  // the report says so
   std::vector<std::unique_ptr<Activity>> activities;
   std::vector<parallel::Member> members;
   for (const auto& device : devices) {
@@ -115,7 +115,7 @@ std::string describe_topology(const TopologyOptions& options) {
   if (devices.size() > 1) measure_links(devices, report);
   const auto form = [&] { return options.json ? topology_json(report) : topology_text(report); };
   if (report.stalled()) {
-    // The driver may wait for the copy for ever, also at an orderly end of the process.
+    // The driver may wait for the copy forever, even when the process exits normally.
     std::fputs(form().c_str(), stdout);
     std::fflush(stdout);
     ::_exit(1);

@@ -39,7 +39,7 @@ std::string size(std::size_t bytes) {
   return cat(bytes, " B");
 }
 
-/// Columns as wide as their widest cell; the first ones to the left, those from `numbers` on to the right.
+/// Columns as wide as their widest cell, left-aligned; from column `numbers` on right-aligned.
 std::string table(const std::vector<std::vector<std::string>>& rows, std::size_t numbers) {
   std::vector<std::size_t> widths(rows[0].size());
   for (const auto& row : rows)
@@ -97,7 +97,7 @@ LinkClass slowest_edge(const parallel::Tree& tree, const parallel::LinkMatrix& l
   return slowest;
 }
 
-/// What is wrong with the data, or slow, on single links.
+/// Links that damage data or are slow.
 void advise_on_links(const TopologyReport& report, std::vector<std::string>& advice) {
   for (const MeasuredLink& link : report.measured) {
     const std::string pair = cat("from ", device(report, link.from), " to ", device(report, link.to));
@@ -141,7 +141,7 @@ void advise_on_devices(const TopologyReport& report, std::vector<std::string>& a
                              ? "; the tree cannot avoid it."
                              : "; the tree avoids it."));
   if (shared > 0)
-    advice.push_back("Replicas on one GPU share its speed: good for tests and for SyncBN, not for time.");
+    advice.push_back("Replicas on one GPU share its speed: good for tests and for SyncBN, not for speed.");
   if (!report.on_gpus && count * report.threads_per_device > report.cores)
     advice.push_back(cat(count, " devices with ", report.threads_per_device, " thread",
                          report.threads_per_device == 1 ? "" : "s", " each share ", report.cores,

@@ -46,7 +46,7 @@ void check_levels(const SimulationParameter& machine, const std::string& origin)
                 ", above it and at most ", kMostDevices, ", not ", level.devices());
     inner = level.devices();
     if (!seen.insert(link_named(level.link(), where)).second)
-      bad_input(where, ": a level further in has link ", quoted(level.link()), " already");
+      bad_input(where, ": an inner level already has link ", quoted(level.link()));
     require_positive(level.gigabytes_per_s(), where + ": gigabytes_per_s");
     if (!(level.latency_us() >= 0) || !std::isfinite(level.latency_us()))
       bad_input(where, ": latency_us: expected a number >= 0, not ", level.latency_us());
@@ -90,8 +90,8 @@ std::vector<int> device_counts(const SimulationParameter& machine, const std::st
   return counts;
 }
 
-/// A net's layers share `compute_s`, or take what their operations take at the rate. Backward computes two
-/// gradients where forward computes one result.
+/// A net's layers share `compute_s`, or take the time of their operations at the given rate. Backward
+/// computes two gradients where forward computes one result.
 std::vector<SimulatedLayer> layers_of_model(const SimulationParameter& machine, const std::string& origin) {
   if (machine.has_compute_ms() == machine.has_gigaflops())
     bad_input(origin, ": `model` needs either `compute_ms` or `gigaflops`");
@@ -154,7 +154,7 @@ std::string compared(double other, double tree) {
   return cat(number(std::abs(percent), 0), " % ", percent > 0 ? "longer" : "less", " than the tree");
 }
 
-/// What the largest machine of the report would be like.
+/// Sums up the largest machine of the report.
 std::vector<std::string> words(const SimulationReport& report) {
   const SimulatedRow& row = report.rows.back();
   if (row.devices == 1) return {"One device exchanges nothing."};

@@ -1,4 +1,4 @@
-// `trainer topology --simulate=FILE`: what a machine that is not at hand would give.
+// `trainer topology --simulate=FILE`: predicted iterations of a machine that is not available.
 #pragma once
 
 #include <string>
@@ -20,13 +20,13 @@ struct SimulationReport {
   double compute_s = 0, update_s = 0;  ///< one device, forward and backward; its update
   std::vector<std::string> levels;     ///< in words
   std::vector<SimulatedRow> rows;      ///< by devices
-  /// One device's time over this one: 1 if each device does as much as one alone.
+  /// One device's time divided by this one: 1 if each device does as much as one alone.
   double efficiency(const parallel::SimulatedIteration& time) const {
     return (compute_s + update_s) / time.total_s;
   }
 };
 
-/// Checks the description (bad_input names `origin` and the field) and plays it through.
+/// Checks the description (bad_input names `origin` and the field) and simulates it.
 SimulationReport simulate_machine(const SimulationParameter& machine, const std::string& origin);
 std::string simulation_text(const SimulationReport& report);
 std::string simulation_json(const SimulationReport& report);

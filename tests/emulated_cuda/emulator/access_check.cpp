@@ -1,6 +1,6 @@
-// Is the memory the GPU's, whole and alive; is the access aligned; has the memory been written; does another
-// CUDA thread of the launch use it without a barrier between; and is there an order with the other streams'
-// work that uses it?
+// Does the memory belong to the GPU, entirely and still; is the access aligned; has the memory been written;
+// does another CUDA thread of the launch use it without a barrier between; and is it ordered with the work of
+// other streams that use it?
 #if defined(EMULATED_CUDA_CHECK)
 #include "access_check.hpp"
 
@@ -54,7 +54,7 @@ struct Bounds {
   std::uintptr_t begin = 0, end = 0;
 };
 
-/// The launch that runs; one at a time.
+/// The running launch; one at a time.
 struct Launch {
   std::mutex one_at_a_time;
   std::vector<Shadow> shadows;
@@ -321,7 +321,7 @@ void check_launch_ends() {
   for (std::size_t gpu = 0; gpu < l.shadows.size(); ++gpu) tell_history(l, gpu, &read, &written);
   count("kernel bytes read", read);
   count("kernel bytes written", written);
-  // By size: a small launch takes the time of a launch, a large one that of its bytes.
+  // By size: a small launch takes as long as a launch, a large one as long as its bytes.
   int size = 0;
   while ((std::uint64_t{1} << size) < read + written) ++size;
   const std::string bucket = "kernels of up to 2^" + std::to_string(size) + " bytes";
@@ -428,7 +428,7 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
-// Of the host's code in the same files.
+// From the host's code in the same files.
 #define EMULATED_ATOMIC(BITS, TYPE)                                     \
   TYPE __tsan_atomic##BITS##_load(const volatile TYPE* p, int) {        \
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);                        \

@@ -9,13 +9,13 @@ namespace emulated {
 
 class Running;
 
-/// Memory that a launch may read beside the GPU's: its arguments.
+/// Memory that a launch may read besides the GPU's: its arguments.
 struct Constant {
   const char* begin = nullptr;
   std::size_t bytes = 0;
 };
 
-/// One kernel at a time runs in the whole process, so that each launch's accesses are known for sure.
+/// One kernel at a time runs in the whole process, so that each access is attributed to its launch.
 void check_launch_begins(Running& now, const Constant& arguments);
 void check_launch_ends();
 void check_block_begins(unsigned long long block);

@@ -1,5 +1,5 @@
 // Which work used which memory last: finds two pieces of work that use the same bytes, one of them writing,
-// without an order between them (a missing event wait, whatever the times at which they happened to run).
+// without an order between them (a missing event wait, whenever they happened to run).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class AccessHistory {
   /// of each conflict (once for each pair of operations).
   void use(std::uintptr_t begin, std::uintptr_t end, bool write,
            const std::shared_ptr<const Operation>& operation, const VectorClock& now);
-  /// The memory is no longer there. `now`: what the host knows to be done; complains of other work that has
-  /// used the memory.
+  /// The memory has been freed. `now`: what the host knows to be done; complains of other work that has used
+  /// the memory.
   void forget(std::uintptr_t begin, std::uintptr_t end, const VectorClock& now);
 
  private:

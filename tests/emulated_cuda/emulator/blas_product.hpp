@@ -12,8 +12,8 @@
 
 namespace emulated {
 
-/// OpenBLAS asks OpenMP for the number of threads: it is a setting of the calling thread, and streams'
-/// threads do nothing else with it.
+/// OpenBLAS asks OpenMP for the number of threads: it is a per-thread setting, which streams' threads use for
+/// nothing else.
 inline void use_one_blas_thread() {
   if (omp_get_max_threads() != 1) omp_set_num_threads(1);
 }

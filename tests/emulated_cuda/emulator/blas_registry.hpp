@@ -1,5 +1,5 @@
-// Handles and descriptors of the emulated libraries: numbers that are no addresses, none of them used twice,
-// so that one that was destroyed, or never made, is always found out.
+// Handles and descriptors of the emulated libraries: numbers that are not addresses, none of them used twice,
+// so that one that was destroyed, or never made, is always detected.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@
 
 namespace emulated {
 
-/// No address of the process and no device address; shared by all registries.
+/// Neither an address of the process nor a device address; shared by all registries.
 inline std::uintptr_t next_library_object() {
   static std::atomic<std::uintptr_t> last{0x00D7C00000000000};
   return last += 16;
 }
 
-/// The living objects of one kind. To be made with new and never destroyed: programs may use them until the
-/// process ends.
+/// The living objects of one kind. Make it with new and never destroy it: programs may use the objects until
+/// the process ends.
 template <class T>
 class Registry {
  public:
@@ -38,7 +38,7 @@ class Registry {
     change_alive(+1);
     return reinterpret_cast<Handle>(number);
   }
-  /// Null after a complaint where there is no such object.
+  /// Null, after a complaint, if there is no such object.
   std::shared_ptr<T> find(const void* handle, const char* function) {
     {
       const Quiet quiet;
@@ -52,7 +52,7 @@ class Registry {
       complain(function, ": a ", kind_, " that does not exist (destroyed?): ", handle);
     return nullptr;
   }
-  /// Likewise; the object lives on while somebody uses it.
+  /// Likewise; the object stays alive while in use.
   std::shared_ptr<T> remove(const void* handle, const char* function) {
     std::shared_ptr<T> object = find(handle, function);
     if (object == nullptr) return nullptr;
@@ -66,7 +66,7 @@ class Registry {
   }
 
  private:
-  /// For the report of what a process leaves behind.
+  /// For the report on what a process leaves behind.
   static void change_alive(int by) {
     Machine& m = Machine::get();
     const std::lock_guard<std::mutex> lock(m.mutex);
@@ -82,7 +82,7 @@ inline void wait_before_destroying(const char* function, int device) {
   if (!capture_forbids(function)) wait_for_gpu(device);
 }
 
-/// Do the ranges share a byte? Nothing does with an empty one.
+/// Do the ranges share a byte? An empty range shares none.
 inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
   const auto at = reinterpret_cast<std::uintptr_t>(a), bt = reinterpret_cast<std::uintptr_t>(b);
   return a_bytes > 0 && b_bytes > 0 && at < bt + b_bytes && bt < at + a_bytes;

@@ -1,4 +1,4 @@
-// Work that is recorded instead of run: stream capture, and the graphs that come of it.
+// Work that is recorded instead of run: stream capture, and the resulting graphs.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ struct Node {
   VectorClock after;         ///< the nodes that it comes after, by branch
 };
 
-/// One capture that goes on. Under the machine's mutex.
+/// An ongoing capture. Under the machine's mutex.
 struct Capture {
   Stream* origin = nullptr;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
@@ -39,10 +39,10 @@ struct ExecutableGraph {
   std::uint64_t launches = 0;
 };
 
-/// Adds work of a stream that is captured.
+/// Adds work of a captured stream.
 void add_node(Capture& capture, Stream& stream, std::shared_ptr<Operation> operation);
-/// For cudaEventRecord and cudaStreamWaitEvent where a capture has to do with it; false: none has. Sets the
-/// status otherwise.
+/// For cudaEventRecord and cudaStreamWaitEvent when a capture is involved; false: none is. Otherwise sets the
+/// status.
 bool record_captured(Stream& stream, Event& event);
 bool wait_captured(Stream& stream, Event& event, cudaError_t* status);
 

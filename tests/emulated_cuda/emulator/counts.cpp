@@ -1,4 +1,4 @@
-// What ran, by name: for the figures of docs/ and for tests that hold them.
+// What ran, by name: for the figures in docs/ and for tests that check them.
 #include <cstdio>
 #include <cstdlib>
 #include <map>

@@ -9,7 +9,7 @@ namespace {
 // The rules below are those of the tables in cuDNN's documentation of its three functions. Where release
 // notes lifted a rule in part (dilation: for images alone), it stays for the rest.
 
-/// What the enumerators of the three directions have in common.
+/// Kinds of algorithm, common to the enumerators of the three directions.
 enum class Method {
   simple,    ///< products without a workspace: forward IMPLICIT_GEMM, backward 0
   indexed,   ///< with precomputed indices: forward IMPLICIT_PRECOMP_GEMM, backward 1
@@ -98,7 +98,7 @@ cudnnStatus_t check_products(Direction direction, Method method, const Problem& 
   }
 }
 
-/// What both of them want; they transform whole axes, or tiles of them.
+/// What both of them require; they transform whole axes, or tiles of them.
 cudnnStatus_t check_transform(const Problem& p) {
   if (has_dilation(p)) return unsupported_shape("dilation");
   if (!p.x_packing.hw || !p.y_packing.hw) return unsupported_layout("spatial axes that are not packed");
@@ -251,7 +251,7 @@ std::size_t workspace_bytes(Direction direction, int algorithm, const Problem& p
     case Method::none:
       return 0;
     case Method::indexed:
-      // Partial sums of the filter's gradient, or indices; sizes that are no multiples of anything, as
+      // Partial sums of the filter's gradient, or indices; sizes that are not multiples of anything, as
       // cuDNN's are.
       return direction == Direction::backward_filter ? bytes(p.weights(), p.element()) + 4
                                                      : bytes(p.depth() + p.positions() + 9, 4);
@@ -276,7 +276,7 @@ std::size_t workspace_bytes(Direction direction, int algorithm, const Problem& p
 }
 
 std::vector<Ranked> rank(Direction direction, const Problem& problem) {
-  // The last one that is deterministic can always be used where any can, and is no transform: cudnn=last
+  // The last one that is deterministic can always be used if any can, and is not a transform: cudnn=last
   // keeps it.
   static constexpr Method kBest[] = {
       Method::winograd_nonfused, Method::winograd, Method::fft_tiling, Method::fft, Method::unfolded,

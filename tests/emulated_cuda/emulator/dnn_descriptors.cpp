@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 31;  ///< fewer than these
 
-/// Does the call fail by a setting?
+/// Does the call fail because of a setting?
 bool fails_with(const char* function, cudnnStatus_t usual, cudnnStatus_t* status) {
   int code = 0;
   if (!fails(function, current_device, &code)) return false;
@@ -58,7 +58,7 @@ std::shared_ptr<T> begin(const char* function, Registry<T>& registry, const void
   return registry.find(handle, function);
 }
 
-/// An array that cuDNN would read without asking.
+/// An array that cuDNN would read unchecked.
 bool is_given(const char* function, const int* array, int length) {
   if (array != nullptr || length <= 0) return true;
   complain(function, ": a null pointer instead of ", length, " numbers");

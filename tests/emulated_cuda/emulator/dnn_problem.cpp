@@ -9,7 +9,7 @@ namespace {
 
 thread_local std::string last_error;
 
-/// Is each axis of `order` (innermost first) as far from the next as packed memory wants? Longer than 1
+/// Is each axis of `order` (innermost first) as far from the next as packed memory requires? Longer than 1
 /// alone.
 bool is_packed(const TensorDescriptor& tensor, const std::vector<std::size_t>& order) {
   std::int64_t step = 1;

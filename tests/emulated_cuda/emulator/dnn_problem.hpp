@@ -41,7 +41,7 @@ Registry<TensorDescriptor>& tensors();
 Registry<FilterDescriptor>& filters();
 Registry<ConvolutionDescriptor>& convolutions();
 
-/// What cudnnGetLastErrorString tells of the calling thread's latest refusal; reading it empties it.
+/// What cudnnGetLastErrorString reports about the calling thread's latest refusal; reading it clears it.
 void set_last_error(std::string text);
 std::string take_last_error();
 
@@ -100,7 +100,7 @@ struct Problem {
   std::size_t element() const { return size_of(type); }
 };
 
-/// Checks what all algorithms want of the descriptors.
+/// Checks what all algorithms require of the descriptors.
 cudnnStatus_t make_problem(const TensorDescriptor& x, const FilterDescriptor& w,
                            const ConvolutionDescriptor& convolution, const TensorDescriptor& y,
                            Problem* problem);

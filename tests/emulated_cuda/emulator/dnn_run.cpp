@@ -63,8 +63,7 @@ struct Work {
   std::size_t workspace_bytes;
 };
 
-/// alpha and beta: in the host's memory, of the compute type. One of the other type has values that nobody
-/// wants.
+/// alpha and beta: in the host's memory, of the compute type. With the other type their values are garbage.
 bool read_scale(const char* function, const char* name, const void* scale, cudnnDataType_t type,
                 bool may_be_zero, double* value) {
   if (scale == nullptr || is_device_address(scale)) {

@@ -19,8 +19,8 @@ cudnnStatus_t find_problem(const char* function, cudnnTensorDescriptor_t x, cudn
                            cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t y,
                            Problem* problem);
 
-/// The arguments of a convolution, of whichever direction: x and y are the input and the output of the
-/// forward one, or their gradients.
+/// The arguments of a convolution in any direction: x and y are the input and the output of the forward one,
+/// or their gradients.
 struct Call {
   Direction direction;
   cudnnHandle_t handle;

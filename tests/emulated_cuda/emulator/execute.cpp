@@ -85,7 +85,7 @@ class BlockRunner {
 #endif
 };
 
-/// A stream's thread borrows its runner, whose fibers are dear, and gives it back when it ends.
+/// A stream's thread borrows its runner, whose fibers are expensive, and returns it when it ends.
 class Borrowed {
  public:
   Borrowed() = default;
@@ -317,7 +317,7 @@ void execute(const std::string& name, const dim3& grid, const dim3& block, Kerne
 #endif
 }
 
-/// Why CUDA refuses a launch; null: it does not.
+/// Why CUDA refuses a launch; null: it accepts it.
 const char* refused(const dim3& grid, const dim3& block) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
     return "a length of 0";
@@ -335,7 +335,7 @@ struct Pointer {
 };
 
 /// Gives the device addresses among the arguments their real values. What the GPU cannot use stays as it is
-/// (it may be left over in memory that nobody has initialized): using it is what fails.
+/// (it may be left over in uninitialized memory): only using it fails.
 std::vector<Pointer> translate(Kernel& kernel, int gpu) {
   std::vector<Pointer> found;
   char* words = static_cast<char*>(kernel.arguments());
@@ -399,7 +399,7 @@ void launch(const void* function, const dim3& grid, const dim3& block, cudaStrea
     result(cudaErrorInvalidResourceHandle);
     return;
   }
-  // Whoever is the last to have it, the host or the stream: not the program's own memory.
+  // Owned by the host or the stream, whichever has it last: not the program's own memory.
   const std::shared_ptr<Kernel> kernel(owned.release(), [](Kernel* done) {
     const Quiet quiet;
     delete done;

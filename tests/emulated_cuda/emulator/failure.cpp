@@ -15,7 +15,7 @@ struct Failures {
   std::map<std::string, std::uint64_t> calls;
   std::uint64_t all_calls = 0, struck = 0;
   std::set<int> broken;
-  std::map<int, std::uint64_t> lives;  // how often a GPU has been mended
+  std::map<int, std::uint64_t> lives;  // how often a GPU has been repaired
   std::map<int, int> at_work;          // by GPU: streams that run a kernel or copy
   std::condition_variable idle;        // some GPU
 };
@@ -24,11 +24,10 @@ Failures& failures() {
   return *kFailures;
 }
 
-/// Kernels fail while they run, not when they are launched; cleaning up is no call whose failure a program
-/// could do something about.
+/// Kernels fail while they run, not when they are launched; a program cannot react to a failure to clean up.
 bool is_any(const std::string& function) { return function != "kernel"; }
 
-/// Has the GPU failed for good? Then the host waits until it is at rest.
+/// Has the GPU failed for good? Then the host waits until it is idle.
 bool is_lost(Failures& f, std::unique_lock<std::mutex>& lock, int gpu) {
   if (!f.broken.contains(gpu)) return false;
   if (running == nullptr) f.idle.wait(lock, [&] { return f.at_work[gpu] == 0; });
@@ -61,7 +60,7 @@ bool fails(const char* function, int gpu, int* code) {
     ++f.struck;
     *code = injected.code;
     if (injected.sticky || !is_any(function))
-      f.broken.insert(gpu);  // a kernel that fails takes its GPU with it
+      f.broken.insert(gpu);  // a kernel that fails takes its GPU down with it
     is_lost(f, lock, gpu);
     return true;
   }

@@ -5,7 +5,7 @@
 
 namespace emulated {
 
-/// Calls that have failed by a setting, and calls that could have.
+/// Calls that have failed because of a setting, and calls that could have.
 std::uint64_t failures_struck();
 std::uint64_t calls_made();
 /// Counting begins again, and GPUs that had failed for good work again.

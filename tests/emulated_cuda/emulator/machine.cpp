@@ -22,10 +22,10 @@ double now_milliseconds() {
 }
 
 #if !defined(EMULATED_CUDA_ASAN) && !defined(EMULATED_CUDA_TSAN)
-/// By signal: systems differ in how they report an address that cannot be one.
+/// By signal: systems differ in how they report an impossible address.
 struct sigaction earlier_segv, earlier_bus;
 
-/// A fault of a kernel or of the host on a device address, which is no address of the process.
+/// A fault of a kernel or of the host on a device address, which is not an address of the process.
 void on_fault(int signal, siginfo_t* info, void* context) {
   static bool told = false;
   if (!told) {
@@ -135,7 +135,7 @@ void serve(Stream* stream) {
     }
     Running now(operation, stream->clock);
     running = &now;
-    // A GPU that has failed for good does nothing any more, but nobody waits for it in vain.
+    // A GPU that has failed for good no longer does anything, but nothing waits for it in vain.
     const std::uint64_t life = stream->is_default ? life_of(operation->gpu) : stream->life;
     if (!operation->work) {
       operation->run(now);
@@ -145,7 +145,7 @@ void serve(Stream* stream) {
     }
     running = nullptr;
     const Quiet quiet;
-    operation->run = nullptr;  // the history may keep the operation for long
+    operation->run = nullptr;  // the history may keep the operation for a long time
     {
       const std::lock_guard<std::mutex> lock(stream->mutex);
       ++stream->done;

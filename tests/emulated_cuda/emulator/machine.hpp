@@ -40,7 +40,7 @@ struct Operation {
   bool work = true;                         ///< not a wait or a mark
 };
 
-/// The operation that a stream's thread runs, and its way to memory.
+/// The operation that a stream's thread runs, and its access to memory.
 class Running {
  public:
   Running(std::shared_ptr<const Operation> operation, VectorClock& clock)
@@ -53,7 +53,7 @@ class Running {
   /// memory.
   const char* read(const void* address, std::size_t bytes, const char* what, bool copy = false);
   char* write(void* address, std::size_t bytes, const char* what, bool copy = false);
-  /// Only the order among streams, for what has been checked elsewhere.
+  /// Checks only the order among streams; the rest has been checked elsewhere.
   void order(const void* address, std::size_t bytes, bool write);
 
  private:
@@ -78,7 +78,7 @@ struct Stream {
   int device = 0;
   Actor actor = 0;
   bool blocking = false;    ///< ordered with the GPU's default stream
-  bool is_default = false;  ///< the GPU's: made anew with it
+  bool is_default = false;  ///< the GPU's: made again when it is repaired
   std::uint64_t life = 0;   ///< of the GPU, when the stream was made
   std::mutex mutex;
   std::condition_variable changed;
@@ -112,8 +112,8 @@ class Machine {
   std::vector<VectorClock> ended;               ///< by GPU: what those have done that do not
   std::set<std::shared_ptr<Capture>> captures;  ///< going on
   std::uint64_t streams_made = 0, graphs = 0, executables = 0, handles = 0;  ///< the last three: alive
-  /// Streams that are gone, and for whose work the host had waited: it comes before everything that is still
-  /// to come, and clocks do not grow with the streams of the process.
+  /// Streams that are gone and whose work the host had waited for: it precedes everything still to come, so
+  /// clocks do not grow with the process's streams.
   std::set<Actor> retired;
   std::shared_ptr<const VectorClock> host =
       std::make_shared<VectorClock>();  ///< what the host knows to be done; see wait_for
@@ -133,7 +133,7 @@ Event* event_of(cudaEvent_t handle, const char* function);
 std::uint64_t enqueue(Stream& stream, std::string name, std::function<void(Running&)> run, bool work = true);
 /// A point after all work so far. Never reached where enqueue() returns 0: its position is 0, too.
 std::shared_ptr<Token> mark(Stream& stream, const char* name);
-/// The stream goes on after the token.
+/// The stream continues after the token.
 void wait_on_stream(Stream& stream, const std::shared_ptr<Token>& token, const char* name);
 /// The calling thread waits. All host threads count as one that knows what any of them has waited for: what
 /// one host thread tells another is not seen here (ThreadSanitizer sees it).
@@ -143,22 +143,22 @@ void host_learns(const Token& token);
 /// Lazy streams run until there.
 void demand(const Token& token);
 void wait_for_gpu(int device);
-/// A violation of what capture forbids: ends all captures in the mode that cares; returns true if there were
-/// any.
+/// A call that capture forbids: ends all captures in a mode that forbids it; returns true if there were any.
 bool capture_forbids(const char* function);
 
 // --- failing calls (failure.cpp) ---
 
-/// Does this call fail by a setting, or because its GPU has failed for good (see is_lost)? Counts the call.
+/// Does this call fail because of a setting, or because its GPU has failed for good (see is_lost)? Counts the
+/// call.
 bool fails(const char* function, int gpu, int* code);
 /// Has the GPU failed for good?
 bool is_broken(int gpu);
-/// The same, for a call that tells the host: what the GPU's streams were running has ended by then, so that
-/// the host may do as it likes with the memory.
+/// The same, for a call that reports it to the host: what the GPU's streams were running has ended by then,
+/// so that the host may do anything with the memory.
 bool is_lost(int gpu);
-/// Counts how often the GPU has been mended (configure); what was begun before does nothing any more.
+/// Counts how often the GPU has been repaired (configure); what was begun before no longer does anything.
 std::uint64_t life_of(int gpu);
-/// Around a kernel or copy of a stream made in that life; false: its GPU does nothing any more.
+/// Around a kernel or copy of a stream made in that life; false: its GPU no longer does anything.
 bool begin_work(int gpu, std::uint64_t life);
 void end_work(int gpu);
 

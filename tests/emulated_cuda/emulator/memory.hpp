@@ -1,9 +1,9 @@
 // GPUs' memories and pinned host memory.
 //
-// A device address is no address of the process: bits 47 and up are not those of any, so the host faults on
-// it. Kernels and copies get the real address if their GPU may use the memory. No address is used twice;
-// memory begins as NaNs (all bits set), with gaps between allocations, each aligned to 256 bytes as CUDA
-// promises and to no more.
+// A device address is not an address of the process: its bits from 47 up are those of none, so the host
+// faults on it. Kernels and copies get the real address if their GPU may use the memory. No address is used
+// twice; memory begins as NaNs (all bits set), with gaps between allocations, each aligned to 256 bytes as
+// CUDA promises and no more.
 #pragma once
 
 #include <cstddef>
@@ -49,9 +49,9 @@ class Memory {
   static Memory& get();
 
   std::size_t gpus() const { return gpus_.size(); }
-  /// Null where the GPU has no such room left.
+  /// Null if the GPU has not enough memory left.
   void* allocate(int gpu, std::size_t bytes);
-  /// Complains and returns false where there is no such allocation. The caller has waited for the GPU.
+  /// Complains and returns false if there is no such allocation. The caller has waited for the GPU.
   bool release(void* address);
   std::size_t used(int gpu);
 

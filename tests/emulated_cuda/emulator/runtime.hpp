@@ -9,7 +9,7 @@ namespace emulated {
 cudaError_t result(cudaError_t status);
 /// The error of a GPU that has failed for good.
 inline constexpr cudaError_t kSticky = cudaErrorIllegalAddress;
-/// A call that fails by a setting, or because its GPU has failed.
+/// A call that fails because of a setting or a failed GPU.
 inline bool call_fails(const char* function, cudaError_t usual, cudaError_t* status) {
   int code = 0;
   if (!fails(function, current_device, &code)) return false;
@@ -19,9 +19,9 @@ inline bool call_fails(const char* function, cudaError_t usual, cudaError_t* sta
 
 }  // namespace emulated
 
-/// Begins each function that ends something: on a GPU that has failed for good it says so, and yet there is
-/// an end, as there is in CUDA when the process ends. Else streams, each a thread, and memory would pile up
-/// in a process that goes on with the GPU mended.
+/// Begins each function that destroys something: on a GPU that has failed for good it says so, but still
+/// destroys it, as CUDA does when the process ends. Otherwise streams, each a thread, and memory would
+/// accumulate in a process that continues after the GPU has been repaired.
 #define EMULATED_END(FUNCTION)                                                              \
   cudaError_t ended_with = cudaSuccess;                                                     \
   do {                                                                                      \

@@ -28,7 +28,7 @@ std::uint64_t hash_of(const char* memory, std::size_t bytes) {
   return hash;
 }
 
-/// Host memory that copies which have not run yet are going to write.
+/// Host memory that pending copies will write.
 class PendingWrites {
  public:
   void add(const void* to, std::size_t bytes) {
@@ -61,7 +61,7 @@ PendingWrites& pending_writes() {
   return *kPending;
 }
 
-/// As long as the link's speed makes it last.
+/// Waits as long as the copy takes at the link's speed.
 void take_time(const void* to, const void* from, std::size_t bytes) {
   const bool to_gpu = is_device_address(to), from_gpu = is_device_address(from);
   double gbps = 0;
@@ -197,7 +197,7 @@ cudaError_t cudaFree(void* data) {
 
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
   EMULATED_CALL(cudaHostAlloc, cudaErrorMemoryAllocation);
-  // Pages of its own, whose addresses are not used twice: using it when it has been freed faults.
+  // Separate pages, whose addresses are not used twice: using them after they are freed faults.
   void* memory = mmap(nullptr, pages_of(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return result(cudaErrorMemoryAllocation);
   *data = memory;

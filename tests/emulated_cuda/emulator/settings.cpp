@@ -105,7 +105,7 @@ std::string environment() {
   return text != nullptr ? text : "";
 }
 
-/// Whoever has read the settings keeps a valid reference: replaced ones are never deleted.
+/// References to the settings stay valid: replaced ones are never deleted.
 std::atomic<const Settings*>& current() {
   static std::atomic<const Settings*> settings = [] { return new Settings(parse(environment())); }();
   return settings;

@@ -38,9 +38,9 @@ struct Settings {
   std::vector<InjectedFailure> failures;  ///< fail=..., see above
   bool report = false;                    ///< on_violation=abort | report (and go on)
   bool stacks = false;  ///< stacks=1: remember the host's stack at every call that enqueues work
-  bool notes = true;    ///< notes=0: what is allowed, but slow or suspicious, is not mentioned
+  bool notes = true;    ///< notes=0: what is allowed, but slow or suspicious, is not reported
   bool trace = false;   ///< trace=1: prints every piece of work as it is enqueued
-  bool leaks = true;    ///< leaks=0: does not complain of what is left when the process ends
+  bool leaks = true;    ///< leaks=0: does not complain about what is left when the process ends
   std::string counts;   ///< counts=FILE: what ran, as JSON, when the process ends
 };
 

@@ -1,6 +1,6 @@
-// What ThreadSanitizer is told. The emulator's own locks and queues order nothing in its eyes (a Quiet scope
-// hides them); the order that CUDA promises is told by order_before and order_after. Everything here is empty
-// in builds without ThreadSanitizer.
+// What ThreadSanitizer is told. The emulator's own locks and queues order nothing for it (a Quiet scope hides
+// them); order_before and order_after tell it the order that CUDA promises. Everything here is empty in
+// builds without ThreadSanitizer.
 #pragma once
 
 #include <cstddef>

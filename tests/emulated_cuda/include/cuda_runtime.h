@@ -1,4 +1,4 @@
-// What CUDA's compiler knows by itself, for kernels compiled as C++.
+// What is built into CUDA's compiler, for kernels compiled as C++.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@ struct Builtins {
   uint3 thread{}, block{};
   dim3 threads, blocks;
 };
-/// Of the CUDA thread that this host thread runs now.
+/// Of the CUDA thread that this host thread is running.
 extern thread_local Builtins builtins __attribute__((tls_model("initial-exec")));
 
 /// `line`: tells barriers apart (compilers copy calls, so an address would not).
