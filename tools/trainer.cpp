@@ -32,6 +32,8 @@ DEFINE_int32(level, 0, "level of the net's state, for include and exclude rules"
 DEFINE_string(stage, "", "stages of the net's state (comma list)");
 DEFINE_string(shape, "",
               "shapes of blobs whose data need not exist, such as data:32,3,227,227 (separated by ;)");
+DEFINE_string(fold, "on",
+              "test nets: normalizations become a part of the convolutions before them (on) or not (off)");
 DEFINE_bool(json, false, "print JSON");
 DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
@@ -77,6 +79,7 @@ const std::vector<FlagGroup>& flag_groups() {
        {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "watchdog", "check_nan",
         "trace", "pin", "sigint_effect", "sighup_effect"}},
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
+      {"test, time", {"fold"}},
       {"summary", {"plan"}},
       {"layers", {"json"}},
       {"time", {"data", "sync_bn", "tree", "trace", "pin"}},
@@ -218,6 +221,7 @@ ModelOptions model_options(Phase default_phase) {
   options.level = FLAGS_level;
   options.stages = split_list(FLAGS_stage);
   options.iterations = FLAGS_iterations;
+  options.fold = choice_of<bool>("fold", FLAGS_fold, {{"on", true}, {"off", false}});
   options.precision = precision_for(devices);
   for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
   return options;

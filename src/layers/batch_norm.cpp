@@ -63,6 +63,13 @@ ops::Affine BatchNormalization::affine(const Pass& pass, const ops::Rectifier& r
   return {slope(pass), bias(pass), relu};
 }
 
+Tensor BatchNormalization::stored_statistics(Context& context) const {
+  Tensor statistics(context.device(), Shape{2 * channels_}, DType::f64);
+  ops::stored_statistics(context, value_of(dialect_.mean), value_of(dialect_.variance),
+                         value_of(dialect_.factor), dialect_.eps, statistics);
+  return statistics;
+}
+
 void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
   const Tensor& x = inputs[0]->data;

@@ -22,6 +22,7 @@ class BiasLayer : public Layer {
     const CoveredAxes axes = covered(inputs);
     const bool per_channel = inputs.size() == 1 && is_per_channel(axes);
     if (!per_channel) traits_.layout = LayoutRule::contiguous;
+    if (per_channel) traits_.channel_bias = 0;
     if (inputs.size() == 1) declare(axes.operand, parameter_.bias_param().filler());
   }
 

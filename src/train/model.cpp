@@ -9,6 +9,7 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
+#include "banyan/net/fold.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
@@ -68,6 +69,17 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   if (shapes_only) return;
   fill_parameters(*net_);
   for (const auto& file : options.weights) load_weights(*net_, io::read_weights(file), file);
+  if (options.phase == Phase::test && options.fold) fold(net);
+}
+
+void Model::fold(const NetOptions& options) {
+  const FoldedNet folded = fold_normalizations(*net_);
+  if (folded.gone.empty()) return;
+  const std::unique_ptr<Net> plain = std::move(net_);
+  net_ = std::make_unique<Net>(folded.definition, options, *context_, *activity_);
+  load_folded(*net_, *plain, folded);
+  LOG(INFO) << "Folded " << folded.gone.size() << " layers into the " << folded.weights.size()
+            << " before them (--fold=off runs them).";
 }
 
 Pass Model::next_pass() {

@@ -1,6 +1,6 @@
 #include "outputs.hpp"
 
-#include "banyan/train/values.hpp"
+#include "banyan/tensor/values.hpp"
 
 namespace banyan {
 

@@ -296,5 +296,43 @@ TEST_F(Trainer, ProgressOnlyWhereAsked) {
   EXPECT_THAT(run("--solver=solver.prototxt --cpu=1").text, Not(HasSubstr("/6 (")));
 }
 
+TEST_F(Trainer, TestsWithNormalizationsFoldedOrNot) {
+  std::ofstream(folder_ / "net.prototxt") << R"(
+    layer { name: "data" type: "DummyData" top: "data" top: "label"
+            dummy_data_param { shape { dim: 8 dim: 3 dim: 6 dim: 6 } shape { dim: 8 }
+                               data_filler { type: "gaussian" std: 1 } data_filler { type: "constant" value: 1 } } }
+    layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+            convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
+    layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "conv" }
+    layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" scale_param { bias_term: true } }
+    layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+    layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip"
+            inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+    layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })";
+  ASSERT_EQ(run("--cpu=1 --solver=solver.prototxt").code, 0);
+  const std::string test =
+      "test --cpu=1 --iterations=3 --model=net.prototxt --weights=small_iter_6.caffemodel ";
+  const auto loss_of = [](const std::string& text) {
+    return std::stod(text.substr(text.rfind("Loss: ") + 6));
+  };
+  const Outcome folded = run(test), plain = run(test + "--fold=off");
+  ASSERT_EQ(folded.code, 0) << folded.text;
+  ASSERT_EQ(plain.code, 0) << plain.text;
+  EXPECT_THAT(folded.text, HasSubstr("Folded 2 layers into the 1 before them"));
+  EXPECT_THAT(plain.text, Not(HasSubstr("Folded")));
+  EXPECT_NEAR(loss_of(folded.text), loss_of(plain.text), 1e-5 * loss_of(plain.text));
+  const Outcome wrong = run(test + "--fold=of");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.text, HasSubstr("--fold=of: expected on, off"));
+}
+
+TEST_F(Trainer, TimesTestNetsForwardOnly) {
+  const Outcome time = run("time --cpu=1 --phase=TEST --iterations=2 --model=net.prototxt");
+  EXPECT_EQ(time.code, 0) << time.text;
+  EXPECT_THAT(time.text, ContainsRegex("ip[ \t]+forward: "));
+  EXPECT_THAT(time.text, HasSubstr("Average Forward pass: "));
+  EXPECT_THAT(time.text, Not(ContainsRegex("[Bb]ackward")));
+}
+
 }  // namespace
 }  // namespace banyan

@@ -59,6 +59,10 @@ class BatchNormalization : public Layer {
   void check_results(Context& context) override;
 
   const BatchNormDialect& dialect() const { return dialect_; }
+  /// Does it normalize with the stored statistics?
+  bool uses_stored() const;
+  /// f64 (2 C): the stored means, then 1 / sqrt(variance + eps).
+  Tensor stored_statistics(Context& context) const;
 
  protected:
   /// Reads the dialect's message and declares the parameters of `channels` channels. `sync` is what the file
@@ -72,7 +76,6 @@ class BatchNormalization : public Layer {
     ops::Affine affine;
   };
   Normalized normalized(const Pass& pass, const Blobs& inputs, bool wants_sums);
-  bool uses_stored() const;
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
   const Tensor& slope(const Pass& pass) const;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "banyan/net/net.hpp"
+#include "banyan/tensor/values.hpp"
 #include "banyan/train/train.hpp"
-#include "banyan/train/values.hpp"
 
 namespace banyan {
 
@@ -22,6 +22,9 @@ struct ModelOptions {
   std::vector<std::string> stages;
   int iterations = 50;
   DType precision = DType::f32;
+  /// Test nets: normalizations by stored statistics become a part of the convolutions before them
+  /// (net/fold.hpp).
+  bool fold = true;
   std::map<std::string, Shape> shapes;  ///< summary, time: of outputs of sources whose data need not exist
 };
 
@@ -44,6 +47,8 @@ class Model {
   double loss();
 
  private:
+  void fold(const NetOptions& options);
+
   std::unique_ptr<Device> device_;
   std::unique_ptr<Context> context_;
   std::unique_ptr<Activity> activity_;

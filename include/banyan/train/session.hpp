@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "banyan/tensor/values.hpp"
 #include "banyan/train/train.hpp"
-#include "banyan/train/values.hpp"
 
 namespace banyan {
 

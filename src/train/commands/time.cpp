@@ -27,19 +27,22 @@ void log_beginning(int iterations) {
   LOG(INFO) << "Testing for " << iterations << " iterations.";
 }
 
-void log_report(const TimeReport& report) {
+void log_report(const TimeReport& report, Phase phase) {
+  const bool trains = phase == Phase::train;
   const double n = report.iterations;
   double forward = 0, backward = 0;
   LOG(INFO) << "Average time per layer: ";
   for (const LayerTime& layer : report.layers) {
     LOG(INFO) << log_lines::layer_time(layer.layer, "forward", layer.forward);
-    LOG(INFO) << log_lines::layer_time(layer.layer, "backward", layer.backward);
+    if (trains) LOG(INFO) << log_lines::layer_time(layer.layer, "backward", layer.backward);
     forward += layer.forward;
     backward += layer.backward;
   }
   LOG(INFO) << log_lines::total_time("Average Forward pass", forward);
-  LOG(INFO) << log_lines::total_time("Average Backward pass", backward);
-  LOG(INFO) << log_lines::total_time("Average Forward-Backward", report.elapsed / n);
+  if (trains) {
+    LOG(INFO) << log_lines::total_time("Average Backward pass", backward);
+    LOG(INFO) << log_lines::total_time("Average Forward-Backward", report.elapsed / n);
+  }
   LOG(INFO) << log_lines::total_time("Total Time", report.elapsed);
   const auto samples = static_cast<double>(report.samples_per_iteration);
   LOG(INFO) << "Samples per second: " << samples * n / report.elapsed * 1000 << " (batch "
@@ -55,8 +58,8 @@ std::int64_t batch_of(Net& net) {
   return net.outputs_of(0)[0]->shape[0];
 }
 
-/// One forward and one backward pass.
-void run_once(Model& model, int iteration) {
+/// One forward pass and, in training, one backward pass.
+void run_once(Model& model, Phase phase, int iteration) {
   model.activity().set_iteration(iteration);
   Pass pass = model.next_pass();
   model.net().zero_gradients();
@@ -65,7 +68,7 @@ void run_once(Model& model, int iteration) {
     const StreamSpan span(model.activity(), DeviceTrack::compute, model.context().stream(),
                           SpanKind::iteration);
     model.net().forward(pass);
-    model.net().backward(pass);
+    if (phase == Phase::train) model.net().backward(pass);
   }
   model.context().synchronize();
 }
@@ -73,15 +76,17 @@ void run_once(Model& model, int iteration) {
 TimeReport time_one_device(const TimeOptions& options, Timeline& timeline) {
   ModelOptions of_model = options.model;
   of_model.device = options.devices.at(0);
+  const Phase phase = of_model.phase;
   Model model(of_model);
   model.activity().trace_to(timeline.add_device(model.device().name()));
   for (auto& layer : model.net().layers())
     if (auto* source = dynamic_cast<data::BatchSource*>(layer.get())) source->trace_to({options.timeline, 0});
   LOG(INFO) << "Performing Forward";
-  for (int i = 0; i < kWarmUp; ++i) run_once(model, i);
+  for (int i = 0; i < kWarmUp; ++i) run_once(model, phase, i);
   LOG(INFO) << "Initial loss: " << model.loss();
   log_beginning(options.model.iterations);
-  for (int i = 0; i < options.model.iterations && !stop_asked(options); ++i) run_once(model, kWarmUp + i);
+  for (int i = 0; i < options.model.iterations && !stop_asked(options); ++i)
+    run_once(model, phase, kWarmUp + i);
   TimeReport report = report_times(timeline, kWarmUp);
   report.samples_per_iteration = batch_of(model.net());
   return report;
@@ -129,10 +134,11 @@ TimeReport time_devices(const TimeOptions& options) {
 }
 
 /// Every iteration, as the first device saw it.
-void log_iterations(const Timeline& timeline) {
+void log_iterations(const Timeline& timeline, Phase phase) {
   for (const IterationShares& one : measure_overlap(timeline, 0))
     if (one.iteration >= kWarmUp)
-      LOG(INFO) << "Iteration: " << one.iteration - kWarmUp + 1 << " forward-backward time: " << one.total
+      LOG(INFO) << "Iteration: " << one.iteration - kWarmUp + 1
+                << (phase == Phase::train ? " forward-backward time: " : " forward time: ") << one.total
                 << " ms.";
 }
 
@@ -147,8 +153,8 @@ std::string time_model(const TimeOptions& asked) {
     LOG(INFO) << "Stopped before an iteration was timed.";
     return "";
   }
-  log_iterations(*options.timeline);
-  log_report(report);
+  log_iterations(*options.timeline, options.model.phase);
+  log_report(report, options.model.phase);
   LOG_IF(WARNING, report.iterations < options.model.iterations && !stop_asked(options))
       << "Only the first " << report.iterations << " iterations are in these figures: the timeline is full";
   return options.json ? time_json(report) : "";

@@ -1,4 +1,4 @@
-#include "banyan/train/values.hpp"
+#include "banyan/tensor/values.hpp"
 
 namespace banyan {
 

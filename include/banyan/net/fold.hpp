@@ -1,0 +1,29 @@
+// Folding: in tests a normalization by stored statistics, and Scale and Bias layers after it, map each
+// channel by itself. A convolution or inner product before them can do that with other weights.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "banyan/net/net.hpp"
+
+namespace banyan {
+
+struct FoldedNet {
+  struct Weights {
+    std::vector<double> weight, bias;  ///< in logical order
+  };
+  caffe::NetParameter definition;          ///< without the layers that were folded
+  std::map<std::string, Weights> weights;  ///< of the layers that took others over, by name
+  std::vector<std::string> gone;           ///< layers that were folded
+};
+
+/// What is left of a test net. Folded are layers between which no other layer reads, whose parameters hold
+/// their final values. Waits for the device.
+FoldedNet fold_normalizations(const Net& net);
+/// Fills the parameters of the net that was made of `folded.definition`, on the same device as `from`, the
+/// net that was folded.
+void load_folded(Net& to, const Net& from, const FoldedNet& folded);
+
+}  // namespace banyan

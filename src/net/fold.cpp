@@ -1,0 +1,158 @@
+#include "banyan/net/fold.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "banyan/base/text.hpp"
+#include "banyan/layers/batch_norm.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/tensor/values.hpp"
+
+namespace banyan {
+namespace {
+
+/// y = factor x + offset, per channel.
+struct ChannelMap {
+  std::vector<double> factor, offset;
+
+  /// `next` comes after this one.
+  void append(const ChannelMap& next) {
+    for (std::size_t c = 0; c < factor.size(); ++c) {
+      factor[c] *= next.factor[c];
+      offset[c] = offset[c] * next.factor[c] + next.offset[c];
+    }
+  }
+};
+
+class Folding {
+ public:
+  explicit Folding(const Net& net) : net_(net), graph_(net.graph()) {}
+
+  FoldedNet fold() {
+    folded_.definition = net_.definition();
+    std::vector<bool> gone(graph_.layers.size(), false);
+    for (int layer = 0; layer < static_cast<int>(graph_.layers.size()); ++layer) {
+      if (!takes_over(layer)) continue;
+      const std::vector<int> chain = chain_after(layer);
+      if (chain.empty()) continue;
+      for (const int after : chain) {
+        gone[after] = true;
+        folded_.gone.push_back(net_.layers()[after]->name());
+      }
+      rewrite(layer, chain.back());
+    }
+    auto& layers = *folded_.definition.mutable_layer();
+    for (int layer = layers.size() - 1; layer >= 0; --layer)
+      if (gone[layer]) layers.DeleteSubrange(layer, 1);
+    return std::move(folded_);
+  }
+
+ private:
+  /// Has the layer a weight of its own for each channel of its output?
+  bool takes_over(int layer) const {
+    const caffe::LayerParameter& parameter = net_.definition().layer(layer);
+    if (parameter.type() == "InnerProduct") {
+      const auto& settings = parameter.inner_product_param();
+      if (settings.axis() != 1 || settings.transpose()) return false;
+    } else if (parameter.type() != "Convolution") {
+      return false;
+    }
+    const auto& layers = net_.definition().layer();
+    if (std::count_if(layers.begin(), layers.end(),
+                      [&](const auto& other) { return other.name() == parameter.name(); }) > 1)
+      return false;
+    const std::vector<std::vector<int>>& owners = net_.parameter_store().owner;
+    for (int other = 0; other < static_cast<int>(owners.size()); ++other)
+      for (const int owner : owners[layer])
+        if (other != layer && std::count(owners[other].begin(), owners[other].end(), owner) > 0) return false;
+    return graph_.layers[layer].outputs.size() == 1;
+  }
+
+  /// The layers that can be folded into it; their map is map_ then.
+  std::vector<int> chain_after(int layer) {
+    std::vector<int> chain;
+    for (int last = layer;;) {
+      const int blob = graph_.layers[last].outputs[0];
+      const int next = graph_.loss_weight(blob) == 0 ? graph_.only_reader(blob) : -1;
+      const std::optional<ChannelMap> map = next < 0 ? std::nullopt : map_of(next);
+      if (!map) return chain;
+      if (chain.empty())
+        map_ = *map;
+      else
+        map_.append(*map);
+      chain.push_back(last = next);
+    }
+  }
+
+  std::optional<ChannelMap> map_of(int layer) const {
+    const Layer& found = *net_.layers()[layer];
+    if (graph_.layers[layer].inputs.size() != 1 || graph_.layers[layer].outputs.size() != 1)
+      return std::nullopt;
+    if (const auto* norm = dynamic_cast<const BatchNormalization*>(&found)) return map_of(*norm);
+    const LayerTraits& traits = found.traits();
+    if (traits.channel_slope < 0 && traits.channel_bias < 0) return std::nullopt;
+    const auto channels = static_cast<std::size_t>(found.parameters()[0].shape.count());
+    return ChannelMap{values_or(found, traits.channel_slope, channels, 1),
+                      values_or(found, traits.channel_bias, channels, 0)};
+  }
+
+  std::optional<ChannelMap> map_of(const BatchNormalization& norm) const {
+    if (!norm.uses_stored()) return std::nullopt;
+    const Tensor statistics = norm.stored_statistics(net_.context());
+    const std::vector<double> values = values_of(net_.context(), statistics).values;
+    const std::size_t channels = values.size() / 2;
+    ChannelMap map{{values.begin() + static_cast<std::ptrdiff_t>(channels), values.end()}, {}};
+    for (std::size_t c = 0; c < channels; ++c) map.offset.push_back(-values[c] * map.factor[c]);
+    map.append({values_or(norm, norm.dialect().slope, channels, 1),
+                values_or(norm, norm.dialect().bias, channels, 0)});
+    return map;
+  }
+
+  std::vector<double> values_or(const Layer& layer, int slot, std::size_t count, double otherwise) const {
+    if (slot < 0) return std::vector<double>(count, otherwise);
+    return values_of(net_.context(), layer.parameters()[slot].value).values;
+  }
+
+  void rewrite(int layer, int last) {
+    const Layer& before = *net_.layers()[layer];
+    FoldedNet::Weights weights{
+        values_of(net_.context(), before.parameters()[0].value).values,
+        values_or(before, before.parameters().size() > 1 ? 1 : -1, map_.factor.size(), 0)};
+    const std::size_t inputs = weights.weight.size() / map_.factor.size();
+    for (std::size_t i = 0; i < weights.weight.size(); ++i) weights.weight[i] *= map_.factor[i / inputs];
+    for (std::size_t c = 0; c < map_.factor.size(); ++c)
+      weights.bias[c] = weights.bias[c] * map_.factor[c] + map_.offset[c];
+    caffe::LayerParameter& after = *folded_.definition.mutable_layer(layer);
+    after.set_top(0, net_.definition().layer(last).top(0));
+    if (after.type() == "InnerProduct")
+      after.mutable_inner_product_param()->set_bias_term(true);
+    else
+      after.mutable_convolution_param()->set_bias_term(true);
+    folded_.weights[before.name()] = std::move(weights);
+  }
+
+  const Net& net_;
+  const Graph& graph_;
+  ChannelMap map_;
+  FoldedNet folded_;
+};
+
+}  // namespace
+
+FoldedNet fold_normalizations(const Net& net) { return Folding(net).fold(); }
+
+void load_folded(Net& to, const Net& from, const FoldedNet& folded) {
+  Context& context = to.context();
+  for (LearnableParameter& parameter : to.parameters()) {
+    if (const auto found = folded.weights.find(parameter.layer); found != folded.weights.end()) {
+      set_values(context, parameter.slot == 0 ? found->second.weight : found->second.bias, parameter.value);
+      continue;
+    }
+    for (const LearnableParameter& source : from.parameters())
+      if (source.layer == parameter.layer && source.slot == parameter.slot)
+        ops::copy(context, source.value, parameter.value);
+  }
+  context.synchronize();
+}
+
+}  // namespace banyan

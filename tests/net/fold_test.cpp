@@ -1,0 +1,156 @@
+#include "banyan/net/fold.hpp"
+
+#include <random>
+
+#include "banyan/tensor/values.hpp"
+#include "net/net_test_tools.hpp"
+#include "relative_distance.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const std::string kInput =
+    R"(layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 3 dim: 4 dim: 7 dim: 6 } } } )";
+
+/// Values that no filler makes: statistics away from 0 and 1, slopes of both signs.
+void draw_parameters(Net& net, Context& context) {
+  std::mt19937 random(11);
+  for (LearnableParameter& parameter : net.parameters()) {
+    std::uniform_real_distribution<double> any(-1, 1), positive(0.3, 2);
+    std::vector<double> values(parameter.count);
+    // Variances and the factor of sums.
+    for (double& value : values)
+      value = parameter.is_statistic && parameter.slot > 0 ? positive(random) : any(random);
+    set_values(context, values, parameter.value);
+  }
+}
+
+struct Folded {
+  std::vector<double> plain, folded;  ///< outputs
+  std::vector<std::string> gone;
+  std::vector<std::string> layers;  ///< that are left
+};
+
+Folded fold_and_run(const std::string& text, DType dtype = DType::f64, Phase phase = Phase::test) {
+  NetBench bench;
+  NetOptions options;
+  options.dtype = dtype;
+  options.phase = phase;
+  options.seed = 5;
+  const auto plain = bench.make(kInput + text, options);
+  draw_parameters(*plain, bench.context);
+  const FoldedNet made = fold_normalizations(*plain);
+  Net folded(made.definition, options, bench.context, bench.activity);
+  load_folded(folded, *plain, made);
+  Folded result{{}, {}, made.gone, {}};
+  for (const auto& layer : folded.layers()) result.layers.push_back(layer->name());
+  const auto run = [&](Net& net, std::vector<double>& outputs) {
+    Tensor& x = net.find_blob("x")->data;
+    std::vector<double> values(x.count());
+    std::mt19937 random(3);
+    for (double& value : values) value = std::uniform_real_distribution<double>(-2, 2)(random);
+    set_values(bench.context, values, x);
+    net.forward(bench.pass);
+    for (const Blob* output : net.outputs()) {
+      const std::vector<double> found = values_of(bench.context, output->data).values;
+      outputs.insert(outputs.end(), found.begin(), found.end());
+    }
+  };
+  run(*plain, result.plain);
+  run(folded, result.folded);
+  return result;
+}
+
+std::string convolution(const std::string& more = "") {
+  return R"(layer { name: "conv" type: "Convolution" bottom: "x" top: "conv"
+    convolution_param { num_output: 6 kernel_size: 3 )" +
+         more + "} } ";
+}
+const std::string kReLU = R"(layer { name: "relu" type: "ReLU" bottom: "y" top: "y" } )";
+
+TEST(Fold, EveryDialectInPlaceOrNot) {
+  const std::string norms[] = {
+      R"(layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "conv" }
+         layer { name: "scale" type: "Scale" bottom: "conv" top: "y" scale_param { bias_term: true } })",
+      R"(layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "bn" batch_norm_param { eps: 0.01 } }
+         layer { name: "scale" type: "Scale" bottom: "bn" top: "scaled" }
+         layer { name: "bias" type: "Bias" bottom: "scaled" top: "y" })",
+      R"(layer { name: "bn" type: "SyncBN" bottom: "conv" top: "y" })",
+      R"(layer { name: "bn" type: "BN" bottom: "conv" top: "y" })",
+      R"(layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "y" batch_norm_param { scale_bias: true } })"};
+  for (const std::string& norm : norms)
+    for (const char* more :
+         {"", "bias_term: false", "group: 2", "stride: 2 pad: 1 bias_term: false group: 2"}) {
+      SCOPED_TRACE(norm + more);
+      const Folded net = fold_and_run(convolution(more) + norm + kReLU);
+      EXPECT_THAT(net.layers, ElementsAre("in", "conv", "relu"));
+      EXPECT_EQ(net.plain.size(), net.folded.size());
+      EXPECT_LE(relative_distance(net.plain, net.folded), 1e-14);
+    }
+}
+
+/// The promise is 1e-5: a product of two f32 values that each carry a rounding of 6e-8, summed over 36 terms.
+TEST(Fold, InSinglePrecision) {
+  const Folded net = fold_and_run(convolution() + R"(
+    layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "conv" }
+    layer { name: "scale" type: "Scale" bottom: "conv" top: "y" scale_param { bias_term: true } })" +
+                                      kReLU,
+                                  DType::f32);
+  EXPECT_FALSE(net.gone.empty());
+  EXPECT_LE(relative_distance(net.plain, net.folded), 1e-6);
+}
+
+TEST(Fold, InnerProducts) {
+  const std::string product =
+      R"(layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 5 )";
+  const std::string norm = R"(layer { name: "bn" type: "BatchNorm" bottom: "ip" top: "y" })";
+  const Folded net = fold_and_run(product + "bias_term: false } } " + norm);
+  EXPECT_THAT(net.gone, ElementsAre("bn"));
+  EXPECT_LE(relative_distance(net.plain, net.folded), 1e-14);
+  EXPECT_THAT(fold_and_run(product + "transpose: true } } " + norm).gone, IsEmpty());
+}
+
+TEST(Fold, ABranchEndsTheChain) {
+  const Folded net = fold_and_run(convolution() + R"(
+    layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "bn" }
+    layer { name: "scale" type: "Scale" bottom: "bn" top: "y" scale_param { bias_term: true } }
+    layer { name: "sum" type: "Eltwise" bottom: "bn" bottom: "y" top: "sum" })");
+  EXPECT_THAT(net.gone, ElementsAre("bn"));
+  EXPECT_LE(relative_distance(net.plain, net.folded), 1e-14);
+}
+
+TEST(Fold, KeepsWhatItMust) {
+  const std::string norm = R"(layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "y" )";
+  // Statistics of the batch.
+  EXPECT_THAT(fold_and_run(convolution() + norm + "batch_norm_param { use_global_stats: false } }").gone,
+              IsEmpty());
+  EXPECT_THAT(fold_and_run(convolution() + norm + "}", DType::f64, Phase::train).gone, IsEmpty());
+  // Somebody else reads the convolution's output.
+  EXPECT_THAT(
+      fold_and_run(convolution() + norm + R"(} layer { name: "relu" type: "ReLU" bottom: "conv" top: "z" })")
+          .gone,
+      IsEmpty());
+  // Another layer has the same weights.
+  const std::string shared = R"(param { name: "w" } )";
+  EXPECT_THAT(fold_and_run(R"(
+    layer { name: "conv" type: "Convolution" bottom: "x" top: "conv" param { name: "w" }
+      convolution_param { num_output: 6 kernel_size: 3 bias_term: false } }
+    layer { name: "twin" type: "Convolution" bottom: "x" top: "twin" param { name: "w" }
+      convolution_param { num_output: 6 kernel_size: 3 bias_term: false } })" +
+                           norm + "}")
+                  .gone,
+              IsEmpty());
+  // Not a value for each channel.
+  EXPECT_THAT(fold_and_run(convolution() + R"(
+    layer { name: "scale" type: "Scale" bottom: "conv" top: "y" scale_param { axis: 0 } })")
+                  .gone,
+              IsEmpty());
+  // Nothing before it that could take it over.
+  EXPECT_THAT(fold_and_run(R"(layer { name: "bn" type: "BatchNorm" bottom: "x" top: "y" })").gone, IsEmpty());
+}
+
+}  // namespace
+}  // namespace banyan
