@@ -23,7 +23,8 @@ layer { name: 'in' type: 'Input' top: 'data' top: 'label'
 layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'
   param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }
   convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: 'xavier' } } }
-layer { name: 'bn' type: 'BN' bottom: 'conv' top: 'bn' }
+layer { name: 'bn' type: 'BN' bottom: 'conv' top: 'bn'
+  bn_param { slope_filler { value: 1 } bias_filler { value: 0.5 } } }
 layer { name: 'relu' type: 'ReLU' bottom: 'bn' top: 'bn' }
 layer { name: 'pool' type: 'Pooling' bottom: 'bn' top: 'pool'
   pooling_param { pool: STOCHASTIC kernel_size: 2 stride: 2 } }
@@ -78,7 +79,7 @@ class Training {
   }
   void clip() {
     const double norm = std::sqrt(updater_->sum_of_squares(context_));
-    updater_->set_gradient_factor(context_, norm > 0.5 ? 0.5 / norm : 1);
+    updater_->set_gradient_factor(context_, norm > 0.125 ? 0.125 / norm : 1);
   }
   void forward_backward() {
     net_->zero_gradients();

@@ -98,7 +98,7 @@ class Update : public DeviceTest {
     expect_near(values(history2), expected_history2, tolerance);
   }
 
-  void check_all_sizes(const Step& step, void (*rule)(const UpdateStep&, double, Element&)) {
+  void check_all_sizes(const Step& step, void (*rule)(const Step&, double, Element&)) {
     for (const std::int64_t n : {0, 1, 37, 50001}) {
       check(step, rule, n);
       Step decayed = step;
