@@ -240,10 +240,10 @@ void drop(Context& context, const Tensor& x, double ratio, const PassKey& key, c
   dispatch_float(x.dtype(), "dropout", [&]<class T>() {
     const auto run = [&]<bool kChannelsLast>() {
       const T scale = ratio < 1 ? static_cast<T>(1 / (1 - ratio)) : T(0);
-      const Dropout<T, kChannelsLast> dropout{
-          {key.seed, key.stream}, samples, ratio,       scale,      view.channels,
-          length / view.channels, quads,   x.data<T>(), y.data<T>()};
-      Backend::for_each_made(context, view.batch * quads, MakeDrawing{dropout, key.iteration});
+      using Functor = Dropout<T, kChannelsLast>;
+      const Functor functor{{key.seed, key.stream}, samples, ratio,       scale,      view.channels,
+                            length / view.channels, quads,   x.data<T>(), y.data<T>()};
+      Backend::for_each_made(context, view.batch * quads, MakeDrawing<Functor>{functor, key.iteration});
     };
     if (x.is_contiguous())
       run.template operator()<false>();

@@ -241,9 +241,9 @@ void pooling_forward_on(Context& context, const PoolingGeometry& geometry, const
       Backend::for_each(context, output.count(),
                         detail::StochasticPooling<T>{planes, {}, samples, false, x, y, nullptr});
     } else {
-      const detail::StochasticPooling<T> pooling{planes, {key.seed, key.stream},   samples, true, x,
-                                                 y,      mask.data<std::int32_t>()};
-      Backend::for_each_made(context, output.count(), MakeDrawing{pooling, key.iteration});
+      using Functor = detail::StochasticPooling<T>;
+      const Functor functor{planes, {key.seed, key.stream}, samples, true, x, y, mask.data<std::int32_t>()};
+      Backend::for_each_made(context, output.count(), MakeDrawing<Functor>{functor, key.iteration});
     }
   });
 }
