@@ -20,6 +20,10 @@ MemoryUse memory_of_all_devices() { return {all_in_use.load(), all_peak.load()};
 
 void reset_peak_of_all_devices() { all_peak.store(all_in_use.load()); }
 
+std::unique_ptr<ExecutableGraph> Stream::capture(const std::function<void()>&) {
+  runtime_failure(device().name(), ": work cannot be captured into a graph; only GPUs can do that");
+}
+
 void* Device::allocate(std::size_t bytes) {
   // Counted before it is allocated, so that two threads cannot both exceed the limit.
   const std::size_t before = in_use_.fetch_add(bytes);

@@ -37,8 +37,8 @@ class DropoutLayer : public ElementwiseLayer {
     else if (!from.same_memory(to))
       ops::copy(*pass.context, from, to);
   }
-  ops::RandomKey key(const Pass& pass) const {
-    ops::RandomKey key = random_key(pass);
+  ops::PassKey key(const Pass& pass) const {
+    ops::PassKey key = random_key(pass);
     const std::int64_t seed = parameter_.dropout_param().random_seed();  // NVIDIA: a seed of the layer's own
     if (seed >= 0) key.seed = static_cast<std::uint64_t>(seed);
     return key;

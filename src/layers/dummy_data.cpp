@@ -78,7 +78,7 @@ void DummyDataLayer::forward(Pass& pass, const Blobs&, const Blobs& outputs) {
 }
 
 /// Fills sample by sample, as a parameter of one sample whose identity is the sample's place in the whole
-/// run.
+/// run. On the host: such a pass cannot be captured.
 void DummyDataLayer::fill_random(Pass& pass, const caffe::FillerParameter& filler, std::size_t output,
                                  Tensor& to) {
   const Shape& shape = to.shape();

@@ -50,8 +50,8 @@ Parameter& Layer::declare(const Shape& shape, const caffe::FillerParameter& fill
   return added;
 }
 
-ops::RandomKey Layer::random_key(const Pass& pass) const {
-  return {pass.seed, ops::stream_of(name().c_str()), static_cast<std::uint64_t>(pass.draw)};
+ops::PassKey Layer::random_key(const Pass& pass) const {
+  return {pass.seed, ops::stream_of(name().c_str()), pass.draw_on_device};
 }
 
 void Layer::set_output(Blob& output, const Shape& shape, Layout layout) const {

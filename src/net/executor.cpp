@@ -24,7 +24,8 @@ Executor::Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& c
       context_(context),
       activity_(activity),
       loss_(context.device(), Shape{1}, DType::f64),
-      partial_loss_(context.device(), Shape{1}, DType::f64) {
+      partial_loss_(context.device(), Shape{1}, DType::f64),
+      draw_(context.device()) {
   context.stream().zero(loss_.raw(), loss_.bytes());
 }
 
@@ -118,7 +119,10 @@ void Executor::bind_seed() {
   seed_ = Tensor(context_.device(), Shape{static_cast<std::int64_t>(bytes)}, DType::u8);
 }
 
+void Executor::prepare(const Pass& pass) { draw_.write(context_, static_cast<std::uint64_t>(pass.draw)); }
+
 void Executor::forward(Pass& pass) {
+  pass.draw_on_device = draw_.get();
   for (std::size_t i = 0; i < plan_->backward; ++i) {
     activity_.enter(Stage::forward, layer_of(plan_->steps[i]).name().c_str());
     run_forward(i, pass);
@@ -138,6 +142,7 @@ void Executor::run_forward(std::size_t index, Pass& pass) {
 }
 
 void Executor::backward(Pass& pass, const std::function<void(int)>& layer_done) {
+  pass.draw_on_device = draw_.get();
   for (std::size_t i = plan_->backward; i < plan_->steps.size(); ++i) {
     const PlanStep& step = plan_->steps[i];
     if (step.work != Work::backward) {

@@ -257,6 +257,11 @@ void Net::rethrow_with_place() {
 }
 
 void Net::forward(Pass& pass) {
+  prepare(pass);
+  run(pass);
+}
+
+void Net::prepare(Pass& pass) {
   if (!executor_) runtime_failure("this net was made for its shapes only and cannot run");
   try {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -269,6 +274,14 @@ void Net::forward(Pass& pass) {
     if (sources_changed()) reshape();
     last_unchecked_ = activity_->state().iteration;
     if (!first_unchecked_) first_unchecked_ = last_unchecked_;
+    executor_->prepare(pass);
+  } catch (...) {
+    rethrow_with_place();
+  }
+}
+
+void Net::run(Pass& pass) {
+  try {
     executor_->forward(pass);
   } catch (...) {
     rethrow_with_place();

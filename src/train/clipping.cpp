@@ -19,7 +19,7 @@ void Clipping::finish(std::int64_t iteration) {
   sync_.finish_reduction();
   const double norm = norm_of_all(iteration), factor = clip_factor(norm, largest_norm_);
   if (norm > largest_norm_ && peers_.first()) LOG(INFO) << log_lines::clipping(norm, largest_norm_, factor);
-  updater_.set_gradient_factor(factor);
+  updater_.set_gradient_factor(lane_, factor);
   sync_.release();
 }
 

@@ -44,7 +44,7 @@ bool Replica::iterate(std::int64_t iteration) {
   end.synchronize();  // of iteration - kRunAhead
   note_last_loss(iteration);
   const double rate = rate_->rate(iteration);
-  updater_->begin(iteration, rate);
+  updater_->begin(lane(), iteration, rate);
   {
     const StreamSpan span(activity_, DeviceTrack::compute, context_->stream(), SpanKind::iteration);
     forward_backward(iteration);

@@ -27,11 +27,12 @@ Updater::Updater(Context& context, const SolverSettings& solver,
       iter_size_(solver.iter_size),
       parameters_(parameters),
       owned_(buckets.size()),
+      values_on_device_(context.device()),
       histories_(histories_of(solver.update.rule)),
       sum_(context.device(), Shape{1}, DType::f64) {
   step_.rule = settings_.rule;
-  step_.momentum = settings_.momentum;
-  step_.momentum2 = settings_.momentum2;
+  values_.momentum = settings_.momentum;
+  values_.momentum2 = settings_.momentum2;
   step_.rms_decay = settings_.rms_decay;
   step_.delta = settings_.delta;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
@@ -57,19 +58,24 @@ Updater::Updater(Context& context, const SolverSettings& solver,
   }
 }
 
-void Updater::begin(std::int64_t iteration, double rate) {
-  step_.rate = rate;
-  step_.step = iteration + 1;
-  gradient_factor_ = 1;
+void Updater::begin(Context& context, std::int64_t iteration, double rate) {
+  values_.rate = rate;
+  if (settings_.rule == ops::UpdateRule::adam) ops::correct_bias(values_, iteration + 1);
+  set_gradient_factor(context, 1);
+}
+
+void Updater::set_gradient_factor(Context& context, double factor) {
+  values_.gradient_scale = factor / iter_size_;
+  values_on_device_.write(context, values_);
 }
 
 void Updater::update(Context& context, int bucket) {
   for (Piece& piece : owned_[static_cast<std::size_t>(bucket)].pieces) {
     ops::UpdateStep step = step_;
-    step.gradient_scale = gradient_factor_ / iter_size_;
     (settings_.l1 ? step.l1 : step.l2) = settings_.weight_decay * piece.decay_mult;
-    step.rate *= piece.lr_mult;
-    ops::update_parameters(context, step, piece.value, piece.gradient, piece.history, piece.history2);
+    step.lr_mult = piece.lr_mult;
+    ops::update_parameters(context, step, values_on_device_.get(), piece.value, piece.gradient, piece.history,
+                           piece.history2);
   }
 }
 

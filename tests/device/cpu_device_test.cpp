@@ -306,6 +306,17 @@ TEST_P(ContextTest, ZeroesLargeMemoryWholly) {
   EXPECT_EQ(std::count(received.begin(), received.end(), 0), kBytes - 2);
 }
 
+TEST_P(ContextTest, CannotBeCaptured) {
+  bool ran = false;
+  try {
+    static_cast<void>(context_.stream().capture([&] { ran = true; }));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "cpu:0: work cannot be captured into a graph; only GPUs can do that");
+  }
+  EXPECT_FALSE(ran);
+}
+
 INSTANTIATE_TEST_SUITE_P(Streams, ContextTest, testing::Values(false, true), [](const auto& info) {
   return std::string(info.param ? "Asynchronous" : "Inline");
 });

@@ -4,6 +4,7 @@
 
 #include "banyan/device/cuda_devices.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/device_value.hpp"
 #include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/loss.hpp"
 #include "banyan/ops/normalization.hpp"
@@ -27,7 +28,8 @@ TEST(CudaOperators, AllAreRegistered) {
   static_cast<void>(cuda_device_count());  // loads the library
   ASSERT_NE(cuda_versions(), "none") << "libbanyan_cuda.so does not load";
   using namespace ops;
-  expect_on_cuda(fill, copy, axpby, sum, absolute_sum, sum_of_squares, count_not_finite, copy_blocks, gemm);
+  expect_on_cuda(fill, copy, axpby, sum, absolute_sum, sum_of_squares, count_not_finite, copy_blocks, gemm,
+                 write_bytes);
   expect_on_cuda(relu_forward, relu_backward, invert_activation, sigmoid_forward, sigmoid_backward,
                  tanh_forward, tanh_backward, elu_forward, elu_backward, dropout, weighted_sum,
                  relu_backward_of_sum, multiply, product_backward_by_quotient, maximum, maximum_backward,

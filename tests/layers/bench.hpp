@@ -13,6 +13,7 @@
 
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/device_value.hpp"
 
 namespace banyan::testing {
 
@@ -131,7 +132,11 @@ class Bench {
   Values parameter(std::size_t i) { return get_values(context_, layer_->parameters()[i].value); }
   Values parameter_gradient(std::size_t i) { return get_values(context_, layer_->parameters()[i].grad); }
 
-  void forward() { layer_->forward(pass, inputs, outputs); }
+  void forward() {
+    draw_.write(context_, static_cast<std::uint64_t>(pass.draw));
+    pass.draw_on_device = draw_.get();
+    layer_->forward(pass, inputs, outputs);
+  }
   /// Forward with the output gradients set (in place: after forward, since the gradient's memory is shared).
   void backward(const std::vector<Values>& output_gradients) {
     for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -190,6 +195,7 @@ class Bench {
 
   BenchOptions options_;
   std::unique_ptr<Device> device_;
+  ops::DeviceValue<std::uint64_t> draw_{*device_};
   Context context_;
   std::unique_ptr<Layer> layer_;
   std::vector<std::unique_ptr<Blob>> blobs_;

@@ -27,6 +27,8 @@
 
 #include "banyan/device/context.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/ops/device_value.hpp"
+#include "banyan/ops/random.hpp"
 #include "banyan/tensor/tensor.hpp"
 
 namespace banyan {
@@ -118,6 +120,13 @@ class DeviceTest : public testing::TestWithParam<DeviceCase> {
                                  : std::numeric_limits<float>::epsilon();
   }
 
+  /// `key` for operators that take its iteration from device memory; until the next call.
+  ops::PassKey on_device(const ops::RandomKey& key) {
+    if (!draw_) draw_ = std::make_unique<ops::DeviceValue<std::uint64_t>>(device());
+    draw_->write(context(), key.iteration);
+    return {key.seed, key.stream, draw_->get()};
+  }
+
   /// Uninitialized, in the dtype under test.
   Tensor empty(const Shape& shape, Layout layout = Layout::contiguous) {
     return {device(), shape, dtype(), layout};
@@ -185,6 +194,7 @@ class DeviceTest : public testing::TestWithParam<DeviceCase> {
   }
 
   std::unique_ptr<Device> device_;
+  std::unique_ptr<ops::DeviceValue<std::uint64_t>> draw_;
   std::unique_ptr<Context> context_;
 };
 

@@ -166,7 +166,7 @@ class Dropout : public DeviceTest {
   const ops::RandomKey key_{11, ops::stream_of("drop6"), 5};
   Values dropped(const Tensor& x, double ratio, const ops::SampleIndex& samples, const ops::RandomKey& key) {
     Tensor y = empty(x.shape(), x.layout());
-    ops::dropout(context(), x, ratio, key, samples, y);
+    ops::dropout(context(), x, ratio, on_device(key), samples, y);
     return values(y);
   }
 };

@@ -78,7 +78,7 @@ class PoolingTest : public DeviceTest {
     Tensor output = empty(out, layout), grad_input = make(in, Values(x.size(), NAN), layout);
     Tensor mask(device(), out, DType::i32, layout);
     const PoolingGeometry geometry = k.geometry(method);
-    ops::pooling_forward(context(), geometry, input, training, key, samples, output, mask);
+    ops::pooling_forward(context(), geometry, input, training, on_device(key), samples, output, mask);
     Result result;
     result.output = values(output);
     if (training || method == PoolingMethod::maximum)
@@ -208,8 +208,8 @@ TEST_P(PoolingTest, StochasticTrainingDrawsInProportion) {
   for (std::int64_t i = 0; i < draws; ++i) x.insert(x.end(), {1, 2, 3, 4});
   const Tensor input = make({draws, 1, 2, 2}, x);
   Tensor output = empty({draws, 1, 1, 1}), mask(device(), {draws, 1, 1, 1}, DType::i32);
-  ops::pooling_forward(context(), {PoolingMethod::stochastic, 2, 2, 2, 2, 0, 0}, input, true, {1, 2, 3}, {},
-                       output, mask);
+  ops::pooling_forward(context(), {PoolingMethod::stochastic, 2, 2, 2, 2, 0, 0}, input, true,
+                       on_device({1, 2, 3}), {}, output, mask);
   double seen[4] = {0, 0, 0, 0};
   for (const double where : values(mask)) seen[static_cast<std::size_t>(where)] += 1;
   // 5 standard deviations of a binomial count: the seed is fixed, so this cannot flicker.

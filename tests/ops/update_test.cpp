@@ -2,14 +2,27 @@
 #include "banyan/ops/update.hpp"
 
 #include "banyan/base/error.hpp"
+#include "banyan/ops/device_value.hpp"
 #include "ops/device_fixture.hpp"
 
 namespace banyan {
 namespace {
 
 using ops::UpdateRule;
-using ops::UpdateStep;
 using Values = std::vector<double>;
+
+/// One step of a rule, as the formulas below have it.
+struct Step {
+  UpdateRule rule = UpdateRule::sgd;
+  double gradient_scale = 1, l2 = 0, l1 = 0, rate = 0, momentum = 0, momentum2 = 0, rms_decay = 0, delta = 0;
+  std::int64_t t = 1;
+  ops::UpdateStep constant() const { return {rule, 0.25, l2, l1, rms_decay, delta}; }
+  ops::UpdateValues values() const {
+    ops::UpdateValues values{gradient_scale, 4 * rate, momentum, momentum2};
+    if (rule == UpdateRule::adam) ops::correct_bias(values, t);
+    return values;
+  }
+};
 
 class Update : public DeviceTest {
  protected:
@@ -17,39 +30,45 @@ class Update : public DeviceTest {
     double w, h, h2;
   };
 
-  static void sgd(const UpdateStep& s, double g, Element& e) {
+  static void sgd(const Step& s, double g, Element& e) {
     e.h = s.momentum * e.h + s.rate * g;
     e.w -= e.h;
   }
-  static void nesterov(const UpdateStep& s, double g, Element& e) {
+  static void nesterov(const Step& s, double g, Element& e) {
     const double old = e.h;
     e.h = s.momentum * old + s.rate * g;
     e.w -= (1 + s.momentum) * e.h - s.momentum * old;
   }
-  static void adagrad(const UpdateStep& s, double g, Element& e) {
+  static void adagrad(const Step& s, double g, Element& e) {
     e.h += g * g;
     e.w -= s.rate * g / (std::sqrt(e.h) + s.delta);
   }
-  static void rmsprop(const UpdateStep& s, double g, Element& e) {
+  static void rmsprop(const Step& s, double g, Element& e) {
     e.h = s.rms_decay * e.h + (1 - s.rms_decay) * g * g;
     e.w -= s.rate * g / (std::sqrt(e.h) + s.delta);
   }
-  static void adadelta(const UpdateStep& s, double g, Element& e) {
+  static void adadelta(const Step& s, double g, Element& e) {
     e.h = s.momentum * e.h + (1 - s.momentum) * g * g;
     const double u = g * std::sqrt((e.h2 + s.delta) / (e.h + s.delta));
     e.h2 = s.momentum * e.h2 + (1 - s.momentum) * u * u;
     e.w -= s.rate * u;
   }
-  static void adam(const UpdateStep& s, double g, Element& e) {
+  static void adam(const Step& s, double g, Element& e) {
     e.h = s.momentum * e.h + (1 - s.momentum) * g;
     e.h2 = s.momentum2 * e.h2 + (1 - s.momentum2) * g * g;
-    const auto t = static_cast<double>(s.step);
+    const auto t = static_cast<double>(s.t);
     const double correction = std::sqrt(1 - std::pow(s.momentum2, t)) / (1 - std::pow(s.momentum, t));
     e.w -= s.rate * correction * e.h / (std::sqrt(e.h2) + s.delta);
   }
 
+  void run(const Step& step, Tensor& weight, const Tensor& gradient, Tensor& history, Tensor& history2) {
+    if (!values_) values_ = std::make_unique<ops::DeviceValue<ops::UpdateValues>>(device());
+    values_->write(context(), step.values());
+    ops::update_parameters(context(), step.constant(), values_->get(), weight, gradient, history, history2);
+  }
+
   /// Five steps of `step` with new gradients each, on `n` elements.
-  void check(UpdateStep step, void (*rule)(const UpdateStep&, double, Element&), std::int64_t n) {
+  void check(Step step, void (*rule)(const Step&, double, Element&), std::int64_t n) {
     Values w = rounded(random_values(n, 1));
     if (n > 3) w[2] = 0;  // sign(0) is 0
     std::vector<Element> elements;
@@ -57,9 +76,9 @@ class Update : public DeviceTest {
     const Values zeros(w.size(), 0);
     Tensor weight = make({n}, w), history = make({n}, zeros), history2 = make({n}, zeros);
     for (int t = 1; t <= 5; ++t) {
-      step.step = t;
+      step.t = t;
       const Values gradient = rounded(random_values(n, 10 + static_cast<unsigned>(t)));
-      ops::update_parameters(context(), step, weight, make_kept(gradient), history, history2);
+      run(step, weight, make_kept(gradient), history, history2);
       for (std::size_t i = 0; i < elements.size(); ++i) {
         const double sign = elements[i].w > 0 ? 1 : elements[i].w < 0 ? -1 : 0;
         rule(step, gradient[i] * step.gradient_scale + step.l2 * elements[i].w + step.l1 * sign, elements[i]);
@@ -79,10 +98,10 @@ class Update : public DeviceTest {
     expect_near(values(history2), expected_history2, tolerance);
   }
 
-  void check_all_sizes(const UpdateStep& step, void (*rule)(const UpdateStep&, double, Element&)) {
+  void check_all_sizes(const Step& step, void (*rule)(const Step&, double, Element&)) {
     for (const std::int64_t n : {0, 1, 37, 50001}) {
       check(step, rule, n);
-      UpdateStep decayed = step;
+      Step decayed = step;
       decayed.gradient_scale = 0.25;
       decayed.l2 = 0.05;
       check(decayed, rule, n);
@@ -99,6 +118,7 @@ class Update : public DeviceTest {
     return kept_.back();
   }
   std::vector<Tensor> kept_;
+  std::unique_ptr<ops::DeviceValue<ops::UpdateValues>> values_;
 };
 
 TEST_P(Update, Sgd) { check_all_sizes({.rule = UpdateRule::sgd, .rate = 0.1, .momentum = 0.9}, sgd); }
@@ -127,10 +147,10 @@ TEST_P(Update, Adam) {
 TEST_P(Update, OneHistoryIsEnoughForMostRules) {
   Tensor weight = make({2}, {1, 2}), history = make({2}, {0, 0}), none;
   const Tensor gradient = make({2}, {1, -1});
-  ops::update_parameters(context(), {.rule = UpdateRule::sgd, .rate = 0.5}, weight, gradient, history, none);
+  run({.rule = UpdateRule::sgd, .rate = 0.5}, weight, gradient, history, none);
   expect_near(values(weight), {0.5, 2.5}, 0);
-  EXPECT_THROW(ops::update_parameters(context(), {.rule = UpdateRule::adam}, weight, gradient, history, none),
-               Error);
+  EXPECT_THROW(run({.rule = UpdateRule::adam}, weight, gradient, history, none), Error);
+  context().synchronize();
 }
 
 BANYAN_ON_ALL_DEVICES(Update);

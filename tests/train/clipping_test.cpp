@@ -34,7 +34,7 @@ std::vector<double> updated(double largest_norm, std::vector<std::string>& logge
       [&](int bucket) { updater.update(bench.context, bucket); }, 0);
   Clipping clipping(largest_norm, bench.peers, sync, updater, bench.context);
   const LoggedLines log;
-  updater.begin(0, 1);
+  updater.begin(bench.context, 0, 1);
   clipping.begin();
   sync.start();
   clipping.finish(0);

@@ -41,7 +41,7 @@ struct Trainer : PartBench {
     net_->backward(forward);
     losses->push(net_->loss(), iteration);
     losses->gather(iteration);
-    updater->begin(iteration, rate->rate(iteration));
+    updater->begin(context, iteration, rate->rate(iteration));
     updater->update(context, 0);
   }
   std::vector<double> values() {

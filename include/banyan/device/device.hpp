@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,17 @@ class Event {
 };
 
 class Device;
+class Stream;
+
+/// Work that was captured from a stream. Each replay runs it as it was enqueued: the same kernels with the
+/// same arguments on the same memory, which must stay where it is. What is to differ is read from that
+/// memory.
+class ExecutableGraph {
+ public:
+  virtual ~ExecutableGraph() = default;
+  /// Enqueues it on a stream of the GPU that it was captured on. A graph lives until its replays are done.
+  virtual void replay(Stream& stream) = 0;
+};
 
 class Stream {
  public:
@@ -49,6 +61,10 @@ class Stream {
   /// Copies bytes between this stream's device and itself, another device of the same kind, or host memory.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* to, std::size_t bytes) = 0;
+  /// Runs `work` on the host and captures what it enqueues on this stream, and on others that wait for events
+  /// of this one and that this one waits for in the end; none of it runs. GPUs only. Meanwhile nothing may
+  /// allocate or wait for the device on this thread. If `work` throws, the capture is dropped.
+  virtual std::unique_ptr<ExecutableGraph> capture(const std::function<void()>& work);
 
  protected:
   explicit Stream(Device& device) : device_(&device) {}

@@ -178,7 +178,7 @@ class Layer {
   Parameter& declare(const Shape& shape, const caffe::FillerParameter& filler,
                      ParameterKind kind = ParameterKind::learnable);
   /// The key of this layer's random numbers in `pass`.
-  ops::RandomKey random_key(const Pass& pass) const;
+  ops::PassKey random_key(const Pass& pass) const;
   /// Sets shape, layout and dtype of an output.
   void set_output(Blob& output, const Shape& shape, Layout layout = Layout::contiguous) const;
   /// Throws bad_input with the layer's name and type before the message.

@@ -34,6 +34,8 @@ struct Pass {
   /// Counts forward passes of training: iteration * iter_size + sub-iteration. Key of random numbers.
   std::int64_t draw = 0;
   std::uint64_t seed = 0;
+  /// `draw` in device memory, for kernels: written by Net::prepare, set by the Net.
+  const std::uint64_t* draw_on_device = nullptr;
   ops::SampleIndex samples;      ///< global number of local sample i within this pass
   Exchange* exchange = nullptr;  ///< nullptr: one device, or a test pass (batches are dealt whole)
   /// False in passes that must leave no trace (timing, the extra pass of a test): no running statistics are

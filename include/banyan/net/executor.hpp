@@ -7,6 +7,7 @@
 
 #include "banyan/net/plan.hpp"
 #include "banyan/observe/activity.hpp"
+#include "banyan/ops/device_value.hpp"
 
 namespace banyan {
 
@@ -22,6 +23,8 @@ class Executor {
   /// tensors stays where their shape has not changed.
   void bind(const Plan& plan, Activations& activations);
 
+  /// Writes what the steps of `pass` read from device memory.
+  void prepare(const Pass& pass);
   void forward(Pass& pass);
   /// `layer_done`: see Net::backward.
   void backward(Pass& pass, const std::function<void(int)>& layer_done);
@@ -58,6 +61,7 @@ class Executor {
   std::vector<Fused> fused_;  ///< per step
   Tensor memory_;             ///< of all activations and gradients that are planned together
   Tensor loss_, partial_loss_, seed_;
+  ops::DeviceValue<std::uint64_t> draw_;
   bool gradients_count_as_zero_ = false;
   LayerHook before_, after_;
 };

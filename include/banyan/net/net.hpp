@@ -59,8 +59,14 @@ class Net {
   Net(const Net&) = delete;
   Net& operator=(const Net&) = delete;
 
-  /// Takes the next batch of every source, reshapes if a source's shapes changed, runs the layers in order.
+  /// prepare(), then run().
   void forward(Pass& pass);
+  /// The host's part of a pass: takes the next batch of every source, reshapes if a source's shapes changed,
+  /// and writes what differs from pass to pass into device memory, for kernels (architecture.md, "Captured
+  /// into a graph").
+  void prepare(Pass& pass);
+  /// Runs the layers in order.
+  void run(Pass& pass);
   /// Seeds the gradients of weighted outputs and runs the layers that need it in reverse; then, for each
   /// layer whether it needs it or not, highest index first, calls layer_done(layer index). Gradients of
   /// parameters are added to.

@@ -52,8 +52,8 @@ inline constinit Operator<void(const Tensor& y, const InvertibleActivation& acti
 /// y = x * keep / (1 - ratio). Element e (logical order within its sample) of local sample i is kept when
 /// philox(key, sample-global index, e) >= ratio, so the mask depends on neither device nor layout. The
 /// gradient is the same operator applied to dy. Axis 0 is the batch.
-inline constinit Operator<void(const Tensor& x, double ratio, const RandomKey& key,
-                               const SampleIndex& samples, Tensor& y)>
+inline constinit Operator<void(const Tensor& x, double ratio, const PassKey& key, const SampleIndex& samples,
+                               Tensor& y)>
     dropout{"dropout"};
 /// y = relu(sum of factors[k] * terms[k]), added in order; y may be one of the terms.
 inline constinit Operator<void(const std::vector<const Tensor*>& terms, const std::vector<double>& factors,

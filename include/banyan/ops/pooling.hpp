@@ -18,8 +18,7 @@ struct PoolingGeometry {
 /// samples proportionally to the values (philox by key, global sample, logical output element) and writes the
 /// mask; otherwise sum(x^2)/sum(x). average: mask is not touched.
 inline constinit Operator<void(const PoolingGeometry& geometry, const Tensor& input, bool training,
-                               const RandomKey& key, const SampleIndex& samples, Tensor& output,
-                               Tensor& mask)>
+                               const PassKey& key, const SampleIndex& samples, Tensor& output, Tensor& mask)>
     pooling_forward{"pooling_forward"};
 /// Overwrites grad_input. `mask` as written by the forward pass (maximum, stochastic). Gathers: a fixed order
 /// of additions.

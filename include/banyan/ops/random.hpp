@@ -53,6 +53,13 @@ struct RandomKey {
   }
 };
 
+/// A RandomKey whose `iteration` is in device memory, where the kernel reads it when it runs.
+struct PassKey {
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0;
+  const std::uint64_t* iteration = nullptr;
+};
+
 /// FNV-1a hash of a name: the same on every device, whatever else the net contains.
 inline std::uint32_t stream_of(const char* name) {
   std::uint32_t hash = 2166136261u;

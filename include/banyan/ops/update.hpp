@@ -1,27 +1,42 @@
 // One solver step over a piece of the parameters: one sweep over weights, gradients and history.
 #pragma once
 
+#include <cmath>
+
 #include "banyan/ops/operator.hpp"
 
 namespace banyan::ops {
 
 enum class UpdateRule : std::uint8_t { sgd, nesterov, adagrad, rmsprop, adadelta, adam };
 
-struct UpdateStep {
-  UpdateRule rule = UpdateRule::sgd;
+/// What the pieces share, and what changes from iteration to iteration.
+struct UpdateValues {
   double gradient_scale = 1;  ///< clip factor / iter_size, applied first
-  double l2 = 0, l1 = 0;      ///< weight decay x decay_mult, added to the gradient
-  double rate = 0;            ///< learning rate x lr_mult
+  double rate = 0;            ///< learning rate
   double momentum = 0;        ///< also Adam's beta1, AdaDelta's momentum
   double momentum2 = 0;       ///< Adam's beta2
+  /// Adam's bias correction is root / rest (correct_bias).
+  double correction_root = 1, correction_rest = 1;
+};
+/// Of Adam's step t, from 1. On the host, so that all devices use the same numbers.
+inline void correct_bias(UpdateValues& values, std::int64_t t) {
+  const auto steps = static_cast<double>(t);
+  values.correction_root = std::sqrt(1 - std::pow(values.momentum2, steps));
+  values.correction_rest = 1 - std::pow(values.momentum, steps);
+}
+
+/// What stays as it is for one piece.
+struct UpdateStep {
+  UpdateRule rule = UpdateRule::sgd;
+  double lr_mult = 1;     ///< multiplies the learning rate
+  double l2 = 0, l1 = 0;  ///< weight decay x decay_mult, added to the gradient
   double rms_decay = 0;
   double delta = 0;
-  std::int64_t step = 1;  ///< Adam's t, from 1
 };
-/// Computes the amount D by the rule, then weight -= D. Only adadelta and adam use history2. All have the
-/// same dtype and count.
-inline constinit Operator<void(const UpdateStep& step, Tensor& weight, const Tensor& gradient,
-                               Tensor& history, Tensor& history2)>
+/// Computes the amount D by the rule, then weight -= D. `values` is in device memory (DeviceValue). Only
+/// adadelta and adam use history2. All tensors have the same dtype and count.
+inline constinit Operator<void(const UpdateStep& step, const UpdateValues* values, Tensor& weight,
+                               const Tensor& gradient, Tensor& history, Tensor& history2)>
     update_parameters{"update_parameters"};
 
 }  // namespace banyan::ops

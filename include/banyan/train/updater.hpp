@@ -6,6 +6,7 @@
 
 #include "banyan/device/context.hpp"
 #include "banyan/net/parameters.hpp"
+#include "banyan/ops/device_value.hpp"
 #include "banyan/ops/update.hpp"
 #include "banyan/parallel/gradient_sync.hpp"
 #include "banyan/train/solver_settings.hpp"
@@ -22,9 +23,11 @@ class Updater {
           const Tensor& flat_gradients);
 
   ops::UpdateRule rule() const { return step_.rule; }
-  /// What all updates of the coming iteration share. `gradient_factor` multiplies 1 / iter_size (clipping).
-  void begin(std::int64_t iteration, double rate);
-  void set_gradient_factor(double factor) { gradient_factor_ = factor; }
+  /// Before the updates of an iteration, on the stream that runs them: writes what they share into device
+  /// memory.
+  void begin(Context& context, std::int64_t iteration, double rate);
+  /// The same for the factor by which clipping multiplies 1 / iter_size; 1 from begin() on.
+  void set_gradient_factor(Context& context, double factor);
   /// One step for a bucket owned here, on `context`'s stream.
   void update(Context& context, int bucket);
   /// Sum of the squared gradients of the buckets owned here. Waits for the device.
@@ -61,8 +64,9 @@ class Updater {
   std::vector<LearnableParameter> parameters_;
   std::vector<Owned> owned_;  ///< by bucket number; empty where another device owns it
   ops::UpdateStep step_;
+  ops::UpdateValues values_;
+  ops::DeviceValue<ops::UpdateValues> values_on_device_;
   int histories_;
-  double gradient_factor_ = 1;
   Tensor sum_;
 };
 

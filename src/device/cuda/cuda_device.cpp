@@ -13,6 +13,17 @@ std::string name_of_device(int ordinal, int replica) {
   return replica == 0 ? cat("gpu:", ordinal) : cat("gpu:", ordinal, "#", replica);
 }
 
+/// As the capture left it.
+struct CapturedGraph {
+  CapturedGraph() = default;
+  ~CapturedGraph() {
+    if (graph != nullptr) static_cast<void>(cudaGraphDestroy(graph));
+  }
+  CapturedGraph(const CapturedGraph&) = delete;
+  CapturedGraph& operator=(const CapturedGraph&) = delete;
+  cudaGraph_t graph = nullptr;
+};
+
 }  // namespace
 
 // --- device ---
@@ -89,6 +100,23 @@ bool CudaEvent::done() {
   return true;
 }
 
+// --- graph ---
+
+CudaGraph::CudaGraph(Device& device, cudaGraph_t captured) : device_(&device) {
+  device.make_current();
+  cuda_check(cudaGraphInstantiate(&executable_, captured, 0), device.name(), "cudaGraphInstantiate");
+}
+
+CudaGraph::~CudaGraph() { static_cast<void>(cudaGraphExecDestroy(executable_)); }
+
+void CudaGraph::replay(Stream& stream) {
+  if (stream.device().kind() != DeviceKind::cuda || stream.device().ordinal() != device_->ordinal())
+    runtime_failure("a graph captured on ", device_->name(), " cannot run on ", stream.device().name());
+  device_->make_current();
+  cuda_check(cudaGraphLaunch(executable_, static_cast<CudaStream&>(stream).native()), device_->name(),
+             "cudaGraphLaunch");
+}
+
 // --- stream ---
 
 CudaStream::CudaStream(CudaDevice& device, std::string name) : Stream(device), name_(std::move(name)) {
@@ -130,8 +158,29 @@ void CudaStream::synchronize() {
   if (clock_) clock_->settle();
 }
 
+std::unique_ptr<ExecutableGraph> CudaStream::capture(const std::function<void()>& work) {
+  device().make_current();
+  // Of this thread: others allocate for their own GPUs meanwhile.
+  cuda_check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), device().name(),
+             "cudaStreamBeginCapture");
+  CapturedGraph captured;
+  try {
+    work();
+  } catch (...) {
+    static_cast<void>(cudaStreamEndCapture(stream_, &captured.graph));
+    static_cast<void>(cudaGetLastError());  // of a capture that is invalid by now: `work` has told why
+    throw;
+  }
+  cuda_check(cudaStreamEndCapture(stream_, &captured.graph), device().name(), "the capture of stream \"",
+             name_, "\"");
+  return std::make_unique<CudaGraph>(device(), captured.graph);
+}
+
 void CudaStream::stamp(std::atomic<std::int64_t>& nanoseconds) {
   device().make_current();
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cuda_check(cudaStreamIsCapturing(stream_, &status), device().name(), "cudaStreamIsCapturing");
+  if (status != cudaStreamCaptureStatusNone) return;
   if (!clock_) clock_ = std::make_unique<CudaClock>();
   clock_->stamp(stream_, nanoseconds);
 }

@@ -49,6 +49,20 @@ class CudaEvent final : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
+class CudaGraph final : public ExecutableGraph {
+ public:
+  /// `captured` stays the caller's.
+  CudaGraph(Device& device, cudaGraph_t captured);
+  ~CudaGraph() override;
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  void replay(Stream& stream) override;
+
+ private:
+  Device* device_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
 /// Times of points in a stream's work, from events. An event's time is known relative to an earlier one's;
 /// the first is matched with the host's clock when the stream is idle, and the reference moves on once a
 /// second, so that the single precision of the driver's milliseconds is enough (0.1 us).
@@ -89,7 +103,8 @@ class CudaStream final : public Stream {
   /// Between GPUs without peer access the driver stages the bytes through the host.
   void copy(void* to, const void* from, std::size_t bytes) override;
   void zero(void* to, std::size_t bytes) override;
-  /// As stamp() in banyan/device/stamp.hpp. Called by the thread that enqueues.
+  std::unique_ptr<ExecutableGraph> capture(const std::function<void()>& work) override;
+  /// As stamp() in banyan/device/stamp.hpp. Called by the thread that enqueues. Captured work gets no times.
   void stamp(std::atomic<std::int64_t>& nanoseconds);
   cudaStream_t native() const { return stream_; }
 

@@ -7,6 +7,8 @@
 //
 //   kind                                        DeviceKind constant
 //   for_each(context, n, f)                     f(i) for i in [0, n), any order; stream-ordered
+//   for_each_made(context, n, make)             the same with f = make(), called when the work runs: it may read
+//                                               device memory (DeviceValue), once for many elements
 //   for_each_channel(context, broadcast, f)     f(i, d) for all elements i of outer x dim x inner memory,
 //                                               where d = i / inner % dim, any order
 //   reduce_channels(context, broadcast, r)      for each d of outer x dim x inner memory: State s =

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/device_value.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
 
@@ -79,6 +80,12 @@ struct MoveBlocks {
   }
 };
 
+struct WriteBytes {
+  SmallBytes bytes;
+  unsigned char* to;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { to[i] = bytes.byte[i]; }
+};
+
 struct Identity {
   BANYAN_HOST_DEVICE static double of(double x) { return x; }
 };
@@ -127,6 +134,12 @@ void fill_with(Context& context, Tensor& y, double value) {
   dispatch_stored(y.dtype(), "fill", [&]<class T>() {
     Backend::for_each(context, y.count(), FillWith<T>{y.data<T>(), static_cast<T>(value)});
   });
+}
+
+template <class Backend>
+void write_small(Context& context, const SmallBytes& bytes, std::size_t count, void* to) {
+  Backend::for_each(context, static_cast<std::int64_t>(count),
+                    WriteBytes{bytes, static_cast<unsigned char*>(to)});
 }
 
 template <class Backend, class From, class To>
@@ -259,6 +272,7 @@ struct DefineBasic {
     sum_of_squares.define(Backend::kind, &sum_of<Backend, Square>);
     count_not_finite.define(Backend::kind, &sum_of<Backend, NotFinite>);
     copy_blocks.define(Backend::kind, &copy_tensor_blocks<Backend>);
+    write_bytes.define(Backend::kind, &write_small<Backend>);
   }
 };
 

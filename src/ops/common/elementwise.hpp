@@ -5,6 +5,7 @@
 #include "ops/common/activations.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/common/pass_key.hpp"
 
 namespace banyan::ops {
 
@@ -228,7 +229,7 @@ void route_maximum(Context& context, const Tensor& dy, const Tensor& mask, int i
 }
 
 template <class Backend>
-void drop(Context& context, const Tensor& x, double ratio, const RandomKey& key, const SampleIndex& samples,
+void drop(Context& context, const Tensor& x, double ratio, const PassKey& key, const SampleIndex& samples,
           Tensor& y) {
   require_alike("dropout", x, y);
   if (!(ratio >= 0 && ratio <= 1)) runtime_failure("dropout: the ratio must be in [0, 1], not ", ratio);
@@ -239,9 +240,10 @@ void drop(Context& context, const Tensor& x, double ratio, const RandomKey& key,
   dispatch_float(x.dtype(), "dropout", [&]<class T>() {
     const auto run = [&]<bool kChannelsLast>() {
       const T scale = ratio < 1 ? static_cast<T>(1 / (1 - ratio)) : T(0);
-      Backend::for_each(context, view.batch * quads,
-                        Dropout<T, kChannelsLast>{key, samples, ratio, scale, view.channels,
-                                                  length / view.channels, quads, x.data<T>(), y.data<T>()});
+      using Functor = Dropout<T, kChannelsLast>;
+      const Functor functor{{key.seed, key.stream}, samples, ratio,       scale,      view.channels,
+                            length / view.channels, quads,   x.data<T>(), y.data<T>()};
+      Backend::for_each_made(context, view.batch * quads, MakeDrawing<Functor>{functor, key.iteration});
     };
     if (x.is_contiguous())
       run.template operator()<false>();

@@ -10,6 +10,7 @@
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
 #include "ops/common/elementwise.hpp"
+#include "ops/common/pass_key.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -224,7 +225,7 @@ inline PoolingPlanes pooling_planes(const PoolingGeometry& g, const Tensor& inpu
 
 template <class Backend>
 void pooling_forward_on(Context& context, const PoolingGeometry& geometry, const Tensor& input, bool training,
-                        const RandomKey& key, const SampleIndex& samples, Tensor& output, Tensor& mask) {
+                        const PassKey& key, const SampleIndex& samples, Tensor& output, Tensor& mask) {
   const detail::PoolingPlanes planes = detail::pooling_planes(geometry, input, output);
   if (geometry.method == PoolingMethod::maximum || (geometry.method == PoolingMethod::stochastic && training))
     require_alike("pooling_forward", output, mask);
@@ -236,10 +237,13 @@ void pooling_forward_on(Context& context, const PoolingGeometry& geometry, const
     } else if (geometry.method == PoolingMethod::maximum) {
       Backend::for_each(context, output.count(),
                         detail::MaximumPooling<T>{planes, x, y, mask.data<std::int32_t>()});
-    } else {
-      std::int32_t* chosen = training ? mask.data<std::int32_t>() : nullptr;
+    } else if (!training) {
       Backend::for_each(context, output.count(),
-                        detail::StochasticPooling<T>{planes, key, samples, training, x, y, chosen});
+                        detail::StochasticPooling<T>{planes, {}, samples, false, x, y, nullptr});
+    } else {
+      using Functor = detail::StochasticPooling<T>;
+      const Functor functor{planes, {key.seed, key.stream}, samples, true, x, y, mask.data<std::int32_t>()};
+      Backend::for_each_made(context, output.count(), MakeDrawing<Functor>{functor, key.iteration});
     }
   });
 }

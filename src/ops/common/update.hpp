@@ -28,26 +28,6 @@ struct Update {
   const T* gradient;
   T *weight, *history, *history2;
 
-  Update(const UpdateStep& step, const T* gradient_in, T* weight_in, T* history_in, T* history2_in)
-      : gradient_scale(static_cast<T>(step.gradient_scale)),
-        l2(static_cast<T>(step.l2)),
-        l1(static_cast<T>(step.l1)),
-        rate(static_cast<T>(step.rate)),
-        momentum(static_cast<T>(step.momentum)),
-        momentum2(static_cast<T>(step.momentum2)),
-        rms_decay(static_cast<T>(step.rms_decay)),
-        delta(static_cast<T>(step.delta)),
-        gradient(gradient_in),
-        weight(weight_in),
-        history(history_in),
-        history2(history2_in) {
-    if (kRule == UpdateRule::adam) {  // the bias correction depends on the step, not on the element
-      const double t = static_cast<double>(step.step);
-      rate = static_cast<T>(step.rate * std::sqrt(1 - std::pow(step.momentum2, t)) /
-                            (1 - std::pow(step.momentum, t)));
-    }
-  }
-
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const T w = weight[i];
     const T sign = w > T(0) ? T(1) : w < T(0) ? T(-1) : T(0);
@@ -83,9 +63,34 @@ struct Update {
   }
 };
 
+/// An Update with the values of the iteration in which it runs.
+template <class T, UpdateRule kRule>
+struct MakeUpdate {
+  UpdateStep step;
+  const UpdateValues* values;
+  const T* gradient;
+  T *weight, *history, *history2;
+  BANYAN_HOST_DEVICE Update<T, kRule> operator()() const {
+    double rate = values->rate * step.lr_mult;
+    if constexpr (kRule == UpdateRule::adam) rate = rate * values->correction_root / values->correction_rest;
+    return {static_cast<T>(values->gradient_scale),
+            static_cast<T>(step.l2),
+            static_cast<T>(step.l1),
+            static_cast<T>(rate),
+            static_cast<T>(values->momentum),
+            static_cast<T>(values->momentum2),
+            static_cast<T>(step.rms_decay),
+            static_cast<T>(step.delta),
+            gradient,
+            weight,
+            history,
+            history2};
+  }
+};
+
 template <class Backend>
-void update_tensors(Context& context, const UpdateStep& step, Tensor& weight, const Tensor& gradient,
-                    Tensor& history, Tensor& history2) {
+void update_tensors(Context& context, const UpdateStep& step, const UpdateValues* values, Tensor& weight,
+                    const Tensor& gradient, Tensor& history, Tensor& history2) {
   constexpr const char* kName = "update_parameters";
   const std::int64_t count = weight.count();
   const bool two = step.rule == UpdateRule::adadelta || step.rule == UpdateRule::adam;
@@ -94,9 +99,9 @@ void update_tensors(Context& context, const UpdateStep& step, Tensor& weight, co
   if (two) require_count(kName, history2, count);
   dispatch_float(weight.dtype(), kName, [&]<class T>() {
     const auto run = [&]<UpdateRule kRule>() {
-      Backend::for_each(context, count,
-                        Update<T, kRule>(step, gradient.data<T>(), weight.data<T>(), history.data<T>(),
-                                         two ? history2.data<T>() : nullptr));
+      Backend::for_each_made(context, count,
+                             MakeUpdate<T, kRule>{step, values, gradient.data<T>(), weight.data<T>(),
+                                                  history.data<T>(), two ? history2.data<T>() : nullptr});
     };
     switch (step.rule) {
       case UpdateRule::sgd:

@@ -30,6 +30,12 @@ class CpuBackend {
     context.run([=] { loop(threads, n, f); });
   }
 
+  template <class Make>
+  static void for_each_made(Context& context, std::int64_t n, Make make) {
+    const int threads = threads_for(context, n);
+    context.run([=] { loop(threads, n, make()); });
+  }
+
   template <class F>
   static void for_each_channel(Context& context, const Broadcast& over, F f) {
     const int threads = threads_for(context, over.outer * over.dim * over.inner);

@@ -243,7 +243,7 @@ void backward_planes(int threads, const PoolingPlanes& p, std::int64_t planes, c
 }
 
 void pooling_forward_on_cpu(Context& context, const PoolingGeometry& geometry, const Tensor& input,
-                            bool training, const RandomKey& key, const SampleIndex& samples, Tensor& output,
+                            bool training, const PassKey& key, const SampleIndex& samples, Tensor& output,
                             Tensor& mask) {
   const PoolingPlanes planes = detail::pooling_planes(geometry, input, output);
   if (geometry.method == PoolingMethod::stochastic)

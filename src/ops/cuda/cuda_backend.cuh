@@ -31,6 +31,14 @@ __global__ void __launch_bounds__(kThreads) for_each_kernel(std::int64_t n, F f)
     f(i);
 }
 
+/// make()(i); each thread makes its own.
+template <class Make>
+__global__ void __launch_bounds__(kThreads) for_each_made_kernel(std::int64_t n, Make make) {
+  const auto f = make();
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (; i < n; i += static_cast<std::int64_t>(gridDim.x) * kThreads) f(i);
+}
+
 /// f(i, d) for all elements i of outer x dim x inner memory. Index: unsigned where n fits (64-bit division is
 /// slow on GPUs).
 template <class Index, class F>
@@ -182,6 +190,15 @@ class CudaBackend {
                    kernels::kThreads, n, f);
   }
 
+  /// As few blocks as fill a GPU: making f may take longer than an element.
+  template <class Make>
+  static void for_each_made(Context& context, std::int64_t n, Make make) {
+    if (n <= 0) return;
+    const unsigned blocks = std::min<unsigned>(blocks_for(n), kFullGpu);
+    launch_checked(context, "launch of an elementwise kernel", kernels::for_each_made_kernel<Make>, blocks,
+                   kernels::kThreads, n, make);
+  }
+
   template <class F>
   static void for_each_channel(Context& context, const Broadcast& over, F f) {
     const std::int64_t n = over.outer * over.dim * over.inner;
@@ -262,8 +279,9 @@ class CudaBackend {
     else
       body.template operator()<std::int64_t>();
   }
-  /// Blocks of a reduction: enough to fill the largest GPU (132 multiprocessors, 8 blocks each), and the same
-  /// on every GPU.
+  /// Blocks that fill the largest GPU (132 multiprocessors, 8 blocks each).
+  static constexpr unsigned kFullGpu = 1056;
+  /// Blocks of a reduction: enough for the largest GPU, and the same on every GPU.
   static constexpr std::int64_t kReductionBlocks = 1024;
   static constexpr std::int64_t kElementsPerThread =
       8;  ///< at least, before a state is spread over more blocks

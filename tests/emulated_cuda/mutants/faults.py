@@ -41,6 +41,7 @@ CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_f32")
 STAGED_CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_f32", "gpus=1,cudnn=contiguous")
 STREAMS = gpu_tests("CudaStreams.Copies*:CudaStreams.Replicas*")
 PRODUCTS = gpu_tests("*Gemm.ZeroBetaIgnoresTheTarget/cuda_f32")
+UPDATES = gpu_tests("*Update.Sgd/cuda_f32")
 ONE, TWO = training("0"), training("0,1")
 ONE_TWICE = training("0,0")
 
@@ -98,6 +99,9 @@ MUTANTS = [
            ("const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;\n  for (std::int64_t i",
             "const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads - 1;\n  for (std::int64_t i"),
            ("(n + kernels::kThreads - 1) / kernels::kThreads, kMostBlocks", "(n + kernels::kThreads - 1) / kernels::kThreads, 1")),
+    kernel("for_each_made: one element too many", "src/ops/cuda/update.cu", UPDATES,
+           ("for (; i < n; i += static_cast<std::int64_t>(gridDim.x) * kThreads) f(i);",
+            "for (; i <= n; i += static_cast<std::int64_t>(gridDim.x) * kThreads) f(i);")),
     reduction("a reduction's partial states share a slot", ("partial[blockIdx.y * over.dim + d] = *mine", "partial[d] = *mine")),
     reduction("a merge reads one slice too many", ("slice < slices; slice += kMergeThreads", "slice <= slices; slice += kMergeThreads")),
     reduction("a merge leaves out the first slice", ("slice = threadIdx.x; slice < slices", "slice = threadIdx.x + 1; slice < slices")),
