@@ -54,10 +54,9 @@ ops::RandomKey Layer::random_key(const Pass& pass) const {
   return {pass.seed, ops::stream_of(name().c_str()), static_cast<std::uint64_t>(pass.draw)};
 }
 
-void Layer::set_output(Blob& output, const Shape& shape, Layout layout) const {
+void Layer::set_output(Blob& output, const Shape& shape, Layout layout) {
   output.shape = shape;
   output.layout = layout;
-  output.dtype = dtype();
 }
 
 namespace {

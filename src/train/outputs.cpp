@@ -3,7 +3,7 @@
 namespace banyan {
 
 void append_values(Context& context, const Tensor& values, std::vector<double>& to) {
-  dispatch_float(values.dtype(), "reading outputs", [&]<class T>() {
+  dispatch_storage(values.dtype(), "reading outputs", [&]<class T>() {
     std::vector<T> host(static_cast<std::size_t>(values.count()));
     copy_to_host(context, values, host.data());
     to.insert(to.end(), host.begin(), host.end());

@@ -6,6 +6,7 @@
 // offers:
 //
 //   kind                                        DeviceKind constant
+//   stores_16_bits                              bool constant: activations may be bf16 (dispatch_activations)
 //   for_each(context, n, f)                     f(i) for i in [0, n), any order; stream-ordered
 //   for_each_channel(context, broadcast, f)     f(i, d) for all elements i of outer x dim x inner memory,
 //                                               where d = i / inner % dim, any order
@@ -28,9 +29,30 @@
 // where State is a trivially copyable struct of the reducer. store may add to what the result holds.
 //
 // Functors hold only raw pointers and plain values, are copied into the launch, and mark operator()
-// BANYAN_HOST_DEVICE.
+// BANYAN_HOST_DEVICE. T is the type in which activations are stored, A = Arithmetic<T> that of parameters and
+// of all computing.
 #pragma once
 
 #include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/operator.hpp"
 #include "banyan/ops/random.hpp"
+
+namespace banyan::ops {
+
+/// body.operator()<T>() for the types in which the back end stores activations.
+template <class Backend, class Body>
+void dispatch_activations(DType dtype, const char* what, Body&& body) {
+  if constexpr (Backend::stores_16_bits)
+    dispatch_storage(dtype, what, body);
+  else
+    dispatch_float(dtype, what, body);
+}
+
+/// What is left of a value when it is stored in type T: so that an operator that does the work of two gives
+/// the bits of the two.
+template <class T>
+BANYAN_HOST_DEVICE inline Arithmetic<T> stored(Arithmetic<T> value) {
+  return static_cast<Arithmetic<T>>(static_cast<T>(value));
+}
+
+}  // namespace banyan::ops

@@ -86,7 +86,7 @@ double Model::loss() {
 
 std::vector<double> values_of(Context& context, const Blob& blob) {
   std::vector<double> values(static_cast<std::size_t>(blob.data.count()));
-  dispatch_float(blob.data.dtype(), "an output", [&]<class T>() {
+  dispatch_storage(blob.data.dtype(), "an output", [&]<class T>() {
     std::vector<T> host(values.size());
     copy_to_host(context, blob.data, host.data());
     std::copy(host.begin(), host.end(), values.begin());
