@@ -250,8 +250,8 @@ TEST(Precision, ComputesAsTheDeviceDoes) {
   const auto read = [](const char* text, Math math) {
     return read_precision(net_of(text), DType::f32, DeviceKind::cpu, math);
   };
-  EXPECT_EQ(read("", Math::bf16_in_f32).compute, DType::bf16);
-  EXPECT_EQ(read("", Math::bf16).storage, DType::f32);
+  EXPECT_EQ(read("name: 'n'", Math::bf16_in_f32).compute, DType::bf16);
+  EXPECT_EQ(read("name: 'n'", Math::bf16).storage, DType::f32);
   EXPECT_EQ(read(kStorage, Math::full).compute, DType::f32);
 }
 
