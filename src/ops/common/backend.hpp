@@ -48,11 +48,17 @@ void dispatch_activations(DType dtype, const char* what, Body&& body) {
     dispatch_float(dtype, what, body);
 }
 
+/// The value as it is stored. A function, because a loop in which an object is constructed in place is not
+/// vectorized.
+template <class T>
+BANYAN_HOST_DEVICE inline T narrowed(Arithmetic<T> value) {
+  return static_cast<T>(value);
+}
 /// What is left of a value when it is stored in type T: so that an operator that does the work of two gives
 /// the bits of the two.
 template <class T>
 BANYAN_HOST_DEVICE inline Arithmetic<T> stored(Arithmetic<T> value) {
-  return static_cast<Arithmetic<T>>(static_cast<T>(value));
+  return narrowed<T>(value);
 }
 
 }  // namespace banyan::ops

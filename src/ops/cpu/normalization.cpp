@@ -183,7 +183,7 @@ void apply_backward(int threads, const Broadcast& over, const detail::NormalizeB
         for (std::int64_t j = 0; j < used; ++j) {
           const A deviation = (x[j] - h[j]) - l[j];
           const A gradient = own(deviation * s[j] + b[j], dy[j]);
-          dx[j] = static_cast<T>(s[j] * ((gradient - m[j]) - deviation * k[j]));
+          dx[j] = narrowed<T>(s[j] * ((gradient - m[j]) - deviation * k[j]));
         }
       },
       [&](std::int64_t c, std::int64_t first) {
@@ -194,7 +194,7 @@ void apply_backward(int threads, const Broadcast& over, const detail::NormalizeB
         const auto own = gradient_of;
 #pragma omp simd
         for (std::int64_t j = 0; j < over.inner; ++j)
-          dx[j] = static_cast<T>(t.apply(x[j], own(before.apply(x[j]), dy[j])));
+          dx[j] = narrowed<T>(t.apply(x[j], own(before.apply(x[j]), dy[j])));
       });
 }
 
