@@ -291,7 +291,6 @@ TEST_P(Bf16Storage, Pooling) {
 }
 
 TEST_P(Bf16Storage, Products) {
-  if (GetParam() == Layout::channels_last) GTEST_SKIP() << "matrices";
   for (const Math math : {Math::full, Math::bf16_in_f32, Math::bf16}) {
     if (math == Math::bf16 && !__builtin_cpu_supports("avx512bw")) continue;
     CpuDeviceOptions options;

@@ -50,6 +50,17 @@ TEST(Bf16StorageTraining, NDevicesAreOneDevice) {
   EXPECT_EQ(cut.values(), train_case(with(kStorage, 6), 2).values());
 }
 
+/// Test nets, displayed outputs (one of them in bf16) and observers take part, and change nothing.
+TEST(Bf16StorageTraining, IsTestedAndObserved) {
+  TrainingCase plain = with(kStorage, 6), observed = plain;
+  observed.net +=
+      "layer { name: 'side' type: 'Pooling' bottom: 'sum' top: 'side' pooling_param { pool: AVE "
+      "global_pooling: true } }";
+  observed.solver += "debug_info: true test_iter: 2 test_interval: 5 ";
+  observed.solver.replace(observed.solver.find("display: 0"), 10, "display: 5");
+  EXPECT_EQ(train_case(observed, 2).values(), train_case(plain, 2).values());
+}
+
 /// The losses of the last third of a run scatter with the batches, which are the same ones, and with the
 /// rounding: their mean is that of f32 to a twentieth.
 TEST(Bf16StorageTraining, LearnsAsF32Does) {
