@@ -53,11 +53,11 @@ const char* const kNorm = "bn_param { slope_filler { value: 1 } }";
 
 /// All types of layers that store 16 bits, and LRN, which does not.
 std::string whole_net(const std::string& settings = "") {
-  return settings + kSource + convolution("data", "c1") + layer("SyncBN", "c1", "b1", kNorm) +
-         layer("ReLU", "b1", "r1") +
+  return settings + kSource + convolution("data", "c1") + layer("BatchNorm", "c1", "b1") +
+         layer("Scale", "b1", "s1", "scale_param { bias_term: true }") +
+         layer("ReLU", "s1", "r1", "relu_param { negative_slope: 0.3 }") +
          layer("Pooling", "r1", "p1", "pooling_param { kernel_size: 2 stride: 2 }") +
-         convolution("p1", "c2") + layer("BatchNorm", "c2", "b2") +
-         layer("Scale", "b2", "s2", "scale_param { bias_term: true }") + layer("Eltwise", "s2 p1", "e2") +
+         convolution("p1", "c2") + layer("SyncBN", "c2", "b2", kNorm) + layer("Eltwise", "b2 p1", "e2") +
          layer("ReLU", "e2", "r2") + layer("LRN", "r2", "n2") +
          layer("Pooling", "n2", "p2", "pooling_param { pool: AVE kernel_size: 2 stride: 2 }") +
          layer("Flatten", "p2", "f2") +
@@ -88,7 +88,7 @@ TEST(Precision, EachTensorHasItsType) {
   auto types = types_of(whole_net(kStorage));
   EXPECT_EQ(types["data"], "f32 bf16") << "converted for the convolution";
   EXPECT_EQ(types["label_in_1_split_0"], "f32");
-  for (const char* name : {"c1", "b1", "r1", "p1", "c2", "b2", "s2", "e2", "p2", "f2"})
+  for (const char* name : {"c1", "b1", "s1", "r1", "p1", "c2", "b2", "e2", "p2", "f2"})
     EXPECT_EQ(types[name], "bf16") << name;
   EXPECT_EQ(types["r2"], "bf16 f32") << "converted for LRN";
   EXPECT_EQ(types["n2"], "f32 bf16") << "converted for Pooling";
@@ -99,7 +99,7 @@ TEST(Precision, EachTensorHasItsType) {
 
 TEST(Precision, HasExceptionsByTypeAndByLayer) {
   auto types = types_of(whole_net(cat(kStorage, "storage_exception: 'Eltwise' storage_exception: 'Split' ")));
-  EXPECT_EQ(types["s2"], "bf16 f32");
+  EXPECT_EQ(types["b2"], "bf16 f32");
   EXPECT_EQ(types["e2"], "f32 bf16");
   EXPECT_EQ(types["p1"], "bf16 f32");
   EXPECT_EQ(types["p1_p1_layer_0_split_0"], "f32 bf16");

@@ -80,7 +80,7 @@ class RandomNet {
     add({type, settings + weight, {from}, 1, in_place}, blobs_[from].channels);
   }
   std::string relu() {
-    const char* const slopes[] = {"0", "0", "0", "0.25", "-0.25"};
+    const char* const slopes[] = {"0", "0", "0", "0.3", "-0.25"};
     return cat("relu_param { negative_slope: ", slopes[below(5)], " }");
   }
   void add_layer() {
