@@ -240,7 +240,7 @@ TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
 
 /// 16-bit storage: what one step does of several layers' work it rounds as the layers do.
 TEST(RandomNets, HaveTheSameBitsInBf16HoweverTheyRun) {
-  const unsigned nets = number_of_nets(60);
+  const unsigned nets = number_of_nets(240);
   unsigned finite = 0, changed = 0;
   for (unsigned seed = 0; seed < nets; ++seed) {
     const RandomNet net(seed);
