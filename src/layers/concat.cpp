@@ -12,6 +12,7 @@ class ConcatLayer : public Layer {
       : Layer(parameter, options,
               {.arity = {1, -1, 1, 1},
                .layout = LayoutRule::follows,
+               .storage = StorageRule::follows,
                .backward_reads_inputs = false,
                .backward_reads_outputs = false}) {}
 

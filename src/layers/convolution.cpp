@@ -22,6 +22,7 @@ class ConvolutionLayer : public Layer {
       : Layer(parameter, options,
               {.arity = {1, -1, 1, -1, true},
                .layout = LayoutRule::channels_last,
+               .storage = StorageRule::sixteen_bits,
                .backward_reads_outputs = false,
                .fuses_relu = ReluFusion::forward}) {}
 

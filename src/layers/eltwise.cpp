@@ -16,7 +16,8 @@ namespace {
 class EltwiseLayer : public Layer {
  public:
   EltwiseLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options, {.arity = {2, -1, 1, 1}, .layout = LayoutRule::follows}),
+      : Layer(parameter, options,
+              {.arity = {2, -1, 1, 1}, .layout = LayoutRule::follows, .storage = StorageRule::sixteen_bits}),
         operation_(parameter.eltwise_param().operation()) {
     const bool product = operation_ == caffe::EltwiseParameter::PROD;
     traits_.backward_reads_inputs = product;

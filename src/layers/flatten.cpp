@@ -8,7 +8,8 @@ class FlattenLayer : public Layer {
  public:
   FlattenLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
-              {.view = View::data_and_gradient,
+              {.storage = StorageRule::follows,
+               .view = View::data_and_gradient,
                .backward_reads_inputs = false,
                .backward_reads_outputs = false}) {}
 

@@ -13,7 +13,8 @@ class InnerProductLayer : public Layer {
  public:
   InnerProductLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
-              {.backward_reads_outputs = false,
+              {.storage = StorageRule::sixteen_bits,
+               .backward_reads_outputs = false,
                .overwrites_gradients = true,
                .fuses_relu = ReluFusion::forward}) {}
 

@@ -54,10 +54,9 @@ ops::PassKey Layer::random_key(const Pass& pass) const {
   return {pass.seed, ops::stream_of(name().c_str()), pass.draw_on_device};
 }
 
-void Layer::set_output(Blob& output, const Shape& shape, Layout layout) const {
+void Layer::set_output(Blob& output, const Shape& shape, Layout layout) {
   output.shape = shape;
   output.layout = layout;
-  output.dtype = dtype();
 }
 
 namespace {

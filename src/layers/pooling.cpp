@@ -18,6 +18,7 @@ class PoolingLayer : public Layer {
       : Layer(parameter, options,
               {.arity = {1, 1, 1, parameter.pooling_param().pool() == caffe::PoolingParameter::MAX ? 2 : 1},
                .layout = LayoutRule::follows,
+               .storage = StorageRule::sixteen_bits,
                .backward_reads_inputs = false,
                .backward_reads_outputs = false}) {}
 
@@ -138,6 +139,7 @@ void PoolingLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
       output_length("height", input[2], geometry_.kernel_h, geometry_.stride_h, geometry_.pad_h),
       output_length("width", input[3], geometry_.kernel_w, geometry_.stride_w, geometry_.pad_w)};
   for (Blob* blob : outputs) set_output(*blob, output, inputs[0]->layout);
+  if (outputs.size() > 1) outputs[1]->dtype = dtype();  // positions need more than 16 bits
 }
 
 const RegisterLayer<PoolingLayer> registered("Pooling", {"maximum, average or stochastic pooling",

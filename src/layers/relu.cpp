@@ -13,6 +13,7 @@ class ReluLayer : public ElementwiseLayer {
       : ElementwiseLayer(parameter, options, parameter.relu_param().negative_slope() < 0,
                          parameter.relu_param().negative_slope() >= 0),
         slope_(parameter.relu_param().negative_slope()) {
+    traits_.storage = StorageRule::sixteen_bits;
     traits_.relu_slope = slope_;
     if (slope_ > 0)
       traits_.inverse = ops::InvertibleActivation{ops::InvertibleActivation::Kind::leaky_relu, slope_, {}};

@@ -13,6 +13,7 @@ class ScaleLayer : public Layer {
       : Layer(parameter, options,
               {.arity = {1, 2, 1, 1},
                .layout = LayoutRule::follows,
+               .storage = parameter.bottom_size() > 1 ? StorageRule::full : StorageRule::sixteen_bits,
                .in_place = true,
                .backward_reads_outputs = false,
                .fuses_relu = ReluFusion::forward}) {}

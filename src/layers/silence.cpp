@@ -11,6 +11,7 @@ class SilenceLayer : public Layer {
       : Layer(parameter, options,
               {.arity = {1, -1, 0, 0},
                .layout = LayoutRule::channels_last,
+               .storage = StorageRule::follows,
                .backward_reads_inputs = false,
                .backward_reads_outputs = false}) {}
 

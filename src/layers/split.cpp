@@ -12,6 +12,7 @@ class SplitLayer : public Layer {
       : Layer(parameter, options,
               {.arity = {1, 1, 1, -1},
                .layout = LayoutRule::follows,
+               .storage = StorageRule::follows,
                .view = View::data,
                .backward_reads_inputs = false,
                .backward_reads_outputs = false,

@@ -27,36 +27,39 @@ void add_layer_blobs(const Graph& graph, DType dtype, Activations& activations) 
   for (const int output : graph.layers.back().outputs) {
     auto blob = std::make_unique<Blob>();
     blob->name = graph.blobs[static_cast<std::size_t>(output)].name;
-    blob->dtype = dtype;
     layer.outputs.push_back(blob.get());
     activations.blobs.push_back(std::move(blob));
   }
-  choose_inputs(graph, static_cast<int>(graph.layers.size()) - 1, activations);
+  choose_inputs(graph, static_cast<int>(graph.layers.size()) - 1, dtype, activations);
 }
 
-void choose_inputs(const Graph& graph, int layer, Activations& activations) {
+void choose_inputs(const Graph& graph, int layer, DType dtype, Activations& activations) {
   const GraphLayer& node = graph.layers[static_cast<std::size_t>(layer)];
   LayerBlobs& chosen = activations.layers[static_cast<std::size_t>(layer)];
   std::vector<LayoutInput> seen;
+  std::vector<DType> types;
   Blobs originals;
   for (const int input : node.inputs) {
     originals.push_back(activations.blobs[static_cast<std::size_t>(input)].get());
     seen.push_back({&originals.back()->shape, originals.back()->layout});
+    types.push_back(originals.back()->dtype);
   }
+  const DType type = choose_type(node.traits.storage, dtype, node.storage, types);
+  for (Blob* output : chosen.outputs) output->dtype = type;
   const std::vector<LayoutChoice> choices = choose_layouts(node.traits.layout, seen);
   chosen.inputs = originals;
   chosen.conversions.resize(choices.size());
   chosen.stand_ins.resize(choices.size());
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    chosen.conversions[i] = choices[i].conversion;
+    chosen.conversions[i] = types[i] == type ? choices[i].conversion : Conversion::copy;
     std::unique_ptr<Blob>& stand_in = chosen.stand_ins[i];
-    if (choices[i].conversion == Conversion::none) {
+    if (chosen.conversions[i] == Conversion::none) {
       stand_in.reset();
       continue;
     }
     if (!stand_in) stand_in = std::make_unique<Blob>();
     stand_in->name = originals[i]->name;
-    stand_in->dtype = originals[i]->dtype;
+    stand_in->dtype = type;
     stand_in->shape = originals[i]->shape;
     stand_in->layout = choices[i].layout;
     chosen.inputs[i] = stand_in.get();

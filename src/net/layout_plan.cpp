@@ -30,4 +30,11 @@ std::vector<LayoutChoice> choose_layouts(LayoutRule rule, const std::vector<Layo
   return choices;
 }
 
+DType choose_type(StorageRule rule, DType full, std::optional<DType> storage,
+                  const std::vector<DType>& inputs) {
+  if (!storage || rule == StorageRule::full) return full;
+  const bool all = std::all_of(inputs.begin(), inputs.end(), [&](DType type) { return type == *storage; });
+  return rule == StorageRule::sixteen_bits || all ? *storage : full;
+}
+
 }  // namespace banyan

@@ -83,6 +83,8 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
   try {
     check_fork_settings(parameter, options_.rank == 0 && options_.phase == Phase::train);
     definition_ = define_net(parameter, options_);
+    precision_ =
+        read_precision(definition_, options_.dtype, context.device().kind(), context.device().math());
     graph_.trains = options_.phase == Phase::train || definition_.force_backward();
     policy_.reuse_memory = options_.reuse_memory;
     policy_.fuse = options_.reuse_memory && options_.fuse;
@@ -139,7 +141,9 @@ void Net::find_ready_layers() {
 void Net::add_layer(int index) {
   caffe::LayerParameter& parameter = *definition_.mutable_layer(index);
   layers_.push_back(make_layer(parameter, layer_options(options_, name_, parameter.phase())));
-  banyan::add_layer(graph_, parameter, layers_.back()->traits());
+  const LayerTraits& traits = layers_.back()->traits();
+  banyan::add_layer(graph_, parameter, traits);
+  graph_.layers.back().storage = precision_.storage_of(parameter, traits);
   add_layer_blobs(graph_, options_.dtype, activations_);
   set_up_layer(index);
 }
@@ -182,7 +186,7 @@ bool Net::take_given_shapes(int index) {
 }
 
 void Net::reshape_layer(int index) {
-  choose_inputs(graph_, index, activations_);
+  choose_inputs(graph_, index, options_.dtype, activations_);
   const LayerBlobs& blobs = activations_.layers[index];
   layers_[index]->reshape(blobs.inputs, blobs.outputs);
 }

@@ -51,10 +51,12 @@ void copy_to_host(Context& context, const Tensor& from, T* to) {
 
 template void copy_from_host(Context&, const float*, Tensor&);
 template void copy_from_host(Context&, const double*, Tensor&);
+template void copy_from_host(Context&, const BFloat16*, Tensor&);
 template void copy_from_host(Context&, const std::int32_t*, Tensor&);
 template void copy_from_host(Context&, const std::uint8_t*, Tensor&);
 template void copy_to_host(Context&, const Tensor&, float*);
 template void copy_to_host(Context&, const Tensor&, double*);
+template void copy_to_host(Context&, const Tensor&, BFloat16*);
 template void copy_to_host(Context&, const Tensor&, std::int32_t*);
 template void copy_to_host(Context&, const Tensor&, std::uint8_t*);
 

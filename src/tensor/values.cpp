@@ -4,7 +4,7 @@ namespace banyan {
 
 Values values_of(Context& context, const Tensor& tensor) {
   Values values{tensor.shape(), {}};
-  dispatch_float(tensor.dtype(), "reading values", [&]<class T>() {
+  dispatch_storage(tensor.dtype(), "reading values", [&]<class T>() {
     std::vector<T> host(tensor.count());
     copy_to_host(context, tensor, host.data());
     values.values.assign(host.begin(), host.end());

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ inline caffe::LayerParameter layer_from_text(const std::string& text) {
 inline void set_values(Context& context, Tensor& tensor, const Values& values) {
   ASSERT_EQ(static_cast<std::size_t>(tensor.count()), values.size());
   if (values.empty()) return;
-  dispatch_float(tensor.dtype(), "test", [&]<class T>() {
+  dispatch_storage(tensor.dtype(), "test", [&]<class T>() {
     const std::vector<T> typed(values.begin(), values.end());
     copy_from_host(context, typed.data(), tensor);
   });
@@ -39,7 +40,7 @@ inline void set_values(Context& context, Tensor& tensor, const Values& values) {
 inline Values get_values(Context& context, const Tensor& tensor) {
   Values values(static_cast<std::size_t>(tensor.count()));
   if (values.empty()) return values;
-  dispatch_float(tensor.dtype(), "test", [&]<class T>() {
+  dispatch_storage(tensor.dtype(), "test", [&]<class T>() {
     std::vector<T> typed(values.size());
     copy_to_host(context, tensor, typed.data());
     std::copy(typed.begin(), typed.end(), values.begin());
@@ -69,6 +70,7 @@ inline Values integers(std::int64_t count, int below, unsigned seed) {
 struct BenchOptions {
   Phase phase = Phase::train;
   DType dtype = DType::f64;
+  std::optional<DType> storage;              ///< of inputs and outputs, if it is another
   Layout input_layout = Layout::contiguous;  ///< of inputs with 4 axes
   bool channels_last = false;
   bool in_place = false;
@@ -165,7 +167,7 @@ class Bench {
   Blob* new_blob(const std::string& name) {
     blobs_.push_back(std::make_unique<Blob>());
     blobs_.back()->name = name;
-    blobs_.back()->dtype = options_.dtype;
+    blobs_.back()->dtype = options_.storage.value_or(options_.dtype);
     return blobs_.back().get();
   }
   void set_input_shapes(const std::vector<Shape>& shapes) {

@@ -241,13 +241,20 @@ std::vector<AnyBatch> every_layer() {
   return all;
 }
 
-/// Outputs and gradients for a batch.
-std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t batch) {
+Values as_they_are(Values values) { return values; }
+Values rounded_to_bf16(Values values) {
+  for (double& value : values) value = BFloat16(static_cast<float>(value));
+  return values;
+}
+
+/// Outputs and gradients for a batch. `prepared`: what is done to inputs and gradients first.
+std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t batch,
+                              Values (*prepared)(Values) = &as_they_are) {
   for (std::size_t i = 0; i < bench.inputs.size(); ++i) {
     const std::int64_t count = batch * tested.samples[i].count();
     bench.set_input(i,
                     bench.layer().traits().differentiable(static_cast<int>(i)) || tested.samples[i].axes() > 0
-                        ? spread_values(count, static_cast<unsigned>(i + 1))
+                        ? prepared(spread_values(count, static_cast<unsigned>(i + 1)))
                         : integers(count, 4, 1));
   }
   bench.zero_parameter_gradients();
@@ -255,7 +262,7 @@ std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t
   std::vector<Values> results, gradients;
   for (std::size_t i = 0; i < bench.outputs.size(); ++i) {
     results.push_back(bench.output(i));
-    gradients.push_back(spread_values(bench.outputs[i]->shape.count(), 9));
+    gradients.push_back(prepared(spread_values(bench.outputs[i]->shape.count(), 9)));
   }
   bench.backward(gradients);
   for (std::size_t i = 0; i < bench.inputs.size(); ++i)
@@ -332,6 +339,35 @@ TEST(EveryFollower, GivesTheSameValuesInEitherLayout) {
     for (std::size_t i = 0; i < found.size(); ++i)
       expect_near(found[i], expected[i], 1e-12);  // other orders of summation
   }
+}
+
+/// Whatever says so in its traits. A few roundings of 2^-9 follow each other, of values below 4.
+TEST(EveryLayerOf16Bits, GivesTheValuesOfF32) {
+  int layers = 0;
+  for (const AnyBatch& tested : every_layer()) {
+    SCOPED_TRACE(tested.text);
+    BenchOptions wide, narrow;
+    wide.dtype = narrow.dtype = DType::f32;
+    narrow.storage = DType::bf16;
+    const auto shapes = [&](std::int64_t batch) {
+      std::vector<Shape> all;
+      for (const Shape& sample : tested.samples) all.push_back(with_batch(batch, sample));
+      return all;
+    };
+    Bench full(tested.text, shapes(1), tested.outputs, wide);
+    if (full.layer().traits().storage == StorageRule::full) continue;
+    ++layers;
+    Bench stored(tested.text, shapes(1), tested.outputs, narrow);
+    for (const std::int64_t batch : {0, 3}) {
+      full.reshape(shapes(batch));
+      stored.reshape(shapes(batch));
+      const auto expected = run_batch(full, tested, batch, &rounded_to_bf16),
+                 found = run_batch(stored, tested, batch, &rounded_to_bf16);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i], 4 * 4 * 0x1p-9);
+    }
+  }
+  EXPECT_GE(layers, 15);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Random nets: whatever is fused, shared, recomputed or written in place, the bits are those of the net that
 // does none of it.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <random>
@@ -79,7 +80,7 @@ class RandomNet {
     add({type, settings + weight, {from}, 1, in_place}, blobs_[from].channels);
   }
   std::string relu() {
-    const char* const slopes[] = {"0", "0", "0", "0.25", "-0.25"};
+    const char* const slopes[] = {"0", "0", "0", "0.3", "-0.25"};
     return cat("relu_param { negative_slope: ", slopes[below(5)], " }");
   }
   void add_layer() {
@@ -235,6 +236,65 @@ TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
     }
   }
   EXPECT_GE(finite, nets);  // of twice as many
+}
+
+/// 16-bit storage: what one step does of several layers' work it rounds as the layers do.
+TEST(RandomNets, HaveTheSameBitsInBf16HoweverTheyRun) {
+  const unsigned nets = number_of_nets(240);
+  unsigned finite = 0, changed = 0;
+  for (unsigned seed = 0; seed < nets; ++seed) {
+    const RandomNet net(seed);
+    NetOptions fused;
+    fused.channels_last = seed % 2 == 0;
+    fused.fuse_scale = false;
+    NetOptions alone = fused, separate = fused;
+    alone.fuse = false;
+    separate.reuse_memory = false;
+    const std::string in_place = net.text(true, "storage: BF16"), apart = net.text(false, "storage: BF16");
+    SCOPED_TRACE(cat("seed ", seed, ": ", in_place));
+    const Results<float> plain = results_of<float>(apart, separate);
+    if (!std::isfinite(plain.loss)) continue;  // products of products
+    ++finite;
+    ASSERT_TRUE(results_of<float>(in_place, fused) == plain);
+    ASSERT_TRUE(results_of<float>(apart, fused) == plain);
+    ASSERT_TRUE(results_of<float>(in_place, alone) == plain);
+    ASSERT_TRUE(results_of<float>(in_place, fused, true) == plain);
+    ASSERT_TRUE(results_of<float>(in_place, fused, false, true) == plain);
+    for (const char* segments : {"auto", "2"}) try {
+        const std::string cut = net.text(true, cat("storage: BF16 checkpoint: '", segments, "'"));
+        ASSERT_TRUE(results_of<float>(cut, fused) == plain) << segments;
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("more segments than the"));
+      }
+    changed += results_of<float>(net.text(true), fused) == plain ? 0 : 1;
+  }
+  EXPECT_GE(finite, nets / 2);
+  EXPECT_GE(changed, finite / 2);
+}
+
+std::vector<double> as_doubles(const std::vector<float>& values) { return {values.begin(), values.end()}; }
+
+/// A rounding to bf16 changes a value by 2^-9 of it at most. Each normalization of small deviations enlarges
+/// that, and a ReLU's input that changes its sign takes or gives a whole term, so that single nets end far
+/// from f32; half of all stay within a tenth of it.
+TEST(RandomNets, AreNearThoseOfF32InBf16) {
+  const unsigned nets = number_of_nets(60);
+  std::vector<double> losses, gradients;
+  for (unsigned seed = 0; seed < nets; ++seed) {
+    const RandomNet net(seed);
+    const Results<float> wide = results_of<float>(net.text(true), {}),
+                         narrow = results_of<float>(net.text(true, "storage: BF16"), {});
+    if (!std::isfinite(wide.loss) || !std::isfinite(narrow.loss)) continue;
+    losses.push_back(std::abs(narrow.loss - wide.loss) / std::max(1.0, std::abs(wide.loss)));
+    gradients.push_back(relative_distance(as_doubles(wide.gradients), as_doubles(narrow.gradients)));
+  }
+  ASSERT_GE(losses.size(), nets / 2);
+  std::sort(losses.begin(), losses.end());
+  std::sort(gradients.begin(), gradients.end());
+  EXPECT_LT(losses[losses.size() / 2], 1e-2);
+  EXPECT_LT(losses[losses.size() * 9 / 10], 1e-1);
+  EXPECT_LT(gradients[gradients.size() / 2], 1e-1);
+  EXPECT_LT(gradients[gradients.size() * 9 / 10], 1);
 }
 
 /// The plan is the same whether or not the file says that layers work in place.

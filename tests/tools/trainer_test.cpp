@@ -291,6 +291,31 @@ TEST_F(Trainer, SummaryShowsInPlaceAbn) {
                     HasSubstr("\"bytes_without\": ")));
 }
 
+TEST_F(Trainer, SummaryShowsTheStorage) {
+  const std::string layers = R"(
+    layer { name: "data" type: "DummyData" top: "data" top: "label"
+      dummy_data_param { shape { dim: 4 dim: 3 dim: 8 dim: 8 } shape { dim: 4 } } }
+    layer { name: "c1" type: "Convolution" bottom: "data" top: "c1" convolution_param { num_output: 4 kernel_size: 1 } }
+    layer { name: "r1" type: "ReLU" bottom: "c1" top: "c1" }
+    layer { name: "ip" type: "InnerProduct" bottom: "c1" top: "ip" inner_product_param { num_output: 2 } }
+    layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" } )";
+  const auto show = [&](const std::string& line, const std::string& more = "") {
+    std::ofstream(folder_ / "stored.prototxt") << line << layers;
+    return run("summary --model=stored.prototxt" + more);
+  };
+  EXPECT_THAT(show("").text, Not(HasSubstr("Precision:")));
+  EXPECT_THAT(show("", " --plan").text, Not(HasSubstr("bf16")));
+  EXPECT_THAT(show("storage: BF16").text,
+              HasSubstr("Precision: activations in bf16 where the layers' types allow it, products of f32, "
+                        "parameters in f32\n"));
+  EXPECT_THAT(show("storage: BF16", " --plan").text,
+              AllOf(ContainsRegex("c1 +4x4x8x8 +bf16 "), ContainsRegex("loss +scalar +f32 ")));
+  EXPECT_THAT(show("storage: BF16", " --json").text,
+              HasSubstr("\"precision\": {\"storage\": \"bf16\", \"compute\": \"f32\", \"master\": \"f32\"}"));
+  expect_refused("summary --model=stored.prototxt --precision=f64",
+                 "storage: BF16 is for runs in f32 or bf16; this one is in f64");
+}
+
 TEST_F(Trainer, ProgressOnlyWhereAsked) {
   EXPECT_THAT(run("--solver=solver.prototxt --cpu=1 --progress=on").text, HasSubstr("Iteration 1/6"));
   EXPECT_THAT(run("--solver=solver.prototxt --cpu=1").text, Not(HasSubstr("/6 (")));

@@ -43,6 +43,7 @@ class BatchNormalization : public Layer {
   BatchNormalization(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
               {.layout = LayoutRule::follows,
+               .storage = StorageRule::sixteen_bits,
                .in_place = true,
                .backward_reads_outputs = false,
                .recovers_input = true,

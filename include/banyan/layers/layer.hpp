@@ -58,6 +58,14 @@ enum class LayoutRule : std::uint8_t {
                   ///< (wants_channels_last)
 };
 
+/// Whether a layer can do with activations of 16 bits. All of a layer's inputs and outputs are of one type;
+/// the Net converts inputs that come in another. Parameters are never of 16 bits.
+enum class StorageRule : std::uint8_t {
+  full,         ///< no: it takes and makes tensors of the run's type
+  follows,      ///< it moves values only: 16 bits if all inputs come so
+  sixteen_bits  ///< yes
+};
+
 /// What a layer's outputs show of its first input.
 enum class View : std::uint8_t {
   none,
@@ -81,6 +89,7 @@ struct LayerTraits {
   bool source = false;  ///< prepare() takes a batch and sets the shapes of the outputs
   bool loss = false;    ///< output 0 has the loss weight 1 unless the file gives one
   LayoutRule layout = LayoutRule::contiguous;
+  StorageRule storage = StorageRule::full;
   /// forward() may write output 0 over input 0 where backward() reads no input, and backward() the gradient
   /// of input 0 over that of output 0.
   bool in_place = false;
@@ -116,9 +125,9 @@ enum class SyncBatchNorm : std::uint8_t { as_written, on, off };
 struct LayerOptions {
   Phase phase = Phase::test;      ///< what the layer does: its `phase` field, or else net_phase
   Phase net_phase = Phase::test;  ///< how batches are dealt and outputs of replicas are combined
-  DType dtype = DType::f32;
-  bool channels_last = false;  ///< the plan uses channels-last activations
-  int rank = 0, devices = 1;   ///< place of this replica
+  DType dtype = DType::f32;       ///< of parameters, and of activations that are not of 16 bits
+  bool channels_last = false;     ///< the plan uses channels-last activations
+  int rank = 0, devices = 1;      ///< place of this replica
   std::uint64_t seed = 0;
   std::string net_name;
   SyncBatchNorm sync_batch_norm = SyncBatchNorm::as_written;
@@ -141,7 +150,8 @@ class Layer {
 
   /// Checks settings and declares parameters_ (shape, kind, filler). Throws bad_input naming field and value.
   virtual void setup(const Blobs& inputs, const Blobs& outputs);
-  /// Sets shape and layout of every output from those of the inputs. Must accept any batch size, 0 included.
+  /// Sets shape and layout of every output from those of the inputs; their type is set. Must accept any batch
+  /// size, 0 included.
   virtual void reshape(const Blobs& inputs, const Blobs& outputs) = 0;
   virtual void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) = 0;
   /// Makes the outputs of the pass's forward() again from the same inputs, bit for bit and without any other
@@ -179,8 +189,7 @@ class Layer {
                      ParameterKind kind = ParameterKind::learnable);
   /// The key of this layer's random numbers in `pass`.
   ops::PassKey random_key(const Pass& pass) const;
-  /// Sets shape, layout and dtype of an output.
-  void set_output(Blob& output, const Shape& shape, Layout layout = Layout::contiguous) const;
+  static void set_output(Blob& output, const Shape& shape, Layout layout = Layout::contiguous);
   /// Throws bad_input with the layer's name and type before the message.
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {

@@ -1,5 +1,5 @@
-// Activations: the blobs of a graph with their shapes and layouts, and what each layer gets for them. Layers
-// set the shapes of their outputs (Layer::reshape); the executor binds the storage.
+// Activations: the blobs of a graph with their shapes, layouts and types, and what each layer gets for them.
+// Layers set the shapes of their outputs (Layer::reshape); the executor binds the storage.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 namespace banyan {
 
 struct LayerBlobs {
-  /// What the layer gets: the graph's blobs, or stand-ins for inputs that come in another layout than it
-  /// takes.
+  /// What the layer gets: the graph's blobs, or stand-ins for inputs that come in another layout or type than
+  /// it takes.
   Blobs inputs, outputs;
   std::vector<Conversion> conversions;           ///< one per input
   std::vector<std::unique_ptr<Blob>> stand_ins;  ///< one per input; null where nothing is converted
@@ -30,9 +30,11 @@ struct Activations {
   Blobs tensors() const;
 };
 
-/// Makes the blobs of the layer that was added to the graph last.
+/// Makes the blobs of the layer that was added to the graph last. `dtype`: of activations that are not stored
+/// in 16 bits, here and below.
 void add_layer_blobs(const Graph& graph, DType dtype, Activations& activations);
-/// Chooses the layer's inputs by the shapes and layouts that its bottoms have now.
-void choose_inputs(const Graph& graph, int layer, Activations& activations);
+/// Chooses the layer's inputs by the shapes, layouts and types that its bottoms have now, and the type of its
+/// outputs.
+void choose_inputs(const Graph& graph, int layer, DType dtype, Activations& activations);
 
 }  // namespace banyan

@@ -24,7 +24,7 @@ struct Fusion {
 };
 
 /// For each layer the one after it whose slope and bias it can apply as its own, or -1. `converts`: for each
-/// layer, does an input come in another layout than its blob has?
+/// layer, does it take an input in another layout or type than its blob has?
 std::vector<int> find_affines(const Graph& graph, const std::vector<bool>& converts);
 
 /// All but what find_affines finds, which is `affines`; with the bits of the layers by themselves. `kept_by`:

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace banyan {
 struct GraphLayer {
   std::string name, type;
   LayerTraits traits;
+  std::optional<DType> storage;      ///< of 16 bits, as Precision::storage_of has it
   std::vector<int> inputs, outputs;  ///< blobs
   std::vector<double> loss_weights;  ///< one per output
   std::vector<int> propagate_down;   ///< the file's wish: empty, or 0 or 1 for each input

@@ -1,7 +1,9 @@
-// Which inputs of a layer must be converted between contiguous and channels-last memory. Pure functions.
+// Which inputs of a layer must be converted between contiguous and channels-last memory or between types.
+// Pure functions.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "banyan/layers/layer.hpp"
@@ -11,7 +13,7 @@ namespace banyan {
 enum class Conversion : std::uint8_t {
   none,
   relabel,  ///< same bytes in both layouts: only the label changes
-  copy,     ///< the memory order changes
+  copy,     ///< the memory order or the type changes
 };
 
 /// An input as it comes: its shape and layout.
@@ -34,5 +36,10 @@ bool layout_matters(const Shape& shape);
 /// Contiguous layers get contiguous inputs; followers with inputs of both layouts get all of 3 and more axes
 /// channels-last; others take what comes.
 std::vector<LayoutChoice> choose_layouts(LayoutRule rule, const std::vector<LayoutInput>& inputs);
+
+/// The type of a layer's activations. `full`: the run's type; `storage`: the layer's of 16 bits, if it may
+/// have one; `inputs`: as they come.
+DType choose_type(StorageRule rule, DType full, std::optional<DType> storage,
+                  const std::vector<DType>& inputs);
 
 }  // namespace banyan

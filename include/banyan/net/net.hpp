@@ -19,6 +19,7 @@
 #include "banyan/net/graph.hpp"
 #include "banyan/net/parameters.hpp"
 #include "banyan/net/plan.hpp"
+#include "banyan/net/precision.hpp"
 #include "banyan/observe/activity.hpp"
 #include "proto/banyan.pb.h"
 
@@ -28,7 +29,7 @@ struct NetOptions {
   Phase phase = Phase::train;
   int level = 0;
   std::vector<std::string> stages;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  ///< of all tensors that the net's `storage` is not about
   /// Activations of 4 and 5 axes, where layers want it; unset: as channels_last_by_default says. Never so
   /// unless dtype is f32.
   std::optional<bool> channels_last;
@@ -88,6 +89,7 @@ class Net {
 
   const std::string& name() const { return name_; }
   const NetOptions& options() const { return options_; }
+  const Precision& precision() const { return precision_; }
   Context& context() const { return *context_; }
   Activity& activity() const { return *activity_; }
   /// Filtered and split-inserted, without weights.
@@ -141,6 +143,7 @@ class Net {
 
   std::string name_;
   NetOptions options_;
+  Precision precision_;
   caffe::NetParameter definition_;
   Context* context_;
   Activity* activity_;

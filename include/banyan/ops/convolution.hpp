@@ -22,7 +22,7 @@ struct ConvolutionGeometry {
 
 /// One layer's convolution: keeps plans (primitives, descriptors) for the shapes it has seen. Input (N,
 /// in_channels, spatial...) and output (N, out_channels, spatial...) may have either layout; an empty batch
-/// is allowed and contributes nothing.
+/// is allowed and contributes nothing. On CPU devices they may both be bf16 where weights and bias are f32.
 class Convolution {
  public:
   virtual ~Convolution() = default;
@@ -43,7 +43,7 @@ class Convolution {
 /// Throws a runtime failure for anything the device cannot do (more than 3 spatial axes on CUDA, ...).
 std::unique_ptr<Convolution> make_convolution(Context& context, const ConvolutionGeometry& geometry,
                                               DType dtype);
-/// The plain reference, im2col + GEMM, any number of spatial axes, contiguous tensors, f32 and f64, CPU only.
+/// The plain reference, im2col + GEMM, any number of spatial axes, either layout, all types, CPU only.
 std::unique_ptr<Convolution> make_reference_convolution(const ConvolutionGeometry& geometry);
 
 using ConvolutionFactory = std::unique_ptr<Convolution> (*)(Context&, const ConvolutionGeometry&, DType);

@@ -1,5 +1,6 @@
-// Elementwise operators. Input and output of one call have the same count and layout; output may be the input
-// (in place).
+// Elementwise operators. Input and output of one call have the same count, layout and type; output may be the
+// input (in place). On CPU devices they may be bf16, except for dropout: parameters, per-channel factors and
+// their gradients are f32 then, and so is all arithmetic.
 #pragma once
 
 #include <vector>

@@ -8,7 +8,7 @@ namespace banyan::ops {
 
 enum class PoolingMethod : std::uint8_t { maximum, average, stochastic };
 
-/// 2-D windows. Input and output are (N, C, H, W) in the same layout.
+/// 2-D windows. Input and output are (N, C, H, W) in the same layout and type; on CPU devices bf16 too.
 struct PoolingGeometry {
   PoolingMethod method = PoolingMethod::maximum;
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;

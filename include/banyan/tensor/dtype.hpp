@@ -6,6 +6,7 @@
 #include <string>
 
 #include "banyan/base/error.hpp"
+#include "banyan/tensor/bfloat16.hpp"
 
 namespace banyan {
 
@@ -23,6 +24,10 @@ struct DTypeOf<float> {
 template <>
 struct DTypeOf<double> {
   static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
 };
 template <>
 struct DTypeOf<std::int32_t> {
@@ -47,6 +52,15 @@ void dispatch_float(DType dtype, const char* what, Body&& body) {
     default:
       runtime_failure(what, " does not support ", name_of(dtype), " tensors (f32 and f64 only)");
   }
+}
+
+/// The same for all types in which activations are stored: with T = BFloat16 too.
+template <class Body>
+void dispatch_storage(DType dtype, const char* what, Body&& body) {
+  if (dtype == DType::bf16)
+    body.template operator()<BFloat16>();
+  else
+    dispatch_float(dtype, what, body);
 }
 
 }  // namespace banyan

@@ -6,6 +6,7 @@
 // offers:
 //
 //   kind                                        DeviceKind constant
+//   stores_16_bits                              bool constant: activations may be bf16 (dispatch_activations)
 //   for_each(context, n, f)                     f(i) for i in [0, n), any order; stream-ordered
 //   for_each_made(context, n, make)             the same with f = make(), called when the work runs: it may read
 //                                               device memory (DeviceValue), once for many elements
@@ -30,9 +31,36 @@
 // where State is a trivially copyable struct of the reducer. store may add to what the result holds.
 //
 // Functors hold only raw pointers and plain values, are copied into the launch, and mark operator()
-// BANYAN_HOST_DEVICE.
+// BANYAN_HOST_DEVICE. T is the type in which activations are stored, A = Arithmetic<T> that of parameters and
+// of all computing.
 #pragma once
 
 #include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/operator.hpp"
 #include "banyan/ops/random.hpp"
+
+namespace banyan::ops {
+
+/// body.operator()<T>() for the types in which the back end stores activations.
+template <class Backend, class Body>
+void dispatch_activations(DType dtype, const char* what, Body&& body) {
+  if constexpr (Backend::stores_16_bits)
+    dispatch_storage(dtype, what, body);
+  else
+    dispatch_float(dtype, what, body);
+}
+
+/// The value as it is stored. A function, because a loop in which an object is constructed in place is not
+/// vectorized.
+template <class T>
+BANYAN_HOST_DEVICE inline T narrowed(Arithmetic<T> value) {
+  return static_cast<T>(value);
+}
+/// What is left of a value when it is stored in type T: so that an operator that does the work of two gives
+/// the bits of the two.
+template <class T>
+BANYAN_HOST_DEVICE inline Arithmetic<T> stored(Arithmetic<T> value) {
+  return narrowed<T>(value);
+}
+
+}  // namespace banyan::ops

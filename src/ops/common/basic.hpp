@@ -41,18 +41,20 @@ struct Transpose {
 
 template <class T>
 struct Scale {
-  T alpha;
+  Arithmetic<T> alpha;
   const T* x;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = alpha * x[i]; }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<T>(alpha * x[i]); }
 };
 
 template <class T>
 struct ScaleAndAdd {
-  T alpha, beta;
+  Arithmetic<T> alpha, beta;
   const T* x;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = alpha * x[i] + beta * y[i]; }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] = static_cast<T>(alpha * x[i] + beta * y[i]);
+  }
 };
 
 /// y = y + parts[0] + parts[1] ...
@@ -115,7 +117,7 @@ struct SumOf {
 };
 
 /// body.operator()<T>() for the types that tensors can be filled with and copied between.
-template <class Body>
+template <class Backend, class Body>
 void dispatch_stored(DType dtype, const char* what, Body&& body) {
   switch (dtype) {
     case DType::i32:
@@ -125,13 +127,13 @@ void dispatch_stored(DType dtype, const char* what, Body&& body) {
       body.template operator()<std::uint8_t>();
       return;
     default:
-      dispatch_float(dtype, what, body);
+      dispatch_activations<Backend>(dtype, what, body);
   }
 }
 
 template <class Backend>
 void fill_with(Context& context, Tensor& y, double value) {
-  dispatch_stored(y.dtype(), "fill", [&]<class T>() {
+  dispatch_stored<Backend>(y.dtype(), "fill", [&]<class T>() {
     Backend::for_each(context, y.count(), FillWith<T>{y.data<T>(), static_cast<T>(value)});
   });
 }
@@ -171,11 +173,11 @@ void copy_tensor(Context& context, const Tensor& x, Tensor& y) {
   if (x.dtype() == y.dtype() && same_order(x, y)) {
     context.stream().copy(y.raw(), x.raw(), x.bytes());
   } else if (x.dtype() == y.dtype()) {
-    dispatch_stored(x.dtype(), "copy", [&]<class T>() { copy_as<Backend, T, T>(context, x, y); });
+    dispatch_stored<Backend>(x.dtype(), "copy", [&]<class T>() { copy_as<Backend, T, T>(context, x, y); });
   } else {
-    dispatch_stored(x.dtype(), "copy", [&]<class From>() {
-      dispatch_float(y.dtype(), "copy to another type",
-                     [&]<class To>() { copy_as<Backend, From, To>(context, x, y); });
+    dispatch_stored<Backend>(x.dtype(), "copy", [&]<class From>() {
+      dispatch_activations<Backend>(y.dtype(), "copy to another type",
+                                    [&]<class To>() { copy_as<Backend, From, To>(context, x, y); });
     });
   }
 }
@@ -183,8 +185,9 @@ void copy_tensor(Context& context, const Tensor& x, Tensor& y) {
 template <class Backend>
 void scale_and_add(Context& context, double alpha, const Tensor& x, double beta, Tensor& y) {
   require_alike("axpby", x, y);
-  dispatch_float(y.dtype(), "axpby", [&]<class T>() {
-    const T a = static_cast<T>(alpha), b = static_cast<T>(beta);
+  dispatch_activations<Backend>(y.dtype(), "axpby", [&]<class T>() {
+    using A = Arithmetic<T>;
+    const A a = static_cast<A>(alpha), b = static_cast<A>(beta);
     if (beta == 0)
       Backend::for_each(context, y.count(), Scale<T>{a, x.data<T>(), y.data<T>()});
     else
@@ -217,7 +220,7 @@ void add_in_order(Context& context, std::span<const Tensor> parts, Tensor& y) {
 template <class Backend, class Term>
 void sum_of(Context& context, const Tensor& x, Tensor& result) {
   require_count("sum", result, 1);
-  dispatch_float(x.dtype(), "sum", [&]<class T>() {
+  dispatch_activations<Backend>(x.dtype(), "sum", [&]<class T>() {
     Backend::reduce_all(context, x.count(), SumOf<T, Term>{x.data<T>(), result.data<double>()});
   });
 }

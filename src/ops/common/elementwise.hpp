@@ -20,21 +20,21 @@ struct Unary {
   F f;
   const T* x;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(x[i]); }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<T>(f(x[i])); }
 };
 template <class T, class F>
 struct Binary {
   F f;
   const T *a, *b;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(a[i], b[i]); }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<T>(f(a[i], b[i])); }
 };
 
 template <class T>
 struct QuotientGradient {
   const T *x, *y, *dy;
   T* dx;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = dy[i] * y[i] / x[i]; }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = static_cast<T>(dy[i] * y[i] / x[i]); }
 };
 
 template <class T, bool kFirst>
@@ -89,34 +89,38 @@ struct Dropout {
 template <class T, int kTerms>
 struct Terms {
   const T* x;
-  T factor;
+  Arithmetic<T> factor;
   Terms<T, kTerms - 1> before;
-  BANYAN_HOST_DEVICE T operator()(std::int64_t i) const { return factor * x[i] + before(i); }
+  BANYAN_HOST_DEVICE Arithmetic<T> operator()(std::int64_t i) const { return factor * x[i] + before(i); }
 };
 template <class T>
 struct Terms<T, 1> {
   const T* x;
-  T factor;
-  BANYAN_HOST_DEVICE T operator()(std::int64_t i) const { return factor * x[i]; }
+  Arithmetic<T> factor;
+  BANYAN_HOST_DEVICE Arithmetic<T> operator()(std::int64_t i) const { return factor * x[i]; }
 };
 
 /// What is done with a sum.
 struct Kept {
-  template <class T>
-  BANYAN_HOST_DEVICE T operator()(T sum, std::int64_t) const {
+  template <class A>
+  BANYAN_HOST_DEVICE A operator()(A sum, std::int64_t) const {
     return sum;
   }
 };
 template <class T>
 struct Rectified {
-  Relu<T> relu;
-  BANYAN_HOST_DEVICE T operator()(T sum, std::int64_t) const { return relu(sum); }
+  Relu<Arithmetic<T>> relu;
+  BANYAN_HOST_DEVICE Arithmetic<T> operator()(Arithmetic<T> sum, std::int64_t) const {
+    return relu(stored<T>(sum));
+  }
 };
 template <class T>
 struct Masked {
-  ReluGradient<T> gradient;
+  ReluGradient<Arithmetic<T>> gradient;
   const T* y;
-  BANYAN_HOST_DEVICE T operator()(T sum, std::int64_t i) const { return gradient(y[i], sum); }
+  BANYAN_HOST_DEVICE Arithmetic<T> operator()(Arithmetic<T> sum, std::int64_t i) const {
+    return gradient(y[i], stored<T>(sum));
+  }
 };
 
 template <class T, int kTerms, class Last>
@@ -124,19 +128,20 @@ struct WeightedSum {
   Terms<T, kTerms> terms;
   Last last;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = last(terms(i), i); }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<T>(last(terms(i), i)); }
 };
 
 template <class T, bool kScale, bool kBias, class Last>
 struct ScaleBias {
-  const T *x, *scale, *bias;
+  const T* x;
+  const Arithmetic<T>*scale, *bias;
   Last last;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t d) const {
-    T value = x[i];
+    Arithmetic<T> value = x[i];
     if constexpr (kScale) value *= scale[d];
     if constexpr (kBias) value += bias[d];
-    y[i] = last(value, i);
+    y[i] = static_cast<T>(last(value, i));
   }
 };
 
@@ -146,7 +151,7 @@ struct ScaleGradient {
     double sum;
   };
   const T *x, *dy;
-  T* dscale;
+  Arithmetic<T>* dscale;
   BANYAN_HOST_DEVICE State identity() const { return {0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
     if constexpr (kInput)
@@ -155,15 +160,18 @@ struct ScaleGradient {
       s.sum += static_cast<double>(dy[i]);
   }
   BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
-  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const { dscale[d] += static_cast<T>(s.sum); }
+  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
+    dscale[d] += static_cast<Arithmetic<T>>(s.sum);
+  }
 };
 
 template <class Backend, template <class> class F, class... Parameters>
 void unary(Context& context, const char* name, const Tensor& x, Tensor& y, Parameters... parameters) {
   require_alike(name, x, y);
-  dispatch_float(x.dtype(), name, [&]<class T>() {
+  dispatch_activations<Backend>(x.dtype(), name, [&]<class T>() {
+    using A = Arithmetic<T>;
     Backend::for_each(context, x.count(),
-                      Unary<T, F<T>>{F<T>{static_cast<T>(parameters)...}, x.data<T>(), y.data<T>()});
+                      Unary<T, F<A>>{F<A>{static_cast<A>(parameters)...}, x.data<T>(), y.data<T>()});
   });
 }
 
@@ -172,10 +180,11 @@ void binary(Context& context, const char* name, const Tensor& a, const Tensor& b
             Parameters... parameters) {
   require_alike(name, a, b);
   require_alike(name, a, y);
-  dispatch_float(a.dtype(), name, [&]<class T>() {
+  dispatch_activations<Backend>(a.dtype(), name, [&]<class T>() {
+    using A = Arithmetic<T>;
     Backend::for_each(
         context, a.count(),
-        Binary<T, F<T>>{F<T>{static_cast<T>(parameters)...}, a.data<T>(), b.data<T>(), y.data<T>()});
+        Binary<T, F<A>>{F<A>{static_cast<A>(parameters)...}, a.data<T>(), b.data<T>(), y.data<T>()});
   });
 }
 
@@ -195,7 +204,7 @@ void divide_product(Context& context, const Tensor& x, const Tensor& y, const Te
   require_alike(kName, x, y);
   require_alike(kName, x, dy);
   require_alike(kName, x, dx);
-  dispatch_float(x.dtype(), kName, [&]<class T>() {
+  dispatch_activations<Backend>(x.dtype(), kName, [&]<class T>() {
     Backend::for_each(context, x.count(),
                       QuotientGradient<T>{x.data<T>(), y.data<T>(), dy.data<T>(), dx.data<T>()});
   });
@@ -207,7 +216,7 @@ void take_maximum(Context& context, const Tensor& a, const Tensor& b, int index_
   require_alike("maximum", a, b);
   require_alike("maximum", a, y);
   require_count("maximum", mask, a.count());
-  dispatch_float(a.dtype(), "maximum", [&]<class T>() {
+  dispatch_activations<Backend>(a.dtype(), "maximum", [&]<class T>() {
     auto* winners = mask.data<std::int32_t>();
     if (first)
       Backend::for_each(context, a.count(),
@@ -222,7 +231,7 @@ template <class Backend>
 void route_maximum(Context& context, const Tensor& dy, const Tensor& mask, int index, Tensor& dx) {
   require_alike("maximum_backward", dy, dx);
   require_count("maximum_backward", mask, dy.count());
-  dispatch_float(dy.dtype(), "maximum_backward", [&]<class T>() {
+  dispatch_activations<Backend>(dy.dtype(), "maximum_backward", [&]<class T>() {
     Backend::for_each(context, dy.count(),
                       MaximumGradient<T>{index, dy.data<T>(), mask.data<std::int32_t>(), dx.data<T>()});
   });
@@ -255,7 +264,7 @@ void drop(Context& context, const Tensor& x, double ratio, const PassKey& key, c
 template <class T, int kTerms>
 Terms<T, kTerms> sum_terms(const Tensor* const* x, const double* factors) {
   const T* data = x[kTerms - 1]->data<T>();
-  const T factor = static_cast<T>(factors[kTerms - 1]);
+  const auto factor = static_cast<Arithmetic<T>>(factors[kTerms - 1]);
   if constexpr (kTerms == 1)
     return {data, factor};
   else
@@ -303,9 +312,10 @@ void sum_weighted(Context& context, const std::vector<const Tensor*>& terms,
                   const std::vector<double>& factors, const Rectifier& relu, Tensor& y) {
   require_terms("weighted_sum", terms, y);
   if (factors.size() != terms.size()) runtime_failure("weighted_sum: one factor per term is needed");
-  dispatch_float(y.dtype(), "weighted_sum", [&]<class T>() {
+  dispatch_activations<Backend>(y.dtype(), "weighted_sum", [&]<class T>() {
     if (relu.on)
-      sum_in_passes<Backend, T>(context, terms, factors, Rectified<T>{{static_cast<T>(relu.slope)}}, y);
+      sum_in_passes<Backend, T>(context, terms, factors,
+                                Rectified<T>{{static_cast<Arithmetic<T>>(relu.slope)}}, y);
     else
       sum_in_passes<Backend, T>(context, terms, factors, Kept{}, y);
   });
@@ -316,9 +326,9 @@ void sum_masked(Context& context, const std::vector<const Tensor*>& terms, const
                 Tensor& dx) {
   require_terms("relu_backward_of_sum", terms, dx);
   require_alike("relu_backward_of_sum", y, dx);
-  dispatch_float(dx.dtype(), "relu_backward_of_sum", [&]<class T>() {
+  dispatch_activations<Backend>(dx.dtype(), "relu_backward_of_sum", [&]<class T>() {
     sum_in_passes<Backend, T>(context, terms, std::vector<double>(terms.size(), 1),
-                              Masked<T>{{static_cast<T>(slope)}, y.data<T>()}, dx);
+                              Masked<T>{{static_cast<Arithmetic<T>>(slope)}, y.data<T>()}, dx);
   });
 }
 
@@ -333,9 +343,10 @@ void scale_and_shift(Context& context, const Tensor& x, const Tensor& scale, con
   require_broadcast("scale_bias", x, over);
   if (scale.defined()) require_count("scale_bias", scale, over.dim);
   if (bias.defined()) require_count("scale_bias", bias, over.dim);
-  dispatch_float(x.dtype(), "scale_bias", [&]<class T>() {
-    const T* s = scale.defined() ? scale.data<T>() : nullptr;
-    const T* b = bias.defined() ? bias.data<T>() : nullptr;
+  dispatch_activations<Backend>(x.dtype(), "scale_bias", [&]<class T>() {
+    using A = Arithmetic<T>;
+    const A* s = scale.defined() ? scale.data<A>() : nullptr;
+    const A* b = bias.defined() ? bias.data<A>() : nullptr;
     const auto run = [&]<bool kScale, bool kBias>(auto last) {
       Backend::for_each_channel(
           context, over, ScaleBias<T, kScale, kBias, decltype(last)>{x.data<T>(), s, b, last, y.data<T>()});
@@ -349,7 +360,7 @@ void scale_and_shift(Context& context, const Tensor& x, const Tensor& scale, con
         run.template operator()<false, true>(last);
     };
     if (relu.on)
-      choose(Rectified<T>{{static_cast<T>(relu.slope)}});
+      choose(Rectified<T>{{static_cast<A>(relu.slope)}});
     else
       choose(Kept{});
   });
@@ -361,13 +372,12 @@ void scale_gradient(Context& context, const Tensor& x, const Tensor& dy, const B
   require_broadcast("scale_backward", dy, over);
   require_count("scale_backward", dscale, over.dim);
   if (x.defined()) require_alike("scale_backward", x, dy);
-  dispatch_float(dy.dtype(), "scale_backward", [&]<class T>() {
+  dispatch_activations<Backend>(dy.dtype(), "scale_backward", [&]<class T>() {
+    auto* to = dscale.data<Arithmetic<T>>();
     if (x.defined())
-      Backend::reduce_channels(context, over,
-                               ScaleGradient<T, true>{x.data<T>(), dy.data<T>(), dscale.data<T>()});
+      Backend::reduce_channels(context, over, ScaleGradient<T, true>{x.data<T>(), dy.data<T>(), to});
     else
-      Backend::reduce_channels(context, over,
-                               ScaleGradient<T, false>{nullptr, dy.data<T>(), dscale.data<T>()});
+      Backend::reduce_channels(context, over, ScaleGradient<T, false>{nullptr, dy.data<T>(), to});
   });
 }
 

@@ -162,27 +162,29 @@ struct ForwardTerms {
 };
 template <class T>
 struct NormalizeForward {
-  const T *x, *slope, *bias;
+  using A = Arithmetic<T>;
+  const T* x;
+  const A *slope, *bias;
   const double* mean_inv_std;
   T* y;
   ChannelOf channel;
-  Rectify<T> relu;
+  Rectify<A> relu;
   const T* addend = nullptr;  ///< forward only
-  BANYAN_HOST_DEVICE ForwardTerms<T> terms(std::int64_t c) const {
+  BANYAN_HOST_DEVICE ForwardTerms<A> terms(std::int64_t c) const {
     const double mean = mean_inv_std[c], inv_std = mean_inv_std[channel.dim + c];
-    const T high = static_cast<T>(mean);
-    return {high, static_cast<T>(mean - static_cast<double>(high)),
-            static_cast<T>(slope == nullptr ? inv_std : inv_std * static_cast<double>(slope[c])),
-            bias == nullptr ? T(0) : bias[c]};
+    const A high = static_cast<A>(mean);
+    return {high, static_cast<A>(mean - static_cast<double>(high)),
+            static_cast<A>(slope == nullptr ? inv_std : inv_std * static_cast<double>(slope[c])),
+            bias == nullptr ? A(0) : bias[c]};
   }
   /// y[i], with the terms of i's channel.
-  BANYAN_HOST_DEVICE T apply(const ForwardTerms<T>& terms, std::int64_t i) const {
-    const T value = terms.apply(x[i]);
-    return relu.forward(addend == nullptr ? value : value + addend[i]);
+  BANYAN_HOST_DEVICE T apply(const ForwardTerms<A>& terms, std::int64_t i) const {
+    const A value = stored<T>(terms.apply(x[i]));
+    return static_cast<T>(relu.forward(addend == nullptr ? value : stored<T>(value + addend[i])));
   }
   /// The gradient of the ReLU's input for dy[i]; `terms` are those of i's channel.
-  BANYAN_HOST_DEVICE T gradient(const ForwardTerms<T>& terms, std::int64_t i, T dy) const {
-    return relu.on ? relu.backward(terms.apply(x[i]), dy) : dy;
+  BANYAN_HOST_DEVICE A gradient(const ForwardTerms<A>& terms, std::int64_t i, A dy) const {
+    return relu.on ? stored<T>(relu.backward(stored<T>(terms.apply(x[i])), dy)) : dy;
   }
 };
 
@@ -197,7 +199,8 @@ struct BackwardSums {
   std::int64_t channels;
   BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t index, std::int64_t d) const {
-    const T local = forward.relu.on ? forward.gradient(forward.terms(d), index, dy[index]) : dy[index];
+    const Arithmetic<T> local =
+        forward.relu.on ? forward.gradient(forward.terms(d), index, dy[index]) : dy[index];
     const double gradient = static_cast<double>(local);
     s.dy += gradient;
     s.dy_xhat += gradient * (static_cast<double>(forward.x[index]) - forward.mean_inv_std[d]);
@@ -222,21 +225,22 @@ struct BackwardTerms {
 };
 template <class T>
 struct NormalizeBackward {
+  using A = Arithmetic<T>;
   NormalizeForward<T> forward;  ///< its y is not used
   const T* dy;
   const double *sums, *moments;  ///< sums null: statistics were constants
   T* dx;
-  BANYAN_HOST_DEVICE BackwardTerms<T> terms(std::int64_t c) const {
-    const ForwardTerms<T> t = forward.terms(c);
-    if (sums == nullptr) return {t.high, t.low, t.scale, T(0), T(0)};
+  BANYAN_HOST_DEVICE BackwardTerms<A> terms(std::int64_t c) const {
+    const ForwardTerms<A> t = forward.terms(c);
+    if (sums == nullptr) return {t.high, t.low, t.scale, A(0), A(0)};
     const double inv_std = forward.mean_inv_std[forward.channel.dim + c];
-    return {t.high, t.low, t.scale, static_cast<T>(sums[c] / moments[0]),
-            static_cast<T>(sums[forward.channel.dim + c] * inv_std / moments[0])};
+    return {t.high, t.low, t.scale, static_cast<A>(sums[c] / moments[0]),
+            static_cast<A>(sums[forward.channel.dim + c] * inv_std / moments[0])};
   }
   /// dx[i], with the terms of i's channel.
-  BANYAN_HOST_DEVICE T apply(const ForwardTerms<T>& before, const BackwardTerms<T>& t, std::int64_t i) const {
-    const T gradient = forward.gradient(before, i, dy[i]);
-    return sums == nullptr ? t.scale * gradient : t.apply(forward.x[i], gradient);
+  BANYAN_HOST_DEVICE T apply(const ForwardTerms<A>& before, const BackwardTerms<A>& t, std::int64_t i) const {
+    const A gradient = forward.gradient(before, i, dy[i]);
+    return static_cast<T>(sums == nullptr ? t.scale * gradient : t.apply(forward.x[i], gradient));
   }
 };
 
@@ -264,10 +268,11 @@ T* optional_data(Tensor& tensor) {
 
 template <class T>
 NormalizeForward<T> forward_functor(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine, T* y) {
+  using A = Arithmetic<T>;
   const Broadcast over = channel_broadcast(x);
   return {
-      x.data<T>(), optional_data<T>(affine.slope), optional_data<T>(affine.bias), mean_inv_std.data<double>(),
-      y,           {over.dim, over.inner},         Rectify<T>(affine.relu)};
+      x.data<T>(), optional_data<A>(affine.slope), optional_data<A>(affine.bias), mean_inv_std.data<double>(),
+      y,           {over.dim, over.inner},         Rectify<A>(affine.relu)};
 }
 template <class T>
 NormalizeBackward<T> backward_functor(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
@@ -281,7 +286,7 @@ NormalizeBackward<T> backward_functor(const Tensor& x, const Tensor& dy, const T
 
 template <class Backend>
 void batch_moments_on(Context& context, const Tensor& x, Tensor& moments) {
-  dispatch_float(x.dtype(), "batch_moments", [&]<class T>() {
+  dispatch_activations<Backend>(x.dtype(), "batch_moments", [&]<class T>() {
     const Broadcast over = channel_broadcast(x);
     Backend::reduce_channels(context, over,
                              detail::MomentsReduction<T>{x.data<T>(), moments.data<double>(), over.dim});
@@ -332,7 +337,7 @@ void stored_statistics_on(Context& context, const Tensor& running_mean, const Te
 template <class Backend>
 void normalize_backward_sums_on(Context& context, const Tensor& x, const Tensor& dy,
                                 const Tensor& mean_inv_std, const Affine& affine, Tensor& sums) {
-  dispatch_float(x.dtype(), "normalize_backward_sums", [&]<class T>() {
+  dispatch_activations<Backend>(x.dtype(), "normalize_backward_sums", [&]<class T>() {
     const Broadcast over = channel_broadcast(x);
     Backend::reduce_channels(
         context, over,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cfloat>
+#include <type_traits>
 
 #include "banyan/ops/pooling.hpp"
 #include "ops/common/backend.hpp"
@@ -63,6 +64,12 @@ struct PoolingPlanes {
   BANYAN_HOST_DEVICE std::int64_t step() const { return channels_last ? channels : 1; }
 };
 
+/// Where the search for a maximum begins: Caffe's -FLT_MAX, which would round to an infinity in bf16.
+template <class T>
+BANYAN_HOST_DEVICE constexpr Arithmetic<T> lowest() {
+  return std::is_same_v<T, BFloat16> ? -0x1.fep127f : -FLT_MAX;
+}
+
 template <class T>
 struct MaximumPooling {
   PoolingPlanes planes;
@@ -73,24 +80,25 @@ struct MaximumPooling {
     const PlanePosition at = planes.locate(i, planes.h.output, planes.w.output);
     const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
     const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
-    T best = -static_cast<T>(FLT_MAX);
+    Arithmetic<T> best = lowest<T>();
     std::int32_t where = -1;  // stays if no value is greater, as in an empty window
     for (std::int64_t row = h.begin; row < h.end; ++row)
       for (std::int64_t column = w.begin; column < w.end; ++column) {
         const std::int64_t pixel = row * planes.w.input + column;
-        const T value = plane[pixel * planes.step()];
+        const Arithmetic<T> value = plane[pixel * planes.step()];
         if (value > best) {
           best = value;
           where = static_cast<std::int32_t>(pixel);
         }
       }
-    y[i] = best;
+    y[i] = static_cast<T>(best);
     mask[i] = where;
   }
 };
 
 template <class T>
 struct AveragePooling {
+  using A = Arithmetic<T>;
   PoolingPlanes planes;
   const T* x;
   T* y;
@@ -98,12 +106,12 @@ struct AveragePooling {
     const PlanePosition at = planes.locate(i, planes.h.output, planes.w.output);
     const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
     const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
-    T sum = 0;
+    A sum = 0;
     for (std::int64_t row = h.begin; row < h.end; ++row)
       for (std::int64_t column = w.begin; column < w.end; ++column)
         sum += plane[(row * planes.w.input + column) * planes.step()];
     const bool empty = h.end <= h.begin || w.end <= w.begin;
-    y[i] = empty ? T(0) : sum / static_cast<T>(h.length * w.length);
+    y[i] = static_cast<T>(empty ? A(0) : sum / static_cast<A>(h.length * w.length));
   }
 };
 
@@ -111,6 +119,7 @@ struct AveragePooling {
 /// of the whole sum. Otherwise: sum(x^2) / sum(x), or 0 if the sum is not positive.
 template <class T>
 struct StochasticPooling {
+  using A = Arithmetic<T>;
   PoolingPlanes planes;
   RandomKey key;
   SampleIndex samples;
@@ -119,40 +128,40 @@ struct StochasticPooling {
   T* y;
   std::int32_t* mask;
 
-  BANYAN_HOST_DEVICE T threshold(const PlanePosition& at, T sum) const {
+  BANYAN_HOST_DEVICE A threshold(const PlanePosition& at, A sum) const {
     const std::int64_t element = (at.channel * planes.h.output + at.row) * planes.w.output + at.column;
     const Philox4 bits = random_quad(key, samples.first + at.sample * samples.stride, element / 4);
-    return static_cast<T>(uniform01(bits.v[element % 4])) * sum;
+    return static_cast<A>(uniform01(bits.v[element % 4])) * sum;
   }
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const PlanePosition at = planes.locate(i, planes.h.output, planes.w.output);
     const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
     const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
-    T sum = 0, squares = 0;
+    A sum = 0, squares = 0;
     for (std::int64_t row = h.begin; row < h.end; ++row)
       for (std::int64_t column = w.begin; column < w.end; ++column) {
-        const T value = plane[(row * planes.w.input + column) * planes.step()];
+        const A value = plane[(row * planes.w.input + column) * planes.step()];
         sum += value;
         squares += value * value;
       }
     if (!training) {
-      y[i] = sum > 0 ? squares / sum : T(0);
+      y[i] = static_cast<T>(sum > 0 ? squares / sum : A(0));
       return;
     }
-    const T wanted = threshold(at, sum);
-    T reached = 0, chosen = 0;
+    const A wanted = threshold(at, sum);
+    A reached = 0, chosen = 0;
     std::int32_t where = -1;
     for (std::int64_t row = h.begin; row < h.end; ++row)
       for (std::int64_t column = w.begin; column < w.end; ++column) {
         const std::int64_t pixel = row * planes.w.input + column;
-        const T value = plane[pixel * planes.step()];
+        const A value = plane[pixel * planes.step()];
         reached += value;
         if (where < 0 && reached >= wanted) {
           where = static_cast<std::int32_t>(pixel);
           chosen = value;
         }
       }
-    y[i] = chosen;
+    y[i] = static_cast<T>(chosen);
     mask[i] = where;
   }
 };
@@ -160,6 +169,7 @@ struct StochasticPooling {
 /// Maximum and stochastic: the gradients of the windows that chose this pixel.
 template <class T>
 struct ChosenPoolingBackward {
+  using A = Arithmetic<T>;
   PoolingPlanes planes;
   const T* dy;
   const std::int32_t* mask;
@@ -169,18 +179,19 @@ struct ChosenPoolingBackward {
     const std::int64_t base = planes.base(at, planes.h.output * planes.w.output);
     const auto pixel = static_cast<std::int32_t>(at.row * planes.w.input + at.column);
     const std::int64_t row_end = planes.h.last_output(at.row), column_end = planes.w.last_output(at.column);
-    T sum = 0;
+    A sum = 0;
     for (std::int64_t row = planes.h.first_output(at.row); row < row_end; ++row)
       for (std::int64_t column = planes.w.first_output(at.column); column < column_end; ++column) {
         const std::int64_t o = base + (row * planes.w.output + column) * planes.step();
-        sum += mask[o] == pixel ? dy[o] : T(0);
+        sum += mask[o] == pixel ? static_cast<A>(dy[o]) : A(0);
       }
-    dx[i] = sum;
+    dx[i] = static_cast<T>(sum);
   }
 };
 
 template <class T>
 struct AveragePoolingBackward {
+  using A = Arithmetic<T>;
   PoolingPlanes planes;
   const T* dy;
   T* dx;
@@ -188,13 +199,13 @@ struct AveragePoolingBackward {
     const PlanePosition at = planes.locate(i, planes.h.input, planes.w.input);
     const std::int64_t base = planes.base(at, planes.h.output * planes.w.output);
     const std::int64_t row_end = planes.h.last_output(at.row), column_end = planes.w.last_output(at.column);
-    T sum = 0;
+    A sum = 0;
     for (std::int64_t row = planes.h.first_output(at.row); row < row_end; ++row)
       for (std::int64_t column = planes.w.first_output(at.column); column < column_end; ++column) {
-        const T area = static_cast<T>(planes.h.window(row).length * planes.w.window(column).length);
+        const A area = static_cast<A>(planes.h.window(row).length * planes.w.window(column).length);
         sum += dy[base + (row * planes.w.output + column) * planes.step()] / area;
       }
-    dx[i] = sum;
+    dx[i] = static_cast<T>(sum);
   }
 };
 
@@ -229,7 +240,7 @@ void pooling_forward_on(Context& context, const PoolingGeometry& geometry, const
   const detail::PoolingPlanes planes = detail::pooling_planes(geometry, input, output);
   if (geometry.method == PoolingMethod::maximum || (geometry.method == PoolingMethod::stochastic && training))
     require_alike("pooling_forward", output, mask);
-  dispatch_float(input.dtype(), "pooling_forward", [&]<class T>() {
+  dispatch_activations<Backend>(input.dtype(), "pooling_forward", [&]<class T>() {
     const T* x = input.data<T>();
     T* y = output.data<T>();
     if (geometry.method == PoolingMethod::average) {
@@ -253,7 +264,7 @@ void pooling_backward_on(Context& context, const PoolingGeometry& geometry, cons
                          const Tensor& mask, Tensor& grad_input) {
   const detail::PoolingPlanes planes = detail::pooling_planes(geometry, grad_input, grad_output);
   if (geometry.method != PoolingMethod::average) require_alike("pooling_backward", grad_output, mask);
-  dispatch_float(grad_output.dtype(), "pooling_backward", [&]<class T>() {
+  dispatch_activations<Backend>(grad_output.dtype(), "pooling_backward", [&]<class T>() {
     const T* dy = grad_output.data<T>();
     T* dx = grad_input.data<T>();
     if (geometry.method == PoolingMethod::average)

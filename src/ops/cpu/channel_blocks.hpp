@@ -5,21 +5,34 @@
 #include <cstring>
 #include <type_traits>
 
+#include "banyan/tensor/bfloat16.hpp"
+
 namespace banyan::ops {
 
 inline constexpr std::int64_t kBlockLanes = 16;
 
-/// Sixteen neighbouring channels. Vectors are passed by reference: by value, their calling convention would
-/// depend on the target processor.
+/// Sixteen neighbouring channels, stored as T. Vectors are passed by reference: by value, their calling
+/// convention would depend on the target processor.
 template <class T>
 struct ChannelBlock {
-  using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
-  typedef T Values __attribute__((vector_size(kBlockLanes * sizeof(T))));
-  typedef Index Places __attribute__((vector_size(kBlockLanes * sizeof(T))));
+  using A = Arithmetic<T>;
+  using Index = std::conditional_t<sizeof(A) == 8, std::int64_t, std::int32_t>;
+  typedef A Values __attribute__((vector_size(kBlockLanes * sizeof(A))));
+  typedef Index Places __attribute__((vector_size(kBlockLanes * sizeof(A))));
   typedef std::int32_t Stored __attribute__((vector_size(kBlockLanes * sizeof(std::int32_t))));
 
-  static void load(const T* from, Values& to) { std::memcpy(&to, from, sizeof(Values)); }
-  static void store(const Values& from, T* to) { std::memcpy(to, &from, sizeof(Values)); }
+  static void load(const T* from, Values& to) {
+    if constexpr (std::is_same_v<T, A>)
+      std::memcpy(&to, from, sizeof(Values));
+    else
+      for (std::int64_t lane = 0; lane < kBlockLanes; ++lane) to[lane] = from[lane];
+  }
+  static void store(const Values& from, T* to) {
+    if constexpr (std::is_same_v<T, A>)
+      std::memcpy(to, &from, sizeof(Values));
+    else
+      for (std::int64_t lane = 0; lane < kBlockLanes; ++lane) to[lane] = static_cast<T>(from[lane]);
+  }
   static void load(const std::int32_t* from, Places& to) {
     Stored stored;
     std::memcpy(&stored, from, sizeof(Stored));
@@ -34,15 +47,15 @@ struct ChannelBlock {
 /// One channel, with the same operations.
 template <class T>
 struct SingleChannel {
-  using Values = T;
+  using Values = Arithmetic<T>;
   using Places = std::int32_t;
-  template <class Value>
-  static void load(const Value* from, Value& to) {
+  template <class Stored, class Value>
+  static void load(const Stored* from, Value& to) {
     to = *from;
   }
-  template <class Value>
-  static void store(const Value& from, Value* to) {
-    *to = from;
+  template <class Value, class Stored>
+  static void store(const Value& from, Stored* to) {
+    *to = static_cast<Stored>(from);
   }
 };
 

@@ -1,5 +1,6 @@
-// Convolution through oneDNN: f32 tensors, one to three spatial axes. Unless Math is full, the kernels'
-// factors are rounded to bf16 first; sums are f32.
+// Convolution through oneDNN: f32 tensors or bf16 activations, one to three spatial axes. Unless Math is
+// full, the kernels' factors are rounded to bf16 first; sums are f32. bf16 activations go to bf16 kernels as
+// they are (Math::bf16), to others as f32 in scratch memory.
 //
 // All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
 // case that we tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered
@@ -30,6 +31,11 @@ constexpr std::int64_t kFixedBatch = 32;
 
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+memory::desc with_type(memory::desc desc, memory::data_type type) {
+  desc.data.data_type = memory::convert_to_c(type);
+  return desc;
+}
+
 /// One tensor of a primitive: the caller's format, the kernel's format, and the conversion between them.
 struct Port {
   Port(int argument_of_kernel, const memory::desc& outer_desc, const memory::desc& inner_desc,
@@ -39,6 +45,8 @@ struct Port {
   memory::desc outer, inner;
   bool written;
   bool rounded = false;                  ///< to bf16, in the scratch copy
+  bool widened = false;                  ///< the caller's memory is bf16, the kernel's is not
+  std::size_t wide = 0;                  ///< of the caller's data as f32 (`outer`) in the workspace
   std::size_t offset = 0;                ///< of the scratch copy in the workspace
   std::optional<dnnl::reorder> convert;  ///< neither this nor rounded: the kernel uses the caller's memory
 };
@@ -55,16 +63,18 @@ class Plan {
   void set_kernel(dnnl::primitive kernel) { kernel_ = std::move(kernel); }
   void read(int argument, const memory::desc& outer, const memory::desc& inner) {
     Port port(argument, outer, inner, false);
-    port.rounded = rounds_ && argument != DNNL_ARG_BIAS;
-    if (outer != inner)
-      convert(port, outer, inner, {});
+    widen_outside(port);
+    port.rounded = rounds_ && argument != DNNL_ARG_BIAS && !port.widened;
+    if (port.outer != inner)
+      convert(port, port.outer, inner, {});
     else if (port.rounded)
       take_scratch(port);
     ports_.push_back(std::move(port));
   }
   void write(int argument, const memory::desc& outer, const memory::desc& inner) {
     Port port(argument, outer, inner, true);
-    if (outer != inner) convert(port, inner, outer, {});
+    widen_outside(port);
+    if (port.outer != inner) convert(port, inner, port.outer, {});
     ports_.push_back(std::move(port));
   }
   /// Like write, but the result is added to what the caller's memory holds.
@@ -83,17 +93,22 @@ class Plan {
   void execute(const std::vector<void*>& data, void* workspace) const {
     dnnl::stream stream(engine_);
     const auto scratch = [&](std::size_t offset) { return static_cast<char*>(workspace) + offset; };
+    const auto outside = [&](std::size_t i) {
+      return memory(ports_[i].outer, engine_, ports_[i].widened ? scratch(ports_[i].wide) : data[i]);
+    };
     std::unordered_map<int, memory> arguments;
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       const Port& port = ports_[i];
-      memory outer(port.outer, engine_, data[i]);
+      memory outer = outside(i);
+      if (port.widened && !port.written)
+        widen(omp_get_max_threads(), count(port.outer), static_cast<const BFloat16*>(data[i]),
+              static_cast<float*>(outer.get_data_handle()));
       if (port.convert || port.rounded) {
         memory inner(port.inner, engine_, scratch(port.offset));
         if (port.convert && !port.written) port.convert->execute(stream, outer, inner);
         if (port.rounded) {
           const memory& from = port.convert ? inner : outer;
-          round_to_bf16(omp_get_max_threads(),
-                        static_cast<std::int64_t>(port.inner.get_size() / sizeof(float)),
+          round_to_bf16(omp_get_max_threads(), count(port.inner),
                         static_cast<const float*>(from.get_data_handle()),
                         static_cast<float*>(inner.get_data_handle()));
         }
@@ -106,14 +121,29 @@ class Plan {
     kernel_.execute(stream, arguments);
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       const Port& port = ports_[i];
-      if (!port.convert || !port.written) continue;
-      memory outer(port.outer, engine_, data[i]);
-      port.convert->execute(stream, arguments.at(port.argument), outer);
+      if (!port.written) continue;
+      memory outer = outside(i);
+      if (port.convert) port.convert->execute(stream, arguments.at(port.argument), outer);
+      if (port.widened)
+        narrow(omp_get_max_threads(), count(port.outer), static_cast<const float*>(outer.get_data_handle()),
+               static_cast<BFloat16*>(data[i]));
     }
     stream.wait();
   }
 
  private:
+  /// Values of an f32 tensor.
+  static std::int64_t count(const memory::desc& desc) {
+    return static_cast<std::int64_t>(desc.get_size() / sizeof(float));
+  }
+  /// If the caller's memory is bf16 and the kernel's is f32: from here on the caller's is an f32 copy.
+  void widen_outside(Port& port) {
+    if (port.outer.data_type() != kBf16 || port.inner.data_type() == kBf16) return;
+    port.widened = true;
+    port.outer = with_type(port.outer, kF32);
+    port.wide = bytes_;
+    bytes_ += padded(port.outer.get_size());
+  }
   void take_scratch(Port& port) {
     port.offset = bytes_;
     bytes_ += padded(port.inner.get_size());
@@ -172,7 +202,7 @@ class DnnlConvolution final : public Convolution {
       if (relu_) relu_forward(context, output, 0, output);
       return;
     }
-    std::vector<void*> data{address(input), address(weight), output.data<float>()};
+    std::vector<void*> data{activation(input), address(weight), activation(output)};
     if (bias.defined()) data.push_back(address(bias));
     run(context, *plan, std::move(data), "forward");
   }
@@ -185,7 +215,7 @@ class DnnlConvolution final : public Convolution {
       return backward_data_by_columns(context, geometry_, grad_output, weight, grad_input);
     const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
     if (plan == nullptr) return reference_->backward_data(context, grad_output, weight, grad_input);
-    run(context, *plan, {address(grad_output), address(weight), grad_input.data<float>()}, "backward data");
+    run(context, *plan, {activation(grad_output), address(weight), activation(grad_input)}, "backward data");
   }
 
   void backward_weight(Context& context, const Tensor& input, const Tensor& grad_output, Tensor& grad_weight,
@@ -198,7 +228,7 @@ class DnnlConvolution final : public Convolution {
     const Plan* plan = plan_for(context, Pass::backward_weight, input, grad_output, with_bias);
     if (plan == nullptr)
       return reference_->backward_weight(context, input, grad_output, grad_weight, grad_bias);
-    std::vector<void*> data{address(input), address(grad_output), grad_weight.data<float>()};
+    std::vector<void*> data{activation(input), activation(grad_output), grad_weight.data<float>()};
     if (with_bias) data.push_back(grad_bias.data<float>());
     run(context, *plan, std::move(data), "backward weight");
   }
@@ -207,6 +237,9 @@ class DnnlConvolution final : public Convolution {
   using Key = std::vector<std::int64_t>;
 
   static void* address(const Tensor& tensor) { return const_cast<float*>(tensor.data<float>()); }
+  static void* activation(const Tensor& tensor) {
+    return tensor.dtype() == DType::bf16 ? const_cast<BFloat16*>(tensor.data<BFloat16>()) : address(tensor);
+  }
 
   bool by_columns(Context& context, const Tensor& input, const Tensor& output) const {
     return math_ == Math::full && columns_pay(geometry_, input, output, context.device().threads());
@@ -232,9 +265,9 @@ class DnnlConvolution final : public Convolution {
   const Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
     const int threads = context.device().threads();
     Key key = input.shape().dims();
-    key.insert(key.end(),
-               {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
-                static_cast<std::int64_t>(output.layout()), bias, threads, pass == Pass::forward && relu_});
+    key.insert(key.end(), {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
+                           static_cast<std::int64_t>(output.layout()), bias, threads,
+                           pass == Pass::forward && relu_, static_cast<std::int64_t>(input.dtype())});
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second ? &*found->second : nullptr;
     const OpenMpThreads guard(threads);  // kernels are generated for a given number of threads
@@ -284,7 +317,8 @@ class DnnlConvolution final : public Convolution {
   memory::desc caller_activation(const Tensor& tensor) const {
     const ChannelView view = channel_view(tensor);
     const bool same = view.channels == 1 || view.inner == 1;
-    return memory::desc(tensor.shape().dims(), kF32, activation_tag(same || view.channels_last));
+    return memory::desc(tensor.shape().dims(), tensor.dtype() == DType::bf16 ? kBf16 : kF32,
+                        activation_tag(same || view.channels_last));
   }
   memory::dims weight_shape() const {
     memory::dims shape{geometry_.out_channels / geometry_.group, geometry_.in_channels / geometry_.group};
@@ -339,10 +373,6 @@ class DnnlConvolution final : public Convolution {
     return {desc, attributes_, engine_,
             forward_desc(in, any_weight(in.data_type()), with_type(out, kF32), bias, attributes_)};
   }
-  static memory::desc with_type(memory::desc desc, memory::data_type type) {
-    desc.data.data_type = memory::convert_to_c(type);
-    return desc;
-  }
   memory::desc bias_desc() const { return memory::desc({geometry_.out_channels}, kF32, Tag::x); }
 
   static memory::desc weight_order(const Forward::primitive_desc& desc) { return desc.weights_desc(); }
@@ -351,14 +381,17 @@ class DnnlConvolution final : public Convolution {
     return desc.diff_weights_desc();
   }
 
-  /// Calls describe(in, weight, out), the result in f32 and the others in the type `factors`, for the fixed
-  /// batch with free choice of the weights' order, then for the real batch with that order, or with free
-  /// choice again if no good kernel supports it.
+  /// Calls describe(in, weight, out), the factors in the type `factors` and the result in f32, or bf16 where
+  /// a bf16 kernel makes bf16 activations, for the fixed batch with free choice of the weights' order, then
+  /// for the real batch with that order, or with free choice again if no good kernel supports it.
   template <class Describe>
   auto choose(memory::data_type factors, Pass pass, const Tensor& input, const Tensor& output,
               Describe describe) const {
     memory::dims in = input.shape().dims(), out = output.shape().dims();
-    const auto type_of = [&](Pass pass_that_makes_it) { return pass == pass_that_makes_it ? kF32 : factors; };
+    const bool makes_bf16 = pass != Pass::backward_weight && input.dtype() == DType::bf16;
+    const auto type_of = [&](Pass pass_that_makes_it) {
+      return pass == pass_that_makes_it && !makes_bf16 ? kF32 : factors;
+    };
     const memory::desc any = any_weight(type_of(Pass::backward_weight));
     const auto at = [&](std::int64_t batch, const memory::desc& weight) {
       in[0] = out[0] = batch;

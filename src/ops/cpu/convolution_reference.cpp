@@ -192,7 +192,7 @@ void backward_weight_sample(const Lowering& l, const T* input, const T* grad_out
 }
 
 template <class T>
-void add_bias_gradient(const Lowering& l, const T* grad_output, int threads, T* grad_bias) {
+void add_bias_gradient(const Lowering& l, const T* grad_output, int threads, Arithmetic<T>* grad_bias) {
   const std::int64_t channels = l.group * l.out_per_group, s = l.out_positions;
   const std::int64_t channel_step = l.out_channels_last ? 1 : s, step = l.out_channels_last ? channels : 1;
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -201,8 +201,32 @@ void add_bias_gradient(const Lowering& l, const T* grad_output, int threads, T* 
     for (std::int64_t n = 0; n < l.batch; ++n)
       for (std::int64_t i = 0; i < s; ++i)
         sum += static_cast<double>(grad_output[n * channels * s + c * channel_step + i * step]);
-    grad_bias[c] += static_cast<T>(sum);
+    grad_bias[c] += static_cast<Arithmetic<T>>(sum);
   }
+}
+
+/// A sample's activations in the type that is computed with: themselves, or a copy in `buffer`.
+template <class T>
+const Arithmetic<T>* read_sample(const T* sample, std::int64_t count, Arithmetic<T>* buffer) {
+  if constexpr (std::is_same_v<T, Arithmetic<T>>) {
+    return sample;
+  } else {
+    std::copy_n(sample, count, buffer);
+    return buffer;
+  }
+}
+/// Where a sample's activations are to be written before write_sample().
+template <class T>
+Arithmetic<T>* sample_to_write(T* sample, Arithmetic<T>* buffer) {
+  if constexpr (std::is_same_v<T, Arithmetic<T>>)
+    return sample;
+  else
+    return buffer;
+}
+template <class T>
+void write_sample(const Arithmetic<T>* from, std::int64_t count, T* sample) {
+  if constexpr (!std::is_same_v<T, Arithmetic<T>>)
+    std::transform(from, from + count, sample, [](Arithmetic<T> value) { return static_cast<T>(value); });
 }
 
 class ReferenceConvolution final : public Convolution {
@@ -213,18 +237,25 @@ class ReferenceConvolution final : public Convolution {
                Tensor& output) override {
     check_convolution(geometry_, input, weight, output);
     if (output.count() == 0) return;
-    dispatch_float(input.dtype(), "convolution", [&]<class T>() {
+    dispatch_storage(input.dtype(), "convolution", [&]<class T>() {
+      using A = Arithmetic<T>;
       const int threads = context.device().threads();
       const Lowering l(geometry_, input, output);
-      T* columns = context.workspace_of<T>(threads * l.columns_count());
-      const T *x = input.data<T>(), *w = weight.data<T>(), *b = bias.defined() ? bias.data<T>() : nullptr;
+      const std::int64_t scratch = l.columns_count() + sample_buffers<T>(l);
+      A* buffers = context.workspace_of<A>(threads * scratch);
+      const T* x = input.data<T>();
+      const A *w = weight.data<A>(), *b = bias.defined() ? bias.data<A>() : nullptr;
       T* y = output.data<T>();
       context.run([=] {
         const OpenMpThreads serial_blas(1);
 #pragma omp parallel for num_threads(threads) schedule(static)
-        for (std::int64_t n = 0; n < l.batch; ++n)
-          forward_sample(l, x + n * l.in_count(), w, b, columns + omp_get_thread_num() * l.columns_count(),
-                         y + n * l.out_count());
+        for (std::int64_t n = 0; n < l.batch; ++n) {
+          A* columns = buffers + omp_get_thread_num() * scratch;
+          A *in = columns + l.columns_count(),
+            *to = sample_to_write(y + n * l.out_count(), in + l.in_count());
+          forward_sample(l, read_sample(x + n * l.in_count(), l.in_count(), in), w, b, columns, to);
+          write_sample(to, l.out_count(), y + n * l.out_count());
+        }
       });
     });
   }
@@ -233,18 +264,25 @@ class ReferenceConvolution final : public Convolution {
                      Tensor& grad_input) override {
     check_convolution(geometry_, grad_input, weight, grad_output);
     if (grad_input.count() == 0) return;
-    dispatch_float(grad_input.dtype(), "convolution", [&]<class T>() {
+    dispatch_storage(grad_input.dtype(), "convolution", [&]<class T>() {
+      using A = Arithmetic<T>;
       const int threads = context.device().threads();
       const Lowering l(geometry_, grad_input, grad_output);
-      T* columns = context.workspace_of<T>(threads * l.columns_count());
-      const T *dy = grad_output.data<T>(), *w = weight.data<T>();
+      const std::int64_t scratch = l.columns_count() + sample_buffers<T>(l);
+      A* buffers = context.workspace_of<A>(threads * scratch);
+      const T* dy = grad_output.data<T>();
+      const A* w = weight.data<A>();
       T* dx = grad_input.data<T>();
       context.run([=] {
         const OpenMpThreads serial_blas(1);
 #pragma omp parallel for num_threads(threads) schedule(static)
-        for (std::int64_t n = 0; n < l.batch; ++n)
-          backward_data_sample(l, dy + n * l.out_count(), w,
-                               columns + omp_get_thread_num() * l.columns_count(), dx + n * l.in_count());
+        for (std::int64_t n = 0; n < l.batch; ++n) {
+          A* columns = buffers + omp_get_thread_num() * scratch;
+          A *out = columns + l.columns_count(),
+            *to = sample_to_write(dx + n * l.in_count(), out + l.out_count());
+          backward_data_sample(l, read_sample(dy + n * l.out_count(), l.out_count(), out), w, columns, to);
+          write_sample(to, l.in_count(), dx + n * l.in_count());
+        }
       });
     });
   }
@@ -253,22 +291,27 @@ class ReferenceConvolution final : public Convolution {
                        Tensor& grad_bias) override {
     check_convolution(geometry_, input, grad_weight, grad_output);
     if (input.count() == 0) return;
-    dispatch_float(input.dtype(), "convolution", [&]<class T>() {
+    dispatch_storage(input.dtype(), "convolution", [&]<class T>() {
+      using A = Arithmetic<T>;
       const int threads = context.device().threads();
       const Lowering l(geometry_, input, grad_output);
       const std::int64_t weights = grad_weight.count();
-      T* columns = context.workspace_of<T>(threads * (l.columns_count() + weights));
-      T* partial = columns + threads * l.columns_count();
+      const std::int64_t scratch = l.columns_count() + sample_buffers<T>(l);
+      A* buffers = context.workspace_of<A>(threads * (scratch + weights));
+      A* partial = buffers + threads * scratch;
       const T *x = input.data<T>(), *dy = grad_output.data<T>();
-      T *dw = grad_weight.data<T>(), *db = grad_bias.defined() ? grad_bias.data<T>() : nullptr;
+      A *dw = grad_weight.data<A>(), *db = grad_bias.defined() ? grad_bias.data<A>() : nullptr;
       context.run([=] {
         const OpenMpThreads serial_blas(1);
-        std::fill_n(partial, threads * weights, T(0));
+        std::fill_n(partial, threads * weights, A(0));
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (std::int64_t n = 0; n < l.batch; ++n) {
           const int thread = omp_get_thread_num();
-          backward_weight_sample(l, x + n * l.in_count(), dy + n * l.out_count(),
-                                 columns + thread * l.columns_count(), partial + thread * weights);
+          A* columns = buffers + thread * scratch;
+          A *in = columns + l.columns_count(), *out = in + l.in_count();
+          backward_weight_sample(l, read_sample(x + n * l.in_count(), l.in_count(), in),
+                                 read_sample(dy + n * l.out_count(), l.out_count(), out), columns,
+                                 partial + thread * weights);
         }
         for (int thread = 0; thread < threads; ++thread)
           for (std::int64_t i = 0; i < weights; ++i) dw[i] += partial[thread * weights + i];
@@ -278,6 +321,12 @@ class ReferenceConvolution final : public Convolution {
   }
 
  private:
+  /// Elements, per thread, for one sample of input and one of output.
+  template <class T>
+  static std::int64_t sample_buffers(const Lowering& l) {
+    return std::is_same_v<T, Arithmetic<T>> ? 0 : l.in_count() + l.out_count();
+  }
+
   ConvolutionGeometry geometry_;
 };
 

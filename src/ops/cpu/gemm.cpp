@@ -1,5 +1,6 @@
 // Matrix products on CPU devices: f32 by oneDNN (threaded by the device's OpenMP threads), f64 by OpenBLAS
-// for blocks of rows. The division into blocks depends only on the sizes and the device's threads.
+// for blocks of rows. The division into blocks depends only on the sizes and the device's threads. bf16
+// matrices go to oneDNN as they are where it multiplies in bf16, else as f32 in scratch memory.
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -38,7 +39,7 @@ void scale_only(const Matrices<T>& of) {
 void multiply_matrices(const Matrices<float>& of) {
   const GemmShape& s = of.shape;
   const OpenMpThreads threads(of.threads);
-  if (of.math == Math::bf16) return multiply_bf16(s, of.alpha, of.a, of.b, of.beta, of.c, of.scratch);
+  if (of.math == Math::bf16) return multiply_bf16(s, {}, of.alpha, of.a, of.b, of.beta, of.c, of.scratch);
   const float *a = of.a, *b = of.b;
   if (of.math == Math::bf16_in_f32) {
     auto *const a_rounded = static_cast<float*>(of.scratch), *const b_rounded = a_rounded + s.m * s.k;
@@ -79,12 +80,82 @@ void multiply_matrices(const Matrices<double>& of) {
     multiply_rows(of, s.m * block / blocks, s.m * (block + 1) / blocks);
 }
 
+/// A matrix as f32: itself, or its copy in scratch memory.
+struct Widened {
+  std::int64_t count;
+  const BFloat16* narrow = nullptr;  ///< null: it is f32
+  float* wide = nullptr;
+
+  explicit Widened(const Tensor& tensor) : count(tensor.count()) {
+    if (tensor.dtype() == DType::bf16)
+      narrow = tensor.data<BFloat16>();
+    else
+      wide = const_cast<float*>(tensor.data<float>());
+  }
+  std::int64_t scratch() const { return narrow != nullptr ? count : 0; }
+  /// Takes what it needs from `scratch`, and returns the rest.
+  float* place(float* scratch) {
+    if (narrow != nullptr) wide = scratch;
+    return scratch + this->scratch();
+  }
+  void read(int threads) const {
+    if (narrow != nullptr) widen(threads, count, narrow, wide);
+  }
+  void write(int threads) const {
+    if (narrow != nullptr) ops::narrow(threads, count, wide, const_cast<BFloat16*>(narrow));
+  }
+};
+
+/// One or more of the matrices are bf16, the others f32.
+void gemm_with_bf16(Context& context, const GemmShape& shape, double alpha, const Tensor& a, const Tensor& b,
+                    double beta, Tensor& c) {
+  const Math math = context.device().math();
+  const int threads = context.device().threads();
+  if (math == Math::bf16 && shape.k > 0) {
+    const StoredIn16Bits stored{a.dtype() == DType::bf16, b.dtype() == DType::bf16, c.dtype() == DType::bf16};
+    const void *from_a = a.raw(), *from_b = b.raw();
+    void *to = c.raw(), *scratch = context.workspace(bf16_scratch(shape));
+    const auto factor = static_cast<float>(alpha), keep = static_cast<float>(beta);
+    context.run([=] {
+      const OpenMpThreads team(threads);
+      multiply_bf16(shape, stored, factor, from_a, from_b, keep, to, scratch);
+    });
+    return;
+  }
+  Widened wide_a(a), wide_b(b), wide_c(c);
+  const std::int64_t rounded = math == Math::full ? 0 : wide_a.count + wide_b.count;
+  float* scratch =
+      context.workspace_of<float>(wide_a.scratch() + wide_b.scratch() + wide_c.scratch() + rounded);
+  scratch = wide_c.place(wide_b.place(wide_a.place(scratch)));
+  const Matrices<float> of{shape,
+                           static_cast<float>(alpha),
+                           static_cast<float>(beta),
+                           wide_a.wide,
+                           wide_b.wide,
+                           wide_c.wide,
+                           threads,
+                           math,
+                           scratch};
+  context.run([=] {
+    wide_a.read(threads);
+    wide_b.read(threads);
+    if (beta != 0) wide_c.read(threads);
+    if (of.shape.k == 0)
+      scale_only(of);
+    else
+      multiply_matrices(of);
+    wide_c.write(threads);
+  });
+}
+
 void gemm_on_cpu(Context& context, const GemmShape& shape, double alpha, const Tensor& a, const Tensor& b,
                  double beta, Tensor& c) {
   require_count("gemm, A", a, shape.m * shape.k);
   require_count("gemm, B", b, shape.k * shape.n);
   require_count("gemm, C", c, shape.m * shape.n);
   if (c.count() == 0) return;
+  if (a.dtype() == DType::bf16 || b.dtype() == DType::bf16 || c.dtype() == DType::bf16)
+    return gemm_with_bf16(context, shape, alpha, a, b, beta, c);
   dispatch_float(c.dtype(), "gemm", [&]<class T>() {
     const Math math = std::is_same_v<T, float> ? context.device().math() : Math::full;
     const std::int64_t factors = shape.m * shape.k + shape.k * shape.n;

@@ -27,21 +27,22 @@ std::size_t bf16_scratch(const GemmShape& shape) {
   return padded_bytes(shape.m * shape.k) + padded_bytes(shape.k * shape.n);
 }
 
-void multiply_bf16(const GemmShape& shape, float alpha, const float* a, const float* b, float beta, float* c,
-                   void* scratch) try {
+void multiply_bf16(const GemmShape& shape, const StoredIn16Bits& stored, float alpha, const void* a,
+                   const void* b, float beta, void* c, void* scratch) try {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
-  const memory::desc c_desc = matrix(shape.m, shape.n, false, kF32);
+  const memory::desc c_desc = matrix(shape.m, shape.n, false, stored.c ? kBf16 : kF32);
   // The library caches primitives: making the same one again costs a look-up.
-  const auto rounded = [&](std::int64_t rows, std::int64_t columns, bool transposed, const float* values,
-                           void* to) {
-    memory from(matrix(rows, columns, transposed, kF32), engine, const_cast<float*>(values));
+  const auto rounded = [&](std::int64_t rows, std::int64_t columns, bool transposed, bool is_bf16,
+                           const void* values, void* to) {
+    memory from(matrix(rows, columns, transposed, is_bf16 ? kBf16 : kF32), engine, const_cast<void*>(values));
+    if (is_bf16) return from;
     memory result(matrix(rows, columns, transposed, kBf16), engine, to);
     dnnl::reorder(from, result).execute(stream, from, result);
     return result;
   };
-  const memory a_rounded = rounded(shape.m, shape.k, shape.transpose_a, a, scratch);
-  const memory b_rounded = rounded(shape.k, shape.n, shape.transpose_b, b,
+  const memory a_rounded = rounded(shape.m, shape.k, shape.transpose_a, stored.a, a, scratch);
+  const memory b_rounded = rounded(shape.k, shape.n, shape.transpose_b, stored.b, b,
                                    static_cast<char*>(scratch) + padded_bytes(shape.m * shape.k));
   dnnl::primitive_attr attributes;
   if (alpha != 1) attributes.set_output_scales(0, {alpha});

@@ -10,9 +10,12 @@ namespace banyan::ops {
 /// Bytes of scratch memory that multiply_bf16 needs.
 std::size_t bf16_scratch(const GemmShape& shape);
 
-/// C = alpha op(A) op(B) + beta C with the OpenMP threads of the calling thread. A and B are rounded to bf16
-/// in the scratch memory; sums are f32.
-void multiply_bf16(const GemmShape& shape, float alpha, const float* a, const float* b, float beta, float* c,
-                   void* scratch);
+/// C = alpha op(A) op(B) + beta C with the OpenMP threads of the calling thread. Each of A, B and C is f32,
+/// or bf16 where `stored` says so. f32 factors are rounded to bf16 in the scratch memory; sums are f32.
+struct StoredIn16Bits {
+  bool a = false, b = false, c = false;
+};
+void multiply_bf16(const GemmShape& shape, const StoredIn16Bits& stored, float alpha, const void* a,
+                   const void* b, float beta, void* c, void* scratch);
 
 }  // namespace banyan::ops

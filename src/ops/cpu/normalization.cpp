@@ -122,18 +122,20 @@ void apply(int threads, const Broadcast& over, const Lanes& lanes, const Rows& r
 
 template <bool kRelu, bool kAdd, class T>
 void apply_forward(int threads, const Broadcast& over, const detail::NormalizeForward<T>& f) {
+  using A = Arithmetic<T>;
   const Lanes lanes(over.dim);
   const auto size = static_cast<std::size_t>(over.inner == 1 ? lanes.width : 0);
-  Row<T> high(size), low(size), scale(size), bias(size);
+  Row<A> high(size), low(size), scale(size), bias(size);
   for (std::size_t j = 0; j < size; ++j) {
-    const detail::ForwardTerms<T> t = f.terms(static_cast<std::int64_t>(j) % over.dim);
+    const detail::ForwardTerms<A> t = f.terms(static_cast<std::int64_t>(j) % over.dim);
     high[j] = t.high, low[j] = t.low, scale[j] = t.scale, bias[j] = t.bias;
   }
-  const T *h = high.data(), *l = low.data(), *s = scale.data(), *b = bias.data();
+  const A *h = high.data(), *l = low.data(), *s = scale.data(), *b = bias.data();
   // By value: what no store can change stays in registers.
-  const auto finish = [relu = Relu<T>{f.relu.slope}](T value, const T* addend, std::int64_t j) {
-    if constexpr (kAdd) value += addend[j];
-    return kRelu ? relu(value) : value;
+  const auto finish = [relu = Relu<A>{f.relu.slope}](A value, const T* addend, std::int64_t j) {
+    value = stored<T>(value);
+    if constexpr (kAdd) value = stored<T>(value + addend[j]);
+    return static_cast<T>(kRelu ? relu(value) : value);
   };
   apply(
       threads, over, lanes,
@@ -145,7 +147,7 @@ void apply_forward(int threads, const Broadcast& over, const detail::NormalizeFo
         for (std::int64_t j = 0; j < used; ++j) y[j] = own(((x[j] - h[j]) - l[j]) * s[j] + b[j], addend, j);
       },
       [&](std::int64_t c, std::int64_t first) {
-        const detail::ForwardTerms<T> t = f.terms(c);
+        const detail::ForwardTerms<A> t = f.terms(c);
         const T *x = f.x + first, *addend = kAdd ? f.addend + first : nullptr;
         T* y = f.y + first;
         const auto own = finish;
@@ -156,46 +158,50 @@ void apply_forward(int threads, const Broadcast& over, const detail::NormalizeFo
 
 template <bool kRelu, class T>
 void apply_backward(int threads, const Broadcast& over, const detail::NormalizeBackward<T>& f) {
-  const ReluGradient<T> relu{f.forward.relu.slope};
+  using A = Arithmetic<T>;
+  // The gradient of the ReLU's input. By value, as above.
+  const auto gradient_of = [relu = ReluGradient<A>{f.forward.relu.slope}](A input, A dy) {
+    return kRelu ? stored<T>(relu(stored<T>(input), dy)) : dy;
+  };
   const Lanes lanes(over.dim);
   const auto size = static_cast<std::size_t>(over.inner == 1 ? lanes.width : 0);
-  Row<T> high(size), low(size), scale(size), bias(size), mean_dy(size), slant(size);
+  Row<A> high(size), low(size), scale(size), bias(size), mean_dy(size), slant(size);
   for (std::size_t j = 0; j < size; ++j) {
-    const detail::BackwardTerms<T> t = f.terms(static_cast<std::int64_t>(j) % over.dim);
+    const detail::BackwardTerms<A> t = f.terms(static_cast<std::int64_t>(j) % over.dim);
     high[j] = t.high, low[j] = t.low, scale[j] = t.scale, mean_dy[j] = t.mean_dy, slant[j] = t.slant;
     bias[j] = f.forward.terms(static_cast<std::int64_t>(j) % over.dim).bias;
   }
-  const T *h = high.data(), *l = low.data(), *s = scale.data(), *m = mean_dy.data(), *k = slant.data();
-  const T* b = bias.data();
+  const A *h = high.data(), *l = low.data(), *s = scale.data(), *m = mean_dy.data(), *k = slant.data();
+  const A* b = bias.data();
   apply(
       threads, over, lanes,
       [&](std::int64_t first, std::int64_t used) {
         const T *x = f.forward.x + first, *dy = f.dy + first;
         T* dx = f.dx + first;
-        const ReluGradient<T> own = relu;
+        const auto own = gradient_of;
 #pragma omp simd
         for (std::int64_t j = 0; j < used; ++j) {
-          const T deviation = (x[j] - h[j]) - l[j];
-          const T gradient = kRelu ? own(deviation * s[j] + b[j], dy[j]) : dy[j];
-          dx[j] = s[j] * ((gradient - m[j]) - deviation * k[j]);
+          const A deviation = (x[j] - h[j]) - l[j];
+          const A gradient = own(deviation * s[j] + b[j], dy[j]);
+          dx[j] = narrowed<T>(s[j] * ((gradient - m[j]) - deviation * k[j]));
         }
       },
       [&](std::int64_t c, std::int64_t first) {
-        const detail::ForwardTerms<T> before = f.forward.terms(c);
-        const detail::BackwardTerms<T> t = f.terms(c);
+        const detail::ForwardTerms<A> before = f.forward.terms(c);
+        const detail::BackwardTerms<A> t = f.terms(c);
         const T *x = f.forward.x + first, *dy = f.dy + first;
         T* dx = f.dx + first;
-        const ReluGradient<T> own = relu;
+        const auto own = gradient_of;
 #pragma omp simd
         for (std::int64_t j = 0; j < over.inner; ++j)
-          dx[j] = t.apply(x[j], kRelu ? own(before.apply(x[j]), dy[j]) : dy[j]);
+          dx[j] = narrowed<T>(t.apply(x[j], own(before.apply(x[j]), dy[j])));
       });
 }
 
 void batch_moments_on_cpu(Context& context, const Tensor& x, Tensor& moments) {
   const Cut cut(channel_broadcast(x));
   require_count("batch_moments", moments, 1 + 2 * cut.over.dim);
-  dispatch_float(x.dtype(), "batch_moments", [&]<class T>() {
+  dispatch_activations<CpuBackend>(x.dtype(), "batch_moments", [&]<class T>() {
     const T* from = x.data<T>();
     double* to = moments.data<double>();
     const int threads = CpuBackend::threads_for(context, x.count());
@@ -208,7 +214,7 @@ void normalize_backward_sums_on_cpu(Context& context, const Tensor& x, const Ten
   const Cut cut(channel_broadcast(x));
   require_alike("normalize_backward_sums", x, dy);
   require_count("normalize_backward_sums", sums, 2 * cut.over.dim);
-  dispatch_float(x.dtype(), "normalize_backward_sums", [&]<class T>() {
+  dispatch_activations<CpuBackend>(x.dtype(), "normalize_backward_sums", [&]<class T>() {
     const auto f = detail::forward_functor<T>(x, mean_inv_std, affine, nullptr);
     const T* gradient = dy.data<T>();
     double* to = sums.data<double>();
@@ -229,7 +235,7 @@ void run_forward(Context& context, const Tensor& x, const Tensor& mean_inv_std, 
   require_alike("normalize_forward", x, y);
   if (kAdd) require_alike("normalize_and_add", x, addend);
   require_count("normalize_forward", mean_inv_std, 2 * over.dim);
-  dispatch_float(x.dtype(), "normalize_forward", [&]<class T>() {
+  dispatch_activations<CpuBackend>(x.dtype(), "normalize_forward", [&]<class T>() {
     auto f = detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>());
     if (kAdd) f.addend = addend.data<T>();
     const int threads = CpuBackend::threads_for(context, x.count());
@@ -253,7 +259,7 @@ void normalize_backward_on_cpu(Context& context, const Tensor& x, const Tensor& 
   const Broadcast over = channel_broadcast(x);
   require_alike("normalize_backward", x, dy);
   require_alike("normalize_backward", x, dx);
-  dispatch_float(x.dtype(), "normalize_backward", [&]<class T>() {
+  dispatch_activations<CpuBackend>(x.dtype(), "normalize_backward", [&]<class T>() {
     const auto f = detail::backward_functor<T>(x, dy, mean_inv_std, affine, sums, moments, dx);
     const int threads = CpuBackend::threads_for(context, x.count());
     context.run([=] {

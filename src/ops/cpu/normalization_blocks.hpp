@@ -1,5 +1,5 @@
 // The inner loops of batch normalization on CPU devices: per-channel sums over a small block that stays in
-// the L1 cache, in the tensor's precision, merged into f64.
+// the L1 cache, in Arithmetic<T> of the tensor's T, merged into f64.
 //
 // A block is `count` neighbouring elements whose channels repeat with period C. To keep vector registers full
 // for any C, sums are kept in `width` SIMD lanes, a multiple of C of at least 64: element i goes to lane i
@@ -72,28 +72,30 @@ struct ChannelMoments {
 /// mean.
 template <class T>
 class BlockMoments {
+  using A = Arithmetic<T>;
+
  public:
   explicit BlockMoments(const Lanes& lanes)
       : lanes_(lanes), mean_(size()), sum_(size()), squares_(size()), exact_mean_(size()), m2_(size()) {}
 
   void add(const T* x, std::int64_t count, ChannelMoments& into) {
     if (lanes_.channels == 1) return add_plane(x, count, into);
-    const T n = static_cast<T>(count / lanes_.channels);
-    T *mean = mean_.data(), *sum = sum_.data(), *squares = squares_.data();
-    std::fill(mean_.begin(), mean_.end(), T(0));
+    const A n = static_cast<A>(count / lanes_.channels);
+    A *mean = mean_.data(), *sum = sum_.data(), *squares = squares_.data();
+    std::fill(mean_.begin(), mean_.end(), A(0));
     add_up(x, count, mean);
     fold(lanes_, mean);
     for (std::int64_t c = 0; c < lanes_.channels; ++c) mean[c] /= n;
     repeat(lanes_, mean);
-    std::fill(sum_.begin(), sum_.end(), T(0));
-    std::fill(squares_.begin(), squares_.end(), T(0));
+    std::fill(sum_.begin(), sum_.end(), A(0));
+    std::fill(squares_.begin(), squares_.end(), A(0));
     add_deviations(x, count, mean, sum, squares);
     fold(lanes_, sum);
     fold(lanes_, squares);
     for (std::int64_t c = 0; c < lanes_.channels; ++c) {
       exact_mean_[c] = static_cast<double>(mean[c]) + static_cast<double>(sum[c]) / static_cast<double>(n);
-      const T m2 = squares[c] - sum[c] * (sum[c] / n);
-      m2_[c] = static_cast<double>(m2 < T(0) ? T(0) : m2);
+      const A m2 = squares[c] - sum[c] * (sum[c] / n);
+      m2_[c] = static_cast<double>(m2 < A(0) ? A(0) : m2);
     }
     into.merge(static_cast<double>(n), exact_mean_.data(), m2_.data());
   }
@@ -102,14 +104,14 @@ class BlockMoments {
   std::size_t size() const { return static_cast<std::size_t>(lanes_.width); }
   /// One channel: lanes in registers.
   void add_plane(const T* x, std::int64_t count, ChannelMoments& into) {
-    const T n = static_cast<T>(count);
-    T mean = 0, sum = 0, squares = 0;
+    const A n = static_cast<A>(count);
+    A mean = 0, sum = 0, squares = 0;
 #pragma omp simd reduction(+ : mean)
     for (std::int64_t i = 0; i < count; ++i) mean += x[i];
     mean /= n;
 #pragma omp simd reduction(+ : sum, squares)
     for (std::int64_t i = 0; i < count; ++i) {
-      const T deviation = x[i] - mean;
+      const A deviation = x[i] - mean;
       sum += deviation;
       squares += deviation * deviation;
     }
@@ -118,7 +120,7 @@ class BlockMoments {
     m2_[0] = m2 < 0 ? 0.0 : m2;
     into.merge(static_cast<double>(n), exact_mean_.data(), m2_.data());
   }
-  void add_up(const T* x, std::int64_t count, T* sums) const {
+  void add_up(const T* x, std::int64_t count, A* sums) const {
     const std::int64_t w = lanes_.width;
     std::int64_t i = 0;
     for (; i + 4 * w <= count; i += 4 * w) {
@@ -133,15 +135,15 @@ class BlockMoments {
   }
 
   /// Four runs at a time: the lanes are read and written only once for all four.
-  void add_deviations(const T* x, std::int64_t count, const T* mean, T* sum, T* squares) const {
+  void add_deviations(const T* x, std::int64_t count, const A* mean, A* sum, A* squares) const {
     const std::int64_t w = lanes_.width;
     std::int64_t i = 0;
     for (; i + 4 * w <= count; i += 4 * w) {
       const T* at = x + i;
 #pragma omp simd
       for (std::int64_t j = 0; j < w; ++j) {
-        const T a = at[j] - mean[j], b = at[w + j] - mean[j];
-        const T c = at[2 * w + j] - mean[j], d = at[3 * w + j] - mean[j];
+        const A a = at[j] - mean[j], b = at[w + j] - mean[j];
+        const A c = at[2 * w + j] - mean[j], d = at[3 * w + j] - mean[j];
         sum[j] += (a + b) + (c + d);
         squares[j] += (a * a + b * b) + (c * c + d * d);
       }
@@ -149,7 +151,7 @@ class BlockMoments {
     for_each_run(lanes_, count - i, [&](std::int64_t k, std::int64_t used) {
 #pragma omp simd
       for (std::int64_t j = 0; j < used; ++j) {
-        const T deviation = x[i + k + j] - mean[j];
+        const A deviation = x[i + k + j] - mean[j];
         sum[j] += deviation;
         squares[j] += deviation * deviation;
       }
@@ -157,7 +159,7 @@ class BlockMoments {
   }
 
   Lanes lanes_;
-  Row<T> mean_, sum_, squares_;
+  Row<A> mean_, sum_, squares_;
   Row<double> exact_mean_, m2_;
 };
 
@@ -165,8 +167,10 @@ class BlockMoments {
 /// ReLU's output.
 template <class T, bool kRelu>
 class BlockSums {
+  using A = Arithmetic<T>;
+
  public:
-  BlockSums(const Lanes& lanes, const detail::Rectify<T>& relu)
+  BlockSums(const Lanes& lanes, const detail::Rectify<A>& relu)
       : lanes_(lanes),
         relu_{relu.slope},
         high_(size()),
@@ -180,23 +184,23 @@ class BlockSums {
   template <class Terms>
   void set_terms(const Terms& terms) {
     for (std::int64_t c = 0; c < lanes_.channels; ++c) {
-      const detail::ForwardTerms<T> t = terms(c);
+      const detail::ForwardTerms<A> t = terms(c);
       high_[c] = t.high, low_[c] = t.low, scale_[c] = t.scale, bias_[c] = t.bias;
     }
-    for (Row<T>* row : {&high_, &low_, &scale_, &bias_}) repeat(lanes_, row->data());
+    for (Row<A>* row : {&high_, &low_, &scale_, &bias_}) repeat(lanes_, row->data());
   }
   void add(const T* x, const T* gradient, std::int64_t count, double* dy_sums, double* product_sums) {
     if (lanes_.channels == 1) return add_plane(x, gradient, count, dy_sums, product_sums);
-    T *dy = dy_.data(), *product = product_.data();
-    const T *high = high_.data(), *low = low_.data(), *scale = scale_.data(), *bias = bias_.data();
-    std::fill(dy_.begin(), dy_.end(), T(0));
-    std::fill(product_.begin(), product_.end(), T(0));
-    const ReluGradient<T> relu = relu_;  // a copy that no store can change stays in a register
+    A *dy = dy_.data(), *product = product_.data();
+    const A *high = high_.data(), *low = low_.data(), *scale = scale_.data(), *bias = bias_.data();
+    std::fill(dy_.begin(), dy_.end(), A(0));
+    std::fill(product_.begin(), product_.end(), A(0));
+    const ReluGradient<A> relu = relu_;  // a copy that no store can change stays in a register
     for_each_run(lanes_, count, [=](std::int64_t i, std::int64_t used) {
 #pragma omp simd
       for (std::int64_t j = 0; j < used; ++j) {
-        const T deviation = (x[i + j] - high[j]) - low[j];
-        const T g = kRelu ? relu(deviation * scale[j] + bias[j], gradient[i + j]) : gradient[i + j];
+        const A deviation = (x[i + j] - high[j]) - low[j];
+        const A g = gradient_of(relu, deviation * scale[j] + bias[j], gradient[i + j]);
         dy[j] += g;
         product[j] += g * deviation;
       }
@@ -209,16 +213,20 @@ class BlockSums {
   }
 
  private:
+  /// Of the ReLU's input, which is `input`.
+  static A gradient_of(const ReluGradient<A>& relu, A input, A gradient) {
+    return kRelu ? stored<T>(relu(stored<T>(input), gradient)) : gradient;
+  }
   std::size_t size() const { return static_cast<std::size_t>(lanes_.width); }
   /// One channel: lanes in registers.
   void add_plane(const T* x, const T* gradient, std::int64_t count, double* dy_sum,
                  double* product_sum) const {
-    const T high = high_[0], low = low_[0], scale = scale_[0], bias = bias_[0];
-    T dy = 0, product = 0;
+    const A high = high_[0], low = low_[0], scale = scale_[0], bias = bias_[0];
+    A dy = 0, product = 0;
 #pragma omp simd reduction(+ : dy, product)
     for (std::int64_t i = 0; i < count; ++i) {
-      const T deviation = (x[i] - high) - low;
-      const T g = kRelu ? relu_(deviation * scale + bias, gradient[i]) : gradient[i];
+      const A deviation = (x[i] - high) - low;
+      const A g = gradient_of(relu_, deviation * scale + bias, gradient[i]);
       dy += g;
       product += g * deviation;
     }
@@ -226,8 +234,8 @@ class BlockSums {
     *product_sum += static_cast<double>(product);
   }
   Lanes lanes_;
-  ReluGradient<T> relu_;
-  Row<T> high_, low_, scale_, bias_, dy_, product_;
+  ReluGradient<A> relu_;
+  Row<A> high_, low_, scale_, bias_, dy_, product_;
 };
 
 }  // namespace banyan::ops

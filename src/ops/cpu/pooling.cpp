@@ -17,7 +17,7 @@ template <class T>
 void maximum_pixel(const PoolingPlanes& p, const Window& h, const Window& w, const T* image, T* y,
                    std::int32_t* mask) {
   for_channel_blocks<T>(p.channels, [&]<class Block>(std::int64_t first, Block) {
-    typename Block::Values x, best = typename Block::Values{} - static_cast<T>(FLT_MAX);
+    typename Block::Values x, best = typename Block::Values{} + detail::lowest<T>();
     typename Block::Places where = typename Block::Places{} - 1;
     for (std::int64_t row = h.begin; row < h.end; ++row)
       for (std::int64_t column = w.begin; column < w.end; ++column) {
@@ -35,7 +35,8 @@ void maximum_pixel(const PoolingPlanes& p, const Window& h, const Window& w, con
 template <class T>
 void average_pixel(const PoolingPlanes& p, const Window& h, const Window& w, const T* image, T* y) {
   const bool empty = h.end <= h.begin || w.end <= w.begin;
-  const T area = empty ? T(1) : static_cast<T>(h.length * w.length);
+  using A = Arithmetic<T>;
+  const A area = empty ? A(1) : static_cast<A>(h.length * w.length);
   for_channel_blocks<T>(p.channels, [&]<class Block>(std::int64_t first, Block) {
     typename Block::Values x, sum{};
     for (std::int64_t row = h.begin; row < h.end; ++row)
@@ -107,7 +108,7 @@ void backward_average_pixel(const PoolingPlanes& p, const Outputs& rows, const O
     typename Block::Values g, sum{};
     for (std::int64_t row = rows.first; row < rows.last; ++row)
       for (std::int64_t column = columns.first; column < columns.last; ++column) {
-        const T area = static_cast<T>(p.h.window(row).length * p.w.window(column).length);
+        const auto area = static_cast<Arithmetic<T>>(p.h.window(row).length * p.w.window(column).length);
         Block::load(dy + (row * p.w.output + column) * p.channels + first, g);
         sum += g / area;
       }
@@ -175,7 +176,7 @@ void backward_rows(int threads, const PoolingPlanes& p, std::int64_t batch, cons
 template <class T>
 void maximum_of_plane(const PoolingPlanes& p, const Window& h, const Window& w, const T* plane, T& y,
                       std::int32_t& mask) {
-  T best = -static_cast<T>(FLT_MAX);
+  Arithmetic<T> best = detail::lowest<T>();
   std::int64_t where = -1;
   for (std::int64_t row = h.begin; row < h.end; ++row)
     for (std::int64_t pixel = row * p.w.input + w.begin; pixel < row * p.w.input + w.end; ++pixel)
@@ -183,18 +184,18 @@ void maximum_of_plane(const PoolingPlanes& p, const Window& h, const Window& w, 
         best = plane[pixel];
         where = pixel;
       }
-  y = best;
+  y = static_cast<T>(best);
   mask = static_cast<std::int32_t>(where);
 }
 
 template <class T>
 T average_of_plane(const PoolingPlanes& p, const Window& h, const Window& w, const T* plane) {
   if (h.end <= h.begin || w.end <= w.begin) return T(0);
-  T sum = 0;
+  Arithmetic<T> sum = 0;
   for (std::int64_t row = h.begin; row < h.end; ++row)
     for (std::int64_t pixel = row * p.w.input + w.begin; pixel < row * p.w.input + w.end; ++pixel)
       sum += plane[pixel];
-  return sum / static_cast<T>(h.length * w.length);
+  return static_cast<T>(sum / static_cast<Arithmetic<T>>(h.length * w.length));
 }
 
 /// Contiguous. mask == nullptr: average.
@@ -224,6 +225,7 @@ void spread_average(const PoolingPlanes& p, std::int64_t row, std::int64_t colum
 }
 
 /// Contiguous. Outputs in ascending order: each pixel gets its terms in the order of the gathering functor.
+/// Terms add up in dx itself, so not for bf16.
 template <class T>
 void backward_planes(int threads, const PoolingPlanes& p, std::int64_t planes, const T* dy,
                      const std::int32_t* mask, T* dx) {
@@ -251,7 +253,7 @@ void pooling_forward_on_cpu(Context& context, const PoolingGeometry& geometry, c
   const bool maximum = geometry.method == PoolingMethod::maximum;
   if (maximum) require_alike("pooling_forward", output, mask);
   const int threads = CpuBackend::threads_for(context, input.count());
-  dispatch_float(input.dtype(), "pooling_forward", [&]<class T>() {
+  dispatch_activations<CpuBackend>(input.dtype(), "pooling_forward", [&]<class T>() {
     const T* x = input.data<T>();
     T* y = output.data<T>();
     std::int32_t* where = maximum ? mask.data<std::int32_t>() : nullptr;
@@ -270,9 +272,11 @@ void pooling_backward_on_cpu(Context& context, const PoolingGeometry& geometry, 
   const PoolingPlanes planes = detail::pooling_planes(geometry, grad_input, grad_output);
   const PoolingMethod method = geometry.method;
   const bool chosen = method != PoolingMethod::average;
+  if (!planes.channels_last && grad_output.dtype() == DType::bf16)
+    return pooling_backward_on<CpuBackend>(context, geometry, grad_output, mask, grad_input);
   if (chosen) require_alike("pooling_backward", grad_output, mask);
   const int threads = CpuBackend::threads_for(context, grad_input.count());
-  dispatch_float(grad_output.dtype(), "pooling_backward", [&]<class T>() {
+  dispatch_activations<CpuBackend>(grad_output.dtype(), "pooling_backward", [&]<class T>() {
     const T* dy = grad_output.data<T>();
     T* dx = grad_input.data<T>();
     const std::int32_t* where = chosen ? mask.data<std::int32_t>() : nullptr;
@@ -282,7 +286,7 @@ void pooling_backward_on_cpu(Context& context, const PoolingGeometry& geometry, 
         backward_tiles(threads, planes, batch, dy, where, dx);
       else if (planes.channels_last)
         backward_rows(threads, planes, batch, dy, where, dx);
-      else
+      else if constexpr (!std::is_same_v<T, BFloat16>)
         backward_planes(threads, planes, batch * planes.channels, dy, where, dx);
     });
   });

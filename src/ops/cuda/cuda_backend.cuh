@@ -182,6 +182,7 @@ __global__ void __launch_bounds__(kMergeThreads)
 class CudaBackend {
  public:
   static constexpr DeviceKind kind = DeviceKind::cuda;
+  static constexpr bool stores_16_bits = false;
 
   template <class F>
   static void for_each(Context& context, std::int64_t n, F f) {

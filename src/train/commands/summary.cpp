@@ -35,6 +35,7 @@ struct Summary {
   std::vector<std::string> abn;       ///< batch normalizations in place with their activation
   std::vector<std::pair<int, std::string>> not_abn;  ///< layers that keep their input, and why
   std::int64_t without_abn_bytes = 0;                ///< activation_bytes without in_place_abn
+  Precision precision;
 };
 
 /// Does the layer write its output over one of its inputs?
@@ -101,6 +102,7 @@ Summary summary_of(const Net& net) {
       summary.abn.push_back(summary.layers[static_cast<std::size_t>(found.norm)].name);
   }
   summary.without_abn_bytes = net.plan_without_in_place_abn().bytes;
+  summary.precision = net.precision();
   return summary;
 }
 
@@ -161,6 +163,10 @@ std::string as_table(const Summary& summary) {
   out << "), " << scaled(summary.multiply_adds) << " multiply-adds in a forward pass\n"
       << "Activations and their gradients: " << megabytes(summary.activation_bytes) << " ("
       << megabytes(summary.unshared_bytes) << " if no blob shared memory)\n";
+  if (summary.precision.storage != summary.precision.master)
+    out << "Precision: activations in " << name_of(summary.precision.storage)
+        << " where the layers' types allow it, products of " << name_of(summary.precision.compute)
+        << ", parameters in " << name_of(summary.precision.master) << "\n";
   if (!summary.cuts.empty())
     out << "Checkpoints: " << summary.cuts.size() + 1 << " segments, cut before " << join(summary.cuts, ", ")
         << "; " << megabytes(summary.uncut_bytes) << " without them; " << scaled(summary.repeated)
@@ -188,7 +194,10 @@ std::string as_json(const Summary& summary) {
       << ", \"activation_bytes\": " << summary.activation_bytes
       << ", \"running_statistics\": " << summary.running_statistics
       << ", \"not_learning\": " << summary.not_learning << ", \"unshared_bytes\": " << summary.unshared_bytes
-      << ", \"checkpoints\": {\"cut_before\": " << json_strings(summary.cuts)
+      << ", \"precision\": {\"storage\": " << json_string(name_of(summary.precision.storage))
+      << ", \"compute\": " << json_string(name_of(summary.precision.compute))
+      << ", \"master\": " << json_string(name_of(summary.precision.master))
+      << "}, \"checkpoints\": {\"cut_before\": " << json_strings(summary.cuts)
       << ", \"bytes_without\": " << summary.uncut_bytes
       << ", \"repeated_multiply_adds\": " << summary.repeated
       << "}, \"in_place_abn\": {\"in_place\": " << json_strings(summary.abn)

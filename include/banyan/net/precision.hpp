@@ -1,0 +1,31 @@
+// In which types a net stores and computes. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/device/device.hpp"
+#include "banyan/layers/layer.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan {
+
+struct Precision {
+  /// Of parameters, their gradients and running statistics, and of the activations of layers that cannot do
+  /// with 16 bits. (Sums and batch statistics are f64.)
+  DType master = DType::f32;
+  DType compute = DType::f32;  ///< of the factors of products; their sums are `master`
+  DType storage = DType::f32;  ///< of activations and their gradients where the layers' types allow it
+  std::vector<std::string> exceptions;  ///< types of layers that keep to `master` nevertheless
+
+  /// The 16-bit type in which a layer's activations are stored if its type allows it (StorageRule); none:
+  /// they are `master`. The layer's own wish comes first. Throws bad_input if its type cannot fulfil it.
+  std::optional<DType> storage_of(const caffe::LayerParameter& layer, const LayerTraits& traits) const;
+};
+
+/// Reads a net's `storage` and `storage_exception` and checks all wishes of its layers: throws bad_input for
+/// what is not supported. `dtype`: the type of the run's tensors.
+Precision read_precision(const caffe::NetParameter& net, DType dtype, DeviceKind kind, Math math);
+
+}  // namespace banyan

@@ -1,0 +1,39 @@
+// bf16 as a type of stored values: the upper half of an f32. Nothing is computed in it: a value widens to
+// float by itself and is rounded only where that is written.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace banyan {
+
+class BFloat16 {
+ public:
+  BFloat16() = default;
+  /// To the nearest, ties to even; NaN stays NaN.
+  explicit BFloat16(float value) {
+    constexpr std::uint32_t kUpper = 0xffff0000u, kQuiet = 0x00400000u;
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t nearest = bits + 0x7fffu + (bits >> 16 & 1u);
+    bits_ = static_cast<std::uint16_t>((value == value ? nearest : (bits & kUpper) | kQuiet) >> 16);
+  }
+  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16); }
+
+ private:
+  std::uint16_t bits_;
+};
+static_assert(sizeof(BFloat16) == 2);
+
+/// The type in which stored values of type T are computed with.
+template <class T>
+struct ArithmeticOf {
+  using type = T;
+};
+template <>
+struct ArithmeticOf<BFloat16> {
+  using type = float;
+};
+template <class T>
+using Arithmetic = typename ArithmeticOf<T>::type;
+
+}  // namespace banyan

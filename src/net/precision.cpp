@@ -1,0 +1,49 @@
+#include "banyan/net/precision.hpp"
+
+#include <algorithm>
+
+#include "banyan/base/contains.hpp"
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+
+namespace banyan {
+
+std::optional<DType> Precision::storage_of(const caffe::LayerParameter& layer,
+                                           const LayerTraits& traits) const {
+  if (layer.has_storage()) {
+    if (layer.storage() == caffe::NetParameter::FULL) return std::nullopt;
+    if (traits.storage == StorageRule::full)
+      bad_input("storage: BF16 is not supported by layers of type ", quoted(layer.type()));
+    return DType::bf16;
+  }
+  if (storage != DType::bf16 || contains(exceptions, layer.type())) return std::nullopt;
+  return storage;
+}
+
+Precision read_precision(const caffe::NetParameter& net, DType dtype, DeviceKind kind, Math math) {
+  Precision precision;
+  precision.master = precision.storage = dtype;
+  precision.compute = math == Math::full ? dtype : DType::bf16;
+  const bool everywhere = net.storage() == caffe::NetParameter::BF16;
+  const bool somewhere =
+      everywhere || std::any_of(net.layer().begin(), net.layer().end(), [](const auto& layer) {
+        return layer.storage() == caffe::NetParameter::BF16;
+      });
+  const std::vector<std::string> known = registered_layer_types();
+  for (const std::string& type : net.storage_exception()) {
+    if (!contains(known, type))
+      bad_input("storage_exception: no layer type is called ", quoted(type), did_you_mean(type, known));
+    if (!everywhere)
+      bad_input("storage_exception ", quoted(type), " excepts from nothing: set storage: BF16");
+    precision.exceptions.push_back(type);
+  }
+  if (!somewhere) return precision;
+  if (kind != DeviceKind::cpu) bad_input("storage: BF16: 16-bit storage runs on CPU devices only so far");
+  if (dtype != DType::f32)
+    bad_input("storage: BF16 is for runs in f32 or bf16; this one is in ", name_of(dtype));
+  if (net.in_place_abn()) bad_input("storage: BF16 and in_place_abn: true exclude each other so far");
+  if (everywhere) precision.storage = DType::bf16;
+  return precision;
+}
+
+}  // namespace banyan

@@ -1,0 +1,259 @@
+// 16-bit storage of activations: which tensors have which type, that results are those of f32 but for the
+// rounding, and what is refused.
+#include "banyan/net/precision.hpp"
+
+#include <cmath>
+
+#include "banyan/net/layout_plan.hpp"
+#include "net/net_test_tools.hpp"
+#include "net/small_nets.hpp"
+#include "relative_distance.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const char* const kStorage = "storage: BF16 ";
+
+TEST(ChooseType, FollowsTheRule) {
+  const auto f32 = DType::f32, bf16 = DType::bf16;
+  using Types = std::vector<DType>;
+  for (const Types& inputs : {Types{}, Types{f32}, Types{bf16}, Types{bf16, f32}}) {
+    EXPECT_EQ(choose_type(StorageRule::full, f32, bf16, inputs), f32);
+    EXPECT_EQ(choose_type(StorageRule::sixteen_bits, f32, bf16, inputs), bf16);
+    for (const auto rule : {StorageRule::full, StorageRule::follows, StorageRule::sixteen_bits})
+      EXPECT_EQ(choose_type(rule, f32, std::nullopt, inputs), f32);
+  }
+  EXPECT_EQ(choose_type(StorageRule::follows, f32, bf16, {bf16, bf16}), bf16);
+  EXPECT_EQ(choose_type(StorageRule::follows, f32, bf16, {f32}), f32);
+  EXPECT_EQ(choose_type(StorageRule::follows, f32, bf16, {bf16, f32}), f32);
+}
+
+std::string layer(const std::string& type, const std::string& bottoms, const std::string& tops,
+                  const std::string& more = "") {
+  std::string text = cat("layer { name: '", tops.substr(0, tops.find(' ')), "_layer' type: '", type, "' ");
+  for (const auto& [field, names] : {std::pair{"bottom", bottoms}, std::pair{"top", tops}})
+    for (std::size_t at = 0; at < names.size();) {
+      const std::size_t end = std::min(names.find(' ', at), names.size());
+      text += cat(field, ": '", names.substr(at, end - at), "' ");
+      at = end + 1;
+    }
+  return text + more + " } ";
+}
+std::string convolution(const std::string& bottom, const std::string& top, int outputs = 6,
+                        const std::string& more = "") {
+  return layer("Convolution", bottom, top,
+               cat("convolution_param { num_output: ", outputs,
+                   " kernel_size: 3 pad: 1 weight_filler { type: 'msra' } } ", more));
+}
+const char* const kNorm = "bn_param { slope_filler { value: 1 } }";
+
+/// All types of layers that store 16 bits, and LRN, which does not.
+std::string whole_net(const std::string& settings = "") {
+  return settings + kSource + convolution("data", "c1") + layer("BatchNorm", "c1", "b1") +
+         layer("Scale", "b1", "s1", "scale_param { bias_term: true }") +
+         layer("ReLU", "s1", "r1", "relu_param { negative_slope: 0.3 }") +
+         layer("Pooling", "r1", "p1", "pooling_param { kernel_size: 2 stride: 2 }") +
+         convolution("p1", "c2") + layer("SyncBN", "c2", "b2", kNorm) + layer("Eltwise", "b2 p1", "e2") +
+         layer("ReLU", "e2", "r2") + layer("LRN", "r2", "n2") +
+         layer("Pooling", "n2", "p2", "pooling_param { pool: AVE kernel_size: 2 stride: 2 }") +
+         layer("Flatten", "p2", "f2") +
+         layer("InnerProduct", "f2", "ip",
+               "inner_product_param { num_output: 5 weight_filler { type: 'xavier' } }") +
+         layer("SoftmaxWithLoss", "ip label", "loss") + layer("Accuracy", "ip label", "accuracy");
+}
+
+/// For each name the type of the blob, then those of stand-ins that are of another.
+std::map<std::string, std::string> types_of(const Net& net) {
+  std::map<std::string, std::string> types;
+  for (const PlannedTensor& tensor : net.plan().tensors) {
+    std::string& known = types[tensor.name];
+    if (!known.ends_with(name_of(tensor.dtype)) || known.empty())
+      known += cat(known.empty() ? "" : " ", name_of(tensor.dtype));
+  }
+  return types;
+}
+std::map<std::string, std::string> types_of(const std::string& text) {
+  NetBench bench;
+  NetOptions options;
+  options.shapes_only = true;
+  return types_of(*bench.make(text, options));
+}
+
+TEST(Precision, EachTensorHasItsType) {
+  for (const auto& [name, types] : types_of(whole_net())) EXPECT_EQ(types.find("bf16"), types.npos) << name;
+  auto types = types_of(whole_net(kStorage));
+  EXPECT_EQ(types["data"], "f32 bf16") << "converted for the convolution";
+  EXPECT_EQ(types["label_in_1_split_0"], "f32");
+  for (const char* name : {"c1", "b1", "s1", "r1", "p1", "c2", "b2", "e2", "p2", "f2"})
+    EXPECT_EQ(types[name], "bf16") << name;
+  EXPECT_EQ(types["r2"], "bf16 f32") << "converted for LRN";
+  EXPECT_EQ(types["n2"], "f32 bf16") << "converted for Pooling";
+  EXPECT_EQ(types["ip"], "bf16");
+  EXPECT_EQ(types["ip_ip_layer_0_split_0"], "bf16 f32") << "converted for the loss";
+  EXPECT_EQ(types["loss"], "f32");
+}
+
+TEST(Precision, HasExceptionsByTypeAndByLayer) {
+  auto types = types_of(whole_net(cat(kStorage, "storage_exception: 'Eltwise' storage_exception: 'Split' ")));
+  EXPECT_EQ(types["b2"], "bf16 f32");
+  EXPECT_EQ(types["e2"], "f32 bf16");
+  EXPECT_EQ(types["p1"], "bf16 f32");
+  EXPECT_EQ(types["p1_p1_layer_0_split_0"], "f32 bf16");
+  // A layer's own word counts most.
+  types = types_of(cat(kStorage, kSource, convolution("data", "c1", 6, "storage: FULL"),
+                       convolution("c1", "c2"), inner_product("ip", "c2", "ip", 5), softmax_loss("ip")));
+  EXPECT_EQ(types["data"], "f32");
+  EXPECT_EQ(types["c1"], "f32 bf16");
+  EXPECT_EQ(types["c2"], "bf16");
+  types = types_of(cat(kSource, convolution("data", "c1", 6, "storage: BF16"), convolution("c1", "c2"),
+                       inner_product("ip", "c2", "ip", 5), softmax_loss("ip")));
+  EXPECT_EQ(types["c1"], "bf16 f32");
+  EXPECT_EQ(types["c2"], "f32");
+}
+
+/// Positions of maxima do not fit into 16 bits.
+TEST(Precision, KeepsPoolingsPositions) {
+  auto types =
+      types_of(cat(kStorage, kSource, convolution("data", "c1"),
+                   layer("Pooling", "c1", "p1 where", "pooling_param { kernel_size: 2 stride: 2 }"),
+                   layer("Silence", "where", ""), inner_product("ip", "p1", "ip", 5), softmax_loss("ip")));
+  EXPECT_EQ(types["p1"], "bf16");
+  EXPECT_EQ(types["where"], "f32");
+}
+
+struct Outcome {
+  double loss = 0;
+  std::vector<double> gradients, statistics;
+};
+Outcome outcome_of(const std::string& text, NetOptions options = {}) {
+  NetBench bench;
+  options.seed = 5;
+  const auto net = bench.make(text, options);
+  bench.pass.update_statistics = true;
+  feed<float>(bench, *net, 5);
+  net->zero_gradients();
+  net->forward(bench.pass);
+  net->backward(bench.pass);
+  const auto as_doubles = [&](const Tensor& tensor) {
+    const std::vector<float> values = values_of<float>(bench.context, tensor);
+    return std::vector<double>(values.begin(), values.end());
+  };
+  Outcome outcome{loss_of(bench, *net), as_doubles(net->flat_gradients()), {}};
+  if (net->statistics().defined()) outcome.statistics = as_doubles(net->statistics());
+  return outcome;
+}
+
+/// Rounding to bf16 changes a value by 2^-9 of it at most, 1e-3 in the mean. About ten tensors follow each
+/// other up to the loss: 1e-3 sqrt(10) of it, with room. A gradient has passed through twice as many, and the
+/// sign of some ReLU's input has changed: of values within 3e-3 deviations of 0, 1e-3 of all, each of which
+/// gives or takes a whole term, so that gradients differ by about sqrt(3 * 1e-3), 5e-2.
+TEST(Precision, LossAndGradientsAreThoseOfF32) {
+  for (const bool channels_last : {false, true})
+    for (const bool reuse : {false, true}) {
+      NetOptions options;
+      options.channels_last = channels_last;
+      options.reuse_memory = reuse;
+      const Outcome wide = outcome_of(whole_net(), options),
+                    narrow = outcome_of(whole_net(kStorage), options);
+      EXPECT_NE(narrow.loss, wide.loss);
+      EXPECT_NEAR(narrow.loss, wide.loss, 1e-2 * wide.loss);
+      EXPECT_GT(relative_distance(wide.gradients, narrow.gradients), 1e-4);
+      EXPECT_LT(relative_distance(wide.gradients, narrow.gradients), 1e-1);
+      EXPECT_LT(relative_distance(wide.statistics, narrow.statistics), 1e-2);
+    }
+}
+
+/// Fusing, sharing and recomputing change no bit.
+TEST(Precision, ResultsAreTheSameHoweverTheNetRuns) {
+  NetOptions fused, separate;
+  fused.fuse_scale = false;
+  separate.reuse_memory = false;
+  const auto equal = [](const Outcome& a, const Outcome& b) {
+    return a.loss == b.loss && a.gradients == b.gradients && a.statistics == b.statistics;
+  };
+  const Outcome plain = outcome_of(whole_net(kStorage), separate);
+  EXPECT_TRUE(equal(outcome_of(whole_net(kStorage), fused), plain));
+  EXPECT_TRUE(equal(outcome_of(whole_net(cat(kStorage, "checkpoint: '2' ")), fused), plain));
+  EXPECT_TRUE(equal(outcome_of(whole_net(cat(kStorage, "checkpoint: 'auto' ")), fused), plain));
+}
+
+/// All but the input's copy and what the loss reads is half as large.
+TEST(Precision, HalvesTheMemoryOfActivations) {
+  std::string layers =
+      "layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: 8 "
+      "dim: 3 dim: 32 dim: 32 } shape { dim: 8 } } } ";
+  std::string blob = "data";
+  for (int i = 1; i <= 6; ++i) {
+    layers += convolution(blob, cat("c", i), 32) + layer("SyncBN", cat("c", i), cat("b", i), kNorm) +
+              layer("ReLU", cat("b", i), cat("r", i));
+    blob = cat("r", i);
+  }
+  layers += inner_product("ip", blob, "ip", 5) + softmax_loss("ip");
+  NetBench bench;
+  NetOptions options;
+  options.shapes_only = true;
+  const Plan wide = bench.make(layers, options)->plan(),
+             narrow = bench.make(kStorage + layers, options)->plan();
+  EXPECT_NEAR(static_cast<double>(narrow.bytes), 0.5 * static_cast<double>(wide.bytes), 0.02 * wide.bytes);
+  EXPECT_NEAR(static_cast<double>(narrow.unshared_bytes), 0.5 * static_cast<double>(wide.unshared_bytes),
+              0.02 * wide.unshared_bytes);
+  const std::int64_t cut = bench.make(cat(kStorage, "checkpoint: '3' ", layers), options)->plan().bytes;
+  EXPECT_LT(cut, narrow.bytes);
+}
+
+/// Parameters are f32, in memory and in files.
+TEST(Precision, ParametersAreF32) {
+  NetBench bench;
+  const auto net = bench.make(whole_net(kStorage), {});
+  for (const LearnableParameter& parameter : net->parameters())
+    EXPECT_EQ(parameter.value.dtype(), DType::f32) << parameter.layer;
+  EXPECT_EQ(net->flat_gradients().dtype(), DType::f32);
+  const caffe::NetParameter saved = to_proto(*net, true);
+  for (const caffe::LayerParameter& each : saved.layer())
+    for (const caffe::BlobProto& blob : each.blobs()) EXPECT_GT(blob.data_size(), 0) << each.name();
+  EXPECT_EQ(net->precision().storage, DType::bf16);
+  EXPECT_EQ(net->precision().master, DType::f32);
+  EXPECT_EQ(net->precision().compute, DType::f32);
+}
+
+TEST(Precision, RefusesWhatItCannotDo) {
+  const auto refusal = [](const std::string& text, DType dtype = DType::f32) {
+    return message_of([&] {
+      NetBench bench;
+      NetOptions options;
+      options.dtype = dtype;
+      bench.make(text, options);
+    });
+  };
+  EXPECT_THAT(refusal(whole_net(kStorage), DType::f64),
+              HasSubstr("storage: BF16 is for runs in f32 or bf16; this one is in f64"));
+  EXPECT_THAT(refusal(whole_net(cat(kStorage, "in_place_abn: true "))),
+              HasSubstr("storage: BF16 and in_place_abn: true exclude each other so far"));
+  EXPECT_THAT(refusal(whole_net(cat(kStorage, "storage_exception: 'Poling' "))),
+              HasSubstr("no layer type is called \"Poling\" (did you mean \"Pooling\"?)"));
+  EXPECT_THAT(refusal(whole_net("storage_exception: 'Pooling' ")),
+              HasSubstr("storage_exception \"Pooling\" excepts from nothing"));
+  EXPECT_THAT(refusal(cat(kSource, layer("Sigmoid", "data", "s", "storage: BF16"))),
+              HasSubstr("storage: BF16 is not supported by layers of type \"Sigmoid\""));
+  EXPECT_THAT(refusal(cat(kSource, convolution("data", "c", 6, "storage: BF16")), DType::f64),
+              HasSubstr("storage: BF16 is for runs in f32"));
+  EXPECT_THAT(message_of([] { read_precision(net_of(kStorage), DType::f32, DeviceKind::cuda, Math::full); }),
+              HasSubstr("16-bit storage runs on CPU devices only so far"));
+}
+
+/// Of a net's products, not of its activations.
+TEST(Precision, ComputesAsTheDeviceDoes) {
+  const auto read = [](const char* text, Math math) {
+    return read_precision(net_of(text), DType::f32, DeviceKind::cpu, math);
+  };
+  EXPECT_EQ(read("name: 'n'", Math::bf16_in_f32).compute, DType::bf16);
+  EXPECT_EQ(read("name: 'n'", Math::bf16).storage, DType::f32);
+  EXPECT_EQ(read(kStorage, Math::full).compute, DType::f32);
+}
+
+}  // namespace
+}  // namespace banyan

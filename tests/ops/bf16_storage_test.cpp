@@ -1,0 +1,385 @@
+// Operators on bf16 tensors, which CPU devices have: their results are those of the f32 operators on the same
+// values, rounded once.
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "banyan/base/error.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/convolution.hpp"
+#include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/normalization.hpp"
+#include "banyan/ops/pooling.hpp"
+#include "ops/device_fixture.hpp"
+
+namespace banyan {
+namespace {
+
+using Values = std::vector<double>;
+using Tensors = std::vector<Tensor>;
+
+double as_bf16(double value) { return BFloat16(static_cast<float>(value)); }
+
+/// Half the distance between the two bf16 values around `value`.
+double half_ulp(double value) {
+  return value == 0 ? 0 : std::ldexp(1.0, std::ilogb(value) - 8);  // 8 digits, the leading one included
+}
+
+class Bf16Storage : public testing::TestWithParam<Layout> {
+ protected:
+  void use(const CpuDeviceOptions& options) {
+    context_.reset();
+    device_ = make_cpu_device(0, options);
+    device_->make_current();
+    context_ = std::make_unique<Context>(*device_);
+  }
+  void SetUp() override {
+    CpuDeviceOptions options;
+    options.threads = 2;
+    use(options);
+  }
+  Context& context() { return *context_; }
+  Tensor empty(const Shape& shape, DType type, Layout layout = GetParam()) {
+    Tensor tensor(*device_, shape, type, shape.axes() > 2 ? layout : Layout::contiguous);
+    ops::fill(context(), tensor, 9);
+    return tensor;
+  }
+  /// f32, but of values that bf16 has; some are 0.
+  Tensor made(const Shape& shape, unsigned seed, double low = -2, double high = 2) {
+    std::vector<float> values;
+    for (const double value : random_values(shape.count(), seed, low, high))
+      values.push_back(values.size() % 11 == 5 && low < 0 ? 0.0f : static_cast<float>(as_bf16(value)));
+    Tensor tensor = empty(shape, DType::f32);
+    copy_from_host(context(), values.data(), tensor);
+    return tensor;
+  }
+  Tensor as(const Tensor& tensor, DType type) {
+    Tensor result(*device_, tensor.shape(), type, tensor.layout());
+    ops::copy(context(), tensor, result);
+    return result;
+  }
+  Values values(const Tensor& tensor) {
+    Values result(static_cast<std::size_t>(tensor.count()));
+    if (tensor.dtype() == DType::i32) {
+      std::vector<std::int32_t> numbers(result.size());
+      copy_to_host(context(), tensor, numbers.data());
+      return {numbers.begin(), numbers.end()};
+    }
+    dispatch_storage(tensor.dtype(), "test", [&]<class T>() {
+      std::vector<T> stored(result.size());
+      copy_to_host(context(), tensor, stored.data());
+      std::copy(stored.begin(), stored.end(), result.begin());
+    });
+    return result;
+  }
+
+  using Run = std::function<void(Tensors& tensors)>;
+  /// Runs an operator on copies of `tensors` as they are, f32, and on copies of which the first `narrow` are
+  /// bf16. bf16 results differ from the f32 ones by half an ulp at most, beside `rounding` of the f32
+  /// arithmetic in another order (relative, and absolute for results below 1); others by `rounding` alone.
+  void compare(const Tensors& tensors, std::size_t narrow, const Run& run, double rounding = 0) {
+    Tensors wide, stored;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      wide.push_back(as(tensors[i], tensors[i].dtype()));
+      stored.push_back(as(tensors[i], i < narrow ? DType::bf16 : tensors[i].dtype()));
+    }
+    run(wide);
+    run(stored);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const Values expected = values(wide[i]), found = values(stored[i]);
+      for (std::size_t k = 0; k < expected.size(); ++k) {
+        const double slack = rounding * std::max(1.0, std::abs(expected[k]));
+        if (rounding == 0)
+          ASSERT_EQ(found[k], i < narrow ? as_bf16(expected[k]) : expected[k])
+              << "tensor " << i << " at " << k;
+        else
+          ASSERT_NEAR(found[k], expected[k], (i < narrow ? half_ulp(expected[k]) : 0) + slack)
+              << "tensor " << i << " at " << k;
+      }
+    }
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Context> context_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Bf16Storage, testing::ValuesIn(kLayouts),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+/// More than one task and thread, and channels that do not fill a vector.
+const Shape kImage{6, 21, 17, 18};
+const Shape kSmall{3, 5, 7, 4};
+
+TEST_P(Bf16Storage, Copies) {
+  const auto other = GetParam() == Layout::contiguous ? Layout::channels_last : Layout::contiguous;
+  for (const Shape& shape : {kSmall, kImage, Shape{7}}) {
+    const Tensor wide = made(shape, 1);
+    for (const Layout layout : {GetParam(), other}) {
+      Tensor narrow = empty(shape, DType::bf16, layout), back = empty(shape, DType::f32);
+      ops::copy(context(), wide, narrow);
+      EXPECT_EQ(values(narrow), values(wide));
+      ops::copy(context(), narrow, back);
+      EXPECT_EQ(values(back), values(wide));
+      Tensor moved = empty(shape, DType::bf16);
+      ops::copy(context(), narrow, moved);
+      EXPECT_EQ(values(moved), values(wide));
+    }
+  }
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> cases{0.0f, -0.0f, 1 + 0x1p-9f, 1 + 0x1p-8f, 1 + 3 * 0x1p-8f, inf, -inf, 3.4e38f};
+  Tensor wide(*device_, Shape{8}, DType::f32), narrow(*device_, Shape{8}, DType::bf16);
+  copy_from_host(context(), cases.data(), wide);
+  ops::copy(context(), wide, narrow);
+  EXPECT_THAT(values(narrow), testing::ElementsAre(0, 0, 1, 1, 1 + 0x1p-6, inf, -inf, inf));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(as_bf16(nan)));
+}
+
+TEST_P(Bf16Storage, Level1) {
+  Tensor y = empty(kSmall, DType::bf16);
+  ops::fill(context(), y, 0.1);
+  EXPECT_THAT(values(y), testing::Each(as_bf16(0.1)));
+  for (const double beta : {0.0, 1.0, 0.5})  // two products: the compiler may fuse either into the sum
+    compare(
+        {made(kImage, 1), made(kImage, 2)}, 2,
+        [&](Tensors& t) { ops::axpby(context(), 0.25, t[0], beta, t[1]); }, 1e-7);
+  const Tensor result(*device_, Shape{1}, DType::f64);
+  for (const auto* op : {&ops::sum, &ops::absolute_sum, &ops::sum_of_squares, &ops::count_not_finite})
+    compare({made(kImage, 1), result}, 1, [&](Tensors& t) { (*op)(context(), t[0], t[1]); });
+}
+
+TEST_P(Bf16Storage, ReluAndEltwise) {
+  const Tensor a = made(kImage, 1), b = made(kImage, 2), out = empty(kImage, DType::f32);
+  for (const double slope : {0.0, 0.25, -0.5}) {
+    compare({a, out}, 2, [&](Tensors& t) { ops::relu_forward(context(), t[0], slope, t[1]); });
+    compare({a, b, out}, 3, [&](Tensors& t) { ops::relu_backward(context(), t[0], t[1], slope, t[2]); });
+  }
+  compare({a, b, out}, 3, [&](Tensors& t) { ops::multiply(context(), t[0], t[1], t[2]); });
+  compare({made(kImage, 3, 1, 2), a, b, out}, 4,
+          [&](Tensors& t) { ops::product_backward_by_quotient(context(), t[0], t[1], t[2], t[3]); });
+  const Tensor mask = empty(kImage, DType::i32);
+  for (const bool first : {true, false}) {
+    compare({a, b, out, out, mask}, 4, [&](Tensors& t) {
+      ops::fill(context(), t[4], 0);
+      ops::maximum(context(), t[0], t[1], 1, first, t[2], t[4]);
+      ops::maximum_backward(context(), t[0], t[4], 1, t[3]);
+    });
+  }
+}
+
+TEST_P(Bf16Storage, Sums) {
+  Tensors all;
+  for (unsigned k = 0; k < 4; ++k) all.push_back(made(kImage, k + 1));
+  all.push_back(empty(kImage, DType::f32));
+  const std::vector<double> factors{1, -0.5, 0.75, 2};
+  for (std::size_t terms = 1; terms <= 4; ++terms)  // more take several sweeps, each of which rounds
+    compare(
+        all, 5,
+        [&](Tensors& t) {
+          std::vector<const Tensor*> chosen;
+          for (std::size_t k = 0; k < terms; ++k) chosen.push_back(&t[k]);
+          ops::weighted_sum(context(), chosen, {factors.begin(), factors.begin() + terms}, {}, t[4]);
+        },
+        1e-6);
+}
+
+/// An operator that does the work of two gives the bits of the two.
+TEST_P(Bf16Storage, FusedOperatorsRoundAsSeparateOnesDo) {
+  const Tensor a = as(made(kImage, 1), DType::bf16), b = as(made(kImage, 2), DType::bf16),
+               y = as(made(kImage, 3), DType::bf16);
+  Tensor sum = empty(kImage, DType::bf16), alone = sum, fused = empty(kImage, DType::bf16);
+  for (const double slope : {0.0, 0.3}) {
+    ops::weighted_sum(context(), {&a, &b}, {1, 1}, {}, sum);
+    ops::relu_forward(context(), sum, slope, alone);
+    ops::weighted_sum(context(), {&a, &b}, {1, 1}, {true, slope}, fused);
+    EXPECT_EQ(values(fused), values(alone));
+    ops::weighted_sum(context(), {&a, &b}, {1, 1}, {}, sum);
+    ops::relu_backward(context(), y, sum, slope, alone);
+    ops::relu_backward_of_sum(context(), {&a, &b}, y, slope, fused);
+    EXPECT_EQ(values(fused), values(alone));
+
+    const Tensor statistics(*device_, Shape{42}, DType::f64), moments(*device_, Shape{43}, DType::f64);
+    Tensor mean = statistics, counted = moments;
+    ops::batch_moments(context(), a, counted);
+    ops::finish_moments(context(), counted, 1e-5, false, mean);
+    const ops::Affine plain{made({21}, 4), made({21}, 5), {}};
+    ops::Affine rectified = plain;
+    rectified.relu = {true, slope};
+    Tensor normalized = empty(kImage, DType::bf16);
+    ops::normalize_forward(context(), a, mean, plain, normalized);
+    ops::relu_forward(context(), normalized, slope, alone);
+    ops::normalize_forward(context(), a, mean, rectified, fused);
+    EXPECT_EQ(values(fused), values(alone));
+    ops::weighted_sum(context(), {&normalized, &b}, {1, 1}, {true, slope}, alone);
+    ops::normalize_and_add(context(), a, mean, rectified, b, fused);
+    EXPECT_EQ(values(fused), values(alone));
+
+    Tensor gradient = empty(kImage, DType::bf16), sums(*device_, Shape{42}, DType::f64);
+    ops::relu_backward(context(), normalized, b, slope, gradient);
+    ops::normalize_backward_sums(context(), a, gradient, mean, plain, sums);
+    const Values expected = values(sums);
+    ops::normalize_backward(context(), a, gradient, mean, plain, sums, counted, alone);
+    ops::normalize_backward_sums(context(), a, b, mean, rectified, sums);
+    EXPECT_EQ(values(sums), expected);
+    ops::normalize_backward(context(), a, b, mean, rectified, sums, counted, fused);
+    EXPECT_EQ(values(fused), values(alone));
+  }
+}
+
+TEST_P(Bf16Storage, ScaleAndBias) {
+  const bool last = GetParam() == Layout::channels_last;
+  const ops::Broadcast over = last ? ops::Broadcast{6 * 17 * 18, 21, 1} : ops::Broadcast{6, 21, 17 * 18};
+  const Tensor x = made(kImage, 1), dy = made(kImage, 2), out = empty(kImage, DType::f32);
+  compare(
+      {x, out, made({21}, 3), made({21}, 4)}, 2,
+      [&](Tensors& t) {
+        ops::scale_bias(context(), t[0], t[2], t[3], over, {true, 0.25}, t[1]);
+      },
+      1e-6);
+  for (const bool with_input : {true, false})
+    compare({x, dy, made({21}, 3)}, 2, [&](Tensors& t) {
+      ops::scale_backward(context(), with_input ? t[0] : Tensor(), t[1], over, t[2]);
+    });
+}
+
+/// Sums are those of f32 in vectors of another length: up to 1836 terms below 10, whose partial sums of about
+/// 100 round by 4e-6.
+TEST_P(Bf16Storage, BatchNormalization) {
+  for (const Shape& shape : {kSmall, kImage, Shape{50, 70}, Shape{40, 5, 30, 1}})
+    for (const bool relu : {false, true}) {
+      const std::int64_t c = shape[1];
+      const Tensor x = made(shape, 1, 1, 5), dy = made(shape, 3), out = empty(shape, DType::f32);
+      const Tensor moments(*device_, Shape{1 + 2 * c}, DType::f64), two(*device_, Shape{2 * c}, DType::f64);
+      compare(
+          {x, dy, out, out, moments, two, two, made({c}, 4, 0.5, 2), made({c}, 5)}, 4,
+          [&](Tensors& t) {
+            const ops::Affine affine{t[7], t[8], {relu, 0}};
+            ops::batch_moments(context(), t[0], t[4]);
+            ops::finish_moments(context(), t[4], 1e-5, false, t[5]);
+            ops::normalize_forward(context(), t[0], t[5], affine, t[2]);
+            ops::normalize_backward_sums(context(), t[0], t[1], t[5], affine, t[6]);
+            ops::normalize_backward(context(), t[0], t[1], t[5], affine, t[6], t[4], t[3]);
+          },
+          2e-5);
+    }
+}
+
+TEST_P(Bf16Storage, Pooling) {
+  using Method = ops::PoolingMethod;
+  for (const std::int64_t channels : {5, 21})
+    for (const std::int64_t stride : {2, 3})  // 3: windows that tile the image
+      for (const Method method : {Method::maximum, Method::average, Method::stochastic})
+        for (const bool training : {true, false}) {
+          if (method != Method::stochastic && !training) continue;
+          const Shape in{2, channels, 9, 12}, out{2, channels, stride == 2 ? 4 : 3, stride == 2 ? 6 : 4};
+          const ops::PoolingGeometry geometry{method, 3, 3, stride, stride, 0, 0};
+          compare(
+              {made(in, 1, 0.125, 2), empty(out, DType::f32), made(out, 2), empty(in, DType::f32),
+               empty(out, DType::i32)},
+              4,
+              [&](Tensors& t) {
+                ops::pooling_forward(context(), geometry, t[0], training, {1, 2, 3}, {}, t[1], t[4]);
+                if (training) ops::pooling_backward(context(), geometry, t[2], t[4], t[3]);
+              },
+              1e-6);
+        }
+  // An empty window: the lowest value there is, and not an infinity.
+  Tensor in = as(made({1, 20, 2, 2}, 1), DType::bf16), out = empty({1, 20, 3, 3}, DType::bf16),
+         mask = empty({1, 20, 3, 3}, DType::i32);
+  ops::pooling_forward(context(), {Method::maximum, 1, 1, 1, 1, 0, 0}, in, true, {}, {}, out, mask);
+  EXPECT_EQ(values(out)[8], -0x1.fep127);
+}
+
+TEST_P(Bf16Storage, Products) {
+  for (const Math math : {Math::full, Math::bf16_in_f32, Math::bf16}) {
+    if (math == Math::bf16 && !__builtin_cpu_supports("avx512bw")) continue;
+    CpuDeviceOptions options;
+    options.math = math;
+    use(options);
+    for (int types = 0; types < 8; ++types)
+      for (const double beta : {0.0, 0.5})
+        for (const bool transposed : {false, true})
+          for (const std::int64_t k : {64, 0}) {
+            const Tensor a = made({17 * k}, 1), b = made({k * 33}, 2), c = made({17 * 33}, 3);
+            Tensor wide = as(c, DType::f32);
+            const ops::GemmShape shape{transposed, !transposed, 17, 33, k};
+            ops::gemm(context(), shape, 1.5, a, b, beta, wide);
+            const auto type = [&](int bit) { return (types >> bit & 1) != 0 ? DType::bf16 : DType::f32; };
+            Tensor found = as(c, type(2));
+            ops::gemm(context(), shape, 1.5, as(a, type(0)), as(b, type(1)), beta, found);
+            const Values expected = values(wide), results = values(found);
+            // 64 products are exact in f32 and added in another order.
+            for (std::size_t i = 0; i < expected.size(); ++i)
+              ASSERT_NEAR(results[i], expected[i],
+                          (type(2) == DType::bf16 ? half_ulp(expected[i]) : 0) + 65 * 0x1p-23 * 64);
+          }
+  }
+}
+
+struct ConvolutionCase {
+  Shape input;
+  ops::ConvolutionGeometry geometry;
+};
+
+TEST_P(Bf16Storage, Convolutions) {
+  const ConvolutionCase cases[] = {
+      {{4, 32, 8, 8}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 32}},
+      {{3, 5, 9, 7}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, 5, 7}},
+      {{3, 6, 9, 7}, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 3, 6, 9}},
+      {{2, 20, 9, 11}, {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 20, 50}},  // f32 has kernels of its own for it
+      {{4, 4, 8, 8}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 4, 6}},  // oneDNN has no good kernel for all passes
+      {{2, 4, 3, 4, 3, 4}, {{2, 2, 2, 3}, {1, 2, 1, 1}, {0, 1, 1, 1}, {1, 1, 2, 1}, 2, 4, 6}},
+  };
+  for (const Math math : {Math::full, Math::bf16_in_f32, Math::bf16}) {
+    if (math == Math::bf16 && !__builtin_cpu_supports("avx512bw")) continue;
+    CpuDeviceOptions options;
+    options.math = math;
+    options.threads = 2;
+    use(options);
+    for (const auto& [input, geometry] : cases)
+      for (const bool relu : {false, true}) {
+        if (input.axes() > 5 && GetParam() == Layout::channels_last) continue;
+        std::vector<std::int64_t> out{input[0], geometry.out_channels};
+        for (int axis = 0; axis < geometry.spatial_axes(); ++axis)
+          out.push_back(geometry.output_length(axis, input[axis + 2]));
+        std::vector<std::int64_t> weight{geometry.out_channels, geometry.in_channels / geometry.group};
+        weight.insert(weight.end(), geometry.kernel.begin(), geometry.kernel.end());
+        const Tensor x = made(input, 1), y = empty(Shape(out), DType::f32), dy = made(Shape(out), 2);
+        Tensor weights(*device_, Shape(weight), DType::f32);
+        ops::copy(context(), made({weights.count()}, 3).reshaped(weights.shape()), weights);
+        const Tensor bias = made({geometry.out_channels}, 4);
+        Tensor gradient(*device_, weights.shape(), DType::f32);
+        ops::fill(context(), gradient, 1);
+        SCOPED_TRACE(testing::Message() << input.to_string() << " math " << static_cast<int>(math));
+        // Up to 512 products and, for gradients of weights, sums of up to 256 pixels, of values below 4, in
+        // another order.
+        compare(
+            {x, y, dy, empty(input, DType::f32), weights, bias, gradient, made({geometry.out_channels}, 5)},
+            4,
+            [&](Tensors& t) {
+              const auto convolution = ops::make_convolution(context(), geometry, DType::f32);
+              const bool fused = convolution->fuse_relu({relu, 0});
+              convolution->forward(context(), t[0], t[4], t[5], t[1]);
+              if (!fused) ops::relu_forward(context(), t[1], 0, t[1]);
+              convolution->backward_data(context(), t[2], t[4], t[3]);
+              convolution->backward_weight(context(), t[0], t[2], t[6], t[7]);
+              context().synchronize();
+            },
+            512 * 4 * 0x1p-23);
+      }
+  }
+}
+
+/// Some operators have no use for 16 bits: they say so.
+TEST_P(Bf16Storage, OthersRefuse) {
+  Tensor x = empty(kSmall, DType::bf16), y = x;
+  try {
+    ops::dropout(context(), x, 0.5, {}, {}, y);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("dropout does not support bf16 tensors"));
+  }
+}
+
+}  // namespace
+}  // namespace banyan
