@@ -54,7 +54,7 @@ class Folding {
     if (parameter.type() == "InnerProduct") {
       const auto& settings = parameter.inner_product_param();
       if (settings.axis() != 1 || settings.transpose()) return false;
-    } else if (parameter.type() != "Convolution") {
+    } else if (parameter.type() != "Convolution" || parameter.convolution_param().axis() != 1) {
       return false;
     }
     const auto& layers = net_.definition().layer();
@@ -86,8 +86,8 @@ class Folding {
 
   std::optional<ChannelMap> map_of(int layer) const {
     const Layer& found = *net_.layers()[layer];
-    if (graph_.layers[layer].inputs.size() != 1 || graph_.layers[layer].outputs.size() != 1)
-      return std::nullopt;
+    const GraphLayer& node = graph_.layers[layer];
+    if (node.inputs.size() != 1 || node.outputs.size() != 1 || node.weighted()) return std::nullopt;
     if (const auto* norm = dynamic_cast<const BatchNormalization*>(&found)) return map_of(*norm);
     const LayerTraits& traits = found.traits();
     if (traits.channel_slope < 0 && traits.channel_bias < 0) return std::nullopt;
@@ -148,9 +148,10 @@ void load_folded(Net& to, const Net& from, const FoldedNet& folded) {
       set_values(context, parameter.slot == 0 ? found->second.weight : found->second.bias, parameter.value);
       continue;
     }
-    for (const LearnableParameter& source : from.parameters())
-      if (source.layer == parameter.layer && source.slot == parameter.slot)
-        ops::copy(context, source.value, parameter.value);
+    // Not among from.parameters(): the layer that has it there may be gone.
+    for (const auto& layer : from.layers())
+      if (layer->name() == parameter.layer)
+        ops::copy(context, layer->parameters()[parameter.slot].value, parameter.value);
   }
   context.synchronize();
 }

@@ -319,6 +319,10 @@ void Net::check_results() {
   }
 }
 
+void Net::parameters_replaced() {
+  for (const auto& layer : layers_) layer->parameters_replaced();
+}
+
 ops::KernelChoices Net::kernel_choices() const {
   ops::KernelChoices choices;
   for (const auto& layer : layers_)

@@ -18,9 +18,9 @@ const char* name_of(Stage stage) {
 }
 
 void Activity::enter(Stage stage, const char* layer) {
+  beat();  // first: the watchdog looks at nothing else while a device is idle
   stage_.store(stage, std::memory_order_relaxed);
   layer_.store(layer, std::memory_order_release);  // together with the characters that it points to
-  beat();
   if (aborted()) throw Error(ErrorKind::aborted, "another device failed");
   if (const FaultInjector injector = installed.load(std::memory_order_acquire)) injector(*this, stage, layer);
 }

@@ -51,6 +51,7 @@ Crew::Crew(std::vector<Activity*> activities, AbortState& abort, WatchdogOptions
         activities[rank]->set_idle();
         const Order* order = state->wait_for_order(done, abort);
         if (order == nullptr) return;
+        activities[rank]->enter(Stage::set_up);
         (*order)(rank);
         state->finished();
       }

@@ -2,6 +2,7 @@
 #include "replica.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "banyan/base/text.hpp"
 #include "banyan/observe/spans.hpp"
@@ -12,7 +13,9 @@
 namespace banyan {
 
 void Replica::step(std::int64_t count) {
-  const std::int64_t end = std::min<std::int64_t>(run_.solver.max_iter, done_ + count);
+  forget_last_loss();
+  const std::int64_t left = std::max<std::int64_t>(0, run_.solver.max_iter - done_);
+  const std::int64_t end = done_ + std::min(left, count);
   stopped_ = false;
   while (!stopped_ && done_ < end) stopped_ = !iterate(done_);
   if (peers_->first()) run_.outcome.stopped_early = stopped_;
@@ -125,11 +128,12 @@ void Replica::compare_kernels() {
 void Replica::test() {
   if (tests_->empty()) return;
   display_->clear();
-  tests_->run(done_);
-  if (peers_->first()) run_.tests = tests_->results();
+  std::vector<TestResult> results = tests_->run(done_);
+  if (peers_->first()) run_.tests = std::move(results);
 }
 
 void Replica::snapshot() {
+  forget_last_loss();
   display_->clear();
   if (peers_->first()) {
     losses_->gather(done_ - 1);
@@ -151,6 +155,9 @@ void Replica::finish() {
 }
 
 void Replica::show_last_loss() {
+  before_last_loss_.emplace();
+  sources_.save(*before_last_loss_);
+  losses_->save(*before_last_loss_);
   Pass pass = training_pass(done_, 0);
   pass.update_statistics = false;
   net_->forward(pass);
@@ -162,7 +169,23 @@ void Replica::show_last_loss() {
   LOG(INFO) << log_lines::last_iteration(done_, losses_->smoothed());
 }
 
+/// It was of a batch that no iteration has learned from yet.
+void Replica::forget_last_loss() {
+  if (!before_last_loss_) return;
+  sources_.restore(*before_last_loss_);
+  losses_->restore(*before_last_loss_);
+  losses_->begin(done_);
+  before_last_loss_.reset();
+}
+
+void Replica::settle() {
+  lane().synchronize();
+  context_->synchronize();
+  net_->check_results();
+}
+
 Metrics Replica::metrics() {
+  forget_last_loss();
   losses_->gather(done_ - 1);
   return {done_, losses_->smoothed(), last_rate_};
 }
@@ -193,6 +216,7 @@ void Replica::write_parameter(const std::string& layer, int index, const std::ve
   Tensor value = find_parameter(layer, index)->value;
   if (peers_->first()) set_values(*context_, values, value);
   peers_->broadcast(value, "a parameter");
+  net_->parameters_replaced();
 }
 
 }  // namespace banyan

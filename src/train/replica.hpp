@@ -5,6 +5,9 @@
 
 #include <array>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "banyan/net/net.hpp"
 #include "banyan/parallel/gradient_sync.hpp"
@@ -38,6 +41,8 @@ class Replica {
   void snapshot();
   void restore();
   void write_parameter(const std::string& layer, int index, const std::vector<double>& values);
+  /// Waits for the device's work and checks what the layers noted about their results.
+  void settle();
   // Called on one device: the first one unless stated otherwise.
   Metrics metrics();
   /// On any device. Returns why it cannot be read, or "".
@@ -75,6 +80,7 @@ class Replica {
   void compare_kernels();
   void finish();
   void show_last_loss();
+  void forget_last_loss();
   const LearnableParameter* find_parameter(const std::string& layer, int index) const;
 
   Run& run_;
@@ -94,6 +100,7 @@ class Replica {
   std::unique_ptr<Requests> requests_;
   std::unique_ptr<Display> display_;
   std::unique_ptr<Snapshots> snapshots_;
+  std::optional<caffe::BanyanState> before_last_loss_;  ///< positions and losses before show_last_loss()
   std::array<std::unique_ptr<Event>, kRunAhead> ends_;  ///< of iteration i at i % kRunAhead
   Tensor loss_;                                         ///< of the iteration, over its passes: f64 (1)
   std::int64_t start_ = 0, done_ = 0;                   ///< iterations before this session; iterations done

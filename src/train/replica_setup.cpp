@@ -151,9 +151,12 @@ void Replica::load_initial_state() {
 void Replica::spread_parameters() {
   for (LearnableParameter& parameter : net_->parameters())
     peers_->broadcast(parameter.value, parameter.layer.c_str());
+  net_->parameters_replaced();
 }
 
 void Replica::restore() {
+  before_last_loss_.reset();
+  last_rate_ = 0;
   start_ = snapshots_->restore(*run_.resume);
   spread_parameters();
   begin();

@@ -123,8 +123,9 @@ void check_options(const TrainOptions& options) {
 void read_resume(Run& run, const std::string& state_path) {
   LOG(INFO) << log_lines::resuming(state_path);
   run.resume = read_snapshot(state_path);
-  for (const std::string& difference : resume_differences(run.resume->state, describe(run)))
-    LOG(WARNING) << difference;
+  caffe::BanyanState now = describe(run);
+  if (run.snapshots.run.has_seed()) now.set_seed(run.seed);
+  for (const std::string& difference : resume_differences(run.resume->state, now)) LOG(WARNING) << difference;
 }
 
 std::unique_ptr<Run> make_run(const TrainOptions& options) {

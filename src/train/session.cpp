@@ -2,7 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
 #include <functional>
 
 #include "banyan/base/error.hpp"
@@ -25,12 +24,21 @@ struct Session::State {
   explicit State(const TrainOptions& options);
   /// Runs body(replica) on every device's thread.
   void on_all(const std::function<void(Replica&)>& body) {
-    crew->carry_out([&](int rank) { body(*replicas[rank]); });
+    crew->carry_out([&](int rank) {
+      body(*replicas[rank]);
+      replicas[rank]->settle();
+    });
   }
   void on_one(int device, const std::function<void(Replica&)>& body) {
     crew->carry_out([&](int rank) {
       if (rank == device) body(*replicas[rank]);
     });
+  }
+
+  /// Before the devices begin. A refusal leaves all as it was, but other processes would wait for this one.
+  void alone(const std::function<void()>& check) try { check(); } catch (...) {
+    if (run->team.joined) run->abort.raise();
+    throw;
   }
 
   std::unique_ptr<Run> run;
@@ -81,13 +89,14 @@ std::vector<TestResult> Session::test() {
 }
 
 std::string Session::snapshot() {
-  check_snapshot_prefix(state_->run->snapshots.prefix);
+  if (state_->run->team.place.process == 0)
+    state_->alone([&] { check_snapshot_prefix(state_->run->snapshots.prefix); });
   state_->on_all([](Replica& replica) { replica.snapshot(); });
   return snapshot_paths(state_->run->snapshots.prefix, iteration()).state;
 }
 
 void Session::restore(const std::string& state_path) {
-  read_resume(*state_->run, state_path);
+  state_->alone([&] { read_resume(*state_->run, state_path); });
   state_->on_all([](Replica& replica) { replica.restore(); });
 }
 

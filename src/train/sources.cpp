@@ -1,5 +1,7 @@
 #include "sources.hpp"
 
+#include <algorithm>
+
 namespace banyan {
 
 void Sources::add(const Net& net, const std::string& name) {
@@ -34,10 +36,16 @@ void Sources::save(caffe::BanyanState& state) const {
 }
 
 void Sources::restore(const caffe::BanyanState& state) {
-  for (const auto& position : state.source())
-    for (const Entry& entry : entries_)
-      if (entry.net == position.net() && entry.layer == position.layer())
-        entry.source->seek(position.consumed());
+  for (const Entry& entry : entries_) {
+    const auto& positions = state.source();
+    const auto found = std::find_if(positions.begin(), positions.end(), [&](const auto& position) {
+      return position.net() == entry.net && position.layer() == entry.layer;
+    });
+    if (found != positions.end())
+      entry.source->seek(found->consumed());
+    else if (entry.source->consumed() > 0)
+      entry.source->seek(0);
+  }
 }
 
 }  // namespace banyan

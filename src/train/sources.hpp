@@ -22,7 +22,7 @@ class Sources {
   /// Ends reading, at the end of a run.
   void stop();
   void save(caffe::BanyanState& state) const;
-  /// Continues where the sources of the same names stood.
+  /// Continues where the sources of the same names stood; others begin again.
   void restore(const caffe::BanyanState& state);
 
  private:

@@ -71,17 +71,23 @@ bool TestNets::statistics_differ() const {
   return !peers_.alone() && statistics.defined() && statistics.count() > 0;
 }
 
-void TestNets::run(std::int64_t iteration) {
+std::vector<TestResult> TestNets::run(std::int64_t iteration) {
   peers_.activity().enter(Stage::test);
   const HostSpan span(peers_.activity(), SpanKind::test);
   trained_.check_results();
   take_statistics();
-  results_.clear();
-  for (int number = 0; number < static_cast<int>(nets_.size()); ++number) test(number, iteration);
+  std::vector<TestResult> results;
+  for (int number = 0; number < static_cast<int>(nets_.size()); ++number) {
+    const std::vector<double> of_batches = test(number, iteration);
+    if (!peers_.first()) continue;
+    log(number, results.emplace_back(means_of(number, of_batches)));
+  }
   return_statistics();
+  return results;
 }
 
-void TestNets::test(int number, std::int64_t iteration) {
+/// What the batches gave, where it was gathered.
+std::vector<double> TestNets::test(int number, std::int64_t iteration) {
   Net& net = *nets_[number];
   const int batches = settings_.batches[number];
   if (peers_.first()) LOG(INFO) << log_lines::testing(iteration, number);
@@ -91,8 +97,8 @@ void TestNets::test(int number, std::int64_t iteration) {
   if (peers_.gathers())
     results = peers_.sum_processes(
         order_test_results(peers_.boards(), peers_.team().place, width_of(net), batches, number), "test");
-  if (peers_.first()) log(number, results_.emplace_back(means_of(number, results)));
   peers_.meet("test", iteration);
+  return results;
 }
 
 /// One entry of the board for each batch: the net's loss, then its outputs.

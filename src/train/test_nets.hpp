@@ -27,16 +27,15 @@ class TestNets {
   /// `nets` share the parameters of `trained`.
   TestNets(const TestSettings& settings, Peers& peers, Net& trained, std::vector<std::unique_ptr<Net>> nets);
   bool empty() const { return nets_.empty(); }
-  /// Tests all nets after that many iterations and logs their results. All devices meet.
-  void run(std::int64_t iteration);
-  /// Of the last run(), on the first device.
-  const std::vector<TestResult>& results() const { return results_; }
+  /// Tests all nets after that many iterations. The first device logs and returns the results. All devices
+  /// meet.
+  std::vector<TestResult> run(std::int64_t iteration);
 
  private:
   void take_statistics();
   void return_statistics();
   bool statistics_differ() const;
-  void test(int number, std::int64_t iteration);
+  std::vector<double> test(int number, std::int64_t iteration);
   void run_batches(Net& net, int batches);
   TestResult means_of(int number, const std::vector<double>& results) const;
   void log(int number, const TestResult& result) const;
@@ -46,7 +45,6 @@ class TestNets {
   Net& trained_;
   std::vector<std::unique_ptr<Net>> nets_;
   Tensor own_statistics_;  ///< the device's, during a test
-  std::vector<TestResult> results_;
 };
 
 }  // namespace banyan

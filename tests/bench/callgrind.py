@@ -35,7 +35,7 @@ NO_AVX512 = {
 
 def instructions(trainer, folder, net, iterations):
     """Instructions of a whole run."""
-    compare.write_net(folder, net, "")
+    compare.write_net(folder, net)
     solver = pathlib.Path(folder) / "solver.prototxt"
     solver.write_text(compare.SOLVER.format(folder=folder, display=0, iterations=iterations))
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", trainer, f"--solver={solver}"]

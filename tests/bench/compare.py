@@ -53,9 +53,9 @@ net: "{folder}/net.prototxt" snapshot_prefix: "{folder}/none" display: {display}
 """
 
 
-def write_net(folder, net, options):
+def write_net(folder, net, net_line="", scales=False):
     path = pathlib.Path(folder) / "net.prototxt"
-    made_net.write(path, NETS[net]["net"], NETS[net]["shape"], options["net_line"], scales=options["scales"])
+    made_net.write(path, NETS[net]["net"], NETS[net]["shape"], net_line, scales=scales)
     return path
 
 
@@ -70,7 +70,7 @@ def run_ours(trainer, folder, net, precision, options, convolutions=0):
     warmup, measured = intervals(net, options)
     display = NETS[net]["display"]
     iterations = display * (warmup + measured) + 1  # iteration 0 prints its own line
-    write_net(folder, net, options)
+    write_net(folder, net, options["net_line"], options["scales"])
     solver = pathlib.Path(folder) / "solver.prototxt"
     solver.write_text(SOLVER.format(folder=folder, display=display, iterations=iterations))
     flags = [flag for flag in options["flags"].split(",") if flag]
@@ -152,7 +152,7 @@ def convolution_seconds(verbose, iterations, convolutions):
 def describe(trainer, net, options):
     """The layers of our net, as `trainer summary` lists them."""
     with tempfile.TemporaryDirectory() as folder:
-        model = write_net(folder, net, options)
+        model = write_net(folder, net, options["net_line"], options["scales"])
         return json.loads(common.run([trainer, "summary", f"--model={model}", "--json"]).out)["layers"]
 
 

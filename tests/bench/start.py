@@ -33,7 +33,7 @@ TOUCH = "import sys; data = bytearray(int(sys.argv[1]) << 20); data[::4096] = by
 
 
 def run(trainer, folder, net, options):
-    compare.write_net(folder, net, "")
+    compare.write_net(folder, net)
     solver = pathlib.Path(folder) / "solver.prototxt"
     solver.write_text(compare.SOLVER.format(folder=folder, display=1, iterations=4))
     if options["warm"]:

@@ -152,5 +152,33 @@ TEST(Fold, KeepsWhatItMust) {
   EXPECT_THAT(fold_and_run(R"(layer { name: "bn" type: "BatchNorm" bottom: "x" top: "y" })").gone, IsEmpty());
 }
 
+/// The first of the layers that share a parameter is folded; the second one still has it.
+TEST(Fold, SharedScales) {
+  const Folded net = fold_and_run(convolution("bias_term: false") + R"(
+    layer { name: "first" type: "Scale" bottom: "conv" top: "y" param { name: "s" } }
+    layer { name: "relu" type: "ReLU" bottom: "y" top: "y" }
+    layer { name: "second" type: "Scale" bottom: "y" top: "z" param { name: "s" } })");
+  EXPECT_THAT(net.gone, ElementsAre("first"));
+  EXPECT_LE(relative_distance(net.plain, net.folded), 1e-14);
+}
+
+TEST(Fold, KeepsWeightedOutputs) {
+  EXPECT_THAT(fold_and_run(convolution() + R"(
+    layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "y" loss_weight: 0.5 })")
+                  .gone,
+              IsEmpty());
+}
+
+/// Channels of the convolution are not those of the normalization.
+TEST(Fold, KeepsNormalizationsOfOtherAxes) {
+  for (const int outputs : {2, 4, 9}) {
+    const std::string text =
+        cat(R"(layer { name: "conv" type: "Convolution" bottom: "x" top: "conv" convolution_param {
+      axis: 2 kernel_size: 3 num_output: )",
+            outputs, R"(} } layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "y" })");
+    EXPECT_THAT(fold_and_run(text).gone, IsEmpty());
+  }
+}
+
 }  // namespace
 }  // namespace banyan

@@ -7,6 +7,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/convolution.hpp"
+#include "banyan/ops/device_value.hpp"
 #include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/normalization.hpp"
 #include "banyan/ops/pooling.hpp"
@@ -273,12 +274,14 @@ TEST_P(Bf16Storage, Pooling) {
           if (method != Method::stochastic && !training) continue;
           const Shape in{2, channels, 9, 12}, out{2, channels, stride == 2 ? 4 : 3, stride == 2 ? 6 : 4};
           const ops::PoolingGeometry geometry{method, 3, 3, stride, stride, 0, 0};
+          ops::DeviceValue<std::uint64_t> draw(context().device());
+          draw.write(context(), 3);
           compare(
               {made(in, 1, 0.125, 2), empty(out, DType::f32), made(out, 2), empty(in, DType::f32),
                empty(out, DType::i32)},
               4,
               [&](Tensors& t) {
-                ops::pooling_forward(context(), geometry, t[0], training, {1, 2, 3}, {}, t[1], t[4]);
+                ops::pooling_forward(context(), geometry, t[0], training, {1, 2, draw.get()}, {}, t[1], t[4]);
                 if (training) ops::pooling_backward(context(), geometry, t[2], t[4], t[3]);
               },
               1e-6);

@@ -244,7 +244,7 @@ TEST_P(SharedPoolingTest, Backward) {
           const Tensor x = make(in, random_values(in.count(), 1, 0, 1), layout);
           const Tensor dy = make(out, random_values(out.count(), 2), layout);
           Tensor y = empty(out, layout), mask(device(), out, DType::i32, layout);
-          ops::pooling_forward(context(), geometry, x, true, {}, {}, y, mask);
+          ops::pooling_forward(context(), geometry, x, true, on_device({}), {}, y, mask);
           Tensor expected = make(in, Values(in.count(), NAN), layout);
           Tensor found = make(in, Values(in.count(), NAN), layout);
           ops::pooling_backward(context(), geometry, dy, mask, expected);

@@ -180,7 +180,56 @@ TEST_P(SessionOn, EndsWithItsFirstError) {
   EXPECT_THAT(errors, testing::Each(errors[0]));
 }
 
+/// The last loss, which display shows, is of a batch that no iteration has learned from.
+TEST_P(SessionOn, SavesTheSameStateAfterTheLastLossWasShown) {
+  TrainOptions asked = options(6);
+  asked.solver.display = 3;
+  Session session(asked);
+  session.train();
+  const Trained at_the_end = read_trained(folder_, 6);
+  session.step(INT64_MAX);  // nothing is left to do
+  session.snapshot();
+  const Trained later = read_trained(folder_, 6);
+  EXPECT_EQ(later.model_bytes, at_the_end.model_bytes);
+  EXPECT_EQ(later.state.SerializeAsString(), at_the_end.state.SerializeAsString());
+}
+
+TEST_P(SessionOn, SourcesBeginAgainWhereAStateSaysNothingOfThem) {
+  Session session(options(9));
+  const std::string state = session.snapshot();
+  session.step(1);
+  const std::vector<double> first = session.blob("label").values;
+  session.step(2);
+  caffe::SolverState bare = read_snapshot(state).state;
+  bare.mutable_banyan()->clear_source();
+  std::ofstream(state, std::ios::binary) << bare.SerializeAsString();
+  session.restore(state);
+  session.step(1);
+  EXPECT_EQ(session.blob("label").values, first);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, SessionOn, testing::Values(1, 2, 3));
+
+/// NVIDIA's normalization keeps a factor that the first batch sets.
+TEST(Session, StatisticsOfASnapshotBeforeTheFirstBatchBeginAgain) {
+  FLAGS_minloglevel = 2;
+  TrainingCase of = usual_case(20);
+  const std::string sync =
+      "type: \"SyncBN\" bottom: \"conv\" top: \"conv\" bn_param { slope_filler { value: 1 } }";
+  const auto at = of.net.find(sync);
+  ASSERT_NE(at, std::string::npos);
+  of.net.replace(at, sync.size(),
+                 "type: \"BatchNorm\" bottom: \"conv\" top: \"conv\" batch_norm_param { scale_bias: true }");
+  const TrainingFolder folder;
+  Session session(options_of(of, folder, 1));
+  const std::string state = session.snapshot();
+  session.step(3);
+  const std::vector<double> expected = session.parameter("bn", 1).values;
+  session.restore(state);
+  session.step(3);
+  EXPECT_EQ(session.parameter("bn", 2).values, std::vector<double>{1});
+  EXPECT_EQ(session.parameter("bn", 1).values, expected);
+}
 
 }  // namespace
 }  // namespace banyan

@@ -58,6 +58,7 @@ class BatchNormalization : public Layer {
                 const Blobs& inputs) override;
   double forward_flops(const Blobs& inputs, const Blobs& outputs) const override;
   void check_results(Context& context) override;
+  void parameters_replaced() override { known_factor_ = 0; }
 
   const BatchNormDialect& dialect() const { return dialect_; }
   /// Does it normalize with the stored statistics?

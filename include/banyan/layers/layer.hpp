@@ -177,6 +177,8 @@ class Layer {
   /// Called on the host when the pass's results have arrived: throws what the device could only note (label
   /// out of range).
   virtual void check_results(Context& context);
+  /// The parameters have values now that no pass gave them.
+  virtual void parameters_replaced() {}
 
  protected:
   DType dtype() const { return options_.dtype; }

@@ -81,6 +81,8 @@ class Net {
   /// From here on gradients count as zero. Their memory says so only after the next backward(): each layer
   /// clears its own when it gets there, or overwrites them.
   void zero_gradients() { executor_->zero_gradients(); }
+  /// To be called after values of parameters were written by hand.
+  void parameters_replaced();
   /// Waits for the device and lets every layer check the results of the passes since the last check.
   void check_results();
 

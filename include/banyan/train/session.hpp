@@ -29,9 +29,12 @@ struct TestResult {
   std::vector<Output> outputs;
 };
 
-/// Use it from one thread at a time. Every call returns when all devices are done. A call that fails throws
-/// the first Error of any device (see WorkerGroup) and ends the session: every later call throws the same
-/// error.
+/// To be used by one thread at a time. Every call returns when all devices have done what it asks for:
+/// nothing is under way between calls. Where a device fails, the call throws the first Error of any device
+/// (see WorkerGroup); the session is then at its end, and every later call throws the same error. What a call
+/// refuses before the devices begin (a wrong name, a file that cannot be read) leaves the session as it was;
+/// a run over multiple processes ends there too, because the others wait. Such processes make the same calls
+/// in the same order.
 class Session {
  public:
   /// Makes devices, tree and nets, fills, loads or resumes the parameters. Throws bad_input for anything

@@ -27,15 +27,15 @@ struct DeviceChoice {
   bool operator==(const DeviceChoice&) const = default;
 };
 
-/// Requests from outside (signal handlers), polled by rank 0 after each iteration and before each test pass.
-/// The loop resets `snapshot` when it has taken one.
+/// Requests from outside (signal handlers), polled by rank 0 before each iteration. It resets `snapshot`
+/// then.
 struct SignalFlags {
   std::atomic<bool> stop{false};
   std::atomic<bool> snapshot{false};
 };
 
-/// Type of a run's tensors at this --precision: with bf16 all are f32, weights included, and only
-/// convolutions and inner products multiply in bf16.
+/// Type of a run's parameters at this --precision, and of its other tensors where the net does not store them
+/// in 16 bits: with bf16 it is f32, and only convolutions and inner products multiply in bf16.
 inline DType tensor_type(DType precision) { return precision == DType::bf16 ? DType::f32 : precision; }
 
 struct TrainOptions {
