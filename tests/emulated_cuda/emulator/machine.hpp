@@ -106,7 +106,9 @@ class Machine {
   std::mutex mutex;
   std::condition_variable reached;  ///< some token
   std::set<Stream*> streams;
+  std::vector<Stream*> destroyed_streams;  ///< never deleted: their handles stay recognizable
   std::set<Event*> events;
+  std::vector<Event*> destroyed_events;         ///< the same
   std::vector<Stream*> default_streams;         ///< by GPU; null until used
   std::vector<int> ending;                      ///< by GPU: destroyed streams that still work
   std::vector<VectorClock> ended;               ///< by GPU: what those have done that do not

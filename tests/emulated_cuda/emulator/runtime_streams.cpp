@@ -71,6 +71,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     Machine& m = Machine::get();
     const std::lock_guard<std::mutex> lock(m.mutex);
     m.streams.erase(stream);
+    m.destroyed_streams.push_back(stream);
     ++m.ending[static_cast<std::size_t>(stream->device)];
     const std::lock_guard<std::mutex> own(stream->mutex);
     for (const auto& operation : stream->queue) busy = busy || operation->work;
@@ -152,6 +153,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
     Machine& m = Machine::get();
     const std::lock_guard<std::mutex> lock(m.mutex);
     m.events.erase(event);
+    m.destroyed_events.push_back(event);
     busy = event->token != nullptr && !event->token->reached.load();
     event->token.reset();
     event->capture.reset();

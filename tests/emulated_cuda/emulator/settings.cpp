@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <map>
 #include <sstream>
@@ -105,9 +106,14 @@ std::string environment() {
   return text != nullptr ? text : "";
 }
 
-/// References to the settings stay valid: replaced ones are never deleted.
+/// Work that is under way may still read settings that were replaced: they are never deleted.
+std::deque<Settings>& all() {
+  static auto& settings = *new std::deque<Settings>;
+  return settings;
+}
+
 std::atomic<const Settings*>& current() {
-  static std::atomic<const Settings*> settings = [] { return new Settings(parse(environment())); }();
+  static std::atomic<const Settings*> settings = [] { return &all().emplace_back(parse(environment())); }();
   return settings;
 }
 
@@ -116,8 +122,8 @@ std::atomic<const Settings*>& current() {
 const Settings& settings() { return *current().load(std::memory_order_acquire); }
 
 void configure(const std::string& text) {
-  auto* changed = new Settings(parse(environment() + "," + text));
   const Settings& before = settings();
+  Settings* changed = &all().emplace_back(parse(environment() + "," + text));
   changed->gpus = before.gpus;
   changed->memory = before.memory;
   changed->peers = before.peers;
