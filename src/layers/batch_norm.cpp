@@ -3,22 +3,9 @@
 #include <algorithm>
 
 #include "banyan/ops/basic.hpp"
+#include "banyan/tensor/values.hpp"
 
 namespace banyan {
-namespace {
-
-double read_scalar(Context& context, const Tensor& tensor) {
-  double result = 0;
-  dispatch_float(tensor.dtype(), "batch normalization", [&]<class T>() {
-    T value = 0;
-    copy_to_host(context, tensor, &value);
-    result = static_cast<double>(value);
-  });
-  return result;
-}
-
-}  // namespace
-
 void BatchNormalization::setup(const Blobs& inputs, const Blobs&) {
   channels_ = inputs[0]->shape.axes() == 1 ? 1 : inputs[0]->shape[1];
   dialect_ = read_dialect(channels_);
@@ -63,11 +50,10 @@ ops::Affine BatchNormalization::affine(const Pass& pass, const ops::Rectifier& r
   return {slope(pass), bias(pass), relu};
 }
 
-Tensor BatchNormalization::stored_statistics(Context& context) const {
-  Tensor statistics(context.device(), Shape{2 * channels_}, DType::f64);
+void BatchNormalization::read_stored_statistics(Context& context, Tensor& mean_inv_std) const {
+  ensure(context, mean_inv_std, Shape{2 * channels_}, DType::f64);
   ops::stored_statistics(context, value_of(dialect_.mean), value_of(dialect_.variance),
-                         value_of(dialect_.factor), dialect_.eps, statistics);
-  return statistics;
+                         value_of(dialect_.factor), dialect_.eps, mean_inv_std);
 }
 
 void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
@@ -76,8 +62,7 @@ void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& o
   ensure(context, mean_inv_std_, Shape{2 * channels_}, DType::f64);
   from_stored_ = uses_stored();
   if (from_stored_)
-    ops::stored_statistics(context, value_of(dialect_.mean), value_of(dialect_.variance),
-                           value_of(dialect_.factor), dialect_.eps, mean_inv_std_);
+    read_stored_statistics(context, mean_inv_std_);
   else
     batch_statistics(pass, x);
   normalize(pass, inputs, outputs);
@@ -116,7 +101,7 @@ void BatchNormalization::update_running_statistics(Context& context) {
     update_factor(context, keep, 1);
   } else if (dialect_.running == BatchNormDialect::Running::corrected) {
     // The host waits for the device until the factor is known, which is in the first two passes only.
-    if (known_factor_ == 0) known_factor_ = read_scalar(context, value_of(dialect_.factor));
+    if (known_factor_ == 0) known_factor_ = values_of(context, value_of(dialect_.factor)).values[0];
     if (known_factor_ == 0) {
       keep = 0;
       add = 1;

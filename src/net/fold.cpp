@@ -98,7 +98,8 @@ class Folding {
 
   std::optional<ChannelMap> map_of(const BatchNormalization& norm) const {
     if (!norm.uses_stored()) return std::nullopt;
-    const Tensor statistics = norm.stored_statistics(net_.context());
+    Tensor statistics;
+    norm.read_stored_statistics(net_.context(), statistics);
     const std::vector<double> values = values_of(net_.context(), statistics).values;
     const std::size_t channels = values.size() / 2;
     ChannelMap map{{values.begin() + static_cast<std::ptrdiff_t>(channels), values.end()}, {}};

@@ -7,6 +7,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/tensor/values.hpp"
 
 namespace banyan {
 namespace {
@@ -135,12 +136,9 @@ void Updater::restore(Context& context, const caffe::SolverState& state, const s
       bad_input(origin, ": history blob ", entry, " holds ", blob.count(), " values, blob ", parameter.slot,
                 " of layer \"", parameter.layer, "\" has ", parameter.count);
     Tensor to = target;
-    dispatch_float(to.dtype(), "solver history", [&]<class T>() {
-      std::vector<T> values(static_cast<std::size_t>(to.count()));
-      for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = static_cast<T>(blob.at(static_cast<std::size_t>(piece.parameter_offset) + i));
-      copy_from_host(context, values.data(), to);
-    });
+    std::vector<double> values(to.count());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = blob.at(piece.parameter_offset + i);
+    set_values(context, values, to);
   });
 }
 

@@ -46,6 +46,10 @@ class Trainer : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
+  Outcome summary_of(const std::string& net, const std::string& more) const {
+    std::ofstream(folder_ / "shown.prototxt") << net;
+    return run("summary --model=shown.prototxt" + more);
+  }
   Outcome run(const std::string& arguments, const std::string& environment = "") const {
     const std::string command =
         "cd '" + folder_.string() + "' && " + environment + " '" + program_ + "' " + arguments + " 2>&1";
@@ -278,8 +282,7 @@ TEST_F(Trainer, SummaryShowsInPlaceAbn) {
     layer { name: "ip" type: "InnerProduct" bottom: "c2" top: "ip" inner_product_param { num_output: 2 } }
     layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" } )";
   const auto show = [&](const std::string& line, const std::string& more = "") {
-    std::ofstream(folder_ / "abn.prototxt") << line << layers;
-    return run("summary --model=abn.prototxt" + more);
+    return summary_of(line + layers, more);
   };
   EXPECT_THAT(show("").text, Not(HasSubstr("In-place")));
   EXPECT_THAT(show("in_place_abn: true").text,
@@ -300,8 +303,7 @@ TEST_F(Trainer, SummaryShowsTheStorage) {
     layer { name: "ip" type: "InnerProduct" bottom: "c1" top: "ip" inner_product_param { num_output: 2 } }
     layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" } )";
   const auto show = [&](const std::string& line, const std::string& more = "") {
-    std::ofstream(folder_ / "stored.prototxt") << line << layers;
-    return run("summary --model=stored.prototxt" + more);
+    return summary_of(line + layers, more);
   };
   EXPECT_THAT(show("").text, Not(HasSubstr("Precision:")));
   EXPECT_THAT(show("", " --plan").text, Not(HasSubstr("bf16")));
@@ -312,7 +314,7 @@ TEST_F(Trainer, SummaryShowsTheStorage) {
               AllOf(ContainsRegex("c1 +4x4x8x8 +bf16 "), ContainsRegex("loss +scalar +f32 ")));
   EXPECT_THAT(show("storage: BF16", " --json").text,
               HasSubstr("\"precision\": {\"storage\": \"bf16\", \"compute\": \"f32\", \"master\": \"f32\"}"));
-  expect_refused("summary --model=stored.prototxt --precision=f64",
+  expect_refused("summary --model=shown.prototxt --precision=f64",
                  "storage: BF16 is for runs in f32 or bf16; this one is in f64");
 }
 

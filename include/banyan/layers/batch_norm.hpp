@@ -63,8 +63,8 @@ class BatchNormalization : public Layer {
   const BatchNormDialect& dialect() const { return dialect_; }
   /// Does it normalize with the stored statistics?
   bool uses_stored() const;
-  /// f64 (2 C): the stored means, then 1 / sqrt(variance + eps).
-  Tensor stored_statistics(Context& context) const;
+  /// The stored statistics as f64 (2 C): means, then 1 / sqrt(variance + eps).
+  void read_stored_statistics(Context& context, Tensor& mean_inv_std) const;
 
  protected:
   /// Reads the dialect's message and declares the parameters of `channels` channels. `sync` is what the file
