@@ -1,10 +1,13 @@
 // compute_image_mean DB [OUT]: the mean image of an LMDB as a binary BlobProto, as Caffe's tool of that name
 // writes it.
+#include <filesystem>
+
 #include "banyan/data/lmdb_source.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "common/tool.hpp"
 #include "proto/banyan.pb.h"
 
+DEFINE_bool(overwrite, false, "replace OUT if it exists");
 DEFINE_string(backend, "lmdb", "type of database; only lmdb is supported");
 
 namespace {
@@ -63,6 +66,8 @@ Sums sum_records(const std::string& path) {
 
 void compute(const std::vector<std::string>& arguments) {
   tools::expect_lmdb(FLAGS_backend);
+  if (arguments.size() > 1 && !FLAGS_overwrite && std::filesystem::exists(arguments[1]))
+    bad_input(banyan::quoted(arguments[1]), " exists; remove it, or pass --overwrite");
   const Sums sums = sum_records(arguments[0]);
   caffe::BlobProto blob;
   blob.set_num(1);

@@ -34,6 +34,8 @@ DEFINE_string(shape, "",
               "shapes of blobs whose data need not exist, such as data:32,3,227,227 (separated by ;)");
 DEFINE_string(fold, "on",
               "test nets: normalizations become a part of the convolutions before them (on) or not (off)");
+DEFINE_bool(ignore_unknown_fields, false,
+            "pass over fields of solvers and nets that are not known, with a warning each");
 DEFINE_bool(json, false, "print JSON");
 DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
@@ -65,7 +67,7 @@ namespace {
 struct Command {
   const char* name;
   const char* about;
-  std::function<int(Console&)> run;
+  std::function<int(Console&, const std::vector<std::string>& files)> run;
 };
 
 struct FlagGroup {
@@ -81,6 +83,8 @@ const std::vector<FlagGroup>& flag_groups() {
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
       {"test, time", {"fold"}},
       {"summary", {"plan"}},
+      {"check", {"level", "stage", "shape"}},
+      {"train, test, time, summary", {"ignore_unknown_fields"}},
       {"layers", {"json"}},
       {"time", {"data", "sync_bn", "tree", "trace", "pin"}},
       {"topology", {"tree", "iterations", "json", "dot", "simulate"}},
@@ -157,14 +161,20 @@ SignalFlags& signal_flags() {
   return signals;
 }
 
-int run_train(Console& console) {
+using Files = std::vector<std::string>;  // arguments after the command
+
+io::UnknownFields unknown_fields() {
+  return FLAGS_ignore_unknown_fields ? io::UnknownFields::ignore : io::UnknownFields::refuse;
+}
+
+int run_train(Console& console, const Files&) {
   require_flag(FLAGS_solver, "solver",
                "the solver to train with, such as --solver=models/lenet/solver.prototxt");
   if (!FLAGS_weights.empty() && !FLAGS_snapshot.empty())
     bad_input("--weights and --snapshot exclude each other: a snapshot has its own weights");
   TrainOptions options;
   options.solver_path = FLAGS_solver;
-  options.solver = load_solver(FLAGS_solver);
+  options.solver = load_solver(FLAGS_solver, unknown_fields());
   apply_command_line_state(options.solver, given("level") ? std::optional<int>(FLAGS_level) : std::nullopt,
                            split_list(FLAGS_stage));
   const ChosenDevices chosen = devices_for(options.solver.devices);
@@ -223,18 +233,19 @@ ModelOptions model_options(Phase default_phase) {
   options.iterations = FLAGS_iterations;
   options.fold = choice_of<bool>("fold", FLAGS_fold, {{"on", true}, {"off", false}});
   options.precision = precision_for(devices);
+  options.unknown_fields = unknown_fields();
   for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
   return options;
 }
 
-int run_test(Console&) {
+int run_test(Console&, const Files&) {
   require_flag(FLAGS_weights, "weights", "the .caffemodel to test");
   note_first_device_only();
   test_model(model_options(Phase::test));
   return 0;
 }
 
-int run_time(Console&) {
+int run_time(Console&, const Files&) {
   TimeOptions options;
   options.model = model_options(Phase::train);
   options.devices = devices_for().devices;
@@ -256,7 +267,7 @@ int run_time(Console&) {
   return 0;
 }
 
-int run_summary(Console&) {
+int run_summary(Console&, const Files&) {
   note_first_device_only();
   const ModelOptions options = model_options(Phase::train);
   if (FLAGS_plan && FLAGS_json) bad_input("--plan and --json exclude each other");
@@ -266,14 +277,14 @@ int run_summary(Console&) {
   return 0;
 }
 
-int run_device_query(Console&) {
+int run_device_query(Console&, const Files&) {
   std::vector<DeviceChoice> gpus;
   if (given("gpu")) gpus = devices_for().devices;
   std::cout << describe_devices(gpus);
   return 0;
 }
 
-int run_topology(Console&) {
+int run_topology(Console&, const Files&) {
   if (given("simulate")) {
     if (FLAGS_dot) bad_input("--dot and --simulate exclude each other");
     std::cout << describe_simulation(FLAGS_simulate, FLAGS_json);
@@ -294,9 +305,22 @@ int run_topology(Console&) {
   return 0;
 }
 
-int run_layers(Console&) {
+int run_layers(Console&, const Files&) {
   std::cout << describe_layers(FLAGS_json);
   return 0;
+}
+
+int run_check(Console&, const Files& files) {
+  if (files.empty())
+    bad_input("check needs the files to check, such as trainer check models/lenet/solver.prototxt");
+  CheckOptions options;
+  options.files = files;
+  options.level = FLAGS_level;
+  options.stages = split_list(FLAGS_stage);
+  for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
+  const CheckReport report = check_files(options);
+  std::cout << report.text;
+  return report.problems == 0 ? 0 : 2;
 }
 
 const std::vector<Command>& commands() {
@@ -305,6 +329,7 @@ const std::vector<Command>& commands() {
       {"test", "runs batches of a test net and prints its outputs", run_test},
       {"time", "times each layer, communication among devices, or the input", run_time},
       {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
+      {"check", "reports everything that is wrong with solvers and nets: trainer check FILE...", run_check},
       {"layers", "lists the layer types and what each supports", run_layers},
       {"device_query", "describes the processor and the GPUs", run_device_query},
       {"topology", "draws the device tree, verifies and measures the links", run_topology}};
@@ -361,7 +386,7 @@ tools::Tool description() {
   tools::Tool tool;
   tool.name = "trainer";
   tool.arguments = "[command]";
-  tool.most = 1;
+  tool.most = 1000;
   for (const char* flag : {"version", "log_dir", "minloglevel", "v", "vmodule", "logtostderr",
                            "alsologtostderr", "colorlogtostderr", "log_prefix", "stderrthreshold"}) {
     gflags::CommandLineFlagInfo info;
@@ -375,9 +400,12 @@ int run_command(const std::vector<std::string>& words) {
   const auto mode = choice_of<ProgressMode>(
       "progress", FLAGS_progress,
       {{"auto", ProgressMode::automatic}, {"on", ProgressMode::on}, {"off", ProgressMode::off}});
+  const Files files(words.begin() + (words.empty() ? 0 : 1), words.end());
+  if (!files.empty() && command.name != std::string("check"))
+    bad_input("expected [command], found ", words.size(), " arguments; see trainer --help");
   Console console(mode);
   const auto route = route_logs("trainer", console);
-  return command.run(console);
+  return command.run(console, files);
 }
 
 int run(int argc, char** argv) {

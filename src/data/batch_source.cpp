@@ -2,14 +2,14 @@
 
 namespace banyan::data {
 
-std::unique_ptr<Prefetcher> InputPipeline::start(Device& device, const Schedule& schedule) const {
+std::unique_ptr<Prefetcher> InputPipeline::start(Device& device, const ShareSequence& shares) const {
   // The threads own copies of everything they use.
   const auto make_fill = [pipeline = *this](const std::shared_ptr<HostMemory>& memory) -> Prefetcher::Fill {
     auto assembler = std::make_shared<BatchAssembler>(memory, pipeline.dealing, pipeline.source,
                                                       pipeline.order, pipeline.augmenter, pipeline.assembly);
     return [assembler](HostBatch& batch) { (*assembler)(batch); };
   };
-  return std::make_unique<Prefetcher>(device, schedule, make_fill, prefetch);
+  return std::make_unique<Prefetcher>(device, shares, make_fill, prefetch);
 }
 
 }  // namespace banyan::data

@@ -38,29 +38,31 @@ Share Dealing::deal(std::uint64_t first) const {
   return share;
 }
 
-Schedule::Schedule(const Dealing& dealing, std::uint64_t first, std::uint64_t test_iter)
+ShareSequence::ShareSequence(const Dealing& dealing, std::uint64_t first, std::uint64_t test_iter)
     : dealing_(dealing), test_iter_(test_iter), first_(first) {
   if (test_iter_ > 0) begin_pass(first);
 }
 
-Schedule Schedule::training(const Dealing& dealing, std::uint64_t first) { return {dealing, first, 0}; }
+ShareSequence ShareSequence::training(const Dealing& dealing, std::uint64_t first) {
+  return {dealing, first, 0};
+}
 
-Schedule Schedule::test(const Dealing& dealing, std::uint64_t first, std::uint64_t test_iter) {
+ShareSequence ShareSequence::test(const Dealing& dealing, std::uint64_t first, std::uint64_t test_iter) {
   if (test_iter == 0) runtime_failure("a test pass needs at least one batch");
   return {dealing, first, test_iter};
 }
 
-bool Schedule::has_shares() const {
+bool ShareSequence::has_shares() const {
   return test_iter_ == 0 || static_cast<std::uint64_t>(dealing_.rule().rank) < test_iter_;
 }
 
-void Schedule::begin_pass(std::uint64_t first) {
+void ShareSequence::begin_pass(std::uint64_t first) {
   pass_ = first;
   turn_ = static_cast<std::uint64_t>(dealing_.rule().rank);
   first_ = dealing_.batch_start(first, turn_);
 }
 
-Share Schedule::next() {
+Share ShareSequence::next() {
   if (!has_shares()) runtime_failure("this device has no batch in a test pass of ", test_iter_, " batches");
   if (test_iter_ > 0) return next_whole();
   const Share share = dealing_.deal(first_);
@@ -68,7 +70,7 @@ Share Schedule::next() {
   return share;
 }
 
-Share Schedule::next_whole() {
+Share ShareSequence::next_whole() {
   const auto devices = static_cast<std::uint64_t>(dealing_.rule().devices);
   Share share;
   share.first = first_;

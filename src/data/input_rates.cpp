@@ -50,14 +50,14 @@ InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::
                          const std::function<double()>& clock) {
   InputRates rates;
   const auto reader = pipeline.source->reader();
-  Schedule schedule = Schedule::training(pipeline.dealing, 0);
+  ShareSequence shares = ShareSequence::training(pipeline.dealing, 0);
   Record record;
   std::vector<T> values;
   Laps laps(clock);
   std::uint64_t touched = 0;
   for (int batch = -kWarmUp; batch < batches && !(batch > 0 && stop()); ++batch) {
     if (batch == 0) rates = {};
-    const Share share = schedule.next();
+    const Share share = shares.next();
     for (std::uint64_t i = 0; i < share.count; ++i) {
       const std::uint64_t item = share.item(i);
       const std::uint64_t position =
@@ -108,7 +108,7 @@ InputRates measure_input(const InputPipeline& pipeline, Device& device, int batc
   dispatch_float(pipeline.assembly.dtype, "a data layer",
                  [&]<class T>() { rates = measure_parts<T>(pipeline, batches, stop, clocks.wall); });
   if (rates.items == 0) return rates;
-  const auto prefetcher = pipeline.start(device, Schedule::training(pipeline.dealing, 0));
+  const auto prefetcher = pipeline.start(device, ShareSequence::training(pipeline.dealing, 0));
   rates.threads = std::clamp(pipeline.prefetch.threads, 1, std::max(pipeline.prefetch.depth, 1));
   // Batches are taken back to back, with nothing but the threads' work between them.
   for (int batch = 0; batch < kWarmUp + pipeline.prefetch.depth; ++batch) prefetcher->take();

@@ -94,9 +94,9 @@ void keep_for_ever(std::shared_ptr<void> what) {
 }  // namespace
 
 struct Prefetcher::State {
-  State(Device& device, const Schedule& its_schedule, MakeFill its_make_fill, const Options& its_options)
+  State(Device& device, const ShareSequence& its_shares, MakeFill its_make_fill, const Options& its_options)
       : memory(std::make_shared<HostMemory>(device)),
-        schedule(its_schedule),
+        shares(its_shares),
         make_fill(std::move(its_make_fill)),
         options(its_options) {}
 
@@ -118,7 +118,7 @@ struct Prefetcher::State {
   }
 
   const std::shared_ptr<HostMemory> memory;
-  Schedule schedule;
+  ShareSequence shares;
   const MakeFill make_fill;
   const Options options;
   std::vector<std::unique_ptr<Slot>> slots;
@@ -126,7 +126,7 @@ struct Prefetcher::State {
   std::uint64_t next_take = 0;
   Slot* in_use = nullptr;
 
-  std::mutex mutex;  // guards what follows and `schedule`
+  std::mutex mutex;  // guards what follows and `shares`
   std::condition_variable filled, freed, ended;
   std::deque<Slot*> free;
   std::map<std::uint64_t, Slot*> ready;
@@ -151,7 +151,7 @@ Prefetcher::State::Slot* Prefetcher::State::next_job(std::uint64_t& number) {
   Slot* slot = free.front();
   free.pop_front();
   number = next_number++;
-  slot->batch.share = schedule.next();
+  slot->batch.share = shares.next();
   return slot;
 }
 
@@ -225,8 +225,9 @@ void Prefetcher::State::start_thread(const std::shared_ptr<State>& state) {
 Prefetcher::Prefetcher(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 /// Complete once it has its state: if a thread cannot be started, the destructor ends those that were.
-Prefetcher::Prefetcher(Device& device, const Schedule& schedule, MakeFill make_fill, const Options& options)
-    : Prefetcher(std::make_shared<State>(device, schedule, std::move(make_fill), options)) {
+Prefetcher::Prefetcher(Device& device, const ShareSequence& shares, MakeFill make_fill,
+                       const Options& options)
+    : Prefetcher(std::make_shared<State>(device, shares, std::move(make_fill), options)) {
   let_reads_be_interrupted();
   const int depth = std::max(options.depth, 1), threads = std::clamp(options.threads, 1, depth);
   for (int i = 0; i <= depth; ++i) {

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <vector>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
+#include "text_blocks.hpp"
 
 namespace banyan::io {
 namespace {
@@ -21,53 +23,6 @@ namespace pb = google::protobuf;
 // The deepest legal message nests 8 levels (solver, net, layer, transform, ...).
 constexpr int kDeepestNesting = 64;
 constexpr std::size_t kLargestText = std::size_t{256} << 20;
-
-struct Position {
-  std::size_t line = 0;    // from 0
-  std::size_t offset = 0;  // bytes from the beginning of the text
-  std::size_t column = 0;  // bytes from the beginning of the line
-};
-
-/// Where the tokenizer's line and column are in the text. It counts a tab as a step to the next multiple
-/// of 8.
-Position locate(std::string_view text, int line, pb::io::ColumnNumber column) {
-  Position at;
-  while (at.line < static_cast<std::size_t>(std::max(line, 0))) {
-    const std::size_t newline = text.find('\n', at.offset);
-    if (newline == std::string_view::npos) break;
-    at.offset = newline + 1;
-    ++at.line;
-  }
-  for (int shown = 0; shown < column && at.offset < text.size() && text[at.offset] != '\n'; ++at.offset) {
-    shown += text[at.offset] == '\t' ? 8 - shown % 8 : 1;
-    ++at.column;
-  }
-  return at;
-}
-
-bool is_name_character(char c) {
-  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-/// The parser reports an unknown name when it is past it: moves back to the beginning of that name.
-Position move_to_name(std::string_view text, Position at, std::string_view name) {
-  std::size_t found = at.offset + 1;
-  while (found > 0) {
-    found = text.rfind(name, found - 1);
-    if (found == std::string_view::npos) return at;
-    const std::size_t end = found + name.size();
-    const bool whole = (found == 0 || !is_name_character(text[found - 1])) &&
-                       (end == text.size() || !is_name_character(text[end]));
-    if (whole) break;
-  }
-  Position moved;
-  moved.offset = found;
-  moved.line =
-      static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<long>(found), '\n'));
-  const std::size_t newline = found == 0 ? std::string_view::npos : text.rfind('\n', found - 1);
-  moved.column = newline == std::string_view::npos ? found : found - newline - 1;
-  return moved;
-}
 
 /// The text between the n-th pair of double quotes.
 std::string quoted_part(const std::string& message, int n) {
@@ -103,49 +58,92 @@ std::string homes_of(const std::string& field, const pb::Descriptor& type) {
   return join(homes, " or ");
 }
 
-/// Names of the values of every enum field called `field`: the parser does not say which message it was in.
-std::vector<std::string> values_of(const std::string& field, const pb::FileDescriptor& file) {
-  std::set<std::string> values;
-  for (int i = 0; i < file.message_type_count(); ++i) {
-    const pb::FieldDescriptor* found = file.message_type(i)->FindFieldByName(field);
-    if (found == nullptr || found->enum_type() == nullptr) continue;
-    for (int k = 0; k < found->enum_type()->value_count(); ++k) {
-      values.insert(found->enum_type()->value(k)->name());
-    }
+/// The values of an enum field of that message; without the message, of every enum field called so.
+std::vector<std::string> values_of(const std::string& field, const pb::Descriptor* type,
+                                   const pb::FileDescriptor& file) {
+  std::vector<std::string> values;
+  const auto add = [&](const pb::Descriptor& message) {
+    const pb::FieldDescriptor* found = message.FindFieldByName(field);
+    if (found == nullptr || found->enum_type() == nullptr) return;
+    for (int k = 0; k < found->enum_type()->value_count(); ++k)
+      if (!contains(values, found->enum_type()->value(k)->name()))
+        values.push_back(found->enum_type()->value(k)->name());
+  };
+  if (type != nullptr) {
+    add(*type);
+  } else {
+    for (int i = 0; i < file.message_type_count(); ++i) add(*file.message_type(i));
   }
-  return {values.begin(), values.end()};
+  std::sort(values.begin(), values.end());
+  return values;
 }
 
-/// Keeps the first complaint, reworded for the user.
-class FirstError : public pb::io::ErrorCollector {
+/// The message that the blocks are of; nullptr if one of them is unknown.
+const pb::Descriptor* message_of(const pb::Descriptor& root, const std::vector<TextBlock>& blocks) {
+  const pb::Descriptor* type = &root;
+  for (const TextBlock& block : blocks) {
+    const pb::FieldDescriptor* field = type->FindFieldByName(block.name);
+    type = field == nullptr ? nullptr : field->message_type();
+    if (type == nullptr) return nullptr;
+  }
+  return type;
+}
+
+/// Collects complaints, reworded for the user.
+class Complaints : public pb::io::ErrorCollector {
  public:
-  FirstError(std::string_view text, const pb::Descriptor& root) : text_(text), root_(root) {}
+  Complaints(std::string_view text, const pb::Descriptor& root, const std::string& origin)
+      : text_(text), root_(root), origin_(origin) {}
 
   void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
-    if (complaint_) return;
     at_ = locate(text_, line, column);
-    complaint_ = in_words(message);
+    const std::string words = in_words(message);
+    errors_.push_back(with_place(words));
   }
-  void AddWarning(int, pb::io::ColumnNumber, const std::string&) override {}
+  /// Of unknown fields, where they are allowed.
+  void AddWarning(int line, pb::io::ColumnNumber column, const std::string& message) override {
+    at_ = locate(text_, line, column);
+    const std::string words = in_words(message);
+    warnings_.push_back(with_place(words));
+  }
 
-  /// `:line:column: complaint`, or nothing.
-  std::optional<std::string> complaint() const {
-    if (!complaint_) return std::nullopt;
-    return cat(":", at_.line + 1, ":", at_.column + 1, ": ", *complaint_);
-  }
+  /// Each is `file:line:column: complaint`.
+  const std::vector<std::string>& errors() const { return errors_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  /// Of the latest complaint.
+  std::size_t offset() const { return at_.offset; }
+  enum class Kind : std::uint8_t { unknown_value, given_twice, other };
+  Kind kind() const { return kind_; }
 
  private:
+  /// Within a layer, its name and type come first.
+  std::string with_place(const std::string& words) const {
+    std::string layer;
+    for (const TextBlock& block : blocks_around(text_, at_.offset)) {
+      if (block.name != "layer" && block.name != "layers") continue;
+      const std::string name = value_in(text_, block, "name"), type = value_in(text_, block, "type");
+      if (name.empty() && type.empty()) continue;
+      layer = name.empty() ? "layer" : cat("layer ", quoted(name, 60));
+      if (!type.empty()) layer += cat(" (", type.substr(0, 60), ")");
+      layer += ": ";
+    }
+    return cat(origin_, ":", at_.line + 1, ":", at_.column + 1, ": ", layer, words);
+  }
+
   std::string in_words(const std::string& message) {
+    kind_ = Kind::other;
     if (message.find("has no field named") != std::string::npos) {
       return unknown_field(quoted_part(message, 0), quoted_part(message, 1));
     }
     if (message.rfind("Unknown enumeration value", 0) == 0) {
+      kind_ = Kind::unknown_value;
       return unknown_value(quoted_part(message, 0), quoted_part(message, 1));
     }
     if (message.find("recursion limit") != std::string::npos) {
       return cat("blocks are nested more than ", kDeepestNesting, " deep");
     }
     if (message.find("is specified multiple times") != std::string::npos) {
+      kind_ = Kind::given_twice;
       const std::string name = quoted_part(message, 0);
       at_ = move_to_name(text_, at_, name);
       return cat("\"", name, "\" is given twice, but can be given only once here");
@@ -180,7 +178,8 @@ class FirstError : public pb::io::ErrorCollector {
 
   std::string unknown_value(const std::string& value, const std::string& field) {
     at_ = move_to_name(text_, at_, value);
-    const std::vector<std::string> known = values_of(field, *root_.file());
+    const pb::Descriptor* type = message_of(root_, blocks_around(text_, at_.offset));
+    const std::vector<std::string> known = values_of(field, type, *root_.file());
     std::string words = cat("unknown value ", quoted(value, 60), " for ", quoted(field, 60));
     words += did_you_mean(value, known);
     return known.empty() ? words : cat(words, "; known values: ", join(known, ", "));
@@ -188,8 +187,10 @@ class FirstError : public pb::io::ErrorCollector {
 
   std::string_view text_;
   const pb::Descriptor& root_;
-  Position at_;
-  std::optional<std::string> complaint_;
+  const std::string& origin_;
+  TextPosition at_;
+  Kind kind_ = Kind::other;
+  std::vector<std::string> errors_, warnings_;
 };
 
 bool nothing_set(const pb::Message& message) {
@@ -198,45 +199,102 @@ bool nothing_set(const pb::Message& message) {
   return fields.empty();
 }
 
+std::string_view checked_text(std::string_view text, const std::string& origin) {
+  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);  // byte order mark of some editors
+  if (text.size() > kLargestText) bad_input(origin, ": more than ", kLargestText, " bytes of text");
+  if (text.find('\0') != std::string_view::npos) {
+    bad_input(origin, ": expected text (.prototxt), found a binary file");
+  }
+  return text;
+}
+
+pb::TextFormat::Parser parser_for(Complaints& complaints, bool allow_unknown_fields) {
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&complaints);
+  parser.SetRecursionLimit(kDeepestNesting);
+  parser.AllowUnknownField(allow_unknown_fields);
+  return parser;
+}
+
 template <class Message>
-Message parse_file(std::string_view text, const std::string& origin, const char* what) {
+Message parse_file(std::string_view text, const std::string& origin, UnknownFields unknown,
+                   const char* what) {
   Message message;
-  parse_text(text, origin, message);
+  parse_text(text, origin, message, unknown);
   if (nothing_set(message)) bad_input(origin, ": expected the description of a ", what, ", found nothing");
   return message;
 }
 
 }  // namespace
 
-void parse_text(std::string_view text, const std::string& origin, pb::Message& message) {
-  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);  // byte order mark of some editors
-  if (text.size() > kLargestText) bad_input(origin, ": more than ", kLargestText, " bytes of text");
-  if (text.find('\0') != std::string_view::npos) {
-    bad_input(origin, ": expected text (.prototxt), found a binary file");
-  }
-  FirstError errors(text, *message.GetDescriptor());
-  pb::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
-  parser.SetRecursionLimit(kDeepestNesting);
+void parse_text(std::string_view text, const std::string& origin, pb::Message& message,
+                UnknownFields unknown) {
+  text = checked_text(text, origin);
+  Complaints complaints(text, *message.GetDescriptor(), origin);
+  pb::TextFormat::Parser parser = parser_for(complaints, unknown == UnknownFields::ignore);
   const bool parsed = parser.ParseFromString(std::string(text), &message);
-  if (const auto complaint = errors.complaint()) bad_input(origin, *complaint);
+  if (!complaints.errors().empty()) bad_input(complaints.errors().front());
   if (!parsed) bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
+  for (const std::string& warning : complaints.warnings()) log_warning(warning + "; ignored");
 }
 
-caffe::NetParameter parse_net_text(std::string_view text, const std::string& origin) {
-  return parse_file<caffe::NetParameter>(text, origin, "net");
+std::vector<std::string> find_text_problems(std::string_view text, const std::string& origin,
+                                            pb::Message& message) {
+  std::string rest(checked_text(text, origin));
+  std::vector<std::string> problems;
+  bool twice = false;
+  for (;;) {
+    const std::string read = rest;
+    Complaints complaints(read, *message.GetDescriptor(), origin);
+    pb::TextFormat::Parser parser = parser_for(complaints, true);
+    message.Clear();
+    // Merging, a field may be given twice.
+    const bool parsed =
+        twice ? parser.MergeFromString(read, &message) : parser.ParseFromString(read, &message);
+    if (parsed && complaints.errors().empty()) {
+      problems.insert(problems.end(), complaints.warnings().begin(), complaints.warnings().end());
+      return problems;
+    }
+    if (complaints.errors().empty()) bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
+    problems.push_back(complaints.errors().front());
+    const bool duplicate = complaints.kind() == Complaints::Kind::given_twice;
+    const bool removed =
+        complaints.kind() == Complaints::Kind::unknown_value && blank_out_value(rest, complaints.offset());
+    if (!removed && (!duplicate || twice)) {
+      problems.insert(problems.end() - 1, complaints.warnings().begin(), complaints.warnings().end());
+      problems.back() += "; nothing after this place has been read";
+      return problems;
+    }
+    twice = twice || duplicate;
+  }
 }
 
-caffe::SolverParameter parse_solver_text(std::string_view text, const std::string& origin) {
-  return parse_file<caffe::SolverParameter>(text, origin, "solver");
+caffe::NetParameter parse_net_text(std::string_view text, const std::string& origin, UnknownFields unknown) {
+  return parse_file<caffe::NetParameter>(text, origin, unknown, "net");
 }
 
-caffe::NetParameter read_net_text(const std::string& path) {
-  return parse_net_text(read_file(path, kLargestText), path);
+caffe::SolverParameter parse_solver_text(std::string_view text, const std::string& origin,
+                                         UnknownFields unknown) {
+  return parse_file<caffe::SolverParameter>(text, origin, unknown, "solver");
 }
 
-caffe::SolverParameter read_solver_text(const std::string& path) {
-  return parse_solver_text(read_file(path, kLargestText), path);
+caffe::NetParameter read_net_text(const std::string& path, UnknownFields unknown) {
+  return parse_net_text(read_file(path, kLargestText), path, unknown);
+}
+
+caffe::SolverParameter read_solver_text(const std::string& path, UnknownFields unknown) {
+  return parse_solver_text(read_file(path, kLargestText), path, unknown);
+}
+
+std::size_t line_of_layer(std::string_view text, const std::string& name, const std::string& type) {
+  std::size_t line = 0;
+  for (const TextBlock& block : blocks_named(text, {"layer", "layers"})) {
+    if (value_in(text, block, "name") != name) continue;
+    const bool exact = value_in(text, block, "type") == type;
+    if (line == 0 || exact) line = 1 + std::count(text.begin(), text.begin() + block.begin, '\n');
+    if (exact) break;
+  }
+  return line;
 }
 
 std::string to_text(const pb::Message& message) {

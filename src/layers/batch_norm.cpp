@@ -35,7 +35,7 @@ bool BatchNormalization::exchanges(const Pass& pass) const {
 }
 
 const Tensor& BatchNormalization::value_of(int slot) const {
-  return slot < 0 ? none_ : parameters_[static_cast<std::size_t>(slot)].value;
+  return slot < 0 ? none_ : parameters_[slot].value;
 }
 
 const Tensor& BatchNormalization::slope(const Pass& pass) const {
@@ -111,14 +111,13 @@ void BatchNormalization::update_running_statistics(Context& context) {
     }
   }
   ops::update_running(context, moments_, keep, add, dialect_.arithmetic != caffe::BatchNormArithmetic::BIASED,
-                      parameters_[static_cast<std::size_t>(dialect_.mean)].value,
-                      parameters_[static_cast<std::size_t>(dialect_.variance)].value);
+                      parameters_[dialect_.mean].value, parameters_[dialect_.variance].value);
 }
 
 /// factor = keep * factor + add, unless no device had a sample, which only the device knows: so the factor is
 /// updated as the running mean of one more channel, whose mean is always 1.
 void BatchNormalization::update_factor(Context& context, double keep, double add) {
-  Tensor& factor = parameters_[static_cast<std::size_t>(dialect_.factor)].value;
+  Tensor& factor = parameters_[dialect_.factor].value;
   if (!factor_moments_.defined()) {
     ensure(context, factor_moments_, Shape{3}, DType::f64);
     ops::fill(context, factor_moments_, 0);
@@ -159,7 +158,7 @@ void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::v
   Tensor no_slope, no_bias;
   const auto gradient = [&](Parameter* fused, int slot, Tensor& none) -> Tensor& {
     if (fused != nullptr) return fused->grad;
-    return slot < 0 ? none : parameters_[static_cast<std::size_t>(slot)].grad;
+    return slot < 0 ? none : parameters_[slot].grad;
   };
   Tensor& grad_slope = gradient(pass.fused.slope, dialect_.slope, no_slope);
   Tensor& grad_bias = gradient(pass.fused.bias, dialect_.bias, no_bias);

@@ -52,8 +52,7 @@ void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {
   if (settings.coeff_size() > 0 && static_cast<std::size_t>(settings.coeff_size()) != inputs.size())
     refuse("expected one coeff for each of ", inputs.size(), " inputs; found ", settings.coeff_size());
   coefficients_.assign(inputs.size(), 1);
-  for (int i = 0; i < settings.coeff_size(); ++i)
-    coefficients_[static_cast<std::size_t>(i)] = settings.coeff(i);
+  for (int i = 0; i < settings.coeff_size(); ++i) coefficients_[i] = settings.coeff(i);
   if (!is_sum()) return;
   for (const double c : coefficients_) traits_.passes_gradient.push_back(c == 1);
   traits_.plain_sum = !contains(traits_.passes_gradient, false);

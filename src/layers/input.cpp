@@ -8,9 +8,12 @@ namespace {
 class InputLayer : public Layer {
  public:
   InputLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(
-            parameter, options,
-            {.arity = {0, 0, 1, -1}, .source = true, .backward_reads_outputs = false, .repeatable = false}) {}
+      : Layer(parameter, options,
+              {.arity = {0, 0, 1, -1},
+               .source = true,
+               .filled_by_user = true,
+               .backward_reads_outputs = false,
+               .repeatable = false}) {}
 
   void setup(const Blobs&, const Blobs& outputs) override {
     const auto& shapes = parameter_.input_param().shape();

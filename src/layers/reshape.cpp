@@ -60,13 +60,13 @@ class ReshapeLayer : public Layer {
     std::vector<bool> copied(static_cast<std::size_t>(input.axes()), false);
     std::int64_t known = 1;
     for (int i = 0; i < static_cast<int>(dims.size()); ++i) {
-      std::int64_t& dim = dims[static_cast<std::size_t>(i)];
+      std::int64_t& dim = dims[i];
       if (dim == 0) {
         if (from + i >= input.axes())
           refuse("shape copies (0) axis ", from + i, " of an input of ", input.axes());
         dim = input[from + i];
         if (from + i < to) {
-          copied[static_cast<std::size_t>(from + i)] = true;
+          copied[from + i] = true;
           continue;
         }
       }
@@ -76,7 +76,7 @@ class ReshapeLayer : public Layer {
     if (inferred == dims.end()) return dims;
     std::int64_t replaced = 1;
     for (int i = from; i < to; ++i)
-      if (!copied[static_cast<std::size_t>(i)]) replaced *= input[i];
+      if (!copied[i]) replaced *= input[i];
     if (known == 0 || replaced % known != 0)
       refuse("the -1 in shape would stand for ", replaced, " / ", known, " values");
     *inferred = replaced / known;

@@ -73,7 +73,7 @@ void ScaleLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
 void ScaleLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
   const Tensor& x = inputs[0]->data;
-  const Tensor& bias = bias_slot_ < 0 ? none_ : parameters_[static_cast<std::size_t>(bias_slot_)].value;
+  const Tensor& bias = bias_slot_ < 0 ? none_ : parameters_[bias_slot_].value;
   ops::scale_bias(context, x, scale(inputs), bias, broadcast_over(*inputs[0], covered(inputs)),
                   pass.fused.output, outputs[0]->data);
 }
@@ -85,7 +85,7 @@ void ScaleLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<bo
   const Tensor& x = inputs[0]->data;
   const ops::Broadcast over = broadcast_over(*inputs[0], covered(inputs));
   if (bias_slot_ >= 0) {
-    Tensor& grad_bias = parameters_[static_cast<std::size_t>(bias_slot_)].grad;
+    Tensor& grad_bias = parameters_[bias_slot_].grad;
     if (grad_bias.defined()) ops::scale_backward(context, none_, dy, over, grad_bias);
   }
   if (inputs.size() > 1 && propagate[1]) {

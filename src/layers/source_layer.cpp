@@ -115,9 +115,10 @@ data::InputPipeline SourceLayer::pipeline() {
 }
 
 void SourceLayer::start(Device& device) {
-  const data::Schedule schedule = dealt_whole() ? data::Schedule::test(*dealing_, consumed_, test_iter_)
-                                                : data::Schedule::training(*dealing_, consumed_);
-  prefetcher_ = pipeline().start(device, schedule);
+  const data::ShareSequence shares = dealt_whole()
+                                         ? data::ShareSequence::test(*dealing_, consumed_, test_iter_)
+                                         : data::ShareSequence::training(*dealing_, consumed_);
+  prefetcher_ = pipeline().start(device, shares);
 }
 
 void SourceLayer::prepare(Pass& pass, const Blobs& outputs) {

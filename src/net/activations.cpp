@@ -26,7 +26,7 @@ void add_layer_blobs(const Graph& graph, DType dtype, Activations& activations) 
   LayerBlobs& layer = activations.layers.emplace_back();
   for (const int output : graph.layers.back().outputs) {
     auto blob = std::make_unique<Blob>();
-    blob->name = graph.blobs[static_cast<std::size_t>(output)].name;
+    blob->name = graph.blobs[output].name;
     layer.outputs.push_back(blob.get());
     activations.blobs.push_back(std::move(blob));
   }
@@ -34,13 +34,13 @@ void add_layer_blobs(const Graph& graph, DType dtype, Activations& activations) 
 }
 
 void choose_inputs(const Graph& graph, int layer, DType dtype, Activations& activations) {
-  const GraphLayer& node = graph.layers[static_cast<std::size_t>(layer)];
-  LayerBlobs& chosen = activations.layers[static_cast<std::size_t>(layer)];
+  const GraphLayer& node = graph.layers[layer];
+  LayerBlobs& chosen = activations.layers[layer];
   std::vector<LayoutInput> seen;
   std::vector<DType> types;
   Blobs originals;
   for (const int input : node.inputs) {
-    originals.push_back(activations.blobs[static_cast<std::size_t>(input)].get());
+    originals.push_back(activations.blobs[input].get());
     seen.push_back({&originals.back()->shape, originals.back()->layout});
     types.push_back(originals.back()->dtype);
   }

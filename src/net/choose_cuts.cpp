@@ -23,8 +23,7 @@ class Search {
     for (std::size_t l = 0; l < uses.layers.size(); ++l) {
       std::int64_t size = 0;
       for (const int output : uses.layers[l].outputs)
-        if (owner_of(uses.data_of, output) == output)
-          size += uses.data_size[static_cast<std::size_t>(output)];
+        if (owner_of(uses.data_of, output) == output) size += uses.data_size[output];
       made_[l + 1] = made_[l] + size;
     }
   }
@@ -52,7 +51,7 @@ class Search {
 
   std::vector<int> layers_of(const Cuts& cuts) const {
     std::vector<int> layers;
-    for (const int cut : cuts) layers.push_back(possible_[static_cast<std::size_t>(cut)]);
+    for (const int cut : cuts) layers.push_back(possible_[cut]);
     return layers;
   }
 
@@ -79,10 +78,7 @@ class Search {
       const double goal = static_cast<double>(made_.back()) * s / segments;
       const int lowest = cuts.empty() ? 0 : cuts.back() + 1, highest = count - (segments - s);
       int cut = lowest;
-      while (cut < highest &&
-             static_cast<double>(made_[static_cast<std::size_t>(possible_[static_cast<std::size_t>(cut)])]) <
-                 goal)
-        ++cut;
+      while (cut < highest && static_cast<double>(made_[possible_[cut]]) < goal) ++cut;
       cuts.push_back(cut);
     }
     return cuts;

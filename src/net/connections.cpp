@@ -99,14 +99,28 @@ void check_range(const caffe::LayerParameter& layer, const char* what, int found
 }  // namespace
 
 void check_connections(const caffe::NetParameter& net) {
+  const std::vector<std::string> problems = find_connection_problems(net);
+  if (!problems.empty()) bad_input(problems.front());
+}
+
+std::vector<std::string> find_connection_problems(const caffe::NetParameter& net) {
+  std::vector<std::string> problems;
+  const auto note = [&](auto check) {
+    try {
+      check();
+    } catch (const Error& error) {
+      problems.push_back(error.message());
+    }
+  };
   std::map<std::string, const caffe::LayerParameter*> produced;
   for (int i = 0; i < net.layer_size(); ++i) {
     const caffe::LayerParameter& layer = net.layer(i);
     for (const std::string& bottom : layer.bottom())
-      if (produced.count(bottom) == 0) refuse_bottom(net, i, bottom);
-    check_tops(layer, produced);
-    check_counts(layer);
+      if (produced.count(bottom) == 0) note([&] { refuse_bottom(net, i, bottom); });
+    note([&] { check_tops(layer, produced); });
+    note([&] { check_counts(layer); });
   }
+  return problems;
 }
 
 void check_arity(const caffe::LayerParameter& layer, const Arity& arity, int tops) {

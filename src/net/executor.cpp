@@ -44,11 +44,10 @@ void Executor::bind(const Plan& plan, Activations& activations) {
     fused.input = step.input;
     fused.sum = step.sum;
     if (step.affine >= 0) {
-      Layer& scale = *layers_[static_cast<std::size_t>(step.affine)];
+      Layer& scale = *layers_[step.affine];
       const LayerTraits& traits = scale.traits();
-      fused.slope = &scale.parameters()[static_cast<std::size_t>(traits.channel_slope)];
-      if (traits.channel_bias >= 0)
-        fused.bias = &scale.parameters()[static_cast<std::size_t>(traits.channel_bias)];
+      fused.slope = &scale.parameters()[traits.channel_slope];
+      if (traits.channel_bias >= 0) fused.bias = &scale.parameters()[traits.channel_bias];
     }
     if (step.addend >= 0) fused.addend = &tensor(step.addend).data;
     if (step.kept_output >= 0) fused.kept_output = &tensor(step.kept_output).data;
@@ -81,10 +80,13 @@ void Executor::bind_memory() {
       return memory_.bytes_as(offset, blob.dtype, blob.shape, blob.layout);
     };
     if (planned[t].outside) {
-      if (blob.data.defined() && blob.data.dtype() == blob.dtype)
+      const bool kept = blob.data.defined() && blob.data.dtype() == blob.dtype;
+      const bool larger = !kept || blob.shape.count() > blob.data.count();
+      if (kept)
         blob.data.resize(blob.shape, blob.layout);
       else
         blob.data = Tensor(context_.device(), blob.shape, blob.dtype, blob.layout);
+      if (planned[t].zeroed && larger) ops::fill(context_, blob.data, 0);
     }
     if (planned[t].data >= 0) blob.data = place(planned[t].data);
     if (planned[t].grad >= 0) blob.grad = place(planned[t].grad);
@@ -100,7 +102,7 @@ void Executor::bind_views() {
 
 /// Binds a tensor that shares another one's memory, that one first.
 void Executor::follow(int PlannedTensor::*of, Tensor Blob::*member, int number) {
-  const int source = plan_->tensors[static_cast<std::size_t>(number)].*of;
+  const int source = plan_->tensors[number].*of;
   Blob& blob = tensor(number);
   if (source == number || (blob.*member).defined()) return;
   follow(of, member, source);
@@ -186,7 +188,7 @@ void Executor::run_backward(std::size_t index, Pass& pass) {
 void Executor::clear_gradients(const PlanStep& step) {
   if (!gradients_count_as_zero_) return;
   for (const int slot : step.clears) {
-    Tensor& gradient = layer_of(step).parameters()[static_cast<std::size_t>(slot)].grad;
+    Tensor& gradient = layer_of(step).parameters()[slot].grad;
     context_.stream().zero(gradient.raw(), gradient.bytes());
   }
 }

@@ -10,7 +10,7 @@ class Sharing {
   explicit Sharing(TensorUses& uses) : uses_(uses), taken_(uses.data_of.size(), false) {
     for (const LayerUse& layer : uses_.layers)
       for (std::size_t o = 0; o < layer.weighted.size(); ++o)
-        if (layer.weighted[o]) taken_[static_cast<std::size_t>(layer.outputs[o])] = true;
+        if (layer.weighted[o]) taken_[layer.outputs[o]] = true;
     for (std::size_t t = 0; t < uses_.grad_of.size(); ++t)
       if (uses_.grad_of[t] != static_cast<int>(t)) taken_[t] = taken_[root(t)] = true;
   }
@@ -39,12 +39,12 @@ class Sharing {
       tensor = static_cast<std::size_t>(uses_.grad_of[tensor]);
     return tensor;
   }
-  bool has_grad(int tensor) const { return uses_.has_grad[static_cast<std::size_t>(tensor)]; }
-  bool is_free(int tensor) const { return has_grad(tensor) && !taken_[static_cast<std::size_t>(tensor)]; }
+  bool has_grad(int tensor) const { return uses_.has_grad[tensor]; }
+  bool is_free(int tensor) const { return has_grad(tensor) && !taken_[tensor]; }
   /// `tensor` goes into the memory of `owner`. Neither moves any more.
   void share(int tensor, int owner) {
-    uses_.grad_of[static_cast<std::size_t>(tensor)] = owner;
-    taken_[static_cast<std::size_t>(tensor)] = true;
+    uses_.grad_of[tensor] = owner;
+    taken_[tensor] = true;
   }
 
   TensorUses& uses_;

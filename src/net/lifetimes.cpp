@@ -15,7 +15,7 @@ class Walk {
 
   void act(const Action& action, int step) {
     step_ = step;
-    const LayerUse& layer = uses_.layers[static_cast<std::size_t>(action.layer)];
+    const LayerUse& layer = uses_.layers[action.layer];
     switch (action.work) {
       case Work::forward:
       case Work::recompute:
@@ -64,26 +64,25 @@ class Walk {
       grad(input);
       if (from < 0) continue;
       grad(from);
-      consumed_by_producer_[static_cast<std::size_t>(input)] = true;
+      consumed_by_producer_[input] = true;
     }
     for (const int tensor : layer.backward_reads) read(tensor);
     for (const int output : layer.outputs) {
       if (layer.reads_outputs) read(output);
       grad(output);
-      consumed_by_producer_[static_cast<std::size_t>(output)] = true;
+      consumed_by_producer_[output] = true;
     }
   }
 
   int owner(int tensor) const { return owner_of(uses_.data_of, tensor); }
-  std::vector<Span>& data(int tensor) { return spans_.data[static_cast<std::size_t>(owner(tensor))]; }
+  std::vector<Span>& data(int tensor) { return spans_.data[owner(tensor)]; }
   void write(int tensor) { data(tensor).push_back({step_, step_}); }
   void read(int tensor) {
     if (data(tensor).empty()) return write(tensor);  // filled from outside
     data(tensor).back().include(step_);
   }
   void grad(int tensor) {
-    if (uses_.has_grad[static_cast<std::size_t>(tensor)])
-      spans_.grad[static_cast<std::size_t>(owner_of(uses_.grad_of, tensor))].include(step_);
+    if (uses_.has_grad[tensor]) spans_.grad[owner_of(uses_.grad_of, tensor)].include(step_);
   }
 
   const TensorUses& uses_;
@@ -95,8 +94,7 @@ class Walk {
 }  // namespace
 
 int owner_of(const std::vector<int>& shares_with, int tensor) {
-  while (shares_with[static_cast<std::size_t>(tensor)] != tensor)
-    tensor = shares_with[static_cast<std::size_t>(tensor)];
+  while (shares_with[tensor] != tensor) tensor = shares_with[tensor];
   return tensor;
 }
 

@@ -61,7 +61,7 @@ std::int64_t most_alive(const std::vector<Lifetime>& lifetimes, std::int64_t ali
   std::vector<std::int64_t> change(static_cast<std::size_t>(end), 0);
   for (const Lifetime& life : lifetimes)
     for (const Span& span : life.spans) {
-      change[static_cast<std::size_t>(span.first)] += rounded(life.size, alignment);
+      change[span.first] += rounded(life.size, alignment);
       change[static_cast<std::size_t>(span.last) + 1] -= rounded(life.size, alignment);
     }
   std::int64_t alive = 0, most = 0;

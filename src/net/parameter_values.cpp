@@ -81,7 +81,7 @@ void share_parameters(Net& net, Net& other, bool share_statistics) {
     const int to = index_of(net.layers(), from->name());
     if (to < 0) continue;
     const std::vector<Parameter>& given = from->parameters();
-    const std::vector<Parameter>& wanted = net.layers()[static_cast<std::size_t>(to)]->parameters();
+    const std::vector<Parameter>& wanted = net.layers()[to]->parameters();
     if (given.size() != wanted.size())
       bad_input("layer ", quoted(from->name()), " has ", wanted.size(), " parameters in one net and ",
                 given.size(), " in the net whose parameters it shall use");
@@ -119,7 +119,7 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
       continue;
     }
     try {
-      Layer& to = *net.layers()[static_cast<std::size_t>(target)];
+      Layer& to = *net.layers()[target];
       const std::vector<const io::BlobData*> blobs = to.match_blobs(source);
       check_shapes(blobs, to);
       for (std::size_t s = 0; s < blobs.size(); ++s) {

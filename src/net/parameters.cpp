@@ -18,7 +18,7 @@ struct Multipliers {
 };
 
 Multipliers multipliers_of(const Layer& layer, int slot) {
-  const Parameter& parameter = layer.parameters()[static_cast<std::size_t>(slot)];
+  const Parameter& parameter = layer.parameters()[slot];
   Multipliers result{parameter.lr_mult, parameter.decay_mult, false, false};
   if (parameter.forced_mult >= 0) return {parameter.forced_mult, parameter.forced_mult, true, true};
   if (slot < layer.parameter().param_size()) {
@@ -47,7 +47,7 @@ struct Shared {
 };
 
 void check_shared_shape(const Shared& owner, const Layer& layer, const Parameter& parameter) {
-  const Parameter& owned = owner.layer->parameters()[static_cast<std::size_t>(owner.slot)];
+  const Parameter& owned = owner.layer->parameters()[owner.slot];
   if (owned.kind != parameter.kind)
     bad_input("parameter ", quoted(parameter.share_name), " is a running statistic in one of ",
               described(*owner.layer), " and ", described(layer),
@@ -85,12 +85,12 @@ ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& lay
     check_specs(layer);
     std::vector<int>& owner = store.owner.emplace_back();
     for (int slot = 0; slot < static_cast<int>(layer.parameters().size()); ++slot) {
-      const Parameter& parameter = layer.parameters()[static_cast<std::size_t>(slot)];
+      const Parameter& parameter = layer.parameters()[slot];
       const Multipliers given = multipliers_of(layer, slot);
       const auto known = parameter.share_name.empty() ? shared.end() : shared.find(parameter.share_name);
       if (known != shared.end()) {
         Shared& first = known->second;
-        LearnableParameter& entry = store.parameters[static_cast<std::size_t>(first.index)];
+        LearnableParameter& entry = store.parameters[first.index];
         check_shared_shape(first, layer, parameter);
         merge_multiplier("lr_mult", first, layer, parameter.share_name, given.lr_given, given.lr,
                          first.given.lr_given, entry.lr_mult);
@@ -151,7 +151,7 @@ void bind_parameters(Context& context, DType dtype, bool with_gradients,
   if (flat.statistics > 0) store.statistics = zeros(flat.statistics);
   for (std::size_t l = 0; l < layers.size(); ++l) {
     for (std::size_t s = 0; s < store.owner[l].size(); ++s) {
-      LearnableParameter& entry = store.parameters[static_cast<std::size_t>(store.owner[l][s])];
+      LearnableParameter& entry = store.parameters[store.owner[l][s]];
       Parameter& parameter = layers[l]->parameters()[s];
       if (!entry.value.defined()) {
         const bool frozen = entry.offset < 0;

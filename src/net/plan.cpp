@@ -36,8 +36,9 @@ void list_tensors(const Graph& graph, const Activations& activations, const Tens
   for (const Blob* blob : activations.tensors()) {
     const std::size_t t = plan.tensors.size();
     const bool outside = t < graph.blobs.size() && graph.from_source(t);
+    const bool zeroed = outside && graph.producer_of(static_cast<int>(t)).traits.filled_by_user;
     plan.tensors.push_back({blob->name, blob->shape, blob->layout, blob->dtype, uses.data_of[t],
-                            uses.grad_of[t], -1, -1, outside});
+                            uses.grad_of[t], -1, -1, outside, zeroed});
   }
 }
 

@@ -62,7 +62,7 @@ std::string rectifier(const ops::Rectifier& relu) {
 
 /// What a step does beside running its layer.
 std::vector<std::string> notes_of(const Graph& graph, const PlanStep& step) {
-  const GraphLayer& layer = graph.layers[static_cast<std::size_t>(step.layer)];
+  const GraphLayer& layer = graph.layers[step.layer];
   std::vector<std::string> notes;
   const bool backward = step.work == Work::backward;
   if (backward && !step.needs_backward)
@@ -71,8 +71,7 @@ std::vector<std::string> notes_of(const Graph& graph, const PlanStep& step) {
     notes.emplace_back("runs as a part of another step");
   for (const auto& [from, to] : step.copies) notes.push_back(cat("converts ", from, " to ", to));
   if (step.runs_layer && step.affine >= 0)
-    notes.push_back(
-        cat("with the slope and bias of ", graph.layers[static_cast<std::size_t>(step.affine)].name));
+    notes.push_back(cat("with the slope and bias of ", graph.layers[step.affine].name));
   if (step.runs_layer && !backward) {
     if (step.addend >= 0) notes.push_back(cat("adds ", step.addend));
     const ops::Rectifier& end = step.addend >= 0 ? step.sum : step.output;
@@ -100,7 +99,7 @@ std::string steps_of(const Graph& graph, const Plan& plan, std::size_t first, st
   std::vector<Row> rows{{"#", "step", "layer", "type", "from", "to", ""}};
   for (std::size_t i = first; i < last; ++i) {
     const PlanStep& step = plan.steps[i];
-    const GraphLayer& layer = graph.layers[static_cast<std::size_t>(step.layer)];
+    const GraphLayer& layer = graph.layers[step.layer];
     const bool backward = step.work == Work::backward;
     const char* const names[] = {"forward", "convert", "recompute", "backward"};
     rows.push_back({std::to_string(i), names[static_cast<int>(step.work)], layer.name, layer.type,

@@ -50,7 +50,7 @@ void make_up_data(caffe::NetParameter& net, const std::map<std::string, Shape>& 
 }
 
 Model::Model(const ModelOptions& options, bool shapes_only) {
-  caffe::NetParameter parameter = io::read_net_text(options.model);
+  caffe::NetParameter parameter = io::read_net_text(options.model, options.unknown_fields);
   io::upgrade_net(parameter, options.model);
   if (!shapes_only) make_up_data(parameter, options.shapes);
   device_ = make_device(options.device, options.threads, options.precision);

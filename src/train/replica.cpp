@@ -43,7 +43,7 @@ bool Replica::iterate(std::int64_t iteration) {
   const SolverSettings& solver = run_.solver;
   if (is_turn(iteration, solver.test.interval) && (iteration > 0 || solver.test.initialization)) test();
   requests_->poll(iteration);
-  Event& end = *ends_[static_cast<std::size_t>(iteration % kRunAhead)];
+  Event& end = *ends_[iteration % kRunAhead];
   end.synchronize();  // of iteration - kRunAhead
   note_last_loss(iteration);
   const double rate = rate_->rate(iteration);

@@ -8,7 +8,9 @@ namespace banyan {
 
 namespace {
 
-SolverNet from_file(const std::string& path) { return {io::read_net_text(path), path}; }
+SolverNet from_file(const std::string& path, io::UnknownFields unknown) {
+  return {io::read_net_text(path, unknown), path};
+}
 
 SolverNet finished(SolverNet net, caffe::Phase phase, const caffe::NetState& of_solver) {
   io::upgrade_net(net.net, net.origin);
@@ -20,9 +22,10 @@ SolverNet finished(SolverNet net, caffe::Phase phase, const caffe::NetState& of_
   return net;
 }
 
-SolverNet common_net(const caffe::SolverParameter& nets, const std::string& solver_path) {
+SolverNet common_net(const SolverSettings& solver, const std::string& solver_path) {
+  const caffe::SolverParameter& nets = solver.nets;
   if (nets.has_net_param()) return {nets.net_param(), cat("net_param in ", solver_path)};
-  return from_file(nets.net());
+  return from_file(nets.net(), solver.unknown_fields);
 }
 
 }  // namespace
@@ -33,9 +36,9 @@ SolverNet train_net_of(const SolverSettings& solver, const std::string& solver_p
   if (nets.has_train_net_param())
     net = {nets.train_net_param(), cat("train_net_param in ", solver_path)};
   else if (nets.has_train_net())
-    net = from_file(nets.train_net());
+    net = from_file(nets.train_net(), solver.unknown_fields);
   else
-    net = common_net(nets, solver_path);
+    net = common_net(solver, solver_path);
   return finished(std::move(net), caffe::TRAIN, nets.train_state());
 }
 
@@ -44,8 +47,8 @@ std::vector<SolverNet> test_nets_of(const SolverSettings& solver, const std::str
   std::vector<SolverNet> found;
   for (const auto& net : nets.test_net_param())
     found.push_back({net, cat("test_net_param in ", solver_path)});
-  for (const auto& path : nets.test_net()) found.push_back(from_file(path));
-  while (found.size() < solver.test.batches.size()) found.push_back(common_net(nets, solver_path));
+  for (const auto& path : nets.test_net()) found.push_back(from_file(path, solver.unknown_fields));
+  while (found.size() < solver.test.batches.size()) found.push_back(common_net(solver, solver_path));
   for (int k = 0; k < static_cast<int>(found.size()); ++k) {
     const auto state = k < nets.test_state_size() ? nets.test_state(k) : caffe::NetState();
     found[k] = finished(std::move(found[k]), caffe::TEST, state);

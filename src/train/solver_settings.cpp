@@ -59,7 +59,10 @@ auto find_in(const Table& table, const std::string& name) {
 /// Checks the settings group by group and takes them over.
 class Reader {
  public:
-  Reader(const caffe::SolverParameter& solver, const std::string& origin) : s_(solver), origin_(origin) {}
+  /// With `problems`, a requirement that does not hold is added there instead of thrown.
+  Reader(const caffe::SolverParameter& solver, const std::string& origin,
+         std::vector<std::string>* problems = nullptr)
+      : s_(solver), origin_(origin), problems_(problems) {}
 
   SolverSettings read() const {
     SolverSettings settings;
@@ -84,7 +87,9 @@ class Reader {
   }
   template <class... Parts>
   void require(bool holds, const Parts&... parts) const {
-    if (!holds) refuse(parts...);
+    if (holds) return;
+    if (problems_ == nullptr) refuse(parts...);
+    problems_->push_back(cat(origin_, ": ", parts...));
   }
 
   caffe::SolverParameter nets() const {
@@ -290,6 +295,7 @@ class Reader {
 
   const caffe::SolverParameter& s_;
   const std::string& origin_;
+  std::vector<std::string>* problems_;
 };
 
 }  // namespace
@@ -305,10 +311,25 @@ SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::
   return Reader(solver, origin).read();
 }
 
-SolverSettings load_solver(const std::string& path) {
-  caffe::SolverParameter solver = io::read_solver_text(path);
+std::optional<SolverSettings> find_solver_problems(const caffe::SolverParameter& solver,
+                                                   const std::string& origin,
+                                                   std::vector<std::string>& problems) {
+  try {
+    const std::size_t before = problems.size();
+    SolverSettings settings = Reader(solver, origin, &problems).read();
+    if (problems.size() == before) return settings;
+  } catch (const Error& error) {
+    problems.emplace_back(error.what());
+  }
+  return std::nullopt;
+}
+
+SolverSettings load_solver(const std::string& path, io::UnknownFields unknown) {
+  caffe::SolverParameter solver = io::read_solver_text(path, unknown);
   io::upgrade_solver(solver, path);
-  return solver_settings(solver, path);
+  SolverSettings settings = solver_settings(solver, path);
+  settings.unknown_fields = unknown;
+  return settings;
 }
 
 void apply_command_line_state(SolverSettings& solver, std::optional<int> level,

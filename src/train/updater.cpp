@@ -71,7 +71,7 @@ void Updater::set_gradient_factor(Context& context, double factor) {
 }
 
 void Updater::update(Context& context, int bucket) {
-  for (Piece& piece : owned_[static_cast<std::size_t>(bucket)].pieces) {
+  for (Piece& piece : owned_[bucket].pieces) {
     ops::UpdateStep step = step_;
     (settings_.l1 ? step.l1 : step.l2) = settings_.weight_decay * piece.decay_mult;
     step.lr_mult = piece.lr_mult;
@@ -131,7 +131,7 @@ void Updater::restore(Context& context, const caffe::SolverState& state, const s
     if (!decoded.contains(entry))
       decoded.emplace(entry, io::decode_blob(state.history(static_cast<int>(entry)), origin));
     const io::BlobData& blob = decoded.at(entry);
-    const LearnableParameter& parameter = parameters_[static_cast<std::size_t>(piece.parameter)];
+    const LearnableParameter& parameter = parameters_[piece.parameter];
     if (static_cast<std::int64_t>(blob.count()) != parameter.count)
       bad_input(origin, ": history blob ", entry, " holds ", blob.count(), " values, blob ", parameter.slot,
                 " of layer \"", parameter.layer, "\" has ", parameter.count);

@@ -34,10 +34,10 @@ TEST(Dealing, FourDevicesTakeTurns) {
 TEST(Dealing, UnionOverDevicesIsTheBatchOfOneDevice) {
   for (const EpochEnd end : {EpochEnd::wrap, EpochEnd::partial}) {
     for (const int devices : {2, 3, 4, 8}) {
-      Schedule alone = Schedule::training(dealing(37, 12, 0, 1, end), 5);
-      std::vector<Schedule> all;
+      ShareSequence alone = ShareSequence::training(dealing(37, 12, 0, 1, end), 5);
+      std::vector<ShareSequence> all;
       for (int r = 0; r < devices; ++r)
-        all.push_back(Schedule::training(dealing(37, 12, r, devices, end), 5));
+        all.push_back(ShareSequence::training(dealing(37, 12, r, devices, end), 5));
       for (int step = 0; step < 20; ++step) {
         const Share whole = alone.next();
         Items expected = items_of(whole), merged(expected.size(), ~0ull);
@@ -57,8 +57,8 @@ TEST(Dealing, UnionOverDevicesIsTheBatchOfOneDevice) {
 }
 
 TEST(Dealing, WrapRunsOnAndPartialStopsAtTheEnd) {
-  Schedule wrap = Schedule::training(dealing(10, 4, 0, 1, EpochEnd::wrap), 0);
-  Schedule partial = Schedule::training(dealing(10, 4, 0, 1, EpochEnd::partial), 0);
+  ShareSequence wrap = ShareSequence::training(dealing(10, 4, 0, 1, EpochEnd::wrap), 0);
+  ShareSequence partial = ShareSequence::training(dealing(10, 4, 0, 1, EpochEnd::partial), 0);
   std::vector<std::size_t> wrap_sizes, partial_sizes;
   std::vector<bool> ends;
   for (int i = 0; i < 6; ++i) {
@@ -87,10 +87,10 @@ TEST(Dealing, ABatchLargerThanTheDataSetWrapsMoreThanOnce) {
 
 TEST(Dealing, ResumingAtTheConsumedPositionContinuesTheSequence) {
   for (const EpochEnd end : {EpochEnd::wrap, EpochEnd::partial}) {
-    Schedule whole = Schedule::training(dealing(25, 6, 1, 2, end), 0);
+    ShareSequence whole = ShareSequence::training(dealing(25, 6, 1, 2, end), 0);
     std::uint64_t consumed = 0;
     for (int i = 0; i < 7; ++i) consumed = whole.next().consumed;
-    Schedule resumed = Schedule::training(dealing(25, 6, 1, 2, end), consumed);
+    ShareSequence resumed = ShareSequence::training(dealing(25, 6, 1, 2, end), consumed);
     for (int i = 0; i < 9; ++i) EXPECT_EQ(items_of(resumed.next()), items_of(whole.next()));
   }
 }
@@ -100,12 +100,12 @@ std::vector<Items> test_batches(int devices, EpochEnd end) {
   constexpr std::uint64_t kBatches = 5;
   std::vector<Items> batches(3 * kBatches);
   for (int r = 0; r < devices; ++r) {
-    Schedule schedule = Schedule::test(dealing(17, 4, r, devices, end), 3, kBatches);
-    if (!schedule.has_shares()) continue;
+    ShareSequence shares = ShareSequence::test(dealing(17, 4, r, devices, end), 3, kBatches);
+    if (!shares.has_shares()) continue;
     for (std::uint64_t pass = 0; pass < 3; ++pass)
       for (std::uint64_t t = static_cast<std::uint64_t>(r); t < kBatches;
            t += static_cast<std::uint64_t>(devices))
-        batches[pass * kBatches + t] = items_of(schedule.next());
+        batches[pass * kBatches + t] = items_of(shares.next());
   }
   return batches;
 }
@@ -120,11 +120,11 @@ TEST(Dealing, TestPassesAreTheSameForAnyNumberOfDevices) {
 
 TEST(Dealing, EveryDeviceEndsATestPassAtTheSamePlace) {
   for (int r = 0; r < 3; ++r) {
-    Schedule schedule = Schedule::test(dealing(100, 4, r, 3, EpochEnd::wrap), 8, 5);
+    ShareSequence shares = ShareSequence::test(dealing(100, 4, r, 3, EpochEnd::wrap), 8, 5);
     std::uint64_t consumed = 0;
     for (std::uint64_t i = 0; i < batches_served(5, r, 3); ++i) {
       EXPECT_NE(consumed, 28u);
-      consumed = schedule.next().consumed;
+      consumed = shares.next().consumed;
     }
     EXPECT_EQ(consumed, 28u) << r;
   }
@@ -134,9 +134,9 @@ TEST(Dealing, EveryDeviceEndsATestPassAtTheSamePlace) {
 }
 
 TEST(Dealing, DeviceWithoutATestBatchSaysSo) {
-  Schedule schedule = Schedule::test(dealing(100, 4, 2, 3, EpochEnd::wrap), 0, 2);
-  EXPECT_FALSE(schedule.has_shares());
-  EXPECT_THROW(schedule.next(), Error);
+  ShareSequence shares = ShareSequence::test(dealing(100, 4, 2, 3, EpochEnd::wrap), 0, 2);
+  EXPECT_FALSE(shares.has_shares());
+  EXPECT_THROW(shares.next(), Error);
 }
 
 TEST(Dealing, RefusesNonsense) {

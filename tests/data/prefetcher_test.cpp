@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-Schedule schedule() { return Schedule::training(Dealing({100, 2, 0, 1, EpochEnd::wrap}), 0); }
+ShareSequence shares() { return ShareSequence::training(Dealing({100, 2, 0, 1, EpochEnd::wrap}), 0); }
 
 /// Writes the number of the first item into the batch's item shape.
 Prefetcher::Fill note_first(const std::shared_ptr<HostMemory>&) {
@@ -31,7 +31,7 @@ Prefetcher::Fill note_first(const std::shared_ptr<HostMemory>&) {
 TEST(Prefetcher, KeepsTheOrderWhateverTheThreadsDo) {
   const auto device = make_cpu_device(0);
   for (const int threads : {1, 3}) {
-    Prefetcher prefetcher(*device, schedule(),
+    Prefetcher prefetcher(*device, shares(),
                           [](const auto&) {
                             return [](HostBatch& batch) {
                               // Every third batch is slow.
@@ -47,7 +47,7 @@ TEST(Prefetcher, KeepsTheOrderWhateverTheThreadsDo) {
 TEST(Prefetcher, FillsNoMoreThanItsDepthAhead) {
   const auto device = make_cpu_device(0);
   std::atomic<int> filled{0};
-  Prefetcher prefetcher(*device, schedule(), [&](const auto&) { return [&](HostBatch&) { ++filled; }; },
+  Prefetcher prefetcher(*device, shares(), [&](const auto&) { return [&](HostBatch&) { ++filled; }; },
                         {3, 1, "test", nullptr});
   prefetcher.take();
   std::this_thread::sleep_for(50ms);
@@ -57,7 +57,7 @@ TEST(Prefetcher, FillsNoMoreThanItsDepthAhead) {
 
 TEST(Prefetcher, AFailureComesOutAtItsBatchAndStays) {
   const auto device = make_cpu_device(0);
-  Prefetcher prefetcher(*device, schedule(),
+  Prefetcher prefetcher(*device, shares(),
                         [](const auto&) {
                           return [](HostBatch& batch) {
                             if (batch.share.first == 6) bad_input("record 6 is broken");
@@ -83,7 +83,7 @@ TEST(Prefetcher, AThreadThatCannotBeStartedEndsTheOthers) {
     const ThreadLimit limit(failing);
     std::string error;
     try {
-      const Prefetcher prefetcher(*device, schedule(),
+      const Prefetcher prefetcher(*device, shares(),
                                   [fills](const auto&) { return [fills](HostBatch&) { ++*fills; }; },
                                   {4, 3, "test", nullptr});
     } catch (const Error& thrown) {
@@ -103,7 +103,7 @@ TEST(Prefetcher, BeatsAsLongAsItemsComeIn) {
     int beats = 0;
     Prefetcher::Options options{1, 1, "test", nullptr, items, [&] { ++beats; }};
     Prefetcher prefetcher(
-        *device, schedule(),
+        *device, shares(),
         [=](const auto&) {
           return [=](HostBatch&) {
             for (int i = 0; i < 6; ++i) {
@@ -123,7 +123,7 @@ TEST(Prefetcher, BeatsAsLongAsItemsComeIn) {
 
 TEST(Prefetcher, AReaderThatCannotBeMadeFailsTheFirstBatch) {
   const auto device = make_cpu_device(0);
-  Prefetcher prefetcher(*device, schedule(),
+  Prefetcher prefetcher(*device, shares(),
                         [](const auto&) -> Prefetcher::Fill { bad_input("no such source"); },
                         {4, 1, "test", nullptr});
   EXPECT_THROW(prefetcher.take(), Error);
@@ -133,7 +133,7 @@ TEST(Prefetcher, IsDestroyedAtOnceInAnyState) {
   const auto device = make_cpu_device(0);
   const auto start = Clock::now();
   for (int i = 0; i < 50; ++i) {
-    Prefetcher prefetcher(*device, schedule(), note_first, {2, 2, "test", nullptr});
+    Prefetcher prefetcher(*device, shares(), note_first, {2, 2, "test", nullptr});
     for (int k = 0; k < i % 4; ++k) prefetcher.take();
   }
   EXPECT_LT(Clock::now() - start, 5s);
@@ -164,7 +164,7 @@ TEST(Prefetcher, AStalledSourceHangsNothing) {
   const auto interrupted = std::make_shared<std::atomic<bool>>(false);
   auto start = Clock::now();
   {
-    Prefetcher prefetcher(*device, schedule(),
+    Prefetcher prefetcher(*device, shares(),
                           [stall](const std::shared_ptr<HostMemory>& memory) {
                             return [=](HostBatch& batch) { stall->wait(*memory, batch); };
                           },
@@ -203,7 +203,7 @@ TEST(Prefetcher, AReadThatWaitsIsInterrupted) {
                failures = std::make_shared<std::atomic<int>>(0);
     const auto start = Clock::now();
     {
-      Prefetcher prefetcher(*device, schedule(),
+      Prefetcher prefetcher(*device, shares(),
                             [=](const auto&) {
                               return [=](HostBatch&) {
                                 ++*reading;
@@ -235,7 +235,7 @@ TEST(Prefetcher, IsDestroyedQuietlyAfterADeviceHasFailed) {
   std::weak_ptr<void> buffer;
   const auto start = Clock::now();
   try {
-    Prefetcher prefetcher(*device, schedule(),
+    Prefetcher prefetcher(*device, shares(),
                           [](const std::shared_ptr<HostMemory>& memory) {
                             return [memory](HostBatch& batch) {
                               memory->reserve(sizeof(int), batch.data, batch.data_bytes);
@@ -262,7 +262,7 @@ TEST(Prefetcher, BuffersAreNotRefilledBeforeTheDeviceHasCopiedThem) {
   Context context(*device);
   std::vector<int> arrived(200, -1);
   {
-    Prefetcher prefetcher(*device, schedule(),
+    Prefetcher prefetcher(*device, shares(),
                           [&](const std::shared_ptr<HostMemory>& memory) {
                             return [memory](HostBatch& batch) {
                               memory->reserve(sizeof(int), batch.data, batch.data_bytes);

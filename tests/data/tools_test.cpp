@@ -192,6 +192,9 @@ TEST_F(Tools, ComputeImageMean) {
   ASSERT_EQ(blob.data_size(), 12);
   EXPECT_EQ(blob.data(7), 2.0f);
   EXPECT_EQ(run("compute_image_mean " + path("db")).code, 0);
+  expect_bad_input("compute_image_mean " + path("db") + " " + path("mean"),
+                   "exists; remove it, or pass --overwrite");
+  EXPECT_EQ(run("compute_image_mean --overwrite " + path("db") + " " + path("mean")).code, 0);
   expect_bad_input("compute_image_mean " + path("none"), "no such folder");
 }
 

@@ -129,8 +129,7 @@ void Blas::expect_product(cublasOperation_t of_a, cublasOperation_t of_b, double
       if (i < m) {
         double sum = 0;
         for (std::int64_t l = 0; l < k; ++l)
-          sum += a[static_cast<std::size_t>(a_as_is ? i + l * lda : l + i * lda)] *
-                 b[static_cast<std::size_t>(b_as_is ? l + j * ldb : j + l * ldb)];
+          sum += a[a_as_is ? i + l * lda : l + i * lda] * b[b_as_is ? l + j * ldb : j + l * ldb];
         expected = alpha * sum + beta * c[at];
       }
       EXPECT_NEAR(result[at], expected, 1e-5) << i << ", " << j;

@@ -34,6 +34,41 @@ TEST(Prototxt, FieldOfAnotherBlockSaysWhereItBelongs) {
   expect_contains(error, "convolution_param");
 }
 
+TEST(Prototxt, WithinALayerItsNameAndTypeComeFirst) {
+  expect_contains(
+      net_error("layer { name: 'a' }\n# layer {\nlayer {\n  convolution_param { pads: 3 }\n  name: "
+                "'conv{1'\n  type: 'Convolution' }"),
+      "net.prototxt:4:23: layer \"conv{1\" (Convolution): unknown field \"pads\" in ConvolutionParameter");
+  expect_contains(net_error("layers < type: POOLING top: 'p' foo: 1 >"),
+                  ": layer (POOLING): unknown field \"foo\"");
+  expect_contains(solver_error("net_param { layer { name: 'x' pooling_param { pool: AVG } } }"),
+                  "layer \"x\": unknown value \"AVG\" for \"pool\" (did you mean \"AVE\"?)");
+}
+
+TEST(Prototxt, OnlyValuesOfTheEnumInQuestionAreListed) {
+  const std::string error = net_error("layer { loss_param { normalization: FULLY } }");
+  expect_contains(error, "(did you mean \"FULL\"?)");
+  expect_contains(net_error("layer { lrn_param { norm_region: ACROSS } }"),
+                  "known values: ACROSS_CHANNELS, WITHIN_CHANNEL");
+  expect_contains(net_error("layer { eltwise_param { operation: ADD } }"), "known values: MAX, PROD, SUM");
+}
+
+TEST(Prototxt, IgnoresUnknownFieldsIfAsked) {
+  const std::string text = "name: 'n' foo: 3 layer { name: 'a' bar { baz: 'x' } }";
+  const auto net = parse_net_text(text, "n", UnknownFields::ignore);
+  EXPECT_EQ(net.layer(0).name(), "a");
+  EXPECT_THROW(parse_net_text(text, "n"), Error);
+  EXPECT_THROW(parse_net_text("layer { pooling_param { pool: AVG } }", "n", UnknownFields::ignore), Error);
+}
+
+TEST(Prototxt, FindsTheLineOfALayer) {
+  const std::string text = "name: 'n'\nlayer { name: 'a'\n type: 'X' }\nlayer\n{ type: 'Y' name: 'a' }";
+  EXPECT_EQ(line_of_layer(text, "a", "X"), 2u);
+  EXPECT_EQ(line_of_layer(text, "a", "Y"), 5u);
+  EXPECT_EQ(line_of_layer(text, "a", "Z"), 2u);
+  EXPECT_EQ(line_of_layer(text, "b", "X"), 0u);
+}
+
 TEST(Prototxt, NetInPlaceOfSolverAndTheOtherWayRound) {
   expect_contains(solver_error("name: \"LeNet\"\nlayer { }"), "is this a net's file instead of a solver's?");
   expect_contains(net_error("base_lr: 0.1\n"), "is this a solver's file instead of a net's?");

@@ -167,10 +167,8 @@ TEST(Lrn, FollowsItsFormulas) {
   for (int c = 0; c < 3; ++c)
     for (int i = 0; i < 4; ++i) {
       double sum = 0;
-      for (int n = std::max(0, c - 1); n <= std::min(2, c + 1); ++n)
-        sum += std::pow(x[static_cast<std::size_t>(4 * n + i)], 2);
-      expected.push_back(x[static_cast<std::size_t>(4 * c + i)] *
-                         std::pow(2 + static_cast<double>(0.6f) / 3 * sum, -0.75));
+      for (int n = std::max(0, c - 1); n <= std::min(2, c + 1); ++n) sum += std::pow(x[4 * n + i], 2);
+      expected.push_back(x[4 * c + i] * std::pow(2 + static_cast<double>(0.6f) / 3 * sum, -0.75));
     }
   expect_near(across.output(), expected, 1e-13);
   Bench within("type: 'LRN' lrn_param { local_size: 3 alpha: 0.6 k: 9 norm_region: WITHIN_CHANNEL }", {shape},

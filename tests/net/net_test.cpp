@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "banyan/net/parameter_values.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/tensor/values.hpp"
 #include "net/net_test_tools.hpp"
 #include "net/small_nets.hpp"
 
@@ -31,6 +33,25 @@ TEST(Net, RunsForwardAndBackward) {
   net->check_results();
   EXPECT_FALSE(net->find_blob("data")->grad.defined());
   EXPECT_FALSE(net->graph().layers[0].needs_backward);
+}
+
+TEST(Net, WhatAProgramHasNotFilledIsZero) {
+  NetBench bench;
+  // So that new memory holds something else.
+  for (int i = 0; i < 8; ++i) {
+    Tensor used(*bench.device, Shape{2, 1000}, DType::f64);
+    ops::fill(bench.context, used, 7);
+  }
+  const auto net = bench.make(
+      "layer { name: 'in' type: 'Input' top: 'x' top: 'y' input_param { shape { dim: 2 dim: 1000 } } }"
+      "layer { name: 'sum' type: 'Eltwise' bottom: 'x' bottom: 'y' top: 'sum' }",
+      f64_options());
+  set_values(bench.context, std::vector<double>(2000, 3), net->find_blob("y")->data);
+  for (int pass = 0; pass < 2; ++pass) {
+    net->forward(bench.pass);
+    EXPECT_THAT(values_of<double>(bench.context, net->find_blob("x")->data), testing::Each(0));
+    EXPECT_THAT(values_of<double>(bench.context, net->find_blob("sum")->data), testing::Each(3));
+  }
 }
 
 TEST(Net, KnowsItsOutputs) {

@@ -106,7 +106,7 @@ TEST_P(PoolingTest, Maximum) {
       for (const std::size_t i : window)
         if (x[i] > best) best = x[i], where = static_cast<double>(i);
       y.push_back(best);
-      if (where >= 0) dx[static_cast<std::size_t>(where)] += dy[o];
+      if (where >= 0) dx[where] += dy[o];
       mask.push_back(where < 0 ? -1 : std::fmod(where, static_cast<double>(k.h * k.w)));
     });
     for (const Layout layout : kLayouts) {
@@ -211,7 +211,7 @@ TEST_P(PoolingTest, StochasticTrainingDrawsInProportion) {
   ops::pooling_forward(context(), {PoolingMethod::stochastic, 2, 2, 2, 2, 0, 0}, input, true,
                        on_device({1, 2, 3}), {}, output, mask);
   double seen[4] = {0, 0, 0, 0};
-  for (const double where : values(mask)) seen[static_cast<std::size_t>(where)] += 1;
+  for (const double where : values(mask)) seen[where] += 1;
   // 5 standard deviations of a binomial count: the seed is fixed, so this cannot flicker.
   for (int i = 0; i < 4; ++i) {
     const double share = 0.1 * (i + 1);

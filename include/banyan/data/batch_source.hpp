@@ -22,8 +22,8 @@ struct InputPipeline {
   AssemblerOptions assembly;
   Prefetcher::Options prefetch;
 
-  /// On its own threads, in the order of `schedule`.
-  std::unique_ptr<Prefetcher> start(Device& device, const Schedule& schedule) const;
+  /// On its own threads, in the order of `shares`.
+  std::unique_ptr<Prefetcher> start(Device& device, const ShareSequence& shares) const;
 };
 
 class BatchSource {

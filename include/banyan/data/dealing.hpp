@@ -51,19 +51,19 @@ class Dealing {
 };
 
 /// The shares of one device in the order in which it takes them.
-class Schedule {
+class ShareSequence {
  public:
   /// Global batches one after the other, dealt item by item.
-  static Schedule training(const Dealing& dealing, std::uint64_t first);
+  static ShareSequence training(const Dealing& dealing, std::uint64_t first);
   /// Passes of `test_iter` batches one after the other, dealt whole.
-  static Schedule test(const Dealing& dealing, std::uint64_t first, std::uint64_t test_iter);
+  static ShareSequence test(const Dealing& dealing, std::uint64_t first, std::uint64_t test_iter);
 
   /// Does this device ever get a share?
   bool has_shares() const;
   Share next();
 
  private:
-  Schedule(const Dealing& dealing, std::uint64_t first, std::uint64_t test_iter);
+  ShareSequence(const Dealing& dealing, std::uint64_t first, std::uint64_t test_iter);
   void begin_pass(std::uint64_t first);
   Share next_whole();
 

@@ -1,7 +1,7 @@
 // Prefetcher: fills batches ahead of time on its own threads.
 //
 // depth + 1 batches exist: up to `depth` are filled ahead while one is in use. Batches come out in the order
-// of the schedule, whatever the threads' timing. A failure on a thread is thrown by take() at the batch that
+// of the shares, whatever the threads' timing. A failure on a thread is thrown by take() at the batch that
 // failed.
 #pragma once
 
@@ -67,7 +67,7 @@ class Prefetcher {
   /// through the memory: a read that nothing interrupts may outlive the prefetcher.
   using MakeFill = std::function<Fill(const std::shared_ptr<HostMemory>& memory)>;
 
-  Prefetcher(Device& device, const Schedule& schedule, MakeFill make_fill, const Options& options);
+  Prefetcher(Device& device, const ShareSequence& shares, MakeFill make_fill, const Options& options);
   /// Joins the threads. Waiting reads are interrupted: the system call fails with EINTR. A thread that does
   /// not end within about a second of stop(), in a wait that the kernel does not interrupt, is named in the
   /// log and left running; it no longer touches the device. Buffers that the device may still copy from (a

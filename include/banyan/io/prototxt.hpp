@@ -1,23 +1,42 @@
 // Text files of nets and solvers (.prototxt). Every problem is a bad_input `file:line:column: what was
-// expected and found`, lines and columns counted from 1, a tab being one column. For an unknown name, the
-// nearest known one is suggested. Nothing is rewritten here: files of earlier formats go through io/upgrade.
+// expected and found`, lines and columns counted from 1, a tab being one column; within a layer its name and
+// type come first. For an unknown name, the nearest known one is suggested. Nothing is rewritten here: files
+// of earlier formats go through io/upgrade.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/banyan.pb.h"
 
 namespace banyan::io {
 
-caffe::NetParameter read_net_text(const std::string& path);
-caffe::SolverParameter read_solver_text(const std::string& path);
+/// What becomes of a field that no message of ours knows: an error, or a warning each.
+enum class UnknownFields : std::uint8_t { refuse, ignore };
+
+caffe::NetParameter read_net_text(const std::string& path, UnknownFields unknown = UnknownFields::refuse);
+caffe::SolverParameter read_solver_text(const std::string& path,
+                                        UnknownFields unknown = UnknownFields::refuse);
 
 /// The same from memory; `origin` takes the place of the file name in messages.
-caffe::NetParameter parse_net_text(std::string_view text, const std::string& origin);
-caffe::SolverParameter parse_solver_text(std::string_view text, const std::string& origin);
+caffe::NetParameter parse_net_text(std::string_view text, const std::string& origin,
+                                   UnknownFields unknown = UnknownFields::refuse);
+caffe::SolverParameter parse_solver_text(std::string_view text, const std::string& origin,
+                                         UnknownFields unknown = UnknownFields::refuse);
 /// The same for any message. An empty text gives a message with nothing set.
-void parse_text(std::string_view text, const std::string& origin, google::protobuf::Message& message);
+void parse_text(std::string_view text, const std::string& origin, google::protobuf::Message& message,
+                UnknownFields unknown = UnknownFields::refuse);
+
+/// Everything wrong with the text, not the first thing only; `message` gets what can be read of it. Unknown
+/// fields and values are passed over; at any other problem the reading ends.
+std::vector<std::string> find_text_problems(std::string_view text, const std::string& origin,
+                                            google::protobuf::Message& message);
+
+/// Line, from 1, on which the first `layer` or `layers` of that name begins, of that type if one has both; 0:
+/// none.
+std::size_t line_of_layer(std::string_view text, const std::string& name, const std::string& type);
 
 /// The message as text that the functions above (and Caffe, as far as it knows the fields) can read.
 std::string to_text(const google::protobuf::Message& message);

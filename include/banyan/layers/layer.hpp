@@ -86,8 +86,9 @@ enum class Meets : std::uint8_t { never, forward, both_ways };
 /// What a layer is. Set by its constructor, completed by setup(), the same from then on whatever the shapes.
 struct LayerTraits {
   Arity arity = {};
-  bool source = false;  ///< prepare() takes a batch and sets the shapes of the outputs
-  bool loss = false;    ///< output 0 has the loss weight 1 unless the file gives one
+  bool source = false;          ///< prepare() takes a batch and sets the shapes of the outputs
+  bool filled_by_user = false;  ///< a source that writes nothing: its outputs hold zeros until they are set
+  bool loss = false;            ///< output 0 has the loss weight 1 unless the file gives one
   LayoutRule layout = LayoutRule::contiguous;
   StorageRule storage = StorageRule::full;
   /// forward() may write output 0 over input 0 where backward() reads no input, and backward() the gradient

@@ -1,6 +1,9 @@
 // Checks of how a net's layers are connected. Pure functions.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "banyan/layers/layer.hpp"
 #include "proto/banyan.pb.h"
 
@@ -10,6 +13,8 @@ namespace banyan {
 /// bottom i), loss_weight has 0 or #tops entries, propagate_down 0 or #bottoms. Throws bad_input naming the
 /// layers, for an unknown bottom the nearest name, for a cycle its layers.
 void check_connections(const caffe::NetParameter& net);
+/// All that is wrong with them.
+std::vector<std::string> find_connection_problems(const caffe::NetParameter& net);
 
 /// Throws bad_input if the numbers of bottoms and tops are not those that the layer's type takes. `tops`:
 /// with one that the layer gets although the file does not name it.

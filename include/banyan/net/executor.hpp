@@ -46,11 +46,9 @@ class Executor {
   void copy(const PlanStep& step, Tensor Blob::*member);
   void add_loss(const PlanStep& step);
   void seed_gradients(const PlanStep& step);
-  Layer& layer_of(const PlanStep& step) const { return *layers_[static_cast<std::size_t>(step.layer)]; }
-  LayerBlobs& blobs_of(const PlanStep& step) const {
-    return activations_->layers[static_cast<std::size_t>(step.layer)];
-  }
-  Blob& tensor(int number) const { return *tensors_[static_cast<std::size_t>(number)]; }
+  Layer& layer_of(const PlanStep& step) const { return *layers_[step.layer]; }
+  LayerBlobs& blobs_of(const PlanStep& step) const { return activations_->layers[step.layer]; }
+  Blob& tensor(int number) const { return *tensors_[number]; }
 
   const std::vector<std::unique_ptr<Layer>>& layers_;
   Context& context_;

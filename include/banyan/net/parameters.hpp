@@ -33,9 +33,7 @@ struct ParameterStore {
   Tensor flat_values, flat_gradients, statistics;
   /// owner[l][s]: index in `parameters` of slot s of layer l.
   std::vector<std::vector<int>> owner;
-  LearnableParameter& owner_of(int layer, std::size_t slot) {
-    return parameters[static_cast<std::size_t>(owner[static_cast<std::size_t>(layer)][slot])];
-  }
+  LearnableParameter& owner_of(int layer, std::size_t slot) { return parameters[owner[layer][slot]]; }
 };
 
 /// Where parameters stand in the flat buffers. Pure.

@@ -37,6 +37,7 @@ struct PlannedTensor {
   std::int64_t data = -1, grad = -1;
   /// Its data lies outside that memory and outlives a pass: a user may have filled it.
   bool outside = false;
+  bool zeroed = false;  ///< where memory is new; only outside
 };
 
 struct PlanStep {

@@ -1,6 +1,7 @@
 // What `trainer` does besides training. Log lines have Caffe's forms; reports are returned as text.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,21 @@ std::string summarize_model(const ModelOptions& options, SummaryFormat format);
 
 /// A table (or JSON) of all types of layers: what they take, make and support, and where their settings are.
 std::string describe_layers(bool json);
+
+struct CheckOptions {
+  std::vector<std::string> files;  ///< solvers and nets (.prototxt)
+  int level = 0;
+  std::vector<std::string> stages;
+  std::map<std::string, Shape> shapes;  ///< of outputs of sources whose data does not exist
+};
+struct CheckReport {
+  std::string text;  ///< a line for each problem and each file
+  int problems = 0;
+};
+/// Everything that is wrong with the files and the nets that they name: text, settings, connections, every
+/// layer of both phases. Needs no data: what depends on the shape of data that does not exist, and of which
+/// neither `shapes` nor a crop_size tells, is not checked, and the report says so.
+CheckReport check_files(const CheckOptions& options);
 
 struct TopologyOptions {
   std::vector<DeviceChoice> devices;

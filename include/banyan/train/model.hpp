@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/io/prototxt.hpp"
 #include "banyan/net/net.hpp"
 #include "banyan/tensor/values.hpp"
 #include "banyan/train/train.hpp"
@@ -25,6 +26,7 @@ struct ModelOptions {
   /// Test nets: normalizations by stored statistics become a part of the convolutions before them
   /// (net/fold.hpp).
   bool fold = true;
+  io::UnknownFields unknown_fields = io::UnknownFields::refuse;
   std::map<std::string, Shape> shapes;  ///< summary, time: of outputs of sources whose data need not exist
 };
 

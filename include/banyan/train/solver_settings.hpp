@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/io/prototxt.hpp"
 #include "banyan/ops/update.hpp"
 #include "proto/banyan.pb.h"
 
@@ -92,6 +93,7 @@ struct SolverSettings {
   SolverDevices devices;
   std::vector<std::string> weights;  ///< to start from; an entry may be a comma-separated list
   caffe::SolverParameter nets;       ///< only the fields that name nets and their states (solver_nets.hpp)
+  io::UnknownFields unknown_fields = io::UnknownFields::refuse;  ///< of the nets' files
 };
 
 /// Is something that is due every `interval` iterations (0: never) due at `iteration`?
@@ -104,8 +106,14 @@ inline bool is_turn(std::int64_t iteration, int interval) {
 /// silently; one that probably does not do what was meant is logged as a warning.
 SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::string& origin);
 
+/// The same, but adds everything that is wrong with the solver to `problems` instead of throwing the first
+/// thing. Nothing if anything is wrong.
+std::optional<SolverSettings> find_solver_problems(const caffe::SolverParameter& solver,
+                                                   const std::string& origin,
+                                                   std::vector<std::string>& problems);
+
 /// Reads and upgrades a solver file.
-SolverSettings load_solver(const std::string& path);
+SolverSettings load_solver(const std::string& path, io::UnknownFields unknown = io::UnknownFields::refuse);
 
 /// Level and stages of the command line, which belong to the train net only, as in Caffe. Without a level the
 /// solver's own stays (Caffe overwrites it with 0).

@@ -42,11 +42,10 @@ struct Summary {
 bool works_in_place(const Net& net, int layer, std::size_t output) {
   const auto memory = [&](int tensor) {
     const std::vector<PlannedTensor>& tensors = net.plan().tensors;
-    while (tensors[static_cast<std::size_t>(tensor)].data_of != tensor)
-      tensor = tensors[static_cast<std::size_t>(tensor)].data_of;
+    while (tensors[tensor].data_of != tensor) tensor = tensors[tensor].data_of;
     return tensor;
   };
-  const GraphLayer& node = net.graph().layers[static_cast<std::size_t>(layer)];
+  const GraphLayer& node = net.graph().layers[layer];
   return node.traits.view == View::none &&
          std::any_of(node.inputs.begin(), node.inputs.end(),
                      [&](int input) { return memory(input) == memory(node.outputs[output]); });
@@ -57,7 +56,7 @@ Summary summary_of(const Net& net) {
   summary.net = net.name();
   const auto element = static_cast<std::int64_t>(size_of(net.options().dtype));
   for (int i = 0; i < static_cast<int>(net.layers().size()); ++i) {
-    const Layer& layer = *net.layers()[static_cast<std::size_t>(i)];
+    const Layer& layer = *net.layers()[i];
     LayerRow row;
     row.name = layer.name();
     row.type = layer.type();
@@ -71,8 +70,8 @@ Summary summary_of(const Net& net) {
       if (!in_place && layer.traits().view == View::none)
         row.output_bytes += output.shape.count() * static_cast<std::int64_t>(size_of(output.dtype));
     }
-    for (const int owner : net.parameter_store().owner[static_cast<std::size_t>(i)]) {
-      const LearnableParameter& parameter = net.parameters()[static_cast<std::size_t>(owner)];
+    for (const int owner : net.parameter_store().owner[i]) {
+      const LearnableParameter& parameter = net.parameters()[owner];
       (parameter.layer == row.name ? row.parameters : row.shared_parameters) += parameter.count;
     }
     row.multiply_adds = layer.forward_flops(inputs, outputs);
@@ -91,15 +90,14 @@ Summary summary_of(const Net& net) {
   summary.activation_bytes = plan.bytes;
   summary.unshared_bytes = plan.unshared_bytes;
   summary.uncut_bytes = plan.bytes_without_cuts;
-  for (const int cut : plan.cuts) summary.cuts.push_back(summary.layers[static_cast<std::size_t>(cut)].name);
+  for (const int cut : plan.cuts) summary.cuts.push_back(summary.layers[cut].name);
   for (const PlanStep& step : plan.steps)
-    if (step.work == Work::recompute)
-      summary.repeated += summary.layers[static_cast<std::size_t>(step.layer)].multiply_adds;
+    if (step.work == Work::recompute) summary.repeated += summary.layers[step.layer].multiply_adds;
   for (const InPlaceAbn& found : plan.in_place_abn) {
     if (found.activation < 0)
       summary.not_abn.emplace_back(found.norm, found.reason);
     else
-      summary.abn.push_back(summary.layers[static_cast<std::size_t>(found.norm)].name);
+      summary.abn.push_back(summary.layers[found.norm].name);
   }
   summary.without_abn_bytes = net.plan_without_in_place_abn().bytes;
   summary.precision = net.precision();
@@ -176,7 +174,7 @@ std::string as_table(const Summary& summary) {
         << " batch normalizations; " << megabytes(summary.without_abn_bytes)
         << (summary.cuts.empty() ? " without it\n" : " without it, cut at the same places\n");
   for (const auto& [layer, reason] : summary.not_abn) {
-    const LayerRow& row = summary.layers[static_cast<std::size_t>(layer)];
+    const LayerRow& row = summary.layers[layer];
     out << "  " << quoted(row.name) << " (" << row.type << ") keeps its input: " << reason << "\n";
   }
   return out.str();
@@ -185,7 +183,7 @@ std::string as_table(const Summary& summary) {
 std::string as_json(const Summary& summary) {
   std::vector<std::string> not_abn;
   for (const auto& [layer, reason] : summary.not_abn)
-    not_abn.push_back(cat("{\"name\": ", json_string(summary.layers[static_cast<std::size_t>(layer)].name),
+    not_abn.push_back(cat("{\"name\": ", json_string(summary.layers[layer].name),
                           ", \"reason\": ", json_string(reason), "}"));
   std::ostringstream out;
   out << std::setprecision(17) << "{\"net\": " << json_string(summary.net)

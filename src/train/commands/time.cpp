@@ -96,7 +96,7 @@ TimeReport time_one_device(const TimeOptions& options, Timeline& timeline) {
 SolverSettings solver_for(const ModelOptions& options) {
   caffe::SolverParameter solver;
   caffe::NetParameter& net = *solver.mutable_train_net_param();
-  net = io::read_net_text(options.model);
+  net = io::read_net_text(options.model, options.unknown_fields);
   io::upgrade_net(net, options.model);
   make_up_data(net, options.shapes);
   solver.mutable_train_state()->set_level(options.level);

@@ -295,10 +295,9 @@ void tell_history(Launch& l, std::size_t gpu, std::uint64_t* read, std::uint64_t
 Cell* cells_of(const void* real) {
   const int gpu = Memory::get().gpu_of_real(real);
   if (gpu < 0) return nullptr;
-  return shadows()[static_cast<std::size_t>(gpu)].cells +
-         static_cast<std::size_t>(static_cast<const char*>(real) -
-                                  Memory::get().arena(static_cast<std::size_t>(gpu))) /
-             kCellBytes;
+  return shadows()[gpu].cells + static_cast<std::size_t>(static_cast<const char*>(real) -
+                                                         Memory::get().arena(static_cast<std::size_t>(gpu))) /
+                                    kCellBytes;
 }
 std::size_t cells_in(std::size_t bytes) { return (bytes + kCellBytes - 1) / kCellBytes; }
 

@@ -26,7 +26,7 @@ cudnnStatus_t list_algorithms(const char* function, Direction direction, cudnnHa
   const std::vector<Ranked> ranked = rank(direction, problem);
   *returned = std::min(requested, static_cast<int>(ranked.size()));
   for (int i = 0; i < *returned; ++i) {
-    const Ranked& each = ranked[static_cast<std::size_t>(i)];
+    const Ranked& each = ranked[i];
     Performance& result = results[i];
     result = {};
     result.algo = static_cast<decltype(result.algo)>(each.algorithm);

@@ -198,14 +198,14 @@ Stream* default_stream() {
   {
     const Quiet quiet;
     const std::lock_guard<std::mutex> lock(m.mutex);
-    stream = m.default_streams[static_cast<std::size_t>(current_device)];
+    stream = m.default_streams[current_device];
   }
   if (stream != nullptr) return stream;
   stream = make_stream(current_device, false);
   stream->is_default = true;
   const Quiet quiet;
   const std::lock_guard<std::mutex> lock(m.mutex);
-  return m.default_streams[static_cast<std::size_t>(current_device)] = stream;
+  return m.default_streams[current_device] = stream;
 }
 
 /// The default stream waits for all blocking streams of its GPU, and they for it.
@@ -215,7 +215,7 @@ void order_with_default_stream(Stream& stream) {
   {
     const Quiet quiet;
     const std::lock_guard<std::mutex> lock(m.mutex);
-    Stream* defaulted = m.default_streams[static_cast<std::size_t>(stream.device)];
+    Stream* defaulted = m.default_streams[stream.device];
     if (&stream == defaulted) {
       for (Stream* other : m.streams)
         if (other->blocking && other->device == stream.device) before.push_back(other);

@@ -73,7 +73,7 @@ void* Memory::allocate(int ordinal, std::size_t bytes) {
   const Quiet quiet;
   std::vector<void*> stack = settings().stacks ? take_stack() : std::vector<void*>();
   const std::lock_guard<std::mutex> lock(mutex_);
-  Gpu& gpu = gpus_[static_cast<std::size_t>(ordinal)];
+  Gpu& gpu = gpus_[ordinal];
   if (bytes > settings().memory || gpu.used + bytes > settings().memory) return nullptr;
   const std::uintptr_t offset = gpu.next + 256;
   gpu.next = (offset + bytes + kGap + 4095) / 4096 * 4096;
@@ -134,7 +134,7 @@ bool Memory::release(void* address) {
 
 std::size_t Memory::used(int gpu) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return gpus_[static_cast<std::size_t>(gpu)].used;
+  return gpus_[gpu].used;
 }
 
 void Memory::pin(void* memory, std::size_t bytes) {
@@ -167,15 +167,13 @@ bool Memory::is_pinned(const void* memory, std::size_t bytes) {
   return at + bytes <= it->first + it->second;
 }
 
-bool Memory::can_access(int reader, int owner) const {
-  return possible_peers_[static_cast<std::size_t>(reader)][static_cast<std::size_t>(owner)];
-}
+bool Memory::can_access(int reader, int owner) const { return possible_peers_[reader][owner]; }
 
 bool Memory::enable_peer(int reader, int owner) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto& peers = gpus_[static_cast<std::size_t>(reader)].peers;
-  if (peers[static_cast<std::size_t>(owner)]) return false;
-  peers[static_cast<std::size_t>(owner)] = true;
+  auto& peers = gpus_[reader].peers;
+  if (peers[owner]) return false;
+  peers[owner] = true;
   return true;
 }
 
@@ -183,7 +181,7 @@ bool Memory::peer_enabled(int reader, int owner) {
   if (reader == owner) return true;
   const Quiet quiet;
   const std::lock_guard<std::mutex> lock(mutex_);
-  return gpus_[static_cast<std::size_t>(reader)].peers[static_cast<std::size_t>(owner)];
+  return gpus_[reader].peers[owner];
 }
 
 const Allocation* Memory::around(const Gpu& gpu, std::uintptr_t offset) const {
@@ -205,8 +203,7 @@ std::string Memory::why_not(const void* address, std::size_t bytes, int user) {
   if (a == nullptr) return "not allocated";
   if (!a->live) return "freed";
   if (offset + bytes > a->offset + a->bytes) return "out of bounds";
-  if (user >= 0 && static_cast<std::size_t>(user) != owner &&
-      !gpus_[static_cast<std::size_t>(user)].peers[owner])
+  if (user >= 0 && static_cast<std::size_t>(user) != owner && !gpus_[user].peers[owner])
     return "memory of another GPU, without peer access";
   return "";
 }

@@ -72,7 +72,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     const std::lock_guard<std::mutex> lock(m.mutex);
     m.streams.erase(stream);
     m.destroyed_streams.push_back(stream);
-    ++m.ending[static_cast<std::size_t>(stream->device)];
+    ++m.ending[stream->device];
     const std::lock_guard<std::mutex> own(stream->mutex);
     for (const auto& operation : stream->queue) busy = busy || operation->work;
     stream->ending = true;

@@ -20,9 +20,8 @@ class VectorClock {
   }
   void advance(Actor actor, std::uint64_t number) {
     const auto at = find(actor) - entries_.cbegin();
-    if (at < std::ssize(entries_) && entries_[static_cast<std::size_t>(at)].first == actor)
-      entries_[static_cast<std::size_t>(at)].second =
-          std::max(entries_[static_cast<std::size_t>(at)].second, number);
+    if (at < std::ssize(entries_) && entries_[at].first == actor)
+      entries_[at].second = std::max(entries_[at].second, number);
     else
       entries_.insert(entries_.begin() + at, {actor, number});
   }

@@ -1,0 +1,160 @@
+#include "text_blocks.hpp"
+
+#include <algorithm>
+
+namespace banyan::io {
+namespace {
+
+bool is_name_character(char c) {
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+struct Token {
+  enum class Kind { word, text, open, close, other } kind;
+  std::string_view value;  // of a text: between its quotes
+  std::size_t begin, end;
+};
+
+/// Names, texts and braces, without blanks and comments. Reads what cannot be parsed too.
+class Tokens {
+ public:
+  Tokens(std::string_view text, std::size_t begin) : text_(text), at_(begin) {}
+
+  /// False at the end of the text.
+  bool next(Token& token) {
+    skip_blanks();
+    if (at_ >= text_.size()) return false;
+    const std::size_t begin = at_;
+    const char c = text_[at_++];
+    if (c == '"' || c == '\'') {
+      while (at_ < text_.size() && text_[at_] != c && text_[at_] != '\n') at_ += text_[at_] == '\\' ? 2 : 1;
+      const std::size_t end = std::min(at_, text_.size());
+      at_ = std::min(end + 1, text_.size());
+      token = {Token::Kind::text, text_.substr(begin + 1, end - begin - 1), begin, at_};
+      return true;
+    }
+    Token::Kind kind = Token::Kind::other;
+    if (c == '{' || c == '<') kind = Token::Kind::open;
+    if (c == '}' || c == '>') kind = Token::Kind::close;
+    if (is_name_character(c)) {
+      kind = Token::Kind::word;
+      while (at_ < text_.size() && is_name_character(text_[at_])) ++at_;
+    }
+    token = {kind, text_.substr(begin, at_ - begin), begin, at_};
+    return true;
+  }
+
+ private:
+  void skip_blanks() {
+    while (at_ < text_.size() && (is_blank(text_[at_]) || text_[at_] == '#')) {
+      if (text_[at_] == '#')
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      else
+        ++at_;
+    }
+  }
+
+  std::string_view text_;
+  std::size_t at_;
+};
+
+}  // namespace
+
+TextPosition locate(std::string_view text, int line, int column) {
+  TextPosition at;
+  while (at.line < static_cast<std::size_t>(std::max(line, 0))) {
+    const std::size_t newline = text.find('\n', at.offset);
+    if (newline == std::string_view::npos) break;
+    at.offset = newline + 1;
+    ++at.line;
+  }
+  for (int shown = 0; shown < column && at.offset < text.size() && text[at.offset] != '\n'; ++at.offset) {
+    shown += text[at.offset] == '\t' ? 8 - shown % 8 : 1;
+    ++at.column;
+  }
+  return at;
+}
+
+TextPosition move_to_name(std::string_view text, TextPosition at, std::string_view name) {
+  std::size_t found = at.offset + 1;
+  while (found > 0) {
+    found = text.rfind(name, found - 1);
+    if (found == std::string_view::npos) return at;
+    const std::size_t end = found + name.size();
+    const bool whole = (found == 0 || !is_name_character(text[found - 1])) &&
+                       (end == text.size() || !is_name_character(text[end]));
+    if (whole) break;
+  }
+  TextPosition moved;
+  moved.offset = found;
+  moved.line =
+      static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<long>(found), '\n'));
+  const std::size_t newline = found == 0 ? std::string_view::npos : text.rfind('\n', found - 1);
+  moved.column = newline == std::string_view::npos ? found : found - newline - 1;
+  return moved;
+}
+
+std::vector<TextBlock> blocks_around(std::string_view text, std::size_t offset) {
+  std::vector<TextBlock> blocks;
+  Tokens tokens(text, 0);
+  Token token;
+  std::string_view word;
+  while (tokens.next(token) && token.begin < offset) {
+    if (token.kind == Token::Kind::word) word = token.value;
+    if (token.kind == Token::Kind::open) blocks.push_back({std::string(word), token.end});
+    if (token.kind == Token::Kind::close && !blocks.empty()) blocks.pop_back();
+  }
+  return blocks;
+}
+
+std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std::string>& names) {
+  std::vector<TextBlock> blocks;
+  Tokens tokens(text, 0);
+  Token token;
+  std::string word;
+  while (tokens.next(token)) {
+    if (token.kind == Token::Kind::word) word = token.value;
+    if (token.kind == Token::Kind::open && std::find(names.begin(), names.end(), word) != names.end())
+      blocks.push_back({word, token.end});
+  }
+  return blocks;
+}
+
+std::string value_in(std::string_view text, const TextBlock& block, std::string_view field) {
+  Tokens tokens(text, block.begin);
+  Token token;
+  std::string_view word, before;
+  for (int depth = 0; tokens.next(token);) {
+    if (token.kind == Token::Kind::close && depth-- == 0) break;
+    if (token.kind == Token::Kind::open) ++depth;
+    const bool value = token.kind == Token::Kind::text || token.kind == Token::Kind::word;
+    if (depth == 0 && value && word == field && before == ":") return std::string(token.value);
+    if (token.kind == Token::Kind::word) word = token.value;
+    before = token.value;
+  }
+  return "";
+}
+
+bool blank_out_value(std::string& text, std::size_t at) {
+  std::size_t begin = at;
+  const auto skip_back = [&](auto skipped) {
+    const std::size_t before = begin;
+    while (begin > 0 && skipped(text[begin - 1])) --begin;
+    return before != begin;
+  };
+  skip_back(is_blank);
+  if (begin == 0 || text[begin - 1] != ':') return false;
+  --begin;
+  skip_back(is_blank);
+  if (!skip_back(is_name_character)) return false;
+  std::size_t end = at;
+  while (end < text.size() && is_name_character(text[end])) ++end;
+  if (end == at) return false;
+  for (std::size_t i = begin; i < end; ++i)
+    if (text[i] != '\n') text[i] = ' ';
+  return true;
+}
+
+}  // namespace banyan::io

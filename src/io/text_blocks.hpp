@@ -1,0 +1,41 @@
+// Where things are in the text of a .prototxt: for messages about it, whether it can be parsed or not.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace banyan::io {
+
+struct TextPosition {
+  std::size_t line = 0;    // from 0
+  std::size_t offset = 0;  // bytes from the beginning of the text
+  std::size_t column = 0;  // bytes from the beginning of the line
+};
+
+/// Where the tokenizer's line and column are in the text. It counts a tab as a step to the next multiple
+/// of 8.
+TextPosition locate(std::string_view text, int line, int column);
+
+/// The parser reports an unknown name when it is past it: moves back to the beginning of that name.
+TextPosition move_to_name(std::string_view text, TextPosition at, std::string_view name);
+
+struct TextBlock {
+  std::string name;       ///< before its brace: `layer`
+  std::size_t begin = 0;  ///< after its brace
+};
+
+/// The blocks that are open at `offset`, outermost first.
+std::vector<TextBlock> blocks_around(std::string_view text, std::size_t offset);
+
+/// What the block says of itself in `field`, such as a layer's `name`; "" if nothing.
+std::string value_in(std::string_view text, const TextBlock& block, std::string_view field);
+
+/// Every block of the text with one of these names, at any depth.
+std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std::string>& names);
+
+/// Overwrites the value at `at` and the name and colon before it with blanks. Returns false and changes
+/// nothing where that is not `name: value`.
+bool blank_out_value(std::string& text, std::size_t at);
+
+}  // namespace banyan::io

@@ -1,0 +1,167 @@
+#include "check_layers.hpp"
+
+#include <google/protobuf/descriptor.h>
+
+#include <filesystem>
+#include <map>
+
+#include "banyan/base/text.hpp"
+#include "banyan/io/prototxt.hpp"
+#include "banyan/net/connections.hpp"
+#include "banyan/net/splits.hpp"
+
+namespace banyan {
+namespace {
+
+/// The message of the layer's settings that names a data source (`source`), and that source.
+std::string source_of(const caffe::LayerParameter& layer, const google::protobuf::Message*& settings) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  layer.GetReflection()->ListFields(layer, &fields);
+  for (const auto* field : fields) {
+    if (field->is_repeated() || field->message_type() == nullptr) continue;
+    const auto& message = layer.GetReflection()->GetMessage(layer, field);
+    const auto* source = message.GetDescriptor()->FindFieldByName("source");
+    if (source == nullptr || source->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING ||
+        source->is_repeated() || !message.GetReflection()->HasField(message, source))
+      continue;
+    settings = &message;
+    return message.GetReflection()->GetString(message, source);
+  }
+  return "";
+}
+
+std::int64_t number_in(const google::protobuf::Message& message, const char* name) {
+  const auto* field = message.GetDescriptor()->FindFieldByName(name);
+  if (field == nullptr || field->is_repeated()) return 0;
+  const auto* reflection = message.GetReflection();
+  switch (field->cpp_type()) {
+    case google::protobuf::FieldDescriptor::CPPTYPE_UINT32:
+      return reflection->GetUInt32(message, field);
+    case google::protobuf::FieldDescriptor::CPPTYPE_INT32:
+      return reflection->GetInt32(message, field);
+    default:
+      return 0;
+  }
+}
+
+class LayerCheck {
+ public:
+  LayerCheck(const caffe::NetParameter& net, const CheckOptions& options, const std::string& origin,
+             const std::string& text, Findings& findings)
+      : net_(net), options_(options), origin_(origin), text_(text), findings_(findings) {}
+
+  CheckedLayers run() {
+    for (const std::string& problem : find_connection_problems(net_)) {
+      findings_.problem(cat(origin_, ": ", problem));
+      checked_.whole = false;
+    }
+    if (checked_.whole) net_ = insert_splits(net_);
+    for (const caffe::LayerParameter& layer : net_.layer()) check_layer(layer);
+    return checked_;
+  }
+
+ private:
+  void check_layer(const caffe::LayerParameter& parameter) {
+    Blobs inputs, outputs;
+    bool known = true;
+    for (const std::string& bottom : parameter.bottom()) {
+      const auto found = blobs_.find(bottom);
+      known = known && found != blobs_.end() && found->second != nullptr;
+      if (known) inputs.push_back(found->second);
+    }
+    for (const std::string& top : parameter.top()) blobs_[top] = nullptr;
+    try {
+      LayerOptions options;
+      options.phase = options.net_phase = net_.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
+      if (parameter.has_phase())
+        options.phase = parameter.phase() == caffe::TRAIN ? Phase::train : Phase::test;
+      const std::unique_ptr<Layer> layer = make_layer(parameter, options);
+      const Arity& arity = layer->traits().arity;
+      const bool automatic = parameter.top_size() == 0 && arity.min_outputs > 0 && layer->traits().loss;
+      check_arity(parameter, arity, parameter.top_size() + (automatic ? 1 : 0));
+      for (int i = 0; i < parameter.top_size() + (automatic ? 1 : 0); ++i) {
+        owned_.push_back(std::make_unique<Blob>());
+        owned_.back()->name = i < parameter.top_size() ? parameter.top(i) : "(automatic)";
+        outputs.push_back(owned_.back().get());
+      }
+      if (known)
+        known = layer->traits().source ? set_up_source(*layer, parameter, outputs)
+                                       : set_up(*layer, inputs, outputs);
+      for (int i = 0; known && i < parameter.top_size(); ++i) blobs_[parameter.top(i)] = outputs[i];
+      checked_.all_shapes = checked_.all_shapes && known;
+    } catch (const Error& error) {
+      complain(parameter, error.message());
+      checked_.all_shapes = false;
+    }
+  }
+
+  static bool set_up(Layer& layer, const Blobs& inputs, const Blobs& outputs) {
+    layer.setup(inputs, outputs);
+    layer.reshape(inputs, outputs);
+    return true;
+  }
+
+  /// False if the shapes of what it reads cannot be known.
+  bool set_up_source(Layer& layer, const caffe::LayerParameter& parameter, const Blobs& outputs) {
+    const Shape* first = nullptr;
+    for (const Blob* output : outputs)
+      if (const auto given = options_.shapes.find(output->name);
+          given != options_.shapes.end() && first == nullptr)
+        first = &given->second;
+    const google::protobuf::Message* settings = nullptr;
+    const std::string source = source_of(parameter, settings);
+    std::error_code ignored;
+    if (first == nullptr && (source.empty() || std::filesystem::exists(source, ignored)))
+      return set_up(layer, {}, outputs);
+    Shape cropped;
+    if (first == nullptr) {
+      const std::int64_t crop = parameter.transform_param().crop_size();
+      const std::int64_t batch = number_in(*settings, "batch_size");
+      if (crop == 0 || batch == 0) {
+        findings_.note(
+            cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(), "): ", quoted(source),
+                " does not exist here, so the layers after it were checked without their shapes; --shape=",
+                outputs.empty() ? "data" : outputs[0]->name, ":N,C,H,W gives one"));
+        return false;
+      }
+      cropped = Shape{batch, 3, crop, crop};
+      first = &cropped;
+    }
+    for (Blob* output : outputs) {
+      const auto given = options_.shapes.find(output->name);
+      if (given != options_.shapes.end())
+        output->shape = given->second;
+      else
+        output->shape = output == outputs[0] ? *first : Shape{first->dim(0)};
+    }
+    return true;
+  }
+
+  void complain(const caffe::LayerParameter& layer, const std::string& message) {
+    const std::size_t line = io::line_of_layer(text_, layer.name(), layer.type());
+    std::string place = origin_;
+    if (line > 0) place += cat(":", line);
+    const std::string who = cat("layer ", quoted(layer.name()));
+    findings_.problem(message.find(who) != std::string::npos
+                          ? cat(place, ": ", message)
+                          : cat(place, ": ", who, " (", layer.type(), "): ", message));
+    checked_.whole = false;
+  }
+
+  caffe::NetParameter net_;
+  const CheckOptions& options_;
+  const std::string &origin_, &text_;
+  Findings& findings_;
+  CheckedLayers checked_;
+  std::map<std::string, Blob*> blobs_;  // nullptr: the shape is not known
+  std::vector<std::unique_ptr<Blob>> owned_;
+};
+
+}  // namespace
+
+CheckedLayers check_layers(const caffe::NetParameter& net, const CheckOptions& options,
+                           const std::string& origin, const std::string& text, Findings& findings) {
+  return LayerCheck(net, options, origin, text, findings).run();
+}
+
+}  // namespace banyan

@@ -1,0 +1,53 @@
+// The layers of a net, one after the other, for `trainer check`.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+#include "banyan/train/commands.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan {
+
+/// What is found in one file and the nets that it names, each complaint once.
+class Findings {
+ public:
+  void problem(const std::string& text) {
+    if (seen_.insert(text).second) problems_.push_back(text);
+  }
+  void note(const std::string& text) {
+    if (seen_.insert(text).second) notes_.push_back(text);
+  }
+  /// Runs it; what it throws is a problem.
+  bool attempt(const std::string& origin, const std::function<void()>& action) {
+    try {
+      action();
+      return true;
+    } catch (const Error& error) {
+      const std::string text = error.message();
+      problem(text.rfind(origin, 0) == 0 ? text : cat(origin, ": ", text));
+    }
+    return false;
+  }
+  const std::vector<std::string>& problems() const { return problems_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  std::set<std::string> seen_;
+  std::vector<std::string> problems_, notes_;
+};
+
+struct CheckedLayers {
+  bool whole = true;       ///< nothing is wrong
+  bool all_shapes = true;  ///< every layer was set up with the shapes that it will have
+};
+
+/// Connections and layers of one phase (`net`: filtered, upgraded). What follows from a problem is not
+/// checked instead of complained of. `text`: of its file, for line numbers; it may be empty.
+CheckedLayers check_layers(const caffe::NetParameter& net, const CheckOptions& options,
+                           const std::string& origin, const std::string& text, Findings& findings);
+
+}  // namespace banyan
