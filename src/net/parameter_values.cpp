@@ -50,13 +50,15 @@ void fill_parameters(Net& net) {
   Context& context = net.context();
   std::size_t largest = 0;
   for (const LearnableParameter& entry : store.parameters) largest = std::max(largest, entry.value.bytes());
-  // One buffer: memory that is new for each parameter would be cleared page by page for each.
+  // One buffer for all: new memory for each parameter would be cleared page by page every time.
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(largest);
   for (std::size_t l = 0; l < net.layers().size(); ++l) {
     Layer& layer = *net.layers()[l];
     for (std::size_t s = 0; s < layer.parameters().size(); ++s) {
       const LearnableParameter& entry = store.owner_of(static_cast<int>(l), s);
-      if (entry.layer != layer.name() || entry.slot != static_cast<int>(s)) continue;  // a sharer
+      if (entry.layer != layer.name() || entry.slot != static_cast<int>(s))
+        continue;  // shares another's
+                   // parameter
       Parameter& parameter = layer.parameters()[s];
       try {
         dispatch_float(net.options().dtype, "a filler", [&]<class T>() {
@@ -106,7 +108,7 @@ void share_parameters(Net& net, Net& other, bool share_statistics) {
                        entry.value.raw() == home.slice(entry.offset, Shape{entry.count}).raw();
       (entry.is_statistic ? own_statistics : own_values) |= own;
     }
-  // Memory that nothing uses any more.
+  // Memory that is no longer used.
   if (!own_values) store.flat_values = Tensor();
   if (!own_statistics) store.statistics = Tensor();
 }
