@@ -36,8 +36,8 @@ class CaffeBatchNorm : public BatchNormalization {
   /// Blobs in a file:
   ///   3: mean, variance, factor (BVLC);
   ///   5 with 1 element in the third: mean, variance, factor, scale, bias (NVIDIA from 0.16 on, Intel);
-  /// 5 with 1 element in the last: scale, bias, mean, variance, reserve (NVIDIA 0.15; the factor is 1). A
-  /// file's scale and bias may be dropped only if they have no effect (1 and 0).
+  ///   5 with 1 element in the last: scale, bias, mean, variance, reserve (NVIDIA 0.15; the factor is 1).
+  /// A file's scale and bias may be dropped only if they have no effect (1 and 0).
   std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override;
 
  protected:

@@ -1,6 +1,6 @@
 // Local response normalization.
 //   ACROSS_CHANNELS  y = x * (k + alpha / n * sum over n centred channels of x^2)^-beta
-// WITHIN_CHANNEL   y = x * (1 + alpha * average over n x n of x^2)^-beta, padding included, k ignored
+//   WITHIN_CHANNEL   y = x * (1 + alpha * average over n x n of x^2)^-beta, padding included, k ignored
 // `engine` has no effect: WITHIN_CHANNEL is BVLC's CPU arithmetic even where its cuDNN build does something
 // else.
 #include "banyan/layers/layer.hpp"
