@@ -24,8 +24,7 @@ constexpr std::int64_t kVector = 16;
 constexpr std::int64_t kVector = 8;
 #endif
 constexpr std::int64_t kCachedValues = 1 << 17;  ///< of columns that a thread computes at a time: 512 KiB
-constexpr std::int64_t kLargestImage = 1 << 18;  ///< in values of columns; larger ones do not stay in the
-                                                 ///< cache
+constexpr std::int64_t kLargestImage = 1 << 18;  ///< in values of columns; larger ones leave the cache
 
 struct Axis {
   std::int64_t input, output, kernel, stride, pad, dilation;
