@@ -187,8 +187,8 @@ void BatchNormalization::check_results(Context& context) {
   if (found != unusable.end())
     runtime_failure("layer ", quoted(name()), " (", type(), "): the slope of channel ",
                     found - unusable.begin(),
-                    " is 0, or so small against the bias that the output does not tell the normalized values,"
-                    " which in_place_abn needs; train this net with in_place_abn: false");
+                    " is 0, or so small against the bias that the output does not determine the normalized"
+                    " values, which in_place_abn needs; train this net with in_place_abn: false");
 }
 
 double BatchNormalization::forward_flops(const Blobs& inputs, const Blobs&) const {

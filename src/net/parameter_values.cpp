@@ -86,12 +86,12 @@ void share_parameters(Net& net, Net& other, bool share_statistics) {
     const std::vector<Parameter>& wanted = net.layers()[static_cast<std::size_t>(to)]->parameters();
     if (given.size() != wanted.size())
       bad_input("layer ", quoted(from->name()), " has ", wanted.size(), " parameters in one net and ",
-                given.size(), " in the net whose parameters it shall use");
+                given.size(), " in the net whose parameters it should use");
     for (std::size_t s = 0; s < given.size(); ++s) {
       if (!(given[s].shape == wanted[s].shape))
         bad_input("blob ", s, " of layer ", quoted(from->name()), " has shape ", wanted[s].shape.to_string(),
                   " in one net and ", given[s].shape.to_string(),
-                  " in the net whose parameters it shall use");
+                  " in the net whose parameters it should use");
       LearnableParameter& entry = store.owner_of(to, s);
       if (entry.is_statistic && !share_statistics) continue;
       entry.value = given[s].value;
