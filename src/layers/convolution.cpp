@@ -49,8 +49,7 @@ class ConvolutionLayer : public Layer {
 
   int axis_ = 1;
   bool is_image_ = false;    ///< (N, C, H, W): the layout may be channels-last
-  bool no_spatial_ = false;  ///< the channel is the last axis: the operator is given one spatial axis of
-                             ///< length 1
+  bool no_spatial_ = false;  ///< the channel is the last axis: the operator sees one spatial axis of length 1
   ops::ConvolutionGeometry geometry_;
   std::unique_ptr<ops::Convolution> convolution_;
   Tensor none_;

@@ -30,8 +30,8 @@ struct NetOptions {
   int level = 0;
   std::vector<std::string> stages;
   DType dtype = DType::f32;  ///< of all tensors that the net's `storage` does not cover
-  /// Channels-last activations of 4 and 5 axes, where layers want it; unset: see channels_last_by_default.
-  /// Always off unless dtype is f32.
+  /// Channels-last activations of 4 axes, where layers want it; unset: see channels_last_by_default. Always
+  /// off unless dtype is f32.
   std::optional<bool> channels_last;
   int rank = 0, devices = 1;
   std::uint64_t seed = 0;
