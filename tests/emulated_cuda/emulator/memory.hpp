@@ -1,8 +1,8 @@
 // GPUs' memories and pinned host memory.
 //
-// A device address is not an address of the process: no process address has its bits from 47 up, so the host
-// faults on it. Kernels and copies get the real address if their GPU may use the memory. No address is used
-// twice; memory starts as NaNs (all bits set; large allocations only at both ends), with gaps between
+// A device address is not an address of the process: its bits from 47 up match no process address, so the
+// host faults on it. Kernels and copies get the real address if their GPU may use the memory. No address is
+// used twice; memory starts as NaNs (all bits set; large allocations only at both ends), with gaps between
 // allocations, each aligned to 256 bytes, as CUDA promises, and no more.
 #pragma once
 
