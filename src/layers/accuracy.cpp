@@ -1,8 +1,8 @@
-// Accuracy: the part of the positions whose true class has fewer than top_k other classes scoring at least as
+// Accuracy: the fraction of positions whose true class has fewer than top_k other classes scoring at least as
 // high (ties count against the prediction). Positions with ignore_label do not count; 0 if nothing counts. A
 // second output holds the accuracy per class.
 //
-// In training on several devices an output is the device's share: its correct positions over all devices'
+// In training on several devices an output is the device's share: its own correct positions over all devices'
 // counted ones.
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/basic.hpp"
@@ -47,7 +47,7 @@ class AccuracyLayer : public Layer {
     ensure(context, counts_, Shape{2 + 2 * over_.channels}, DType::f64);
     ops::accuracy_counts(context, inputs[0]->data, inputs[1]->data, over_, ignore_,
                          static_cast<int>(parameter_.accuracy_param().top_k()), counts_, note_.on(context));
-    // Every device needs the counts of all as divisors; the numerators stay its own.
+    // Every device needs the sum of all counts as divisor; the numerators stay its own.
     const bool per_class = outputs.size() > 1;
     const Shape message{per_class ? 2 + 2 * over_.channels : 2};
     ensure(context, all_counts_, message, DType::f64);

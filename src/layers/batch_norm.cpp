@@ -68,7 +68,7 @@ void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& o
   normalize(pass, inputs, outputs);
 }
 
-/// With the statistics of the forward pass, which are kept.
+/// Uses the statistics kept from the forward pass.
 void BatchNormalization::recompute(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   normalize(pass, inputs, outputs);
 }
@@ -100,7 +100,7 @@ void BatchNormalization::update_running_statistics(Context& context) {
     add = 1;
     update_factor(context, keep, 1);
   } else if (dialect_.running == BatchNormDialect::Running::corrected) {
-    // The host waits for the device until the factor is known, which is in the first two passes only.
+    // The host waits for the device until the factor is known: only in the first two passes.
     if (known_factor_ == 0) known_factor_ = values_of(context, value_of(dialect_.factor)).values[0];
     if (known_factor_ == 0) {
       keep = 0;
@@ -114,8 +114,8 @@ void BatchNormalization::update_running_statistics(Context& context) {
                       parameters_[dialect_.mean].value, parameters_[dialect_.variance].value);
 }
 
-/// factor = keep * factor + add, unless no device had a sample, which only the device knows: so the factor is
-/// updated as the running mean of one more channel, whose mean is always 1.
+/// factor = keep * factor + add, unless no device had a sample, which only the device knows. So the factor is
+/// updated as the running mean of an extra channel whose mean is always 1.
 void BatchNormalization::update_factor(Context& context, double keep, double add) {
   Tensor& factor = parameters_[dialect_.factor].value;
   if (!factor_moments_.defined()) {
@@ -131,14 +131,14 @@ void BatchNormalization::update_factor(Context& context, double keep, double add
   ops::update_running(context, factor_moments_, keep, add, false, factor, factor_variance_);
 }
 
-/// Of a kept output the activation is undone in place: nothing else needs it any more.
+/// A kept output has its activation undone in place: nothing else needs it any more.
 BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, const Blobs& inputs,
                                                               bool wants_sums) {
   Context& context = *pass.context;
   if (pass.fused.kept_output == nullptr)
     return {inputs[0]->data, mean_inv_std_, affine(pass, pass.fused.output)};
   Tensor y = *pass.fused.kept_output;
-  if (!wants_sums) return {y, mean_inv_std_, {slope(pass), none_}};  // y is not looked at
+  if (!wants_sums) return {y, mean_inv_std_, {slope(pass), none_}};  // y is not read
   ops::invert_activation(context, y, pass.fused.kept_activation, y);
   ensure(context, of_output_, Shape{2 * channels_}, DType::f64);
   ensure(context, slope_of_output_, Shape{channels_}, y.dtype());
@@ -169,7 +169,7 @@ void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::v
     ensure(context, sums_, Shape{2 * channels_}, DType::f64);
     ops::normalize_backward_sums(context, from.x, dy, from.mean_inv_std, from.affine, sums_);
   }
-  // Before the exchange: the gradients of slope and bias are summed over the devices like all others.
+  // Before the exchange: gradients of slope and bias are summed over the devices like all others.
   if (wants_affine) ops::add_affine_gradients(context, sums_, grad_slope, grad_bias);
   if (!propagate[0]) return;
   if (!from_stored_ && exchanges(pass))
@@ -186,8 +186,8 @@ void BatchNormalization::check_results(Context& context) {
   if (found != unusable.end())
     runtime_failure("layer ", quoted(name()), " (", type(), "): the slope of channel ",
                     found - unusable.begin(),
-                    " is 0, or so small against the bias that the output does not tell the normalized values,"
-                    " which in_place_abn needs; train this net with in_place_abn: false");
+                    " is 0, or so small against the bias that the output does not determine the normalized"
+                    " values, which in_place_abn needs; train this net with in_place_abn: false");
 }
 
 double BatchNormalization::forward_flops(const Blobs& inputs, const Blobs&) const {

@@ -1,8 +1,8 @@
 // BatchNorm: blobs mean, variance, factor (C, C, 1); with scale_bias (NVIDIA), a scale_filler or a
 // bias_filler, or Intel's engines unless use_weight_bias is false, also scale and bias (C each).
 //
-// BVLC: use_global_stats absent means tests use the stored statistics. NVIDIA's form: tests always use them,
-// training never does.
+// BVLC: without use_global_stats, tests use the stored statistics. NVIDIA: tests always use them, training
+// never does.
 #include "banyan/base/log.hpp"
 #include "banyan/layers/batch_norm.hpp"
 
@@ -33,11 +33,11 @@ class CaffeBatchNorm : public BatchNormalization {
  public:
   using BatchNormalization::BatchNormalization;
 
-  /// Blobs of a file:
+  /// Blobs in a file:
   ///   3: mean, variance, factor (BVLC);
   ///   5 with 1 element in the third: mean, variance, factor, scale, bias (NVIDIA from 0.16 on, Intel);
   ///   5 with 1 element in the last: scale, bias, mean, variance, reserve (NVIDIA 0.15; the factor is 1).
-  /// Scale and bias of a file may be dropped only where they do nothing (1 and 0).
+  /// A file's scale and bias may be dropped only if they have no effect (1 and 0).
   std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override;
 
  protected:
@@ -64,7 +64,7 @@ void CaffeBatchNorm::refuse_unsupported() const {
   if (s.stats_batch_size() != 0) refuse("stats_batch_size is not supported");
   if (is_intel() && !s.bias_term()) refuse("bias_term: false is not supported");
   if (!(s.eps() >= 0)) refuse("eps must not be negative; found ", s.eps());
-  // Multipliers of statistics have no meaning; NVIDIA's files carry them all the same.
+  // Multipliers of statistics have no meaning, but NVIDIA's files have them.
   for (int i = 0; i < 3 && i < parameter_.param_size() && !is_nvidia() && !is_intel(); ++i)
     if (parameter_.param(i).lr_mult() != 0)
       refuse("blob ", i, " is a running statistic, which is not learned; its lr_mult must be 0, not ",

@@ -1,6 +1,6 @@
 // BN and SyncBN (yjxiong, PSPNet): blobs slope, bias, mean, variance, each (1, C, 1, 1). SyncBN is BN with
-// synchronization, except that it knows no `frozen`. The fillers of slope and bias default to 0, as in those
-// branches. Mean and variance start at 0, the variance of a frozen BN at 1.
+// synchronization, but without `frozen`. The fillers of slope and bias default to 0, as in those branches.
+// Mean and variance start at 0, the variance of a frozen BN at 1.
 #include "banyan/base/log.hpp"
 #include "banyan/layers/batch_norm.hpp"
 
@@ -15,7 +15,7 @@ class BnLayer : public BatchNormalization {
  public:
   using BatchNormalization::BatchNormalization;
 
-  /// An old file has slope and bias alone.
+  /// Old files have only slope and bias.
   std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override {
     if (source.blobs.size() != 2) return BatchNormalization::match_blobs(source);
     log_warning(cat("layer ", quoted(name()), " (", type(),

@@ -65,7 +65,7 @@ class ConcatLayer : public Layer {
   }
 
  private:
-  /// The place of `input`, `offset` elements into each block of the output.
+  /// Where `input` goes: `offset` elements into each block of the output.
   ops::BlockCopy part_of(const Blob& output, const Blob& input, std::int64_t offset) const {
     const AxisBlocks blocks = axis_blocks(output.shape, output.layout, axis_);
     const std::int64_t length = input.shape[axis_] * blocks.inner;

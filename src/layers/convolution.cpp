@@ -1,7 +1,7 @@
 // Convolution: y = x * w + b, N-dimensional, grouped and dilated.
 //
 // Input (batch axes..., C, spatial...): every axis before `axis` counts as batch. Weights (num_output, C /
-// group, kernel...), bias (num_output). One set of weights serves several inputs, each with its own output
+// group, kernel...), bias (num_output). Several inputs, each with its own output, share one set of weights
 // (Caffe).
 #include "banyan/ops/convolution.hpp"
 
@@ -55,7 +55,7 @@ class ConvolutionLayer : public Layer {
   Tensor none_;
 };
 
-/// `field` once, once for each spatial axis, or absent; or field_h with field_w for two spatial axes.
+/// `field` once, once per spatial axis, or absent; or field_h and field_w for two spatial axes.
 std::vector<std::int64_t> ConvolutionLayer::per_axis(const char* field, const Field& repeated,
                                                      std::int64_t absent, bool has_h, bool has_w,
                                                      std::int64_t h, std::int64_t w) const {

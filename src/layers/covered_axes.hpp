@@ -12,8 +12,8 @@ struct CoveredAxes {
   Shape operand;
 };
 
-/// The parameter's place: `num_axes` axes from `axis` on, all up to the end for -1, a scalar for 0.
-/// Throws bad_input when they leave the input.
+/// The axes of a parameter: `num_axes` axes from `axis` on; -1: all up to the end; 0: a scalar. Throws
+/// bad_input if they exceed the input.
 inline CoveredAxes covered_by_parameter(const std::string& layer, const Shape& input, int axis,
                                         int num_axes) {
   if (num_axes < -1) bad_input("layer ", quoted(layer), ": num_axes must be at least -1; found ", num_axes);
@@ -28,7 +28,7 @@ inline CoveredAxes covered_by_parameter(const std::string& layer, const Shape& i
   return covered;
 }
 
-/// The place of a second input. Throws bad_input where its shape differs from the axes that it covers.
+/// The axes of a second input. Throws bad_input if its shape differs from the axes that it covers.
 inline CoveredAxes covered_by_input(const std::string& layer, const Shape& input, int axis,
                                     const Shape& operand) {
   CoveredAxes covered{operand.axes() == 0 ? 0 : input.canonical_axis(axis), operand};
@@ -40,12 +40,12 @@ inline CoveredAxes covered_by_input(const std::string& layer, const Shape& input
   return covered;
 }
 
-/// One value for each channel: then the layout of the input does not matter.
+/// One value per channel: the input's layout does not matter.
 inline bool is_per_channel(const CoveredAxes& covered) {
   return covered.axis == 1 && covered.operand.axes() == 1;
 }
 
-/// The same place as the operators see it in memory. Channels-last needs axis 1 and one covered axis.
+/// The same axes as operators see them in memory. Channels-last needs axis 1 and one covered axis.
 inline ops::Broadcast broadcast_over(const Blob& input, const CoveredAxes& covered) {
   const Shape& shape = input.shape;
   if (input.layout == Layout::channels_last) return {shape[0] * shape.count(2), shape[1], 1};

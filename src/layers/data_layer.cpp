@@ -1,5 +1,5 @@
-// Data: records of an LMDB. As in Caffe, data_param.backend must say LMDB: the format's default is LEVELDB,
-// which is not supported. rand_skip has no effect, as in Caffe.
+// Data: records of an LMDB. As in Caffe, data_param.backend must say LMDB: the default is LEVELDB, which is
+// not supported. rand_skip has no effect, as in Caffe.
 #include <algorithm>
 
 #include "banyan/base/text.hpp"

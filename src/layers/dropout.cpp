@@ -1,9 +1,9 @@
 // Dropout: in training y = x * keep / (1 - ratio), keep being 1 with probability 1 - ratio; in tests y = x.
 //
 // What is kept is a function of (seed, layer name, draw, global sample, element), so no mask is stored, and a
-// sample sees the same mask whichever device holds it. Axis 0 is taken for the batch. Where it is not (T x N
-// sequences, regions of interest), the "global sample" of an element depends on the device that holds it:
-// training stays reproducible, but N devices are then not one device.
+// sample has the same mask whichever device holds it. Axis 0 is assumed to be the batch. If it is not (T x N
+// sequences, regions of interest), an element's "global sample" depends on the device that holds it: training
+// stays reproducible, but N devices no longer equal one device.
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
 #include "elementwise_layer.hpp"
@@ -39,7 +39,7 @@ class DropoutLayer : public ElementwiseLayer {
   }
   ops::PassKey key(const Pass& pass) const {
     ops::PassKey key = random_key(pass);
-    const std::int64_t seed = parameter_.dropout_param().random_seed();  // NVIDIA: a seed of the layer's own
+    const std::int64_t seed = parameter_.dropout_param().random_seed();  // NVIDIA: a seed for this layer
     if (seed >= 0) key.seed = static_cast<std::uint64_t>(seed);
     return key;
   }

@@ -1,6 +1,6 @@
-// DummyData: constant or random blobs. One data_filler or shape for all outputs, or one for each (the old
-// num, channels, height, width likewise). Random fillers draw new values in every pass; sample i of the
-// global batch gets the same values whichever device holds it.
+// DummyData: constant or random blobs. One data_filler or shape for all outputs, or one for each (likewise
+// the old num, channels, height, width). Random fillers draw new values in every pass; sample i of the global
+// batch gets the same values whichever device holds it.
 #include "banyan/layers/filler.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
@@ -77,8 +77,8 @@ void DummyDataLayer::forward(Pass& pass, const Blobs&, const Blobs& outputs) {
   }
 }
 
-/// Fills sample by sample, as a parameter of one sample whose identity is the sample's place in the whole
-/// run. On the host: such a pass cannot be captured.
+/// Fills one sample at a time, like a parameter of one sample identified by the sample's position in the
+/// whole run. Runs on the host: such a pass cannot be captured.
 void DummyDataLayer::fill_random(Pass& pass, const caffe::FillerParameter& filler, std::size_t output,
                                  Tensor& to) {
   const Shape& shape = to.shape();
@@ -92,7 +92,7 @@ void DummyDataLayer::fill_random(Pass& pass, const caffe::FillerParameter& fille
     for (std::int64_t i = 0; i < samples; ++i) {
       const auto sample = static_cast<std::uint64_t>(pass.samples.first + i * pass.samples.stride);
       const auto draw = static_cast<std::uint64_t>(pass.draw);
-      // Odd constants (of splitmix64) spread draws and samples over the 64 bits of the seed.
+      // Odd constants (from splitmix64) spread draws and samples over the seed's 64 bits.
       const std::uint64_t seed =
           pass.seed ^ (draw * 0x9E3779B97F4A7C15u) ^ (sample * 0xBF58476D1CE4E5B9u + sample);
       fill_values(filler, Shape(one), {seed, name(), static_cast<int>(output)}, 1, values.data() + i * size);

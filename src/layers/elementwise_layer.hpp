@@ -1,11 +1,11 @@
-// What layers have in common that map each element by itself.
+// What layers that map each element separately have in common.
 #pragma once
 
 #include "banyan/layers/layer.hpp"
 
 namespace banyan {
 
-/// One input, one output of its shape and layout, in place where the net says so. A layer states which data
+/// One input; one output with its shape and layout, in place where the net says so. A layer states which data
 /// its backward pass reads.
 class ElementwiseLayer : public Layer {
  public:

@@ -1,8 +1,8 @@
 // Eltwise: SUM (with optional coefficients), PROD or MAX of two or more inputs of one shape.
 //
-// MAX ties as in Caffe: the later input wins in the first pair, the earlier one against the third and
-// following. PROD's gradient multiplies the other inputs unless stable_prod_grad is false; then it is dy * y
-// / x, which fails at x = 0.
+// MAX ties as in Caffe: the later input wins in the first pair, the earlier one against the third and later
+// ones. PROD's gradient multiplies the other inputs unless stable_prod_grad is false; then it is dy * y / x,
+// which fails at x = 0.
 #include <algorithm>
 
 #include "banyan/base/contains.hpp"
@@ -40,7 +40,7 @@ class EltwiseLayer : public Layer {
 
   caffe::EltwiseParameter::EltwiseOp operation_;
   std::vector<double> coefficients_;
-  Tensor mask_;  ///< MAX: number of the winning input, i32
+  Tensor mask_;  ///< MAX: index of the winning input, i32
 };
 
 void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {

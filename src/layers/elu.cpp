@@ -1,5 +1,5 @@
 // ELU: y = lambda * (x > 0 ? x : alpha * (exp(x) - 1)); lambda is NVIDIA's, else 1. The gradient at 0 is that
-// of the side of negative x, as in Caffe.
+// of the negative side, as in Caffe.
 #include "banyan/ops/elementwise.hpp"
 #include "elementwise_layer.hpp"
 

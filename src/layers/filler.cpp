@@ -19,7 +19,7 @@ const std::vector<std::string>& filler_types() {
   return types;
 }
 
-/// Four random words for elements 4 block .. 4 block + 3. `purpose` keeps the draws of one parameter apart.
+/// Four random words for elements 4 block .. 4 block + 3. `purpose` separates the draws of one parameter.
 struct Draws {
   std::uint64_t key;
   std::uint64_t high;
@@ -74,7 +74,7 @@ void normalize_rows(const Shape& shape, T* values) {
   }
 }
 
-/// Weight at distance from the centre of the upsampling kernel; the same in both directions.
+/// Weight by distance from the centre of the upsampling kernel, the same in both directions.
 template <class T>
 void fill_bilinear(const Shape& shape, T* values) {
   const std::int64_t k = shape.dim(3);

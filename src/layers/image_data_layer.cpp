@@ -1,4 +1,4 @@
-// ImageData: image files named in a list. As in Caffe the number of prefetched batches is
+// ImageData: image files named in a list. As in Caffe, the number of prefetched batches is
 // data_param.prefetch, and force_color and force_gray have no effect (is_color decides).
 #include <algorithm>
 

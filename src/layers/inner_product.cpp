@@ -1,4 +1,5 @@
-// InnerProduct: y (M x N) = x (M x K) W^T + b. M is the product of the axes before `axis`, K of the others.
+// InnerProduct: y (M x N) = x (M x K) W^T + b. M is the product of the axes before `axis`, K that of the
+// others.
 // W is (N, K), or (K, N) with `transpose: true`; b is (N).
 #include <utility>
 

@@ -1,5 +1,5 @@
 // Input: blobs that the program fills. input_param gives one shape for all outputs or one for each; the
-// program may give the blobs other shapes later.
+// program may reshape the blobs later.
 #include "banyan/layers/layer.hpp"
 
 namespace banyan {

@@ -25,7 +25,7 @@ void Layer::check_results(Context&) {}
 void Layer::ensure(Context& context, Tensor& tensor, const Shape& shape, DType dtype, Layout layout) {
   const bool usable = tensor.defined() && &tensor.device() == &context.device() && tensor.dtype() == dtype;
   if (usable && tensor.shape() == shape && tensor.layout() == layout) return;
-  // Memory may be freed: work that was enqueued on it must be done.
+  // Memory may be freed: work enqueued on it must be done first.
   if (tensor.defined() && (!usable || shape.count() > tensor.count())) context.synchronize();
   if (usable)
     tensor.resize(shape, layout);
@@ -61,7 +61,7 @@ void Layer::set_output(Blob& output, const Shape& shape, Layout layout) {
 
 namespace {
 
-// Function-local: the entries are added by static objects of other files, in no known order.
+// Function-local: static objects of other files add the entries, in unspecified order.
 struct Registry {
   std::map<std::string, LayerFactory> factories;
   std::map<std::string, LayerInfo> infos;
@@ -75,7 +75,7 @@ Registry& registry() {
 }  // namespace
 
 void register_layer(const std::string& type, LayerFactory factory, LayerInfo info) {
-  // Nothing may be thrown before main(): a doubled name is reported when it is asked for.
+  // Nothing may be thrown before main(): a duplicate name is reported when it is requested.
   if (!registry().factories.emplace(type, factory).second) registry().doubled.insert(type);
   registry().infos[type] = std::move(info);
 }

@@ -1,8 +1,7 @@
 // Local response normalization.
 //   ACROSS_CHANNELS  y = x * (k + alpha / n * sum over n centred channels of x^2)^-beta
-//   WITHIN_CHANNEL   y = x * (1 + alpha * average over n x n of x^2)^-beta, the padding counted; k has no
-//   part in it
-// `engine` selects nothing: WITHIN_CHANNEL is BVLC's CPU arithmetic even where its cuDNN build does something
+//   WITHIN_CHANNEL   y = x * (1 + alpha * average over n x n of x^2)^-beta, padding included, k ignored
+// `engine` has no effect: WITHIN_CHANNEL is BVLC's CPU arithmetic even where its cuDNN build does something
 // else.
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/normalization.hpp"
@@ -48,7 +47,7 @@ class LrnLayer : public Layer {
 
  private:
   ops::LrnParameters lrn_;
-  Tensor scale_;  ///< the bracket above, like x
+  Tensor scale_;  ///< the parenthesis above, shaped like x
 };
 
 const RegisterLayer<LrnLayer> registered("LRN", {"local response normalization, across or within channels",

@@ -1,5 +1,4 @@
-// Parameter: a learnable tensor of parameter_param.shape as a blob, so that other layers can compute with it.
-// Starts at 0.
+// Parameter: a learnable tensor of parameter_param.shape as a blob, for other layers to use. Starts at 0.
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 

@@ -115,7 +115,7 @@ std::int64_t PoolingLayer::output_length(const char* axis, std::int64_t input, s
                                          std::int64_t stride, std::int64_t pad) const {
   const std::int64_t room = input + 2 * pad - kernel;
   const bool up = settings().round_mode() == caffe::PoolingParameter::CEIL;
-  // C++ division cuts towards zero: that is "up" for a negative room, "down" for a positive one.
+  // C++ division truncates towards zero: up if room is negative, down if it is positive.
   std::int64_t length = room / stride + 1;
   if (up && room > 0 && room % stride != 0) ++length;
   if (!up && room < 0 && room % stride != 0) --length;

@@ -1,7 +1,7 @@
-// Random numbers in groups of fixed size, whose loops are vector instructions: several times as fast as the
-// mathematical library's, one number at a time. Number e of a stream has words of Philox counter e / 4 alone,
-// and always goes through the same instructions, at its place in its group: so it does not depend on threads,
-// nor on where a stream ends.
+// Random numbers in groups of fixed size, whose loops compile to vector instructions: several times as fast
+// as calling the mathematical library for one number at a time. Number e of a stream uses only the words of
+// Philox counter e / 4, and always goes through the same instructions at its place in its group, so it
+// depends neither on threads nor on where a stream ends.
 #pragma once
 
 #include <bit>
@@ -25,7 +25,7 @@ struct RandomNumbers {
   double number[4][kGroupBlocks];
 };
 
-/// The words of kGroupBlocks counters from kGroupBlocks * group on.
+/// The words of kGroupBlocks counters, starting at kGroupBlocks * group.
 inline void draw_words(std::uint64_t key, std::uint64_t high, std::int64_t group, RandomWords& out) {
   auto& word = out.word;
 #pragma omp simd
@@ -38,11 +38,12 @@ inline void draw_words(std::uint64_t key, std::uint64_t high, std::int64_t group
   }
 }
 
-/// In (0, 1), never an end.
+/// In (0, 1), both ends excluded.
 inline double open_uniform(std::uint32_t bits) { return (bits + 0.5) * 0x1p-32; }
 
 /// ln x for a normal x > 0, to about one unit in the last place: with x = 2^e m, m in [sqrt(1/2), sqrt(2)),
-/// and s = (m - 1) / (m + 1), it is e ln 2 + 2 artanh s, of whose series s^21 is the last term that counts.
+/// and s = (m - 1) / (m + 1), it is e ln 2 + 2 artanh s, where s^21 is the last significant term of the
+/// series.
 inline double logarithm(double x) {
   constexpr std::uint64_t kRootHalf = 0x3FE6A09E667F3BCD;  // sqrt(1/2), whose bits split the exponent from m
   const std::uint64_t above = std::bit_cast<std::uint64_t>(x) - kRootHalf;
@@ -76,7 +77,7 @@ inline void uniform_group(const RandomWords& words, RandomNumbers& out) {
   }
 }
 
-/// Box and Muller (1958): two uniform numbers to two independent normal ones.
+/// Box and Muller (1958): two uniform numbers give two independent normal ones.
 inline void normal_group(const RandomWords& words, RandomNumbers& out) {
   for (int w = 0; w < 4; w += 2) {
 #pragma omp simd

@@ -1,5 +1,5 @@
 // Reshape: replaces `num_axes` axes from `axis` on by `shape`, over the same memory. In `shape`, 0 copies the
-// input's axis at that position and one -1 stands for the length that keeps the count.
+// input's axis at that position, and one -1 is inferred from the count.
 #include <algorithm>
 
 #include "banyan/layers/layer.hpp"
@@ -55,8 +55,8 @@ class ReshapeLayer : public Layer {
   std::vector<std::int64_t> replacement(const Shape& input, int from, int to) const {
     const auto& wanted = parameter_.reshape_param().shape().dim();
     std::vector<std::int64_t> dims(wanted.begin(), wanted.end());
-    // Copied axes cancel out of the quotient that the inferred length is, so an empty batch divides nothing
-    // by 0.
+    // Copied axes cancel out of the quotient that gives the inferred length, so an empty batch divides
+    // nothing by 0.
     std::vector<bool> copied(static_cast<std::size_t>(input.axes()), false);
     std::int64_t known = 1;
     for (int i = 0; i < static_cast<int>(dims.size()); ++i) {

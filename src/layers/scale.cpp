@@ -94,7 +94,7 @@ void ScaleLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<bo
   } else if (inputs.size() == 1 && parameters_[0].grad.defined()) {
     ops::scale_backward(context, x, dy, over, parameters_[0].grad);
   }
-  // Last: in place, dx overwrites dy.
+  // Last because, in place, dx overwrites dy.
   if (propagate[0]) ops::scale_bias(context, dy, scale(inputs), none_, over, {}, inputs[0]->grad);
 }
 

@@ -1,4 +1,4 @@
-// Silence: takes blobs so that they are not outputs of the net. Their gradient is 0.
+// Silence: consumes blobs so that they are not outputs of the net. Their gradient is 0.
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 

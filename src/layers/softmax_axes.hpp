@@ -1,4 +1,4 @@
-// The axis that softmax layers and Accuracy run along.
+// The axis along which softmax layers and Accuracy work.
 #pragma once
 
 #include "banyan/ops/loss.hpp"

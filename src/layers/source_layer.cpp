@@ -41,7 +41,7 @@ void SourceLayer::open_source() {
   rule.rank = options().rank;
   rule.devices = options().devices;
   rule.epoch_end = settings_.epoch_end;
-  // A test batch goes whole to one device; a training batch is dealt to all of them.
+  // A test batch goes to one device as a whole; a training batch is dealt to all of them.
   const bool per_device = !settings_.batch_size_is_total && !dealt_whole();
   rule.batch = settings_.batch_size * static_cast<std::uint64_t>(per_device ? rule.devices : 1);
   dealing_ = std::make_unique<data::Dealing>(rule);
@@ -174,8 +174,8 @@ void SourceLayer::begin_test_pass(int test_iter) {
 }
 
 void SourceLayer::begin_pass(std::uint64_t test_iter) {
-  // After a whole pass the prefetcher has gone on as if the next had the same length; otherwise what it holds
-  // is useless.
+  // After a complete pass the prefetcher has continued as if the next had the same length; otherwise its
+  // contents are useless.
   if (prefetcher_ && (test_iter != test_iter_ || batches_left_ > 0)) {
     batch_ = nullptr;
     prefetcher_.reset();

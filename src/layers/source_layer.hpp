@@ -40,7 +40,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   void trace_to(const Tracing& tracing) override { tracing_ = tracing; }
 
  protected:
-  /// What the layer's own message says.
+  /// Settings from the layer's own message.
   struct Settings {
     std::string field;  ///< "data_param", for messages
     std::uint64_t batch_size = 0;
@@ -69,12 +69,12 @@ class SourceLayer : public Layer, public data::BatchSource {
   std::shared_ptr<const data::EpochOrder> order_;
   std::shared_ptr<const data::Augmenter> augmenter_;
   std::unique_ptr<data::Dealing> dealing_;
-  data::ItemShape item_;  // of the first item; what an empty share shows
+  data::ItemShape item_;  // of the first item; the shape of an empty share
 
   std::uint64_t consumed_ = 0;
   bool sought_ = false;
   // Test passes.
-  std::uint64_t test_iter_ = 0;     // of the pass that the prefetcher works on; 0: none yet
+  std::uint64_t test_iter_ = 0;     // of the pass that the prefetcher is working on; 0: none yet
   std::uint64_t batches_left_ = 0;  // of this device in the pass
   bool announced_ = false;
 
@@ -82,7 +82,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   std::function<void()> beat_;
   Tracing tracing_;
   std::unique_ptr<data::Prefetcher> prefetcher_;
-  data::HostBatch* batch_ = nullptr;  // the prefetcher's, between prepare() and the next one
+  data::HostBatch* batch_ = nullptr;  // the prefetcher's, valid from prepare() to the next one
 };
 
 }  // namespace banyan

@@ -1,4 +1,5 @@
-// Split: hands one blob to several consumers. The outputs share the input's data; the gradient is their sum.
+// Split: gives one blob to several consumers. The outputs share the input's data; its gradient is the sum of
+// theirs.
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
@@ -28,7 +29,7 @@ class SplitLayer : public Layer {
     if (!propagate[0]) return;
     std::vector<const Tensor*> terms;
     for (const Blob* output : outputs)
-      if (output->grad.defined()) terms.push_back(&output->grad);  // else no loss depends on the reader
+      if (output->grad.defined()) terms.push_back(&output->grad);  // otherwise no loss depends on the reader
     Tensor& sum = inputs[0]->grad;
     if (terms.empty())
       ops::fill(*pass.context, sum, 0);

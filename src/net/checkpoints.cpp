@@ -9,7 +9,7 @@
 namespace banyan {
 namespace {
 
-/// Which layers write each memory.
+/// Which layers write each memory location.
 struct Writers {
   explicit Writers(const TensorUses& uses) : first(uses.data_of.size(), -1), last(first) {
     repeatable.assign(first.size(), true);
@@ -31,7 +31,7 @@ struct Writers {
     last[owner] = layer;
     if (!may_repeat) repeatable[owner] = false;
   }
-  /// A layer cannot run again if one of its outputs is changed in place by one that cannot.
+  /// A layer cannot run again if one that cannot changes one of its outputs in place.
   bool repeatable_shrank(const TensorUses& uses) {
     bool shrank = false;
     for (const LayerUse& layer : uses.layers) {
@@ -52,7 +52,7 @@ struct Writers {
   std::vector<bool> repeatable;
 };
 
-/// Makes the part of a schedule after forward, segment by segment, the last one first.
+/// Makes the part of a schedule that follows forward, segment by segment, last segment first.
 class Backwards {
  public:
   Backwards(const TensorUses& uses, Schedule& schedule)
@@ -63,7 +63,8 @@ class Backwards {
     first_ = first;
     if (run_again) {
       for (int l = first; l < last; ++l) need_for_backward(uses_.layers[l]);
-      // Running a layer again writes all its outputs, so what others changed in place there is needed too.
+      // Running a layer again writes all its outputs, so what other layers changed in them in place is needed
+      // too.
       while (needs_grew(first, last)) {
       }
       for (int l = first; l < last; ++l) {
@@ -75,7 +76,7 @@ class Backwards {
       }
     }
     for (int l = last - 1; l >= first; --l) schedule_.push_back({Work::backward, l});
-    // What is read here is still alive when earlier segments are run again.
+    // What is read here is still alive when earlier segments are recomputed.
     for (const std::size_t owner : seen_) read_[owner] = true;
     seen_.clear();
   }

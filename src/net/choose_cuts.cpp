@@ -56,9 +56,9 @@ class Search {
   }
 
  private:
-  /// Trials of one search: planning takes tenths of a second even for a thousand layers.
+  /// Trials per search: planning takes tenths of a second even for a thousand layers.
   static constexpr int kMostTrials = 3000;
-  /// What less work may cost in memory.
+  /// Memory growth accepted for less work.
   static constexpr double kSlack = 1.02;
 
   Judged judge(Cuts cuts) {
@@ -70,7 +70,7 @@ class Search {
     return a.peak != b.peak ? a.peak < b.peak : a.cost < b.cost;
   }
 
-  /// Segments that make about equally much, as far as the possible cuts allow.
+  /// Segments that make about equal amounts, as far as the possible cuts allow.
   Cuts spread(int segments) const {
     Cuts cuts;
     const int count = static_cast<int>(possible_.size());
@@ -84,7 +84,7 @@ class Search {
     return cuts;
   }
 
-  /// One round of moving each cut, and of adding and removing cuts if the number is free.
+  /// One round of moving each cut, and of adding and removing cuts if their number is free.
   bool improve(Judged& best, bool free_number) {
     const Judged before = best;
     const int count = static_cast<int>(possible_.size());
@@ -110,7 +110,7 @@ class Search {
     if (better(one, best)) best = std::move(one);
   }
 
-  /// The last segment is not run again: gives it more, and drops cuts, while the peak hardly grows.
+  /// The last segment is not recomputed: enlarges it and drops cuts while the peak hardly grows.
   Judged with_less_work(Judged best) {
     const auto limit = static_cast<std::int64_t>(static_cast<double>(best.peak) * kSlack);
     for (bool found = true; found;) {

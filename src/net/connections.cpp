@@ -19,7 +19,8 @@ bool writes(const caffe::LayerParameter& layer, const std::string& blob) {
   return contains(layer.top(), blob);
 }
 
-/// Layers on a way from `from` back to `to` over the blobs they read, `from` first; empty if there is none.
+/// The layers on a path from `from` back to `to` through the blobs they read, `from` first; empty if there is
+/// none.
 std::vector<int> way_back(const caffe::NetParameter& net, int from, int to) {
   std::map<int, int> reached_from{{from, -1}};
   std::vector<int> queue{from};

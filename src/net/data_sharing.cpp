@@ -5,7 +5,7 @@
 namespace banyan {
 namespace {
 
-/// May `layer` write output 0 over its input 0, as far as the other layers are concerned?
+/// Do the other layers allow `layer` to write output 0 over its input 0?
 bool may_overwrite_input(const TensorUses& uses, const LayerUse& layer) {
   const auto memory = [&](int tensor) { return owner_of(uses.data_of, tensor); };
   const int target = memory(layer.inputs[0]);

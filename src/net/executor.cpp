@@ -8,7 +8,7 @@
 namespace banyan {
 namespace {
 
-/// The same memory as `tensor`, seen with another shape or layout of the same bytes.
+/// The memory of `tensor`, viewed with the blob's shape and layout.
 Tensor seen_as(const Tensor& tensor, const Blob& blob) {
   if (tensor.shape() == blob.shape && tensor.layout() == blob.layout) return tensor;
   const Tensor flat = tensor.reshaped(Shape{tensor.count()});
@@ -57,9 +57,9 @@ void Executor::bind(const Plan& plan, Activations& activations) {
 
 void Executor::bind_memory() {
   const std::vector<PlannedTensor>& planned = plan_->tensors;
-  // Views go first: what grows must not need room for its old and its new memory.
+  // Views go first: memory that grows must not need room for old and new together.
   const std::int64_t needed =
-      std::max<std::int64_t>(plan_->bytes, 1);  // a net of sources alone plans nothing
+      std::max<std::int64_t>(plan_->bytes, 1);  // a net that consists of sources plans nothing
   bool grows = !memory_.defined() || memory_.count() < needed;
   for (std::size_t t = 0; t < planned.size(); ++t) {
     Blob& blob = *tensors_[t];
@@ -69,7 +69,7 @@ void Executor::bind_memory() {
     else if (blob.data.defined() && !(blob.data.shape() == blob.shape))
       grows = true;
   }
-  if (grows) context_.synchronize();  // pending work may still use what is released here
+  if (grows) context_.synchronize();  // pending work may still use memory released here
   if (!memory_.defined() || memory_.count() < needed) {
     memory_ = Tensor();
     memory_ = Tensor(context_.device(), Shape{needed}, DType::u8);
@@ -100,7 +100,7 @@ void Executor::bind_views() {
   }
 }
 
-/// Binds a tensor that shares another one's memory, that one first.
+/// Binds a tensor that shares another's memory, after binding the other.
 void Executor::follow(int PlannedTensor::*of, Tensor Blob::*member, int number) {
   const int source = plan_->tensors[number].*of;
   Blob& blob = tensor(number);
@@ -110,7 +110,7 @@ void Executor::follow(int PlannedTensor::*of, Tensor Blob::*member, int number) 
   if (shared.defined()) blob.*member = seen_as(shared, blob);
 }
 
-/// Where a weight becomes a tensor that is added to a gradient.
+/// Holds a weight as a tensor, to be added to a gradient.
 void Executor::bind_seed() {
   std::size_t bytes = 0;
   for (std::size_t i = plan_->backward; i < plan_->steps.size(); ++i)
@@ -157,7 +157,7 @@ void Executor::backward(Pass& pass, const std::function<void(int)>& layer_done) 
   gradients_count_as_zero_ = false;
 }
 
-/// Makes again what was dropped after forward. Observers saw it then.
+/// Recomputes what was dropped after forward. Observers saw it then.
 void Executor::run_again(std::size_t index, Pass& pass) {
   const PlanStep& step = plan_->steps[index];
   Layer& layer = layer_of(step);
@@ -205,7 +205,7 @@ void Executor::add_loss(const PlanStep& step) {
   }
 }
 
-/// The gradient of a weighted output is its weight, plus what the layers that read it gave.
+/// The gradient of a weighted output is its weight plus its readers' contributions.
 void Executor::seed_gradients(const PlanStep& step) {
   for (const PlanStep::LossTerm& term : step.losses) {
     Tensor& gradient = tensor(term.tensor).grad;

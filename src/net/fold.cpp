@@ -15,7 +15,7 @@ namespace {
 struct ChannelMap {
   std::vector<double> factor, offset;
 
-  /// `next` comes after this one.
+  /// Appends `next`, which is applied after this one.
   void append(const ChannelMap& next) {
     for (std::size_t c = 0; c < factor.size(); ++c) {
       factor[c] *= next.factor[c];
@@ -48,7 +48,7 @@ class Folding {
   }
 
  private:
-  /// Has the layer a weight of its own for each channel of its output?
+  /// Does the layer have a separate weight for each channel of its output?
   bool takes_over(int layer) const {
     const caffe::LayerParameter& parameter = net_.definition().layer(layer);
     if (parameter.type() == "InnerProduct") {
@@ -68,7 +68,7 @@ class Folding {
     return graph_.layers[layer].outputs.size() == 1;
   }
 
-  /// The layers that can be folded into it; their map is map_ then.
+  /// The layers that can be folded into it; sets map_ to their combined map.
   std::vector<int> chain_after(int layer) {
     std::vector<int> chain;
     for (int last = layer;;) {
@@ -149,7 +149,7 @@ void load_folded(Net& to, const Net& from, const FoldedNet& folded) {
       set_values(context, parameter.slot == 0 ? found->second.weight : found->second.bias, parameter.value);
       continue;
     }
-    // Not among from.parameters(): the layer that has it there may be gone.
+    // Not among from.parameters(): the layer that owns it there may have been folded.
     for (const auto& layer : from.layers())
       if (layer->name() == parameter.layer)
         ops::copy(context, layer->parameters()[parameter.slot].value, parameter.value);

@@ -24,11 +24,11 @@ class Search {
     Fusion& fusion = fusions_[index];
     const int producer = maker_of(relu.inputs[0]);
     if (producer >= 0) {
-      // A kept output is normalized values after the activation: the backward pass undoes the activation.
+      // A kept output holds normalized values after the activation, which the backward pass undoes.
       const ReluFusion fuses =
           kept_by_[producer] < 0 ? layer(producer).traits.fuses_relu : ReluFusion::forward;
-      // With a negative slope the output does not tell the sign of the input, which only a layer that needs
-      // neither can do without.
+      // With a negative slope the output does not determine the input's sign, which only `both` can do
+      // without.
       if (fuses == ReluFusion::both || (fuses == ReluFusion::forward && rectifier.slope >= 0)) {
         fusions_[producer].output = rectifier;
         fusion.forward_elsewhere = true;
@@ -50,7 +50,7 @@ class Search {
       const int own = sum.inputs[k], other = sum.inputs[1 - k];
       const int maker = maker_of(own);
       if (maker < 0 || !layer(maker).traits.fuses_sum || graph_.only_reader(own) != index) continue;
-      if (graph_.blobs[other].producer >= maker) continue;  // it is not there yet
+      if (graph_.blobs[other].producer >= maker) continue;  // not made yet
       Fusion& runner = fusions_[maker];
       runner.sum_layer = index;
       runner.addend = other;
@@ -64,7 +64,7 @@ class Search {
 
  private:
   const GraphLayer& layer(int index) const { return graph_.layers[index]; }
-  /// The layer that makes nothing but `blob`, which nobody but its reader needs; -1: there is none.
+  /// The layer whose only output is `blob`, needed by nobody but its reader; -1: there is none.
   int maker_of(int blob) const {
     const int producer = graph_.blobs[blob].producer;
     const int index = runner_[producer] >= 0 ? runner_[producer] : producer;

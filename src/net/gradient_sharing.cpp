@@ -41,17 +41,17 @@ class Sharing {
   }
   bool has_grad(int tensor) const { return uses_.has_grad[tensor]; }
   bool is_free(int tensor) const { return has_grad(tensor) && !taken_[tensor]; }
-  /// `tensor` goes into the memory of `owner`. Neither moves any more.
+  /// `tensor` moves into the memory of `owner`; after that neither may move.
   void share(int tensor, int owner) {
     uses_.grad_of[tensor] = owner;
     taken_[tensor] = true;
   }
 
   TensorUses& uses_;
-  std::vector<bool> taken_;  ///< must keep the gradient memory that it has
+  std::vector<bool> taken_;  ///< must keep its current gradient memory
 };
 
-/// Where data is worked on in place, so is its gradient.
+/// Where a layer works on data in place, it does so on its gradient.
 void share_in_place(const LayerUse& layer, TensorUses& uses) {
   if (!layer.needs_backward || !layer.in_place || layer.view || !layer.propagate[0]) return;
   const int input = layer.inputs[0], output = layer.outputs[0];

@@ -12,7 +12,7 @@ void add_output(Graph& graph, const std::string& name) {
   outputs.push_back(static_cast<int>(graph.blobs.size()) - 1);
 }
 
-/// Which layers could have a backward pass: something below them or in them wants a gradient.
+/// Which layers could have a backward pass: they, or layers below them, want a gradient.
 void mark_wanted(Graph& graph, bool force_backward) {
   for (GraphLayer& layer : graph.layers) {
     layer.needs_backward = layer.learns;

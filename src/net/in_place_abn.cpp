@@ -36,7 +36,7 @@ class Search {
   static InPlaceAbn no(int norm, std::string reason) { return {norm, -1, std::move(reason)}; }
   const std::vector<int>& readers_of(int blob) const { return graph_.blobs[blob].readers; }
 
-  /// Is the blob's memory wanted after the pass, under whatever name?
+  /// Is the blob's memory wanted after the pass, under any name?
   bool is_kept(int blob) const {
     if (readers_of(blob).empty() || graph_.loss_weight(blob) != 0) return true;
     for (const int reader : readers_of(blob)) {
@@ -48,7 +48,7 @@ class Search {
     return false;
   }
 
-  /// Who else needs `blob`, the input of `norm`: a sentence, empty if nobody does.
+  /// Who else needs `blob`, the input of `norm`: a clause for a message, empty if nobody does.
   std::string needed_by(int norm, int blob) const {
     const GraphLayer& producer = graph_.producer_of(blob);
     if (producer.traits.view != View::none) return shared_with(norm, producer, blob);
@@ -61,7 +61,7 @@ class Search {
     return "";
   }
 
-  /// `view` (a Split, a Flatten, ...) shows the same memory in several blobs.
+  /// `view` (a Split, a Flatten, ...) presents the same memory as several blobs.
   std::string shared_with(int norm, const GraphLayer& view, int blob) const {
     for (const int other : view.outputs)
       for (const int reader : readers_of(other))

@@ -5,7 +5,7 @@
 namespace banyan {
 namespace {
 
-/// Follows a schedule and notes who touches what.
+/// Follows a schedule and records which steps use what.
 class Walk {
  public:
   explicit Walk(const TensorUses& uses)

@@ -1,5 +1,4 @@
-// The making and the running of a Net: layers in the order of the file, each set up with the shapes of the
-// ones before it.
+// Building and running a Net: layers in file order, each set up with the shapes of those before it.
 #include "banyan/net/net.hpp"
 
 #include <algorithm>
@@ -43,7 +42,7 @@ caffe::NetParameter define_net(const caffe::NetParameter& parameter, const NetOp
   return net;
 }
 
-/// Layers with parameters are found by name in files; two of one name would load each other's weights.
+/// Layers with parameters are found by name in files; two with the same name would load each other's weights.
 void check_names(const std::vector<std::unique_ptr<Layer>>& layers) {
   std::set<std::string> names, with_parameters;
   for (const auto& layer : layers) {
@@ -127,7 +126,7 @@ void Net::build() {
   plan_and_bind();
 }
 
-/// The gradients of a Scale that a normalization runs are made in that layer's step, which comes later.
+/// The gradients of a Scale that a normalization runs are computed in that layer's step, which comes later.
 void Net::find_ready_layers() {
   if (!policy_.fuse_scale) return;
   const std::vector<int> affines = find_affines(graph_, std::vector<bool>(layers_.size(), false));
@@ -166,8 +165,8 @@ void Net::set_up_layer(int index) {
   reshape_layer(index);
 }
 
-/// For nets of shapes only: a source whose outputs' shapes were given is not opened. Outputs without one
-/// (labels) get (N), N from the first output with a shape.
+/// With shapes_only: a source whose outputs' shapes were given is not opened. Outputs without one (labels)
+/// get (N), N from the first output with a shape.
 bool Net::take_given_shapes(int index) {
   if (!options_.shapes_only || !layers_[index]->traits().source) return false;
   const Blobs& outputs = activations_.layers[index].outputs;
@@ -207,7 +206,7 @@ void Net::reshape() {
 }
 
 Plan Net::plan_with(const PlanPolicy& policy) const {
-  std::vector<double> costs;  // in elements moved: a multiply-add costs about a tenth of one
+  std::vector<double> costs;  // in elements moved; a multiply-add costs about a tenth of that
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Blobs outputs = outputs_of(static_cast<int>(i));
     double cost = 0.1 * layers_[i]->forward_flops(inputs_of(static_cast<int>(i)), outputs);
@@ -235,14 +234,14 @@ void Net::observe_layers(Executor::LayerHook before, Executor::LayerHook after) 
   plan_and_bind();
 }
 
-/// Have the outputs of sources other shapes than those that were planned for?
+/// Do sources' outputs have other shapes than those planned for?
 bool Net::sources_changed() const {
   for (std::size_t b = 0; b < activations_.blobs.size(); ++b)
     if (plan_.tensors[b].outside && !(activations_.blobs[b]->shape == plan_.tensors[b].shape)) return true;
   return false;
 }
 
-/// Call inside a catch block: the current exception with the place where the device is.
+/// Call inside a catch block: adds the device's current place to the exception.
 void Net::rethrow_with_place() {
   try {
     throw;

@@ -50,13 +50,15 @@ void fill_parameters(Net& net) {
   Context& context = net.context();
   std::size_t largest = 0;
   for (const LearnableParameter& entry : store.parameters) largest = std::max(largest, entry.value.bytes());
-  // One buffer: memory that is new for each parameter would be cleared page by page for each.
+  // One buffer for all: new memory for each parameter would be cleared page by page every time.
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(largest);
   for (std::size_t l = 0; l < net.layers().size(); ++l) {
     Layer& layer = *net.layers()[l];
     for (std::size_t s = 0; s < layer.parameters().size(); ++s) {
       const LearnableParameter& entry = store.owner_of(static_cast<int>(l), s);
-      if (entry.layer != layer.name() || entry.slot != static_cast<int>(s)) continue;  // a sharer
+      if (entry.layer != layer.name() || entry.slot != static_cast<int>(s))
+        continue;  // shares another's
+                   // parameter
       Parameter& parameter = layer.parameters()[s];
       try {
         dispatch_float(net.options().dtype, "a filler", [&]<class T>() {
@@ -84,12 +86,12 @@ void share_parameters(Net& net, Net& other, bool share_statistics) {
     const std::vector<Parameter>& wanted = net.layers()[to]->parameters();
     if (given.size() != wanted.size())
       bad_input("layer ", quoted(from->name()), " has ", wanted.size(), " parameters in one net and ",
-                given.size(), " in the net whose parameters it shall use");
+                given.size(), " in the net whose parameters it should use");
     for (std::size_t s = 0; s < given.size(); ++s) {
       if (!(given[s].shape == wanted[s].shape))
         bad_input("blob ", s, " of layer ", quoted(from->name()), " has shape ", wanted[s].shape.to_string(),
                   " in one net and ", given[s].shape.to_string(),
-                  " in the net whose parameters it shall use");
+                  " in the net whose parameters it should use");
       LearnableParameter& entry = store.owner_of(to, s);
       if (entry.is_statistic && !share_statistics) continue;
       entry.value = given[s].value;
@@ -106,7 +108,7 @@ void share_parameters(Net& net, Net& other, bool share_statistics) {
                        entry.value.raw() == home.slice(entry.offset, Shape{entry.count}).raw();
       (entry.is_statistic ? own_statistics : own_values) |= own;
     }
-  // Memory that nothing uses any more.
+  // Memory that is no longer used.
   if (!own_values) store.flat_values = Tensor();
   if (!own_statistics) store.statistics = Tensor();
 }

@@ -10,8 +10,8 @@
 namespace banyan {
 namespace {
 
-/// Multipliers of one parameter, and whether the file gives them (Caffe compares only given ones among
-/// sharers).
+/// Multipliers of one parameter, and whether the file gives them (among sharers Caffe compares only those
+/// given).
 struct Multipliers {
   double lr = 1, decay = 1;
   bool lr_given = false, decay_given = false;
@@ -38,7 +38,7 @@ void check_specs(const Layer& layer) {
     bad_input(described(layer), " has ", given, " `param` entries but only ", has, " parameters");
 }
 
-/// An owner and what is needed to compare its sharers with it.
+/// An owner and what is needed to compare its sharers to it.
 struct Shared {
   int index = 0;  // in ParameterStore::parameters
   const Layer* layer = nullptr;

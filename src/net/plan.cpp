@@ -10,9 +10,9 @@
 namespace banyan {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  ///< bytes: a cache line, and what vector loads like
+constexpr std::int64_t kAlignment = 64;  ///< bytes: a cache line, and good for vector loads
 
-/// What is decided before memory is.
+/// What is decided before the memory.
 struct Choices {
   std::vector<int> kept_by;  ///< per layer, see find_fusions
   std::vector<Fusion> fusions;
@@ -42,7 +42,7 @@ void list_tensors(const Graph& graph, const Activations& activations, const Tens
   }
 }
 
-/// Gives every tensor that owns its memory a place in it.
+/// Places every tensor that owns its memory.
 MemoryPlan place_tensors(const TensorUses& uses, const Schedule& schedule, bool reuse, Plan& plan) {
   TensorSpans spans = find_lifetimes(uses, schedule);
   std::vector<Lifetime> lifetimes;
@@ -64,7 +64,7 @@ MemoryPlan place_tensors(const TensorUses& uses, const Schedule& schedule, bool 
   return memory;
 }
 
-/// Cuts are chosen once, for the first shapes: they decide what is computed when, which should not change.
+/// Cuts are chosen once, for the first shapes: they determine what is computed when, which should not change.
 Schedule place_and_schedule(const TensorUses& uses, const PlanPolicy& policy, Plan& plan) {
   Schedule schedule = plain_schedule(static_cast<int>(uses.layers.size()));
   MemoryPlan memory = place_tensors(uses, schedule, policy.reuse_memory, plan);
@@ -146,7 +146,7 @@ class StepMaker {
             {layer.outputs[o], layer.loss_weights[o], false, graph_.receives_gradient(layer.outputs[o])});
   }
 
-  /// The first step that touches a gradient clears it, or lets the layer overwrite it.
+  /// The first step that touches a gradient clears it or lets the layer overwrite it.
   void begin_gradients(const GraphLayer& layer, PlanStep& step) {
     for (const LearnableParameter& parameter : parameters_.parameters)
       step.completes = step.completes || (parameter.learns() && parameter.ready_layer == step.layer);
@@ -167,7 +167,7 @@ class StepMaker {
   const ParameterStore& parameters_;
   const Choices& choices_;
   const TensorUses& uses_;
-  std::vector<bool> touched_;  ///< gradients, by owner
+  std::vector<bool> touched_;  ///< gradients, by index of the owner
   bool loss_begun_ = false;
 };
 

@@ -1,4 +1,4 @@
-// A plan as text, for people: `trainer summary --plan`.
+// A plan as readable text: `trainer summary --plan`.
 #include <iomanip>
 #include <sstream>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-/// Columns as wide as what they hold; the first is a number, right-aligned.
+/// Columns as wide as their contents; the first holds numbers and is right-aligned.
 std::string table(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows)
@@ -60,7 +60,7 @@ std::string rectifier(const ops::Rectifier& relu) {
   return relu.slope == 0 ? "ReLU" : cat("ReLU with slope ", relu.slope);
 }
 
-/// What a step does beside running its layer.
+/// What a step does besides running its layer.
 std::vector<std::string> notes_of(const Graph& graph, const PlanStep& step) {
   const GraphLayer& layer = graph.layers[step.layer];
   std::vector<std::string> notes;

@@ -12,7 +12,7 @@ namespace {
 using TopIndex = std::pair<int, int>;  // layer, top
 
 struct TopUse {
-  int count = 0;      // readers, and one for a loss weight
+  int count = 0;      // readers, plus one for a loss weight
   float weight = 0;   // explicit loss weight
   int next_name = 0;  // k of the next reader
 };
@@ -81,7 +81,7 @@ caffe::NetParameter insert_splits(const caffe::NetParameter& net) {
       layer.set_bottom(
           j, split_name(layer.bottom(j), producer, source.second) + "_" + std::to_string(use.next_name++));
     }
-    // `layer` may move when splits are added: work on the original's names.
+    // `layer` may move when splits are added: use the original's names.
     const int position = result.layer_size() - 1;
     for (int j = 0; j < net.layer(i).top_size(); ++j) {
       TopUse& use = uses.of_top.at({i, j});
@@ -89,7 +89,7 @@ caffe::NetParameter insert_splits(const caffe::NetParameter& net) {
       add_split(net.layer(i).top(j), net.layer(i).name(), j, use, result);
       if (use.weight == 0) continue;
       // Caffe clears the producer's whole list, which loses its other weights and lets a loss layer fall back
-      // to 1. Here the weight moves and nothing else changes.
+      // to 1. Here only the weight moves.
       result.mutable_layer(position)->set_loss_weight(j, 0);
       use.next_name = 1;
     }

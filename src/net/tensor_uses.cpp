@@ -31,7 +31,7 @@ class Builder {
     use.gathers_gradients = traits.gathers_gradients;
     for (const double weight : layer.loss_weights) use.weighted.push_back(weight != 0);
     use.view = traits.view != View::none;
-    // By the layer itself, whoever runs its backward pass.
+    // In place by the layer itself, whoever runs its backward pass.
     use.in_place = traits.in_place &&
                    !(layer.needs_backward && traits.backward_reads_inputs && kept_by < 0) &&
                    activations_.layers[index].output_like_input();
@@ -84,8 +84,8 @@ class Builder {
     }
   }
 
-  /// Who runs a ReLU, a Scale or a sum writes its result where that layer would; where others run its
-  /// backward pass, the gradient of its output is taken for that of its input.
+  /// A layer that runs another's ReLU, Scale or sum writes its result where that layer would; where others
+  /// run its backward pass, its output's gradient counts as its input's.
   void share_fused(const GraphLayer& layer, const Fusion& fusion) {
     if (fusion.forward_elsewhere && !layer.traits.plain_sum)
       uses_.data_of[layer.outputs[0]] = layer.inputs[0];

@@ -6,7 +6,7 @@ namespace banyan::ops {
 
 namespace {
 
-// Filled by static objects of the back ends, in any order: constant-initialized.
+// Filled by static objects of the back ends in any order, so it is constant-initialized.
 constinit std::array<ConvolutionFactory, 2> factories{};
 
 void check_geometry(const ConvolutionGeometry& geometry) {
@@ -33,7 +33,7 @@ void check_geometry(const ConvolutionGeometry& geometry) {
 std::int64_t ConvolutionGeometry::output_length(int axis, std::int64_t input) const {
   const auto a = static_cast<std::size_t>(axis);
   const std::int64_t span = input + 2 * pad[a] - (dilation[a] * (kernel[a] - 1) + 1);
-  // Not plain division: that rounds toward zero and would find room for a window that does not fit.
+  // Not plain division, which rounds toward zero and would find room for a window that does not fit.
   return span < 0 ? 0 : span / stride[a] + 1;
 }
 

@@ -6,13 +6,13 @@ usage: all_reduce.py [BUILD_FOLDER] [options]          (default build/release)
   --devices=2,4       numbers of devices
   --sizes=A,B         bytes (default 2048,16384,262144,4194304,100000000); ours must be among `trainer topology --json`'s
   --python=PROGRAM    the interpreter that has PyTorch, for gloo (default: the one running this)
-  --no_gloo           leave gloo out (it is slow)
+  --no_gloo           skip gloo (it is slow)
   --json=FILE         default BUILD_FOLDER/bench/all_reduce.json
   --write=FOLDER      also FOLDER/all_reduce.md and all_reduce.svg
 
-Ours is `trainer topology --cpu=N --json`. OpenMPI (mpicc, mpirun) has the faster of in place and into a second buffer.
+Ours is `trainer topology --cpu=N --json`. OpenMPI (mpicc, mpirun) gets the faster of in place and into a second buffer.
 "bare N" is a loop with all cores that reads N buffers and writes N; "bare 2" reads two and writes two.
-Ends with 1 if a goal is missed, so that a script can tell.
+Exits with 1 if a goal is missed, so that scripts can tell.
 """
 
 import json
@@ -29,7 +29,7 @@ FLAGS = ["-O3", "-march=native"]
 
 
 def compile_c(compiler, source, folder, *flags):
-    """The program built from tests/bench/SOURCE, or None after saying why."""
+    """The program built from tests/bench/SOURCE, or None after reporting why."""
     if shutil.which(compiler) is None:
         common.skip(source, f"{compiler} is not installed")
         return None

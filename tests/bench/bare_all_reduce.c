@@ -1,6 +1,6 @@
 /* The memory bound of an all-reduce within one process: bare_all_reduce DEVICES BYTES...
- * A kernel with all cores reads DEVICES buffers and writes their sum to all of them: no messages, no tree,
- * one loop. Prints one line per size: bytes, median seconds. */
+ * One loop on all cores reads DEVICES buffers and writes their sum to all of them: no messages, no
+ * tree. Prints one line per size: bytes, median seconds. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,15 +2,15 @@
 """Instructions of one training iteration, by Callgrind: a figure that does not depend on the load of the machine.
 
 usage: callgrind.py BUILD_FOLDER [options]
-  --nets=lenet        comma list of compare.py's names
+  --nets=lenet        comma-separated list of compare.py's names
   --iterations=4      the difference of two runs, of 1 + this and of 1 iterations, is divided by it
   --record            write the figures into docs/bench/callgrind.json (with date and versions); without it they are
-                      compared with those, and one that is more than 2 % higher ends the script with code 1
+                      compared with those, and the script exits with 1 if one is more than 2 % higher
   --tolerance=0.02    that limit
   --json=FILE         default BUILD_FOLDER/bench/callgrind.json
 
-Valgrind does not know AVX-512: BUILD_FOLDER must have been configured with -DBANYAN_NATIVE=OFF, and the libraries are
-told to use AVX2. One thread, one CPU device, synthetic data. Figures of other compilers and library versions are not
+Valgrind does not support AVX-512: BUILD_FOLDER must have been configured with -DBANYAN_NATIVE=OFF, and the libraries are
+told to use AVX2. One thread, one CPU device, synthetic data. Figures from other compilers and library versions are not
 comparable: both are recorded, and differences are reported.
 """
 
@@ -34,7 +34,7 @@ NO_AVX512 = {
 
 
 def instructions(trainer, folder, net, iterations):
-    """Instructions of a whole run."""
+    """Number of instructions of a whole run."""
     compare.write_net(folder, net)
     solver = pathlib.Path(folder) / "solver.prototxt"
     solver.write_text(compare.SOLVER.format(folder=folder, display=0, iterations=iterations))

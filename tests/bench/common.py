@@ -15,18 +15,18 @@ REPOSITORY = HERE.parent.parent
 
 
 class Failed(Exception):
-    """A program ended with an error; the text says which and shows its last lines."""
+    """A program failed; the text says which and shows its last lines."""
 
 
 class Finished:
-    """What a program printed, and the most memory that was resident in it."""
+    """What a program printed, and its peak resident memory."""
 
     def __init__(self, out, err, peak_bytes, began):
         self.out, self.err, self.peak_bytes, self.began = out, err, peak_bytes, began  # began: seconds since 1970
 
 
 def run(command, environment=None, cores=None):
-    """Runs a program to its end, on the given cores only if any are given. Raises Failed unless it ends with 0."""
+    """Runs a program to its end, on the given cores only if any are given. Raises Failed unless it exits with 0."""
     command = [str(word) for word in command]
     pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
@@ -45,12 +45,12 @@ def run(command, environment=None, cores=None):
 
 
 def skip(what, why):
-    """Says on the terminal what is not measured."""
+    """Reports on the terminal what is not measured."""
     print(f"SKIPPED {what}: {why}", file=sys.stderr)
 
 
 def parse(words, options, usage):
-    """Fills `options` from --name=value words; returns the other words. An unknown option ends with the usage."""
+    """Fills `options` from --name=value words; returns the other words. An unknown option prints the usage and exits."""
     others = []
     for word in words:
         name, _, value = word[2:].partition("=")
@@ -83,7 +83,7 @@ def how_to_get(module):
 
 
 def find_python(module, choice):
-    """The interpreter to run a PyTorch script with: `choice` or this one, if it has the module; else None."""
+    """The interpreter to run a PyTorch script with: `choice` or this one, if it has the module; otherwise None."""
     python = choice or sys.executable
     probe = [python, "-c", f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)"]
     return python if shutil.which(python) and subprocess.run(probe).returncode == 0 else None
@@ -97,7 +97,7 @@ def cpu_name():
 
 
 def busy_share(seconds=1.0):
-    """The part of the processor that other programs are using; says so if it spoils the figures."""
+    """The share of the processor that other programs are using; reports it if it spoils the figures."""
 
     def idle_and_all():
         ticks = [int(word) for word in open("/proc/stat").readline().split()[1:]]
@@ -116,7 +116,7 @@ def busy_share(seconds=1.0):
 
 
 def provenance(trainer, **more):
-    """Date, processor, its other load and versions: without them a figure means nothing. Call it before measuring."""
+    """Date, processor, its other load and versions: figures mean nothing without them. Call before measuring."""
     version = run([trainer, "--version"]).out.splitlines()
     return {
         "date": datetime.date.today().isoformat(),
@@ -129,7 +129,7 @@ def provenance(trainer, **more):
 
 
 def table(header, rows):
-    """A Markdown table, its columns aligned so that it is readable on a terminal too."""
+    """A Markdown table with aligned columns, so that it is readable on a terminal too."""
     cells = [header] + [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in cells]
@@ -154,7 +154,7 @@ def save_markdown(folder, name, title, lines, plotted):
 
 
 def plot(folder, name, python, drawing):
-    """Draws FOLDER/NAME.svg by plot.py in an interpreter that has matplotlib; says so and returns False where none has."""
+    """Draws FOLDER/NAME.svg by plot.py in an interpreter that has matplotlib; if there is none, reports that and returns False."""
     python = find_python("matplotlib", python)
     if python is None:
         skip("the plot", how_to_get("matplotlib"))

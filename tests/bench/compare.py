@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Training on synthetic data: our trainer and PyTorch (CPU, channels-last) in alternating runs, a process each.
+"""Training on synthetic data: our trainer and PyTorch (CPU, channels-last) in alternating runs, one process each.
 
 usage: compare.py [BUILD_FOLDER] [options]          (default build/release)
   --rounds=5          alternating runs of each side; every figure is their median
   --nets=A,B          only these: lenet cifar10_quick cifar10_resnet20 alexnet googlenet resnet50
   --precisions=A,B    f32,bf16
-  --threads=2         threads of either side
-  --quick             a third of the iterations: to try the script, not for quoting
-  --net_line=TEXT     a line put into each of our nets, such as --net_line='checkpoint: "auto"'
+  --threads=2         threads of each side
+  --quick             a third of the iterations: for trying the script, not for quoting
+  --net_line=TEXT     a line added to each of our nets, such as --net_line='checkpoint: "auto"'
   --scales            batch normalizations of our nets as BatchNorm and Scale, both in place
   --flags=A,B         further flags of our trainer
   --python=PROGRAM    the interpreter that has PyTorch (default: the one running this)
@@ -16,8 +16,8 @@ usage: compare.py [BUILD_FOLDER] [options]          (default build/release)
 
 An iteration is forward, backward and SGD update (momentum, weight decay), the loss read every few iterations. Ours is
 `trainer --solver=...` with one CPU device and a DummyData layer before the net of models/; PyTorch's is torch_train.py.
-Peak memory is the kernel's figure for the whole process. "convolutions" is the part of our iteration that oneDNN's
-convolutions alone take, summed from ONEDNN_VERBOSE=1 in a run of the same round; "limit" is the ratio that would be
+Peak memory is the kernel's figure for the whole process. "convolutions" is the share of our iteration taken by oneDNN's
+convolutions alone, summed from ONEDNN_VERBOSE=1 in a run of the same round; "limit" is the ratio that would be
 reached if everything else cost nothing. Alternating processes on one machine: quote ratios, not seconds.
 """
 
@@ -130,7 +130,7 @@ def run_torch(python, net, precision, options):
 
 
 def convolution_seconds(verbose, iterations, convolutions):
-    """Seconds per iteration in oneDNN's convolutions: the median over the later half of the iterations. None, after saying why,
+    """Seconds per iteration in oneDNN's convolutions: the median over the later half of the iterations. None, after reporting why,
     where not every convolution of the net runs in oneDNN. After the last iteration there may be one more forward pass.
     """
     rows = [

@@ -4,12 +4,12 @@
 usage: gpu_counts.py [BUILD_FOLDER] [--nets=lenet,...] [--gpus=1,2,4] [--out=FOLDER]
        gpu_counts.py [BUILD_FOLDER] --check       compares launches, copies, allocations and waits with those of docs/bench/gpu_counts.json
 
-Counts: launches of own kernels and the bytes that they read and write (each byte once a launch), calls of cuDNN and cuBLAS, copies, allocations,
+Counts: launches of our own kernels and the bytes they read and write (each byte once per launch), calls of cuDNN and cuBLAS, copies, allocations,
 waits of the host and of streams, of the third iteration (tests/gpu/counts_test.cpp). `least`: the bytes that the layers'
 arithmetic needs if each reads its inputs and writes its outputs once, forward and backward, and each parameter is updated once (SGD with momentum);
-convolutions and inner products excluded, since own kernels do not compute them.
+convolutions and inner products excluded, since our own kernels do not compute them.
 
-The prediction adds up, on one GPU: each own kernel, 2.5 us or its bytes over the memory's bandwidth; each library call, 2.5 us, its bytes over the
+The prediction adds up, on one GPU: each of our kernels, 2.5 us or its bytes over the memory's bandwidth; each library call, 2.5 us, its bytes over the
 bandwidth, or its operations at 60 % of the peak in f32; copies by their bytes. It overlaps nothing and ignores the links between GPUs."""
 
 import json
@@ -28,7 +28,7 @@ NETS = {
     "resnet20": ("cifar10_resnet20/train_test", (16, 3, 32, 32)),
     "resnet50": ("resnet50/train", (2, 3, 112, 112)),
 }
-BYTES_OF_ONE_GPU = {"resnet50"}  # with more, each access to its memory would be followed for a quarter of an hour
+BYTES_OF_ONE_GPU = {"resnet50"}  # with more, checking each memory access would take a quarter of an hour
 # Peak in f32 without tensor cores, and memory bandwidth, from NVIDIA's data sheets.
 GPUS = {"A100 80 GB": (19.5e12, 2.039e12), "H100 SXM": (66.9e12, 3.35e12), "H200": (66.9e12, 4.8e12)}
 LAUNCH = 2.5e-6  # seconds
@@ -48,7 +48,7 @@ HELD = ("launches", "copies", "memsets", "cudnn calls", "cublas calls", "allocat
 
 
 def per_iteration(build, net, gpus, sync, library, shape=None):
-    """Counts of one iteration: what the third one adds to the totals before it."""
+    """Counts of one iteration: what the third adds to the totals before it."""
     model, own_shape = NETS[net]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -118,7 +118,7 @@ def least_bytes(summary):
         total += read + written
         if layer["type"] != "Eltwise":
             total += written + 2 * read
-    return 4 * (total + 5 * summary["parameters"])  # a parameter: read weight, gradient, history; write weight, history
+    return 4 * (total + 5 * summary["parameters"])  # per parameter: read weight, gradient, history; write weight, history
 
 
 def number_of(shape):

@@ -2,7 +2,7 @@
 """Input alone (read, decode, augment, batch): our sources and torchvision's DataLoader on the same JPEG files.
 
 usage: input_pipeline.py [BUILD_FOLDER] [options]          (default build/release)
-  --list=FILE --root=FOLDER/   image list (one "path label" per line) and what to put before each path; default: synthetic
+  --list=FILE --root=FOLDER/   image list (one "path label" per line) and the prefix of each path; default: synthetic
   --count=5000 --size=32       number and side of the synthetic images
   --crop=32 --pad=4 --batch=128    the augmentation: pad, crop at random, mirror, subtract means, scale
   --cores=1                    both sides run on this many cores
@@ -12,7 +12,7 @@ usage: input_pipeline.py [BUILD_FOLDER] [options]          (default build/releas
   --write=FOLDER               also FOLDER/input_pipeline.md and input_pipeline.svg
 
 Ours are the ImageData layer on the files and the Data layer on an LMDB of the files' bytes and on one of raw pixels. Files
-come from the page cache. The figures are of whole layers, batches ready for the first convolution.
+come from the page cache. The figures are for whole layers, with batches ready for the first convolution.
 """
 
 import json
@@ -30,7 +30,7 @@ NET = 'layer { name: "data" type: "%s" top: "data" top: "label" %s %s }\nlayer {
 
 
 def our_nets(folder, root, listing, options):
-    """{name: prototxt} of the sources to time; writes the LMDB folders beside them."""
+    """{name: prototxt} of the sources to time; writes the LMDB folders next to them."""
     tool, batch, cores = options["build"] / "bin/convert_imageset", options["batch"], options["cores"]
     transform = TRANSFORM % (options["crop"], options["pad"])
     sources = {
@@ -50,7 +50,7 @@ def our_nets(folder, root, listing, options):
 
 
 def our_rate(trainer, folder, net, cores, options):
-    """Samples per second of our source with its own threads: the only place that knows how to measure it."""
+    """Samples per second of our source with its own threads, as it measures itself."""
     model = pathlib.Path(folder) / "net.prototxt"
     model.write_text(net)
     batches = 200

@@ -2,18 +2,18 @@
 """Does the time of an iteration grow linearly in batch and depth? CIFAR ResNets of several depths at several batches.
 
 usage: linearity.py [BUILD_FOLDER] [options]          (default build/release)
-  --rounds=5              every point is measured once a round, in turn; figures are medians
+  --rounds=5              every point is measured once per round, in turn; figures are medians
   --batches=16,32,64,128,256    of --depth=20
   --depths=20,32,44,56,110      at --batch=32; a depth is 6 n + 2
-  --iterations=6          iterations of each measurement, after two to warm up
+  --iterations=6          iterations per measurement, after two to warm up
   --threads=2
   --checkpoint=off        of the nets: off, auto or a number
   --python=PROGRAM        the interpreter that has matplotlib (default: the one running this)
   --json=FILE             default BUILD_FOLDER/bench/linearity.json
   --write=FOLDER          also FOLDER/linearity.md and linearity.svg
 
-Each measurement is a process: `trainer time --json` on one CPU device, forward and backward on synthetic data. The line is
-the least-squares fit of milliseconds = a + b x; "off the line" is the largest distance of a point from it, as a part of the
+Each measurement is a separate process: `trainer time --json` on one CPU device, forward and backward on synthetic data. The line is
+the least-squares fit of milliseconds = a + b x; "off the line" is the largest distance of a point from it, as a fraction of the
 point. Memory is what `trainer summary --json` plans for activations and gradients.
 """
 

@@ -1,4 +1,4 @@
-"""The nets of models/ with their data layer replaced by one of synthetic data: no input to wait for."""
+"""The nets of models/ with the data layer replaced by one with synthetic data: no input to wait for."""
 
 import re
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Do two builds train the same bits? Compares model and state after 20 iterations, byte by byte.
+"""Is training bit-identical in two builds? Compares model and state after 20 iterations, byte by byte.
 
 usage: same_bytes.py --record=FILE [BUILD_FOLDER] [--only=REGEX]       trains every case and records the result
        same_bytes.py --against=FILE [BUILD_FOLDER] [--only=REGEX]      the same with another build, and compares
 
 Cases: every net of models/ on synthetic data (1, 2, 3 CPU devices; f32, f64, bf16; plain, checkpoint, in_place_abn, iter_size, clipping; the larger
 nets in fewer ways), the smaller ones on emulated GPUs too, and every training run of test_train's promises, checkpoints and in-place ABN.
-For changes that must not change a bit: record before, compare after. A different processor, compiler or number of threads gives different bits.
+For changes that must be bit-identical: record before, compare after. A different processor, compiler or number of threads gives different bits.
 If any bit differs, the exit code is 1."""
 
 import hashlib
@@ -24,7 +24,7 @@ import made_net
 ITERATIONS = 20
 SOLVER = 'net: "{folder}/net.prototxt" snapshot_prefix: "{folder}/out" base_lr: 0.01 momentum: 0.9 weight_decay: 0.0005 lr_policy: "fixed" ' \
          "random_seed: 1 display: 0 max_iter: {iterations} average_loss: {iterations} "
-# File below models/, batch of a device and shape of an image.
+# File in models/, a device's batch and the shape of an image.
 SMALL = {
     "lenet/train_test": (6, 1, 28, 28),
     "lenet/sync_bn_train_test": (6, 1, 28, 28),
@@ -38,7 +38,7 @@ LARGE = {
     "googlenet/train": (2, 3, 224, 224),
     "resnet50/train": (2, 3, 224, 224),
 }
-VARIANTS = {  # line of the net, of the solver
+VARIANTS = {  # line in the net, in the solver
     "plain": ("", ""),
     "checkpoint": ('checkpoint: "auto"', ""),
     "in_place_abn": ("in_place_abn: true", ""),
@@ -63,9 +63,9 @@ def cases():
 
 
 def train(build, net, shape, precision, devices, variant):
-    """A checksum of each file that is left after the last iteration."""
+    """A checksum of each file left after the last iteration."""
     net_line, solver_line = VARIANTS[variant]
-    # The name is a part of the files' bytes.
+    # The name becomes part of the files' bytes.
     folder = pathlib.Path(tempfile.gettempdir(), "banyan_same_bytes")
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():

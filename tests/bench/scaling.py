@@ -3,16 +3,16 @@
 the latency of the messages that SyncBN exchanges.
 
 usage: scaling.py [BUILD_FOLDER] [options]          (default build/release)
-  --rounds=5          every number of devices is measured once a round, in turn; figures are medians
+  --rounds=5          every number of devices is measured once per round, in turn; figures are medians
   --devices=1,2,4,8
   --nets=A,B          of lenet, lenet_sync_bn, cifar10_resnet20 (default: all)
-  --iterations=40     of each measurement of ResNet-20, ten times as many of LeNet
+  --iterations=40     per measurement of ResNet-20, ten times as many for LeNet
   --python=PROGRAM    the interpreter that has matplotlib (default: the one running this)
   --json=FILE         default BUILD_FOLDER/bench/scaling.json
   --write=FOLDER      also FOLDER/scaling.md and scaling.svg
 
-Each measurement is a process: `trainer time --cpu=N --json` on synthetic data: forward, backward, exchange and update. The
-cores are divided too, so more devices than cores only show what the devices cost. "exposed" is the part of the iteration
+Each measurement is a separate process: `trainer time --cpu=N --json` on synthetic data: forward, backward, exchange and update. The
+cores are divided too, so more devices than cores only show the cost of the devices. "exposed" is the part of the iteration
 in which a device waits for others, "skew" the part of that spent waiting for the slower one, "hidden" what ran alongside
 backward.
 Messages are those of `trainer topology --cpu=N --json`; the moments of C channels are 16 C + 8 bytes.
@@ -28,7 +28,7 @@ import tempfile
 import common
 import made_net
 
-# the batch in all, and iterations for each of --iterations
+# the total batch, and iterations for each of --iterations
 NETS = {
     "lenet": dict(net="lenet/train_test", shape=(64, 1, 28, 28), times=10),
     "lenet_sync_bn": dict(net="lenet/sync_bn_train_test", shape=(64, 1, 28, 28), times=10),

@@ -2,7 +2,7 @@
 """How long the trainer takes from its start to its first iteration.
 
 usage: start.py [BUILD_FOLDER] [options]          (default build/release)
-  --rounds=5          runs of every net, in turn; figures are medians
+  --rounds=5          runs per net, in turn; figures are medians
   --nets=A,B          compare.py's names; default lenet,resnet50
   --threads=2
   --flags=A,B         further flags of the trainer
@@ -10,7 +10,7 @@ usage: start.py [BUILD_FOLDER] [options]          (default build/release)
   --json=FILE         default BUILD_FOLDER/bench/start.json
   --write=FOLDER      also FOLDER/start.md
 
-Every run is a process: parse, build, fill the parameters, train a few iterations on synthetic data. "first loss" is the
+Every run is a separate process: parse, build, fill the parameters, train a few iterations on synthetic data. "first loss" is the
 time from the start of the process to the log line of the first iteration; "iteration" the median of the later ones;
 "start" their difference, what starting costs, including what the first iteration creates (kernels, memory pages);
 "before" ends where the first iteration begins. A machine that gives free memory back to its host pays again for every

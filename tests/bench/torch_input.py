@@ -19,7 +19,7 @@ import torch
 
 
 def make(folder, count, size):
-    """Smooth waves with some noise: they compress about as photographs do."""
+    """Smooth waves with some noise, which compress about as well as photographs."""
     import numpy
     from PIL import Image
 

@@ -2,7 +2,7 @@
 
 Each net maps images (channels-last) to a list of (loss weight, class scores). Pooling rounds sizes up unless the prototxt
 says FLOOR, as Caffe does. compare.py checks parameters and multiply-adds of every convolution and inner product against
-`trainer summary`, so that the two sides cannot drift apart.
+`trainer summary`, so the two sides cannot drift apart.
 """
 
 import torch

@@ -25,7 +25,7 @@ def resident_bytes():
 
 
 def describe(net, shape):
-    """[parameters, multiply-adds] of each layer with weights, sorted, and how many of the other kinds there are."""
+    """[parameters, multiply-adds] of each layer with weights, sorted, and the number of layers of each other kind."""
     with torch.device("meta"):
         model, images = NETS[net](), torch.empty(shape)
     layers, counts = [], {}
@@ -44,7 +44,7 @@ def describe(net, shape):
 
 
 def make_updater(model):
-    """Caffe's recipe: biases learn twice as fast and do not decay. One pass over memory (fused), PyTorch's fastest."""
+    """Caffe's recipe: biases learn twice as fast and do not decay. One sweep over memory (fused), PyTorch's fastest."""
     weights = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() == 1]
     rate = 1e-4  # small: nothing can be learned from synthetic data, and the cost is the same

@@ -126,7 +126,7 @@ TEST(Augmenter, DrawsDependOnSeedAndItemAlone) {
                   other = augmenter("crop_size: 2 mirror: true", true, 2),
                   own = augmenter("crop_size: 2 mirror: true random_seed: 1", true, 2);
   int differs = 0;
-  for (std::uint64_t item = 100; item-- > 0;) {  // in another order
+  for (std::uint64_t item = 100; item-- > 0;) {  // in a different order
     EXPECT_EQ(apply(same, sample.record, item), apply(one, sample.record, item));
     EXPECT_EQ(apply(own, sample.record, item), apply(one, sample.record, item));
     differs += apply(other, sample.record, item) != apply(one, sample.record, item);
@@ -142,7 +142,7 @@ float pixel_of(const Record& record, int c, int y, int x) {
 }
 
 /// Images of 1 and 3 channels have special loops for each pixel order. The test searches for each item's
-/// crop, so that it does not depend on the draws.
+/// crop, so it does not depend on the draws.
 TEST(Augmenter, EveryOrderOfPixelsGivesTheSameValues) {
   constexpr int kHeight = 19, kWidth = 37, kCrop = 18,
                 kPad = 2;  // widths that are not a multiple of a vector's
@@ -205,8 +205,7 @@ class MeanFile : public FolderTest {
 TEST_F(MeanFile, IsReadAtTheOffsetOfTheCrop) {
   const Sample sample;
   const std::string mean = make(2, 3, 4, 24);
-  // Pixel minus mean is 0 in channel 0 and 88 in channel 1, wherever the crop lies and however it is
-  // mirrored.
+  // Pixel minus mean is 0 in channel 0 and 88 in channel 1, wherever the crop is and however it is mirrored.
   const Augmenter augment = augmenter(mean + "crop_size: 2 mirror: true", true);
   for (std::uint64_t item = 0; item < 30; ++item)
     EXPECT_THAT(apply(augment, sample.record, item), ElementsAre(0, 0, 0, 0, 88, 88, 88, 88));

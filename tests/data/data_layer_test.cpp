@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// One layer on one device, with the memory that a net would bind.
+/// One layer on one device, with the memory a net would bind.
 class Replica {
  public:
   Replica(const std::string& text, int rank = 0, int devices = 1, Phase phase = Phase::train,
@@ -39,7 +39,7 @@ class Replica {
     layer->reshape({}, outputs);
   }
   BatchSource& source() { return dynamic_cast<BatchSource&>(*layer); }
-  /// One pass; the labels that came out.
+  /// Runs one pass; returns the resulting labels.
   std::vector<int> step() {
     layer->prepare(pass_, outputs);
     for (Blob* blob : outputs) blob->data = Tensor(*device_, blob->shape, blob->dtype, blob->layout);
@@ -62,7 +62,7 @@ class Replica {
     return result;
   }
 
-  // Layers are destroyed before their device: their threads use it.
+  // Layers must be destroyed before their device, because their threads use it.
  private:
   std::unique_ptr<Device> device_;
   std::unique_ptr<Context> context_;
@@ -147,7 +147,7 @@ TEST_F(DataLayer, NDevicesSeeWhatOneDeviceSees) {
     for (const int devices : {2, 3, 4})
       EXPECT_EQ(train(data_text(path("db"), 12 / devices, more, transform), devices, 6), alone)
           << more << devices;
-    // batch_size as a total, even if it is not a multiple of the number of devices.
+    // batch_size as a total, even if not a multiple of the number of devices.
     EXPECT_EQ(
         train(data_text(path("db"), 12, std::string(more) + " batch_size_is_total: true", transform), 8, 6),
         alone);
@@ -183,7 +183,7 @@ TEST_F(DataLayer, PartialEpochsGiveUnevenAndEmptyShares) {
   EXPECT_EQ(last.step()[0], 3);
 }
 
-/// Labels of three passes of 5, 5 and 2 batches, first samples only, by batch.
+/// Labels of three passes of 5, 5 and 2 batches: first samples only, by batch.
 std::vector<std::vector<int>> test_passes(const std::string& text, int devices) {
   std::vector<std::vector<int>> batches(12);
   for (int rank = 0; rank < devices; ++rank) {
@@ -216,7 +216,7 @@ TEST_F(DataLayer, TestPassesDealWholeBatchesTheSameForAnyNumberOfDevices) {
 TEST_F(DataLayer, TestPassesAreNeitherOverdrawnNorUsedInTraining) {
   make_numbered_lmdb(path("db"), 11);
   Replica test(data_text(path("db"), 4), 0, 2, Phase::test), training(data_text(path("db"), 4));
-  test.step();  // without an announcement a pass is one batch per device
+  test.step();  // unless announced, a pass is one batch per device
   EXPECT_EQ(test.source().consumed(), 8u);
   test.source().begin_test_pass(2);
   test.step();

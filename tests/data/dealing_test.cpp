@@ -162,7 +162,7 @@ TEST(EpochOrder, IsAPermutationThatDependsOnSeedAndEpochOnly) {
   }
   EXPECT_EQ(seen.size(), 1000u);
   EXPECT_EQ(*seen.rbegin(), 999u);
-  // Two random permutations agree in one place on average; in ten or more with probability 1e-7.
+  // Two random permutations agree in one place on average, in ten or more with probability 1e-7.
   EXPECT_LT(fixed, 10);
   EXPECT_LT(equal_next, 10);
   EXPECT_LT(equal_other, 10);

@@ -66,7 +66,7 @@ TEST(ImageCodec, JpegsAreDecodedNoSmallerThanTheLeastSize) {
   EXPECT_EQ(size_for({35, 40}), std::pair(35, 41));
   EXPECT_EQ(size_for({10, 20}), std::pair(18, 21));
   EXPECT_EQ(size_for({1, 1}), std::pair(9, 11));
-  // A smooth image is the same at every size: the mean of each 2 x 2 block, which is within a step or two.
+  // A smooth image looks the same at every size: the mean of each 2 x 2 block, within a step or two.
   Image half;
   decode_image(file.data(), file.size(), ColorMode::bgr, half, {35, 40});
   for (int y = 0; y < 34; ++y)
@@ -78,7 +78,7 @@ TEST(ImageCodec, JpegsAreDecodedNoSmallerThanTheLeastSize) {
 TEST(ImageCodec, ColourIsBlueGreenRed) {
   Image red{3, 8, 8, {}};
   for (int i = 0; i < 64; ++i) red.pixels.insert(red.pixels.end(), {0, 0, 255});
-  // The bytes of a JPEG made by the library from pixels that say red in R, G, B.
+  // The bytes of a JPEG made by the library from pixels that are red in R, G, B order.
   std::vector<std::uint8_t> rgb;
   for (int i = 0; i < 64; ++i) rgb.insert(rgb.end(), {255, 0, 0});
   tjhandle handle = tjInitCompress();

@@ -1,5 +1,5 @@
-// The measurement of a data layer's parts, on a data set of known items and bytes, with a clock that only the
-// parts advance.
+// Measures a data layer's parts on a data set of known items and bytes, with a clock that only the parts
+// advance.
 #include "banyan/data/input_rates.hpp"
 
 #include <atomic>
@@ -90,8 +90,8 @@ TEST_F(InputRatesOf, CountWhatIsAskedFor) {
   EXPECT_EQ(rates.threads, 2);
 }
 
-/// Each part is charged with its own time and the reading of the clock that ends it. Augmenting takes only
-/// that reading here.
+/// Each part is charged with its own time and with reading the clock that ends it. Augmenting takes only that
+/// reading here.
 TEST_F(InputRatesOf, ChargeEachPartWithItsOwnTime) {
   MadeClock clock;
   InputPipeline made = pipeline(10, 4);
@@ -104,9 +104,8 @@ TEST_F(InputRatesOf, ChargeEachPartWithItsOwnTime) {
   EXPECT_EQ(rates.read_seconds, kItems * (1 + 1.0 / 1024));
   EXPECT_EQ(rates.decode_seconds, kItems * (16 + 1.0 / 1024));
   EXPECT_EQ(rates.augment_seconds, kItems * (1.0 / 1024));
-  // With threads, the time is that between the first and the last item made. The threads run ahead of the
-  // batches taken by at most the queue's three batches and the two in progress, at the beginning and at the
-  // end.
+  // With threads, the time is that between the first and last item made. The threads run ahead of the batches
+  // taken by at most the queue's three batches and the two in progress, at the start and at the end.
   constexpr double kPerItem = 17, kAhead = 4 * (3 + 2) * kPerItem;
   EXPECT_NEAR(rates.pipeline_seconds, kItems * kPerItem, kAhead);
   EXPECT_NEAR(rates.pipeline_cpu_seconds, 2 * kItems * kPerItem, 2 * kAhead);

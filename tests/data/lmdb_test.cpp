@@ -85,8 +85,8 @@ std::size_t resident_files() {
   return 0;
 }
 
-// The parts of a map that were read count as resident, so reading a data set would appear to need memory for
-// the whole set.
+// The parts of a map that were read count as resident, so reading a data set would seem to need memory for
+// all of it.
 TEST_F(Lmdb, ReadingDoesNotHoldTheDataSet) {
   const std::size_t size = 128 << 10;
   {

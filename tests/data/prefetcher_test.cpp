@@ -95,7 +95,7 @@ TEST(Prefetcher, AThreadThatCannotBeStartedEndsTheOthers) {
   }
 }
 
-/// Slow but alive beats; stuck does not.
+/// A slow source that is alive beats; a stuck one does not.
 TEST(Prefetcher, BeatsAsLongAsItemsComeIn) {
   const auto device = make_cpu_device(0);
   for (const bool counts : {true, false}) {
@@ -184,7 +184,7 @@ TEST(Prefetcher, AStalledSourceHangsNothing) {
     start = Clock::now();
   }
   EXPECT_LT(Clock::now() - start, 2s);
-  // The thread was left running. It no longer finds a device.
+  // The thread was left running and no longer finds a device.
   device.reset();
   std::unique_lock lock(stall->mutex);
   stall->released = true;
@@ -193,7 +193,7 @@ TEST(Prefetcher, AStalledSourceHangsNothing) {
   EXPECT_TRUE(stall->refused);
 }
 
-/// A read that waits in vain ends with its prefetcher: the thread is joined, not left running.
+/// A read that waits in vain ends with its prefetcher: its thread is joined, not left running.
 TEST(Prefetcher, AReadThatWaitsIsInterrupted) {
   const auto device = make_cpu_device(0);
   std::array<int, 2> ends{};
@@ -215,7 +215,7 @@ TEST(Prefetcher, AReadThatWaitsIsInterrupted) {
       while (*reading < threads) std::this_thread::yield();
     }
     EXPECT_LT(Clock::now() - start, 500ms);
-    EXPECT_EQ(*failures, threads);  // by now, for they are joined
+    EXPECT_EQ(*failures, threads);  // by now, because they are joined
     EXPECT_EQ(*reading, threads);
   }
   ::close(ends[0]);
@@ -228,7 +228,7 @@ struct FailedEvent : Event {
   bool done() override { runtime_failure("gpu:0: cudaEventQuery failed"); }
 };
 
-/// The error that ends a run is reported, not what the destructor encounters; and memory that the device may
+/// The error that ends a run is reported, not what the destructor encounters; memory that the device may
 /// still be copying from is not freed.
 TEST(Prefetcher, IsDestroyedQuietlyAfterADeviceHasFailed) {
   const auto device = make_cpu_device(0);

@@ -1,4 +1,4 @@
-// Cores divided among devices: a pure function on made-up machines, and the binding of this process.
+// Dividing cores among devices: a pure function on made-up machines, and the binding of this process.
 #include "banyan/device/cores.hpp"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ std::vector<CoreSeat> plain(int cores) {
   return seats;
 }
 
-/// Two sockets of two physical cores, each of which is two logical ones: neighbours (0 1), (2 3), ...
+/// Two sockets of two physical cores, each with two logical ones: neighbours (0 1), (2 3), ...
 std::vector<CoreSeat> two_sockets() {
   std::vector<CoreSeat> seats;
   for (int core = 0; core < 8; ++core) seats.push_back({core, core / 4, core % 2});
@@ -59,7 +59,7 @@ class Binding : public testing::Test {
     all_ = allowed_cores();
     if (all_.size() < 2) GTEST_SKIP() << "needs two cores";
   }
-  /// For this test alone.
+  /// For this test only.
   const std::string claims_ = cat("cores_test ", ::getpid());
   std::vector<int> all_;
 };

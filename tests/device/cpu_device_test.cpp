@@ -1,5 +1,4 @@
-// Virtual CPU devices: memory accounts, inline and asynchronous streams, events, and what happens to
-// failures.
+// Virtual CPU devices: memory accounts, inline and asynchronous streams, events, and failures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

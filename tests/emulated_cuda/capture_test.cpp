@@ -27,7 +27,7 @@ class Capture : public Emulator {
   cudaError_t begin(cudaStream_t stream, cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal) {
     return cudaStreamBeginCapture(stream, mode);
   }
-  /// Ends a capture that must have failed.
+  /// Ends a capture that should have failed.
   void expect_end(cudaStream_t stream, cudaError_t status) {
     cudaGraph_t graph = nullptr;
     EXPECT_EQ(cudaStreamEndCapture(stream, &graph), status);

@@ -3,7 +3,7 @@
 
 usage: coverage.py BUILD_FOLDER [--quick]
 
-Builds the target banyan_cuda_coverage, runs gpu_tests on it in several settings, and prints a table in Markdown (file, lines that can run,
+Builds the target banyan_cuda_coverage, runs gpu_tests on it in several settings, and prints a Markdown table (file, lines that can run,
 share that ran) and the lines that did not. --quick: operators in one setting and one short training run."""
 import json
 import os
@@ -40,7 +40,7 @@ def run_tests(build, runs):
 
 
 def lines_that_ran(build):
-    """{file: {line: times}} of src/*/cuda, all instances of a template together."""
+    """{file: {line: times}} of src/*/cuda, with all instances of a template combined."""
     files = {}
     objects = build / "tests/emulated_cuda/CMakeFiles/banyan_cuda_coverage.dir"
     for data in objects.rglob("*.gcda"):

@@ -19,7 +19,7 @@ DIFFER = {"CUDART_VERSION", "CUDNN_VERSION", "CUDNN_MAJOR", "CUDNN_MINOR", "CUDN
 
 
 def declared(text):
-    """Names of the enumerators, numeric macros and functions in a header of ours."""
+    """Names of the enumerators, numeric macros and functions in one of our headers."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
     values = re.findall(r"^\s*(\w+)\s*=\s*[-\w]+,?", text, re.M) + re.findall(r"^#define\s+(\w+)\s+\(?-?\d\w*\)?\s*$", text, re.M)
     functions = re.findall(r"\b((?:cuda|cublas|cudnn)[A-Z]\w*)\s*\(", text)
@@ -27,7 +27,7 @@ def declared(text):
 
 
 def table(compiler, includes, names):
-    """What a compiler makes of the names with the headers of these folders."""
+    """What a compiler makes of the names with the headers in these folders."""
     values, functions = names
     body = "".join(f'  std::printf("%s = %lld\\n", "{n}", static_cast<long long>({n}));\n' for n in sorted(values))
     body += "".join(f'  std::printf("%s: %s\\n", "{n}", typeid(decltype(&{n})).name());\n' for n in sorted(functions))

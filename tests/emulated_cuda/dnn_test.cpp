@@ -285,7 +285,7 @@ TEST_F(Dnn, TargetsAreNotReadWhereBetaIsZero) {
   const Case c;
   const Descriptors d(c);
   const OnDevice x(std::vector<double>(180, 1), c.type), w(std::vector<double>(108, 1), c.type),
-      y(96 * 4);  // begins as NaNs
+      y(96 * 4);  // starts out as NaNs
   const float one = 1, zero = 0;
   ASSERT_EQ(convolve_there(Direction::forward, d, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, &one, &zero,
                            x.get(), w.get(), y.get(), nullptr, 0),
@@ -600,7 +600,7 @@ TEST_F(Dnn, DescriptorsThatDoNotFitAreRefused) {
   EXPECT_EQ(workspace(Direction::forward, d, 0, nullptr), CUDNN_STATUS_BAD_PARAM);
 }
 
-/// A forward convolution of the plain case, with everything as it should be but for what a test changes.
+/// A forward convolution of the plain case, correct except for what a test changes.
 struct Good {
   Descriptors d{Case{}};
   OnDevice x_memory{std::vector<double>(200, 1), CUDNN_DATA_FLOAT},

@@ -1,4 +1,4 @@
-// The machine of this program's tests, unless the environment says otherwise, and its end.
+// The machine for this program's tests, unless the environment says otherwise, and its end.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -7,12 +7,12 @@
 
 namespace {
 
-/// Before anything uses the machine, objects of other files included.
+/// Before anything uses the machine, including objects of other files.
 [[gnu::constructor(101)]] void four_gpus() {
   setenv("EMULATED_CUDA", "gpus=4,peers=islands,notes=1,stacks=1", 0);
 }
 
-/// What the tests leave behind fails the program when it ends.
+/// Anything the tests leave behind makes the program fail when it ends.
 class CleanEnd : public testing::Environment {
  public:
   void TearDown() override { emulated::configure(""); }

@@ -120,7 +120,8 @@ TEST_F(FailingCalls, ALostGpuIsAtRestWhenACallSaysSo) {
   use();
 }
 
-/// Otherwise a process that continues after the GPU is repaired would have ever more threads and less memory.
+/// Otherwise a process that continues after the GPU is repaired would have ever more threads and ever less
+/// memory.
 TEST_F(FailingCalls, ALostGpuGivesBackWhatIsFreed) {
   const auto threads = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});

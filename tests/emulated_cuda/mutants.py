@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Plants faults in copies of the CUDA back end's sources; the emulated GPUs must find each of them.
 
-A mutant is one fault: texts that are replaced in one file (each must be there exactly once), the sources that
-are compiled again, and a short program that is run with the library made of them. It is caught by a violation
-of CUDA's rules, a failing test, another loss than without the fault, or a program that does not end. The
-unmutated library comes first and must pass everything. Prints a line for each mutant; the exit code is 1 if
-one survives.
+A mutant is one fault: texts replaced in one file (each must occur exactly once), the sources to recompile,
+and a short program that runs with the resulting library. It is caught by a violation of CUDA's rules, a
+failing test, a different loss than without the fault, or a program that does not end. The unmutated library
+comes first and must pass everything. Prints one line per mutant; the exit code is 1 if one survives.
 
 Needs a build folder made by Ninja with the library lib/emulated_checked, gpu_tests and trainer in it.
 """
@@ -43,11 +42,11 @@ net_param {
 base_lr: 0.01 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 4 display: 1 random_seed: 7
 snapshot_after_train: false
 """
-LONGEST = 60  # seconds that a program may run
+LONGEST = 60  # seconds; a program's limit
 
 
 class Build:
-    """What is known of the build folder."""
+    """What is known about the build folder."""
 
     def __init__(self, source, build, library, work):
         self.source, self.build, self.library, self.work = source, build, library, work
@@ -94,7 +93,7 @@ class Build:
         for old_object, new_object in new_objects:
             link = link.replace(f" {old_object} ", " ")
             objects += f" {new_object}"
-        # First: functions that other objects have, too, are then the mutant's.
+        # First, so that functions that other objects also contain are the mutant's.
         link = re.sub(r" && :$", "", re.sub(r"^: && ", "", link))
         link = link.replace(f" -o {target}", f" -o {folder / mutant.library}{objects}")
         self.run(link)

@@ -1,4 +1,4 @@
-// Work of several streams at one address: an order between them is missing or exists, whenever they ran.
+// Work of several streams at one address: with or without an order between them, whenever they ran.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -10,7 +10,7 @@ namespace emulated_tests {
 
 namespace order {
 
-// A number for each use: the emulator reports a pair of kernels once.
+// One number per use: the emulator reports a pair of kernels only once.
 template <int kNumber>
 __global__ void write_all(float* to, int count) {
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
@@ -54,7 +54,7 @@ class Order : public Emulator {
   void read_too(cudaStream_t stream) {
     launch(order::read_all<kNumber>, 1, 32, stream, values_.get(), other_copy_.get(), kCount);
   }
-  /// The first stream's work so far comes before the second's from now on.
+  /// The first stream's work so far precedes the second's from now on.
   void join(cudaStream_t first, cudaStream_t second) {
     EXPECT_EQ(cudaEventRecord(event_, first), cudaSuccess);
     EXPECT_EQ(cudaStreamWaitEvent(second, event_, 0), cudaSuccess);
@@ -191,7 +191,7 @@ TEST_F(Order, AWaitIsForTheLatestRecordBeforeIt) {
     write<53>(a_);
     cudaEventRecord(event_, a_);
     cudaStreamWaitEvent(b_, event_, 0);
-    cudaEventRecord(event_, c_);  // means nothing to the wait before
+    cudaEventRecord(event_, c_);  // has no effect on the earlier wait
     read<53>(b_);
   });
 }

@@ -7,7 +7,7 @@ namespace races {
 
 constexpr unsigned kThreads = 64;
 
-/// `order`: a separate kernel for each, because the emulator repeats a report only three times.
+/// `order`: a separate kernel for each, because the emulator repeats a report at most three times.
 template <bool kBarrier, int kOrder>
 __global__ void neighbour_in_shared(float* to) {
   BANYAN_SHARED_ARRAY(float, memory, kThreads);
@@ -110,7 +110,7 @@ class Races : public Emulator {
   GpuArray<float> values_, target_;
 };
 
-// Which of the two comes first depends on the order of threads.
+// Which of the two comes first depends on the thread order.
 constexpr const char* kAny = "without a barrier between";
 constexpr const char* kBoth = "another thread of the launch writes it too, without a barrier between";
 

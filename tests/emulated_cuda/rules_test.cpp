@@ -8,7 +8,7 @@
 
 namespace emulated_tests {
 
-// Kernels have names that the emulator finds, hence no anonymous namespace.
+// The emulator looks up kernel names, hence no anonymous namespace.
 namespace rules {
 
 __global__ void add_one(float* values, int count) {
@@ -72,7 +72,7 @@ TEST_F(Rules, AKernelReadsItsOwnMemory) {
   });
 }
 
-/// Stays so for the rest of the process: for gpu:2 alone.
+/// Remains so for the rest of the process, so only for gpu:2.
 void enable_peer_access(int reader, int owner) {
   cudaSetDevice(reader);
   const cudaError_t status = cudaDeviceEnablePeerAccess(owner, 0);
@@ -245,7 +245,7 @@ TEST_F(Rules, HostMemoryInAKernel) {
 }
 
 TEST_F(Rules, AddressesComeWithTheLaunch) {
-  // An address that lies in memory is not translated: the emulator says so instead of faulting.
+  // An address stored in memory is not translated: the emulator reports it instead of faulting.
   const GpuArray value(0, std::vector<float>{1}), target(0, 1);
   const GpuArray pointer(0, std::vector<const float*>{value.get()});
   EXPECT_TRUE(emulated::is_device_address(value.get()));
@@ -317,7 +317,7 @@ TEST_F(Rules, SharedMemoryIsWrittenFirst) {
   expect_no_violation([&] { launch(rules::shared_written_first, 1, 32, nullptr, target.get()); });
   expect_violation("shared memory that the block has not written", [&] {
     launch(rules::shared_read_first, 1, 31, nullptr, target.get());
-  });  // what an earlier launch has left there does not count
+  });  // what an earlier launch left there does not count
 }
 
 TEST_F(Rules, SharedArraysHaveBounds) {
@@ -403,7 +403,7 @@ TEST_F(Rules, PageableMemoryInAnAsynchronousCopyIsNoted) {
     cudaMemcpyAsync(pinned.get(), values.get(), 32, cudaMemcpyDeviceToHost, nullptr);
   });
   EXPECT_EQ(kept.text, "");
-  // Notes are printed once in a process.
+  // Notes are printed once per process.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto run = [&](void* to, const void* from) {
     emulated::configure("leaks=0");

@@ -13,7 +13,7 @@ namespace setting {
 
 unsigned seen[12];
 unsigned seen_so_far = 0;
-/// The emulator's checks do not know about it: kernels may not use the host's memory.
+/// Hidden from the emulator's checks, because kernels may not use host memory.
 __attribute__((no_sanitize("thread"), noinline)) void note_number(unsigned number) {
   seen[seen_so_far++ % 12] = number;
 }
@@ -28,7 +28,7 @@ class Settings : public Emulator {};
 
 std::vector<unsigned> order_of(const std::string& settings) {
   use(settings);
-  const TestStream stream;  // its random numbers begin now
+  const TestStream stream;  // its random numbers start now
   setting::seen_so_far = 0;
   launch(setting::note_threads, 3, 4, stream);
   wait_for_all_gpus();

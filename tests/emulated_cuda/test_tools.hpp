@@ -1,5 +1,5 @@
 // What the tests of the emulated CUDA runtime share. Each of its rules is shown by a small program that
-// breaks it and by one that keeps it.
+// breaks it and by one that follows it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace emulated_tests {
 using banyan::ops::launch;
 using emulated::violations;
 
-/// Settings for what comes next; violations are counted.
+/// Settings for what follows; violations are counted.
 inline void use(const std::string& settings = "") {
   emulated::configure("on_violation=report" + (settings.empty() ? "" : "," + settings));
 }
@@ -32,7 +32,7 @@ inline void wait_for_all_gpus() {
   cudaSetDevice(current);
 }
 
-/// What a piece of a program makes the emulator say, until all GPUs are idle.
+/// What part of a program makes the emulator report, until all GPUs are idle.
 struct Said {
   std::uint64_t violations = 0;
   std::string text;
@@ -175,7 +175,7 @@ class TestEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Four GPUs: 0 and 1 can reach each other, and so can 2 and 3 (see CMakeLists.txt); gpu:0 is current.
+/// Four GPUs: 0 and 1 can reach each other, as can 2 and 3 (see CMakeLists.txt); gpu:0 is current.
 class Emulator : public testing::Test {
  protected:
   Emulator() {
@@ -191,8 +191,8 @@ class Emulator : public testing::Test {
   }
 };
 
-/// For what needs a separate machine, or the end of a process: `body` runs in a new process, which it should
-/// end by returning its exit code.
+/// For what needs a separate machine, or the end of a process: `body` runs in a new process and should end it
+/// by returning its exit code.
 class OwnProcess : public testing::Test {
  protected:
   OwnProcess() {

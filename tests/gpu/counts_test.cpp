@@ -1,6 +1,6 @@
 // What one iteration costs on emulated GPUs, for tests/bench/gpu_counts.py: differences between two
-// iterations of one process, each of which begins with all devices waiting for each other. They would differ
-// between processes, because the size of chunks follows from the links' measured speed.
+// iterations of one process, each starting with all devices waiting for each other. Across processes they
+// would differ, because chunk sizes follow from the links' measured speed.
 #include <gtest/gtest.h>
 
 #include <barrier>

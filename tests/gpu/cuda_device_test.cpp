@@ -20,7 +20,7 @@ TEST(CudaDevices, ThereIsOneOrAReasonWhyNot) {
   }
 }
 
-/// Results of CUDA calls that only some machines give.
+/// Results of CUDA calls that occur only on some machines.
 TEST(CudaDevices, UnusualAnswersOfEmulatedGpus) {
   const auto configure = emulated<void(const char*)>("emulated_cuda_configure");
   if (configure == nullptr || cuda_device_count() < 2) GTEST_SKIP() << "needs two emulated GPUs";

@@ -1,5 +1,5 @@
-// Every operator has a CUDA implementation. Needs the CUDA back end, but no GPU: loading its library
-// registers them.
+// Every operator has a CUDA implementation. Needs the CUDA back end but no GPU: loading its library registers
+// them.
 #include <gtest/gtest.h>
 
 #include "banyan/device/cuda_devices.hpp"

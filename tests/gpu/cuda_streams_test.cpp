@@ -37,7 +37,8 @@ class CudaStreams : public testing::Test {
   std::unique_ptr<Device> first_, second_;
 };
 
-/// Elements that keep a GPU busy for a while; BANYAN_SLOW_GPU is set where an emulated one runs the tests.
+/// Number of elements that keep a GPU busy for a while; BANYAN_SLOW_GPU is set where an emulated one runs the
+/// tests.
 const std::int64_t kMany = std::int64_t{1} << (std::getenv("BANYAN_SLOW_GPU") == nullptr ? 24 : 14);
 
 TEST_F(CudaStreams, ReplicasHaveNamesAndMemoryOfTheirOwn) {
@@ -110,7 +111,7 @@ TEST_F(CudaStreams, AreStampedWithTheHostsTimeForLong) {
     context.synchronize();
     const std::int64_t now = steady_nanoseconds();
     EXPECT_GE(at, last + milliseconds * 1'000'000 - 1'000'000);
-    EXPECT_LE(at, now + 50'000'000);  // as late as a busy host may be when the clocks are compared
+    EXPECT_LE(at, now + 50'000'000);  // the most a busy host may delay the comparison of clocks
     last = at;
   }
 }
@@ -133,7 +134,7 @@ TEST_F(CudaStreams, CopiesBetweenHostAndReplicas) {
 TEST_F(CudaStreams, CopiesBetweenGpus) {
   if (cuda_device_count() < 2) GTEST_SKIP() << "one GPU only";
   const auto other = make_cuda_device(1, 0);
-  enable_peer_access(*first_, *other);  // with or without: the copy works
+  enable_peer_access(*first_, *other);  // with or without it, the copy works
   EXPECT_EQ(enable_peer_access(*first_, *other), enable_peer_access(*other, *first_)) << "twice is fine";
   Context a(*first_), b(*other);
   Tensor source(*first_, {kMany}, DType::f32), target(*other, {kMany}, DType::f32);
@@ -145,7 +146,7 @@ TEST_F(CudaStreams, CopiesBetweenGpus) {
   EXPECT_EQ(values(b, target), std::vector<float>(kMany, 50));
 }
 
-/// After a failed wait the target of the copy may be freed: it must not be written later.
+/// After a failed wait the copy's target may be freed: it must not be written later.
 TEST_F(CudaStreams, AWaitThatFailsOnceHasWaited) {
   const auto configure = emulated<void(const char*)>("emulated_cuda_configure");
   if (configure == nullptr) GTEST_SKIP() << "needs emulated GPUs";

@@ -1,5 +1,5 @@
 // The trainer on emulated GPUs whose calls fail: one error that names the GPU, exit code 1, nothing left
-// behind. Skipped on a real GPU.
+// over. Skipped on a real GPU.
 #include <gmock/gmock.h>
 
 #include <fstream>

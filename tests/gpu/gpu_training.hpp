@@ -1,4 +1,4 @@
-// Training on GPUs, for tests. Emulated ones have further checks and can be made to fail.
+// Training on GPUs, for tests. Emulated ones check more and can be made to fail.
 #pragma once
 
 #include <dlfcn.h>

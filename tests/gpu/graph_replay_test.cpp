@@ -1,5 +1,5 @@
-// An iteration that is captured into a CUDA graph and replayed: the bits are those of an iteration that is
-// enqueued step by step, although rate, bias correction, clip factor and random numbers differ every time.
+// An iteration captured into a CUDA graph and replayed is bit-identical to one enqueued step by step,
+// although rate, bias correction, clip factor and random numbers differ every time.
 #include <cmath>
 #include <functional>
 
@@ -132,7 +132,7 @@ Result step_by_step(UpdateRule rule, DType dtype, bool clip = false) {
   return training.result();
 }
 
-/// The first iteration is not captured: in it kernels are chosen and scratch memory is allocated.
+/// The first iteration is not captured: it chooses kernels and allocates scratch memory.
 Result replayed(UpdateRule rule, DType dtype, const std::function<void(Training&, int)>& begin) {
   Training training(rule, dtype);
   const auto iteration = [&] {
@@ -166,7 +166,7 @@ TEST_F(GraphReplay, GivesTheBitsOfAnIterationStepByStep) {
     }
 }
 
-/// So the equality above is not one of numbers that never change.
+/// Shows that the equality above is not one of numbers that never change.
 TEST_F(GraphReplay, ReadsDrawAndRateWhenItRuns) {
   const Result expected = step_by_step(UpdateRule::adam, DType::f32);
   const auto same_rate = [](Training& training, int i) { training.draw(i); };

@@ -1,5 +1,5 @@
-// Promises 1 and 2 on GPUs: GPUs match CPU devices but for rounding, N of them are one, and runs repeat and
-// resume bit for bit.
+// Promises 1 and 2 on GPUs: GPUs match CPU devices up to rounding, N of them equal one, and runs repeat and
+// resume bit-identically.
 #include <fstream>
 #include <random>
 
@@ -21,7 +21,7 @@ TEST_P(GpuPromises, AreOneCpuDeviceInF64) {
     expect_the_same_run(one, GetParam().what, gpu_devices(number), tree);
 }
 
-/// 1e-4: sums of a few hundred terms in another order cost some 100 ulp (6e-8 each).
+/// 1e-4: sums of a few hundred terms in another order cost about 100 ulp (6e-8 each).
 TEST_P(GpuPromises, AgreeWithTheCpuInTheFirstIterationInF32) {
   const FirstStep step = first_step_in_f32(GetParam().what);
   ASSERT_GT(step.largest_gradient, 0);
@@ -46,7 +46,7 @@ TEST_F(GpuTraining, ResumesBitForBit) {
   for (const char* file : {"/out_iter_7.caffemodel", "/out_iter_7.solverstate"})
     std::filesystem::copy(whole.path() + file, again.path() + file);
   TrainOptions options = options_of(what, again, gpu_devices(2));
-  options.solver.random_seed.reset();  // the state knows it
+  options.solver.random_seed.reset();  // the state contains it
   options.snapshot = again.path() + "/out_iter_7.solverstate";
   FLAGS_minloglevel = 2;
   train(options);

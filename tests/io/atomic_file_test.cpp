@@ -123,7 +123,7 @@ TEST(AtomicFile, WhatItLeavesBehindIsToldFromWhatIsBeingWritten) {
   file.complete();
   EXPECT_FALSE(remove_abandoned(temporary));
   file.commit();
-  EXPECT_FALSE(remove_abandoned(temporary));  // it is not there
+  EXPECT_FALSE(remove_abandoned(temporary));  // it does not exist
   put_file(temporary, "of a process that is gone");
   EXPECT_TRUE(remove_abandoned(temporary));
   EXPECT_EQ(get_file(path), "x");
@@ -150,7 +150,7 @@ TEST(AtomicFile, FoldersThatCannotBeWritten) {
   const TemporaryFolder folder;
   expect_contains(error_of([&] { AtomicFile file(folder.file("missing/state")); }, ErrorKind::runtime),
                   "No such file or directory");
-  // A folder in the file's place: the rename fails and the temporary file goes.
+  // With a folder in the file's place the rename fails, and the temporary file is removed.
   ASSERT_EQ(::mkdir(folder.file("state").c_str(), 0755), 0);
   expect_contains(error_of([&] { write_file(folder.file("state"), "x"); }, ErrorKind::runtime),
                   "cannot rename");

@@ -34,7 +34,7 @@ inline void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
 }
 
-/// A new folder, removed with everything in it at the end of the test.
+/// A new folder, removed with its contents at the end of the test.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -158,7 +158,7 @@ TEST(UpgradeV1, EveryTypeHasACurrentName) {
   for (int i = 0; i < types->value_count(); ++i) {
     const std::string old_name = types->value(i)->name();
     const std::string name = current_type_name(static_cast<Layer::LayerType>(types->value(i)->number()));
-    // The names differ by case and underscores only, except SOFTMAX_LOSS.
+    // The names differ only by case and underscores, except SOFTMAX_LOSS.
     std::string flat;
     for (const char c : old_name) {
       if (c != '_') flat += c;

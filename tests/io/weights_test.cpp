@@ -154,7 +154,7 @@ TEST(Weights, SettingsOfOtherBranchesAreSkipped) {
     layer.number(field, 1).bytes(field, "\xff\xff not a message").single(field, 1.0f).single(field, 1.0);
   }
   layer.message(7, Wire().message(7, shape({1, 6})).packed(5, kSix));
-  // BVLC's opencl branch has other kinds of field at 10 to 13.
+  // BVLC's opencl branch has fields of other kinds at 10 to 13.
   layer.message(7, Wire().bytes(10, "x").bytes(11, "y").number(13, 1).message(7, shape({6})).packed(5, kSix));
   const ModelWeights model = parse_weights(net_with(layer).data(), "test");
   ASSERT_EQ(model.layers.at(0).blobs.size(), 2u);
@@ -216,7 +216,7 @@ TEST(Weights, CutAtEveryByteGivesAnErrorOrAShorterNet) {
   ASSERT_EQ(whole.layers.size(), 5u);
   std::size_t shorter = 0;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    // A copy of exactly that length, so that AddressSanitizer detects a read beyond its end.
+    // A copy of exactly that length, so that AddressSanitizer detects reads beyond its end.
     const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<long>(size));
     try {
       const ModelWeights part = parse_weights({cut.data(), cut.size()}, "cut");

@@ -93,7 +93,7 @@ TEST(BatchNorm, UsesSumsDividedByTheFactorInTests) {
   const double a = std::sqrt(4 + kEps), b = std::sqrt(9 + kEps);
   expect_near(bench.output(), {0, 0, 4 / a, 6 / b}, kTight);
   EXPECT_EQ(bench.parameter(0), (Values{2, 4}));
-  bench.set_parameter(2, {0});  // never trained: all statistics 0
+  bench.set_parameter(2, {0});  // never trained: all statistics are 0
   bench.forward();
   expect_near(bench.output(),
               {1 / std::sqrt(kEps), 2 / std::sqrt(kEps), 5 / std::sqrt(kEps), 8 / std::sqrt(kEps)}, kTight);
@@ -318,7 +318,7 @@ TEST(BatchNormFamily, AnEmptyBatchChangesNothing) {
     Bench bench(text, {kShape}, 1);
     const Values x = spread_values(kShape.count(), 1);
     bench.reshape({Shape{0, 4, 2, 5}});
-    bench.forward();  // before the first sample ever
+    bench.forward();  // before the very first sample
     bench.backward(Values());
     bench.reshape({kShape});
     bench.set_input(0, x);

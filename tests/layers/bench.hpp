@@ -48,8 +48,8 @@ inline Values get_values(Context& context, const Tensor& tensor) {
   return values;
 }
 
-/// `count` different values in (-size, size), none near 0 or near each other (so that no kink of ReLU or MAX
-/// is met by small steps), in an order that `seed` chooses.
+/// `count` different values in (-size, size), none near 0 or near each other (so that small steps meet no
+/// kink of ReLU or MAX), in an order chosen by `seed`.
 inline Values spread_values(std::int64_t count, unsigned seed, double size = 1) {
   Values values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -70,7 +70,7 @@ inline Values integers(std::int64_t count, int below, unsigned seed) {
 struct BenchOptions {
   Phase phase = Phase::train;
   DType dtype = DType::f64;
-  std::optional<DType> storage;              ///< of inputs and outputs, if it is another
+  std::optional<DType> storage;              ///< of inputs and outputs, if different
   Layout input_layout = Layout::contiguous;  ///< of inputs with 4 axes
   bool channels_last = false;
   bool in_place = false;

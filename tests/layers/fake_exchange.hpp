@@ -1,4 +1,4 @@
-// Replicas of one layer on several CPU devices, a thread each, that exchange through host memory in rank
+// Replicas of one layer on several CPU devices, one thread each, that exchange through host memory in rank
 // order.
 #pragma once
 
@@ -19,7 +19,7 @@ class MeetingPoint {
   int devices() const { return devices_; }
   int meetings() const { return meetings_; }
 
-  /// Every rank's message, once all ranks have reached the same ticket.
+  /// Returns every rank's message once all ranks have reached the same ticket.
   std::vector<Values> meet(int rank, const Values& message, const std::string& ticket) {
     std::unique_lock lock(mutex_);
     if (arrived_ == 0) ticket_ = ticket;
@@ -33,7 +33,7 @@ class MeetingPoint {
       ++meetings_;
       condition_.notify_all();
     }
-    // A bound on how long a wrong test can hang.
+    // Limits how long a wrong test can hang.
     condition_.wait_for(lock, std::chrono::seconds(30), [&] { return round_ != round || !failure_.empty(); });
     if (!failure_.empty()) runtime_failure(failure_);
     if (round_ == round) fail(cat("rank ", rank, " was alone at ", ticket));
@@ -99,7 +99,7 @@ class FakeExchange : public Exchange {
   int rank_;
 };
 
-/// Runs body(rank) on a thread per rank; the first error of any becomes a test failure.
+/// Runs body(rank) on one thread per rank; the first error becomes a test failure.
 template <class Body>
 void run_replicas(MeetingPoint& point, Body body) {
   std::vector<std::thread> threads;

@@ -59,7 +59,7 @@ Moments moments_of(const std::vector<double>& values) {
 }
 
 // 40,000 samples: the mean of n values of deviation s is off by more than 5 s / sqrt(n) once in two million
-// draws, and the values are fixed by the seed. So 0.025 s for means, and as much for the relative error of
+// draws, and the values are fixed by the seed. So 0.025 s for means, and the same for the relative error of
 // variances.
 const Shape kLarge{100, 40, 10};
 constexpr double kClose = 0.025;
@@ -177,7 +177,7 @@ TEST(Filler, SineAndCosineAreThoseOfTheLibrary) {
     const double turn = i / 4000.0 + (i < 4000 ? 1e-5 : 0);
     double sine, cosine;
     detail::sine_cosine(turn, sine, cosine);
-    // The library gets 2 pi turn, rounded: up to 4 units of 2^-52.
+    // The library is given 2 pi turn, rounded: up to 4 units of 2^-52.
     ASSERT_NEAR(sine, std::sin(2 * std::numbers::pi * turn), 6 * kUnit) << turn;
     ASSERT_NEAR(cosine, std::cos(2 * std::numbers::pi * turn), 6 * kUnit) << turn;
   }

@@ -34,7 +34,7 @@ struct Normalization {
 };
 
 TEST(SoftmaxLoss, DividesAsAsked) {
-  // 2 samples x 3 positions, labels with two ignored: FULL 6, VALID 4, BATCH_SIZE 2.
+  // 2 samples x 3 positions; labels, two of them ignored: FULL 6, VALID 4, BATCH_SIZE 2.
   const std::vector<Normalization> cases = {
       {"", 4},
       {"normalization: VALID", 4},
@@ -142,7 +142,7 @@ TEST(Labels, OutOfRangeAreNamed) {
       bench.set_input(1, {0, 1, label, 2});
       bench.forward();
       bench.set_input(1, {0, 1, 2, 2});
-      bench.forward();  // what has not, stays
+      bench.forward();  // what has not been read stays
       try {
         bench.layer().check_results(bench.context());
         ADD_FAILURE() << type << " accepted " << label;
@@ -153,7 +153,7 @@ TEST(Labels, OutOfRangeAreNamed) {
           EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
       }
       bench.forward();
-      bench.layer().check_results(bench.context());  // what has been read is forgotten
+      bench.layer().check_results(bench.context());  // what has been read is cleared
     }
   }
 }

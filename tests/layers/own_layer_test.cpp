@@ -1,4 +1,4 @@
-// docs/new_layer.md: its layer compiles, computes what it says, and is the one that the page shows.
+// docs/new_layer.md: its layer compiles, computes what it claims, and is the one shown on the page.
 #include <cmath>
 #include <fstream>
 #include <sstream>

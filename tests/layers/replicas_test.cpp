@@ -1,5 +1,5 @@
-// N replicas with uneven and empty shares are one device with the whole batch: outputs, gradients of inputs,
-// sums of parameter gradients, running statistics, losses and their divisors.
+// N replicas with uneven and empty shares equal one device with the whole batch: outputs, gradients of
+// inputs, sums of parameter gradients, running statistics, losses and their divisors.
 #include <numeric>
 
 #include "layers/fake_exchange.hpp"
@@ -10,11 +10,11 @@ namespace {
 struct Case {
   std::string name, text;
   Shape sample;             ///< shape of one sample of input 0, without the batch axis
-  int classes = 0;          ///< > 0: input 1 holds labels, one for each position outside axis 1
+  int classes = 0;          ///< > 0: input 1 holds labels, one per position outside axis 1
   bool two_inputs = false;  ///< input 1 is like input 0
   int outputs = 1;
   Phase phase = Phase::train;
-  int group_size = 0;  ///< > 0: the comparison is with one device per group
+  int group_size = 0;  ///< > 0: compares with one device per group
 };
 void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
 
@@ -239,7 +239,7 @@ TEST(AccuracyPerClass, IsAShareOfAllDevices) {
     bench.forward();
     per_class[rank] = bench.output(1);
   });
-  // Class 2: 3 of 3 right in all, one of them on rank 0.
+  // Class 2: 3 of 3 correct in all, one of them on rank 0.
   expect_near(per_class[0], {0, 0, 1.0 / 3}, 1e-15);
   expect_near(per_class[1], {0, 0, 2.0 / 3}, 1e-15);
 }

@@ -198,7 +198,7 @@ TEST(Activations, FollowTheirFormulas) {
   expect_near(run("type: 'Sigmoid'"), {0, 1 / (1 + std::exp(1)), 0.5, 1 / (1 + std::exp(-0.5)), 1}, 1e-15);
   expect_near(run("type: 'TanH'"), {-1, std::tanh(-1), 0, std::tanh(0.5), 1}, 1e-15);
   expect_near(run("type: 'ELU'"), {-1, std::exp(-1) - 1, 0, 0.5, 800}, 1e-15);
-  // The file's numbers are floats.
+  // Numbers in files are floats.
   expect_near(run("type: 'ELU' elu_param { alpha: 0.5 lambda: 2 }"), {-1, std::exp(-1) - 1, 0, 1, 1600},
               1e-15);
 }
@@ -245,7 +245,7 @@ Values rounded_to_bf16(Values values) {
   return values;
 }
 
-/// Outputs and gradients for a batch. `prepared`: what is done to inputs and gradients first.
+/// Outputs and gradients for a batch. `prepared`: applied to inputs and gradients first.
 std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t batch,
                               Values (*prepared)(Values) = &as_they_are) {
   for (std::size_t i = 0; i < bench.inputs.size(); ++i) {
@@ -335,11 +335,11 @@ TEST(EveryFollower, GivesTheSameValuesInEitherLayout) {
                               found = run_batch(channels_last, tested, 3);
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < found.size(); ++i)
-      expect_near(found[i], expected[i], 1e-12);  // other orders of summation
+      expect_near(found[i], expected[i], 1e-12);  // different orders of summation
   }
 }
 
-/// Whatever says so in its traits. A few roundings of 2^-9 follow each other, of values below 4.
+/// All layers whose traits say so. A few successive roundings of 2^-9, of values below 4.
 TEST(EveryLayerOf16Bits, GivesTheValuesOfF32) {
   int layers = 0;
   for (const AnyBatch& tested : every_layer()) {

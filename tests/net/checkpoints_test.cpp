@@ -1,4 +1,4 @@
-// Checkpointing: the pure decisions, and that no bit of a net's results depends on it.
+// Checkpointing: the pure decisions, and that a net's results are bit-identical with it.
 #include "banyan/net/checkpoints.hpp"
 
 #include <map>
@@ -32,8 +32,7 @@ TEST(ReadCheckpoint, KnowsAutoOffAndNumbers) {
         << wrong;
 }
 
-/// A net of `layers` layers, one after the other, tensor l + 1 made by layer l of tensor l, all read in
-/// backward.
+/// A net of `layers` layers in sequence: layer l makes tensor l + 1 from tensor l, all read in backward.
 TensorUses chain(int layers) {
   TensorUses uses;
   for (int t = 0; t <= layers; ++t) {
@@ -68,7 +67,7 @@ std::string shown(const Schedule& schedule) {
 TEST(CheckpointedSchedule, RunsAgainWhatBackwardReads) {
   const TensorUses uses = chain(6);
   EXPECT_THAT(possible_cuts(uses), ElementsAre(1, 2, 3, 4, 5));
-  // The outputs of layers 1 and 3 cross the cuts; that of 5 is not read; the last segment is still there.
+  // The outputs of layers 1 and 3 cross the cuts; that of 5 is not read; the last segment is still in memory.
   EXPECT_EQ(shown(checkpointed_schedule(uses, {2, 4})), "f0 f1 f2 f3 f4 f5 b5 b4 r2 b3 b2 r0 b1 b0");
   EXPECT_EQ(shown(checkpointed_schedule(uses, {})), shown(plain_schedule(6)));
 }
@@ -95,7 +94,7 @@ TEST(CheckpointedSchedule, ConvertsAloneWhereThatIsEnough) {
 
 TEST(PossibleCuts, NotBetweenAWriterAndOneInPlace) {
   TensorUses uses = chain(4);
-  uses.layers[2].outputs = {2};  // in place on what layer 1 made
+  uses.layers[2].outputs = {2};  // in place on the output of layer 1
   uses.layers[3].inputs = {2};
   EXPECT_THAT(possible_cuts(uses), ElementsAre(1, 3));
 }
@@ -125,7 +124,7 @@ TEST(ChooseCuts, LeavesAloneWhatGainsNothing) {
   EXPECT_THAT(choose_cuts(chain(2), 0), IsEmpty());
 }
 
-/// Plays a schedule in planned memory: each memory holds a number that stands for how it was made.
+/// Plays a schedule in planned memory: each place holds a number that stands for how its contents were made.
 class Player {
  public:
   Player(const TensorUses& uses, const Schedule& schedule) : uses_(uses) {
@@ -184,7 +183,7 @@ class Player {
   std::vector<std::uint64_t> memory_;
 };
 
-/// A net of branches, skips, in-place layers, views, conversions and layers that must not run twice.
+/// A net with branches, skips, in-place layers, views, conversions and layers that must not run twice.
 TensorUses random_net(std::mt19937& random) {
   TensorUses uses;
   const auto draw = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
@@ -198,7 +197,7 @@ TensorUses random_net(std::mt19937& random) {
     uses.grad_size.push_back(0);
     return t;
   };
-  std::vector<int> open;  // tensors that may be read; who works in place must be the only reader
+  std::vector<int> open;  // tensors that may be read; a layer that works in place must be the only reader
   const int layers = 4 + draw(24);
   for (int l = 0; l < layers; ++l) {
     LayerUse& use = uses.layers.emplace_back();
@@ -349,7 +348,7 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
-/// Three iterations of plain descent, each of two passes whose gradients add up.
+/// Three iterations of plain descent, each with two passes whose gradients add up.
 template <class T>
 Results descend(const std::string& checkpoint, bool asynchronous = false) {
   CpuDeviceOptions device;
@@ -445,7 +444,7 @@ TEST(CheckpointedNet, ShowsObserversEachLayerOnce) {
   net->observe_layers({}, [&](int layer, bool backward) { ++seen[{layer, backward}]; });
   net->forward(bench.pass);
   net->backward(bench.pass);
-  EXPECT_EQ(seen.size(), 2 * net->layers().size() - 1);  // the source has no backward
+  EXPECT_EQ(seen.size(), 2 * net->layers().size() - 1);  // the source has no backward pass
   for (const auto& [what, times] : seen) EXPECT_EQ(times, 1);
 }
 

@@ -15,7 +15,7 @@ using testing::IsEmpty;
 const std::string kInput =
     R"(layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 3 dim: 4 dim: 7 dim: 6 } } } )";
 
-/// Values that no filler makes: statistics away from 0 and 1, slopes of both signs.
+/// Values that no filler produces: statistics away from 0 and 1, slopes of both signs.
 void draw_parameters(Net& net, Context& context) {
   std::mt19937 random(11);
   for (LearnableParameter& parameter : net.parameters()) {
@@ -31,7 +31,7 @@ void draw_parameters(Net& net, Context& context) {
 struct Folded {
   std::vector<double> plain, folded;  ///< outputs
   std::vector<std::string> gone;
-  std::vector<std::string> layers;  ///< that are left
+  std::vector<std::string> layers;  ///< those left
 };
 
 Folded fold_and_run(const std::string& text, DType dtype = DType::f64, Phase phase = Phase::test) {
@@ -124,16 +124,16 @@ TEST(Fold, ABranchEndsTheChain) {
 
 TEST(Fold, KeepsWhatItMust) {
   const std::string norm = R"(layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "y" )";
-  // Statistics of the batch.
+  // Batch statistics.
   EXPECT_THAT(fold_and_run(convolution() + norm + "batch_norm_param { use_global_stats: false } }").gone,
               IsEmpty());
   EXPECT_THAT(fold_and_run(convolution() + norm + "}", DType::f64, Phase::train).gone, IsEmpty());
-  // Somebody else reads the convolution's output.
+  // Another layer reads the convolution's output.
   EXPECT_THAT(
       fold_and_run(convolution() + norm + R"(} layer { name: "relu" type: "ReLU" bottom: "conv" top: "z" })")
           .gone,
       IsEmpty());
-  // Another layer has the same weights.
+  // Another layer shares the weights.
   const std::string shared = R"(param { name: "w" } )";
   EXPECT_THAT(fold_and_run(R"(
     layer { name: "conv" type: "Convolution" bottom: "x" top: "conv" param { name: "w" }
@@ -143,16 +143,16 @@ TEST(Fold, KeepsWhatItMust) {
                            norm + "}")
                   .gone,
               IsEmpty());
-  // Not a value for each channel.
+  // Not one value per channel.
   EXPECT_THAT(fold_and_run(convolution() + R"(
     layer { name: "scale" type: "Scale" bottom: "conv" top: "y" scale_param { axis: 0 } })")
                   .gone,
               IsEmpty());
-  // Nothing before it that could take it over.
+  // No layer before it that could absorb it.
   EXPECT_THAT(fold_and_run(R"(layer { name: "bn" type: "BatchNorm" bottom: "x" top: "y" })").gone, IsEmpty());
 }
 
-/// The first of the layers that share a parameter is folded; the second one still has it.
+/// The first of the layers that share a parameter is folded; the second still has it.
 TEST(Fold, SharedScales) {
   const Folded net = fold_and_run(convolution("bias_term: false") + R"(
     layer { name: "first" type: "Scale" bottom: "conv" top: "y" param { name: "s" } }
@@ -169,7 +169,7 @@ TEST(Fold, KeepsWeightedOutputs) {
               IsEmpty());
 }
 
-/// Channels of the convolution are not those of the normalization.
+/// The convolution's channels are not those of the normalization.
 TEST(Fold, KeepsNormalizationsOfOtherAxes) {
   for (const int outputs : {2, 4, 9}) {
     const std::string text =

@@ -1,5 +1,5 @@
 // ReLUs that run as part of their neighbours, and gradients that share memory: the decisions, and that nets
-// are bit-identical with and without.
+// are bit-identical with and without them.
 #include "banyan/net/fusion.hpp"
 
 #include <cmath>
@@ -35,8 +35,8 @@ GraphLayer reader_of(int blob, std::vector<int> outputs) {
   return made;
 }
 
-/// What is fused, layer by layer, the first of which makes blob 0. `converted`: a layer whose input comes in
-/// another layout; `kept`: one that keeps the output of the layer after it.
+/// Shows what is fused, layer by layer; the first makes blob 0. `converted`: a layer whose input comes in
+/// another layout; `kept`: one that keeps the next layer's output.
 std::string shown(const std::vector<GraphLayer>& layers, int converted = -1, int kept = -1) {
   std::vector<GraphLayer> all{layer({}, {0})};
   all.insert(all.end(), layers.begin(), layers.end());
@@ -73,7 +73,7 @@ TEST(FindFusions, GivesThePassesToTheNeighboursThatTakeThem) {
   EXPECT_EQ(shown({both, relu(1, 7), reader_of(7, {2, 3})}), "output of 0 no forward 1 no backward 1 ");
   EXPECT_EQ(shown({forward, relu(1, 7), reader_of(7, {2, 3})}),
             "output of 0 no forward 1 no backward 1 input of 2 ");
-  // What is kept of both in one tensor is found by undoing the ReLU.
+  // Both results, kept in one tensor, are recovered by undoing the ReLU.
   EXPECT_EQ(shown({both, relu_on(1, 0.5), plain}, -1, 0), "output of 0 no forward 1 ");
 }
 
@@ -116,8 +116,7 @@ TEST(FindFusions, TheLaterBranchRunsASum) {
     EXPECT_EQ(shown({early, late, sum, relu(3, top), reader_of(top, {4, 5})}),
               "1 sums 2 with 1 relu after the sum of 1 output of 2 no forward 2 no forward 3 no backward 3 "
               "input of 4 ");
-  // The early branch continues meanwhile: it does not run the sum, and its result comes too late for the
-  // other.
+  // The early branch continues: it does not run the sum, and its result comes too late for the other.
   EXPECT_EQ(shown({early, late, relu_on(1), sum}), "output of 0 no forward 2 no backward 2 ");
   EXPECT_EQ(shown({early, late, relu_on(2), sum}), "output of 1 no forward 2 no backward 2 ");
   EXPECT_EQ(shown({early, late, sum, layer({2}, {6})}), "");
@@ -187,7 +186,7 @@ TEST(ShareGradients, OfSumsAndSplits) {
 }
 
 TEST(ShareGradients, NotWhereAnotherLayerWrites) {
-  TensorUses in_place = residual_block();  // f(1) -> 3, g(3) -> 6 over the memory of 3
+  TensorUses in_place = residual_block();  // f(1) -> 3, g(3) -> 6 in the memory of 3
   in_place.data_of = {0, 1, 2, 3, 4, 5, 3};
   in_place.grad_of = {0, 1, 2, 3, 4, 5, 6};
   in_place.keeps_data.push_back(false);
@@ -234,8 +233,8 @@ std::string relu(const std::string& blob, const std::string& slope = "0") {
              "' relu_param { negative_slope: ", slope, " } } ");
 }
 
-/// Every kind of fusion and of sharing: convolution, SyncBN, sums and inner products before ReLUs,
-/// splits after them, a sum of three, a blob that is added to itself.
+/// Every kind of fusion and sharing: convolution, SyncBN, sums and inner products before ReLUs, splits after
+/// them, a sum of three, a blob that is added to itself.
 std::string every_kind(int batch) {
   return cat("layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: ", batch,
              " dim: 3 dim: 12 dim: 12 } shape { dim: ", batch, " } } } ") +
@@ -291,7 +290,7 @@ TEST(Fusion, DoesNotChangeABit) {
       EXPECT_EQ(results_of(fused, device, nothing), plain);
       EXPECT_EQ(results_of(alone, device, nothing), plain);
       EXPECT_EQ(results_of(fused, device, [](Net& net) { net.observe_layers({}, {}); }), plain);
-      // What is fused is recomputed as one, wherever the cuts lie.
+      // Fused layers are recomputed as one, wherever the cuts are.
       for (const char* segments : {"auto", "2", "3", "4", "8"})
         EXPECT_EQ(results_of(fused, device, nothing, segments), plain) << segments;
       device.asynchronous = true;
@@ -300,7 +299,7 @@ TEST(Fusion, DoesNotChangeABit) {
     }
 }
 
-// Weights that two layers share, weights that no loss depends on, an empty batch: whatever the gradients
+// Weights that two layers share, weights that no loss depends on, an empty batch: zero whatever the gradients
 // held.
 TEST(Fusion, ClearedGradientsAreZeroWhateverTheyHeld) {
   const std::string text =
@@ -329,7 +328,7 @@ TEST(Fusion, ClearedGradientsAreZeroWhateverTheyHeld) {
       std::vector<double> held(static_cast<std::size_t>(net->flat_gradients().count()), before);
       copy_from_host(bench.context, held.data(), net->flat_gradients());
       net->zero_gradients();
-      for (int pass = 0; pass < 2; ++pass) {  // the second one adds
+      for (int pass = 0; pass < 2; ++pass) {  // the second adds
         net->forward(bench.pass);
         net->backward(bench.pass);
       }

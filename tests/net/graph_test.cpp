@@ -142,7 +142,7 @@ TEST(MarkBackward, FollowsInPlaceChains) {
       "- B0 B1 B1 ");
 }
 
-/// A layer that works in place makes another blob of the same name.
+/// A layer that works in place makes another blob with the same name.
 TEST(Graph, WritesEachBlobOnce) {
   const caffe::NetParameter net = net_of(
       "layer { name: 'in' top: 'x' top: 'unused' } layer { name: 'a' bottom: 'x' top: 'x' } "

@@ -1,4 +1,4 @@
-// Graphs for tests of what is decided on graphs.
+// Graphs for tests of decisions on graphs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,8 +24,7 @@ inline GraphLayer graph_layer(std::vector<int> inputs, std::vector<int> outputs,
   return layer;
 }
 
-/// Blobs of the layers have numbers as blobs of a file have names: one that is written again is another blob
-/// of the same name.
+/// Numbers stand for blobs like names in a file: one that is written again is another blob of the same name.
 inline Graph graph_of(std::vector<GraphLayer> layers) {
   Graph graph;
   graph.trains = true;

@@ -1,5 +1,5 @@
-// Batch normalization and the activation after it in one tensor: where that is done, that the gradients are
-// those of the net that keeps both, and that memory falls.
+// Batch normalization and the activation after it in one tensor: where that is done, that gradients match
+// those of the net that keeps both, and that memory use falls.
 #include "banyan/net/in_place_abn.hpp"
 
 #include <cmath>
@@ -36,7 +36,7 @@ GraphLayer leaky(int input, int output) {
   return made;
 }
 
-/// After a layer that makes blob 0. `converted`: the layer whose input comes in another layout.
+/// What is found after a layer that makes blob 0. `converted`: the layer whose input comes in another layout.
 std::vector<InPlaceAbn> found_in(const std::vector<GraphLayer>& layers, int converted = -1) {
   std::vector<GraphLayer> all{node("before", {}, {0})};
   all.insert(all.end(), layers.begin(), layers.end());
@@ -46,7 +46,7 @@ std::vector<InPlaceAbn> found_in(const std::vector<GraphLayer>& layers, int conv
   return find_in_place_abn(graph, converts, find_affines(graph, converts));
 }
 
-/// The reason for the only normalization; empty if it works in place.
+/// The reason given for the only normalization; empty if it works in place.
 std::string reason(const std::vector<GraphLayer>& layers, int converted = -1) {
   const std::vector<InPlaceAbn> found = found_in(layers, converted);
   EXPECT_EQ(found.size(), 1u);
@@ -130,8 +130,8 @@ std::string head(const std::string& bottom) {
          "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
 }
 
-/// Each dialect with each activation, in place and not, before a convolution and a Split;
-/// stored statistics; after an activation, a layer that the file lets work in place.
+/// Each dialect with each activation, in place and not, before a convolution and a Split; stored statistics;
+/// after an activation, a layer that works in place in the file.
 std::string every_kind() {
   return input(6, 10) + convolution("data", "a") + layer("SyncBN", "a", "a", kSlopes) + leaky_relu("a", "a") +
          convolution("a", "b") + layer("BN", "b", "b_n", kSlopes) + layer("ELU", "b_n", "b_e") +
@@ -182,9 +182,9 @@ using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(InPlaceAbnNet, Types);
 
 TYPED_TEST(InPlaceAbnNet, HasTheGradientsOfThePlainNet) {
-  // The normalized values come back with a few roundings of the output, enlarged by |bias / slope| (here at
-  // most 1) and where an ELU is flat by exp(-x), x > -5: together less than 200 epsilon at an element, and
-  // five layers.
+  // The normalized values are recovered with a few roundings of the output, amplified by |bias / slope| (here
+  // at most 1) and, where an ELU is flat, by exp(-x), x > -5: together less than 200 epsilon per element,
+  // over five layers.
   const double tolerance = 1000 * static_cast<double>(std::numeric_limits<TypeParam>::epsilon());
   for (const bool channels_last : {false, true}) {
     NetOptions options;
@@ -224,7 +224,7 @@ TEST(InPlaceAbn, WorksOverTheInput) {
     EXPECT_TRUE(before.same_memory(net->outputs_of(found.norm)[0]->data));
     EXPECT_TRUE(before.same_memory(net->outputs_of(found.activation)[0]->data));
   }
-  // What backward still needs is not overwritten, although the file requests it.
+  // What backward still needs is not overwritten, although the file asks for it.
   EXPECT_FALSE(net->find_blob("b_e")->data.same_memory(
       net->outputs_of(net->plan().in_place_abn[1].activation)[0]->data));
 }
@@ -253,10 +253,10 @@ TEST(InPlaceAbn, HalvesTheMemory) {
     EXPECT_EQ(net->plan_without_in_place_abn().bytes, planned[0]);
     EXPECT_EQ(net->plan().bytes, planned.back());
   }
-  // Two tensors of each of 24 blocks become one; besides them there are the data and gradients in flight.
+  // Two tensors of each of 24 blocks become one; besides them there are data and gradients in flight.
   EXPECT_LT(static_cast<double>(planned[1]), 0.56 * static_cast<double>(planned[0]));
-  // The plan is what is allocated, but for what a normalization keeps of each channel: of_output (2), the
-  // slope's stand-in and the note, each rounded up to the allocator's piece.
+  // What is planned is what is allocated, except what a normalization keeps per channel: of_output (2), the
+  // slope's stand-in and the record, each rounded up to the allocator's granularity.
   const auto fewer = static_cast<double>(peaks[0]) - static_cast<double>(peaks[1]);
   EXPECT_NEAR(fewer, static_cast<double>(planned[0] - planned[1]), 24 * 3 * 256);
 }

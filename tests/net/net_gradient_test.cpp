@@ -48,8 +48,8 @@ std::string lenet() {
          relu("ip1") + head("ip1");
 }
 
-// Two residual blocks; in the second the shortcut is a convolution. The branches meet in different layouts
-// where the library chooses so.
+// Two residual blocks; in the second the shortcut is a convolution. Where the library so chooses, the
+// branches meet in different layouts.
 std::string resnet() {
   return input(4, 8) + convolution("c1", "data", 4, 3) + batch_norm("c1", "in place") + relu("c1") +
          convolution("c2", "c1", 4, 3) + batch_norm("c2", "in place") +
@@ -61,7 +61,7 @@ std::string resnet() {
          head("pool");
 }
 
-/// A residual block whose ReLUs all run as a part of other layers.
+/// A residual block whose ReLUs all run as part of other layers.
 std::string sync_resnet() {
   const auto sync_bn = [](const std::string& blob) {
     return "layer { name: 'bn_" + blob + "' type: 'SyncBN' bottom: '" + blob + "' top: '" + blob +
@@ -95,7 +95,7 @@ std::string in_place_abn() {
          "layer { name: 'sum' type: 'Eltwise' bottom: 'c1_n' bottom: 'c3_n' top: 'sum' } " + head("sum");
 }
 
-// Layers that need contiguous tensors among those that want channels-last, branches through Slice, Concat and
+// Layers that need contiguous tensors among those that want channels-last; branches through Slice, Concat and
 // Flatten.
 std::string mixed() {
   return input(3, 6) + convolution("c1", "data", 4, 3) +
@@ -169,7 +169,7 @@ std::size_t layout_copies(const Net& net) {
 }
 
 // f32: the two layouts sum in different orders, and so differ by the rounding of sums of up to about 100
-// products of order 1, 1e-5 relative, grown through a handful of layers.
+// products of order 1, 1e-5 relative, amplified by a handful of layers.
 TEST_P(LayoutPlan, ChannelsLastGivesTheSameResults) {
   NetBench bench;
   std::vector<double> losses;
@@ -203,7 +203,7 @@ TEST_P(LayoutPlan, SharedMemoryGivesTheSameBits) {
     NetOptions options;
     options.seed = 5;
     options.reuse_memory = reuse;
-    options.fuse_scale = false;  // saves a rounding
+    options.fuse_scale = false;  // saves one rounding
     const auto net = bench.make(GetParam()(), options);
     feed<float>(bench, *net, 5);
     for (int pass = 0; pass < 2; ++pass) {

@@ -1,4 +1,4 @@
-// What a Net refuses to build, and what it says.
+// What a Net refuses to build, and the messages.
 #include "net/net_test_tools.hpp"
 #include "net/small_nets.hpp"
 

@@ -1,5 +1,4 @@
-// Nets as a whole: how they run, share and reshape. Layers of the library, small
-// shapes.
+// Whole nets: how they run, share and reshape. Real layers, small shapes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -89,7 +88,7 @@ TEST(Net, WeightsSeveralLosses) {
   feed<double>(bench, *single, 5);
   single->forward(bench.pass);
   single->backward(bench.pass);
-  // The same loss twice with weights 0.5 and 2, the first one read by another layer as well.
+  // The same loss twice, with weights 0.5 and 2; another layer reads the first too.
   const auto twice = bench.make(std::string(kSource) + inner_product("ip1", "data", "ip1", 5) +
                                     "layer { name: 'l1' type: 'SoftmaxWithLoss' bottom: 'ip1' bottom: "
                                     "'label' top: 'l1' loss_weight: 0.5 }"
@@ -100,7 +99,7 @@ TEST(Net, WeightsSeveralLosses) {
   feed<double>(bench, *twice, 5);
   twice->forward(bench.pass);
   twice->backward(bench.pass);
-  EXPECT_NEAR(loss_of(bench, *twice), 2.5 * loss_of(bench, *single), 1e-12);  // one rounding of each product
+  EXPECT_NEAR(loss_of(bench, *twice), 2.5 * loss_of(bench, *single), 1e-12);  // one rounding per product
   const auto one = values_of<double>(bench.context, single->flat_gradients());
   const auto two = values_of<double>(bench.context, twice->flat_gradients());
   ASSERT_EQ(one.size(), two.size());
@@ -111,12 +110,11 @@ TEST(Net, AWeightedBlobThatIsReadFurtherDownGetsBothGradients) {
   NetBench bench;
   const std::string head = std::string(kSource) + inner_product("ip1", "data", "ip1", 5);
   const auto plain = bench.make(head + softmax_loss("ip1"), f64_options());
-  // ip1 counts as a loss itself (every gradient 3), through a Split.
+  // ip1 itself counts as a loss (every gradient 3), through a Split.
   const auto split = bench.make(
       std::string(kSource) + inner_product("ip1", "data", "ip1", 5, "loss_weight: 3") + softmax_loss("ip1"),
       f64_options());
-  // The loss, with its weight by default, is read by another weighted layer: no Split, both gradients on one
-  // blob.
+  // The loss, weighted by default, is read by another weighted layer: no Split, both gradients on one blob.
   const auto chain = bench.make(
       head + softmax_loss("ip1") + "layer { name: 'r' type: 'ReLU' bottom: 'loss' top: 'r' loss_weight: 2 }",
       f64_options());
@@ -205,7 +203,7 @@ TEST(Net, SharedWeightsAddTheirGradients) {
   EXPECT_EQ(net->parameters()[2].ready_layer, 2);
   EXPECT_EQ(net->parameters()[3].lr_mult, 2);
   const auto apart = bench.make(build(""), f64_options());
-  for (int slot = 0; slot < 2; ++slot) {  // give ip2 of the other net the shared values
+  for (int slot = 0; slot < 2; ++slot) {  // give the other net's ip2 the shared values
     const auto values = values_of<double>(bench.context, net->parameters()[2 + slot].value);
     copy_from_host(bench.context, values.data(), apart->parameters()[4 + slot].value);
   }
@@ -434,7 +432,7 @@ TEST(Net, ReportsABadLabel) {
   EXPECT_THAT(message, HasSubstr("found in layer \"loss\" (SoftmaxWithLoss) on cpu:0"));
 }
 
-/// A GPU as far as a net's plan goes; nothing runs on it.
+/// A GPU, but only for a net's plan; nothing runs on it.
 class PlannedGpu : public Device {
  public:
   PlannedGpu() : Device(DeviceKind::cuda, 0, "gpu:0", 1), cpu_(make_cpu_device(0)) {}
@@ -471,7 +469,7 @@ TEST(Net, ImagesLieChannelsLastOnCpuDevicesAndWhereAsked) {
   EXPECT_EQ(layout(on_gpu, true, DType::f64), kPlain);
 }
 
-/// FORMAT: a layer's `phase` unset is the net's. In a train net, TEST lets Dropout pass and batch
+/// A layer's `phase` defaults to the net's. In a train net, TEST makes Dropout pass values through and batch
 /// normalization use the stored statistics (mean 0, factor 0: everything is divided by sqrt(eps)).
 TEST(Net, ALayerWorksInItsOwnPhase) {
   const auto dropout = [](const std::string& phase) {

@@ -66,7 +66,7 @@ std::vector<T> values_of(Context& context, const Tensor& tensor) {
   return values;
 }
 
-/// Data that looks random but is the same everywhere: multiples of 1/64 in [-1, 1].
+/// Pseudo-random data, the same everywhere: multiples of 1/64 in [-1, 1].
 template <class T>
 std::vector<T> wavy(std::int64_t count, int phase = 0) {
   std::vector<T> values;
@@ -75,7 +75,7 @@ std::vector<T> wavy(std::int64_t count, int phase = 0) {
   return values;
 }
 
-/// Fills the blobs "data" and "label" (classes in turn) of a net whose Input was just reshaped.
+/// Fills the blobs "data" and "label" (cycling through the classes) of a net whose Input was just reshaped.
 template <class T>
 void feed(NetBench& bench, Net& net, int classes) {
   Tensor& data = net.find_blob("data")->data;

@@ -1,4 +1,4 @@
-// Weights in and out of a Net.
+// Reading and writing a Net's weights.
 #include "banyan/net/parameter_values.hpp"
 #include "net/net_test_tools.hpp"
 

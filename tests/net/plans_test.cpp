@@ -56,7 +56,7 @@ TEST(ChooseLayouts, LeavesOthersAlone) {
 }
 
 TEST(PlanMemory, SharesWhatDoesNotOverlap) {
-  // A chain of three: the third may lie where the first was.
+  // A chain of three: the third may take the first one's place.
   const MemoryPlan plan = plan_memory({{100, {{0, 1}}}, {50, {{1, 2}}}, {100, {{2, 3}}}}, 16);
   EXPECT_EQ(plan.sum, 112 + 64 + 112);
   EXPECT_EQ(plan.total, 112 + 64);

@@ -1,5 +1,5 @@
-// 16-bit storage of activations: which tensors have which type, that results are those of f32 but for the
-// rounding, and what is refused.
+// 16-bit storage of activations: which tensors have which type, that results match f32 up to rounding, and
+// what is refused.
 #include "banyan/net/precision.hpp"
 
 #include <cmath>
@@ -51,7 +51,7 @@ std::string convolution(const std::string& bottom, const std::string& top, int o
 }
 const char* const kNorm = "bn_param { slope_filler { value: 1 } }";
 
-/// All types of layers that store 16 bits, and LRN, which does not.
+/// All layer types that store 16 bits, and LRN, which does not.
 std::string whole_net(const std::string& settings = "") {
   return settings + kSource + convolution("data", "c1") + layer("BatchNorm", "c1", "b1") +
          layer("Scale", "b1", "s1", "scale_param { bias_term: true }") +
@@ -66,7 +66,7 @@ std::string whole_net(const std::string& settings = "") {
          layer("SoftmaxWithLoss", "ip label", "loss") + layer("Accuracy", "ip label", "accuracy");
 }
 
-/// For each name the type of the blob, then those of stand-ins that are of another.
+/// For each name the type of its blob, then the types of stand-ins that differ.
 std::map<std::string, std::string> types_of(const Net& net) {
   std::map<std::string, std::string> types;
   for (const PlannedTensor& tensor : net.plan().tensors) {
@@ -103,7 +103,7 @@ TEST(Precision, HasExceptionsByTypeAndByLayer) {
   EXPECT_EQ(types["e2"], "f32 bf16");
   EXPECT_EQ(types["p1"], "bf16 f32");
   EXPECT_EQ(types["p1_p1_layer_0_split_0"], "f32 bf16");
-  // A layer's own word counts most.
+  // A layer's own setting takes precedence.
   types = types_of(cat(kStorage, kSource, convolution("data", "c1", 6, "storage: FULL"),
                        convolution("c1", "c2"), inner_product("ip", "c2", "ip", 5), softmax_loss("ip")));
   EXPECT_EQ(types["data"], "f32");
@@ -147,10 +147,10 @@ Outcome outcome_of(const std::string& text, NetOptions options = {}) {
   return outcome;
 }
 
-/// Rounding to bf16 changes a value by 2^-9 of it at most, 1e-3 in the mean. About ten tensors follow each
-/// other up to the loss: 1e-3 sqrt(10) of it, with room. A gradient has passed through twice as many, and the
-/// sign of some ReLU's input has changed: of values within 3e-3 deviations of 0, 1e-3 of all, each of which
-/// gives or takes a whole term, so that gradients differ by about sqrt(3 * 1e-3), 5e-2.
+/// Rounding to bf16 changes a value by at most 2^-9 of it, 1e-3 on average. About ten tensors in sequence
+/// lead to the loss: 1e-3 sqrt(10) of it, with room. A gradient has passed through twice as many, and some
+/// ReLU inputs have changed sign: those within 3e-3 deviations of 0, 1e-3 of all, each of which adds or
+/// removes a whole term, so gradients differ by about sqrt(3 * 1e-3), 5e-2.
 TEST(Precision, LossAndGradientsAreThoseOfF32) {
   for (const bool channels_last : {false, true})
     for (const bool reuse : {false, true}) {
@@ -167,7 +167,7 @@ TEST(Precision, LossAndGradientsAreThoseOfF32) {
     }
 }
 
-/// Fusing, sharing and recomputing change no bit.
+/// Results are bit-identical with fusing, sharing and recomputing.
 TEST(Precision, ResultsAreTheSameHoweverTheNetRuns) {
   NetOptions fused, separate;
   fused.fuse_scale = false;
@@ -181,7 +181,7 @@ TEST(Precision, ResultsAreTheSameHoweverTheNetRuns) {
   EXPECT_TRUE(equal(outcome_of(whole_net(cat(kStorage, "checkpoint: 'auto' ")), fused), plain));
 }
 
-/// All but the input's copy and what the loss reads is half as large.
+/// Everything except the input's copy and what the loss reads is half as large.
 TEST(Precision, HalvesTheMemoryOfActivations) {
   std::string layers =
       "layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: 8 "
@@ -245,7 +245,7 @@ TEST(Precision, RefusesWhatItCannotDo) {
               HasSubstr("16-bit storage runs on CPU devices only so far"));
 }
 
-/// Of a net's products, not of its activations.
+/// Of a net's products, not its activations.
 TEST(Precision, ComputesAsTheDeviceDoes) {
   const auto read = [](const char* text, Math math) {
     return read_precision(net_of(text), DType::f32, DeviceKind::cpu, math);

@@ -1,5 +1,5 @@
-// Random nets: whatever is fused, shared, recomputed or written in place, the bits are those of the net that
-// does none of it.
+// Random nets: whatever is fused, shared, recomputed or written in place, results are bit-identical to those
+// of the net without any of it.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -11,8 +11,8 @@
 namespace banyan {
 namespace {
 
-/// Draws a net of layers that keep height and width. A blob that a layer works on in place is not read again
-/// under its old name, so the same net can be written with and without layers in place.
+/// Draws a net of layers that preserve height and width. A blob that a layer works on in place is not read
+/// again under its old name, so the same net can be written with and without in-place layers.
 class RandomNet {
  public:
   explicit RandomNet(unsigned seed) : random_(seed) {
@@ -54,7 +54,7 @@ class RandomNet {
   };
 
   int below(int limit) { return static_cast<int>(random_() % static_cast<unsigned>(limit)); }
-  /// A readable blob, late ones more often.
+  /// A readable blob, preferring late ones.
   std::size_t pick() {
     std::vector<std::size_t> all;
     for (std::size_t b = 0; b < blobs_.size(); ++b)
@@ -141,7 +141,7 @@ class RandomNet {
         return add({"Concat", "", {from, like(from)}}, 2 * channels);
       default:
         if (below(3) == 0)
-          return add({"Flatten", "", {from}}, 0);  // read by the head alone, if it is the last
+          return add({"Flatten", "", {from}}, 0);  // read only by the head, if it is the last
         return add({"Pooling",
                     cat("pooling_param { kernel_size: 3 pad: 1 pool: ", below(2) == 0 ? "MAX" : "AVE", " }"),
                     {from}},
@@ -184,7 +184,7 @@ Results<T> results_of(const std::string& text, NetOptions options, bool observed
   Results<T> results;
   results.loss = loss_of(bench, *net);
   if (options.phase == Phase::train && net->flat_gradients().defined())
-    // Where gradients lie in the flat buffer depends on what is fused; the list of parameters does not.
+    // Where gradients are in the flat buffer depends on what is fused; the list of parameters does not.
     for (const LearnableParameter& parameter : net->parameters())
       if (parameter.grad.defined())
         for (const T value : values_of<T>(bench.context, parameter.grad)) results.gradients.push_back(value);
@@ -235,10 +235,10 @@ TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
         }
     }
   }
-  EXPECT_GE(finite, nets);  // of twice as many
+  EXPECT_GE(finite, nets);  // out of twice as many
 }
 
-/// 16-bit storage: what one step does of several layers' work it rounds as the layers do.
+/// 16-bit storage: a step that does several layers' work rounds where the layers do.
 TEST(RandomNets, HaveTheSameBitsInBf16HoweverTheyRun) {
   const unsigned nets = number_of_nets(240);
   unsigned finite = 0, changed = 0;
@@ -274,9 +274,9 @@ TEST(RandomNets, HaveTheSameBitsInBf16HoweverTheyRun) {
 
 std::vector<double> as_doubles(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
-/// A rounding to bf16 changes a value by 2^-9 of it at most. Each normalization of small deviations enlarges
-/// that, and a ReLU's input that changes its sign takes or gives a whole term, so that single nets end far
-/// from f32; half of all stay within a tenth of it.
+/// Rounding to bf16 changes a value by at most 2^-9 of it. Each normalization of small deviations amplifies
+/// that, and a ReLU input that changes sign adds or removes a whole term, so single nets end up far from f32;
+/// half of all stay within a tenth of it.
 TEST(RandomNets, AreNearThoseOfF32InBf16) {
   const unsigned nets = number_of_nets(60);
   std::vector<double> losses, gradients;
@@ -297,7 +297,7 @@ TEST(RandomNets, AreNearThoseOfF32InBf16) {
   EXPECT_LT(gradients[gradients.size() * 9 / 10], 1);
 }
 
-/// The plan is the same whether or not the file says that layers work in place.
+/// The plan is the same whether or not layers work in place in the file.
 TEST(RandomNets, NeedTheSameMemoryHoweverTheyAreWritten) {
   NetBench bench;
   NetOptions options;
@@ -311,7 +311,7 @@ TEST(RandomNets, NeedTheSameMemoryHoweverTheyAreWritten) {
   }
 }
 
-/// A normalization that applies the Scale after it, by itself or in one tensor with the activation
+/// A normalization that applies the Scale after it, alone or in one tensor with the activation
 /// (in_place_abn).
 TEST(RandomNets, HaveTheSameGradientsWithScalesFused) {
   const unsigned nets = number_of_nets(150);
@@ -325,7 +325,7 @@ TEST(RandomNets, HaveTheSameGradientsWithScalesFused) {
     const Results<double> expected = results_of<double>(text, plain);
     if (!std::isfinite(expected.loss)) continue;
     const Results<double> found = results_of<double>(text, fused);
-    // Roundings of 1e-16, enlarged by normalizations of small deviations, of which a net has up to ten.
+    // Roundings of 1e-16, amplified by normalizations of small deviations, of which a net has up to ten.
     ASSERT_NEAR(found.loss, expected.loss, 1e-9 * std::abs(expected.loss));
     ASSERT_LE(relative_distance(expected.gradients, found.gradients), 1e-8);
     ASSERT_LE(relative_distance(expected.statistics, found.statistics), 1e-9);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
 
-/// A device with spans at given milliseconds.
+/// A device with spans at the given milliseconds.
 struct Written {
   explicit Written(Timeline& timeline) : tracks(timeline.add_device("cpu")) {}
   DeviceTracks tracks;
@@ -31,12 +31,12 @@ TEST(Overlap, EveryMomentOfAnIterationHasOneShare) {
   run.add(DeviceTrack::compute, SpanKind::exchange, 31, 32, "loss", "divisor");
   run.add(DeviceTrack::compute, SpanKind::backward, 40, 50, "loss");
   run.add(DeviceTrack::gradients, SpanKind::climb, 50,
-          58);  // 50 to 52: nothing else runs; 52 to 70: beside conv
+          58);  // 50 to 52: nothing else runs; 52 to 70: alongside conv
   run.add(DeviceTrack::compute, SpanKind::backward, 52, 70, "conv");
   run.add(DeviceTrack::gradients, SpanKind::descent, 58,
           90);  // 70 to 90 without a layer, with an update of 5
   run.add(DeviceTrack::gradients, SpanKind::update, 75, 80);
-  run.add(DeviceTrack::gradients, SpanKind::climb, 60, 64);  // two buckets at once count once
+  run.add(DeviceTrack::gradients, SpanKind::climb, 60, 64);  // two buckets at once are counted once
   const auto iterations = measure_overlap(timeline, 0);
   ASSERT_EQ(iterations.size(), 1u);
   const IterationShares& s = iterations[0];

@@ -45,7 +45,7 @@ TEST(Timeline, ThreadsOpenTracksWhileOthersAreRead) {
   for (const Track* track : timeline.tracks()) seen += static_cast<std::int64_t>(spans_of(*track).size());
   EXPECT_LE(seen, 4000);
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(timeline.tracks().size(), 7u);  // three of the device
+  EXPECT_EQ(timeline.tracks().size(), 7u);  // three from the device
 }
 
 TEST(Timeline, WithoutOneNothingIsRecorded) {

@@ -93,7 +93,7 @@ TEST_P(Basic, AxpbyRefusesDifferentLayouts) {
   EXPECT_THROW(ops::axpby(context(), 1, x, 1, y), Error);
 }
 
-/// Bit-identical to one addition after the other, whatever the number of parts.
+/// Bit-identical to adding one part after the other, whatever their number.
 TEST_P(Basic, AddsPartsInTheirOrder) {
   for (const std::int64_t n : {0, 1, 7, 1000, 70001}) {
     for (std::size_t count = 0; count <= ops::kMostParts; ++count) {
@@ -130,8 +130,8 @@ TEST_P(Basic, Sums) {
       squares += v * v;
     }
     const Tensor tensor = make({n}, x);
-    // 16 lanes in up to 16 chunks: the f64 sums of each stay below 1e3, and 1e3 additions of error 2^-53 *
-    // 1e3 are below 1.2e-10 in all.
+    // 16 SIMD lanes in up to 16 chunks: the f64 sums of each stay below 1e3, and 1e3 additions of error 2^-53
+    // * 1e3 are below 1.2e-10 in all.
     const double tolerance = 1e-9;
     EXPECT_NEAR(reduced(ops::sum, tensor), static_cast<double>(sum), tolerance);
     EXPECT_NEAR(reduced(ops::absolute_sum, tensor), static_cast<double>(magnitude), tolerance);

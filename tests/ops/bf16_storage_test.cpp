@@ -1,5 +1,5 @@
-// Operators on bf16 tensors, which CPU devices have: their results are those of the f32 operators on the same
-// values, rounded once.
+// Operators on bf16 tensors, on CPU devices only: results are those of the f32 operators on the same values,
+// rounded once.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -23,7 +23,7 @@ double as_bf16(double value) { return BFloat16(static_cast<float>(value)); }
 
 /// Half the distance between the two bf16 values around `value`.
 double half_ulp(double value) {
-  return value == 0 ? 0 : std::ldexp(1.0, std::ilogb(value) - 8);  // 8 digits, the leading one included
+  return value == 0 ? 0 : std::ldexp(1.0, std::ilogb(value) - 8);  // 8 digits, including the leading one
 }
 
 class Bf16Storage : public testing::TestWithParam<Layout> {
@@ -45,7 +45,7 @@ class Bf16Storage : public testing::TestWithParam<Layout> {
     ops::fill(context(), tensor, 9);
     return tensor;
   }
-  /// f32, but of values that bf16 has; some are 0.
+  /// f32, but with values that bf16 can represent; some are 0.
   Tensor made(const Shape& shape, unsigned seed, double low = -2, double high = 2) {
     std::vector<float> values;
     for (const double value : random_values(shape.count(), seed, low, high))
@@ -75,9 +75,9 @@ class Bf16Storage : public testing::TestWithParam<Layout> {
   }
 
   using Run = std::function<void(Tensors& tensors)>;
-  /// Runs an operator on copies of `tensors` as they are, f32, and on copies of which the first `narrow` are
-  /// bf16. bf16 results differ from the f32 ones by half an ulp at most, beside `rounding` of the f32
-  /// arithmetic in another order (relative, and absolute for results below 1); others by `rounding` alone.
+  /// Runs an operator on f32 copies of `tensors`, and on copies of which the first `narrow` are bf16. bf16
+  /// results differ from the f32 ones by at most half an ulp plus `rounding` of the f32 arithmetic in another
+  /// order (relative, and absolute for results below 1); others by `rounding` alone.
   void compare(const Tensors& tensors, std::size_t narrow, const Run& run, double rounding = 0) {
     Tensors wide, stored;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -140,7 +140,7 @@ TEST_P(Bf16Storage, Level1) {
   Tensor y = empty(kSmall, DType::bf16);
   ops::fill(context(), y, 0.1);
   EXPECT_THAT(values(y), testing::Each(as_bf16(0.1)));
-  for (const double beta : {0.0, 1.0, 0.5})  // two products: the compiler may fuse either into the sum
+  for (const double beta : {0.0, 1.0, 0.5})  // two products: the compiler may contract either with the sum
     compare(
         {made(kImage, 1), made(kImage, 2)}, 2,
         [&](Tensors& t) { ops::axpby(context(), 0.25, t[0], beta, t[1]); }, 1e-7);
@@ -184,7 +184,7 @@ TEST_P(Bf16Storage, Sums) {
         1e-6);
 }
 
-/// An operator that does the work of two gives the bits of the two.
+/// An operator that does the work of two is bit-identical to running both.
 TEST_P(Bf16Storage, FusedOperatorsRoundAsSeparateOnesDo) {
   const Tensor a = as(made(kImage, 1), DType::bf16), b = as(made(kImage, 2), DType::bf16),
                y = as(made(kImage, 3), DType::bf16);
@@ -244,7 +244,7 @@ TEST_P(Bf16Storage, ScaleAndBias) {
 }
 
 /// Sums are those of f32 in vectors of another length: up to 1836 terms below 10, whose partial sums of about
-/// 100 round by 4e-6.
+/// 100 have rounding errors of 4e-6.
 TEST_P(Bf16Storage, BatchNormalization) {
   for (const Shape& shape : {kSmall, kImage, Shape{50, 70}, Shape{40, 5, 30, 1}})
     for (const bool relu : {false, true}) {
@@ -286,7 +286,7 @@ TEST_P(Bf16Storage, Pooling) {
               },
               1e-6);
         }
-  // An empty window: the lowest value there is, and not an infinity.
+  // An empty window gives the lowest finite value, not an infinity.
   Tensor in = as(made({1, 20, 2, 2}, 1), DType::bf16), out = empty({1, 20, 3, 3}, DType::bf16),
          mask = empty({1, 20, 3, 3}, DType::i32);
   ops::pooling_forward(context(), {Method::maximum, 1, 1, 1, 1, 0, 0}, in, true, {}, {}, out, mask);
@@ -311,7 +311,7 @@ TEST_P(Bf16Storage, Products) {
             Tensor found = as(c, type(2));
             ops::gemm(context(), shape, 1.5, as(a, type(0)), as(b, type(1)), beta, found);
             const Values expected = values(wide), results = values(found);
-            // 64 products are exact in f32 and added in another order.
+            // 64 products, exact in f32, added in another order.
             for (std::size_t i = 0; i < expected.size(); ++i)
               ASSERT_NEAR(results[i], expected[i],
                           (type(2) == DType::bf16 ? half_ulp(expected[i]) : 0) + 65 * 0x1p-23 * 64);
@@ -329,7 +329,7 @@ TEST_P(Bf16Storage, Convolutions) {
       {{4, 32, 8, 8}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 32}},
       {{3, 5, 9, 7}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, 5, 7}},
       {{3, 6, 9, 7}, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 3, 6, 9}},
-      {{2, 20, 9, 11}, {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 20, 50}},  // f32 has kernels of its own for it
+      {{2, 20, 9, 11}, {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 20, 50}},  // f32 has special kernels for it
       {{4, 4, 8, 8}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 4, 6}},  // oneDNN has no good kernel for all passes
       {{2, 4, 3, 4, 3, 4}, {{2, 2, 2, 3}, {1, 2, 1, 1}, {0, 1, 1, 1}, {1, 1, 2, 1}, 2, 4, 6}},
   };
@@ -373,7 +373,7 @@ TEST_P(Bf16Storage, Convolutions) {
   }
 }
 
-/// Some operators have no use for 16 bits: they say so.
+/// Some operators have no use for 16 bits and say so.
 TEST_P(Bf16Storage, OthersRefuse) {
   Tensor x = empty(kSmall, DType::bf16), y = x;
   try {

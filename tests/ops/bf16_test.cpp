@@ -1,5 +1,5 @@
-// Math::bf16 on CPU devices: the products are those of factors rounded to bf16, added in f32, and oneDNN's
-// log says that it was given bf16.
+// Math::bf16 on CPU devices: products are those of factors rounded to bf16, added in f32, and oneDNN's log
+// shows that it was given bf16.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
@@ -18,7 +18,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-/// What oneDNN reports of the primitives that `body` runs.
+/// What oneDNN reports about the primitives that `body` runs.
 template <class Body>
 std::string report_of(Body&& body) {
   using SetVerbose = int (*)(int);
@@ -60,7 +60,7 @@ class Bf16 : public testing::TestWithParam<Math> {
   static std::vector<double> values_of(const Tensor& tensor) {
     return {tensor.data<float>(), tensor.data<float>() + tensor.count()};
   }
-  /// The types that oneDNN's log gives for the primitive.
+  /// Checks the types that oneDNN's log gives for the primitive.
   static void expect_types(const std::string& report, const std::string& primitive) {
     ASSERT_THAT(report, HasSubstr(primitive));
     if (GetParam() == Math::bf16)
@@ -100,7 +100,7 @@ TEST_P(Bf16, Products) {
         const auto expected = with(Math::full, [&](Context& context) { return run(context, rounds()); });
         const auto found = with(GetParam(), [&](Context& context) { return run(context, false); });
         if (GetParam() == Math::bf16) expect_types(report, "matmul");
-        // The products of bf16 values are exact in f32; 64 of them are added in another order.
+        // Products of bf16 values are exact in f32; 64 of them are added in another order.
         expect_near(found, expected, rounds() ? 65 * std::numeric_limits<float>::epsilon() : 0);
       }
 }
@@ -134,13 +134,13 @@ TEST_P(Bf16, ConvolutionsInAllPasses) {
     const auto found = with(GetParam(), [&](Context& context) { return run(context, false); });
     const char* const passes[] = {"forward_training", "backward_data", "backward_weights"};
     for (int pass = 0; pass < 3; ++pass) expect_types(reports[pass], passes[pass]);
-    // As above: up to 288 products, and the sum of weight gradients and bias over 256 pixels.
+    // As above: up to 288 products, and weight and bias gradients summed over 256 pixels.
     for (std::size_t i = 0; i < found.size(); ++i)
       expect_near(found[i], expected[i], rounds() ? 289 * std::numeric_limits<float>::epsilon() : 0);
   }
 }
 
-/// Zeros, infinities, NaN, ties, and what rounds up to infinity.
+/// Zeros, infinities, NaN, ties, and values that round up to infinity.
 TEST_P(Bf16, RoundsEveryValue) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const auto value = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };

@@ -37,7 +37,7 @@ struct Case {
   }
 };
 
-/// On CPU devices by rows, and its data gradient by columns.
+/// On CPU devices computed by rows, and its data gradient by columns.
 Case few_channels() { return {"few channels", 5, {9, 11}, {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 20, 50}}; }
 
 // Geometry: kernel, stride, pad, dilation, group, in channels, out channels.
@@ -124,7 +124,7 @@ std::size_t channel_of(const Case& c, std::size_t index) {
 class ConvolutionTest : public DeviceTest {
  protected:
   bool skipped(const Case& c) const { return on_cuda() && c.geometry.spatial_axes() > 3; }
-  /// Sums of `terms` products of values in [-1, 1): their rounding errors add up like a random walk of
+  /// Sums of `terms` products of values in [-1, 1): their rounding errors add up like a random walk with
   /// steps below epsilon * sqrt(terms), so `terms * epsilon` leaves room for every order of summation.
   double tolerance(std::int64_t terms) const { return static_cast<double>(terms + 4) * epsilon(); }
 };
@@ -170,7 +170,7 @@ TEST_P(ConvolutionTest, BackwardDataMatchesNaiveLoops) {
       for (const Layout out : kLayouts) {
         SCOPED_TRACE(cat(name_of(in), " to ", name_of(out)));
         const Tensor grad_output = make(c.output_shape(), dy, out);
-        // What the gradient held before must not matter, not even NaN.
+        // The gradient's previous contents must not matter, not even NaN.
         Tensor grad_input = make(c.input_shape(), std::vector<double>(dx.size(), NAN), in);
         convolution->backward_data(context(), grad_output, weight, grad_input);
         expect_near(values(grad_input), dx, tolerance(c.weight_shape().count() / c.geometry.group));
@@ -313,7 +313,7 @@ TEST_P(ConvolutionTest, RefusesWhatDoesNotFit) {
     EXPECT_THROW(ops::make_convolution(context(), four, dtype()), Error);
   }
   EXPECT_THROW(ops::make_convolution(context(), geometry, DType::f16), Error);
-  // Tensors of another type than it was made for.
+  // Tensors of another type than the convolution was made for.
   const auto narrow = ops::make_convolution(context(), geometry, DType::f32);
   const Tensor wide(context().device(), {2, 4, 5, 5}, DType::f64),
       kernel(context().device(), {6, 4, 3, 3}, DType::f64);
@@ -347,7 +347,7 @@ TEST(ConvolutionColumns, PayWhereVectorsWouldBeHalfEmpty) {
   EXPECT_TRUE(pay({20, 50, 5, 2}));
   EXPECT_TRUE(pay({20, 64, 5, 64, 2}));
   EXPECT_FALSE(pay({64, 50, 5}));
-  EXPECT_FALSE(pay({20, 50, 5, 1}));  // one thread would do all
+  EXPECT_FALSE(pay({20, 50, 5, 1}));  // one thread would do everything
   EXPECT_FALSE(pay({20, 10, 5}));
   EXPECT_FALSE(pay({20, 50, 1}));
   EXPECT_FALSE(pay({1, 50, 5}));
@@ -367,7 +367,7 @@ TEST(ConvolutionRows, PayWhereVectorsWouldBeHalfEmpty) {
   EXPECT_TRUE(pay({1, 20, 5, 64, 0}));
   EXPECT_FALSE(pay({20, 64, 5}));
   EXPECT_FALSE(pay({20, 53, 5}));
-  EXPECT_FALSE(pay({20, 24, 5}));  // 8 left: a vector
+  EXPECT_FALSE(pay({20, 24, 5}));  // 8 left over: a vector
   EXPECT_FALSE(pay({20, 10, 5}));
   EXPECT_FALSE(pay({20, 50, 1}));
   EXPECT_FALSE(pay({20, 50, 5, 64, 2}));

@@ -11,8 +11,8 @@
 //
 // test_ops runs the bodies on CPU devices: inline with 1 and 2 threads, and asynchronous with random delays.
 // gpu_tests compiles the same files with BANYAN_GPU_TESTS and runs them on gpu:0, or skips each one and says
-// why. A body must not touch a tensor's memory itself, and tensors live until the stream is done (values()
-// waits).
+// why. A body must not touch a tensor's memory itself, and tensors must live until the stream is done
+// (values() waits).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ struct DeviceCase {
   DType dtype;
 };
 
-/// GoogleTest names a case by this.
+/// GoogleTest names cases by this.
 inline void PrintTo(const DeviceCase& device, std::ostream* out) { *out << device.name; }
 
 inline std::vector<DeviceCase> device_cases() {
@@ -65,7 +65,7 @@ inline std::vector<DeviceCase> device_cases() {
   return cases;
 }
 
-/// `count` values, uniform in [low, high), the same for the same seed.
+/// `count` values, uniform in [low, high), determined by the seed.
 inline std::vector<double> random_values(std::int64_t count, unsigned seed, double low = -1,
                                          double high = 1) {
   std::mt19937 engine(seed);
@@ -120,7 +120,7 @@ class DeviceTest : public testing::TestWithParam<DeviceCase> {
                                  : std::numeric_limits<float>::epsilon();
   }
 
-  /// `key` for operators that take its iteration from device memory; until the next call.
+  /// `key` for operators that read its iteration from device memory; valid until the next call.
   ops::PassKey on_device(const ops::RandomKey& key) {
     if (!draw_) draw_ = std::make_unique<ops::DeviceValue<std::uint64_t>>(device());
     draw_->write(context(), key.iteration);
@@ -157,7 +157,7 @@ class DeviceTest : public testing::TestWithParam<DeviceCase> {
     }
     return tensor;
   }
-  /// Waits, and returns the elements in logical order, whatever the dtype.
+  /// Waits, then returns the elements in logical order, whatever the dtype.
   std::vector<double> values(const Tensor& tensor) {
     switch (tensor.dtype()) {
       case DType::f32:
@@ -173,7 +173,7 @@ class DeviceTest : public testing::TestWithParam<DeviceCase> {
         return {};
     }
   }
-  /// What `values` become in the dtype under test.
+  /// `values` rounded to the dtype under test.
   std::vector<double> rounded(std::vector<double> values) const {
     if (dtype() == DType::f32)
       for (double& value : values) value = static_cast<float>(value);

@@ -12,8 +12,8 @@ class DeviceValue : public DeviceTest {
   };
 };
 
-/// Each copy on the stream gets the value that was written last before it was enqueued, although the host has
-/// long gone on.
+/// Each copy on the stream gets the value last written before it was enqueued, although the host has long
+/// moved on.
 TEST_P(DeviceValue, IsWrittenInTheOrderOfTheStream) {
   ops::DeviceValue<Pair> value(device());
   constexpr std::int64_t kWrites = 200;

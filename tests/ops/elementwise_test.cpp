@@ -28,7 +28,7 @@ class Elementwise : public DeviceTest {
       expect_near(values(in), wanted, tolerance);
     }
   }
-  /// The same for y = op(a, b), a positive and negative, in place over b.
+  /// The same for y = op(a, b), with a positive and negative, in place over b.
   template <class Run, class Expected>
   void check_binary(const Run& run, const Expected& expected, double tolerance) {
     for (const std::int64_t n : kCounts) {
@@ -62,7 +62,7 @@ TEST_P(Elementwise, ReluHasNoGradientAtZero) {
 }
 
 TEST_P(Elementwise, SigmoidAndTanh) {
-  // tanh is good to a few units in the last place.
+  // tanh is accurate to a few units in the last place.
   check_unary([&](const Tensor& x, Tensor& y) { ops::sigmoid_forward(context(), x, y); },
               [](double x) { return 1 / (1 + std::exp(-x)); }, 4 * epsilon());
   check_unary([&](const Tensor& x, Tensor& y) { ops::tanh_forward(context(), x, y); },
@@ -76,7 +76,7 @@ TEST_P(Elementwise, SigmoidAndTanh) {
 }
 
 TEST_P(Elementwise, Elu) {
-  // exp - 1 is good to a few units in the last place of exp where |x| is not small; the yardstick is f64.
+  // exp - 1 is accurate to a few units in the last place of exp where |x| is not small; the reference is f64.
   check_unary(
       [&](const Tensor& x, Tensor& y) {
         ops::elu_forward(context(), x, {0.5, 3}, y);
@@ -138,7 +138,7 @@ TEST_P(Elementwise, ProductByQuotient) {
 }
 
 TEST_P(Elementwise, MaximumNamesTheWinner) {
-  // Last element: all equal. The later input wins the first pair, the earlier one against a third.
+  // Last element: all equal. The later input wins in the first pair, the earlier one against a third.
   const Tensor a = make({4}, {3, 1, 1, 2}), b = make({4}, {1, 3, 2, 2}), c = make({4}, {2, 2, 3, 2});
   Tensor y = empty({4}), mask(device(), {4}, DType::i32);
   ops::maximum(context(), a, b, 1, true, y, mask);

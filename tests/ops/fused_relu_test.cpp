@@ -1,6 +1,6 @@
-// Operators that end with a ReLU or begin with its gradient are bit-identical to the two operators run one
-// after the other. (Except for the sign of zeros: for EXPECT_EQ -0 equals 0, as it does for everything that
-// is computed from it.)
+// Operators that end with a ReLU or begin with its gradient are bit-identical to running the two operators
+// one after the other. (Except for the sign of zeros: for EXPECT_EQ -0 equals 0, as for everything computed
+// from it.)
 #include "banyan/base/error.hpp"
 #include "banyan/ops/convolution.hpp"
 #include "banyan/ops/elementwise.hpp"
@@ -102,8 +102,8 @@ TEST_P(FusedRelu, ScaleAndBias) {
   }
 }
 
-// The sign is found by recomputing the ReLU's input, which must have the same roundings as in the forward
-// pass, or the sign differs where the input is near 0. Some inputs are chosen to be there.
+// The sign is found by recomputing the ReLU's input with the same roundings as in the forward pass; otherwise
+// it differs where the input is near 0. Some inputs are chosen to be there.
 TEST_P(FusedRelu, Normalization) {
   for (const Shape& shape : {Shape{3, 5, 7, 3}, Shape{4, 20, 23, 29}, Shape{37, 70}})
     for (const Layout layout : kLayouts)

@@ -9,9 +9,9 @@
 
 namespace banyan {
 
-/// `loss` of perturbed `at` against `gradient`, for at most about 40 elements spread over the tensor. Meant
-/// for f64: with step h = 1e-5 the truncation error is about h^2 = 1e-10 and the rounding error 1e-16 |loss|
-/// / h = 1e-11 |loss|.
+/// Compares the `loss` of perturbed `at` with `gradient`, for at most about 40 elements spread over the
+/// tensor. Meant for f64: with step h = 1e-5 the truncation error is about h^2 = 1e-10 and the rounding error
+/// 1e-16 |loss| / h = 1e-11 |loss|.
 inline void expect_gradient(const std::function<double(const std::vector<double>&)>& loss,
                             const std::vector<double>& at, const std::vector<double>& gradient,
                             double tolerance = 1e-7, double step = 1e-5) {

@@ -143,7 +143,7 @@ TEST_P(LossTest, LabelsOutOfRangeAreNamedAndNeverRead) {
       for (int c = 0; c < 4; ++c)
         EXPECT_EQ(values(dx)[at(over, place / 2, c, place % 2)], 0) << "class " << c << " at " << place;
   }
-  // An ignored label may lie outside the classes.
+  // An ignored label may be outside the classes.
   const Tensor tags = make({6}, {0, 1, -1, 3, -1, 1});
   Tensor partial(device(), {2}, DType::f64), noted = nothing_noted();
   ops::softmax_loss_forward(context(), probabilities, tags, over, {true, -1}, partial, noted);

@@ -10,7 +10,7 @@ namespace {
 using Values = std::vector<double>;
 using ops::LrnParameters;
 
-/// scale of every element of x, n x c x h x w.
+/// The scale of every element of x, n x c x h x w.
 Values naive_scale(const LrnParameters& p, const Values& x, const Shape& s) {
   Values scale(x.size());
   const std::int64_t half = p.size / 2;

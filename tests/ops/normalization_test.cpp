@@ -14,7 +14,7 @@ struct Statistics {
   Values mean, m2;
 };
 
-/// Of x in logical order: n x c x inner.
+/// For x in logical order: n x c x inner.
 Statistics naive_statistics(const Values& x, std::int64_t n, std::int64_t c, std::int64_t inner) {
   Statistics s;
   s.count = static_cast<double>(n * inner);
@@ -45,7 +45,7 @@ class NormalizationTest : public DeviceTest {
     ops::finish_moments(context(), moments, eps, unbiased, result);
     return result;
   }
-  /// Count exactly, mean to the spread's precision, M2 relatively.
+  /// The count exactly, the mean to the spread's precision, M2 relatively.
   void expect_moments(const Values& found, const Statistics& expected, double tolerance) {
     const std::size_t c = expected.mean.size();
     ASSERT_EQ(found.size(), 1 + 2 * c);
@@ -58,7 +58,7 @@ class NormalizationTest : public DeviceTest {
       EXPECT_NEAR(found[1 + c + i], expected.m2[i], tolerance * expected.m2[i] + 1e-300);
     }
   }
-  /// Sums over short blocks in the dtype: about sqrt(4096) roundings each, and a safety factor of 4.
+  /// Sums over short blocks in the dtype: about sqrt(4096) roundings each, with a safety factor of 4.
   double sum_tolerance() const { return 256 * epsilon(); }
 };
 
@@ -106,7 +106,7 @@ TEST_P(NormalizationTest, ConstantChannelAndOneSample) {
   const Values found = values(moments_of(input));
   for (int c = 0; c < 3; ++c) {
     EXPECT_NEAR(found[1 + c], constant, constant * epsilon());
-    // At most the square of a rounding of the mean, per sample.
+    // Per sample, at most the square of one rounding of the mean.
     EXPECT_LE(found[4 + c], 144 * std::pow(constant * 8 * epsilon(), 2));
     EXPECT_GE(found[4 + c], 0);
   }
@@ -204,9 +204,9 @@ TEST_P(NormalizationTest, ForwardAndBackwardMatchFormulas) {
       ops::normalize_forward(context(), input, statistics, {scale, shift}, output);
       expect_near(values(output), y, sum_tolerance());
       ops::normalize_backward_sums(context(), input, grad_output, statistics, {}, found);
-      // Absolute errors grow with the number of terms, whose sum may be near 0.
+      // Absolute errors grow with the number of terms; their sum may be near 0.
       expect_near(values(found), sums, sum_tolerance() * std::sqrt(s.count));
-      Tensor grad_input = make(shape, dy, layout);  // in place of dy
+      Tensor grad_input = make(shape, dy, layout);  // in place over dy
       ops::normalize_backward(context(), input, grad_input, statistics, {scale, Tensor()}, found, moments,
                               grad_input);
       expect_near(values(grad_input), dx, sum_tolerance() * 32);  // inv_std is up to 32

@@ -21,7 +21,7 @@ struct Case {
   PoolingGeometry geometry(PoolingMethod method) const {
     return {method, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w};
   }
-  /// As the layer computes it: rounded up, without a window that starts beyond in + pad.
+  /// As computed by the layer: rounded up, without a window that starts beyond in + pad.
   static std::int64_t length(std::int64_t in, std::int64_t k, std::int64_t s, std::int64_t pad, bool padded) {
     std::int64_t out = (in + 2 * pad - k + s - 1) / s + 1;
     if (padded && (out - 1) * s >= in + pad) --out;
@@ -35,7 +35,7 @@ struct Case {
 
 const Case kCases[] = {
     {"2x2 stride 2", 6, 8, 2, 2, 2, 2, 0, 0},
-    {"overhang", 7, 6, 3, 3, 2, 2, 0, 0},  // 6 wide: the last window hangs over the right edge
+    {"overhang", 7, 6, 3, 3, 2, 2, 0, 0},  // 6 wide: the last window overhangs the right edge
     {"overlapping with pad", 7, 9, 3, 3, 2, 2, 1, 1},
     {"stride 1 with pad", 5, 4, 3, 3, 1, 1, 1, 1},
     {"uneven", 9, 5, 2, 3, 3, 1, 0, 2},
@@ -97,7 +97,7 @@ TEST_P(PoolingTest, Maximum) {
   for (const Case& k : kCases) {
     const Shape out = k.output(kBatch, kChannels);
     Values x = input(k, 1);
-    for (std::size_t i = 0; i < x.size(); i += 3) x[i] = 0.5;  // ties: the first one counts
+    for (std::size_t i = 0; i < x.size(); i += 3) x[i] = 0.5;  // ties: the first counts
     const Values dy = rounded(random_values(out.count(), 2));
     Values y, mask, dx(x.size(), 0.0);
     for_each_window(k, out, [&](std::size_t o, const auto& window, double) {
@@ -125,7 +125,7 @@ TEST_P(PoolingTest, MaximumOfManyChannelsIsTheSameInBothLayouts) {
     SCOPED_TRACE(k.name);
     Values x = rounded(random_values(channels_ * k.h * k.w, 1));
     for (std::size_t i = 0; i < x.size(); i += 3) x[i] = 0.5;
-    for (std::size_t i = 0; i < x.size(); i += 17) x[i] = NAN;  // never the greater one
+    for (std::size_t i = 0; i < x.size(); i += 17) x[i] = NAN;  // never greater than another value
     const Values dy = rounded(random_values(k.output(1, channels_).count(), 2));
     const Result contiguous = run(k, PoolingMethod::maximum, x, dy, Layout::contiguous);
     const Result last = run(k, PoolingMethod::maximum, x, dy, Layout::channels_last);
@@ -188,7 +188,7 @@ TEST_P(PoolingTest, StochasticTrainingDependsOnTheSampleAlone) {
   EXPECT_EQ(first.output, last.output);
   EXPECT_EQ(first.mask, last.mask);
   EXPECT_EQ(first.grad_input, last.grad_input);
-  // Sample 1 of {3, 2} is global sample 5: alone on another device it draws the same.
+  // Sample 1 of {3, 2} is global sample 5: alone on another device it draws the same values.
   const Values second(x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2), x.end());
   const Result alone = run(k, PoolingMethod::stochastic, second, Values(outputs / 2, 1.0), Layout::contiguous,
                            true, key, {5, 1});
@@ -211,8 +211,8 @@ TEST_P(PoolingTest, StochasticTrainingDrawsInProportion) {
   ops::pooling_forward(context(), {PoolingMethod::stochastic, 2, 2, 2, 2, 0, 0}, input, true,
                        on_device({1, 2, 3}), {}, output, mask);
   double seen[4] = {0, 0, 0, 0};
-  for (const double where : values(mask)) seen[where] += 1;
-  // 5 standard deviations of a binomial count: the seed is fixed, so this cannot flicker.
+  for (const double where : values(mask)) seen[static_cast<std::size_t>(where)] += 1;
+  // 5 standard deviations of a binomial count; the seed is fixed, so this cannot be flaky.
   for (int i = 0; i < 4; ++i) {
     const double share = 0.1 * (i + 1);
     EXPECT_NEAR(seen[i], share * draws, 5 * std::sqrt(draws * share * (1 - share)));
@@ -222,7 +222,7 @@ TEST_P(PoolingTest, StochasticTrainingDrawsInProportion) {
 TEST_P(PoolingTest, GradientsMatchDifferences) {
   if (dtype() != DType::f64) GTEST_SKIP() << "differences need f64";
   const Case k = kCases[2];
-  const Values x = input(k, 10);  // no two values nearer than the step: maxima do not change
+  const Values x = input(k, 10);  // no two values closer than the step: maxima do not change
   const Values dy = random_values(k.output(kBatch, kChannels).count(), 11);
   for (const PoolingMethod method : {PoolingMethod::maximum, PoolingMethod::average}) {
     for (const Layout layout : kLayouts) {

@@ -30,7 +30,7 @@ TEST(Philox, UniformIsBelowOne) {
   EXPECT_EQ(uniform01(0x80000000u), 0.5f);
 }
 
-// Every argument of the key matters, and each moves all the bits.
+// Every part of the key matters, and each changes all the bits.
 TEST(RandomQuad, DependsOnEverything) {
   const RandomKey base{1, stream_of("drop1"), 10};
   RandomKey seed = base, stream = base, iteration = base;

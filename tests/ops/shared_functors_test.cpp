@@ -1,5 +1,5 @@
 // Functors that only the CUDA back end instantiates (the CPU has faster operators for the same purpose), run
-// on the CPU and compared with the CPU's operators. Compiled without contraction, as they are for GPUs.
+// on the CPU and compared with its operators. Compiled without contraction, as for GPUs.
 #if !defined(BANYAN_GPU_TESTS)
 #include <cfloat>
 
@@ -20,7 +20,7 @@ void expect_identical(const Values& found, const Values& expected) { expect_near
 
 // Batch normalization.
 
-/// What a kernel does with an element.
+/// What a kernel does with one element.
 template <class T>
 struct ForwardEach {
   ops::detail::NormalizeForward<T> f;
@@ -37,7 +37,7 @@ struct BackwardEach {
 
 class SharedNormalizationTest : public DeviceTest {
  protected:
-  /// x and what belongs to it, in one layout.
+  /// x and related tensors, in one layout.
   struct Data {
     Tensor x, dy, addend, moments, mean_inv_std;
     ops::Affine affine;
@@ -75,8 +75,8 @@ class SharedNormalizationTest : public DeviceTest {
             check(data(shape, layout, affine, relu));
           }
   }
-  /// The CPU's operators sum short blocks in the dtype: about sqrt(4096) roundings each, and a factor of 4
-  /// for bad luck. The functors sum in f64, which adds nothing to that in f32 and less than that in f64.
+  /// The CPU's operators sum short blocks in the dtype: about sqrt(4096) roundings each, with a safety factor
+  /// of 4. The functors sum in f64, which adds nothing in f32 and less than that in f64.
   double sum_tolerance() const { return 256 * epsilon(); }
 };
 
@@ -98,8 +98,7 @@ TEST_P(SharedNormalizationTest, Moments) {
           EXPECT_NEAR(found[1 + c], expected[1 + c],
                       sum_tolerance() * spread + 8 * DBL_EPSILON * std::abs(mean));
           // Where partial sets are merged, the difference of their means is off by a rounding of the mean,
-          // which
-          // moves M2 by at most the count times the spread times that.
+          // which changes M2 by at most the count times the spread times that.
           EXPECT_NEAR(found[1 + d.channels + c], m2,
                       sum_tolerance() * m2 + DBL_EPSILON * std::abs(mean) * expected[0] * spread);
         }
@@ -152,7 +151,7 @@ TEST_P(SharedNormalizationTest, Backward) {
             ops::detail::backward_functor<T>(d.x, d.dy, d.mean_inv_std, d.affine, used, d.moments, found)};
         ops::CpuBackend::for_each(context(), d.x.count(), each);
       });
-      expect_identical(values(found), values(expected));  // but for the sign of zeros
+      expect_identical(values(found), values(expected));  // except for the sign of zeros
     }
   });
 }
@@ -163,7 +162,8 @@ BANYAN_ON_ALL_DEVICES(SharedNormalizationTest);
 
 class SharedSoftmaxTest : public DeviceTest {
  protected:
-  /// One element, one class, one position, rows, planes of less and more than a block of the CPU's operator.
+  /// One element, one class, one position, rows, planes smaller and larger than a block of the CPU's
+  /// operator.
   static std::vector<ops::Channels> shapes() {
     return {{1, 1, 1}, {4, 1, 7}, {7, 1000, 1}, {1, 3, 1}, {3, 10, 1}, {2, 5, 300}, {3, 4, 17}, {0, 4, 1}};
   }
@@ -179,9 +179,9 @@ TEST_P(SharedSoftmaxTest, Forward) {
     ops::softmax_forward(context(), x, over, expected);
     ops::softmax_forward_on<ops::CpuBackend>(context(), x, over, found);
     const Values f = values(found), e = values(expected);
-    // Relative, each in units of epsilon / 2: the CPU's exponential 4 (2 units in the last place), the
-    // library's 2, the sums of exponentials as much again, and two roundings on each side for the scale and
-    // the product.
+    // Relative, in units of epsilon / 2: the CPU's exponential 4 (2 units in the last place), the library's
+    // 2, the sums of exponentials the same again, and two roundings on each side for the scale and the
+    // product.
     for (std::size_t i = 0; i < e.size(); ++i) EXPECT_NEAR(f[i], e[i], 8 * epsilon() * e[i] + FLT_MIN) << i;
   }
 }
@@ -194,7 +194,7 @@ TEST_P(SharedSoftmaxTest, LossBackward) {
       const Shape shape = shape_of(over);
       SCOPED_TRACE(cat(shape.to_string(), ignore.enabled ? ", class 0 ignored" : ""));
       const Tensor p = make(shape, random_values(shape.count(), 1, 0, 1));
-      // All classes in turn, and labels that are none.
+      // All classes in turn, and labels that are no class.
       Values wanted(over.outer * over.inner);
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         const double none[] = {-1, 0.5, static_cast<double>(over.channels), NAN};
@@ -225,7 +225,7 @@ TEST_P(SharedPoolingTest, Backward) {
   const Case cases[] = {
       {1, 1, 1, 1, 1, 1, 0, 0, 1, 1},  // one pixel
       {6, 8, 2, 2, 2, 2, 0, 0, 3, 4},  // tiles
-      {7, 6, 3, 3, 2, 2, 0, 0, 3, 3},  // the last window hangs over the right edge
+      {7, 6, 3, 3, 2, 2, 0, 0, 3, 3},  // the last window overhangs the right edge
       {7, 9, 3, 3, 2, 2, 1, 1, 4, 5},  // overlapping, padded
       {5, 4, 3, 3, 1, 1, 1, 1, 5, 4}, {9, 5, 2, 3, 3, 1, 0, 2, 4, 7},
       {4, 5, 4, 5, 1, 1, 0, 0, 1, 1},  // the whole input

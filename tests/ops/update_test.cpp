@@ -1,4 +1,4 @@
-// The solvers' rules over several steps against their formulas, written element by element in f64.
+// The solvers' rules over several steps against their formulas, written out per element in f64.
 #include "banyan/ops/update.hpp"
 
 #include "banyan/base/error.hpp"
@@ -11,7 +11,7 @@ namespace {
 using ops::UpdateRule;
 using Values = std::vector<double>;
 
-/// One step of a rule, as the formulas below have it.
+/// One step of a rule, as used by the formulas below.
 struct Step {
   UpdateRule rule = UpdateRule::sgd;
   double gradient_scale = 1, l2 = 0, l1 = 0, rate = 0, momentum = 0, momentum2 = 0, rms_decay = 0, delta = 0;
@@ -67,7 +67,7 @@ class Update : public DeviceTest {
     ops::update_parameters(context(), step.constant(), values_->get(), weight, gradient, history, history2);
   }
 
-  /// Five steps of `step` with new gradients each, on `n` elements.
+  /// Five steps of `step` on `n` elements, with new gradients each time.
   void check(Step step, void (*rule)(const Step&, double, Element&), std::int64_t n) {
     Values w = rounded(random_values(n, 1));
     if (n > 3) w[2] = 0;  // sign(0) is 0
@@ -90,8 +90,8 @@ class Update : public DeviceTest {
       expected_history.push_back(e.h);
       expected_history2.push_back(e.h2);
     }
-    // About ten roundings per step and five steps; AdaDelta and Adam divide by roots of small sums, which
-    // about doubles relative errors.
+    // About ten roundings per step, five steps; AdaDelta and Adam divide by roots of small sums, which about
+    // doubles relative errors.
     const double tolerance = 200 * epsilon();
     expect_near(values(weight), expected, tolerance);
     expect_near(values(history), expected_history, tolerance);

@@ -63,7 +63,7 @@ TEST_P(CrewOf, EndsWithTheFirstError) {
   }
 }
 
-/// As if caused by another process.
+/// As if another process had caused it.
 TEST_P(CrewOf, IsToldToStopBetweenOrders) {
   CrewFixture fixture(GetParam());
   fixture.crew->carry_out([](int) {});

@@ -28,7 +28,7 @@ void subtract_sum(Context& lane, const Tensor& sum, Tensor& values) {
   ops::axpby(lane, -0.1, sum, 1.0, values);
 }
 
-/// The values after three layers' gradients became ready one after the other, as the last device has them.
+/// The values on the last device after three layers' gradients became ready one after the other.
 std::vector<float> updated(TreeFixture& fixture, const Tree& shape, std::int64_t count,
                            std::size_t chunk_bytes, Update update) {
   const int devices = fixture.size();

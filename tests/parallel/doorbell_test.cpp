@@ -40,7 +40,7 @@ TEST(Doorbell, LosesNoRing) {
     });
   for (int turn = 0; turn < kRounds; ++turn) {
     if (turn % 100 == 0)
-      ::alarm(60);  // 100 rounds take milliseconds, under ThreadSanitizer on a busy machine a second
+      ::alarm(60);  // 100 rounds take milliseconds; under ThreadSanitizer on a busy machine, a second
     round.store(turn);
     bell.wait(activity, [&] { return rung.load() == kRingers * (turn + 1); });
   }

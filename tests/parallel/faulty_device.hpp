@@ -1,5 +1,5 @@
 // A CPU device whose memory is damaged on its way to others, or never arrives, as on machines with broken
-// peer-to-peer copies. What goes through host memory is intact.
+// peer-to-peer copies. Whatever goes through host memory is intact.
 #pragma once
 
 #include <condition_variable>
@@ -12,7 +12,7 @@
 
 namespace banyan::parallel {
 
-/// Closed until opened; what copies wait for on a link that stalls.
+/// Closed until opened; copies wait for it on a link that stalls.
 class Gate {
  public:
   void open() {

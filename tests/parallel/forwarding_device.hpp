@@ -1,4 +1,4 @@
-// A CPU device that forwards to another one, for tests that change some of its behaviour. It also knows which
+// A CPU device that forwards to another, for tests that change some of its behaviour. It also knows which
 // device's memory an address is in.
 #pragma once
 
@@ -27,7 +27,7 @@ class ForwardingDevice : public Device {
   std::unique_ptr<Event> create_event() override { return inner_->create_event(); }
   std::shared_ptr<void> allocate_host(std::size_t bytes) override { return inner_->allocate_host(bytes); }
 
-  /// The device in whose memory `address` lies, if it is one of this kind.
+  /// The device whose memory contains `address`, if it is of this kind.
   static const ForwardingDevice* owner_of(const void* address) {
     const auto* byte = static_cast<const char*>(address);
     const std::lock_guard<std::mutex> lock(blocks_mutex());

@@ -57,7 +57,7 @@ TEST_P(GradientSyncTest, UpdatesOnceAndHandsOutParametersWhileBackwardRuns) {
   constexpr std::int64_t kLayer = 40000, kTotal = 3 * kLayer;
   const std::vector<ParameterRange> ranges{{0, kLayer, 2}, {kLayer, kLayer, 1}, {2 * kLayer, kLayer, 0}};
   const auto buckets = plan_buckets(ranges, kTotal, 4, devices);
-  constexpr std::size_t kChunk = 10000;  // bytes: the buckets are cut, and not evenly
+  constexpr std::size_t kChunk = 10000;  // bytes: the buckets are cut, and unevenly
   DeviceTree tree = fixture.tree(build_tree(fixture.links()), GradientSync::slots_for(buckets, 4, kChunk));
   fixture.run([&](int rank) {
     Context compute(fixture.device(rank));

@@ -48,7 +48,7 @@ TEST(VerifyLink, NoticesThatNothingArrives) {
   gate->open();
 }
 
-/// However a check ends, copies in flight keep the memory that they use.
+/// However a check ends, copies in flight keep the memory they use.
 TEST(VerifyLink, FreesNothingUnderACopy) {
   for (const Access access : {Access::copied, Access::staged}) {
     int failing = 0;

@@ -26,7 +26,7 @@ TEST(BestChunk, IsAsGoodAsTheBestOfAll) {
               least = std::min(least, pipeline_seconds(message, depth, link, chunk));
             const std::size_t chosen = best_chunk(message, depth, link, largest);
             EXPECT_LE(chosen, largest);
-            // The formula's chunks are not a whole number of bytes: the chosen one may be a byte longer.
+            // The formula's chunks are not a whole number of bytes; the chosen one may be a byte longer.
             EXPECT_LE(pipeline_seconds(message, depth, link, chosen),
                       (1 + 1.0 / static_cast<double>(chosen)) * least)
                 << message << " bytes, depth " << depth << ", " << latency << " s, " << rate
@@ -48,8 +48,8 @@ TEST(BestChunk, FollowsTheLink) {
   EXPECT_EQ(best_chunk(0, 2, link, kAny), 1u);
 }
 
-/// Made-up edges: the slowest in latency is not the slowest in bandwidth, and links outside the tree, which
-/// are slower still, do not count.
+/// Made-up edges: the one with the highest latency is not the one with the lowest bandwidth, and links
+/// outside the tree, which are even slower, do not count.
 TEST(SlowestLink, TakesTheWorstOfTheTreesEdges) {
   const Tree tree = chain_tree(4);
   std::vector<std::pair<int, int>> asked;
@@ -86,7 +86,7 @@ TEST(ChunkFor, KeepsToTheTreesDepthAndTheDevicesLimit) {
             chunk_for(direct_tree(8), DeviceKind::cuda, kMessage, quick));
 }
 
-/// Notes who becomes current and between which devices bytes are copied.
+/// Records which device becomes current and between which devices bytes are copied.
 struct Record {
   std::mutex mutex;
   std::set<int> current;
@@ -124,7 +124,8 @@ class RecordingDevice : public ForwardingDevice {
   Record& record_;
 };
 
-/// One edge is copied over, because CPU devices have one memory, and every device's thread takes the token.
+/// One edge is copied over, because CPU devices share one memory, and the token passes through every device's
+/// thread.
 TEST(MeasureLinkCost, CopiesOverOneEdgeAndPassesATokenThroughAllThreads) {
   for (const int devices : {1, 2, 5}) {
     Record record;

@@ -5,7 +5,7 @@
 namespace banyan::parallel {
 namespace {
 
-// Recorded paths. A switch shows as its upstream port (17:00.0) and a downstream port for each card.
+// Recorded paths. A switch appears as its upstream port (17:00.0) and a downstream port per card.
 const std::string kRoot = "/sys/devices/pci0000:16/0000:16:01.0/";
 const std::string kSwitch = kRoot + "0000:17:00.0/";
 
@@ -30,7 +30,7 @@ TEST(PciLink, OneHostBridge) {
   EXPECT_EQ(pci_link(kRoot + "0000:17:00.0", "/sys/devices/pci0000:16/0000:16:03.0/0000:20:00.0"),
             LinkClass::phb);
   EXPECT_EQ(pci_link("/sys/devices/pci0000:00/0000:00:05.0", "/sys/devices/pci0000:00/0000:00:06.0"),
-            LinkClass::phb);  // as virtual machines show cards
+            LinkClass::phb);  // as cards appear in virtual machines
 }
 
 TEST(PciLink, AcrossHostBridges) {

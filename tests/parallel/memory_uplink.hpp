@@ -53,7 +53,7 @@ class MemoryHub {
   std::map<int, Slot> slots;
   int failed = -1;  ///< process
   std::uint64_t messages = 0;
-  std::vector<std::pair<int, Doorbell*>> waiting;  ///< process and whom to ring there
+  std::vector<std::pair<int, Doorbell*>> waiting;  ///< process and the doorbell to ring there
 };
 
 class MemoryUplink : public Uplink {

@@ -14,7 +14,7 @@ namespace banyan::parallel {
 
 struct RecordedBox {
   std::string name;    ///< the heading in the docs
-  std::string matrix;  ///< a row per device
+  std::string matrix;  ///< one line per device
   std::string tree;    ///< as Tree::draw
 };
 

@@ -1,4 +1,4 @@
-// The simulator's predictions against the real collectives over links that really take the modelled time.
+// The simulator's predictions against the real collectives over links that actually take the modelled time.
 #include "banyan/parallel/simulate.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ SimulatedMachine box_of(int devices, LinkCost pair, LinkCost across) {
 /// difference.
 constexpr LinkCost kPair{1e-3, 12e6}, kAcross{2e-3, 8e6};
 
-/// A net whose last layers have most of the parameters, and whose first ones compute most.
+/// A net whose last layers have most of the parameters and whose first layers compute most.
 std::vector<SimulatedLayer> small_net() {
   return {{0.010, 0.040, 20000}, {0.008, 0.030, 60000}, {0.006, 0.020, 90000}, {0.002, 0.010, 160000}};
 }
@@ -40,8 +40,8 @@ struct Trial {
   bool overlapped;
 };
 
-/// One iteration of GradientSync on devices that sleep for as long as the layers compute. Seconds of the
-/// slowest device.
+/// One iteration of GradientSync on devices that sleep for as long as the layers compute. Returns the seconds
+/// of the slowest device.
 double measure_iteration(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers,
                          const Trial& trial) {
   SlowBoxOptions options;
@@ -87,8 +87,8 @@ double measure_iteration(const SimulatedMachine& machine, const std::vector<Simu
   return *std::max_element(seconds.begin(), seconds.end());
 }
 
-/// A ring in streams and events, as the model has it: every device fetches an N-th from its left neighbour
-/// 2 (N - 1) times.
+/// A ring with streams and events, as in the model: every device fetches an N-th from its left neighbour 2 (N
+/// - 1) times.
 double measure_ring(const SimulatedMachine& machine, std::int64_t count) {
   SlowBoxOptions options;
   options.devices = machine.links.devices();
@@ -118,8 +118,8 @@ double measure_ring(const SimulatedMachine& machine, std::int64_t count) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
-/// Other programs can only make it slower: the fastest of a few runs, with more runs only while that is too
-/// slow.
+/// Other programs can only slow it down: takes the fastest of a few runs, and more runs only while that is
+/// too slow.
 template <class Measure>
 double fastest(double expected, const Measure& measure) {
   double best = measure();
@@ -127,7 +127,7 @@ double fastest(double expected, const Measure& measure) {
   return best;
 }
 
-constexpr double kWithin = 0.15;  // what the project promises of the simulator
+constexpr double kWithin = 0.15;  // the accuracy that the project promises for the simulator
 
 struct PlannedNet {
   std::vector<ParameterRange> ranges;
@@ -183,7 +183,7 @@ TEST_P(SimulateTest, PredictsP2pSync) {
 TEST_P(SimulateTest, PredictsTheRing) {
   const SimulatedMachine machine = box_of(GetParam(), kPair, kAcross);
   const std::int64_t count = 330000 / GetParam() * GetParam();
-  // All in one bucket that is ready at once: the ring alone.
+  // Everything in one bucket that is ready at once: the ring alone.
   const double expected = simulate_ring(machine, {{0, 0, count}}).total_s;
   const double seen = fastest(expected, [&] { return measure_ring(machine, count); });
   EXPECT_NEAR(seen, expected, kWithin * expected);

@@ -1,6 +1,6 @@
 // CPU devices joined by links of known cost, and pipes with random delays. A stream named "lane" takes
-// latency + bytes / bandwidth for every copy, asleep, so that many devices run at full modelled speed on two
-// cores. Sending and receiving a message (an event's record and wait) delays the host thread for a random
+// latency + bytes / bandwidth for every copy, sleeping, so that many devices run at full modelled speed on
+// two cores. Sending and receiving a message (an event's record and wait) delays the host thread for a random
 // time.
 #pragma once
 
@@ -20,9 +20,9 @@ namespace banyan::parallel {
 struct SlowBoxOptions {
   int devices = 2;
   bool asynchronous = true;
-  unsigned stream_delay_us = 0;  ///< random, at most, before each piece of a stream's work
-  unsigned pipe_delay_us = 0;    ///< random, at most, in each send and receive
-  /// What a copy from device b to device a costs; none: nothing.
+  unsigned stream_delay_us = 0;  ///< random, maximum, before each piece of a stream's work
+  unsigned pipe_delay_us = 0;    ///< random, maximum, in each send and receive
+  /// The cost of a copy from device b to device a; none: free.
   std::function<LinkCost(int a, int b)> cost;
 };
 
@@ -72,7 +72,7 @@ class SlowDevice : public ForwardingDevice {
    private:
     void hold_up() {
       const unsigned most = device_.options_.pipe_delay_us;
-      if (most > 0 && random_() % 4 == 0)  // most messages pass immediately: that changes the order more
+      if (most > 0 && random_() % 4 == 0)  // most messages pass immediately, which changes the order more
         std::this_thread::sleep_for(std::chrono::microseconds(random_() % (most + 1)));
     }
     SlowDevice& device_;

@@ -1,5 +1,5 @@
-// Trees over links that damage data: sums are right because every edge takes the detour through host memory.
-// And the detour on asynchronous streams, where a missing wait is a data race.
+// Trees over links that damage data: sums are correct because every edge takes the detour through host
+// memory. Also the detour on asynchronous streams, where a missing wait is a data race.
 #include <gtest/gtest.h>
 
 #include "banyan/ops/basic.hpp"
@@ -26,15 +26,15 @@ TEST(StagedTree, SumsAreRightOverDamagingLinks) {
     members.push_back({devices.back().get(), activities.back().get(), &access});
   }
   const LinkMatrix links(kDevices, LinkClass::none);
-  // Checks every value of every sum, the short message's and the long one's. The trees are made, and their
+  // Checks every value of every sum, in the short message and the long one. The trees are built, and their
   // links decided, before the threads start.
   const auto times =
       time_all_reduce(links, build_tree(links), members, {4096, 1 << 20}, 2, abort, spin_policy(kDevices, 1));
   EXPECT_EQ(times.size(), 2u);
-  EXPECT_EQ(warnings, 2 * (kDevices - 1));  // once for every edge and direction
+  EXPECT_EQ(warnings, 2 * (kDevices - 1));  // one per edge and direction
 }
 
-/// If neighbours' memory cannot be read in place, a device keeps room for one chunk of a neighbour's, however
+/// If neighbours' memory cannot be read directly, a device keeps room for one chunk of a neighbour's, however
 /// many chunks and neighbours there are.
 TEST(StagedTree, StagingTakesOneChunk) {
   constexpr int kDevices = 4;
@@ -86,7 +86,7 @@ TEST(StagedTree, StagingTakesOneChunk) {
 class DetourTest : public testing::TestWithParam<TreeSetting> {};
 INSTANTIATE_TEST_SUITE_P(Devices, DetourTest, testing::ValuesIn(all_settings()), name_of_setting);
 
-/// A transfer that is overtaken by the owner's next values, or that overtakes its own, gives wrong numbers.
+/// A transfer that the owner's next values overtake, or that overtakes its own, gives wrong numbers.
 TEST_P(DetourTest, KeepsTheOrderOfStreams) {
   constexpr std::int64_t kCount = 700000;  // three pieces of the detour's buffers
   const auto setting = GetParam();

@@ -116,7 +116,7 @@ TEST(StatisticsExchange, BroadcastsRankZeroOverATreeOfAnotherRoot) {
   }
 }
 
-/// A device that fails destroys what is on its stack while others may be reading it.
+/// A device that fails destroys its stack objects while others may be reading them.
 TEST(StatisticsExchange, AMessageOutlivesAnExchangeThatIsAborted) {
   for (const bool sum : {true, false}) {
     TreeFixture fixture({2, false, 0});
@@ -168,7 +168,7 @@ TEST(StatisticsExchange, RefusesAGroupSizeThatHasNoTree) {
   EXPECT_THROW(exchange.all_reduce(context, message, Merge::sum, 3, Ticket{"bn", "forward"}), Error);
 }
 
-/// Returns what the group reports when rank `odd` is at a different exchange than the rest.
+/// Returns the group's report when rank `odd` is at a different exchange than the rest.
 std::string report_of(int devices, int odd, const Ticket& other, std::int64_t other_count) {
   TreeFixture fixture({devices, false, 0});
   StatisticsTrees trees = fixture.statistics_trees();

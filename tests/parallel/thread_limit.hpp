@@ -1,4 +1,4 @@
-// Makes one pthread_create of this program fail, as when a limit on processes is reached. For one file of a
+// Makes one pthread_create of this program fail, as when a process limit is reached. For one file of a
 // program. Not with sanitizers, which replace pthread_create themselves.
 #pragma once
 
@@ -16,15 +16,15 @@
 
 namespace banyan {
 
-/// While it exists, `started` more threads of this program can be started; the next one cannot, later ones
-/// can. One object at a time.
+/// While it exists, this program can start `started` more threads; the next one fails, later ones succeed.
+/// One object at a time.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int started) { left() = started; }
   ~ThreadLimit() { left() = -1; }
   ThreadLimit(const ThreadLimit&) = delete;
   ThreadLimit& operator=(const ThreadLimit&) = delete;
-  /// Whether a thread was refused.
+  /// Was a thread refused?
   bool reached() const { return left() < 0; }
 
   static bool refuses() { return left() >= 0 && left().fetch_sub(1) == 0; }
@@ -39,7 +39,7 @@ class ThreadLimit {
 }  // namespace banyan
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// Replaces the C library's in this program and the libraries it loads.
+/// Replaces the C library's function in this program and the libraries it loads.
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                                      const pthread_attr_t* attributes,
                                                                      void* (*start)(void*),

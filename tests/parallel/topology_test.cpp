@@ -82,7 +82,7 @@ TEST(Topology, SocketsWithoutPeerAccessAreJoinedOnce) {
 }
 
 TEST(Topology, JoinsWhereTheRootsHaveNoLink) {
-  // 0-1 and 2-3 are pairs, and only 1-3 have a faster way across.
+  // 0-1 and 2-3 are pairs; only 1-3 has a faster way across.
   LinkMatrix links(4, LinkClass::none);
   links.set(0, 1, LinkClass::nvlink2);
   links.set(2, 3, LinkClass::nvlink2);

@@ -11,7 +11,7 @@ namespace {
 
 const LinkMatrix kFour(4, LinkClass::pix);
 
-/// The message for a tree that is refused.
+/// The message for a refused tree.
 std::string refusal(const std::string& text, int devices = 4) {
   try {
     parse_tree(text, "tree.txt", devices);

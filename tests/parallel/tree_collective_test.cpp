@@ -1,5 +1,5 @@
-// Sums over the tree, in both kinds of streams. With asynchronous streams every missing event wait is a data
-// race that ThreadSanitizer reports and that the random delays turn into wrong sums.
+// Sums over the tree, with both kinds of streams. With asynchronous streams every missing event wait is a
+// data race that ThreadSanitizer reports and that the random delays turn into wrong sums.
 #include "banyan/parallel/tree_collective.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::vector<Segment> segments_of(const Tensor& up, const Tensor& down, int devic
   }
   return segments;
 }
-/// Bytes; four chunks of each segment, the last one not full.
+/// Bytes; four chunks per segment, the last one not full.
 constexpr std::size_t kChunk = 256;
 int slots() { return TreeCollective::slots_for({1000, 1000, 1000, 1000}, kChunk); }
 

@@ -1,4 +1,4 @@
-// A few CPU devices with a tree over them, and a way to run a body on each of them at once.
+// A few CPU devices with a tree over them, and a way to run a body on all of them at once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ class TreeFixture {
   StatisticsTrees statistics_trees(const std::vector<int>& group_sizes = {}) {
     return StatisticsTrees(links_, best_tree(links_), members, group_sizes, abort, spin());
   }
-  /// Runs body(rank) on a thread for each device; rethrows the first error.
+  /// Runs body(rank) on one thread per device; rethrows the first error.
   void run(const std::function<void(int)>& body) {
     std::vector<Activity*> activities;
     for (const auto& activity : activities_) activities.push_back(activity.get());
@@ -57,7 +57,7 @@ class TreeFixture {
     });
   }
 
-  /// Last line of a body whose buffers others may still read.
+  /// The last line of a body whose buffers others may still read.
   void meet(int rank) { meeting_->meet(rank, activity(rank), {"test"}); }
 
   AbortState abort;
@@ -82,7 +82,7 @@ class TreeFixture {
   std::vector<std::unique_ptr<Activity>> activities_;
 };
 
-/// The settings that every ordering test runs with.
+/// The settings with which every ordering test runs.
 inline std::vector<TreeSetting> all_settings() {
   std::vector<TreeSetting> settings;
   for (const int devices : {1, 2, 3, 4, 5, 10})  // 9 parts are more than one operator adds

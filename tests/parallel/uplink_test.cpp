@@ -15,7 +15,7 @@ namespace banyan::parallel {
 namespace {
 
 /// Runs body(process, fixture, uplink) for each process on a separate thread; returns the messages of the
-/// errors they throw.
+/// errors thrown.
 std::vector<std::string> run_processes(
     const TreeSetting& setting, const std::vector<int>& devices,
     const std::function<void(int process, TreeFixture& fixture, Uplink& uplink)>& body) {
@@ -39,7 +39,7 @@ std::vector<std::string> run_processes(
   return errors;
 }
 
-/// Its other processes never answer; this one fails meanwhile.
+/// Other processes never answer; this one fails meanwhile.
 class LostUplink : public Uplink {
  public:
   explicit LostUplink(AbortState& abort) : abort_(abort) {}
@@ -124,7 +124,7 @@ TEST_P(UplinkTest, BucketsAreSummedOverAllProcesses) {
     const UplinkPlace place = uplink.place();
     const auto buckets = plan_buckets({{0, kTotal, 0}}, kTotal, 4, fixture.size(), place.devices);
     EXPECT_GT(buckets.size(), 4u);
-    // A different one in each process, as if each had measured its own links.
+    // Different in each process, as if each had measured its own links.
     const std::size_t chunk_bytes = 5000 * static_cast<std::size_t>(place.process + 1);
     DeviceTree tree(build_tree(fixture.links()), fixture.members, fixture.abort, fixture.spin(),
                     GradientSync::slots_for(buckets, 4, chunk_bytes), &uplink);

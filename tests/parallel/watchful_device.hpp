@@ -1,4 +1,4 @@
-// A CPU device whose copies are slow and one of which fails to be enqueued, as if a driver refused it. It
+// A CPU device whose copies are slow and one of which cannot be enqueued, as if a driver refused it. It
 // records memory that is freed while a copy from or to it is still pending.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace banyan::parallel {
 /// Shared by the devices of one test.
 class CopyWatch {
  public:
-  /// The copy of this number, counted from 0 over all devices, fails.
+  /// The copy with this number, counted from 0 over all devices, fails.
   explicit CopyWatch(int failing) : failing_(failing) {}
   int freed_too_early() const { return freed_too_early_; }
   bool failed() const { return copies_ > failing_; }

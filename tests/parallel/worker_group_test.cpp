@@ -128,7 +128,7 @@ TEST(WorkerGroupDeathTest, TheExitCodeIsThatOfTheFirstErrorAlsoThen) {
       testing::ExitedWithCode(2), "label 12 of 10[^$]*the thread of cpu:1 cannot be stopped");
 }
 
-/// As a debugger or a shell does. In a child, not the whole test program, whose parent might react to it.
+/// As a debugger or shell does. In a child, not the whole test program, whose parent might react to it.
 void stop_this_process(unsigned milliseconds) {
   const pid_t self = ::getpid(), helper = ::fork();
   ASSERT_GE(helper, 0);
@@ -148,7 +148,7 @@ TEST(WorkerGroupDeathTest, TimeInWhichTheProcessWasStoppedIsNoGrace) {
     EXPECT_THROW(fixture.run([&](int rank) {
       if (rank == 0) throw std::runtime_error("it broke");
       while (!fixture.abort.raised()) std::this_thread::yield();
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the grace has begun
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the grace period has begun
       stop_this_process(2000);
     }),
                  Error);
@@ -166,7 +166,7 @@ TEST(WorkerGroupDeathTest, TimeInWhichTheProcessWasStoppedIsNoSilence) {
       fixture.activity(rank).enter(Stage::forward, "conv1");
       if (rank == 1) {
         stop_this_process(2000);
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the watchdog looks
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the watchdog checks
       }
       meeting.meet(rank, fixture.activity(rank), {"test"});
     }));
@@ -207,7 +207,7 @@ TEST(WorkerGroup, AThreadThatCannotBeStartedEndsTheOthers) {
 
 TEST(Crew, AThreadThatCannotBeStartedIsAnError) {
   BANYAN_NEEDS_THREAD_LIMIT;
-  for (int started = 0; started < 3; ++started) {  // one that leads, two devices
+  for (int started = 0; started < 3; ++started) {  // one leading thread, two devices
     TreeFixture fixture({2, false, 0});
     const ThreadLimit limit(started);
     try {

@@ -51,7 +51,7 @@ TEST_F(TensorTest, IsAlignedAndAccounted) {
     const Tensor tensor(*device_, {3, 5}, DType::f64);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.raw()) % 64, 0u);
     EXPECT_EQ(device_->memory().in_use, 3u * 5 * 8);
-    const Tensor large(*device_, {5000000}, DType::u8);  // takes the path of huge pages
+    const Tensor large(*device_, {5000000}, DType::u8);  // takes the huge-page path
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(large.raw()) % 64, 0u);
   }
   EXPECT_EQ(device_->memory().in_use, 0u);

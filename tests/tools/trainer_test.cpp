@@ -1,4 +1,4 @@
-// The trainer as a user meets it: exit codes, what it says, and that it says it once.
+// The trainer as a user sees it: exit codes, messages, and that each message appears once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -26,7 +26,7 @@ struct Outcome {
   std::string text;  ///< stdout and stderr together
 };
 
-/// Runs in a folder of its own, which holds a small net on made data with its solver.
+/// Runs in a separate folder, which holds a small net on synthetic data with its solver.
 class Trainer : public testing::Test {
  protected:
   void SetUp() override {
@@ -108,9 +108,9 @@ TEST_F(Trainer, AGpuThatDoesNotExist) {
   if (cuda_device_count() == 0) expect_refused("--solver=solver.prototxt --gpu=all", "no GPU can be used");
 }
 
-/// CUDA's libraries take a tenth of a second and 200 MB, which a run on the CPU does without. Beside this
-/// copy of the program lies a back end that does not load, in builds with CUDA and without; the dynamic
-/// linker lists what it was asked for.
+/// CUDA's libraries take a tenth of a second and 200 MB, which a run on the CPU can do without. Next to this
+/// copy of the program is a back end that does not load, in builds with and without CUDA; the dynamic linker
+/// lists what it was asked for.
 TEST_F(Trainer, LoadsCudaOnlyWhereAGpuIsAskedFor) {
   for (const char* name : {"bin", "lib"}) fs::create_directory(folder_ / name);
   fs::copy_file(program_, folder_ / "bin/trainer");
@@ -188,7 +188,6 @@ TEST_F(Trainer, TestTimeAndSummary) {
   EXPECT_THAT(outcome.text, HasSubstr("\"parameters\": 8"));
 }
 
-/// A net whose data do not exist: shapes, counts and memory by hand.
 TEST_F(Trainer, ListsTheLayersAsThePageDoes) {
   const auto outcome = run("layers");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
@@ -208,6 +207,7 @@ TEST_F(Trainer, PrintsThePlan) {
   expect_refused("summary --model=net.prototxt --plan --json", "--plan and --json exclude each other");
 }
 
+/// A net whose data does not exist: shapes, counts and memory computed by hand.
 TEST_F(Trainer, SummaryCounts) {
   std::ofstream(folder_ / "tiny.prototxt") << R"(name: "tiny"
     layer { name: "data" type: "Data" top: "data" top: "label"

@@ -1,4 +1,4 @@
-// Promise 5: bad input gets one paragraph that says what, where and what was expected, and the exit code 2.
+// Promise 5: bad input gets one paragraph that says what, where and what was expected, and exit code 2.
 #include <filesystem>
 
 #include "banyan/data/image_codec.hpp"

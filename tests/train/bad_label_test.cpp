@@ -1,5 +1,5 @@
-// A label out of range ends a run even if the devices' notes are read only now and then, as on GPUs: no
-// snapshot, test or normal end follows it.
+// A label out of range ends a run even if the devices' records are read only occasionally, as on GPUs: no
+// snapshot, test or normal end follows.
 #include <gmock/gmock.h>
 
 #include "train/training_run.hpp"
@@ -13,7 +13,7 @@ constexpr int kDevices = 2, kBatch = 2 * kDevices;
 
 class BadLabel : public TrainingRun {
  protected:
-  /// Record `bad` has label 9; there are 3 classes. Notes are read in iterations 0, 32...
+  /// Record `bad` has label 9; there are 3 classes. Recorded labels are read in iterations 0, 32...
   TrainOptions run_with(int bad) const {
     std::filesystem::remove_all(path("bad"));
     data::LmdbWriter writer(path("bad"));

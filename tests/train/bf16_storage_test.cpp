@@ -1,4 +1,4 @@
-// Training with activations in bf16: N devices are one device, and it learns what it learns in f32.
+// Training with activations in bf16: N devices equal one device, and learning is as in f32.
 #include "training_case.hpp"
 
 namespace banyan {
@@ -30,9 +30,9 @@ TrainingCase with(const std::string& net_line, int batch, int iterations = 20, D
 
 const std::string kStorage = "storage: BF16 ";
 
-/// Sums over devices are f32 and f64, so the first update is the same but for their rounding. From then on
-/// weights that differ by 1e-7 make some activation round to the other side, which is 4e-3 of it: after 20
-/// iterations two runs are as far from each other as from f32. The bits of a run are its own.
+/// Sums over devices are f32 and f64, so the first update is the same up to their rounding. After that,
+/// weights that differ by 1e-7 make some activation round the other way, which changes it by 4e-3: after 20
+/// iterations two runs are as far from each other as from f32. Each run is reproducible bit for bit.
 TEST(Bf16StorageTraining, NDevicesAreOneDevice) {
   const Trained one = train_case(with(kStorage, 12), 1), first = train_case(with(kStorage, 12, 1), 1);
   ASSERT_EQ(one.losses().size(), 20u);
@@ -50,7 +50,7 @@ TEST(Bf16StorageTraining, NDevicesAreOneDevice) {
   EXPECT_EQ(cut.values(), train_case(with(kStorage, 6), 2).values());
 }
 
-/// Test nets, displayed outputs (one of them in bf16) and observers take part, and change nothing.
+/// Test nets, displayed outputs (one of them in bf16) and observers take part without changing anything.
 TEST(Bf16StorageTraining, IsTestedAndObserved) {
   TrainingCase plain = with(kStorage, 6), observed = plain;
   observed.net +=
@@ -61,8 +61,8 @@ TEST(Bf16StorageTraining, IsTestedAndObserved) {
   EXPECT_EQ(train_case(observed, 2).values(), train_case(plain, 2).values());
 }
 
-/// The losses of the last third of a run scatter with the batches, which are the same ones, and with the
-/// rounding: their mean is that of f32 to a twentieth.
+/// The losses in the last third of a run vary with the batches, which are the same, and with the rounding:
+/// their mean is within a twentieth of f32's.
 TEST(Bf16StorageTraining, LearnsAsF32Does) {
   const auto end_of = [](const TrainingCase& what) {
     const std::vector<double> losses = train_case(what, 1).losses();

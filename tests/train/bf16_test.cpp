@@ -9,7 +9,7 @@ class Bf16Run : public TrainerRun {};
 
 TEST_F(Bf16Run, TrainsWithF32Weights) {
   for (const bool hidden : {true, false}) {
-    // For the child; this process read it long ago or never will.
+    // For the child; this process has read it long ago or never will.
     if (hidden) ::setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
     const int code = train_with("solver", {"--cpu=2", "--precision=bf16"});
     ::unsetenv("ONEDNN_MAX_CPU_ISA");
@@ -17,7 +17,7 @@ TEST_F(Bf16Run, TrainsWithF32Weights) {
     EXPECT_EQ(file("log").find("the processor has no units for it") != std::string::npos,
               hidden || !ops::has_bf16_units());
   }
-  // A state made in bf16 can be resumed in f32, with a message that the precision was different.
+  // A state written in bf16 can be resumed in f32, with a message that the precision was different.
   ASSERT_EQ(train_with("solver", {"--cpu=2", "--snapshot=" + path("run/s_iter_2.solverstate")}), 0);
   EXPECT_THAT(file("log"), testing::HasSubstr("the precision was bf16"));
 }

@@ -1,4 +1,4 @@
-// Training with checkpoints equals training without them: the same bits on any number of devices, and no
+// Training with checkpoints is bit-identical to training without them on any number of devices, with no
 // additional exchange.
 #include "banyan/observe/timeline.hpp"
 #include "training_case.hpp"
@@ -44,7 +44,7 @@ layer { name: 'distance' type: 'EuclideanLoss' bottom: 'pq' bottom: 'label' top:
 
 struct Outcome {
   std::vector<double> values, losses, history;
-  std::map<std::string, int> exchanges;  ///< by layer and direction, of all devices
+  std::map<std::string, int> exchanges;  ///< by layer and direction, over all devices
   int repeated = 0;                      ///< layers that ran again
   bool operator==(const Outcome& other) const {
     return values == other.values && losses == other.losses && history == other.history &&
@@ -91,7 +91,7 @@ TEST_P(CheckpointTest, ChangesNoBitAndNoExchange) {
       const Outcome cut = outcome_of(checkpoint, more, precision, devices);
       EXPECT_TRUE(cut == plain) << checkpoint << " on " << devices << " devices";
       EXPECT_EQ(cut.exchanges, plain.exchanges);
-      // "auto" may find that nothing is saved in so small a net.
+      // "auto" may find that such a small net saves nothing.
       if (checkpoint != std::string("auto")) {
         EXPECT_GT(cut.repeated, 0) << checkpoint;
       }

@@ -16,7 +16,7 @@ TEST(Clipping, FactorOfANorm) {
   EXPECT_EQ(clip_factor(0, 0), 1);
 }
 
-/// Gradients 3 and 4 of two parameters 1 and 1, updated by SGD with rate 1.
+/// Gradients 3 and 4 for two parameters 1 and 1, updated by SGD with rate 1.
 std::vector<double> updated(double largest_norm, std::vector<std::string>& logged) {
   PartBench bench;
   LearnableParameter parameter;

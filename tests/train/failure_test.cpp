@@ -21,7 +21,7 @@ constexpr double kLimitSeconds = 2;
 constexpr std::int64_t kIteration = 3;
 constexpr int kDevices = 3;
 
-/// Bytes that the allocator has handed to this process.
+/// Bytes the allocator has handed to this process.
 std::size_t bytes_in_use() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -51,7 +51,7 @@ bool has_layer(Stage stage) {
 
 class Failure : public TrainingRun {
  protected:
-  /// Injects one fault and checks everything that is promised for it.
+  /// Injects one fault and checks everything promised for it.
   void expect_clean_failure(const TrainOptions& run, const Fault& fault, const std::string& message) {
     SCOPED_TRACE(cat("cpu:", fault.device, " ", name_of(fault.stage)));
     const auto threads_before = thread_count();
@@ -122,12 +122,12 @@ TEST_F(Failure, EveryByteIsFreed) {
   std::size_t before = 0;
   constexpr int kRuns = 60;
   for (int i = 0; i < kRuns + 10; ++i) {
-    if (i == 10) before = bytes_in_use();  // caches of libraries have reached their size by then
+    if (i == 10) before = bytes_in_use();  // the libraries' caches have reached their size by then
     const Stage stage = kStagesOfWork[static_cast<std::size_t>(i) % kStagesOfWork.size()];
     const InstalledFaults faults({fault_at(i % kDevices, stage, FaultKind::exception)});
     ASSERT_TRUE(error_of(run));
   }
-  // A replica of this net holds more than 20 kB: one left behind in every tenth run would be seen.
+  // A replica of this net holds more than 20 kB: leaking one in every tenth run would show.
   EXPECT_LT(bytes_in_use(), before + 60'000);
 }
 
@@ -165,7 +165,7 @@ TEST_F(Failure, ACorruptRecordIsNamed) {
 }
 
 TEST_F(Failure, ADeviceThatWaitsForDataStopsToo) {
-  // A file that nobody writes: whoever opens it waits forever. It is item 7: device 1's of iteration 1.
+  // A file that nobody writes: opening it waits forever. It is item 7: device 1's in iteration 1.
   ASSERT_EQ(::mkfifo(path("stuck.png").c_str(), 0600), 0);
   const auto png = data::encode_image({1, 6, 6, std::vector<std::uint8_t>(36, 100)}, "png");
   std::ofstream(path("good.png"), std::ios::binary)

@@ -1,4 +1,4 @@
-// The fault that a test wants one device to have at one place.
+// A fault that a test injects into one device at one place.
 #pragma once
 
 #include <unistd.h>
@@ -22,7 +22,7 @@ enum class FaultKind : std::uint8_t {
   exception,
   out_of_memory,
   bad_record,
-  stall,  ///< for good: only the end of the process helps
+  stall,  ///< for good: only ending the process helps
   hang,   ///< until the run is aborted
 };
 
@@ -31,14 +31,14 @@ struct Fault {
   Stage stage = Stage::forward;
   std::int64_t iteration = 0;
   FaultKind kind = FaultKind::exception;
-  int skip = 0;  ///< this many entries of the stage in that iteration pass unharmed
+  int skip = 0;  ///< this many entries into the stage in that iteration are unharmed
 };
 
-/// Installed during its lifetime; one at a time. Faults strike independently of each other, each once.
+/// Installed during its lifetime; one at a time. Faults strike independently of each other, once each.
 class InstalledFaults {
  public:
   using Clock = std::chrono::steady_clock;
-  /// `names`: of the devices; empty: cpu:0, cpu:1, ...
+  /// `names` of the devices; empty: cpu:0, cpu:1, ...
   explicit InstalledFaults(std::vector<Fault> faults, std::vector<std::string> names = {})
       : faults_(std::move(faults)), names_(std::move(names)), seen_(faults_.size()), places_(names_.size()) {
     current() = this;
@@ -51,7 +51,7 @@ class InstalledFaults {
   InstalledFaults(const InstalledFaults&) = delete;
   InstalledFaults& operator=(const InstalledFaults&) = delete;
 
-  /// Where each of the named devices was seen last; for a signal's handler.
+  /// Prints where each of the named devices was last seen; for a signal handler.
   static void print_places() {
     if (current() == nullptr) return;
     for (const auto& place : current()->places_)
@@ -62,7 +62,7 @@ class InstalledFaults {
   std::string name_of_device(int device) const {
     return names_.empty() ? "cpu:" + std::to_string(device) : names_[device];
   }
-  /// Seconds since the first one struck.
+  /// Seconds since the first fault struck.
   double seconds_since() const {
     return std::chrono::duration<double>(Clock::now().time_since_epoch() - Clock::duration(first_.load()))
         .count();

@@ -1,4 +1,4 @@
-// Training with in_place_abn: N devices are one device, and a run equals that of the net without it but for
+// Training with in_place_abn: N devices equal one device, and a run equals that of the net without it up to
 // rounding.
 #include "training_case.hpp"
 
@@ -30,7 +30,7 @@ TrainingCase with(const std::string& net_line, int batch, const std::string& sol
 class InPlaceAbnTraining : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Training, InPlaceAbnTraining, testing::Values("", "iter_size: 2"));
 
-/// 20 iterations amplify rounding (1e-16, and 1e-15 of the values that are recovered) by less than 1e5.
+/// 20 iterations amplify rounding (1e-16, and 1e-15 for recovered values) by less than 1e5.
 TEST_P(InPlaceAbnTraining, NDevicesAreOneDeviceAndThePlainNet) {
   const std::string on = "in_place_abn: true ";
   const Trained one = train_case(with(on, 12, GetParam()), 1),

@@ -88,8 +88,8 @@ TEST_F(Interruption, ASecondSignalEndsAtOnce) {
 }
 
 TEST_F(Interruption, AFullDiskLeavesTheEarlierSnapshotWhole) {
-  // Much larger than the log, which the limit concerns too. Adam keeps two histories, so that a state is
-  // larger than its model.
+  // Much larger than the log, to which the limit also applies. Adam keeps two histories, so a state is larger
+  // than its model.
   std::string net = file("net");
   net.replace(net.find("num_output: 3"), 13, "num_output: 500");
   write("net", net);
@@ -98,7 +98,7 @@ TEST_F(Interruption, AFullDiskLeavesTheEarlierSnapshotWhole) {
   ASSERT_EQ(train_with("first", {"--cpu=2"}), 0) << file("log");
   const std::string model = file("run/s_iter_4.caffemodel"), state = file("run/s_iter_4.solverstate");
   ASSERT_GT(state.size(), model.size() + 100);
-  for (const std::size_t room : {model.size() / 2, model.size() + 50}) {  // for nothing; for the model alone
+  for (const std::size_t room : {model.size() / 2, model.size() + 50}) {  // for nothing; for the model
     EXPECT_EQ(run({"--cpu=2", "--solver=" + path("on"), "--snapshot=latest"}, room), 1);
     EXPECT_THAT(message(), HasSubstr(room < model.size() ? "s_iter_8.caffemodel" : "s_iter_8.solverstate"));
     EXPECT_EQ(file("run/s_iter_4.caffemodel"), model);

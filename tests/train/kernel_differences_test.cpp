@@ -36,7 +36,7 @@ TEST(KernelDifference, NamesTheFirstAndCountsTheRest) {
                         "(and 1 more): "));
 }
 
-/// Computes nothing, and says that device r does it by the r-th of these kernels.
+/// Computes nothing, and reports that device r uses the r-th of these kernels.
 std::vector<std::string> told;
 class ChoosingLayer : public Layer {
  public:

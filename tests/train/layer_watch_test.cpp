@@ -40,7 +40,7 @@ std::string failure_of(const std::string& in, const std::string& weight, const s
 TEST(LayerWatch, NamesTheLayerWhoseResultsAreNotFinite) {
   EXPECT_THAT(failure_of("2", "inf", "1"),
               testing::HasSubstr("output \"out\" of layer \"ip\" has 2 of 2 values that are not finite"));
-  // 1e15 squared is still finite in f32, times 1e10 no longer.
+  // 1e15 squared is still finite in f32; times 1e10 it is not.
   EXPECT_THAT(failure_of("1e15", "1", "1e10"),
               testing::HasSubstr("the parameter gradient of layer \"ip\" has 1 of 1 values"));
   EXPECT_THAT(failure_of("1e15", "1", "1"), testing::IsEmpty());

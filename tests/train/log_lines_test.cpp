@@ -1,4 +1,4 @@
-// The expected texts are the lines of Caffe's own log; parsers of such logs read them by words and columns.
+// The expected texts are lines of Caffe's own log; parsers of such logs read them by words and columns.
 #include "banyan/train/log_lines.hpp"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST(SmoothedLoss, GoesOnBitForBit) {
     resumed.add(1.0 / (i + 3));
     EXPECT_EQ(whole.value(), resumed.value()) << i;
   }
-  SmoothedLoss another(7);  // average_loss was changed: starts again
+  SmoothedLoss another(7);  // average_loss was changed: starts over
   another.restore(state);
   EXPECT_EQ(another.value(), 0);
 }

@@ -23,7 +23,7 @@ layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: '
 
 SignalFlags signals;
 
-/// The user asks rank 0 to stop in iteration 5, while the other device is slow.
+/// The user asks rank 0 to stop in iteration 5 while the other device is slow.
 void ask_to_stop(const Activity& activity, Stage stage, const char*) {
   if (stage != Stage::forward) return;
   if (activity.device() == "cpu:0" && activity.state().iteration == 5) signals.stop = true;
@@ -38,7 +38,7 @@ TEST(NothingLearned, AllDevicesStopAfterTheSameIteration) {
   install_fault_injector(ask_to_stop);
   EXPECT_EQ(train(options), 0);
   install_fault_injector(nullptr);
-  // The request is read in the iteration that follows.
+  // The request is read in the next iteration.
   EXPECT_TRUE(std::filesystem::exists(snapshot_paths(folder.path() + "/out", 7).state));
 }
 

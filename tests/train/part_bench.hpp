@@ -16,7 +16,7 @@
 
 namespace banyan {
 
-/// A loss of (3 - 1)^2 / 2 with the weight 2.
+/// A loss of (3 - 1)^2 / 2 with weight 2.
 inline const char kLossNet[] = R"(
 layer { name: "in" type: "DummyData" top: "in" top: "target"
         dummy_data_param { shape { dim: 2 dim: 1 } shape { dim: 2 dim: 1 } data_filler { value: 3 } data_filler { value: 1 } } }

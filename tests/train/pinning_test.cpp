@@ -1,4 +1,4 @@
-// Which cores the threads of a running trainer may use, as the system reports it.
+// Which cores the threads of a running trainer may use, as reported by the system.
 #include <filesystem>
 #include <map>
 #include <set>

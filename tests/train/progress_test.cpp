@@ -91,8 +91,8 @@ TEST(Console, LogLinesHaveCaffesPrefix) {
     const auto route = route_logs("test", console);
     LOG(WARNING) << "Iteration 7, lr = 0.1";
   }
-  // The awk parsers in use take column 9 of this line: the prefix is four columns, the date MMDD without a
-  // year.
+  // The awk parsers in use take column 9 of this line: the prefix has four columns, the date is MMDD without
+  // a year.
   EXPECT_THAT(output.take(), testing::ContainsRegex(
                                  "^W[01][0-9][0-3][0-9] [0-2][0-9]:[0-5][0-9]:[0-5][0-9][.][0-9]{6} +[0-9]+ "
                                  "progress_test.cpp:[0-9]+] Iteration 7, lr = 0.1\n$"));

@@ -1,4 +1,4 @@
-// The nets and solvers with which promises 1 and 2 are tested, on CPU devices and on GPUs.
+// The nets and solvers used to test promises 1 and 2, on CPU devices and on GPUs.
 #pragma once
 
 #include <string>
@@ -52,7 +52,7 @@ layer { name: 'ab' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'ab' }
 layer { name: 'distance' type: 'EuclideanLoss' bottom: 'ab' bottom: 'label' top: 'distance' loss_weight: 0.1 }
 )";
 
-/// One way of training in which N devices are one device.
+/// One way of training in which N devices equal one device.
 struct Variant {
   std::string name;
   TrainingCase what;
@@ -79,7 +79,7 @@ inline std::vector<Variant> variants() {
   };
 }
 
-/// The first iteration in f32: with rate 1 and neither momentum nor decay the parameters move by the
+/// The first iteration in f32: with rate 1 and neither momentum nor decay, the parameters move by the
 /// gradient.
 struct FirstStep {
   TrainingCase what;
@@ -102,8 +102,8 @@ inline FirstStep first_step_in_f32(const TrainingCase& of) {
   return step;
 }
 
-/// These devices do what one CPU device does: loss and gradients to `tolerance`, relative to the loss and to
-/// the largest gradient; the subtraction of a gradient from a weight costs another ulp or two (6e-8 each).
+/// These devices match one CPU device: loss and gradients to `tolerance`, relative to the loss and to the
+/// largest gradient; subtracting a gradient from a weight costs another ulp or two (6e-8 each).
 inline void expect_the_same_step(const FirstStep& step, const std::vector<DeviceChoice>& devices,
                                  double tolerance) {
   const Trained several = train_case(step.what, devices);
@@ -116,8 +116,7 @@ inline void expect_the_same_step(const FirstStep& step, const std::vector<Device
 }
 
 /// f64: 20 iterations amplify rounding (1e-16) by less than 1e6 on these nets. Adam's delta is large enough
-/// that it does not blow up gradients which are zero but for rounding, those of a bias before a batch
-/// normalization.
+/// not to amplify gradients that are zero up to rounding, those of a bias before a batch normalization.
 inline void expect_the_same_run(const Trained& one, TrainingCase what,
                                 const std::vector<DeviceChoice>& devices, const std::string& tree = "auto") {
   what.tree = tree;

@@ -1,4 +1,4 @@
-// Promise 1: N devices are one device. Promise 2: bit-identical, even when interrupted and resumed.
+// Promise 1: N devices equal one device. Promise 2: bit-identical, even when interrupted and resumed.
 #include <fstream>
 
 #include "promise_cases.hpp"
@@ -25,8 +25,8 @@ TEST_P(NDevicesTest, AgreeInTheFirstIterationInF32) {
 }
 
 /// f32 after 20 iterations: at most 3 times as far from the one device as one device with permuted batches,
-/// the worst of eight permutations. No dropout and no augmentation here: these belong to a sample's place in
-/// the batch.
+/// the worst of eight permutations. No dropout or augmentation here: they depend on a sample's place in the
+/// batch.
 TEST(Promises, F32DriftIsThatOfAPermutedBatch) {
   TrainingCase what{kSolver,
                     "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: 'DATA' "
@@ -42,7 +42,7 @@ TEST(Promises, F32DriftIsThatOfAPermutedBatch) {
   };
   const TrainingFolder straight;
   const std::vector<double> one = train_case(what, 1, straight).values();
-  // Whether a ReLU or a pooling maximum flips decides, and not every permutation has one.
+  // It depends on whether a ReLU or a pooling maximum flips, and not every permutation has one that does.
   double drift = 0;
   for (int turn = 0; turn < 24; turn += 3) {
     const TrainingFolder folder(permuted(turn));
@@ -82,8 +82,8 @@ TEST(Promises, ScaledRatesAreTheSameOnUnevenShares) {
   EXPECT_LE(largest_difference(one.values(), train_case(what, 5).values()), 1e-10);
 }
 
-/// Without synchronization the devices normalize their own shares, so the result must differ: the tests above
-/// could fail.
+/// Without synchronization the devices normalize their own shares, so the result must differ: shows that the
+/// tests above can fail.
 TEST(Promises, WithoutSyncTheDevicesDiffer) {
   const TrainingCase what{kSolver, data_layer() + kBody + classifier()};
   const TrainingFolder folder;
@@ -133,7 +133,7 @@ TEST_P(RepeatTest, ResumesBitForBit) {
       std::filesystem::copy(whole.path() + "/out_iter_7.solverstate",
                             again.path() + "/out_iter_7.solverstate");
       TrainOptions options = options_of(what, again, GetParam());
-      options.solver.random_seed.reset();  // the state knows it
+      options.solver.random_seed.reset();  // the state contains it
       options.snapshot = again.path() + "/out_iter_7.solverstate";
       FLAGS_minloglevel = 2;
       train(options);
@@ -172,8 +172,7 @@ TEST_P(RepeatTest, ResumesThePlateauBitForBit) {
   }
 }
 
-/// Test results are added in the order of the batches: the same for any number of devices if the parameters
-/// are the same.
+/// Test results are added in batch order: the same for any number of devices if the parameters are the same.
 TEST(Promises, TestsAreTheSameOnAnyNumberOfDevices) {
   const std::string net =
       data_layer() +
@@ -207,7 +206,7 @@ TEST(Promises, TestsAreTheSameOnAnyNumberOfDevices) {
   }
 }
 
-/// A data layer with its own `phase` is still dealt as the net's phase says.
+/// A data layer with a separate `phase` is still dealt according to the net's phase.
 TEST(LayerPhase, DataOfTheOtherPhaseIsDealtAsTheNets) {
   TrainingCase what = variants()[0].what;
   const auto at = what.net.find("type: 'Data'");
@@ -218,7 +217,7 @@ TEST(LayerPhase, DataOfTheOtherPhaseIsDealtAsTheNets) {
   EXPECT_GT(largest_difference(one.values(), train_case(variants()[0].what, 1).values()), 1e-3);
 }
 
-/// A batch normalization that takes a test batch's own statistics leaves the running ones alone.
+/// A batch normalization that uses a test batch's own statistics leaves the running ones alone.
 TEST(LayerPhase, ATestPassChangesNoStatistics) {
   TrainingCase what = variants()[0].what;
   const auto at = what.net.find("type: 'BatchNorm'");

@@ -1,8 +1,8 @@
-// Promise 3 under a thousand random schedules: which devices fail, where, when and how, on which tree, with
-// streams that run late. None may hang. BANYAN_SCHEDULES sets the number (default 1000),
-// BANYAN_FIRST_SCHEDULE the first one (default 0), BANYAN_SCHEDULE runs one of them alone, with its log.
-// gpu_tests has this file too: there the devices are GPUs, and on emulated ones every other schedule makes a
-// call of CUDA, cuBLAS or cuDNN fail instead, once or for good.
+// Promise 3 in a thousand random cases: which devices fail, where, when and how, on which tree, with streams
+// that run late. None may hang. BANYAN_SCHEDULES sets the number (default 1000), BANYAN_FIRST_SCHEDULE the
+// first one (default 0), BANYAN_SCHEDULE runs one of them alone, with its log. gpu_tests also contains this
+// file: there the devices are GPUs, and on emulated ones every other case makes a call of CUDA, cuBLAS or
+// cuDNN fail instead, once or for good.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 constexpr unsigned kHangSeconds = 20;
 
-char running[128];  // what is printed at a hang or an abort; set before it can happen
+char running[128];  // printed at a hang or abort; set before either can happen
 
 extern "C" void on_end(int signal) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, running, std::strlen(running));
@@ -55,7 +55,7 @@ class RandomFailures : public TrainingRun {
     ASSERT_GT(calls_of_a_run_, 1000);
   }
 
-  /// The call that fails in a schedule on emulated GPUs.
+  /// The call that fails in one case on emulated GPUs.
   std::string draw_failing_call(std::mt19937& random) const {
     const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
     const char* const names[] = {"any",
@@ -117,7 +117,7 @@ class RandomFailures : public TrainingRun {
     return schedule;
   }
 
-  /// Was anything injected?
+  /// Returns whether anything was injected.
   bool run(unsigned seed) const {
     const Schedule schedule = draw(seed);
     SCOPED_TRACE(cat("BANYAN_SCHEDULE=", seed, " ", schedule.failing_call));
@@ -150,7 +150,7 @@ class RandomFailures : public TrainingRun {
   }
 
 #if defined(BANYAN_GPU_TESTS)
-  /// A failing call that only cleans up, or for which there is an alternative, may have no consequences.
+  /// A failing call that only cleans up, or that has an alternative, may have no consequences.
   bool run_with_failing_call(const Schedule& schedule) const {
     bool failed = false;
     try {
@@ -191,7 +191,7 @@ TEST_F(RandomFailures, NoneHangs) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     if (seconds > longest) longest = seconds, slowest = seed;
   }
-  EXPECT_GT(failed, schedules / 2);  // else the faults are drawn where no device passes
+  EXPECT_GT(failed, schedules / 2);  // otherwise faults are placed where no device gets to
   std::printf("%u of %u schedules failed as they should; the slowest was %u: %.1f s\n", failed, schedules,
               slowest, longest);
 }

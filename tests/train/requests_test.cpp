@@ -15,11 +15,11 @@ TEST(Requests, ASnapshotIsAskedForOnceAndAStopForGood) {
   EXPECT_FALSE(requests.of_everybody(0).snapshot);
   EXPECT_FALSE(requests.of_everybody(0).stop);
   signals.snapshot = signals.stop = true;
-  EXPECT_FALSE(requests.of_everybody(0).stop);  // what comes after the poll waits for the next iteration
+  EXPECT_FALSE(requests.of_everybody(0).stop);  // what arrives after the poll waits for the next iteration
   requests.poll(1);
   EXPECT_TRUE(requests.of_everybody(1).snapshot);
   EXPECT_TRUE(requests.of_everybody(1).stop);
-  EXPECT_FALSE(requests.of_everybody(0).stop);  // others may still read those of the previous iteration
+  EXPECT_FALSE(requests.of_everybody(0).stop);  // others may still be reading those of the previous iteration
   requests.poll(2);
   EXPECT_FALSE(requests.of_everybody(2).snapshot);
   EXPECT_TRUE(requests.of_everybody(2).stop);

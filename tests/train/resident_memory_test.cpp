@@ -1,12 +1,12 @@
 // What N devices hold: N times one device's parameters, gradients and activations, the optimizer's state
-// once, and beyond that at most one bucket for each child.
+// once, and beyond that at most one bucket per child.
 #include "banyan/device/memory.hpp"
 #include "training_case.hpp"
 
 namespace banyan {
 namespace {
 
-/// 432 x 2000 weights: nearly all that a device holds.
+/// 432 x 2000 weights: nearly everything a device holds.
 const char* const kNet = R"(
 layer { name: 'data' type: 'Data' top: 'data' top: 'label'
   data_param { source: 'DATA' backend: LMDB batch_size: 1 } transform_param { scale: 0.01 } }

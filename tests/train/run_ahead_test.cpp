@@ -1,4 +1,4 @@
-// How far a host runs ahead of its device: two iterations, because a failed run must wait for all that is
+// How far a host runs ahead of its device: two iterations, because a failed run must wait for everything
 // enqueued.
 #include <array>
 #include <atomic>
@@ -61,7 +61,7 @@ TEST_F(RunAhead, IsTwoIterations) {
       });
     }
     EXPECT_EQ(seen, devices * kIterations);
-    EXPECT_GT(ahead, devices * kIterations / 2);  // else a host waits for its device in every iteration
+    EXPECT_GT(ahead, devices * kIterations / 2);  // otherwise hosts wait for their devices in every iteration
   }
 }
 

@@ -18,7 +18,7 @@ inline std::vector<DeviceChoice> cpu_devices(int number) {
   return devices;
 }
 
-/// GPUs in the order of their numbers, with more than one replica on each if there are fewer than requested.
+/// GPUs in numerical order, with several replicas per GPU if there are fewer than requested.
 inline std::vector<DeviceChoice> gpu_devices(int number) {
   std::vector<DeviceChoice> devices;
   const int gpus = cuda_device_count();
@@ -32,7 +32,7 @@ inline std::string why_no_gpu() {
   return cuda_device_count(&why) > 0 ? "" : "no CUDA device: " + why;
 }
 
-// Runs that are made to fail: on virtual CPU devices; in gpu_tests, on GPUs.
+// For runs that are made to fail: virtual CPU devices; in gpu_tests, GPUs.
 #if defined(BANYAN_GPU_TESTS)
 inline std::string why_no_run_devices() { return why_no_gpu(); }
 inline std::vector<DeviceChoice> run_devices(int number) { return gpu_devices(number); }
@@ -41,7 +41,7 @@ inline std::string why_no_run_devices() { return ""; }
 inline std::vector<DeviceChoice> run_devices(int number) { return cpu_devices(number); }
 #endif
 
-/// As devices call themselves.
+/// The devices' own names.
 inline std::vector<std::string> names_of(const std::vector<DeviceChoice>& devices) {
   std::vector<std::string> names;
   for (const DeviceChoice& device : devices) {

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Dropout, batches that are dealt, shuffled records: all that an iteration depends on.
+/// Dropout, batches that are dealt, shuffled records: everything that an iteration depends on.
 TrainingCase usual_case(int iterations) {
   TrainingCase of;
   of.solver = std::string(kFixedSolver) + "test_iter: 3 test_interval: 1000 test_initialization: false ";
@@ -124,7 +124,7 @@ TEST_P(SessionOn, ShowsBlobsByName) {
       EXPECT_THAT(error.what(), HasSubstr("\"relu\" shares its memory"));
     }
     EXPECT_THROW(session.blob("nothing"), Error);
-    EXPECT_TRUE(session.step(1));  // a wrong name ends nothing
+    EXPECT_TRUE(session.step(1));  // a wrong name does not end the session
   }
   asked.keep_blobs = true;
   Session session(asked);
@@ -180,7 +180,7 @@ TEST_P(SessionOn, EndsWithItsFirstError) {
   EXPECT_THAT(errors, testing::Each(errors[0]));
 }
 
-/// The last loss, which display shows, is of a batch that no iteration has learned from.
+/// The last loss, which display shows, is from a batch that no iteration has learned from.
 TEST_P(SessionOn, SavesTheSameStateAfterTheLastLossWasShown) {
   TrainOptions asked = options(6);
   asked.solver.display = 3;

@@ -10,7 +10,8 @@ namespace {
 
 SignalFlags flags;  // must outlive the handlers
 
-// Handlers belong to the whole process: every case runs in its own child, whose exit code says what it saw.
+// Handlers belong to the whole process: each case runs in a separate child, whose exit code reports what it
+// saw.
 TEST(Signals, SetTheRequestsThatTheyAreGiven) {
   EXPECT_EXIT(
       {
@@ -19,7 +20,7 @@ TEST(Signals, SetTheRequestsThatTheyAreGiven) {
         const bool quiet = !flags.stop && !flags.snapshot;
         std::raise(SIGINT);
         const bool asked = !flags.stop && flags.snapshot.exchange(false);
-        std::raise(SIGINT);  // a second one is the same request again
+        std::raise(SIGINT);  // a second one is still the same request
         const bool again = !flags.stop && flags.snapshot;
         std::raise(SIGTERM);
         std::raise(SIGPIPE);

@@ -1,5 +1,5 @@
-// The watchdog tells slow from stuck: a disk that syncs slowly and records that arrive slowly are not a
-// stall, a reader that gets nothing is one. Stuck readers are interrupted and joined.
+// The watchdog distinguishes slow from stuck: a disk that syncs slowly and records that arrive slowly are not
+// stalls, a reader that gets nothing is one. Stuck readers are interrupted and joined.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ std::atomic<int> sync_milliseconds{0}, syncs{0};
 
 }  // namespace
 
-/// Stands in for the C library's in this program and the libraries it loads.
+/// Replaces the C library's function in this program and the libraries it loads.
 extern "C" __attribute__((visibility("default"))) int fsync(int fd) {
   ++syncs;
   std::this_thread::sleep_for(std::chrono::milliseconds(sync_milliseconds.load()));
@@ -36,7 +36,7 @@ constexpr double kWatchdogSeconds = 0.5;
 
 class SlowButAlive : public TrainingRun {
  protected:
-  /// An image list whose items `pipes` are named pipes: whoever opens one waits for a writer.
+  /// An image list whose items `pipes` are named pipes: opening one waits for a writer.
   TrainOptions options_with_pipes(int devices, int batch, const std::set<int>& pipes) {
     png_ = data::encode_image({1, 6, 6, std::vector<std::uint8_t>(36, 100)}, "png");
     std::ofstream(path("good.png"), std::ios::binary)
@@ -79,14 +79,14 @@ TEST_F(SlowButAlive, ADiskThatTakesLongerThanTheWatchdog) {
   const auto error = error_of(run);
   sync_milliseconds = 0;
   EXPECT_FALSE(error) << (error ? error->what() : "");
-  EXPECT_GE(syncs, 4);  // else the stand-in was not called: model, state and the folder of each
+  EXPECT_GE(syncs, 4);  // otherwise the replacement was not called: model, state and the folder of each
   EXPECT_EQ(files().count("snapshot_iter_3.solverstate"), 1u);
 }
 
 std::atomic<bool> waits_for_data{false};
 
-/// A batch of device 1 takes twice as long as the watchdog waits, each of its records far less. (A pipe is
-/// replaced by an image just before it is written: the reader checks the file's size after opening it.)
+/// A batch of device 1 takes twice as long as the watchdog waits, but each of its records far less. (A pipe
+/// is replaced by an image just before it is written: the reader checks the file's size after opening it.)
 TEST_F(SlowButAlive, RecordsThatComeInSlowly) {
   const std::set<int> slow = {17, 19, 21, 23, 25, 27, 29, 31};
   const TrainOptions run = options_with_pipes(2, 8, slow);
@@ -105,7 +105,7 @@ TEST_F(SlowButAlive, RecordsThatComeInSlowly) {
       std::filesystem::create_hard_link(pipe(item), aside);
       std::filesystem::copy_file(path("good.png"), path("copy"));
       std::filesystem::rename(path("copy"), pipe(item));
-      const int fd = ::open(aside.c_str(), O_WRONLY | O_NONBLOCK);  // no reader: a later one reads the image
+      const int fd = ::open(aside.c_str(), O_WRONLY | O_NONBLOCK);  // fails if no reader is there yet
       if (fd < 0) continue;
       if (::write(fd, png_.data(), png_.size()) > 0) ++served;
       ::close(fd);

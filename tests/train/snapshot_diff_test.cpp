@@ -36,7 +36,7 @@ TEST(SnapshotDiff, IsThatOfOneDevice) {
   const std::vector<double> one = gradients(1);
   ASSERT_GT(one.size(), 27'000u);
   EXPECT_GT(*std::max_element(one.begin(), one.end()), 1e-3);
-  // f64, as in the promises' tests.
+  // f64, as in the tests of the promises.
   for (const int devices : {2, 4}) EXPECT_LE(largest_difference(one, gradients(devices)), 1e-10) << devices;
 }
 

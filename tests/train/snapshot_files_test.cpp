@@ -112,7 +112,7 @@ TEST_F(SnapshotFiles, AnotherModelIsRefused) {
   std::ofstream(paths.model, std::ios::app | std::ios::binary) << "\n\x01x";
   EXPECT_THAT(refusal(paths.state), HasSubstr(paths.model + " is another one"));
   EXPECT_EQ(find_latest_snapshot(prefix_), snapshot_paths(prefix_, 20).state);
-  // The right one is beside the moved state, although one of that name exists where it was written.
+  // The right one is next to the moved state, although one with that name exists where it was written.
   const fs::path elsewhere = folder_ / "elsewhere";
   fs::create_directories(elsewhere);
   fs::copy_file(paths.state, elsewhere / "net_iter_30.solverstate");
@@ -166,7 +166,7 @@ TEST_F(SnapshotFiles, WhatKilledWritersLeftIsRemoved) {
   remove_snapshot_leftovers(prefix_);
   EXPECT_EQ(files(), 2u);
   remove_snapshot_leftovers(prefix_);
-  EXPECT_EQ(files(), 2u);  // the living writer's
+  EXPECT_EQ(files(), 2u);  // of the living writer
   alive.end();
   remove_snapshot_leftovers(prefix_);
   EXPECT_EQ(files(), 0u);
@@ -204,7 +204,7 @@ TEST_F(SnapshotFiles, BadStates) {
 TEST_F(SnapshotFiles, LatestIsTheHighestReadable) {
   EXPECT_FALSE(find_latest_snapshot(prefix_));
   const auto nine = write(9);
-  const auto hundred = write(100);  // a comparison of names would put 9 last
+  const auto hundred = write(100);  // comparing names would put 9 last
   EXPECT_EQ(find_latest_snapshot(prefix_), hundred.state);
   fs::resize_file(hundred.model, fs::file_size(hundred.model) - 2);
   EXPECT_EQ(find_latest_snapshot(prefix_), nine.state);

@@ -1,5 +1,5 @@
-// A snapshot in the place of an earlier one of the same name: whenever the writer is killed, resuming finds a
-// state with the model that it was written with.
+// A snapshot that replaces an earlier one of the same name: whenever the writer is killed, resuming finds a
+// state with the model it was written with.
 #include <fcntl.h>
 #include <glog/logging.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ void step() {
 
 }  // namespace
 
-// Stand in for the C library's in this program and the libraries it loads.
+// Replace the C library's functions in this program and the libraries it loads.
 #define BANYAN_STAND_IN extern "C" __attribute__((visibility("default")))
 BANYAN_STAND_IN int rename(const char* from, const char* to) noexcept {
   step();
@@ -105,7 +105,7 @@ class KilledSnapshot : public testing::Test {
     EXPECT_TRUE(WIFEXITED(status) || WTERMSIG(status) == SIGKILL);
     return WIFEXITED(status);
   }
-  /// The number of the pair that is found; 0: none is.
+  /// The number of the pair found; 0: none.
   int found() const {
     const auto latest = find_latest_snapshot(prefix_);
     if (!latest) return 0;
@@ -132,7 +132,7 @@ TEST_F(KilledSnapshot, LeavesTheEarlierPairOrTheNewOne) {
   for (; !replaced; ++steps) {
     SCOPED_TRACE(steps);
     bool replaced_again = false;
-    for (int again = 0; !replaced_again; ++again) {  // what was left behind is replaced, with as many kills
+    for (int again = 0; !replaced_again; ++again) {  // leftovers are replaced, with as many kills
       SCOPED_TRACE(again);
       start_again();
       write(1);
@@ -150,11 +150,10 @@ TEST_F(KilledSnapshot, LeavesTheEarlierPairOrTheNewOne) {
       if (HasFailure()) return;
     }
   }
-  EXPECT_GE(steps, 8);  // else too few calls were seen
+  EXPECT_GE(steps, 8);  // otherwise too few calls were intercepted
 }
 
-/// A state that holds no checksum cannot be kept beside another model: then none is found, never a mixed
-/// pair.
+/// A state without a checksum cannot be kept next to another model: then none is found, never a mixed pair.
 TEST_F(KilledSnapshot, LeavesACaffePairOrNoneOrTheNewOne) {
   bool replaced = false;
   for (int steps = 0; !replaced; ++steps) {

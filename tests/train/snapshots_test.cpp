@@ -16,7 +16,7 @@ layer { name: "ip" type: "InnerProduct" bottom: "in" top: "out"
         inner_product_param { num_output: 1 weight_filler { type: "constant" value: 0.5 } } }
 layer { name: "loss" type: "EuclideanLoss" bottom: "out" bottom: "target" top: "loss" })";
 
-/// One device's parts, as a run makes them.
+/// One device's parts, as assembled for a run.
 struct Trainer : PartBench {
   explicit Trainer(const std::string& prefix) {
     plan.prefix = prefix;
@@ -69,7 +69,7 @@ TEST(Snapshots, WhatIsRestoredGoesOnAsWhatWasSaved) {
   const SnapshotPaths paths = snapshot_paths(prefix, 3);
   const SolverSnapshot snapshot = read_snapshot(paths.state);
   EXPECT_EQ(snapshot.state.banyan().seed(), 17u);
-  EXPECT_EQ(snapshot.state.history_size(), 4);  // two of Adam's for weights and bias
+  EXPECT_EQ(snapshot.state.history_size(), 4);  // Adam's two for weights and bias
   EXPECT_EQ(resumed.snapshots->restore(snapshot), 3);
   EXPECT_EQ(resumed.values(), saved.values());
   EXPECT_EQ(resumed.losses->smoothed(), saved.losses->smoothed());

@@ -25,7 +25,8 @@ caffe::SolverParameter solver_of(const std::string& text) {
   return solver;
 }
 
-/// The message that refuses the good solver with `more` settings; later scalar settings replace earlier ones.
+/// The message that refuses the good solver with `more` settings appended; later scalar settings replace
+/// earlier ones.
 std::string refusal(const std::string& more, const std::string& base = kGood) {
   auto solver = solver_of(base);
   solver.MergeFrom(solver_of(more));

@@ -1,5 +1,5 @@
 // Promise 3 when the system has no threads left: whichever thread of a run cannot be started, the run ends
-// with an error that says so, and all that were started are joined.
+// with an error that says so, and all threads that were started are joined.
 #include <gmock/gmock.h>
 
 #include "banyan/device/memory.hpp"
@@ -39,7 +39,7 @@ TEST_F(ThreadStart, WhicheverThreadCannotBeStarted) {
     EXPECT_EQ(memory_of_all_devices().in_use, bytes);
     if (HasFailure()) return;
   }
-  // Those of the measurements, the devices, their sources and the syncs.
+  // Threads of the measurements, the devices, their sources and the syncs.
   EXPECT_GT(started, 1 + 3 + 3 + 3);
 }
 

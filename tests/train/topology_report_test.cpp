@@ -16,7 +16,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Three GPUs; 0 and 1 share a switch, all is well.
+/// Three GPUs; 0 and 1 share a switch; no problems.
 TopologyReport three_gpus() {
   LinkMatrix links(3, LinkClass::phb);
   links.set(0, 1, LinkClass::pix);

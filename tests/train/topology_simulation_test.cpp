@@ -64,7 +64,7 @@ TEST(TopologySimulation, TheExampleOfTheDocumentation) {
   const SimulationReport report = simulate_machine(example, file);
   ASSERT_EQ(report.rows.size(), 3u);
   EXPECT_NEAR(static_cast<double>(report.parameters), 25.56e6, 0.1e6);  // ResNet-50
-  // 16 images of 4.1 G multiply-adds, forward and twice backward, at 1e13 operations a second: 39 ms.
+  // 16 images at 4.1 G multiply-adds, forward and twice that backward, at 1e13 operations per second: 39 ms.
   EXPECT_NEAR(report.compute_s, 0.039, 0.003);
   EXPECT_GT(report.efficiency(report.rows[2].tree), 0.5);
 }

@@ -26,8 +26,7 @@ std::string text_of(const google::protobuf::Value& value) {
                                   : value.string_value();
 }
 
-#if defined(__SANITIZE_THREAD__)  // Protocol Buffers' own messages then have another layout than in its
-                                  // library
+#if defined(__SANITIZE_THREAD__)  // Protocol Buffers' messages then have another layout than in its library
 constexpr bool kReadsJson = false;
 #else
 constexpr bool kReadsJson = true;
@@ -63,12 +62,12 @@ std::vector<TraceEvent> parse_trace(const std::string& json) {
   return events;
 }
 
-/// Events of one track: any two are disjoint or nested.
+/// Events of one track: any two must be disjoint or nested.
 void expect_nested(std::vector<TraceEvent> events) {
   std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.length > b.length;
   });
-  constexpr double kRounding = 1e-3;  // doubles of microseconds since the start, which are written to 1 ns
+  constexpr double kRounding = 1e-3;  // doubles of microseconds since the start, written to 1 ns
   std::vector<const TraceEvent*> open;
   for (const TraceEvent& event : events) {
     while (!open.empty() && open.back()->begin + open.back()->length <= event.begin + kRounding)
@@ -122,8 +121,8 @@ TEST_P(TraceOf, EveryLayerBucketAndExchangeIsThere) {
   if (!kReadsJson) GTEST_SKIP() << kWhyNotRead;
   std::map<int, std::string> devices;
   std::map<int, std::string> tracks;
-  std::map<int, std::vector<TraceEvent>> nested;                      // of a track
-  std::map<std::pair<int, std::string>, std::set<std::string>> seen;  // of a device and title: iterations
+  std::map<int, std::vector<TraceEvent>> nested;                      // by track
+  std::map<std::pair<int, std::string>, std::set<std::string>> seen;  // by device and title: iterations
   std::map<std::pair<int, std::string>, int> counts;
   std::map<std::pair<int, std::string>, double> begun;  // asynchronous ones
   for (const TraceEvent& event : events) {

@@ -1,4 +1,4 @@
-// Files for the trainer program: nets and solvers as text beside TrainingRun's data set.
+// Files for the trainer program: nets and solvers as text next to TrainingRun's data set.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ class TrainerRun : public TrainingRun {
     return run(flags);
   }
 
-  /// The error on stderr: `trainer: ...` to the end, which is one paragraph and no stack trace.
+  /// The error on stderr, from `trainer: ...` to the end: one paragraph without a stack trace.
   std::string message() const {
     const std::string log = file("log");
     const std::size_t start =

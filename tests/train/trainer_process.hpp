@@ -20,7 +20,7 @@ namespace banyan {
 class TrainerProcess {
  public:
   /// Starts `trainer arguments...` in `folder`; its output (both streams) goes to `output`. `largest_file`:
-  /// bytes that a file may grow to, as on a full disk (0: no limit).
+  /// size in bytes that a file may grow to, as on a full disk (0: no limit).
   TrainerProcess(const std::string& folder, const std::string& output,
                  const std::vector<std::string>& arguments, rlim_t largest_file = 0)
       : output_(output) {
@@ -55,7 +55,7 @@ class TrainerProcess {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
-  /// The exit code; 128 + signal if one ended it; -1 if it has not ended after `seconds`.
+  /// The exit code; 128 + signal if a signal ended it; -1 if it has not ended after `seconds`.
   int wait(double seconds = 60) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     int status = 0;
@@ -70,7 +70,7 @@ class TrainerProcess {
     std::ifstream file(output_);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// Waits until the output holds `words`.
+  /// Waits until the output contains `words`.
   bool says(const std::string& words, double seconds = 20) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (text().find(words) == std::string::npos) {

@@ -59,7 +59,7 @@ class TrainingFolder {
   explicit TrainingFolder(std::vector<int> order = {}) {
     static int next = 0;
     path_ = testing::TempDir() + "banyan_train_" + std::to_string(::getpid()) + "_" +
-            std::to_string(1000 + next++);  // the same length every time
+            std::to_string(1000 + next++);  // always the same length
     std::filesystem::create_directories(path_);
     if (order.empty())
       for (int i = 0; i < 50; ++i) order.push_back(i);
@@ -79,7 +79,7 @@ struct Trained {
   std::vector<double> losses() const {
     return {state.banyan().smoothed_losses().begin(), state.banyan().smoothed_losses().end()};
   }
-  /// All values of all blobs, one after the other.
+  /// All values of all blobs, concatenated.
   std::vector<double> values() const {
     std::vector<double> all;
     for (const auto& layer : weights.layers)
@@ -121,8 +121,8 @@ inline TrainOptions options_of(const TrainingCase& of, const TrainingFolder& fol
   return options_of(of, folder, cpu_devices(devices));
 }
 
-/// For tests/bench/same_bytes.py: a line with the running test's name, the number of the training run in it,
-/// and checksums of model and state, at the end of the file BANYAN_RECORD.
+/// For tests/bench/same_bytes.py: appends to the file BANYAN_RECORD a line with the running test's name, the
+/// number of the training run in it, and checksums of model and state.
 inline void record_trained(const std::string& model, const std::string& state) {
   const char* file = std::getenv("BANYAN_RECORD");
   if (file == nullptr) return;
@@ -140,7 +140,7 @@ inline Trained read_trained(const TrainingFolder& folder, int iteration) {
   result.weights = io::read_weights(paths.model);
   std::ifstream file(paths.model, std::ios::binary);
   result.model_bytes.assign(std::istreambuf_iterator<char>(file), {});
-  // The model names its data set, which is in a different folder every time.
+  // The model names its data set, which is in a different folder each time.
   for (std::size_t at; (at = result.model_bytes.find(folder.path())) != std::string::npos;)
     result.model_bytes.replace(at, folder.path().size(), "");
   caffe::SolverState state = result.state;

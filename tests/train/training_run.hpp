@@ -37,7 +37,8 @@ inline void make_small_lmdb(const std::string& path, int damaged = -1) {
   writer.close();
 }
 
-/// Threads of this process; those that a sanitizer starts besides the first one exist from the first call on.
+/// Threads of this process; those that a sanitizer starts in addition to the first exist from the first call
+/// on.
 inline std::ptrdiff_t thread_count() {
   static const bool sanitizer_has_its_threads = (std::thread([] {}).join(), true);
   static_cast<void>(sanitizer_has_its_threads);
@@ -60,7 +61,7 @@ class TrainingRun : public testing::Test {
     std::string name = std::string(info->test_suite_name()) + "_" + info->name();
     for (char& c : name)
       if (c == '/') c = '_';
-    // The child of a death test creates the folder of its parent again, which removes it in the end.
+    // The child of a death test creates its parent's folder again, which the parent eventually removes.
     ::setenv("BANYAN_TEST_OWNER", std::to_string(::getpid()).c_str(), 0);
     folder_ = testing::TempDir() + "banyan_" + name + "_" + ::getenv("BANYAN_TEST_OWNER");
     std::filesystem::remove_all(folder_);
@@ -74,7 +75,7 @@ class TrainingRun : public testing::Test {
   }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
-  /// Everything after the source layers, which end in the blobs "data" and "label".
+  /// Everything after the source layers, whose outputs are the blobs "data" and "label".
   static std::string net_behind_sources() {
     return R"(
       layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
@@ -92,7 +93,7 @@ class TrainingRun : public testing::Test {
            path(name) + R"(" batch_size: 2 backend: LMDB } transform_param { scale: 0.004 } })";
   }
 
-  /// Passes through every stage in every second iteration: tests, clips (so that every device reduces) and
+  /// Goes through every stage in every second iteration: tests, clips (so that every device reduces) and
   /// snapshots.
   TrainOptions options(int devices, const std::string& source, const std::string& more = "") const {
     TrainOptions options;

@@ -1,4 +1,4 @@
-// The seam above the root: groups of devices joined by an uplink are one group, and one device.
+// The layer above the root: groups of devices joined by an uplink are one group, and equal one device.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -78,7 +78,8 @@ INSTANTIATE_TEST_SUITE_P(Uplink, UplinkTest,
                                          std::pair{"ScaledRate", "lr_scaling: LINEAR base_batch_size: 48"}),
                          [](const auto& info) { return info.param.first; });
 
-/// f64: ten iterations amplify rounding (1e-16) by less than 1e6 on this net, as in the promises' tests.
+/// f64: ten iterations amplify rounding (1e-16) by less than 1e6 on this net, as in the tests of the
+/// promises.
 TEST_P(UplinkTest, GroupsOfDevicesAreOneDevice) {
   TrainingCase what{std::string(kSolver) + GetParam().second, kNet};
   what.iterations = 10;
@@ -95,7 +96,7 @@ TEST_P(UplinkTest, GroupsOfDevicesAreOneDevice) {
   }
 }
 
-/// Bits depend neither on timing nor on which process happens to finish a sum.
+/// Results are bit-identical whatever the timing and whichever process finishes a sum.
 TEST(Uplink, GivesTheSameBitsEveryTime) {
   TrainingCase what{kSolver, kNet};
   what.iterations = 6;
@@ -117,7 +118,7 @@ TEST(Uplink, AFailureInOneProcessEndsTheOthers) {
   EXPECT_THAT(joined.errors[0], testing::HasSubstr("process 1 has failed"));
 }
 
-/// Both processes name both exchanges' places.
+/// Both processes name the places of both exchanges.
 TEST(Uplink, ProcessesThatTrainDifferentNetsAreToldSo) {
   TrainingCase what{kSolver, kNet};
   const Joined joined = train_joined(what, {2, 2}, [](int process, TrainOptions& options) {

@@ -2,10 +2,10 @@
 //
 //   y = slope * (x - mean) / sqrt(variance + eps) + bias         per channel (axis 1)
 //
-// In training mean and variance are those of the batch; with synchronization of the batches of all devices of
-// a group: the local moments (count, mean, sum of squared deviations) are merged, and in the backward pass
-// the sums of dy and of dy * xhat. A device without a sample takes part in both. Running statistics are kept
-// per dialect:
+// In training, mean and variance are those of the batch; with synchronization, of the batches of all devices
+// of a group: the local moments (count, mean, sum of squared deviations) are merged, and in the backward pass
+// the sums of dy and of dy * xhat. A device without samples takes part in both. Running statistics depend on
+// the dialect:
 //
 //   sums       BVLC BatchNorm   M = f M + m, factor = f factor + 1, used as M / factor
 //   corrected  NV BatchNorm     M = f M + (1 - f) m, the first batch with weight 1; the stored factor is 1
@@ -27,7 +27,7 @@ struct BatchNormDialect {
     never,     ///< always the batch (BVLC, use_global_stats: false)
     always,    ///< frozen
   };
-  /// Positions among the layer's parameters; -1: absent. Of `factor`, slope and bias, any may be absent.
+  /// Positions among the layer's parameters; -1: absent. Any of `factor`, slope and bias may be absent.
   int mean = -1, variance = -1, factor = -1, slope = -1, bias = -1;
   Running running = Running::average;
   Stored stored = Stored::in_tests;
@@ -67,12 +67,12 @@ class BatchNormalization : public Layer {
   void read_stored_statistics(Context& context, Tensor& mean_inv_std) const;
 
  protected:
-  /// Reads the dialect's message and declares the parameters of `channels` channels. `sync` is what the file
-  /// says.
+  /// Reads the dialect's message and declares the parameters of `channels` channels. `sync` is as in the
+  /// file.
   virtual BatchNormDialect read_dialect(std::int64_t channels) = 0;
 
  private:
-  /// What backward() finds the normalized values in.
+  /// Where backward() finds the normalized values.
   struct Normalized {
     Tensor x, mean_inv_std;
     ops::Affine affine;
@@ -93,7 +93,7 @@ class BatchNormalization : public Layer {
   bool from_stored_ = false;  ///< did the last forward pass use stored statistics?
   double known_factor_ = 0;   ///< Running::corrected: the stored factor, 0 until it is known to be set
   Ticket forward_ticket_, backward_ticket_;
-  Tensor moments_, mean_inv_std_, sums_;           ///< as the operators name them; moments of the whole group
+  Tensor moments_, mean_inv_std_, sums_;           ///< named as in the operators; moments of the whole group
   Tensor factor_moments_, factor_variance_;        ///< see update_factor
   Tensor of_output_, slope_of_output_, unusable_;  ///< with a kept output; see ops::output_statistics
   Tensor none_;

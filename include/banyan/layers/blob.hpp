@@ -14,7 +14,7 @@ struct Blob {
   Layout layout = Layout::contiguous;
   DType dtype = DType::f32;
   Tensor data;  ///< bound before forward()
-  Tensor grad;  ///< bound where the blob takes part in backward; undefined otherwise
+  Tensor grad;  ///< bound if the blob takes part in backward, otherwise undefined
 };
 
 }  // namespace banyan

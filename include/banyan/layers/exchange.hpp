@@ -1,4 +1,4 @@
-// Exchange: what a layer may say to its replicas on the other devices. Implemented by the device tree's
+// Exchange: how a layer communicates with its replicas on the other devices. Implemented by the device tree's
 // statistics lane.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace banyan {
 
-/// Names a meeting of all devices; both ends of every link compare it.
+/// Identifies a meeting of all devices; both ends of every link compare it.
 struct Ticket {
   const char* layer = "";  ///< outlives the exchange
   const char* phase = "";  ///< "forward", "backward", "divisor"; a literal
@@ -27,7 +27,7 @@ class Exchange {
   virtual int devices() const = 0;
   /// Merges `message` (f64, the same count on every device) over the devices of this one's group of
   /// `group_size` neighbours in rank order (0: all), in a fixed order; the result is bit-identical on every
-  /// member. Stream-ordered on `context`: the host does not wait for the device. When it throws, others may
+  /// member. Stream-ordered on `context`: the host does not wait for the device. If it throws, others may
   /// still read `message` until all threads of the group have ended.
   virtual void all_reduce(Context& context, Tensor& message, Merge merge, int group_size,
                           const Ticket& ticket) = 0;

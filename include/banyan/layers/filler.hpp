@@ -1,5 +1,5 @@
 // Initial values of parameters and of dummy data (FillerParameter), from counter-based random numbers: a
-// value depends on the seed, the layer's name, the parameter's slot and the element alone, so it is the same
+// value depends only on the seed, the layer's name, the parameter's slot and the element, so it is the same
 // on every device and in every dtype.
 #pragma once
 
@@ -18,8 +18,8 @@ struct FillerIdentity {
   int slot = 0;
 };
 
-/// Throws bad_input if the filler's type is unknown, it cannot fill this shape, or `sparse` stands with a
-/// type other than gaussian.
+/// Throws bad_input if the filler's type is unknown, cannot fill this shape, or is not gaussian though
+/// `sparse` is given.
 void check_filler(const caffe::FillerParameter& filler, const Shape& shape);
 
 /// Writes shape.count() values in row-major order, computed in double, with up to `threads` threads. Types:

@@ -1,9 +1,9 @@
 // Layer: one operation of a net, written once for every device in terms of operators.
 //
-// Life: constructed from its LayerParameter -> setup() once with the shapes of its inputs (declares
+// Lifecycle: constructed from its LayerParameter -> setup() once with the shapes of its inputs (declares
 // parameters) -> reshape() whenever an input's shape changes -> forward()/backward(). A layer never allocates
-// its outputs: it sets their shapes, the Net binds storage. Gradients: backward() overwrites the gradients of
-// inputs and adds to those of parameters.
+// its outputs: it sets their shapes, the Net binds storage. Gradients: backward() overwrites the inputs'
+// gradients and adds to the parameters'.
 #pragma once
 
 #include <memory>
@@ -30,16 +30,16 @@ enum class ParameterKind : std::uint8_t {
   statistic,  ///< running statistics: excluded from gradient exchange and updates
 };
 
-/// One blob of a layer's `blobs`, in the order of .caffemodel files.
+/// One of a layer's `blobs`, in the order of .caffemodel files.
 struct Parameter {
   Shape shape;
   ParameterKind kind = ParameterKind::learnable;
   caffe::FillerParameter filler;
-  std::string share_name;   ///< non-empty: shared with every parameter of that name
+  std::string share_name;   ///< if not empty, shared with every parameter of that name
   bool permissive = false;  ///< sharing compares counts, not shapes
   double lr_mult = 1, decay_mult = 1;
-  /// What the layer's type asks of the multipliers whatever the file says (NV BatchNorm's scale: 1);
-  /// negative: nothing.
+  /// The multiplier that the layer's type imposes whatever the file says (NV BatchNorm's scale: 1); negative:
+  /// none.
   double forced_mult = -1;
   Tensor value, grad;  ///< bound by the Net; grad stays undefined for statistics and where lr_mult is 0
 };
@@ -50,64 +50,64 @@ struct Arity {
   bool outputs_equal_inputs = false;
 };
 
-/// How a layer stands to channels-last inputs of 3 and more axes.
+/// How a layer handles channels-last inputs of 3 or more axes.
 enum class LayoutRule : std::uint8_t {
-  contiguous,     ///< needs and makes contiguous tensors; the Net converts before and after
-  follows,        ///< any layout, the same on all inputs; outputs take it over
-  channels_last,  ///< faster so; converts its own contiguous input, makes channels-last where the Net asks
-                  ///< (wants_channels_last)
+  contiguous,     ///< needs and produces contiguous tensors; the Net converts before and after
+  follows,        ///< any layout, the same on all inputs; outputs inherit it
+  channels_last,  ///< any layout per input, faster channels-last; outputs are channels-last if the input is
+                  ///< or LayerOptions::channels_last asks for it
 };
 
-/// Whether a layer can do with activations of 16 bits. All of a layer's inputs and outputs are of one type;
-/// the Net converts inputs that come in another. Parameters are never of 16 bits.
+/// Whether a layer can work with 16-bit activations. All of a layer's inputs and outputs have one type; the
+/// Net converts inputs that arrive in another. Parameters are never 16-bit.
 enum class StorageRule : std::uint8_t {
-  full,         ///< no: it takes and makes tensors of the run's type
-  follows,      ///< it moves values only: 16 bits if all inputs come so
+  full,         ///< no: it takes and produces tensors of the run's type
+  follows,      ///< it only moves values: 16 bits if all its inputs are
   sixteen_bits  ///< yes
 };
 
-/// What a layer's outputs show of its first input.
+/// How a layer's outputs are views of its first input.
 enum class View : std::uint8_t {
   none,
-  data,               ///< its data
-  data_and_gradient,  ///< and their gradient is its gradient: there is nothing to compute
+  data,               ///< of its data
+  data_and_gradient,  ///< and of its gradient: there is nothing to compute
 };
 
 /// How much of a ReLU a layer's own operators can do (net/fusion.hpp).
 enum class ReluFusion : std::uint8_t {
   none,
   forward,  ///< forward() can end with it
-  both,     ///< and backward() can begin with its gradient, which it finds without the output's data
+  both,     ///< and backward() can begin with its gradient, without the output's data
 };
 
 /// When a layer exchanges values with the other devices of a training run.
 enum class Meets : std::uint8_t { never, forward, both_ways };
 
-/// What a layer is. Set by its constructor, completed by setup(), the same from then on whatever the shapes.
+/// What a layer is. Set by its constructor, completed by setup(), then fixed whatever the shapes.
 struct LayerTraits {
   Arity arity = {};
   bool source = false;          ///< prepare() takes a batch and sets the shapes of the outputs
   bool filled_by_user = false;  ///< a source that writes nothing: its outputs hold zeros until they are set
-  bool loss = false;            ///< output 0 has the loss weight 1 unless the file gives one
+  bool loss = false;            ///< output 0 has loss weight 1 unless the file gives one
   LayoutRule layout = LayoutRule::contiguous;
   StorageRule storage = StorageRule::full;
-  /// forward() may write output 0 over input 0 where backward() reads no input, and backward() the gradient
-  /// of input 0 over that of output 0.
+  /// forward() may write output 0 over input 0 unless backward() reads inputs, and backward() the gradient of
+  /// input 0 over that of output 0.
   bool in_place = false;
   View view = View::none;
   bool backward_reads_inputs = true, backward_reads_outputs = true;  ///< their data
-  bool repeatable = true;          ///< recompute() may be called; else the outputs are kept
-  int differentiable_inputs = -1;  ///< gradients can flow to the first so many; -1: all
-  /// The first so many outputs are this device's shares of global values: those of all replicas are summed
-  /// for display (losses, training accuracy).
+  bool repeatable = true;          ///< recompute() may be called; otherwise the outputs are kept
+  int differentiable_inputs = -1;  ///< gradients can flow only to the first this many; -1: all
+  /// This many leading outputs are the device's shares of global values: those of all replicas are summed for
+  /// display (losses, training accuracy).
   int shares = 0;
   Meets meets = Meets::never;
   std::vector<bool> passes_gradient = {};  ///< per input: its gradient is that of output 0; empty: none
   bool gathers_gradients = false;          ///< the gradient of the input is the sum of those of the outputs
   bool overwrites_gradients = false;       ///< backward() heeds Pass::fresh; for large gradients
   std::optional<double> relu_slope = {};   ///< the layer is a ReLU
-  std::optional<ops::InvertibleActivation> inverse = {};  ///< what it computes, if its output tells the input
-  bool recovers_input = false;  ///< backward() can do with Fused::kept_output instead of its input
+  std::optional<ops::InvertibleActivation> inverse = {};  ///< what it computes, if invertible
+  bool recovers_input = false;  ///< backward() can use Fused::kept_output instead of its input
   bool plain_sum = false;       ///< output 0 is the sum of the inputs
   /// The layer multiplies each channel by the first of these parameters and adds the second; -1: it does not.
   int channel_slope = -1, channel_bias = -1;
@@ -119,16 +119,16 @@ struct LayerTraits {
   bool differentiable(int input) const { return differentiable_inputs < 0 || input < differentiable_inputs; }
 };
 
-/// Overrides the files' choice between synchronized and local batch normalization (--sync_bn).
+/// Overrides the file's choice between synchronized and local batch normalization (--sync_bn).
 enum class SyncBatchNorm : std::uint8_t { as_written, on, off };
 
-/// What the Net tells a layer about the run when it makes it.
+/// What the Net tells a layer about the run when making it.
 struct LayerOptions {
   Phase phase = Phase::test;      ///< what the layer does: its `phase` field, or else net_phase
   Phase net_phase = Phase::test;  ///< how batches are dealt and outputs of replicas are combined
-  DType dtype = DType::f32;       ///< of parameters, and of activations that are not of 16 bits
+  DType dtype = DType::f32;       ///< of parameters, and of activations that are not 16-bit
   bool channels_last = false;     ///< the plan uses channels-last activations
-  int rank = 0, devices = 1;      ///< place of this replica
+  int rank = 0, devices = 1;      ///< this replica's place
   std::uint64_t seed = 0;
   std::string net_name;
   SyncBatchNorm sync_batch_norm = SyncBatchNorm::as_written;
@@ -151,12 +151,12 @@ class Layer {
 
   /// Checks settings and declares parameters_ (shape, kind, filler). Throws bad_input naming field and value.
   virtual void setup(const Blobs& inputs, const Blobs& outputs);
-  /// Sets shape and layout of every output from those of the inputs; their type is set. Must accept any batch
-  /// size, 0 included.
+  /// Sets every output's shape and layout from the inputs'; types are already set. Must accept any batch
+  /// size, including 0.
   virtual void reshape(const Blobs& inputs, const Blobs& outputs) = 0;
   virtual void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) = 0;
-  /// Makes the outputs of the pass's forward() again from the same inputs, bit for bit and without any other
-  /// effect: no exchange, no update of running statistics.
+  /// Produces the outputs of the pass's forward() again from the same inputs, bit-identical and without other
+  /// effects: no exchange, no update of running statistics.
   virtual void recompute(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
     forward(pass, inputs, outputs);
   }
@@ -167,33 +167,33 @@ class Layer {
   /// Sources only: takes the next batch and sets the outputs' shapes before forward().
   virtual void prepare(Pass& pass, const Blobs& outputs);
 
-  /// The blob of a file's layer that fills each parameter; null: the parameter keeps its value. As a rule
-  /// blob i fills parameter i. Throws bad_input naming the layer if the numbers do not fit; shapes are the
-  /// caller's to check.
+  /// The blob of a file's layer that fills each parameter; null: the parameter keeps its value. By default
+  /// blob i fills parameter i. Throws bad_input naming the layer if the numbers do not match; checking shapes
+  /// is up to the caller.
   virtual std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const;
   /// Multiply-adds of one forward pass with the current shapes.
   virtual double forward_flops(const Blobs& inputs, const Blobs& outputs) const;
   /// See ops::Convolution::kernel_choices.
   virtual ops::KernelChoices kernel_choices() const { return {}; }
-  /// Called on the host when the pass's results have arrived: throws what the device could only note (label
+  /// Called on the host when the pass's results have arrived: throws what the device could only record (label
   /// out of range).
   virtual void check_results(Context& context);
-  /// The parameters have values now that no pass gave them.
+  /// The parameters now have values that no pass produced.
   virtual void parameters_replaced() {}
 
  protected:
   DType dtype() const { return options_.dtype; }
   const LayerOptions& options() const { return options_; }
-  /// Gives `tensor` at least this shape on the context's device; for what a layer keeps itself.
+  /// Gives `tensor` at least this shape on the context's device; for a layer's internal tensors.
   static void ensure(Context& context, Tensor& tensor, const Shape& shape, DType dtype,
                      Layout layout = Layout::contiguous);
-  /// Adds a parameter; name, sharing and multipliers come from the file's `param` entry at its position.
+  /// Adds a parameter; name, sharing and multipliers come from the file's `param` entry in that position.
   Parameter& declare(const Shape& shape, const caffe::FillerParameter& filler,
                      ParameterKind kind = ParameterKind::learnable);
   /// The key of this layer's random numbers in `pass`.
   ops::PassKey random_key(const Pass& pass) const;
   static void set_output(Blob& output, const Shape& shape, Layout layout = Layout::contiguous);
-  /// Throws bad_input with the layer's name and type before the message.
+  /// Throws bad_input with the layer's name and type in front of the message.
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
     bad_input("layer ", quoted(name()), " (", type(), "): ", parts...);
@@ -207,15 +207,16 @@ class Layer {
 
 using LayerFactory = std::unique_ptr<Layer> (*)(const caffe::LayerParameter&, const LayerOptions&);
 
-/// What is known of a layer type beside its code: for `trainer layers`, and for tests that run every layer.
+/// What is known about a layer type besides its code: for `trainer layers`, and for tests that run every
+/// layer.
 struct LayerInfo {
   std::string about;    ///< what it does, in a few words
   std::string message;  ///< the field of LayerParameter that holds its settings; "" if it has none
-  /// Settings that a test can run it with, as they stand in a file; its inputs are small blobs N x 4 x 5 x 5,
-  /// or scores of 4 classes with their labels. None for layers that need files.
+  /// Settings that tests can run it with, written as in a file; its inputs are small blobs N x 4 x 5 x 5, or
+  /// scores of 4 classes with their labels. None for layers that need files.
   std::vector<std::string> examples = {""};
-  /// Of how many devices a layer with these settings shares statistics, 0: of all; null: the type knows no
-  /// such groups.
+  /// How many devices share statistics in a layer with these settings, 0: all; null: the type has no such
+  /// groups.
   int (*sync_group_size)(const caffe::LayerParameter&) = nullptr;
 };
 
@@ -233,13 +234,13 @@ struct RegisterLayer {
         std::move(info));
   }
 };
-/// Throws bad_input for an unknown type with the known ones, nearest first.
+/// Throws bad_input for an unknown type, listing the known ones, nearest first.
 std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const LayerOptions& options);
 std::vector<std::string> registered_layer_types();
-/// Of a registered type.
+/// `type` must be registered.
 const LayerInfo& layer_info(const std::string& type);
-/// The sizes of all groups in which layers of the net share statistics, ascending. Types that are not
-/// registered are passed over.
+/// The sizes of all groups in which the net's layers share statistics, ascending. Ignores types that are not
+/// registered.
 std::vector<int> sync_group_sizes(const caffe::NetParameter& net);
 
 }  // namespace banyan

@@ -13,12 +13,12 @@ namespace banyan {
 /// Sums f64 values over all devices of a training pass; nothing to do on one device or in a test pass.
 void sum_over_devices(Pass& pass, Tensor& values, const Ticket& ticket);
 
-/// What a device noted of labels out of range, kept over the passes until it is read.
+/// A device's record of labels out of range, kept across passes until it is read.
 class LabelNote {
  public:
-  /// For the operators that note.
+  /// For the operators that record.
   Tensor& on(Context& context);
-  /// Throws bad_input if there is one, and forgets it.
+  /// Throws bad_input if there is a record, and clears it.
   void check(Context& context, const std::string& layer, const ops::Channels& over);
 
  private:
@@ -27,7 +27,7 @@ class LabelNote {
 
 class LossLayer : public Layer {
  public:
-  /// `traits` but for what all losses have in common.
+  /// `traits` without what all losses have in common.
   LossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, LayerTraits traits)
       : Layer(parameter, options, std::move(traits)) {
     traits_.loss = true;
@@ -36,7 +36,7 @@ class LossLayer : public Layer {
   }
 
  protected:
-  /// By what the sum of the losses is divided (FORMAT: never by less than 1).
+  /// What the sum of the losses is divided by (never less than 1).
   enum class Normalization : std::uint8_t {
     full,        ///< all positions
     valid,       ///< positions that are not ignored
@@ -44,10 +44,10 @@ class LossLayer : public Layer {
     none,        ///< 1, on any number of devices
     fixed,       ///< pre_fixed_normalizer (Intel)
   };
-  /// Reads loss_param: normalization, else the old normalize (true VALID, false BATCH_SIZE), else `absent`.
+  /// Reads loss_param: normalization, else the old normalize (true: VALID, false: BATCH_SIZE), else `absent`.
   Normalization read_normalization(Normalization absent) const;
-  /// divisor_ (f64, 1) for local `positions`, `samples` and, on the device, valid positions partial_[1];
-  /// summed over the devices where it counts something.
+  /// Finds divisor_ (f64, 1) from local `positions`, `samples` and, on the device, the valid positions
+  /// partial_[1]; summed over the devices if it is a count.
   void find_divisor(Pass& pass, Normalization normalization, std::int64_t positions, std::int64_t samples);
   /// loss[0] = partial_[0] / max(1, divisor_).
   void write_loss(Pass& pass, Blob& loss);

@@ -1,4 +1,4 @@
-// Pass: everything that one forward or backward run is told besides its tensors.
+// Pass: everything a forward or backward pass is given besides its tensors.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace banyan {
 
 struct Parameter;
 
-/// What the plan made a part of one layer's step.
+/// What the plan made part of one layer's step.
 struct Fused {
-  /// Of a Scale after a normalization that has no slope and bias itself (LayerTraits::fuses_affine); null:
-  /// none.
+  /// Those of a Scale after a normalization that has no slope and bias itself (LayerTraits::fuses_affine);
+  /// null: none.
   Parameter *slope = nullptr, *bias = nullptr;
   ops::Rectifier output;  ///< forward() ends with it; backward() begins with its gradient (ReluFusion::both)
   ops::Rectifier input;   ///< backward() ends with its gradient, by the sign of the input
   /// forward() adds it to its result, whose memory is that of the sum, and ends with the ReLU `sum`. The
-  /// backward pass knows nothing of it.
+  /// backward pass is unaffected.
   const Tensor* addend = nullptr;
   ops::Rectifier sum;
-  /// backward() takes what this activation made of the output instead of its input, and overwrites it.
+  /// backward() takes this activation of the output instead of its input, and overwrites it.
   const Tensor* kept_output = nullptr;
   ops::InvertibleActivation kept_activation;
 };
@@ -31,20 +31,20 @@ struct Fused {
 struct Pass {
   Context* context = nullptr;
   std::int64_t iteration = 0;
-  /// Counts forward passes of training: iteration * iter_size + sub-iteration. Key of random numbers.
+  /// Number of the forward training pass: iteration * iter_size + sub-iteration. Key of random numbers.
   std::int64_t draw = 0;
   std::uint64_t seed = 0;
-  /// `draw` in device memory, for kernels: written by Net::prepare, set by the Net.
+  /// `draw` in device memory for kernels: written by Net::prepare, set by the Net.
   const std::uint64_t* draw_on_device = nullptr;
   ops::SampleIndex samples;      ///< global number of local sample i within this pass
   Exchange* exchange = nullptr;  ///< nullptr: one device, or a test pass (batches are dealt whole)
-  /// False in passes that must leave no trace (timing, the extra pass of a test): no running statistics are
+  /// False in passes that must leave no trace (timing, the extra pass of a test): running statistics are not
   /// updated.
   bool update_statistics = true;
 
-  // Of the step that runs, set by the Net.
+  // For the current step, set by the Net.
   Fused fused;
-  /// Bit k: the gradient of parameter k holds nothing yet and backward() must overwrite it
+  /// Bit k: the gradient of parameter k is not yet valid and backward() must overwrite it
   /// (LayerTraits::overwrites_gradients).
   std::uint64_t fresh = 0;
   bool is_fresh(std::size_t parameter) const { return (fresh >> parameter & 1) != 0; }

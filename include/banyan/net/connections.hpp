@@ -11,13 +11,13 @@ namespace banyan {
 
 /// Every bottom is produced by an earlier layer, no blob is produced twice (unless in place: top i is
 /// bottom i), loss_weight has 0 or #tops entries, propagate_down 0 or #bottoms. Throws bad_input naming the
-/// layers, for an unknown bottom the nearest name, for a cycle its layers.
+/// layers; for an unknown bottom also the nearest name, for a cycle its layers.
 void check_connections(const caffe::NetParameter& net);
 /// All that is wrong with them.
 std::vector<std::string> find_connection_problems(const caffe::NetParameter& net);
 
-/// Throws bad_input if the numbers of bottoms and tops are not those that the layer's type takes. `tops`:
-/// with one that the layer gets although the file does not name it.
+/// Throws bad_input if the layer's type does not take that many bottoms or tops. `tops` includes one that the
+/// layer gets although the file does not name it.
 void check_arity(const caffe::LayerParameter& layer, const Arity& arity, int tops);
 
 }  // namespace banyan

@@ -1,4 +1,4 @@
-// Executor: binds the storage of a plan on one device and runs its steps, in order. Nothing is decided here.
+// Executor: binds a plan's storage on one device and runs its steps in order. It decides nothing.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@ class Executor {
   /// All must outlive the executor.
   Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& context, Activity& activity);
 
-  /// From now on runs `plan`, which must outlive that. Gives the blobs their storage; that of `outside`
-  /// tensors stays where their shape has not changed.
+  /// From now on runs `plan`, which must outlive that use. Gives the blobs their storage; `outside` tensors
+  /// keep theirs if their shape has not changed.
   void bind(const Plan& plan, Activations& activations);
 
   /// Writes what the steps of `pass` read from device memory.
@@ -28,7 +28,7 @@ class Executor {
   void forward(Pass& pass);
   /// `layer_done`: see Net::backward.
   void backward(Pass& pass, const std::function<void(int)>& layer_done);
-  /// Gradients of parameters count as zero in the next backward pass.
+  /// The next backward pass treats the parameters' gradients as zero.
   void zero_gradients() { gradients_count_as_zero_ = true; }
   /// f64 (1) on the device.
   Tensor& loss() { return loss_; }
@@ -55,9 +55,9 @@ class Executor {
   Activity& activity_;
   const Plan* plan_ = nullptr;
   Activations* activations_ = nullptr;
-  Blobs tensors_;             ///< as the plan numbers them
+  Blobs tensors_;             ///< numbered as in the plan
   std::vector<Fused> fused_;  ///< per step
-  Tensor memory_;             ///< of all activations and gradients that are planned together
+  Tensor memory_;             ///< holds all activations and gradients that are planned together
   Tensor loss_, partial_loss_, seed_;
   ops::DeviceValue<std::uint64_t> draw_;
   bool gradients_count_as_zero_ = false;

@@ -1,5 +1,5 @@
-// Folding: in tests a normalization by stored statistics, and Scale and Bias layers after it, map each
-// channel by itself. A convolution or inner product before them can do that with other weights.
+// Folding: in tests, a normalization by stored statistics and the Scale and Bias layers after it map each
+// channel on its own. A convolution or inner product before them can do the same with different weights.
 #pragma once
 
 #include <map>
@@ -15,15 +15,15 @@ struct FoldedNet {
     std::vector<double> weight, bias;  ///< in logical order
   };
   caffe::NetParameter definition;          ///< without the layers that were folded
-  std::map<std::string, Weights> weights;  ///< of the layers that took others over, by name
+  std::map<std::string, Weights> weights;  ///< of the layers that absorbed others, by name
   std::vector<std::string> gone;           ///< layers that were folded
 };
 
-/// What is left of a test net. Folded are layers between which no other layer reads, whose parameters hold
-/// their final values. Waits for the device.
+/// What is left of a test net. Layers are folded if no other layer reads between them and their parameters
+/// have their final values. Waits for the device.
 FoldedNet fold_normalizations(const Net& net);
-/// Fills the parameters of the net that was made of `folded.definition`, on the same device as `from`, the
-/// net that was folded.
+/// Fills the parameters of a net made from `folded.definition`, on the same device as `from`, the net that
+/// was folded.
 void load_folded(Net& to, const Net& from, const FoldedNet& folded);
 
 }  // namespace banyan

@@ -1,13 +1,12 @@
-// Settings of Caffe's forks that are read but cannot be honoured.
+// Settings from Caffe's forks that are read but cannot be honoured.
 #pragma once
 
 #include "proto/banyan.pb.h"
 
 namespace banyan {
 
-/// Throws bad_input for settings of a net that would change what it learns (`bn_stats_batch_size`); logs a
-/// warning for number formats, which change the rounding only (`default_forward_type: FLOAT16` and the like),
-/// if `log`.
+/// Throws bad_input for settings that would change what a net learns (`bn_stats_batch_size`); if `log`, warns
+/// about number formats, which change only the rounding (`default_forward_type: FLOAT16` and the like).
 void check_fork_settings(const caffe::NetParameter& net, bool log);
 
 }  // namespace banyan

@@ -1,8 +1,8 @@
-// Graph: a net as layers and blobs, before it has shapes. Pure.
+// Graph: a net as layers and blobs, without shapes. Pure.
 //
 // A blob is written by one layer only: a layer that works in place in the file (`top: "x"` over `bottom:
-// "x"`) reads one blob and writes another of the same name. Whether the two share memory is decided by the
-// plan (plan.hpp), as for all other layers.
+// "x"`) reads one blob and writes another of the same name. The plan (plan.hpp) decides whether the two share
+// memory, as for all layers.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,14 @@ namespace banyan {
 struct GraphLayer {
   std::string name, type;
   LayerTraits traits;
-  std::optional<DType> storage;      ///< of 16 bits, as Precision::storage_of has it
+  std::optional<DType> storage;      ///< 16-bit type, see Precision::storage_of
   std::vector<int> inputs, outputs;  ///< blobs
   std::vector<double> loss_weights;  ///< one per output
-  std::vector<int> propagate_down;   ///< the file's wish: empty, or 0 or 1 for each input
+  std::vector<int> propagate_down;   ///< from the file: empty, or 0 or 1 per input
   bool learns = false;               ///< has a parameter with lr_mult != 0
   // Set by mark_backward.
   bool needs_backward = false;
-  std::vector<bool> propagate;  ///< per input: backward() makes its gradient
+  std::vector<bool> propagate;  ///< per input: backward() computes its gradient
 
   bool weighted() const {
     return std::any_of(loss_weights.begin(), loss_weights.end(), [](double weight) { return weight != 0; });
@@ -36,7 +36,7 @@ struct GraphLayer {
 struct GraphBlob {
   std::string name;
   int producer = 0, output = 0;  ///< output `output` of layer `producer`
-  std::vector<int> readers;      ///< layers, in order; one that reads it twice stands here twice
+  std::vector<int> readers;      ///< layers, in order; one that reads it twice is listed twice
 };
 
 struct Graph {
@@ -47,24 +47,24 @@ struct Graph {
 
   const GraphLayer& producer_of(int blob) const;
   double loss_weight(int blob) const;
-  /// Does a source make it? Its data is filled from outside and outlives a pass.
+  /// Is it made by a source? Its data is filled from outside and outlives a pass.
   bool from_source(int blob) const { return producer_of(blob).traits.source; }
-  /// The layer that alone reads it; -1: there is none, or several.
+  /// The only layer that reads it; -1: none or several.
   int only_reader(int blob) const;
-  /// Does the backward pass of a reader make its gradient?
+  /// Does some reader's backward pass compute its gradient?
   bool receives_gradient(int blob) const;
   bool has_gradient(int blob) const;
-  /// Blobs with a name that no layer reads, in alphabetical order.
+  /// Named blobs that no layer reads, in alphabetical order.
   std::vector<int> outputs() const;
 };
 
 /// Adds a layer and its outputs; a loss without a top gets a blob that nothing can refer to. The bottoms must
-/// be there (check_connections). Throws bad_input if the layer's type does not take so many bottoms or tops.
+/// exist (check_connections). Throws bad_input if the layer's type does not take that many bottoms or tops.
 void add_layer(Graph& graph, const caffe::LayerParameter& parameter, const LayerTraits& traits);
 
 /// Decides which layers have a backward pass, and for which inputs. Caffe's rule: a layer needs backward if
-/// some input needs it or it learns, and only if it contributes to a loss through inputs that propagate.
-/// `force_backward`: as if every blob needed its gradient.
+/// it learns or some input needs it, but only if it contributes to a loss through inputs that propagate.
+/// `force_backward`: treats every blob as needing its gradient.
 void mark_backward(Graph& graph, bool force_backward);
 
 }  // namespace banyan

@@ -16,29 +16,28 @@ enum class Conversion : std::uint8_t {
   copy,     ///< the memory order or the type changes
 };
 
-/// An input as it comes: its shape and layout.
+/// An input as it arrives: its shape and layout.
 struct LayoutInput {
   const Shape* shape = nullptr;
   Layout layout = Layout::contiguous;
 };
 struct LayoutChoice {
-  Layout layout = Layout::contiguous;  ///< what the layer shall get
+  Layout layout = Layout::contiguous;  ///< what the layer is to get
   Conversion conversion = Conversion::none;
 };
 
-/// Do a net's images lie channels-last where nothing else is asked for? On CPU devices in f32, for which
-/// oneDNN's kernels are made. Not on GPUs: in f32 without TF32 cuDNN is sure to have kernels for contiguous
-/// images alone. That stands until both orders have been timed on hardware.
+/// Are a net's images channels-last unless something else is requested? Yes on CPU devices in f32, for which
+/// oneDNN's kernels are made. No on GPUs: in f32 without TF32, cuDNN is certain to have kernels only for
+/// contiguous images. That stands until both orders have been timed on hardware.
 bool channels_last_by_default(DeviceKind kind, DType dtype);
-/// True where the two layouts differ in memory: at least 3 axes, more than one channel, more than one
-/// position.
+/// True if the two layouts differ in memory: at least 3 axes, more than one channel, more than one position.
 bool layout_matters(const Shape& shape);
-/// Contiguous layers get contiguous inputs; followers with inputs of both layouts get all of 3 and more axes
-/// channels-last; others take what comes.
+/// Contiguous layers get contiguous inputs; followers whose inputs come in both layouts get all inputs of 3
+/// or more axes channels-last; others take what comes.
 std::vector<LayoutChoice> choose_layouts(LayoutRule rule, const std::vector<LayoutInput>& inputs);
 
-/// The type of a layer's activations. `full`: the run's type; `storage`: the layer's of 16 bits, if it may
-/// have one; `inputs`: as they come.
+/// The type of a layer's activations. `full`: the run's type; `storage`: the layer's 16-bit type, if it may
+/// use one; `inputs`: the inputs' types as they arrive.
 DType choose_type(StorageRule rule, DType full, std::optional<DType> storage,
                   const std::vector<DType>& inputs);
 

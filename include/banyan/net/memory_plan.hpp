@@ -1,4 +1,4 @@
-// Which tensors may lie in the same memory: a pure function from lifetimes to offsets.
+// Which tensors may occupy the same memory: a pure function from lifetimes to offsets.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace banyan {
 
-/// A tensor's size and the spans of steps within which it must keep its contents, in ascending order. It has
-/// the same place in all of them.
+/// A tensor's size and the spans of steps during which it must keep its contents, ascending. It has the same
+/// place in all of them.
 struct Lifetime {
   std::int64_t size = 0;  ///< in any unit
   std::vector<Span> spans;
@@ -21,12 +21,12 @@ struct MemoryPlan {
   std::int64_t sum = 0;               ///< what they would take without sharing
 };
 
-/// Greedy by size: the largest first, each at the lowest offset that is free during its lifetime. Offsets are
+/// Greedy, largest first: each goes to the lowest offset that is free during its lifetime. Offsets are
 /// multiples of `alignment`; sizes are rounded up to it.
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alignment);
-/// The most that is alive at any one step, sizes rounded up: no plan can be smaller.
+/// Peak of live sizes, rounded up, over all steps: no plan can be smaller.
 std::int64_t most_alive(const std::vector<Lifetime>& lifetimes, std::int64_t alignment);
-/// The same sizes without any sharing.
+/// The same sizes with no sharing.
 MemoryPlan plan_separate(const std::vector<Lifetime>& lifetimes, std::int64_t alignment);
 
 }  // namespace banyan

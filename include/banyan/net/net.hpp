@@ -1,5 +1,5 @@
-// Net: a NetParameter made ready to run on one device. It sets up the layers, infers shapes and has the rest
-// done by others:
+// Net: a NetParameter made ready to run on one device. It sets up the layers, infers shapes and delegates the
+// rest:
 //
 //   NetParameter and the layers' traits -> Graph      layers and blobs (graph.hpp)
 //   Graph and shapes                    -> Plan       tensors in memory, a list of steps (plan.hpp)
@@ -29,32 +29,32 @@ struct NetOptions {
   Phase phase = Phase::train;
   int level = 0;
   std::vector<std::string> stages;
-  DType dtype = DType::f32;  ///< of all tensors that the net's `storage` is not about
-  /// Activations of 4 and 5 axes, where layers want it; unset: as channels_last_by_default says. Never so
-  /// unless dtype is f32.
+  DType dtype = DType::f32;  ///< of all tensors that the net's `storage` does not cover
+  /// Channels-last activations of 4 axes, where layers want it; unset: see channels_last_by_default. Always
+  /// off unless dtype is f32.
   std::optional<bool> channels_last;
   int rank = 0, devices = 1;
   std::uint64_t seed = 0;
   SyncBatchNorm sync_batch_norm = SyncBatchNorm::as_written;
-  /// Only with shapes_only: shapes of the outputs of source layers whose data need not exist.
+  /// Only with shapes_only: output shapes of source layers, whose data need not exist.
   std::map<std::string, Shape> input_shapes;
   bool shapes_only = false;  ///< no storage is bound; sources with a shape in input_shapes are not opened
-  /// Blobs share memory where their lifetimes do not overlap: after a pass only the outputs of sources, the
-  /// net's outputs and the parameters hold what their names say. Off: every blob keeps its own data and
-  /// gradient.
+  /// Blobs share memory where their lifetimes do not overlap: after a pass, only the sources' outputs, the
+  /// net's outputs and the parameters hold their own values. Off: every blob keeps its own data and gradient.
   bool reuse_memory = true;
-  /// ReLUs run as a part of their neighbours (net/fusion.hpp); with reuse_memory only. The bits are the same.
+  /// ReLUs run as part of their neighbours (net/fusion.hpp); only with reuse_memory. Results are
+  /// bit-identical.
   bool fuse = true;
-  /// Scale layers are slope and bias of the batch normalizations before them; with reuse_memory only. The
-  /// results differ by a rounding.
+  /// Scale layers serve as slope and bias of the batch normalizations before them; only with reuse_memory.
+  /// Results differ by one rounding.
   bool fuse_scale = true;
-  std::string origin;  ///< file that the net came from; for messages
+  std::string origin;  ///< file that the net came from, for messages
 };
 
 class Net {
  public:
   /// `parameter` is upgraded (io::upgrade_net) and unfiltered. Throws bad_input for anything wrong in it.
-  /// Parameters hold zeros until they are filled, read or shared (parameter_values.hpp).
+  /// Parameters are zero until filled, read or shared (parameter_values.hpp).
   Net(const caffe::NetParameter& parameter, const NetOptions& options, Context& context, Activity& activity);
   ~Net();
   Net(const Net&) = delete;
@@ -63,30 +63,30 @@ class Net {
   /// prepare(), then run().
   void forward(Pass& pass);
   /// The host's part of a pass: takes the next batch of every source, reshapes if a source's shapes changed,
-  /// and writes what differs from pass to pass into device memory, for kernels (architecture.md, "Captured
-  /// into a graph").
+  /// and writes what changes from pass to pass into device memory for the kernels (docs/architecture.md,
+  /// "Captured into a graph").
   void prepare(Pass& pass);
   /// Runs the layers in order.
   void run(Pass& pass);
-  /// Seeds the gradients of weighted outputs and runs the layers that need it in reverse; then, for each
-  /// layer whether it needs it or not, highest index first, calls layer_done(layer index). Gradients of
-  /// parameters are added to.
+  /// Seeds the gradients of weighted outputs and runs the layers that need it in reverse; then calls
+  /// layer_done(layer index) for every layer, whether it needed it or not, highest index first. Adds to the
+  /// parameters' gradients.
   void backward(Pass& pass, const std::function<void(int)>& layer_done = {});
-  /// Infers all shapes again after outputs of sources were given other shapes by hand, plans, and binds the
-  /// storage. forward() does so by itself; needed only to fill an Input's blob before the first forward()
+  /// Infers all shapes again after the shapes of source outputs were changed by hand, plans, and binds the
+  /// storage. forward() does this by itself; needed only to fill an Input's blob before the first forward()
   /// with a new shape.
   void reshape();
   /// f64 (1) on the device, written by forward(): sum over weighted outputs of weight * sum of the output.
   Tensor& loss() { return executor_->loss(); }
-  /// From here on gradients count as zero. Their memory says so only after the next backward(): each layer
-  /// clears its own when it gets there, or overwrites them.
+  /// From here on gradients count as zero. Their memory reflects that only after the next backward(), where
+  /// each layer clears or overwrites its own.
   void zero_gradients() { executor_->zero_gradients(); }
-  /// To be called after values of parameters were written by hand.
+  /// To be called after parameter values were written by hand.
   void parameters_replaced();
-  /// Waits for the device and lets every layer check the results of the passes since the last check.
+  /// Waits for the device and lets every layer check the results of all passes since the last check.
   void check_results();
 
-  /// Those of all layers, the layer's name before each piece of work.
+  /// Those of all layers, with the layer's name before each entry.
   ops::KernelChoices kernel_choices() const;
 
   const std::string& name() const { return name_; }
@@ -99,19 +99,19 @@ class Net {
   const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
   const Graph& graph() const { return graph_; }
   const Plan& plan() const { return plan_; }
-  /// The plan that it would have without in_place_abn, cut at the same places.
+  /// The plan it would have without in_place_abn, cut at the same places.
   Plan plan_without_in_place_abn() const;
 
   Blobs inputs_of(int layer) const;
   Blobs outputs_of(int layer) const;
-  /// False for a source whose shape was given instead (shapes_only).
+  /// False for a source whose shape was given (shapes_only).
   bool opened(int layer) const { return !given_shape_.at(static_cast<std::size_t>(layer)); }
   /// The blob of that name (the last one if layers work on it in place), or null.
   Blob* find_blob(const std::string& name) const;
-  /// What no layer consumes, in alphabetical order.
+  /// Blobs that no layer reads, in alphabetical order.
   const Blobs& outputs() const { return outputs_; }
   double loss_weight(const Blob& blob) const;
-  /// Does its data outlive a pass? Others share memory.
+  /// Does its data outlive a pass? Other blobs share memory.
   bool keeps(const Blob& blob) const;
   /// Is it a share of a global value (LayerTraits::shares)?
   bool output_is_share(const Blob& blob) const;
@@ -126,8 +126,8 @@ class Net {
   Tensor& flat_gradients() { return store_.flat_gradients; }  ///< undefined in nets without backward
   Tensor& statistics() { return store_.statistics; }  ///< all running statistics; undefined if there are none
 
-  /// Observers see what each layer does by itself, so nothing is fused any more but Scale layers, whose
-  /// outputs are those of the normalizations too: observing changes no result.
+  /// Observers see what each layer does on its own, so nothing stays fused except Scale layers, whose outputs
+  /// are those of the normalizations as well: observing changes no result.
   void observe_layers(Executor::LayerHook before, Executor::LayerHook after);
 
  private:

@@ -8,16 +8,16 @@
 
 namespace banyan {
 
-/// Initial values by the fillers, from the net's seed and each parameter's identity: the same on every
+/// Initial values from the fillers, by the net's seed and each parameter's identity: the same on every
 /// device.
 void fill_parameters(Net& net);
-/// Lets `net` use the values of `other` (on the same device) wherever one of its layers has the name of one
-/// of `other`. Throws bad_input naming layer and shapes where parameters differ.
+/// Lets `net` use the values of `other` (on the same device) wherever their layers have the same name. Throws
+/// bad_input naming layer and shapes where parameters differ.
 void share_parameters(Net& net, Net& other, bool share_statistics);
-/// Fills parameters by layer name. Layers that only one side has are skipped. `origin` names the file in
+/// Fills parameters by layer name. Layers that exist on only one side are skipped. `origin` names the file in
 /// messages; throws bad_input naming layer, blob and both shapes where something does not fit.
 void load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin);
-/// What a .caffemodel holds: name and every layer with its blobs.
+/// The contents of a .caffemodel: the name, and every layer with its blobs.
 caffe::NetParameter to_proto(Net& net, bool with_gradients);
 
 }  // namespace banyan

@@ -10,8 +10,8 @@
 
 namespace banyan {
 
-/// One parameter of the net. Only owners are listed, in the order of layers and blobs: the order of Caffe's
-/// history.
+/// One parameter of the net. Only owners are listed, in the order of layers and blobs, which is the order of
+/// Caffe's history.
 struct LearnableParameter {
   std::string layer;
   int slot = 0;  ///< index in the layer's blobs
@@ -24,7 +24,7 @@ struct LearnableParameter {
   std::int64_t count = 0;
   bool is_statistic = false;
 
-  /// Has it a gradient, in nets with backward?
+  /// Does it have a gradient, in nets with backward?
   bool learns() const { return !is_statistic && lr_mult != 0; }
 };
 
@@ -36,7 +36,7 @@ struct ParameterStore {
   LearnableParameter& owner_of(int layer, std::size_t slot) { return parameters[owner[layer][slot]]; }
 };
 
-/// Where parameters stand in the flat buffers. Pure.
+/// Sizes of the flat buffers. Pure.
 struct FlatLayout {
   std::int64_t exchanged = 0, statistics = 0;  ///< elements, padding included
 };
@@ -45,8 +45,8 @@ struct FlatLayout {
 FlatLayout place_parameters(std::vector<LearnableParameter>& parameters, std::int64_t alignment);
 
 /// Applies Caffe's rules to the declared parameters of `layers`: sharing by name (the first layer owns; equal
-/// shape, or equal count if permissive; multipliers agree where both give them), number of `param` entries,
-/// multipliers that a layer's type fixes. No storage is bound. Throws bad_input naming layers and shapes.
+/// shape, or equal count if permissive; multipliers agree where both are given), number of `param` entries,
+/// multipliers fixed by a layer's type. No storage is bound. Throws bad_input naming layers and shapes.
 ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& layers);
 
 /// Allocates the flat buffers (zeros) and binds values and gradients of all layers.

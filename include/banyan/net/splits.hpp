@@ -7,9 +7,10 @@
 
 namespace banyan {
 
-/// Caffe's insertion, names included: `<blob>_<producer>_<top index>_split` with tops `..._split_<k>`,
-/// directly after the last layer that wrote the blob. A blob with an explicit loss weight counts it as its
-/// first use. The net must pass check_connections; a net that has its splits already is returned as it is.
+/// Inserts splits as Caffe does, names included: `<blob>_<producer>_<top index>_split` with tops
+/// `..._split_<k>`, directly after the last layer that wrote the blob. An explicit loss weight counts as a
+/// blob's first use. The net must pass check_connections; a net that already has its splits is returned
+/// unchanged.
 caffe::NetParameter insert_splits(const caffe::NetParameter& net);
 
 }  // namespace banyan

@@ -13,7 +13,7 @@ inline constinit Operator<void(Tensor& y, double value)> fill{"fill"};
 /// y = x in y's dtype and layout; same shape. Float dtypes, bf16 included on CPU devices, and i32/u8 ->
 /// float.
 inline constinit Operator<void(const Tensor& x, Tensor& y)> copy{"copy"};
-/// y = alpha x + beta y; same count, dtype and layout; beta == 0 ignores what y holds (NaN included).
+/// y = alpha x + beta y; same count, dtype and layout; beta == 0 ignores y's contents (NaN included).
 inline constinit Operator<void(double alpha, const Tensor& x, double beta, Tensor& y)> axpby{"axpby"};
 /// y[i] = (y[i] + parts[0][i]) + parts[1][i] ..., in this order, in one sweep over memory; at most kMostParts
 /// parts of the same count and float dtype.
@@ -34,8 +34,8 @@ struct BlockCopy {
 };
 inline constinit Operator<void(const Tensor& from, Tensor& to, const BlockCopy& what)> copy_blocks{
     "copy_blocks"};
-/// C (m x n) = alpha op(A) op(B) + beta C, all row-major and dense; op(A) is m x k. beta == 0 ignores what C
-/// holds. On CPU devices each of the three is f32 or bf16, or all are f64.
+/// C (m x n) = alpha op(A) op(B) + beta C, all row-major and dense; op(A) is m x k. beta == 0 ignores C's
+/// contents. On CPU devices each of the three is f32 or bf16, or all are f64.
 struct GemmShape {
   bool transpose_a, transpose_b;
   std::int64_t m, n, k;

@@ -1,4 +1,4 @@
-// Convolution with the libraries of the device: oneDNN (f32) or im2col + GEMM (f64) on CPU, cuDNN on CUDA.
+// Convolution by the device's libraries: oneDNN (f32) or im2col + GEMM (f64) on CPU, cuDNN on CUDA.
 #pragma once
 
 #include <memory>
@@ -22,11 +22,11 @@ struct ConvolutionGeometry {
 
 /// One layer's convolution: keeps plans (primitives, descriptors) for the shapes it has seen. Input (N,
 /// in_channels, spatial...) and output (N, out_channels, spatial...) may have either layout; an empty batch
-/// is allowed and contributes nothing. On CPU devices they may both be bf16 where weights and bias are f32.
+/// is allowed and contributes nothing. On CPU devices both may be bf16 while weights and bias are f32.
 class Convolution {
  public:
   virtual ~Convolution() = default;
-  /// Those made so far; empty if rules on shapes choose.
+  /// Those made so far; empty if they follow from shapes alone.
   virtual KernelChoices kernel_choices() const { return {}; }
   /// From now on forward() ends with this ReLU. False: it cannot, and the caller must run it.
   virtual bool fuse_relu(const Rectifier& relu) { return !relu.on; }
@@ -43,7 +43,7 @@ class Convolution {
 /// Throws a runtime failure for anything the device cannot do (more than 3 spatial axes on CUDA, ...).
 std::unique_ptr<Convolution> make_convolution(Context& context, const ConvolutionGeometry& geometry,
                                               DType dtype);
-/// The plain reference, im2col + GEMM, any number of spatial axes, either layout, all types, CPU only.
+/// The plain reference: im2col + GEMM, any number of spatial axes, either layout, all types, CPU only.
 std::unique_ptr<Convolution> make_reference_convolution(const ConvolutionGeometry& geometry);
 
 using ConvolutionFactory = std::unique_ptr<Convolution> (*)(Context&, const ConvolutionGeometry&, DType);

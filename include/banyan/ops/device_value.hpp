@@ -1,6 +1,5 @@
-// DeviceValue: a small struct in device memory, for numbers that change from one iteration to the next.
-// Kernels get its address instead of the numbers, so a launch that was captured into a graph finds those of
-// today.
+// DeviceValue: a small struct in device memory, for numbers that change between iterations. Kernels get its
+// address instead of the numbers, so a launch captured into a graph reads the current ones.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +14,7 @@ struct SmallBytes {
   static constexpr std::size_t kMost = 64;
   unsigned char byte[kMost];
 };
-/// to[0 ... count) = bytes. They travel as an argument of the launch, so no host memory has to stay as it is.
+/// to[0 ... count) = bytes. They travel as a launch argument, so no host memory has to stay unchanged.
 inline constinit Operator<void(const SmallBytes& bytes, std::size_t count, void* to)> write_bytes{
     "write_bytes"};
 
@@ -25,7 +24,7 @@ class DeviceValue {
 
  public:
   explicit DeviceValue(Device& device) : storage_(device, sizeof(T)) {}
-  /// What work enqueued on `context`'s stream from now on reads. Nothing waits.
+  /// Work enqueued on `context`'s stream from now on reads `value`. Nothing waits.
   void write(Context& context, const T& value) {
     SmallBytes bytes{};
     std::memcpy(bytes.byte, &value, sizeof(T));

@@ -1,6 +1,6 @@
 // Elementwise operators. Input and output of one call have the same count, layout and type; output may be the
-// input (in place). On CPU devices they may be bf16, except for dropout: parameters, per-channel factors and
-// their gradients are f32 then, and so is all arithmetic.
+// input (in place). On CPU devices they may be bf16, except for dropout; parameters, per-channel factors and
+// their gradients are then f32, and so is all arithmetic.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace banyan::ops {
 
-/// A ReLU as the last step of another operator; off: that operator only. Results are bit-identical to running
-/// the two operators one after the other.
+/// A ReLU as the last step of another operator; off: no ReLU. Results are bit-identical to running the two
+/// operators one after the other.
 struct Rectifier {
   bool on = false;
   double slope = 0;
@@ -31,7 +31,7 @@ inline constinit Operator<void(const Tensor& x, Tensor& y)> tanh_forward{"tanh_f
 inline constinit Operator<void(const Tensor& y, const Tensor& dy, Tensor& dx)> tanh_backward{"tanh_backward"};
 /// y = lambda * (x > 0 ? x : alpha * (exp(x) - 1)): ELU (Clevert et al. 2016); with another lambda SELU.
 struct EluShape {
-  double alpha = 1;   ///< >= 0: so the output has the sign of the input
+  double alpha = 1;   ///< >= 0, so that the output has the sign of the input
   double lambda = 1;  ///< > 0
 };
 inline constinit Operator<void(const Tensor& x, const EluShape& shape, Tensor& y)> elu_forward{"elu_forward"};

@@ -1,4 +1,4 @@
-// Which kernels a library chose, where another choice would not have been bit-identical.
+// Which kernels a library chose where another choice would not have been bit-identical.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Versions of the mathematics libraries that the program runs with.
+// Versions of the mathematical libraries that the program runs with.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // Softmax, losses and accuracy. `Channels` sees contiguous memory as outer x channels x inner. Labels are
 // float tensors (Caffe), outer x inner.
 //
-// A loss writes f64 `partial` sums of its device; the divisor is summed over the devices before it is used,
-// so both stay on the device:
+// A loss writes f64 `partial` sums of its device; the divisor is summed over the devices before use, so both
+// stay on the device:
 //   partial (2): sum of the unscaled loss, number of valid positions
 #pragma once
 
@@ -25,8 +25,7 @@ inline constinit Operator<void(const Tensor& y, const Tensor& dy, const Channels
     softmax_backward{"softmax_backward"};
 /// partial (2, f64): -log(max(p[label], FLT_MIN)) summed over the positions with a valid label, and the
 /// number of these. noted (3, f64): the first label out of range as 1 + its sample, its position in the
-/// sample, the label; written only where noted[0] is 0, so that the record of one pass stays until it is read
-/// and cleared.
+/// sample, the label; written only where noted[0] is 0, so that a record stays until it is read and cleared.
 inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
                                const IgnoreLabel& ignore, Tensor& partial, Tensor& noted)>
     softmax_loss_forward{"softmax_loss_forward"};

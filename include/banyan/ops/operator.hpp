@@ -1,5 +1,5 @@
-// Operator: a function with one implementation per kind of device. Declared once in a header of this room;
-// each back end (src/ops/cpu, src/ops/cuda) defines it from a static `Define` object in its own file.
+// Operator: a function with one implementation per device kind. Declared once in a header of this room; each
+// back end (src/ops/cpu, src/ops/cuda) defines it from a static `Define` object in its own file.
 #pragma once
 
 #include <array>

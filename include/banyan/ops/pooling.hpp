@@ -8,7 +8,7 @@ namespace banyan::ops {
 
 enum class PoolingMethod : std::uint8_t { maximum, average, stochastic };
 
-/// 2-D windows. Input and output are (N, C, H, W) in the same layout and type; on CPU devices bf16 too.
+/// 2-D windows. Input and output are (N, C, H, W) in the same layout and type, bf16 allowed on CPU devices.
 struct PoolingGeometry {
   PoolingMethod method = PoolingMethod::maximum;
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
@@ -16,7 +16,7 @@ struct PoolingGeometry {
 
 /// maximum: mask (i32, like output) receives h * W + w of the first maximum. stochastic: with `training`,
 /// samples proportionally to the values (philox by key, global sample, logical output element) and writes the
-/// mask; otherwise sum(x^2)/sum(x). average: mask is not touched.
+/// mask; otherwise sum(x^2)/sum(x). average: leaves the mask alone.
 inline constinit Operator<void(const PoolingGeometry& geometry, const Tensor& input, bool training,
                                const PassKey& key, const SampleIndex& samples, Tensor& output, Tensor& mask)>
     pooling_forward{"pooling_forward"};

@@ -1,4 +1,4 @@
-// What the CPU devices' library can do on this machine's processor.
+// What the CPU devices' libraries can do on this machine's processor.
 #pragma once
 
 namespace banyan::ops {

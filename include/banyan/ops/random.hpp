@@ -43,7 +43,7 @@ BANYAN_HOST_DEVICE inline float uniform01(std::uint32_t bits) {
   return static_cast<float>(bits >> 8) * (1.0f / 16777216.0f);
 }
 
-/// Identifies a stream of random numbers: the solver's seed and who draws (a layer, a data source).
+/// Identifies a stream of random numbers: the solver's seed and the drawer (a layer, a data source).
 struct RandomKey {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0;     ///< hash of the layer's name, see stream_of
@@ -53,7 +53,7 @@ struct RandomKey {
   }
 };
 
-/// A RandomKey whose `iteration` is in device memory, where the kernel reads it when it runs.
+/// A RandomKey whose `iteration` is in device memory and is read when the kernel runs.
 struct PassKey {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0;

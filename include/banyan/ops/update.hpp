@@ -9,7 +9,7 @@ namespace banyan::ops {
 
 enum class UpdateRule : std::uint8_t { sgd, nesterov, adagrad, rmsprop, adadelta, adam };
 
-/// What the pieces share, and what changes from iteration to iteration.
+/// What all pieces share; changes between iterations.
 struct UpdateValues {
   double gradient_scale = 1;  ///< clip factor / iter_size, applied first
   double rate = 0;            ///< learning rate
@@ -18,14 +18,14 @@ struct UpdateValues {
   /// Adam's bias correction is root / rest (correct_bias).
   double correction_root = 1, correction_rest = 1;
 };
-/// Of Adam's step t, from 1. On the host, so that all devices use the same numbers.
+/// For Adam's step t, counted from 1. On the host, so that all devices use the same numbers.
 inline void correct_bias(UpdateValues& values, std::int64_t t) {
   const auto steps = static_cast<double>(t);
   values.correction_root = std::sqrt(1 - std::pow(values.momentum2, steps));
   values.correction_rest = 1 - std::pow(values.momentum, steps);
 }
 
-/// What stays as it is for one piece.
+/// What stays constant for one piece.
 struct UpdateStep {
   UpdateRule rule = UpdateRule::sgd;
   double lr_mult = 1;     ///< multiplies the learning rate

@@ -10,7 +10,7 @@ namespace banyan::ops {
 template <class T>
 struct Relu {
   T slope;
-  /// Adding 0 turns -0 into 0: what a library that takes the maximum of x and 0 gives.
+  /// Adding 0 turns -0 into 0, as in a library that takes the maximum of x and 0.
   BANYAN_HOST_DEVICE T operator()(T x) const { return x > T(0) ? x : slope * x + T(0); }
 };
 template <class T>
@@ -19,7 +19,7 @@ struct ReluGradient {
   BANYAN_HOST_DEVICE T operator()(T x, T dy) const { return x > T(0) ? dy : slope * dy; }
 };
 template <class T>
-struct Sigmoid {  // for very negative x exp overflows to infinity, and the quotient is 0, as it should be
+struct Sigmoid {  // for very negative x, exp overflows to infinity and the quotient is 0, as it should be
   BANYAN_HOST_DEVICE T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); }
 };
 template <class T>
@@ -34,7 +34,7 @@ template <class T>
 struct TanhGradient {
   BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * (T(1) - y * y); }
 };
-/// `floor` is alpha * lambda, what -y tends to.
+/// `floor` is alpha * lambda, the limit of -y.
 template <class T>
 struct Elu {
   T floor, lambda;

@@ -1,14 +1,13 @@
 // The launch interface that shared-functor operators are written against.
 //
-// An operator that is elementwise, per-channel or a reduction is a template over a back end, in one header of
-// this folder, compiled by g++ for the CPU (src/ops/cpu/x.cpp instantiates it with CpuBackend) and by nvcc
-// for CUDA (src/ops/cuda/x.cu, CudaBackend), so the CPU's tests check the GPU's arithmetic. A back end
-// offers:
+// An elementwise, per-channel or reduction operator is a template over a back end, in one header of this
+// folder, compiled by g++ for the CPU (src/ops/cpu/x.cpp instantiates it with CpuBackend) and by nvcc for
+// CUDA (src/ops/cuda/x.cu, CudaBackend), so the CPU tests check the GPU's arithmetic. A back end provides:
 //
 //   kind                                        DeviceKind constant
 //   stores_16_bits                              bool constant: activations may be bf16 (dispatch_activations)
 //   for_each(context, n, f)                     f(i) for i in [0, n), any order; stream-ordered
-//   for_each_made(context, n, make)             the same with f = make(), called when the work runs: it may read
+//   for_each_made(context, n, make)             the same with f = make(), called when the work runs; may read
 //                                               device memory (DeviceValue), once for many elements
 //   for_each_channel(context, broadcast, f)     f(i, d) for all elements i of outer x dim x inner memory,
 //                                               where d = i / inner % dim, any order
@@ -19,7 +18,7 @@
 //   reduce_all(context, n, r)                   the same with one state over [0, n): r.add(s, index, 0),
 //                                               r.store(0, s)
 //
-// and, if it has something faster than for_each,
+// and, where it has something faster than for_each:
 //   transpose(context, batch, rows, columns, const From* from, To* to)   to[b][c][r] = from[b][r][c]
 //   copy_blocks(context, const Element* from, Element* to, const BlockCopy& what)   see banyan/ops/basic.hpp
 //
@@ -28,11 +27,11 @@
 //   void add(State& s, std::int64_t index, std::int64_t d);
 //   void merge(State& into, const State& later);
 //   void store(std::int64_t d, const State& s);
-// where State is a trivially copyable struct of the reducer. store may add to what the result holds.
+// where State is a trivially copyable struct of the reducer. store may add to the result's old value.
 //
 // Functors hold only raw pointers and plain values, are copied into the launch, and mark operator()
-// BANYAN_HOST_DEVICE. T is the type in which activations are stored, A = Arithmetic<T> that of parameters and
-// of all computing.
+// BANYAN_HOST_DEVICE. T is the type in which activations are stored; A = Arithmetic<T> is that of parameters
+// and all computation.
 #pragma once
 
 #include "banyan/ops/elementwise.hpp"
@@ -41,7 +40,7 @@
 
 namespace banyan::ops {
 
-/// body.operator()<T>() for the types in which the back end stores activations.
+/// body.operator()<T>() for each type in which the back end stores activations.
 template <class Backend, class Body>
 void dispatch_activations(DType dtype, const char* what, Body&& body) {
   if constexpr (Backend::stores_16_bits)
@@ -50,14 +49,13 @@ void dispatch_activations(DType dtype, const char* what, Body&& body) {
     dispatch_float(dtype, what, body);
 }
 
-/// The value as it is stored. A function, because a loop in which an object is constructed in place is not
-/// vectorized.
+/// The value as stored. A function, because a loop that constructs an object in place is not vectorized.
 template <class T>
 BANYAN_HOST_DEVICE inline T narrowed(Arithmetic<T> value) {
   return static_cast<T>(value);
 }
-/// What is left of a value when it is stored in type T: so that an operator that does the work of two gives
-/// the bits of the two.
+/// The value after storage in type T, so that an operator that does the work of two is bit-identical to
+/// running both.
 template <class T>
 BANYAN_HOST_DEVICE inline Arithmetic<T> stored(Arithmetic<T> value) {
   return narrowed<T>(value);

@@ -69,7 +69,7 @@ struct AddParts {
   }
 };
 
-/// Elements of any type are moved as unsigned integers of their size.
+/// Moves elements of any type as unsigned integers of the same size.
 template <class Element>
 struct MoveBlocks {
   BlockCopy what;
@@ -97,7 +97,7 @@ struct Magnitude {
 struct Square {
   BANYAN_HOST_DEVICE static double of(double x) { return x * x; }
 };
-struct NotFinite {  // x - x is 0 for finite x only
+struct NotFinite {  // x - x is 0 only if x is finite
   BANYAN_HOST_DEVICE static double of(double x) { return x - x == 0 ? 0 : 1; }
 };
 
@@ -116,7 +116,7 @@ struct SumOf {
   BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const { result[d] = s.sum; }
 };
 
-/// body.operator()<T>() for the types that tensors can be filled with and copied between.
+/// body.operator()<T>() for each type that tensors can be filled with and copied between.
 template <class Backend, class Body>
 void dispatch_stored(DType dtype, const char* what, Body&& body) {
   switch (dtype) {

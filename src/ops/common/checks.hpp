@@ -7,7 +7,7 @@
 
 namespace banyan::ops {
 
-/// Both visit their elements in the same logical order when memory is walked linearly.
+/// Both have the same logical order of elements when memory is walked linearly.
 inline bool same_order(const Tensor& a, const Tensor& b) {
   return a.layout() == b.layout() || (a.is_contiguous() && b.is_contiguous());
 }

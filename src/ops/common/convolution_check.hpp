@@ -1,4 +1,4 @@
-// Shapes of a convolution's tensors, checked once for both CPU implementations, which then write through raw
+// Checks the shapes of a convolution's tensors once for both CPU implementations, which then use raw
 // pointers.
 #pragma once
 

@@ -60,7 +60,7 @@ struct MaximumGradient {
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = mask[i] == index ? dy[i] : T(0); }
 };
 
-/// Item i is one quad: 4 neighbouring elements, in logical order, of one sample.
+/// Item i is one quad: 4 consecutive elements, in logical order, of one sample.
 template <class T, bool kChannelsLast>
 struct Dropout {
   RandomKey key;
@@ -85,7 +85,7 @@ struct Dropout {
   }
 };
 
-/// factor * x + the sum before it.
+/// factor * x plus the preceding sum.
 template <class T, int kTerms>
 struct Terms {
   const T* x;
@@ -100,7 +100,7 @@ struct Terms<T, 1> {
   BANYAN_HOST_DEVICE Arithmetic<T> operator()(std::int64_t i) const { return factor * x[i]; }
 };
 
-/// What is done with a sum.
+/// Applied to a sum.
 struct Kept {
   template <class A>
   BANYAN_HOST_DEVICE A operator()(A sum, std::int64_t) const {
@@ -271,7 +271,7 @@ Terms<T, kTerms> sum_terms(const Tensor* const* x, const double* factors) {
     return {data, factor, sum_terms<T, kTerms - 1>(x, factors)};
 }
 
-/// Up to four terms in one sweep; more take several, the last of which ends with `last`.
+/// Up to four terms take one sweep; more take several, the last of which ends with `last`.
 template <class Backend, class T, class Last>
 void sum_in_passes(Context& context, std::vector<const Tensor*> terms, std::vector<double> factors, Last last,
                    Tensor& y) {

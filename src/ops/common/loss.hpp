@@ -1,6 +1,6 @@
 // Functors of softmax, losses and accuracy: one of the outer x inner positions per index.
 //
-// A label selects a class only if it is an integer in [0, channels): anything else (NaN included) is recorded
+// A label selects a class only if it is an integer in [0, channels). Anything else (NaN included) is recorded
 // for the layer's message and never used as an index.
 #pragma once
 
@@ -28,7 +28,7 @@ BANYAN_HOST_DEVICE inline LabelKind kind_of(T label, const IgnoreLabel& ignore, 
   return valid ? LabelKind::valid : LabelKind::wrong;
 }
 
-/// The first label out of range of a pass: 1 + its position (0: none), and the label.
+/// A pass's first label out of range: 1 + its position (0: none), and the label.
 struct WrongLabel {
   double place, label;
   BANYAN_HOST_DEVICE void note(double other_place, double other_label) {
@@ -36,7 +36,7 @@ struct WrongLabel {
     place = other_place;
     label = other_label;
   }
-  /// The record of an earlier pass stays until the host has read it.
+  /// An earlier pass's record stays until the host has read it.
   BANYAN_HOST_DEVICE void keep(double* noted, std::int64_t inner) const {
     if (place == 0 || noted[0] != 0) return;
     const auto position = static_cast<std::int64_t>(place) - 1;
@@ -181,7 +181,7 @@ struct QuotientOf {
   }
 };
 
-/// Per class: reduces over memory seen as outer x channels x inner; an element counts for its class if the
+/// Per class: reduces over memory as outer x channels x inner; an element counts for its class if the
 /// position's label is that class.
 template <class T>
 struct AccuracyOfClass {
@@ -199,10 +199,10 @@ struct AccuracyOfClass {
     const T label = labels[outer * over.inner + inside];
     if (label != static_cast<T>(d) || kind_of(label, ignore, over.channels) != LabelKind::valid) return;
     const std::int64_t begin = outer * over.channels * over.inner + inside;
-    std::int64_t as_good = -1;  // the class itself
+    std::int64_t as_good = -1;  // excludes the class itself
     for (std::int64_t c = 0; c < over.channels; ++c)
       as_good += scores[begin + c * over.inner] >= scores[index] ? 1 : 0;
-    // A NaN score is not >= anything, itself included: no other class counts, so it is correct (as in Caffe).
+    // A NaN score is not >= anything, not even itself: no other class counts, so it is correct (as in Caffe).
     s.correct += as_good < top_k ? 1 : 0;
     s.counted += 1;
   }

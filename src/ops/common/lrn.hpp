@@ -4,7 +4,7 @@
 //   within a channel  scale = 1 + alpha / n^2 * sum of x^2 over n x n pixels centred on this one; Caffe's
 //                     padded average never overhangs input + pad here, so its divisor is always n^2
 //
-// With r = dy * y / scale, and the window of n symmetric:
+// With r = dy * y / scale and a symmetric window of n:
 //   dx = dy * scale^-beta - 2 alpha beta / divisor * x * (sum of r over the window)
 #pragma once
 
@@ -17,7 +17,7 @@
 namespace banyan::ops {
 namespace detail {
 
-/// scale^-beta. The usual beta needs no power function and vectorizes.
+/// scale^-beta. The usual beta needs no power function, so it vectorizes.
 template <class T>
 BANYAN_HOST_DEVICE inline T inverse_power(T scale, T beta) {
   if (beta == T(0.75)) {
@@ -37,7 +37,7 @@ struct LrnTerms {
   T alpha_over_n, beta, k;
 };
 
-/// The window of element i: rows of pixels within a channel, or one row of channels.
+/// The window of element i: rows of pixels within a channel, or a single row of channels.
 struct LrnWindow {
   LrnAxis outer, inner;  ///< outer.length == 1 across channels
   std::int64_t half;     ///< n / 2

@@ -1,7 +1,7 @@
 // Batch normalization's functors, shared by all back ends.
 //
-// Memory is seen as outer x C x inner (channels-last: inner = 1). Statistics are f64. A mean is split into a
-// part in x's precision and the remainder, so that (x - high) is exact near the mean and a large mean costs
+// Memory is treated as outer x C x inner (channels-last: inner = 1). Statistics are f64. A mean is split into
+// a part in x's precision and a remainder, so that (x - high) is exact near the mean and a large mean costs
 // no digits:
 //   xhat = ((x - high) - low) * inv_std
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace banyan::ops {
 
-/// Memory of a tensor whose channel is axis 1.
+/// Memory of a tensor whose axis 1 is the channel.
 inline Broadcast channel_broadcast(const Tensor& x) {
   const ChannelView view = channel_view(x);
   if (view.channels_last) return {view.batch * view.inner, view.channels, 1};
@@ -33,7 +33,7 @@ struct ChannelOf {
 struct Moments {
   double count, mean, m2;
 };
-/// Chan, Golub, LeVeque: exact in exact arithmetic, no cancellation; either set may be empty.
+/// Chan, Golub, LeVeque: exact up to rounding, no cancellation; either set may be empty.
 BANYAN_HOST_DEVICE inline Moments together(const Moments& a, const Moments& b) {
   const double count = a.count + b.count;
   if (b.count == 0) return a;
@@ -44,7 +44,7 @@ BANYAN_HOST_DEVICE inline Moments together(const Moments& a, const Moments& b) {
 }
 
 /// Sums of deviations from the first sample seen: no division per element. At worst the error grows by a
-/// factor of the number of samples: the shift cannot be farther from the mean than their spread allows.
+/// factor of the number of samples, because the shift cannot be farther from the mean than their spread.
 template <class T>
 struct MomentsReduction {
   struct State {
@@ -79,7 +79,7 @@ struct MomentsReduction {
   }
 };
 
-/// into's mean and M2; its count is still the old one.
+/// Merges mean and M2 into `into`, whose count is still the old one.
 struct MergeMoments {
   const double* other;
   double* into;
@@ -144,7 +144,7 @@ struct StoredStatistics {
   }
 };
 
-/// relu_forward and relu_backward by the ReLU's input, or nothing.
+/// relu_forward and relu_backward by the ReLU's input, or the identity.
 template <class T>
 struct Rectify {
   bool on;
@@ -154,7 +154,7 @@ struct Rectify {
   BANYAN_HOST_DEVICE T backward(T x, T dy) const { return on ? ReluGradient<T>{slope}(x, dy) : dy; }
 };
 
-/// y = ((x - high) - low) * scale + bias of one channel, before the ReLU.
+/// y = ((x - high) - low) * scale + bias for one channel, before the ReLU.
 template <class T>
 struct ForwardTerms {
   T high, low, scale, bias;
@@ -177,12 +177,12 @@ struct NormalizeForward {
             static_cast<A>(slope == nullptr ? inv_std : inv_std * static_cast<double>(slope[c])),
             bias == nullptr ? A(0) : bias[c]};
   }
-  /// y[i], with the terms of i's channel.
+  /// y[i], given the terms of i's channel.
   BANYAN_HOST_DEVICE T apply(const ForwardTerms<A>& terms, std::int64_t i) const {
     const A value = stored<T>(terms.apply(x[i]));
     return static_cast<T>(relu.forward(addend == nullptr ? value : stored<T>(value + addend[i])));
   }
-  /// The gradient of the ReLU's input for dy[i]; `terms` are those of i's channel.
+  /// The gradient of the ReLU's input for dy[i], given the terms of i's channel.
   BANYAN_HOST_DEVICE A gradient(const ForwardTerms<A>& terms, std::int64_t i, A dy) const {
     return relu.on ? stored<T>(relu.backward(stored<T>(terms.apply(x[i])), dy)) : dy;
   }
@@ -215,7 +215,7 @@ struct BackwardSums {
   }
 };
 
-/// dx = scale * ((dy - mean_dy) - ((x - high) - low) * slant) of one channel.
+/// dx = scale * ((dy - mean_dy) - ((x - high) - low) * slant) for one channel.
 template <class T>
 struct BackwardTerms {
   T high, low, scale, mean_dy, slant;
@@ -228,7 +228,7 @@ struct NormalizeBackward {
   using A = Arithmetic<T>;
   NormalizeForward<T> forward;  ///< its y is not used
   const T* dy;
-  const double *sums, *moments;  ///< sums null: statistics were constants
+  const double *sums, *moments;  ///< null sums: statistics were constants
   T* dx;
   BANYAN_HOST_DEVICE BackwardTerms<A> terms(std::int64_t c) const {
     const ForwardTerms<A> t = forward.terms(c);
@@ -237,7 +237,7 @@ struct NormalizeBackward {
     return {t.high, t.low, t.scale, static_cast<A>(sums[c] / moments[0]),
             static_cast<A>(sums[forward.channel.dim + c] * inv_std / moments[0])};
   }
-  /// dx[i], with the terms of i's channel.
+  /// dx[i], given the terms of i's channel.
   BANYAN_HOST_DEVICE T apply(const ForwardTerms<A>& before, const BackwardTerms<A>& t, std::int64_t i) const {
     const A gradient = forward.gradient(before, i, dy[i]);
     return static_cast<T>(sums == nullptr ? t.scale * gradient : t.apply(forward.x[i], gradient));
@@ -298,7 +298,7 @@ void merge_moments_on(Context& context, const Tensor& other, Tensor& into) {
   const std::int64_t channels = (into.count() - 1) / 2;
   const double* from = other.data<double>();
   Backend::for_each(context, channels, detail::MergeMoments{from, into.data<double>(), channels});
-  // After all channels, because they need both counts.
+  // Last, because all channels need both counts.
   Backend::for_each(context, 1, detail::MergeCount{from, into.data<double>()});
 }
 

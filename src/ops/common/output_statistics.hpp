@@ -1,4 +1,4 @@
-// Normalized values recovered from batch normalization's output instead of its input, for every back end.
+// Recovers normalized values from batch normalization's output instead of its input, for every back end.
 #pragma once
 
 #include <limits>
@@ -17,13 +17,13 @@ struct OutputStatistics {
   double *of_output, *unusable;
   T* slope_of_output;
   std::int64_t channels;
-  double least_of_bias, least;  ///< what a slope must exceed: this share of the bias, and this
+  double least_of_bias, least;  ///< what a slope must exceed: this fraction of the bias, and this
   BANYAN_HOST_DEVICE void operator()(std::int64_t c) const {
     const double g = slope == nullptr ? 1.0 : static_cast<double>(slope[c]);
     const double b = bias == nullptr ? 0.0 : static_cast<double>(bias[c]);
     const double inv_std = mean_inv_std[channels + c];
     const double size = g < 0 ? -g : g;
-    // NaN passes, so that it is reported where it came from.
+    // NaN passes, so that it is reported where it arose.
     const bool lost = size < least || size <= least_of_bias * (b < 0 ? -b : b);
     if (lost) unusable[c] = 1;
     of_output[c] = b;
@@ -43,7 +43,7 @@ void output_statistics_on(Context& context, const Tensor& slope, const Tensor& b
   require_count("output_statistics", of_output, 2 * channels);
   require_count("output_statistics", unusable, channels);
   dispatch_float(slope_of_output.dtype(), "output_statistics", [&]<class T>() {
-    // The output is rounded to epsilon * |bias|: with 1000 of that, xhat is good to 1e-3.
+    // The output is rounded to epsilon * |bias|; at 1000 times that, xhat is good to 1e-3.
     const double least_of_bias = 1000 * static_cast<double>(std::numeric_limits<T>::epsilon());
     Backend::for_each(context, channels,
                       detail::OutputStatistics<T>{

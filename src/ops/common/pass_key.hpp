@@ -1,11 +1,11 @@
-// Functors that draw random numbers of the pass in which they run.
+// Functors that draw the random numbers of the pass in which they run.
 #pragma once
 
 #include "banyan/ops/random.hpp"
 
 namespace banyan::ops {
 
-/// For for_each_made: f with the iteration of its `key`.
+/// For for_each_made: f with the iteration from its `key`.
 template <class F>
 struct MakeDrawing {
   F f;

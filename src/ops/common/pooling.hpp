@@ -1,6 +1,6 @@
 // Pooling's functors: one output element per index forward, one input element per index backward.
 //
-// Both layouts: a plane is a (sample, channel) pair; its pixel p lies at base + p * step in memory. Backward
+// In both layouts a plane is a (sample, channel) pair, with pixel p at base + p * step in memory. Backward
 // gathers from the windows that contain the pixel, in ascending order, so sums have a fixed order.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace detail {
 
 struct Window {
   std::int64_t begin, end;  ///< clipped to the input
-  std::int64_t length;      ///< clipped at input + pad only: Caffe's divisor
+  std::int64_t length;      ///< clipped only at input + pad: Caffe's divisor
 };
 
 struct PoolingAxis {
@@ -64,7 +64,7 @@ struct PoolingPlanes {
   BANYAN_HOST_DEVICE std::int64_t step() const { return channels_last ? channels : 1; }
 };
 
-/// Where the search for a maximum begins: Caffe's -FLT_MAX, which would round to an infinity in bf16.
+/// Where the search for a maximum starts: Caffe's -FLT_MAX, which would round to infinity in bf16.
 template <class T>
 BANYAN_HOST_DEVICE constexpr Arithmetic<T> lowest() {
   return std::is_same_v<T, BFloat16> ? -0x1.fep127f : -FLT_MAX;
@@ -81,7 +81,7 @@ struct MaximumPooling {
     const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
     const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
     Arithmetic<T> best = lowest<T>();
-    std::int32_t where = -1;  // stays if no value is greater, as in an empty window
+    std::int32_t where = -1;  // remains if no value is greater, as in an empty window
     for (std::int64_t row = h.begin; row < h.end; ++row)
       for (std::int64_t column = w.begin; column < w.end; ++column) {
         const std::int64_t pixel = row * planes.w.input + column;
@@ -115,8 +115,8 @@ struct AveragePooling {
   }
 };
 
-/// Training (Caffe): the first value of the window at which the running sum reaches a uniformly drawn share
-/// of the whole sum. Otherwise: sum(x^2) / sum(x), or 0 if the sum is not positive.
+/// Training (Caffe): the first value of the window at which the running sum reaches a uniformly drawn
+/// fraction of the total. Otherwise: sum(x^2) / sum(x), or 0 if the sum is not positive.
 template <class T>
 struct StochasticPooling {
   using A = Arithmetic<T>;
@@ -209,16 +209,16 @@ struct AveragePoolingBackward {
   }
 };
 
-/// Contiguous, and channels-last would be a different order.
+/// Contiguous, where channels-last would be a different order.
 inline bool fixed_contiguous(const Tensor& x) {
   const ChannelView view = channel_view(x);
   return x.layout() == Layout::contiguous && view.channels > 1 && view.inner > 1 && x.count() > 0;
 }
 
-/// Checks what is read and written through raw pointers.
+/// Checks tensors that are accessed through raw pointers.
 inline PoolingPlanes pooling_planes(const PoolingGeometry& g, const Tensor& input, const Tensor& output) {
   const Shape &in = input.shape(), &out = output.shape();
-  // A tensor with one channel or one pixel fits either layout: then the other tensor's counts.
+  // A tensor with one channel or one pixel fits either layout: then the other tensor's layout counts.
   const bool channels_last = !input.is_contiguous() || !output.is_contiguous();
   const bool contiguous = fixed_contiguous(input) || fixed_contiguous(output);
   if (in.axes() != 4 || out.axes() != 4 || in[0] != out[0] || in[1] != out[1] ||

@@ -1,4 +1,4 @@
-// Loops over the channels of channels-last pixels, in vectors that stay in registers.
+// Loops over the channels of channels-last pixels, with vectors that stay in registers.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace banyan::ops {
 
 inline constexpr std::int64_t kBlockLanes = 16;
 
-/// Sixteen neighbouring channels, stored as T. Vectors are passed by reference: by value, their calling
-/// convention would depend on the target processor.
+/// Sixteen neighbouring channels, stored as T. Vectors are passed by reference, because the calling
+/// convention for passing by value depends on the target processor.
 template <class T>
 struct ChannelBlock {
   using A = Arithmetic<T>;
@@ -59,9 +59,9 @@ struct SingleChannel {
   }
 };
 
-/// Calls block(first channel, ChannelBlock<T>()) until all channels have been in a block. The last block
-/// starts early instead of being short, so some channels are processed twice: what is stored must not depend
-/// on what was there. If there are fewer channels than a block has, they are processed one by one.
+/// Calls block(first channel, ChannelBlock<T>()) until all channels are covered. The last block starts early
+/// rather than being short, so some channels are processed twice: stored values must not depend on previous
+/// contents. If there are fewer channels than a block has, they are processed one by one.
 template <class T, class Block>
 void for_channel_blocks(std::int64_t channels, const Block& block) {
   std::int64_t first = 0;

@@ -1,4 +1,4 @@
-// Shared by the rules for our own convolution kernels.
+// Shared by the rules for when to use our own convolution kernels.
 #pragma once
 
 #include "banyan/ops/convolution.hpp"
@@ -15,7 +15,7 @@ inline bool is_plain_convolution(const ConvolutionGeometry& geometry, const Tens
   return geometry.spatial_axes() == 2 && geometry.group == 1 && suits(input) && suits(output);
 }
 
-/// Is more than a fifth of the vectors over this many channels empty?
+/// With this many channels, is more than a fifth of the vectors empty?
 inline bool fills_badly(std::int64_t channels, std::int64_t lanes) {
   return 4 * ((channels + lanes - 1) / lanes * lanes) >= 5 * channels;
 }

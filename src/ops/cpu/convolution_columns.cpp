@@ -1,8 +1,8 @@
 // For images x (H x W x C) and y (h x w x O) and their columns, one row of kernel x C values per output
 // pixel:
 //   grad columns = grad y (h w x O) * weight (O x kernel C); grad x gathers from them
-// Each thread has its own columns, for as many images as fit in its cache, and takes the next images when it
-// is done: no image's result depends on the others or on the thread that computes it.
+// Each thread has its own columns, for as many images as fit in its cache, and takes the next images when
+// done: no image's result depends on the others or on the thread that computes it.
 #include "ops/cpu/convolution_columns.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -23,14 +23,14 @@ constexpr std::int64_t kVector = 16;
 #else
 constexpr std::int64_t kVector = 8;
 #endif
-constexpr std::int64_t kCachedValues = 1 << 17;  ///< of columns that a thread makes at a time: 512 KiB
-constexpr std::int64_t kLargestImage = 1 << 18;  ///< in values of columns; beyond it they leave the cache
+constexpr std::int64_t kCachedValues = 1 << 17;  ///< of columns that a thread computes at a time: 512 KiB
+constexpr std::int64_t kLargestImage = 1 << 18;  ///< in values of columns; larger ones leave the cache
 
 struct Axis {
   std::int64_t input, output, kernel, stride, pad, dilation;
 };
 
-/// One call's sizes; plain values, copied into the enqueued work.
+/// Sizes for one call; plain values, copied into the enqueued work.
 struct Columns {
   Axis h, w;
   std::int64_t batch, channels, outputs;
@@ -60,8 +60,8 @@ struct Columns {
   std::int64_t columns() const { return images_at_a_time() * pixels() * depth(); }
 };
 
-/// Where the values for an input position are in the columns, along one axis: those of each output, by the
-/// tap that reads the position.
+/// Positions in the columns of the values for an input position along one axis: for each output, by the tap
+/// that reads the position.
 class Places {
  public:
   Places(const Axis& axis, std::int64_t output_stride, std::int64_t tap_stride) : begin_(1, 0) {
@@ -84,7 +84,7 @@ class Places {
   std::vector<std::int64_t> offsets_;
 };
 
-/// col2im of one image: each pixel gathers, so it is written once and has a fixed order of additions.
+/// col2im of one image: each pixel gathers, so it is written once, with a fixed order of additions.
 void gather(const Columns& s, const Places& rows, const Places& columns, const float* from, float* image) {
   for (std::int64_t y = 0; y < s.h.input; ++y)
     for (std::int64_t x = 0; x < s.w.input; ++x, image += s.channels)
@@ -99,7 +99,7 @@ void gather(const Columns& s, const Places& rows, const Places& columns, const f
       });
 }
 
-/// (C, taps) of one output channel to (taps, C).
+/// Converts one output channel from (C, taps) to (taps, C).
 void taps_first(const Columns& s, const float* weight, float* to) {
   for (std::int64_t tap = 0; tap < s.taps(); ++tap)
     for (std::int64_t c = 0; c < s.channels; ++c) to[tap * s.channels + c] = weight[c * s.taps() + tap];

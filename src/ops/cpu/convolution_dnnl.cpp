@@ -1,11 +1,11 @@
 // Convolution through oneDNN: f32 tensors or bf16 activations, one to three spatial axes. Unless Math is
-// full, the kernels' factors are rounded to bf16 first; sums are f32. bf16 activations go to bf16 kernels as
-// they are (Math::bf16), to others as f32 in scratch memory.
+// full, the kernels' factors are rounded to bf16 first; sums are f32. bf16 activations go to bf16 kernels
+// unchanged (Math::bf16), to others as f32 in scratch memory.
 //
 // All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
-// case that we tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered
-// into scratch memory and back. Weights are reordered from the caller's order to the one the kernels prefer,
-// on every call, because they change in every iteration. The preferred order is queried for one fixed batch
+// case tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered into
+// scratch memory and back. Weights are reordered on every call from the caller's order to the kernels'
+// preferred one, because they change in every iteration. The preferred order is queried for one fixed batch
 // size, so that a share of a batch is computed like the whole.
 #include <algorithm>
 #include <map>
@@ -36,7 +36,7 @@ memory::desc with_type(memory::desc desc, memory::data_type type) {
   return desc;
 }
 
-/// One tensor of a primitive: the caller's format, the kernel's format, and the conversion between them.
+/// One tensor of a primitive: the caller's format, the kernel's format, and the conversion between the two.
 struct Port {
   Port(int argument_of_kernel, const memory::desc& outer_desc, const memory::desc& inner_desc,
        bool is_written)
@@ -77,7 +77,7 @@ class Plan {
     if (port.outer != inner) convert(port, inner, port.outer, {});
     ports_.push_back(std::move(port));
   }
-  /// Like write, but the result is added to what the caller's memory holds.
+  /// Like write, but adds the result to the caller's memory.
   void add(int argument, const memory::desc& outer, const memory::desc& inner) {
     Port port(argument, outer, inner, true);
     dnnl::post_ops sum;
@@ -89,7 +89,7 @@ class Plan {
   }
   std::size_t bytes() const { return bytes_; }
 
-  /// `data`: the callers' memory, in the order in which the ports were made.
+  /// `data`: the callers' memory, in the order in which the ports were added.
   void execute(const std::vector<void*>& data, void* workspace) const {
     dnnl::stream stream(engine_);
     const auto scratch = [&](std::size_t offset) { return static_cast<char*>(workspace) + offset; };
@@ -132,11 +132,11 @@ class Plan {
   }
 
  private:
-  /// Values of an f32 tensor.
+  /// Number of values of an f32 tensor.
   static std::int64_t count(const memory::desc& desc) {
     return static_cast<std::int64_t>(desc.get_size() / sizeof(float));
   }
-  /// If the caller's memory is bf16 and the kernel's is f32: from here on the caller's is an f32 copy.
+  /// If the caller's memory is bf16 and the kernel's f32: from here on the caller's is an f32 copy.
   void widen_outside(Port& port) {
     if (port.outer.data_type() != kBf16 || port.inner.data_type() == kBf16) return;
     port.widened = true;
@@ -164,7 +164,7 @@ class Plan {
 
 enum class Pass : std::uint8_t { forward, backward_data, backward_weight };
 
-/// A kernel that is neither vectorized nor a GEMM would be slower than our own im2col + GEMM.
+/// A kernel that is neither vectorized nor GEMM-based would be slower than our own im2col + GEMM.
 template <class Description>
 bool is_slow(const Description& description) {
   return std::string_view(description.impl_info_str()).find("ref") != std::string_view::npos;
@@ -261,7 +261,7 @@ class DnnlConvolution final : public Convolution {
     });
   }
 
-  /// The plan for these shapes and layouts, made on first use; nullptr if our reference is to be used.
+  /// The plan for these shapes and layouts, made on first use; nullptr if our reference should be used.
   const Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
     const int threads = context.device().threads();
     Key key = input.shape().dims();
@@ -270,7 +270,7 @@ class DnnlConvolution final : public Convolution {
                            pass == Pass::forward && relu_, static_cast<std::int64_t>(input.dtype())});
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second ? &*found->second : nullptr;
-    const OpenMpThreads guard(threads);  // kernels are generated for a given number of threads
+    const OpenMpThreads guard(threads);  // kernels are generated for a fixed number of threads
     std::optional<Plan> plan;
     if (math_ == Math::bf16) plan = plan_with(kBf16, pass, input, output, bias);
     if (!plan) plan = plan_with(kF32, pass, input, output, bias);
@@ -278,8 +278,8 @@ class DnnlConvolution final : public Convolution {
     return place->second ? &*place->second : nullptr;
   }
 
-  /// oneDNN 2.6 with AVX2: the gradient of the weights of a 1 x 1 convolution with strides is wrong for
-  /// channels that do not fill a vector of 8.
+  /// oneDNN 2.6 with AVX2 computes a wrong gradient of the weights of a strided 1 x 1 convolution if channels
+  /// do not fill a vector of 8.
   bool is_miscomputed(Pass pass) const {
     constexpr std::int64_t kVector = 8;
     const auto is_one = [](std::int64_t length) { return length == 1; };
@@ -289,7 +289,7 @@ class DnnlConvolution final : public Convolution {
             geometry_.out_channels / geometry_.group % kVector != 0);
   }
 
-  /// With factors of type `type`; nothing if oneDNN has no good kernel.
+  /// With factors of type `type`; empty if oneDNN has no good kernel.
   std::optional<Plan> plan_with(memory::data_type type, Pass pass, const Tensor& input, const Tensor& output,
                                 bool bias) {
     if (is_miscomputed(pass)) return std::nullopt;
@@ -313,7 +313,7 @@ class DnnlConvolution final : public Convolution {
     return memory::desc(shape, type, activation_tag(true));
   }
   memory::desc any_weight(memory::data_type type) const { return {weight_shape(), type, Tag::any}; }
-  /// The caller's memory; if the layouts do not differ it counts as channels-last and needs no reorder.
+  /// The caller's memory; if the layouts coincide it counts as channels-last and needs no reorder.
   memory::desc caller_activation(const Tensor& tensor) const {
     const ChannelView view = channel_view(tensor);
     const bool same = view.channels == 1 || view.inner == 1;
@@ -331,7 +331,7 @@ class DnnlConvolution final : public Convolution {
   using BackwardData = dnnl::convolution_backward_data;
   using BackwardWeights = dnnl::convolution_backward_weights;
 
-  /// New ones: a copy would share the original's contents.
+  /// Fresh attributes: a copy would share the original's contents.
   static dnnl::primitive_attr plain_attributes() {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -381,9 +381,9 @@ class DnnlConvolution final : public Convolution {
     return desc.diff_weights_desc();
   }
 
-  /// Calls describe(in, weight, out), the factors in the type `factors` and the result in f32, or bf16 where
-  /// a bf16 kernel makes bf16 activations, for the fixed batch with free choice of the weights' order, then
-  /// for the real batch with that order, or with free choice again if no good kernel supports it.
+  /// Calls describe(in, weight, out), with factors in type `factors` and the result in f32, or bf16 where a
+  /// bf16 kernel produces bf16 activations: first for the fixed batch with free choice of the weights' order,
+  /// then for the real batch with that order, or with free choice again if no good kernel supports it.
   template <class Describe>
   auto choose(memory::data_type factors, Pass pass, const Tensor& input, const Tensor& output,
               Describe describe) const {
@@ -461,7 +461,7 @@ class DnnlConvolution final : public Convolution {
   ConvolutionGeometry geometry_;
   dnnl::engine engine_;
   Math math_;
-  dnnl::primitive_attr attributes_;  // of everything but a forward pass with a ReLU
+  dnnl::primitive_attr attributes_;  // for everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
   bool relu_ = false;                         ///< forward() ends with a ReLU
   std::map<Key, std::optional<Plan>> plans_;  // node-based: enqueued work refers to its elements

@@ -1,5 +1,5 @@
-// Convolution as im2col + GEMM, for any number of spatial axes and either layout: for f64, for what oneDNN
-// has no fast kernel for, and as the tests' reference.
+// Convolution as im2col + GEMM, for any number of spatial axes and either layout: for f64, where oneDNN has
+// no fast kernel, and as the tests' reference.
 //
 // For one sample and group, with K = in_channels / group * kernel volume and S = output positions:
 //   columns (K x S) = im2col(input)
@@ -35,7 +35,7 @@ void gemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, cons
               static_cast<blasint>(lda), b, static_cast<blasint>(ldb), beta, c, static_cast<blasint>(ldc));
 }
 
-/// One call's sizes; plain values, copied into the enqueued work.
+/// Sizes for one call; plain values, copied into the enqueued work.
 struct Lowering {
   std::vector<std::int64_t> kernel, stride, pad, dilation, in_dims, out_dims;
   std::int64_t batch = 0, group = 1, in_per_group = 0, out_per_group = 0;
@@ -205,7 +205,7 @@ void add_bias_gradient(const Lowering& l, const T* grad_output, int threads, Ari
   }
 }
 
-/// A sample's activations in the type that is computed with: themselves, or a copy in `buffer`.
+/// A sample's activations in the type of the arithmetic: themselves, or a copy in `buffer`.
 template <class T>
 const Arithmetic<T>* read_sample(const T* sample, std::int64_t count, Arithmetic<T>* buffer) {
   if constexpr (std::is_same_v<T, Arithmetic<T>>) {
@@ -215,7 +215,7 @@ const Arithmetic<T>* read_sample(const T* sample, std::int64_t count, Arithmetic
     return buffer;
   }
 }
-/// Where a sample's activations are to be written before write_sample().
+/// Where to write a sample's activations before write_sample().
 template <class T>
 Arithmetic<T>* sample_to_write(T* sample, Arithmetic<T>* buffer) {
   if constexpr (std::is_same_v<T, Arithmetic<T>>)
@@ -321,7 +321,7 @@ class ReferenceConvolution final : public Convolution {
   }
 
  private:
-  /// Elements, per thread, for one sample of input and one of output.
+  /// Elements per thread for one sample of input and one of output.
   template <class T>
   static std::int64_t sample_buffers(const Lowering& l) {
     return std::is_same_v<T, Arithmetic<T>> ? 0 : l.in_count() + l.out_count();

@@ -1,7 +1,7 @@
 // Terms: an output pixel's value for output channel o is the sum of value times weight over the kernel's
-// rows, and within each over `row` = kernel width x input channels values that are neighbours in the image. A
+// rows, and within each over `row` = kernel width x input channels values that are adjacent in the image. A
 // position is one such place in the kernel. Output channels are divided into vectors of 16, the last of which
-// starts early instead of being short, or, if that would leave most of it empty, into vectors and a few
+// starts early rather than being short, or, if that would leave most of it empty, into vectors and a few
 // leftover channels.
 #include "ops/cpu/convolution_rows.hpp"
 
@@ -17,11 +17,11 @@ namespace {
 using Block = ChannelBlock<float>;
 using Vector = Block::Values;
 constexpr std::int64_t kLanes = kBlockLanes;
-constexpr int kPixels = 8;  ///< that share a load of weights, and positions that share one of gradients
+constexpr int kPixels = 8;  ///< that share a load of weights; also positions that share one of gradients
 constexpr int kVectors =
     3;  ///< of outputs at a time: 8 x 3 sums, 3 operands and a factor fit in 32 registers
-constexpr int kRowsAtATime = 8;        ///< of output pixels; a thread takes the next ones when it is done
-constexpr std::int64_t kMostLeft = 4;  ///< beyond that, a vector is cheaper
+constexpr int kRowsAtATime = 8;                ///< of output pixels; a thread takes the next ones when done
+constexpr std::int64_t kMostLeft = 4;          ///< beyond that, a vector is cheaper
 constexpr std::int64_t kLongRow = 2 * kLanes;  ///< below that, dot products do not pay off
 
 #ifdef __AVX512F__
@@ -43,7 +43,7 @@ struct Group {
   std::int64_t first, count;
 };
 
-/// One call's sizes; copied into the enqueued work.
+/// Sizes for one call; copied into the enqueued work.
 struct Rows {
   std::int64_t batch, channels, outputs, kernel_h, kernel_w, in_h, in_w, out_h, out_w;
   std::int64_t stride_h, stride_w, dilation_h;
@@ -87,7 +87,7 @@ struct Rows {
   std::int64_t first_output(std::int64_t vector) const {
     return std::min(vector * kLanes, in_vectors() - kLanes);
   }
-  /// Blocks of a row for dot products; the last starts early instead of being short.
+  /// Blocks of a row for dot products; the last starts early rather than being short.
   std::int64_t blocks() const { return (row() + kLanes - 1) / kLanes; }
   std::int64_t first_in_row(std::int64_t block) const { return std::min(block * kLanes, row() - kLanes); }
 
@@ -102,7 +102,7 @@ struct Rows {
     return vector_values() + l * left_values() + (kernel_row * blocks() + block) * kLanes;
   }
 
-  /// body(lane 0's weight, place) for every position of vector v; the weights of lanes are depth() apart.
+  /// body(lane 0's weight, place) for every position of vector v; the lanes' weights are depth() apart.
   template <class Body>
   void for_positions(std::int64_t v, const Body& body) const {
     const Group& group =
@@ -111,7 +111,7 @@ struct Rows {
       for (std::int64_t c = 0; c < channels; ++c)
         body(first_output(v) * depth() + c * taps() + tap, place(group, v, tap * channels + c));
   }
-  /// body(weight, place) for the weights of leftover channel l, each once.
+  /// body(weight, place) for every weight of leftover channel l, once each.
   template <class Body>
   void for_left(std::int64_t l, const Body& body) const {
     const std::int64_t first = (in_vectors() + l) * depth();
@@ -139,12 +139,12 @@ void end_with_relu(Values& values) {
 
 // --- Forward ------------------------------------------------------------------------------------
 
-/// Weights and bias in the order of the loops.
+/// Weights and bias in loop order.
 struct Ordered {
   const float *weight, *bias;
 };
 
-/// P neighbouring output pixels, the N vectors of a group.
+/// P neighbouring output pixels, all N vectors of a group.
 template <int P, int N>
 void vectors_of(const Rows& s, const Ordered& ordered, const Group& group, const float* x, bool relu,
                 float* y) {
@@ -275,7 +275,7 @@ void add_vectors(const Rows& s, const std::int64_t* offset, const Group& group, 
     for (int n = 0; n < N; ++n) Block::store(sums[k][n], kept + (k * N + n) * kLanes);
 }
 
-/// The same for K blocks of positions and one leftover channel, whose gradients begin at `dy`.
+/// The same for K blocks of positions and one leftover channel, whose gradients start at `dy`.
 template <int K>
 void add_left(const Rows& s, const std::int64_t* offset, const float* x, const float* dy, float* kept) {
   Vector sums[K], values;
@@ -291,7 +291,7 @@ void add_left(const Rows& s, const std::int64_t* offset, const float* x, const f
   for (int k = 0; k < K; ++k) Block::store(sums[k], kept + k * kLanes);
 }
 
-/// Where positions and blocks begin in an image, relative to an output pixel's place, in order.
+/// Where positions and blocks start in an image, relative to an output pixel's place, in order.
 struct Offsets {
   std::vector<std::int64_t> positions, blocks;
   explicit Offsets(const Rows& s) {
@@ -303,7 +303,7 @@ struct Offsets {
   }
 };
 
-/// body(first, constant number) for `count` items, in as few and as even parts as possible.
+/// body(first, constant number) for `count` items, in as few and as equal parts as possible.
 template <class Body>
 void in_parts(std::int64_t count, const Body& body) {
   const std::int64_t parts = (count + kPixels - 1) / kPixels;
@@ -345,7 +345,7 @@ void run_backward_weight(const Rows& s, const float* x, const float* dy, float* 
                          float* workspace) {
   const Offsets offsets(s);
   const std::int64_t share_values = s.values() + 2 * s.outputs;
-  // The sum of a place over all threads' sums, in thread order.
+  // The sum for one place over all threads, in thread order.
   const auto sum_at = [&](std::int64_t place) {
     float sum = workspace[place];
     for (int share = 1; share < s.threads; ++share) sum += workspace[share * share_values + place];
@@ -371,7 +371,7 @@ void run_backward_weight(const Rows& s, const float* x, const float* dy, float* 
         s.for_left(v - s.vectors, [&](std::int64_t to, std::int64_t from) { dw[to] += sum_at(from); });
         continue;
       }
-      // Channels that are in the previous vector too are not added again.
+      // Channels already in the previous vector are not added again.
       const std::int64_t lanes_before = v == 0 ? 0 : s.first_output(v - 1) + kLanes - s.first_output(v);
       s.for_positions(v, [&](std::int64_t to, std::int64_t from) {
         for (std::int64_t lane = lanes_before; lane < kLanes; ++lane)
@@ -386,7 +386,7 @@ void run_backward_weight(const Rows& s, const float* x, const float* dy, float* 
 }  // namespace
 
 bool rows_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
-  // Sizes that decide it for most layers come first: this is evaluated on every call.
+  // Sizes that decide for most layers come first: this is evaluated on every call.
   if (!kTuned || geometry.out_channels < kLanes || !fills_badly(geometry.out_channels, kLanes) ||
       !is_plain_convolution(geometry, input, output) || geometry.pad[0] != 0 || geometry.pad[1] != 0 ||
       geometry.dilation[1] != 1)

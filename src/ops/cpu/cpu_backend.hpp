@@ -2,7 +2,7 @@
 //
 // Reductions are bit-identical in every run. Elements are divided into chunks by a rule that depends only on
 // the sizes (and, beyond 16 threads, on their number); within a chunk, element j goes to SIMD lane j mod
-// kLanes, so that additions are independent and vectorize; lanes, then chunks are merged in ascending order.
+// kLanes, so that additions are independent and vectorize; lanes, then chunks, are merged in ascending order.
 // Which thread takes which chunk does not matter.
 #pragma once
 
@@ -111,10 +111,10 @@ class CpuBackend {
   static constexpr std::int64_t kTasks = 16;
   static constexpr std::int64_t kLanes = 16;
   static constexpr std::int64_t kTile = 16;
-  static constexpr std::int64_t kTaskElements = 8192;  ///< a task is at least about this large
+  static constexpr std::int64_t kTaskElements = 8192;  ///< approximate minimum size of a task
 
-  /// Each thread works on its own copy of `f`: no store can change what nothing else can see, so its members
-  /// stay in registers and the loop vectorizes.
+  /// Each thread works on its own copy of `f`, which no store can alias, so its members stay in registers and
+  /// the loop vectorizes.
   template <class F>
   static void loop(int threads, std::int64_t n, const F& f) {
     if (threads > 1) {
@@ -127,7 +127,7 @@ class CpuBackend {
       stretch(0, n, f);
     }
   }
-  /// Not inlined: inlined, GCC 12 has dropped the whole loop (seen with functors that call expf or hold an
+  /// Not inlined: otherwise GCC 12 dropped the whole loop (seen with functors that call expf or hold an
   /// array).
   template <class F>
   [[gnu::noinline]] static void stretch(std::int64_t begin, std::int64_t end, F f) {
@@ -135,7 +135,7 @@ class CpuBackend {
     for (std::int64_t i = begin; i < end; ++i) f(i);
   }
 
-  /// body(row, first, last) for all rows; if there are few, long ones in pieces.
+  /// body(row, first, last) for all rows; if there are few, long ones are split into pieces.
   template <class Body>
   static void rows(int threads, std::int64_t count, std::int64_t length, const Body& body) {
     const std::int64_t pieces =
@@ -146,7 +146,7 @@ class CpuBackend {
     });
   }
 
-  /// A tile goes through a buffer, so that both sides are accessed in memory order.
+  /// A tile goes through a buffer so that both sides are accessed in memory order.
   template <class From, class To>
   static void transpose_tile(std::int64_t tile_rows, std::int64_t tile_columns, std::int64_t rows,
                              std::int64_t columns, const From* from, To* to) {

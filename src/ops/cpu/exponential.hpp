@@ -1,4 +1,4 @@
-// e^x in arithmetic that the compiler vectorizes; the library's function would be called once per number.
+// e^x in arithmetic that the compiler vectorizes; the library function would be called once per number.
 #pragma once
 
 #include <bit>
@@ -11,14 +11,14 @@ namespace banyan::ops::detail {
 /// integer nearest to x / ln 2, it is 2^n times the Taylor series of e^r up to r^7, with r = x - n ln 2 in
 /// +-0.35. ln 2 is split into two parts; n times the first is exact.
 inline float exponential(float x) {
-  constexpr float kWhole = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, in the lowest bits
+  constexpr float kWhole = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   x = x < -104 ? -104.0f : x;
   const float shifted = x * 1.44269504f + kWhole, n = shifted - kWhole;
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
   float series = 1.0f / 5040;
   for (const float term : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 1.0f / 2, 1.0f, 1.0f})
     series = series * r + term;
-  // Two factors, because 2^n itself may not be a normal number.
+  // Two factors, because 2^n itself may be subnormal.
   const std::int32_t steps = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kWhole);
   const std::int32_t half = steps / 2, rest = steps - half;
   return series * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((rest + 127) << 23);

@@ -1,6 +1,6 @@
-// Matrix products on CPU devices: f32 by oneDNN (threaded by the device's OpenMP threads), f64 by OpenBLAS
-// for blocks of rows. The division into blocks depends only on the sizes and the device's threads. bf16
-// matrices go to oneDNN as they are where it multiplies in bf16, else as f32 in scratch memory.
+// Matrix products on CPU devices: f32 by oneDNN (with the device's OpenMP threads), f64 by OpenBLAS in blocks
+// of rows. The division into blocks depends only on the sizes and the device's threads. bf16 matrices go to
+// oneDNN unchanged where it multiplies in bf16, otherwise as f32 in scratch memory.
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -55,7 +55,7 @@ void multiply_matrices(const Matrices<float>& of) {
                     " x ", s.k);
 }
 
-/// OpenBLAS runs on the calling thread only: inside a parallel region by default, outside because of
+/// OpenBLAS runs only on the calling thread: inside a parallel region by default, outside because of
 /// OpenMpThreads.
 void multiply_rows(const Matrices<double>& of, std::int64_t first, std::int64_t last) {
   const GemmShape& s = of.shape;
@@ -67,7 +67,7 @@ void multiply_rows(const Matrices<double>& of, std::int64_t first, std::int64_t 
 }
 
 void multiply_matrices(const Matrices<double>& of) {
-  constexpr double kSerialWork = 1 << 18;  // multiplications; fewer are faster on one thread
+  constexpr double kSerialWork = 1 << 18;  // multiplications; less work is faster on one thread
   const GemmShape& s = of.shape;
   const double work = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   const std::int64_t blocks = work < kSerialWork ? 1 : std::min<std::int64_t>(of.threads, s.m);
@@ -80,7 +80,7 @@ void multiply_matrices(const Matrices<double>& of) {
     multiply_rows(of, s.m * block / blocks, s.m * (block + 1) / blocks);
 }
 
-/// A matrix as f32: itself, or its copy in scratch memory.
+/// A matrix as f32: itself, or a copy in scratch memory.
 struct Widened {
   std::int64_t count;
   const BFloat16* narrow = nullptr;  ///< null: it is f32
@@ -93,7 +93,7 @@ struct Widened {
       wide = const_cast<float*>(tensor.data<float>());
   }
   std::int64_t scratch() const { return narrow != nullptr ? count : 0; }
-  /// Takes what it needs from `scratch`, and returns the rest.
+  /// Takes what it needs from `scratch` and returns the rest.
   float* place(float* scratch) {
     if (narrow != nullptr) wide = scratch;
     return scratch + this->scratch();

@@ -10,9 +10,9 @@ namespace {
 
 using dnnl::memory;
 constexpr auto kF32 = memory::data_type::f32, kBf16 = memory::data_type::bf16;
-constexpr std::size_t kLine = 64, kBytes = 2;  ///< of a cache line and of a value
+constexpr std::size_t kLine = 64, kBytes = 2;  ///< of a cache line; of a value
 
-/// rows x columns, or their transpose as it is in memory.
+/// rows x columns, or its transpose, as it is in memory.
 memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transposed, memory::data_type type) {
   return {{rows, columns}, type, transposed ? memory::dims{1, rows} : memory::dims{columns, 1}};
 }
@@ -32,7 +32,7 @@ void multiply_bf16(const GemmShape& shape, const StoredIn16Bits& stored, float a
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   const memory::desc c_desc = matrix(shape.m, shape.n, false, stored.c ? kBf16 : kF32);
-  // The library caches primitives: making the same one again costs a look-up.
+  // The library caches primitives: creating the same one again costs a lookup.
   const auto rounded = [&](std::int64_t rows, std::int64_t columns, bool transposed, bool is_bf16,
                            const void* values, void* to) {
     memory from(matrix(rows, columns, transposed, is_bf16 ? kBf16 : kF32), engine, const_cast<void*>(values));

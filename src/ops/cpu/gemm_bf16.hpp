@@ -10,8 +10,8 @@ namespace banyan::ops {
 /// Bytes of scratch memory that multiply_bf16 needs.
 std::size_t bf16_scratch(const GemmShape& shape);
 
-/// C = alpha op(A) op(B) + beta C with the OpenMP threads of the calling thread. Each of A, B and C is f32,
-/// or bf16 where `stored` says so. f32 factors are rounded to bf16 in the scratch memory; sums are f32.
+/// C = alpha op(A) op(B) + beta C with the calling thread's OpenMP threads. Each of A, B and C is f32, or
+/// bf16 as given by `stored`. f32 factors are rounded to bf16 in scratch memory; sums are f32.
 struct StoredIn16Bits {
   bool a = false, b = false, c = false;
 };

@@ -1,6 +1,6 @@
-// Softmax, losses and accuracy on CPU devices. A softmax over neighbouring elements (inner == 1) goes row by
-// row, with maximum and sum in SIMD lanes; one over planes (inner > 1) takes blocks of neighbouring
-// positions, one position per SIMD lane. The rest are the shared functors.
+// Softmax, losses and accuracy on CPU devices. A softmax over adjacent elements (inner == 1) goes row by row,
+// with maximum and sum in SIMD lanes; one over planes (inner > 1) takes blocks of adjacent positions, one
+// position per SIMD lane. The rest are the shared functors.
 #include "ops/common/loss.hpp"
 
 #include "ops/cpu/cpu_backend.hpp"
@@ -28,7 +28,7 @@ void softmax_row(std::int64_t channels, const T* x, T* y) {
 
 constexpr std::int64_t kBlock = 256;  // positions
 
-/// `count` <= kBlock positions; their class c at x[c * inner].
+/// Takes `count` <= kBlock positions; class c is at x[c * inner].
 template <class T>
 void softmax_block(std::int64_t channels, std::int64_t inner, std::int64_t count, const T* x, T* y) {
   T most[kBlock];
@@ -92,7 +92,7 @@ void softmax_forward_on_cpu(Context& context, const Tensor& x, const Channels& o
   });
 }
 
-/// One row of classes, or one plane of positions of one class: no division to find the place of an element.
+/// One row of classes, or one plane of positions of one class: finding an element's place takes no division.
 template <class T>
 struct LossGradient {
   Channels over;
@@ -116,7 +116,7 @@ struct LossGradient {
     to[hit] = at_label;
   }
   void plane(std::int64_t index) const {
-    const LossGradient f = *this;  // so that it is not read again after each store
+    const LossGradient f = *this;  // so that it is not reloaded after each store
     const auto channel = static_cast<T>(index % f.over.channels);
     const T* label = f.labels + index / f.over.channels * f.over.inner;
     const T* p = f.probabilities + index * f.over.inner;

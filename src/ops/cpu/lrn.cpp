@@ -1,5 +1,5 @@
-// Local response normalization on CPU devices; across the channels of channels-last tensors row by row, from
-// a row of terms with zeros at both ends, in the functors' order of additions (adding a zero changes
+// Local response normalization on CPU devices; across the channels of channels-last tensors it goes row by
+// row, from a row of terms with zeros at both ends, in the functors' order of additions (adding zeros changes
 // nothing).
 #include "ops/common/lrn.hpp"
 
@@ -8,7 +8,7 @@
 namespace banyan::ops {
 namespace {
 
-/// windows[c] = sum of the n terms around c; terms[half + c] is that of c.
+/// windows[c] = sum of the n terms around c, whose own is terms[half + c].
 template <class T>
 void sum_windows(std::int64_t channels, std::int64_t n, const T* terms, T* windows) {
   std::fill_n(windows, channels, T(0));
@@ -24,7 +24,7 @@ struct Rows {
   detail::LrnTerms<T> terms;
   int threads;
 
-  /// body(first element of the row, padded terms, window sums), the buffers being the thread's own.
+  /// body(first element of the row, padded terms, window sums); each thread has its own buffers.
   template <class Body>
   void each(const Body& body) const {
 #pragma omp parallel num_threads(threads)
@@ -37,7 +37,7 @@ struct Rows {
   }
 };
 
-/// scale^-beta for one beta, known outside the loops: a loop that might need pow would not vectorize.
+/// scale^-beta for one beta known outside the loops: a loop that might need pow would not vectorize.
 template <class T>
 struct UsualPower {
   T operator()(T scale) const { return detail::inverse_power(scale, T(0.75)); }
@@ -108,7 +108,7 @@ void lrn_forward_on_cpu(Context& context, const LrnParameters& parameters, const
   if (!in_rows(parameters, x)) return lrn_forward_on<CpuBackend>(context, parameters, x, scale, y);
   require_alike("lrn_forward", x, scale);
   require_alike("lrn_forward", x, y);
-  detail::lrn_window(parameters, x);  // refuses an even size
+  detail::lrn_window(parameters, x);  // rejects an even size
   dispatch_float(x.dtype(), "lrn_forward", [&]<class T>() {
     const Rows<T> rows = rows_of<T>(context, parameters, x);
     const T* from = x.data<T>();

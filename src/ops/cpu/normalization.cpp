@@ -1,8 +1,8 @@
 // Batch normalization on CPU devices, close to memory speed: statistics in small blocks (see
 // normalization_blocks.hpp), application with each channel's terms computed once.
 //
-// Only the sizes determine how work is divided into tasks, and results are merged in ascending order, so that
-// they are bit-identical for any number of threads and any assignment of tasks to them.
+// Only the sizes determine how work is divided into tasks, and results are merged in ascending order, so they
+// are bit-identical for any number of threads and any assignment of tasks.
 #include "ops/common/normalization.hpp"
 
 #include "ops/common/checks.hpp"
@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kMostTasks = 32;
 constexpr std::int64_t kTaskElements = 32768;
 
-/// How a tensor is divided. Rows of neighbouring channels (inner == 1): ranges of rows, each with all
-/// channels. Otherwise planes: ranges of samples times single channels.
+/// How a tensor is divided. Rows of adjacent channels (inner == 1): ranges of rows, each with all channels.
+/// Otherwise planes: ranges of samples times single channels.
 struct Cut {
   Broadcast over;
   bool rows;
@@ -104,8 +104,8 @@ void backward_sums_of(int threads, const Cut& cut, const detail::NormalizeForwar
   for (std::int64_t c = 0; c < dim; ++c) sums[dim + c] *= f.mean_inv_std[dim + c];
 }
 
-/// Applies run(terms, first, count) to pieces with the channel terms laid out for them: `rows` has whole
-/// rows of `width` lanes, planes have one channel each.
+/// Calls rows(first, count) for runs of at most `width` elements of neighbouring channels, or
+/// plane(channel, first) for the planes of one channel each.
 template <class Rows, class Plane>
 void apply(int threads, const Broadcast& over, const Lanes& lanes, const Rows& rows, const Plane& plane) {
   const std::int64_t count = over.outer * over.dim * over.inner;
@@ -131,7 +131,7 @@ void apply_forward(int threads, const Broadcast& over, const detail::NormalizeFo
     high[j] = t.high, low[j] = t.low, scale[j] = t.scale, bias[j] = t.bias;
   }
   const A *h = high.data(), *l = low.data(), *s = scale.data(), *b = bias.data();
-  // By value: what no store can change stays in registers.
+  // By value: what no store can alias stays in registers.
   const auto finish = [relu = Relu<A>{f.relu.slope}](A value, const T* addend, std::int64_t j) {
     value = stored<T>(value);
     if constexpr (kAdd) value = stored<T>(value + addend[j]);

@@ -1,9 +1,9 @@
 // The inner loops of batch normalization on CPU devices: per-channel sums over a small block that stays in
 // the L1 cache, in Arithmetic<T> of the tensor's T, merged into f64.
 //
-// A block is `count` neighbouring elements whose channels repeat with period C. To keep vector registers full
-// for any C, sums are kept in `width` SIMD lanes, a multiple of C of at least 64: element i goes to lane i
-// mod width, and lane j belongs to channel j mod C. A contiguous plane of one channel is the case C = 1.
+// A block is `count` adjacent elements whose channels repeat with period C. To keep vector registers full for
+// any C, sums are kept in `width` SIMD lanes, a multiple of C of at least 64: element i goes to lane i mod
+// width, and lane j belongs to channel j mod C. A contiguous plane of one channel is the case C = 1.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Lanes {
   explicit Lanes(std::int64_t channels_of_block)
       : channels(channels_of_block),
         width(channels >= 64 ? channels : (64 + channels - 1) / channels * channels) {}
-  /// Elements per block: 16 KiB of floats, or 16 rows where a row is longer.
+  /// Elements per block: 16 KiB of floats, or 16 rows if a row is longer.
   std::int64_t block() const { return std::max<std::int64_t>(4096 / width, 16) * width; }
 };
 
@@ -52,7 +52,7 @@ struct ChannelMoments {
   Row<double> mean, m2;
   explicit ChannelMoments(std::int64_t channels) : mean(channels), m2(channels) {}
 
-  /// Chan's formula with `n` more samples per channel.
+  /// Adds `n` more samples per channel by Chan's formula.
   void merge(double n, const double* other_mean, const double* other_m2) {
     if (n == 0) return;
     const double share = n / (count + n), both = count * share;
@@ -134,7 +134,7 @@ class BlockMoments {
     });
   }
 
-  /// Four runs at a time: the lanes are read and written only once for all four.
+  /// Four runs at a time: the lanes are read and written once for all four.
   void add_deviations(const T* x, std::int64_t count, const A* mean, A* sum, A* squares) const {
     const std::int64_t w = lanes_.width;
     std::int64_t i = 0;
@@ -195,7 +195,7 @@ class BlockSums {
     const A *high = high_.data(), *low = low_.data(), *scale = scale_.data(), *bias = bias_.data();
     std::fill(dy_.begin(), dy_.end(), A(0));
     std::fill(product_.begin(), product_.end(), A(0));
-    const ReluGradient<A> relu = relu_;  // a copy that no store can change stays in a register
+    const ReluGradient<A> relu = relu_;  // a copy that no store can alias stays in a register
     for_each_run(lanes_, count, [=](std::int64_t i, std::int64_t used) {
 #pragma omp simd
       for (std::int64_t j = 0; j < used; ++j) {
@@ -213,7 +213,7 @@ class BlockSums {
   }
 
  private:
-  /// Of the ReLU's input, which is `input`.
+  /// Gradient of the ReLU's input, `input`.
   static A gradient_of(const ReluGradient<A>& relu, A input, A gradient) {
     return kRelu ? stored<T>(relu(stored<T>(input), gradient)) : gradient;
   }

@@ -1,12 +1,12 @@
-// Libraries that ask OpenMP how many threads to use must be told the device's number on the thread that calls
-// them.
+// Libraries that ask OpenMP how many threads to use must be given the device's number on the thread that
+// calls them.
 #pragma once
 
 #include <omp.h>
 
 namespace banyan::ops {
 
-/// During its lifetime, parallel regions started by this thread have `threads` threads.
+/// During its lifetime, parallel regions started by this thread use `threads` threads.
 class OpenMpThreads {
  public:
   explicit OpenMpThreads(int threads) : before_(omp_get_max_threads()) {

@@ -1,6 +1,6 @@
 // Pooling on CPU devices. Channels-last tensors have vector loops over the channels, with rows of pixels
-// divided among the threads; contiguous ones are processed plane by plane. Additions and comparisons are
-// those of the shared functors, in the same order for each result, so results are bit-identical.
+// divided among the threads; contiguous ones go plane by plane. Additions and comparisons are those of the
+// shared functors, in the same order for each result, so results are bit-identical.
 #include "ops/common/pooling.hpp"
 
 #include "ops/cpu/channel_blocks.hpp"
@@ -74,7 +74,7 @@ struct Outputs {
   std::int64_t first, last;
 };
 
-/// The outputs whose windows contain input i, for each i of an axis: computed once, to avoid divisions per
+/// The outputs whose windows contain input i, for each i of an axis: computed once to avoid divisions per
 /// pixel.
 std::vector<Outputs> readers_of(const detail::PoolingAxis& axis) {
   std::vector<Outputs> readers;
@@ -116,12 +116,12 @@ void backward_average_pixel(const PoolingPlanes& p, const Outputs& rows, const O
   });
 }
 
-/// Does every input belong to exactly one window?
+/// Does each input belong to exactly one window?
 bool tiles(const detail::PoolingAxis& axis) {
   return axis.kernel == axis.stride && axis.pad == 0 && axis.output * axis.stride >= axis.input;
 }
 
-/// Maximum, with windows that tile the input: each output determines all gradients of its window.
+/// Maximum over windows that tile the input: each output determines all gradients of its window.
 template <class T>
 void backward_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, const T* dy,
                     const std::int32_t* mask, T* dx) {
@@ -142,7 +142,7 @@ void backward_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, con
         for (std::int64_t row = h.begin; row < h.end; ++row)
           for (std::int64_t column = w.begin; column < w.end; ++column) {
             const std::int64_t pixel = row * p.w.input + column;
-            // Added to 0, as for overlapping windows: -0 becomes 0.
+            // Added to 0, as with overlapping windows, so -0 becomes 0.
             given = zero + (where == static_cast<std::int32_t>(pixel) ? g : zero);
             Block::store(given, to + pixel * p.channels + first);
           }
@@ -225,7 +225,7 @@ void spread_average(const PoolingPlanes& p, std::int64_t row, std::int64_t colum
 }
 
 /// Contiguous. Outputs in ascending order: each pixel gets its terms in the order of the gathering functor.
-/// Terms add up in dx itself, so not for bf16.
+/// Terms add up in dx itself, so this is not for bf16.
 template <class T>
 void backward_planes(int threads, const PoolingPlanes& p, std::int64_t planes, const T* dy,
                      const std::int32_t* mask, T* dx) {

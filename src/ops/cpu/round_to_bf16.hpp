@@ -1,4 +1,4 @@
-// Between f32 values and bf16 values, for kernels that know one of them only.
+// Conversion between f32 and bf16 values, for kernels that support only one of them.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace banyan::ops {
 
-/// As BFloat16 rounds, in f32. `to` may be `from`.
+/// Rounds as BFloat16 does, staying in f32. `to` may be `from`.
 void round_to_bf16(int threads, std::int64_t count, const float* from, float* to);
 void narrow(int threads, std::int64_t count, const float* from, BFloat16* to);
 void widen(int threads, std::int64_t count, const BFloat16* from, float* to);

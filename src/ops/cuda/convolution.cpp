@@ -1,12 +1,12 @@
 // Convolution by cuDNN, f32 and f64, one to three spatial axes (one is computed as an image of height 1).
 //
-// cuDNN requires activations and weights in the same memory order, and supports not every order for every
-// shape. So a call goes through a list of attempts (see convolution_plan.hpp); a tensor that is not stored in
-// the attempt's order is converted to or from scratch memory (as is one that is not aligned). Our weights are
-// contiguous (O, I, spatial); channels-last attempts get an (O, spatial, I) copy. The scratch block of a call
-// holds, in this order: cuDNN's workspace, weights, input, output.
+// cuDNN requires activations and weights in the same memory order, and does not support every order for every
+// shape. So a call works through a list of attempts (see convolution_plan.hpp); a tensor not stored in the
+// attempt's order, or not aligned, is converted to or from scratch memory. Our weights are contiguous (O, I,
+// spatial); channels-last attempts get an (O, spatial, I) copy. A call's scratch block holds, in this order:
+// cuDNN's workspace, weights, input, output.
 //
-// Only deterministic algorithms and no TF32; the last attempt, for what cuDNN has none for, is a matrix
+// Only deterministic algorithms, no TF32; the last attempt, where cuDNN has no such algorithm, is a matrix
 // product over unfolded images. Weight gradients are computed into scratch memory and added by our own
 // kernel, so that no algorithm needs to support accumulation.
 #include "banyan/ops/convolution.hpp"
@@ -31,7 +31,7 @@ namespace banyan::ops {
 
 namespace {
 
-/// Is the tensor's memory in this order? (True for both if it makes no difference.)
+/// Is the tensor's memory in this order? (True for both if there is no difference.)
 bool is_in_order(const Tensor& tensor, bool channels_last) {
   return channels_last ? tensor.layout() == Layout::channels_last || tensor.shape()[1] == 1 ||
                              tensor.shape().count(2) == 1
@@ -41,7 +41,7 @@ bool is_in_order(const Tensor& tensor, bool channels_last) {
 /// cuDNN's kernels read up to 16 bytes at once; views into the flat parameter buffer may start anywhere.
 bool is_aligned(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
 
-/// Can cuDNN use the tensor's own memory, in this order?
+/// Can cuDNN use the tensor's own memory in this order?
 bool is_usable(const Tensor& tensor, bool channels_last) {
   return is_in_order(tensor, channels_last) && is_aligned(tensor.raw());
 }
@@ -54,7 +54,7 @@ void convert_order(Context& context, const Tensor& tensor, const void* from, voi
                     to_channels_last ? inner : channels, false);
 }
 
-/// Copies a tensor to scratch memory, in the order required there.
+/// Copies a tensor to scratch memory, in the order needed there.
 void stage(Context& context, const Tensor& tensor, void* scratch, bool channels_last) {
   if (is_in_order(tensor, channels_last))
     context.stream().copy(scratch, tensor.raw(), tensor.bytes());
@@ -62,7 +62,7 @@ void stage(Context& context, const Tensor& tensor, void* scratch, bool channels_
     convert_order(context, tensor, tensor.raw(), scratch, channels_last);
 }
 
-/// And back.
+/// The reverse.
 void unstage(Context& context, const void* scratch, Tensor& tensor, bool channels_last) {
   if (is_in_order(tensor, channels_last))
     context.stream().copy(tensor.raw(), scratch, tensor.bytes());
@@ -70,7 +70,7 @@ void unstage(Context& context, const void* scratch, Tensor& tensor, bool channel
     convert_order(context, tensor, scratch, tensor.raw(), !channels_last);
 }
 
-/// Memory of y seen as outer x channel x inner.
+/// Memory of y as outer x channel x inner.
 Broadcast over_channels(const Tensor& y) {
   const ChannelView view = channel_view(y);
   if (view.channels_last) return {view.batch * view.inner, view.channels, 1};
@@ -88,7 +88,7 @@ class Scratch {
   void make(Context& context) {
     if (bytes_ > 0) base_ = static_cast<char*>(context.workspace(bytes_));
   }
-  /// A piece; null if nothing at all was reserved. Must not be used if 0 bytes were reserved for it.
+  /// A piece; null if nothing at all was reserved. Must not be used if its reservation was 0 bytes.
   void* at(std::size_t offset) const { return base_ == nullptr ? nullptr : base_ + offset; }
 
  private:
@@ -173,7 +173,7 @@ class CudnnConvolution final : public Convolution {
     return *plan;
   }
 
-  /// Goes through the attempts until cuDNN accepts one. `body` returns cuDNN's status.
+  /// Works through the attempts until cuDNN accepts one. `body` returns cuDNN's status.
   template <class Body>
   void run(Context& context, ConvolutionDirection direction, const Tensor& input, const Tensor& output,
            const Body& body) {
@@ -204,8 +204,8 @@ class CudnnConvolution final : public Convolution {
         attempts.settled = true;
         return;
       }
-      // Only what cuDNN does not support leads to the next attempt, as it will on every such GPU; a temporary
-      // condition such as a lack of memory must not make one device use other kernels. The whole result is
+      // Only "not supported" leads to the next attempt, since every such GPU will report it; a temporary
+      // condition such as lack of memory must not make one device use other kernels. The whole result is
       // overwritten.
       if (attempts.settled || CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED)
         cudnn_check(status,

@@ -32,7 +32,7 @@ Volume volume_of(const ColumnsProblem& problem) {
   return v;
 }
 
-/// columns[c][tap][position] = what output `position` reads of channel c through `tap`.
+/// columns[c][tap][position] = what output `position` reads from channel c through `tap`.
 template <class T>
 struct Unfold {
   Volume v;
@@ -57,7 +57,7 @@ struct Unfold {
   }
 };
 
-/// image[c][x] = sum of the columns that read it, taps in ascending order.
+/// image[c][x] = sum of the columns that read it, with taps in ascending order.
 template <class T>
 struct Fold {
   Volume v;

@@ -14,7 +14,7 @@ struct ColumnsProblem {
   const Shape& output;
 };
 
-/// Bytes of scratch memory that each of the functions below needs as `columns`.
+/// Bytes of scratch memory that each function below needs as `columns`.
 std::size_t columns_bytes(const ColumnsProblem& problem);
 /// output = input * weight
 void columns_forward(Context& context, const ColumnsProblem& problem, const void* input, const void* weight,

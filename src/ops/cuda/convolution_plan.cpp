@@ -10,7 +10,7 @@ namespace banyan::ops {
 
 namespace {
 
-/// Algorithms that need more are skipped: they are a few per cent faster but take the net's memory.
+/// Algorithms that need more are skipped: they are a few per cent faster but take memory from the net.
 constexpr std::size_t kMostWorkspaceBytes = std::size_t{512} << 20;
 
 int to_int(std::int64_t value) {
@@ -19,7 +19,7 @@ int to_int(std::int64_t value) {
   return static_cast<int>(value);
 }
 
-/// cuDNN requires at least two spatial axes: `leading` entries of `value` are put before the others.
+/// cuDNN requires at least two spatial axes: puts `leading` entries of `value` in front of the others.
 std::vector<int> padded_axes(const std::vector<std::int64_t>& values, std::size_t leading, int value) {
   std::vector<int> result(leading, value);
   for (const std::int64_t each : values) result.push_back(to_int(each));
@@ -77,16 +77,16 @@ ConvolutionDescriptor convolution_descriptor(const Device& device, cudnnDataType
               "cudnnSetConvolutionNdDescriptor", device);
   cudnn_check(cudnnSetConvolutionGroupCount(raw, to_int(geometry.group)), "cudnnSetConvolutionGroupCount",
               device);
-  // f32 means f32: no TF32.
+  // f32 means f32, without TF32.
   cudnn_check(cudnnSetConvolutionMathType(raw, CUDNN_FMA_MATH), "cudnnSetConvolutionMathType", device);
   return descriptor;
 }
 
-// The three directions of cuDNN's interface differ only in names and in the order of arguments. `kKnown`:
-// documented as deterministic, and general. `plain`: direct sums of products. Transforms (FFT, Winograd) are
-// excluded: in f32 their rounding errors are several times as large, and whether one is chosen depends on the
-// batch, so that devices with different shares would differ from one device with the whole batch by more than
-// a different order of additions.
+// The three directions of cuDNN's interface differ only in names and argument order. `kKnown`: documented as
+// deterministic, and general. `plain`: direct sums of products. Transforms (FFT, Winograd) are excluded: in
+// f32 their rounding errors are several times as large, and whether one is chosen depends on the batch, so
+// devices with different shares would differ from one device with the whole batch by more than the order of
+// additions.
 
 struct Forward {
   using Performance = cudnnConvolutionFwdAlgoPerf_t;
@@ -159,8 +159,8 @@ struct BackwardWeight {
   }
 };
 
-/// Does cuDNN have an answer? False if it reports that it has nothing for such arguments, as it will on every
-/// such GPU. Other failures throw: a list shortened by a lack of memory would make this device use other
+/// Does cuDNN have an answer? False if it reports that it has nothing for such arguments, as it would on
+/// every such GPU. Other failures throw: a list shortened by lack of memory would make this device use other
 /// kernels than its replicas.
 bool answered(cudnnStatus_t status, const char* call, const Device& device) {
   const auto category = CUDNN_STATUS_CATEGORY(status);
@@ -177,7 +177,7 @@ void add_attempt(std::vector<ConvolutionAttempt>& list, const Device& device, cu
   for (const ConvolutionAttempt& attempt : list)
     if (attempt.format == &format && attempt.algorithm == static_cast<int>(algorithm)) return;
   std::size_t bytes = 0;
-  // Queried again, not taken from the heuristics: it must be for the descriptor's math type.
+  // Queried again, not taken from the heuristics, because it must be for the descriptor's math type.
   if (!answered(Direction::workspace(handle, format, convolution, algorithm, &bytes),
                 Direction::kWorkspaceCall, device))
     return;
@@ -228,8 +228,8 @@ ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry
     formats_.push_back(std::move(format));
   };
   columns_bytes_ = columns_bytes({geometry, dtype, input, output});
-  // cuDNN has no channels-last kernels for f64 and for f32 volumes, and for some images none in f32 without
-  // tensor cores: contiguous always follows, because everything is supported in that order.
+  // cuDNN has no channels-last kernels for f64 or for f32 volumes, nor, for some images, in f32 without
+  // tensor cores. Contiguous always follows, because it supports everything.
   if (prefer_channels_last && dtype == DType::f32 && geometry.spatial_axes() <= 2) add_format(true);
   add_format(false);
 }

@@ -30,7 +30,7 @@ using ConvolutionDescriptor =
     std::unique_ptr<std::remove_pointer_t<cudnnConvolutionDescriptor_t>,
                     DestroyDescriptor<cudnnConvolutionDescriptor_t, &cudnnDestroyConvolutionDescriptor>>;
 
-/// Everything cuDNN needs to know about input, output and weights stored in one memory order.
+/// What cuDNN needs to know about input, output and weights stored in one memory order.
 struct ConvolutionFormat {
   bool channels_last = false;
   TensorDescriptor input, output;
@@ -39,7 +39,7 @@ struct ConvolutionFormat {
 
 enum class ConvolutionDirection : std::uint8_t { forward, backward_data, backward_weight };
 
-/// In place of a cuDNN algorithm: convolution_columns.hpp.
+/// Instead of a cuDNN algorithm: convolution_columns.hpp.
 inline constexpr int kColumnsAlgorithm = -1;
 
 /// One algorithm in one format. `algorithm` is the direction's cuDNN enumerator or kColumnsAlgorithm.
@@ -50,12 +50,12 @@ struct ConvolutionAttempt {
 };
 
 /// The attempts of one direction, best first: a list determined by shapes, types, the GPU model and cuDNN's
-/// version. At run time cuDNN may refuse as not supported what its heuristics offered: from then on the next
-/// one is used.
+/// version. If cuDNN refuses at run time, as not supported, what its heuristics offered, the next one is used
+/// from then on.
 struct ConvolutionAttempts {
   std::vector<ConvolutionAttempt> list;
   std::size_t current = 0;
-  bool settled = false;   ///< the current one has run: no other one will, it would not be bit-identical
+  bool settled = false;   ///< the current one has run; no other will, as it would not be bit-identical
   bool reported = false;  ///< that cuDNN has no algorithm
 };
 

@@ -5,7 +5,8 @@
 // threads in a fixed tree, and if several blocks share a state, a second kernel merges their partial states
 // in a fixed tree. No atomics.
 //
-// Nothing here waits for the GPU; memory is allocated only while the reductions' scratch memory still grows.
+// Nothing here waits for the GPU; memory is allocated only while the reductions' scratch memory is still
+// growing.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// inner == 1, each thread stays in one column: f.terms(d) once, then f(terms, i). Block and grid as in
+/// For inner == 1; each thread stays in one column: f.terms(d) once, then f(terms, i). Block and grid as in
 /// reduce_columns_kernel.
 template <class F>
 __global__ void __launch_bounds__(kThreads)
@@ -105,9 +106,8 @@ __device__ void merge_tree(const R& r, typename R::State* mine, int rank, int co
   }
 }
 
-/// inner == 1: rows of `dim` neighbouring states. Block: (columns, rows of them); grid: (columns, slices of
-/// rows). Thread (x, y) adds the rows y, y + slices * blockDim.y, ... of column x: neighbours read
-/// neighbours.
+/// inner == 1: rows of `dim` neighbouring states. Block: (columns, rows); grid: (columns, slices of rows).
+/// Thread (x, y) adds the rows y, y + slices * blockDim.y, ... of column x: neighbours read neighbours.
 template <class R>
 __global__ void __launch_bounds__(kThreads)
     reduce_columns_kernel(std::int64_t rows, std::int64_t dim, R r, typename R::State* partial) {
@@ -191,7 +191,7 @@ class CudaBackend {
                    kernels::kThreads, n, f);
   }
 
-  /// As few blocks as fill a GPU: making f may take longer than an element.
+  /// No more blocks than fill a GPU: making f may take longer than an element.
   template <class Make>
   static void for_each_made(Context& context, std::int64_t n, Make make) {
     if (n <= 0) return;
@@ -271,8 +271,7 @@ class CudaBackend {
 
  private:
   static constexpr std::int64_t kMostBlocks = 1 << 16;
-  /// body<Index>() with the index type for n elements: 32 bits if a grid's step can be added without
-  /// overflow.
+  /// body<Index>() with the index type for n elements: 32 bits if adding a grid's step cannot overflow.
   template <class Body>
   static void with_index(std::int64_t n, const Body& body) {
     if (n < small_index_limit())
@@ -285,7 +284,7 @@ class CudaBackend {
   /// Blocks of a reduction: enough for the largest GPU, and the same on every GPU.
   static constexpr std::int64_t kReductionBlocks = 1024;
   static constexpr std::int64_t kElementsPerThread =
-      8;  ///< at least, before a state is spread over more blocks
+      8;  ///< minimum before a state is spread over more blocks
 
   static unsigned blocks_for(std::int64_t n) {
     return static_cast<unsigned>(
@@ -299,7 +298,7 @@ class CudaBackend {
     return std::clamp<std::int64_t>(useful, 1, most);
   }
 
-  /// inner == 1: a block is as wide as dim needs, up to a warp, and all threads are used.
+  /// For inner == 1: a block is as wide as dim needs, up to a warp, and uses all threads.
   struct ColumnShape {
     explicit ColumnShape(const Broadcast& over) {
       unsigned width = 1;

@@ -27,7 +27,7 @@ void cudnn_check(cudnnStatus_t status, std::string_view what, const Device& devi
 }
 
 CudaHandles::~CudaHandles() {
-  // Not make_current, which may throw.
+  // Not make_current(), which may throw.
   static_cast<void>(cudaSetDevice(context_->device().ordinal()));
   if (cublas_ != nullptr) cublasDestroy(cublas_);
   if (cudnn_ != nullptr) cudnnDestroy(cudnn_);
@@ -42,7 +42,7 @@ cublasHandle_t CudaHandles::cublas() {
   cublas_check(cublasCreate(&handle), "cublasCreate", device);
   cublas_ = handle;
   cublas_workspace_ = std::move(workspace);
-  // The stream first: setting it resets the workspace to cuBLAS's default.
+  // Stream first: setting it resets the workspace to cuBLAS's default.
   cublas_check(cublasSetStream(handle, stream), "cublasSetStream", device);
   cublas_check(cublasSetWorkspace(handle, cublas_workspace_->data(), kCublasWorkspaceBytes),
                "cublasSetWorkspace", device);
@@ -64,7 +64,7 @@ cudnnHandle_t CudaHandles::cudnn() {
 
 void* CudaHandles::reduction_scratch(std::size_t bytes) {
   if (scratch_ == nullptr || scratch_->bytes() < bytes) {
-    // Freed first: cudaFree waits for the kernels that still use it. Rounded up, so that it seldom grows.
+    // Freed first: cudaFree waits for kernels still using it. Rounded up so that it rarely grows.
     const std::size_t grown = std::max<std::size_t>(bytes + bytes / 2, std::size_t{1} << 20);
     scratch_.reset();
     scratch_ = std::make_unique<Storage>(context_->device(), grown);

@@ -26,7 +26,7 @@ class CudaHandles final : public LibraryHandles {
   CudaHandles(const CudaHandles&) = delete;
   CudaHandles& operator=(const CudaHandles&) = delete;
 
-  /// Computes f32 in f32 (no TF32) and with its own workspace, which makes its results reproducible.
+  /// Computes f32 in f32 (no TF32) with its own workspace, which makes its results reproducible.
   cublasHandle_t cublas();
   cudnnHandle_t cudnn();
   /// Like Context::workspace, but only for the reductions: an operator may hold pointers into the context's
@@ -43,8 +43,8 @@ class CudaHandles final : public LibraryHandles {
 /// The context's handles; made on first use.
 CudaHandles& cuda_handles(Context& context);
 
-/// The context's stream for a launch or a library call; makes its device the thread's current one, as
-/// launches require.
+/// The context's stream for a launch or library call; makes its device the thread's current one, as launches
+/// require.
 inline cudaStream_t cuda_stream(Context& context) {
   context.device().make_current();
   return static_cast<CudaStream&>(context.stream()).native();

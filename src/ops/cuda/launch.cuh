@@ -7,7 +7,7 @@
 namespace banyan::ops {
 
 /// Enqueues `kernel` on `stream`, whose GPU must be the thread's current one. The next cudaGetLastError
-/// reports what is wrong with a launch.
+/// reports launch errors.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const dim3& grid, const dim3& block, cudaStream_t stream,
             const Arguments&... arguments) {
@@ -16,8 +16,8 @@ void launch(void (*kernel)(Parameters...), const dim3& grid, const dim3& block, 
 
 }  // namespace banyan::ops
 
-/// In a kernel: memory for COUNT values of type TYPE that the threads of a block share, uninitialized; NAME
-/// points to the first. No constructor runs.
+/// In a kernel: uninitialized memory for COUNT values of type TYPE shared by a block's threads; NAME points
+/// to the first. No constructor runs.
 #define BANYAN_SHARED_ARRAY(TYPE, NAME, COUNT)                                  \
   __shared__ alignas(TYPE) unsigned char NAME##_memory[(COUNT) * sizeof(TYPE)]; \
   TYPE* const NAME = reinterpret_cast<TYPE*>(NAME##_memory)

@@ -1,4 +1,4 @@
-// Batch normalization on CUDA. The two passes over activations keep a channel's terms in registers: computing
+// Batch normalization on CUDA. The two sweeps over activations keep a channel's terms in registers: computing
 // them per element would cost more than the memory traffic.
 #include "ops/common/checks.hpp"
 #include "ops/common/normalization.hpp"
@@ -30,7 +30,7 @@ struct BackwardWithTerms {
   }
 };
 
-/// `addend` is undefined where nothing is added.
+/// An undefined `addend` adds nothing.
 void normalize_and_add_on_cuda(Context& context, const Tensor& x, const Tensor& mean_inv_std,
                                const Affine& affine, const Tensor& addend, Tensor& y) {
   require_alike("normalize_forward", x, y);

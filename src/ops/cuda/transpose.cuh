@@ -1,4 +1,4 @@
-// The kernel of a batched transposition, with conversion of the element type.
+// The kernel for batched transposition, with conversion of the element type.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@ inline constexpr int kTile = 32;
 inline constexpr int kPitch = kTile + 1;
 inline constexpr int kTileRows = 8;  ///< blockDim.y: each thread moves kTile / kTileRows elements of a tile
 
-/// A block moves tiles of 32 x 32 through shared memory, so that both reads and writes are coalesced; a row
-/// of the tile has kPitch elements, one more than needed, which spreads a column over all banks.
+/// A block moves tiles of 32 x 32 through shared memory, so that reads and writes are both coalesced; a tile
+/// row has kPitch elements, one more than needed, which spreads a column over all banks.
 template <class From, class To, bool kAdd>
 __global__ void __launch_bounds__(kTile* kTileRows)
     transpose_kernel(const From* from, To* to, std::int64_t batch, std::int64_t rows, std::int64_t columns) {

@@ -1,5 +1,5 @@
-// Does the memory belong to the GPU, entirely and still; is the access aligned; has the memory been written;
-// does another CUDA thread of the launch use it without a barrier between; and is it ordered with the work of
+// Does the memory belong to the GPU, entirely and still? Is the access aligned? Has the memory been written?
+// Does another CUDA thread of the launch use it without a barrier between? Is it ordered with the work of
 // other streams that use it?
 #if defined(EMULATED_CUDA_CHECK)
 #include "access_check.hpp"
@@ -19,20 +19,20 @@ namespace {
 constexpr std::size_t kCellBytes = 4;
 constexpr std::size_t kPageBytes = 4096;
 
-/// What is known of 4 bytes of device or shared memory.
+/// What is known about 4 bytes of device or shared memory.
 struct Cell {
-  std::uint32_t launch = 0;  ///< of what follows (shared memory: the block's number in the process)
+  std::uint32_t launch = 0;  ///< to which the rest applies (shared memory: the block's number in the process)
   std::uint32_t writer = 0, reader = 0;  ///< the latest CUDA thread of the launch, from 1; 0: none
-  std::uint16_t writer_epoch = 0, reader_epoch = 0;  ///< barriers of its block before
+  std::uint16_t writer_epoch = 0, reader_epoch = 0;  ///< earlier barriers of its block
   bool several_readers = false;                      ///< in one block, since the same barrier
   bool readers_in_several_blocks = false;
-  // A bit for each byte.
+  // One bit per byte.
   std::uint8_t written = 0;            ///< ever
   std::uint8_t reads = 0, writes = 0;  ///< of the launch
 };
 constexpr std::uint8_t kWhole = 15;
 
-/// Cells and pages of a GPU's memory; the system provides what is touched, zeroed.
+/// Cells and pages of a GPU's memory; the system provides zeroed memory where they are touched.
 struct Shadow {
   Cell* cells = nullptr;
   std::uint32_t* pages = nullptr;  ///< the latest launch that touched each
@@ -54,7 +54,7 @@ struct Bounds {
   std::uintptr_t begin = 0, end = 0;
 };
 
-/// The running launch; one at a time.
+/// The running launch; only one at a time.
 struct Launch {
   std::mutex one_at_a_time;
   std::vector<Shadow> shadows;
@@ -81,7 +81,7 @@ Launch& launch() {
   return *kLaunch;
 }
 
-thread_local bool inside = false;  // the host thread runs CUDA threads
+thread_local bool inside = false;  // the host thread is running CUDA threads
 thread_local const char *stack_low = nullptr, *stack_high = nullptr;
 
 std::vector<Shadow>& shadows() {
@@ -153,7 +153,7 @@ void read_cell(Cell& c, std::uint32_t me, const char* p, std::size_t bytes) {
   c.reader_epoch = epoch;
 }
 
-/// body(cell, its bytes as bits, their place in the access) for each cell; `cells` begins with that of `p`.
+/// body(cell, its bytes as bits, their place in the access) for each cell; `cells` starts with that of `p`.
 template <class AnyCell, class Body>
 void for_each_cell(AnyCell* cells, const char* p, std::size_t bytes, const Body& body) {
   std::size_t begin = reinterpret_cast<std::uintptr_t>(p) % kCellBytes;
@@ -164,7 +164,7 @@ void for_each_cell(AnyCell* cells, const char* p, std::size_t bytes, const Body&
   }
 }
 
-/// `tag`: whose accesses count. Two threads that use the same part of a cell are not looked for.
+/// `tag`: whose accesses count. Two threads that use the same part of a cell are not detected.
 void use_cells(Cell* cells, std::uint32_t tag, const char* p, std::size_t bytes, bool write, bool shared) {
   const std::uint32_t me = this_thread();
   for_each_cell(cells, p, bytes, [&](Cell& c, std::uint8_t bits, std::size_t at) {
@@ -187,7 +187,7 @@ void use_cells(Cell* cells, std::uint32_t tag, const char* p, std::size_t bytes,
   });
 }
 
-/// Is this memory of the GPU whole, alive, and one that the running GPU may use?
+/// Is this memory of the GPU within one live allocation, and may the running GPU use it?
 bool is_usable(Launch& l, std::size_t gpu, std::uintptr_t offset, std::size_t bytes, const char* p,
                bool write) {
   const auto holds = [&](const Bounds& b) {
@@ -239,7 +239,7 @@ void access(const void* where, std::size_t bytes, bool write, bool aligned) {
   const NotChecked not_checked;
   Launch& l = launch();
   if (aligned && reinterpret_cast<std::uintptr_t>(p) % bytes != 0) found("not aligned", p, bytes, write);
-  if (is_device_address(where)) {  // what a launch did not translate
+  if (is_device_address(where)) {  // not translated by the launch
     const std::string why = Memory::get().why_not(where, bytes, l.now->gpu());
     return found(why.empty() ? "an address that did not come with the launch" : why.c_str(), where, bytes,
                  write);
@@ -257,7 +257,7 @@ void access(const void* where, std::size_t bytes, bool write, bool aligned) {
   use_cells(l.shadows[gpu].cells + offset / kCellBytes, l.number, p, bytes, write, false);
 }
 
-/// Tells the history what the launch has read and written, as ranges.
+/// Reports to the history what the launch has read and written, as ranges.
 void tell_history(Launch& l, std::size_t gpu, std::uint64_t* read, std::uint64_t* written) {
   std::vector<std::uintptr_t>& pages = l.pages[gpu];
   std::sort(pages.begin(), pages.end());
@@ -320,7 +320,7 @@ void check_launch_ends() {
   for (std::size_t gpu = 0; gpu < l.shadows.size(); ++gpu) tell_history(l, gpu, &read, &written);
   count("kernel bytes read", read);
   count("kernel bytes written", written);
-  // By size: a small launch takes as long as a launch, a large one as long as its bytes.
+  // By size: a small launch takes a launch's time, a large one the time for its bytes.
   int size = 0;
   while ((std::uint64_t{1} << size) < read + written) ++size;
   const std::string bucket = "kernels of up to 2^" + std::to_string(size) + " bytes";
@@ -427,7 +427,7 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
-// From the host's code in the same files.
+// Called by host code in the same files.
 #define EMULATED_ATOMIC(BITS, TYPE)                                     \
   TYPE __tsan_atomic##BITS##_load(const volatile TYPE* p, int) {        \
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);                        \

@@ -1,5 +1,5 @@
-// Checks of each access of a kernel to memory. The kernels of such a build are compiled with
-// -fsanitize=thread; the compiler's calls land in access_check.cpp instead of in ThreadSanitizer.
+// Checks each access of a kernel to memory. Such a build compiles kernels with -fsanitize=thread; the
+// compiler's calls go to access_check.cpp instead of ThreadSanitizer.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,23 @@ namespace emulated {
 
 class Running;
 
-/// Memory that a launch may read besides the GPU's: its arguments.
+/// Memory besides the GPU's that a launch may read: its arguments.
 struct Constant {
   const char* begin = nullptr;
   std::size_t bytes = 0;
 };
 
-/// One kernel at a time runs in the whole process, so that each access is attributed to its launch.
+/// One kernel runs at a time in the whole process, so that each access is attributed to its launch.
 void check_launch_begins(Running& now, const Constant& arguments);
 void check_launch_ends();
 void check_block_begins(unsigned long long block);
 /// All threads of the block have reached a barrier.
 void check_barrier();
-/// The calling host thread runs CUDA threads on this stack from now on, or no longer.
+/// From now on the calling host thread runs CUDA threads on this stack, or no longer does.
 void check_threads_begin(const void* stack_low, const void* stack_high);
 void check_threads_end();
-/// What the emulator does for a CUDA thread is not checked (some of its functions may be a checked file's
-/// copies).
+/// What the emulator does for a CUDA thread is not checked (some of its functions may be copies from a
+/// checked file).
 class NotChecked {
  public:
   NotChecked();

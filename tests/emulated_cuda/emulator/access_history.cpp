@@ -105,7 +105,7 @@ void AccessHistory::forget(std::uintptr_t begin, std::uintptr_t end, const Vecto
     }
     ranges_.erase(first, last);
   }
-  // A GPU that has failed for good no longer does anything.
+  // A GPU that has failed for good does nothing more.
   if (used != nullptr && !is_broken(used->gpu))
     complain("freed, although the host has not waited for work that uses it: ",
              Memory::get().describe(reinterpret_cast<const void*>(begin)), "\n  ", used->name, ", number ",

@@ -1,5 +1,5 @@
-// The functions of cuBLAS that Banyan calls. Statuses that cuBLAS documents are returned as they are; what it
-// leaves undefined is a violation.
+// The cuBLAS functions that Banyan calls. Statuses that cuBLAS documents are returned as such; what it leaves
+// undefined is a violation.
 #include <cublas_v2.h>
 
 #include "blas_product.hpp"
@@ -24,7 +24,7 @@ Registry<BlasHandle>& handles() {
   return *kHandles;
 }
 
-/// How every call with a handle begins. Null: `status` is to be returned.
+/// Start of every call with a handle. Null: return `status`.
 std::shared_ptr<BlasHandle> begin(cublasHandle_t handle, const char* function, cublasStatus_t failure,
                                   cublasStatus_t* status) {
   std::shared_ptr<BlasHandle> blas = handles().find(handle, function);
@@ -49,7 +49,7 @@ struct Matrix {
   }
 };
 
-/// The process's address of a matrix after `use` has allowed each of its contiguous pieces (what lies between
+/// The process's address of a matrix after `use` has allowed each of its contiguous pieces (memory between
 /// columns is not used).
 template <class T, class Use>
 T* address_of(const Matrix<T>& matrix, Use&& use) {
@@ -73,7 +73,7 @@ T* write(Running& r, const Matrix<T>& matrix, const char* what) {
   return address_of(matrix, [&](T* data, std::size_t bytes) { return r.write(data, bytes, what); });
 }
 
-/// One call of gemm, as it was made.
+/// The arguments of one gemm call.
 template <class T>
 struct Gemm {
   const char* function;
@@ -82,14 +82,14 @@ struct Gemm {
   const T *alpha, *beta;
   Matrix<const T> a, b;
   Matrix<T> c;
-  T host_alpha = 0, host_beta = 0;  ///< if they are in the host's memory
+  T host_alpha = 0, host_beta = 0;  ///< if they are in host memory
 };
 
 bool is_operation(cublasOperation_t operation) {
   return operation == CUBLAS_OP_N || operation == CUBLAS_OP_T || operation == CUBLAS_OP_C;
 }
 
-/// What cuBLAS documents as an invalid value.
+/// What cuBLAS documents as invalid values.
 template <class T>
 bool is_valid(const Gemm<T>& g) {
   const auto at_least = [](std::int64_t stride, std::int64_t rows) {
@@ -100,7 +100,7 @@ bool is_valid(const Gemm<T>& g) {
          g.alpha != nullptr && g.beta != nullptr;
 }
 
-/// Where alpha and beta are, by the pointer mode.
+/// Checks where alpha and beta are, by the pointer mode.
 template <class T>
 bool scales_are_allowed(const BlasHandle& blas, const Gemm<T>& g) {
   const bool on_device = blas.pointer_mode == CUBLAS_POINTER_MODE_DEVICE;
@@ -151,7 +151,7 @@ Stream* stream_for(const BlasHandle& blas, const char* function) {
   return nullptr;
 }
 
-/// What is allowed, but changes results from run to run or rounds more than the types say.
+/// What is allowed, but changes results between runs or rounds more than the types suggest.
 void note_what_is_inexact(const BlasHandle& blas, Stream& stream, const char* function) {
   const std::string name = function;
   if (blas.workspace == nullptr) {

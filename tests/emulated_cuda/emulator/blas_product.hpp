@@ -1,4 +1,4 @@
-// Matrix products by OpenBLAS on the calling thread alone, and what the emulated libraries leave in the
+// Matrix products by OpenBLAS on the calling thread only, and what the emulated libraries leave in the
 // workspaces they are given.
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace emulated {
 
-/// OpenBLAS asks OpenMP for the number of threads: it is a per-thread setting, which streams' threads use for
+/// OpenBLAS asks OpenMP for the number of threads: a per-thread setting, which streams' threads use for
 /// nothing else.
 inline void use_one_blas_thread() {
   if (omp_get_max_threads() != 1) omp_set_num_threads(1);
 }
 
-/// Can OpenBLAS, whose lengths are ints, do this product?
+/// Can OpenBLAS, whose lengths are ints, compute this product?
 inline bool fits_blas(std::int64_t length) { return length <= std::numeric_limits<blasint>::max(); }
 
 struct ProductShape {

@@ -1,5 +1,5 @@
-// Handles and descriptors of the emulated libraries: numbers that are not addresses, none of them used twice,
-// so that one that was destroyed, or never made, is always detected.
+// Handles and descriptors of the emulated libraries: numbers that are not addresses, none used twice, so that
+// one that was destroyed, or never created, is always detected.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ inline std::uintptr_t next_library_object() {
   return last += 16;
 }
 
-/// The living objects of one kind. Make it with new and never destroy it: programs may use the objects until
+/// The living objects of one kind. Created with new and never destroyed: programs may use the objects until
 /// the process ends.
 template <class T>
 class Registry {
@@ -77,7 +77,7 @@ class Registry {
   std::map<std::uintptr_t, std::shared_ptr<T>> objects_;
 };
 
-/// Destroying a handle of a library frees its device memory, which waits for the whole GPU.
+/// Destroying a library's handle frees its device memory, which waits for the whole GPU.
 inline void wait_before_destroying(const char* function, int device) {
   if (!capture_forbids(function)) wait_for_gpu(device);
 }

@@ -6,7 +6,7 @@ namespace emulated {
 
 namespace {
 
-/// A node's number in its branch comes from the branch's own entry of the clock.
+/// A node's number in its branch comes from the branch's own clock entry.
 void place(Capture& capture, Stream& stream, Node& node) {
   VectorClock& clock = capture.streams[&stream];
   node.branch = stream.actor;
@@ -70,7 +70,7 @@ bool capture_forbids(const char*) {
 
 namespace {
 
-/// Runs a graph's nodes in the order of their capture; the order visible to others is the graph's own.
+/// Runs a graph's nodes in capture order; the order visible to others is the graph's own.
 void run_graph(const ExecutableGraph& graph, std::uint64_t launch, Running& now) {
   const auto number_of = [&](Actor branch, std::uint64_t number) {
     return launch * graph.lengths.at(branch) + number;

@@ -1,4 +1,4 @@
-// Work that is recorded instead of run: stream capture, and the resulting graphs.
+// Work that is recorded instead of run: stream capture and the resulting graphs.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace emulated {
 
-/// A graph's nodes are kept in the order in which they were captured, which satisfies all dependencies.
+/// A graph's nodes are kept in capture order, which satisfies all dependencies.
 struct Node {
   std::shared_ptr<Operation> operation;
   Actor branch = 0;          ///< the captured stream
@@ -18,7 +18,7 @@ struct Node {
   VectorClock after;         ///< the nodes that it comes after, by branch
 };
 
-/// An ongoing capture. Under the machine's mutex.
+/// An ongoing capture. Guarded by the machine's mutex.
 struct Capture {
   Stream* origin = nullptr;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
@@ -41,8 +41,8 @@ struct ExecutableGraph {
 
 /// Adds work of a captured stream.
 void add_node(Capture& capture, Stream& stream, std::shared_ptr<Operation> operation);
-/// For cudaEventRecord and cudaStreamWaitEvent when a capture is involved; false: none is. Otherwise sets the
-/// status.
+/// For cudaEventRecord and cudaStreamWaitEvent if a capture is involved, in which case they set the status;
+/// false: none is.
 bool record_captured(Stream& stream, Event& event);
 bool wait_captured(Stream& stream, Event& event, cudaError_t* status);
 

@@ -3,12 +3,12 @@
 #pragma once
 
 extern "C" {
-/// As emulated::configure (settings.hpp); calls are counted from the
-/// beginning, GPUs that had failed work again.
+/// Like emulated::configure (settings.hpp); calls are counted from zero again, and GPUs that had failed work
+/// again.
 void emulated_cuda_configure(const char* settings);
-/// Calls that have failed because of a setting since then, and calls that could have.
+/// Calls since then that failed because of a setting, and calls that could have.
 unsigned long long emulated_cuda_failures();
 unsigned long long emulated_cuda_calls();
-/// Waits for all GPUs. What ran in the process so far, as JSON; valid until the next call.
+/// Waits for all GPUs. What the process has run so far, as JSON; valid until the next call.
 const char* emulated_cuda_counts();
 }

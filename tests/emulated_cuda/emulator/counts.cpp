@@ -1,4 +1,4 @@
-// What ran, by name: for the figures in docs/ and for tests that check them.
+// What ran, by name: for the figures in docs/ and the tests that check them.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -45,7 +45,7 @@ std::string counts_as_json() {
 
 namespace {
 
-/// After main, and after the program's own objects are gone.
+/// After main, when the program's own objects are gone.
 [[gnu::destructor]] void at_the_end() {
   if (!settings().counts.empty()) {
     std::FILE* file = std::fopen(settings().counts.c_str(), "w");

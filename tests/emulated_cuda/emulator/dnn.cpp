@@ -1,5 +1,5 @@
-// The functions of cuDNN that Banyan calls: handles, questions about convolutions, and convolutions. What
-// cuDNN documents as refused is refused with its status; what it leaves undefined is a violation.
+// The cuDNN functions that Banyan calls: handles, queries about convolutions, and convolutions. What cuDNN
+// documents as refused is refused with its status; what it leaves undefined is a violation.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@ using namespace emulated::dnn;
 
 namespace {
 
-/// The answer of the heuristics, in the direction's own structure.
+/// The heuristics' answer, in the direction's own struct.
 template <class Performance>
 cudnnStatus_t list_algorithms(const char* function, Direction direction, cudnnHandle_t handle,
                               cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,

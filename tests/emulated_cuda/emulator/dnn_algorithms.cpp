@@ -7,7 +7,7 @@ namespace emulated::dnn {
 namespace {
 
 // The rules below are those of the tables in cuDNN's documentation of its three functions. Where release
-// notes lifted a rule in part (dilation: for images alone), it stays for the rest.
+// notes partly lifted a rule (dilation: for images only), it stays for the rest.
 
 /// Kinds of algorithm, common to the enumerators of the three directions.
 enum class Method {
@@ -58,7 +58,7 @@ bool has_stride(const Problem& p) {
   return !all_axes(p, [](const Axis& a) { return a.stride == 1; });
 }
 
-/// Filters with the channel innermost: in float, images, all three fully packed so; plain products alone.
+/// Filters with the channel innermost: float, images, all three fully packed that way; plain products only.
 cudnnStatus_t check_channels_last(Direction direction, Method method, const Problem& p) {
   if (p.type != CUDNN_DATA_FLOAT) return unsupported_type("channels-last filters in double");
   if (p.spatial_axes != 2) return unsupported_layout("channels-last filters of volumes in float");
@@ -71,7 +71,7 @@ cudnnStatus_t check_channels_last(Direction direction, Method method, const Prob
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// Backward, the output's gradient has to be packed but for the batch.
+/// Backward, the output's gradient must be packed except for the batch.
 cudnnStatus_t check_gradient(Direction direction, const Problem& p) {
   if (direction == Direction::forward || p.y_packing.chw) return CUDNN_STATUS_SUCCESS;
   return unsupported_layout("an output gradient that is not packed (channels, then spatial axes)");
@@ -98,7 +98,7 @@ cudnnStatus_t check_products(Direction direction, Method method, const Problem& 
   }
 }
 
-/// What both of them require; they transform whole axes, or tiles of them.
+/// What both require; they transform whole axes, or tiles of them.
 cudnnStatus_t check_transform(const Problem& p) {
   if (has_dilation(p)) return unsupported_shape("dilation");
   if (!p.x_packing.hw || !p.y_packing.hw) return unsupported_layout("spatial axes that are not packed");
@@ -124,7 +124,7 @@ cudnnStatus_t check_fft_tiling(Direction direction, const Problem& p) {
     return all_axes(p, is_short) ? check_transform(p) : unsupported_shape("a filter longer than 16 elements");
   }
   const Axis &height = p.axes[1], &width = p.axes[2];
-  const bool one_axis = height.kernel == 1 || width.kernel == 1;  // a transform of rows or columns alone
+  const bool one_axis = height.kernel == 1 || width.kernel == 1;  // a transform of rows or columns only
   if (p.type == CUDNN_DATA_DOUBLE && !one_axis)
     return unsupported_type("double, unless one axis of the filter has length 1");
   if (direction == Direction::backward_filter) {
@@ -251,8 +251,7 @@ std::size_t workspace_bytes(Direction direction, int algorithm, const Problem& p
     case Method::none:
       return 0;
     case Method::indexed:
-      // Partial sums of the filter's gradient, or indices; sizes that are not multiples of anything, as
-      // cuDNN's are.
+      // Partial sums of the filter's gradient, or indices; sizes that are not round numbers, as with cuDNN.
       return direction == Direction::backward_filter ? bytes(p.weights(), p.element()) + 4
                                                      : bytes(p.depth() + p.positions() + 9, 4);
     case Method::unfolded:
@@ -276,8 +275,7 @@ std::size_t workspace_bytes(Direction direction, int algorithm, const Problem& p
 }
 
 std::vector<Ranked> rank(Direction direction, const Problem& problem) {
-  // The last one that is deterministic can always be used if any can, and is not a transform: cudnn=last
-  // keeps it.
+  // The last deterministic one can be used whenever any can, and is not a transform: cudnn=last keeps it.
   static constexpr Method kBest[] = {
       Method::winograd_nonfused, Method::winograd, Method::fft_tiling, Method::fft, Method::unfolded,
       Method::indexed,           Method::reduced,  Method::simple,     Method::none};

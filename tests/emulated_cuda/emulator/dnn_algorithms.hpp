@@ -18,7 +18,7 @@ std::string name_of(Direction direction, int algorithm);
 int algorithms_of(Direction direction);
 bool is_deterministic(Direction direction, int algorithm);
 
-/// As documented for each algorithm, and as the setting cudnn=... says.
+/// As documented for each algorithm, and as set by cudnn=...
 cudnnStatus_t check_support(Direction direction, int algorithm, const Problem& problem);
 std::size_t workspace_bytes(Direction direction, int algorithm, const Problem& problem);
 
@@ -27,11 +27,11 @@ struct Ranked {
   cudnnStatus_t status;
   cudnnMathType_t math;
 };
-/// What the heuristics answer, the best first: those that can be used (in float with and without tensor
-/// cores), then the others.
+/// What the heuristics answer, best first: those that can be used (in float with and without tensor cores),
+/// then the others.
 std::vector<Ranked> rank(Direction direction, const Problem& problem);
 
-/// Is it refused when it runs, by the setting cudnn=last or cudnn=refuse?
+/// Does the setting cudnn=last or cudnn=refuse make it fail when it runs?
 bool is_refused_when_run(Direction direction, int algorithm, const Problem& problem);
 
 }  // namespace emulated::dnn

@@ -9,7 +9,7 @@ namespace emulated::dnn {
 
 namespace {
 
-/// Memory that a stream's thread keeps from call to call.
+/// Memory that a stream's thread keeps between calls.
 template <class T>
 struct Scratch {
   std::vector<T> columns, x, y;
@@ -23,7 +23,7 @@ struct Scratch {
   }
 };
 
-/// Each input is needed for one output alone, in the same place: an unfolded image is the image.
+/// Each input is needed for one output only, in the same place: the unfolded image is the image.
 bool is_unfolded(const Problem& p) {
   for (const Axis& axis : p.axes)
     if (axis.kernel != 1 || axis.pad != 0 || axis.stride != 1) return false;
@@ -53,7 +53,7 @@ void for_each_element(const TensorDescriptor& tensor, Use&& use) {
       }
 }
 
-/// One image of a tensor with the channels first: its own memory where that is packed so, else a copy.
+/// One image of a tensor with the channels first: its own memory if packed that way, otherwise a copy.
 template <class T>
 class Image {
  public:
@@ -113,7 +113,7 @@ void compute_image(Direction direction, const Problem& p, T alpha, T keep, T* x,
   }
 }
 
-/// One image with the channels last, x, w and y alike.
+/// One image with the channels last; x, w and y alike.
 template <class T>
 void compute_image_channels_last(Direction direction, const Problem& p, T alpha, T keep, T* x, T* w, T* y) {
   const std::int64_t channels = p.in_per_group(), outputs = p.out_per_group(), positions = p.positions(),

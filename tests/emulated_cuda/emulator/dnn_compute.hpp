@@ -5,7 +5,7 @@
 
 namespace emulated::dnn {
 
-/// The process's addresses of a convolution's three operands; the direction says which one is written.
+/// The process's addresses of a convolution's three operands; the direction determines which is written.
 template <class T>
 struct Operands {
   T *x, *w, *y;

@@ -1,4 +1,4 @@
-// cuDNN's descriptors: made, set, destroyed. What cuDNN refuses to set is refused with its status.
+// cuDNN's descriptors: created, set, destroyed. What cuDNN refuses to set is refused with its status.
 #include <algorithm>
 
 #include "dnn_problem.hpp"
@@ -49,7 +49,7 @@ cudnnStatus_t destroy(const char* function, Registry<T>& registry, const void* h
   return status;
 }
 
-/// How every call that sets a descriptor begins. Null: `status` is to be returned.
+/// Start of every call that sets a descriptor. Null: return `status`.
 template <class T>
 std::shared_ptr<T> begin(const char* function, Registry<T>& registry, const void* handle,
                          cudnnStatus_t* status) {
@@ -58,7 +58,7 @@ std::shared_ptr<T> begin(const char* function, Registry<T>& registry, const void
   return registry.find(handle, function);
 }
 
-/// An array that cuDNN would read unchecked.
+/// For an array that cuDNN would read unchecked.
 bool is_given(const char* function, const int* array, int length) {
   if (array != nullptr || length <= 0) return true;
   complain(function, ": a null pointer instead of ", length, " numbers");
@@ -95,7 +95,7 @@ cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t handle, cudnnDa
     return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   if (axes <= 1 || !is_type(type))
     return refuse(CUDNN_STATUS_BAD_PARAM, "tensor of ", axes, " axes, data type ", type);
-  // The documentation wants 4 axes, though the library itself takes fewer.
+  // The documentation requires 4 axes, though the library itself accepts fewer.
   if (axes < 4 || axes > kMostAxes)
     return refuse(CUDNN_STATUS_NOT_SUPPORTED, "tensor of ", axes, " axes, not 4 to ", kMostAxes);
   TensorDescriptor made{true, type, copied(dims, axes), copied(strides, axes)};
@@ -131,7 +131,7 @@ cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t handle, cudnnDa
     return refuse(CUDNN_STATUS_BAD_PARAM, "filter of ", axes, " axes, data type ", type);
   if (axes > kMostAxes)
     return refuse(CUDNN_STATUS_NOT_SUPPORTED, "filter of ", axes, " axes, more than ", kMostAxes);
-  // The third format is for vectors of small integers, which the emulator does not have.
+  // The third format is for vectors of small integers, which the emulator does not support.
   if (format != CUDNN_TENSOR_NCHW && format != CUDNN_TENSOR_NHWC)
     return refuse(CUDNN_STATUS_BAD_PARAM, "filter of format ", format);
   FilterDescriptor made{true, type, format, copied(dims, axes)};

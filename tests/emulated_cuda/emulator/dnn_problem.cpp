@@ -9,8 +9,8 @@ namespace {
 
 thread_local std::string last_error;
 
-/// Is each axis of `order` (innermost first) as far from the next as packed memory requires? Longer than 1
-/// alone.
+/// Is each axis of `order` (innermost first) as far from the next as packed memory requires? Only axes longer
+/// than 1 count.
 bool is_packed(const TensorDescriptor& tensor, const std::vector<std::size_t>& order) {
   std::int64_t step = 1;
   for (const std::size_t axis : order) {
@@ -79,7 +79,7 @@ bool overlaps_itself(const TensorDescriptor& tensor) {
 
 namespace {
 
-/// The tensor with ones for the spatial axes that it lacks.
+/// The tensor with ones for missing spatial axes.
 TensorDescriptor with_three_spatial_axes(const TensorDescriptor& tensor) {
   TensorDescriptor wide = tensor;
   const std::size_t missing = 5 - tensor.dims.size();
@@ -131,7 +131,7 @@ cudnnStatus_t check_memory(const TensorDescriptor& x, const TensorDescriptor& y)
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// The spatial axis `index` of the tensors.
+/// Makes the spatial axis `index` of the tensors.
 cudnnStatus_t make_axis(const TensorDescriptor& x, const FilterDescriptor& w,
                         const ConvolutionDescriptor& convolution, const TensorDescriptor& y,
                         std::size_t index, Axis* axis) {

@@ -1,4 +1,4 @@
-// cuDNN's descriptors as the emulator keeps them, and one convolution made of them.
+// cuDNN's descriptors as the emulator stores them, and one convolution built from them.
 #pragma once
 
 #include <cudnn.h>
@@ -41,11 +41,11 @@ Registry<TensorDescriptor>& tensors();
 Registry<FilterDescriptor>& filters();
 Registry<ConvolutionDescriptor>& convolutions();
 
-/// What cudnnGetLastErrorString reports about the calling thread's latest refusal; reading it clears it.
+/// What cudnnGetLastErrorString reports about the calling thread's latest refusal; reading clears it.
 void set_last_error(std::string text);
 std::string take_last_error();
 
-/// Returns `status`, with its reason for cudnnGetLastErrorString.
+/// Returns `status` and records its reason for cudnnGetLastErrorString.
 template <class... Parts>
 cudnnStatus_t refuse(cudnnStatus_t status, const Parts&... parts) {
   std::ostringstream out;
@@ -62,7 +62,7 @@ struct Packing {
   bool hw = false;              ///< N and C may have any stride; the spatial axes are packed
 };
 Packing packing_of(const TensorDescriptor& tensor);
-/// Elements from the first to the last one.
+/// Elements from the first to the last.
 std::int64_t extent_of(const TensorDescriptor& tensor);
 /// Do two elements share memory? (As cuDNN's documentation defines it, by lengths and strides.)
 bool overlaps_itself(const TensorDescriptor& tensor);
@@ -72,7 +72,7 @@ struct Axis {
   std::int64_t in = 1, out = 1, kernel = 1, pad = 0, stride = 1, dilation = 1;
 };
 
-/// One convolution, always with three spatial axes: the first ones of shorter tensors have length 1.
+/// One convolution, always with three spatial axes: shorter tensors get leading axes of length 1.
 struct Problem {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;

@@ -1,4 +1,4 @@
-// Convolutions by plain loops on the host, for tests to compare with.
+// Convolutions by plain loops on the host, for tests to compare against.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace emulated::dnn {
 
 using Lengths = std::vector<int>;
 
-/// One convolution, as a test describes it.
+/// One convolution, as described by a test.
 struct Case {
   std::string name;
   int batch = 2, in_channels = 3, out_channels = 4;

@@ -42,7 +42,7 @@ cudnnStatus_t find_problem(const char* function, cudnnTensorDescriptor_t x, cudn
 
 namespace {
 
-/// One of the three arrays of a call.
+/// One of a call's three arrays.
 struct Operand {
   const char* name;
   const void* data;
@@ -53,7 +53,7 @@ struct Operand {
   }
 };
 
-/// Everything that the stream's thread needs.
+/// Everything the stream's thread needs.
 struct Work {
   Direction direction;
   Problem problem;
@@ -63,7 +63,7 @@ struct Work {
   std::size_t workspace_bytes;
 };
 
-/// alpha and beta: in the host's memory, of the compute type. With the other type their values are garbage.
+/// alpha and beta: in host memory, of the compute type. With the other type their values are garbage.
 bool read_scale(const char* function, const char* name, const void* scale, cudnnDataType_t type,
                 bool may_be_zero, double* value) {
   if (scale == nullptr || is_device_address(scale)) {
@@ -92,7 +92,7 @@ cudnnStatus_t check_operands(const char* function, const Work& work) {
       complain(function, ": ", operand.name, " is a null pointer");
       return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
     }
-    if (reinterpret_cast<std::uintptr_t>(operand.data) % 16 != 0) {  // what cuDNN's kernels may read at once
+    if (reinterpret_cast<std::uintptr_t>(operand.data) % 16 != 0) {  // cuDNN may read this much at once
       complain(function, ": ", operand.name,
                " is not aligned to 16 bytes: ", Memory::get().describe(operand.data));
       return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;

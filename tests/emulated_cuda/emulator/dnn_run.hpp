@@ -11,16 +11,16 @@ struct DnnHandle {
 };
 Registry<DnnHandle>& handles();
 
-/// How every call with a handle begins. Null: `status` is to be returned.
+/// Start of every call with a handle. Null: return `status`.
 std::shared_ptr<DnnHandle> begin(cudnnHandle_t handle, const char* function, cudnnStatus_t* status);
 
-/// The problem that descriptors make, or a status other than success.
+/// The problem given by descriptors, or a status other than success.
 cudnnStatus_t find_problem(const char* function, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
                            cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t y,
                            Problem* problem);
 
-/// The arguments of a convolution in any direction: x and y are the input and the output of the forward one,
-/// or their gradients.
+/// The arguments of a convolution in any direction: x and y are the input and output of the forward one, or
+/// their gradients.
 struct Call {
   Direction direction;
   cudnnHandle_t handle;

@@ -1,4 +1,4 @@
-// Images to matrices of what each output is a sum over, and back.
+// Converts images to matrices of the terms of each output, and back.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace emulated::dnn {
 
-/// Outputs [begin, end) of an axis, whose inputs for one tap are inside the image.
+/// Outputs [begin, end) of an axis whose inputs for one tap are inside the image.
 struct Inside {
   std::int64_t begin, end;
   std::int64_t first;  ///< input of output 0, which may be outside
@@ -23,9 +23,9 @@ inline Inside inside(const Axis& axis, std::int64_t tap, bool flipped) {
   return {std::min(up(-first), end), end, first};
 }
 
-/// Goes through the rows of the matrix (channel, tap) x output positions: row(place in the matrix, count,
-/// place in the image of the first) for outputs that are next to each other and whose inputs, a stride apart,
-/// are in the image; padding(place, count) for the others.
+/// Walks the rows of the matrix (channel, tap) x output positions: row(place in the matrix, count, place in
+/// the image of the first) for adjacent outputs whose inputs, a stride apart, are in the image;
+/// padding(place, count) for the others.
 template <class Row, class Padding>
 void for_each_row(const Problem& p, std::int64_t channels, Row&& row, Padding&& padding) {
   const Axis &depth = p.axes[0], &height = p.axes[1], &width = p.axes[2];
@@ -58,7 +58,7 @@ void for_each_row(const Problem& p, std::int64_t channels, Row&& row, Padding&& 
         }
 }
 
-/// Channels x spatial axes, packed, to (channel, tap) x output positions.
+/// From packed channels x spatial axes to (channel, tap) x output positions.
 template <class T>
 void unfold(const Problem& p, std::int64_t channels, const T* image, T* matrix) {
   const std::int64_t stride = p.axes[2].stride;
@@ -74,7 +74,7 @@ void unfold(const Problem& p, std::int64_t channels, const T* image, T* matrix) 
       [&](std::int64_t to, std::int64_t count) { std::fill_n(matrix + to, count, T(0)); });
 }
 
-/// The way back: adds each element of the matrix to the one of the image that it came from.
+/// The reverse: adds each element of the matrix to the element of the image that it came from.
 template <class T>
 void fold(const Problem& p, std::int64_t channels, const T* matrix, T* image) {
   const std::int64_t stride = p.axes[2].stride;
@@ -86,9 +86,9 @@ void fold(const Problem& p, std::int64_t channels, const T* matrix, T* image) {
       [](std::int64_t, std::int64_t) {});
 }
 
-/// Likewise where the channel is innermost: the matrix is output positions x (tap, channel of the group), the
+/// Likewise with the channel innermost: the matrix is output positions x (tap, channel of the group), the
 /// image spatial axes x channels. visit(place in the matrix, place in the image) for a group's channels,
-/// which are next to each other in both.
+/// which are adjacent in both.
 template <class Visit, class Padding>
 void for_each_tap(const Problem& p, Visit&& visit, Padding&& padding) {
   const Axis &depth = p.axes[0], &height = p.axes[1], &width = p.axes[2];

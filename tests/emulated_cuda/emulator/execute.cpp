@@ -1,5 +1,5 @@
-// Launches: what CUDA checks; then the blocks one after the other, and a block's threads as fibers from the
-// first barrier on.
+// Launches: first CUDA's checks; then the blocks one after the other, with a block's threads as fibers from
+// the first barrier on.
 #include <algorithm>
 #include <boost/context/fiber.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
@@ -38,7 +38,7 @@ struct Fiber {
   boost::context::fiber self, scheduler;
   char *stack_low = nullptr, *stack_high = nullptr;
   bool waiting = false;  ///< in a barrier
-  unsigned barrier = 0;  ///< which: its line
+  unsigned barrier = 0;  ///< which one, by its line
   uint3 thread{};
 #if defined(EMULATED_CUDA_ASAN)
   void* fake_stack = nullptr;
@@ -48,7 +48,7 @@ struct Fiber {
 #endif
 };
 
-/// What runs the blocks of a stream's kernels, on the stream's thread.
+/// Runs the blocks of a stream's kernels, on the stream's thread.
 class BlockRunner {
  public:
   BlockRunner() : shared_(new char[kSharedBytes + 2 * kGap + 4096]) { random_.seed(settings().seed); }
@@ -85,7 +85,7 @@ class BlockRunner {
 #endif
 };
 
-/// A stream's thread borrows its runner, whose fibers are expensive, and returns it when it ends.
+/// A stream's thread borrows a runner, whose fibers are expensive, and returns it when it ends.
 class Borrowed {
  public:
   Borrowed() = default;
@@ -122,7 +122,7 @@ class Borrowed {
 thread_local Borrowed runner;
 
 Fiber* BlockRunner::make_fiber() {
-  auto* fiber = new Fiber;  // as long as the process: a suspended one cannot be ended
+  auto* fiber = new Fiber;  // lives as long as the process: a suspended one cannot be ended
   boost::context::protected_fixedsize_stack allocator(kStackBytes);
   const boost::context::stack_context stack = allocator.allocate();
   fiber->stack_high = static_cast<char*>(stack.sp);
@@ -153,7 +153,7 @@ void BlockRunner::work(Fiber* fiber) {
   fiber->waiting = false;
 }
 
-/// Back to the scheduler.
+/// Back to the loop over fibers.
 [[gnu::noinline]] void BlockRunner::leave(Fiber* fiber) {
 #if defined(EMULATED_CUDA_ASAN)
   __sanitizer_start_switch_fiber(&fiber->fake_stack, bottom_, size_);
@@ -167,7 +167,7 @@ void BlockRunner::work(Fiber* fiber) {
 #endif
 }
 
-/// Until the fiber waits in a barrier or has no thread left.
+/// Runs until the fiber waits at a barrier or has no thread left.
 [[gnu::noinline]] void BlockRunner::enter(Fiber* fiber) {
   current_ = fiber;
 #if defined(EMULATED_CUDA_CHECK)
@@ -252,7 +252,7 @@ void BlockRunner::run(const std::string& name, const dim3& grid, const dim3& blo
     std::reverse(order_.begin(), order_.end());
     threads_.order = order_.data();
   }
-  builtins.thread = {0, 0, 0};  // a block of one axis counts along x alone
+  builtins.thread = {0, 0, 0};  // a one-axis block counts only along x
   builtins.threads = block;
   builtins.blocks = grid;
   const unsigned long long blocks = static_cast<unsigned long long>(grid.x) * grid.y * grid.z;
@@ -399,7 +399,7 @@ void launch(const void* function, const dim3& grid, const dim3& block, cudaStrea
     result(cudaErrorInvalidResourceHandle);
     return;
   }
-  // Owned by the host or the stream, whichever has it last: not the program's own memory.
+  // Owned by the host or the stream, whichever has it last; not the program's own memory.
   const std::shared_ptr<Kernel> kernel(owned.release(), [](Kernel* done) {
     const Quiet quiet;
     delete done;

@@ -15,19 +15,19 @@ struct Failures {
   std::map<std::string, std::uint64_t> calls;
   std::uint64_t all_calls = 0, struck = 0;
   std::set<int> broken;
-  std::map<int, std::uint64_t> lives;  // how often a GPU has been repaired
+  std::map<int, std::uint64_t> lives;  // number of times each GPU was repaired
   std::map<int, int> at_work;          // by GPU: streams that run a kernel or copy
-  std::condition_variable idle;        // some GPU
+  std::condition_variable idle;        // of some GPU
 };
 Failures& failures() {
   static auto* const kFailures = new Failures;
   return *kFailures;
 }
 
-/// Kernels fail while they run, not when they are launched; a program cannot react to a failure to clean up.
+/// Kernels fail while running, not at launch; a program cannot react to a failure to clean up.
 bool is_any(const std::string& function) { return function != "kernel"; }
 
-/// Has the GPU failed for good? Then the host waits until it is idle.
+/// Has the GPU failed for good? If so, the host waits until it is idle.
 bool is_lost(Failures& f, std::unique_lock<std::mutex>& lock, int gpu) {
   if (!f.broken.contains(gpu)) return false;
   if (running == nullptr) f.idle.wait(lock, [&] { return f.at_work[gpu] == 0; });
@@ -60,7 +60,7 @@ bool fails(const char* function, int gpu, int* code) {
     ++f.struck;
     *code = injected.code;
     if (injected.sticky || !is_any(function))
-      f.broken.insert(gpu);  // a kernel that fails takes its GPU down with it
+      f.broken.insert(gpu);  // a failing kernel takes its GPU down with it
     is_lost(f, lock, gpu);
     return true;
   }

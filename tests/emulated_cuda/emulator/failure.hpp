@@ -5,10 +5,10 @@
 
 namespace emulated {
 
-/// Calls that have failed because of a setting, and calls that could have.
+/// Calls that failed because of a setting, and calls that could have.
 std::uint64_t failures_struck();
 std::uint64_t calls_made();
-/// Counting begins again, and GPUs that had failed for good work again.
+/// Counting starts again, and GPUs that had failed for good work again.
 void forget_failures();
 
 }  // namespace emulated

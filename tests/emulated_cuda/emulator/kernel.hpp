@@ -9,13 +9,13 @@
 
 namespace emulated {
 
-/// The threads of a block that have not begun yet.
+/// The threads of a block that have not started yet.
 struct WaitingThreads {
   unsigned next = 0, count = 0;
   const unsigned* order = nullptr;  ///< null: ascending
 };
 
-/// Makes the next one the calling thread's; false: there is none. Not checked itself: it belongs to the
+/// Makes the calling thread run the next one; false: there is none. Not checked itself: it belongs to the
 /// emulator.
 #if defined(EMULATED_CUDA_CHECK)
 __attribute__((no_sanitize("thread"), noinline))
@@ -36,12 +36,12 @@ begin_next_thread(WaitingThreads& waiting) {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Runs threads, one after the other, until none is left. It may be suspended in a barrier; another call
-  /// then takes the rest.
+  /// Runs threads one after the other until none is left. It may be suspended at a barrier; another call then
+  /// takes the rest.
   virtual void run(WaitingThreads& threads) const = 0;
   virtual void* arguments() = 0;
   virtual std::size_t argument_bytes() const = 0;
-  /// The whole of it: what CUDA threads may read as constant memory.
+  /// The whole object: what CUDA threads may read as constant memory.
   virtual const void* object() const = 0;
   virtual std::size_t object_bytes() const = 0;
 };
@@ -50,7 +50,7 @@ class Kernel {
 #error "the emulated CUDA needs a compiler with __builtin_clear_padding (GCC 11 or later)"
 #endif
 
-/// A kernel's arguments, one after the other. Not a std::tuple, which is not trivially copyable.
+/// A kernel's arguments in sequence. Not a std::tuple, which is not trivially copyable.
 template <class... Parameters>
 struct Arguments {};
 template <class First, class... Rest>
@@ -68,7 +68,7 @@ class TypedKernel final : public Kernel {
  public:
   TypedKernel(void (*function)(Parameters...), const Parameters&... arguments)
       : function_(function), arguments_(pack(arguments...)) {
-    // What an earlier owner of the memory left between two arguments can look like half an address.
+    // What the memory's earlier owner left between two arguments can look like half an address.
     __builtin_clear_padding(&arguments_);
   }
   void run(WaitingThreads& threads) const override {
@@ -98,8 +98,7 @@ class TypedKernel final : public Kernel {
   Arguments<Parameters...> arguments_;
 };
 
-/// Checks the launch and enqueues it; what is wrong becomes the thread's last error. `function` gives the
-/// name.
+/// Checks the launch and enqueues it; errors become the thread's last error. `function` gives the name.
 void launch(const void* function, const dim3& grid, const dim3& block, cudaStream_t stream,
             std::unique_ptr<Kernel> kernel);
 

@@ -25,7 +25,7 @@ double now_milliseconds() {
 /// By signal: systems differ in how they report an impossible address.
 struct sigaction earlier_segv, earlier_bus;
 
-/// A fault of a kernel or of the host on a device address, which is not an address of the process.
+/// A fault caused by a kernel or the host at a device address, which is not an address of the process.
 void on_fault(int signal, siginfo_t* info, void* context) {
   static bool told = false;
   if (!told) {
@@ -95,7 +95,7 @@ char* Running::write(void* address, std::size_t bytes, const char* what, bool co
 
 void Running::order(const void* address, std::size_t bytes, bool write) {
   if (bytes == 0) return;
-  // Host memory that is not pinned may be anything, on a stack for instance: it has no history.
+  // Host memory that is not pinned may be anything, a stack for instance: it has no history.
   if (!is_device_address(address) && !Memory::get().is_pinned(address, bytes)) return;
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   Memory::get().history().use(begin, begin + bytes, write, operation_, *clock_);
@@ -135,7 +135,7 @@ void serve(Stream* stream) {
     }
     Running now(operation, stream->clock);
     running = &now;
-    // A GPU that has failed for good no longer does anything, but nothing waits for it in vain.
+    // A GPU that has failed for good does nothing more, but nothing waits for it in vain.
     const std::uint64_t life = stream->is_default ? life_of(operation->gpu) : stream->life;
     if (!operation->work) {
       operation->run(now);
@@ -337,7 +337,7 @@ void demand(const Token& token) {
   Machine& m = Machine::get();
   {
     const std::lock_guard<std::mutex> all(m.mutex);
-    if (!m.streams.contains(token.stream)) return;  // destroyed: it runs to its end
+    if (!m.streams.contains(token.stream)) return;  // destroyed: it runs to completion
   }
   {
     const std::lock_guard<std::mutex> lock(token.stream->mutex);
@@ -386,7 +386,7 @@ namespace {
 void host_waits(const Token& token) {
   wait_until_reached(token);
   host_learns(token);
-  // Until its stream knows that this mark is done, too: a stream without other work is idle then.
+  // Until its stream knows that this mark is done too: a stream without other work is then idle.
   const Quiet quiet;
   std::unique_lock<std::mutex> lock(token.stream->mutex);
   token.stream->changed.wait(lock, [&] { return token.stream->done >= token.position; });

@@ -1,4 +1,4 @@
-// Streams (a thread each), events, and the work that runs on them.
+// Streams (one thread each), events, and the work that runs on them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -36,7 +36,7 @@ struct Operation {
   std::uint64_t number = 0;                 ///< its place in the actor's work, from 1
   std::vector<void*> stack;                 ///< of the host's call
   std::shared_ptr<const VectorClock> host;  ///< what the host knew to be done when it enqueued this
-  std::function<void(Running&)> run;        ///< may be run several times if it belongs to a graph
+  std::function<void(Running&)> run;        ///< may run several times if part of a graph
   bool work = true;                         ///< not a wait or a mark
 };
 
@@ -49,11 +49,11 @@ class Running {
   VectorClock& clock() { return *clock_; }
   int gpu() const { return operation_->gpu; }
   /// The process's address of `bytes` bytes that the operation reads (or overwrites), after all checks; null
-  /// after a complaint. A copy may use any GPU's memory, everything else its own, its peers' and pinned
+  /// after a complaint. A copy may use any GPU's memory; everything else only its own, its peers' and pinned
   /// memory.
   const char* read(const void* address, std::size_t bytes, const char* what, bool copy = false);
   char* write(void* address, std::size_t bytes, const char* what, bool copy = false);
-  /// Checks only the order among streams; the rest has been checked elsewhere.
+  /// Checks only the order among streams; the rest was checked elsewhere.
   void order(const void* address, std::size_t bytes, bool write);
 
  private:
@@ -78,8 +78,8 @@ struct Stream {
   int device = 0;
   Actor actor = 0;
   bool blocking = false;    ///< ordered with the GPU's default stream
-  bool is_default = false;  ///< the GPU's: made again when it is repaired
-  std::uint64_t life = 0;   ///< of the GPU, when the stream was made
+  bool is_default = false;  ///< the GPU's; created again when it is repaired
+  std::uint64_t life = 0;   ///< of the GPU, when the stream was created
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::shared_ptr<Operation>> queue;
@@ -110,12 +110,12 @@ class Machine {
   std::set<Event*> events;
   std::vector<Event*> destroyed_events;         ///< the same
   std::vector<Stream*> default_streams;         ///< by GPU; null until used
-  std::vector<int> ending;                      ///< by GPU: destroyed streams that still work
-  std::vector<VectorClock> ended;               ///< by GPU: what those have done that do not
-  std::set<std::shared_ptr<Capture>> captures;  ///< going on
+  std::vector<int> ending;                      ///< by GPU: destroyed streams that still have work
+  std::vector<VectorClock> ended;               ///< by GPU: work of those that have none left
+  std::set<std::shared_ptr<Capture>> captures;  ///< in progress
   std::uint64_t streams_made = 0, graphs = 0, executables = 0, handles = 0;  ///< the last three: alive
-  /// Streams that are gone and whose work the host had waited for: it precedes everything still to come, so
-  /// clocks do not grow with the process's streams.
+  /// Streams that are gone and whose work the host has waited for: it precedes everything still to come, so
+  /// clocks do not grow with the number of streams in the process.
   std::set<Actor> retired;
   std::shared_ptr<const VectorClock> host =
       std::make_shared<VectorClock>();  ///< what the host knows to be done; see wait_for
@@ -130,22 +130,22 @@ Stream* stream_of(cudaStream_t handle, const char* function);
 Event* event_of(cudaEvent_t handle, const char* function);
 
 /// `name` appears in messages. Adds to the graph if the stream is being captured. `work`: not for waits and
-/// marks. Returns the number of the operation in the stream's work; 0 if it was captured, or if the stream is
-/// being destroyed by another thread and takes no more.
+/// marks. Returns the operation's number in the stream's work; 0 if it was captured, or if another thread is
+/// destroying the stream, which accepts no more work.
 std::uint64_t enqueue(Stream& stream, std::string name, std::function<void(Running&)> run, bool work = true);
-/// A point after all work so far. Never reached where enqueue() returns 0: its position is 0, too.
+/// A point after all work so far. Never reached if enqueue() returns 0: then its position is 0 too.
 std::shared_ptr<Token> mark(Stream& stream, const char* name);
 /// The stream continues after the token.
 void wait_on_stream(Stream& stream, const std::shared_ptr<Token>& token, const char* name);
 /// The calling thread waits. All host threads count as one that knows what any of them has waited for: what
 /// one host thread tells another is not seen here (ThreadSanitizer sees it).
 void wait_for(const std::shared_ptr<Token>& token);
-/// The host has seen that it was reached.
+/// The host has seen the token reached.
 void host_learns(const Token& token);
-/// Lazy streams run until there.
+/// Lazy streams run up to there.
 void demand(const Token& token);
 void wait_for_gpu(int device);
-/// A call that capture forbids: ends all captures in a mode that forbids it; returns true if there were any.
+/// For a call that capture forbids: ends all captures in a mode that forbids it; true if there were any.
 bool capture_forbids(const char* function);
 
 // --- failing calls (failure.cpp) ---
@@ -155,12 +155,12 @@ bool capture_forbids(const char* function);
 bool fails(const char* function, int gpu, int* code);
 /// Has the GPU failed for good?
 bool is_broken(int gpu);
-/// The same, for a call that reports it to the host: what the GPU's streams were running has ended by then,
-/// so that the host may do anything with the memory.
+/// The same, for a call that reports it to the host: whatever the GPU's streams were running has ended by
+/// then, so the host may do anything with the memory.
 bool is_lost(int gpu);
-/// Counts how often the GPU has been repaired (configure); what was begun before no longer does anything.
+/// Number of times the GPU has been repaired (configure); what was begun before does nothing more.
 std::uint64_t life_of(int gpu);
-/// Around a kernel or copy of a stream made in that life; false: its GPU no longer does anything.
+/// Around a kernel or copy of a stream created in that life; false: its GPU does nothing more.
 bool begin_work(int gpu, std::uint64_t life);
 void end_work(int gpu);
 
@@ -174,7 +174,7 @@ std::string counts_as_json();
 /// Have these bytes of a GPU's memory (real addresses) all been written? Complains if not.
 void check_written(const char* real, std::size_t bytes, const char* what);
 void note_written(char* real, std::size_t bytes);
-/// After a copy the target is as written as the source was.
+/// After a copy the target is as fully written as the source was.
 void copy_written(const char* from, char* to, std::size_t bytes);
 #endif
 

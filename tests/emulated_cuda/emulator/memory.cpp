@@ -18,8 +18,8 @@ namespace emulated {
 
 namespace {
 
-constexpr std::size_t kGap = 4096;                     // at least, after an allocation
-constexpr std::size_t kFilled = std::size_t{4} << 20;  // of an allocation's begin and end: NaNs
+constexpr std::size_t kGap = 4096;                     // minimum, after an allocation
+constexpr std::size_t kFilled = std::size_t{4} << 20;  // at each end of an allocation: NaNs
 
 void poison([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes) {
 #if defined(EMULATED_CUDA_ASAN)
@@ -32,7 +32,7 @@ void unpoison([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t 
 #endif
 }
 
-/// From the setting; a GPU always reaches itself.
+/// By the setting; a GPU always reaches itself.
 bool possible_peer(const std::string& peers, std::size_t reader, std::size_t owner) {
   if (reader == owner) return true;
   if (peers == "all") return true;
@@ -115,7 +115,7 @@ bool Memory::release(void* address) {
         gpu.used -= a.bytes;
         char* memory = gpu.arena + a.offset;
         poison(memory, a.bytes);
-        // Its pages, where nothing else is (see allocate), go back to the system.
+        // Returns its pages, which hold nothing else (see allocate), to the system.
         const auto begin = reinterpret_cast<std::uintptr_t>(memory) / 4096 * 4096,
                    end = (reinterpret_cast<std::uintptr_t>(memory) + a.bytes + 4095) / 4096 * 4096;
         madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);

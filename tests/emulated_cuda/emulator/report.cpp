@@ -63,7 +63,7 @@ std::string name_of_function(const void* function) {
     Dl_info info{};
     name = dladdr(function, &info) != 0 && info.dli_sname != nullptr ? demangled(info.dli_sname)
                                                                      : "a kernel without a symbol";
-    // "void banyan::ops::kernels::f<A>(long, A)": the name alone.
+    // "void banyan::ops::kernels::f<A>(long, A)": only the name.
     if (name.rfind("void ", 0) == 0) name.erase(0, 5);
     int depth = 0;
     for (std::size_t i = 0; i < name.size(); ++i) {

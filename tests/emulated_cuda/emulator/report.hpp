@@ -1,4 +1,4 @@
-// Violations of CUDA's rules, notes, and the stacks they come with.
+// Violations of CUDA's rules, notes, and their stacks.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ std::vector<void*> take_stack();
 /// "library(function+offset)" per line, demangled.
 std::string describe_stack(const std::vector<void*>& stack);
 
-/// Prints what is wrong, the operation that the calling thread runs (with kernel, GPU, stream, CUDA thread,
-/// and the host's stack when it was enqueued) and the calling thread's own stack; then aborts, unless
+/// Prints what is wrong, the operation that the calling thread is running (with kernel, GPU, stream, CUDA
+/// thread, and the host's stack when it was enqueued) and the calling thread's own stack; then aborts, unless
 /// on_violation=report.
 void violation(const std::string& what);
 /// Violations so far (on_violation=report).
@@ -29,10 +29,10 @@ template <class... Parts>
   violation(out.str());
 }
 
-/// Something allowed that deserves a look; printed once for each text.
+/// Something allowed that deserves a look; printed once per text.
 void note(const std::string& text);
 
-/// What a kernel calls itself: its demangled symbol.
+/// A kernel's name: its demangled symbol.
 std::string name_of_function(const void* function);
 
 }  // namespace emulated

@@ -5,7 +5,7 @@
 
 namespace emulated {
 
-/// Notes an error as the thread's last one.
+/// Records an error as the thread's last one.
 cudaError_t result(cudaError_t status);
 /// The error of a GPU that has failed for good.
 inline constexpr cudaError_t kSticky = cudaErrorIllegalAddress;
@@ -19,8 +19,8 @@ inline bool call_fails(const char* function, cudaError_t usual, cudaError_t* sta
 
 }  // namespace emulated
 
-/// Begins each function that destroys something: on a GPU that has failed for good it says so, but still
-/// destroys it, as CUDA does when the process ends. Otherwise streams, each a thread, and memory would
+/// Starts each function that destroys something: on a GPU that has failed for good it reports that, but still
+/// destroys it, as CUDA does when the process ends. Otherwise streams, each with a thread, and memory would
 /// accumulate in a process that continues after the GPU has been repaired.
 #define EMULATED_END(FUNCTION)                                                              \
   cudaError_t ended_with = cudaSuccess;                                                     \
@@ -28,7 +28,7 @@ inline bool call_fails(const char* function, cudaError_t usual, cudaError_t* sta
     if (call_fails(#FUNCTION, cudaErrorUnknown, &ended_with) && !is_broken(current_device)) \
       return ended_with;                                                                    \
   } while (false)
-/// Begins each function that can fail.
+/// Starts each function that can fail.
 #define EMULATED_CALL(FUNCTION, USUAL_ERROR)                                            \
   do {                                                                                  \
     if (cudaError_t failed; call_fails(#FUNCTION, USUAL_ERROR, &failed)) return failed; \

@@ -197,7 +197,7 @@ cudaError_t cudaFree(void* data) {
 
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
   EMULATED_CALL(cudaHostAlloc, cudaErrorMemoryAllocation);
-  // Separate pages, whose addresses are not used twice: using them after they are freed faults.
+  // Separate pages whose addresses are not used twice: using them after they are freed faults.
   void* memory = mmap(nullptr, pages_of(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return result(cudaErrorMemoryAllocation);
   *data = memory;

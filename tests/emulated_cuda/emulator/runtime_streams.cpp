@@ -28,7 +28,7 @@ bool is_captured(const Event& event) {
   return event.capture != nullptr;
 }
 
-/// What a call on a captured stream or event ends: the whole capture.
+/// Ends the whole capture that a call on a captured stream or event breaks.
 template <class Thing>
 cudaError_t invalidate(const Thing& thing, cudaError_t status) {
   const Quiet quiet;

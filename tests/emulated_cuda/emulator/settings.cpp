@@ -106,7 +106,7 @@ std::string environment() {
   return text != nullptr ? text : "";
 }
 
-/// Work that is under way may still read settings that were replaced: they are never deleted.
+/// Ongoing work may still read replaced settings: they are never deleted.
 std::deque<Settings>& all() {
   static auto& settings = *new std::deque<Settings>;
   return settings;

@@ -1,5 +1,5 @@
 // Settings of the emulated machine, from the environment variable EMULATED_CUDA: "key=value,key=value", such
-// as "gpus=4,peers=islands,delay_us=50". An unknown key or value ends the process with a message.
+// as "gpus=4,peers=islands,delay_us=50". Unknown keys or values end the process with a message.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace emulated {
 
-/// fail=NAME:N[:CODE][:sticky]: the N-th call (from 1) of the function NAME fails with CODE; several joined
-/// by '+'. NAME "any" counts every call that can fail; "launch" a kernel's launch; "kernel" a kernel while it
-/// runs. Sticky: so does every later call for that GPU.
+/// fail=NAME:N[:CODE][:sticky]: the N-th call (from 1) of the function NAME fails with CODE; several are
+/// joined by '+'. NAME "any" counts every call that can fail; "launch", a kernel's launch; "kernel", a kernel
+/// while it runs. Sticky: so does every later call for that GPU.
 struct InjectedFailure {
   std::string function;
   unsigned long long number = 1;
-  int code = 0;  ///< 0: the library's usual one
+  int code = 0;  ///< 0: the library's usual code
   bool sticky = false;
 };
 
@@ -24,8 +24,8 @@ struct Settings {
   std::string peers = "all";  ///< peers=all | none | islands (0-1, 2-3, ...) | one_way (i reads j > i) | rows
                               ///< of 0 and 1, "011/101/110"
   double peer_gbps =
-      0;  ///< peer_gbps=X: copies between GPUs with peer access last at least bytes / X; 0: no time
-  double staged_gbps = 0;  ///< staged_gbps=X: between GPUs without
+      0;  ///< peer_gbps=X: copies between GPUs with peer access take at least bytes / X; 0: no time
+  double staged_gbps = 0;  ///< staged_gbps=X: between GPUs without it
   double host_gbps = 0;    ///< host_gbps=X: between a GPU and the host
   unsigned delay_us = 0;   ///< delay_us=N: half of all work starts up to N us late
   bool lazy = false;       ///< lazy=1: work runs only when something waits for it
@@ -33,20 +33,20 @@ struct Settings {
       "forward";      ///< order=forward | reverse | random: of a block's threads and a grid's blocks
   unsigned seed = 1;  ///< seed=N: of delays and orders
   std::string cudnn =
-      "full";  ///< cudnn=full | contiguous (no channels-last) | none (no algorithm) | last (each refused when
-               ///< it runs, but the last one offered) | refuse (every one refused when it runs)
+      "full";  ///< cudnn=full | contiguous (no channels-last) | none (no algorithm) | last (each but the last
+               ///< one offered is refused when it runs) | refuse (every one is refused when it runs)
   std::vector<InjectedFailure> failures;  ///< fail=..., see above
-  bool report = false;                    ///< on_violation=abort | report (and go on)
-  bool stacks = false;  ///< stacks=1: remember the host's stack at every call that enqueues work
-  bool notes = true;    ///< notes=0: what is allowed, but slow or suspicious, is not reported
+  bool report = false;                    ///< on_violation=abort | report (and continue)
+  bool stacks = false;  ///< stacks=1: record the host's stack at every call that enqueues work
+  bool notes = true;    ///< notes=0: does not report what is allowed but slow or suspicious
   bool trace = false;   ///< trace=1: prints every piece of work as it is enqueued
   bool leaks = true;    ///< leaks=0: does not complain about what is left when the process ends
   std::string counts;   ///< counts=FILE: what ran, as JSON, when the process ends
 };
 
 const Settings& settings();
-/// The settings of the environment with these after them, for tests in the same process; number, memory and
-/// peers of GPUs stay as they were at first use.
+/// The environment's settings followed by these, for tests in the same process; number, memory and peers of
+/// GPUs stay as they were at first use.
 void configure(const std::string& text);
 
 }  // namespace emulated

@@ -1,6 +1,6 @@
 // What ThreadSanitizer is told. The emulator's own locks and queues order nothing for it (a Quiet scope hides
-// them); order_before and order_after tell it the order that CUDA promises. Everything here is empty in
-// builds without ThreadSanitizer.
+// them); order_before and order_after tell it the order that CUDA promises. All of it is empty in builds
+// without ThreadSanitizer.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +42,7 @@ class Quiet {
   Quiet& operator=(const Quiet&) = delete;
 };
 
-/// All that the thread did before order_before(token) comes before what another does after
-/// order_after(token).
+/// All that the thread did before order_before(token) precedes what another does after order_after(token).
 inline void order_before([[maybe_unused]] const void* token) {
 #if defined(EMULATED_CUDA_TSAN)
   __tsan_release(const_cast<void*>(token));

@@ -1,4 +1,4 @@
-// Vector clocks: which work of which streams is known to be done before something.
+// Vector clocks: which work of which streams is known to be done before something else.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace emulated {
 
-/// A stream, numbered for the whole life of the process.
+/// A stream, numbered over the process's whole life.
 using Actor = std::uint32_t;
 
 class VectorClock {

@@ -12,7 +12,7 @@ struct Builtins {
 /// Of the CUDA thread that this host thread is running.
 extern thread_local Builtins builtins __attribute__((tls_model("initial-exec")));
 
-/// `line`: tells barriers apart (compilers copy calls, so an address would not).
+/// `line` distinguishes barriers (compilers copy calls, so an address would not).
 void barrier(unsigned line = __builtin_LINE());
 
 }  // namespace emulated

@@ -1,6 +1,6 @@
-// The part of the CUDA runtime's interface that the emulator offers: names, values and signatures as CUDA
-// documents them (CUDA Runtime API reference). What is not here does not compile on emulated GPUs;
-// declarations_test.py compares this file with NVIDIA's own where that is installed.
+// The part of the CUDA runtime's interface that the emulator provides: names, values and signatures as CUDA
+// documents them (CUDA Runtime API reference). Code that uses anything else does not compile for emulated
+// GPUs; declarations_test.py compares this file with NVIDIA's own where that is installed.
 #pragma once
 
 #include <cstddef>
@@ -90,7 +90,7 @@ enum cudaStreamCaptureStatus {
 #define cudaHostAllocDefault 0x00
 #define cudaHostAllocPortable 0x01
 
-/// Fewer members than CUDA's, with its names.
+/// Has fewer members than CUDA's, with the same names.
 struct cudaDeviceProp {
   char name[256];
   std::size_t totalGlobalMem;

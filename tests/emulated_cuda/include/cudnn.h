@@ -1,5 +1,5 @@
-// The part of cuDNN's interface that the emulator offers: names, values and signatures as NVIDIA documents
-// them (cuDNN 9). What is not here does not compile on emulated GPUs.
+// The part of cuDNN's interface that the emulator provides: names, values and signatures as NVIDIA documents
+// them (cuDNN 9). Code that uses anything else does not compile for emulated GPUs.
 #pragma once
 
 #include <cuda_runtime_api.h>

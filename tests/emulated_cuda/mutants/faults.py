@@ -8,7 +8,7 @@ class Mutant:
     name: str
     file: str       # where the fault is
     replace: tuple  # (old, new), ...
-    units: tuple    # the sources that are compiled again; the first may be trimmed
+    units: tuple    # the sources to recompile; the first may be trimmed
     test: tuple     # (program and arguments, settings of the emulated machine)
     trim: tuple = ()
     library: str = "libbanyan_cuda.so"
@@ -45,7 +45,7 @@ UPDATES = gpu_tests("*Update.Sgd/cuda_f32")
 ONE, TWO = training("0"), training("0,1")
 ONE_TWICE = training("0,0")
 
-# Only batch_moments is left: the rest would take most of the compiler's time.
+# Only batch_moments is kept: the rest would take most of the compile time.
 _NORMALIZATION = pathlib.Path(__file__).resolve().parents[3] / "src/ops/cuda/normalization.cu"
 ONLY_MOMENTS = tuple((line + ";", "") for line in _NORMALIZATION.read_text().split(";\n")
                      if line.startswith("const Define ") and "define_batch_moments" not in line)

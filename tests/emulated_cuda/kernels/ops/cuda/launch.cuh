@@ -1,5 +1,4 @@
-// Found instead of src/ops/cuda/launch.cuh by the sources that are compiled for emulated GPUs: the same two
-// things in C++.
+// Replaces src/ops/cuda/launch.cuh in sources compiled for emulated GPUs: the same two things in C++.
 #pragma once
 
 #include <cuda_runtime.h>
