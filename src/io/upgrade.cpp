@@ -2,6 +2,7 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -150,6 +151,13 @@ void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& or
   }
 }
 
+/// "Softmax" for "SOFTMAX"; any other name stays.
+std::string type_for_old_name(const std::string& name) {
+  V1LayerParameter::LayerType type = V1LayerParameter::NONE;
+  const bool old = V1LayerParameter::LayerType_Parse(name, &type) && type != V1LayerParameter::NONE;
+  return old ? kCurrentTypes[type] : name;
+}
+
 }  // namespace
 
 std::string current_type_name(V1LayerParameter::LayerType type) {
@@ -188,6 +196,16 @@ caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origi
   }
   for (V1LayerParameter& layer : *net.mutable_layers()) *net.add_layer() = upgrade_layer(layer, origin);
   net.clear_layers();
+  return net;
+}
+
+bool needs_type_name_upgrade(const caffe::NetParameter& net) {
+  return std::any_of(net.layer().begin(), net.layer().end(),
+                     [](const auto& layer) { return type_for_old_name(layer.type()) != layer.type(); });
+}
+
+caffe::NetParameter upgrade_type_names(caffe::NetParameter net) {
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) layer.set_type(type_for_old_name(layer.type()));
   return net;
 }
 
@@ -256,6 +274,10 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
   if (needs_v1_upgrade(net)) {
     net = upgrade_v1(std::move(net), origin);
     log_info(origin + ": upgraded from the V1 format (`layers`)");
+  }
+  if (needs_type_name_upgrade(net)) {
+    net = upgrade_type_names(std::move(net));
+    log_info(origin + ": upgraded type names of the V1 format");
   }
   if (needs_input_upgrade(net)) {
     net = upgrade_inputs(std::move(net), origin);

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "layers/other_types.hpp"
+
 namespace banyan {
 
 void Layer::setup(const Blobs&, const Blobs&) {}
@@ -101,9 +103,10 @@ std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const 
   const Registry& known = registry();
   const auto found = known.factories.find(parameter.type());
   if (found == known.factories.end()) {
+    const std::string other = about_other_type(parameter);
+    if (!other.empty()) bad_input("layer ", quoted(parameter.name()), " ", other);
     bad_input("layer ", quoted(parameter.name()), " has the unknown type ", quoted(parameter.type()),
-              did_you_mean(parameter.type(), registered_layer_types()), "; known types, nearest first: ",
-              join(nearest_first(parameter.type(), registered_layer_types()), ", "));
+              did_you_mean(parameter.type(), registered_layer_types()), "; trainer layers lists all types");
   }
   if (known.doubled.count(parameter.type()) != 0)
     runtime_failure("layer type ", quoted(parameter.type()), " is registered twice in this program");

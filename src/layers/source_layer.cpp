@@ -21,12 +21,19 @@ void SourceLayer::refuse(const std::string& field, const std::string& why) const
   bad_input("layer ", banyan::quoted(name()), ": ", field, " ", why);
 }
 
+SourceLayer::Settings SourceLayer::checked_settings() const {
+  Settings checked = settings();
+  if (checked.batch_size == 0) refuse(checked.field + ".batch_size", "must be positive");
+  return checked;
+}
+
+void SourceLayer::check_settings() const { checked_settings(); }
+
 void SourceLayer::setup(const Blobs&, const Blobs&) { open_source(); }
 
 void SourceLayer::open_source() {
   if (source_) return;
-  settings_ = settings();
-  if (settings_.batch_size == 0) refuse(settings_.field + ".batch_size", "must be positive");
+  settings_ = checked_settings();
   const ops::RandomKey key{options().seed, ops::stream_of(name().c_str()), 0};
   augmenter_ = std::make_shared<data::Augmenter>(
       parameter().transform_param(), options().phase == Phase::train, key.seed, key.stream, name());

@@ -22,6 +22,7 @@ class SourceLayer : public Layer, public data::BatchSource {
  public:
   SourceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options);
 
+  void check_settings() const override;
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void prepare(Pass& pass, const Blobs& outputs) override;
@@ -57,6 +58,7 @@ class SourceLayer : public Layer, public data::BatchSource {
 
  private:
   bool dealt_whole() const { return options().net_phase == Phase::test; }
+  Settings checked_settings() const;
   void open_source();
   void start(Device& device);
   void begin_pass(std::uint64_t test_iter);

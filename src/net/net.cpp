@@ -148,8 +148,6 @@ void Net::add_layer(int index) {
 }
 
 void Net::set_up_layer(int index) {
-  given_shape_.push_back(take_given_shapes(index));
-  if (given_shape_.back()) return;
   const LayerBlobs& blobs = activations_.layers[index];
   try {
     layers_[index]->setup(blobs.inputs, blobs.outputs);
@@ -163,25 +161,6 @@ void Net::set_up_layer(int index) {
   }
   graph_.layers[index].traits = layers_[index]->traits();
   reshape_layer(index);
-}
-
-/// With shapes_only: a source whose outputs' shapes were given is not opened. Outputs without one (labels)
-/// get (N), N from the first output with a shape.
-bool Net::take_given_shapes(int index) {
-  if (!options_.shapes_only || !layers_[index]->traits().source) return false;
-  const Blobs& outputs = activations_.layers[index].outputs;
-  const Shape* first = nullptr;
-  for (const Blob* output : outputs) {
-    const auto given = options_.input_shapes.find(output->name);
-    if (given != options_.input_shapes.end() && first == nullptr) first = &given->second;
-  }
-  if (first == nullptr) return false;
-  if (first->axes() == 0) bad_input("the given shape has no axes");
-  for (Blob* output : outputs) {
-    const auto given = options_.input_shapes.find(output->name);
-    output->shape = given != options_.input_shapes.end() ? given->second : Shape{first->dim(0)};
-  }
-  return true;
 }
 
 void Net::reshape_layer(int index) {

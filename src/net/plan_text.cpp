@@ -68,7 +68,7 @@ std::vector<std::string> notes_of(const Graph& graph, const PlanStep& step) {
   if (backward && !step.needs_backward)
     notes.emplace_back("no gradient wanted");
   else if (!step.runs_layer && step.work != Work::convert)
-    notes.emplace_back("runs as a part of another step");
+    notes.emplace_back("runs as part of another step");
   for (const auto& [from, to] : step.copies) notes.push_back(cat("converts ", from, " to ", to));
   if (step.runs_layer && step.affine >= 0)
     notes.push_back(cat("with the slope and bias of ", graph.layers[step.affine].name));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
@@ -16,7 +17,36 @@
 
 namespace banyan {
 
-void make_up_data(caffe::NetParameter& net, const std::map<std::string, Shape>& shapes) {
+namespace {
+
+/// Is the blob only read where no gradient flows: by losses and accuracies as their labels?
+bool is_label(const caffe::NetParameter& net, const std::string& blob) {
+  bool label = false;
+  for (const auto& layer : net.layer())
+    for (int i = 0; i < layer.bottom_size(); ++i) {
+      if (layer.bottom(i) != blob) continue;
+      const bool other = i == 0 || layer.type() == "Eltwise" || layer.type() == "Concat";
+      if (other && layer.type() != "Silence") return false;
+      label = true;
+    }
+  return label;
+}
+
+/// What the source would refuse is not hidden by the data that stands in for it.
+void warn_of_refusal(const caffe::LayerParameter& layer) {
+  try {
+    make_layer(layer, {})->check_settings();
+  } catch (const Error& error) {
+    log_warning(cat("--shape stands in for layer ", quoted(layer.name()), " (", layer.type(),
+                    "), which cannot be trained with as it is: ", error.message()));
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
+                                                const std::map<std::string, Shape>& shapes) {
+  std::map<std::string, std::string> replaced;
   std::set<std::string> unused;
   for (const auto& [blob, shape] : shapes) unused.insert(blob);
   for (auto& layer : *net.mutable_layer()) {
@@ -26,6 +56,7 @@ void make_up_data(caffe::NetParameter& net, const std::map<std::string, Shape>& 
       if (const auto found = shapes.find(top); found != shapes.end() && first == nullptr)
         first = &found->second;
     if (first == nullptr) continue;
+    warn_of_refusal(layer);
     caffe::LayerParameter made;
     made.set_name(layer.name());
     made.set_type("DummyData");
@@ -40,19 +71,21 @@ void make_up_data(caffe::NetParameter& net, const std::map<std::string, Shape>& 
       for (const std::int64_t dim : shape.dims()) dims.add_dim(dim);
       auto& filler = *dummy.add_data_filler();
       filler.set_type("constant");
-      filler.set_value(dummy.shape_size() == 1 ? 0.5f : 0.0f);
+      filler.set_value(dummy.shape_size() == 1 && !is_label(net, top) ? 0.5f : 0.0f);
       unused.erase(top);
     }
+    replaced[layer.name()] = layer.type();
     layer = std::move(made);
   }
   if (!unused.empty())
     bad_input("--shape: no source layer of the net makes the blob ", quoted(*unused.begin()));
+  return replaced;
 }
 
 Model::Model(const ModelOptions& options, bool shapes_only) {
   caffe::NetParameter parameter = io::read_net_text(options.model, options.unknown_fields);
   io::upgrade_net(parameter, options.model);
-  if (!shapes_only) make_up_data(parameter, options.shapes);
+  stood_in_for_ = make_up_data(parameter, options.shapes);
   device_ = make_device(options.device, options.threads, options.precision);
   device_->make_current();
   context_ = std::make_unique<Context>(*device_);
@@ -62,7 +95,6 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   net.level = options.level;
   net.stages = options.stages;
   net.dtype = tensor_type(options.precision);
-  net.input_shapes = options.shapes;
   net.shapes_only = shapes_only;
   net.origin = options.model;
   net_ = std::make_unique<Net>(parameter, net, *context_, *activity_);

@@ -30,7 +30,8 @@ TEST(Prototxt, ColumnsCountATabAsOne) {
 
 TEST(Prototxt, FieldOfAnotherBlockSaysWhereItBelongs) {
   const std::string error = net_error("layer {\n  name: \"c\"\n  num_output: 3\n}");
-  expect_contains(error, ":3:3: unknown field \"num_output\" in LayerParameter: it belongs inside ");
+  expect_contains(error,
+                  ":3:3: layer \"c\": unknown field \"num_output\" in LayerParameter: it belongs inside ");
   expect_contains(error, "convolution_param");
 }
 
@@ -50,7 +51,8 @@ TEST(Prototxt, OnlyValuesOfTheEnumInQuestionAreListed) {
   expect_contains(error, "(did you mean \"FULL\"?)");
   expect_contains(net_error("layer { lrn_param { norm_region: ACROSS } }"),
                   "known values: ACROSS_CHANNELS, WITHIN_CHANNEL");
-  expect_contains(net_error("layer { eltwise_param { operation: ADD } }"), "known values: MAX, PROD, SUM");
+  expect_contains(net_error("layer { eltwise_param { operation: ADD } }"),
+                  "known values: MAX, PROD, STOCHASTIC_SUM, SUM");
 }
 
 TEST(Prototxt, IgnoresUnknownFieldsIfAsked) {

@@ -203,6 +203,20 @@ TEST(UpgradeInputs, BecomeOneLayerInFront) {
   expect_contains(upgrade_error("input: 'a' input_shape { } input_shape { }"), "found 2");
 }
 
+TEST(UpgradeTypeNames, OldNamesInQuotesAreUnderstood) {
+  caffe::NetParameter net = parse_net_text(
+      "layer { name: 'a' type: 'SOFTMAX_LOSS' } layer { name: 'b' type: 'ReLU' } "
+      "layer { name: 'c' type: 'NONE' } layer { name: 'd' type: 'LRN' }",
+      "n");
+  ASSERT_TRUE(needs_type_name_upgrade(net));
+  upgrade_net(net, "n");
+  EXPECT_EQ(net.layer(0).type(), "SoftmaxWithLoss");
+  EXPECT_EQ(net.layer(1).type(), "ReLU");
+  EXPECT_EQ(net.layer(2).type(), "NONE");
+  EXPECT_EQ(net.layer(3).type(), "LRN");
+  EXPECT_FALSE(needs_type_name_upgrade(net));
+}
+
 TEST(UpgradeBatchNorm, ThreeParamsAreFrozen) {
   expect_same(
       upgraded("layer { type: 'BatchNorm' param { name: 's' lr_mult: 1 } param { } param { lr_mult: 0 } }\n"

@@ -144,8 +144,8 @@ TEST(ShapesOnly, DoesNotRun) {
       "inner_product_param { "
       "num_output: 10 } }";
   EXPECT_THAT(message_of([&] { bench.make(text, options); }), HasSubstr("--shape=data:"));
-  options.input_shapes["data"] = Shape{2, 3, 6, 6};
-  const auto net = bench.make(text, options);
+  const auto net =
+      bench.make("layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 } } }", options);
   EXPECT_THROW(net->forward(bench.pass), Error);
 }
 

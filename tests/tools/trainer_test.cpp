@@ -247,6 +247,48 @@ TEST_F(Trainer, SummaryCounts) {
   expect_refused(what, "--shape=data:");
 }
 
+TEST_F(Trainer, ShapesStandInForDataButHideNothing) {
+  std::ofstream(folder_ / "other.prototxt") << R"(
+    layer { name: "data" type: "Data" top: "data" data_param { source: "missing" batch_size: 7 } }
+    layer { name: "labels" type: "ImageData" top: "label" image_data_param { source: "missing" batch_size: 7 } }
+    layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 3 } }
+    layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })";
+  for (const char* command : {"summary", "time --iterations=1"}) {
+    const Outcome outcome =
+        run(std::string(command) + " --model=other.prototxt '--shape=data:4,5;label:4' --cpu=1");
+    EXPECT_EQ(outcome.code, 0) << outcome.text;  // labels are classes: 0.5 would be refused
+    EXPECT_THAT(
+        outcome.text,
+        HasSubstr("--shape stands in for layer \"data\" (Data), which cannot be trained with as it is: "));
+    EXPECT_THAT(outcome.text, HasSubstr("data_param.backend is missing"));
+    EXPECT_THAT(outcome.text, Not(HasSubstr("stands in for layer \"labels\"")));
+  }
+}
+
+TEST_F(Trainer, ChecksFiles) {
+  Outcome outcome = run("check solver.prototxt net.prototxt");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("solver.prototxt: a solver; nothing wrong\n"));
+  std::ofstream(folder_ / "bad.prototxt") << "layer { nmae: 'a' type: 'ReLU' }";
+  outcome = run("check net.prototxt bad.prototxt");
+  EXPECT_EQ(outcome.code, 2) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("bad.prototxt:1:9: layer (ReLU): unknown field \"nmae\""));
+  expect_refused("check", "check needs the files to check");
+  expect_refused("train extra", "expected [command], found 2 arguments");
+}
+
+TEST_F(Trainer, IgnoresUnknownFieldsIfAsked) {
+  std::ofstream(folder_ / "solver.prototxt", std::ios::app) << " frobnicate: 3";
+  std::ofstream(folder_ / "net.prototxt", std::ios::app)
+      << " layer { name: 'r' type: 'ReLU' bottom: 'ip' top: 'r' twist { a: 1 } }";
+  expect_refused("--solver=solver.prototxt --cpu=1", "unknown field \"frobnicate\"");
+  const Outcome outcome = run("--solver=solver.prototxt --cpu=1 --ignore_unknown_fields");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("unknown field \"frobnicate\" in SolverParameter; ignored"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("layer \"r\" (ReLU): unknown field \"twist\" in LayerParameter; ignored"));
+}
+
 TEST_F(Trainer, SummaryShowsCheckpoints) {
   std::string layers = R"(layer { name: "data" type: "DummyData" top: "t0" top: "label"
     dummy_data_param { shape { dim: 64 dim: 50 } shape { dim: 64 } } })";

@@ -88,6 +88,8 @@ layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_p
   EXPECT_THAT(unknown.text, HasSubstr("note: "));
   EXPECT_THAT(unknown.text, HasSubstr("\"missing\" does not exist here"));
   EXPECT_THAT(unknown.text, HasSubstr("nothing wrong, not everything could be checked"));
+  EXPECT_THAT(check(net("data_param { source: 'missing' batch_size: 4 }")).text,
+              HasSubstr("data_param.backend is missing"));
   EXPECT_EQ(check(net(data + " transform_param { crop_size: 8 }")).problems, 1);
   EXPECT_EQ(check(net(data), "data:4,3,8,8").problems, 1);
 }

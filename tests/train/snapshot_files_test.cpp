@@ -227,6 +227,10 @@ TEST_F(SnapshotFiles, ResumeDifferences) {
   EXPECT_THAT(resume_differences(state, now), testing::IsEmpty());
   now.set_devices(4);
   EXPECT_THAT(resume_differences(state, now), testing::ElementsAre("the number of devices was 2, is 4"));
+  now.set_devices(2);
+  now.set_seed(3);
+  state.mutable_banyan()->set_seed(4);
+  EXPECT_THAT(resume_differences(state, now), testing::ElementsAre("the seed was 4, is 3"));
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // The layer above the root: groups of devices joined by an uplink are one group, and equal one device.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <functional>
 #include <thread>
 
 #include "banyan/base/error.hpp"
+#include "banyan/train/session.hpp"
 #include "parallel/memory_uplink.hpp"
 #include "training_case.hpp"
 
@@ -160,6 +162,37 @@ TEST(Uplink, AWishToStopInOneProcessStopsAll) {
   });
   EXPECT_THAT(joined.errors, testing::Each(""));
   EXPECT_EQ(joined.trained.state.iter(), 1);
+}
+
+/// A call that one process refuses before its devices begin must not leave the others waiting.
+TEST(Uplink, ARefusedCallEndsTheOtherProcessesToo) {
+  FLAGS_minloglevel = google::FATAL;
+  const TrainingFolder folder;
+  TrainingCase of;
+  of.net = kNet;
+  of.solver = kSolver;
+  MemoryHub hub({1, 2});
+  std::array<std::string, 2> errors;
+  std::vector<std::thread> processes;
+  for (int p = 0; p < 2; ++p)
+    processes.emplace_back([&, p] {
+      MemoryUplink uplink(hub, p);
+      TrainOptions options = options_of(of, folder, p + 1);
+      options.uplink = &uplink;
+      try {
+        Session session(options);
+        session.step(2);
+        if (p == 0)
+          session.restore(folder.path() + "/missing.solverstate");
+        else
+          session.step(1);
+      } catch (const Error& error) {
+        errors[p] = error.what();
+      }
+    });
+  for (std::thread& process : processes) process.join();
+  EXPECT_THAT(errors[0], testing::HasSubstr("missing.solverstate"));
+  EXPECT_NE(errors[1], "");
 }
 
 }  // namespace

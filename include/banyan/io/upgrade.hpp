@@ -22,6 +22,8 @@ caffe::NetParameter upgrade_v0(caffe::NetParameter net, const std::string& origi
 caffe::NetParameter upgrade_data_transform(caffe::NetParameter net);
 /// V1 (`layers`, enum types, blobs_lr) to the current `layer`. bad_input if both lists are used.
 caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin);
+/// `type: "SOFTMAX"` in a `layer` becomes "Softmax".
+caffe::NetParameter upgrade_type_names(caffe::NetParameter net);
 /// input + input_shape or input_dim become a first layer "input" of type Input; without shapes they are
 /// dropped.
 caffe::NetParameter upgrade_inputs(caffe::NetParameter net, const std::string& origin);
@@ -31,6 +33,7 @@ caffe::NetParameter upgrade_batch_norm(caffe::NetParameter net);
 bool needs_v0_upgrade(const caffe::NetParameter& net);
 bool needs_data_transform_upgrade(const caffe::NetParameter& net);
 bool needs_v1_upgrade(const caffe::NetParameter& net);
+bool needs_type_name_upgrade(const caffe::NetParameter& net);
 bool needs_input_upgrade(const caffe::NetParameter& net);
 bool needs_batch_norm_upgrade(const caffe::NetParameter& net);
 

@@ -149,6 +149,8 @@ class Layer {
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
+  /// Refuses what can be refused without the data of a source; setup() does so too.
+  virtual void check_settings() const {}
   /// Checks settings and declares parameters_ (shape, kind, filler). Throws bad_input naming field and value.
   virtual void setup(const Blobs& inputs, const Blobs& outputs);
   /// Sets every output's shape and layout from the inputs'; types are already set. Must accept any batch
@@ -234,7 +236,7 @@ struct RegisterLayer {
         std::move(info));
   }
 };
-/// Throws bad_input for an unknown type, listing the known ones, nearest first.
+/// Throws bad_input for an unknown type: with the nearest known one, or saying which branch of Caffe has it.
 std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const LayerOptions& options);
 std::vector<std::string> registered_layer_types();
 /// `type` must be registered.

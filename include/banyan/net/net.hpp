@@ -36,14 +36,12 @@ struct NetOptions {
   int rank = 0, devices = 1;
   std::uint64_t seed = 0;
   SyncBatchNorm sync_batch_norm = SyncBatchNorm::as_written;
-  /// Only with shapes_only: output shapes of source layers, whose data need not exist.
-  std::map<std::string, Shape> input_shapes;
-  bool shapes_only = false;  ///< no storage is bound; sources with a shape in input_shapes are not opened
+  bool shapes_only = false;  ///< no storage is bound
   /// Blobs share memory where their lifetimes do not overlap: after a pass, only the sources' outputs, the
   /// net's outputs and the parameters hold their own values. Off: every blob keeps its own data and gradient.
   bool reuse_memory = true;
-  /// ReLUs run as part of their neighbours (net/fusion.hpp); only with reuse_memory. Results are
-  /// bit-identical.
+  /// ReLUs and sums run as part of their neighbours (net/fusion.hpp); only with reuse_memory. Results are
+  /// bit-identical, except for the sign of zeros.
   bool fuse = true;
   /// Scale layers serve as slope and bias of the batch normalizations before them; only with reuse_memory.
   /// Results differ by one rounding.
@@ -104,8 +102,6 @@ class Net {
 
   Blobs inputs_of(int layer) const;
   Blobs outputs_of(int layer) const;
-  /// False for a source whose shape was given (shapes_only).
-  bool opened(int layer) const { return !given_shape_.at(static_cast<std::size_t>(layer)); }
   /// The blob of that name (the last one if layers work on it in place), or null.
   Blob* find_blob(const std::string& name) const;
   /// Blobs that no layer reads, in alphabetical order.
@@ -135,7 +131,6 @@ class Net {
   void find_ready_layers();
   void add_layer(int index);
   void set_up_layer(int index);
-  bool take_given_shapes(int index);
   void reshape_layer(int index);
   void plan_and_bind();
   Plan plan_with(const PlanPolicy& policy) const;
@@ -152,7 +147,6 @@ class Net {
   std::vector<std::unique_ptr<Layer>> layers_;
   Graph graph_;
   Activations activations_;
-  std::vector<bool> given_shape_;  ///< per layer: a source that was not opened
   Blobs outputs_;
   ParameterStore store_;
   PlanPolicy policy_;

@@ -1,4 +1,4 @@
-// Convolution by the device's libraries: oneDNN (f32) or im2col + GEMM (f64) on CPU, cuDNN on CUDA.
+// Convolution: oneDNN, own kernels where they are faster, or im2col + GEMM (f64) on CPU; cuDNN on CUDA.
 #pragma once
 
 #include <memory>

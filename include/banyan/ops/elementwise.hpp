@@ -11,7 +11,7 @@
 namespace banyan::ops {
 
 /// A ReLU as the last step of another operator; off: no ReLU. Results are bit-identical to running the two
-/// operators one after the other.
+/// operators one after the other, except that a zero may have the other sign.
 struct Rectifier {
   bool on = false;
   double slope = 0;

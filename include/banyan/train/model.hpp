@@ -31,9 +31,11 @@ struct ModelOptions {
 };
 
 /// Replaces every source that makes a blob of `shapes` (upgraded net) by one that makes constant values: 0.5
-/// in its first blob, 0 (a label) in others, which have as many entries as the first where no shape is given.
-/// Throws bad_input for a blob that no source makes.
-void make_up_data(caffe::NetParameter& net, const std::map<std::string, Shape>& shapes);
+/// in its first blob, 0 in others and in labels; others have as many entries as the first where no shape is
+/// given. Logs a warning if the source would be refused. Throws bad_input for a blob that no source makes.
+/// Returns the types of the replaced layers by their names.
+std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
+                                                const std::map<std::string, Shape>& shapes);
 
 class Model {
  public:
@@ -41,9 +43,12 @@ class Model {
   explicit Model(const ModelOptions& options, bool shapes_only = false);
 
   Net& net() { return *net_; }
+  const Net& net() const { return *net_; }
   Context& context() { return *context_; }
   Device& device() { return *device_; }
   Activity& activity() { return *activity_; }
+  /// Types in the file of the layers that `shapes` replaced, by name.
+  const std::map<std::string, std::string>& stood_in_for() const { return stood_in_for_; }
   /// The next pass of the options' phase; numbers passes from 0 and leaves running statistics alone.
   Pass next_pass();
   double loss();
@@ -55,6 +60,7 @@ class Model {
   std::unique_ptr<Context> context_;
   std::unique_ptr<Activity> activity_;
   std::unique_ptr<Net> net_;
+  std::map<std::string, std::string> stood_in_for_;
   std::int64_t passes_ = 0;
 };
 

@@ -1,4 +1,5 @@
 // `trainer check`: everything that is wrong with solvers and nets, without their data.
+#include <map>
 #include <optional>
 
 #include "banyan/base/error.hpp"
@@ -17,9 +18,10 @@ namespace {
 constexpr std::size_t kLargestText = std::size_t{256} << 20;
 
 /// What only the net as a whole can tell: names, shared parameters, precisions, checkpoints.
-void check_whole_net(const caffe::NetParameter& net, Phase phase, const CheckOptions& options,
+void check_whole_net(caffe::NetParameter net, Phase phase, const std::map<std::string, Shape>& stand_ins,
                      const std::string& origin, Findings& findings) {
   findings.attempt(origin, [&] {
+    make_up_data(net, stand_ins);
     const auto device = make_device({DeviceKind::cpu, 0}, 1, DType::f32);
     Context context(*device);
     Activity activity(device->name());
@@ -27,7 +29,6 @@ void check_whole_net(const caffe::NetParameter& net, Phase phase, const CheckOpt
     how.phase = phase;
     how.level = net.state().level();
     how.stages.assign(net.state().stage().begin(), net.state().stage().end());
-    how.input_shapes = options.shapes;
     how.shapes_only = true;
     const Net whole(net, how, context, activity);
   });
@@ -42,9 +43,9 @@ int check_phase(const caffe::NetParameter& net, caffe::NetState state, const Che
     layers = filtered.layer_size();
     if (layers == 0) return;
     const CheckedLayers checked = check_layers(filtered, options, origin, text, findings);
-    if (checked.whole && checked.all_shapes && options.shapes.empty())
-      check_whole_net(filtered, state.phase() == caffe::TRAIN ? Phase::train : Phase::test, options, origin,
-                      findings);
+    if (checked.whole && checked.all_shapes)
+      check_whole_net(filtered, state.phase() == caffe::TRAIN ? Phase::train : Phase::test, checked.stand_ins,
+                      origin, findings);
   });
   return layers;
 }

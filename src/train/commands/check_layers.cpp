@@ -113,6 +113,7 @@ class LayerCheck {
     std::error_code ignored;
     if (first == nullptr && (source.empty() || std::filesystem::exists(source, ignored)))
       return set_up(layer, {}, outputs);
+    layer.check_settings();
     Shape cropped;
     if (first == nullptr) {
       const std::int64_t crop = parameter.transform_param().crop_size();
@@ -128,11 +129,13 @@ class LayerCheck {
       first = &cropped;
     }
     for (Blob* output : outputs) {
+      Shape& stand_in = checked_.stand_ins[output->name];
       const auto given = options_.shapes.find(output->name);
       if (given != options_.shapes.end())
         output->shape = given->second;
       else
         output->shape = output == outputs[0] ? *first : Shape{first->dim(0)};
+      stand_in = output->shape;
     }
     return true;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,8 +42,9 @@ class Findings {
 };
 
 struct CheckedLayers {
-  bool whole = true;       ///< nothing is wrong
-  bool all_shapes = true;  ///< every layer was set up with the shapes that it will have
+  bool whole = true;                       ///< nothing is wrong
+  bool all_shapes = true;                  ///< every layer was set up with the shapes that it will have
+  std::map<std::string, Shape> stand_ins;  ///< of sources that were not opened, by blob
 };
 
 /// Connections and layers of one phase (`net`: filtered, upgraded). What follows from a problem is not

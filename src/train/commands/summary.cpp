@@ -51,7 +51,8 @@ bool works_in_place(const Net& net, int layer, std::size_t output) {
                      [&](int input) { return memory(input) == memory(node.outputs[output]); });
 }
 
-Summary summary_of(const Net& net) {
+Summary summary_of(const Model& model) {
+  const Net& net = model.net();
   Summary summary;
   summary.net = net.name();
   const auto element = static_cast<std::int64_t>(size_of(net.options().dtype));
@@ -59,7 +60,8 @@ Summary summary_of(const Net& net) {
     const Layer& layer = *net.layers()[i];
     LayerRow row;
     row.name = layer.name();
-    row.type = layer.type();
+    const auto real = model.stood_in_for().find(row.name);
+    row.type = real == model.stood_in_for().end() ? layer.type() : real->second;
     const Blobs inputs = net.inputs_of(i), outputs = net.outputs_of(i);
     for (const Blob* input : inputs) row.inputs.push_back(input->name);
     for (std::size_t k = 0; k < outputs.size(); ++k) {
@@ -224,7 +226,7 @@ std::string as_json(const Summary& summary) {
 std::string summarize_model(const ModelOptions& options, SummaryFormat format) {
   Model model(options, true);
   if (format == SummaryFormat::plan) return to_text(model.net().graph(), model.net().plan());
-  const Summary summary = summary_of(model.net());
+  const Summary summary = summary_of(model);
   return format == SummaryFormat::json ? as_json(summary) : as_table(summary);
 }
 
