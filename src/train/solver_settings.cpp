@@ -171,7 +171,7 @@ class Reader {
     const UpdateRule* const found = find_in(kRules, type);
     require(found != nullptr, "unknown solver type ", quoted(type),
             "; known types, nearest first: ", join(nearest_first(type, known), ", "));
-    const UpdateRule rule = *found;
+    const UpdateRule rule = found == nullptr ? UpdateRule::sgd : *found;
     for (const auto& [name, value] : {std::pair{"base_lr", s_.base_lr()},
                                       {"momentum", s_.momentum()},
                                       {"momentum2", s_.momentum2()},
@@ -230,7 +230,7 @@ class Reader {
     const LearningRatePolicy* const found = find_in(kPolicies, name);
     require(found != nullptr, "unknown lr_policy ", quoted(name),
             "; known policies, nearest first: ", join(nearest_first(name, known), ", "));
-    return *found;
+    return found == nullptr ? LearningRatePolicy::fixed : *found;
   }
 
   LearningRateSettings schedule() const {

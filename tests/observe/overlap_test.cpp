@@ -13,7 +13,7 @@ struct Written {
   DeviceTracks tracks;
   void add(DeviceTrack lane, SpanKind kind, std::int64_t begin, std::int64_t end, const char* name = "",
            const char* detail = "", std::int64_t iteration = 0) {
-    TimeSpan* span = tracks.lanes[lane]->open(kind, name, detail, -1, iteration);
+    TimeSpan* span = tracks.lanes[static_cast<std::size_t>(lane)]->open(kind, name, detail, -1, iteration);
     span->begin = (100 + begin) * kMs;
     span->end = (100 + end) * kMs;
   }

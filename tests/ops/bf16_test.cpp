@@ -175,7 +175,7 @@ TEST_P(Bf16, RoundsEveryValue) {
 
 std::string name_of_math(const testing::TestParamInfo<Math>& test) {
   constexpr const char* kNames[] = {"full", "bf16", "bf16_in_f32"};
-  return kNames[test.param];
+  return kNames[static_cast<std::size_t>(test.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Bf16, testing::Values(Math::full, Math::bf16, Math::bf16_in_f32), name_of_math);

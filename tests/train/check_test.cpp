@@ -45,7 +45,7 @@ layer { name: "d" type: "InnerProduct" bottom: "c" top: "d" inner_product_param 
 layer { name: "e" type: "ReLU" bottom: "nowhere" top: "e" }
 layer { name: "f" type: "Convolution" bottom: "data" top: "f" convolution_param { num_output: 2 kernel_size: 20 } }
 )");
-  EXPECT_THAT(report.text, HasSubstr(":4:71: layer \"a\" (Convolution): unknown field \"num_outputs\""));
+  EXPECT_THAT(report.text, HasSubstr(":4:83: layer \"a\" (Convolution): unknown field \"num_outputs\""));
   EXPECT_THAT(
       report.text,
       HasSubstr(":5:81: layer \"b\" (Pooling): unknown value \"AVG\" for \"pool\" (did you mean \"AVE\"?); "

@@ -217,7 +217,7 @@ class CudnnConvolution final : public Convolution {
 
   static const char* name_of(ConvolutionDirection direction) {
     constexpr const char* kNames[] = {"forward", "backward to data", "backward to weights"};
-    return kNames[direction];
+    return kNames[static_cast<std::size_t>(direction)];
   }
   static const char* name_of(DType dtype) { return banyan::name_of(dtype); }
 

@@ -235,7 +235,7 @@ ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry
 }
 
 ConvolutionAttempts& ConvolutionPlan::attempts(cudnnHandle_t handle, ConvolutionDirection direction) {
-  std::optional<ConvolutionAttempts>& attempts = attempts_[direction];
+  std::optional<ConvolutionAttempts>& attempts = attempts_[static_cast<std::size_t>(direction)];
   if (!attempts) {
     switch (direction) {
       case ConvolutionDirection::forward:

@@ -71,7 +71,7 @@ class ConvolutionPlan {
   ConvolutionAttempts& attempts(cudnnHandle_t handle, ConvolutionDirection direction);
   /// What has run, by direction.
   const ConvolutionAttempt* settled(ConvolutionDirection direction) const {
-    const auto& attempts = attempts_[direction];
+    const auto& attempts = attempts_[static_cast<std::size_t>(direction)];
     return attempts && attempts->settled ? &attempts->list[attempts->current] : nullptr;
   }
 

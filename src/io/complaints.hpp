@@ -1,0 +1,51 @@
+// What the parser of text complains of, reworded for the user.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text_blocks.hpp"
+
+namespace banyan::io {
+
+constexpr int kDeepestNesting = 64;  ///< of blocks; a legal message nests 8 levels (solver, net, layer, ...)
+
+struct Complaint {
+  enum class Kind : std::uint8_t { unknown_value, given_twice, other } kind;
+  std::size_t offset;
+  std::string text;  // `file:line:column: complaint`
+};
+
+/// `text`, `root` (the message that it describes) and `origin` (its file) outlive it.
+class Complaints : public google::protobuf::io::ErrorCollector {
+ public:
+  Complaints(std::string_view text, const google::protobuf::Descriptor& root, const std::string& origin)
+      : text_(text), root_(root), origin_(origin) {}
+
+  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
+  /// Of unknown fields, where they are allowed.
+  void AddWarning(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
+  const std::vector<Complaint>& errors() const { return errors_; }
+  const std::vector<Complaint>& warnings() const { return warnings_; }
+
+ private:
+  Complaint reworded(int line, int column, const std::string& message);
+  std::string with_place(const std::string& words) const;
+  std::string in_words(const std::string& message);
+  std::string unknown_field(const std::string& type_name, const std::string& field);
+  std::string unknown_value(const std::string& value, const std::string& field);
+
+  std::string_view text_;
+  const google::protobuf::Descriptor& root_;
+  const std::string& origin_;
+  TextPosition at_;
+  Complaint::Kind kind_ = Complaint::Kind::other;
+  std::vector<Complaint> errors_, warnings_;
+};
+
+}  // namespace banyan::io
