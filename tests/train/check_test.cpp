@@ -104,7 +104,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "data" top: "lo
             "' lr_policy: 'stepp' momentum: 3 test_iter: 1 test_interval: 0 bass_lr: 1");
   for (const char* part :
        {"unknown field \"bass_lr\"", "stepp", "max_iter is missing", "test nets need test_interval > 0",
-        "net.prototxt:3: layer \"x\" (InnerProduct): ", "net.prototxt:5: layer \"loss\" (SoftmaxWithLoss): "})
+        "net.prototxt:4: layer \"x\" (InnerProduct): ", "net.prototxt:6: layer \"loss\" (SoftmaxWithLoss): "})
     EXPECT_THAT(report.text, HasSubstr(part));
   EXPECT_THAT(report.text, HasSubstr("file.prototxt: a solver; "));
 }
