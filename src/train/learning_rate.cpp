@@ -111,4 +111,33 @@ double learning_rate_scale(const SolverSettings& solver, int devices, std::int64
          *solver.rate.base_batch_size;
 }
 
+namespace {
+
+/// From `first` at iteration 0 to `last` at max_iter.
+double grown(double first, double last, double power, std::int64_t iteration, std::int64_t max_iter) {
+  const double done = std::min(1.0, static_cast<double>(iteration) / static_cast<double>(max_iter));
+  return first + (last - first) * std::pow(done, power);
+}
+
+}  // namespace
+
+double momentum_at(const UpdateSettings& update, std::int64_t iteration, std::int64_t max_iter, double rate) {
+  switch (update.momentum_policy) {
+    case MomentumPolicy::fixed:
+      break;
+    case MomentumPolicy::poly:
+      return grown(update.momentum, *update.max_momentum, update.momentum_power, iteration, max_iter);
+    case MomentumPolicy::opt: {
+      const double root = 1 - 0.5 * std::sqrt(rate);
+      return update.max_momentum ? std::min(root * root, *update.max_momentum) : root * root;
+    }
+  }
+  return update.momentum;
+}
+
+double weight_decay_at(const UpdateSettings& update, std::int64_t iteration, std::int64_t max_iter) {
+  if (!update.weight_decay_grows) return update.weight_decay;
+  return grown(update.weight_decay, update.max_weight_decay, update.weight_decay_power, iteration, max_iter);
+}
+
 }  // namespace banyan

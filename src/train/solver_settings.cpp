@@ -34,6 +34,9 @@ constexpr std::pair<const char*, ops::UpdateRule> kRules[] = {
     {"AdaGrad", ops::UpdateRule::adagrad},   {"RMSProp", ops::UpdateRule::rmsprop},
     {"AdaDelta", ops::UpdateRule::adadelta}, {"Adam", ops::UpdateRule::adam}};
 
+constexpr std::pair<const char*, MomentumPolicy> kMomentumPolicies[] = {
+    {"fixed", MomentumPolicy::fixed}, {"opt", MomentumPolicy::opt}, {"poly", MomentumPolicy::poly}};
+
 template <class Table>
 std::vector<std::string> names_in(const Table& table) {
   std::vector<std::string> names;
@@ -201,16 +204,39 @@ class Reader {
     update.delta = s_.delta();
     update.weight_decay = s_.weight_decay();
     update.l1 = s_.regularization_type() == "L1";
+    policies(update);
     return update;
   }
 
   /// Settings of the forks that would change the training and are not supported here.
+  /// NVIDIA's: momentum and weight decay that change during the run.
+  void policies(UpdateSettings& update) const {
+    const std::string& momentum = s_.momentum_policy();
+    const MomentumPolicy* const found = find_in(kMomentumPolicies, momentum);
+    require(found != nullptr, "unknown momentum_policy ", quoted(momentum),
+            "; known policies: ", join(names_in(kMomentumPolicies), ", "));
+    if (found != nullptr) update.momentum_policy = *found;
+    const bool plain = update.rule == ops::UpdateRule::sgd || update.rule == ops::UpdateRule::nesterov;
+    require(plain || update.momentum_policy == MomentumPolicy::fixed, "momentum_policy ", quoted(momentum),
+            " needs solver type SGD or Nesterov");
+    update.momentum_power = s_.momentum_power();
+    if (s_.has_max_momentum() || update.momentum_policy == MomentumPolicy::poly)
+      update.max_momentum = s_.max_momentum();
+    const std::string& decay = s_.weight_decay_policy();
+    require(decay == "fixed" || decay == "poly", "unknown weight_decay_policy ", quoted(decay),
+            "; known policies: fixed, poly");
+    update.weight_decay_grows = decay == "poly";
+    update.weight_decay_power = s_.weight_decay_power();
+    update.max_weight_decay = s_.max_weight_decay();
+    require(
+        (update.momentum_policy != MomentumPolicy::poly && !update.weight_decay_grows) || s_.max_iter() > 0,
+        "momentum_policy and weight_decay_policy \"poly\" need max_iter > 0, found ", s_.max_iter());
+  }
+
   void forks() const {
     const auto no = [&](bool found, const char* field, const char* advice) {
       require(!found, field, " is not supported", *advice ? "; " : "", advice);
     };
-    no(s_.momentum_policy() != "fixed", "momentum_policy other than \"fixed\" (NVIDIA)", "");
-    no(s_.weight_decay_policy() != "fixed", "weight_decay_policy other than \"fixed\" (NVIDIA)", "");
     no(s_.larc(), "larc (NVIDIA)", "remove it or set it to false");
     no(s_.larc_turbo(), "larc_turbo (NVIDIA)", "remove it or set it to false");
     no(s_.local_lr_auto(), "local_lr_auto (Intel)", "remove it or set it to false");

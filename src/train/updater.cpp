@@ -8,6 +8,7 @@
 #include "banyan/io/weights.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/tensor/values.hpp"
+#include "banyan/train/learning_rate.hpp"
 
 namespace banyan {
 namespace {
@@ -25,6 +26,7 @@ Updater::Updater(Context& context, const SolverSettings& solver,
                  const std::vector<parallel::Bucket>& buckets, int rank, const Tensor& flat_values,
                  const Tensor& flat_gradients)
     : settings_(solver.update),
+      max_iter_(solver.max_iter),
       iter_size_(solver.iter_size),
       parameters_(parameters),
       owned_(buckets.size()),
@@ -32,7 +34,6 @@ Updater::Updater(Context& context, const SolverSettings& solver,
       histories_(histories_of(solver.update.rule)),
       sum_(context.device(), Shape{1}, DType::f64) {
   step_.rule = settings_.rule;
-  values_.momentum = settings_.momentum;
   values_.momentum2 = settings_.momentum2;
   step_.rms_decay = settings_.rms_decay;
   step_.delta = settings_.delta;
@@ -61,6 +62,8 @@ Updater::Updater(Context& context, const SolverSettings& solver,
 
 void Updater::begin(Context& context, std::int64_t iteration, double rate) {
   values_.rate = rate;
+  values_.momentum = momentum_at(settings_, iteration, max_iter_, rate);
+  values_.weight_decay = weight_decay_at(settings_, iteration, max_iter_);
   if (settings_.rule == ops::UpdateRule::adam) ops::correct_bias(values_, iteration + 1);
   set_gradient_factor(context, 1);
 }
@@ -73,7 +76,7 @@ void Updater::set_gradient_factor(Context& context, double factor) {
 void Updater::update(Context& context, int bucket) {
   for (Piece& piece : owned_[bucket].pieces) {
     ops::UpdateStep step = step_;
-    (settings_.l1 ? step.l1 : step.l2) = settings_.weight_decay * piece.decay_mult;
+    (settings_.l1 ? step.l1 : step.l2) = piece.decay_mult;
     step.lr_mult = piece.lr_mult;
     ops::update_parameters(context, step, values_on_device_.get(), piece.value, piece.gradient, piece.history,
                            piece.history2);

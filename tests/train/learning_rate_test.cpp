@@ -187,6 +187,35 @@ TEST(LearningRate, LinearScalingRule) {
   EXPECT_THAT(refusal([&] { scale(solver, 0); }), HasSubstr("how many samples a batch has"));
 }
 
+TEST(LearningRate, MomentumPolicies) {
+  UpdateSettings update;
+  update.momentum = 0.5;
+  EXPECT_EQ(momentum_at(update, 7, 10, 0.04), 0.5);
+  update.momentum_policy = MomentumPolicy::poly;
+  update.max_momentum = 0.9;
+  update.momentum_power = 2;
+  EXPECT_EQ(momentum_at(update, 0, 10, 0.04), 0.5);
+  EXPECT_DOUBLE_EQ(momentum_at(update, 5, 10, 0.04), 0.5 + 0.4 * 0.25);
+  EXPECT_DOUBLE_EQ(momentum_at(update, 12, 10, 0.04), 0.9);
+  update.momentum_policy = MomentumPolicy::opt;
+  EXPECT_DOUBLE_EQ(momentum_at(update, 5, 10, 0.04), 0.81);  // (1 - 0.2 / 2)^2
+  EXPECT_DOUBLE_EQ(momentum_at(update, 5, 10, 1e-6), 0.9);
+  update.max_momentum.reset();
+  EXPECT_NEAR(momentum_at(update, 5, 10, 1e-6), 0.999, 1e-5);
+}
+
+TEST(LearningRate, WeightDecayPolicies) {
+  UpdateSettings update;
+  update.weight_decay = 0.001;
+  update.max_weight_decay = 0.005;
+  EXPECT_EQ(weight_decay_at(update, 5, 10), 0.001);
+  update.weight_decay_grows = true;
+  EXPECT_DOUBLE_EQ(weight_decay_at(update, 5, 10), 0.003);
+  update.weight_decay_power = 3;
+  EXPECT_DOUBLE_EQ(weight_decay_at(update, 5, 10), 0.0015);
+  EXPECT_DOUBLE_EQ(weight_decay_at(update, 10, 10), 0.005);
+}
+
 TEST(LearningRate, RefusesWhatItCannotCompute) {
   EXPECT_THAT(refusal([] { rate_at(solver_with("Step"), 0); }), HasSubstr("nearest first: step"));
   EXPECT_THAT(refusal([] { rate_at(solver_with(""), 0); }), HasSubstr("lr_policy is missing"));

@@ -75,6 +75,10 @@ inline std::vector<Variant> variants() {
       {"PartialEpochsTwoLosses",
        {solver, data_layer("epoch_end: PARTIAL") + kBody + classifier("ignore_label: 0") + kSecondLoss}},
       {"Nesterov", {solver + "type: 'Nesterov'", body + classifier()}},
+      {"Policies",
+       {solver +
+            "momentum_policy: 'poly' max_momentum: 0.95 weight_decay_policy: 'poly' max_weight_decay: 0.02",
+        body + classifier()}},
       {"Adam", {solver + "type: 'Adam' momentum2: 0.99 delta: 1e-4", body + classifier()}},
   };
 }

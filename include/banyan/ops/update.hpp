@@ -15,6 +15,7 @@ struct UpdateValues {
   double rate = 0;            ///< learning rate
   double momentum = 0;        ///< also Adam's beta1, AdaDelta's momentum
   double momentum2 = 0;       ///< Adam's beta2
+  double weight_decay = 1;    ///< multiplies the pieces' l2 and l1
   /// Adam's bias correction is root / rest (correct_bias).
   double correction_root = 1, correction_rest = 1;
 };
@@ -29,7 +30,7 @@ inline void correct_bias(UpdateValues& values, std::int64_t t) {
 struct UpdateStep {
   UpdateRule rule = UpdateRule::sgd;
   double lr_mult = 1;     ///< multiplies the learning rate
-  double l2 = 0, l1 = 0;  ///< weight decay x decay_mult, added to the gradient
+  double l2 = 0, l1 = 0;  ///< x weight_decay: the decay, added to the gradient
   double rms_decay = 0;
   double delta = 0;
 };

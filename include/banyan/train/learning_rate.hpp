@@ -1,4 +1,5 @@
-// The learning rate of each iteration: Caffe's policies, those of its forks, warm-up and linear scaling.
+// The learning rate, momentum and weight decay of each iteration. The rate: Caffe's policies, those of its
+// forks, warm-up and linear scaling.
 //
 // With i the iteration before the update, b = base_lr x scale, g = gamma, p = power, s = current_step:
 //   fixed      b                                   sigmoid    b / (1 + exp(-g (i - stepsize)))
@@ -54,5 +55,12 @@ class LearningRate {
 /// devices x batch x iter_size / base_batch_size. `batch` counts samples of one device in one forward pass;
 /// with shares of different sizes pass their sum and devices = 1. Throws bad_input where that is 0.
 double learning_rate_scale(const SolverSettings& solver, int devices, std::int64_t batch);
+
+/// Momentum of iteration i, with m = momentum (NVIDIA): fixed m; poly m + (max_momentum - m) (i /
+/// max_iter)^momentum_power; opt (1 - sqrt(rate) / 2)^2, at most max_momentum if that is given.
+double momentum_at(const UpdateSettings& update, std::int64_t iteration, std::int64_t max_iter, double rate);
+/// Weight decay of iteration i, with d = weight_decay (NVIDIA): fixed d; poly d + (max_weight_decay - d) (i /
+/// max_iter)^weight_decay_power.
+double weight_decay_at(const UpdateSettings& update, std::int64_t iteration, std::int64_t max_iter);
 
 }  // namespace banyan

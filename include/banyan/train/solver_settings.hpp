@@ -47,10 +47,17 @@ struct LearningRateSettings {
   std::optional<int> base_batch_size;  ///< lr_scaling: LINEAR: samples per update that base_lr is meant for
 };
 
+enum class MomentumPolicy : std::uint8_t { fixed, poly, opt };
+
 struct UpdateSettings {
   ops::UpdateRule rule = ops::UpdateRule::sgd;
   double momentum = 0, momentum2 = 0, rms_decay = 0, delta = 0;
+  MomentumPolicy momentum_policy = MomentumPolicy::fixed;  ///< others: with sgd and nesterov only
+  double momentum_power = 1;
+  std::optional<double> max_momentum;  ///< poly: always there
   double weight_decay = 0;
+  bool weight_decay_grows = false;  ///< from weight_decay to max_weight_decay
+  double weight_decay_power = 1, max_weight_decay = 0;
   bool l1 = false;  ///< regularization by L1 instead of L2
 };
 /// As written in a solver's `type`: SGD, Nesterov...

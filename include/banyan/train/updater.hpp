@@ -60,6 +60,7 @@ class Updater {
   void for_each_history(Visit visit) const;
 
   UpdateSettings settings_;
+  std::int64_t max_iter_;
   int iter_size_;
   std::vector<LearnableParameter> parameters_;
   std::vector<Owned> owned_;  ///< by bucket number; empty where another device owns it

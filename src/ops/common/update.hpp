@@ -74,8 +74,8 @@ struct MakeUpdate {
     double rate = values->rate * step.lr_mult;
     if constexpr (kRule == UpdateRule::adam) rate = rate * values->correction_root / values->correction_rest;
     return {static_cast<T>(values->gradient_scale),
-            static_cast<T>(step.l2),
-            static_cast<T>(step.l1),
+            static_cast<T>(step.l2 * values->weight_decay),
+            static_cast<T>(step.l1 * values->weight_decay),
             static_cast<T>(rate),
             static_cast<T>(values->momentum),
             static_cast<T>(values->momentum2),
