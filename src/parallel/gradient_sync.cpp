@@ -17,7 +17,7 @@ std::int64_t bucket_elements(std::int64_t total, std::size_t element_bytes, int 
 }  // namespace
 
 std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
-                                 std::size_t element_bytes, int devices, int everywhere) {
+                                 std::size_t element_bytes, int devices, int everywhere, bool whole) {
   everywhere = std::max(everywhere, devices);
   const std::int64_t wanted = everywhere == 1 ? total : bucket_elements(total, element_bytes, everywhere);
   std::vector<Bucket> buckets;
@@ -32,7 +32,7 @@ std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std:
     const std::int64_t end =
         i + 1 < ranges.size() ? ranges[i + 1].offset : total;  // padding belongs to the range before it
     open.ready_layer = ranges[i].ready_layer;
-    while (end - open.offset > wanted + wanted / 2) close(open.offset + wanted);
+    while (!whole && end - open.offset > wanted + wanted / 2) close(open.offset + wanted);
     if (end - open.offset >= wanted) close(end);
   }
   if (!ranges.empty()) close(total);

@@ -111,9 +111,10 @@ void Replica::set_up_rate() {
 
 void Replica::build_exchange() {
   const Tensor& values = net_->flat_values();
-  const std::vector<parallel::Bucket> buckets = parallel::plan_buckets(
-      exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
-      size_of(tensor_type(run_.options.precision)), run_.team.devices(), peers_->devices());
+  const std::vector<parallel::Bucket> buckets =
+      parallel::plan_buckets(exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
+                             size_of(tensor_type(run_.options.precision)), run_.team.devices(),
+                             peers_->devices(), run_.solver.update.layer_wise != LayerWise::none);
   updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                        net_->flat_gradients());
   if (!peers_->alone()) {

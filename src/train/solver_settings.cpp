@@ -205,6 +205,7 @@ class Reader {
     update.weight_decay = s_.weight_decay();
     update.l1 = s_.regularization_type() == "L1";
     policies(update);
+    layer_wise(update);
     return update;
   }
 
@@ -233,13 +234,26 @@ class Reader {
         "momentum_policy and weight_decay_policy \"poly\" need max_iter > 0, found ", s_.max_iter());
   }
 
+  void layer_wise(UpdateSettings& update) const {
+    require(!s_.larc() || !s_.local_lr_auto(), "larc and local_lr_auto exclude each other; keep one");
+    if (!s_.larc() && !s_.local_lr_auto()) return;
+    const char* const field = s_.larc() ? "larc" : "local_lr_auto";
+    require(update.rule == ops::UpdateRule::sgd, field, " needs solver type SGD");
+    update.layer_wise_eta = s_.larc() ? s_.larc_eta() : s_.local_gw_ratio();
+    require(update.layer_wise_eta > 0 && std::isfinite(update.layer_wise_eta),
+            s_.larc() ? "larc_eta" : "local_gw_ratio", " must be > 0, not ", update.layer_wise_eta);
+    update.layer_wise = LayerWise::intel;
+    if (!s_.larc()) return;
+    require(s_.larc_policy() == "scale" || s_.larc_policy() == "clip", "unknown larc_policy ",
+            quoted(s_.larc_policy()), "; known policies: scale, clip");
+    update.layer_wise = s_.larc_policy() == "clip" ? LayerWise::larc_clip : LayerWise::larc_scale;
+  }
+
   void forks() const {
     const auto no = [&](bool found, const char* field, const char* advice) {
       require(!found, field, " is not supported", *advice ? "; " : "", advice);
     };
-    no(s_.larc(), "larc (NVIDIA)", "remove it or set it to false");
     no(s_.larc_turbo(), "larc_turbo (NVIDIA)", "remove it or set it to false");
-    no(s_.local_lr_auto(), "local_lr_auto (Intel)", "remove it or set it to false");
     no(s_.solver_data_type() != caffe::FLOAT, "solver_data_type other than FLOAT (NVIDIA)",
        "the flag --precision chooses the arithmetic");
     no(s_.disabled_update(), "disabled_update (Intel)", "base_lr: 0 trains without changing the weights");

@@ -55,7 +55,9 @@ Updater::Updater(Context& context, const SolverSettings& solver,
           {static_cast<int>(p), first - parameter.offset, parameter.lr_mult, parameter.decay_mult,
            flat_values.slice(first, length), flat_gradients.slice(first, length),
            history.slice(first - bucket.offset, length),
-           histories_ == 2 ? history2.slice(first - bucket.offset, length) : Tensor()});
+           histories_ == 2 ? history2.slice(first - bucket.offset, length) : Tensor(),
+           settings_.layer_wise == LayerWise::none ? Tensor()
+                                                   : Tensor(context.device(), Shape{2}, DType::f64)});
     }
   }
 }
@@ -78,9 +80,26 @@ void Updater::update(Context& context, int bucket) {
     ops::UpdateStep step = step_;
     (settings_.l1 ? step.l1 : step.l2) = piece.decay_mult;
     step.lr_mult = piece.lr_mult;
+    if (piece.squares.defined() && piece.lr_mult > 0) step.layer_wise = measure(context, piece);
     ops::update_parameters(context, step, values_on_device_.get(), piece.value, piece.gradient, piece.history,
                            piece.history2);
   }
+}
+
+/// Buckets hold whole parameters where their norms are needed.
+ops::LayerWiseRate Updater::measure(Context& context, Piece& piece) const {
+  Tensor of_values = piece.squares.slice(0, Shape{1}), of_gradients = piece.squares.slice(1, Shape{1});
+  ops::sum_of_squares(context, piece.value, of_values);
+  ops::sum_of_squares(context, piece.gradient, of_gradients);
+  ops::LayerWiseRate rate;
+  rate.squares = piece.squares.data<double>();
+  rate.eta = settings_.layer_wise_eta;
+  rate.clips = settings_.layer_wise == LayerWise::larc_clip;
+  if (settings_.layer_wise == LayerWise::intel)
+    rate.decay = settings_.weight_decay;
+  else
+    rate.times_one_minus_momentum = true;
+  return rate;
 }
 
 double Updater::sum_of_squares(Context& context) {

@@ -3,6 +3,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/ops/device_value.hpp"
+#include "banyan/tensor/values.hpp"
 #include "ops/device_fixture.hpp"
 
 namespace banyan {
@@ -122,6 +123,40 @@ class Update : public DeviceTest {
 };
 
 TEST_P(Update, Sgd) { check_all_sizes({.rule = UpdateRule::sgd, .rate = 0.1, .momentum = 0.9}, sgd); }
+
+TEST_P(Update, RatesByNorms) {
+  const Values w{3, 0, -4}, g{0, 12, 5};  // norms 5 and 13
+  const double scale = 0.5, rate = 0.8, momentum = 0.9, eta = 0.02;
+  struct Case {
+    bool times, clips;
+    double decay, expected;
+  };
+  for (const Case& of :
+       {Case{true, false, 0, rate * 0.1 * eta * 5 / 6.5}, Case{true, true, 0, 0.1 * eta * 5 / 6.5},
+        Case{false, false, 0.1, rate * eta * 5 / (6.5 + 0.1 * 5)}, Case{false, true, 0, eta * 5 / 6.5}}) {
+    Tensor weight = make({3}, w), history = make({3}, {0, 0, 0}), none = make({3}, {0, 0, 0});
+    const Tensor gradient = make({3}, g);
+    Tensor squares(device(), Shape{2}, DType::f64);
+    set_values(context(), {25, 169}, squares);
+    ops::UpdateStep step{.lr_mult = 7, .l2 = 1};  // lr_mult is replaced
+    step.layer_wise = {squares.data<double>(), eta, of.decay, of.times, of.clips};
+    ops::DeviceValue<ops::UpdateValues> on_device(device());
+    ops::UpdateValues values_now{scale, rate, momentum};
+    values_now.weight_decay = 0.25;
+    on_device.write(context(), values_now);
+    ops::update_parameters(context(), step, on_device.get(), weight, gradient, history, none);
+    Values expected;
+    for (std::size_t i = 0; i < 3; ++i) expected.push_back(w[i] - of.expected * (scale * g[i] + 0.25 * w[i]));
+    expect_near(values(weight), expected, 20 * epsilon());
+    // Without a norm L is 1.
+    set_values(context(), {0, 169}, squares);
+    weight = make({3}, w);
+    history = make({3}, {0, 0, 0});
+    ops::update_parameters(context(), step, on_device.get(), weight, gradient, history, none);
+    for (std::size_t i = 0; i < 3; ++i) expected[i] = w[i] - rate * (scale * g[i] + 0.25 * w[i]);
+    expect_near(values(weight), expected, 20 * epsilon());
+  }
+}
 
 TEST_P(Update, Nesterov) {
   check_all_sizes({.rule = UpdateRule::nesterov, .rate = 0.1, .momentum = 0.9}, nesterov);

@@ -44,6 +44,23 @@ TEST(PlanBuckets, SpreadsABigParameterOverTheOwners) {
     EXPECT_NEAR(static_cast<double>(owned), (8 << 20) / 4.0, 1 << 20);  // one bucket of 4 MiB
 }
 
+TEST(PlanBuckets, CutsNoParameterThatMustStayWhole) {
+  const std::vector<ParameterRange> ranges{{0, 3 << 20, 9}, {3 << 20, 9, 7}, {(3 << 20) + 16, 8 << 20, 2}};
+  const std::int64_t total = (11 << 20) + 16;
+  for (const auto& [whole, cut] : {std::pair{true, false}, {false, true}}) {
+    const auto buckets = plan_buckets(ranges, total, 4, 4, 0, whole);
+    bool any = false;
+    for (const Bucket& bucket : buckets)
+      for (const ParameterRange& range : ranges) {
+        const std::int64_t first = std::max(range.offset, bucket.offset);
+        const std::int64_t last = std::min(range.offset + range.count, bucket.offset + bucket.count);
+        any = any || (first < last && last - first < range.count);
+      }
+    EXPECT_EQ(any, cut);
+    EXPECT_GT(buckets.size(), 1u);
+  }
+}
+
 TEST(PlanBuckets, NothingToExchange) { EXPECT_TRUE(plan_buckets({}, 0, 4, 2).empty()); }
 
 class GradientSyncTest : public testing::TestWithParam<TreeSetting> {};

@@ -75,6 +75,11 @@ inline std::vector<Variant> variants() {
       {"PartialEpochsTwoLosses",
        {solver, data_layer("epoch_end: PARTIAL") + kBody + classifier("ignore_label: 0") + kSecondLoss}},
       {"Nesterov", {solver + "type: 'Nesterov'", body + classifier()}},
+      {"Larc", {solver + "larc: true larc_eta: 0.02", body + classifier()}},
+      {"LarcClipped",
+       {solver + "larc: true larc_policy: 'clip' larc_eta: 0.02 clip_gradients: 0.5 iter_size: 2",
+        body + classifier()}},
+      {"LocalRateAuto", {solver + "local_lr_auto: true local_gw_ratio: 0.02", body + classifier()}},
       {"Policies",
        {solver +
             "momentum_policy: 'poly' max_momentum: 0.95 weight_decay_policy: 'poly' max_weight_decay: 0.02",

@@ -197,8 +197,11 @@ TEST_P(UnsupportedOfForks, IsRefusedByName) {
 }
 INSTANTIATE_TEST_SUITE_P(
     SolverSettings, UnsupportedOfForks,
-    testing::Values(std::pair("larc: true", "larc"), std::pair("larc_turbo: true", "larc_turbo"),
-                    std::pair("local_lr_auto: true", "local_lr_auto"),
+    testing::Values(std::pair("larc: true type: 'Adam'", "larc needs solver type SGD"),
+                    std::pair("larc_turbo: true", "larc_turbo"),
+                    std::pair("larc: true larc_policy: 'x'", "known policies: scale, clip"),
+                    std::pair("larc: true larc_eta: 0", "larc_eta must be > 0"),
+                    std::pair("local_lr_auto: true larc: true", "exclude each other"),
                     std::pair("momentum_policy: 'quick'", "known policies: fixed, opt, poly"),
                     std::pair("momentum_policy: 'poly' type: 'Adam'", "needs solver type SGD or Nesterov"),
                     std::pair("weight_decay_policy: 'quick'", "weight_decay_policy"),

@@ -26,6 +26,16 @@ inline void correct_bias(UpdateValues& values, std::int64_t t) {
   values.correction_rest = 1 - std::pow(values.momentum, steps);
 }
 
+/// A learning rate for each parameter by the norms |w| and |g| of its values and gradient (after
+/// gradient_scale, before decay), in place of lr_mult: L = eta |w| / (|g| + decay |w|), 1 if a norm is 0.
+/// NVIDIA's LARC (You, Gitman, Ginsburg 2017): eta x (1 - momentum). Intel's local_lr_auto: with decay.
+struct LayerWiseRate {
+  const double* squares = nullptr;  ///< |w|^2 and |g|^2 before gradient_scale, in device memory; nullptr: off
+  double eta = 0, decay = 0;
+  bool times_one_minus_momentum = false;
+  bool clips = false;  ///< the rate is min(rate, L) instead of rate x L
+};
+
 /// What stays constant for one piece.
 struct UpdateStep {
   UpdateRule rule = UpdateRule::sgd;
@@ -33,6 +43,7 @@ struct UpdateStep {
   double l2 = 0, l1 = 0;  ///< x weight_decay: the decay, added to the gradient
   double rms_decay = 0;
   double delta = 0;
+  LayerWiseRate layer_wise = {};
 };
 /// Computes the amount D by the rule, then weight -= D. `values` is in device memory (DeviceValue). Only
 /// adadelta and adam use history2. All tensors have the same dtype and count.

@@ -49,6 +49,14 @@ struct LearningRateSettings {
 
 enum class MomentumPolicy : std::uint8_t { fixed, poly, opt };
 
+/// Rates by the norms of each parameter and its gradient (ops::LayerWiseRate).
+enum class LayerWise : std::uint8_t {
+  none,
+  larc_scale,  ///< NVIDIA: larc, larc_policy "scale"
+  larc_clip,   ///< larc_policy "clip"
+  intel,       ///< local_lr_auto
+};
+
 struct UpdateSettings {
   ops::UpdateRule rule = ops::UpdateRule::sgd;
   double momentum = 0, momentum2 = 0, rms_decay = 0, delta = 0;
@@ -59,6 +67,8 @@ struct UpdateSettings {
   bool weight_decay_grows = false;  ///< from weight_decay to max_weight_decay
   double weight_decay_power = 1, max_weight_decay = 0;
   bool l1 = false;  ///< regularization by L1 instead of L2
+  LayerWise layer_wise = LayerWise::none;
+  double layer_wise_eta = 0;
 };
 /// As written in a solver's `type`: SGD, Nesterov...
 const char* name_of(ops::UpdateRule rule);

@@ -50,12 +50,14 @@ class Updater {
     std::int64_t parameter_offset;
     double lr_mult, decay_mult;
     Tensor value, gradient, history, history2;
+    Tensor squares;  ///< with rates by norms: sums of the squared values and gradients
   };
   struct Owned {
     Tensor gradient;          ///< of the whole bucket
     std::int64_t offset = 0;  ///< of the bucket
     std::vector<Piece> pieces;
   };
+  ops::LayerWiseRate measure(Context& context, Piece& piece) const;
   template <class Visit>
   void for_each_history(Visit visit) const;
 

@@ -71,7 +71,7 @@ struct MakeUpdate {
   const T* gradient;
   T *weight, *history, *history2;
   BANYAN_HOST_DEVICE Update<T, kRule> operator()() const {
-    double rate = values->rate * step.lr_mult;
+    double rate = step.layer_wise.squares == nullptr ? values->rate * step.lr_mult : layer_wise_rate();
     if constexpr (kRule == UpdateRule::adam) rate = rate * values->correction_root / values->correction_rest;
     return {static_cast<T>(values->gradient_scale),
             static_cast<T>(step.l2 * values->weight_decay),
@@ -85,6 +85,20 @@ struct MakeUpdate {
             weight,
             history,
             history2};
+  }
+
+ private:
+  BANYAN_HOST_DEVICE double layer_wise_rate() const {
+    const LayerWiseRate& by = step.layer_wise;
+    const double w = std::sqrt(by.squares[0]);
+    const double g = std::abs(values->gradient_scale) * std::sqrt(by.squares[1]);
+    double local = 1;
+    if (w > 0 && g > 0) {
+      local = by.eta * w / (g + by.decay * w);
+      if (by.times_one_minus_momentum) local *= 1 - values->momentum;
+    }
+    if (!by.clips) return values->rate * local;
+    return values->rate < local ? values->rate : local;
   }
 };
 
