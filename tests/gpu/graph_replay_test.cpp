@@ -60,7 +60,16 @@ class Training {
     fill("data", [](std::int64_t i) { return std::sin(static_cast<double>(i)); });
     fill("label", [](std::int64_t i) { return static_cast<double>(i % 5); });
     SolverSettings solver;
-    solver.update = {rule, 0.9, 0.99, 0.98, 1e-4, 0.01, false};
+    solver.update.rule = rule;
+    solver.update.momentum = 0.9;
+    solver.update.momentum2 = 0.99;
+    solver.update.rms_decay = 0.98;
+    solver.update.delta = 1e-4;
+    solver.update.weight_decay = 0.01;
+    if (rule == ops::UpdateRule::sgd) {  // so that the replay covers them too
+      solver.update.layer_wise = LayerWise::larc_scale;
+      solver.update.layer_wise_eta = 0.1;
+    }
     updater_ =
         std::make_unique<Updater>(context_, solver, net_->parameters(),
                                   std::vector<parallel::Bucket>{{0, net_->flat_values().count(), 1, 0}}, 0,
