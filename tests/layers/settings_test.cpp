@@ -62,7 +62,7 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
       {"type: 'BatchNorm' batch_norm_param { fused_relu: true }", {image}, 1, "ReLU"},
       {"type: 'BN' bn_param { moving_average: false }", {image}, 1, "moving_average"},
       {"type: 'SoftmaxWithLoss'", {Shape{3, 2}, Shape{2}}, 1, "one label"},
-      {"type: 'SoftmaxWithLoss' loss_param { label_smoothing: 0.1 }",
+      {"type: 'SoftmaxWithLoss' loss_param { label_smoothing: 1.1 }",
        {Shape{3, 2}, Shape{3}},
        1,
        "label_smoothing"},
