@@ -1,7 +1,5 @@
 #include "banyan/layers/loss.hpp"
 
-#include <array>
-
 #include "banyan/ops/basic.hpp"
 
 namespace banyan {
@@ -19,16 +17,30 @@ Tensor& LabelNote::on(Context& context) {
   return noted_;
 }
 
-void LabelNote::check(Context& context, const std::string& layer, const ops::Channels& over) {
-  if (!noted_.defined()) return;
+std::optional<std::array<double, 3>> LabelNote::take(Context& context) {
+  if (!noted_.defined()) return std::nullopt;
   std::array<double, 3> found{};
   copy_to_host(context, noted_, found.data());
-  if (found[0] == 0) return;
+  if (found[0] == 0) return std::nullopt;
   ops::fill(context, noted_, 0);
-  bad_input("layer ", quoted(layer), ": label ", found[2], " of sample ",
-            static_cast<std::int64_t>(found[0]) - 1,
-            over.inner > 1 ? cat(", position ", found[1], ",") : std::string(),
+  return found;
+}
+
+void LabelNote::check(Context& context, const std::string& layer, const ops::Channels& over) {
+  const auto found = take(context);
+  if (!found) return;
+  const auto [sample, position, label] = *found;
+  bad_input("layer ", quoted(layer), ": label ", label, " of sample ", static_cast<std::int64_t>(sample) - 1,
+            over.inner > 1 ? cat(", position ", position, ",") : std::string(),
             " is out of range: there are ", over.channels, " classes, 0 to ", over.channels - 1);
+}
+
+void LabelNote::check_index(Context& context, const std::string& layer, std::int64_t rows) {
+  const auto found = take(context);
+  if (!found) return;
+  const auto [place, unused, index] = *found;
+  bad_input("layer ", quoted(layer), ": index ", index, " at place ", static_cast<std::int64_t>(place) - 1,
+            " is not an integer from 0 to ", rows - 1);
 }
 
 LossLayer::Normalization LossLayer::read_normalization(Normalization absent) const {

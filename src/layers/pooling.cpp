@@ -1,9 +1,9 @@
 // Pooling over 2-D windows: MAX, AVE, STOCHASTIC.
 //
-// Output length per axis: round((in + 2 pad - kernel) / stride) + 1, rounded up unless round_mode is FLOOR;
-// when any axis is padded, a last window that would start beyond in + pad is dropped. With MAX a second
-// output holds the position h * W + w of each maximum. Whatever `engine` says, averages divide by the window
-// clipped at in + pad (BVLC's CPU).
+// Output length per axis: round((in + 2 pad - kernel) / stride) + 1, rounded up unless round_mode is FLOOR
+// (or ceil_mode false); when any axis is padded, a last window that would start beyond in + pad is dropped.
+// With MAX a second output holds the position h * W + w of each maximum. Whatever `engine` says, averages
+// divide by the window clipped at in + pad (BVLC's CPU).
 #include "banyan/ops/pooling.hpp"
 
 #include "banyan/layers/layer.hpp"
@@ -47,6 +47,10 @@ class PoolingLayer : public Layer {
 
  private:
   const caffe::PoolingParameter& settings() const { return parameter_.pooling_param(); }
+  bool rounds_up() const {
+    return settings().has_ceil_mode() ? settings().ceil_mode()
+                                      : settings().round_mode() == caffe::PoolingParameter::CEIL;
+  }
   void read_kernel();
   void read_pad_and_stride();
   std::int64_t output_length(const char* axis, std::int64_t input, std::int64_t kernel, std::int64_t stride,
@@ -96,6 +100,9 @@ void PoolingLayer::read_pad_and_stride() {
 void PoolingLayer::setup(const Blobs&, const Blobs&) {
   if (!settings().avg_include_pad()) refuse("avg_include_pad: false is not supported");
   if (settings().axis() != 1) refuse("pooling_param.axis other than 1 is not supported");
+  if (settings().has_round_mode() &&
+      rounds_up() != (settings().round_mode() == caffe::PoolingParameter::CEIL))
+    refuse("ceil_mode and round_mode contradict each other; give one of them");
   switch (settings().pool()) {
     case caffe::PoolingParameter::MAX:
       geometry_.method = ops::PoolingMethod::maximum;
@@ -114,7 +121,7 @@ void PoolingLayer::setup(const Blobs&, const Blobs&) {
 std::int64_t PoolingLayer::output_length(const char* axis, std::int64_t input, std::int64_t kernel,
                                          std::int64_t stride, std::int64_t pad) const {
   const std::int64_t room = input + 2 * pad - kernel;
-  const bool up = settings().round_mode() == caffe::PoolingParameter::CEIL;
+  const bool up = rounds_up();
   // C++ division truncates towards zero: up if room is negative, down if it is positive.
   std::int64_t length = room / stride + 1;
   if (up && room > 0 && room % stride != 0) ++length;

@@ -4,11 +4,18 @@
 
 #include "banyan/device/cuda_devices.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/class_loss.hpp"
 #include "banyan/ops/device_value.hpp"
+#include "banyan/ops/distance_loss.hpp"
 #include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/functions.hpp"
 #include "banyan/ops/loss.hpp"
 #include "banyan/ops/normalization.hpp"
+#include "banyan/ops/norms.hpp"
 #include "banyan/ops/pooling.hpp"
+#include "banyan/ops/rows.hpp"
+#include "banyan/ops/selection.hpp"
+#include "banyan/ops/target_loss.hpp"
 #include "banyan/ops/update.hpp"
 
 namespace banyan {
@@ -40,6 +47,14 @@ TEST(CudaOperators, AllAreRegistered) {
                  normalize_forward, normalize_and_add, normalize_backward_sums, normalize_backward,
                  add_affine_gradients, output_statistics, lrn_forward, lrn_backward);
   expect_on_cuda(pooling_forward, pooling_backward, update_parameters);
+  expect_on_cuda(apply_function, apply_slope, prelu_forward, prelu_backward, prelu_slope_backward);
+  expect_on_cuda(target_loss_forward, target_loss_backward, hinge_loss_forward, hinge_loss_backward,
+                 logistic_loss_forward, logistic_loss_backward, smoothed_loss_forward, smoothed_loss_backward,
+                 infogain_loss_forward, infogain_loss_backward, squared_distances, contrastive_loss,
+                 triplet_loss, pair_backward);
+  expect_on_cuda(reduce_rows, reduce_rows_backward, tile_rows, tile_rows_backward, gather_rows, add_to_rows,
+                 largest, reduce_part, reduce_part_backward, dot_products, divide_by_norm,
+                 divide_by_norm_backward, deviation_statistics);
 }
 
 TEST(CudaOperators, VersionsNameEveryLibrary) {

@@ -1,39 +1,14 @@
 // Every layer with every parameter variant against central differences, in f64.
-#include "layers/gradient_checker.hpp"
+#include "layers/gradient_case.hpp"
 
 namespace banyan::testing {
 namespace {
 
-struct Case {
-  std::string name, text;
-  std::vector<Shape> inputs;
-  int outputs = 1;
-  int classes = 0;  ///< > 0: the last input holds labels below this
-  bool in_place = false;
-};
-void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
+using Case = GradientCase;
 
 class Gradient : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Gradient, EqualsCentralDifferences) {
-  const Case& tested = GetParam();
-  BenchOptions options;
-  options.in_place = tested.in_place;
-  Bench bench(tested.text, tested.inputs, tested.outputs, options);
-  for (std::size_t i = 0; i < tested.inputs.size(); ++i) {
-    const std::int64_t count = tested.inputs[i].count();
-    const bool labels = tested.classes > 0 && i + 1 == tested.inputs.size();
-    // Sizes 1, 1.1, 1.2: no value of one input equals one of another (a kink of MAX).
-    bench.set_input(
-        i, labels ? integers(count, tested.classes, 3)
-                  : spread_values(count, static_cast<unsigned>(i + 1), 1 + 0.1 * static_cast<double>(i)));
-  }
-  for (std::size_t p = 0; p < bench.layer().parameters().size(); ++p)
-    if (bench.layer().parameters()[p].kind == ParameterKind::learnable)
-      bench.set_parameter(
-          p, spread_values(bench.layer().parameters()[p].shape.count(), static_cast<unsigned>(p + 20)));
-  GradientChecker(bench).run();
-}
+TEST_P(Gradient, EqualsCentralDifferences) { check_gradients(GetParam()); }
 
 std::string conv(const std::string& settings) {
   return "type: 'Convolution' convolution_param { num_output: 4 " + settings + " }";

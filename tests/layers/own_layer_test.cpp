@@ -3,7 +3,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "../docs/examples/swish.cpp"
+#include "../docs/examples/silu.cpp"
 #include "layers/gradient_checker.hpp"
 
 namespace banyan::testing {
@@ -16,7 +16,7 @@ std::string read(const std::string& file) {
 }
 
 TEST(OwnLayer, ComputesWhatItSays) {
-  Bench bench("type: 'Swish'", {Shape{2, 3, 4}}, 1);
+  Bench bench("type: 'SiLU'", {Shape{2, 3, 4}}, 1);
   const Values x = spread_values(24, 1);
   bench.set_input(0, x);
   GradientChecker(bench).run();
@@ -28,7 +28,7 @@ TEST(OwnLayer, ComputesWhatItSays) {
 }
 
 TEST(OwnLayer, IsWhatThePageShows) {
-  const std::string code = read("examples/swish.cpp");
+  const std::string code = read("examples/silu.cpp");
   EXPECT_GT(code.size(), 1000u);
   EXPECT_NE(read("new_layer.md").find("```cpp\n" + code + "```\n"), std::string::npos);
 }

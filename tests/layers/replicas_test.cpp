@@ -14,7 +14,10 @@ struct Case {
   bool two_inputs = false;  ///< input 1 is like input 0
   int outputs = 1;
   Phase phase = Phase::train;
-  int group_size = 0;  ///< > 0: compares with one device per group
+  int group_size = 0;   ///< > 0: compares with one device per group
+  int more_inputs = 0;  ///< like input 0
+  bool flags = false;   ///< the last input holds 0 or 1 for each sample
+  bool gains = false;   ///< the last input is a matrix of classes x classes, the same for all samples
 };
 void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
 
@@ -36,11 +39,14 @@ class Replicas {
   std::vector<Shape> shapes(std::int64_t batch) const {
     std::vector<Shape> all{with_batch(batch, case_.sample)};
     if (case_.two_inputs) all.push_back(all[0]);
+    for (int i = 0; i < case_.more_inputs; ++i) all.push_back(all[0]);
     if (case_.classes > 0) {
       std::vector<std::int64_t> dims = all[0].dims();
       dims.erase(dims.begin() + 1);
       all.push_back(Shape(dims));
     }
+    if (case_.flags) all.push_back(Shape{batch});
+    if (case_.gains) all.push_back(Shape{case_.classes, case_.classes});
     return all;
   }
 
@@ -54,9 +60,15 @@ class Replicas {
       for (std::size_t i = 0; i < bench.inputs.size(); ++i) {
         const std::int64_t per_sample = shapes(1)[i].count();
         const unsigned seed = static_cast<unsigned>(10 * step) + static_cast<unsigned>(i);
+        if (case_.gains && i + 1 == bench.inputs.size()) {
+          bench.set_input(i, spread_values(per_sample, seed));
+          continue;
+        }
         const bool labels = case_.classes > 0 && i == 1;
-        const Values whole = labels ? integers(total * per_sample, case_.classes, seed)
-                                    : spread_values(total * per_sample, seed, 3);
+        const bool flags = case_.flags && i + 1 == bench.inputs.size();
+        const Values whole = labels  ? integers(total * per_sample, case_.classes, seed)
+                             : flags ? integers(total, 2, seed)
+                                     : spread_values(total * per_sample, seed, 3);
         bench.set_input(
             i, Values(whole.begin() + first * per_sample, whole.begin() + (first + batch) * per_sample));
       }
@@ -140,7 +152,7 @@ TEST_P(OneDevice, EqualsNDevices) {
     const Results whole = replicas.run_alone(total);
     const std::vector<Results> parts = replicas.run_shared(shares);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
-    const bool is_share = whole.outputs.size() == 1 && tested.classes + tested.two_inputs > 0;
+    const bool is_share = whole.outputs.size() == 1;
     Values outputs = joined(parts, &Results::outputs);
     if (is_share) outputs = {std::accumulate(outputs.begin(), outputs.end(), 0.0)};
     expect_near(outputs, whole.outputs, kTolerance, what + ", outputs");
@@ -163,6 +175,9 @@ TEST_P(OneDevice, EqualsNDevices) {
 std::string loss(const std::string& settings) {
   return "type: 'SoftmaxWithLoss' loss_param { " + settings + " }";
 }
+std::string sigmoid(const std::string& settings) {
+  return "type: 'SigmoidCrossEntropyLoss' loss_param { ignore_label: 0 " + settings + " }";
+}
 const std::string kFillers = "slope_filler { value: 1.5 } bias_filler { value: 0.2 } ";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -183,9 +198,29 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"softmax_batch_size", loss("ignore_label: 1 normalization: BATCH_SIZE"), Shape{4, 3}, 4},
         Case{"softmax_none", loss("ignore_label: 1 normalization: NONE"), Shape{4, 3}, 4},
         Case{"softmax_fixed", loss("normalization: PRE_FIXED pre_fixed_normalizer: 13"), Shape{4, 3}, 4},
+        Case{"softmax_smoothed", loss("ignore_label: 1 label_smoothing: 0.2"), Shape{4, 3}, 4},
         Case{"softmax_probabilities", loss(""), Shape{4}, 4, false, 2},
         Case{"euclidean", "type: 'EuclideanLoss'", Shape{2, 3}, 0, true},
-        Case{"accuracy", "type: 'Accuracy' accuracy_param { ignore_label: 0 }", Shape{4, 3}, 4}),
+        Case{"accuracy", "type: 'Accuracy' accuracy_param { ignore_label: 0 }", Shape{4, 3}, 4},
+        Case{"sigmoid_cross_entropy", "type: 'SigmoidCrossEntropyLoss'", Shape{2, 3}, 0, true},
+        Case{"sigmoid_cross_entropy_valid", sigmoid("normalization: VALID"), Shape{2, 3}, 0, true},
+        Case{"sigmoid_cross_entropy_full", sigmoid("normalization: FULL"), Shape{2, 3}, 0, true},
+        Case{"sigmoid_cross_entropy_none", sigmoid("normalization: NONE"), Shape{2, 3}, 0, true},
+        Case{"hinge", "type: 'HingeLoss'", Shape{4}, 4},
+        Case{"hinge_l2", "type: 'HingeLoss' hinge_loss_param { norm: L2 }", Shape{4}, 4},
+        Case{"multinomial_logistic", "type: 'MultinomialLogisticLoss'", Shape{4}, 4},
+        Case{"infogain", "type: 'InfogainLoss' loss_param { ignore_label: 1 }", Shape{4, 3}, 4, false, 1,
+             Phase::train, 0, 0, false, true},
+        Case{"infogain_full", "type: 'InfogainLoss' loss_param { normalization: FULL }", Shape{4, 3}, 4,
+             false, 1, Phase::train, 0, 0, false, true},
+        Case{"l1", "type: 'L1Loss'", Shape{2, 3}, 0, true},
+        Case{"smooth_l1", "type: 'SmoothL1Loss'", Shape{2, 3}, 0, false, 1, Phase::train, 0, 3},
+        Case{"contrastive", "type: 'ContrastiveLoss' contrastive_loss_param { margin: 4 }", Shape{3}, 0, true,
+             1, Phase::train, 0, 0, true},
+        Case{"triplet", "type: 'TripletLoss'", Shape{3}, 0, false, 1, Phase::train, 0, 2},
+        Case{"reduction_sum", "type: 'Reduction'", Shape{2, 3}},
+        Case{"reduction_mean", "type: 'Reduction' reduction_param { operation: MEAN coeff: 2 }", Shape{2, 3}},
+        Case{"mvn", "type: 'MVN'", Shape{2, 3}}),
     [](const auto& info) { return info.param.name; });
 
 TEST(SyncGroups, ShareStatisticsAmongNeighboursOnly) {

@@ -228,7 +228,9 @@ std::vector<AnyBatch> every_layer() {
       if (!example.empty()) tested.text += cat(info.message, " { ", example, " }");
       const LayerTraits traits = make_layer(layer_from_text(tested.text), {})->traits();
       tested.samples.assign(static_cast<std::size_t>(traits.arity.min_inputs), kSample);
-      if (traits.differentiable_inputs >= 0) tested.samples = {Shape{4}, Shape{}};
+      if (traits.differentiable_inputs >= 0 && traits.arity.min_inputs == 2)
+        tested.samples = {Shape{4}, Shape{}};
+      if (!info.inputs.empty()) tested.samples = info.inputs;
       tested.outputs = traits.arity.outputs_equal_inputs ? traits.arity.min_inputs
                        : traits.arity.max_outputs >= 0   ? traits.arity.max_outputs
                                                          : 2;

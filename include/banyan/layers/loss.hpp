@@ -5,6 +5,8 @@
 // the whole batch.
 #pragma once
 
+#include <array>
+
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/loss.hpp"
 
@@ -20,8 +22,13 @@ class LabelNote {
   Tensor& on(Context& context);
   /// Throws bad_input if there is a record, and clears it.
   void check(Context& context, const std::string& layer, const ops::Channels& over);
+  /// The same for what the operators of ops/rows.hpp note: an index that is not in [0, rows).
+  void check_index(Context& context, const std::string& layer, std::int64_t rows);
 
  private:
+  /// What has been noted, if anything, and forgets it.
+  std::optional<std::array<double, 3>> take(Context& context);
+
   Tensor noted_;  ///< f64 (3), see ops/loss.hpp
 };
 
@@ -46,6 +53,11 @@ class LossLayer : public Layer {
   };
   /// Reads loss_param: normalization, else the old normalize (true: VALID, false: BATCH_SIZE), else `absent`.
   Normalization read_normalization(Normalization absent) const;
+  /// When a layer meets the other devices that divides so.
+  static Meets meets_for(Normalization normalization) {
+    const bool counts = normalization != Normalization::none && normalization != Normalization::fixed;
+    return counts ? Meets::forward : Meets::never;
+  }
   /// Finds divisor_ (f64, 1) from local `positions`, `samples` and, on the device, the valid positions
   /// partial_[1]; summed over the devices if it is a count.
   void find_divisor(Pass& pass, Normalization normalization, std::int64_t positions, std::int64_t samples);

@@ -1,50 +1,14 @@
 // Functors of softmax, losses and accuracy: one of the outer x inner positions per index.
-//
-// A label selects a class only if it is an integer in [0, channels). Anything else (NaN included) is recorded
-// for the layer's message and never used as an index.
 #pragma once
 
 #include <cfloat>
 #include <cmath>
 
 #include "banyan/ops/loss.hpp"
-#include "ops/common/backend.hpp"
-#include "ops/common/checks.hpp"
+#include "ops/common/labels.hpp"
 
 namespace banyan::ops {
 namespace detail {
-
-/// Memory index of class 0 at a position; the classes are `inner` apart.
-BANYAN_HOST_DEVICE inline std::int64_t first_class(const Channels& over, std::int64_t position) {
-  return position / over.inner * over.channels * over.inner + position % over.inner;
-}
-
-enum class LabelKind { valid, ignored, wrong };
-
-template <class T>
-BANYAN_HOST_DEVICE inline LabelKind kind_of(T label, const IgnoreLabel& ignore, std::int64_t channels) {
-  if (ignore.enabled && label == static_cast<T>(ignore.label)) return LabelKind::ignored;
-  const bool valid = label >= T(0) && label < static_cast<T>(channels) && label == std::floor(label);
-  return valid ? LabelKind::valid : LabelKind::wrong;
-}
-
-/// A pass's first label out of range: 1 + its position (0: none), and the label.
-struct WrongLabel {
-  double place, label;
-  BANYAN_HOST_DEVICE void note(double other_place, double other_label) {
-    if (other_place == 0 || (place != 0 && place < other_place)) return;
-    place = other_place;
-    label = other_label;
-  }
-  /// An earlier pass's record stays until the host has read it.
-  BANYAN_HOST_DEVICE void keep(double* noted, std::int64_t inner) const {
-    if (place == 0 || noted[0] != 0) return;
-    const auto position = static_cast<std::int64_t>(place) - 1;
-    noted[0] = static_cast<double>(position / inner + 1);
-    noted[1] = static_cast<double>(position % inner);
-    noted[2] = label;
-  }
-};
 
 template <class T>
 struct SoftmaxForward {
@@ -81,46 +45,20 @@ struct SoftmaxBackward {
 };
 
 template <class T>
-struct SoftmaxLoss {
-  struct State {
-    double loss, valid;
-    WrongLabel wrong;
-  };
+struct SoftmaxLoss : ClassLossSum {
   Channels over;
   IgnoreLabel ignore;
+  double least;  ///< probability
   const T *probabilities, *labels;
-  double *partial, *noted;
-  BANYAN_HOST_DEVICE State identity() const { return {0, 0, {0, 0}}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
     const T label = labels[position];
-    const LabelKind kind = kind_of(label, ignore, over.channels);
-    if (kind == LabelKind::ignored) return;
-    if (kind == LabelKind::wrong) {
-      s.wrong.note(static_cast<double>(position + 1), static_cast<double>(label));
-      return;
-    }
+    if (!counts(s, label, position, over, ignore)) return;
     const auto p = static_cast<double>(
         probabilities[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner]);
-    s.loss -= std::log(p < static_cast<double>(FLT_MIN) ? static_cast<double>(FLT_MIN) : p);  // NaN stays NaN
+    s.loss -= std::log(p < least ? least : p);  // NaN stays NaN
     s.valid += 1;
   }
-  BANYAN_HOST_DEVICE void merge(State& a, const State& b) const {
-    a.loss += b.loss;
-    a.valid += b.valid;
-    a.wrong.note(b.wrong.place, b.wrong.label);
-  }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
-    partial[0] = s.loss;
-    partial[1] = s.valid;
-    s.wrong.keep(noted, over.inner);
-  }
 };
-
-/// grad_loss / max(1, divisor).
-template <class T>
-BANYAN_HOST_DEVICE inline T loss_scale(const T* grad_loss, const double* divisor) {
-  return static_cast<T>(static_cast<double>(grad_loss[0]) / (divisor[0] > 1 ? divisor[0] : 1.0));
-}
 
 /// Over all elements: neighbouring indices touch neighbouring memory, whatever `inner` is.
 template <class T>
@@ -246,12 +184,6 @@ struct FindWrongLabel {
   BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const { s.keep(noted, over.inner); }
 };
 
-inline void require_positions(const char* op, const Tensor& scores, const Tensor& labels,
-                              const Channels& over) {
-  require_count(op, scores, over.outer * over.channels * over.inner);
-  require_count(op, labels, over.outer * over.inner);
-}
-
 }  // namespace detail
 
 template <class Backend>
@@ -283,12 +215,10 @@ void softmax_loss_forward_on(Context& context, const Tensor& probabilities, cons
                              const Channels& over, const IgnoreLabel& ignore, Tensor& partial,
                              Tensor& noted) {
   detail::require_positions("softmax_loss_forward", probabilities, labels, over);
-  require_count("softmax_loss_forward, partial", partial, 2);
-  require_count("softmax_loss_forward, noted", noted, 3);
   dispatch_float(probabilities.dtype(), "softmax_loss_forward", [&]<class T>() {
     Backend::reduce_all(context, over.outer * over.inner,
-                        detail::SoftmaxLoss<T>{over, ignore, probabilities.data<T>(), labels.data<T>(),
-                                               partial.data<double>(), noted.data<double>()});
+                        detail::SoftmaxLoss<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
+                                               FLT_MIN, probabilities.data<T>(), labels.data<T>()});
   });
 }
 

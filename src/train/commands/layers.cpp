@@ -1,4 +1,5 @@
 // `trainer layers`: every type of layer, as its code describes itself.
+#include <algorithm>
 #include <iomanip>
 #include <sstream>
 
@@ -12,6 +13,9 @@ namespace {
 struct TypeRow {
   std::string type, inputs, outputs, layout, in_place, settings, about;
 };
+/// All but the last, which has no width.
+constexpr std::string TypeRow::*kColumns[] = {&TypeRow::type,   &TypeRow::inputs,   &TypeRow::outputs,
+                                              &TypeRow::layout, &TypeRow::in_place, &TypeRow::settings};
 
 std::string count_of(int least, int most) {
   if (most < 0) return cat(least, " or more");
@@ -64,11 +68,16 @@ std::string describe_layers(bool json) {
     return out.str();
   }
   rows.insert(rows.begin(), {"type", "inputs", "outputs", "layout", "in place", "settings", "what it does"});
+  std::vector<int> widths;
+  for (const auto column : kColumns) {
+    std::size_t widest = 0;
+    for (const TypeRow& row : rows) widest = std::max(widest, (row.*column).size());
+    widths.push_back(static_cast<int>(widest) + 2);
+  }
   for (const TypeRow& row : rows) {
-    out << std::left << std::setw(16) << row.type << std::setw(11) << row.inputs << std::setw(11)
-        << row.outputs << std::setw(15) << row.layout << std::setw(10) << row.in_place << std::setw(22)
-        << row.settings << row.about;
-    out << "\n";
+    for (std::size_t c = 0; c < widths.size(); ++c)
+      out << std::left << std::setw(widths[c]) << row.*kColumns[c];
+    out << row.about << "\n";
   }
   return out.str();
 }

@@ -1,4 +1,4 @@
-// Swish: y = x * sigmoid(x) (Ramachandran, Zoph, Le 2017).
+// SiLU: y = x * sigmoid(x) (Hendrycks, Gimpel 2016).
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
@@ -6,9 +6,9 @@
 namespace banyan {
 namespace {
 
-class SwishLayer : public Layer {
+class SiluLayer : public Layer {
  public:
-  SwishLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+  SiluLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.layout = LayoutRule::follows, .backward_reads_outputs = false}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -41,7 +41,7 @@ class SwishLayer : public Layer {
   Tensor sigmoid_, product_;
 };
 
-const RegisterLayer<SwishLayer> registered("Swish", {"x * sigmoid(x)", ""});
+const RegisterLayer<SiluLayer> registered("SiLU", {"x * sigmoid(x)", ""});
 
 }  // namespace
 }  // namespace banyan

@@ -1,0 +1,49 @@
+// Losses over classes beside the softmax loss; tensors, `noted` and `divisor` as in loss.hpp.
+#pragma once
+
+#include "banyan/ops/loss.hpp"
+#include "banyan/ops/operator.hpp"
+
+namespace banyan::ops {
+
+/// The sum over all classes of max(0, 1 - t x), or of its square; t is 1 for the label's class, else -1.
+inline constinit Operator<void(const Tensor& scores, const Tensor& labels, const Channels& over, bool squared,
+                               Tensor& partial, Tensor& noted)>
+    hinge_loss_forward{"hinge_loss_forward"};
+inline constinit Operator<void(const Tensor& scores, const Tensor& labels, const Channels& over, bool squared,
+                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
+    hinge_loss_backward{"hinge_loss_backward"};
+
+/// The softmax loss (loss.hpp) against probabilities in place of one class: 1 - smoothing of the weight is
+/// the label's, the rest is divided among all classes.
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
+                               const IgnoreLabel& ignore, double smoothing, Tensor& partial, Tensor& noted)>
+    smoothed_loss_forward{"smoothed_loss_forward"};
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
+                               const IgnoreLabel& ignore, double smoothing, const Tensor& grad_loss,
+                               const Tensor& divisor, Tensor& dx)>
+    smoothed_loss_backward{"smoothed_loss_backward"};
+
+/// The smallest probability of the losses below.
+inline constexpr double kLeastProbability = 1e-20;
+/// -log(max(p[label], 1e-20)), p being what the net says and not the result of a softmax here.
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
+                               Tensor& partial, Tensor& noted)>
+    logistic_loss_forward{"logistic_loss_forward"};
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
+                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
+    logistic_loss_backward{"logistic_loss_backward"};
+
+/// -sum over c of gains[label, c] * log(max(p[c], 1e-20)); gains: channels x channels.
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Tensor& gains,
+                               const Channels& over, const IgnoreLabel& ignore, Tensor& partial,
+                               Tensor& noted)>
+    infogain_loss_forward{"infogain_loss_forward"};
+/// The gradient of the scores whose softmax the probabilities are: p[c] * (sum of the label's gains) -
+/// gains[label, c], times grad_loss[0] / max(1, divisor[0]).
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Tensor& gains,
+                               const Channels& over, const IgnoreLabel& ignore, const Tensor& grad_loss,
+                               const Tensor& divisor, Tensor& dx)>
+    infogain_loss_backward{"infogain_loss_backward"};
+
+}  // namespace banyan::ops

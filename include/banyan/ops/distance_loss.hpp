@@ -1,0 +1,31 @@
+// Losses of distances between vectors, one vector per sample; `partial`, `grad_loss` and `divisor` as in
+// loss.hpp. Distances and what follows from them are f64, one per sample.
+#pragma once
+
+#include "banyan/ops/operator.hpp"
+
+namespace banyan::ops {
+
+/// squares[n] = the squared distance of vectors n of a and b.
+inline constinit Operator<void(const Tensor& a, const Tensor& b, Tensor& squares)> squared_distances{
+    "squared_distances"};
+/// The loss of a pair of vectors, by their squared distance: half of it where `similar` says so (any number
+/// of size 1 or more), otherwise max(margin - distance, 0)^2 / 2, or max(margin - squared distance, 0) / 2 if
+/// `legacy`. partial[0]: the sum. factors[n]: see pair_backward.
+struct PairMargin {
+  double margin = 1;
+  bool legacy = false;
+};
+inline constinit Operator<void(const Tensor& squares, const Tensor& similar, const PairMargin& margin,
+                               Tensor& factors, Tensor& partial)>
+    contrastive_loss{"contrastive_loss"};
+/// partial[0]: the sum of max(margin + near[n] - far[n], 0) / 2. factors[n]: 1 where that is positive.
+inline constinit Operator<void(const Tensor& near, const Tensor& far, double margin, Tensor& factors,
+                               Tensor& partial)>
+    triplet_loss{"triplet_loss"};
+/// dx = factors[n] * (a - b) * grad_loss[0] / max(1, divisor[0]).
+inline constinit Operator<void(const Tensor& a, const Tensor& b, const Tensor& factors,
+                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
+    pair_backward{"pair_backward"};
+
+}  // namespace banyan::ops

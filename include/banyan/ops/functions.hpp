@@ -1,0 +1,63 @@
+// Functions of one element, for layers that are nothing else, and the parametric ReLU. Input and output of
+// one call have the same count, layout and type; output may be the input (in place). On CPU devices they may
+// be bf16; slopes and their gradients are f32 then.
+#pragma once
+
+#include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/operator.hpp"
+
+namespace banyan::ops {
+
+struct Function {
+  enum class Kind : std::uint8_t {
+    constant,     ///< a, whatever x is
+    affine,       ///< a x + b
+    power,        ///< (a x + b)^c
+    exponential,  ///< exp(a x + b)
+    logarithm,    ///< c log(a x + b)
+    absolute,     ///< |x|, with slope 0 at 0
+    softplus,     ///< log(1 + exp(x))
+    clip,         ///< x within [a, b], with slope 1 at both ends
+    swish,        ///< x / (1 + exp(-a x))
+    threshold,    ///< x > a ? 1 : 0, with slope 0
+  };
+  /// What tells the slope.
+  enum class Slope : std::uint8_t { of_neither, of_input, of_output };
+
+  Kind kind = Kind::affine;
+  double a = 0, b = 0, c = 0;
+
+  constexpr Slope slope() const {
+    switch (kind) {
+      case Kind::constant:
+      case Kind::affine:
+      case Kind::threshold:
+        return Slope::of_neither;
+      case Kind::exponential:
+      case Kind::softplus:
+        return Slope::of_output;
+      default:
+        return Slope::of_input;
+    }
+  }
+};
+
+/// y = f(x).
+inline constinit Operator<void(const Tensor& x, const Function& f, Tensor& y)> apply_function{
+    "apply_function"};
+/// dx = dy * f'. `seen` is x or y, as f.slope() says; any tensor like dy where it says neither.
+inline constinit Operator<void(const Tensor& seen, const Tensor& dy, const Function& f, Tensor& dx)>
+    apply_slope{"apply_slope"};
+
+/// y = x > 0 ? x : slope[d] * x.
+inline constinit Operator<void(const Tensor& x, const Tensor& slope, const Broadcast& over, Tensor& y)>
+    prelu_forward{"prelu_forward"};
+/// dx = dy * (x > 0 ? 1 : slope[d]).
+inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& slope, const Broadcast& over,
+                               Tensor& dx)>
+    prelu_backward{"prelu_backward"};
+/// dslope[d] += sum over outer and inner of dy * min(x, 0).
+inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Broadcast& over, Tensor& dslope)>
+    prelu_slope_backward{"prelu_slope_backward"};
+
+}  // namespace banyan::ops

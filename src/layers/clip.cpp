@@ -1,0 +1,24 @@
+// Clip: y = x within [min, max]. The gradient passes where x is within, both ends included.
+#include "function_layer.hpp"
+
+namespace banyan {
+namespace {
+
+class ClipLayer : public FunctionLayer {
+ public:
+  ClipLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : FunctionLayer(
+            parameter, options,
+            {ops::Function::Kind::clip, parameter.clip_param().min(), parameter.clip_param().max()}) {}
+
+  void setup(const Blobs&, const Blobs&) override {
+    const auto& settings = parameter_.clip_param();
+    if (!settings.has_min() || !settings.has_max()) refuse("give both min and max");
+    if (!(settings.min() <= settings.max())) refuse("min ", settings.min(), " exceeds max ", settings.max());
+  }
+};
+
+const RegisterLayer<ClipLayer> registered("Clip", {"x within bounds", "clip_param", {"min: -0.3 max: 0.4"}});
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,61 @@
+// ContrastiveLoss (Hadsell, Chopra, LeCun 2006) of pairs of vectors: with d their distance, d^2 for similar
+// pairs and max(margin - d, 0)^2 for others (legacy_version: max(margin - d^2, 0)), summed and divided by 2
+// N, N being the number of pairs over all devices. Inputs: vectors, vectors, and per pair whether they are
+// similar (1) or not (0). The vectors get gradients; where d is 0, a dissimilar pair's is 0.
+#include "banyan/layers/loss.hpp"
+#include "banyan/ops/distance_loss.hpp"
+
+namespace banyan {
+namespace {
+
+class ContrastiveLossLayer : public LossLayer {
+ public:
+  ContrastiveLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : LossLayer(parameter, options,
+                  {.arity = {3, 3, 1, 1},
+                   .backward_reads_outputs = false,
+                   .differentiable_inputs = 2,
+                   .meets = Meets::forward}),
+        margin_{parameter.contrastive_loss_param().margin(),
+                parameter.contrastive_loss_param().legacy_version()} {}
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    const Shape &a = inputs[0]->shape, &b = inputs[1]->shape, &similar = inputs[2]->shape;
+    if (a.axes() < 1 || !(a == b) || similar.count() != a[0])
+      refuse("expected two blobs of one shape, and one number for each of their samples; found ",
+             a.to_string(), ", ", b.to_string(), " and ", similar.to_string());
+    set_output(*outputs[0], Shape{});
+  }
+
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    Context& context = *pass.context;
+    const std::int64_t pairs = inputs[0]->shape[0];
+    for (Tensor* tensor : {&squares_, &factors_}) ensure(context, *tensor, Shape{pairs}, DType::f64);
+    ensure(context, partial_, Shape{2}, DType::f64);
+    ops::squared_distances(context, inputs[0]->data, inputs[1]->data, squares_);
+    ops::contrastive_loss(context, squares_, inputs[2]->data, margin_, factors_, partial_);
+    find_divisor(pass, Normalization::batch_size, pairs, pairs);
+    write_loss(pass, *outputs[0]);
+  }
+
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    for (std::size_t i = 0; i < 2; ++i)
+      if (propagate[i])
+        ops::pair_backward(*pass.context, inputs[i]->data, inputs[1 - i]->data, factors_, outputs[0]->grad,
+                           divisor_, inputs[i]->grad);
+  }
+
+ private:
+  ops::PairMargin margin_;
+  Tensor squares_, factors_;
+};
+
+const RegisterLayer<ContrastiveLossLayer> registered(
+    "ContrastiveLoss", {.about = "pulls similar pairs of vectors together and others apart",
+                        .message = "contrastive_loss_param",
+                        .examples = {"", "margin: 3", "margin: 3 legacy_version: true"},
+                        .inputs = {{4}, {4}, {}}});
+
+}  // namespace
+}  // namespace banyan

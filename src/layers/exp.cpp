@@ -1,0 +1,25 @@
+// Exp: y = base^(shift + scale * x); base -1 stands for e.
+#include "function_layer.hpp"
+
+namespace banyan {
+namespace {
+
+class ExpLayer : public FunctionLayer {
+ public:
+  ExpLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : FunctionLayer(parameter, options, {ops::Function::Kind::exponential}) {}
+
+  void setup(const Blobs&, const Blobs&) override {
+    const auto& settings = parameter_.exp_param();
+    const double logarithm = log_of_base(settings.base());
+    function_.a = logarithm * settings.scale();
+    function_.b = logarithm * settings.shift();
+  }
+};
+
+const RegisterLayer<ExpLayer> registered("Exp", {"base^(shift + scale * x)",
+                                                 "exp_param",
+                                                 {"", "base: 2 scale: 0.5 shift: 1.5"}});
+
+}  // namespace
+}  // namespace banyan

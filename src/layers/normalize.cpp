@@ -1,0 +1,82 @@
+// Normalize: vectors of length 1, times a learned scale. With norm_param (SSD, NVIDIA) the vectors are the
+// channels at each position, or with across_spatial (the default) whole samples, and the scale is one number,
+// or with channel_shared: false one per channel. Without norm_param (yjxiong) they are whole samples, and
+// there is no scale. eps is added to the squared length.
+#include "banyan/layers/layer.hpp"
+#include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/norms.hpp"
+
+namespace banyan {
+namespace {
+
+class NormalizeLayer : public Layer {
+ public:
+  NormalizeLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options, {.backward_reads_outputs = false}) {}
+
+  void setup(const Blobs& inputs, const Blobs&) override {
+    if (inputs[0]->shape.axes() < 2) refuse("the input needs an axis of channels, axis 1");
+    if (!parameter_.has_norm_param()) return;
+    caffe::FillerParameter filler = settings().scale_filler();
+    if (!settings().has_scale_filler()) filler.set_value(1);
+    declare(settings().channel_shared() ? Shape{} : Shape{inputs[0]->shape[1]}, filler);
+  }
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    const Shape& input = inputs[0]->shape;
+    if (input.axes() < 2 || (scaled() && !settings().channel_shared() && input[1] != parameters_[0].shape[0]))
+      refuse("input ", quoted(inputs[0]->name), " of shape ", input.to_string(), " does not fit the ",
+             scaled() ? parameters_[0].shape.count() : 0, " scales");
+    const bool whole = !scaled() || settings().across_spatial();
+    over_ = whole ? ops::Channels{input[0], input.count(1), 1}
+                  : ops::Channels{input[0], input[1], input.count(2)};
+    scale_over_ = !scaled() || settings().channel_shared()
+                      ? ops::Broadcast{1, 1, input.count()}
+                      : ops::Broadcast{input[0], input[1], input.count(2)};
+    set_output(*outputs[0], input);
+  }
+
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    Context& context = *pass.context;
+    const Tensor& x = inputs[0]->data;
+    Tensor& y = outputs[0]->data;
+    ensure(context, squares_, Shape{over_.outer * over_.inner}, DType::f64);
+    ops::dot_products(context, x, x, over_, settings().eps(), squares_);
+    ops::divide_by_norm(context, x, squares_, over_, y);
+    if (scaled()) ops::scale_bias(context, y, parameters_[0].value, none_, scale_over_, {}, y);
+  }
+
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    Context& context = *pass.context;
+    const Tensor &x = inputs[0]->data, &dy = outputs[0]->grad;
+    if (scaled() && parameters_[0].grad.defined()) {
+      ensure(context, unscaled_, x.shape(), x.dtype());
+      ops::divide_by_norm(context, x, squares_, over_, unscaled_);
+      ops::scale_backward(context, unscaled_, dy, scale_over_, parameters_[0].grad);
+    }
+    if (!propagate[0]) return;
+    Tensor& dx = inputs[0]->grad;
+    ensure(context, products_, squares_.shape(), DType::f64);
+    if (scaled()) ops::scale_bias(context, dy, parameters_[0].value, none_, scale_over_, {}, dx);
+    const Tensor& unit_gradient = scaled() ? dx : dy;
+    ops::dot_products(context, x, unit_gradient, over_, 0, products_);
+    ops::divide_by_norm_backward(context, x, unit_gradient, squares_, products_, over_, dx);
+  }
+
+ private:
+  const caffe::NormalizeParameter& settings() const { return parameter_.norm_param(); }
+  bool scaled() const { return !parameters_.empty(); }
+
+  ops::Channels over_{};
+  ops::Broadcast scale_over_{};
+  Tensor squares_, products_, unscaled_, none_;
+};
+
+const RegisterLayer<NormalizeLayer> registered(
+    "Normalize", {"vectors of length 1, with a learned scale if norm_param is given",
+                  "norm_param",
+                  {"", "eps: 1e-10", "across_spatial: false channel_shared: false"}});
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,284 @@
+// Losses over classes beside the softmax loss, for every back end (see backend.hpp).
+#pragma once
+
+#include "banyan/ops/class_loss.hpp"
+#include "ops/common/loss.hpp"
+
+namespace banyan::ops {
+namespace detail {
+
+/// 1 for the label's class, -1 for others.
+template <class T>
+BANYAN_HOST_DEVICE inline T sign_of_class(T label, std::int64_t channel) {
+  return label == static_cast<T>(channel) ? T(1) : T(-1);
+}
+
+/// The label of element i of outer x channels x inner memory, its position and its channel.
+template <class T>
+struct ElementLabel {
+  T label;
+  std::int64_t position, channel;
+  BANYAN_HOST_DEVICE ElementLabel(const Channels& over, const T* labels, std::int64_t i) {
+    const std::int64_t row = i / over.inner;
+    position = row / over.channels * over.inner + i % over.inner;
+    channel = row % over.channels;
+    label = labels[position];
+  }
+};
+
+template <class T>
+struct HingeLoss : ClassLossSum {
+  Channels over;
+  bool squared;
+  const T *scores, *labels;
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    const ElementLabel<T> at(over, labels, i);
+    if (!counts(s, at.label, at.position, over, {})) return;
+    const double short_of = 1 - static_cast<double>(sign_of_class(at.label, at.channel) * scores[i]);
+    const double loss = short_of < 0 ? 0 : short_of;  // NaN stays NaN
+    s.loss += squared ? loss * loss : loss;
+  }
+};
+
+template <class T>
+struct HingeLossBackward {
+  Channels over;
+  bool squared;
+  const T *scores, *labels, *grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const ElementLabel<T> at(over, labels, i);
+    const T sign = sign_of_class(at.label, at.channel), short_of = T(1) - sign * scores[i];
+    const bool counts = short_of > T(0) && kind_of(at.label, {}, over.channels) == LabelKind::valid;
+    const T slope = squared ? T(2) * short_of : T(1);
+    dx[i] = counts ? -sign * slope * loss_scale(grad_loss, divisor) : T(0);
+  }
+};
+
+/// What a position wants of each class.
+struct SmoothedTarget {
+  double label, all;
+  SmoothedTarget(double smoothing, std::int64_t channels)
+      : label(1 - smoothing), all(smoothing / static_cast<double>(channels)) {}
+};
+
+template <class T>
+struct SmoothedLoss : ClassLossSum {
+  Channels over;
+  IgnoreLabel ignore;
+  SmoothedTarget target;
+  const T *probabilities, *labels;
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
+    const T label = labels[position];
+    if (!counts(s, label, position, over, ignore)) return;
+    const T* p = probabilities + first_class(over, position);
+    double all = 0, own = 0;
+    for (std::int64_t c = 0; c < over.channels; ++c) {
+      const auto probability = static_cast<double>(p[c * over.inner]);
+      const double term = std::log(probability < FLT_MIN ? FLT_MIN : probability);
+      all += term;
+      own = label == static_cast<T>(c) ? term : own;
+    }
+    s.loss -= target.label * own + target.all * all;
+    s.valid += 1;
+  }
+};
+
+template <class T>
+struct SmoothedLossBackward {
+  Channels over;
+  IgnoreLabel ignore;
+  SmoothedTarget target;
+  const T *probabilities, *labels, *grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const ElementLabel<T> at(over, labels, i);
+    const bool valid = kind_of(at.label, ignore, over.channels) == LabelKind::valid;
+    const double own = at.label == static_cast<T>(at.channel) ? target.label : 0;
+    const T wanted = static_cast<T>(own + target.all);
+    dx[i] = valid ? (probabilities[i] - wanted) * loss_scale(grad_loss, divisor) : T(0);
+  }
+};
+
+template <class T>
+struct LogisticLossBackward {
+  Channels over;
+  const T *probabilities, *labels, *grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const ElementLabel<T> at(over, labels, i);
+    const T least = static_cast<T>(kLeastProbability), p = probabilities[i];
+    dx[i] = at.label == static_cast<T>(at.channel) ? -loss_scale(grad_loss, divisor) / (p < least ? least : p)
+                                                   : T(0);
+  }
+};
+
+template <class T>
+struct InfogainLoss : ClassLossSum {
+  Channels over;
+  IgnoreLabel ignore;
+  const T *probabilities, *labels, *gains;
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
+    const T label = labels[position];
+    if (!counts(s, label, position, over, ignore)) return;
+    const T* row = gains + static_cast<std::int64_t>(label) * over.channels;
+    const T* p = probabilities + first_class(over, position);
+    for (std::int64_t c = 0; c < over.channels; ++c) {
+      const auto probability = static_cast<double>(p[c * over.inner]);
+      s.loss -= static_cast<double>(row[c]) *
+                std::log(probability < kLeastProbability ? kLeastProbability : probability);
+    }
+    s.valid += 1;
+  }
+};
+
+/// One position per index: the sum of its label's gains is computed once.
+template <class T>
+struct InfogainLossBackward {
+  Channels over;
+  IgnoreLabel ignore;
+  const T *probabilities, *labels, *gains, *grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T label = labels[position];
+    const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
+    const T* row = valid ? gains + static_cast<std::int64_t>(label) * over.channels : gains;
+    const T scale = valid ? loss_scale(grad_loss, divisor) : T(0);
+    double sum = 0;
+    for (std::int64_t c = 0; c < over.channels; ++c) sum += static_cast<double>(row[c]);
+    const std::int64_t begin = first_class(over, position);
+    for (std::int64_t c = 0; c < over.channels; ++c) {
+      const std::int64_t i = begin + c * over.inner;
+      dx[i] = valid ? (probabilities[i] * static_cast<T>(sum) - row[c]) * scale : T(0);
+    }
+  }
+};
+
+}  // namespace detail
+
+template <class Backend>
+void hinge_loss_forward_on(Context& context, const Tensor& scores, const Tensor& labels, const Channels& over,
+                           bool squared, Tensor& partial, Tensor& noted) {
+  detail::require_positions("hinge_loss_forward", scores, labels, over);
+  dispatch_float(scores.dtype(), "hinge_loss_forward", [&]<class T>() {
+    Backend::reduce_all(context, scores.count(),
+                        detail::HingeLoss<T>{detail::class_loss_sum(over, partial, noted), over, squared,
+                                             scores.data<T>(), labels.data<T>()});
+  });
+}
+
+template <class Backend>
+void hinge_loss_backward_on(Context& context, const Tensor& scores, const Tensor& labels,
+                            const Channels& over, bool squared, const Tensor& grad_loss,
+                            const Tensor& divisor, Tensor& dx) {
+  detail::require_positions("hinge_loss_backward", scores, labels, over);
+  require_alike("hinge_loss_backward", scores, dx);
+  dispatch_float(scores.dtype(), "hinge_loss_backward", [&]<class T>() {
+    Backend::for_each(
+        context, dx.count(),
+        detail::HingeLossBackward<T>{over, squared, scores.data<T>(), labels.data<T>(), grad_loss.data<T>(),
+                                     divisor.data<double>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+void smoothed_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                              const Channels& over, const IgnoreLabel& ignore, double smoothing,
+                              Tensor& partial, Tensor& noted) {
+  detail::require_positions("smoothed_loss_forward", probabilities, labels, over);
+  dispatch_float(probabilities.dtype(), "smoothed_loss_forward", [&]<class T>() {
+    Backend::reduce_all(context, over.outer * over.inner,
+                        detail::SmoothedLoss<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
+                                                detail::SmoothedTarget(smoothing, over.channels),
+                                                probabilities.data<T>(), labels.data<T>()});
+  });
+}
+
+template <class Backend>
+void smoothed_loss_backward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                               const Channels& over, const IgnoreLabel& ignore, double smoothing,
+                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  detail::require_positions("smoothed_loss_backward", probabilities, labels, over);
+  require_alike("smoothed_loss_backward", probabilities, dx);
+  dispatch_float(probabilities.dtype(), "smoothed_loss_backward", [&]<class T>() {
+    Backend::for_each(
+        context, dx.count(),
+        detail::SmoothedLossBackward<T>{over, ignore, detail::SmoothedTarget(smoothing, over.channels),
+                                        probabilities.data<T>(), labels.data<T>(), grad_loss.data<T>(),
+                                        divisor.data<double>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+void logistic_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                              const Channels& over, Tensor& partial, Tensor& noted) {
+  detail::require_positions("logistic_loss_forward", probabilities, labels, over);
+  dispatch_float(probabilities.dtype(), "logistic_loss_forward", [&]<class T>() {
+    using Sum = detail::SoftmaxLoss<T>;
+    Backend::reduce_all(context, over.outer * over.inner,
+                        Sum{detail::class_loss_sum(over, partial, noted), over, IgnoreLabel{},
+                            kLeastProbability, probabilities.data<T>(), labels.data<T>()});
+  });
+}
+
+template <class Backend>
+void logistic_loss_backward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                               const Channels& over, const Tensor& grad_loss, const Tensor& divisor,
+                               Tensor& dx) {
+  detail::require_positions("logistic_loss_backward", probabilities, labels, over);
+  require_alike("logistic_loss_backward", probabilities, dx);
+  dispatch_float(probabilities.dtype(), "logistic_loss_backward", [&]<class T>() {
+    Backend::for_each(
+        context, dx.count(),
+        detail::LogisticLossBackward<T>{over, probabilities.data<T>(), labels.data<T>(), grad_loss.data<T>(),
+                                        divisor.data<double>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+void infogain_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                              const Tensor& gains, const Channels& over, const IgnoreLabel& ignore,
+                              Tensor& partial, Tensor& noted) {
+  detail::require_positions("infogain_loss_forward", probabilities, labels, over);
+  require_count("infogain_loss_forward, gains", gains, over.channels * over.channels);
+  dispatch_float(probabilities.dtype(), "infogain_loss_forward", [&]<class T>() {
+    Backend::reduce_all(context, over.outer * over.inner,
+                        detail::InfogainLoss<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
+                                                probabilities.data<T>(), labels.data<T>(), gains.data<T>()});
+  });
+}
+
+template <class Backend>
+void infogain_loss_backward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                               const Tensor& gains, const Channels& over, const IgnoreLabel& ignore,
+                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  detail::require_positions("infogain_loss_backward", probabilities, labels, over);
+  require_count("infogain_loss_backward, gains", gains, over.channels * over.channels);
+  require_alike("infogain_loss_backward", probabilities, dx);
+  dispatch_float(probabilities.dtype(), "infogain_loss_backward", [&]<class T>() {
+    Backend::for_each(context, over.outer * over.inner,
+                      detail::InfogainLossBackward<T>{over, ignore, probabilities.data<T>(), labels.data<T>(),
+                                                      gains.data<T>(), grad_loss.data<T>(),
+                                                      divisor.data<double>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+struct DefineClassLoss {
+  DefineClassLoss() {
+    hinge_loss_forward.define(Backend::kind, &hinge_loss_forward_on<Backend>);
+    hinge_loss_backward.define(Backend::kind, &hinge_loss_backward_on<Backend>);
+    smoothed_loss_forward.define(Backend::kind, &smoothed_loss_forward_on<Backend>);
+    smoothed_loss_backward.define(Backend::kind, &smoothed_loss_backward_on<Backend>);
+    logistic_loss_forward.define(Backend::kind, &logistic_loss_forward_on<Backend>);
+    logistic_loss_backward.define(Backend::kind, &logistic_loss_backward_on<Backend>);
+    infogain_loss_forward.define(Backend::kind, &infogain_loss_forward_on<Backend>);
+    infogain_loss_backward.define(Backend::kind, &infogain_loss_backward_on<Backend>);
+  }
+};
+
+}  // namespace banyan::ops

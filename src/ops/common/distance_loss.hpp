@@ -1,0 +1,153 @@
+// Losses of distances between vectors, for every back end (see backend.hpp).
+#pragma once
+
+#include <cmath>
+
+#include "banyan/ops/distance_loss.hpp"
+#include "ops/common/labels.hpp"
+
+namespace banyan::ops {
+namespace detail {
+
+/// Reduces over memory seen as 1 x samples x length.
+template <class T>
+struct SquaredDistance {
+  struct State {
+    double sum;
+  };
+  const T *a, *b;
+  double* squares;
+  BANYAN_HOST_DEVICE State identity() const { return {0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    const auto d = static_cast<double>(a[i] - b[i]);
+    s.sum += d * d;
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
+  BANYAN_HOST_DEVICE void store(std::int64_t n, const State& s) const { squares[n] = s.sum; }
+};
+
+/// The sum of half losses of samples; `partial` as for the other losses.
+struct HalfLossSum {
+  struct State {
+    double sum;
+  };
+  double *factors, *partial;
+  BANYAN_HOST_DEVICE State identity() const { return {0}; }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
+  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
+    partial[0] = s.sum / 2;
+    partial[1] = 0;
+  }
+};
+
+template <class T>
+struct ContrastiveLoss : HalfLossSum {
+  PairMargin margin;
+  const double* squares;
+  const T* similar;
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t n, std::int64_t) const {
+    const double square = squares[n];
+    if (similar[n] >= T(1) || similar[n] <= T(-1)) {
+      s.sum += square;
+      factors[n] = 1;
+      return;
+    }
+    const double distance = margin.legacy ? square : std::sqrt(square);
+    const double missing = margin.margin - distance;
+    const double counted = missing < 0 ? 0 : missing;  // NaN stays NaN
+    s.sum += margin.legacy ? counted : counted * counted;
+    if (margin.legacy)
+      factors[n] = missing > 0 ? -1 : 0;
+    else
+      factors[n] = distance > 0 ? -counted / distance : 0;
+  }
+};
+
+struct TripletLoss : HalfLossSum {
+  double margin;
+  const double *near, *far;
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t n, std::int64_t) const {
+    const double loss = margin + near[n] - far[n];
+    s.sum += loss < 0 ? 0 : loss;
+    factors[n] = loss > 0 ? 1 : 0;
+  }
+};
+
+template <class T>
+struct PairGradient {
+  std::int64_t length;
+  const T *a, *b;
+  const double* factors;
+  const T* grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    dx[i] = static_cast<T>(factors[i / length]) * (a[i] - b[i]) * loss_scale(grad_loss, divisor);
+  }
+};
+
+}  // namespace detail
+
+template <class Backend>
+void squared_distances_on(Context& context, const Tensor& a, const Tensor& b, Tensor& squares) {
+  require_alike("squared_distances", a, b);
+  const std::int64_t samples = squares.count();
+  if (samples == 0) return;
+  dispatch_float(a.dtype(), "squared_distances", [&]<class T>() {
+    Backend::reduce_channels(context, Broadcast{1, samples, a.count() / samples},
+                             detail::SquaredDistance<T>{a.data<T>(), b.data<T>(), squares.data<double>()});
+  });
+}
+
+template <class Backend>
+void contrastive_loss_on(Context& context, const Tensor& squares, const Tensor& similar,
+                         const PairMargin& margin, Tensor& factors, Tensor& partial) {
+  require_count("contrastive_loss", similar, squares.count());
+  require_count("contrastive_loss", factors, squares.count());
+  require_count("contrastive_loss, partial", partial, 2);
+  dispatch_float(similar.dtype(), "contrastive_loss", [&]<class T>() {
+    Backend::reduce_all(context, squares.count(),
+                        detail::ContrastiveLoss<T>{{factors.data<double>(), partial.data<double>()},
+                                                   margin,
+                                                   squares.data<double>(),
+                                                   similar.data<T>()});
+  });
+}
+
+template <class Backend>
+void triplet_loss_on(Context& context, const Tensor& near, const Tensor& far, double margin, Tensor& factors,
+                     Tensor& partial) {
+  require_count("triplet_loss", far, near.count());
+  require_count("triplet_loss", factors, near.count());
+  require_count("triplet_loss, partial", partial, 2);
+  Backend::reduce_all(
+      context, near.count(),
+      detail::TripletLoss{
+          {factors.data<double>(), partial.data<double>()}, margin, near.data<double>(), far.data<double>()});
+}
+
+template <class Backend>
+void pair_backward_on(Context& context, const Tensor& a, const Tensor& b, const Tensor& factors,
+                      const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  require_alike("pair_backward", a, b);
+  require_alike("pair_backward", a, dx);
+  if (dx.count() == 0) return;
+  dispatch_float(a.dtype(), "pair_backward", [&]<class T>() {
+    Backend::for_each(context, dx.count(),
+                      detail::PairGradient<T>{dx.count() / factors.count(), a.data<T>(), b.data<T>(),
+                                              factors.data<double>(), grad_loss.data<T>(),
+                                              divisor.data<double>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+struct DefineDistanceLoss {
+  DefineDistanceLoss() {
+    squared_distances.define(Backend::kind, &squared_distances_on<Backend>);
+    contrastive_loss.define(Backend::kind, &contrastive_loss_on<Backend>);
+    triplet_loss.define(Backend::kind, &triplet_loss_on<Backend>);
+    pair_backward.define(Backend::kind, &pair_backward_on<Backend>);
+  }
+};
+
+}  // namespace banyan::ops

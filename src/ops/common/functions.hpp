@@ -1,0 +1,228 @@
+// Functions of one element and the parametric ReLU for every back end (see backend.hpp).
+#pragma once
+
+#include <cmath>
+
+#include "banyan/ops/functions.hpp"
+#include "ops/common/elementwise.hpp"
+
+namespace banyan::ops {
+namespace detail {
+
+// f(x), and slope(seen) of what Function::slope names.
+
+template <class T>
+struct ConstantFunction {
+  T a;
+  BANYAN_HOST_DEVICE T operator()(T) const { return a; }
+  BANYAN_HOST_DEVICE T slope(T) const { return T(0); }
+};
+template <class T>
+struct AffineFunction {
+  T a, b;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return a * x + b; }
+  BANYAN_HOST_DEVICE T slope(T) const { return a; }
+};
+template <class T>
+struct PowerFunction {
+  T a, b, c;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return std::pow(a * x + b, c); }
+  BANYAN_HOST_DEVICE T slope(T x) const { return a * c * std::pow(a * x + b, c - T(1)); }
+};
+template <class T>
+struct ExponentialFunction {
+  T a, b;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return std::exp(a * x + b); }
+  BANYAN_HOST_DEVICE T slope(T y) const { return a * y; }
+};
+template <class T>
+struct LogarithmFunction {
+  T a, b, c;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return c * std::log(a * x + b); }
+  BANYAN_HOST_DEVICE T slope(T x) const { return a * c / (a * x + b); }
+};
+template <class T>
+struct AbsoluteFunction {
+  BANYAN_HOST_DEVICE T operator()(T x) const { return std::fabs(x); }
+  BANYAN_HOST_DEVICE T slope(T x) const { return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0); }
+};
+template <class T>
+struct SoftplusFunction {
+  BANYAN_HOST_DEVICE T operator()(T x) const {
+    return (x < T(0) ? T(0) : x) + std::log1p(std::exp(-std::fabs(x)));
+  }
+  /// The sigmoid of x: 1 - exp(-y).
+  BANYAN_HOST_DEVICE T slope(T y) const { return -std::expm1(-y); }
+};
+template <class T>
+struct ClipFunction {
+  T a, b;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return x < a ? a : x > b ? b : x; }
+  BANYAN_HOST_DEVICE T slope(T x) const { return x >= a && x <= b ? T(1) : T(0); }
+};
+template <class T>
+struct SwishFunction {  // where exp overflows to infinity the quotients are 0, as they should be
+  T a;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return x / (T(1) + std::exp(-a * x)); }
+  BANYAN_HOST_DEVICE T slope(T x) const {
+    const T s = T(1) / (T(1) + std::exp(-a * x));
+    return s + a * x * s * (T(1) - s);
+  }
+};
+template <class T>
+struct ThresholdFunction {
+  T a;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return x > a ? T(1) : T(0); }
+  BANYAN_HOST_DEVICE T slope(T) const { return T(0); }
+};
+
+template <class T, class F>
+struct ChainRule {
+  F f;
+  BANYAN_HOST_DEVICE T operator()(T seen, T dy) const { return dy * f.slope(seen); }
+};
+
+/// body(functor of f in arithmetic A).
+template <class A, class Body>
+void with_functor(const Function& f, const Body& body) {
+  const A a = static_cast<A>(f.a), b = static_cast<A>(f.b), c = static_cast<A>(f.c);
+  switch (f.kind) {
+    case Function::Kind::constant:
+      return body(ConstantFunction<A>{a});
+    case Function::Kind::affine:
+      return body(AffineFunction<A>{a, b});
+    case Function::Kind::power:
+      return body(PowerFunction<A>{a, b, c});
+    case Function::Kind::exponential:
+      return body(ExponentialFunction<A>{a, b});
+    case Function::Kind::logarithm:
+      return body(LogarithmFunction<A>{a, b, c});
+    case Function::Kind::absolute:
+      return body(AbsoluteFunction<A>{});
+    case Function::Kind::softplus:
+      return body(SoftplusFunction<A>{});
+    case Function::Kind::clip:
+      return body(ClipFunction<A>{a, b});
+    case Function::Kind::swish:
+      return body(SwishFunction<A>{a});
+    case Function::Kind::threshold:
+      return body(ThresholdFunction<A>{a});
+  }
+}
+
+template <class T>
+struct PreluForward {
+  const T* x;
+  const Arithmetic<T>* slope;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t d) const {
+    const Arithmetic<T> value = x[i];
+    y[i] = static_cast<T>(value > 0 ? value : slope[d] * value);
+  }
+};
+template <class T>
+struct PreluBackward {
+  const T *x, *dy;
+  const Arithmetic<T>* slope;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t d) const {
+    const Arithmetic<T> gradient = dy[i];
+    dx[i] = static_cast<T>(x[i] > Arithmetic<T>(0) ? gradient : slope[d] * gradient);
+  }
+};
+template <class T>
+struct PreluSlopeGradient {
+  struct State {
+    double sum;
+  };
+  const T *x, *dy;
+  Arithmetic<T>* dslope;
+  BANYAN_HOST_DEVICE State identity() const { return {0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    const auto value = static_cast<double>(x[i]);
+    s.sum += value > 0 ? 0 : value * static_cast<double>(dy[i]);
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
+  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
+    dslope[d] += static_cast<Arithmetic<T>>(s.sum);
+  }
+};
+
+}  // namespace detail
+
+template <class Backend>
+void apply_function_on(Context& context, const Tensor& x, const Function& f, Tensor& y) {
+  require_alike("apply_function", x, y);
+  dispatch_activations<Backend>(x.dtype(), "apply_function", [&]<class T>() {
+    detail::with_functor<Arithmetic<T>>(f, [&](auto functor) {
+      Backend::for_each(context, x.count(), Unary<T, decltype(functor)>{functor, x.data<T>(), y.data<T>()});
+    });
+  });
+}
+
+template <class Backend>
+void apply_slope_on(Context& context, const Tensor& seen, const Tensor& dy, const Function& f, Tensor& dx) {
+  require_alike("apply_slope", seen, dy);
+  require_alike("apply_slope", dy, dx);
+  dispatch_activations<Backend>(dy.dtype(), "apply_slope", [&]<class T>() {
+    using A = Arithmetic<T>;
+    detail::with_functor<A>(f, [&](auto functor) {
+      using Rule = detail::ChainRule<A, decltype(functor)>;
+      Backend::for_each(context, dy.count(),
+                        Binary<T, Rule>{Rule{functor}, seen.data<T>(), dy.data<T>(), dx.data<T>()});
+    });
+  });
+}
+
+template <class Backend>
+void prelu_forward_on(Context& context, const Tensor& x, const Tensor& slope, const Broadcast& over,
+                      Tensor& y) {
+  require_alike("prelu_forward", x, y);
+  require_broadcast("prelu_forward", x, over);
+  require_count("prelu_forward", slope, over.dim);
+  dispatch_activations<Backend>(x.dtype(), "prelu_forward", [&]<class T>() {
+    Backend::for_each_channel(context, over,
+                              detail::PreluForward<T>{x.data<T>(), slope.data<Arithmetic<T>>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void prelu_backward_on(Context& context, const Tensor& x, const Tensor& dy, const Tensor& slope,
+                       const Broadcast& over, Tensor& dx) {
+  require_alike("prelu_backward", x, dy);
+  require_alike("prelu_backward", x, dx);
+  require_broadcast("prelu_backward", x, over);
+  require_count("prelu_backward", slope, over.dim);
+  dispatch_activations<Backend>(x.dtype(), "prelu_backward", [&]<class T>() {
+    Backend::for_each_channel(
+        context, over,
+        detail::PreluBackward<T>{x.data<T>(), dy.data<T>(), slope.data<Arithmetic<T>>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+void prelu_slope_backward_on(Context& context, const Tensor& x, const Tensor& dy, const Broadcast& over,
+                             Tensor& dslope) {
+  require_alike("prelu_slope_backward", x, dy);
+  require_broadcast("prelu_slope_backward", x, over);
+  require_count("prelu_slope_backward", dslope, over.dim);
+  dispatch_activations<Backend>(x.dtype(), "prelu_slope_backward", [&]<class T>() {
+    Backend::reduce_channels(
+        context, over,
+        detail::PreluSlopeGradient<T>{x.data<T>(), dy.data<T>(), dslope.data<Arithmetic<T>>()});
+  });
+}
+
+/// Registers all of the above for a back end.
+template <class Backend>
+struct DefineFunctions {
+  DefineFunctions() {
+    apply_function.define(Backend::kind, &apply_function_on<Backend>);
+    apply_slope.define(Backend::kind, &apply_slope_on<Backend>);
+    prelu_forward.define(Backend::kind, &prelu_forward_on<Backend>);
+    prelu_backward.define(Backend::kind, &prelu_backward_on<Backend>);
+    prelu_slope_backward.define(Backend::kind, &prelu_slope_backward_on<Backend>);
+  }
+};
+
+}  // namespace banyan::ops

@@ -1,0 +1,94 @@
+// Labels and what losses over them have in common.
+//
+// A label selects a class only if it is an integer in [0, channels): anything else (NaN included) is recorded
+// for the layer's message and never used as an index.
+#pragma once
+
+#include <cmath>
+
+#include "banyan/ops/loss.hpp"
+#include "ops/common/backend.hpp"
+#include "ops/common/checks.hpp"
+
+namespace banyan::ops::detail {
+
+/// Memory index of class 0 at a position; the classes are `inner` apart.
+BANYAN_HOST_DEVICE inline std::int64_t first_class(const Channels& over, std::int64_t position) {
+  return position / over.inner * over.channels * over.inner + position % over.inner;
+}
+
+enum class LabelKind { valid, ignored, wrong };
+
+template <class T>
+BANYAN_HOST_DEVICE inline LabelKind kind_of(T label, const IgnoreLabel& ignore, std::int64_t channels) {
+  if (ignore.enabled && label == static_cast<T>(ignore.label)) return LabelKind::ignored;
+  const bool valid = label >= T(0) && label < static_cast<T>(channels) && label == std::floor(label);
+  return valid ? LabelKind::valid : LabelKind::wrong;
+}
+
+/// The first label out of range of a pass: 1 + its position (0: none), and the label.
+struct WrongLabel {
+  double place, label;
+  BANYAN_HOST_DEVICE void note(double other_place, double other_label) {
+    if (other_place == 0 || (place != 0 && place < other_place)) return;
+    place = other_place;
+    label = other_label;
+  }
+  /// The record of an earlier pass stays until the host has read it.
+  BANYAN_HOST_DEVICE void keep(double* noted, std::int64_t inner) const {
+    if (place == 0 || noted[0] != 0) return;
+    const auto position = static_cast<std::int64_t>(place) - 1;
+    noted[0] = static_cast<double>(position / inner + 1);
+    noted[1] = static_cast<double>(position % inner);
+    noted[2] = label;
+  }
+};
+
+/// A reducer's sums over positions with labels, and where they go (`partial` and `noted` of ops/loss.hpp).
+struct ClassLossSum {
+  struct State {
+    double loss, valid;
+    WrongLabel wrong;
+  };
+  std::int64_t inner;
+  double *partial, *noted;
+  /// Whether this position has a class; a wrong label is noted.
+  template <class T>
+  BANYAN_HOST_DEVICE static bool counts(State& s, T label, std::int64_t position, const Channels& over,
+                                        const IgnoreLabel& ignore) {
+    const LabelKind kind = kind_of(label, ignore, over.channels);
+    if (kind == LabelKind::wrong) s.wrong.note(static_cast<double>(position + 1), static_cast<double>(label));
+    return kind == LabelKind::valid;
+  }
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0, {0, 0}}; }
+  BANYAN_HOST_DEVICE void merge(State& a, const State& b) const {
+    a.loss += b.loss;
+    a.valid += b.valid;
+    a.wrong.note(b.wrong.place, b.wrong.label);
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
+    partial[0] = s.loss;
+    partial[1] = s.valid;
+    s.wrong.keep(noted, inner);
+  }
+};
+
+inline ClassLossSum class_loss_sum(const Channels& over, Tensor& partial, Tensor& noted) {
+  require_count("partial sums of a loss", partial, 2);
+  require_count("record of a wrong label", noted, 3);
+  return {over.inner, partial.data<double>(), noted.data<double>()};
+}
+
+/// grad_loss / max(1, divisor).
+template <class T>
+BANYAN_HOST_DEVICE inline T loss_scale(const T* grad_loss, const double* divisor) {
+  return static_cast<T>(static_cast<double>(grad_loss[0]) / (divisor[0] > 1 ? divisor[0] : 1.0));
+}
+
+inline void require_positions(const char* op, const Tensor& scores, const Tensor& labels,
+                              const Channels& over) {
+  require_count(op, scores, over.outer * over.channels * over.inner);
+  require_count(op, labels, over.outer * over.inner);
+}
+
+}  // namespace banyan::ops::detail

@@ -1,0 +1,195 @@
+// Operators on rows for every back end (see backend.hpp).
+#pragma once
+
+#include <cmath>
+
+#include "banyan/ops/rows.hpp"
+#include "ops/common/loss.hpp"
+
+namespace banyan::ops {
+namespace detail {
+
+BANYAN_HOST_DEVICE inline double quotient_or_zero(double value, double divisor) {
+  return divisor == 0 ? 0 : value / divisor;
+}
+
+/// Reduces over memory seen as 1 x rows x length.
+template <class T>
+struct RowReduction {
+  struct State {
+    double sum;
+  };
+  RowSum what;
+  double factor;
+  const T* x;
+  const double* divisor;
+  T* y;
+  BANYAN_HOST_DEVICE State identity() const { return {0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    const auto value = static_cast<double>(x[i]);
+    s.sum += what == RowSum::values       ? value
+             : what == RowSum::magnitudes ? (value < 0 ? -value : value)
+                                          : value * value;
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
+  BANYAN_HOST_DEVICE void store(std::int64_t row, const State& s) const {
+    y[row] = static_cast<T>(quotient_or_zero(factor * s.sum, divisor[0]));
+  }
+};
+
+template <class T>
+struct RowReductionGradient {
+  RowSum what;
+  double factor;
+  std::int64_t length;
+  const T *x, *dy;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T by = static_cast<T>(quotient_or_zero(factor, divisor[0])) * dy[i / length];
+    T slope = T(1);
+    if (what == RowSum::magnitudes) slope = x[i] > T(0) ? T(1) : x[i] < T(0) ? T(-1) : T(0);
+    if (what == RowSum::squares) slope = T(2) * x[i];
+    dx[i] = slope * by;
+  }
+};
+
+template <class T>
+struct TileRows {
+  std::int64_t length, tiles;
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] = x[i / length / tiles * length + i % length];
+  }
+};
+template <class T>
+struct TileRowsGradient {
+  std::int64_t length, tiles;
+  const T* dy;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T* copy = dy + i / length * tiles * length + i % length;
+    double sum = 0;
+    for (std::int64_t t = 0; t < tiles; ++t) sum += static_cast<double>(copy[t * length]);
+    dx[i] = static_cast<T>(sum);
+  }
+};
+
+template <class T>
+struct GatherRows {
+  std::int64_t rows, length;
+  const T *table, *indices;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T index = indices[i / length];
+    const bool valid = kind_of(index, {}, rows) == LabelKind::valid;
+    y[i] = valid ? table[static_cast<std::int64_t>(index) * length + i % length] : T(0);
+  }
+};
+
+/// One column per index, so that no two threads add to the same element.
+template <class T>
+struct AddToRows {
+  std::int64_t rows, length, count;
+  const T *dy, *indices;
+  T* dtable;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t column) const {
+    for (std::int64_t i = 0; i < count; ++i)
+      if (kind_of(indices[i], {}, rows) == LabelKind::valid)
+        dtable[static_cast<std::int64_t>(indices[i]) * length + column] += dy[i * length + column];
+  }
+};
+
+/// Elements per row; the tensor must be made of such rows.
+inline std::int64_t row_length(const char* op, const Tensor& tensor, std::int64_t rows) {
+  if (rows > 0 && tensor.count() % rows != 0)
+    runtime_failure(op, ": ", tensor.shape().to_string(), " is not made of ", rows, " rows");
+  return rows > 0 ? tensor.count() / rows : 0;
+}
+
+}  // namespace detail
+
+template <class Backend>
+void reduce_rows_on(Context& context, const Tensor& x, RowSum what, double factor, const Tensor& divisor,
+                    Tensor& y) {
+  require_count("reduce_rows, divisor", divisor, 1);
+  const std::int64_t rows = y.count(), length = detail::row_length("reduce_rows", x, rows);
+  dispatch_float(x.dtype(), "reduce_rows", [&]<class T>() {
+    Backend::reduce_channels(
+        context, Broadcast{1, rows, length},
+        detail::RowReduction<T>{what, factor, x.data<T>(), divisor.data<double>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void reduce_rows_backward_on(Context& context, const Tensor& x, const Tensor& dy, RowSum what, double factor,
+                             const Tensor& divisor, Tensor& dx) {
+  require_alike("reduce_rows_backward", x, dx);
+  require_count("reduce_rows_backward, divisor", divisor, 1);
+  const std::int64_t length = detail::row_length("reduce_rows_backward", x, dy.count());
+  dispatch_float(x.dtype(), "reduce_rows_backward", [&]<class T>() {
+    Backend::for_each(context, x.count(),
+                      detail::RowReductionGradient<T>{what, factor, length, x.data<T>(), dy.data<T>(),
+                                                      divisor.data<double>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+void tile_rows_on(Context& context, const Tensor& x, std::int64_t length, std::int64_t tiles, Tensor& y) {
+  require_count("tile_rows", y, x.count() * tiles);
+  dispatch_float(x.dtype(), "tile_rows", [&]<class T>() {
+    Backend::for_each(context, y.count(), detail::TileRows<T>{length, tiles, x.data<T>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void tile_rows_backward_on(Context& context, const Tensor& dy, std::int64_t length, std::int64_t tiles,
+                           Tensor& dx) {
+  require_count("tile_rows_backward", dy, dx.count() * tiles);
+  dispatch_float(dy.dtype(), "tile_rows_backward", [&]<class T>() {
+    Backend::for_each(context, dx.count(),
+                      detail::TileRowsGradient<T>{length, tiles, dy.data<T>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+void gather_rows_on(Context& context, const Tensor& table, std::int64_t rows, const Tensor& indices,
+                    Tensor& y, Tensor& noted) {
+  const std::int64_t length = detail::row_length("gather_rows", y, indices.count());
+  if (indices.count() > 0) require_count("gather_rows", table, rows * length);
+  require_count("gather_rows, noted", noted, 3);
+  dispatch_float(y.dtype(), "gather_rows", [&]<class T>() {
+    Backend::for_each(context, y.count(),
+                      detail::GatherRows<T>{rows, length, table.data<T>(), indices.data<T>(), y.data<T>()});
+    Backend::reduce_all(context, indices.count(),
+                        detail::FindWrongLabel<T>{
+                            Channels{indices.count(), rows, 1}, {}, indices.data<T>(), noted.data<double>()});
+  });
+}
+
+template <class Backend>
+void add_to_rows_on(Context& context, const Tensor& dy, const Tensor& indices, std::int64_t rows,
+                    Tensor& dtable) {
+  const std::int64_t length = detail::row_length("add_to_rows", dtable, rows);
+  require_count("add_to_rows", dy, indices.count() * length);
+  dispatch_float(dy.dtype(), "add_to_rows", [&]<class T>() {
+    Backend::for_each(context, length,
+                      detail::AddToRows<T>{rows, length, indices.count(), dy.data<T>(), indices.data<T>(),
+                                           dtable.data<T>()});
+  });
+}
+
+template <class Backend>
+struct DefineRows {
+  DefineRows() {
+    reduce_rows.define(Backend::kind, &reduce_rows_on<Backend>);
+    reduce_rows_backward.define(Backend::kind, &reduce_rows_backward_on<Backend>);
+    tile_rows.define(Backend::kind, &tile_rows_on<Backend>);
+    tile_rows_backward.define(Backend::kind, &tile_rows_backward_on<Backend>);
+    gather_rows.define(Backend::kind, &gather_rows_on<Backend>);
+    add_to_rows.define(Backend::kind, &add_to_rows_on<Backend>);
+  }
+};
+
+}  // namespace banyan::ops

@@ -1,0 +1,154 @@
+// Losses that compare each element with a target, for every back end (see backend.hpp).
+#pragma once
+
+#include "banyan/ops/target_loss.hpp"
+#include "ops/common/labels.hpp"
+
+namespace banyan::ops {
+namespace detail {
+
+// value(x, target, weight) and slope: the derivative in x.
+
+template <class T>
+struct SigmoidCrossEntropy {
+  BANYAN_HOST_DEVICE T value(T x, T target, T) const {
+    return (x > T(0) ? x : T(0)) - x * target + std::log1p(std::exp(-std::fabs(x)));
+  }
+  BANYAN_HOST_DEVICE T slope(T x, T target, T) const { return T(1) / (T(1) + std::exp(-x)) - target; }
+};
+template <class T>
+struct AbsoluteDifference {
+  BANYAN_HOST_DEVICE T value(T x, T target, T weight) const { return std::fabs(weight * (x - target)); }
+  BANYAN_HOST_DEVICE T slope(T x, T target, T weight) const {
+    const T d = weight * (x - target);
+    return d > T(0) ? weight : d < T(0) ? -weight : T(0);
+  }
+};
+template <class T>
+struct SmoothAbsoluteDifference {
+  T square;  ///< of sigma
+  BANYAN_HOST_DEVICE T value(T x, T target, T weight) const {
+    const T d = std::fabs(weight * (x - target));
+    return d < T(1) / square ? square * d * d / T(2) : d - T(1) / (T(2) * square);
+  }
+  BANYAN_HOST_DEVICE T slope(T x, T target, T weight) const {
+    const T d = square * weight * (x - target);
+    return weight * (d >= T(1) ? T(1) : d <= T(-1) ? T(-1) : d);
+  }
+};
+
+template <class T>
+struct TargetData {
+  const T *x, *target, *inside, *outside;
+  IgnoreLabel ignore;
+  explicit TargetData(const Targets& what, const IgnoreLabel& ignored)
+      : x(what.x.data<T>()),
+        target(what.target.data<T>()),
+        inside(what.inside.defined() ? what.inside.data<T>() : nullptr),
+        outside(what.outside.defined() ? what.outside.data<T>() : nullptr),
+        ignore(ignored) {}
+  BANYAN_HOST_DEVICE bool counts(std::int64_t i) const {
+    return !ignore.enabled || target[i] != static_cast<T>(ignore.label);
+  }
+  BANYAN_HOST_DEVICE T inside_of(std::int64_t i) const { return inside == nullptr ? T(1) : inside[i]; }
+  BANYAN_HOST_DEVICE T outside_of(std::int64_t i) const { return outside == nullptr ? T(1) : outside[i]; }
+};
+
+template <class T, class Loss>
+struct TargetLossSum {
+  struct State {
+    double loss, valid;
+  };
+  TargetData<T> data;
+  Loss loss;
+  double* partial;
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    if (!data.counts(i)) return;
+    s.loss +=
+        static_cast<double>(data.outside_of(i) * loss.value(data.x[i], data.target[i], data.inside_of(i)));
+    s.valid += 1;
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
+    into.loss += later.loss;
+    into.valid += later.valid;
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
+    partial[0] = s.loss;
+    partial[1] = s.valid;
+  }
+};
+
+template <class T, class Loss>
+struct TargetLossGradient {
+  TargetData<T> data;
+  Loss loss;
+  T sign;
+  const T* grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T slope = data.outside_of(i) * loss.slope(data.x[i], data.target[i], data.inside_of(i));
+    dx[i] = data.counts(i) ? sign * slope * loss_scale(grad_loss, divisor) : T(0);
+  }
+};
+
+/// body(functor of the loss).
+template <class T, class Body>
+void with_loss(const TargetLoss& loss, const Body& body) {
+  switch (loss.kind) {
+    case TargetLoss::Kind::sigmoid_cross_entropy:
+      return body(SigmoidCrossEntropy<T>{});
+    case TargetLoss::Kind::absolute:
+      return body(AbsoluteDifference<T>{});
+    case TargetLoss::Kind::smooth_absolute:
+      return body(SmoothAbsoluteDifference<T>{static_cast<T>(loss.sigma * loss.sigma)});
+  }
+}
+
+inline void require_targets(const char* op, const Targets& what) {
+  require_alike(op, what.x, what.target);
+  for (const Tensor* weights : {&what.inside, &what.outside})
+    if (weights->defined()) require_alike(op, what.x, *weights);
+}
+
+}  // namespace detail
+
+template <class Backend>
+void target_loss_forward_on(Context& context, const Targets& what, const TargetLoss& loss, Tensor& partial) {
+  detail::require_targets("target_loss_forward", what);
+  require_count("target_loss_forward, partial", partial, 2);
+  dispatch_float(what.x.dtype(), "target_loss_forward", [&]<class T>() {
+    detail::with_loss<T>(loss, [&](auto functor) {
+      using Sum = detail::TargetLossSum<T, decltype(functor)>;
+      const detail::TargetData<T> data(what, loss.ignore);
+      Backend::reduce_all(context, what.x.count(), Sum{data, functor, partial.data<double>()});
+    });
+  });
+}
+
+template <class Backend>
+void target_loss_backward_on(Context& context, const Targets& what, const TargetLoss& loss, double sign,
+                             const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  detail::require_targets("target_loss_backward", what);
+  require_alike("target_loss_backward", what.x, dx);
+  dispatch_float(what.x.dtype(), "target_loss_backward", [&]<class T>() {
+    detail::with_loss<T>(loss, [&](auto functor) {
+      using Gradient = detail::TargetLossGradient<T, decltype(functor)>;
+      const detail::TargetData<T> data(what, loss.ignore);
+      Backend::for_each(context, dx.count(),
+                        Gradient{data, functor, static_cast<T>(sign), grad_loss.data<T>(),
+                                 divisor.data<double>(), dx.data<T>()});
+    });
+  });
+}
+
+template <class Backend>
+struct DefineTargetLoss {
+  DefineTargetLoss() {
+    target_loss_forward.define(Backend::kind, &target_loss_forward_on<Backend>);
+    target_loss_backward.define(Backend::kind, &target_loss_backward_on<Backend>);
+  }
+};
+
+}  // namespace banyan::ops

@@ -1,0 +1,265 @@
+// Losses beside those over the softmax and EuclideanLoss: values against closed forms, gradients, refusals.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "banyan/io/binary_proto.hpp"
+#include "layers/gradient_case.hpp"
+
+namespace banyan::testing {
+namespace {
+
+const Shape kScores{5, 4}, kMaps{2, 3, 4, 3}, kLabels{5};
+
+class LossGradient : public ::testing::TestWithParam<GradientCase> {};
+
+TEST_P(LossGradient, EqualsCentralDifferences) { check_gradients(GetParam()); }
+
+std::string smooth(const std::string& settings) {
+  return "type: 'SmoothL1Loss' smooth_l1_loss_param { " + settings + " }";
+}
+std::string smoothed(const std::string& settings) {
+  return "type: 'SoftmaxWithLoss' loss_param { label_smoothing: 0.25 " + settings + " }";
+}
+std::string contrastive(const std::string& settings) {
+  return "type: 'ContrastiveLoss' contrastive_loss_param { " + settings + " }";
+}
+std::string infogain(const std::string& settings) { return "type: 'InfogainLoss' " + settings; }
+
+const std::vector<GradientCase> kCases = {
+    {"sigmoid_cross_entropy", "type: 'SigmoidCrossEntropyLoss'", {kMaps, kMaps}, 1, 0, false, -1, 3},
+    {"sigmoid_cross_entropy_ignore",
+     "type: 'SigmoidCrossEntropyLoss' loss_param { ignore_label: 1 normalization: VALID }",
+     {kScores, kScores},
+     1,
+     3},
+    {"sigmoid_cross_entropy_full",
+     "type: 'SigmoidCrossEntropyLoss' loss_param { normalization: FULL }",
+     {kScores, Shape{5, 2, 2}}},
+    {"sigmoid_cross_entropy_none",
+     "type: 'SigmoidCrossEntropyLoss' loss_param { normalization: NONE }",
+     {Shape{1, 3}, Shape{1, 3}}},
+    {"sigmoid_cross_entropy_old",
+     "type: 'SigmoidCrossEntropyLoss' loss_param { normalize: true ignore_label: 0 }",
+     {kScores, kScores},
+     1,
+     2},
+    {"softmax_smoothed", smoothed("ignore_label: 1"), {kMaps, Shape{2, 4, 3}}, 1, 3},
+    {"softmax_smoothed_vectors", smoothed("normalization: NONE"), {kScores, kLabels}, 1, 4},
+    {"hinge", "type: 'HingeLoss'", {kScores, kLabels}, 1, 4, false, -1, 3},
+    {"hinge_l2", "type: 'HingeLoss' hinge_loss_param { norm: L2 }", {kScores, kLabels}, 1, 4, false, -1, 3},
+    {"hinge_maps", "type: 'HingeLoss'", {kMaps, Shape{2, 1}}, 1, 36, false, -1, 3},
+    {"logistic", "type: 'MultinomialLogisticLoss'", {kScores, kLabels}, 1, 4, false, -1, 0.9, 1},
+    {"infogain_input", infogain(""), {kScores, kLabels, Shape{1, 1, 4, 4}}, 1, 4, false, 1},
+    {"infogain_maps",
+     infogain("loss_param { ignore_label: 1 normalization: BATCH_SIZE }"),
+     {kMaps, Shape{2, 4, 3}, Shape{3, 3}},
+     1,
+     3,
+     false,
+     1},
+    {"infogain_axis",
+     infogain("infogain_loss_param { axis: -1 } loss_param { normalization: FULL }"),
+     {kMaps, Shape{2, 3, 4}, Shape{9}},
+     1,
+     3,
+     false,
+     1},
+    {"l1", "type: 'L1Loss'", {kMaps, kMaps}},
+    {"smooth_l1", "type: 'SmoothL1Loss'", {kMaps, kMaps}, 1, 0, false, -1, 2},
+    {"smooth_l1_sigma", smooth("sigma: 2"), {kScores, kScores}},
+    {"smooth_l1_inside", smooth("sigma: 3"), {kScores, kScores, kScores}},
+    {"smooth_l1_weights", smooth("sigma: 0.7"), {kMaps, kMaps, kMaps, kMaps}, 1, 0, false, -1, 2},
+    {"contrastive", contrastive("margin: 1.7"), {kScores, kScores, kLabels}, 1, 2},
+    {"contrastive_legacy",
+     contrastive("margin: 2.1 legacy_version: true"),
+     {kScores, kScores, Shape{5, 1, 1, 1}},
+     1,
+     2},
+    {"triplet", "type: 'TripletLoss' triplet_loss_param { margin: 0.4 }", {kScores, kScores, kScores}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Layers, LossGradient, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+/// The loss of these inputs; one output.
+double loss_of(const std::string& text, const std::vector<Shape>& shapes, const std::vector<Values>& inputs) {
+  Bench bench(text, shapes, 1);
+  for (std::size_t i = 0; i < inputs.size(); ++i) bench.set_input(i, inputs[i]);
+  bench.forward();
+  EXPECT_TRUE(bench.layer().traits().loss);
+  EXPECT_EQ(bench.layer().traits().shares, 1);
+  return bench.output()[0];
+}
+
+TEST(SigmoidCrossEntropyLoss, DividesAsAsked) {
+  const Values x{-2, 0.5, 3, 700, -700, 1}, t{0, 1, 0.25, 1, 0, 7};
+  double sum = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double p = 1 / (1 + std::exp(-x[i]));
+    sum -= t[i] * std::log(p) + (1 - t[i]) * std::log(1 - p);  // the next two give 0, the last is ignored
+  }
+  for (const auto& [settings, divisor] :
+       std::vector<std::pair<std::string, double>>{{"", 2},
+                                                   {"normalization: VALID", 5},
+                                                   {"normalization: FULL", 6},
+                                                   {"normalization: NONE", 1},
+                                                   {"normalize: true", 5},
+                                                   {"normalize: false", 2}})
+    EXPECT_NEAR(loss_of("type: 'SigmoidCrossEntropyLoss' loss_param { ignore_label: 7 " + settings + " }",
+                        {Shape{2, 3}, Shape{2, 3}}, {x, t}),
+                sum / divisor, 1e-14)
+        << settings;
+}
+
+TEST(SoftmaxLoss, SmoothsLabelsInTrainingOnly) {
+  const std::vector<Shape> shapes{Shape{1, 3}, Shape{1}};
+  const Values x{std::log(0.5), std::log(0.2), std::log(0.3)};
+  EXPECT_NEAR(loss_of(smoothed(""), shapes, {x, {1}}),
+              -0.75 * std::log(0.2) - 0.25 / 3 * (std::log(0.5) + std::log(0.2) + std::log(0.3)), 1e-15);
+  BenchOptions options;
+  options.phase = Phase::test;
+  Bench bench(smoothed(""), shapes, 1, options);
+  bench.set_input(0, x);
+  bench.set_input(1, {1});
+  bench.forward();
+  expect_near(bench.output(), {-std::log(0.2)}, 1e-15);
+}
+
+TEST(HingeLoss, AddsUpWhatIsMissingToTheMargin) {
+  const Values x{2, -3, 0.5, 0.25, 0, -2}, labels{0, 2};
+  // Sample 0: 0 for the label, 0, 1.5; sample 1: 1.25, 1, 3 for the label.
+  const std::vector<Shape> shapes{Shape{2, 3}, Shape{2}};
+  EXPECT_NEAR(loss_of("type: 'HingeLoss'", shapes, {x, labels}), 6.75 / 2, 1e-15);
+  EXPECT_NEAR(loss_of("type: 'HingeLoss' hinge_loss_param { norm: L2 }", shapes, {x, labels}),
+              (1.5 * 1.5 + 1.25 * 1.25 + 1 + 9) / 2, 1e-14);
+}
+
+TEST(MultinomialLogisticLoss, TakesProbabilitiesAsTheyAre) {
+  const double least = 20 * std::log(10.0);
+  EXPECT_NEAR(loss_of("type: 'MultinomialLogisticLoss'", {Shape{2, 2}, Shape{2}}, {{0.2, 3, 0.5, 0}, {0, 1}}),
+              (-std::log(0.2) + least) / 2, 1e-13);
+}
+
+TEST(InfogainLoss, IsTheSoftmaxLossForTheIdentity) {
+  const Values x = spread_values(12, 1, 2), labels{0, 2, 255, 1};
+  const std::vector<Shape> shapes{Shape{4, 3}, Shape{4}};
+  const double expected =
+      loss_of("type: 'SoftmaxWithLoss' loss_param { ignore_label: 255 }", shapes, {x, labels});
+  EXPECT_NEAR(loss_of("type: 'InfogainLoss' loss_param { ignore_label: 255 }",
+                      {shapes[0], shapes[1], Shape{3, 3}}, {x, labels, {1, 0, 0, 0, 1, 0, 0, 0, 1}}),
+              expected, 1e-14);
+}
+
+TEST(InfogainLoss, ReadsItsMatrixFromAFile) {
+  const Values matrix = spread_values(9, 4, 2), x = spread_values(12, 1, 2), labels{0, 2, 2, 1};
+  const std::string file = cat(::testing::TempDir(), "infogain-", getpid());
+  io::write_binary_proto(file, io::encode_blob({1, 1, 3, 3}, matrix.data()));  // as Caffe does
+  const std::vector<Shape> shapes{Shape{4, 3}, Shape{4}};
+  Bench bench("type: 'InfogainLoss' infogain_loss_param { source: '" + file + "' }", shapes, 2);
+  bench.set_input(0, x);
+  bench.set_input(1, labels);
+  bench.forward();
+  double expected = 0;
+  const Values p = bench.output(1);
+  for (std::size_t n = 0; n < 4; ++n)
+    for (std::size_t c = 0; c < 3; ++c)
+      expected -= matrix[3 * static_cast<std::size_t>(labels[n]) + c] * std::log(p[3 * n + c]) / 4;
+  EXPECT_NEAR(bench.output()[0], expected, 1e-13);
+  EXPECT_NEAR(p[0] + p[1] + p[2], 1, 1e-15);
+  EXPECT_THROW(bench.reshape({Shape{4, 2}, Shape{4}}), Error);  // needs a 2 x 2 matrix
+  std::remove(file.c_str());
+}
+
+TEST(DifferenceLosses, FollowTheirFormulas) {
+  const Values a{1, 2, -3, 0.5}, b{1, 4, -1.5, 0.25}, ones(4, 1);
+  const std::vector<Shape> two(2, Shape{2, 2}), four(4, Shape{2, 2});
+  EXPECT_NEAR(loss_of("type: 'L1Loss'", two, {a, b}), (2 + 1.5 + 0.25) / 2, 1e-15);
+  EXPECT_NEAR(loss_of("type: 'SmoothL1Loss'", two, {a, b}), (1.5 + 1 + 0.25 * 0.25 / 2) / 2, 1e-15);
+  // sigma 2: quadratic below 1/4, where it is 2 d^2; |d| - 1/8 beyond.
+  EXPECT_NEAR(loss_of(smooth("sigma: 2"), two, {a, b}), (2 - 0.125 + 1.5 - 0.125 + 0.25 - 0.125) / 2, 1e-15);
+  EXPECT_NEAR(loss_of("type: 'SmoothL1Loss'", four, {a, b, {5, 0.25, 0, 2}, {7, 8, 9, 10}}),
+              (8 * 0.125 + 10 * 0.125) / 2, 1e-15);
+  Bench bench("type: 'L1Loss'", two, 1);
+  bench.set_input(0, a);
+  bench.set_input(1, b);
+  bench.forward();
+  bench.backward(Values{3});
+  EXPECT_EQ(bench.input_gradient(0), (Values{0, -1.5, -1.5, 1.5}));
+  EXPECT_EQ(bench.input_gradient(1), (Values{0, 1.5, 1.5, -1.5}));
+}
+
+TEST(ContrastiveLoss, FollowsItsFormulas) {
+  // Distances 5, 1 and 0; pairs: similar, not, not.
+  const std::vector<Shape> shapes{Shape{3, 2}, Shape{3, 2}, Shape{3}};
+  const std::vector<Values> inputs{{0, 0, 1, 0, 2, 2}, {3, 4, 0, 0, 2, 2}, {1, 0, 0}};
+  EXPECT_NEAR(loss_of(contrastive("margin: 1.5"), shapes, inputs), (25 + 0.25 + 2.25) / 6, 1e-14);
+  EXPECT_NEAR(loss_of(contrastive("margin: 1.5 legacy_version: true"), shapes, inputs), (25 + 0.5 + 1.5) / 6,
+              1e-14);
+  Bench bench(contrastive("margin: 1.5"), shapes, 1);
+  for (std::size_t i = 0; i < 3; ++i) bench.set_input(i, inputs[i]);
+  bench.forward();
+  bench.backward(Values{3});
+  expect_near(bench.input_gradient(0), {-3, -4, -0.5, 0, 0, 0}, 1e-15);  // 0, not NaN, at distance 0
+  expect_near(bench.input_gradient(1), {3, 4, 0.5, 0, 0, 0}, 1e-15);
+}
+
+TEST(TripletLoss, FollowsItsFormula) {
+  const std::vector<Shape> shapes(3, Shape{2, 2});
+  // |a - p|^2 = 1, 2; |a - n|^2 = 4, 2.
+  const std::vector<Values> inputs{{0, 0, 0, 0}, {1, 0, 1, 1}, {0, 2, -1, 1}};
+  EXPECT_NEAR(loss_of("type: 'TripletLoss'", shapes, inputs), 1.0 / 4, 1e-15);
+  EXPECT_NEAR(loss_of("type: 'TripletLoss' triplet_loss_param { margin: 5 }", shapes, inputs), 7.0 / 4,
+              1e-15);
+}
+
+TEST(Losses, NameLabelsOutOfRange) {
+  for (const std::string type : {"HingeLoss", "MultinomialLogisticLoss", "InfogainLoss"}) {
+    std::vector<Shape> shapes{Shape{4, 3}, Shape{4}};
+    if (type == "InfogainLoss") shapes.push_back(Shape{3, 3});
+    Bench bench(cat("type: '", type, "'"), shapes, 1);
+    for (std::size_t i = 0; i < shapes.size(); ++i) bench.set_input(i, spread_values(shapes[i].count(), 1));
+    bench.set_input(1, {0, 1, 3, 2});
+    bench.forward();
+    bench.backward(Values{1});
+    const Values gradient = bench.input_gradient();
+    EXPECT_EQ(Values(gradient.begin() + 6, gradient.begin() + 9), Values(3, 0)) << type;
+    try {
+      bench.layer().check_results(bench.context());
+      ADD_FAILURE() << type;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("label 3 of sample 2"), std::string::npos) << error.message();
+    }
+  }
+}
+
+TEST(Losses, RefuseWhatDoesNotFit) {
+  const Shape two{2, 3}, three{3, 3};
+  struct Refused {
+    std::string text;
+    std::vector<Shape> inputs;
+    std::string part;
+  };
+  for (const Refused& tested : std::vector<Refused>{
+           {"type: 'SigmoidCrossEntropyLoss'", {two, three}, "same batch"},
+           {"type: 'SmoothL1Loss'", {two, two, three}, "same batch"},
+           {smooth("sigma: 0"), {two, two}, "sigma"},
+           {"type: 'HingeLoss'", {two, Shape{3}}, "one label"},
+           {"type: 'MultinomialLogisticLoss'", {two, two}, "one label"},
+           {"type: 'InfogainLoss'", {two, Shape{2}}, "source"},
+           {"type: 'InfogainLoss'", {two, Shape{2}, Shape{3, 2}}, "3 x 3"},
+           {"type: 'InfogainLoss' loss_param { normalize: true }", {two, Shape{2}, three}, "normalize"},
+           {"type: 'InfogainLoss' infogain_loss_param { source: 'missing' }", {two, Shape{2}}, "missing"},
+           {"type: 'ContrastiveLoss'", {two, two, Shape{3}}, "one number"},
+           {"type: 'TripletLoss'", {two, two, three}, "one shape"}}) {
+    try {
+      Bench bench(tested.text, tested.inputs, 1);
+      ADD_FAILURE() << "accepted: " << tested.text;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find(tested.part), std::string::npos) << error.message();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace banyan::testing

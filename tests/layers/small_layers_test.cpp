@@ -1,0 +1,300 @@
+// Layers that reduce, repeat, select or normalize: values against plain formulas, gradients, refusals.
+#include "layers/gradient_case.hpp"
+
+namespace banyan::testing {
+namespace {
+
+const Shape kSmall{2, 3, 4, 3}, kImage{2, 2, 7, 8};
+
+std::string reduction(const std::string& settings) {
+  return "type: 'Reduction' reduction_param { " + settings + " }";
+}
+std::string batch_reduction(const std::string& settings) {
+  return "type: 'BatchReduction' batch_reduction_param { " + settings + " }";
+}
+std::string mvn(const std::string& settings) { return "type: 'MVN' mvn_param { " + settings + " }"; }
+std::string norm(const std::string& settings) { return "type: 'Normalize' norm_param { " + settings + " }"; }
+std::string spp(const std::string& settings) { return "type: 'SPP' spp_param { " + settings + " }"; }
+std::string tile(const std::string& settings) { return "type: 'Tile' tile_param { " + settings + " }"; }
+
+class SmallLayerGradient : public ::testing::TestWithParam<GradientCase> {};
+
+TEST_P(SmallLayerGradient, EqualsCentralDifferences) { check_gradients(GetParam()); }
+
+const std::vector<GradientCase> kCases = {
+    {"reduction", "type: 'Reduction'", {kSmall}},
+    {"reduction_asum", reduction("operation: ASUM axis: 1 coeff: 0.7"), {kSmall}},
+    {"reduction_sumsq", reduction("operation: SUMSQ axis: -1 coeff: -2"), {kSmall}},
+    {"reduction_mean", reduction("operation: MEAN axis: 2 coeff: 3"), {kSmall}},
+    {"tile", tile("tiles: 3"), {kSmall}},
+    {"tile_batch", tile("axis: 0 tiles: 2"), {kSmall}},
+    {"tile_last", tile("axis: -1 tiles: 4"), {Shape{1, 3}}},
+    {"mvn", "type: 'MVN'", {kSmall}},
+    {"mvn_eps", mvn("eps: 0.2"), {Shape{2, 2, 3, 2, 2}}},
+    {"mvn_across", mvn("across_channels: true"), {kSmall}},
+    {"mvn_mean_only", mvn("normalize_variance: false"), {kSmall}},
+    {"mvn_mean_across", mvn("normalize_variance: false across_channels: true"), {Shape{1, 2, 3}}},
+    {"embed", "type: 'Embed' embed_param { num_output: 3 input_dim: 4 }", {Shape{5}}, 1, 4},
+    {"embed_no_bias",
+     "type: 'Embed' embed_param { num_output: 2 input_dim: 3 bias_term: false }",
+     {Shape{2, 3}},
+     1,
+     3},
+    {"batch_reindex", "type: 'BatchReindex'", {kSmall, Shape{5}}, 1, 2},
+    {"spp", spp("pyramid_height: 3"), {kImage}},
+    {"spp_ave", spp("pyramid_height: 2 pool: AVE"), {kImage}},
+    {"normalize_plain", "type: 'Normalize'", {kSmall}},
+    {"normalize_shared", norm("eps: 0.1"), {kSmall}},
+    {"normalize_channels", norm("channel_shared: false"), {kSmall}},
+    {"normalize_positions", norm("across_spatial: false"), {kSmall}},
+    {"normalize_ssd",
+     norm("across_spatial: false channel_shared: false scale_filler { value: 20 }"),
+     {kSmall}},
+    {"normalize_vectors", norm("across_spatial: false channel_shared: false"), {Shape{1, 4}}},
+    {"axpy", "type: 'Axpy'", {Shape{2, 3}, kSmall, kSmall}},
+    {"axpy_four_axes", "type: 'Axpy'", {Shape{2, 3, 1, 1}, kSmall, kSmall}},
+    {"axpy_vectors", "type: 'Axpy'", {Shape{1, 3}, Shape{1, 3}, Shape{1, 3}}},
+    {"batch_reduction", batch_reduction("reduction_param { axis: 1 }"), {kSmall}},
+    {"batch_reduction_mean",
+     batch_reduction("level: 1 reduction_param { axis: 0 operation: MEAN }"),
+     {kSmall}},
+    {"batch_reduction_levels",
+     batch_reduction("level: 2 level: 1 reduction_param { axis: 1 operation: MEAN }"),
+     {Shape{2, 5, 3}}},
+    {"batch_reduction_topk",
+     batch_reduction("level: 1 level: 2 reduction_param { axis: -1 operation: TOPK k: 2 }"),
+     {Shape{2, 3, 5}}},
+    {"gather", "type: 'Gather'", {kSmall, Shape{2}}, 2},
+};
+
+INSTANTIATE_TEST_SUITE_P(Layers, SmallLayerGradient, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+/// The first output for these inputs, and its shape.
+struct Result {
+  Values values;
+  Shape shape;
+};
+Result run(const std::string& text, const std::vector<Shape>& shapes, const std::vector<Values>& inputs) {
+  Bench bench(text, shapes, 1);
+  for (std::size_t i = 0; i < inputs.size(); ++i) bench.set_input(i, inputs[i]);
+  bench.forward();
+  bench.layer().check_results(bench.context());
+  return {bench.output(), bench.outputs[0]->shape};
+}
+
+TEST(Reduction, ReducesTheAxesFromItsAxisOn) {
+  const Shape shape{2, 1, 3};
+  const Values x{1, -2, 3, -4, 5, -6};
+  EXPECT_EQ(run("type: 'Reduction'", {shape}, {x}).values, Values{-3});
+  EXPECT_EQ(run("type: 'Reduction'", {shape}, {x}).shape, Shape());
+  EXPECT_EQ(run(reduction("operation: ASUM axis: 1"), {shape}, {x}).values, (Values{6, 15}));
+  EXPECT_EQ(run(reduction("operation: SUMSQ axis: -1 coeff: 2"), {shape}, {x}).values, (Values{28, 154}));
+  EXPECT_EQ(run(reduction("operation: SUMSQ axis: -1"), {shape}, {x}).shape, (Shape{2, 1}));
+  EXPECT_EQ(run(reduction("operation: MEAN axis: 1 coeff: 3"), {shape}, {x}).values, (Values{2, -5}));
+}
+
+TEST(Tile, RepeatsAlongItsAxis) {
+  const Shape shape{2, 2};
+  const Values x{1, 2, 3, 4};
+  EXPECT_EQ(run(tile("axis: 0 tiles: 2"), {shape}, {x}).values, (Values{1, 2, 3, 4, 1, 2, 3, 4}));
+  EXPECT_EQ(run(tile("tiles: 2"), {shape}, {x}).values, (Values{1, 2, 1, 2, 3, 4, 3, 4}));
+  EXPECT_EQ(run(tile("tiles: 2"), {shape}, {x}).shape, (Shape{2, 4}));
+}
+
+TEST(ArgMax, FindsTheLargestAndAmongEqualOnesTheLast) {
+  const auto with = [](const std::string& settings, const Shape& shape, const Values& x) {
+    return run("type: 'ArgMax' argmax_param { " + settings + " }", {shape}, {x});
+  };
+  const Shape shape{2, 3, 2};
+  const Values x{1, 9, 7, 2, 7, 5, -1, -4, -2, -4, -3, -9};
+  EXPECT_EQ(with("", shape, x).values, (Values{1, 0}));
+  EXPECT_EQ(with("", shape, x).shape, (Shape{2, 1, 1}));
+  EXPECT_EQ(with("", Shape{2, 3, 2, 1}, x).shape, (Shape{2, 1, 1, 1}));
+  EXPECT_EQ(with("", Shape{2, 6}, x).shape, (Shape{2, 1, 1}));
+  EXPECT_EQ(with("top_k: 3", shape, x).values, (Values{1, 4, 2, 0, 2, 4}));
+  EXPECT_EQ(with("top_k: 2 out_max_val: true", shape, x).values, (Values{1, 4, 9, 7, 0, 2, -1, -2}));
+  EXPECT_EQ(with("top_k: 2 out_max_val: true", shape, x).shape, (Shape{2, 2, 2}));
+  EXPECT_EQ(with("axis: 1", shape, x).values, (Values{2, 0, 0, 1}));
+  EXPECT_EQ(with("axis: 1", shape, x).shape, (Shape{2, 1, 2}));
+  EXPECT_EQ(with("axis: 1 top_k: 2", shape, x).values, (Values{2, 0, 1, 2, 0, 1, 1, 0}));
+  EXPECT_EQ(with("axis: -2 top_k: 2 out_max_val: true", shape, x).values,
+            (Values{7, 9, 7, 5, -1, -4, -2, -4}));
+}
+
+TEST(Mvn, NormalizesEachChannelOrSample) {
+  const Shape shape{1, 2, 2};
+  const Values x{1, 3, 10, 50};
+  expect_near(run("type: 'MVN'", {shape}, {x}).values, {-1, 1, -1, 1}, 1e-8);
+  expect_near(run(mvn("eps: 3"), {shape}, {x}).values, {-0.25, 0.25, -20 / 23.0, 20 / 23.0}, 1e-15);
+  EXPECT_EQ(run(mvn("normalize_variance: false across_channels: true"), {shape}, {x}).values,
+            (Values{-15, -13, -6, 34}));
+  EXPECT_EQ(run("type: 'MVN'", {Shape{1, 1, 3}}, {{4, 4, 4}}).values, Values(3, 0));  // deviation 0
+}
+
+TEST(Mvn, HasAGradientWhereAllValuesAreEqual) {
+  Bench bench(mvn("eps: 0.5"), {Shape{1, 1, 2}}, 1);
+  bench.set_input(0, {4, 4});
+  bench.forward();
+  bench.backward({1, 3});
+  expect_near(bench.input_gradient(), {-2, 2}, 1e-15);
+}
+
+TEST(Embed, LooksUpRows) {
+  Bench bench("type: 'Embed' embed_param { num_output: 2 input_dim: 3 }", {Shape{2, 2}}, 1);
+  bench.set_parameter(0, {1, 2, 3, 4, 5, 6});
+  bench.set_parameter(1, {10, 20});
+  bench.set_input(0, {2, 0, 2, 1});
+  bench.forward();
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{2, 2, 2}));
+  EXPECT_EQ(bench.output(), (Values{15, 26, 11, 22, 15, 26, 13, 24}));
+  bench.zero_parameter_gradients();
+  bench.backward({1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_EQ(bench.parameter_gradient(0), (Values{3, 4, 7, 8, 6, 8}));
+  EXPECT_EQ(bench.parameter_gradient(1), (Values{16, 20}));
+}
+
+TEST(BatchReindex, PicksSamples) {
+  Bench bench("type: 'BatchReindex'", {Shape{3, 2}, Shape{4}}, 1);
+  bench.set_input(0, {1, 2, 3, 4, 5, 6});
+  bench.set_input(1, {2, 0, 2, 2});
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{5, 6, 1, 2, 5, 6, 5, 6}));
+  bench.backward({1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_EQ(bench.input_gradient(), (Values{3, 4, 0, 0, 13, 16}));
+}
+
+TEST(Indices, OutOfRangeAreNamed) {
+  for (const std::string text : {"type: 'Embed' embed_param { num_output: 2 input_dim: 3 bias_term: false }",
+                                 "type: 'BatchReindex'"}) {
+    for (const double index : {3.0, -1.0, 0.5}) {
+      const bool embed = text.find("Embed") != std::string::npos;
+      std::vector<Shape> shapes{Shape{2}};
+      if (!embed) shapes.insert(shapes.begin(), Shape{3, 2});
+      Bench bench(text, shapes, 1);
+      if (!embed) bench.set_input(0, Values(6, 1));
+      bench.set_input(embed ? 0 : 1, {1, index});
+      bench.forward();
+      bench.backward(Values(4, 1));
+      EXPECT_EQ(bench.output()[2], 0);
+      try {
+        bench.layer().check_results(bench.context());
+        ADD_FAILURE() << text;
+      } catch (const Error& error) {
+        EXPECT_NE(error.message().find(cat("index ", index, " at place 1")), std::string::npos)
+            << error.message();
+      }
+    }
+  }
+}
+
+TEST(Spp, JoinsLevelsOfPooling) {
+  const Values x = spread_values(kImage.count(), 3);
+  for (const std::string pool : {"MAX", "AVE"}) {
+    const Result found = run(spp("pyramid_height: 3 pool: " + pool), {kImage}, {x});
+    EXPECT_EQ(found.shape, (Shape{2, 2 * 21}));
+    // 7 x 8 in 2 x 2 windows of 4 x 4 and in 4 x 4 of 2 x 2: each time one row too many.
+    std::vector<Values> levels;
+    for (const std::string window : {"global_pooling: true", "kernel_size: 4 stride: 4 pad_h: 1 pad_w: 0",
+                                     "kernel_size: 2 stride: 2 pad_h: 1 pad_w: 0"})
+      levels.push_back(
+          run("type: 'Pooling' pooling_param { pool: " + pool + " " + window + " }", {kImage}, {x}).values);
+    Values expected;
+    for (std::ptrdiff_t n = 0; n < 2; ++n)
+      for (const Values& level : levels) {
+        const std::ptrdiff_t count = std::ssize(level) / 2;
+        expected.insert(expected.end(), level.begin() + n * count, level.begin() + (n + 1) * count);
+      }
+    EXPECT_EQ(found.values, expected) << pool;
+  }
+}
+
+TEST(Normalize, MakesUnitVectors) {
+  const Shape shape{1, 2, 2};
+  const Values x{3, 0, 4, 2};
+  const double length = std::sqrt(29);
+  expect_near(run("type: 'Normalize'", {shape}, {x}).values, {3 / length, 0, 4 / length, 2 / length}, 1e-10);
+  expect_near(run(norm("across_spatial: false scale_filler { value: 20 }"), {shape}, {x}).values,
+              {12, 0, 16, 20}, 1e-10);
+  Bench bench(norm("across_spatial: false channel_shared: false eps: 2"), {shape}, 1);
+  EXPECT_EQ(bench.parameter(0), (Values{1, 1}));
+  bench.set_parameter(0, {10, 100});
+  bench.set_input(0, x);
+  bench.forward();
+  expect_near(bench.output(), {30 / std::sqrt(27), 0, 400 / std::sqrt(27), 200 / std::sqrt(6)}, 1e-14);
+  EXPECT_TRUE(Bench("type: 'Normalize'", {shape}, 1).layer().parameters().empty());
+  EXPECT_EQ(Bench(norm(""), {shape}, 1).layer().parameters()[0].shape, Shape());
+}
+
+TEST(Axpy, ScalesChannelsOfSamplesAndAdds) {
+  const Result found = run("type: 'Axpy'", {Shape{2, 1}, Shape{2, 1, 2}, Shape{2, 1, 2}},
+                           {{2, 3}, {1, 2, 3, 4}, {10, 20, 30, 40}});
+  EXPECT_EQ(found.values, (Values{12, 24, 39, 52}));
+}
+
+TEST(BatchReduction, ReducesTheAxisInParts) {
+  const Shape shape{1, 5, 2};
+  const Values x{1, 10, 2, 40, 5, 20, 4, 30, 3, 50};
+  EXPECT_EQ(run(batch_reduction("reduction_param { axis: 1 }"), {shape}, {x}).values, (Values{15, 150}));
+  EXPECT_EQ(run(batch_reduction("reduction_param { axis: 1 }"), {shape}, {x}).shape, (Shape{1, 2}));
+  const Result levels =
+      run(batch_reduction("level: 1 level: 2 reduction_param { axis: 1 operation: MEAN }"), {shape}, {x});
+  EXPECT_EQ(levels.values, (Values{1, 10, 3.5, 35}));
+  EXPECT_EQ(levels.shape, (Shape{1, 2, 2}));
+  EXPECT_EQ(run(batch_reduction("reduction_param { axis: 1 operation: TOPK k: 2 }"), {shape}, {x}).values,
+            (Values{4.5, 45}));
+  EXPECT_EQ(run(batch_reduction("reduction_param { axis: 1 operation: TOPK k: 9 }"), {shape}, {x}).values,
+            (Values{3, 30}));
+}
+
+TEST(SmallLayers, RefuseWhatDoesNotFit) {
+  const Shape image{2, 4, 6, 6};
+  struct Refused {
+    std::string text;
+    std::vector<Shape> inputs;
+    std::string part;
+  };
+  for (const Refused& tested : std::vector<Refused>{
+           {reduction("operation: TOPK"), {image}, "BatchReduction"},
+           {reduction("axis: 4"), {image}, "axis"},
+           {tile(""), {image}, "tiles"},
+           {"type: 'ArgMax' argmax_param { axis: 1 top_k: 5 }", {image}, "top_k 5"},
+           {"type: 'ArgMax' argmax_param { top_k: 0 }", {image}, "top_k"},
+           {"type: 'MVN'", {Shape{3}}, "axis 1"},
+           {"type: 'Embed' embed_param { input_dim: 3 }", {Shape{3}}, "num_output"},
+           {"type: 'Embed' embed_param { num_output: 3 }", {Shape{3}}, "input_dim"},
+           {"type: 'BatchReindex'", {image, Shape{2, 2}}, "indices"},
+           {spp(""), {image}, "pyramid_height"},
+           {spp("pyramid_height: 2"), {Shape{2, 4}}, "4 (N, C, H, W)"},
+           {spp("pyramid_height: 3"), {Shape{1, 1, 5, 5}}, "does not fit"},
+           {spp("pyramid_height: 3 pool: STOCHASTIC"), {image}, "STOCHASTIC"},
+           {"type: 'Normalize'", {Shape{3}}, "axis 1"},
+           {"type: 'Axpy'", {Shape{2, 3}, image, image}, "one factor"},
+           {"type: 'Axpy'", {Shape{2, 4}, image, Shape{2, 4, 6, 5}}, "one shape"},
+           {batch_reduction("level: 2 reduction_param { axis: 1 } level: 1"), {image}, "cover 5"},
+           {batch_reduction("level: 0 reduction_param { axis: 1 }"), {image}, "positive"},
+           {batch_reduction("pos: true reduction_param { axis: 1 }"), {image}, "pos"},
+           {batch_reduction("reduction_param { axis: 1 coeff: 2 }"), {image}, "coeff"},
+           {batch_reduction("reduction_param { axis: 1 operation: ASUM }"), {image}, "SUM, MEAN"},
+           {batch_reduction("reduction_param { axis: 1 operation: TOPK k: 0 }"), {image}, "k must"}}) {
+    try {
+      Bench bench(tested.text, tested.inputs, 1);
+      ADD_FAILURE() << "accepted: " << tested.text;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find(tested.part), std::string::npos) << error.message();
+    }
+  }
+}
+
+TEST(SmallLayers, RefuseSeveralDevicesWhereTheyMixSamples) {
+  BenchOptions options;
+  options.devices = 2;
+  for (const std::string& text : {std::string("type: 'Gather'"), std::string("type: 'Scatter'"),
+                                  batch_reduction("reduction_param { axis: 0 }")})
+    EXPECT_THROW(Bench(text, {Shape{2, 3}}, 1, options), Error) << text;
+  options.phase = Phase::test;  // test batches are not divided
+  Bench bench("type: 'Gather'", {Shape{2, 3}}, 1, options);
+}
+
+}  // namespace
+}  // namespace banyan::testing

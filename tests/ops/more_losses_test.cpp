@@ -1,0 +1,204 @@
+// Losses against targets, over classes and of distances: sums and gradients against plain loops.
+#include <numeric>
+
+#include "banyan/base/text.hpp"
+#include "banyan/ops/class_loss.hpp"
+#include "banyan/ops/distance_loss.hpp"
+#include "banyan/ops/target_loss.hpp"
+#include "ops/device_fixture.hpp"
+
+namespace banyan {
+namespace {
+
+using Values = std::vector<double>;
+using ops::TargetLoss;
+
+class MoreLosses : public DeviceTest {
+ protected:
+  Tensor f64(const Values& values) {
+    return make_as(DType::f64, {static_cast<std::int64_t>(values.size())}, values);
+  }
+  /// 0.7 / 4.
+  Tensor grad_loss() { return make({1}, {0.7}); }
+  Tensor divisor() { return f64({4}); }
+  double scale() const { return (dtype() == DType::f32 ? static_cast<double>(0.7f) : 0.7) / 4; }
+  Values labels(std::int64_t count, std::int64_t classes) {
+    Values all = random_values(count, 7, 0, static_cast<double>(classes));
+    for (double& label : all) label = std::floor(label);
+    return all;
+  }
+};
+
+TEST_P(MoreLosses, AgainstTargets) {
+  const auto value = [](TargetLoss::Kind kind, double x, double t, double d) {
+    if (kind == TargetLoss::Kind::sigmoid_cross_entropy) return std::log1p(std::exp(x)) - x * t;
+    if (kind == TargetLoss::Kind::absolute) return std::abs(d);
+    return std::abs(d) < 0.25 ? 2 * d * d : std::abs(d) - 0.125;  // sigma 2
+  };
+  const auto slope = [](TargetLoss::Kind kind, double x, double t, double d) {
+    if (kind == TargetLoss::Kind::sigmoid_cross_entropy) return 1 / (1 + std::exp(-x)) - t;
+    if (kind == TargetLoss::Kind::absolute) return d > 0 ? 1.0 : -1.0;
+    return std::abs(d) < 0.25 ? 4 * d : d > 0 ? 1.0 : -1.0;
+  };
+  for (const auto kind : {TargetLoss::Kind::sigmoid_cross_entropy, TargetLoss::Kind::absolute,
+                          TargetLoss::Kind::smooth_absolute})
+    for (const bool weighted : {false, true})
+      for (const std::int64_t n : {0, 1, 999, 40001}) {
+        const bool inside = weighted && kind != TargetLoss::Kind::sigmoid_cross_entropy;
+        const Values x = rounded(random_values(n, 1, -3, 3)), in = rounded(random_values(n, 3, 0.1, 2)),
+                     out = rounded(random_values(n, 4));
+        Values t = rounded(random_values(n, 2));
+        for (std::size_t i = 0; i < t.size(); i += 5) t[i] = 1;  // is ignored
+        double sum = 0, counted = 0;
+        Values dx;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          const double w_in = inside ? in[i] : 1, w_out = weighted ? out[i] : 1, d = w_in * (x[i] - t[i]);
+          const bool counts = t[i] != 1;
+          sum += counts ? w_out * value(kind, x[i], t[i], d) : 0;
+          counted += counts ? 1 : 0;
+          dx.push_back(counts ? -w_out * w_in * slope(kind, x[i], t[i], d) * scale() : 0);
+        }
+        const ops::Targets what{make({n}, x), make({n}, t), inside ? make({n}, in) : Tensor(),
+                                weighted ? make({n}, out) : Tensor()};
+        const TargetLoss loss{kind, 2, {true, 1}};
+        Tensor partial = f64({-1, -1}), gradient = empty({n});
+        const Tensor weight = grad_loss(), by = divisor();
+        ops::target_loss_forward(context(), what, loss, partial);
+        ops::target_loss_backward(context(), what, loss, -1, weight, by, gradient);
+        const Values found = values(partial);
+        EXPECT_EQ(found[1], counted);
+        // Terms of size 5 at most, each with a few roundings; the sums differ in order.
+        EXPECT_NEAR(found[0], sum, 16 * epsilon() * static_cast<double>(n + 1) + 1e-13 * std::abs(sum));
+        expect_near(values(gradient), dx, 16 * epsilon());
+      }
+}
+
+TEST_P(MoreLosses, OverClasses) {
+  for (const ops::Channels& over :
+       {ops::Channels{5, 4, 1}, ops::Channels{3, 7, 4}, ops::Channels{40, 9, 130}}) {
+    SCOPED_TRACE(over.channels);
+    const std::int64_t n = over.outer * over.channels * over.inner, positions = over.outer * over.inner;
+    const Values p = rounded(random_values(n, 1, 0.1, 1)),
+                 gains = rounded(random_values(over.channels * over.channels, 2));
+    Values label = labels(positions, over.channels);
+    label[1] = -3;                                  // out of range
+    label[2] = static_cast<double>(over.channels);  // likewise
+    double hinge[2] = {0, 0}, logistic = 0, infogain = 0, smoothed = 0;
+    Values dx_hinge[2] = {Values(p.size()), Values(p.size())}, dx_logistic(p.size()), dx_infogain(p.size()),
+           dx_smoothed(p.size());
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t position = i / over.inner / over.channels * over.inner + i % over.inner;
+      const auto c = static_cast<double>(i / over.inner % over.channels);
+      const double y = label[static_cast<std::size_t>(position)], x = p[static_cast<std::size_t>(i)];
+      if (y < 0 || y >= static_cast<double>(over.channels)) continue;
+      const double t = c == y ? 1 : -1, missing = std::max(0.0, 1 - t * x);
+      hinge[0] += missing;
+      hinge[1] += missing * missing;
+      dx_hinge[0][static_cast<std::size_t>(i)] = missing > 0 ? -t * scale() : 0;
+      dx_hinge[1][static_cast<std::size_t>(i)] = -2 * t * missing * scale();
+      if (c == y) logistic -= std::log(x);
+      dx_logistic[static_cast<std::size_t>(i)] = c == y ? -scale() / x : 0;
+      const double wanted = (c == y ? 0.7 : 0) + 0.3 / static_cast<double>(over.channels);
+      smoothed -= wanted * std::log(x);
+      dx_smoothed[static_cast<std::size_t>(i)] = (x - wanted) * scale();
+      const auto row = gains.begin() + static_cast<std::ptrdiff_t>(y) * over.channels;
+      infogain -= row[static_cast<std::ptrdiff_t>(c)] * std::log(x);
+      const double sum = std::accumulate(row, row + over.channels, 0.0);
+      dx_infogain[static_cast<std::size_t>(i)] = (x * sum - row[static_cast<std::ptrdiff_t>(c)]) * scale();
+    }
+    const Shape shape{over.outer, over.channels, over.inner};
+    const Tensor scores = make(shape, p), y = make({positions}, label), weight = grad_loss(), by = divisor(),
+                 matrix = make({over.channels, over.channels}, gains);
+    Tensor partial = f64({0, 0}), noted = f64({0, 0, 0}), dx = empty(shape);
+    const auto expect_loss = [&](double expected, const Values& gradient) {
+      // Every term is rounded a few times; the sums differ in order.
+      EXPECT_NEAR(values(partial)[0], expected,
+                  16 * epsilon() * static_cast<double>(n) + 1e-13 * std::abs(expected));
+      expect_near(values(dx), gradient, 32 * epsilon());
+      const Values found = values(noted);
+      EXPECT_EQ(found[0] - 1, static_cast<double>(1 / over.inner));
+      EXPECT_EQ(found[2], -3);
+      noted = f64({0, 0, 0});
+    };
+    for (const bool squared : {false, true}) {
+      ops::hinge_loss_forward(context(), scores, y, over, squared, partial, noted);
+      ops::hinge_loss_backward(context(), scores, y, over, squared, weight, by, dx);
+      expect_loss(hinge[squared], dx_hinge[squared]);
+    }
+    ops::logistic_loss_forward(context(), scores, y, over, partial, noted);
+    ops::logistic_loss_backward(context(), scores, y, over, weight, by, dx);
+    expect_loss(logistic, dx_logistic);
+    ops::smoothed_loss_forward(context(), scores, y, over, {}, 0.3, partial, noted);
+    ops::smoothed_loss_backward(context(), scores, y, over, {}, 0.3, weight, by, dx);
+    expect_loss(smoothed, dx_smoothed);
+    ops::infogain_loss_forward(context(), scores, y, matrix, over, {}, partial, noted);
+    ops::infogain_loss_backward(context(), scores, y, matrix, over, {}, weight, by, dx);
+    expect_loss(infogain, dx_infogain);
+    EXPECT_EQ(values(partial)[1], static_cast<double>(positions - 2));
+  }
+}
+
+TEST_P(MoreLosses, OfDistances) {
+  for (const auto& [samples, length] :
+       {std::pair<std::int64_t, std::int64_t>{1, 3}, {70, 5}, {300, 1}, {3, 9000}}) {
+    SCOPED_TRACE(length);
+    const std::int64_t n = samples * length;
+    const Values a = rounded(random_values(n, 1)), b = rounded(random_values(n, 2)),
+                 c = rounded(random_values(n, 3));
+    Values similar = labels(samples, 2), near, far;
+    for (std::int64_t s = 0; s < samples; ++s) {
+      double to_b = 0, to_c = 0;
+      for (std::int64_t i = s * length; i < (s + 1) * length; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        to_b += (a[at] - b[at]) * (a[at] - b[at]);
+        to_c += (a[at] - c[at]) * (a[at] - c[at]);
+      }
+      near.push_back(to_b);
+      far.push_back(to_c);
+    }
+    const Shape shape{samples, length};
+    const Tensor x = make(shape, a), y = make(shape, b), z = make(shape, c), flags = make({samples}, similar),
+                 weight = grad_loss(), by = divisor();
+    Tensor squares = f64(Values(near.size())), others = f64(Values(near.size())),
+           factors = f64(Values(near.size())), partial = f64({0, 0}), dx = empty(shape);
+    ops::squared_distances(context(), x, y, squares);
+    ops::squared_distances(context(), x, z, others);
+    expect_near(values(squares), near, 8 * epsilon() + 1e-13);  // added in f64, in another order
+    near = values(squares);
+    far = values(others);
+    const double margin = 0.6 * static_cast<double>(length);
+    const auto expect_loss = [&](double loss, const Values& expected) {
+      EXPECT_NEAR(values(partial)[0], loss, 1e-12 * std::max(1.0, loss));  // f64
+      expect_near(values(factors), expected, 1e-12);
+      ops::pair_backward(context(), x, y, factors, weight, by, dx);
+      Values gradient;
+      for (std::size_t i = 0; i < a.size(); ++i)
+        gradient.push_back(expected[i / static_cast<std::size_t>(length)] * (a[i] - b[i]) * scale());
+      expect_near(values(dx), gradient, 8 * epsilon());
+    };
+    for (const bool legacy : {false, true}) {
+      double loss = 0;
+      Values expected;
+      for (std::size_t s = 0; s < near.size(); ++s) {
+        const double d = std::sqrt(near[s]), missing = std::max(0.0, margin - (legacy ? near[s] : d));
+        loss += similar[s] == 1 ? near[s] / 2 : legacy ? missing / 2 : missing * missing / 2;
+        expected.push_back(similar[s] == 1 ? 1 : legacy ? (missing > 0 ? -1 : 0) : -missing / d);
+      }
+      ops::contrastive_loss(context(), squares, flags, {margin, legacy}, factors, partial);
+      expect_loss(loss, expected);
+    }
+    double loss = 0;
+    Values active;
+    for (std::size_t s = 0; s < near.size(); ++s) {
+      loss += std::max(0.0, 0.01 + near[s] - far[s]) / 2;
+      active.push_back(0.01 + near[s] - far[s] > 0 ? 1 : 0);
+    }
+    ops::triplet_loss(context(), squares, others, 0.01, factors, partial);
+    expect_loss(loss, active);
+  }
+}
+
+BANYAN_ON_ALL_DEVICES(MoreLosses);
+
+}  // namespace
+}  // namespace banyan
