@@ -211,11 +211,13 @@ struct LayerInfo {
   std::string about;    ///< what it does, in a few words
   std::string message;  ///< the field of LayerParameter that holds its settings; "" if it has none
   /// Settings that a test can run it with, as they stand in a file; its inputs are small blobs N x 4 x 5 x 5,
-  /// or scores of 4 classes with their labels. None for layers that need files.
+  /// or scores of 4 classes with their labels, unless `inputs` says more. None for layers that need files.
   std::vector<std::string> examples = {""};
   /// Of how many devices a layer with these settings shares statistics, 0: of all; null: the type knows no
   /// such groups.
   int (*sync_group_size)(const caffe::LayerParameter&) = nullptr;
+  /// One sample of each input of the examples. An input without a gradient holds integers in [0, 4).
+  std::vector<Shape> inputs = {};
 };
 
 /// One line per layer type, in the layer's own file:

@@ -1,4 +1,5 @@
 // `trainer layers`: every type of layer, as its code describes itself.
+#include <algorithm>
 #include <iomanip>
 #include <sstream>
 
@@ -64,11 +65,17 @@ std::string describe_layers(bool json) {
     return out.str();
   }
   rows.insert(rows.begin(), {"type", "inputs", "outputs", "layout", "in place", "settings", "what it does"});
+  const auto width = [&](std::string TypeRow::*column) {
+    std::size_t widest = 0;
+    for (const TypeRow& row : rows) widest = std::max(widest, (row.*column).size());
+    return static_cast<int>(widest) + 2;
+  };
   for (const TypeRow& row : rows) {
-    out << std::left << std::setw(16) << row.type << std::setw(11) << row.inputs << std::setw(11)
-        << row.outputs << std::setw(15) << row.layout << std::setw(10) << row.in_place << std::setw(22)
-        << row.settings << row.about;
-    out << "\n";
+    out << std::left;
+    for (const auto column : {&TypeRow::type, &TypeRow::inputs, &TypeRow::outputs, &TypeRow::layout,
+                              &TypeRow::in_place, &TypeRow::settings})
+      out << std::setw(width(column)) << row.*column;
+    out << row.about << "\n";
   }
   return out.str();
 }
