@@ -6,9 +6,14 @@
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/device_value.hpp"
 #include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/grid.hpp"
 #include "banyan/ops/loss.hpp"
 #include "banyan/ops/normalization.hpp"
 #include "banyan/ops/pooling.hpp"
+#include "banyan/ops/prior_boxes.hpp"
+#include "banyan/ops/regions.hpp"
+#include "banyan/ops/resize.hpp"
+#include "banyan/ops/unfold.hpp"
 #include "banyan/ops/update.hpp"
 
 namespace banyan {
@@ -40,6 +45,10 @@ TEST(CudaOperators, AllAreRegistered) {
                  normalize_forward, normalize_and_add, normalize_backward_sums, normalize_backward,
                  add_affine_gradients, output_statistics, lrn_forward, lrn_backward);
   expect_on_cuda(pooling_forward, pooling_backward, update_parameters);
+  expect_on_cuda(copy_grid, resize_forward, resize_backward, unfold_forward, unfold_backward, unpool_forward,
+                 unpool_backward, note_outside, prior_boxes);
+  expect_on_cuda(region_maximum, region_maximum_backward, region_average, region_average_backward,
+                 region_votes, region_votes_backward);
 }
 
 TEST(CudaOperators, VersionsNameEveryLibrary) {
