@@ -115,21 +115,21 @@ class LayerUpgrade {
       if (conv) {
         to_.mutable_convolution_param()->add_pad(from_.pad());
       } else {
-        to_.mutable_pooling_param()->set_pad(from_.pad());
+        to_.mutable_pooling_param()->add_pad(from_.pad());
       }
     }
     if (from_.has_kernelsize() && take("kernelsize", types)) {
       if (conv) {
         to_.mutable_convolution_param()->add_kernel_size(from_.kernelsize());
       } else {
-        to_.mutable_pooling_param()->set_kernel_size(from_.kernelsize());
+        to_.mutable_pooling_param()->add_kernel_size(from_.kernelsize());
       }
     }
     if (from_.has_stride() && take("stride", types)) {
       if (conv) {
         to_.mutable_convolution_param()->add_stride(from_.stride());
       } else {
-        to_.mutable_pooling_param()->set_stride(from_.stride());
+        to_.mutable_pooling_param()->add_stride(from_.stride());
       }
     }
     if (from_.has_pool() && take("pool", {"pool"})) {

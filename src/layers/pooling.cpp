@@ -1,16 +1,37 @@
-// Pooling over 2-D windows: MAX, AVE, STOCHASTIC.
+// Pooling over windows of any number of spatial axes: MAX, AVE, STOCHASTIC (images only).
 //
 // Output length per axis: round((in + 2 pad - kernel) / stride) + 1, rounded up unless round_mode is FLOOR
 // (or ceil_mode false); when any axis is padded, a last window that would start beyond in + pad is dropped.
-// With MAX a second output holds the position h * W + w of each maximum. Whatever `engine` says, averages
-// divide by the window clipped at in + pad (BVLC's CPU).
+// With MAX a second output holds the position h * W + w of each maximum (not with more than two spatial
+// axes). Whatever `engine` says, averages divide by the window clipped at in + pad (BVLC's CPU).
+//
+// The operators know images. Maxima and averages of more axes are those over the last two, then over one axis
+// more at a time.
 #include "banyan/ops/pooling.hpp"
+
+#include <google/protobuf/repeated_field.h>
+
+#include <algorithm>
 
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 
 namespace banyan {
 namespace {
+
+using Field = google::protobuf::RepeatedField<google::protobuf::uint32>;
+
+/// One axis of the windows.
+struct PoolingWindow {
+  std::int64_t kernel = 1, stride = 1, pad = 0;
+};
+
+/// One call of the operators.
+struct PoolingStage {
+  ops::PoolingGeometry geometry;
+  Shape input, output;          ///< as images
+  Tensor mask, made, gradient;  ///< of the output; the last two only where another stage follows
+};
 
 class PoolingLayer : public Layer {
  public:
@@ -24,25 +45,14 @@ class PoolingLayer : public Layer {
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
-
-  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    Context& context = *pass.context;
-    if (geometry_.method != ops::PoolingMethod::average)
-      ensure(context, mask_, outputs[0]->shape, DType::i32, outputs[0]->layout);
-    ops::pooling_forward(context, geometry_, inputs[0]->data, options().phase == Phase::train,
-                         random_key(pass), pass.samples, outputs[0]->data, mask_);
-    if (outputs.size() > 1) ops::copy(context, mask_, outputs[1]->data);
-  }
-
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
-                const Blobs& inputs) override {
-    if (propagate[0])
-      ops::pooling_backward(*pass.context, geometry_, outputs[0]->grad, mask_, inputs[0]->grad);
-  }
+                const Blobs& inputs) override;
 
   double forward_flops(const Blobs&, const Blobs& outputs) const override {
-    return static_cast<double>(outputs[0]->shape.count()) *
-           static_cast<double>(geometry_.kernel_h * geometry_.kernel_w);
+    double product = static_cast<double>(outputs[0]->shape.count());
+    for (const PoolingWindow& window : windows_) product *= static_cast<double>(window.kernel);
+    return product;
   }
 
  private:
@@ -51,102 +61,203 @@ class PoolingLayer : public Layer {
     return settings().has_ceil_mode() ? settings().ceil_mode()
                                       : settings().round_mode() == caffe::PoolingParameter::CEIL;
   }
+  std::vector<std::int64_t> per_axis(const char* field, const Field& repeated, std::int64_t absent) const;
   void read_kernel();
   void read_pad_and_stride();
-  std::int64_t output_length(const char* axis, std::int64_t input, std::int64_t kernel, std::int64_t stride,
-                             std::int64_t pad) const;
+  std::int64_t output_length(std::size_t axis, std::int64_t input) const;
+  bool padded() const {
+    return std::any_of(windows_.begin(), windows_.end(), [](const auto& window) { return window.pad > 0; });
+  }
+  ops::PoolingMethod method() const;
+  void make_stages(const Shape& input, const Shape& output);
 
-  ops::PoolingGeometry geometry_;
-  Tensor mask_;
+  std::vector<PoolingWindow> windows_;  ///< one per spatial axis
+  std::vector<PoolingStage> stages_;
 };
+
+/// `field` once, once for each spatial axis, or absent.
+std::vector<std::int64_t> PoolingLayer::per_axis(const char* field, const Field& repeated,
+                                                 std::int64_t absent) const {
+  const auto axes = windows_.size(), given = static_cast<std::size_t>(repeated.size());
+  if (given > 1 && given != axes)
+    refuse(field, " is given ", given, " times; expected once or once for each of ", axes, " spatial axes");
+  std::vector<std::int64_t> lengths(axes, absent);
+  for (std::size_t i = 0; i < axes && given > 0; ++i)
+    lengths[i] = repeated.Get(given == 1 ? 0 : static_cast<int>(i));
+  return lengths;
+}
 
 void PoolingLayer::read_kernel() {
   const auto& s = settings();
+  const bool list = s.kernel_size_size() > 0;
   if (s.global_pooling()) {
-    if (s.has_kernel_size() || s.has_kernel_h() || s.has_kernel_w())
+    if (list || s.has_kernel_h() || s.has_kernel_w())
       refuse(
           "global_pooling takes its kernel from the input; kernel_size, kernel_h and kernel_w must be "
           "absent");
     return;
   }
   const bool both = s.has_kernel_h() && s.has_kernel_w();
-  if (s.has_kernel_size() ? s.has_kernel_h() || s.has_kernel_w() : !both)
+  if (list ? s.has_kernel_h() || s.has_kernel_w() : !both)
     refuse("give either kernel_size or both kernel_h and kernel_w");
-  geometry_.kernel_h = s.has_kernel_size() ? s.kernel_size() : s.kernel_h();
-  geometry_.kernel_w = s.has_kernel_size() ? s.kernel_size() : s.kernel_w();
-  if (geometry_.kernel_h < 1 || geometry_.kernel_w < 1) refuse("the kernel must be at least 1 x 1");
+  if (both && windows_.size() != 2)
+    refuse("kernel_h and kernel_w need 2 spatial axes; there are ", windows_.size());
+  const std::vector<std::int64_t> kernel = both ? std::vector<std::int64_t>{s.kernel_h(), s.kernel_w()}
+                                                : per_axis("kernel_size", s.kernel_size(), 1);
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    windows_[i].kernel = kernel[i];
+    if (kernel[i] < 1) refuse("the kernel must be at least 1 along each axis");
+  }
 }
 
 void PoolingLayer::read_pad_and_stride() {
   const auto& s = settings();
-  if ((s.has_pad_h() || s.has_pad_w()) && (s.has_pad() || !s.has_pad_h() || !s.has_pad_w()))
+  const bool pads = s.has_pad_h() || s.has_pad_w(), strides = s.has_stride_h() || s.has_stride_w();
+  if (pads && (s.pad_size() > 0 || !s.has_pad_h() || !s.has_pad_w()))
     refuse("give either pad or both pad_h and pad_w");
-  if ((s.has_stride_h() || s.has_stride_w()) && (s.has_stride() || !s.has_stride_h() || !s.has_stride_w()))
+  if (strides && (s.stride_size() > 0 || !s.has_stride_h() || !s.has_stride_w()))
     refuse("give either stride or both stride_h and stride_w");
-  geometry_.pad_h = s.has_pad_h() ? s.pad_h() : s.pad();
-  geometry_.pad_w = s.has_pad_w() ? s.pad_w() : s.pad();
-  geometry_.stride_h = s.has_stride_h() ? s.stride_h() : s.stride();
-  geometry_.stride_w = s.has_stride_w() ? s.stride_w() : s.stride();
-  if (geometry_.stride_h < 1 || geometry_.stride_w < 1) refuse("stride must be positive");
-  const bool padded = geometry_.pad_h > 0 || geometry_.pad_w > 0;
-  if (s.global_pooling() && (padded || geometry_.stride_h != 1 || geometry_.stride_w != 1))
-    refuse("global_pooling needs pad 0 and stride 1");
-  if (padded && s.pool() == caffe::PoolingParameter::STOCHASTIC)
+  if ((pads || strides) && windows_.size() != 2)
+    refuse("pad_h, pad_w, stride_h and stride_w need 2 spatial axes; there are ", windows_.size());
+  const std::vector<std::int64_t> pad = pads ? std::vector<std::int64_t>{s.pad_h(), s.pad_w()}
+                                             : per_axis("pad", s.pad(), 0),
+                                  stride = strides ? std::vector<std::int64_t>{s.stride_h(), s.stride_w()}
+                                                   : per_axis("stride", s.stride(), 1);
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    windows_[i].pad = pad[i];
+    windows_[i].stride = stride[i];
+    if (stride[i] < 1) refuse("stride must be positive");
+    if (s.global_pooling() && (pad[i] > 0 || stride[i] != 1))
+      refuse("global_pooling needs pad 0 and stride 1");
+  }
+  if (padded() && s.pool() == caffe::PoolingParameter::STOCHASTIC)
     refuse("STOCHASTIC pooling cannot be padded");
-  if (padded && (geometry_.pad_h >= geometry_.kernel_h || geometry_.pad_w >= geometry_.kernel_w))
-    refuse("pad must be smaller than the kernel");
+  for (const PoolingWindow& window : windows_)
+    if (padded() && window.pad >= window.kernel) refuse("pad must be smaller than the kernel");
 }
 
-void PoolingLayer::setup(const Blobs&, const Blobs&) {
+ops::PoolingMethod PoolingLayer::method() const {
+  switch (settings().pool()) {
+    case caffe::PoolingParameter::AVE:
+      return ops::PoolingMethod::average;
+    case caffe::PoolingParameter::STOCHASTIC:
+      return ops::PoolingMethod::stochastic;
+    default:
+      return ops::PoolingMethod::maximum;
+  }
+}
+
+void PoolingLayer::setup(const Blobs& inputs, const Blobs& outputs) {
   if (!settings().avg_include_pad()) refuse("avg_include_pad: false is not supported");
   if (settings().axis() != 1) refuse("pooling_param.axis other than 1 is not supported");
   if (settings().has_round_mode() &&
       rounds_up() != (settings().round_mode() == caffe::PoolingParameter::CEIL))
     refuse("ceil_mode and round_mode contradict each other; give one of them");
-  switch (settings().pool()) {
-    case caffe::PoolingParameter::MAX:
-      geometry_.method = ops::PoolingMethod::maximum;
-      break;
-    case caffe::PoolingParameter::AVE:
-      geometry_.method = ops::PoolingMethod::average;
-      break;
-    case caffe::PoolingParameter::STOCHASTIC:
-      geometry_.method = ops::PoolingMethod::stochastic;
-      break;
-  }
+  const int axes = inputs[0]->shape.axes();
+  if (axes < 3)
+    refuse("input ", quoted(inputs[0]->name), " has ", axes,
+           " axes; expected at least 3 (N, C, then spatial)");
+  windows_.resize(static_cast<std::size_t>(axes - 2));
   read_kernel();
   read_pad_and_stride();
+  if (axes != 4) traits_.layout = LayoutRule::contiguous;
+  if (axes > 4 && method() == ops::PoolingMethod::stochastic)
+    refuse("STOCHASTIC pooling needs at most 2 spatial axes; there are ", axes - 2);
+  if (axes > 4 && outputs.size() > 1)
+    refuse("a second output (the positions of maxima) needs at most 2 spatial axes; there are ", axes - 2);
 }
 
-std::int64_t PoolingLayer::output_length(const char* axis, std::int64_t input, std::int64_t kernel,
-                                         std::int64_t stride, std::int64_t pad) const {
+std::int64_t PoolingLayer::output_length(std::size_t axis, std::int64_t input) const {
+  const auto& [kernel, stride, pad] = windows_[axis];
   const std::int64_t room = input + 2 * pad - kernel;
   const bool up = rounds_up();
   // C++ division truncates towards zero: up if room is negative, down if it is positive.
   std::int64_t length = room / stride + 1;
   if (up && room > 0 && room % stride != 0) ++length;
   if (!up && room < 0 && room % stride != 0) --length;
-  if ((geometry_.pad_h > 0 || geometry_.pad_w > 0) && (length - 1) * stride >= input + pad) --length;
+  if (padded() && (length - 1) * stride >= input + pad) --length;
   if (length < 1)
-    refuse("the ", axis, " ", input, " with pad ", pad, " is too small for the kernel ", kernel);
+    refuse("spatial axis ", axis, " of length ", input, " with pad ", pad, " is too small for the kernel ",
+           kernel);
   return length;
 }
 
 void PoolingLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
   const Shape& input = inputs[0]->shape;
-  if (input.axes() != 4)
-    refuse("input ", quoted(inputs[0]->name), " has ", input.axes(), " axes; expected 4 (N, C, H, W)");
-  if (settings().global_pooling()) {
-    geometry_.kernel_h = input[2];
-    geometry_.kernel_w = input[3];
-    if (input[2] < 1 || input[3] < 1) refuse("global_pooling of an image without pixels");
+  const auto axes = static_cast<std::size_t>(input.axes());
+  if (axes != windows_.size() + 2)
+    refuse("input ", quoted(inputs[0]->name), " has ", axes, " axes; expected ", windows_.size() + 2);
+  Shape output = input;
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    const int axis = static_cast<int>(i) + 2;
+    if (settings().global_pooling()) windows_[i].kernel = input[axis];
+    if (windows_[i].kernel < 1) refuse("global_pooling of an image without pixels");
+    output.set_dim(axis, output_length(i, input[axis]));
   }
-  const Shape output{
-      input[0], input[1],
-      output_length("height", input[2], geometry_.kernel_h, geometry_.stride_h, geometry_.pad_h),
-      output_length("width", input[3], geometry_.kernel_w, geometry_.stride_w, geometry_.pad_w)};
+  make_stages(input, output);
   for (Blob* blob : outputs) set_output(*blob, output, inputs[0]->layout);
   if (outputs.size() > 1) outputs[1]->dtype = dtype();  // positions need more than 16 bits
+}
+
+void PoolingLayer::make_stages(const Shape& input, const Shape& output) {
+  const int axes = input.axes(), stages = std::max(axes - 3, 1);
+  stages_.resize(static_cast<std::size_t>(stages));
+  for (int i = 0; i < stages; ++i) {
+    PoolingStage& stage = stages_[static_cast<std::size_t>(i)];
+    const int axis =
+        std::max(axes - 2 - i, 2);  // the image's rows; its columns are one axis, or what is done
+    const PoolingWindow rows = axes == 3 ? PoolingWindow() : windows_[static_cast<std::size_t>(axis - 2)];
+    const PoolingWindow columns = i > 0 ? PoolingWindow() : windows_.back();
+    stage.geometry = {method(),       rows.kernel, columns.kernel, rows.stride,
+                      columns.stride, rows.pad,    columns.pad};
+    const std::int64_t planes = axes == 3 ? input[1] : input.count(1, axis);
+    const std::int64_t width = i > 0 ? output.count(axis + 1) : input[axes - 1];
+    stage.input = {input[0], planes, axes == 3 ? 1 : input[axis], width};
+    stage.output = {input[0], planes, axes == 3 ? 1 : output[axis], i > 0 ? width : output[axes - 1]};
+  }
+}
+
+void PoolingLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
+  Context& context = *pass.context;
+  const bool image = inputs[0]->shape.axes() == 4;
+  Tensor from = inputs[0]->data;
+  for (PoolingStage& stage : stages_) {
+    const bool last = &stage == &stages_.back();
+    if (!last) ensure(context, stage.made, stage.output, from.dtype());
+    Tensor to = last ? outputs[0]->data : stage.made;
+    if (!image) {
+      from = from.reshaped(stage.input);
+      to = to.reshaped(stage.output);
+    }
+    if (method() != ops::PoolingMethod::average)
+      ensure(context, stage.mask, stage.output, DType::i32, to.layout());
+    ops::pooling_forward(context, stage.geometry, from, options().phase == Phase::train, random_key(pass),
+                         pass.samples, to, stage.mask);
+    from = to;
+  }
+  if (outputs.size() > 1) {
+    Tensor positions = image ? outputs[1]->data : outputs[1]->data.reshaped(stages_[0].output);
+    ops::copy(context, stages_[0].mask, positions);
+  }
+}
+
+void PoolingLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                            const Blobs& inputs) {
+  if (!propagate[0]) return;
+  Context& context = *pass.context;
+  const bool image = inputs[0]->shape.axes() == 4;
+  Tensor from = outputs[0]->grad;
+  for (std::size_t i = stages_.size(); i-- > 0;) {
+    const PoolingStage& stage = stages_[i];
+    if (i > 0) ensure(context, stages_[i - 1].gradient, stages_[i - 1].output, from.dtype());
+    Tensor to = i > 0 ? stages_[i - 1].gradient : inputs[0]->grad;
+    if (!image) {
+      from = from.reshaped(stage.output);
+      to = to.reshaped(stage.input);
+    }
+    ops::pooling_backward(context, stage.geometry, from, stage.mask, to);
+    from = to;
+  }
 }
 
 const RegisterLayer<PoolingLayer> registered("Pooling", {"maximum, average or stochastic pooling",

@@ -48,13 +48,17 @@ class Folding {
   }
 
  private:
+  static bool is_convolution(const std::string& type) {
+    return type == "Convolution" || type == "DepthwiseConvolution" || type == "ConvolutionDepthwise";
+  }
+
   /// Does the layer have a separate weight for each channel of its output?
   bool takes_over(int layer) const {
     const caffe::LayerParameter& parameter = net_.definition().layer(layer);
     if (parameter.type() == "InnerProduct") {
       const auto& settings = parameter.inner_product_param();
       if (settings.axis() != 1 || settings.transpose()) return false;
-    } else if (parameter.type() != "Convolution" || parameter.convolution_param().axis() != 1) {
+    } else if (!is_convolution(parameter.type()) || parameter.convolution_param().axis() != 1) {
       return false;
     }
     const auto& layers = net_.definition().layer();

@@ -37,6 +37,11 @@ std::int64_t ConvolutionGeometry::output_length(int axis, std::int64_t input) co
   return span < 0 ? 0 : span / stride[a] + 1;
 }
 
+std::int64_t ConvolutionGeometry::input_length(int axis, std::int64_t output) const {
+  const auto a = static_cast<std::size_t>(axis);
+  return stride[a] * (output - 1) + dilation[a] * (kernel[a] - 1) + 1 - 2 * pad[a];
+}
+
 std::unique_ptr<Convolution> make_convolution(Context& context, const ConvolutionGeometry& geometry,
                                               DType dtype) {
   check_geometry(geometry);

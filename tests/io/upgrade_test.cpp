@@ -152,6 +152,17 @@ TEST(UpgradeV1, ParamsGrowAsNeeded) {
       "} }");
 }
 
+TEST(UpgradeV1, DeconvolutionAndIm2colKeepTheirWindows) {
+  expect_same(upgraded("layers { name: 'd' type: DECONVOLUTION bottom: 'a' top: 'd' blobs_lr: 0 "
+                       "convolution_param { num_output: 2 kernel_size: 4 stride: 2 pad: 1 } }\n"
+                       "layers { name: 'i' type: IM2COL bottom: 'd' top: 'i' "
+                       "convolution_param { kernel_size: 3 } }"),
+              "layer { name: 'd' type: 'Deconvolution' bottom: 'a' top: 'd' param { lr_mult: 0 } "
+              "convolution_param { num_output: 2 kernel_size: 4 stride: 2 pad: 1 } }\n"
+              "layer { name: 'i' type: 'Im2col' bottom: 'd' top: 'i' "
+              "convolution_param { kernel_size: 3 } }");
+}
+
 TEST(UpgradeV1, EveryTypeHasACurrentName) {
   using Layer = caffe::V1LayerParameter;
   const auto* types = Layer::LayerType_descriptor();

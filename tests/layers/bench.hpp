@@ -203,6 +203,18 @@ class Bench {
   std::vector<std::unique_ptr<Blob>> blobs_;
 };
 
+/// The message with which the layer refuses its settings or inputs, which must be the user's mistake.
+inline std::string refusal(const std::string& text, const std::vector<Shape>& inputs) {
+  try {
+    const Bench bench(text, inputs, 1);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input) << text;
+    EXPECT_EQ(error.message().find("layer \"tested\""), 0u) << error.message();
+    return error.message();
+  }
+  return "accepted";
+}
+
 /// Largest difference, relative to the larger of 1 and the expected size.
 inline void expect_near(const Values& found, const Values& expected, double tolerance,
                         const std::string& what = "") {

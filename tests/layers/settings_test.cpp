@@ -40,7 +40,7 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
       {pool + "global_pooling: true kernel_size: 2 }", {image}, 1, "global_pooling"},
       {pool + "global_pooling: true stride: 2 }", {image}, 1, "stride 1"},
       {pool + "kernel_size: 9 }", {image}, 1, "too small"},
-      {pool + "kernel_size: 2 }", {Shape{2, 4}}, 1, "4 (N, C, H, W)"},
+      {pool + "kernel_size: 2 }", {Shape{2, 4}}, 1, "at least 3 (N, C, then spatial)"},
       {"type: 'InnerProduct'", {image}, 1, "num_output"},
       {"type: 'Dropout' dropout_param { dropout_ratio: 1 }", {image}, 1, "dropout_ratio"},
       {"type: 'LRN' lrn_param { local_size: 4 }", {image}, 1, "odd"},

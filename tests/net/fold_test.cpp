@@ -169,6 +169,18 @@ TEST(Fold, KeepsWeightedOutputs) {
               IsEmpty());
 }
 
+TEST(Fold, TakesDepthwiseConvolutionsForWhatTheyAre) {
+  for (const char* type : {"DepthwiseConvolution", "ConvolutionDepthwise"}) {
+    const std::string text =
+        cat("layer { name: 'conv' type: '", type,
+            "' bottom: 'x' top: 'conv' convolution_param { num_output: 8 kernel_size: 3 } } "
+            "layer { name: 'bn' type: 'BatchNorm' bottom: 'conv' top: 'y' }");
+    const Folded found = fold_and_run(text);
+    EXPECT_THAT(found.gone, ElementsAre("bn"));
+    EXPECT_LE(relative_distance(found.plain, found.folded), 1e-14);
+  }
+}
+
 /// The convolution's channels are not those of the normalization.
 TEST(Fold, KeepsNormalizationsOfOtherAxes) {
   for (const int outputs : {2, 4, 9}) {

@@ -115,6 +115,33 @@ std::string mixed() {
          head("all");
 }
 
+// What nets for segmentation and detection have besides: unpooling, transposed and depthwise convolution,
+// resizing, crops, other orders of channels and axes.
+std::string spatial() {
+  const std::string fillers = " weight_filler { type: 'msra' } bias_filler { type: 'uniform' } } } ";
+  return input(2, 6) + convolution("c1", "data", 4, 3) + relu("c1") +
+         "layer { name: 'pool' type: 'Pooling' bottom: 'c1' top: 'pool' top: 'mask' "
+         "pooling_param { kernel_size: 2 stride: 2 } } "
+         "layer { name: 'dw' type: 'ConvolutionDepthwise' bottom: 'pool' top: 'dw' "
+         "convolution_param { num_output: 8 kernel_size: 3 pad: 1" +
+         fillers +
+         "layer { name: 'shuffle' type: 'ShuffleChannel' bottom: 'dw' top: 'shuffle' "
+         "shuffle_channel_param { group: 2 } } " +
+         convolution("c2", "shuffle", 4, 1) +
+         "layer { name: 'up' type: 'Upsample' bottom: 'c2' bottom: 'mask' top: 'up' } "
+         "layer { name: 'deconv' type: 'Deconvolution' bottom: 'up' top: 'deconv' "
+         "convolution_param { num_output: 3 kernel_size: 4 stride: 2 pad: 1" +
+         fillers + relu("deconv") +
+         "layer { name: 'interp' type: 'Interp' bottom: 'deconv' top: 'interp' "
+         "interp_param { height: 9 width: 7 } } "
+         "layer { name: 'crop' type: 'Crop' bottom: 'interp' bottom: 'data' top: 'crop' "
+         "crop_param { offset: 1 offset: 0 } } "
+         "layer { name: 'perm' type: 'Permute' bottom: 'crop' top: 'perm' "
+         "permute_param { order: [0, 2, 3, 1] } } "
+         "layer { name: 'flat' type: 'Flatten' bottom: 'perm' top: 'flat' } " +
+         head("flat");
+}
+
 double run(NetBench& bench, Net& net) {
   net.forward(bench.pass);
   return loss_of(bench, net);
@@ -159,6 +186,7 @@ TEST(NetGradient, SyncBatchNormWithReLU) { check_gradients(sync_resnet(), true);
 TEST(NetGradient, InPlaceAbn) { check_gradients(in_place_abn(), true); }
 TEST(NetGradient, MixedLayers) { check_gradients(mixed(), true); }
 TEST(NetGradient, MixedLayersWithSeparateMemory) { check_gradients(mixed(), false); }
+TEST(NetGradient, SpatialLayers) { check_gradients(spatial(), true); }
 
 class LayoutPlan : public testing::TestWithParam<std::string (*)()> {};
 
@@ -215,7 +243,7 @@ TEST_P(LayoutPlan, SharedMemoryGivesTheSameBits) {
   EXPECT_EQ(gradients[0], gradients[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, LayoutPlan, testing::Values(&lenet, &resnet, &mixed));
+INSTANTIATE_TEST_SUITE_P(Nets, LayoutPlan, testing::Values(&lenet, &resnet, &mixed, &spatial));
 
 TEST(LayoutPlan, ConvertsBeforeContiguousLayers) {
   NetBench bench;

@@ -220,8 +220,7 @@ struct LayerInfo {
   /// How many devices share statistics in a layer with these settings, 0: all; null: the type has no such
   /// groups.
   int (*sync_group_size)(const caffe::LayerParameter&) = nullptr;
-  /// One sample of each input of the examples. An input without a gradient and without an axis holds integers
-  /// in [0, 4).
+  /// One sample of each input of the examples. An input without a gradient holds integers in [0, 4).
   std::vector<Shape> inputs = {};
 };
 

@@ -18,6 +18,8 @@ struct ConvolutionGeometry {
   int spatial_axes() const { return static_cast<int>(kernel.size()); }
   /// floor((in + 2 pad - (dilation (k - 1) + 1)) / stride) + 1
   std::int64_t output_length(int axis, std::int64_t input) const;
+  /// stride (out - 1) + dilation (k - 1) + 1 - 2 pad: the shortest input with this output
+  std::int64_t input_length(int axis, std::int64_t output) const;
 };
 
 /// One layer's convolution: keeps plans (primitives, descriptors) for the shapes it has seen. Input (N,

@@ -7,6 +7,7 @@
 //   kind                                        DeviceKind constant
 //   stores_16_bits                              bool constant: activations may be bf16 (dispatch_activations)
 //   for_each(context, n, f)                     f(i) for i in [0, n), any order; stream-ordered
+//   for_each_long(context, n, elements, f)      the same where one call of f does the work of so many elements
 //   for_each_made(context, n, make)             the same with f = make(), called when the work runs; may read
 //                                               device memory (DeviceValue), once for many elements
 //   for_each_channel(context, broadcast, f)     f(i, d) for all elements i of outer x dim x inner memory,

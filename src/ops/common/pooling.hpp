@@ -1,7 +1,7 @@
 // Pooling's functors: one output element per index forward, one input element per index backward.
 //
-// In both layouts a plane is a (sample, channel) pair, with pixel p at base + p * step in memory. Backward
-// gathers from the windows that contain the pixel, in ascending order, so sums have a fixed order.
+// Both layouts (see planes.hpp). Backward gathers from the windows that contain the pixel, in ascending
+// order, so sums have a fixed order.
 #pragma once
 
 #include <cfloat>
@@ -12,6 +12,7 @@
 #include "ops/common/checks.hpp"
 #include "ops/common/elementwise.hpp"
 #include "ops/common/pass_key.hpp"
+#include "ops/common/planes.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -38,30 +39,8 @@ struct PoolingAxis {
   }
 };
 
-/// Where element i of an N x C x rows x columns tensor lies.
-struct PlanePosition {
-  std::int64_t sample, channel, row, column;
-};
-
-struct PoolingPlanes {
+struct PoolingPlanes : Planes {
   PoolingAxis h, w;
-  std::int64_t channels;
-  bool channels_last;
-
-  BANYAN_HOST_DEVICE PlanePosition locate(std::int64_t i, std::int64_t rows, std::int64_t columns) const {
-    if (channels_last) {
-      const std::int64_t channel = i % channels, pixel = i / channels;
-      return {pixel / columns / rows, channel, pixel / columns % rows, pixel % columns};
-    }
-    const std::int64_t row = i / columns;
-    return {row / rows / channels, row / rows % channels, row % rows, i % columns};
-  }
-  /// Memory index of pixel 0 of a plane with `pixels` pixels.
-  BANYAN_HOST_DEVICE std::int64_t base(const PlanePosition& at, std::int64_t pixels) const {
-    return channels_last ? at.sample * pixels * channels + at.channel
-                         : (at.sample * channels + at.channel) * pixels;
-  }
-  BANYAN_HOST_DEVICE std::int64_t step() const { return channels_last ? channels : 1; }
 };
 
 /// Where the search for a maximum starts: Caffe's -FLT_MAX, which would round to infinity in bf16.
@@ -209,27 +188,14 @@ struct AveragePoolingBackward {
   }
 };
 
-/// Contiguous, where channels-last would be a different order.
-inline bool fixed_contiguous(const Tensor& x) {
-  const ChannelView view = channel_view(x);
-  return x.layout() == Layout::contiguous && view.channels > 1 && view.inner > 1 && x.count() > 0;
-}
-
 /// Checks tensors that are accessed through raw pointers.
 inline PoolingPlanes pooling_planes(const PoolingGeometry& g, const Tensor& input, const Tensor& output) {
+  const Planes planes = planes_of("pooling", input, output);
   const Shape &in = input.shape(), &out = output.shape();
-  // A tensor with one channel or one pixel fits either layout: then the other tensor's layout counts.
-  const bool channels_last = !input.is_contiguous() || !output.is_contiguous();
-  const bool contiguous = fixed_contiguous(input) || fixed_contiguous(output);
-  if (in.axes() != 4 || out.axes() != 4 || in[0] != out[0] || in[1] != out[1] ||
-      (channels_last && contiguous))
-    runtime_failure("pooling: input ", in.to_string(), " ", name_of(input.layout()), " and output ",
-                    out.to_string(), " ", name_of(output.layout()), " do not match");
   const bool padded = g.method != PoolingMethod::stochastic;  // Caffe's ignores its padding
-  return {{in[2], out[2], g.kernel_h, g.stride_h, padded ? g.pad_h : 0},
-          {in[3], out[3], g.kernel_w, g.stride_w, padded ? g.pad_w : 0},
-          in[1],
-          channels_last};
+  return {planes,
+          {in[2], out[2], g.kernel_h, g.stride_h, padded ? g.pad_h : 0},
+          {in[3], out[3], g.kernel_w, g.stride_w, padded ? g.pad_w : 0}};
 }
 
 }  // namespace detail

@@ -31,6 +31,12 @@ class CpuBackend {
     context.run([=] { loop(threads, n, f); });
   }
 
+  template <class F>
+  static void for_each_long(Context& context, std::int64_t n, std::int64_t elements, F f) {
+    const int threads = threads_for(context, n * elements);
+    context.run([=] { loop(threads, n, f); });
+  }
+
   template <class Make>
   static void for_each_made(Context& context, std::int64_t n, Make make) {
     const int threads = threads_for(context, n);

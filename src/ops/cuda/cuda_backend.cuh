@@ -191,6 +191,11 @@ class CudaBackend {
                    kernels::kThreads, n, f);
   }
 
+  template <class F>
+  static void for_each_long(Context& context, std::int64_t n, std::int64_t, F f) {
+    for_each(context, n, f);
+  }
+
   /// No more blocks than fill a GPU: making f may take longer than an element.
   template <class Make>
   static void for_each_made(Context& context, std::int64_t n, Make make) {

@@ -1,0 +1,144 @@
+// Where the bins of regions of interest lie.
+#pragma once
+
+#include <cmath>
+
+#include "banyan/ops/regions.hpp"
+#include "ops/common/backend.hpp"
+#include "ops/common/index_below.hpp"
+#include "ops/common/planes.hpp"
+
+namespace banyan::ops::detail {
+
+struct Regions {
+  std::int64_t count, images, height, width;
+  Planes in, out;  ///< they differ in the number of channels only
+  std::int64_t pooled_h, pooled_w, points;
+  double scale;
+
+  BANYAN_HOST_DEVICE PlanePosition bin(std::int64_t i) const { return out.locate(i, pooled_h, pooled_w); }
+  BANYAN_HOST_DEVICE PlanePosition plane(std::int64_t i) const {
+    return {i / in.channels, i % in.channels, 0, 0};
+  }
+  BANYAN_HOST_DEVICE std::int64_t input_base(std::int64_t image, std::int64_t channel) const {
+    return in.base({image, channel, 0, 0}, height * width);
+  }
+  BANYAN_HOST_DEVICE std::int64_t output_base(std::int64_t region, std::int64_t channel) const {
+    return out.base({region, channel, 0, 0}, pooled_h * pooled_w);
+  }
+  /// -1: none.
+  template <class T>
+  BANYAN_HOST_DEVICE std::int64_t image_of(const T* roi) const {
+    return index_below(roi[0], images);
+  }
+};
+
+/// A coordinate far outside every image, or not a number, becomes one that can be computed with.
+template <class T>
+BANYAN_HOST_DEVICE inline T bounded(T coordinate) {
+  constexpr T kFar = 1 << 20;
+  return coordinate > -kFar ? coordinate < kFar ? coordinate : kFar : -kFar;
+}
+
+BANYAN_HOST_DEVICE inline std::int64_t clipped(std::int64_t value, std::int64_t most) {
+  return value < 0 ? 0 : value < most ? value : most;
+}
+
+/// Pixels [begin, end) of an axis.
+struct Span {
+  std::int64_t begin, end;
+  BANYAN_HOST_DEVICE bool empty() const { return end <= begin; }
+};
+
+/// Bin number `bin` of `bins` between two corners, within an axis of `length` pixels. Whole pixels: exact.
+template <class T>
+BANYAN_HOST_DEVICE inline Span rounded_bin(T from, T to, T scale, std::int64_t bin, std::int64_t bins,
+                                           std::int64_t length) {
+  const auto first = static_cast<std::int64_t>(std::round(bounded(from * scale)));
+  const auto last = static_cast<std::int64_t>(std::round(bounded(to * scale)));
+  const std::int64_t size = last < first ? 1 : last - first + 1;
+  return {clipped(first + bin * size / bins, length),
+          clipped(first + ((bin + 1) * size + bins - 1) / bins, length)};
+}
+
+/// R-FCN's bins: corners are rounded before scaling, the far one's pixel belongs to the region.
+template <class T>
+BANYAN_HOST_DEVICE inline Span vote_bin(T from, T to, T scale, std::int64_t bin, std::int64_t bins,
+                                        std::int64_t length) {
+  const T begin = std::round(bounded(from)) * scale, end = (std::round(bounded(to)) + 1) * scale;
+  const T size = (end - begin > T(0.1) ? end - begin : T(0.1)) / static_cast<T>(bins);
+  const T first = std::floor(static_cast<T>(bin) * size + begin);
+  const T last = std::ceil(static_cast<T>(bin + 1) * size + begin);
+  return {clipped(static_cast<std::int64_t>(first), length),
+          clipped(static_cast<std::int64_t>(last), length)};
+}
+
+/// The points of one axis of one bin.
+template <class T>
+struct BinPoints {
+  T first, distance;
+  std::int64_t count;
+  BANYAN_HOST_DEVICE BinPoints(T from, T to, const Regions& over, std::int64_t bin, std::int64_t bins) {
+    const T begin = bounded(from * static_cast<T>(over.scale)),
+            end = bounded(to * static_cast<T>(over.scale));
+    const T size = (end - begin > T(1) ? end - begin : T(1)) / static_cast<T>(bins);
+    count = over.points > 0 ? over.points : static_cast<std::int64_t>(std::ceil(size));
+    distance = size / static_cast<T>(count);
+    first = begin + static_cast<T>(bin) * size + distance / 2;
+  }
+  BANYAN_HOST_DEVICE T at(std::int64_t point) const { return first + static_cast<T>(point) * distance; }
+};
+
+/// A point between two pixels of an axis; outside: it counts as 0.
+template <class T>
+struct PointBetween {
+  std::int64_t low, high;
+  T fraction;
+  bool outside;
+  BANYAN_HOST_DEVICE PointBetween(T at, std::int64_t length) {
+    outside = !(at >= T(-1) && at <= static_cast<T>(length));
+    const T inside = outside || at < T(0) ? T(0) : at;
+    const auto whole = static_cast<std::int64_t>(inside);
+    low = clipped(whole, length - 1);
+    high = clipped(whole + 1, length - 1);
+    fraction = whole < length - 1 ? inside - static_cast<T>(whole) : T(0);
+  }
+};
+
+/// The points of one bin in one image, and what each pixel counts there: visit(pixel, weight).
+template <class T, class Visit>
+BANYAN_HOST_DEVICE inline void visit_points(const Regions& over, const T* roi, std::int64_t row,
+                                            std::int64_t column, const Visit& visit) {
+  const BinPoints<T> down(roi[2], roi[4], over, row, over.pooled_h);
+  const BinPoints<T> right(roi[1], roi[3], over, column, over.pooled_w);
+  const T share = T(1) / static_cast<T>(down.count * right.count);
+  for (std::int64_t i = 0; i < down.count; ++i) {
+    const PointBetween<T> y(down.at(i), over.height);
+    for (std::int64_t j = 0; j < right.count && !y.outside; ++j) {
+      const PointBetween<T> x(right.at(j), over.width);
+      if (x.outside) continue;
+      visit(y.low * over.width + x.low, (1 - y.fraction) * (1 - x.fraction) * share);
+      visit(y.low * over.width + x.high, (1 - y.fraction) * x.fraction * share);
+      visit(y.high * over.width + x.low, y.fraction * (1 - x.fraction) * share);
+      visit(y.high * over.width + x.high, y.fraction * x.fraction * share);
+    }
+  }
+}
+
+/// `votes`: channels of x per channel of y.
+inline Regions regions_of(const RegionBins& bins, const Tensor& x, const Tensor& rois, const Tensor& y,
+                          std::int64_t votes) {
+  const Shape &in = x.shape(), &out = y.shape();
+  const bool channels_last = !x.is_contiguous() || !y.is_contiguous();
+  if (in.axes() != 4 || out.axes() != 4 || rois.count() != 5 * out[0] || in[1] != votes * out[1] ||
+      out[2] != bins.pooled_h || out[3] != bins.pooled_w || !rois.is_contiguous() ||
+      (channels_last && (fixed_contiguous(x) || fixed_contiguous(y))))
+    runtime_failure("regions: ", in.to_string(), " ", name_of(x.layout()), ", rois ",
+                    rois.shape().to_string(), " and ", out.to_string(), " ", name_of(y.layout()),
+                    " do not match");
+  return {
+      out[0],        in[0],         in[2],       in[3],     {in[1], channels_last}, {out[1], channels_last},
+      bins.pooled_h, bins.pooled_w, bins.points, bins.scale};
+}
+
+}  // namespace banyan::ops::detail

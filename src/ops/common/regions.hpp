@@ -1,0 +1,245 @@
+// Pooling over regions of interest: one output element per index forward, one plane of the input backward,
+// where regions may overlap.
+#pragma once
+
+#include <cfloat>
+
+#include "banyan/ops/regions.hpp"
+#include "ops/common/backend.hpp"
+#include "ops/common/checks.hpp"
+#include "ops/common/region_bins.hpp"
+
+namespace banyan::ops {
+namespace detail {
+
+template <class T>
+struct RegionMaximum {
+  Regions over;
+  const T *x, *rois;
+  T* y;
+  std::int32_t* mask;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = over.bin(i);
+    const T* const roi = rois + at.sample * 5;
+    const std::int64_t image = over.image_of(roi);
+    const T scale = static_cast<T>(over.scale);
+    const Span rows = rounded_bin(roi[2], roi[4], scale, at.row, over.pooled_h, over.height);
+    const Span columns = rounded_bin(roi[1], roi[3], scale, at.column, over.pooled_w, over.width);
+    T best = -FLT_MAX;
+    std::int64_t where = -1;
+    if (image >= 0) {
+      const T* const plane = x + over.input_base(image, at.channel);
+      for (std::int64_t row = rows.begin; row < rows.end; ++row)
+        for (std::int64_t column = columns.begin; column < columns.end; ++column) {
+          const std::int64_t pixel = row * over.width + column;
+          const T value = plane[pixel * over.in.step()];
+          if (value > best) {
+            best = value;
+            where = pixel;
+          }
+        }
+    }
+    const bool none = image < 0 || rows.empty() || columns.empty();
+    y[i] = none ? T(0) : best;
+    mask[i] = static_cast<std::int32_t>(where);
+  }
+};
+
+template <class T>
+struct RegionMaximumBackward {
+  Regions over;
+  const T *dy, *rois;
+  const std::int32_t* mask;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = over.plane(i);
+    const std::int64_t base = over.input_base(at.sample, at.channel), step = over.in.step();
+    for (std::int64_t pixel = 0; pixel < over.height * over.width; ++pixel) dx[base + pixel * step] = T(0);
+    for (std::int64_t region = 0; region < over.count; ++region) {
+      if (over.image_of(rois + region * 5) != at.sample) continue;
+      const std::int64_t from = over.output_base(region, at.channel);
+      for (std::int64_t bin = 0; bin < over.pooled_h * over.pooled_w; ++bin) {
+        const std::int64_t where = mask[from + bin * step];
+        if (where >= 0) dx[base + where * step] += dy[from + bin * step];
+      }
+    }
+  }
+};
+
+template <class T>
+struct RegionAverage {
+  Regions over;
+  const T *x, *rois;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = over.bin(i);
+    const T* const roi = rois + at.sample * 5;
+    const std::int64_t image = over.image_of(roi), step = over.in.step();
+    T sum = 0;
+    if (image >= 0 && over.height > 0 && over.width > 0) {
+      const T* const plane = x + over.input_base(image, at.channel);
+      visit_points(over, roi, at.row, at.column,
+                   [&](std::int64_t pixel, T weight) { sum += weight * plane[pixel * step]; });
+    }
+    y[i] = sum;
+  }
+};
+
+template <class T>
+struct RegionAverageBackward {
+  Regions over;
+  const T *dy, *rois;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = over.plane(i);
+    const std::int64_t base = over.input_base(at.sample, at.channel), step = over.in.step();
+    for (std::int64_t pixel = 0; pixel < over.height * over.width; ++pixel) dx[base + pixel * step] = T(0);
+    for (std::int64_t region = 0; region < over.count && over.height * over.width > 0; ++region) {
+      const T* const roi = rois + region * 5;
+      if (over.image_of(roi) != at.sample) continue;
+      const std::int64_t from = over.output_base(region, at.channel);
+      for (std::int64_t bin = 0; bin < over.pooled_h * over.pooled_w; ++bin) {
+        const T gradient = dy[from + bin * step];
+        visit_points(over, roi, bin / over.pooled_w, bin % over.pooled_w,
+                     [&](std::int64_t pixel, T weight) { dx[base + pixel * step] += weight * gradient; });
+      }
+    }
+  }
+};
+
+template <class T>
+struct RegionVotes {
+  Regions over;
+  const T *x, *rois;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = over.bin(i);
+    const T* const roi = rois + at.sample * 5;
+    const std::int64_t image = over.image_of(roi);
+    const T scale = static_cast<T>(over.scale);
+    const Span rows = vote_bin(roi[2], roi[4], scale, at.row, over.pooled_h, over.height);
+    const Span columns = vote_bin(roi[1], roi[3], scale, at.column, over.pooled_w, over.width);
+    T sum = 0;
+    const bool none = image < 0 || rows.empty() || columns.empty();
+    if (!none) {
+      const std::int64_t channel = (at.channel * over.pooled_h + at.row) * over.pooled_w + at.column;
+      const T* const plane = x + over.input_base(image, channel);
+      for (std::int64_t row = rows.begin; row < rows.end; ++row)
+        for (std::int64_t column = columns.begin; column < columns.end; ++column)
+          sum += plane[(row * over.width + column) * over.in.step()];
+    }
+    const std::int64_t area = (rows.end - rows.begin) * (columns.end - columns.begin);
+    y[i] = none ? T(0) : sum / static_cast<T>(area);
+  }
+};
+
+template <class T>
+struct RegionVotesBackward {
+  Regions over;
+  const T *dy, *rois;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = over.plane(i);
+    const std::int64_t base = over.input_base(at.sample, at.channel), step = over.in.step();
+    for (std::int64_t pixel = 0; pixel < over.height * over.width; ++pixel) dx[base + pixel * step] = T(0);
+    const std::int64_t bins = over.pooled_h * over.pooled_w, bin = at.channel % bins;
+    const T scale = static_cast<T>(over.scale);
+    for (std::int64_t region = 0; region < over.count; ++region) {
+      const T* const roi = rois + region * 5;
+      if (over.image_of(roi) != at.sample) continue;
+      const Span rows = vote_bin(roi[2], roi[4], scale, bin / over.pooled_w, over.pooled_h, over.height);
+      const Span columns = vote_bin(roi[1], roi[3], scale, bin % over.pooled_w, over.pooled_w, over.width);
+      if (rows.empty() || columns.empty()) continue;
+      const std::int64_t area = (rows.end - rows.begin) * (columns.end - columns.begin);
+      const T share =
+          dy[over.output_base(region, at.channel / bins) + bin * over.out.step()] / static_cast<T>(area);
+      for (std::int64_t row = rows.begin; row < rows.end; ++row)
+        for (std::int64_t column = columns.begin; column < columns.end; ++column)
+          dx[base + (row * over.width + column) * step] += share;
+    }
+  }
+};
+
+}  // namespace detail
+
+template <class Backend>
+void region_maximum_on(Context& context, const RegionBins& bins, const Tensor& x, const Tensor& rois,
+                       Tensor& y, Tensor& mask) {
+  const detail::Regions over = detail::regions_of(bins, x, rois, y, 1);
+  require_alike("region_maximum", y, mask);
+  dispatch_float(x.dtype(), "region_maximum", [&]<class T>() {
+    Backend::for_each(
+        context, y.count(),
+        detail::RegionMaximum<T>{over, x.data<T>(), rois.data<T>(), y.data<T>(), mask.data<std::int32_t>()});
+  });
+}
+
+template <class Backend>
+void region_maximum_backward_on(Context& context, const RegionBins& bins, const Tensor& dy,
+                                const Tensor& rois, const Tensor& mask, Tensor& dx) {
+  const detail::Regions over = detail::regions_of(bins, dx, rois, dy, 1);
+  require_alike("region_maximum_backward", dy, mask);
+  dispatch_float(dy.dtype(), "region_maximum_backward", [&]<class T>() {
+    Backend::for_each_long(context, dx.shape().count(0, 2), over.count * bins.pooled_h * bins.pooled_w,
+                           detail::RegionMaximumBackward<T>{over, dy.data<T>(), rois.data<T>(),
+                                                            mask.data<std::int32_t>(), dx.data<T>()});
+  });
+}
+
+/// An operator of x and rois: one element of y per index. `votes`: see regions_of.
+template <class Backend, template <class> class Functor>
+void region_forward(Context& context, const RegionBins& bins, const Tensor& x, const Tensor& rois,
+                    std::int64_t votes, Tensor& y) {
+  const detail::Regions over = detail::regions_of(bins, x, rois, y, votes);
+  dispatch_float(x.dtype(), "pooling over regions", [&]<class T>() {
+    Backend::for_each(context, y.count(), Functor<T>{over, x.data<T>(), rois.data<T>(), y.data<T>()});
+  });
+}
+
+/// Its gradient: one plane of dx per index.
+template <class Backend, template <class> class Functor>
+void region_backward(Context& context, const RegionBins& bins, const Tensor& dy, const Tensor& rois,
+                     std::int64_t votes, Tensor& dx) {
+  const detail::Regions over = detail::regions_of(bins, dx, rois, dy, votes);
+  dispatch_float(dy.dtype(), "pooling over regions", [&]<class T>() {
+    Backend::for_each_long(context, dx.shape().count(0, 2), over.count * bins.pooled_h * bins.pooled_w,
+                           Functor<T>{over, dy.data<T>(), rois.data<T>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+void region_average_on(Context& context, const RegionBins& bins, const Tensor& x, const Tensor& rois,
+                       Tensor& y) {
+  region_forward<Backend, detail::RegionAverage>(context, bins, x, rois, 1, y);
+}
+template <class Backend>
+void region_average_backward_on(Context& context, const RegionBins& bins, const Tensor& dy,
+                                const Tensor& rois, Tensor& dx) {
+  region_backward<Backend, detail::RegionAverageBackward>(context, bins, dy, rois, 1, dx);
+}
+template <class Backend>
+void region_votes_on(Context& context, const RegionBins& bins, const Tensor& x, const Tensor& rois,
+                     Tensor& y) {
+  region_forward<Backend, detail::RegionVotes>(context, bins, x, rois, bins.pooled_h * bins.pooled_w, y);
+}
+template <class Backend>
+void region_votes_backward_on(Context& context, const RegionBins& bins, const Tensor& dy, const Tensor& rois,
+                              Tensor& dx) {
+  region_backward<Backend, detail::RegionVotesBackward>(context, bins, dy, rois,
+                                                        bins.pooled_h * bins.pooled_w, dx);
+}
+
+/// Registers all of the above for a back end.
+template <class Backend>
+struct DefineRegions {
+  DefineRegions() {
+    region_maximum.define(Backend::kind, &region_maximum_on<Backend>);
+    region_maximum_backward.define(Backend::kind, &region_maximum_backward_on<Backend>);
+    region_average.define(Backend::kind, &region_average_on<Backend>);
+    region_average_backward.define(Backend::kind, &region_average_backward_on<Backend>);
+    region_votes.define(Backend::kind, &region_votes_on<Backend>);
+    region_votes_backward.define(Backend::kind, &region_votes_backward_on<Backend>);
+  }
+};
+
+}  // namespace banyan::ops

@@ -1,0 +1,114 @@
+// im2col and unpooling against loops written from their definitions.
+#include "banyan/ops/unfold.hpp"
+
+#include "banyan/ops/basic.hpp"
+#include "ops/device_fixture.hpp"
+
+namespace banyan {
+namespace {
+
+class UnfoldTest : public DeviceTest {};
+
+struct Case {
+  ops::ConvolutionGeometry geometry;
+  Shape input, output;
+};
+
+std::vector<Case> cases() {
+  return {{{{3, 2}, {2, 1}, {1, 0}, {1, 2}}, {2, 2, 5, 4}, {2, 12, 3, 2}},
+          {{{2}, {3}, {2}, {2}}, {3, 1, 4}, {3, 2, 2}},
+          {{{2, 1, 3}, {1, 2, 1}, {0, 1, 1}, {1, 1, 1}}, {1, 2, 3, 2, 4}, {1, 12, 2, 2, 4}}};
+}
+
+/// For each element of the output: the input's element there, or -1.
+std::vector<std::int64_t> sources(const Case& k) {
+  const int axes = k.geometry.spatial_axes();
+  std::vector<std::int64_t> found;
+  for (std::int64_t i = 0; i < k.output.count(); ++i) {
+    std::vector<std::int64_t> position(static_cast<std::size_t>(axes)), element = position;
+    std::int64_t rest = i;
+    for (int a = axes; a-- > 0; rest /= k.output[a + 2])
+      position[static_cast<std::size_t>(a)] = rest % k.output[a + 2];
+    for (int a = axes; a-- > 0;) {
+      const std::int64_t length = k.geometry.kernel[static_cast<std::size_t>(a)];
+      element[static_cast<std::size_t>(a)] = rest % length;
+      rest /= length;
+    }
+    std::int64_t place = rest;  // sample and channel
+    bool inside = true;
+    for (std::size_t a = 0; a < position.size(); ++a) {
+      const std::int64_t length = k.input[static_cast<int>(a) + 2];
+      const std::int64_t at =
+          position[a] * k.geometry.stride[a] - k.geometry.pad[a] + element[a] * k.geometry.dilation[a];
+      inside = inside && at >= 0 && at < length;
+      place = place * length + at;
+    }
+    found.push_back(inside ? place : -1);
+  }
+  return found;
+}
+
+TEST_P(UnfoldTest, ShowsWhatTheWindowsSeeAndGathersBack) {
+  for (const Case& k : cases()) {
+    const std::vector<double> x = rounded(random_values(k.input.count(), 1)),
+                              dy = rounded(random_values(k.output.count(), 2));
+    const Tensor input = make(k.input, x), gradient = make(k.output, dy);
+    Tensor output = empty(k.output), dx = empty(k.input);
+    ops::unfold_forward(context(), k.geometry, input, output);
+    ops::unfold_backward(context(), k.geometry, gradient, dx);
+    std::vector<double> seen, gathered(x.size(), 0.0);
+    const std::vector<std::int64_t> from = sources(k);
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      seen.push_back(from[i] < 0 ? 0 : x[static_cast<std::size_t>(from[i])]);
+      if (from[i] >= 0) gathered[static_cast<std::size_t>(from[i])] += dy[i];
+    }
+    EXPECT_EQ(values(output), seen);
+    expect_near(values(dx), gathered, 16 * epsilon());
+  }
+}
+
+TEST_P(UnfoldTest, RefusesShapesThatDoNotFit) {
+  const Case k = cases()[0];
+  const Tensor x = empty(k.input);
+  Tensor wrong = empty({2, 12, 3, 3});
+  EXPECT_THROW(ops::unfold_forward(context(), k.geometry, x, wrong), Error);
+  Tensor none = empty({0, 2, 5, 4}), y = empty({0, 12, 3, 2});
+  ops::unfold_forward(context(), k.geometry, none, y);
+  ops::unfold_backward(context(), k.geometry, y, none);
+}
+
+TEST_P(UnfoldTest, UnpoolsToTheMasksPixels) {
+  for (const Layout layout : kLayouts) {
+    const Tensor x = make({1, 2, 1, 3}, {1, 2, 3, 4, 5, 6}, layout);
+    const Tensor mask = make({1, 2, 1, 3}, {3, 0, 3, 2, -1, 4}, layout);
+    Tensor y = empty({1, 2, 2, 2}, layout), dx = empty({1, 2, 1, 3}, layout);
+    ops::unpool_forward(context(), x, mask, y);
+    EXPECT_EQ(values(y), (std::vector<double>{2, 0, 0, 3, 0, 0, 4, 0}));  // 3 came after 1
+    const Tensor dy = make({1, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, layout);
+    ops::unpool_backward(context(), dy, mask, dx);
+    EXPECT_EQ(values(dx), (std::vector<double>{4, 1, 4, 7, 0, 0}));
+  }
+}
+
+TEST_P(UnfoldTest, NotesTheFirstNumberOutsideAndKeepsIt) {
+  Tensor noted(device(), {2}, DType::f64);
+  ops::fill(context(), noted, 0);
+  const Tensor spaced = make({6}, {0, 9, 1, 9, 2, 9}), wrong = make({6}, {0, 1, 1.5, 2, 3, -1});
+  ops::note_outside(context(), spaced, 2, 3, noted);
+  EXPECT_EQ(values(noted), (std::vector<double>{0, 0}));
+  ops::note_outside(context(), wrong, 1, 3, noted);
+  EXPECT_EQ(values(noted), (std::vector<double>{3, 1.5}));
+  ops::note_outside(context(), spaced, 1, 3, noted);
+  EXPECT_EQ(values(noted), (std::vector<double>{3, 1.5}));
+  std::vector<double> many(5000, 2.0);
+  many[4321] = many[4400] = 3;
+  const Tensor long_one = make({5000}, many);
+  ops::fill(context(), noted, 0);
+  ops::note_outside(context(), long_one, 1, 3, noted);
+  EXPECT_EQ(values(noted), (std::vector<double>{4322, 3}));
+}
+
+BANYAN_ON_ALL_DEVICES(UnfoldTest);
+
+}  // namespace
+}  // namespace banyan
