@@ -10,7 +10,7 @@ namespace banyan::ops {
 /// memory order. Strides may be negative, those of the source 0. The last index is the fastest.
 struct Grid {
   static constexpr int kMostAxes = 12;
-  int axes = 0;
+  std::int64_t axes = 0;
   std::int64_t length[kMostAxes], from_stride[kMostAxes], to_stride[kMostAxes];
   std::int64_t from_offset = 0, to_offset = 0;
   /// Another index, faster than those before. Throws a runtime failure when there are too many.

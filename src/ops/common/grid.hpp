@@ -17,7 +17,7 @@ struct MoveGrid {
   Element* to;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     std::int64_t at = grid.from_offset, target = grid.to_offset;
-    for (int k = grid.axes; k-- > 0; i /= grid.length[k]) {
+    for (std::int64_t k = grid.axes; k-- > 0; i /= grid.length[k]) {
       const std::int64_t index = i % grid.length[k];
       at += index * grid.from_stride[k];
       target += index * grid.to_stride[k];
@@ -35,7 +35,7 @@ inline Grid joined(const Grid& grid) {
   for (int k = 0; k < grid.axes; ++k) {
     const std::int64_t length = grid.length[k], from = grid.from_stride[k], to = grid.to_stride[k];
     if (length == 1) continue;
-    const int last = result.axes - 1;
+    const std::int64_t last = result.axes - 1;
     if (last >= 0 && result.from_stride[last] == length * from && result.to_stride[last] == length * to) {
       result.length[last] *= length;
       result.from_stride[last] = from;
@@ -63,7 +63,7 @@ void copy_grid_of(Context& context, const Tensor& from, Tensor& to, Grid grid) {
   MoveGrid<Element> functor{
       grid, 1, 0, 0, static_cast<const Element*>(from.raw()), static_cast<Element*>(to.raw())};
   if constexpr (Backend::kind == DeviceKind::cpu) {
-    const int last = functor.grid.axes - 1;
+    const std::int64_t last = functor.grid.axes - 1;
     functor.run = functor.grid.length[last];
     functor.from_step = functor.grid.from_stride[last];
     functor.to_step = functor.grid.to_stride[last];

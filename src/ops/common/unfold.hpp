@@ -10,13 +10,12 @@
 namespace banyan::ops {
 namespace detail {
 
-struct UnfoldAxis {
-  std::int64_t input, output, kernel, stride, pad, dilation;
-};
-
+/// Arrays of numbers, not of structs: GCC 12's __builtin_clear_padding, which emulated GPUs apply to a
+/// kernel's arguments, clears parts of those.
 struct Unfolded {
-  int axes;
-  UnfoldAxis axis[kMostUnfolded];
+  std::int64_t axes;
+  std::int64_t input[kMostUnfolded], output[kMostUnfolded], kernel[kMostUnfolded], stride[kMostUnfolded],
+      pad[kMostUnfolded], dilation[kMostUnfolded];
   std::int64_t kernels = 1, inputs = 1, outputs = 1;  ///< elements of all axes together
 };
 
@@ -30,14 +29,14 @@ struct UnfoldForward {
     const std::int64_t plane = i / over.outputs / over.kernels;
     std::int64_t pixel = 0, step = 1;
     bool inside = true;
-    for (int k = over.axes; k-- > 0;) {
-      const UnfoldAxis& a = over.axis[k];
-      const std::int64_t at = position % a.output * a.stride - a.pad + element % a.kernel * a.dilation;
-      inside = inside && at >= 0 && at < a.input;
+    for (std::int64_t k = over.axes; k-- > 0;) {
+      const std::int64_t at = position % over.output[k] * over.stride[k] - over.pad[k] +
+                              element % over.kernel[k] * over.dilation[k];
+      inside = inside && at >= 0 && at < over.input[k];
       pixel += at * step;
-      step *= a.input;
-      position /= a.output;
-      element /= a.kernel;
+      step *= over.input[k];
+      position /= over.output[k];
+      element /= over.kernel[k];
     }
     y[i] = inside ? x[plane * over.inputs + pixel] : T(0);
   }
@@ -55,14 +54,14 @@ struct UnfoldBackward {
     for (std::int64_t element = 0; element < over.kernels; ++element) {
       std::int64_t pixel = i % over.inputs, rest = element, position = 0, step = 1;
       bool seen = true;
-      for (int k = over.axes; k-- > 0;) {
-        const UnfoldAxis& a = over.axis[k];
-        const std::int64_t from = pixel % a.input + a.pad - rest % a.kernel * a.dilation;
-        seen = seen && from >= 0 && from % a.stride == 0 && from / a.stride < a.output;
-        position += from / a.stride * step;
-        step *= a.output;
-        pixel /= a.input;
-        rest /= a.kernel;
+      for (std::int64_t k = over.axes; k-- > 0;) {
+        const std::int64_t from =
+            pixel % over.input[k] + over.pad[k] - rest % over.kernel[k] * over.dilation[k];
+        seen = seen && from >= 0 && from % over.stride[k] == 0 && from / over.stride[k] < over.output[k];
+        position += from / over.stride[k] * step;
+        step *= over.output[k];
+        pixel /= over.input[k];
+        rest /= over.kernel[k];
       }
       if (seen) sum += plane[element * over.outputs + position];
     }
@@ -78,7 +77,12 @@ inline Unfolded unfolded(const ConvolutionGeometry& g, const Tensor& x, const Te
               in[0] == out[0] && x.is_contiguous() && y.is_contiguous();
   for (int k = 0; fits && k < over.axes; ++k) {
     const auto a = static_cast<std::size_t>(k);
-    over.axis[k] = {in[k + 2], out[k + 2], g.kernel[a], g.stride[a], g.pad[a], g.dilation[a]};
+    over.input[k] = in[k + 2];
+    over.output[k] = out[k + 2];
+    over.kernel[k] = g.kernel[a];
+    over.stride[k] = g.stride[a];
+    over.pad[k] = g.pad[a];
+    over.dilation[k] = g.dilation[a];
     over.kernels *= g.kernel[a];
     over.inputs *= in[k + 2];
     over.outputs *= out[k + 2];
