@@ -315,7 +315,7 @@ int run_check(Console&, const Files& files) {
     bad_input("check needs the files to check, such as trainer check models/lenet/solver.prototxt");
   CheckOptions options;
   options.files = files;
-  options.level = FLAGS_level;
+  if (given("level")) options.level = FLAGS_level;
   options.stages = split_list(FLAGS_stage);
   for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
   const CheckReport report = check_files(options);

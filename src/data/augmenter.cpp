@@ -37,6 +37,17 @@ std::vector<int> dims_of(const caffe::BlobProto& blob) {
 
 }  // namespace
 
+void check_transform(const caffe::TransformationParameter& settings, const std::string& layer) {
+  check_fields(settings, layer);
+  constexpr std::uint32_t kMost = 1 << 15;
+  if (settings.pad() > kMost || settings.crop_size() > kMost)
+    bad_input("layer ", banyan::quoted(layer), ": transform_param.pad and crop_size must be at most ", kMost);
+  if (settings.force_color() && settings.force_gray())
+    bad_input("layer ", banyan::quoted(layer), ": transform_param sets both force_color and force_gray");
+  if (settings.has_mean_file() && settings.mean_value_size() > 0)
+    bad_input("layer ", banyan::quoted(layer), ": transform_param sets both mean_file and mean_value");
+}
+
 std::string ItemShape::to_string() const { return cat(channels, " x ", height, " x ", width); }
 
 Augmenter::Augmenter(const caffe::TransformationParameter& settings, bool random_crop, std::uint64_t seed,
@@ -49,14 +60,7 @@ Augmenter::Augmenter(const caffe::TransformationParameter& settings, bool random
       mirror_(settings.mirror()),
       scale_(settings.scale()),
       mean_values_(settings.mean_value().begin(), settings.mean_value().end()) {
-  check_fields(settings, layer);
-  constexpr std::uint32_t kMost = 1 << 15;
-  if (settings.pad() > kMost || settings.crop_size() > kMost)
-    bad_input("layer ", banyan::quoted(layer), ": transform_param.pad and crop_size must be at most ", kMost);
-  if (settings.force_color() && settings.force_gray())
-    bad_input("layer ", banyan::quoted(layer), ": transform_param sets both force_color and force_gray");
-  if (!mean_file_.empty() && !mean_values_.empty())
-    bad_input("layer ", banyan::quoted(layer), ": transform_param sets both mean_file and mean_value");
+  check_transform(settings, layer);
   const bool own_seed = settings.random_seed() >= 0;
   key_ = {own_seed ? static_cast<std::uint64_t>(settings.random_seed()) : seed, stream, 0};
   if (!mean_file_.empty()) read_mean_file(mean_file_);

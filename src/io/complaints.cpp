@@ -85,7 +85,13 @@ void Complaints::AddError(int line, pb::io::ColumnNumber column, const std::stri
 }
 
 void Complaints::AddWarning(int line, pb::io::ColumnNumber column, const std::string& message) {
-  warnings_.push_back(reworded(line, column, message));
+  raw_warnings_.push_back({line, column, message});
+}
+
+std::vector<Complaint> Complaints::warnings() {
+  std::vector<Complaint> warnings;
+  for (const Raw& raw : raw_warnings_) warnings.push_back(reworded(raw.line, raw.column, raw.message));
+  return warnings;
 }
 
 Complaint Complaints::reworded(int line, int column, const std::string& message) {
@@ -158,6 +164,12 @@ std::string Complaints::unknown_value(const std::string& value, const std::strin
   at_ = move_to_name(text_, at_, value);
   const pb::Descriptor* type = message_of(root_, blocks_around(text_, at_.offset));
   const std::vector<std::string> known = values_of(field, type, *root_.file());
+  stand_in_.clear();
+  const pb::FieldDescriptor* found = type == nullptr ? nullptr : type->FindFieldByName(field);
+  if (found != nullptr && found->enum_type() != nullptr) {
+    const pb::EnumValueDescriptor* meant = found->enum_type()->FindValueByName(nearest_name(value, known));
+    stand_in_ = std::to_string((meant != nullptr ? meant : found->enum_type()->value(0))->number());
+  }
   std::string words = cat("unknown value ", quoted(value, 60), " for ", quoted(field, 60));
   words += did_you_mean(value, known);
   return known.empty() ? words : cat(words, "; known values: ", join(known, ", "));

@@ -31,7 +31,10 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   /// Of unknown fields, where they are allowed.
   void AddWarning(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
   const std::vector<Complaint>& errors() const { return errors_; }
-  const std::vector<Complaint>& warnings() const { return warnings_; }
+  std::vector<Complaint> warnings();
+  /// For the latest unknown value: the number of the one that was probably meant, as text; "" if there is
+  /// none.
+  const std::string& stand_in() const { return stand_in_; }
 
  private:
   Complaint reworded(int line, int column, const std::string& message);
@@ -45,7 +48,13 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   const std::string& origin_;
   TextPosition at_;
   Complaint::Kind kind_ = Complaint::Kind::other;
-  std::vector<Complaint> errors_, warnings_;
+  struct Raw {
+    int line, column;
+    std::string message;
+  };
+  std::vector<Complaint> errors_;
+  std::vector<Raw> raw_warnings_;  // to find their words reads the text again
+  std::string stand_in_;
 };
 
 }  // namespace banyan::io

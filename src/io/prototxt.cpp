@@ -64,45 +64,38 @@ void parse_text(std::string_view text, const std::string& origin, pb::Message& m
   for (const Complaint& warning : complaints.warnings()) log_warning(warning.text + "; ignored");
 }
 
-std::vector<std::string> find_text_problems(std::string_view text, const std::string& origin,
-                                            pb::Message& message) {
+TextProblems find_text_problems(std::string_view text, const std::string& origin, pb::Message& message) {
   std::string rest(checked_text(text, origin));
-  std::vector<Complaint> problems;
-  const auto in_order = [&] {
-    std::stable_sort(problems.begin(), problems.end(),
-                     [](const Complaint& a, const Complaint& b) { return a.offset < b.offset; });
-    std::vector<std::string> texts;
-    for (const Complaint& problem : problems) texts.push_back(problem.text);
-    return texts;
-  };
-  bool twice = false;
-  for (;;) {
+  std::vector<Complaint> found;
+  TextProblems problems;
+  for (bool merges = false, done = false; !done;) {
     const std::string read = rest;
     Complaints complaints(read, *message.GetDescriptor(), origin);
     pb::TextFormat::Parser parser = parser_for(complaints, true);
     message.Clear();
     // Merging, a field may be given twice.
-    const bool parsed =
-        twice ? parser.MergeFromString(read, &message) : parser.ParseFromString(read, &message);
-    const auto add_unknown_fields = [&] {
-      problems.insert(problems.end(), complaints.warnings().begin(), complaints.warnings().end());
-    };
-    if (parsed && complaints.errors().empty()) {
-      add_unknown_fields();
-      return in_order();
+    done = merges ? parser.MergeFromString(read, &message) : parser.ParseFromString(read, &message);
+    if (!complaints.errors().empty()) {
+      Complaint error = complaints.errors().front();
+      const bool twice = error.kind == Complaint::Kind::given_twice && !merges;
+      const bool replaced = error.kind == Complaint::Kind::unknown_value &&
+                            replace_name(rest, error.offset, complaints.stand_in());
+      merges = merges || twice;
+      problems.whole = twice || replaced;
+      if (!problems.whole) error.text += "; nothing after this place has been read";
+      done = !problems.whole;
+      found.push_back(std::move(error));
+    } else if (!done) {
+      bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
     }
-    if (complaints.errors().empty()) bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
-    const Complaint& error = complaints.errors().front();
-    const bool duplicate = error.kind == Complaint::Kind::given_twice;
-    const bool removed = error.kind == Complaint::Kind::unknown_value && blank_out_value(rest, error.offset);
-    problems.push_back(error);
-    if (!removed && (!duplicate || twice)) {
-      problems.back().text += "; nothing after this place has been read";
-      add_unknown_fields();
-      return in_order();
-    }
-    twice = twice || duplicate;
+    if (!done) continue;
+    const std::vector<Complaint> unknown_fields = complaints.warnings();
+    found.insert(found.end(), unknown_fields.begin(), unknown_fields.end());
   }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Complaint& a, const Complaint& b) { return a.offset < b.offset; });
+  for (Complaint& problem : found) problems.texts.push_back(std::move(problem.text));
+  return problems;
 }
 
 caffe::NetParameter parse_net_text(std::string_view text, const std::string& origin, UnknownFields unknown) {
@@ -122,15 +115,16 @@ caffe::SolverParameter read_solver_text(const std::string& path, UnknownFields u
   return parse_solver_text(read_file(path, kLargestText), path, unknown);
 }
 
-std::size_t line_of_layer(std::string_view text, const std::string& name, const std::string& type) {
-  std::size_t line = 0;
+std::size_t line_of_layer(std::string_view text, const std::string& name, const std::string& type,
+                          int occurrence) {
+  std::size_t any = 0;
   for (const TextBlock& block : blocks_named(text, {"layer", "layers"})) {
     if (value_in(text, block, "name") != name) continue;
-    const bool exact = value_in(text, block, "type") == type;
-    if (line == 0 || exact) line = 1 + std::count(text.begin(), text.begin() + block.begin, '\n');
-    if (exact) break;
+    const std::size_t line = 1 + std::count(text.begin(), text.begin() + block.begin, '\n');
+    if (any == 0) any = line;
+    if (value_in(text, block, "type") == type && occurrence-- == 0) return line;
   }
-  return line;
+  return any;
 }
 
 std::string to_text(const pb::Message& message) {

@@ -78,15 +78,12 @@ TextPosition locate(std::string_view text, int line, int column) {
 }
 
 TextPosition move_to_name(std::string_view text, TextPosition at, std::string_view name) {
-  std::size_t found = at.offset + 1;
-  while (found > 0) {
-    found = text.rfind(name, found - 1);
-    if (found == std::string_view::npos) return at;
-    const std::size_t end = found + name.size();
-    const bool whole = (found == 0 || !is_name_character(text[found - 1])) &&
-                       (end == text.size() || !is_name_character(text[end]));
-    if (whole) break;
-  }
+  Tokens tokens(text, 0);
+  Token token;
+  std::size_t found = std::string_view::npos;
+  while (tokens.next(token) && token.begin <= at.offset)
+    if (token.kind == Token::Kind::word && token.value == name) found = token.begin;
+  if (found == std::string_view::npos) return at;
   TextPosition moved;
   moved.offset = found;
   moved.line =
@@ -137,23 +134,12 @@ std::string value_in(std::string_view text, const TextBlock& block, std::string_
   return "";
 }
 
-bool blank_out_value(std::string& text, std::size_t at) {
-  std::size_t begin = at;
-  const auto skip_back = [&](auto skipped) {
-    const std::size_t before = begin;
-    while (begin > 0 && skipped(text[begin - 1])) --begin;
-    return before != begin;
-  };
-  skip_back(is_blank);
-  if (begin == 0 || text[begin - 1] != ':') return false;
-  --begin;
-  skip_back(is_blank);
-  if (!skip_back(is_name_character)) return false;
+bool replace_name(std::string& text, std::size_t at, const std::string& by) {
   std::size_t end = at;
   while (end < text.size() && is_name_character(text[end])) ++end;
-  if (end == at) return false;
-  for (std::size_t i = begin; i < end; ++i)
-    if (text[i] != '\n') text[i] = ' ';
+  if (end - at < by.size() || by.empty()) return false;
+  text.replace(at, by.size(), by);
+  std::fill(text.begin() + static_cast<long>(at + by.size()), text.begin() + static_cast<long>(end), ' ');
   return true;
 }
 

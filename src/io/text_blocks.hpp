@@ -34,8 +34,8 @@ std::string value_in(std::string_view text, const TextBlock& block, std::string_
 /// Every block of the text with one of these names, at any depth.
 std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std::string>& names);
 
-/// Overwrites the value at `at` and the name and colon before it with blanks. Returns false and changes
-/// nothing where that is not `name: value`.
-bool blank_out_value(std::string& text, std::size_t at);
+/// Writes `by` and blanks over the name at `at`, so that everything else stays where it is. Returns false and
+/// changes nothing where the name is shorter.
+bool replace_name(std::string& text, std::size_t at, const std::string& by);
 
 }  // namespace banyan::io

@@ -27,7 +27,10 @@ SourceLayer::Settings SourceLayer::checked_settings() const {
   return checked;
 }
 
-void SourceLayer::check_settings() const { checked_settings(); }
+void SourceLayer::check_settings() const {
+  checked_settings();
+  data::check_transform(parameter().transform_param(), name());
+}
 
 void SourceLayer::setup(const Blobs&, const Blobs&) { open_source(); }
 

@@ -58,21 +58,20 @@ std::vector<int> way_back(const caffe::NetParameter& net, int from, int to) {
             did_you_mean(bottom, tops));
 }
 
-void check_tops(const caffe::LayerParameter& layer,
-                std::map<std::string, const caffe::LayerParameter*>& produced) {
-  std::set<std::string> own;
-  for (int i = 0; i < layer.top_size(); ++i) {
-    const std::string& top = layer.top(i);
-    if (!own.insert(top).second) bad_input(described(layer), " produces blob ", quoted(top), " twice");
-    const bool in_place = i < layer.bottom_size() && layer.bottom(i) == top;
-    const auto [entry, is_new] = produced.emplace(top, &layer);
-    if (is_new || in_place) continue;
-    if (contains(layer.bottom(), top))
-      bad_input(described(layer), " works in place on blob ", quoted(top),
-                ", which then must stand at the same place of ", "`bottom` and `top`");
-    bad_input("blob ", quoted(top), " is produced twice: by ", described(*entry->second), " and by ",
-              described(layer));
-  }
+void check_top(const caffe::LayerParameter& layer, int i,
+               std::map<std::string, const caffe::LayerParameter*>& produced) {
+  const std::string& top = layer.top(i);
+  const bool is_first =
+      std::find(layer.top().begin(), layer.top().begin() + i, top) == layer.top().begin() + i;
+  if (!is_first) bad_input(described(layer), " produces blob ", quoted(top), " twice");
+  const bool in_place = i < layer.bottom_size() && layer.bottom(i) == top;
+  const auto [entry, is_new] = produced.emplace(top, &layer);
+  if (is_new || in_place) return;
+  if (contains(layer.bottom(), top))
+    bad_input(described(layer), " works in place on blob ", quoted(top),
+              ", which then must stand at the same place of ", "`bottom` and `top`");
+  bad_input("blob ", quoted(top), " is produced twice: by ", described(*entry->second), " and by ",
+            described(layer));
 }
 
 void check_counts(const caffe::LayerParameter& layer) {
@@ -118,7 +117,7 @@ std::vector<std::string> find_connection_problems(const caffe::NetParameter& net
     const caffe::LayerParameter& layer = net.layer(i);
     for (const std::string& bottom : layer.bottom())
       if (produced.count(bottom) == 0) note([&] { refuse_bottom(net, i, bottom); });
-    note([&] { check_tops(layer, produced); });
+    for (int k = 0; k < layer.top_size(); ++k) note([&] { check_top(layer, k, produced); });
     note([&] { check_counts(layer); });
   }
   return problems;

@@ -102,7 +102,7 @@ class Reader {
     if (s_.has_net_param()) given.push_back("net_param");
     if (s_.has_net()) given.push_back("net");
     require(!given.empty(), "no train net: give one of net, train_net, net_param, train_net_param");
-    require(given.size() == 1, "more than one train net: ", join(given, ", "), "; keep one");
+    require(given.size() <= 1, "more than one train net: ", join(given, ", "), "; keep one");
 
     const int named = s_.test_net_param_size() + s_.test_net_size();
     const bool common = s_.has_net() || s_.has_net_param();
@@ -172,7 +172,7 @@ class Reader {
     const std::vector<std::string> known = names_in(kRules);
     require(type != "SAG", "solver type \"SAG\" (NVIDIA) is not supported; known types: ", join(known, ", "));
     const UpdateRule* const found = find_in(kRules, type);
-    require(found != nullptr, "unknown solver type ", quoted(type),
+    require(found != nullptr || type == "SAG", "unknown solver type ", quoted(type),
             "; known types, nearest first: ", join(nearest_first(type, known), ", "));
     const UpdateRule rule = found == nullptr ? UpdateRule::sgd : *found;
     for (const auto& [name, value] : {std::pair{"base_lr", s_.base_lr()},
@@ -276,7 +276,7 @@ class Reader {
   LearningRateSettings schedule() const {
     LearningRateSettings rate;
     rate.policy = policy();
-    check_schedule(rate.policy);
+    if (find_in(kPolicies, s_.lr_policy()) != nullptr) check_schedule(rate.policy);
     rate.base_lr = s_.base_lr();
     rate.min_lr = s_.min_lr();
     rate.gamma = s_.gamma();
@@ -351,17 +351,15 @@ SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::
   return Reader(solver, origin).read();
 }
 
-std::optional<SolverSettings> find_solver_problems(const caffe::SolverParameter& solver,
-                                                   const std::string& origin,
-                                                   std::vector<std::string>& problems) {
+std::vector<std::string> find_solver_problems(const caffe::SolverParameter& solver,
+                                              const std::string& origin) {
+  std::vector<std::string> problems;
   try {
-    const std::size_t before = problems.size();
-    SolverSettings settings = Reader(solver, origin, &problems).read();
-    if (problems.size() == before) return settings;
+    Reader(solver, origin, &problems).read();
   } catch (const Error& error) {
     problems.emplace_back(error.what());
   }
-  return std::nullopt;
+  return problems;
 }
 
 SolverSettings load_solver(const std::string& path, io::UnknownFields unknown) {

@@ -63,12 +63,30 @@ TEST(Prototxt, IgnoresUnknownFieldsIfAsked) {
   EXPECT_THROW(parse_net_text("layer { pooling_param { pool: AVG } }", "n", UnknownFields::ignore), Error);
 }
 
+TEST(Prototxt, FindsEveryProblem) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layer { foo: 1 pooling_param { pool: AVG  # AVG is not a name\n } lrn_param { norm_region: XX } name: "
+      "'a' name: 'b' }",
+      "n", net);
+  EXPECT_TRUE(problems.whole);
+  ASSERT_EQ(problems.texts.size(), 4u);
+  expect_contains(problems.texts[0], "n:1:9: ");
+  expect_contains(problems.texts[1], "n:1:38: ");
+  expect_contains(problems.texts[2], "n:2:29: ");
+  expect_contains(problems.texts[3], "\"name\" is given twice");
+  EXPECT_EQ(net.layer(0).pooling_param().pool(), caffe::PoolingParameter::AVE);  // the nearest
+  EXPECT_FALSE(find_text_problems("layer { top: \"a }", "n", net).whole);
+  EXPECT_TRUE(find_text_problems("", "n", net).texts.empty());
+}
+
 TEST(Prototxt, FindsTheLineOfALayer) {
   const std::string text = "name: 'n'\nlayer { name: 'a'\n type: 'X' }\nlayer\n{ type: 'Y' name: 'a' }";
   EXPECT_EQ(line_of_layer(text, "a", "X"), 2u);
   EXPECT_EQ(line_of_layer(text, "a", "Y"), 5u);
   EXPECT_EQ(line_of_layer(text, "a", "Z"), 2u);
   EXPECT_EQ(line_of_layer(text, "b", "X"), 0u);
+  EXPECT_EQ(line_of_layer(text + " layer { name: 'a'\ntype: 'X' }", "a", "X", 1), 5u);
 }
 
 TEST(Prototxt, NetInPlaceOfSolverAndTheOtherWayRound) {

@@ -90,7 +90,11 @@ layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_p
   EXPECT_THAT(unknown.text, HasSubstr("nothing wrong, not everything could be checked"));
   EXPECT_THAT(check(net("data_param { source: 'missing' batch_size: 4 }")).text,
               HasSubstr("data_param.backend is missing"));
-  EXPECT_EQ(check(net(data + " transform_param { crop_size: 8 }")).problems, 1);
+  const CheckReport cropped = check(net(data + " transform_param { crop_size: 8 }"));
+  EXPECT_EQ(cropped.problems, 1) << cropped.text;
+  EXPECT_THAT(cropped.text, HasSubstr("checked as if its images had 3 channels"));
+  EXPECT_THAT(check(net(data + " transform_param { crop_size: 8 force_color: true force_gray: true }")).text,
+              HasSubstr("sets both force_color and force_gray"));
   EXPECT_EQ(check(net(data), "data:4,3,8,8").problems, 1);
 }
 
@@ -107,6 +111,53 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "data" top: "lo
         "net.prototxt:4: layer \"x\" (InnerProduct): ", "net.prototxt:6: layer \"loss\" (SoftmaxWithLoss): "})
     EXPECT_THAT(report.text, HasSubstr(part));
   EXPECT_THAT(report.text, HasSubstr("file.prototxt: a solver; "));
+}
+
+TEST_F(Check, NothingFollowsFromAProblemThatIsKnown) {
+  CheckReport report = check("net: 'x' base_lr: abc lr_policy: 'fixed' max_iter: 10");
+  EXPECT_EQ(report.problems, 1) << report.text;  // not: base_lr, lr_policy and max_iter are missing
+  report = check("base_lr: 1 lr_policy: 'multifixd' max_iter: 1");
+  EXPECT_EQ(report.problems, 2) << report.text;  // the policy, no net
+  report = check("net: 'none' base_lr: 1 lr_policy: 'fixed' max_iter: 1 type: 'SAG'");
+  EXPECT_EQ(report.problems, 2) << report.text;  // the type, the net's file
+  report = check(std::string(kData) +
+                 "layer { name: 'a' type: 'Split' bottom: 'data' top: 'a' top: 'a' top: 'c' }"
+                 " layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'r' }");
+  EXPECT_EQ(report.problems, 1) << report.text;
+  report = check(
+      "layers { name: 'd' type: DUMMY_DATA top: 'd' dummy_data_param { num: 1 channels: 1 height: 4 width: 4 "
+      "} }"
+      " layers { name: 'p' type: POOLNG bottom: 'd' top: 'p' pooling_param { kernel_size: 2 } }");
+  EXPECT_EQ(report.problems, 1) << report.text;
+}
+
+TEST_F(Check, AFileForOnePhase) {
+  const CheckReport report = check(
+      "layer { name: 'd' type: 'Input' top: 'd' include { phase: TRAIN } input_param { shape { dim: 2 } } }"
+      " layer { name: 'r' type: 'ReLU' bottom: 'd' top: 'r' }");
+  EXPECT_EQ(report.problems, 0) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("phase TEST has no layer that makes data and was not checked"));
+}
+
+TEST_F(Check, NetsInsideASolver) {
+  const CheckReport report = check(
+      "base_lr: 1 lr_policy: 'fixed' net_param { layer { name: 'd' type: 'Input' top: 'd' input_param { "
+      "shape { dim: 2 } } }"
+      " layer { name: 'x' type: 'Relu' bottom: 'd' top: 'x' include { phase: TEST } } }"
+      " test_iter: 1 test_iter: 1 test_interval: 1 test_net_param { layer { name: 'y' type: 'Tanh' bottom: "
+      "'d' top: 'y' } }");
+  for (const char* part : {"max_iter is missing", "net_param in ", "\"Relu\"", "test_net_param in ",
+                           "\"Tanh\"", "blob \"d\", which no layer"})
+    EXPECT_THAT(report.text, HasSubstr(part));
+}
+
+TEST_F(Check, LinesOfTheLayerInQuestion) {
+  const std::string data = "layer { name: 'data' type: 'Data' top: 'data' include { phase: ";
+  const CheckReport report =
+      check(data + "TRAIN } data_param { source: 'x' backend: LMDB batch_size: 1 } }\n" + data +
+            "TEST } data_param { source: 'x' backend: LMDB } transform_param { crop_size: 3 } }");
+  EXPECT_EQ(report.problems, 1) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("file.prototxt:2: layer \"data\""));
 }
 
 TEST_F(Check, FilesThatCannotBeRead) {

@@ -21,6 +21,9 @@ struct ItemShape {
   std::string to_string() const;  ///< "3 x 32 x 32"
 };
 
+/// Throws bad_input for contradictory or unsupported settings; reads no file. `layer` is for messages.
+void check_transform(const caffe::TransformationParameter& settings, const std::string& layer);
+
 /// As in Caffe: crop_size is cut at random in training (`random_crop`) and from the centre in tests; mirror
 /// has probability 1/2 in both phases and is drawn first; mean_file has the size of the uncropped image and
 /// is read at the crop's offset; mean_value has one value or one per channel. `pad` (ours) adds that many

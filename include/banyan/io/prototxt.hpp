@@ -29,14 +29,20 @@ caffe::SolverParameter parse_solver_text(std::string_view text, const std::strin
 void parse_text(std::string_view text, const std::string& origin, google::protobuf::Message& message,
                 UnknownFields unknown = UnknownFields::refuse);
 
-/// Everything wrong with the text, not the first thing only; `message` gets what can be read of it. Unknown
-/// fields and values are passed over; at any other problem the reading ends.
-std::vector<std::string> find_text_problems(std::string_view text, const std::string& origin,
-                                            google::protobuf::Message& message);
+struct TextProblems {
+  std::vector<std::string> texts;  ///< in the order of the text
+  bool whole = true;               ///< false: the reading ended at one of them
+};
+/// Everything wrong with the text, not the first thing only (of fields given twice only the first);
+/// `message` gets what can be read of it. Unknown fields are passed over, unknown values replaced by the ones
+/// that were probably meant; at any other problem the reading ends.
+TextProblems find_text_problems(std::string_view text, const std::string& origin,
+                                google::protobuf::Message& message);
 
-/// Line, from 1, on which the first `layer` or `layers` of that name begins, of that type if one has both; 0:
-/// none.
-std::size_t line_of_layer(std::string_view text, const std::string& name, const std::string& type);
+/// Line, from 1, on which a `layer` or `layers` of that name begins: the one of that type with `occurrence`
+/// others of the same name and type before it, else the first of that name; 0: there is none.
+std::size_t line_of_layer(std::string_view text, const std::string& name, const std::string& type,
+                          int occurrence = 0);
 
 /// The message as text that the functions above (and Caffe, as far as it knows the fields) can read.
 std::string to_text(const google::protobuf::Message& message);

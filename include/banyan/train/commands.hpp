@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,7 @@ std::string describe_layers(bool json);
 
 struct CheckOptions {
   std::vector<std::string> files;  ///< solvers and nets (.prototxt)
-  int level = 0;
+  std::optional<int> level;  ///< with stages: of train nets, as in training; of a net's file: of both phases
   std::vector<std::string> stages;
   std::map<std::string, Shape> shapes;  ///< of outputs of sources whose data does not exist
 };

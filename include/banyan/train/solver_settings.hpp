@@ -123,11 +123,9 @@ inline bool is_turn(std::int64_t iteration, int interval) {
 /// silently; one that probably does not do what was meant is logged as a warning.
 SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::string& origin);
 
-/// The same, but adds everything that is wrong with the solver to `problems` instead of throwing the first
-/// thing. Nothing if anything is wrong.
-std::optional<SolverSettings> find_solver_problems(const caffe::SolverParameter& solver,
-                                                   const std::string& origin,
-                                                   std::vector<std::string>& problems);
+/// Everything that solver_settings() would refuse, not the first thing only.
+std::vector<std::string> find_solver_problems(const caffe::SolverParameter& solver,
+                                              const std::string& origin);
 
 /// Reads and upgrades a solver file.
 SolverSettings load_solver(const std::string& path, io::UnknownFields unknown = io::UnknownFields::refuse);

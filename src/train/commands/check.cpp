@@ -1,6 +1,7 @@
 // `trainer check`: everything that is wrong with solvers and nets, without their data.
+#include <algorithm>
 #include <map>
-#include <optional>
+#include <utility>
 
 #include "banyan/base/error.hpp"
 #include "banyan/io/atomic_file.hpp"
@@ -34,79 +35,139 @@ void check_whole_net(caffe::NetParameter net, Phase phase, const std::map<std::s
   });
 }
 
-/// Returns how many layers the phase has.
-int check_phase(const caffe::NetParameter& net, caffe::NetState state, const CheckOptions& options,
-                const std::string& origin, const std::string& text, Findings& findings) {
-  int layers = 0;
-  findings.attempt(origin, [&] {
-    const caffe::NetParameter filtered = filter_net(net, state);
-    layers = filtered.layer_size();
-    if (layers == 0) return;
-    const CheckedLayers checked = check_layers(filtered, options, origin, text, findings);
-    if (checked.whole && checked.all_shapes)
-      check_whole_net(filtered, state.phase() == caffe::TRAIN ? Phase::train : Phase::test, checked.stand_ins,
-                      origin, findings);
-  });
-  return layers;
-}
-
-caffe::NetState state_of(caffe::Phase phase, const CheckOptions& options) {
+caffe::NetState state_of(caffe::Phase phase) {
   caffe::NetState state;
   state.set_phase(phase);
-  state.set_level(options.level);
-  for (const std::string& stage : options.stages) state.add_stage(stage);
   return state;
 }
 
+bool has_source(const caffe::NetParameter& net) {
+  return std::any_of(net.layer().begin(), net.layer().end(),
+                     [](const auto& layer) { return layer.bottom_size() == 0 && layer.top_size() > 0; });
+}
+
+/// A net as a phase, level and stages see it.
+class PhaseCheck {
+ public:
+  PhaseCheck(const CheckedSource& source, const caffe::NetState& state, const CheckOptions& options,
+             Findings& findings)
+      : source_(source), options_(options), findings_(findings) {
+    filtered_ = findings.attempt(source.origin, [&] { net_ = filter_net(source.net, state); });
+  }
+  const caffe::NetParameter& net() const { return net_; }
+  void run() {
+    if (!filtered_) return;
+    const Phase phase = net_.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
+    if (net_.layer_size() == 0) {
+      findings_.problem(
+          cat(source_.origin, ": the net has no layer for phase ", phase == Phase::train ? "TRAIN" : "TEST"));
+      return;
+    }
+    findings_.attempt(source_.origin, [&] {
+      const CheckedLayers checked = check_layers(net_, source_, options_, findings_);
+      if (checked.whole && checked.all_shapes)
+        check_whole_net(net_, phase, checked.stand_ins, source_.origin, findings_);
+    });
+  }
+
+ private:
+  const CheckedSource& source_;
+  const CheckOptions& options_;
+  Findings& findings_;
+  bool filtered_ = false;
+  caffe::NetParameter net_;
+};
+
 /// Both phases of a net's file; returns a few words about it.
-std::string check_net(caffe::NetParameter net, const CheckOptions& options, const std::string& origin,
-                      const std::string& text, Findings& findings) {
-  if (!findings.attempt(origin, [&] { io::upgrade_net(net, origin); })) return "a net";
-  const int train = check_phase(net, state_of(caffe::TRAIN, options), options, origin, text, findings);
-  const int test = check_phase(net, state_of(caffe::TEST, options), options, origin, text, findings);
-  if (train == 0 && test == 0) findings.problem(cat(origin, ": the net has no layer"));
-  return cat("a net of ", train, " layers to train, ", test, " to test");
+std::string check_net(CheckedSource source, const CheckOptions& options, Findings& findings) {
+  if (!findings.attempt(source.origin, [&] { io::upgrade_net(source.net, source.origin); })) return "a net";
+  std::vector<PhaseCheck> phases;
+  for (const caffe::Phase phase : {caffe::TRAIN, caffe::TEST}) {
+    caffe::NetState state = state_of(phase);
+    state.set_level(options.level.value_or(0));
+    for (const std::string& stage : options.stages) state.add_stage(stage);
+    phases.emplace_back(source, state, options, findings);
+  }
+  // A file for one phase only has no data in the other.
+  const bool several = has_source(phases[0].net()) == has_source(phases[1].net());
+  for (PhaseCheck& phase : phases)
+    if (several || has_source(phase.net()))
+      phase.run();
+    else
+      findings.note(cat(source.origin, ": phase ",
+                        phase.net().state().phase() == caffe::TRAIN ? "TRAIN" : "TEST",
+                        " has no layer that makes data and was not checked"));
+  return cat("a net of ", phases[0].net().layer_size(), " layers to train, ", phases[1].net().layer_size(),
+             " to test");
 }
 
 std::string read_text(const std::string& path) { return io::read_file(path, kLargestText); }
 
-/// A net that a solver names.
-void check_solver_net(const std::string& path, caffe::Phase phase, const caffe::NetState& of_solver,
-                      const CheckOptions& options, Findings& findings) {
-  findings.attempt(path, [&] {
-    const std::string text = read_text(path);
-    caffe::NetParameter net;
-    for (const std::string& problem : io::find_text_problems(text, path, net)) findings.problem(problem);
-    io::upgrade_net(net, path);
-    caffe::NetState state = state_of(phase, options);
-    state.MergeFrom(net.state());
+/// The nets of a solver, whether its settings are right or not.
+class SolverCheck {
+ public:
+  SolverCheck(const caffe::SolverParameter& solver, const std::string& origin, const CheckOptions& options,
+              Findings& findings)
+      : solver_(solver), origin_(origin), options_(options), findings_(findings) {}
+
+  void run() {
+    caffe::NetState train = solver_.train_state();
+    if (options_.level) train.set_level(*options_.level);
+    for (const std::string& stage : options_.stages) train.add_stage(stage);
+    if (solver_.has_train_net_param())
+      inner("train_net_param", solver_.train_net_param(), caffe::TRAIN, train);
+    else if (solver_.has_train_net())
+      file(solver_.train_net(), caffe::TRAIN, train);
+    else
+      common(caffe::TRAIN, train);
+    int k = 0;
+    for (const auto& net : solver_.test_net_param())
+      inner("test_net_param", net, caffe::TEST, test_state(k++));
+    for (const auto& path : solver_.test_net()) file(path, caffe::TEST, test_state(k++));
+    while (k < solver_.test_iter_size()) common(caffe::TEST, test_state(k++));
+  }
+
+ private:
+  caffe::NetState test_state(int k) const {
+    return k < solver_.test_state_size() ? solver_.test_state(k) : caffe::NetState();
+  }
+  void common(caffe::Phase phase, const caffe::NetState& of_solver) {
+    if (solver_.has_net_param())
+      inner("net_param", solver_.net_param(), phase, of_solver);
+    else if (solver_.has_net())
+      file(solver_.net(), phase, of_solver);
+  }
+  void inner(const char* field, const caffe::NetParameter& net, caffe::Phase phase,
+             const caffe::NetState& of_solver) {
+    check({cat(field, " in ", origin_), "", net}, phase, of_solver);
+  }
+  void file(const std::string& path, caffe::Phase phase, const caffe::NetState& of_solver) {
+    findings_.attempt(path, [&] {
+      CheckedSource source{path, read_text(path), {}};
+      const io::TextProblems problems = io::find_text_problems(source.text, path, source.net);
+      for (const std::string& problem : problems.texts) findings_.problem(problem);
+      if (problems.whole) check(std::move(source), phase, of_solver);
+    });
+  }
+  void check(CheckedSource source, caffe::Phase phase, const caffe::NetState& of_solver) {
+    if (!findings_.attempt(source.origin, [&] { io::upgrade_net(source.net, source.origin); })) return;
+    caffe::NetState state = state_of(phase);
+    state.MergeFrom(source.net.state());
     state.MergeFrom(of_solver);
-    if (check_phase(net, state, options, path, text, findings) == 0)
-      findings.problem(
-          cat(path, ": the net has no layer for phase ", phase == caffe::TRAIN ? "TRAIN" : "TEST"));
-  });
-}
+    PhaseCheck(source, state, options_, findings_).run();
+  }
+
+  const caffe::SolverParameter& solver_;
+  const std::string& origin_;
+  const CheckOptions& options_;
+  Findings& findings_;
+};
 
 std::string check_solver(caffe::SolverParameter solver, const CheckOptions& options,
                          const std::string& origin, Findings& findings) {
   findings.attempt(origin, [&] { io::upgrade_solver(solver, origin); });
-  std::vector<std::string> problems;
-  const std::optional<SolverSettings> settings = find_solver_problems(solver, origin, problems);
-  for (const std::string& problem : problems) findings.problem(problem);
-  const auto train_file = solver.has_train_net() ? solver.train_net() : solver.net();
-  if (!train_file.empty())
-    check_solver_net(train_file, caffe::TRAIN, solver.train_state(), options, findings);
-  for (int k = 0; k < solver.test_iter_size(); ++k) {
-    const std::string& file = k < solver.test_net_size() ? solver.test_net(k) : solver.net();
-    const auto state = k < solver.test_state_size() ? solver.test_state(k) : caffe::NetState();
-    if (!file.empty()) check_solver_net(file, caffe::TEST, state, options, findings);
-  }
-  // Nets inside the solver's file.
-  if (settings && train_file.empty())
-    findings.attempt(origin, [&] {
-      const SolverNet net = train_net_of(*settings, origin);
-      check_phase(net.net, net.net.state(), options, net.origin, "", findings);
-    });
+  for (const std::string& problem : find_solver_problems(solver, origin)) findings.problem(problem);
+  SolverCheck(solver, origin, options, findings).run();
   return "a solver";
 }
 
@@ -116,12 +177,16 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
     const std::string text = read_text(path);
     caffe::SolverParameter solver;
     caffe::NetParameter net;
-    const std::vector<std::string> as_solver = io::find_text_problems(text, path, solver);
-    const std::vector<std::string> as_net = io::find_text_problems(text, path, net);
-    const bool is_net = as_net.size() < as_solver.size() ||
-                        (as_net.size() == as_solver.size() && net.layer_size() + net.layers_size() > 0);
-    for (const std::string& problem : is_net ? as_net : as_solver) findings.problem(problem);
-    what = is_net ? check_net(std::move(net), options, path, text, findings)
+    const io::TextProblems as_solver = io::find_text_problems(text, path, solver);
+    const io::TextProblems as_net = io::find_text_problems(text, path, net);
+    const bool is_net =
+        as_net.texts.size() < as_solver.texts.size() ||
+        (as_net.texts.size() == as_solver.texts.size() && net.layer_size() + net.layers_size() > 0);
+    const io::TextProblems& problems = is_net ? as_net : as_solver;
+    for (const std::string& problem : problems.texts) findings.problem(problem);
+    what = is_net ? "a net" : "a solver";
+    if (!problems.whole) return;
+    what = is_net ? check_net({path, text, std::move(net)}, options, findings)
                   : check_solver(std::move(solver), options, path, findings);
   });
   return what;

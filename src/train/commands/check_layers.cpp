@@ -46,9 +46,9 @@ std::int64_t number_in(const google::protobuf::Message& message, const char* nam
 
 class LayerCheck {
  public:
-  LayerCheck(const caffe::NetParameter& net, const CheckOptions& options, const std::string& origin,
-             const std::string& text, Findings& findings)
-      : net_(net), options_(options), origin_(origin), text_(text), findings_(findings) {}
+  LayerCheck(const caffe::NetParameter& net, const CheckedSource& source, const CheckOptions& options,
+             Findings& findings)
+      : net_(net), source_(source), origin_(source.origin), options_(options), findings_(findings) {}
 
   CheckedLayers run() {
     for (const std::string& problem : find_connection_problems(net_)) {
@@ -70,6 +70,10 @@ class LayerCheck {
       if (known) inputs.push_back(found->second);
     }
     for (const std::string& top : parameter.top()) blobs_[top] = nullptr;
+    if (parameter.type().empty() && !findings_.problems().empty()) {  // the text's problem
+      checked_.all_shapes = false;
+      return;
+    }
     try {
       LayerOptions options;
       options.phase = options.net_phase = net_.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
@@ -101,6 +105,14 @@ class LayerCheck {
     return true;
   }
 
+  /// Of images that cannot be looked at.
+  static std::int64_t channels_of(const caffe::LayerParameter& parameter) {
+    const caffe::TransformationParameter& transform = parameter.transform_param();
+    if (transform.mean_value_size() > 1) return transform.mean_value_size();
+    const bool gray = transform.force_gray() || !parameter.image_data_param().is_color();
+    return gray ? 1 : 3;
+  }
+
   /// False if the shapes of what it reads cannot be known.
   bool set_up_source(Layer& layer, const caffe::LayerParameter& parameter, const Blobs& outputs) {
     const Shape* first = nullptr;
@@ -125,7 +137,11 @@ class LayerCheck {
                 outputs.empty() ? "data" : outputs[0]->name, ":N,C,H,W gives one"));
         return false;
       }
-      cropped = Shape{batch, 3, crop, crop};
+      const std::int64_t channels = channels_of(parameter);
+      cropped = Shape{batch, channels, crop, crop};
+      findings_.note(cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
+                         "): ", quoted(source), " does not exist here; checked as if its images had ",
+                         channels, channels == 1 ? " channel" : " channels"));
       first = &cropped;
     }
     for (Blob* output : outputs) {
@@ -140,8 +156,26 @@ class LayerCheck {
     return true;
   }
 
+  /// How many layers of the same name and type the file has before this one.
+  int occurrence_of(const caffe::LayerParameter& layer) const {
+    int before = 0;
+    for (const caffe::LayerParameter& other : source_.net.layer()) {
+      if (other.name() != layer.name() || other.type() != layer.type()) continue;
+      if (rules_of(other) == rules_of(layer)) return before;
+      ++before;
+    }
+    return 0;
+  }
+  static std::string rules_of(const caffe::LayerParameter& layer) {
+    std::string rules;
+    for (const auto& rule : layer.include()) rules += cat("+", rule.SerializeAsString());
+    for (const auto& rule : layer.exclude()) rules += cat("-", rule.SerializeAsString());
+    return rules;
+  }
+
   void complain(const caffe::LayerParameter& layer, const std::string& message) {
-    const std::size_t line = io::line_of_layer(text_, layer.name(), layer.type());
+    const std::size_t line =
+        io::line_of_layer(source_.text, layer.name(), layer.type(), occurrence_of(layer));
     std::string place = origin_;
     if (line > 0) place += cat(":", line);
     const std::string who = cat("layer ", quoted(layer.name()));
@@ -152,8 +186,9 @@ class LayerCheck {
   }
 
   caffe::NetParameter net_;
+  const CheckedSource& source_;
+  const std::string& origin_;
   const CheckOptions& options_;
-  const std::string &origin_, &text_;
   Findings& findings_;
   CheckedLayers checked_;
   std::map<std::string, Blob*> blobs_;  // nullptr: the shape is not known
@@ -162,9 +197,9 @@ class LayerCheck {
 
 }  // namespace
 
-CheckedLayers check_layers(const caffe::NetParameter& net, const CheckOptions& options,
-                           const std::string& origin, const std::string& text, Findings& findings) {
-  return LayerCheck(net, options, origin, text, findings).run();
+CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& source,
+                           const CheckOptions& options, Findings& findings) {
+  return LayerCheck(net, source, options, findings).run();
 }
 
 }  // namespace banyan

@@ -47,9 +47,16 @@ struct CheckedLayers {
   std::map<std::string, Shape> stand_ins;  ///< of sources that were not opened, by blob
 };
 
-/// Connections and layers of one phase (`net`: filtered, upgraded). What follows from a problem is not
-/// checked instead of complained of. `text`: of its file, for line numbers; it may be empty.
-CheckedLayers check_layers(const caffe::NetParameter& net, const CheckOptions& options,
-                           const std::string& origin, const std::string& text, Findings& findings);
+/// Where a net comes from.
+struct CheckedSource {
+  std::string origin;       ///< its file, or a field of its file
+  std::string text;         ///< of its file, for line numbers; "": none are given
+  caffe::NetParameter net;  ///< upgraded, with the layers of all phases
+};
+
+/// Connections and layers of one phase (`net`: filtered). What follows from a problem is not checked instead
+/// of complained of.
+CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& source,
+                           const CheckOptions& options, Findings& findings);
 
 }  // namespace banyan
