@@ -117,13 +117,14 @@ class PriorBoxLayer : public Layer {
     for (int i = 0; i < s.min_size_size(); ++i) {
       const double least = s.min_size(i);
       if (!(least > 0)) refuse("min_size must be positive; found ", least);
-      add(least, least);
+      const double side = std::trunc(least);  // SSD keeps whole pixels
+      add(side, side);
       if (s.max_size_size() > 0) {
         const double most = s.max_size(i);
         if (!(most > least)) refuse("max_size ", most, " must be greater than min_size ", least);
-        add(std::sqrt(least * most), std::sqrt(least * most));
+        add(std::sqrt(side * std::trunc(most)), std::sqrt(side * std::trunc(most)));
       }
-      for (const double ratio : ratios) add(least * std::sqrt(ratio), least / std::sqrt(ratio));
+      for (const double ratio : ratios) add(side * std::sqrt(ratio), side / std::sqrt(ratio));
     }
   }
 

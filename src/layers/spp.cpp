@@ -33,7 +33,8 @@ class SppLayer : public Layer {
       level.offset = length_;
       length_ += input[1] * bins * bins;
     }
-    set_output(*outputs[0], Shape{input[0], length_});
+    // One level is pooling and nothing else.
+    set_output(*outputs[0], levels_.size() == 1 ? Shape{input[0], length_, 1, 1} : Shape{input[0], length_});
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {

@@ -1,5 +1,9 @@
 #include "banyan/net/graph.hpp"
 
+#include <algorithm>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 #include "banyan/net/connections.hpp"
 
 namespace banyan {
@@ -24,6 +28,17 @@ void mark_wanted(Graph& graph, bool force_backward) {
       layer.needs_backward = layer.needs_backward || layer.propagate[i];
     }
   }
+}
+
+/// Do only layers that pass it on, or none, read the blob?
+bool is_only_shown(const Graph& graph, int blob) {
+  const std::vector<int>& readers = graph.blobs[blob].readers;
+  return std::all_of(readers.begin(), readers.end(), [&](int reader) {
+    const std::vector<int>& outputs = graph.layers[reader].outputs;
+    const bool passes_on = graph.layers[reader].type == "Split" || outputs.empty();
+    return passes_on && std::all_of(outputs.begin(), outputs.end(),
+                                    [&](int output) { return is_only_shown(graph, output); });
+  });
 }
 
 }  // namespace
@@ -90,6 +105,26 @@ void mark_backward(Graph& graph, bool force_backward) {
     });
     layer.needs_backward = graph.trains && layer.needs_backward && contributes;
     if (!layer.needs_backward) layer.propagate.assign(layer.inputs.size(), false);
+  }
+}
+
+void check_shares(const Graph& graph) {
+  std::vector<bool> from_batch(graph.blobs.size());  // is it different on each device?
+  for (const GraphLayer& layer : graph.layers) {
+    const bool differs = layer.traits.source || std::any_of(layer.inputs.begin(), layer.inputs.end(),
+                                                            [&](int input) { return from_batch[input]; });
+    for (const int output : layer.outputs) from_batch[output] = differs;
+    if (layer.traits.loss) continue;
+    for (int o = 0; o < layer.traits.shares && o < static_cast<int>(layer.outputs.size()); ++o) {
+      if (!is_only_shown(graph, layer.outputs[o]))
+        bad_input("layer ", quoted(layer.name), " (", layer.type,
+                  ") reduces the batch, of which each device has a share: on several devices no layer can "
+                  "read its output");
+      if (!differs)
+        bad_input("layer ", quoted(layer.name), " (", layer.type,
+                  ") reduces a blob that is the same on every device as if it were the batch: this needs one "
+                  "device");
+    }
   }
 }
 

@@ -117,6 +117,7 @@ void Net::build() {
   for (std::size_t l = 0; l < layers_.size(); ++l)
     for (const int owner : store_.owner[l]) graph_.layers[l].learns |= store_.parameters[owner].learns();
   mark_backward(graph_, definition_.force_backward());
+  if (options_.devices > 1 && options_.phase == Phase::train) check_shares(graph_);
   find_ready_layers();
   for (const int output : graph_.outputs()) outputs_.push_back(activations_.blobs[output].get());
   if (!options_.shapes_only) {

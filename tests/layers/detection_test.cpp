@@ -117,6 +117,11 @@ TEST(PriorBox, TakesItsSizesFromTheFileOrTheImage) {
   const Priors apart = priors("min_size: 4 img_h: 20 img_w: 50 step_h: 6 step_w: 8", map, image, 50, 20);
   EXPECT_NEAR(apart.centre_x, 4, 1e-10);
   EXPECT_NEAR(apart.centre_y, 3, 1e-10);
+  // SSD512's sizes are fractions, of which SSD keeps whole pixels.
+  const Priors whole = priors("min_size: 35.84 max_size: 76.8 aspect_ratio: 2", map, image, 80, 40);
+  EXPECT_NEAR(whole.sizes[0].first, 35, 1e-10);
+  EXPECT_NEAR(whole.sizes[1].first, std::sqrt(35.0 * 76), 1e-10);
+  EXPECT_NEAR(whole.sizes[2].first, 35 * std::sqrt(2.0), 1e-10);
   const Priors clipped = priors("min_size: 30 clip: true", map, image, 80, 40);
   EXPECT_NEAR(clipped.sizes[0].first, 25, 1e-10);  // from 0 to 10 + 15
 }

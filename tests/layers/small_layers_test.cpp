@@ -206,6 +206,7 @@ TEST(Spp, JoinsLevelsOfPooling) {
         expected.insert(expected.end(), level.begin() + n * count, level.begin() + (n + 1) * count);
       }
     EXPECT_EQ(found.values, expected) << pool;
+    EXPECT_EQ(run(spp("pyramid_height: 1 pool: " + pool), {kImage}, {x}).shape, (Shape{2, kImage[1], 1, 1}));
   }
 }
 

@@ -37,6 +37,25 @@ TEST(NetRefusal, ChecksConnectionsAndArity) {
               HasSubstr("is produced twice"));
 }
 
+TEST(NetRefusal, ReductionsOfTheBatchOnSeveralDevices) {
+  NetOptions options = f64_options();
+  options.devices = 2;
+  const std::string sum =
+      std::string(kSource) +
+      "layer { name: 'r' type: 'Reduction' bottom: 'data' top: 'r' reduction_param { operation: SUMSQ } ";
+  EXPECT_THAT(refusal(sum + "} layer { name: 'p' type: 'Power' bottom: 'r' top: 'p' }", options),
+              HasSubstr("layer \"r\" (Reduction) reduces the batch, of which each device has a share"));
+  EXPECT_THAT(refusal("layer { name: 'w' type: 'Parameter' top: 'w' parameter_param { shape { dim: 3 } } }"
+                      "layer { name: 'r' type: 'Reduction' bottom: 'w' top: 'r' loss_weight: 1 }",
+                      options),
+              HasSubstr("the same on every device"));
+  NetBench bench;
+  EXPECT_NO_THROW(bench.make(sum + "loss_weight: 1 }", options));
+  EXPECT_NO_THROW(bench.make(sum + "} layer { name: 's' type: 'Silence' bottom: 'r' }", options));
+  options.devices = 1;
+  EXPECT_NO_THROW(bench.make(sum + "} layer { name: 'p' type: 'Power' bottom: 'r' top: 'p' }", options));
+}
+
 TEST(NetRefusal, AnEmptyPhase) {
   EXPECT_THAT(refusal("layer { name: 'in' type: 'Input' top: 'x' include { phase: TEST } }"),
               HasSubstr("no layer for phase TRAIN"));

@@ -67,4 +67,9 @@ void add_layer(Graph& graph, const caffe::LayerParameter& parameter, const Layer
 /// `force_backward`: treats every blob as needing its gradient.
 void mark_backward(Graph& graph, bool force_backward);
 
+/// For training on several devices. An output that is a device's share of a value for the whole batch, but no
+/// loss (a Reduction of the batch), must come from the batch and can only be shown or be a loss itself: what
+/// another layer made of the shares would not add up to what it makes of the whole. Throws bad_input.
+void check_shares(const Graph& graph);
+
 }  // namespace banyan

@@ -171,12 +171,13 @@ void gather_rows_on(Context& context, const Tensor& table, std::int64_t rows, co
 template <class Backend>
 void add_to_rows_on(Context& context, const Tensor& dy, const Tensor& indices, std::int64_t rows,
                     Tensor& dtable) {
+  if (rows == 0) return;
   const std::int64_t length = detail::row_length("add_to_rows", dtable, rows);
   require_count("add_to_rows", dy, indices.count() * length);
   dispatch_float(dy.dtype(), "add_to_rows", [&]<class T>() {
-    Backend::for_each(context, length,
-                      detail::AddToRows<T>{rows, length, indices.count(), dy.data<T>(), indices.data<T>(),
-                                           dtable.data<T>()});
+    Backend::for_each_long(context, length, indices.count(),
+                           detail::AddToRows<T>{rows, length, indices.count(), dy.data<T>(),
+                                                indices.data<T>(), dtable.data<T>()});
   });
 }
 

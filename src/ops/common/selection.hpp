@@ -129,8 +129,8 @@ void largest_on(Context& context, const Tensor& x, const Channels& over, int k, 
     if (result->defined() && (stride < k * over.inner || result->count() < needed))
       runtime_failure("largest: the result ", result->shape().to_string(), " is too small");
   dispatch_float(x.dtype(), "largest", [&]<class T>() {
-    Backend::for_each(
-        context, over.outer * over.inner,
+    Backend::for_each_long(
+        context, over.outer * over.inner, over.channels,
         detail::Largest<T>{over, k, stride, x.data<T>(), places.defined() ? places.data<T>() : nullptr,
                            values.defined() ? values.data<T>() : nullptr});
   });
@@ -141,8 +141,9 @@ void reduce_part_on(Context& context, const Tensor& x, const Channels& over, con
                     Tensor& y) {
   detail::require_part("reduce_part", x, y, over, what);
   dispatch_float(x.dtype(), "reduce_part", [&]<class T>() {
-    Backend::for_each(context, over.outer * over.inner,
-                      detail::ReducePart<T>{over, what, detail::share_of(what), x.data<T>(), y.data<T>()});
+    Backend::for_each_long(
+        context, over.outer * over.inner, over.channels,
+        detail::ReducePart<T>{over, what, detail::share_of(what), x.data<T>(), y.data<T>()});
   });
 }
 
