@@ -52,6 +52,27 @@ layer { name: 'ab' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'ab' }
 layer { name: 'distance' type: 'EuclideanLoss' bottom: 'ab' bottom: 'label' top: 'distance' loss_weight: 0.1 }
 )";
 
+/// Layers of segmentation and detection nets, vectors of unit length, losses of several kinds.
+inline const char* const kOtherLayers = R"(
+layer { name: 'pool9' type: 'Pooling' bottom: 'bn1' top: 'pool9' top: 'mask9' pooling_param { kernel_size: 2 stride: 2 } }
+layer { name: 'up9' type: 'Upsample' bottom: 'pool9' bottom: 'mask9' top: 'up9' upsample_param { scale: 2 } }
+layer { name: 'deconv9' type: 'Deconvolution' bottom: 'pool9' top: 'deconv9' convolution_param {
+  num_output: 6 group: 6 kernel_size: 4 stride: 2 pad: 1 bias_term: false weight_filler { type: 'bilinear' } } }
+layer { name: 'sum9' type: 'Eltwise' bottom: 'up9' bottom: 'deconv9' top: 'sum9' }
+layer { name: 'prelu9' type: 'PReLU' bottom: 'sum9' top: 'sum9' }
+layer { name: 'shuffle9' type: 'ShuffleChannel' bottom: 'sum9' top: 'shuffle9' shuffle_channel_param { group: 2 } }
+layer { name: 'interp9' type: 'Interp' bottom: 'shuffle9' top: 'interp9' interp_param { height: 4 width: 5 } }
+layer { name: 'mvn9' type: 'MVN' bottom: 'interp9' top: 'mvn9' }
+layer { name: 'norm9' type: 'Normalize' bottom: 'mvn9' top: 'norm9' norm_param {
+  across_spatial: false channel_shared: false scale_filler { type: 'constant' value: 2 } } }
+layer { name: 'ip9' type: 'InnerProduct' bottom: 'norm9' top: 'ip9' inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }
+layer { name: 'swish9' type: 'Swish' bottom: 'ip9' top: 'swish9' }
+layer { name: 'smoothed9' type: 'SoftmaxWithLoss' bottom: 'swish9' bottom: 'label' top: 'smoothed9' loss_weight: 0.3
+  loss_param { label_smoothing: 0.1 } }
+layer { name: 'hinge9' type: 'HingeLoss' bottom: 'ip9' bottom: 'label' top: 'hinge9' loss_weight: 0.1 hinge_loss_param { norm: L2 } }
+layer { name: 'squares9' type: 'Reduction' bottom: 'ip9' top: 'squares9' loss_weight: 0.01 reduction_param { operation: MEAN } }
+)";
+
 /// One way of training in which N devices equal one device.
 struct Variant {
   std::string name;
@@ -75,6 +96,7 @@ inline std::vector<Variant> variants() {
       {"PartialEpochsTwoLosses",
        {solver, data_layer("epoch_end: PARTIAL") + kBody + classifier("ignore_label: 0") + kSecondLoss}},
       {"Nesterov", {solver + "type: 'Nesterov'", body + classifier()}},
+      {"OtherLayers", {solver, body + kOtherLayers + classifier()}},
       {"Larc", {solver + "larc: true larc_eta: 0.02", body + classifier()}},
       {"LarcClipped",
        {solver + "larc: true larc_policy: 'clip' larc_eta: 0.02 clip_gradients: 0.5 iter_size: 2",
