@@ -58,7 +58,7 @@ class TrainingFolder {
  public:
   explicit TrainingFolder(std::vector<int> order = {}) {
     static int next = 0;
-    path_ = testing::TempDir() + "banyan_train_" + std::to_string(::getpid()) + "_" +
+    path_ = testing::TempDir() + "banyan_train_" + std::to_string(100000000 + ::getpid()) + "_" +
             std::to_string(1000 + next++);  // always the same length
     std::filesystem::create_directories(path_);
     if (order.empty())
