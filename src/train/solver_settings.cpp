@@ -268,7 +268,7 @@ class Reader {
     const std::vector<std::string> known = names_in(kPolicies);
     require(!name.empty(), "lr_policy is missing; known policies: ", join(known, ", "));
     const LearningRatePolicy* const found = find_in(kPolicies, name);
-    require(found != nullptr, "unknown lr_policy ", quoted(name),
+    require(found != nullptr || name.empty(), "unknown lr_policy ", quoted(name),
             "; known policies, nearest first: ", join(nearest_first(name, known), ", "));
     return found == nullptr ? LearningRatePolicy::fixed : *found;
   }

@@ -162,9 +162,12 @@ TEST_F(Check, LinesOfTheLayerInQuestion) {
 
 TEST_F(Check, FilesThatCannotBeRead) {
   CheckOptions options;
-  options.files = {folder_.file("none"), folder_.path()};
+  put_file(folder_.file("empty"), "# nothing\n");
+  options.files = {folder_.file("none"), folder_.path(), folder_.file("empty")};
   const CheckReport report = check_files(options);
-  EXPECT_EQ(report.problems, 2) << report.text;
+  EXPECT_EQ(report.problems, 3) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("expected the description of a net or a solver, found nothing"));
+  EXPECT_EQ(check("net: 'none' base_lr: 1 max_iter: 1").problems, 2);  // lr_policy is missing, the file
 }
 
 }  // namespace

@@ -179,6 +179,10 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
     caffe::NetParameter net;
     const io::TextProblems as_solver = io::find_text_problems(text, path, solver);
     const io::TextProblems as_net = io::find_text_problems(text, path, net);
+    if (as_solver.texts.empty() && as_net.texts.empty() && solver.ByteSizeLong() + net.ByteSizeLong() == 0) {
+      findings.problem(cat(path, ": expected the description of a net or a solver, found nothing"));
+      return;
+    }
     const bool is_net =
         as_net.texts.size() < as_solver.texts.size() ||
         (as_net.texts.size() == as_solver.texts.size() && net.layer_size() + net.layers_size() > 0);
