@@ -24,8 +24,6 @@ constexpr std::array kOthers{
     OtherType{"CenterLoss", "a face recognition branch", kNone},
     OtherType{"CosineSimilarity", "a face recognition branch", kNone},
     OtherType{"DetectNetTransformation", "NVIDIA's Caffe", kNone},
-    OtherType{"DetectionEvaluate", "SSD", kNone},
-    OtherType{"DetectionOutput", "SSD", kNone},
     OtherType{"Filter", "BVLC Caffe", kNone},
     OtherType{"Flip", "a branch of Caffe", kNone},
     OtherType{"HDF5Data", "BVLC Caffe", kLmdb},
@@ -34,7 +32,6 @@ constexpr std::array kOthers{
     OtherType{"LSTMUnit", "BVLC Caffe", kNone},
     OtherType{"MarginInnerProduct", "SphereFace", kNone},
     OtherType{"MemoryData", "BVLC Caffe", "Input, which a program fills"},
-    OtherType{"MultiBoxLoss", "SSD", kNone},
     OtherType{"Proposal", "Faster R-CNN", kNone},
     OtherType{
         "Python", "BVLC Caffe",
