@@ -43,6 +43,8 @@ DetectionFiles::DetectionFiles(const caffe::SaveOutputParameter& settings, int c
   if (settings.label_map_file().empty() || settings.name_size_file().empty())
     bad_input(where, "save_output_param needs label_map_file and name_size_file");
   if (settings.has_resize_param()) check_resize(settings.resize_param(), where);
+  if (!std::filesystem::is_regular_file(settings.label_map_file()))
+    bad_input(where, "cannot open label_map_file ", quoted(settings.label_map_file()));
   caffe::LabelMap map;
   io::parse_text(io::read_file(settings.label_map_file(), kMostLabelMap), settings.label_map_file(), map);
   for (const caffe::LabelMapItem& item : map.item()) names_[item.label()] = item.name();
