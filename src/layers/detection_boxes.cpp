@@ -38,6 +38,28 @@ bool is_whole(double value) { return value == std::floor(value); }
 
 }  // namespace
 
+std::string start_of_messages(const Layer& layer) {
+  return cat("layer ", quoted(layer.name()), " (", layer.type(), "): ");
+}
+
+Predictions check_predictions(const Blobs& inputs, std::int64_t boxes, std::int64_t classes,
+                              const std::string& where) {
+  const auto shown = [&](int i) {
+    return cat(quoted(inputs[i]->name), " is ", inputs[i]->shape.to_string());
+  };
+  const Shape &locations = inputs[0]->shape, &priors = inputs[2]->shape;
+  if (priors.axes() != 3 || priors[0] != 1 || priors[1] != 2 || priors[2] % 4 != 0)
+    bad_input(where, "expected prior boxes 1 x 2 x 4P; ", shown(2));
+  if (locations.axes() < 1) bad_input(where, "the locations need an axis; ", shown(0));
+  const Predictions found{locations[0], priors[2] / 4};
+  for (const auto& [i, each] : {std::pair{0, 4 * boxes}, std::pair{1, classes}})
+    if (const Shape& shape = inputs[i]->shape;
+        shape.axes() < 1 || shape[0] != found.items || shape.count(1) != found.priors * each)
+      bad_input(where, "expected ", found.items, " x ", found.priors * each, ", ", each,
+                " numbers for each of ", found.priors, " prior boxes; ", shown(i));
+  return found;
+}
+
 std::vector<Prior> read_priors(const std::vector<double>& values, caffe::PriorBoxParameter::CodeType type,
                                const std::string& where) {
   std::vector<Prior> priors(values.size() / 8);

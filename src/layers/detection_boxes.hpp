@@ -6,10 +6,23 @@
 #include <string>
 #include <vector>
 
+#include "banyan/layers/layer.hpp"
 #include "layers/boxes.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan {
+
+/// What the messages of a layer begin with.
+std::string start_of_messages(const Layer& layer);
+
+/// The sizes of a net's predictions.
+struct Predictions {
+  std::int64_t items = 0, priors = 0;
+};
+/// Of locations N x (P boxes 4), confidences N x (P classes) and priors 1 x 2 x 4P, a layer's first inputs.
+/// Throws bad_input, beginning with `where`, if they do not fit.
+Predictions check_predictions(const Blobs& inputs, std::int64_t boxes, std::int64_t classes,
+                              const std::string& where);
 
 using FourNumbers = std::array<double, 4>;
 

@@ -49,8 +49,8 @@ class DetectionEvaluateLayer : public Layer {
       if (s.has_resize_param()) refuse("resize_param needs name_size_file, the sizes of the images");
       return;
     }
-    check_resize(s.resize_param(), where());
-    images_ = read_name_sizes(s.name_size_file(), where());
+    check_resize(s.resize_param(), start_of_messages(*this));
+    images_ = read_name_sizes(s.name_size_file(), start_of_messages(*this));
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -71,7 +71,6 @@ class DetectionEvaluateLayer : public Layer {
   /// By item and label.
   using Detections = std::vector<std::map<int, std::vector<Found>>>;
 
-  std::string where() const { return cat("layer ", quoted(name()), " (", type(), "): "); }
   Detections read_detections(const std::vector<double>& rows) const;
   std::vector<Verdict> judge(const std::vector<Found>& found, const std::vector<GroundTruth>& truth) const;
   void to_pixels(std::int64_t number, std::map<int, std::vector<Found>>& found,
@@ -146,7 +145,7 @@ void DetectionEvaluateLayer::forward(Pass& pass, const Blobs& inputs, const Blob
   const int classes = static_cast<int>(settings_.num_classes()),
             background = static_cast<int>(std::min(settings_.background_label_id(), settings_.num_classes()));
   Detections detections = read_detections(values(0));
-  auto truth = read_ground_truth(values(1), {where(), -1, classes, background, true});
+  auto truth = read_ground_truth(values(1), {start_of_messages(*this), -1, classes, background, true});
   const std::size_t items = std::max(detections.size(), truth.size());
   detections.resize(items);
   truth.resize(items);

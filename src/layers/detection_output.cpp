@@ -35,15 +35,17 @@ class DetectionOutputLayer : public Layer {
     const auto& s = settings_;
     if (s.num_classes() < 1) refuse("num_classes must be given");
     if (s.keep_top_k() == 0) refuse("keep_top_k must be positive, or -1 for all");
-    suppression_ = read_suppression(s.nms_param(), where());
+    suppression_ = read_suppression(s.nms_param(), start_of_messages(*this));
     code_ = {s.code_type(), !s.variance_encoded_in_target()};
     if (s.visualize() && options().rank == 0)
-      log_warning(cat(where(), "visualize is ignored: the boxes are in the output and nothing is drawn"));
+      log_warning(cat(start_of_messages(*this),
+                      "visualize is ignored: the boxes are in the output and nothing is drawn"));
     const auto& save = s.save_output_param();
     if (save.output_directory().empty()) return;
     if (options().devices > 1)
       refuse("save_output_param needs the images in order and so one device; there are ", options().devices);
-    files_.emplace(save, static_cast<int>(s.num_classes()), s.background_label_id(), where());
+    files_.emplace(save, static_cast<int>(s.num_classes()), s.background_label_id(),
+                   start_of_messages(*this));
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -51,7 +53,6 @@ class DetectionOutputLayer : public Layer {
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 
  private:
-  std::string where() const { return cat("layer ", quoted(name()), " (", type(), "): "); }
   bool is_background(std::int64_t label) const { return label == settings_.background_label_id(); }
   std::vector<Detection> detect(const std::vector<Prior>& priors, const double* locations,
                                 const double* confidences) const;
@@ -59,34 +60,23 @@ class DetectionOutputLayer : public Layer {
   const caffe::DetectionOutputParameter& settings_;
   Suppression suppression_;
   BoxCode code_;
-  std::int64_t items_ = 0, priors_ = 0, classes_ = 0, boxes_ = 1;  ///< boxes_: per prior
-  std::int64_t most_ = 0;                                          ///< rows per item
+  Predictions predictions_;
+  std::int64_t classes_ = 0, boxes_ = 1;  ///< boxes_: per prior
+  std::int64_t most_ = 0;                 ///< rows per item
   std::optional<DetectionFiles> files_;
 };
 
 void DetectionOutputLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
-  const Shape& priors = inputs[2]->shape;
-  const auto shown = [&](std::size_t i) {
-    return cat(quoted(inputs[i]->name), " is ", inputs[i]->shape.to_string());
-  };
-  if (priors.axes() != 3 || priors[0] != 1 || priors[1] != 2 || priors[2] % 4 != 0)
-    refuse("expected prior boxes 1 x 2 x 4P; ", shown(2));
-  priors_ = priors[2] / 4;
   classes_ = settings_.num_classes();
   boxes_ = settings_.share_location() ? 1 : classes_;
-  if (inputs[0]->shape.axes() < 1) refuse("the locations need an axis; ", shown(0));
-  items_ = inputs[0]->shape[0];
-  for (const auto& [i, each] : {std::pair{0, 4 * boxes_}, std::pair{1, classes_}})
-    if (const Shape& shape = inputs[i]->shape;
-        shape.axes() < 1 || shape[0] != items_ || shape.count(1) != priors_ * each)
-      refuse("expected ", items_, " x ", priors_ * each, ", ", each, " numbers for each of ", priors_,
-             " prior boxes; ", shown(i));
+  predictions_ = check_predictions(inputs, boxes_, classes_, start_of_messages(*this));
   const bool has_background =
       settings_.background_label_id() >= 0 && settings_.background_label_id() < classes_;
-  most_ = suppression_.top_k >= 0 ? std::min<std::int64_t>(suppression_.top_k, priors_) : priors_;
+  most_ = suppression_.top_k >= 0 ? std::min<std::int64_t>(suppression_.top_k, predictions_.priors)
+                                  : predictions_.priors;
   most_ *= classes_ - (has_background ? 1 : 0);
   if (settings_.keep_top_k() > 0) most_ = std::min<std::int64_t>(most_, settings_.keep_top_k());
-  set_output(*outputs[0], Shape{1, 1, items_ * most_, 7});
+  set_output(*outputs[0], Shape{1, 1, predictions_.items * most_, 7});
 }
 
 std::vector<Detection> DetectionOutputLayer::detect(const std::vector<Prior>& priors, const double* locations,
@@ -94,15 +84,15 @@ std::vector<Detection> DetectionOutputLayer::detect(const std::vector<Prior>& pr
   std::vector<std::vector<Box>> boxes(boxes_);
   for (std::int64_t b = 0; b < boxes_; ++b) {
     if (boxes_ > 1 && is_background(b)) continue;
-    for (std::int64_t p = 0; p < priors_; ++p)
+    for (std::int64_t p = 0; p < predictions_.priors; ++p)
       boxes[b].push_back(code_.decode(priors[p], locations + 4 * (p * boxes_ + b)));
   }
   std::vector<Detection> found;
-  std::vector<double> scores(priors_);
+  std::vector<double> scores(predictions_.priors);
   for (std::int64_t label = 0; label < classes_; ++label) {
     if (is_background(label)) continue;
     std::vector<int> candidates;
-    for (std::int64_t p = 0; p < priors_; ++p) {
+    for (std::int64_t p = 0; p < predictions_.priors; ++p) {
       scores[p] = confidences[p * classes_ + label];
       if (!settings_.has_confidence_threshold() || scores[p] > settings_.confidence_threshold())
         candidates.push_back(static_cast<int>(p));
@@ -124,17 +114,18 @@ std::vector<Detection> DetectionOutputLayer::detect(const std::vector<Prior>& pr
 void DetectionOutputLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   const auto values = [&](std::size_t i) { return values_of(*pass.context, inputs[i]->data).values; };
   const std::vector<double> locations = values(0), confidences = values(1);
-  const std::vector<Prior> priors = read_priors(values(2), settings_.code_type(), where());
+  const std::vector<Prior> priors = read_priors(values(2), settings_.code_type(), start_of_messages(*this));
   std::vector<double> rows;
-  for (std::int64_t item = 0; item < items_; ++item) {
-    const std::vector<Detection> found = detect(priors, locations.data() + item * priors_ * boxes_ * 4,
-                                                confidences.data() + item * priors_ * classes_);
+  for (std::int64_t item = 0; item < predictions_.items; ++item) {
+    const std::vector<Detection> found =
+        detect(priors, locations.data() + item * predictions_.priors * boxes_ * 4,
+               confidences.data() + item * predictions_.priors * classes_);
     const auto number = static_cast<double>(item);
     for (const auto& [label, score, box] : found)
       rows.insert(rows.end(), {number, static_cast<double>(label), score, box.x1, box.y1, box.x2, box.y2});
     for (auto left = static_cast<std::int64_t>(found.size()); left < most_; ++left)
       rows.insert(rows.end(), {number, -1, -1, -1, -1, -1, -1});
-    if (files_) files_->add(pass.draw * items_ + item, found);
+    if (files_) files_->add(pass.draw * predictions_.items + item, found);
   }
   set_values(*pass.context, rows, outputs[0]->data);
 }

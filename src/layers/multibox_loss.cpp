@@ -33,7 +33,7 @@ class MultiBoxLossLayer : public LossLayer {
         settings_(parameter_.multibox_loss_param()) {}
 
   void setup(const Blobs&, const Blobs&) override {
-    decisions_.emplace(settings_, cat("layer ", quoted(name()), " (", type(), "): "));
+    decisions_.emplace(settings_, start_of_messages(*this));
     location_loss_ = {settings_.loc_loss_type() == Settings::L2 ? Kind::squared : Kind::smooth_absolute,
                       1,
                       {true, MultiBoxTargets::kNoTarget}};
@@ -77,24 +77,13 @@ class MultiBoxLossLayer : public LossLayer {
 };
 
 void MultiBoxLossLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
-  const Shape &priors = inputs[2]->shape, &truth = inputs[3]->shape;
-  const auto shown = [&](std::size_t i) {
-    return cat(quoted(inputs[i]->name), " is ", inputs[i]->shape.to_string());
-  };
-  if (priors.axes() != 3 || priors[0] != 1 || priors[1] != 2 || priors[2] % 4 != 0)
-    refuse("expected prior boxes 1 x 2 x 4P; ", shown(2));
-  if (truth.axes() < 1 || truth[-1] != 8)
+  const std::int64_t boxes = settings_.share_location() ? 1 : classes();
+  const auto [items, priors] = check_predictions(inputs, boxes, classes(), start_of_messages(*this));
+  if (const Shape& truth = inputs[3]->shape; truth.axes() < 1 || truth[-1] != 8)
     refuse("expected ground truth in rows of 8 (item, label, instance, xmin, ymin, xmax, ymax, difficult); ",
-           shown(3));
-  const std::int64_t number = priors[2] / 4, boxes = settings_.share_location() ? 1 : classes();
-  if (inputs[0]->shape.axes() < 1) refuse("the locations need an axis; ", shown(0));
-  items_ = inputs[0]->shape[0];
-  for (const auto& [i, each] : {std::pair{0, 4 * boxes}, std::pair{1, classes()}})
-    if (const Shape& shape = inputs[i]->shape;
-        shape.axes() < 1 || shape[0] != items_ || shape.count(1) != number * each)
-      refuse("expected ", items_, " x ", number * each, ", ", each, " numbers for each of ", number,
-             " prior boxes; ", shown(i));
-  over_ = {items_ * number, classes(), 1};
+           quoted(inputs[3]->name), " is ", truth.to_string());
+  items_ = items;
+  over_ = {items * priors, classes(), 1};
   set_output(*outputs[0], Shape{});
 }
 

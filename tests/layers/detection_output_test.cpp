@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "banyan/base/log.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "layers/boxes.hpp"
 #include "layers/detection_boxes.hpp"
@@ -309,6 +310,36 @@ TEST_F(Files, AreRefusedIfTheListsDoNotFit) {
   write("sizes", "first 200 100\n");
   write("map", "item { name: 'cat' label: 1 }");
   expect_part(settings("VOC"), "no name for class 2");
+}
+
+TEST_F(Files, NeedOneDevice) {
+  BenchOptions options;
+  options.devices = 2;
+  try {
+    const Bench bench("type: 'DetectionOutput' detection_output_param { " + settings("VOC") + " }",
+                      {Shape{2, 12}, Shape{2, 9}, Shape{1, 2, 12}}, 1, options);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("needs the images in order and so one device; there are 2"),
+              std::string::npos)
+        << error.message();
+  }
+}
+
+std::vector<std::string>& warnings() {
+  static std::vector<std::string> all;
+  return all;
+}
+
+TEST(DetectionOutput, WarnsOnceThatNothingIsDrawn) {
+  warnings().clear();
+  set_log_sink([](Severity severity, const std::string& message, const std::source_location&) {
+    if (severity == Severity::warning) warnings().push_back(message);
+  });
+  detect(kMade, "visualize: true visualize_threshold: 0.5 keep_top_k: 1");
+  set_log_sink(nullptr);
+  ASSERT_EQ(warnings().size(), 1u);
+  EXPECT_NE(warnings()[0].find("visualize is ignored"), std::string::npos) << warnings()[0];
 }
 
 TEST(BoxesOnTheImage, UndoTheResizing) {
