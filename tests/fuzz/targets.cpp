@@ -195,16 +195,21 @@ const TrainedState& trained_state() {
   return state;
 }
 
+/// Without waiting for the disk, as io::write_file does.
+void write(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
 Seeds state_seeds() { return {trained_state().bytes}; }
 
 void run_state(std::string_view bytes) {
-  io::write_file(trained_state().path, bytes);
+  write(trained_state().path, bytes);
   resume_differences(read_snapshot(trained_state().path).state, {});
 }
 
 void run_restore(std::string_view bytes) {
   static std::unique_ptr<Session> session;  // goes on after a refusal; after a failure it is at its end
-  io::write_file(trained_state().path, bytes);
+  write(trained_state().path, bytes);
   if (session == nullptr) session = std::make_unique<Session>(small_training());
   try {
     session->restore(trained_state().path);
