@@ -182,7 +182,7 @@ struct SigmoidLossOfPosition {
   T* losses;
   BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
     const T* x = scores + first_class(over, position);
-    const SigmoidCrossEntropy<T> loss;
+    const SigmoidCrossEntropy<T> loss{};
     double sum = 0;
     for (std::int64_t c = 0; c < over.channels; ++c) {
       const T target = labels[position] == static_cast<T>(c) ? T(1) : T(0);
