@@ -6,7 +6,7 @@
 #include "banyan/layers/index_note.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/regions.hpp"
-#include "banyan/ops/unfold.hpp"
+#include "banyan/ops/rows.hpp"
 
 namespace banyan {
 

@@ -5,6 +5,7 @@
 // with pad_out_h (pad_out_w).
 #include "banyan/layers/index_note.hpp"
 #include "banyan/layers/layer.hpp"
+#include "banyan/ops/rows.hpp"
 #include "banyan/ops/unfold.hpp"
 
 namespace banyan {
