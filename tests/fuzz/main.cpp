@@ -1,5 +1,6 @@
 // Feeds readers with broken files: no crash, no hang, no flood of memory, no exception but banyan::Error. See
 // --help.
+#include <glog/logging.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -160,6 +161,7 @@ int main_of(int count, char** arguments) {
   }
   if (options.names.empty()) return std::fputs(kUsage, stderr), 2;
   set_log_sink([](Severity, const std::string&, const std::source_location&) {});
+  FLAGS_minloglevel = 3;
   std::signal(SIGALRM, on_signal);
   if (__sanitizer_set_death_callback != nullptr)
     __sanitizer_set_death_callback(keep_input);
