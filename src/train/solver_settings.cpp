@@ -374,9 +374,7 @@ SolverSettings load_solver(const std::string& path, io::UnknownFields unknown) {
   return settings;
 }
 
-void apply_command_line_state(SolverSettings& solver, std::optional<int> level,
-                              const std::vector<std::string>& stages) {
-  auto& state = *solver.nets.mutable_train_state();
+void add_to_state(caffe::NetState& state, std::optional<int> level, const std::vector<std::string>& stages) {
   if (level) state.set_level(*level);
   for (const auto& stage : stages) state.add_stage(stage);
 }

@@ -222,14 +222,14 @@ TEST(SolverSettings, LoadSolverReadsUpgradesAndChecks) {
   EXPECT_THROW(load_solver(path), Error);
 }
 
-TEST(SolverSettings, CommandLineStateGoesToTheTrainNet) {
+TEST(SolverSettings, CommandLineStateKeepsWhatItDoesNotSay) {
   SolverSettings solver = accepted("train_state { level: 3 stage: 'a' }");
-  apply_command_line_state(solver, std::nullopt, {"b"});
-  EXPECT_EQ(solver.nets.train_state().level(), 3);
-  EXPECT_THAT(solver.nets.train_state().stage(), testing::ElementsAre("a", "b"));
-  apply_command_line_state(solver, 0, {});
-  EXPECT_EQ(solver.nets.train_state().level(), 0);
-  EXPECT_EQ(solver.nets.test_state_size(), 0);
+  caffe::NetState& state = *solver.nets.mutable_train_state();
+  add_to_state(state, std::nullopt, {"b"});
+  EXPECT_EQ(state.level(), 3);
+  EXPECT_THAT(state.stage(), testing::ElementsAre("a", "b"));
+  add_to_state(state, 0, {});
+  EXPECT_EQ(state.level(), 0);
 }
 
 }  // namespace
