@@ -30,8 +30,6 @@ constexpr std::array kOthers{
     OtherType{"Flip", "a branch of Caffe", kNone},
     OtherType{"HDF5Data", "BVLC Caffe", kLmdb},
     OtherType{"HDF5Output", "BVLC Caffe", kNone},
-    OtherType{"LSTM", "BVLC Caffe", kNone},
-    OtherType{"LSTMUnit", "BVLC Caffe", kNone},
     OtherType{"MarginInnerProduct", "SphereFace", kNone},
     OtherType{"MemoryData", "BVLC Caffe", "Input, which a program fills"},
     OtherType{"MultiBoxLoss", "SSD", kNone},
@@ -39,7 +37,6 @@ constexpr std::array kOthers{
     OtherType{
         "Python", "BVLC Caffe",
         "Banyan runs no Python code: only a layer written in C++ (docs/new_layer.md) can take its place"},
-    OtherType{"RNN", "BVLC Caffe", kNone},
     OtherType{"Rescale", "a branch of Caffe", kNone},
     OtherType{"SegData", "yjxiong's Caffe", kNone},
     OtherType{"SmoothL1LossOHEM", "R-FCN", kNone},

@@ -259,6 +259,7 @@ std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t
                            : integers(count, 4, 1));
   }
   bench.zero_parameter_gradients();
+  bench.pass.update_statistics = false;  // nothing of the batch before
   bench.forward();
   std::vector<Values> results, gradients;
   for (std::size_t i = 0; i < bench.outputs.size(); ++i) {

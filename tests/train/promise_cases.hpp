@@ -73,6 +73,22 @@ layer { name: 'hinge9' type: 'HingeLoss' bottom: 'ip9' bottom: 'label' top: 'hin
 layer { name: 'squares9' type: 'Reduction' bottom: 'ip9' top: 'squares9' loss_weight: 0.01 reduction_param { operation: MEAN } }
 )";
 
+/// The rows of each image as 6 time steps; whether a sequence continues from step to step, and from a batch's
+/// sample to the same one of the next batch, follows from a pixel.
+inline const char* const kRecurrentBody = R"(
+layer { name: 'rows' type: 'Reshape' bottom: 'data' top: 'rows' reshape_param { shape { dim: 0 dim: 6 dim: 50 } } }
+layer { name: 'steps' type: 'Permute' bottom: 'rows' top: 'steps' permute_param { order: 1 order: 0 order: 2 } }
+layer { name: 'cut' type: 'Slice' bottom: 'steps' top: 'pixel' top: 'x' slice_param { axis: 2 slice_point: 1 } }
+layer { name: 'dark' type: 'Threshold' bottom: 'pixel' top: 'dark' threshold_param { threshold: -0.1 } }
+layer { name: 'cont' type: 'Reshape' bottom: 'dark' top: 'cont' reshape_param { shape { dim: 0 dim: 0 } } }
+layer { name: 'whole' type: 'InnerProduct' bottom: 'data' top: 'whole' inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }
+layer { name: 'lstm' type: 'LSTM' bottom: 'x' bottom: 'cont' bottom: 'whole' top: 'lstm' recurrent_param {
+  num_output: 5 weight_filler { type: 'uniform' min: -0.3 max: 0.3 } bias_filler { value: 0.1 } } }
+layer { name: 'rnn' type: 'RNN' bottom: 'lstm' bottom: 'cont' top: 'rnn' recurrent_param {
+  num_output: 6 weight_filler { type: 'uniform' min: -0.5 max: 0.5 } } }
+layer { name: 'drop' type: 'Permute' bottom: 'rnn' top: 'drop' permute_param { order: 1 order: 0 order: 2 } }
+)";
+
 /// One way of training in which N devices equal one device.
 struct Variant {
   std::string name;
@@ -97,6 +113,9 @@ inline std::vector<Variant> variants() {
        {solver, data_layer("epoch_end: PARTIAL") + kBody + classifier("ignore_label: 0") + kSecondLoss}},
       {"Nesterov", {solver + "type: 'Nesterov'", body + classifier()}},
       {"OtherLayers", {solver, body + kOtherLayers + classifier()}},
+      {"Recurrent", {solver, data_layer() + kRecurrentBody + classifier()}},
+      {"RecurrentPartialEpochs",
+       {solver + "iter_size: 2", data_layer("epoch_end: PARTIAL") + kRecurrentBody + classifier()}},
       {"Larc", {solver + "larc: true larc_eta: 0.02", body + classifier()}},
       {"LarcClipped",
        {solver + "larc: true larc_policy: 'clip' larc_eta: 0.02 clip_gradients: 0.5 iter_size: 2",
