@@ -11,6 +11,7 @@ struct TargetLoss {
   enum class Kind : std::uint8_t {
     sigmoid_cross_entropy,  ///< log(1 + exp(x)) - x * target: x is the logit of a probability
     absolute,               ///< |d|, with slope 0 at 0
+    squared,                ///< d^2 / 2
     smooth_absolute,        ///< (sigma d)^2 / 2 where |d| < 1 / sigma^2, else |d| - 1 / (2 sigma^2)
   };
   Kind kind = Kind::absolute;

@@ -3,6 +3,7 @@
 
 #include "banyan/ops/class_loss.hpp"
 #include "ops/common/loss.hpp"
+#include "ops/common/target_loss.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -145,6 +146,39 @@ struct InfogainLossBackward {
   }
 };
 
+template <class T>
+struct SoftmaxLossOfPosition {
+  Channels over;
+  const T *probabilities, *labels;
+  T* losses;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T label = labels[position];
+    if (kind_of(label, {}, over.channels) != LabelKind::valid) {
+      losses[position] = T(0);
+      return;
+    }
+    const T p = probabilities[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner];
+    const T least = static_cast<T>(FLT_MIN);
+    losses[position] = -std::log(p < least ? least : p);
+  }
+};
+template <class T>
+struct SigmoidLossOfPosition {
+  Channels over;
+  const T *scores, *labels;
+  T* losses;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T* x = scores + first_class(over, position);
+    const SigmoidCrossEntropy<T> loss;
+    double sum = 0;
+    for (std::int64_t c = 0; c < over.channels; ++c) {
+      const T target = labels[position] == static_cast<T>(c) ? T(1) : T(0);
+      sum += static_cast<double>(loss.value(x[c * over.inner], target, T(1)));
+    }
+    losses[position] = static_cast<T>(sum);
+  }
+};
+
 }  // namespace detail
 
 template <class Backend>
@@ -255,6 +289,22 @@ void infogain_loss_backward_on(Context& context, const Tensor& probabilities, co
 }
 
 template <class Backend>
+void position_losses_on(Context& context, const Tensor& x, const Tensor& labels, const Channels& over,
+                        bool sigmoid, Tensor& losses) {
+  detail::require_positions("position_losses", x, labels, over);
+  require_count("position_losses", losses, labels.count());
+  dispatch_float(x.dtype(), "position_losses", [&]<class T>() {
+    const T *values = x.data<T>(), *classes = labels.data<T>();
+    if (sigmoid)
+      Backend::for_each(context, labels.count(),
+                        detail::SigmoidLossOfPosition<T>{over, values, classes, losses.data<T>()});
+    else
+      Backend::for_each(context, labels.count(),
+                        detail::SoftmaxLossOfPosition<T>{over, values, classes, losses.data<T>()});
+  });
+}
+
+template <class Backend>
 struct DefineClassLoss {
   DefineClassLoss() {
     hinge_loss_forward.define(Backend::kind, &hinge_loss_forward_on<Backend>);
@@ -265,6 +315,7 @@ struct DefineClassLoss {
     logistic_loss_backward.define(Backend::kind, &logistic_loss_backward_on<Backend>);
     infogain_loss_forward.define(Backend::kind, &infogain_loss_forward_on<Backend>);
     infogain_loss_backward.define(Backend::kind, &infogain_loss_backward_on<Backend>);
+    position_losses.define(Backend::kind, &position_losses_on<Backend>);
   }
 };
 

@@ -25,6 +25,14 @@ struct AbsoluteDifference {
   }
 };
 template <class T>
+struct SquaredDifference {
+  BANYAN_HOST_DEVICE T value(T x, T target, T weight) const {
+    const T d = weight * (x - target);
+    return d * d / T(2);
+  }
+  BANYAN_HOST_DEVICE T slope(T x, T target, T weight) const { return weight * weight * (x - target); }
+};
+template <class T>
 struct SmoothAbsoluteDifference {
   T square;  ///< of sigma
   BANYAN_HOST_DEVICE T value(T x, T target, T weight) const {
@@ -101,6 +109,8 @@ void with_loss(const TargetLoss& loss, const Body& body) {
       return body(SigmoidCrossEntropy<T>{});
     case TargetLoss::Kind::absolute:
       return body(AbsoluteDifference<T>{});
+    case TargetLoss::Kind::squared:
+      return body(SquaredDifference<T>{});
     case TargetLoss::Kind::smooth_absolute:
       return body(SmoothAbsoluteDifference<T>{static_cast<T>(loss.sigma * loss.sigma)});
   }
