@@ -49,8 +49,8 @@ void check_fork_settings(const caffe::NetParameter& net, bool log) {
           cat("layer ", quoted(layer.name()),
               ": forward_type, backward_type and *_math are ignored: --precision chooses the number format"));
   if (net.has_multinode())
-    log_warning("the net's multinode settings are ignored: --gpu and --threads choose the devices");
-  warn_once(net, "multinode settings are ignored: --gpu and --threads choose the devices", is_multinode);
+    log_warning("the net's multinode settings are ignored: --gpu and --cpu choose the devices");
+  warn_once(net, "multinode settings are ignored: --gpu and --cpu choose the devices", is_multinode);
   warn_once(net, "quantization_param has no effect: training computes in floating point",
             [](const caffe::LayerParameter& layer) { return layer.has_quantization_param(); });
 }
