@@ -51,8 +51,9 @@ TEST_P(LabelMaps, CountsAgreementPerClass) {
     ops::count_agreement(context(), predicted, given, over, {}, found, noted);  // -1 is no class now
     EXPECT_EQ(values(noted)[2], pixels > 0 ? -1 : 0);
   }
+  const Tensor counts = f64({4, 8, 5, 3, 4, 7, 0, 0, 0});
   Tensor y = empty({3});
-  ops::agreement(context(), f64({4, 8, 5, 3, 4, 7, 0, 0, 0}), y);
+  ops::agreement(context(), counts, y);
   expect_near(values(y), {7.0 / 12, (0.5 + 0.75) / 2, (4.0 / 9 + 3.0 / 8 + 1) / 3}, 4 * epsilon());
 }
 
@@ -82,8 +83,9 @@ TEST_P(LabelMaps, ListsDifferentValues) {
     expect_near(values(y), expected, 0);
     expect_near(values(noted), {0, 0}, 0);
   }
+  const Tensor last = f64({std::numeric_limits<double>::infinity(), 4, 5});
   Tensor noted = f64({0, 0});
-  ops::note_finite(context(), f64({std::numeric_limits<double>::infinity(), 4, 5}), noted);
+  ops::note_finite(context(), last, noted);
   expect_near(values(noted), {2, 4}, 0);
 }
 
@@ -127,9 +129,9 @@ TEST_P(LabelMaps, AddsDividedRows) {
   const Values x = rounded(random_values(12, 1)), y = rounded(random_values(12, 2));
   Values expected = y;
   for (std::size_t i = 0; i < 12; ++i) expected[i] -= x[i] / (1 + static_cast<double>(i / 4));
-  const Tensor added = make({3, 4}, x);
+  const Tensor added = make({3, 4}, x), counts = f64({0, 1, 2});
   Tensor sum = make({3, 4}, y);
-  ops::add_divided_rows(context(), added, f64({0, 1, 2}), -1, sum);
+  ops::add_divided_rows(context(), added, counts, -1, sum);
   expect_near(values(sum), expected, 2 * epsilon());
 }
 
@@ -173,8 +175,8 @@ TEST_P(LabelMaps, MarginLowersTheLabelsScore) {
     }
     Tensor y = make({kSamples, kClasses}, products), slope = f64(slopes), length = f64(lengths),
            noted = f64({0, 0, 0});
-    const Tensor given = make({kSamples}, labels);
-    ops::add_margin(context(), f64(squares), given, m, lambda, y, slope, length, noted);
+    const Tensor given = make({kSamples}, labels), lengths_squared = f64(squares);
+    ops::add_margin(context(), lengths_squared, given, m, lambda, y, slope, length, noted);
     expect_near(values(y), expected, 8 * epsilon() + 1e-13);
     expect_near(values(slope), slopes, 1e-12);
     expect_near(values(length), lengths, 1e-12);
@@ -184,16 +186,19 @@ TEST_P(LabelMaps, MarginLowersTheLabelsScore) {
 
 TEST_P(LabelMaps, MarginGradientsStayAtTheLabels) {
   const Tensor dy = make({2, 3}, {1, 2, 3, 4, 5, 6}), labels = make({2}, {2, 0}),
-               x = make({2, 2}, {1, 2, 3, 4});
+               x = make({2, 2}, {1, 2, 3, 4}), slopes = f64({0.5, 3}), lengths = f64({2, -1});
   Tensor dz = empty({2, 3}), dx = make({2, 2}, {10, 20, 30, 40});
-  ops::scale_at_labels(context(), dy, labels, f64({0.5, 3}), dz);
+  ops::scale_at_labels(context(), dy, labels, slopes, dz);
   expect_near(values(dz), {1, 2, 1.5, 12, 5, 6}, 0);
-  ops::add_along_samples(context(), dy, labels, f64({2, -1}), x, dx);
+  ops::add_along_samples(context(), dy, labels, lengths, x, dx);
   expect_near(values(dx), {16, 32, 18, 24}, 0);
-  Tensor y = make({2, 3}, {1, 1, 1, 1, 1, 1}), slopes = f64({0, 0}), lengths = f64({0, 0}),
-         noted = f64({0, 0, 0});
-  ops::add_margin(context(), f64({0, 1}), make({2}, {1, 3}), 2, f64({1}), y, slopes, lengths, noted);
-  expect_near(values(y), Values(6, 1), 0);  // no length; no such class
+}
+
+TEST_P(LabelMaps, NoMarginWithoutLengthOrClass) {
+  const Tensor squares = f64({0, 1}), labels = make({2}, {1, 3}), lambda = f64({1});
+  Tensor y = make({2, 3}, Values(6, 1)), slopes = f64({0, 0}), lengths = f64({0, 0}), noted = f64({0, 0, 0});
+  ops::add_margin(context(), squares, labels, 2, lambda, y, slopes, lengths, noted);
+  expect_near(values(y), Values(6, 1), 0);
   expect_near(values(slopes), {1, 1}, 0);
   expect_near(values(noted), {2, 0, 3}, 0);
 }
