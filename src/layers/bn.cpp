@@ -22,6 +22,10 @@ class BnLayer : public BatchNormalization {
 
   /// Old files have only slope and bias.
   std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override {
+    if (source.blobs.size() == 4 && parameters_.size() == 2)
+      refuse(
+          "the file has mean and variance besides scale and shift, as caffe-windows has; the net takes them "
+          "with bn_param { decay: 0.95 }");
     if (source.blobs.size() != 2 || parameters_.size() == 2) return BatchNormalization::match_blobs(source);
     log_warning(cat("layer ", quoted(name()), " (", type(),
                     "): the file has slope and bias only; running statistics keep their values"));

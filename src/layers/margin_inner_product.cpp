@@ -54,7 +54,7 @@ class MarginInnerProductLayer : public Layer {
     Tensor& w = parameters_[0].value;
     ensure(context, unit_, w.shape(), w.dtype());
     ensure(context, weight_squares_, Shape{classes_.outer}, DType::f64);
-    ops::dot_products(context, w, w, classes_, 0, weight_squares_);
+    ops::dot_products(context, w, w, classes_, kLeastSquare, weight_squares_);
     ops::divide_by_norm(context, w, weight_squares_, classes_, unit_);
     if (options().phase == Phase::train && pass.update_statistics && w_learns()) {
       ops::copy(context, unit_, w);
@@ -115,6 +115,9 @@ class MarginInnerProductLayer : public Layer {
   }
 
  private:
+  /// Added to squared lengths, so that a row of zeros stays one.
+  static constexpr double kLeastSquare = 1e-60;
+
   const caffe::MarginInnerProductParameter& settings() const {
     return parameter_.margin_inner_product_param();
   }

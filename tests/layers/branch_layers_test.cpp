@@ -244,6 +244,16 @@ TEST(MarginInnerProduct, HasAnExactGradient) {
   }
 }
 
+TEST(MarginInnerProduct, StartsFromWeightsOfZero) {
+  Bench bench(margin(""), {Shape{1, 2}, Shape{1}}, 1);
+  bench.set_input(0, {3, 4});
+  bench.set_input(1, Values{1});
+  bench.forward();
+  EXPECT_EQ(bench.output(), Values(3, 0));
+  bench.backward(Values{1, 0, -1});
+  EXPECT_EQ(bench.parameter_gradient(0), (Values{3, 4, 0, 0, -3, -4}));
+}
+
 TEST(MarginInnerProduct, KeepsItsWeightsInTestsAndStopsAtLambdaMin) {
   BenchOptions options;
   options.phase = Phase::test;
