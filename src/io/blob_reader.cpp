@@ -10,7 +10,7 @@ namespace {
 struct Pieces {
   std::int64_t legacy[4] = {0, 0, 0, 0};
   bool has_legacy = false;
-  bool is_c3d = false;  ///< five axes in the fields 1 to 5, the values in field 6
+  bool is_c3d = false;  ///< five axes in the fields 1 to 5, values in 6, differences in 7
   std::int64_t fifth = 0;
   std::vector<std::int64_t> dims;
   std::vector<std::string_view> packed_floats, packed_doubles;
@@ -67,7 +67,7 @@ void read_field(WireReader& reader, const WireOrigin& origin, Pieces& pieces) {
     pieces.packed_floats.push_back(read_packed(reader, sizeof(float)));
   } else if (reader.is(5, WireType::fixed32)) {
     pieces.single_floats.push_back(reader.read_fixed<float>());
-  } else if (reader.is(7, WireType::bytes)) {
+  } else if (!pieces.is_c3d && reader.is(7, WireType::bytes)) {
     read_shape(reader.read_bytes(), origin, pieces);
   } else if (reader.is(8, WireType::bytes)) {
     pieces.packed_doubles.push_back(read_packed(reader, sizeof(double)));
