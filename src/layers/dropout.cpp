@@ -1,4 +1,5 @@
-// Dropout: in training y = x * keep / (1 - ratio), keep being 1 with probability 1 - ratio; in tests y = x.
+// Dropout: in training y = x * keep / (1 - ratio), keep being 1 with probability 1 - ratio; in tests y = x
+// unless sample_weights_test (SegNet) is set.
 //
 // What is kept is a function of (seed, layer name, draw, global sample, element), so no mask is stored, and a
 // sample has the same mask whichever device holds it. Axis 0 is assumed to be the batch. If it is not (T x N
@@ -32,7 +33,8 @@ class DropoutLayer : public ElementwiseLayer {
  private:
   /// The layer is linear and diagonal: forward and backward are the same operator.
   void apply(Pass& pass, const Tensor& from, Tensor& to) const {
-    if (options().phase == Phase::train && ratio_ > 0)
+    const bool drops = options().phase == Phase::train || parameter_.dropout_param().sample_weights_test();
+    if (drops && ratio_ > 0)
       ops::dropout(*pass.context, from, ratio_, key(pass), pass.samples, to);
     else if (!from.same_memory(to))
       ops::copy(*pass.context, from, to);

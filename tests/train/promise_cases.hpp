@@ -89,6 +89,20 @@ layer { name: 'rnn' type: 'RNN' bottom: 'lstm' bottom: 'cont' top: 'rnn' recurre
 layer { name: 'drop' type: 'Permute' bottom: 'rnn' top: 'drop' permute_param { order: 1 order: 0 order: 2 } }
 )";
 
+/// Layers of face recognition nets: parameters that a rule or a projection changes, a margin that decays.
+inline const char* const kFaces = R"(
+layer { name: 'flip8' type: 'Flip' bottom: 'bn2' top: 'flip8' }
+layer { name: 'face8' type: 'InnerProduct' bottom: 'flip8' top: 'face8' inner_product_param { num_output: 6 weight_filler { type: 'xavier' } } }
+layer { name: 'other8' type: 'InnerProduct' bottom: 'drop' top: 'other8' inner_product_param { num_output: 6 weight_filler { type: 'xavier' } } }
+layer { name: 'center8' type: 'CenterLoss' bottom: 'face8' bottom: 'label' top: 'center8' loss_weight: 0.02
+  center_loss_param { num_output: 5 center_filler { type: 'xavier' } } }
+layer { name: 'margin8' type: 'MarginInnerProduct' bottom: 'face8' bottom: 'label' top: 'margin8' top: 'lambda8'
+  margin_inner_product_param { num_output: 5 type: QUADRUPLE base: 20 gamma: 0.2 lambda_min: 1 weight_filler { type: 'xavier' } } }
+layer { name: 'angle8' type: 'SoftmaxWithLoss' bottom: 'margin8' bottom: 'label' top: 'angle8' loss_weight: 0.3 }
+layer { name: 'cosine8' type: 'CosineSimilarity' bottom: 'face8' bottom: 'other8' top: 'cosine8' }
+layer { name: 'alike8' type: 'Reduction' bottom: 'cosine8' top: 'alike8' loss_weight: -0.1 reduction_param { operation: MEAN } }
+)";
+
 /// One way of training in which N devices equal one device.
 struct Variant {
   std::string name;
@@ -116,6 +130,7 @@ inline std::vector<Variant> variants() {
       {"Recurrent", {solver, data_layer() + kRecurrentBody + classifier()}},
       {"RecurrentPartialEpochs",
        {solver + "iter_size: 2", data_layer("epoch_end: PARTIAL") + kRecurrentBody + classifier()}},
+      {"Faces", {solver + "iter_size: 2", body + kFaces + classifier()}},
       {"Larc", {solver + "larc: true larc_eta: 0.02", body + classifier()}},
       {"LarcClipped",
        {solver + "larc: true larc_policy: 'clip' larc_eta: 0.02 clip_gradients: 0.5 iter_size: 2",

@@ -8,6 +8,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
+#include "train/part_bench.hpp"
 
 namespace banyan {
 namespace {
@@ -212,7 +213,20 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("disabled_update: true", "disabled_update"),
                     std::pair("test_and_snapshot_last_epochs: 2", "test_and_snapshot_last_epochs"),
                     std::pair("test_offset: 3", "test_offset"),
-                    std::pair("eval_type: 'detection'", "eval_type")));
+                    std::pair("eval_type: 'detect'", "known types: classification, detection, segmentation"),
+                    std::pair("ap_version: '12point'", "known versions: 11point, Integral, MaxIntegral")));
+
+TEST(SolverSettings, OtherEvaluationsAreTakenWithAWarning) {
+  LoggedLines log;
+  accepted("eval_type: 'classification' ap_version: '11point'");
+  EXPECT_THAT(log.lines, testing::IsEmpty());
+  accepted("eval_type: 'detection' ap_version: '11point' show_per_class_result: true");
+  accepted("eval_type: 'segmentation'");
+  EXPECT_THAT(log.lines,
+              testing::ElementsAre(HasSubstr("eval_type \"detection\": the average precision "
+                                             "(ap_version, show_per_class_result) is not computed"),
+                                   HasSubstr("\"segmentation\": the result per class")));
+}
 
 TEST(SolverSettings, LoadSolverReadsUpgradesAndChecks) {
   const std::string path = testing::TempDir() + "load_solver.prototxt";

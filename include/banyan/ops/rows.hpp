@@ -27,6 +27,9 @@ inline constinit Operator<void(const Tensor& dy, std::int64_t length, std::int64
 /// where there is no such row, see note_outside.
 inline constinit Operator<void(const Tensor& table, std::int64_t rows, const Tensor& indices, Tensor& y)>
     gather_rows{"gather_rows"};
+/// y[row] += factor * x[row] / (1 + counts[row]); counts: f64, one per row.
+inline constinit Operator<void(const Tensor& x, const Tensor& counts, double factor, Tensor& y)>
+    add_divided_rows{"add_divided_rows"};
 /// Adds row i of dy to row indices[i] of dtable, in ascending order of i.
 inline constinit Operator<void(const Tensor& dy, const Tensor& indices, std::int64_t rows, Tensor& dtable)>
     add_to_rows{"add_to_rows"};

@@ -87,6 +87,18 @@ struct GatherRows {
   }
 };
 
+template <class T>
+struct AddDividedRows {
+  std::int64_t length;
+  double factor;
+  const T* x;
+  const double* counts;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] += static_cast<T>(factor / (1 + counts[i / length])) * x[i];
+  }
+};
+
 /// One column per index, so that no two threads add to the same element.
 template <class T>
 struct AddToRows {
@@ -188,6 +200,17 @@ void gather_rows_on(Context& context, const Tensor& table, std::int64_t rows, co
 }
 
 template <class Backend>
+void add_divided_rows_on(Context& context, const Tensor& x, const Tensor& counts, double factor, Tensor& y) {
+  require_alike("add_divided_rows", x, y);
+  if (y.count() == 0) return;
+  dispatch_float(x.dtype(), "add_divided_rows", [&]<class T>() {
+    Backend::for_each(context, y.count(),
+                      detail::AddDividedRows<T>{y.count() / counts.count(), factor, x.data<T>(),
+                                                counts.data<double>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
 void add_to_rows_on(Context& context, const Tensor& dy, const Tensor& indices, std::int64_t rows,
                     Tensor& dtable) {
   if (rows == 0) return;
@@ -218,6 +241,7 @@ struct DefineRows {
     tile_rows.define(Backend::kind, &tile_rows_on<Backend>);
     tile_rows_backward.define(Backend::kind, &tile_rows_backward_on<Backend>);
     gather_rows.define(Backend::kind, &gather_rows_on<Backend>);
+    add_divided_rows.define(Backend::kind, &add_divided_rows_on<Backend>);
     add_to_rows.define(Backend::kind, &add_to_rows_on<Backend>);
     note_outside.define(Backend::kind, &note_outside_on<Backend>);
   }
