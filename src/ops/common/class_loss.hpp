@@ -13,19 +13,6 @@ BANYAN_HOST_DEVICE inline T sign_of_class(T label, std::int64_t channel) {
   return label == static_cast<T>(channel) ? T(1) : T(-1);
 }
 
-/// The label of element i of outer x channels x inner memory, its position and its channel.
-template <class T>
-struct ElementLabel {
-  T label;
-  std::int64_t position, channel;
-  BANYAN_HOST_DEVICE ElementLabel(const Channels& over, const T* labels, std::int64_t i) {
-    const std::int64_t row = i / over.inner;
-    position = row / over.channels * over.inner + i % over.inner;
-    channel = row % over.channels;
-    label = labels[position];
-  }
-};
-
 template <class T>
 struct HingeLoss : ClassLossSum {
   Channels over;

@@ -69,10 +69,9 @@ struct SoftmaxLossBackward {
   const double* divisor;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t row = i / over.inner;
-    const T label = labels[row / over.channels * over.inner + i % over.inner];
-    const T hit = label == static_cast<T>(row % over.channels) ? T(1) : T(0);
-    const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
+    const ElementLabel<T> at(over, labels, i);
+    const T hit = at.label == static_cast<T>(at.channel) ? T(1) : T(0);
+    const bool valid = kind_of(at.label, ignore, over.channels) == LabelKind::valid;
     dx[i] = valid ? (probabilities[i] - hit) * loss_scale(grad_loss, divisor) : T(0);
   }
 };
