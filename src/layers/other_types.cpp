@@ -20,7 +20,6 @@ constexpr const char* kNone = "nothing takes its place yet";
 
 constexpr std::array kOthers{
     OtherType{"AnnotatedData", "SSD", kLmdb},
-    OtherType{"BoxAnnotatorOHEM", "R-FCN", kNone},
     OtherType{"CenterLoss", "a face recognition branch", kNone},
     OtherType{"CosineSimilarity", "a face recognition branch", kNone},
     OtherType{"DetectNetTransformation", "NVIDIA's Caffe", kNone},
@@ -35,15 +34,12 @@ constexpr std::array kOthers{
     OtherType{"MarginInnerProduct", "SphereFace", kNone},
     OtherType{"MemoryData", "BVLC Caffe", "Input, which a program fills"},
     OtherType{"MultiBoxLoss", "SSD", kNone},
-    OtherType{"Proposal", "Faster R-CNN", kNone},
     OtherType{
         "Python", "BVLC Caffe",
         "Banyan runs no Python code: only a layer written in C++ (docs/new_layer.md) can take its place"},
     OtherType{"RNN", "BVLC Caffe", kNone},
     OtherType{"Rescale", "a branch of Caffe", kNone},
     OtherType{"SegData", "yjxiong's Caffe", kNone},
-    OtherType{"SmoothL1LossOHEM", "R-FCN", kNone},
-    OtherType{"SoftmaxWithLossOHEM", "R-FCN", kNone},
     OtherType{"Unpooling", "a segmentation branch", kNone},
     OtherType{"VideoData", "yjxiong's Caffe", kLmdb},
     OtherType{"WindowData", "BVLC Caffe", kLmdb},
