@@ -2,7 +2,9 @@
 // output, and have no gradients; what is wrong in their data is reported with the pass's results.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "banyan/base/text.hpp"
 #include "banyan/layers/layer.hpp"
