@@ -91,12 +91,12 @@ TEST_P(MoreLosses, OfEachPosition) {
       if (static_cast<double>(i / over.inner % over.channels) == label[position])
         softmax[position] = -std::log(x[at]);
     }
-    const Tensor tags = make({positions}, label), scores = make({n}, x);
+    const Tensor tags = make({positions}, label);
+    const ops::Targets what{make({n}, x), make({n}, t), make({n}, in), Tensor()};
     Tensor found = empty({positions});
-    ops::target_losses(context(), {scores, make({n}, t), make({n}, in), Tensor()},
-                       {TargetLoss::Kind::smooth_absolute}, over, found);
+    ops::target_losses(context(), what, {TargetLoss::Kind::smooth_absolute}, over, found);
     expect_near(values(found), smooth, 32 * epsilon());
-    ops::softmax_losses(context(), scores, tags, over, {true, -1}, found);
+    ops::softmax_losses(context(), what.x, tags, over, {true, -1}, found);
     expect_near(values(found), softmax, 16 * epsilon());
   }
 }
