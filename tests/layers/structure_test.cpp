@@ -127,6 +127,25 @@ TEST(Dropout, DropsTheAskedPartAndScalesTheRest) {
   EXPECT_EQ(test.output(), Values(10000, 3));
 }
 
+TEST(Dropout, ScalesTestsIfNotTraining) {
+  const std::string text = "type: 'Dropout' dropout_param { dropout_ratio: 0.25 scale_train: false }";
+  Bench train(text, {Shape{40, 25}}, 1);
+  train.set_input(0, Values(1000, 4));
+  train.forward();
+  const Values y = train.output();
+  EXPECT_EQ(std::count(y.begin(), y.end(), 0) + std::count(y.begin(), y.end(), 4), 1000);
+  train.backward(Values(1000, 1));
+  Values dx = train.input_gradient();
+  for (double& value : dx) value *= 4;
+  EXPECT_EQ(dx, y);
+  BenchOptions options;
+  options.phase = Phase::test;
+  Bench test(text, {Shape{40, 25}}, 1, options);
+  test.set_input(0, Values(1000, 4));
+  test.forward();
+  EXPECT_EQ(test.output(), Values(1000, 3));
+}
+
 TEST(Dropout, MaskBelongsToTheGlobalSample) {
   Bench bench("type: 'Dropout'", {Shape{4, 30}}, 1);
   bench.set_input(0, Values(120, 1));

@@ -44,6 +44,15 @@ struct SoftmaxBackward {
   }
 };
 
+/// -log of the probability of a position's label.
+template <class T>
+BANYAN_HOST_DEVICE inline double loss_of_label(const T* probabilities, T label, std::int64_t position,
+                                               const Channels& over, double least) {
+  const auto p = static_cast<double>(
+      probabilities[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner]);
+  return -std::log(p < least ? least : p);  // NaN stays NaN
+}
+
 template <class T>
 struct SoftmaxLoss : ClassLossSum {
   Channels over;
@@ -53,9 +62,7 @@ struct SoftmaxLoss : ClassLossSum {
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
     const T label = labels[position];
     if (!counts(s, label, position, over, ignore)) return;
-    const auto p = static_cast<double>(
-        probabilities[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner]);
-    s.loss -= std::log(p < least ? least : p);  // NaN stays NaN
+    s.loss += loss_of_label(probabilities, label, position, over, least);
     s.valid += 1;
   }
 };
