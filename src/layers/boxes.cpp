@@ -38,6 +38,7 @@ std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>&
     const auto hides = [&](int other) { return overlap(box, boxes[other], how.corners) > threshold; };
     if (std::any_of(kept.begin(), kept.end(), hides)) continue;
     kept.push_back(order[i]);
+    if (how.most >= 0 && static_cast<std::int64_t>(kept.size()) >= how.most) break;
     if (threshold > 0.5) threshold *= how.eta;
   }
   return kept;

@@ -33,6 +33,7 @@ struct Suppression {
   /// After each kept box the threshold is multiplied by this while it is above 0.5.
   double eta = 1;
   Corners corners = Corners::points;
+  std::int64_t most = -1;  ///< ends when this many are kept; -1: never
 };
 std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>& order,
                           const Suppression& how);

@@ -112,7 +112,7 @@ void MultiBoxLossLayer::write_one_hot(Context& context) {
     write(context, rows, table_);
   }
   ensure(context, one_hot_, Shape{over_.outer, n}, dtype());
-  ops::gather_rows(context, table_, n + 2, labels_, one_hot_, note_.on(context));
+  ops::gather_rows(context, table_, n + 2, labels_, one_hot_);
 }
 
 void MultiBoxLossLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {

@@ -75,6 +75,34 @@ TEST_P(MoreLosses, AgainstTargets) {
       }
 }
 
+TEST_P(MoreLosses, OfEachPosition) {
+  for (const ops::Channels& over :
+       {ops::Channels{0, 4, 1}, ops::Channels{5, 4, 1}, ops::Channels{3, 7, 130}}) {
+    const std::int64_t n = over.outer * over.channels * over.inner, positions = over.outer * over.inner;
+    const Values x = rounded(random_values(n, 1, 0.1, 1)), t = rounded(random_values(n, 2, -3, 3)),
+                 in = rounded(random_values(n, 3));
+    Values label = labels(positions, over.channels);
+    for (std::size_t i = 0; i < label.size(); i += 3) label[i] = i % 2 == 0 ? -1 : 50;  // ignored, wrong
+    Values smooth(label.size()), softmax(label.size());
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const auto position =
+          static_cast<std::size_t>(i / over.inner / over.channels * over.inner + i % over.inner);
+      const double d = std::abs(in[at] * (x[at] - t[at]));
+      smooth[position] += d < 1 ? d * d / 2 : d - 0.5;
+      if (static_cast<double>(i / over.inner % over.channels) == label[position])
+        softmax[position] = -std::log(x[at]);
+    }
+    const Tensor tags = make({positions}, label);
+    const ops::Targets what{make({n}, x), make({n}, t), make({n}, in), Tensor()};
+    Tensor found = empty({positions});
+    ops::target_losses(context(), what, {TargetLoss::Kind::smooth_absolute}, over, found);
+    expect_near(values(found), smooth, 32 * epsilon());
+    ops::softmax_losses(context(), what.x, tags, over, {true, -1}, found);
+    expect_near(values(found), softmax, 16 * epsilon());
+  }
+}
+
 TEST_P(MoreLosses, OverClasses) {
   for (const ops::Channels& over :
        {ops::Channels{5, 4, 1}, ops::Channels{3, 7, 4}, ops::Channels{40, 9, 130}}) {

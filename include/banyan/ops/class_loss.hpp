@@ -24,6 +24,11 @@ inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels
                                const Tensor& divisor, Tensor& dx)>
     smoothed_loss_backward{"smoothed_loss_backward"};
 
+/// What softmax_loss_forward adds up: the loss of each position, 0 without a class.
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
+                               const IgnoreLabel& ignore, Tensor& losses)>
+    softmax_losses{"softmax_losses"};
+
 /// The smallest probability of the losses below.
 inline constexpr double kLeastProbability = 1e-20;
 /// -log(max(p[label], 1e-20)), p being what the net says and not the result of a softmax here.

@@ -14,19 +14,6 @@ BANYAN_HOST_DEVICE inline T sign_of_class(T label, std::int64_t channel) {
   return label == static_cast<T>(channel) ? T(1) : T(-1);
 }
 
-/// The label of element i of outer x channels x inner memory, its position and its channel.
-template <class T>
-struct ElementLabel {
-  T label;
-  std::int64_t position, channel;
-  BANYAN_HOST_DEVICE ElementLabel(const Channels& over, const T* labels, std::int64_t i) {
-    const std::int64_t row = i / over.inner;
-    position = row / over.channels * over.inner + i % over.inner;
-    channel = row % over.channels;
-    label = labels[position];
-  }
-};
-
 template <class T>
 struct HingeLoss : ClassLossSum {
   Channels over;
@@ -54,6 +41,21 @@ struct HingeLossBackward {
     const bool counts = short_of > T(0) && kind_of(at.label, {}, over.channels) == LabelKind::valid;
     const T slope = squared ? T(2) * short_of : T(1);
     dx[i] = counts ? -sign * slope * loss_scale(grad_loss, divisor) : T(0);
+  }
+};
+
+template <class T>
+struct SoftmaxLossOfPosition {
+  Channels over;
+  IgnoreLabel ignore;
+  double least;  ///< probability
+  const T *probabilities, *labels;
+  T* losses;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T label = labels[position];
+    const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
+    losses[position] =
+        valid ? static_cast<T>(loss_of_label(probabilities, label, position, over, least)) : T(0);
   }
 };
 
@@ -220,6 +222,18 @@ void hinge_loss_backward_on(Context& context, const Tensor& scores, const Tensor
 }
 
 template <class Backend>
+void softmax_losses_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                       const Channels& over, const IgnoreLabel& ignore, Tensor& losses) {
+  detail::require_positions("softmax_losses", probabilities, labels, over);
+  require_alike("softmax_losses", labels, losses);
+  dispatch_float(probabilities.dtype(), "softmax_losses", [&]<class T>() {
+    Backend::for_each(context, losses.count(),
+                      detail::SoftmaxLossOfPosition<T>{over, ignore, FLT_MIN, probabilities.data<T>(),
+                                                       labels.data<T>(), losses.data<T>()});
+  });
+}
+
+template <class Backend>
 void smoothed_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
                               const Channels& over, const IgnoreLabel& ignore, double smoothing,
                               Tensor& partial, Tensor& noted) {
@@ -322,6 +336,7 @@ struct DefineClassLoss {
   DefineClassLoss() {
     hinge_loss_forward.define(Backend::kind, &hinge_loss_forward_on<Backend>);
     hinge_loss_backward.define(Backend::kind, &hinge_loss_backward_on<Backend>);
+    softmax_losses.define(Backend::kind, &softmax_losses_on<Backend>);
     smoothed_loss_forward.define(Backend::kind, &smoothed_loss_forward_on<Backend>);
     smoothed_loss_backward.define(Backend::kind, &smoothed_loss_backward_on<Backend>);
     logistic_loss_forward.define(Backend::kind, &logistic_loss_forward_on<Backend>);
