@@ -149,7 +149,7 @@ bool Augmenter::write_rows(const Record& record, const Pixel* pixels, const Wind
 }
 
 template <class T, class Pixel>
-void Augmenter::write(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
+void Augmenter::write_pixels(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
                       Layout layout, T* output) const {
   using Index = std::ptrdiff_t;
   const Index channels = shape.channels, height = shape.height, width = shape.width;
@@ -209,9 +209,21 @@ void Augmenter::apply(const Record& record, std::uint64_t item, Layout layout, T
   const ItemShape shape = output_shape(record);
   const Window window = draw(record, shape, item);
   if (record.bytes != nullptr)
-    write(record, record.bytes, window, shape, layout, output);
+    write_pixels(record, record.bytes, window, shape, layout, output);
   else
-    write(record, record.floats, window, shape, layout, output);
+    write_pixels(record, record.floats, window, shape, layout, output);
+}
+
+std::vector<Shape> Augmenter::shapes(const Record& record) const {
+  const ItemShape pixels = output_shape(record);
+  return {Shape{pixels.channels, pixels.height, pixels.width}, Shape()};
+}
+
+void Augmenter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
+  dispatch_float(place.dtype, "a data layer", [&]<class T>() {
+    apply(record, item, place.layout, static_cast<T*>(place.outputs[0]));
+    *static_cast<T*>(place.outputs[1]) = static_cast<T>(record.label);
+  });
 }
 
 template void Augmenter::apply<float>(const Record&, std::uint64_t, Layout, float*) const;

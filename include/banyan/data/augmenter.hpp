@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/data/record.hpp"
+#include "banyan/data/item_writer.hpp"
 #include "banyan/ops/random.hpp"
 #include "banyan/tensor/tensor.hpp"
 #include "proto/banyan.pb.h"
@@ -30,7 +30,7 @@ void check_transform(const caffe::TransformationParameter& settings, const std::
 /// zero pixels on every side before the crop: they become (0 - mean) * scale, with the nearest pixel of a
 /// mean image as their mean. An item's draws depend only on (seed, stream, item number), not on device,
 /// thread or batch.
-class Augmenter {
+class Augmenter : public ItemWriter {
  public:
   /// Reads the mean file. Throws bad_input for contradictory or unsupported settings. `layer` is for
   /// messages.
@@ -39,6 +39,10 @@ class Augmenter {
 
   /// Shape of the item that `record` gives. Throws bad_input if crop or mean do not fit.
   ItemShape output_shape(const Record& record) const;
+
+  /// Pixels C x H x W, and the label.
+  std::vector<Shape> shapes(const Record& record) const override;
+  void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
   /// Writes output_shape(record).count() elements (T = float or double) in memory order of `layout`.
   template <class T>
@@ -56,8 +60,8 @@ class Augmenter {
   bool write_rows(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
                   Layout layout, std::ptrdiff_t from, std::ptrdiff_t to, T* output) const;
   template <class T, class Pixel>
-  void write(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
-             Layout layout, T* output) const;
+  void write_pixels(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
+                    Layout layout, T* output) const;
 
   std::string layer_, mean_file_;
   int pad_, crop_;

@@ -27,6 +27,7 @@ struct Record {
   Image scratch;              ///< holds pixels before a resize
   std::vector<float> values;  ///< holds float pixels
   std::vector<char> file;     ///< holds `stored` if the source does not have it in memory
+  std::vector<double> numbers;  ///< what is no image: the values of all outputs, one after the other
 };
 
 class RecordReader {
@@ -50,6 +51,8 @@ class RecordSource {
  public:
   virtual ~RecordSource() = default;
   virtual std::uint64_t size() const = 0;
+  /// Records of each file, where a shuffled order should stay within one file for some time; else empty.
+  virtual std::vector<std::uint64_t> parts() const { return {}; }
   /// The user's name for it: `LMDB "path"`.
   virtual std::string name() const = 0;
   virtual std::unique_ptr<RecordReader> reader() const = 0;
