@@ -92,7 +92,7 @@ std::string Session::snapshot() {
   if (state_->run->team.place.process == 0)
     state_->alone([&] { check_snapshot_prefix(state_->run->snapshots.prefix); });
   state_->on_all([](Replica& replica) { replica.snapshot(); });
-  return snapshot_paths(state_->run->snapshots.prefix, iteration()).state;
+  return snapshot_paths(state_->run->snapshots.prefix, iteration(), state_->run->snapshots.format).state;
 }
 
 void Session::restore(const std::string& state_path) {
