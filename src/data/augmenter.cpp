@@ -149,8 +149,8 @@ bool Augmenter::write_rows(const Record& record, const Pixel* pixels, const Wind
 }
 
 template <class T, class Pixel>
-void Augmenter::write_pixels(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
-                      Layout layout, T* output) const {
+void Augmenter::write_pixels(const Record& record, const Pixel* pixels, const Window& window,
+                             const ItemShape& shape, Layout layout, T* output) const {
   using Index = std::ptrdiff_t;
   const Index channels = shape.channels, height = shape.height, width = shape.width;
   const Index in_height = record.height, in_width = record.width;

@@ -17,7 +17,8 @@ std::shared_ptr<const EpochOrder::Permutation> EpochOrder::permutation(std::uint
   const int slot = static_cast<int>(epoch % 2);
   if (kept_[slot] && kept_epoch_[slot] == epoch) return kept_[slot];
   if (records_ > UINT32_MAX) runtime_failure("cannot shuffle ", records_, " records (2^32 - 1 at most)");
-  // The draws of a part have counters from its first record on; those of the parts' own order follow far above.
+  // The draws of a part have counters from its first record on; those of the parts' own order follow far
+  // above.
   constexpr std::uint64_t kPartsCounter = std::uint64_t{1} << 40;
   const auto shuffle = [&](std::uint32_t* values, std::uint64_t count, std::uint64_t counter) {
     for (std::uint64_t i = count; i > 1; --i) {

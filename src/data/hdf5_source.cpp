@@ -177,7 +177,8 @@ void RowWriter::write(const Record& record, std::uint64_t, const ItemPlace& plac
     const double* from = record.numbers.data();
     for (std::size_t k = 0; k < rows_.size(); ++k) {
       const double* const end = from + rows_[k].count();
-      std::transform(from, end, static_cast<T*>(place.outputs[k]), [](double x) { return static_cast<T>(x); });
+      std::transform(from, end, static_cast<T*>(place.outputs[k]),
+                     [](double x) { return static_cast<T>(x); });
       from = end;
     }
   });

@@ -130,8 +130,7 @@ struct Hdf5File::State {
   bool writing = false;
 
   [[noreturn]] void fail(const std::string& doing, const std::string& path, const std::string& why) const {
-    const std::string text =
-        cat(name, ": cannot ", doing, path.empty() ? "" : " " + quoted(path), ": ", why);
+    const std::string text = cat(name, ": cannot ", doing, path.empty() ? "" : " " + quoted(path), ": ", why);
     if (writing) runtime_failure(text);
     bad_input(text);
   }
@@ -291,7 +290,9 @@ bool can_be_stored(hid_t dataset, std::int64_t count, std::size_t size) {
 
 Hdf5Dataset Hdf5File::dataset(const std::string& path) const {
   const Lock lock;
-  const auto refuse = [&](const std::string& why) { bad_input(state_->name, ", dataset ", quoted(path), ": ", why); };
+  const auto refuse = [&](const std::string& why) {
+    bad_input(state_->name, ", dataset ", quoted(path), ": ", why);
+  };
   if (!contains(path)) {
     const std::size_t slash = path.rfind('/');
     const std::string group = slash == std::string::npos ? "" : path.substr(0, slash);
@@ -315,14 +316,15 @@ Hdf5Dataset Hdf5File::dataset(const std::string& path) const {
   if (axes > 0) H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
   for (const hsize_t dim : dims) {
     constexpr std::int64_t kMost = std::int64_t{1} << 40;
-    if (dim > static_cast<hsize_t>(kMost) || (dim > 0 && state->count > kMost / static_cast<std::int64_t>(dim)))
+    if (dim > static_cast<hsize_t>(kMost) ||
+        (dim > 0 && state->count > kMost / static_cast<std::int64_t>(dim)))
       refuse("its shape is too large");
     state->shape.push_back(static_cast<std::int64_t>(dim));
     state->count *= static_cast<std::int64_t>(dim);
   }
   if (!can_be_stored(state->id.get(), state->count, size))
-    refuse(cat("its shape is ", shape_text(state->shape), ", but only ",
-               H5Dget_storage_size(state->id.get()), " bytes of values are stored"));
+    refuse(cat("its shape is ", shape_text(state->shape), ", but only ", H5Dget_storage_size(state->id.get()),
+               " bytes of values are stored"));
   if (const Id access = cache_for_chunks(state->id.get()); access) {
     state->id = Id(H5Dopen2(state_->file.get(), path.c_str(), access.get()), H5Dclose);
     if (!state->id) refuse(cat("cannot be opened: ", reason()));
@@ -369,8 +371,9 @@ T Hdf5File::number(const std::string& path) const {
 void Hdf5File::make_group(const std::string& path) {
   const Lock lock;
   if (contains(path) && is_group(path)) return;
-  const Id group(H5Gcreate2(state_->file.get(), path.c_str(), links_with_groups().get(), H5P_DEFAULT, H5P_DEFAULT),
-                 H5Gclose);
+  const Id group(
+      H5Gcreate2(state_->file.get(), path.c_str(), links_with_groups().get(), H5P_DEFAULT, H5P_DEFAULT),
+      H5Gclose);
   if (!group) state_->fail("make the group", path, reason());
 }
 
@@ -391,8 +394,8 @@ void Hdf5File::write_text(const std::string& path, const std::string& text) {
   const Lock lock;
   const Id type(H5Tcopy(H5T_C_S1), H5Tclose), space = make_space({});
   H5Tset_size(type.get(), text.size() + 1);
-  const Id set(H5Dcreate2(state_->file.get(), path.c_str(), type.get(), space.get(), links_with_groups().get(),
-                          new_dataset_settings().get(), H5P_DEFAULT),
+  const Id set(H5Dcreate2(state_->file.get(), path.c_str(), type.get(), space.get(),
+                          links_with_groups().get(), new_dataset_settings().get(), H5P_DEFAULT),
                H5Dclose);
   if (!set || H5Dwrite(set.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.c_str()) < 0)
     state_->fail("write", path, reason());
@@ -410,7 +413,8 @@ void Hdf5File::append_rows(const std::string& path, const std::vector<std::int64
     none[0] = 0;
     most[0] = H5S_UNLIMITED;
     std::size_t row_bytes = sizeof(T);
-    for (const std::int64_t axis : row) row_bytes *= static_cast<std::size_t>(std::max<std::int64_t>(axis, 1));
+    for (const std::int64_t axis : row)
+      row_bytes *= static_cast<std::size_t>(std::max<std::int64_t>(axis, 1));
     // Chunks must have an extent on every axis and less than 4 GiB; a MiB is read and written well.
     chunk[0] = std::clamp<hsize_t>((std::size_t{1} << 20) / row_bytes, 1, 4096);
     for (hsize_t& axis : chunk) axis = std::max<hsize_t>(axis, 1);

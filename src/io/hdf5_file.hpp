@@ -1,9 +1,9 @@
-// HDF5 files. Only hdf5_file.cpp uses the library, one call at a time: it need not be one for threads. A build
-// without it has these functions too, and refuses to open or create a file. Internal to the program.
+// HDF5 files. Only hdf5_file.cpp uses the library, one call at a time: it need not be one for threads. A
+// build without it has these functions too, and refuses to open or create a file. Internal to the program.
 //
-// Paths within a file are `group/dataset`. T is float, double, std::int32_t or std::uint8_t; what is stored as
-// another type of number is converted. Failures throw bad_input (files to read) or runtime_failure (files to
-// write) with the file, the path and HDF5's reason.
+// Paths within a file are `group/dataset`. T is float, double, std::int32_t or std::uint8_t; what is stored
+// as another type of number is converted. Failures throw bad_input (files to read) or runtime_failure (files
+// to write) with the file, the path and HDF5's reason.
 #pragma once
 
 #include <cstdint>

@@ -76,9 +76,12 @@ class ModelReader {
 
   ModelWeights read() {
     if (!file_.contains(kData) || !file_.is_group(kData))
-      bad_input(file_.name(), ": expected a net with weights (.caffemodel.h5), found an HDF5 file without a group \"data\"");
+      bad_input(
+          file_.name(),
+          ": expected a net with weights (.caffemodel.h5), found an HDF5 file without a group \"data\"");
     read_group(kData, "", 0);
-    if (model_.layers.empty()) bad_input(file_.name(), ": expected a net with weights (.caffemodel.h5), found no layer");
+    if (model_.layers.empty())
+      bad_input(file_.name(), ": expected a net with weights (.caffemodel.h5), found no layer");
     model_.shared_once = true;
     return std::move(model_);
   }
@@ -101,7 +104,8 @@ class ModelReader {
       }
       const int number = number_in(name);
       if (number < 0 || layer.empty())
-        bad_input(file_.name(), ", dataset ", quoted(inside), ": expected LAYER/NUMBER within the group \"data\"");
+        bad_input(file_.name(), ", dataset ", quoted(inside),
+                  ": expected LAYER/NUMBER within the group \"data\"");
       blobs[number] = inside;
     }
     if (!layer.empty() && (!blobs.empty() || groups.empty())) add_layer(layer, blobs);
@@ -129,7 +133,8 @@ class ModelReader {
 void check_hdf5_names(const caffe::NetParameter& net) {
   std::map<std::string, bool> is_set;  // paths within `data`: a dataset, or a group
   const auto refuse = [](const std::string& layer, const std::string& why) {
-    bad_input("layer ", quoted(layer), " cannot be stored in HDF5: ", why, "; use snapshot_format: BINARYPROTO");
+    bad_input("layer ", quoted(layer), " cannot be stored in HDF5: ", why,
+              "; use snapshot_format: BINARYPROTO");
   };
   std::set<std::string> names;
   for (const caffe::LayerParameter& layer : net.layer()) {
@@ -143,7 +148,8 @@ void check_hdf5_names(const caffe::NetParameter& net) {
   for_each_stored_blob(net, [&](const caffe::LayerParameter& layer, int i) {
     const std::string path = cat(layer.name(), "/", i);
     if (!is_set.emplace(path, true).second)
-      refuse(layer.name(), cat("blob ", i, " would be ", quoted(path), ", which is the name of another layer"));
+      refuse(layer.name(),
+             cat("blob ", i, " would be ", quoted(path), ", which is the name of another layer"));
   });
 }
 
@@ -183,7 +189,8 @@ caffe::SolverState read_hdf5_state(const std::string& path) {
   const Hdf5File file = Hdf5File::open(path);
   if (!file.contains("iter") || !file.contains("learned_net") || !file.contains(kHistory))
     bad_input(file.name(),
-              ": expected a solver state (.solverstate.h5), found an HDF5 file without iter, learned_net or history");
+              ": expected a solver state (.solverstate.h5), found an HDF5 file without iter, learned_net or "
+              "history");
   caffe::SolverState state;
   state.set_iter(file.number<std::int32_t>("iter"));
   state.set_learned_net(file.text("learned_net"));

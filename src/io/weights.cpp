@@ -86,8 +86,7 @@ class ModelReader {
     if (bytes_.empty())
       bad_input(origin_.name, ": expected a net with weights (.caffemodel), found an empty file");
     if (bytes_.substr(0, 8) == "\x89HDF\r\n\x1a\n") {
-      bad_input(origin_.name,
-                ": weights in HDF5 form cannot be read from memory, only from a file");
+      bad_input(origin_.name, ": weights in HDF5 form cannot be read from memory, only from a file");
     }
     const std::string_view head = bytes_.substr(0, 512);
     const bool text = std::all_of(head.begin(), head.end(), [](char c) {

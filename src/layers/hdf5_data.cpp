@@ -25,7 +25,8 @@ class Hdf5DataLayer : public SourceLayer {
 
   void check_transform() const override {
     if (parameter().has_transform_param())
-      refuse("transform_param", "is not possible in HDF5Data, as in Caffe: store the values as the net needs them");
+      refuse("transform_param",
+             "is not possible in HDF5Data, as in Caffe: store the values as the net needs them");
   }
 
   std::shared_ptr<data::RecordSource> open() const override {
@@ -38,9 +39,8 @@ class Hdf5DataLayer : public SourceLayer {
   }
 };
 
-const RegisterLayer<Hdf5DataLayer> registered("HDF5Data", {"rows of HDF5 files named in a list",
-                                                           "hdf5_data_param",
-                                                           {}});
+const RegisterLayer<Hdf5DataLayer> registered("HDF5Data",
+                                              {"rows of HDF5 files named in a list", "hdf5_data_param", {}});
 
 }  // namespace
 

@@ -28,8 +28,6 @@ constexpr std::array kOthers{
     OtherType{"DetectionOutput", "SSD", kNone},
     OtherType{"Filter", "BVLC Caffe", kNone},
     OtherType{"Flip", "a branch of Caffe", kNone},
-    OtherType{"HDF5Data", "BVLC Caffe", kLmdb},
-    OtherType{"HDF5Output", "BVLC Caffe", kNone},
     OtherType{"LSTM", "BVLC Caffe", kNone},
     OtherType{"LSTMUnit", "BVLC Caffe", kNone},
     OtherType{"MarginInnerProduct", "SphereFace", kNone},

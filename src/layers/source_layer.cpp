@@ -43,9 +43,7 @@ void SourceLayer::check_settings() const {
   check_transform();
 }
 
-void SourceLayer::check_transform() const {
-  data::check_transform(parameter().transform_param(), name());
-}
+void SourceLayer::check_transform() const { data::check_transform(parameter().transform_param(), name()); }
 
 std::shared_ptr<const data::ItemWriter> SourceLayer::make_writer(const data::RecordSource&) const {
   return std::make_shared<data::Augmenter>(parameter().transform_param(), options().phase == Phase::train,
@@ -87,8 +85,8 @@ void SourceLayer::open_source() {
   rule.epoch_end = settings_.epoch_end;
   rule.batch = items_per_batch(settings_);
   dealing_ = std::make_unique<data::Dealing>(rule);
-  order_ = std::make_shared<data::EpochOrder>(rule.records, settings_.shuffle, key_of("order"),
-                                              source_->parts());
+  order_ =
+      std::make_shared<data::EpochOrder>(rule.records, settings_.shuffle, key_of("order"), source_->parts());
   if (!sought_ && settings_.random_skip > 0)
     consumed_ = ops::philox(key_of("skip").key(), 0, 0).v[0] % settings_.random_skip;
   item_ = first_item();
@@ -126,7 +124,8 @@ void SourceLayer::reshape(const Blobs&, const Blobs& outputs) {
   set_shapes(outputs, first_share().count, item_);
 }
 
-void SourceLayer::set_shapes(const Blobs& outputs, std::uint64_t items, const std::vector<Shape>& item) const {
+void SourceLayer::set_shapes(const Blobs& outputs, std::uint64_t items,
+                             const std::vector<Shape>& item) const {
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     std::vector<std::int64_t> dims = item.at(k).dims();
     dims.insert(dims.begin(), static_cast<std::int64_t>(items));

@@ -1,5 +1,5 @@
-// SourceLayer: what the layers that read data sets have in common. Internal to the room. Unless a layer has an
-// ItemWriter of its own:
+// SourceLayer: what the layers that read data sets have in common. Internal to the room. Unless a layer has
+// an ItemWriter of its own:
 //
 //   outputs[0]  items x C x H x W: augmented pixels
 //   outputs[1]  items: labels (optional)
@@ -59,7 +59,8 @@ class SourceLayer : public Layer, public data::BatchSource {
   virtual std::shared_ptr<data::RecordSource> open() const = 0;
   /// Checks transform_param without reading a file; throws bad_input.
   virtual void check_transform() const;
-  /// What turns the source's records into items; one output for each of its entries, the last may be left out.
+  /// What turns the source's records into items; one output for each of its entries, the last may be left
+  /// out.
   virtual std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource& source) const;
   /// For random numbers of `purpose`, such as "order".
   ops::RandomKey key_of(const std::string& purpose) const;

@@ -79,8 +79,9 @@ void Snapshots::write(std::int64_t iterations) {
   for (caffe::BlobProto& blob : plan_.history) state.add_history()->Swap(&blob);
   plan_.history.clear();
   take_summed_gradients();
-  write_snapshot(plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
-                 [this] { peers_.activity().beat(); }, plan_.format);
+  write_snapshot(
+      plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
+      [this] { peers_.activity().beat(); }, plan_.format);
 }
 
 std::int64_t Snapshots::restore(const SolverSnapshot& saved) {

@@ -246,9 +246,7 @@ TEST(Prefetcher, IsDestroyedQuietlyAfterADeviceHasFailed) {
   try {
     Prefetcher prefetcher(*device, shares(),
                           [](const std::shared_ptr<HostMemory>& memory) {
-                            return [memory](HostBatch& batch) {
-                              make_room(*memory, batch);
-                            };
+                            return [memory](HostBatch& batch) { make_room(*memory, batch); };
                           },
                           {2, 1, "test", nullptr});
     HostBatch& batch = prefetcher.take();

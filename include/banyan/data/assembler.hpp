@@ -14,7 +14,7 @@
 namespace banyan::data {
 
 struct AssemblerOptions {
-  DType dtype = DType::f32;  ///< f32 or f64
+  DType dtype = DType::f32;                                     ///< f32 or f64
   Layout layout = Layout::contiguous;                           ///< of the first output
   std::vector<Shape> empty_item;                                ///< shapes in a share without items
   std::uint64_t largest_share = 1;                              ///< items; buffers are made for this many

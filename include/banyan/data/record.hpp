@@ -22,11 +22,11 @@ struct Record {
   std::int32_t label = 0;
   bool encoded = false;  ///< was stored as an image file
 
-  std::string_view stored;    ///< as the source holds it: a Datum or an image file
-  Image image;                ///< holds decoded pixels
-  Image scratch;              ///< holds pixels before a resize
-  std::vector<float> values;  ///< holds float pixels
-  std::vector<char> file;     ///< holds `stored` if the source does not have it in memory
+  std::string_view stored;      ///< as the source holds it: a Datum or an image file
+  Image image;                  ///< holds decoded pixels
+  Image scratch;                ///< holds pixels before a resize
+  std::vector<float> values;    ///< holds float pixels
+  std::vector<char> file;       ///< holds `stored` if the source does not have it in memory
   std::vector<double> numbers;  ///< what is no image: the values of all outputs, one after the other
 };
 

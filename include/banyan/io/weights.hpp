@@ -51,10 +51,10 @@ struct ModelWeights {
   const LayerWeights* find(const std::string& layer_name) const;
 };
 
-/// Recognizes HDF5 by the file's beginning. Throws bad_input with the file, the byte offset (HDF5: the dataset)
-/// and the layer if the file is missing, damaged, not a net,
-/// or if a blob's number of values does not match its shape. (A file truncated exactly between two layers
-/// cannot be distinguished from a shorter net.)
+/// Recognizes HDF5 by the file's beginning. Throws bad_input with the file, the byte offset (HDF5: the
+/// dataset) and the layer if the file is missing, damaged, not a net, or if a blob's number of values does
+/// not match its shape. (A file truncated exactly between two layers cannot be distinguished from a shorter
+/// net.)
 ModelWeights read_weights(const std::string& path);
 /// The same from memory (no HDF5); `origin` takes the place of the file name in messages.
 ModelWeights parse_weights(std::string_view bytes, const std::string& origin);
