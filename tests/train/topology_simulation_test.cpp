@@ -90,6 +90,7 @@ TEST(TopologySimulation, RefusesWhatItCannotMean) {
   expect_refused(kLevels, "either `model` or `layer`s");
   expect_refused(kLevels + kLayers + "devices: 8", "devices: the outermost level joins 4");
   expect_refused(kLevels + kLayers + "devices: 0", "expected 1 to 4, not 0");
+  expect_refused(kLevels + kLayers + "devices: 2147483648", "expected 1 to 4, not 2147483648");
   expect_refused("level { devices: 2 link: 'PCI' gigabytes_per_s: 1 } " + kLayers, "unknown link \"PCI\"");
   expect_refused("level { devices: 2 link: 'PIX' } " + kLayers, "level 1: gigabytes_per_s");
   expect_refused("level { devices: 32 link: 'PIX' gigabytes_per_s: 1 } " + kLayers, "at most 16, not 32");

@@ -76,15 +76,16 @@ parallel::SimulatedMachine machine_of(const SimulationParameter& machine, int de
 }
 
 std::vector<int> device_counts(const SimulationParameter& machine, const std::string& origin) {
-  const int most = static_cast<int>(machine.level(machine.level_size() - 1).devices());
+  const std::uint32_t most = machine.level(machine.level_size() - 1).devices();
   std::vector<int> counts;
   for (const std::uint32_t count : machine.devices()) {
-    if (count < 1 || static_cast<int>(count) > most)
+    if (count < 1 || count > most)
       bad_input(origin, ": devices: the outermost level joins ", most, ", so expected 1 to ", most, ", not ",
                 count);
     counts.push_back(static_cast<int>(count));
   }
-  for (int count = 1; machine.devices_size() == 0 && count <= most; count *= 2) counts.push_back(count);
+  for (std::uint32_t count = 1; machine.devices_size() == 0 && count <= most; count *= 2)
+    counts.push_back(static_cast<int>(count));
   std::sort(counts.begin(), counts.end());
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   return counts;
