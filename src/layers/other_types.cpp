@@ -31,7 +31,6 @@ constexpr std::array kOthers{
     OtherType{"LSTM", "BVLC Caffe", kNone},
     OtherType{"LSTMUnit", "BVLC Caffe", kNone},
     OtherType{"MarginInnerProduct", "SphereFace", kNone},
-    OtherType{"MemoryData", "BVLC Caffe", "Input, which a program fills"},
     OtherType{"MultiBoxLoss", "SSD", kNone},
     OtherType{"Proposal", "Faster R-CNN", kNone},
     OtherType{

@@ -116,7 +116,7 @@ TEST(Registry, NamesTheNearestType) {
 
 TEST(Registry, KnowsTheTypesThatV1FilesUpgradeTo) {
   const std::vector<std::string> types = registered_layer_types();
-  const std::set<std::string> not_yet{"", "MemoryData", "WindowData"};
+  const std::set<std::string> not_yet{"", "WindowData"};
   for (int number = 0; number < caffe::V1LayerParameter::LayerType_ARRAYSIZE; ++number) {
     const std::string type = io::current_type_name(static_cast<caffe::V1LayerParameter::LayerType>(number));
     EXPECT_EQ(std::count(types.begin(), types.end(), type) == 1, not_yet.count(type) == 0) << type;
