@@ -43,7 +43,6 @@ constexpr std::array kOthers{
     OtherType{"SoftmaxWithLossOHEM", "R-FCN", kNone},
     OtherType{"Unpooling", "a segmentation branch", kNone},
     OtherType{"VideoData", "yjxiong's Caffe", kLmdb},
-    OtherType{"WindowData", "BVLC Caffe", kLmdb},
 };
 
 }  // namespace

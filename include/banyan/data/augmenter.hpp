@@ -24,6 +24,13 @@ struct ItemShape {
 /// Throws bad_input for contradictory or unsupported settings; reads no file. `layer` is for messages.
 void check_transform(const caffe::TransformationParameter& settings, const std::string& layer);
 
+struct MeanImage {
+  ItemShape shape;
+  std::vector<float> values;  ///< C x H x W
+};
+/// Reads a mean_file. Throws bad_input; `layer` is for messages.
+MeanImage read_mean_image(const std::string& path, const std::string& layer);
+
 /// As in Caffe: crop_size is cut at random in training (`random_crop`) and from the centre in tests; mirror
 /// has probability 1/2 in both phases and is drawn first; mean_file has the size of the uncropped image and
 /// is read at the crop's offset; mean_value has one value or one per channel. `pad` (ours) adds that many
@@ -54,7 +61,6 @@ class Augmenter : public ItemWriter {
     bool mirror;
   };
   Window draw(const Record& record, const ItemShape& shape, std::uint64_t item) const;
-  void read_mean_file(const std::string& path);
   /// Handles the part inside the image with vectorized loops; false if there are none for such an image.
   template <class T, class Pixel>
   bool write_rows(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
@@ -63,7 +69,7 @@ class Augmenter : public ItemWriter {
   void write_pixels(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
                     Layout layout, T* output) const;
 
-  std::string layer_, mean_file_;
+  std::string mean_file_;
   int pad_, crop_;
   bool random_crop_, mirror_;
   float scale_;

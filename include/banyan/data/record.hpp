@@ -2,6 +2,7 @@
 // all devices of the process; every thread reads through its own reader.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,7 +21,8 @@ struct Record {
   const float* floats = nullptr;        ///< float pixels where bytes is nullptr
   bool interleaved = false;             ///< H x W x C in memory, otherwise C x H x W
   std::int32_t label = 0;
-  bool encoded = false;  ///< was stored as an image file
+  std::array<int, 4> window{};  ///< of the image, where only one is wanted: x1, y1, x2, y2, all inside
+  bool encoded = false;         ///< was stored as an image file
 
   std::string_view stored;      ///< as the source holds it: a Datum or an image file
   Image image;                  ///< holds decoded pixels
