@@ -114,8 +114,7 @@ class Reader : public RecordReader {
     }
     for (; iterator_->Valid() && at_ < position; ++at_) iterator_->Next();
     if (!iterator_->Valid())
-      bad_input("cannot read it: ",
-                iterator_->status().ok() ? "it is gone" : iterator_->status().ToString());
+      bad_input("cannot read it: ", iterator_->status().ok() ? "it is gone" : iterator_->status().ToString());
     record.stored = {iterator_->value().data(), iterator_->value().size()};
   }
   void decode(Record& record) override { read_datum(record.stored, color_, record); }
@@ -137,7 +136,9 @@ class Source : public RecordSource {
       : database_(database_of(path, options.random_access)), color_(options.color) {}
   std::uint64_t size() const override { return database_->records(); }
   std::string name() const override { return database_->name(); }
-  std::unique_ptr<RecordReader> reader() const override { return std::make_unique<Reader>(database_, color_); }
+  std::unique_ptr<RecordReader> reader() const override {
+    return std::make_unique<Reader>(database_, color_);
+  }
 
  private:
   std::shared_ptr<const Database> database_;
@@ -152,7 +153,8 @@ bool belongs_to_leveldb(const std::string& file) {
 
 class Writer : public RecordWriter {
  public:
-  Writer(const std::string& path, bool overwrite) : folder_(path, overwrite, "a LevelDB", belongs_to_leveldb) {
+  Writer(const std::string& path, bool overwrite)
+      : folder_(path, overwrite, "a LevelDB", belongs_to_leveldb) {
     leveldb::Options options;
     options.create_if_missing = true;
     options.error_if_exists = true;

@@ -11,7 +11,8 @@ void check_backend(const std::string& backend) {
   if (backend != "lmdb" && backend != "leveldb")
     bad_input("backend ", banyan::quoted(backend), " is not supported: expected lmdb or leveldb");
   if (backend == "leveldb" && !has_leveldb())
-    bad_input("backend \"leveldb\": this build of Banyan lacks LevelDB: install libleveldb-dev and build again");
+    bad_input(
+        "backend \"leveldb\": this build of Banyan lacks LevelDB: install libleveldb-dev and build again");
 }
 
 std::unique_ptr<RecordWriter> make_record_writer(const std::string& backend, const std::string& path,

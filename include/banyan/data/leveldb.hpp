@@ -16,10 +16,10 @@ struct LeveldbOptions {
   bool random_access = false;  ///< keep all keys, so that any order costs the same
 };
 
-/// Opens the LevelDB in folder `path`. All sources of a process on the same folder share one database; another
-/// process can not open it meanwhile, and LevelDB writes its log into the folder. Positions are in key order.
-/// LevelDB does not know the number of its records: opening reads through all of them once. Throws bad_input if
-/// the folder is missing, no LevelDB, damaged, in use or has no records.
+/// Opens the LevelDB in folder `path`. All sources of a process on the same folder share one database;
+/// another process can not open it meanwhile, and LevelDB writes its log into the folder. Positions are in
+/// key order. LevelDB does not know the number of its records: opening reads through all of them once. Throws
+/// bad_input if the folder is missing, no LevelDB, damaged, in use or has no records.
 std::shared_ptr<RecordSource> open_leveldb(const std::string& path, const LeveldbOptions& options = {});
 
 /// Writes into a folder `<path>.tmp.<pid>` that close() renames to `path`.

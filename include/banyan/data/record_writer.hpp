@@ -19,8 +19,8 @@ class RecordWriter {
 
 /// Caffe's --backend: "lmdb" or "leveldb"; bad_input for another, or for a LevelDB in a build without it.
 void check_backend(const std::string& backend);
-/// Throws bad_input if `path` exists (unless `overwrite` and it is a database of that kind) or its parent does
-/// not.
+/// Throws bad_input if `path` exists (unless `overwrite` and it is a database of that kind) or its parent
+/// does not.
 std::unique_ptr<RecordWriter> make_record_writer(const std::string& backend, const std::string& path,
                                                  bool overwrite);
 
