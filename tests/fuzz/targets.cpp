@@ -195,11 +195,21 @@ const TrainedState& trained_state() {
   return state;
 }
 
+/// Without waiting for the disk, as io::write_file does.
+void write(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
 Seeds state_seeds() { return {trained_state().bytes}; }
 
 void run_state(std::string_view bytes) {
+  write(trained_state().path, bytes);
+  resume_differences(read_snapshot(trained_state().path).state, {});
+}
+
+void run_restore(std::string_view bytes) {
   static std::unique_ptr<Session> session;  // goes on after a refusal; after a failure it is at its end
-  io::write_file(trained_state().path, bytes);
+  write(trained_state().path, bytes);
   if (session == nullptr) session = std::make_unique<Session>(small_training());
   try {
     session->restore(trained_state().path);
@@ -298,7 +308,8 @@ const std::vector<Target>& targets() {
       {"solver", "a solver's text and settings", solver_seeds, run_solver},
       {"check", "nets and solvers through `trainer check`", small_nets, run_check},
       {"weights", "a caffemodel", weight_seeds, run_weights},
-      {"state", "a solverstate, restored", state_seeds, run_state},
+      {"state", "a solverstate", state_seeds, run_state},
+      {"restore", "a solverstate, restored into a session that goes on training", state_seeds, run_restore},
       {"datum", "a record of a database", datum_seeds, run_datum},
       {"jpeg", "a JPEG file",
        [] {
