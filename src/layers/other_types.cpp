@@ -38,7 +38,7 @@ constexpr std::array kOthers{
         "Banyan runs no Python code: only a layer written in C++ (docs/new_layer.md) can take its place"},
     OtherType{"RNN", "BVLC Caffe", kNone},
     OtherType{"Rescale", "a branch of Caffe", kNone},
-    OtherType{"SegData", "yjxiong's Caffe", kNone},
+    OtherType{"SegData", "yjxiong's Caffe", "ImageSegData reads such lists"},
     OtherType{"SmoothL1LossOHEM", "R-FCN", kNone},
     OtherType{"SoftmaxWithLossOHEM", "R-FCN", kNone},
     OtherType{"Unpooling", "a segmentation branch", kNone},

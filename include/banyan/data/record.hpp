@@ -27,6 +27,7 @@ struct Record {
   std::string_view stored;      ///< as the source holds it: a Datum or an image file
   Image image;                  ///< holds decoded pixels
   Image scratch;                ///< holds pixels before a resize
+  Image label_image;            ///< a label for each pixel, where there is one
   std::vector<float> values;    ///< holds float pixels
   std::vector<char> file;       ///< holds `stored` if the source does not have it in memory
   std::vector<double> numbers;  ///< what is no image: the values of all outputs, one after the other
