@@ -2,13 +2,14 @@
 // writes it.
 #include <filesystem>
 
+#include "banyan/data/leveldb.hpp"
 #include "banyan/data/lmdb_source.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "common/tool.hpp"
 #include "proto/banyan.pb.h"
 
 DEFINE_bool(overwrite, false, "replace OUT if it exists");
-DEFINE_string(backend, "lmdb", "type of database; only lmdb is supported");
+DEFINE_string(backend, "lmdb", "type of database; lmdb or leveldb");
 
 namespace {
 
@@ -47,7 +48,7 @@ class Sums {
 };
 
 Sums sum_records(const std::string& path) {
-  const auto source = data::open_lmdb(path);
+  const auto source = FLAGS_backend == "leveldb" ? data::open_leveldb(path) : data::open_lmdb(path);
   const auto reader = source->reader();
   tools::Progress progress("Averaging", source->size());
   Sums sums;
@@ -65,7 +66,7 @@ Sums sum_records(const std::string& path) {
 }
 
 void compute(const std::vector<std::string>& arguments) {
-  tools::expect_lmdb(FLAGS_backend);
+  data::check_backend(FLAGS_backend);
   if (arguments.size() > 1 && !FLAGS_overwrite && std::filesystem::exists(arguments[1]))
     bad_input(banyan::quoted(arguments[1]), " exists; remove it, or pass --overwrite");
   const Sums sums = sum_records(arguments[0]);
@@ -93,7 +94,8 @@ int main(int argc, char** argv) {
   return banyan::tools::run_tool(
       argc, argv,
       {"compute_image_mean", "DB [OUT]",
-       "Averages the images of the LMDB folder DB, which must all have the same size. Logs the mean of each "
+       "Averages the images of the folder DB (LMDB, or LevelDB with --backend=leveldb), which must all have "
+       "the same size. Logs the mean of each "
        "channel and\n"
        "writes the mean image to OUT (.binaryproto) for transform_param.mean_file.",
        "compute_image_mean cifar10_train_lmdb mean.binaryproto", 1, 2, compute});

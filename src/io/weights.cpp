@@ -9,6 +9,8 @@
 #include "banyan/io/binary_proto.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "blob_reader.hpp"
+#include "io/hdf5_file.hpp"
+#include "io/hdf5_model.hpp"
 #include "wire_reader.hpp"
 
 namespace banyan::io {
@@ -84,8 +86,7 @@ class ModelReader {
     if (bytes_.empty())
       bad_input(origin_.name, ": expected a net with weights (.caffemodel), found an empty file");
     if (bytes_.substr(0, 8) == "\x89HDF\r\n\x1a\n") {
-      bad_input(origin_.name,
-                ": weights in HDF5 files cannot be read; save them as binaryproto (.caffemodel)");
+      bad_input(origin_.name, ": weights in HDF5 form cannot be read from memory, only from a file");
     }
     const std::string_view head = bytes_.substr(0, 512);
     const bool text = std::all_of(head.begin(), head.end(), [](char c) {
@@ -173,6 +174,7 @@ ModelWeights parse_weights(std::string_view bytes, const std::string& origin) {
 }
 
 ModelWeights read_weights(const std::string& path) {
+  if (looks_like_hdf5(path)) return read_hdf5_model(path);
   return parse_weights(read_file(path, kLargestMessage), path);
 }
 

@@ -134,11 +134,6 @@ inline int run_tool(int argc, char** argv, const Tool& tool) {
   return 1;
 }
 
-/// Caffe's --backend flag: anything but lmdb is an error.
-inline void expect_lmdb(const std::string& backend) {
-  if (backend != "lmdb") bad_input("backend ", banyan::quoted(backend), " is not supported: only lmdb is");
-}
-
 /// `12000 of 60000` on a terminal's stderr, redrawn a few times per second; nothing elsewhere.
 class Progress {
  public:
