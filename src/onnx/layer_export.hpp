@@ -37,7 +37,7 @@ struct LayerExport {
                           const std::string& what) const {
     return step(type, {from, graph.scalar(inner(what + "_by"), number)}, what);
   }
-  /// output = `from` with the output's shape.
+  /// output = `from`, which has the input's batch axis, with the output's shape.
   void reshape(const std::string& from) const;
 
   template <class... Parts>

@@ -189,7 +189,8 @@ void export_inner_product(const LayerExport& layer) {
   if (axis == 1)
     layer.node("Gemm", factors, attributes);
   else
-    layer.reshape(layer.step("Gemm", factors, "products", attributes));
+    layer.node("Reshape", {layer.step("Gemm", factors, "products", attributes),
+                           layer.graph.integers(layer.inner("shape"), layer.outputs[0]->shape.dims())});
 }
 
 void export_embed(const LayerExport& layer) {
