@@ -81,6 +81,8 @@ class NetExport {
     if (found == exports_.end())
       bad_input("layer ", quoted(layer.name()), " (", layer.type(),
                 ") cannot become ONNX; the types that can: ", join(exported_types(), ", "));
+    if (layer.parameter().has_phase() && layer.parameter().phase() == caffe::TRAIN)
+      bad_input("layer ", quoted(layer.name()), " (", layer.type(), ") has phase: TRAIN; ONNX is for tests");
     const Blobs inputs = net_.inputs_of(index), outputs = net_.outputs_of(index);
     if (layer.type() == "Input")
       for (const Blob* blob : outputs) graph_.input(names_.at(blob), blob->shape);

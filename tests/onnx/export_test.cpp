@@ -306,6 +306,7 @@ TEST_F(Onnx, RefusesByName) {
   // 5 values, windows of 1 at 0, 3 and, rounded up, 6.
   EXPECT_THAT(refused(one("Pooling", "pooling_param { kernel_size: 1 stride: 3 }", {{1, 1, 5, 5}})),
               HasSubstr("the last window of 1 begins at 6, outside of the 5 values"));
+  EXPECT_THAT(refused(one("Dropout", "phase: TRAIN")), HasSubstr("has phase: TRAIN"));
   EXPECT_THAT(refused(one("BatchNorm", "batch_norm_param { use_global_stats: false }")),
               HasSubstr("statistics of the batch"));
   EXPECT_THAT(refused(one("Convolution", "convolution_param { num_output: 2 kernel_size: 2 axis: 2 }")),

@@ -1,7 +1,9 @@
 // trainer convert: weights between kinds of files, and nets to ONNX.
-#include "banyan/io/arrays.hpp"
+#include "banyan/io/array_names.hpp"
 #include "banyan/io/binary_proto.hpp"
 #include "banyan/io/weights.hpp"
+#include "banyan/net/parameter_values.hpp"
+#include "banyan/train/model.hpp"
 #include "proto/onnx_subset.pb.h"
 #include "tools/program_test.hpp"
 
@@ -110,6 +112,30 @@ TEST_F(Convert, ByAMapFromTorchvision) {
   expect_bad_input("trainer convert net.caffemodel other.npz --map=map", "--map is for arrays");
 }
 
+/// Every blob of the net is named, once, and there is nothing else.
+TEST_F(Convert, TorchvisionsResNet50) {
+  std::ostringstream map;
+  map << std::ifstream(BANYAN_SOURCE "/models/resnet50/torchvision.map").rdbuf();
+  ModelOptions options;
+  options.model = BANYAN_SOURCE "/models/resnet50/train.prototxt";
+  const Model model(options, true);
+  io::NamedArrays arrays;
+  std::istringstream lines(map.str());
+  for (std::string line, layer; std::getline(lines, line);) {
+    if (line[0] == '#') continue;
+    const std::size_t space = line.find(' '), slash = line.find('/');
+    layer = line.substr(space + 1, slash - space - 1);
+    for (const auto& each : model.net().layers())
+      if (each->name() == layer)
+        arrays.push_back(
+            {line.substr(0, space), blob_of(each->parameters().at(line[slash + 1] - '0').shape.dims(), {})});
+  }
+  EXPECT_EQ(arrays.size(), 267u);  // 53 convolutions, as many normalizations of 4 blobs, a weight and a bias
+  io::ModelWeights weights = io::from_arrays_by_map(arrays, map.str(), "torchvision.map");
+  check_weights(model.net(), weights, "resnet50");
+  EXPECT_EQ(weights.find("res3a_proj_bn")->type, "SyncBN");
+}
+
 TEST_F(Convert, ToOnnx) {
   const Result result = run("trainer convert --model=net.prototxt --weights=net.caffemodel net.onnx");
   EXPECT_EQ(result.code, 0) << result.output;
@@ -147,6 +173,7 @@ TEST_F(Convert, RefusesWrongArgumentsAndFiles) {
   write("text.safetensors", "this is a text, not a file of tensors");
   expect_bad_input("trainer convert text.safetensors out.npz", "text.safetensors: ");
   expect_failure("trainer convert net.caffemodel nowhere/out.npz", "nowhere/out.npz", 1);
+  expect_failure("trainer convert net.caffemodel /proc/out.npz", "/proc/out.npz", 1);
   EXPECT_THAT(run("trainer --help").output, AllOf(HasSubstr("  convert "), HasSubstr("--map=TEXT")));
   EXPECT_FALSE(std::filesystem::exists(path("out.npz")));
 }

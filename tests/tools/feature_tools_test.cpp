@@ -159,6 +159,7 @@ TEST_F(FeatureTools, ExtractFeaturesRefusesWrongArguments) {
   expect_bad_input(net + "r r 1 lmdb CPU one", "DEVICE_ID: expected a number");
   expect_bad_input(net + "r, r,s 1 lmdb", "found 1 and 2");
   expect_bad_input(net + "r r 1 lmdb", "has 5 axes");
+  expect_failure(net + "r /proc/features 1 lmdb", "/proc/features", 1);
   expect_bad_input("extract_features none relu.prototxt r r 1 lmdb", "none");
   EXPECT_FALSE(std::filesystem::exists(path("r")));
 }
@@ -207,6 +208,7 @@ TEST_F(Cifar, ConvertsAllBatches) {
 TEST_F(Cifar, RefusesWrongFiles) {
   expect_bad_input("convert_cifar10 none out", "there is no folder \"none\"");
   expect_bad_input("convert_cifar10 in none", "none");
+  expect_failure("convert_cifar10 in /proc", "/proc", 1);
   expect_bad_input("convert_cifar10 in out leveldb", "only lmdb is");
   write("in/data_batch_4.bin", cifar_batch(2, 0).substr(1));
   expect_bad_input("convert_cifar10 in out",

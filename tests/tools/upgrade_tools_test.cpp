@@ -60,6 +60,8 @@ TEST_F(UpgradeTools, KeepWhatExists) {
   expect_done("upgrade_net_proto_text --overwrite old.prototxt old.prototxt");
   EXPECT_THAT(read("old.prototxt"), AllOf(HasSubstr("layer {"), Not(HasSubstr("layers"))));
   expect_failure("upgrade_net_proto_text old.prototxt nowhere/new.prototxt", "nowhere/new.prototxt", 1);
+  // A folder in which nobody may write.
+  expect_failure("upgrade_net_proto_text old.prototxt /proc/new.prototxt", "/proc/new.prototxt", 1);
 }
 
 TEST_F(UpgradeTools, BinaryKeepsTheWeights) {
