@@ -168,6 +168,8 @@ TEST(Safetensors, RefusesContradictions) {
   EXPECT_THAT(refused("3"), HasSubstr("expected dtype, shape and data_offsets"));
   EXPECT_THAT(error_of_safetensors(safetensors("[]", "")), HasSubstr("the header is not JSON"));
   EXPECT_THAT(error_of_safetensors(safetensors("{", "")), HasSubstr("the header is not JSON"));
+  EXPECT_THAT(error_of_safetensors(safetensors("{\"a\":" + std::string(1'000'000, '['), "")),
+              HasSubstr("the header is not JSON"));
   EXPECT_THAT(error_of_safetensors(std::string(8, '\xff') + "{}"), HasSubstr("does not fit the file of 10"));
 }
 
@@ -233,7 +235,7 @@ TEST(Npz, ChecksumsAreChecked) {
 std::string npz_of(const std::string& name, const std::string& contents) {
   const auto number = [](std::uint64_t value, int bytes) {
     std::string text;
-    for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> 8 * i));
+    for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(i < 8 ? value >> 8 * i : 0));
     return text;
   };
   const auto crc =

@@ -9,7 +9,7 @@
 namespace banyan::onnx {
 
 /// The net as a serialized ONNX model: its Input blobs, with their shapes, become inputs, its outputs
-/// outputs, under their names. The net must be of the TEST phase, in f32 and hold its weights. Values agree
+/// outputs, under their names. The net must be of the TEST phase and hold its weights. Values agree
 /// with the net's to rounding. Throws bad_input naming a layer that ONNX has no operator for, or a setting
 /// that cannot be expressed exactly.
 std::string export_net(Net& net);

@@ -1,6 +1,7 @@
 // `trainer convert`: weights from one kind of file to another, and nets to ONNX.
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -65,6 +66,8 @@ void convert_files(const ConvertOptions& options) {
   const FileKind to = kind_of(options.to);
   if (!options.overwrite && std::filesystem::exists(options.to))
     bad_input(quoted(options.to), " exists; remove it, or pass --overwrite");
+  const bool takes_map = to == FileKind::caffemodel && !options.from.ends_with(".caffemodel");
+  if (!options.map.empty() && !takes_map) bad_input("--map is for arrays that become a .caffemodel");
   if (to == FileKind::onnx) {
     export_net(options);
     return;
@@ -72,19 +75,19 @@ void convert_files(const ConvertOptions& options) {
   if (options.from.empty()) bad_input("convert needs two files, such as net.caffemodel net.safetensors");
   const FileKind from = kind_of(options.from);
   if (from == FileKind::onnx) bad_input(quoted(options.from), ": ONNX files can be written, not read");
-  if (!options.map.empty() && (from == FileKind::caffemodel || to != FileKind::caffemodel))
-    bad_input("--map is for arrays that become a .caffemodel");
   if (!options.model.weights.empty())
     bad_input("--weights is for ONNX; the weights are ", quoted(options.from));
   io::ModelWeights weights = read_model(options, from);
-  if (weights.layers.empty()) bad_input(quoted(options.from), " holds no weights");
+  const auto count = std::count_if(weights.layers.begin(), weights.layers.end(),
+                                   [](const io::LayerWeights& layer) { return !layer.blobs.empty(); });
+  if (count == 0) bad_input(quoted(options.from), " holds no weights");
   if (!options.model.model.empty()) {
     Model model(options.model, true);
     check_weights(model.net(), weights, options.from);
     weights.name = model.net().name();
   }
   write_model(options, to, weights);
-  LOG(INFO) << "Wrote the weights of " << weights.layers.size() << " layers to " << options.to;
+  LOG(INFO) << "Wrote the weights of " << count << " layers to " << options.to;
 }
 
 }  // namespace banyan
