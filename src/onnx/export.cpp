@@ -1,12 +1,10 @@
 #include "banyan/onnx/export.hpp"
 
-#include <algorithm>
 #include <map>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
-#include "banyan/layers/batch_norm.hpp"
 #include "banyan/tensor/values.hpp"
 #include "layer_export.hpp"
 

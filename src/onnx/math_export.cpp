@@ -1,6 +1,5 @@
 // Layers that compute, in ONNX.
 #include <cmath>
-#include <numeric>
 
 #include "banyan/base/error.hpp"
 #include "banyan/layers/batch_norm.hpp"

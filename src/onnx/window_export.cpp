@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "banyan/base/error.hpp"
 #include "layer_export.hpp"
 
 namespace banyan::onnx {
