@@ -29,7 +29,7 @@ namespace {
 
 std::map<std::string, ExportFunction> all_exports() {
   std::map<std::string, ExportFunction> all;
-  for (const auto* rows : {&window_exports(), &move_exports(), &math_exports()})
+  for (const auto* rows : {&window_exports(), &move_exports(), &math_exports(), &norm_exports()})
     for (const ExportRow& row : *rows) all[row.type] = row.function;
   for (const char* type : {"BatchNorm", "BN", "SyncBN"})
     all[type] = [](const LayerExport& layer) { export_batch_norm(layer, nullptr); };

@@ -17,6 +17,8 @@ struct LayerExport {
   Context& context;
 
   const caffe::LayerParameter& settings() const { return layer.parameter(); }
+  /// Of the first input, from 0.
+  std::int64_t axis(int axis) const { return inputs[0]->shape.canonical_axis(axis); }
   bool has(std::size_t slot) const { return slot < layer.parameters().size(); }
   const Shape& shape(std::size_t slot) const { return layer.parameters()[slot].shape; }
   std::vector<double> values(std::size_t slot) const;
@@ -57,8 +59,10 @@ struct ExportRow {
 const std::vector<ExportRow>& window_exports();
 /// Layers that only move values.
 const std::vector<ExportRow>& move_exports();
-/// Layers that compute.
+/// Functions of values, products, sums.
 const std::vector<ExportRow>& math_exports();
+/// Normalizations by what the input holds, Softmax.
+const std::vector<ExportRow>& norm_exports();
 
 /// A batch normalization by stored statistics, followed by the Scale `affine` unless that is null, whose
 /// output is then the output.

@@ -2,17 +2,11 @@
 #include <cmath>
 
 #include "banyan/base/error.hpp"
-#include "banyan/layers/batch_norm.hpp"
-#include "banyan/tensor/values.hpp"
 #include "layer_export.hpp"
 #include "layers/covered_axes.hpp"
 
 namespace banyan::onnx {
 namespace {
-
-std::int64_t canonical(const LayerExport& layer, int axis) {
-  return layer.inputs[0]->shape.canonical_axis(axis);
-}
 
 /// A list of nodes with one input and one output each, the last of which writes the layer's output.
 class Chain {
@@ -153,6 +147,17 @@ void export_scale(const LayerExport& layer) {
     layer.node("Mul", factors);
 }
 
+/// Inputs a, x, b: a x + b.
+void export_axpy(const LayerExport& layer) {
+  const Shape& x = layer.inputs[1]->shape;
+  Integers factor(static_cast<std::size_t>(x.axes()), 1);
+  factor[0] = x[0];
+  factor[1] = x[1];
+  const std::string a =
+      layer.step("Reshape", {layer.in[0], layer.graph.integers(layer.inner("factors"), factor)}, "spread");
+  layer.node("Add", {layer.step("Mul", {a, layer.in[1]}, "product"), layer.in[2]});
+}
+
 void export_bias(const LayerExport& layer) {
   layer.node("Add", {layer.in[0], operand(layer, 0, covered_by(layer, layer.settings().bias_param()))});
 }
@@ -179,7 +184,7 @@ void export_eltwise(const LayerExport& layer) {
 void export_inner_product(const LayerExport& layer) {
   const auto& s = layer.settings().inner_product_param();
   const Shape& input = layer.inputs[0]->shape;
-  const std::int64_t axis = canonical(layer, s.axis());
+  const std::int64_t axis = layer.axis(s.axis());
   std::string from = layer.in[0];
   if (axis != 1 || input.axes() != 2) from = layer.step("Flatten", {from}, "rows", {{"axis", axis}});
   Names factors = {from, layer.parameter(0)};
@@ -192,6 +197,20 @@ void export_inner_product(const LayerExport& layer) {
                            layer.graph.integers(layer.inner("shape"), layer.outputs[0]->shape.dims())});
 }
 
+/// Of equal values the later one counts.
+void export_argmax(const LayerExport& layer) {
+  const auto& s = layer.settings().argmax_param();
+  if (s.top_k() != 1 || s.out_max_val()) layer.refuse("top_k or out_max_val");
+  std::string from = layer.in[0];
+  if (!s.has_axis())
+    from = layer.step("Reshape", {from, layer.graph.integers(layer.inner("sample"), {0, -1})}, "samples");
+  const std::string place =
+      layer.step("ArgMax", {from}, "place",
+                 {{"axis", s.has_axis() ? layer.axis(s.axis()) : 1}, {"select_last_index", std::int64_t{1}}});
+  layer.reshape(
+      layer.step("Cast", {place}, "number", {{"to", std::int64_t{banyan_onnx::TensorProto::FLOAT}}}));
+}
+
 void export_embed(const LayerExport& layer) {
   const std::string index =
       layer.step("Cast", layer.in, "index", {{"to", std::int64_t{banyan_onnx::TensorProto::INT64}}});
@@ -202,28 +221,10 @@ void export_embed(const LayerExport& layer) {
     layer.node("Gather", from);
 }
 
-/// Within channels: the average of squares over a window that never reaches beyond the padding.
-void export_lrn(const LayerExport& layer) {
-  const auto& s = layer.settings().lrn_param();
-  const std::int64_t size = s.local_size(), pad = (size - 1) / 2;
-  if (s.norm_region() == caffe::LRNParameter::ACROSS_CHANNELS) {
-    layer.node("LRN", layer.in, {{"alpha", s.alpha()}, {"beta", s.beta()}, {"bias", s.k()}, {"size", size}});
-    return;
-  }
-  const std::string squares = layer.step("Mul", {layer.in[0], layer.in[0]}, "squares");
-  const std::string average = layer.step("AveragePool", {squares}, "average",
-                                         {{"kernel_shape", Integers{size, size}},
-                                          {"pads", Integers{pad, pad, pad, pad}},
-                                          {"count_include_pad", std::int64_t{1}}});
-  const std::string scaled = layer.with_number("Mul", average, s.alpha(), "scaled");
-  const std::string sum = layer.with_number("Add", scaled, 1, "sum");
-  layer.node("Mul", {layer.in[0], layer.with_number("Pow", sum, -s.beta(), "factor")});
-}
-
 void export_reduction(const LayerExport& layer) {
   const auto& s = layer.settings().reduction_param();
   Integers axes;
-  for (std::int64_t axis = canonical(layer, s.axis()); axis < layer.inputs[0]->shape.axes(); ++axis)
+  for (std::int64_t axis = layer.axis(s.axis()); axis < layer.inputs[0]->shape.axes(); ++axis)
     axes.push_back(axis);
   const bool sum = s.operation() == caffe::ReductionParameter::SUM;
   const char* type = sum                                                 ? "ReduceSum"
@@ -244,43 +245,12 @@ void export_reduction(const LayerExport& layer) {
   layer.node("Mul", {reduced, layer.graph.scalar(layer.inner("coeff"), s.coeff())});
 }
 
-void export_softmax(const LayerExport& layer) {
-  layer.node("Softmax", layer.in, {{"axis", canonical(layer, layer.settings().softmax_param().axis())}});
-}
-
 }  // namespace
-
-void export_batch_norm(const LayerExport& layer, const Layer* affine) {
-  const auto& normalization = dynamic_cast<const BatchNormalization&>(layer.layer);
-  if (!normalization.uses_stored()) layer.refuse("statistics of the batch (use_global_stats: false)");
-  const Shape& input = layer.inputs[0]->shape;
-  if (input.axes() < 2) layer.refuse("an input without channels");
-  const BatchNormDialect& dialect = normalization.dialect();
-  const auto channels = static_cast<std::size_t>(input[1]);
-  const auto values = [&](int slot, double otherwise) {
-    return slot < 0 ? std::vector<double>(channels, otherwise) : layer.values(static_cast<std::size_t>(slot));
-  };
-  std::vector<double> slope = values(dialect.slope, 1), bias = values(dialect.bias, 0),
-                      mean = values(dialect.mean, 0), variance = values(dialect.variance, 1);
-  const double factor = dialect.factor < 0 ? 1 : values(dialect.factor, 1)[0];
-  for (std::vector<double>* statistic : {&mean, &variance})
-    for (double& value : *statistic) value = factor == 0 ? 0 : value / factor;
-  if (affine != nullptr) {
-    const std::vector<Parameter>& parameters = affine->parameters();
-    slope = values_of(layer.context, parameters[0].value).values;
-    if (parameters.size() > 1) bias = values_of(layer.context, parameters[1].value).values;
-  }
-  const auto constant = [&](const char* name, const std::vector<double>& values) {
-    return layer.graph.constant(layer.inner(name), Shape{input[1]}, values);
-  };
-  layer.node("BatchNormalization",
-             {layer.in[0], constant("slope", slope), constant("bias", bias), constant("mean", mean),
-              constant("variance", variance)},
-             {{"epsilon", static_cast<float>(dialect.eps)}});
-}
 
 const std::vector<ExportRow>& math_exports() {
   static const std::vector<ExportRow> rows = {
+      {"ArgMax", export_argmax},
+      {"Axpy", export_axpy},
       {"AbsVal", [](const LayerExport& layer) { layer.node("Abs", layer.in); }},
       {"BNLL", [](const LayerExport& layer) { layer.node("Softplus", layer.in); }},
       {"Bias", export_bias},
@@ -290,7 +260,6 @@ const std::vector<ExportRow>& math_exports() {
       {"Embed", export_embed},
       {"Exp", export_exp},
       {"InnerProduct", export_inner_product},
-      {"LRN", export_lrn},
       {"Log", export_log},
       {"PReLU", export_prelu},
       {"Power", export_power},
@@ -298,7 +267,6 @@ const std::vector<ExportRow>& math_exports() {
       {"Reduction", export_reduction},
       {"Scale", export_scale},
       {"Sigmoid", [](const LayerExport& layer) { layer.node("Sigmoid", layer.in); }},
-      {"Softmax", export_softmax},
       {"Swish", export_swish},
       {"TanH", [](const LayerExport& layer) { layer.node("Tanh", layer.in); }},
       {"Threshold", export_threshold},

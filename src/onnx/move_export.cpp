@@ -8,7 +8,7 @@ namespace {
 void export_concat(const LayerExport& layer) {
   const auto& s = layer.settings().concat_param();
   const int axis = s.has_concat_dim() ? static_cast<int>(s.concat_dim()) : s.axis();
-  layer.node("Concat", layer.in, {{"axis", std::int64_t{layer.inputs[0]->shape.canonical_axis(axis)}}});
+  layer.node("Concat", layer.in, {{"axis", layer.axis(axis)}});
 }
 
 void export_slice(const LayerExport& layer) {

@@ -132,6 +132,16 @@ std::vector<Case> all_cases() {
       one("Eltwise", "eltwise_param { operation: MAX }", {kPlanes, kPlanes}),
       one("LRN", "lrn_param { alpha: 0.5 k: 2 local_size: 3 }"),
       one("LRN", "lrn_param { norm_region: WITHIN_CHANNEL alpha: 0.5 local_size: 3 }"),
+      one("MVN"),
+      one("MVN", "mvn_param { across_channels: true eps: 0.1 }"),
+      one("MVN", "mvn_param { normalize_variance: false }"),
+      one("Normalize"),
+      one("Normalize", "norm_param { }"),
+      one("Normalize", "norm_param { across_spatial: false channel_shared: false }"),
+      one("Axpy", "", {{2, 4}, kPlanes, kPlanes}),
+      one("ArgMax"),
+      one("ArgMax", "argmax_param { axis: 1 }", {{2, 4, 30}}, Inputs::whole),  // with ties
+      one("ArgMax", "argmax_param { axis: -1 }", {{2, 3, 40}}, Inputs::whole),
       one("Softmax"),
       one("Softmax", "softmax_param { axis: -1 }"),
       one("Reduction"),
@@ -298,7 +308,8 @@ TEST_F(Onnx, RefusesByName) {
   const auto refused = [&](const Case& tested) {
     return bad_input_of([&] { export_net(model_of(tested)->net()); });
   };
-  EXPECT_THAT(refused(one("MVN")), HasSubstr("layer \"it\" (MVN) cannot become ONNX; the types that can: "));
+  EXPECT_THAT(refused(one("SPP", "spp_param { pyramid_height: 2 }")),
+              HasSubstr("layer \"it\" (SPP) cannot become ONNX; the types that can: "));
   EXPECT_THAT(refused(one("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 }")),
               HasSubstr("layer \"it\" (Pooling): STOCHASTIC pooling; ONNX cannot express it"));
   EXPECT_THAT(refused(one("Pooling", "pooling_param { kernel_size: 2 }", {kPlanes}, {}, 2)),
@@ -306,6 +317,7 @@ TEST_F(Onnx, RefusesByName) {
   // 5 values, windows of 1 at 0, 3 and, rounded up, 6.
   EXPECT_THAT(refused(one("Pooling", "pooling_param { kernel_size: 1 stride: 3 }", {{1, 1, 5, 5}})),
               HasSubstr("the last window of 1 begins at 6, outside of the 5 values"));
+  EXPECT_THAT(refused(one("ArgMax", "argmax_param { top_k: 2 }")), HasSubstr("top_k or out_max_val"));
   EXPECT_THAT(refused(one("Dropout", "phase: TRAIN")), HasSubstr("has phase: TRAIN"));
   EXPECT_THAT(refused(one("BatchNorm", "batch_norm_param { use_global_stats: false }")),
               HasSubstr("statistics of the batch"));

@@ -150,9 +150,11 @@ TEST_F(Convert, ToOnnx) {
   expect_bad_input("trainer convert net.onnx a.npz", "ONNX files can be written, not read");
   expect_bad_input("trainer convert --model=net.prototxt --weights=net.caffemodel net.npz a.onnx",
                    "ONNX takes its weights from --weights");
-  write("mvn.prototxt", std::string(kNet) + "layer { name: 'm' type: 'MVN' bottom: 'conv' top: 'm' }");
-  expect_bad_input("trainer convert --model=mvn.prototxt --weights=net.caffemodel a.onnx",
-                   "layer \"m\" (MVN) cannot become ONNX");
+  write("spp.prototxt",
+        std::string(kNet) +
+            "layer { name: 'm' type: 'SPP' bottom: 'conv' top: 'm' spp_param { pyramid_height: 2 } }");
+  expect_bad_input("trainer convert --model=spp.prototxt --weights=net.caffemodel a.onnx",
+                   "layer \"m\" (SPP) cannot become ONNX");
 }
 
 TEST_F(Convert, RefusesWrongArgumentsAndFiles) {
