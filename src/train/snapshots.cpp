@@ -48,6 +48,7 @@ void Snapshots::save(std::int64_t iterations) {
   }
   peers_.meet("snapshot", iterations);
   parts_.updater.save(lane_, plan_.history);
+  peers_.board().carried = read_carried(parts_.net, peers_.context(), peers_.rank_everywhere());
   if (!plan_.gradients.empty()) parts_.updater.save_gradients(lane_, plan_.gradients.data());
   peers_.meet("snapshot parts", iterations);
   if (peers_.first()) write(iterations);
@@ -59,6 +60,10 @@ void Snapshots::write(std::int64_t iterations) {
   caffe::SolverState state = describe_state();
   for (caffe::BlobProto& blob : plan_.history) state.add_history()->Swap(&blob);
   plan_.history.clear();
+  for (DeviceBoard& board : peers_.team().boards) {
+    for (auto& carried : board.carried) state.mutable_banyan()->add_carried()->Swap(&carried);
+    board.carried.clear();
+  }
   take_summed_gradients();
   write_snapshot(plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
                  [this] { peers_.activity().beat(); });
@@ -74,6 +79,7 @@ std::int64_t Snapshots::restore(const SolverSnapshot& saved) {
   parts_.updater.restore(peers_.context(), state, saved.state_path);
   parts_.losses.restore(state.banyan());
   parts_.sources.restore(state.banyan());
+  restore_carried(parts_.net, peers_.context(), state.banyan(), peers_.rank_everywhere(), peers_.devices());
   return state.iter();
 }
 
