@@ -199,6 +199,20 @@ caffe::BlobProto encode_blob(const std::vector<std::int64_t>& shape, const doubl
   return blob;
 }
 
+caffe::NetParameter to_proto(const ModelWeights& weights) {
+  caffe::NetParameter net;
+  if (!weights.name.empty()) net.set_name(weights.name);
+  for (const LayerWeights& layer : weights.layers) {
+    caffe::LayerParameter& to = *net.add_layer();
+    to.set_name(layer.name);
+    if (!layer.type.empty()) to.set_type(layer.type);
+    for (const BlobData& blob : layer.blobs)
+      *to.add_blobs() = blob.is_double() ? encode_blob(blob.shape, blob.doubles.data())
+                                         : encode_blob(blob.shape, blob.floats.data());
+  }
+  return net;
+}
+
 bool shapes_compatible(const BlobData& blob, const std::vector<std::int64_t>& target) {
   return without_ones(blob.shape) == without_ones(target);
 }

@@ -169,6 +169,29 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
   }
 }
 
+void check_weights(const Net& net, io::ModelWeights& weights, const std::string& origin) {
+  std::vector<std::string> names;
+  for (const auto& layer : net.layers()) {
+    names.push_back(layer->name());
+    const io::LayerWeights* source = weights.find(layer->name());
+    if (!layer->parameters().empty() && (source == nullptr || source->blobs.empty()))
+      bad_input(origin, ": weights of layer ", quoted(layer->name()), " (", layer->type(), ") are missing");
+  }
+  for (io::LayerWeights& source : weights.layers) {
+    if (source.blobs.empty()) continue;
+    const int target = index_of(net.layers(), source.name);
+    if (target < 0)
+      bad_input(origin, ": the net has no layer ", quoted(source.name), did_you_mean(source.name, names));
+    const Layer& layer = *net.layers()[target];
+    try {
+      check_shapes(layer.match_blobs(source), layer);
+    } catch (const Error& error) {
+      throw Error(error.kind(), origin + ": " + error.message());
+    }
+    source.type = layer.type();
+  }
+}
+
 caffe::NetParameter to_proto(Net& net, bool with_gradients) {
   caffe::NetParameter proto;
   proto.set_name(net.name());

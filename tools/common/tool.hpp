@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <new>
@@ -132,6 +133,12 @@ inline int run_tool(int argc, char** argv, const Tool& tool) {
     std::cerr << tool.name << ": " << error.what() << "\n";
   }
   return 1;
+}
+
+/// An output file that exists, the input itself included, is kept.
+inline void expect_absent(const std::string& path, bool overwrite) {
+  if (!overwrite && std::filesystem::exists(path))
+    bad_input(banyan::quoted(path), " exists; remove it, or pass --overwrite");
 }
 
 /// `12000 of 60000` on a terminal's stderr, redrawn a few times per second; nothing elsewhere.

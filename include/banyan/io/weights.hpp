@@ -66,6 +66,9 @@ BlobData decode_blob(const caffe::BlobProto& blob, const std::string& where);
 caffe::BlobProto encode_blob(const std::vector<std::int64_t>& shape, const float* values);
 caffe::BlobProto encode_blob(const std::vector<std::int64_t>& shape, const double* values);
 
+/// The contents of a .caffemodel: the name, and every layer's name, type and blobs.
+caffe::NetParameter to_proto(const ModelWeights& weights);
+
 /// Whether a blob of the file can fill a parameter: the same axes, or axes that differ only by ones. That
 /// covers Caffe's rule for legacy shapes (left padded with ones to four axes) and the branches' different
 /// shapes of one batch norm blob.
