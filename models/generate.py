@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the nets that models/README.md lists: run/models/NAME/{solver,train_val,deploy}.prototxt, and for nets with batch
-normalization the same with SyncBN layers: sync_bn_*.prototxt. Run it from the repository's folder.
+"""Writes the nets that models/README.md lists: run/models/NAME/{solver,train_val,deploy}.prototxt, and for nets with
+batch normalization the same with SyncBN layers: sync_bn_*.prototxt. Run it from the repository's folder.
 
   python3 models/generate.py              all nets
   python3 models/generate.py vgg16 c3d    only these
   python3 models/generate.py --out=DIR    into DIR instead of run/models
+  python3 models/generate.py --list       writes nothing, prints the table of models/README.md
 """
+
 import argparse
 import pathlib
 import sys
@@ -34,11 +36,24 @@ def files_of(model, folder):
         yield f"{prefix}solver.prototxt", solver_text("\n".join(filter(None, (about, model.notes))), settings)
 
 
+def table():
+    """The table of README.md."""
+    rows = [("NAME", "net", "parameters", "data", "SHAPE"), ("---", "---", "---:", "---", "---")]
+    rows += [
+        (f"`{one.folder}`", one.title, f"{one.parameters:,}", one.input, f"`{one.data}`") for one in MODELS.values()
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="run/models", type=pathlib.Path)
+    parser.add_argument("--list", action="store_true")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
+    if arguments.list:
+        print(table(), end="")
+        return
     for name in arguments.names:
         if name not in MODELS:
             sys.exit(f"generate.py: there is no net {name!r}; there are {', '.join(sorted(MODELS))}")

@@ -25,8 +25,22 @@ def square(settings, kernel, stride, pad, dilation=1):
     return settings
 
 
-def conv(net, bottom, name, channels, kernel, stride=1, pad=0, group=1, dilation=1, bias=True, filler=XAVIER,
-         bias_filler=None, param=WEIGHT_AND_BIAS, type="Convolution"):
+def conv(
+    net,
+    bottom,
+    name,
+    channels,
+    kernel,
+    stride=1,
+    pad=0,
+    group=1,
+    dilation=1,
+    bias=True,
+    filler=XAVIER,
+    bias_filler=None,
+    param=WEIGHT_AND_BIAS,
+    type="Convolution",
+):
     settings = square({"num_output": channels}, kernel, stride, pad, dilation)
     if group > 1:
         settings["group"] = group
@@ -58,8 +72,20 @@ def norm(net, bottom, name, scale, top=None, frozen=False):
     return net.layer(type, name, bottom, top, bn_param={**param, "frozen": True} if frozen else param)
 
 
-def conv_norm(net, bottom, name, channels, kernel, norm_name=None, scale=None, relu_name=None, filler=MSRA, bias=False,
-              frozen=False, **more):
+def conv_norm(
+    net,
+    bottom,
+    name,
+    channels,
+    kernel,
+    norm_name=None,
+    scale=None,
+    relu_name=None,
+    filler=MSRA,
+    bias=False,
+    frozen=False,
+    **more,
+):
     """Convolution, batch normalization and, if it gets a name, a ReLU."""
     norm_name = norm_name or f"{name}/bn"
     blob = conv(net, bottom, name, channels, kernel, bias=bias, filler=filler, **more)
@@ -67,7 +93,9 @@ def conv_norm(net, bottom, name, channels, kernel, norm_name=None, scale=None, r
     return relu(net, blob, relu_name) if relu_name else blob
 
 
-def inner_product(net, bottom, name, outputs, filler=XAVIER, bias_filler=None, param=WEIGHT_AND_BIAS, bias=True, **more):
+def inner_product(
+    net, bottom, name, outputs, filler=XAVIER, bias_filler=None, param=WEIGHT_AND_BIAS, bias=True, **more
+):
     settings = {"num_output": outputs, **({} if bias else {"bias_term": False}), "weight_filler": filler}
     if bias:
         settings["bias_filler"] = bias_filler or constant()
@@ -104,25 +132,48 @@ def reshape(net, bottom, name, dims):
     return net.layer("Reshape", name, bottom, reshape_param={"shape": {"dim": dims}})
 
 
-def source(net, top, shape, folder, batch, test_batch, train=None, test=None, name="data", suffix="lmdb", data=None):
+def source(
+    net,
+    top,
+    shape,
+    folder,
+    batch,
+    test_batch,
+    train=None,
+    test=None,
+    name="data",
+    suffix="lmdb",
+    data=None,
+    held_out="val",
+):
     """Data layers of both phases, or the Input of a deploy net, of `shape` without the batch. `train` and `test`: how
-    records are transformed; `data`: more of the training's data_param. Batches are divided among the devices."""
+    records are transformed; `data`: more of data_param; `held_out`: what the test data are called. Training batches are
+    divided among the devices. Without a `test_batch` both phases read the training data."""
     if net.deploy:
         return net.layer("Input", name, (), top[0], input_param={"shape": {"dim": [1, *shape]}})
     total = {"batch_size_is_total": True} if batch > 1 else {}
     phases = [("TRAIN", "train", batch, train, {**total, **(data or {})})]
     if test_batch:
-        phases.append(("TEST", "val", test_batch, test, data or {}))
+        phases.append(("TEST", held_out, test_batch, test, data or {}))
     for phase, part, size, transform, more in phases:
         data_param = {"source": f"{folder}/{part}_{suffix}", "batch_size": size, "backend": "LMDB", **more}
-        net.layer("Data", name, (), top, include={"phase": phase}, transform_param=transform or {}, data_param=data_param)
+        include = {"phase": phase} if test_batch else {}
+        net.layer("Data", name, (), top, include=include, transform_param=transform or {}, data_param=data_param)
     return top[0]
 
 
 def imagenet(net, crop=224, batch=256, test_batch=50, scale=None):
     transform = {"crop_size": crop, "mean_value": MEAN, **({"scale": scale} if scale else {})}
-    return source(net, ["data", "label"], [3, crop, crop], "run/imagenet", batch, test_batch,
-                  {"mirror": True, **transform}, transform)
+    return source(
+        net,
+        ["data", "label"],
+        [3, crop, crop],
+        "run/imagenet",
+        batch,
+        test_batch,
+        {"mirror": True, **transform},
+        transform,
+    )
 
 
 def accuracy(net, blob, name="accuracy", **settings):

@@ -1,4 +1,5 @@
 """The nets: what README.md says of each, its solver, and the function that adds its layers."""
+
 from dataclasses import dataclass
 from typing import Callable
 
@@ -29,9 +30,16 @@ def model(folder, title, parameters, input, data, solver, norm="", notes=""):
 def sgd(base_lr, max_iter, weight_decay, policy, momentum=0.9, test=(1000, 5000), display=20, snapshot=10000, **more):
     """Solver settings; `policy` holds lr_policy and what belongs to it, `test` test_iter and test_interval."""
     return {
-        **({"test_iter": test[0], "test_interval": test[1]} if test else {}), "base_lr": base_lr, **policy,
-        "momentum": momentum, "weight_decay": weight_decay, "max_iter": max_iter, "display": display,
-        "average_loss": display, "snapshot": snapshot, **more
+        **({"test_iter": test[0], "test_interval": test[1]} if test else {}),
+        "base_lr": base_lr,
+        **policy,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+        "max_iter": max_iter,
+        "display": display,
+        "average_loss": display,
+        "snapshot": snapshot,
+        **more,
     }
 
 

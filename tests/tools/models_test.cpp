@@ -33,30 +33,31 @@ using Shapes = std::map<std::string, Shape>;
 struct Known {
   const char* name;
   std::int64_t parameters;
-  const char* data;  ///< of the train net, as for --shape: as small as its layers allow
+  const char* data;   ///< of the train net, as for --shape: as small as its layers allow
+  bool light = true;  ///< runs in a moment
 };
 
 // clang-format off
 const std::vector<Known> kNets{
     // torchvision's numbers
-    {"vgg16", 138357544, "data:1,3,224,224"},
+    {"vgg16", 138357544, "data:1,3,224,224", false},
     {"resnet18", 11689512, "data:2,3,64,64"},
-    {"resnet50", 25557032, "data:2,3,64,64"},
-    {"resnet101", 44549160, "data:2,3,64,64"},
+    {"resnet50", 25557032, "data:2,3,64,64", false},
+    {"resnet101", 44549160, "data:2,3,64,64", false},
     {"resnext50", 25028904, "data:2,3,64,64"},
     {"densenet121", 7978856, "data:2,3,64,64"},
     {"mobilenet_v2", 3504872, "data:2,3,64,64"},
     {"squeezenet", 1235496, "data:2,3,64,64"},
     // those of the published Caffe models
-    {"alexnet", 60965224, "data:1,3,227,227"},
-    {"caffenet", 60965224, "data:1,3,227,227"},
+    {"alexnet", 60965224, "data:1,3,227,227", false},
+    {"caffenet", 60965224, "data:1,3,227,227", false},
     {"googlenet", 13378280, "data:2,3,224,224"},  // 6998552 without the auxiliary classifiers
     {"inception_bn", 11295240, "data:2,3,64,64"},
     {"mobilenet_v1", 4231976, "data:2,3,64,64"},
     {"shufflenet_v1", 1865728, "data:2,3,64,64"},
     {"mnist_siamese", 431102, "data:4,1,28,28;data_p:4,1,28,28"},
     {"mnist_autoencoder", 2837314, "data:4,1,28,28"},
-    {"c3d", 78409573, "data:1,48,112,112"},
+    {"c3d", 78409573, "data:1,48,112,112", false},
     // ResNet-50's, and for each of its 16 blocks of C channels C x C / 8 weights, C / 16 + C biases
     {"se_resnet50", 25557032 + 3 * (256 * 32 + 16 + 256) + 4 * (512 * 64 + 32 + 512) +
                         6 * (1024 * 128 + 64 + 1024) + 3 * (2048 * 256 + 128 + 2048), "data:2,3,64,64"},
@@ -64,11 +65,11 @@ const std::vector<Known> kNets{
     {"cifar10_resnet56", 853018 + 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64, "data:4,3,32,32"},
     // VGG-16's convolutions (14714688), fc6, fc7, three scores, three bilinear enlargements, two scales
     {"fcn8s", 14714688 + (7 * 7 * 512 * 4096 + 4096) + (4096 * 4096 + 4096) + (4096 + 512 + 256 + 3) * 21 +
-                  21 * (4 * 4 + 4 * 4 + 16 * 16) + 512 + 256, "data:1,3,32,32;label:1,1,32,32"},
+                  21 * (4 * 4 + 4 * 4 + 16 * 16) + 512 + 256, "data:1,3,32,32;label:1,1,32,32", false},
     // its convolutions forth and back, the last to 11 classes, slopes and biases
-    {"segnet", 14714688 + 14718795 + 2 * 4224 + 2 * 3712, "data:1,3,360,480;label:1,1,360,480"},
+    {"segnet", 14714688 + 14718795 + 2 * 4224 + 2 * 3712, "data:1,3,360,480;label:1,1,360,480", false},
     // 46782550 without the auxiliary classifier: 3 x 3 from 1024 to 256 channels, normalization, 150 scores
-    {"pspnet50", 46782550 + 9 * 1024 * 256 + 2 * 256 + 256 * 150 + 150, "data:1,3,473,473;label:1,1,473,473"},
+    {"pspnet50", 46782550 + 9 * 1024 * 256 + 2 * 256 + 256 * 150 + 150, "data:1,3,473,473;label:1,1,473,473", false},
     // Inception-BN's with 101 instead of 1000 classes; flow: 10 instead of 3 channels
     {"tsn_rgb", 11295240 - 899 * 1025, "data:1,9,224,224"},
     {"tsn_flow", 11295240 - 899 * 1025 + 7 * 64 * 7 * 7, "data:1,30,224,224"},
@@ -82,6 +83,11 @@ Shapes shapes_of(const std::string& text) {
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ';');) shapes.insert(parse_shape_flag(part));
   return shapes;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// What generate.py wrote, once for all tests of this process.
@@ -129,6 +135,53 @@ TEST_F(Models, TheTrainerAcceptsAllFiles) {
   EXPECT_GE(checked, 2 * nets);
 }
 
+/// The learnable values of a net that is set up but not run.
+std::int64_t parameters_of(const std::string& path, Phase phase, const Shapes& shapes) {
+  ModelOptions options;
+  options.model = path;
+  options.phase = phase;
+  options.shapes = shapes;
+  const Model model(options, true);
+  std::int64_t count = 0;
+  for (const LearnableParameter& parameter : model.net().parameters())
+    if (!parameter.is_statistic) count += parameter.count;
+  return count;
+}
+
+TEST_F(Models, GoogLeNetIsDeployedWithoutItsAuxiliaryClassifiers) {
+  EXPECT_EQ(parameters_of(file("googlenet", "deploy"), Phase::test, {}), 6998552);
+}
+
+TEST_F(Models, ThePageListsThem) {
+  const std::string list = folder_ / "list";
+  ASSERT_EQ(std::system(("python3 -B '" BANYAN_SOURCE "/models/generate.py' --list >'" + list + "'").c_str()),
+            0);
+  EXPECT_THAT(text_of(BANYAN_SOURCE "/models/README.md"), testing::HasSubstr(text_of(list)))
+      << "put the output of models/generate.py --list there";
+}
+
+/// Forward, backward, sums over the devices, update.
+TEST_F(Models, AnIterationOnTwoDevices) {
+  for (const auto& [net, shape] :
+       std::map<std::string, std::string>{{"cifar10_resnet56/sync_bn_train_val", "data:4,3,32,32"},
+                                          {"densenet121/train_val", "data:1,3,64,64"},
+                                          {"mnist_autoencoder/train_val", "data:4,1,28,28"},
+                                          {"mnist_siamese/train_val", "data:4,1,28,28;data_p:4,1,28,28"},
+                                          {"mobilenet_v2/sync_bn_train_val", "data:2,3,64,64"},
+                                          {"resnet18/sync_bn_train_val", "data:2,3,64,64"},
+                                          {"shufflenet_v1/train_val", "data:2,3,64,64"},
+                                          {"squeezenet/train_val", "data:2,3,64,64"},
+                                          {"tsn_rgb/train_val", "data:1,9,224,224"}}) {
+    const std::string log = folder_ / "log";
+    const int status =
+        std::system(("'" BANYAN_BIN "/trainer' time --cpu=2 --iterations=1 --model='" +
+                     (folder_ / net).string() + ".prototxt' --shape='" + shape + "' >'" + log + "' 2>&1")
+                        .c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 0) << net << "\n" << text_of(log);
+    EXPECT_THAT(text_of(log), testing::HasSubstr("exposed communication"));
+  }
+}
+
 class EveryModel : public Models, public testing::WithParamInterface<Known> {
  protected:
   /// The spellings of its batch normalization: the prefixes of its files.
@@ -141,15 +194,10 @@ class EveryModel : public Models, public testing::WithParamInterface<Known> {
 
 TEST_P(EveryModel, HasAsManyParametersAsPublished) {
   for (const std::string& prefix : spellings()) {
-    ModelOptions options;
-    options.model = file(GetParam().name, prefix + "train_val");
-    options.phase = Phase::train;
-    options.shapes = shapes_of(GetParam().data);
-    const Model model(options, true);
-    std::int64_t count = 0;
-    for (const LearnableParameter& parameter : model.net().parameters())
-      if (!parameter.is_statistic) count += parameter.count;
-    EXPECT_EQ(count, GetParam().parameters) << prefix;
+    EXPECT_EQ(
+        parameters_of(file(GetParam().name, prefix + "train_val"), Phase::train, shapes_of(GetParam().data)),
+        GetParam().parameters)
+        << prefix;
   }
 }
 
@@ -171,14 +219,16 @@ caffe::NetParameter with_inputs(const std::string& path, const Shapes& shapes) {
 }
 
 void feed_all(NetBench& bench, Net& net) {
+  int number = 0;  // no two blobs are equal
   for (const auto& layer : net.definition().layer()) {
     if (layer.type() != "Input") continue;
     for (const std::string& top : layer.top()) {
       Tensor& data = net.find_blob(top)->data;
-      std::vector<float> values = wavy<float>(data.count());
+      std::vector<float> values = wavy<float>(data.count(), number);
       if (top.find("label") != std::string::npos)
-        for (std::int64_t i = 0; i < data.count(); ++i) values[i] = static_cast<float>(i % 3);
+        for (std::int64_t i = 0; i < data.count(); ++i) values[i] = static_cast<float>((i + number) % 3);
       copy_from_host(bench.context, values.data(), data);
+      ++number;
     }
   }
 }
@@ -204,8 +254,9 @@ TEST_P(TrainedModel, GivesTheSameInItsDeployNet) {
       EXPECT_GT(loss_of(bench, train), 0);
       train.zero_gradients();
       train.backward(bench.pass);
-      for (const float value : values_of<float>(bench.context, train.flat_gradients()))
-        ASSERT_TRUE(std::isfinite(value));
+      const auto gradients = values_of<float>(bench.context, train.flat_gradients());
+      EXPECT_TRUE(
+          std::all_of(gradients.begin(), gradients.end(), [](float value) { return std::isfinite(value); }));
       weights = to_proto(train, false).SerializeAsString();
     }
     bench.pass.update_statistics = false;
@@ -243,40 +294,16 @@ TEST_P(TrainedModel, GivesTheSameInItsDeployNet) {
 
 std::string name_of(const testing::TestParamInfo<Known>& info) { return info.param.name; }
 
-std::vector<Known> those(const std::vector<std::string>& names) {
+/// Those that run in a moment.
+std::vector<Known> light_nets() {
   std::vector<Known> nets;
   for (const Known& net : kNets)
-    if (std::find(names.begin(), names.end(), net.name) != names.end()) nets.push_back(net);
+    if (net.light) nets.push_back(net);
   return nets;
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, EveryModel, testing::ValuesIn(kNets), name_of);
-INSTANTIATE_TEST_SUITE_P(Nets, TrainedModel, testing::ValuesIn(those({"resnet18",
-                                                                      "resnet50",
-                                                                      "resnet101",
-                                                                      "resnext50",
-                                                                      "se_resnet50",
-                                                                      "densenet121",
-                                                                      "mobilenet_v1",
-                                                                      "mobilenet_v2",
-                                                                      "squeezenet",
-                                                                      "shufflenet_v1",
-                                                                      "googlenet",
-                                                                      "inception_bn",
-                                                                      "mnist_siamese",
-                                                                      "mnist_autoencoder",
-                                                                      "cifar10_resnet56",
-                                                                      "sphereface20",
-                                                                      "alexnet",
-                                                                      "caffenet",
-                                                                      "tsn_rgb",
-                                                                      "tsn_flow",
-                                                                      "segnet",
-                                                                      "pspnet50",
-                                                                      "c3d",
-                                                                      "fcn8s",
-                                                                      "vgg16"})),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Nets, TrainedModel, testing::ValuesIn(light_nets()), name_of);
 
 }  // namespace
 }  // namespace banyan
