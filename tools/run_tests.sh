@@ -100,7 +100,7 @@ case $what in
     check release
     build tsan test_device test_parallel
     with_tsan check tsan -L '^(device|parallel)$'
-    build asan test_io test_net test_device
-    check asan -L '^(io|net|device)$'
+    build asan test_io test_net test_device fuzz
+    check asan -L '^(io|net|device|fuzz)$'
     ;;
 esac

@@ -114,7 +114,7 @@ void Replica::build_exchange() {
   const std::vector<parallel::Bucket> buckets =
       parallel::plan_buckets(exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
                              size_of(tensor_type(run_.options.precision)), run_.team.devices(),
-                             peers_->devices(), run_.solver.update.layer_wise != LayerWise::none);
+                             peers_->devices(), run_.solver.update.needs_norms());
   updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                        net_->flat_gradients());
   if (!peers_->alone()) {

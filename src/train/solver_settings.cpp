@@ -32,7 +32,8 @@ constexpr std::pair<const char*, LearningRatePolicy> kPolicies[] = {
 constexpr std::pair<const char*, ops::UpdateRule> kRules[] = {
     {"SGD", ops::UpdateRule::sgd},           {"Nesterov", ops::UpdateRule::nesterov},
     {"AdaGrad", ops::UpdateRule::adagrad},   {"RMSProp", ops::UpdateRule::rmsprop},
-    {"AdaDelta", ops::UpdateRule::adadelta}, {"Adam", ops::UpdateRule::adam}};
+    {"AdaDelta", ops::UpdateRule::adadelta}, {"Adam", ops::UpdateRule::adam},
+    {"AdamW", ops::UpdateRule::adamw},       {"LAMB", ops::UpdateRule::lamb}};
 
 constexpr std::pair<const char*, MomentumPolicy> kMomentumPolicies[] = {
     {"fixed", MomentumPolicy::fixed}, {"opt", MomentumPolicy::opt}, {"poly", MomentumPolicy::poly}};
@@ -190,12 +191,15 @@ class Reader {
       require(s_.momentum() == 0, "momentum cannot be used with ", type, "; found ", s_.momentum());
     if (rule == UpdateRule::rmsprop)
       require(s_.rms_decay() >= 0 && s_.rms_decay() < 1, "rms_decay must be in [0, 1), not ", s_.rms_decay());
-    if (rule == UpdateRule::adam || rule == UpdateRule::adadelta)
+    if (ops::corrects_bias(rule) || rule == UpdateRule::adadelta)
       require(s_.momentum() < 1, "momentum must be in [0, 1) for ", type, ", not ", s_.momentum());
-    if (rule == UpdateRule::adam)
+    if (ops::corrects_bias(rule))
       require(s_.momentum2() >= 0 && s_.momentum2() < 1, "momentum2 must be in [0, 1), not ", s_.momentum2());
     require(s_.regularization_type() == "L2" || s_.regularization_type() == "L1",
             "unknown regularization_type ", quoted(s_.regularization_type()), "; known: L1, L2");
+    require(s_.regularization_type() != "L1" || (rule != UpdateRule::adamw && rule != UpdateRule::lamb),
+            "regularization_type \"L1\" cannot be used with ", type,
+            ", whose decay is not part of the gradient");
     UpdateSettings update;
     update.rule = rule;
     update.momentum = s_.momentum();
@@ -344,7 +348,7 @@ const char* name_of(LearningRatePolicy policy) { return name_in(kPolicies, polic
 const char* name_of(ops::UpdateRule rule) { return name_in(kRules, rule); }
 
 int histories_of(ops::UpdateRule rule) {
-  return rule == ops::UpdateRule::adam || rule == ops::UpdateRule::adadelta ? 2 : 1;
+  return ops::corrects_bias(rule) || rule == ops::UpdateRule::adadelta ? 2 : 1;
 }
 
 SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::string& origin) {

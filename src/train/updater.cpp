@@ -37,6 +37,7 @@ Updater::Updater(Context& context, const SolverSettings& solver,
   values_.momentum2 = settings_.momentum2;
   step_.rms_decay = settings_.rms_decay;
   step_.delta = settings_.delta;
+  std::int64_t longest = 0;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const parallel::Bucket& bucket = buckets[b];
     if (bucket.owner != rank) continue;
@@ -56,17 +57,18 @@ Updater::Updater(Context& context, const SolverSettings& solver,
            flat_values.slice(first, length), flat_gradients.slice(first, length),
            history.slice(first - bucket.offset, length),
            histories_ == 2 ? history2.slice(first - bucket.offset, length) : Tensor(),
-           settings_.layer_wise == LayerWise::none ? Tensor()
-                                                   : Tensor(context.device(), Shape{2}, DType::f64)});
+           settings_.needs_norms() ? Tensor(context.device(), Shape{2}, DType::f64) : Tensor()});
+      longest = std::max(longest, last - first);
     }
   }
+  if (settings_.rule == ops::UpdateRule::lamb) direction_ = zeros(context, longest, flat_values.dtype());
 }
 
 void Updater::begin(Context& context, std::int64_t iteration, double rate) {
   values_.rate = rate;
   values_.momentum = momentum_at(settings_, iteration, max_iter_, rate);
   values_.weight_decay = weight_decay_at(settings_, iteration, max_iter_);
-  if (settings_.rule == ops::UpdateRule::adam) ops::correct_bias(values_, iteration + 1);
+  if (ops::corrects_bias(settings_.rule)) ops::correct_bias(values_, iteration + 1);
   set_gradient_factor(context, 1);
 }
 
@@ -80,17 +82,28 @@ void Updater::update(Context& context, int bucket) {
     ops::UpdateStep step = step_;
     (settings_.l1 ? step.l1 : step.l2) = piece.decay_mult;
     step.lr_mult = piece.lr_mult;
-    if (piece.squares.defined() && piece.lr_mult > 0) step.layer_wise = measure(context, piece);
+    if (settings_.layer_wise != LayerWise::none && piece.lr_mult > 0)
+      step.layer_wise = measure(context, piece);
+    Tensor direction;
+    if (settings_.rule == ops::UpdateRule::lamb) direction = direction_.slice(0, piece.value.shape());
     ops::update_parameters(context, step, values_on_device_.get(), piece.value, piece.gradient, piece.history,
-                           piece.history2);
+                           piece.history2, direction);
+    if (!direction.defined()) continue;
+    measure_norms(context, piece, direction);
+    ops::follow_direction(context, piece.lr_mult, values_on_device_.get(), piece.squares.data<double>(),
+                          direction, piece.value);
   }
 }
 
 /// Buckets hold whole parameters where their norms are needed.
-ops::LayerWiseRate Updater::measure(Context& context, Piece& piece) const {
-  Tensor of_values = piece.squares.slice(0, Shape{1}), of_gradients = piece.squares.slice(1, Shape{1});
+void Updater::measure_norms(Context& context, Piece& piece, const Tensor& step) {
+  Tensor of_values = piece.squares.slice(0, Shape{1}), of_step = piece.squares.slice(1, Shape{1});
   ops::sum_of_squares(context, piece.value, of_values);
-  ops::sum_of_squares(context, piece.gradient, of_gradients);
+  ops::sum_of_squares(context, step, of_step);
+}
+
+ops::LayerWiseRate Updater::measure(Context& context, Piece& piece) const {
+  measure_norms(context, piece, piece.gradient);
   ops::LayerWiseRate rate;
   rate.squares = piece.squares.data<double>();
   rate.eta = settings_.layer_wise_eta;

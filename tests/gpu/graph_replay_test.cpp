@@ -163,8 +163,9 @@ Result replayed(UpdateRule rule, DType dtype, const std::function<void(Training&
 class GraphReplay : public GpuTraining {};
 
 TEST_F(GraphReplay, GivesTheBitsOfAnIterationStepByStep) {
-  for (const UpdateRule rule : {UpdateRule::sgd, UpdateRule::nesterov, UpdateRule::adagrad,
-                                UpdateRule::rmsprop, UpdateRule::adadelta, UpdateRule::adam})
+  for (const UpdateRule rule :
+       {UpdateRule::sgd, UpdateRule::nesterov, UpdateRule::adagrad, UpdateRule::rmsprop, UpdateRule::adadelta,
+        UpdateRule::adam, UpdateRule::adamw, UpdateRule::lamb})
     for (const DType dtype : {DType::f32, DType::f64}) {
       SCOPED_TRACE(cat(name_of(rule), " ", name_of(dtype)));
       const Result expected = step_by_step(rule, dtype);

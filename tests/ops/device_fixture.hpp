@@ -10,9 +10,8 @@
 //   BANYAN_ON_ALL_DEVICES(Relu);
 //
 // test_ops runs the bodies on CPU devices: inline with 1 and 2 threads, and asynchronous with random delays.
-// gpu_tests compiles the same files with BANYAN_GPU_TESTS and runs them on gpu:0, or skips each one and says
-// why. A body must not touch a tensor's memory itself, and tensors must live until the stream is done
-// (values() waits).
+// gpu_tests, made of the same objects, runs them on gpu:0, or skips each one and says why. A body must not
+// touch a tensor's memory itself, and tensors must live until the stream is done (values() waits).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,26 +40,24 @@ struct DeviceCase {
   DType dtype;
 };
 
+/// Whether this program is gpu_tests; each program defines it (ops/on_cpu_devices.cpp, gpu/on_gpus.cpp).
+bool tests_of_gpus();
+
 /// GoogleTest names cases by this.
 inline void PrintTo(const DeviceCase& device, std::ostream* out) { *out << device.name; }
 
 inline std::vector<DeviceCase> device_cases() {
   constexpr auto cpu = DeviceKind::cpu;
   constexpr auto cuda = DeviceKind::cuda;
-  std::vector<DeviceCase> cases;
-#if defined(BANYAN_GPU_TESTS)
-  (void)cpu;
-  cases = {{"cuda_f32", cuda, 1, false, DType::f32}, {"cuda_f64", cuda, 1, false, DType::f64}};
-#else
-  (void)cuda;
-  cases = {{"cpu_f32", cpu, 1, false, DType::f32},
-           {"cpu_f64", cpu, 1, false, DType::f64},
-           {"cpu_asynchronous_f32", cpu, 1, true, DType::f32},
-           {"cpu_asynchronous_f64", cpu, 1, true, DType::f64}};
+  if (tests_of_gpus())
+    return {{"cuda_f32", cuda, 1, false, DType::f32}, {"cuda_f64", cuda, 1, false, DType::f64}};
+  std::vector<DeviceCase> cases = {{"cpu_f32", cpu, 1, false, DType::f32},
+                                   {"cpu_f64", cpu, 1, false, DType::f64},
+                                   {"cpu_asynchronous_f32", cpu, 1, true, DType::f32},
+                                   {"cpu_asynchronous_f64", cpu, 1, true, DType::f64}};
 #if !defined(__SANITIZE_THREAD__)  // ThreadSanitizer does not understand libgomp's barriers: false races
   cases.push_back({"cpu_2_threads_f32", cpu, 2, false, DType::f32});
   cases.push_back({"cpu_2_threads_f64", cpu, 2, false, DType::f64});
-#endif
 #endif
   return cases;
 }

@@ -1,6 +1,5 @@
 // Functors that only the CUDA back end instantiates (the CPU has faster operators for the same purpose), run
 // on the CPU and compared with its operators. Compiled without contraction, as for GPUs.
-#if !defined(BANYAN_GPU_TESTS)
 #include <cfloat>
 
 #include "banyan/base/error.hpp"
@@ -257,4 +256,3 @@ BANYAN_ON_ALL_DEVICES(SharedPoolingTest);
 
 }  // namespace
 }  // namespace banyan
-#endif

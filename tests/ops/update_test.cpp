@@ -20,7 +20,7 @@ struct Step {
   ops::UpdateStep constant() const { return {rule, 0.25, l2, l1, rms_decay, delta}; }
   ops::UpdateValues values() const {
     ops::UpdateValues values{gradient_scale, 4 * rate, momentum, momentum2};
-    if (rule == UpdateRule::adam) ops::correct_bias(values, t);
+    if (ops::corrects_bias(rule)) ops::correct_bias(values, t);
     return values;
   }
 };
@@ -62,10 +62,21 @@ class Update : public DeviceTest {
     e.w -= s.rate * correction * e.h / (std::sqrt(e.h2) + s.delta);
   }
 
+  /// `g` without decay.
+  static void adamw(const Step& s, double g, Element& e) {
+    e.h = s.momentum * e.h + (1 - s.momentum) * g;
+    e.h2 = s.momentum2 * e.h2 + (1 - s.momentum2) * g * g;
+    const auto t = static_cast<double>(s.t);
+    const double first = e.h / (1 - std::pow(s.momentum, t)), second = e.h2 / (1 - std::pow(s.momentum2, t));
+    e.w -= s.rate * (first / (std::sqrt(second) + s.delta) + s.l2 * e.w);
+  }
+
   void run(const Step& step, Tensor& weight, const Tensor& gradient, Tensor& history, Tensor& history2) {
     if (!values_) values_ = std::make_unique<ops::DeviceValue<ops::UpdateValues>>(device());
     values_->write(context(), step.values());
-    ops::update_parameters(context(), step.constant(), values_->get(), weight, gradient, history, history2);
+    Tensor none;
+    ops::update_parameters(context(), step.constant(), values_->get(), weight, gradient, history, history2,
+                           none);
   }
 
   /// Five steps of `step` on `n` elements, with new gradients each time.
@@ -82,7 +93,8 @@ class Update : public DeviceTest {
       run(step, weight, make_kept(gradient), history, history2);
       for (std::size_t i = 0; i < elements.size(); ++i) {
         const double sign = elements[i].w > 0 ? 1 : elements[i].w < 0 ? -1 : 0;
-        rule(step, gradient[i] * step.gradient_scale + step.l2 * elements[i].w + step.l1 * sign, elements[i]);
+        const double decay = step.rule == UpdateRule::adamw ? 0 : step.l2 * elements[i].w + step.l1 * sign;
+        rule(step, gradient[i] * step.gradient_scale + decay, elements[i]);
       }
     }
     Values expected, expected_history, expected_history2;
@@ -144,7 +156,7 @@ TEST_P(Update, RatesByNorms) {
     ops::UpdateValues values_now{scale, rate, momentum};
     values_now.weight_decay = 0.25;
     on_device.write(context(), values_now);
-    ops::update_parameters(context(), step, on_device.get(), weight, gradient, history, none);
+    ops::update_parameters(context(), step, on_device.get(), weight, gradient, history, none, none);
     Values expected;
     for (std::size_t i = 0; i < 3; ++i) expected.push_back(w[i] - of.expected * (scale * g[i] + 0.25 * w[i]));
     expect_near(values(weight), expected, 20 * epsilon());
@@ -152,7 +164,7 @@ TEST_P(Update, RatesByNorms) {
     set_values(context(), {0, 169}, squares);
     weight = make({3}, w);
     history = make({3}, {0, 0, 0});
-    ops::update_parameters(context(), step, on_device.get(), weight, gradient, history, none);
+    ops::update_parameters(context(), step, on_device.get(), weight, gradient, history, none, none);
     for (std::size_t i = 0; i < 3; ++i) expected[i] = w[i] - rate * (scale * g[i] + 0.25 * w[i]);
     expect_near(values(weight), expected, 20 * epsilon());
   }
@@ -177,6 +189,60 @@ TEST_P(Update, AdaDelta) {
 TEST_P(Update, Adam) {
   check_all_sizes(
       {.rule = UpdateRule::adam, .rate = 0.01, .momentum = 0.9, .momentum2 = 0.999, .delta = 1e-3}, adam);
+}
+
+TEST_P(Update, AdamW) {
+  Step step{.rule = UpdateRule::adamw, .rate = 0.01, .momentum = 0.9, .momentum2 = 0.999, .delta = 1e-3};
+  for (const std::int64_t n : {0, 1, 37, 50001}) {
+    step.l2 = 0;
+    check(step, adamw, n);
+    step.l2 = 0.05;
+    step.gradient_scale = 0.25;
+    check(step, adamw, n);
+  }
+}
+
+// The direction is AdamW's step at rate 1; the step that follows it is as long as rate x lr_mult x |w|.
+TEST_P(Update, Lamb) {
+  const Step step{.rule = UpdateRule::lamb,
+                  .gradient_scale = 0.5,
+                  .l2 = 0.1,
+                  .rate = 0.02,
+                  .momentum = 0.9,
+                  .momentum2 = 0.99,
+                  .delta = 1e-3,
+                  .t = 3};
+  const Values w{3, 0, -4}, g{0.5, 12, -5}, h{0.1, -0.2, 0.3}, h2{0.01, 0.5, 0.2};
+  Step at_rate_one = step;
+  at_rate_one.rate = 1;
+  Values direction, first, second;
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    Element e{w[i], h[i], h2[i]};
+    adamw(at_rate_one, step.gradient_scale * g[i], e);
+    direction.push_back(w[i] - e.w);
+    first.push_back(e.h);
+    second.push_back(e.h2);
+  }
+  Tensor weight = make({3}, w), history = make({3}, h), history2 = make({3}, h2), found = empty({3});
+  const Tensor gradient = make({3}, g);
+  ops::DeviceValue<ops::UpdateValues> on_device(device());
+  on_device.write(context(), step.values());
+  ops::update_parameters(context(), step.constant(), on_device.get(), weight, gradient, history, history2,
+                         found);
+  expect_near(values(found), direction, 20 * epsilon());
+  expect_near(values(history), first, 20 * epsilon());
+  expect_near(values(history2), second, 20 * epsilon());
+  expect_near(values(weight), w, 0);
+  Tensor squares(device(), Shape{2}, DType::f64);
+  for (const double square : {0.25, 0.0}) {  // without a norm the ratio is 1
+    set_values(context(), {25, square}, squares);
+    weight = make({3}, w);
+    ops::follow_direction(context(), 0.25, on_device.get(), squares.data<double>(), found, weight);
+    Values expected;
+    for (std::size_t i = 0; i < w.size(); ++i)
+      expected.push_back(w[i] - step.rate * (square == 0 ? 1 : 10) * direction[i]);
+    expect_near(values(weight), expected, 20 * epsilon());
+  }
 }
 
 TEST_P(Update, OneHistoryIsEnoughForMostRules) {

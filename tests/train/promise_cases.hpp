@@ -107,6 +107,8 @@ inline std::vector<Variant> variants() {
             "momentum_policy: 'poly' max_momentum: 0.95 weight_decay_policy: 'poly' max_weight_decay: 0.02",
         body + classifier()}},
       {"Adam", {solver + "type: 'Adam' momentum2: 0.99 delta: 1e-4", body + classifier()}},
+      {"AdamW", {solver + "type: 'AdamW' momentum2: 0.99 delta: 1e-4", body + classifier()}},
+      {"Lamb", {solver + "type: 'LAMB' momentum2: 0.99 delta: 1e-4 iter_size: 2", body + classifier()}},
   };
 }
 

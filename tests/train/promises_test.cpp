@@ -98,7 +98,7 @@ class RepeatTest : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Promises, RepeatTest, testing::Values(1, 2, 4));
 
 TEST_P(RepeatTest, GivesTheSameBits) {
-  for (const char* type : {"SGD", "Adam"}) {
+  for (const char* type : {"SGD", "Adam", "LAMB"}) {
     TrainingCase what{std::string(kSolver) + "type: '" + type + "'", data_layer() + kBody + classifier()};
     what.precision = DType::f32;
     EXPECT_EQ(train_case(what, GetParam()).model_bytes, train_case(what, GetParam()).model_bytes);
@@ -120,7 +120,7 @@ TEST_P(RepeatTest, DoesNotDependOnTiming) {
 }
 
 TEST_P(RepeatTest, ResumesBitForBit) {
-  for (const std::string type : {"SGD", "Adam", "AdaDelta"}) {
+  for (const std::string type : {"SGD", "Adam", "AdaDelta", "LAMB"}) {
     for (const std::string end : {"", "epoch_end: PARTIAL"}) {
       TrainingCase what{std::string(kSolver) + "snapshot: 7 type: '" + type + "'",
                         data_layer(end) + kBody + classifier()};

@@ -55,6 +55,8 @@ TEST(SolverSettings, AcceptsWhatCaffeAccepts) {
   expect_accepted("iter_size: 4 average_loss: 20 clip_gradients: 35 regularization_type: 'L1'");
   expect_accepted("type: 'Nesterov'");
   expect_accepted("type: 'Adam' momentum2: 0.99 delta: 1e-6");
+  expect_accepted("type: 'AdamW' momentum2: 0.99");
+  expect_accepted("type: 'LAMB' momentum2: 0.99");
   expect_accepted("type: 'RMSProp' momentum: 0 rms_decay: 0.98");
   expect_accepted("train_state { stage: 'a' } test_state { stage: 'b' }");
   expect_accepted("",
@@ -92,6 +94,7 @@ TEST(SolverSettings, RulesOfTheSolverTypes) {
   EXPECT_THAT(refusal("type: 'RMSProp'"), HasSubstr("momentum cannot be used with RMSProp"));
   EXPECT_THAT(refusal("type: 'RMSProp' momentum: 0 rms_decay: 1"), HasSubstr("rms_decay must be in [0, 1)"));
   EXPECT_THAT(refusal("type: 'Adam' momentum2: 1"), HasSubstr("momentum2"));
+  EXPECT_THAT(refusal("type: 'AdamW' regularization_type: 'L1'"), HasSubstr("cannot be used with AdamW"));
   EXPECT_THAT(refusal("type: 'AdaDelta' momentum: 1"), HasSubstr("momentum must be in [0, 1)"));
   EXPECT_THAT(refusal("momentum: -0.5"), HasSubstr("momentum must be >= 0"));
   EXPECT_THAT(refusal("weight_decay: nan"), HasSubstr("weight_decay must be a finite number"));

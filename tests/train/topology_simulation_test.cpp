@@ -88,8 +88,13 @@ void expect_refused(const std::string& text, const std::string& message) {
 TEST(TopologySimulation, RefusesWhatItCannotMean) {
   expect_refused(kLayers, "box.prototxt: no `level`");
   expect_refused(kLevels, "either `model` or `layer`s");
+  expect_refused("level { devices: 2 link: 'PIX' gigabytes_per_s: 1e-40 } " + kLayers,
+                 "level 1: gigabytes_per_s: expected a number from 0.1 to 1e+06, not 1e-40");
+  expect_refused("level { devices: 2 link: 'PIX' gigabytes_per_s: 1 latency_us: 0 } " + kLayers,
+                 "level 1: latency_us: expected a number from 0.1");
   expect_refused(kLevels + kLayers + "devices: 8", "devices: the outermost level joins 4");
   expect_refused(kLevels + kLayers + "devices: 0", "expected 1 to 4, not 0");
+  expect_refused(kLevels + kLayers + "devices: 2147483648", "expected 1 to 4, not 2147483648");
   expect_refused("level { devices: 2 link: 'PCI' gigabytes_per_s: 1 } " + kLayers, "unknown link \"PCI\"");
   expect_refused("level { devices: 2 link: 'PIX' } " + kLayers, "level 1: gigabytes_per_s");
   expect_refused("level { devices: 32 link: 'PIX' gigabytes_per_s: 1 } " + kLayers, "at most 16, not 32");
@@ -99,6 +104,8 @@ TEST(TopologySimulation, RefusesWhatItCannotMean) {
                  "level 3: an inner level already has link \"PIX\"");
   expect_refused(kLevels + "layer { name: 'a' forward_ms: -1 }", "layer \"a\": expected a time >= 0 ms");
   expect_refused(kLevels + "layer { name: 'a' parameters: 5 }", "expected a number > 0, not 0");
+  expect_refused(kLevels + "layer { name: 'a' forward_ms: 1 backward_ms: 1 parameters: 8589934593 }",
+                 "expected at most 8589934592 in all layers");
   expect_refused(kLevels + "model: 'x.prototxt'", "either `compute_ms` or `gigaflops`");
   expect_refused(kLevels + kLayers + "layr { }", "box.prototxt:1:");
   EXPECT_THROW(describe_simulation("/nonexistent/box.prototxt", false), Error);

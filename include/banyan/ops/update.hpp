@@ -7,7 +7,11 @@
 
 namespace banyan::ops {
 
-enum class UpdateRule : std::uint8_t { sgd, nesterov, adagrad, rmsprop, adadelta, adam };
+enum class UpdateRule : std::uint8_t { sgd, nesterov, adagrad, rmsprop, adadelta, adam, adamw, lamb };
+/// Adam and its relatives: two moments, corrected for their start at 0.
+inline bool corrects_bias(UpdateRule rule) {
+  return rule == UpdateRule::adam || rule == UpdateRule::adamw || rule == UpdateRule::lamb;
+}
 
 /// What all pieces share; changes between iterations.
 struct UpdateValues {
@@ -16,7 +20,7 @@ struct UpdateValues {
   double momentum = 0;        ///< also Adam's beta1, AdaDelta's momentum
   double momentum2 = 0;       ///< Adam's beta2
   double weight_decay = 1;    ///< multiplies the pieces' l2 and l1
-  /// Adam's bias correction is root / rest (correct_bias).
+  /// Bias correction: Adam's is root / rest (correct_bias).
   double correction_root = 1, correction_rest = 1;
 };
 /// For Adam's step t, counted from 1. On the host, so that all devices use the same numbers.
@@ -45,10 +49,16 @@ struct UpdateStep {
   double delta = 0;
   LayerWiseRate layer_wise = {};
 };
-/// Computes the amount D by the rule, then weight -= D. `values` is in device memory (DeviceValue). Only
-/// adadelta and adam use history2. All tensors have the same dtype and count.
+/// Computes the amount D by the rule, then weight -= D. `values` is in device memory (DeviceValue). adadelta,
+/// adam, adamw and lamb use history2; lamb writes D of adamw at rate 1 to `direction` instead, which
+/// follow_direction then uses. All tensors have the same dtype and count.
 inline constinit Operator<void(const UpdateStep& step, const UpdateValues* values, Tensor& weight,
-                               const Tensor& gradient, Tensor& history, Tensor& history2)>
+                               const Tensor& gradient, Tensor& history, Tensor& history2, Tensor& direction)>
     update_parameters{"update_parameters"};
+/// weight -= rate x lr_mult x |w| / |d| x direction (You et al. 2020), 1 in place of |w| / |d| if one of them
+/// is 0. `squares`: |w|^2 and |d|^2, of the whole parameter, in device memory.
+inline constinit Operator<void(double lr_mult, const UpdateValues* values, const double* squares,
+                               const Tensor& direction, Tensor& weight)>
+    follow_direction{"follow_direction"};
 
 }  // namespace banyan::ops

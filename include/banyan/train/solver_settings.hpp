@@ -69,10 +69,12 @@ struct UpdateSettings {
   bool l1 = false;  ///< regularization by L1 instead of L2
   LayerWise layer_wise = LayerWise::none;
   double layer_wise_eta = 0;
+  /// Are the norms of whole parameters needed?
+  bool needs_norms() const { return layer_wise != LayerWise::none || rule == ops::UpdateRule::lamb; }
 };
 /// As written in a solver's `type`: SGD, Nesterov...
 const char* name_of(ops::UpdateRule rule);
-/// History blobs per parameter: 2 for Adam and AdaDelta, else 1.
+/// History blobs per parameter: 2 for Adam, AdamW, LAMB and AdaDelta, else 1.
 int histories_of(ops::UpdateRule rule);
 
 struct TestSettings {

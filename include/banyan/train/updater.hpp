@@ -50,13 +50,15 @@ class Updater {
     std::int64_t parameter_offset;
     double lr_mult, decay_mult;
     Tensor value, gradient, history, history2;
-    Tensor squares;  ///< with rates by norms: sums of the squared values and gradients
+    Tensor squares;  ///< with rates by norms: sums of the squared values and gradients (LAMB: directions)
   };
   struct Owned {
     Tensor gradient;          ///< of the whole bucket
     std::int64_t offset = 0;  ///< of the bucket
     std::vector<Piece> pieces;
   };
+  /// Sums the squares of a piece's values and of `step` into piece.squares.
+  static void measure_norms(Context& context, Piece& piece, const Tensor& step);
   ops::LayerWiseRate measure(Context& context, Piece& piece) const;
   template <class Visit>
   void for_each_history(Visit visit) const;
@@ -71,10 +73,11 @@ class Updater {
   ops::DeviceValue<ops::UpdateValues> values_on_device_;
   int histories_;
   Tensor sum_;
+  Tensor direction_;  ///< of LAMB: as long as the longest piece, used by one after the other
 };
 
 /// One zeroed BlobProto for each entry of Caffe's history: all parameters in net order, statistics and frozen
-/// ones included, twice for Adam and AdaDelta.
+/// ones included, as often as histories_of says.
 std::vector<caffe::BlobProto> prepare_history(const std::vector<LearnableParameter>& parameters,
                                               ops::UpdateRule rule, DType dtype);
 

@@ -12,6 +12,9 @@
 //   adam      h = m h + (1 - m) g,
 //             h2 = m2 h2 + (1 - m2) g^2,
 //             c = sqrt(1 - m2^t) / (1 - m^t)                   D = r c h / (sqrt(h2) + delta)
+//   adamw     g without decay (which is l2 w), h and h2 as adam,
+//             D = r (h / (1 - m^t) / (sqrt(h2 / (1 - m2^t)) + delta) + l2 w)
+//   lamb      D as adamw for r = 1, then follow_direction
 #pragma once
 
 #include <cmath>
@@ -25,17 +28,36 @@ namespace banyan::ops {
 template <class T, UpdateRule kRule>
 struct Update {
   T gradient_scale, l2, l1, rate, momentum, momentum2, rms_decay, delta;
+  T root, rest;  ///< adamw, lamb
   const T* gradient;
-  T *weight, *history, *history2;
+  T *weight, *history, *history2, *direction;
 
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const T w = weight[i];
+    if constexpr (kRule == UpdateRule::adamw) {
+      weight[i] = w - rate * decayed_direction(i, w);
+      return;
+    } else if constexpr (kRule == UpdateRule::lamb) {
+      direction[i] = decayed_direction(i, w);
+      return;
+    }
     const T sign = w > T(0) ? T(1) : w < T(0) ? T(-1) : T(0);
     const T g = gradient_scale * gradient[i] + l2 * w + l1 * sign;
     weight[i] = w - amount(i, g);
   }
 
  private:
+  BANYAN_HOST_DEVICE T first_moment(std::int64_t i, T g) const {
+    return history[i] = momentum * history[i] + (T(1) - momentum) * g;
+  }
+  BANYAN_HOST_DEVICE T second_moment(std::int64_t i, T g) const {
+    return history2[i] = momentum2 * history2[i] + (T(1) - momentum2) * g * g;
+  }
+  BANYAN_HOST_DEVICE T decayed_direction(std::int64_t i, T w) const {
+    const T g = gradient_scale * gradient[i];
+    return first_moment(i, g) / rest / (std::sqrt(second_moment(i, g)) / root + delta) + l2 * w;
+  }
+
   /// Updates the history and returns D.
   BANYAN_HOST_DEVICE T amount(std::int64_t i, T g) const {
     const T h = history[i];
@@ -56,9 +78,8 @@ struct Update {
       history2[i] = momentum * history2[i] + (T(1) - momentum) * u * u;
       return rate * u;
     } else {
-      const T first = history[i] = momentum * h + (T(1) - momentum) * g;
-      const T second = history2[i] = momentum2 * history2[i] + (T(1) - momentum2) * g * g;
-      return rate * first / (std::sqrt(second) + delta);
+      const T first = first_moment(i, g);
+      return rate * first / (std::sqrt(second_moment(i, g)) + delta);
     }
   }
 };
@@ -69,7 +90,7 @@ struct MakeUpdate {
   UpdateStep step;
   const UpdateValues* values;
   const T* gradient;
-  T *weight, *history, *history2;
+  T *weight, *history, *history2, *direction;
   BANYAN_HOST_DEVICE Update<T, kRule> operator()() const {
     double rate = step.layer_wise.squares == nullptr ? values->rate * step.lr_mult : layer_wise_rate();
     if constexpr (kRule == UpdateRule::adam) rate = rate * values->correction_root / values->correction_rest;
@@ -81,10 +102,13 @@ struct MakeUpdate {
             static_cast<T>(values->momentum2),
             static_cast<T>(step.rms_decay),
             static_cast<T>(step.delta),
+            static_cast<T>(values->correction_root),
+            static_cast<T>(values->correction_rest),
             gradient,
             weight,
             history,
-            history2};
+            history2,
+            direction};
   }
 
  private:
@@ -104,18 +128,20 @@ struct MakeUpdate {
 
 template <class Backend>
 void update_tensors(Context& context, const UpdateStep& step, const UpdateValues* values, Tensor& weight,
-                    const Tensor& gradient, Tensor& history, Tensor& history2) {
+                    const Tensor& gradient, Tensor& history, Tensor& history2, Tensor& direction) {
   constexpr const char* kName = "update_parameters";
   const std::int64_t count = weight.count();
-  const bool two = step.rule == UpdateRule::adadelta || step.rule == UpdateRule::adam;
+  const bool two = step.rule == UpdateRule::adadelta || corrects_bias(step.rule);
   require_count(kName, gradient, count);
   require_count(kName, history, count);
   if (two) require_count(kName, history2, count);
+  if (step.rule == UpdateRule::lamb) require_count(kName, direction, count);
   dispatch_float(weight.dtype(), kName, [&]<class T>() {
     const auto run = [&]<UpdateRule kRule>() {
       Backend::for_each_made(context, count,
                              MakeUpdate<T, kRule>{step, values, gradient.data<T>(), weight.data<T>(),
-                                                  history.data<T>(), two ? history2.data<T>() : nullptr});
+                                                  history.data<T>(), two ? history2.data<T>() : nullptr,
+                                                  kRule == UpdateRule::lamb ? direction.data<T>() : nullptr});
     };
     switch (step.rule) {
       case UpdateRule::sgd:
@@ -130,14 +156,53 @@ void update_tensors(Context& context, const UpdateStep& step, const UpdateValues
         return run.template operator()<UpdateRule::adadelta>();
       case UpdateRule::adam:
         return run.template operator()<UpdateRule::adam>();
+      case UpdateRule::adamw:
+        return run.template operator()<UpdateRule::adamw>();
+      case UpdateRule::lamb:
+        return run.template operator()<UpdateRule::lamb>();
     }
+  });
+}
+
+template <class T>
+struct Follow {
+  T rate;
+  const T* direction;
+  T* weight;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { weight[i] -= rate * direction[i]; }
+};
+
+template <class T>
+struct MakeFollow {
+  double lr_mult;
+  const UpdateValues* values;
+  const double* squares;
+  const T* direction;
+  T* weight;
+  BANYAN_HOST_DEVICE Follow<T> operator()() const {
+    const double ratio = squares[0] > 0 && squares[1] > 0 ? std::sqrt(squares[0] / squares[1]) : 1;
+    return {static_cast<T>(values->rate * lr_mult * ratio), direction, weight};
+  }
+};
+
+template <class Backend>
+void follow_on(Context& context, double lr_mult, const UpdateValues* values, const double* squares,
+               const Tensor& direction, Tensor& weight) {
+  constexpr const char* kName = "follow_direction";
+  require_count(kName, direction, weight.count());
+  dispatch_float(weight.dtype(), kName, [&]<class T>() {
+    Backend::for_each_made(context, weight.count(),
+                           MakeFollow<T>{lr_mult, values, squares, direction.data<T>(), weight.data<T>()});
   });
 }
 
 /// Registers the above for a back end.
 template <class Backend>
 struct DefineUpdate {
-  DefineUpdate() { update_parameters.define(Backend::kind, &update_tensors<Backend>); }
+  DefineUpdate() {
+    update_parameters.define(Backend::kind, &update_tensors<Backend>);
+    follow_direction.define(Backend::kind, &follow_on<Backend>);
+  }
 };
 
 }  // namespace banyan::ops

@@ -20,6 +20,7 @@ using parallel::SimulatedIteration;
 using parallel::SimulatedLayer;
 
 constexpr int kMostDevices = 16;
+constexpr std::uint64_t kMostParameters = std::uint64_t{1} << 33;  // of a net, 32 GiB in f32
 
 LinkClass link_named(const std::string& name, const std::string& where) {
   std::vector<std::string> names;
@@ -32,6 +33,11 @@ LinkClass link_named(const std::string& name, const std::string& where) {
 
 void require_positive(double value, const std::string& where) {
   if (!(value > 0) || !std::isfinite(value)) bad_input(where, ": expected a number > 0, not ", value);
+}
+
+void require_between(double value, double least, double most, const std::string& where) {
+  if (!(value >= least && value <= most))
+    bad_input(where, ": expected a number from ", least, " to ", most, ", not ", value);
 }
 
 void check_levels(const SimulationParameter& machine, const std::string& origin) {
@@ -47,9 +53,9 @@ void check_levels(const SimulationParameter& machine, const std::string& origin)
     inner = level.devices();
     if (!seen.insert(link_named(level.link(), where)).second)
       bad_input(where, ": an inner level already has link ", quoted(level.link()));
-    require_positive(level.gigabytes_per_s(), where + ": gigabytes_per_s");
-    if (!(level.latency_us() >= 0) || !std::isfinite(level.latency_us()))
-      bad_input(where, ": latency_us: expected a number >= 0, not ", level.latency_us());
+    // What links can have; anything else would ask for millions of chunks.
+    require_between(level.gigabytes_per_s(), 0.1, 1e6, where + ": gigabytes_per_s");
+    require_between(level.latency_us(), 0.1, 1e6, where + ": latency_us");
   }
 }
 
@@ -76,15 +82,16 @@ parallel::SimulatedMachine machine_of(const SimulationParameter& machine, int de
 }
 
 std::vector<int> device_counts(const SimulationParameter& machine, const std::string& origin) {
-  const int most = static_cast<int>(machine.level(machine.level_size() - 1).devices());
+  const std::uint32_t most = machine.level(machine.level_size() - 1).devices();
   std::vector<int> counts;
   for (const std::uint32_t count : machine.devices()) {
-    if (count < 1 || static_cast<int>(count) > most)
+    if (count < 1 || count > most)
       bad_input(origin, ": devices: the outermost level joins ", most, ", so expected 1 to ", most, ", not ",
                 count);
     counts.push_back(static_cast<int>(count));
   }
-  for (int count = 1; machine.devices_size() == 0 && count <= most; count *= 2) counts.push_back(count);
+  for (std::uint32_t count = 1; machine.devices_size() == 0 && count <= most; count *= 2)
+    counts.push_back(static_cast<int>(count));
   std::sort(counts.begin(), counts.end());
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   return counts;
@@ -129,11 +136,14 @@ std::vector<SimulatedLayer> layers_of(const SimulationParameter& machine, const 
     bad_input(origin, ": expected either `model` or `layer`s");
   if (machine.has_model()) return layers_of_model(machine, origin);
   std::vector<SimulatedLayer> layers;
+  std::uint64_t total = 0;
   for (const auto& layer : machine.layer()) {
     const std::string where = cat(origin, ": layer ", quoted(layer.name()));
     for (const double ms : {layer.forward_ms(), layer.backward_ms()})
       if (!(ms >= 0) || !std::isfinite(ms)) bad_input(where, ": expected a time >= 0 ms, not ", ms);
-    if (layer.parameters() > std::uint64_t{1} << 40) bad_input(where, ": too many parameters");
+    total += std::min(layer.parameters(), kMostParameters + 1);
+    if (total > kMostParameters)
+      bad_input(where, ": parameters: expected at most ", kMostParameters, " in all layers, found more");
     layers.push_back({layer.forward_ms() * 1e-3, layer.backward_ms() * 1e-3,
                       static_cast<std::int64_t>(layer.parameters())});
   }

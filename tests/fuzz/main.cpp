@@ -1,0 +1,195 @@
+// Feeds readers with broken files: no crash, no hang, no flood of memory, no exception but banyan::Error. See
+// --help.
+#include <glog/logging.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
+#include "banyan/io/atomic_file.hpp"
+#include "fuzz/mutate.hpp"
+#include "fuzz/targets.hpp"
+
+// One allocation that no file of this size calls for is a fault (the sum over an input is checked below).
+// Freed memory is not kept for long, so that it does not count.
+extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier)
+  return "max_allocation_size_mb=256:quarantine_size_mb=8:allocator_release_to_os_interval_ms=-1:detect_"
+         "leaks=1";
+}
+
+extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(
+    void (*callback)());  // NOLINT(bugprone-reserved-identifier)
+
+namespace banyan::fuzz {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kUsage =
+    R"(usage: fuzz [options] TARGET...      feeds readers with damaged files
+       fuzz [options] TARGET FILE...      feeds them with these files as they are
+  --mutations=N   of each target (default 100000)
+  --seconds=S     of each target at most (default: no limit)
+  --seed=K        of the mutations (default 1)
+  --list          names the targets
+An input that crashes, takes more than a second or 256 MB more than its size, or throws anything but an Error of Banyan's, is kept in
+fuzz_TARGET.input, and the exit code is not 0. Build with the preset asan, so that accesses to wrong memory are found too.
+)";
+constexpr unsigned kHangSeconds = 1;
+constexpr long kMostKilobytes = 256 * 1024;
+constexpr std::size_t kKept = 200;  // accepted inputs, which are mutated further
+
+struct Options {
+  long mutations = 100000;
+  double seconds = 1e9;
+  std::uint32_t seed = 1;
+  std::vector<std::string> names;
+};
+
+// For the handler of signals.
+const std::string* running = nullptr;
+char kept_in[64];
+
+void keep_input() {
+  if (running == nullptr) return;
+  std::FILE* file = std::fopen(kept_in, "wb");
+  if (file == nullptr) return;
+  std::fwrite(running->data(), 1, running->size(), file);
+  std::fclose(file);
+  std::fprintf(stderr, "the input is in %s\n", kept_in);
+}
+
+extern "C" void on_signal(int signal) {
+  std::fprintf(stderr, "fuzz: %s\n", signal == SIGALRM ? "hangs" : strsignal(signal));
+  keep_input();
+  std::_Exit(1);
+}
+
+[[noreturn]] void fault(const std::string& what) {
+  std::fprintf(stderr, "fuzz: %s\n", what.c_str());
+  keep_input();
+  std::_Exit(1);
+}
+
+long resident_kilobytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+const Target* find_target(const std::string& name) {
+  for (const Target& target : targets())
+    if (name == target.name) return &target;
+  return nullptr;
+}
+
+/// Whether the target accepts the input.
+bool run(const Target& target, const std::string& input) {
+  running = &input;
+  const long before = resident_kilobytes();
+  ::alarm(kHangSeconds + 1);  // whole seconds: at least one of them has passed
+  bool accepted = false;
+  try {
+    target.run(input);
+    accepted = true;
+  } catch (const Error&) {
+  } catch (const std::exception& error) {
+    fault(std::string("an exception that no user should see: ") + error.what());
+  }
+  ::alarm(0);
+  const long grown = resident_kilobytes() - before - static_cast<long>(input.size() / 1024);
+  if (grown > kMostKilobytes) fault("took " + std::to_string(grown / 1024) + " MB more than its input");
+  running = nullptr;
+  return accepted;
+}
+
+void feed(const Target& target, const Options& options) {
+  std::vector<std::string> inputs = target.seeds();
+  for (const std::string& seed : inputs)
+    if (!run(target, seed)) std::fprintf(stderr, "%s: a seed is refused\n", target.name);
+  Mutator mutator(options.seed);
+  long done = 0, accepted = 0;
+  const auto start = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const std::size_t seeds = inputs.size();
+  for (; done < options.mutations && seconds() < options.seconds; ++done) {
+    std::string input = mutator.mutate(inputs[mutator.below(inputs.size())], inputs);
+    if (!run(target, input)) continue;
+    ++accepted;
+    if (mutator.below(4) != 0) continue;
+    if (inputs.size() < seeds + kKept)
+      inputs.push_back(std::move(input));
+    else
+      inputs[seeds + mutator.below(kKept)] = std::move(input);
+  }
+  std::printf("%-12s %9ld mutations in %5.1f s, %ld accepted, the others refused with a message\n",
+              target.name, done, seconds(), accepted);
+  std::fflush(stdout);
+}
+
+int main_of(int count, char** arguments) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string argument = arguments[i];
+    const auto value = [&](const char* flag) -> const char* {
+      return argument.starts_with(flag) ? argument.c_str() + std::strlen(flag) : nullptr;
+    };
+    if (argument == "--help") return std::fputs(kUsage, stdout), 0;
+    if (argument == "--list") {
+      for (const Target& target : targets()) std::printf("%-12s %s\n", target.name, target.about);
+      return 0;
+    }
+    if (const char* mutations = value("--mutations="))
+      options.mutations = std::atol(mutations);
+    else if (const char* seconds = value("--seconds="))
+      options.seconds = std::atof(seconds);
+    else if (const char* seed = value("--seed="))
+      options.seed = static_cast<std::uint32_t>(std::atol(seed));
+    else if (argument.starts_with("--"))
+      return std::fprintf(stderr, "fuzz: unknown option %s\n%s", argument.c_str(), kUsage), 2;
+    else
+      options.names.push_back(argument);
+  }
+  if (options.names.empty()) return std::fputs(kUsage, stderr), 2;
+  set_log_sink([](Severity, const std::string&, const std::source_location&) {});
+  FLAGS_minloglevel = 3;
+  std::signal(SIGALRM, on_signal);
+  if (__sanitizer_set_death_callback != nullptr)
+    __sanitizer_set_death_callback(keep_input);
+  else
+    for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGBUS}) std::signal(signal, on_signal);
+  std::vector<const Target*> wanted;
+  std::vector<std::string> files;
+  for (const std::string& name : options.names) {
+    const Target* const found = find_target(name);
+    if (found != nullptr)
+      wanted.push_back(found);
+    else
+      files.push_back(name);
+  }
+  if (wanted.empty() || (!files.empty() && wanted.size() > 1))
+    return std::fprintf(stderr, "fuzz: no target %s; --list names them\n", files.front().c_str()), 2;
+  for (const Target* target : wanted) {
+    std::snprintf(kept_in, sizeof kept_in, "fuzz_%s.input", target->name);
+    if (files.empty()) feed(*target, options);
+  }
+  for (const std::string& file : files) {
+    const bool accepted = run(*wanted.front(), io::read_file(file, std::size_t{1} << 30));
+    std::printf("%s: %s\n", file.c_str(), accepted ? "accepted" : "refused with a message");
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace banyan::fuzz
+
+int main(int count, char** arguments) { return banyan::fuzz::main_of(count, arguments); }

@@ -1,0 +1,332 @@
+#include "fuzz/targets.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+
+#include "banyan/base/error.hpp"
+#include "banyan/data/datum.hpp"
+#include "banyan/data/idx.hpp"
+#include "banyan/data/image_codec.hpp"
+#include "banyan/data/image_list.hpp"
+#include "banyan/io/atomic_file.hpp"
+#include "banyan/io/binary_proto.hpp"
+#include "banyan/io/prototxt.hpp"
+#include "banyan/io/upgrade.hpp"
+#include "banyan/io/weights.hpp"
+#include "banyan/parallel/tree_choice.hpp"
+#include "banyan/train/commands.hpp"
+#include "banyan/train/session.hpp"
+#include "banyan/train/snapshot_files.hpp"
+#include "banyan/train/solver_settings.hpp"
+
+namespace banyan::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+using Seeds = std::vector<std::string>;
+
+/// For readers that take a path.
+class BytesAsFile {
+ public:
+  explicit BytesAsFile(std::string_view bytes) : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {
+    if (descriptor_ < 0 ||
+        ::write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+      runtime_failure("cannot make a file in memory");
+  }
+  ~BytesAsFile() { ::close(descriptor_); }
+  BytesAsFile(const BytesAsFile&) = delete;
+  BytesAsFile& operator=(const BytesAsFile&) = delete;
+  std::string path() const { return cat("/proc/self/fd/", descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+Seeds models(const std::string& begin) {
+  Seeds texts;
+  for (const auto& entry : fs::recursive_directory_iterator(BANYAN_SOURCE "/models"))
+    if (entry.path().filename().string().starts_with(begin) && entry.path().extension() == ".prototxt" &&
+        entry.file_size() < 16384)
+      texts.push_back(io::read_file(entry.path(), 16384));
+  return texts;
+}
+
+// Of every kind of value that the text of a net can hold, in the current form and in those of older versions.
+const char* const kSmallNet = R"(name: "small"
+layer { name: "d" type: "Input" top: "d" top: "l" input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } shape { dim: 2 } } }
+layer { name: "c" type: "Convolution" bottom: "d" top: "c" param { name: "w" lr_mult: 1.5 decay_mult: 0 }
+  convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad: 1 bias_term: false weight_filler { type: "xavier" } } }
+layer { name: "b" type: "BatchNorm" bottom: "c" top: "c" include { phase: TRAIN } batch_norm_param { eps: 1e-5 } }
+layer { name: "p" type: "Pooling" bottom: "c" top: "p" pooling_param { pool: MAX kernel_size: 2 } }
+layer { name: "i" type: "InnerProduct" bottom: "p" top: "i" inner_product_param { num_output: 5 } }
+layer { name: "s" type: "SoftmaxWithLoss" bottom: "i" bottom: "l" top: "s" loss_weight: 1 })";
+const char* const kOldNet = R"(name: 'old' input: "d" input_dim: 2 input_dim: 3 input_dim: 8 input_dim: 8
+layers { name: "c" type: CONVOLUTION bottom: "d" top: "c" blobs_lr: 1 blobs_lr: 2 weight_decay: 1
+  convolution_param { num_output: 4 kernel_size: 3 } }  # a comment
+layers { name: "r" type: RELU bottom: "c" top: "c" } layers { layer { name: "v" type: "pool" kernelsize: 2 } bottom: "c" top: "v" })";
+const char* const kSolver =
+    R"(net_param { layer { name: "d" type: "DummyData" top: "d" dummy_data_param { shape { dim: 2 dim: 3 } } } }
+base_lr: 0.01 momentum: 0.9 weight_decay: 5e-4 lr_policy: "multistep" gamma: 0.1 stepvalue: 10 stepvalue: 20 max_iter: 30
+test_iter: 1 test_interval: 5 display: 1 iter_size: 2 type: "SGD" solver_mode: CPU random_seed: 7 average_loss: 3
+snapshot: 5 snapshot_prefix: "x" regularization_type: "L1" clip_gradients: 35 rampup_interval: 3)";
+
+Seeds net_seeds() {
+  Seeds seeds = models("train");
+  seeds.insert(seeds.end(), {kSmallNet, kOldNet});
+  return seeds;
+}
+Seeds solver_seeds() {
+  Seeds seeds = models("solver");
+  seeds.emplace_back(kSolver);
+  return seeds;
+}
+
+void run_check(std::string_view bytes) {
+  const BytesAsFile file(bytes);
+  CheckOptions options;
+  options.files = {file.path()};
+  check_files(options);
+}
+
+Seeds small_nets() { return {kSmallNet, kOldNet, kSolver}; }
+
+void run_solver(std::string_view bytes) {
+  solver_settings(io::parse_solver_text(bytes, "fuzz.prototxt"), "fuzz.prototxt");
+}
+
+void run_net_text(std::string_view bytes) {
+  caffe::NetParameter net;
+  io::find_text_problems(bytes, "fuzz.prototxt", net);
+  io::parse_net_text(bytes, "fuzz.prototxt");
+}
+
+Seeds binary_nets() {
+  Seeds seeds;
+  for (const char* text : {kSmallNet, kOldNet}) {
+    caffe::NetParameter net;
+    io::parse_text(text, "seed", net);
+    seeds.push_back(net.SerializeAsString());
+  }
+  return seeds;
+}
+
+void run_binary_net(std::string_view bytes) {
+  const BytesAsFile file(bytes);
+  auto net = io::read_binary_proto<caffe::NetParameter>(file.path());
+  io::upgrade_net(net, "fuzz");
+}
+
+caffe::NetParameter model_seed() {
+  caffe::NetParameter net;
+  net.set_name("model");
+  for (const char* type : {"InnerProduct", "Convolution"}) {
+    caffe::LayerParameter& layer = *net.add_layer();
+    layer.set_name(type);
+    layer.set_type(type);
+    const std::vector<float> values(24, 0.5F);
+    const std::vector<double> doubles(3, 1e-3);
+    *layer.add_blobs() = io::encode_blob({2, 3, 4}, values.data());
+    *layer.add_blobs() = io::encode_blob({3}, doubles.data());
+  }
+  return net;
+}
+
+Seeds weight_seeds() {
+  caffe::NetParameter old;  // as the first versions wrote it
+  caffe::V1LayerParameter& layer = *old.add_layers();
+  layer.set_name("c");
+  layer.set_type(caffe::V1LayerParameter::CONVOLUTION);
+  caffe::BlobProto& blob = *layer.add_blobs();
+  blob.set_num(1);
+  blob.set_channels(2);
+  blob.set_height(1);
+  blob.set_width(3);
+  for (int i = 0; i < 6; ++i) blob.add_data(static_cast<float>(i));
+  return {model_seed().SerializeAsString(), old.SerializeAsString()};
+}
+
+void run_weights(std::string_view bytes) {
+  const io::ModelWeights weights = io::parse_weights(bytes, "fuzz.caffemodel");
+  static_cast<void>(weights);
+}
+
+const char* const kTrainedNet = R"(
+layer { name: "d" type: "DummyData" top: "d" top: "t" dummy_data_param { shape { dim: 2 dim: 3 } shape { dim: 2 dim: 4 }
+  data_filler { type: "constant" value: 1 } } }
+layer { name: "i" type: "InnerProduct" bottom: "d" top: "i" inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
+layer { name: "l" type: "EuclideanLoss" bottom: "i" bottom: "t" top: "l" })";
+
+TrainOptions small_training() {
+  TrainOptions options;
+  options.devices = {{DeviceKind::cpu, 0}};
+  caffe::SolverParameter solver;
+  io::parse_text(cat("base_lr: 0.1 momentum: 0.9 lr_policy: 'plateau' gamma: 0.5 plateau_winsize: 2 "
+                     "max_iter: 100 random_seed: 1 "
+                     "snapshot_prefix: '",
+                     fs::temp_directory_path().string(), "/fuzz_", ::getpid(), "'"),
+                 "seed", solver);
+  io::parse_text(kTrainedNet, "seed", *solver.mutable_net_param());
+  options.solver = solver_settings(solver, "seed");
+  return options;
+}
+
+/// The state of a short run whose model stays on disk until the process ends.
+struct TrainedState {
+  std::string bytes, path;
+  TrainedState() {
+    Session session(small_training());
+    session.step(3);
+    path = session.snapshot();
+    bytes = io::read_file(path, 1 << 20);
+  }
+  ~TrainedState() {
+    for (const auto& entry : fs::directory_iterator(fs::temp_directory_path()))
+      if (entry.path().filename().string().starts_with(cat("fuzz_", ::getpid()))) fs::remove(entry.path());
+  }
+};
+const TrainedState& trained_state() {
+  static const TrainedState state;
+  return state;
+}
+
+/// Without waiting for the disk, as io::write_file does.
+void write(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+Seeds state_seeds() { return {trained_state().bytes}; }
+
+void run_state(std::string_view bytes) {
+  write(trained_state().path, bytes);
+  resume_differences(read_snapshot(trained_state().path).state, {});
+}
+
+void run_restore(std::string_view bytes) {
+  static std::unique_ptr<Session> session;  // goes on after a refusal; after a failure it is at its end
+  write(trained_state().path, bytes);
+  if (session == nullptr) session = std::make_unique<Session>(small_training());
+  try {
+    session->restore(trained_state().path);
+    session->step(1);
+  } catch (const Error&) {
+    try {
+      session->metrics();
+    } catch (const Error&) {
+      session.reset();
+    }
+    throw;
+  }
+}
+
+std::string png_seed(int channels) {
+  data::Image image{channels, 9, 12, {}};
+  for (int i = 0; i < channels * 9 * 12; ++i) image.pixels.push_back(static_cast<std::uint8_t>(i * 7));
+  const std::vector<std::uint8_t> bytes = data::encode_image(image, "png");
+  return {bytes.begin(), bytes.end()};
+}
+std::string jpeg_seed(int channels) {
+  data::Image image{channels, 33, 40, {}};
+  for (int i = 0; i < channels * 33 * 40; ++i) image.pixels.push_back(static_cast<std::uint8_t>(i * i / 77));
+  const std::vector<std::uint8_t> bytes = data::encode_image(image, "jpg");
+  return {bytes.begin(), bytes.end()};
+}
+
+void decode_every_way(std::string_view bytes) {
+  data::Image image;
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  for (const data::ColorMode mode : {data::ColorMode::as_stored, data::ColorMode::bgr, data::ColorMode::gray})
+    for (const data::LeastSize least : {data::LeastSize{}, data::LeastSize{4, 4}})
+      data::decode_image(begin, bytes.size(), mode, image, least);
+}
+
+Seeds datum_seeds() {
+  const std::uint8_t pixels[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  caffe::Datum floats;
+  floats.set_channels(1);
+  floats.set_height(2);
+  floats.set_width(2);
+  for (int i = 0; i < 4; ++i) floats.add_float_data(0.5F);
+  return {data::raw_datum(3, 2, 2, pixels, 7), data::encoded_datum(png_seed(3), 1),
+          floats.SerializeAsString()};
+}
+
+void run_datum(std::string_view bytes) {
+  for (const data::ColorMode mode : {data::ColorMode::as_stored, data::ColorMode::bgr}) {
+    data::Record record;
+    data::read_datum(bytes, mode, record);
+  }
+}
+
+std::string gzipped(const std::string& bytes) {
+  const BytesAsFile file("");
+  const gzFile out = ::gzopen(file.path().c_str(), "wb");
+  ::gzwrite(out, bytes.data(), static_cast<unsigned>(bytes.size()));
+  ::gzclose(out);
+  return io::read_file(file.path(), 1 << 20);
+}
+
+Seeds idx_seeds() {
+  const std::string images = std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x03\0\0\0\x02", 16) + "abcdefghijkl";
+  const std::string labels = std::string("\0\0\x08\x01\0\0\0\x04\x01\x02\x03\x04", 12);
+  return {images, labels, gzipped(images), gzipped(labels)};
+}
+
+void run_idx(std::string_view bytes) {
+  const BytesAsFile file(bytes);
+  try {
+    data::read_idx_images(file.path());
+  } catch (const Error&) {  // may be labels
+    data::read_idx_labels(file.path());
+  }
+}
+
+Seeds list_seeds() { return {"a.jpg 1\nfolder/b c.png 2\n\n/x +3\r\n", "x 0"}; }
+void run_list(std::string_view bytes) { data::read_image_list(BytesAsFile(bytes).path()); }
+
+Seeds tree_seeds() { return {"1 0\n2 0 # a comment\n3 2\n", "-1 0 0 1", "1 0\n2 1\n3 2\n"}; }
+void run_tree(std::string_view bytes) { parallel::parse_tree(std::string(bytes), "tree", 4); }
+
+Seeds simulation_seeds() {
+  return {
+      R"(level { devices: 4 link: "NV2" gigabytes_per_s: 40 latency_us: 5 } level { devices: 8 link: "SYS" gigabytes_per_s: 8 }
+devices: 1 devices: 8 layer { name: "a" forward_ms: 1 backward_ms: 2.5 parameters: 1000000 } update_gigabytes_per_s: 500)"};
+}
+void run_simulation(std::string_view bytes) { describe_simulation(BytesAsFile(bytes).path(), false); }
+
+}  // namespace
+
+const std::vector<Target>& targets() {
+  static const std::vector<Target> all{
+      {"net_text", "a net's text", net_seeds, run_net_text},
+      {"net_binary", "a net in binary form, of any age", binary_nets, run_binary_net},
+      {"solver", "a solver's text and settings", solver_seeds, run_solver},
+      {"check", "nets and solvers through `trainer check`", small_nets, run_check},
+      {"weights", "a caffemodel", weight_seeds, run_weights},
+      {"state", "a solverstate", state_seeds, run_state},
+      {"restore", "a solverstate, restored into a session that goes on training", state_seeds, run_restore},
+      {"datum", "a record of a database", datum_seeds, run_datum},
+      {"jpeg", "a JPEG file",
+       [] {
+         return Seeds{jpeg_seed(1), jpeg_seed(3)};
+       },
+       decode_every_way},
+      {"png", "a PNG file",
+       [] {
+         return Seeds{png_seed(1), png_seed(3)};
+       },
+       decode_every_way},
+      {"idx", "MNIST's files, plain and compressed", idx_seeds, run_idx},
+      {"image_list", "a list of images", list_seeds, run_list},
+      {"tree", "a tree file", tree_seeds, run_tree},
+      {"simulation", "the description of a machine", simulation_seeds, run_simulation},
+  };
+  return all;
+}
+
+}  // namespace banyan::fuzz
