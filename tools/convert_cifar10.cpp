@@ -1,9 +1,9 @@
-// convert_cifar10 INPUT_FOLDER OUTPUT_FOLDER [lmdb]: CIFAR-10's binary batches to LMDBs and a mean image,
-// with the names, keys and records of Caffe's convert_cifar_data and create_cifar10.sh.
+// convert_cifar10 INPUT_FOLDER OUTPUT_FOLDER [BACKEND]: CIFAR-10's binary batches to databases and a mean
+// image, with the names, keys and records of Caffe's convert_cifar_data and create_cifar10.sh.
 #include <filesystem>
 
 #include "banyan/data/datum.hpp"
-#include "banyan/data/lmdb_writer.hpp"
+#include "banyan/data/record_writer.hpp"
 #include "common/image_mean.hpp"
 
 DEFINE_bool(overwrite, false, "replace what exists in OUTPUT_FOLDER");
@@ -24,7 +24,7 @@ std::string five_digits(std::uint64_t number) {
 }
 
 /// Adds the records of `file`, numbered on from those already written.
-void convert_batch(const std::string& file, data::LmdbWriter& writer, tools::ImageMean* mean) {
+void convert_batch(const std::string& file, data::RecordWriter& writer, tools::ImageMean* mean) {
   const std::string bytes = io::read_file(file, kLargestFile);
   if (bytes.empty() || bytes.size() % kRecord != 0)
     bad_input(banyan::quoted(file), " has ", bytes.size(), " bytes; expected records of ", kRecord,
@@ -47,24 +47,26 @@ void convert_batch(const std::string& file, data::LmdbWriter& writer, tools::Ima
 }
 
 void convert(const std::vector<std::string>& arguments) {
-  tools::expect_lmdb(arguments.size() > 2 ? arguments[2] : "lmdb");
+  const std::string backend = arguments.size() > 2 ? arguments[2] : "lmdb";
+  data::check_backend(backend);
   const std::string from = arguments[0] + "/", to = arguments[1] + "/", mean_file = to + "mean.binaryproto";
   if (!std::filesystem::is_directory(from)) bad_input("there is no folder ", banyan::quoted(arguments[0]));
   if (FLAGS_mean) tools::expect_absent(mean_file, FLAGS_overwrite);
-  data::LmdbWriter train(to + "cifar10_train_lmdb", FLAGS_overwrite),
-      test(to + "cifar10_test_lmdb", FLAGS_overwrite);
+  const auto train = data::make_record_writer(backend, to + "cifar10_train_" + backend, FLAGS_overwrite);
+  const auto test = data::make_record_writer(backend, to + "cifar10_test_" + backend, FLAGS_overwrite);
   tools::ImageMean mean;
   LOG(INFO) << "Writing Training data";
   for (int batch = 1; batch <= 5; ++batch) {
     LOG(INFO) << "Training Batch " << batch;
-    convert_batch(cat(from, "data_batch_", batch, ".bin"), train, FLAGS_mean ? &mean : nullptr);
+    convert_batch(cat(from, "data_batch_", batch, ".bin"), *train, FLAGS_mean ? &mean : nullptr);
   }
   LOG(INFO) << "Writing Testing data";
-  convert_batch(from + "test_batch.bin", test, nullptr);
-  train.close();
-  test.close();
+  convert_batch(from + "test_batch.bin", *test, nullptr);
+  train->close();
+  test->close();
   if (FLAGS_mean) mean.write(mean_file);
-  LOG(INFO) << "Wrote " << train.records() << " images for training and " << test.records() << " for testing";
+  LOG(INFO) << "Wrote " << train->records() << " images for training and " << test->records()
+            << " for testing";
 }
 
 }  // namespace
@@ -72,10 +74,10 @@ void convert(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   return banyan::tools::run_tool(
       argc, argv,
-      {"convert_cifar10", "INPUT_FOLDER OUTPUT_FOLDER [lmdb]",
+      {"convert_cifar10", "INPUT_FOLDER OUTPUT_FOLDER [lmdb|leveldb]",
        "Converts data_batch_1.bin to data_batch_5.bin and test_batch.bin of CIFAR-10's binary version to the "
-       "LMDB\n"
-       "folders cifar10_train_lmdb and cifar10_test_lmdb, and writes mean.binaryproto, in OUTPUT_FOLDER, "
+       "databases\n"
+       "cifar10_train_lmdb and cifar10_test_lmdb, and writes mean.binaryproto, in OUTPUT_FOLDER, "
        "which "
        "must exist.\n"
        "Colours stay red first, as in the files (and as in Caffe).",

@@ -1,11 +1,11 @@
-// extract_features WEIGHTS NET BLOBS DBS BATCHES lmdb [CPU|GPU] [DEVICE_ID]: what a net computes, sample by
-// sample, as LMDBs of Datum records with float_data; arguments, keys and records of Caffe's tool of that
-// name.
+// extract_features WEIGHTS NET BLOBS DBS BATCHES lmdb|leveldb [CPU|GPU] [DEVICE_ID]: what a net computes,
+// sample by sample, as LMDBs of Datum records with float_data; arguments, keys and records of Caffe's tool of
+// that name.
 #include <charconv>
 #include <memory>
 #include <sstream>
 
-#include "banyan/data/lmdb_writer.hpp"
+#include "banyan/data/record_writer.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/model.hpp"
 #include "common/tool.hpp"
@@ -50,7 +50,7 @@ DeviceChoice device_of(const std::vector<std::string>& arguments) {
 
 struct Feature {
   std::string blob, path;
-  std::unique_ptr<data::LmdbWriter> writer;
+  std::unique_ptr<data::RecordWriter> writer;
 };
 
 /// Ten digits, as Caffe's.
@@ -85,7 +85,7 @@ void extract(const std::vector<std::string>& arguments) {
     bad_input("the number of blob names and dataset names must be equal; found ", blobs.size(), " and ",
               paths.size());
   const int batches = whole_number(arguments[4], "BATCHES", 1);
-  tools::expect_lmdb(arguments[5]);
+  data::check_backend(arguments[5]);
   ModelOptions options;
   options.model = arguments[1];
   options.weights = {arguments[0]};
@@ -99,7 +99,8 @@ void extract(const std::vector<std::string>& arguments) {
       bad_input("unknown feature blob name ", banyan::quoted(blobs[i]), " in the network ",
                 banyan::quoted(arguments[1]));
     LOG(INFO) << "Opening dataset " << paths[i];
-    features.push_back({blobs[i], paths[i], std::make_unique<data::LmdbWriter>(paths[i], FLAGS_overwrite)});
+    features.push_back(
+        {blobs[i], paths[i], data::make_record_writer(arguments[5], paths[i], FLAGS_overwrite)});
   }
   LOG(INFO) << "Extracting Features";
   tools::Progress progress("Batches", static_cast<std::uint64_t>(batches));
@@ -123,7 +124,7 @@ void extract(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   return banyan::tools::run_tool(
       argc, argv,
-      {"extract_features", "WEIGHTS NET BLOB[,BLOB...] DB[,DB...] BATCHES lmdb [CPU|GPU] [DEVICE_ID]",
+      {"extract_features", "WEIGHTS NET BLOB[,BLOB...] DB[,DB...] BATCHES lmdb|leveldb [CPU|GPU] [DEVICE_ID]",
        "Runs BATCHES batches of the test phase of NET with WEIGHTS and writes each named blob to its LMDB "
        "folder:\n"
        "one Datum with float_data for each sample.",
