@@ -51,7 +51,7 @@ class CenterLossLayer : public LossLayer {
     ensure(context, difference_, x.shape(), x.dtype());
     ensure(context, partial_, Shape{2}, DType::f64);
     ops::note_outside(context, labels, 1, classes_, note_.on(context));
-  ops::gather_rows(context, parameters_[0].value, classes_, labels, center_);
+    ops::gather_rows(context, parameters_[0].value, classes_, labels, center_);
     ops::euclidean_forward(context, x, center_, difference_, partial_);
     const std::int64_t samples = x.shape()[0];
     find_divisor(pass, Normalization::batch_size, samples, samples);

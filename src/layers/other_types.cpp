@@ -33,24 +33,20 @@ constexpr std::array kOthers{
     OtherType{"Filter", "BVLC Caffe",
               "how many samples it passes on depends on the data, and shapes here do not; the ignore_label "
               "of a loss leaves samples out"},
-    OtherType{"HDF5Data", "BVLC Caffe", kLmdb},
-    OtherType{"HDF5Output", "BVLC Caffe", kNone},
     OtherType{"MatRead", "DeepLab", kMatlab},
     OtherType{"MatWrite", "DeepLab", kMatlab},
-    OtherType{"MemoryData", "BVLC Caffe", "Input, which a program fills"},
     OtherType{
         "Python", "BVLC Caffe",
         "Banyan runs no Python code: only a layer written in C++ (docs/new_layer.md) can take its place"},
     OtherType{
         "Rescale", "a branch for skeletons",
         "ports of it disagree about values outside its receptive field; prepare such labels beforehand"},
-    OtherType{"SegData", "yjxiong's Caffe", kNone},
+    OtherType{"SegData", "yjxiong's Caffe", "ImageSegData reads such lists"},
     OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kNone},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
     OtherType{"VideoData", "yjxiong's Caffe", kLmdb},
     OtherType{"VolumeData", "C3D", kLmdb},
-    OtherType{"WindowData", "BVLC Caffe", kLmdb},
 };
 
 }  // namespace

@@ -109,12 +109,13 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   net.stages = options.stages;
   net.dtype = tensor_type(options.precision);
   net.shapes_only = shapes_only;
+  net.reuse_memory = !options.keep_blobs;
   net.origin = options.model;
   net_ = std::make_unique<Net>(parameter, net, *context_, *activity_);
   if (shapes_only) return;
   fill_parameters(*net_);
   for (const auto& file : options.weights) load_weights(*net_, io::read_weights(file), file);
-  if (options.phase == Phase::test && options.fold) fold(net);
+  if (options.phase == Phase::test && options.fold && !options.keep_blobs) fold(net);
 }
 
 void Model::fold(const NetOptions& options) {

@@ -9,11 +9,30 @@
 #include "banyan/observe/spans.hpp"
 #include "banyan/train/kernel_differences.hpp"
 #include "banyan/train/log_lines.hpp"
+#include "io/hdf5_model.hpp"
 
 namespace banyan {
 
+namespace {
+
+/// What decides on names in a snapshot: layers, and their numbers of blobs.
+caffe::NetParameter names_of(const Net& net) {
+  caffe::NetParameter names;
+  for (const auto& layer : net.layers()) {
+    caffe::LayerParameter& entry = *names.add_layer();
+    entry.set_name(layer->name());
+    *entry.mutable_param() = layer->parameter().param();
+    for (std::size_t i = 0; i < layer->parameters().size(); ++i) entry.add_blobs();
+  }
+  return names;
+}
+
+}  // namespace
+
 Snapshots::Snapshots(SnapshotPlan& plan, Peers& peers, Context& lane, const SnapshotParts& parts)
-    : plan_(plan), peers_(peers), lane_(lane), parts_(parts) {}
+    : plan_(plan), peers_(peers), lane_(lane), parts_(parts) {
+  if (plan.format == SnapshotFormat::hdf5) io::check_hdf5_names(names_of(parts.net));
+}
 
 caffe::SolverState Snapshots::describe_state() const {
   caffe::SolverState state;
@@ -65,8 +84,9 @@ void Snapshots::write(std::int64_t iterations) {
     board.carried.clear();
   }
   take_summed_gradients();
-  write_snapshot(plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
-                 [this] { peers_.activity().beat(); });
+  write_snapshot(
+      plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
+      [this] { peers_.activity().beat(); }, plan_.format);
 }
 
 std::int64_t Snapshots::restore(const SolverSnapshot& saved) {

@@ -59,6 +59,14 @@ layer { name: "f" type: "Convolution" bottom: "data" top: "f" convolution_param 
   EXPECT_THAT(report.text, HasSubstr("file.prototxt: a net of 7 layers to train, 7 to test; 5 problems\n"));
 }
 
+TEST_F(Check, ANetWithManyUnknownFieldsIsNotTakenForASolver) {
+  const CheckReport report = check(
+      "layer { name: \"a\" type: \"Input\" top: \"a\" uno: 1 due: 2 tre: 3 input_param { shape { dim: 1 } } "
+      "}");
+  EXPECT_THAT(report.text, HasSubstr("a net of 1 layer"));
+  EXPECT_EQ(report.problems, 3) << report.text;
+}
+
 TEST_F(Check, AfterASyntaxErrorNothingIsRead) {
   const CheckReport report = check(
       std::string(kData) + "layer { name: \"a\" pooling_param { kernel_size: x } }\nlayer { nmae: \"b\" }");

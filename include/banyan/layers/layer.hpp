@@ -171,6 +171,8 @@ class Layer {
 
   /// Sources only: takes the next batch and sets the outputs' shapes before forward().
   virtual void prepare(Pass& pass, const Blobs& outputs);
+  /// Sources that the program fills: it has put values into this output (Net::set_input).
+  virtual void filled(std::size_t) {}
 
   /// The blob of a file's layer that fills each parameter; null: the parameter keeps its value. By default
   /// blob i fills parameter i. Throws bad_input naming the layer if the numbers do not match; checking shapes

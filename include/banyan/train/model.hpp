@@ -26,6 +26,7 @@ struct ModelOptions {
   /// Test nets: normalizations by stored statistics become a part of the convolutions before them
   /// (net/fold.hpp).
   bool fold = true;
+  bool keep_blobs = false;  ///< blobs share no memory: after a pass each one can be read; nothing is folded
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;
   std::map<std::string, Shape> shapes;  ///< summary, time: of outputs of sources whose data need not exist
 };

@@ -84,10 +84,14 @@ struct TestSettings {
   bool compute_loss = false;   ///< show the mean loss
 };
 
+/// snapshot_format
+enum class SnapshotFormat : std::uint8_t { binary, hdf5 };
+
 struct SnapshotSettings {
   int interval = 0;  ///< iterations; 0: only at the end
   bool after_train = true;
   bool diff = false;  ///< with the gradients
+  SnapshotFormat format = SnapshotFormat::binary;
   std::optional<std::string> prefix;
 };
 

@@ -133,9 +133,9 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
       findings.problem(cat(path, ": expected the description of a net or a solver, found nothing"));
       return;
     }
+    // A net may have more fields that are not known than layers, each of which is unknown in a solver.
     const bool is_net =
-        as_net.texts.size() < as_solver.texts.size() ||
-        (as_net.texts.size() == as_solver.texts.size() && net.layer_size() + net.layers_size() > 0);
+        net.layer_size() + net.layers_size() > 0 || as_net.texts.size() < as_solver.texts.size();
     const io::TextProblems& problems = is_net ? as_net : as_solver;
     for (const std::string& problem : problems.texts) findings.problem(problem);
     what = is_net ? "a net" : "a solver";
