@@ -175,8 +175,8 @@ int run_train(Console& console, const Files&) {
   TrainOptions options;
   options.solver_path = FLAGS_solver;
   options.solver = load_solver(FLAGS_solver, unknown_fields());
-  apply_command_line_state(options.solver, given("level") ? std::optional<int>(FLAGS_level) : std::nullopt,
-                           split_list(FLAGS_stage));
+  add_to_state(*options.solver.nets.mutable_train_state(),
+               given("level") ? std::optional<int>(FLAGS_level) : std::nullopt, split_list(FLAGS_stage));
   const ChosenDevices chosen = devices_for(options.solver.devices);
   LOG_IF(INFO, !chosen.note.empty()) << chosen.note;
   options.devices = chosen.devices;

@@ -10,6 +10,8 @@ namespace {
 struct Pieces {
   std::int64_t legacy[4] = {0, 0, 0, 0};
   bool has_legacy = false;
+  bool is_c3d = false;  ///< five axes in the fields 1 to 5, values in 6, differences in 7
+  std::int64_t fifth = 0;
   std::vector<std::int64_t> dims;
   std::vector<std::string_view> packed_floats, packed_doubles;
   std::vector<float> single_floats;
@@ -58,9 +60,14 @@ void read_field(WireReader& reader, const WireOrigin& origin, Pieces& pieces) {
     pieces.has_legacy = true;
   } else if (reader.is(5, WireType::bytes)) {
     pieces.packed_floats.push_back(read_packed(reader, sizeof(float)));
+  } else if (reader.is(5, WireType::varint)) {
+    pieces.fifth = static_cast<std::int32_t>(reader.read_varint());
+    pieces.is_c3d = true;
+  } else if (pieces.is_c3d && reader.is(6, WireType::bytes)) {
+    pieces.packed_floats.push_back(read_packed(reader, sizeof(float)));
   } else if (reader.is(5, WireType::fixed32)) {
     pieces.single_floats.push_back(reader.read_fixed<float>());
-  } else if (reader.is(7, WireType::bytes)) {
+  } else if (!pieces.is_c3d && reader.is(7, WireType::bytes)) {
     read_shape(reader.read_bytes(), origin, pieces);
   } else if (reader.is(8, WireType::bytes)) {
     pieces.packed_doubles.push_back(read_packed(reader, sizeof(double)));
@@ -162,6 +169,7 @@ BlobData read_blob(std::string_view message, const WireOrigin& origin) {
   blob.legacy_shape = pieces.has_legacy;
   if (pieces.has_legacy) {
     blob.shape.assign(pieces.legacy, pieces.legacy + 4);
+    if (pieces.is_c3d) blob.shape.push_back(pieces.fifth);
   } else {
     blob.shape = std::move(pieces.dims);
   }

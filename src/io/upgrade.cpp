@@ -58,7 +58,39 @@ constexpr const char* kCurrentTypes[] = {
     "Exp",
     "Deconvolution",
 };
-static_assert(std::size(kCurrentTypes) == V1LayerParameter::LayerType_ARRAYSIZE);
+static_assert(std::size(kCurrentTypes) == V1LayerParameter::DECONVOLUTION + 1);
+
+constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[] = {
+    {V1LayerParameter::ACCURACY_REGRESSION, "AccuracyRegression"},
+    {V1LayerParameter::ADAPTIVE_BIAS_CHANNEL, "AdaptiveBiasChannel"},
+    {V1LayerParameter::BATCH_NORM, "BatchNorm"},
+    {V1LayerParameter::BIAS_CHANNEL, "BiasChannel"},
+    {V1LayerParameter::BN, "BN"},
+    {V1LayerParameter::CONVOLUTION3D, "Convolution"},
+    {V1LayerParameter::CROP, "Crop"},
+    {V1LayerParameter::DECONVOLUTION3D, "Deconvolution"},
+    {V1LayerParameter::DENSE_CRF, "DenseCRF"},
+    {V1LayerParameter::DENSE_IMAGE_DATA, "DenseImageData"},
+    {V1LayerParameter::DOMAIN_TRANSFORM, "DomainTransform"},
+    {V1LayerParameter::IMAGE_SEG_DATA, "ImageSegData"},
+    {V1LayerParameter::INTERP, "Interp"},
+    {V1LayerParameter::MAT_READ, "MatRead"},
+    {V1LayerParameter::MAT_WRITE, "MatWrite"},
+    {V1LayerParameter::NORMALIZE, "Normalize"},
+    {V1LayerParameter::POOLING3D, "Pooling"},
+    {V1LayerParameter::PRELU, "PReLU"},
+    {V1LayerParameter::ROIPOOLING, "ROIPooling"},
+    {V1LayerParameter::SEGACCURACY, "SegAccuracy"},
+    {V1LayerParameter::SEG_ACCURACY, "SegAccuracy"},
+    {V1LayerParameter::TOPK, "TopK"},
+    {V1LayerParameter::TRANSFORM_SOFTMAX_LOSS, "TransformSoftmaxLoss"},
+    {V1LayerParameter::TRIPLET_LOSS, "TripletLoss"},
+    {V1LayerParameter::UNIQUE_LABEL, "UniqueLabel"},
+    {V1LayerParameter::UNPOOLING, "Unpooling"},
+    {V1LayerParameter::UPSAMPLE, "Upsample"},
+    {V1LayerParameter::VIDEO_DATA, "VideoData"},
+    {V1LayerParameter::VOLUME_DATA, "VolumeData"},
+};
 
 template <class DataSettings>
 bool has_transform(const DataSettings& data) {
@@ -155,13 +187,16 @@ void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& or
 std::string type_for_old_name(const std::string& name) {
   V1LayerParameter::LayerType type = V1LayerParameter::NONE;
   const bool old = V1LayerParameter::LayerType_Parse(name, &type) && type != V1LayerParameter::NONE;
-  return old ? kCurrentTypes[type] : name;
+  return old ? current_type_name(type) : name;
 }
 
 }  // namespace
 
 std::string current_type_name(V1LayerParameter::LayerType type) {
-  return V1LayerParameter::LayerType_IsValid(type) ? kCurrentTypes[type] : "";
+  if (type >= 0 && static_cast<std::size_t>(type) < std::size(kCurrentTypes)) return kCurrentTypes[type];
+  for (const auto& [branch_type, name] : kTypesOfBranches)
+    if (branch_type == type) return name;
+  return "";
 }
 
 bool needs_data_transform_upgrade(const caffe::NetParameter& net) {
@@ -278,6 +313,14 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
   if (needs_type_name_upgrade(net)) {
     net = upgrade_type_names(std::move(net));
     log_info(origin + ": upgraded type names of the V1 format");
+  }
+  if (needs_depth_upgrade(net)) {
+    net = upgrade_depth(std::move(net), origin);
+    log_info(origin + ": wrote the windows of 3-D layers as lists");
+  }
+  if (needs_fused_relu_upgrade(net)) {
+    net = upgrade_fused_relu(std::move(net));
+    log_info(origin + ": made layers of fused ReLUs");
   }
   if (needs_input_upgrade(net)) {
     net = upgrade_inputs(std::move(net), origin);

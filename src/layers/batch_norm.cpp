@@ -52,6 +52,13 @@ ops::Affine BatchNormalization::affine(const Pass& pass, const ops::Rectifier& r
 
 void BatchNormalization::read_stored_statistics(Context& context, Tensor& mean_inv_std) const {
   ensure(context, mean_inv_std, Shape{2 * channels_}, DType::f64);
+  if (dialect_.mean < 0) {
+    Tensor mean = mean_inv_std.slice(0, Shape{channels_}),
+           inv_std = mean_inv_std.slice(channels_, Shape{channels_});
+    ops::fill(context, mean, 0);
+    ops::fill(context, inv_std, 1);
+    return;
+  }
   ops::stored_statistics(context, value_of(dialect_.mean), value_of(dialect_.variance),
                          value_of(dialect_.factor), dialect_.eps, mean_inv_std);
 }
@@ -91,7 +98,8 @@ void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x) {
     pass.exchange->all_reduce(context, moments_, Merge::moments, dialect_.sync_group_size, forward_ticket_);
   const bool unbiased = dialect_.arithmetic == caffe::BatchNormArithmetic::UNBIASED;
   ops::finish_moments(context, moments_, dialect_.eps, unbiased, mean_inv_std_);
-  if (options().phase == Phase::train && pass.update_statistics) update_running_statistics(context);
+  const bool keeps = dialect_.running != BatchNormDialect::Running::none;
+  if (keeps && options().phase == Phase::train && pass.update_statistics) update_running_statistics(context);
 }
 
 void BatchNormalization::update_running_statistics(Context& context) {

@@ -1,6 +1,11 @@
 // BN and SyncBN (yjxiong, PSPNet): blobs slope, bias, mean, variance, each (1, C, 1, 1). SyncBN is BN with
 // synchronization, but without `frozen`. The fillers of slope and bias default to 0, as in those branches.
 // Mean and variance start at 0, the variance of a frozen BN at 1.
+//
+// SegNet (and DeconvNet) writes scale_filler, shift_filler and bn_mode and has blobs slope and bias only:
+// LEARN normalizes with the batch, in tests too; INFERENCE computes slope * x + bias, the statistics being
+// part of these. caffe-windows writes the first two with var_eps and decay, the eps and momentum of the four
+// blobs above. `moving_average: false` leaves mean and variance out and normalizes as LEARN does.
 #include "banyan/base/log.hpp"
 #include "banyan/layers/batch_norm.hpp"
 
@@ -17,7 +22,11 @@ class BnLayer : public BatchNormalization {
 
   /// Old files have only slope and bias.
   std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override {
-    if (source.blobs.size() != 2) return BatchNormalization::match_blobs(source);
+    if (source.blobs.size() == 4 && parameters_.size() == 2)
+      refuse(
+          "the file has mean and variance besides scale and shift, as caffe-windows has; the net takes them "
+          "with bn_param { decay: 0.95 }");
+    if (source.blobs.size() != 2 || parameters_.size() == 2) return BatchNormalization::match_blobs(source);
     log_warning(cat("layer ", quoted(name()), " (", type(),
                     "): the file has slope and bias only; running statistics keep their values"));
     return {&source.blobs[0], &source.blobs[1], nullptr, nullptr};
@@ -28,35 +37,69 @@ class BnLayer : public BatchNormalization {
     const auto& s = parameter_.bn_param();
     const bool always_sync = type() == "SyncBN";
     const bool frozen = s.frozen() && !always_sync;
-    if (!s.moving_average()) refuse("moving_average: false is not supported");
-    if (!(s.eps() >= 0)) refuse("eps must not be negative; found ", s.eps());
+    const bool windows = s.has_var_eps() || s.has_decay(), segnet = is_segnet() && !windows;
+    refuse_contradictions(windows);
     BatchNormDialect dialect;
     const Shape shape{1, channels, 1, 1};
-    caffe::FillerParameter first_variance;
-    first_variance.set_value(frozen ? 1 : 0);
-    declare(shape, s.slope_filler());
-    declare(shape, s.bias_filler());
-    declare(shape, {}, ParameterKind::statistic);
-    declare(shape, first_variance, ParameterKind::statistic);
-    for (std::size_t slot = 0; slot < 2 && frozen; ++slot)
-      parameters_[slot].forced_mult = parameters_[slot].lr_mult = parameters_[slot].decay_mult = 0;
+    declare(shape, s.has_scale_filler() ? s.scale_filler() : s.slope_filler());
+    declare(shape, s.has_shift_filler() ? s.shift_filler() : s.bias_filler());
     dialect.slope = 0;
     dialect.bias = 1;
-    dialect.mean = 2;
-    dialect.variance = 3;
-    dialect.running = BatchNormDialect::Running::average;
-    dialect.stored = frozen ? BatchNormDialect::Stored::always : BatchNormDialect::Stored::in_tests;
-    dialect.fraction = s.momentum();
-    dialect.eps = s.eps();
+    if (segnet || !s.moving_average()) {
+      const bool normalizes = s.bn_mode() == caffe::BNParameter::LEARN;
+      dialect.running = BatchNormDialect::Running::none;
+      dialect.stored = normalizes ? BatchNormDialect::Stored::never : BatchNormDialect::Stored::always;
+    } else {
+      caffe::FillerParameter first_variance;
+      first_variance.set_value(frozen ? 1 : 0);
+      declare(shape, {}, ParameterKind::statistic);
+      declare(shape, first_variance, ParameterKind::statistic);
+      dialect.mean = 2;
+      dialect.variance = 3;
+      dialect.running = BatchNormDialect::Running::average;
+      dialect.stored = frozen ? BatchNormDialect::Stored::always : BatchNormDialect::Stored::in_tests;
+    }
+    for (std::size_t slot = 0; slot < 2 && frozen; ++slot)
+      parameters_[slot].forced_mult = parameters_[slot].lr_mult = parameters_[slot].decay_mult = 0;
+    dialect.fraction = windows ? s.decay() : s.momentum();
+    dialect.eps = windows ? s.var_eps() : segnet && !s.has_eps() ? kSegNetEps : s.eps();
     dialect.arithmetic = s.variance();
     dialect.sync = always_sync || s.sync();
     dialect.sync_group_size = sync_group_size(parameter_);
     return dialect;
   }
+
+ private:
+  static constexpr double kSegNetEps = 1e-9;
+
+  bool is_segnet() const {
+    const auto& s = parameter_.bn_param();
+    return s.has_scale_filler() || s.has_shift_filler() || s.has_bn_mode();
+  }
+
+  void refuse_contradictions(bool windows) const {
+    const auto& s = parameter_.bn_param();
+    if (!(s.eps() >= 0)) refuse("eps must not be negative; found ", s.eps());
+    if (!(s.var_eps() >= 0)) refuse("var_eps must not be negative; found ", s.var_eps());
+    if ((s.has_scale_filler() && s.has_slope_filler()) || (s.has_shift_filler() && s.has_bias_filler()))
+      refuse(
+          "scale_filler and shift_filler (SegNet) are other names of slope_filler and bias_filler; give one");
+    if (windows && (s.has_eps() || s.has_momentum()))
+      refuse("var_eps and decay (caffe-windows) are other names of eps and momentum; give one of each");
+    if (windows && s.has_bn_mode())
+      refuse("bn_mode (SegNet) goes with neither var_eps nor decay (caffe-windows)");
+    if (s.frozen() && (is_segnet() || !s.moving_average()))
+      refuse(
+          "frozen needs stored statistics, which a BN with scale_filler, shift_filler, bn_mode or "
+          "moving_average: false has not; bn_mode: INFERENCE normalizes nothing");
+  }
 };
 
 const RegisterLayer<BnLayer> registered_bn(
-    "BN", {"batch normalization with slope and bias (yjxiong, PSPNet)", "bn_param", {""}, sync_group_size});
+    "BN", {"batch normalization with slope and bias (yjxiong, PSPNet, SegNet)",
+           "bn_param",
+           {"", "scale_filler { value: 1 }", "bn_mode: INFERENCE scale_filler { value: 2 }"},
+           sync_group_size});
 const RegisterLayer<BnLayer> registered_sync(
     "SyncBN", {"BN over the samples of all devices", "bn_param", {""}, sync_group_size});
 

@@ -47,6 +47,8 @@ void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {
   const auto& settings = parameter_.eltwise_param();
   if (operation_ == caffe::EltwiseParameter::STOCHASTIC_SUM)
     refuse("operation STOCHASTIC_SUM is not supported");
+  if (settings.relu()) refuse("eltwise_param.relu (a fused ReLU) is not supported; add a ReLU layer");
+  if (settings.has_negative_slope()) refuse("negative_slope needs relu: true");
   if (settings.coeff_size() > 0 && operation_ != caffe::EltwiseParameter::SUM)
     refuse("coeff is for the operation SUM only");
   if (settings.coeff_size() > 0 && static_cast<std::size_t>(settings.coeff_size()) != inputs.size())

@@ -17,32 +17,39 @@ struct OtherType {
 
 constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
 constexpr const char* kNone = "nothing takes its place yet";
+constexpr const char* kAfterwards = "run it on the net's outputs afterwards";
+constexpr const char* kMatlab = "Banyan reads and writes no files of MATLAB";
 
 constexpr std::array kOthers{
+    OtherType{"AccuracyRegression", "a branch of Caffe", kNone},
+    OtherType{"AdaptiveBiasChannel", "DeepLab",
+              "its bias is searched for per image; BiasChannel adds one that the file gives"},
     OtherType{"AnnotatedData", "SSD", kLmdb},
-    OtherType{"BoxAnnotatorOHEM", "R-FCN", kNone},
-    OtherType{"CenterLoss", "a face recognition branch", kNone},
-    OtherType{"CosineSimilarity", "a face recognition branch", kNone},
+    OtherType{"DenseCRF", "DeepLab", kAfterwards},
+    OtherType{"DenseImageData", "SegNet", kLmdb},
     OtherType{"DetectNetTransformation", "NVIDIA's Caffe", kNone},
-    OtherType{"DetectionEvaluate", "SSD", kNone},
-    OtherType{"DetectionOutput", "SSD", kNone},
-    OtherType{"Filter", "BVLC Caffe", kNone},
-    OtherType{"Flip", "a branch of Caffe", kNone},
+    OtherType{"DomainTransform", "DeepLab", kNone},
+    OtherType{"DomainTransformForwardOnly", "DeepLab", kAfterwards},
+    OtherType{"Filter", "BVLC Caffe",
+              "how many samples it passes on depends on the data, and shapes here do not; the ignore_label "
+              "of a loss leaves samples out"},
     OtherType{"HDF5Data", "BVLC Caffe", kLmdb},
     OtherType{"HDF5Output", "BVLC Caffe", kNone},
-    OtherType{"MarginInnerProduct", "SphereFace", kNone},
+    OtherType{"MatRead", "DeepLab", kMatlab},
+    OtherType{"MatWrite", "DeepLab", kMatlab},
     OtherType{"MemoryData", "BVLC Caffe", "Input, which a program fills"},
-    OtherType{"MultiBoxLoss", "SSD", kNone},
-    OtherType{"Proposal", "Faster R-CNN", kNone},
     OtherType{
         "Python", "BVLC Caffe",
         "Banyan runs no Python code: only a layer written in C++ (docs/new_layer.md) can take its place"},
-    OtherType{"Rescale", "a branch of Caffe", kNone},
+    OtherType{
+        "Rescale", "a branch for skeletons",
+        "ports of it disagree about values outside its receptive field; prepare such labels beforehand"},
     OtherType{"SegData", "yjxiong's Caffe", kNone},
-    OtherType{"SmoothL1LossOHEM", "R-FCN", kNone},
-    OtherType{"SoftmaxWithLossOHEM", "R-FCN", kNone},
-    OtherType{"Unpooling", "a segmentation branch", kNone},
+    OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
+    OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kNone},
+    OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
     OtherType{"VideoData", "yjxiong's Caffe", kLmdb},
+    OtherType{"VolumeData", "C3D", kLmdb},
     OtherType{"WindowData", "BVLC Caffe", kLmdb},
 };
 

@@ -1,5 +1,7 @@
 #include "banyan/net/fork_settings.hpp"
 
+#include <algorithm>
+
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
@@ -13,13 +15,29 @@ bool layer_wants_other_type(const Message& layer) {
          layer.forward_math() != caffe::FLOAT || layer.backward_math() != caffe::FLOAT;
 }
 
+bool is_multinode(const caffe::LayerParameter& layer) {
+  return layer.has_multinode() || layer.has_mn_activation_param() || layer.has_mn_grad_compress_param();
+}
+
+/// One line for all layers that have the setting.
+template <class Has>
+void warn_once(const caffe::NetParameter& net, const char* what, const Has& has) {
+  const auto& layers = net.layer();
+  const auto first = std::find_if(layers.begin(), layers.end(), has);
+  if (first == layers.end()) return;
+  const auto found = std::count_if(first, layers.end(), has);
+  log_warning(cat("layer ", quoted(first->name()),
+                  found > 1 ? cat(" and ", found - 1, " more") : std::string(), ": ", what));
+}
+
 }  // namespace
 
 void check_fork_settings(const caffe::NetParameter& net, bool log) {
   if (net.bn_stats_batch_size() != 0)
-    bad_input(
-        "bn_stats_batch_size: ", net.bn_stats_batch_size(),
-        " is not supported; sync_group_size of a batch normalization sets how many devices share statistics");
+    bad_input("bn_stats_batch_size: ", net.bn_stats_batch_size(),
+              " (statistics of parts of a device's batch) is not supported; a batch_size of that many does "
+              "the same, "
+              "and sync_group_size of a batch normalization sets how many devices share statistics");
   if (!log) return;
   if (net.default_forward_type() != caffe::FLOAT || net.default_backward_type() != caffe::FLOAT ||
       net.default_forward_math() != caffe::FLOAT || net.default_backward_math() != caffe::FLOAT)
@@ -30,6 +48,11 @@ void check_fork_settings(const caffe::NetParameter& net, bool log) {
       log_warning(
           cat("layer ", quoted(layer.name()),
               ": forward_type, backward_type and *_math are ignored: --precision chooses the number format"));
+  if (net.has_multinode())
+    log_warning("the net's multinode settings are ignored: --gpu and --cpu choose the devices");
+  warn_once(net, "multinode settings are ignored: --gpu and --cpu choose the devices", is_multinode);
+  warn_once(net, "quantization_param has no effect: training computes in floating point",
+            [](const caffe::LayerParameter& layer) { return layer.has_quantization_param(); });
 }
 
 }  // namespace banyan

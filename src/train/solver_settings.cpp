@@ -264,7 +264,12 @@ class Reader {
     no(s_.test_and_snapshot_last_epochs() > 0, "test_and_snapshot_last_epochs (NVIDIA)",
        "use test_interval and snapshot");
     no(s_.test_offset() != 0, "test_offset (Intel)", "");
-    no(s_.eval_type() != "classification", "eval_type other than \"classification\" (detection)", "");
+    const std::string& type = s_.eval_type();
+    require(type == "classification" || type == "detection" || type == "segmentation", "unknown eval_type ",
+            quoted(type), "; known types: classification, detection, segmentation");
+    const std::string& version = s_.ap_version();
+    require(version == "Integral" || version == "11point" || version == "MaxIntegral", "unknown ap_version ",
+            quoted(version), "; known versions: 11point, Integral, MaxIntegral");
   }
 
   LearningRatePolicy policy() const {
@@ -333,6 +338,12 @@ class Reader {
         << " without power takes power: 0 and so a constant rate, as Caffe does";
     LOG_IF(WARNING, policy == "multistep" && s_.stepvalue().empty())
         << origin_ << ": lr_policy \"multistep\" without a stepvalue is a constant rate";
+    const bool detection = s_.eval_type() == "detection";
+    LOG_IF(WARNING, detection || s_.eval_type() == "segmentation")
+        << origin_ << ": eval_type " << quoted(s_.eval_type()) << ": "
+        << (detection ? "the average precision (ap_version, show_per_class_result)"
+                      : "the result per class (show_per_class_result)")
+        << " is not computed; tests show the means of their outputs";
     LOG_IF(WARNING, s_.test_interval() > 0 && s_.test_iter().empty())
         << origin_ << ": test_interval without test_iter: nothing will be tested";
   }
@@ -374,9 +385,7 @@ SolverSettings load_solver(const std::string& path, io::UnknownFields unknown) {
   return settings;
 }
 
-void apply_command_line_state(SolverSettings& solver, std::optional<int> level,
-                              const std::vector<std::string>& stages) {
-  auto& state = *solver.nets.mutable_train_state();
+void add_to_state(caffe::NetState& state, std::optional<int> level, const std::vector<std::string>& stages) {
   if (level) state.set_level(*level);
   for (const auto& stage : stages) state.add_stage(stage);
 }

@@ -104,6 +104,18 @@ TEST(Weights, LegacyShapeWinsOverShape) {
   EXPECT_EQ(blob.shape, (std::vector<std::int64_t>{1, 1, 2, 3}));
 }
 
+TEST(Weights, BlobsOfC3dHaveFiveAxesAndTheirValuesNext) {
+  const BlobData blob = only_blob(net_with_blob(
+      Wire().number(1, 1).number(2, 1).number(3, 1).number(4, 2).number(5, 3).packed(6, kSix).packed(7,
+                                                                                                     kSix)));
+  EXPECT_EQ(blob.shape, (std::vector<std::int64_t>{1, 1, 1, 2, 3}));
+  EXPECT_EQ(blob.floats, kSix);
+  // Elsewhere field 6 holds differences.
+  EXPECT_EQ(
+      only_blob(net_with_blob(Wire().message(7, shape({6})).packed(5, kSix).packed<float>(6, {1}))).floats,
+      kSix);
+}
+
 TEST(Weights, PrecedenceOfDoublesFloatsRaw) {
   const std::vector<float> raw = {9, 9};
   const Wire all =

@@ -21,12 +21,6 @@ struct Case {
 };
 void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
 
-Shape with_batch(std::int64_t batch, const Shape& sample) {
-  std::vector<std::int64_t> dims{batch};
-  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
-  return Shape(dims);
-}
-
 struct Results {
   Values outputs, input_gradient;
   std::vector<Values> parameter_gradients, statistics;
@@ -218,6 +212,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"contrastive", "type: 'ContrastiveLoss' contrastive_loss_param { margin: 4 }", Shape{3}, 0, true,
              1, Phase::train, 0, 0, true},
         Case{"triplet", "type: 'TripletLoss'", Shape{3}, 0, false, 1, Phase::train, 0, 2},
+        Case{"center", "type: 'CenterLoss' center_loss_param { num_output: 4 center_filler { value: 0.5 } }",
+             Shape{3}, 4},
+        Case{"margin",
+             "type: 'MarginInnerProduct' margin_inner_product_param { num_output: 4 type: TRIPLE "
+             "weight_filler "
+             "{ value: 1 } }",
+             Shape{4}, 4},
+        Case{"cosine", "type: 'CosineSimilarity'", Shape{2, 3}, 0, true},
+        Case{"bn_segnet_sync", "type: 'BN' bn_param { sync: true scale_filler { value: 2 } }", Shape{3, 2}},
         Case{"reduction_sum", "type: 'Reduction'", Shape{2, 3}},
         Case{"reduction_mean", "type: 'Reduction' reduction_param { operation: MEAN coeff: 2 }", Shape{2, 3}},
         Case{"mvn", "type: 'MVN'", Shape{2, 3}}),

@@ -8,6 +8,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
+#include "train/part_bench.hpp"
 
 namespace banyan {
 namespace {
@@ -212,7 +213,20 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("disabled_update: true", "disabled_update"),
                     std::pair("test_and_snapshot_last_epochs: 2", "test_and_snapshot_last_epochs"),
                     std::pair("test_offset: 3", "test_offset"),
-                    std::pair("eval_type: 'detection'", "eval_type")));
+                    std::pair("eval_type: 'detect'", "known types: classification, detection, segmentation"),
+                    std::pair("ap_version: '12point'", "known versions: 11point, Integral, MaxIntegral")));
+
+TEST(SolverSettings, OtherEvaluationsAreTakenWithAWarning) {
+  LoggedLines log;
+  accepted("eval_type: 'classification' ap_version: '11point'");
+  EXPECT_THAT(log.lines, testing::IsEmpty());
+  accepted("eval_type: 'detection' ap_version: '11point' show_per_class_result: true");
+  accepted("eval_type: 'segmentation'");
+  EXPECT_THAT(log.lines,
+              testing::ElementsAre(HasSubstr("eval_type \"detection\": the average precision "
+                                             "(ap_version, show_per_class_result) is not computed"),
+                                   HasSubstr("\"segmentation\": the result per class")));
+}
 
 TEST(SolverSettings, LoadSolverReadsUpgradesAndChecks) {
   const std::string path = testing::TempDir() + "load_solver.prototxt";
@@ -222,14 +236,14 @@ TEST(SolverSettings, LoadSolverReadsUpgradesAndChecks) {
   EXPECT_THROW(load_solver(path), Error);
 }
 
-TEST(SolverSettings, CommandLineStateGoesToTheTrainNet) {
+TEST(SolverSettings, CommandLineStateKeepsWhatItDoesNotSay) {
   SolverSettings solver = accepted("train_state { level: 3 stage: 'a' }");
-  apply_command_line_state(solver, std::nullopt, {"b"});
-  EXPECT_EQ(solver.nets.train_state().level(), 3);
-  EXPECT_THAT(solver.nets.train_state().stage(), testing::ElementsAre("a", "b"));
-  apply_command_line_state(solver, 0, {});
-  EXPECT_EQ(solver.nets.train_state().level(), 0);
-  EXPECT_EQ(solver.nets.test_state_size(), 0);
+  caffe::NetState& state = *solver.nets.mutable_train_state();
+  add_to_state(state, std::nullopt, {"b"});
+  EXPECT_EQ(state.level(), 3);
+  EXPECT_THAT(state.stage(), testing::ElementsAre("a", "b"));
+  add_to_state(state, 0, {});
+  EXPECT_EQ(state.level(), 0);
 }
 
 }  // namespace

@@ -24,6 +24,13 @@ caffe::NetParameter upgrade_data_transform(caffe::NetParameter net);
 caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin);
 /// `type: "SOFTMAX"` in a `layer` becomes "Softmax".
 caffe::NetParameter upgrade_type_names(caffe::NetParameter net);
+/// What 3-D branches call lengths on the first of three spatial axes (kernel_depth, temporal_stride,
+/// kernel_d; kernel_shape { dim: 3 dim: 3 dim: 3 }) becomes kernel_size: [3, 3, 3] and so on, and their types
+/// Convolution3D, NdConvolution, Pooling3D, NdPooling become Convolution and Pooling.
+caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& origin);
+/// `relu: true` of a Convolution, Eltwise or BatchNorm (Intel; fused_relu in BVLC's opencl branch) becomes an
+/// in-place ReLU layer after it.
+caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
 /// input + input_shape or input_dim become a first layer "input" of type Input; without shapes they are
 /// dropped.
 caffe::NetParameter upgrade_inputs(caffe::NetParameter net, const std::string& origin);
@@ -34,6 +41,8 @@ bool needs_v0_upgrade(const caffe::NetParameter& net);
 bool needs_data_transform_upgrade(const caffe::NetParameter& net);
 bool needs_v1_upgrade(const caffe::NetParameter& net);
 bool needs_type_name_upgrade(const caffe::NetParameter& net);
+bool needs_depth_upgrade(const caffe::NetParameter& net);
+bool needs_fused_relu_upgrade(const caffe::NetParameter& net);
 bool needs_input_upgrade(const caffe::NetParameter& net);
 bool needs_batch_norm_upgrade(const caffe::NetParameter& net);
 

@@ -10,6 +10,7 @@
 //   sums       BVLC BatchNorm   M = f M + m, factor = f factor + 1, used as M / factor
 //   corrected  NV BatchNorm     M = f M + (1 - f) m, the first batch with weight 1; the stored factor is 1
 //   average    BN, SyncBN       M = f M + (1 - f) m
+//   none       SegNet's BN      tests normalize with their batch as well, or nothing does
 //
 // Sources: Ioffe and Szegedy 2015; Peng et al. 2018 (MegDet) for synchronization; the branches of Caffe for
 // the dialects.
@@ -21,13 +22,14 @@
 namespace banyan {
 
 struct BatchNormDialect {
-  enum class Running : std::uint8_t { sums, corrected, average };
+  enum class Running : std::uint8_t { sums, corrected, average, none };
   enum class Stored : std::uint8_t {
     in_tests,  ///< training normalizes with the batch, tests with the stored statistics
     never,     ///< always the batch (BVLC, use_global_stats: false)
     always,    ///< frozen
   };
-  /// Positions among the layer's parameters; -1: absent. Any of `factor`, slope and bias may be absent.
+  /// Positions among the layer's parameters; -1: absent. Mean and variance are both there or, as the stored
+  /// 0 and 1 - eps, both absent. Any of `factor`, slope and bias may be absent.
   int mean = -1, variance = -1, factor = -1, slope = -1, bias = -1;
   Running running = Running::average;
   Stored stored = Stored::in_tests;

@@ -208,6 +208,13 @@ class Layer {
     bad_input("layer ", quoted(name()), " (", type(), "): ", parts...);
   }
 
+  /// The shape of an input that must be N x C x H x W.
+  const Shape& image_shape(const Blob& input) const {
+    if (input.shape.axes() != 4)
+      refuse("input ", quoted(input.name), " has ", input.shape.axes(), " axes; expected 4 (N, C, H, W)");
+    return input.shape;
+  }
+
   LayerTraits traits_;
   caffe::LayerParameter parameter_;
   LayerOptions options_;

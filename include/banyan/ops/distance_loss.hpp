@@ -28,4 +28,15 @@ inline constinit Operator<void(const Tensor& a, const Tensor& b, const Tensor& f
                                const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
     pair_backward{"pair_backward"};
 
+/// y[n] = products[n] / sqrt(a_squares[n] b_squares[n]), the cosine of the angle between vectors n; 0 where
+/// one of them has no length. All but y are f64.
+inline constinit Operator<void(const Tensor& products, const Tensor& a_squares, const Tensor& b_squares,
+                               Tensor& y)>
+    cosines{"cosines"};
+/// da from dy; the arguments of both vectors exchanged: db.
+inline constinit Operator<void(const Tensor& a, const Tensor& b, const Tensor& products,
+                               const Tensor& a_squares, const Tensor& b_squares, const Tensor& dy,
+                               Tensor& da)>
+    cosines_backward{"cosines_backward"};
+
 }  // namespace banyan::ops

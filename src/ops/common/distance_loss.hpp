@@ -86,6 +86,30 @@ struct PairGradient {
   }
 };
 
+template <class T>
+struct Cosine {
+  const double *products, *a_squares, *b_squares;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t n) const {
+    const double lengths = std::sqrt(a_squares[n]) * std::sqrt(b_squares[n]);
+    y[n] = lengths > 0 ? static_cast<T>(products[n] / lengths) : T(0);
+  }
+};
+template <class T>
+struct CosineGradient {
+  std::int64_t length;
+  const T *a, *b;
+  const double *products, *a_squares, *b_squares;
+  const T* dy;
+  T* da;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t n = i / length;
+    const double lengths = std::sqrt(a_squares[n]) * std::sqrt(b_squares[n]);
+    const double along = products[n] / a_squares[n];
+    da[i] = lengths > 0 ? dy[n] * static_cast<T>((b[i] - along * a[i]) / lengths) : T(0);
+  }
+};
+
 }  // namespace detail
 
 template <class Backend>
@@ -141,12 +165,40 @@ void pair_backward_on(Context& context, const Tensor& a, const Tensor& b, const 
 }
 
 template <class Backend>
+void cosines_on(Context& context, const Tensor& products, const Tensor& a_squares, const Tensor& b_squares,
+                Tensor& y) {
+  for (const Tensor* tensor : {&products, &a_squares, &b_squares})
+    require_count("cosines", *tensor, y.count());
+  dispatch_float(y.dtype(), "cosines", [&]<class T>() {
+    Backend::for_each(context, y.count(),
+                      detail::Cosine<T>{products.data<double>(), a_squares.data<double>(),
+                                        b_squares.data<double>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void cosines_backward_on(Context& context, const Tensor& a, const Tensor& b, const Tensor& products,
+                         const Tensor& a_squares, const Tensor& b_squares, const Tensor& dy, Tensor& da) {
+  require_alike("cosines_backward", a, b);
+  require_alike("cosines_backward", a, da);
+  if (da.count() == 0) return;
+  dispatch_float(a.dtype(), "cosines_backward", [&]<class T>() {
+    Backend::for_each(context, da.count(),
+                      detail::CosineGradient<T>{da.count() / dy.count(), a.data<T>(), b.data<T>(),
+                                                products.data<double>(), a_squares.data<double>(),
+                                                b_squares.data<double>(), dy.data<T>(), da.data<T>()});
+  });
+}
+
+template <class Backend>
 struct DefineDistanceLoss {
   DefineDistanceLoss() {
     squared_distances.define(Backend::kind, &squared_distances_on<Backend>);
     contrastive_loss.define(Backend::kind, &contrastive_loss_on<Backend>);
     triplet_loss.define(Backend::kind, &triplet_loss_on<Backend>);
     pair_backward.define(Backend::kind, &pair_backward_on<Backend>);
+    cosines.define(Backend::kind, &cosines_on<Backend>);
+    cosines_backward.define(Backend::kind, &cosines_backward_on<Backend>);
   }
 };
 

@@ -1,0 +1,54 @@
+// Operators on maps of labels, one float per pixel: which labels there are, how they agree with predictions,
+// what they add to scores. `Channels` and `noted` as in loss.hpp.
+#pragma once
+
+#include "banyan/ops/loss.hpp"
+#include "banyan/ops/operator.hpp"
+
+namespace banyan::ops {
+
+/// Numbers from a layer's settings that functors carry with them.
+struct LabelList {
+  static constexpr std::int64_t kMost = 32;
+  std::int64_t count = 0;
+  double label[kMost];
+};
+
+/// counts (3 channels, f64): for each class the pixels with its label that are predicted so, those with its
+/// label, those predicted so. Pixels with an ignored label do not count. `predicted`: classes, labels: outer
+/// x inner.
+inline constinit Operator<void(const Tensor& predicted, const Tensor& labels, const Channels& over,
+                               const LabelList& ignored, Tensor& counts, Tensor& noted)>
+    count_agreement{"count_agreement"};
+/// y (3) from these counts: the share of pixels predicted rightly; the mean over the classes that occur of
+/// the share of their pixels predicted so; the mean over all classes of intersection over union, 1 for a
+/// class that neither occurs nor is predicted.
+inline constinit Operator<void(const Tensor& counts, Tensor& y)> agreement{"agreement"};
+
+/// One step of listing the different values of each row of x in ascending order, those of `forced` included,
+/// those of `ignored` not: y[row, place] = the smallest one above last[row] (f64), which becomes it; -1 and
+/// infinity if there is none.
+inline constinit Operator<void(const Tensor& x, const LabelList& ignored, const LabelList& forced,
+                               std::int64_t place, Tensor& last, Tensor& y)>
+    next_value{"next_value"};
+/// noted (2, f64): the first row where last is still finite, as 1 + its number, and its value; written only
+/// where noted[0] is 0.
+inline constinit Operator<void(const Tensor& last, Tensor& noted)> note_finite{"note_finite"};
+
+/// y = x plus, at each position of outer x channels x inner, what the labels there or, with `lists`, the
+/// labels of its sample (`each` of them) say: `foreground` for a label's own channel, `background` for that
+/// of the label `background_label`. Per pixel every label that counts also adds `background` to the
+/// background's channel, unless `without_background`. Labels that are ignored add nothing.
+struct ChannelBias {
+  double foreground = 2, background = 1;
+  std::int64_t background_label = 0;
+  bool without_background = false;
+  bool lists = true;
+  std::int64_t each = 1;
+  LabelList ignored;
+};
+inline constinit Operator<void(const Tensor& x, const Tensor& labels, const Channels& over,
+                               const ChannelBias& bias, Tensor& y, Tensor& noted)>
+    bias_channels{"bias_channels"};
+
+}  // namespace banyan::ops

@@ -1,0 +1,218 @@
+// Spellings of branches that say in one setting what takes a list or a layer of its own here.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/io/upgrade.hpp"
+
+namespace banyan::io {
+namespace {
+
+using Lengths = google::protobuf::RepeatedField<google::protobuf::uint32>;
+
+std::string type_without_depth(const std::string& type) {
+  if (type == "Convolution3D" || type == "NdConvolution") return "Convolution";
+  if (type == "Pooling3D" || type == "NdPooling") return "Pooling";
+  return type;
+}
+
+template <class Settings>
+bool has_depth(const Settings& s) {
+  return s.has_kernel_depth() || s.has_temporal_stride() || s.has_temporal_pad() || s.has_kernel_d() ||
+         s.has_stride_d() || s.has_pad_d() || s.has_kernel_shape() || s.has_stride_shape() ||
+         s.has_pad_shape();
+}
+
+bool has_depth(const caffe::LayerParameter& layer) {
+  return type_without_depth(layer.type()) != layer.type() || has_depth(layer.convolution_param()) ||
+         has_depth(layer.pooling_param());
+}
+
+/// One kind of length with all its names; `depth` is the first axis's, -1 where the file says nothing.
+struct Named {
+  const char *name, *depth_name;
+  Lengths* list;
+  bool has_h, has_w;
+  std::int64_t h, w, depth, absent;  ///< absent: the length that is not written; -1: there is none
+  const caffe::BlobShape* shape;     ///< null: not given
+};
+
+class DepthUpgrade {
+ public:
+  DepthUpgrade(const caffe::LayerParameter& layer, const std::string& origin)
+      : begin_(cat(origin, ": layer ", quoted(layer.name()), " (", layer.type(), "): ")) {}
+
+  template <class Settings>
+  void run(Settings& s) const {
+    if (!has_depth(s)) return;
+    const bool c3d = s.has_kernel_depth() || s.has_temporal_stride() || s.has_temporal_pad();
+    const bool other = s.has_kernel_d() || s.has_stride_d() || s.has_pad_d();
+    const bool shapes = s.has_kernel_shape() || s.has_stride_shape() || s.has_pad_shape();
+    if (c3d + other + shapes > 1)
+      refuse(
+          "kernel_depth with temporal_stride and temporal_pad, kernel_d with stride_d and pad_d, and "
+          "kernel_shape with stride_shape and pad_shape exclude each other; keep one kind");
+    if (!s.has_kernel_depth() && !s.has_kernel_d() && !s.has_kernel_shape())
+      refuse(
+          "strides and pads on the first axis need the kernel's length: kernel_depth, kernel_d or "
+          "kernel_shape");
+    const auto named = [&](const char* in_c3d, const char* in_shapes, const char* otherwise) {
+      return c3d ? in_c3d : shapes ? in_shapes : otherwise;
+    };
+    // C3D's strides and pads in time have defaults; branches with kernel_d disagree about theirs.
+    const auto depth = [&](bool has_first, std::int64_t first, bool has_second, std::int64_t second,
+                           std::int64_t absent) {
+      return has_first ? first : has_second ? second : c3d ? absent : -1;
+    };
+    write({"kernel_size", named("kernel_depth", "kernel_shape", "kernel_d"), s.mutable_kernel_size(),
+           s.has_kernel_h(), s.has_kernel_w(), s.kernel_h(), s.kernel_w(),
+           depth(s.has_kernel_depth(), s.kernel_depth(), s.has_kernel_d(), s.kernel_d(), -1), -1,
+           s.has_kernel_shape() ? &s.kernel_shape() : nullptr});
+    write({"stride", named("temporal_stride", "stride_shape", "stride_d"), s.mutable_stride(),
+           s.has_stride_h(), s.has_stride_w(), s.stride_h(), s.stride_w(),
+           depth(s.has_temporal_stride(), s.temporal_stride(), s.has_stride_d(), s.stride_d(), 1), 1,
+           s.has_stride_shape() ? &s.stride_shape() : nullptr});
+    write({"pad", named("temporal_pad", "pad_shape", "pad_d"), s.mutable_pad(), s.has_pad_h(), s.has_pad_w(),
+           s.pad_h(), s.pad_w(), depth(s.has_temporal_pad(), s.temporal_pad(), s.has_pad_d(), s.pad_d(), 0),
+           0, s.has_pad_shape() ? &s.pad_shape() : nullptr});
+    clear(s);
+  }
+
+ private:
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const {
+    bad_input(begin_, parts...);
+  }
+
+  void write(const Named& field) const {
+    Lengths& list = *field.list;
+    if (field.shape != nullptr) {
+      if (!list.empty() || field.has_h || field.has_w)
+        refuse("give ", field.name, " either as a list or as a shape, not both");
+      for (const std::int64_t length : field.shape->dim()) {
+        if (length < 0) refuse("a length of ", field.name, " is negative: ", length);
+        list.Add(static_cast<unsigned>(length));
+      }
+      return;
+    }
+    const bool rest = !list.empty() || field.has_h || field.has_w;
+    if (field.depth < 0) {
+      if (rest) refuse(field.name, " needs ", field.depth_name, " beside it");
+      return;
+    }
+    if (list.size() > 1 || (!list.empty() && (field.has_h || field.has_w)))
+      refuse(field.depth_name, " goes with one ", field.name,
+             " for the other two axes, or with its _h and _w");
+    const std::int64_t other = list.empty() ? field.absent : list.Get(0);
+    const std::int64_t h = field.has_h ? field.h : other, w = field.has_w ? field.w : other;
+    if (h < 0 || w < 0)
+      refuse(field.depth_name, " needs ", field.name, ", the lengths on the other two axes");
+    list.Clear();
+    for (const std::int64_t length : {field.depth, h, w}) list.Add(static_cast<unsigned>(length));
+  }
+
+  template <class Settings>
+  static void clear(Settings& s) {
+    s.clear_kernel_depth();
+    s.clear_temporal_stride();
+    s.clear_temporal_pad();
+    s.clear_kernel_d();
+    s.clear_stride_d();
+    s.clear_pad_d();
+    s.clear_kernel_shape();
+    s.clear_stride_shape();
+    s.clear_pad_shape();
+    s.clear_kernel_h();
+    s.clear_kernel_w();
+    s.clear_stride_h();
+    s.clear_stride_w();
+    s.clear_pad_h();
+    s.clear_pad_w();
+  }
+
+  std::string begin_;
+};
+
+struct FusedRelu {
+  bool on = false;
+  float slope = 0;
+};
+
+FusedRelu fused_relu(const caffe::LayerParameter& layer) {
+  const std::string& type = layer.type();
+  if (type == "Convolution" || type == "DepthwiseConvolution" || type == "ConvolutionDepthwise")
+    return {layer.convolution_param().relu(), layer.convolution_param().negative_slope()};
+  if (type == "Eltwise") return {layer.eltwise_param().relu(), layer.eltwise_param().negative_slope()};
+  if (type == "BatchNorm")
+    return {layer.batch_norm_param().relu() || layer.batch_norm_param().fused_relu(), 0};
+  return {};
+}
+
+void clear_fused_relu(caffe::LayerParameter& layer) {
+  if (layer.has_convolution_param()) {
+    layer.mutable_convolution_param()->clear_relu();
+    layer.mutable_convolution_param()->clear_negative_slope();
+  }
+  if (layer.has_eltwise_param()) {
+    layer.mutable_eltwise_param()->clear_relu();
+    layer.mutable_eltwise_param()->clear_negative_slope();
+  }
+  if (layer.has_batch_norm_param()) {
+    layer.mutable_batch_norm_param()->clear_relu();
+    layer.mutable_batch_norm_param()->clear_fused_relu();
+  }
+}
+
+/// The ReLU of output `top` of `layer`.
+caffe::LayerParameter relu_after(const caffe::LayerParameter& layer, int top, float slope) {
+  caffe::LayerParameter relu;
+  relu.set_name(layer.top_size() == 1 ? cat(layer.name(), "_relu") : cat(layer.name(), "_relu", top));
+  relu.set_type("ReLU");
+  relu.add_bottom(layer.top(top));
+  relu.add_top(layer.top(top));
+  if (slope != 0) relu.mutable_relu_param()->set_negative_slope(slope);
+  *relu.mutable_include() = layer.include();
+  *relu.mutable_exclude() = layer.exclude();
+  return relu;
+}
+
+}  // namespace
+
+bool needs_depth_upgrade(const caffe::NetParameter& net) {
+  return std::any_of(net.layer().begin(), net.layer().end(),
+                     [](const caffe::LayerParameter& layer) { return has_depth(layer); });
+}
+
+caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& origin) {
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+    const DepthUpgrade upgrade(layer, origin);
+    if (layer.has_convolution_param()) upgrade.run(*layer.mutable_convolution_param());
+    if (layer.has_pooling_param()) upgrade.run(*layer.mutable_pooling_param());
+    layer.set_type(type_without_depth(layer.type()));
+  }
+  return net;
+}
+
+bool needs_fused_relu_upgrade(const caffe::NetParameter& net) {
+  return std::any_of(net.layer().begin(), net.layer().end(),
+                     [](const caffe::LayerParameter& layer) { return fused_relu(layer).on; });
+}
+
+caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net) {
+  google::protobuf::RepeatedPtrField<caffe::LayerParameter> layers;
+  layers.Swap(net.mutable_layer());
+  for (caffe::LayerParameter& layer : layers) {
+    const FusedRelu relu = fused_relu(layer);
+    if (relu.on) clear_fused_relu(layer);
+    caffe::LayerParameter& kept = *net.add_layer();
+    kept.Swap(&layer);
+    for (int top = 0; relu.on && top < kept.top_size(); ++top)
+      *net.add_layer() = relu_after(kept, top, relu.slope);
+  }
+  return net;
+}
+
+}  // namespace banyan::io

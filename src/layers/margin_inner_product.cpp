@@ -1,0 +1,142 @@
+// MarginInnerProduct (SphereFace, Liu et al. 2017): y (M x N) = x (M x K) W^T with rows of W of length 1, the
+// score of each sample's own class made smaller by an angular margin (ops/margin.hpp): type SINGLE (none) to
+// QUADRUPLE. Inputs: x, labels (M). W is (N, K). A second output holds lambda.
+//
+// lambda decays with the number of training passes so far (SphereFace's layer counts its own from
+// `iteration`), which is iteration * iter_size + sub-iteration of the run, so a resumed run goes on with it.
+// In a test net the batches of the test count. Training replaces the rows of W by unit vectors, as
+// SphereFace. The gradient is exact; SphereFace leaves out factors of it.
+#include <array>
+
+#include "banyan/layers/loss.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/margin.hpp"
+#include "banyan/ops/norms.hpp"
+
+namespace banyan {
+namespace {
+
+class MarginInnerProductLayer : public Layer {
+ public:
+  MarginInnerProductLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {2, 2, 1, 2}, .backward_reads_outputs = false, .differentiable_inputs = 1}),
+        margin_(static_cast<int>(settings().type()) + 1) {}
+
+  void setup(const Blobs& inputs, const Blobs&) override {
+    const auto& s = settings();
+    if (s.num_output() == 0) refuse("num_output must be positive");
+    if (!(s.base() >= 0) || !(s.gamma() >= 0) || !(s.lambda_min() >= 0) || s.iteration() < 0)
+      refuse("base, gamma, lambda_min and iteration must not be negative");
+    axis_ = inputs[0]->shape.canonical_axis(s.axis());
+    classes_ = {s.num_output(), inputs[0]->shape.count(axis_), 1};
+    decay_ = {s.base(), s.gamma(), s.power(), s.lambda_min(), s.iteration()};
+    declare(Shape{classes_.outer, classes_.channels}, s.weight_filler());
+  }
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    const Shape& input = inputs[0]->shape;
+    if (input.axes() <= axis_ || input.count(axis_) != classes_.channels)
+      refuse("input ", quoted(inputs[0]->name), " of shape ", input.to_string(),
+             " does not fit the weights for ", classes_.channels, " values from axis ", axis_, " on");
+    samples_ = {input.count(0, axis_), classes_.channels, 1};
+    if (inputs[1]->shape.count() != samples_.outer)
+      refuse("expected one label for each of ", samples_.outer, " samples; ", quoted(inputs[1]->name), " is ",
+             inputs[1]->shape.to_string());
+    std::vector<std::int64_t> dims(input.dims().begin(), input.dims().begin() + axis_);
+    dims.push_back(classes_.outer);
+    set_output(*outputs[0], Shape(dims));
+    if (outputs.size() > 1) set_output(*outputs[1], Shape{1});
+  }
+
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    Context& context = *pass.context;
+    Tensor& w = parameters_[0].value;
+    ensure(context, unit_, w.shape(), w.dtype());
+    ensure(context, weight_squares_, Shape{classes_.outer}, DType::f64);
+    ops::dot_products(context, w, w, classes_, kLeastSquare, weight_squares_);
+    ops::divide_by_norm(context, w, weight_squares_, classes_, unit_);
+    if (options().phase == Phase::train && pass.update_statistics && w_learns()) {
+      ops::copy(context, unit_, w);
+      ops::fill(context, weight_squares_, 1);
+    }
+    recompute(pass, inputs, outputs);
+  }
+
+  /// With the unit vectors of the forward pass.
+  void recompute(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    Context& context = *pass.context;
+    const Tensor& x = inputs[0]->data;
+    ensure(context, lambda_, Shape{1}, DType::f64);
+    ops::margin_lambda(context, decay_, pass.draw_on_device, lambda_);
+    if (outputs.size() > 1) ops::copy(context, lambda_, outputs[1]->data);
+    if (samples_.outer == 0) return;
+    for (Tensor* tensor : {&squares_, &slopes_, &lengths_})
+      ensure(context, *tensor, Shape{samples_.outer}, DType::f64);
+    ops::gemm(context, {false, true, samples_.outer, classes_.outer, classes_.channels}, 1, x, unit_, 0,
+              outputs[0]->data);
+    ops::dot_products(context, x, x, samples_, 0, squares_);
+    ops::add_margin(context, squares_, inputs[1]->data, margin_, lambda_, outputs[0]->data, slopes_, lengths_,
+                    note_.on(context));
+  }
+
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    if (samples_.outer == 0) return;
+    Context& context = *pass.context;
+    const Tensor &x = inputs[0]->data, &labels = inputs[1]->data, &dy = outputs[0]->grad;
+    ensure(context, scaled_, dy.shape(), dy.dtype());
+    ops::scale_at_labels(context, dy, labels, slopes_, scaled_);
+    const std::int64_t m = samples_.outer, n = classes_.outer, k = classes_.channels;
+    if (Tensor& dw = parameters_[0].grad; dw.defined()) {
+      ensure(context, unit_gradient_, dw.shape(), dw.dtype());
+      ensure(context, products_, Shape{n}, DType::f64);
+      ops::gemm(context, {true, false, n, k, m}, 1, scaled_, x, 0, unit_gradient_);
+      // unit_ has length 1: what is left is the division by the length of the row that was there.
+      ops::dot_products(context, unit_, unit_gradient_, classes_, 0, products_);
+      ensure(context, ones_, Shape{n}, DType::f64);
+      ops::fill(context, ones_, 1);
+      ops::divide_by_norm_backward(context, unit_, unit_gradient_, ones_, products_, classes_,
+                                   unit_gradient_);
+      ops::divide_by_norm(context, unit_gradient_, weight_squares_, classes_, unit_gradient_);
+      ops::axpby(context, 1, unit_gradient_, 1, dw);
+    }
+    if (!propagate[0]) return;
+    ops::gemm(context, {false, false, m, k, n}, 1, scaled_, unit_, 0, inputs[0]->grad);
+    ops::add_along_samples(context, dy, labels, lengths_, x, inputs[0]->grad);
+  }
+
+  void check_results(Context& context) override {
+    note_.check(context, name(), {samples_.outer, classes_.outer, 1});
+  }
+
+  double forward_flops(const Blobs&, const Blobs&) const override {
+    return static_cast<double>(samples_.outer) * static_cast<double>(parameters_[0].shape.count());
+  }
+
+ private:
+  /// Added to squared lengths, so that a row of zeros stays one.
+  static constexpr double kLeastSquare = 1e-60;
+
+  const caffe::MarginInnerProductParameter& settings() const {
+    return parameter_.margin_inner_product_param();
+  }
+  bool w_learns() const { return parameters_[0].grad.defined(); }
+
+  int margin_, axis_ = 1;
+  ops::MarginDecay decay_;
+  ops::Channels classes_{}, samples_{};  ///< rows of W, of x: outer is their number, channels their length
+  Tensor unit_, weight_squares_;         ///< W as unit vectors; the squared lengths of its rows
+  Tensor lambda_, squares_, slopes_, lengths_;  ///< see ops/margin.hpp
+  Tensor scaled_, unit_gradient_, products_, ones_;
+  LabelNote note_;
+};
+
+const RegisterLayer<MarginInnerProductLayer> registered(
+    "MarginInnerProduct", {"inner product with an angular margin for the label's class (SphereFace)",
+                           "margin_inner_product_param",
+                           {"num_output: 4 weight_filler { value: 1 }",
+                            "num_output: 4 type: QUADRUPLE base: 3 gamma: 0.5 weight_filler { value: 1 }"}});
+
+}  // namespace
+}  // namespace banyan

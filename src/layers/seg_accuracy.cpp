@@ -1,0 +1,77 @@
+// SegAccuracy (DeepLab, PSPNet): of the classes with the highest score at each pixel (of equal ones the
+// last), the share that is right, the mean recall of the classes that occur, and the mean intersection over
+// union, 1 for a class that neither occurs nor is predicted. Inputs: scores (N, C, ...), one label per pixel.
+// Output: (1, 1, 1, 3). Pixels with an ignore_label do not count. All three are those of the whole batch on
+// any number of devices.
+#include "banyan/layers/loss.hpp"
+#include "banyan/ops/selection.hpp"
+#include "label_list.hpp"
+
+namespace banyan {
+namespace {
+
+class SegAccuracyLayer : public Layer {
+ public:
+  SegAccuracyLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {2, 2, 1, 1},
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false,
+               .repeatable = false,
+               .differentiable_inputs = 0,
+               .meets = options.net_phase == Phase::train ? Meets::forward : Meets::never}) {}
+
+  void check_settings() const override {
+    if (!settings().reset())
+      refuse(
+          "reset: false (counts of all batches since the start) is not supported; tests show the mean of the "
+          "batches' values");
+    label_list(settings().ignore_label(), name(), "ignore_label");
+  }
+
+  void setup(const Blobs&, const Blobs&) override {
+    check_settings();
+    ignored_ = label_list(settings().ignore_label(), name(), "ignore_label");
+  }
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    const Shape &scores = inputs[0]->shape, &labels = inputs[1]->shape;
+    if (scores.axes() < 2 || scores[1] < 1 || labels.count() != scores[0] * scores.count(2))
+      refuse("expected one label for each pixel of the scores ", scores.to_string(), "; ",
+             quoted(inputs[1]->name), " is ", labels.to_string());
+    over_ = {scores[0], scores[1], scores.count(2)};
+    set_output(*outputs[0], Shape{1, 1, 1, 3});
+  }
+
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    Context& context = *pass.context;
+    const Tensor& labels = inputs[1]->data;
+    ensure(context, predicted_, Shape{over_.outer, over_.inner}, labels.dtype());
+    ensure(context, counts_, Shape{3 * over_.channels}, DType::f64);
+    Tensor none;
+    ops::largest(context, inputs[0]->data, over_, 1, over_.inner, predicted_, none);
+    ops::count_agreement(context, predicted_, labels, over_, ignored_, counts_, note_.on(context));
+    sum_over_devices(pass, counts_, {name().c_str(), "forward"});
+    ops::agreement(context, counts_, outputs[0]->data);
+  }
+
+  void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
+
+  void check_results(Context& context) override { note_.check(context, name(), over_); }
+
+ private:
+  const caffe::SegAccuracyParameter& settings() const { return parameter_.seg_accuracy_param(); }
+
+  ops::LabelList ignored_;
+  ops::Channels over_{};
+  Tensor predicted_, counts_;
+  LabelNote note_;
+};
+
+const RegisterLayer<SegAccuracyLayer> registered(
+    "SegAccuracy", {"pixel accuracy, mean recall and mean intersection over union (DeepLab, PSPNet)",
+                    "seg_accuracy_param",
+                    {"", "ignore_label: 1 ignore_label: 255"}});
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,106 @@
+// Unpooling (DeconvNet): each axis becomes unpool_h (unpool_w, or unpool_size) long, or as long as the input
+// of a pooling with these windows can be: stride * (length - 1) + kernel - 2 pad.
+//
+// MAX puts each pixel where the second input, a Pooling layer's second output, says. FIXED takes no second
+// input and puts each pixel in the middle of its window, the upper or left one of two. All others are 0.
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/grid.hpp"
+#include "unpool_layer.hpp"
+
+namespace banyan {
+namespace {
+
+class UnpoolingLayer : public UnpoolLayer {
+ public:
+  UnpoolingLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : UnpoolLayer(parameter, options, 1),
+        fixed_(parameter.unpooling_param().unpool() == caffe::UnpoolingParameter::FIXED) {}
+
+  void setup(const Blobs& inputs, const Blobs&) override {
+    const auto& s = settings();
+    if (!fixed_ && s.unpool() != caffe::UnpoolingParameter::MAX)
+      refuse("unpool ", caffe::UnpoolingParameter::UnpoolMethod_Name(s.unpool()),
+             " is not supported; known methods: MAX, FIXED");
+    if (!fixed_ && inputs.size() != 2) refuse("unpool MAX needs a second input, the mask of a Pooling layer");
+    if (fixed_ && inputs.size() != 1) refuse("unpool FIXED takes one input; found ", inputs.size());
+    read("kernel", s.has_kernel_size(), s.kernel_size(), s.has_kernel_h(), s.kernel_h(), s.has_kernel_w(),
+         s.kernel_w(), kernel_);
+    read("stride", s.has_stride(), s.stride(), s.has_stride_h(), s.stride_h(), s.has_stride_w(), s.stride_w(),
+         stride_);
+    read("pad", s.has_pad(), s.pad(), s.has_pad_h(), s.pad_h(), s.has_pad_w(), s.pad_w(), pad_);
+    read("unpool", s.has_unpool_size(), s.unpool_size(), s.has_unpool_h(), s.unpool_h(), s.has_unpool_w(),
+         s.unpool_w(), size_);
+    const bool sized = s.has_unpool_size() || s.has_unpool_h();
+    if (kernel_[0] < 1 && (fixed_ || !sized)) refuse("kernel_size must be given and positive");
+    for (int axis = 0; axis < 2; ++axis) {
+      if (stride_[axis] < 1) refuse("stride must be positive");
+      if (pad_[axis] != 0 && pad_[axis] >= kernel_[axis]) refuse("pad must be smaller than the kernel");
+    }
+  }
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    UnpoolLayer::reshape(inputs, outputs);
+    for (int axis = 0; axis < 2 && fixed_; ++axis) {
+      const std::int64_t last = first(axis) + (inputs[0]->shape[axis + 2] - 1) * stride_[axis],
+                         length = outputs[0]->shape[axis + 2];
+      if (first(axis) < 0 || last >= length)
+        refuse("the middles of the windows reach from ", first(axis), " to ", last, " along an axis of ",
+               length, " pixels; use a smaller pad or a larger output");
+    }
+  }
+
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    if (!fixed_) return UnpoolLayer::forward(pass, inputs, outputs);
+    ops::fill(*pass.context, outputs[0]->data, 0);
+    ops::copy_grid(*pass.context, inputs[0]->data, outputs[0]->data, places(*inputs[0], *outputs[0]));
+  }
+
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    if (!fixed_) return UnpoolLayer::backward(pass, outputs, propagate, inputs);
+    if (propagate[0])
+      ops::copy_grid(*pass.context, outputs[0]->grad, inputs[0]->grad,
+                     places(*inputs[0], *outputs[0]).reversed());
+  }
+
+ private:
+  const caffe::UnpoolingParameter& settings() const { return parameter_.unpooling_param(); }
+
+  void read(const char* what, bool has, std::int64_t both, bool has_h, std::int64_t h, bool has_w,
+            std::int64_t w, std::int64_t (&to)[2]) const {
+    if (has_h != has_w || (has && has_h)) refuse("give either one ", what, " size or both its _h and _w");
+    to[0] = has_h ? h : both;
+    to[1] = has_h ? w : both;
+  }
+
+  std::int64_t output_length(int axis, std::int64_t length) const override {
+    return size_[axis] > 0 ? size_[axis] : (length - 1) * stride_[axis] + kernel_[axis] - 2 * pad_[axis];
+  }
+  /// Where the first pixel goes.
+  std::int64_t first(int axis) const { return (kernel_[axis] - 1) / 2 - pad_[axis]; }
+
+  ops::Grid places(const Blob& input, const Blob& output) const {
+    const std::vector<std::int64_t> from = ops::strides_of(input.shape, input.layout),
+                                    to = ops::strides_of(output.shape, output.layout);
+    ops::Grid grid;
+    for (std::size_t axis = 0; axis < 4; ++axis) {
+      const bool spatial = axis >= 2;
+      if (spatial) grid.to_offset += first(static_cast<int>(axis) - 2) * to[axis];
+      grid.add(input.shape.dims()[axis], from[axis], spatial ? to[axis] * stride_[axis - 2] : to[axis]);
+    }
+    return grid;
+  }
+
+  bool fixed_;
+  std::int64_t kernel_[2] = {0, 0}, stride_[2] = {1, 1}, pad_[2] = {0, 0}, size_[2] = {0, 0};
+};
+
+const RegisterLayer<UnpoolingLayer> registered(
+    "Unpooling", {"puts pixels where maximum pooling took them from, or in the middle of windows (DeconvNet)",
+                  "unpooling_param",
+                  {"kernel_size: 2 stride: 2"},
+                  nullptr,
+                  {{4, 5, 5}, {4, 5, 5}}});
+
+}  // namespace
+}  // namespace banyan

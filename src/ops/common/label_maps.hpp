@@ -1,0 +1,248 @@
+// Functors on maps of labels for every back end (see backend.hpp).
+#pragma once
+
+#include <cmath>
+
+#include "banyan/ops/label_maps.hpp"
+#include "ops/common/labels.hpp"
+
+namespace banyan::ops {
+namespace detail {
+
+template <class T>
+BANYAN_HOST_DEVICE inline bool is_listed(const LabelList& list, T label) {
+  for (std::int64_t i = 0; i < list.count; ++i)
+    if (static_cast<double>(label) == list.label[i]) return true;
+  return false;
+}
+
+/// The first label that is neither a class nor ignored, over all labels.
+template <class T>
+struct FindStrayLabel {
+  using State = WrongLabel;
+  Channels over;  ///< of the labels: inner of them per sample
+  LabelList ignored;
+  const T* labels;
+  double* noted;
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    const T label = labels[i];
+    if (!is_listed(ignored, label) && kind_of(label, {}, over.channels) == LabelKind::wrong)
+      s.note(static_cast<double>(i + 1), static_cast<double>(label));
+  }
+  BANYAN_HOST_DEVICE void merge(State& a, const State& b) const { a.note(b.place, b.label); }
+  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const { s.keep(noted, over.inner); }
+};
+
+/// Per class: reduces over memory as outer x channels x inner.
+template <class T>
+struct AgreementOfClass {
+  struct State {
+    double both, labelled, predicted;
+  };
+  Channels over;
+  LabelList ignored;
+  const T *predicted, *labels;
+  double* counts;
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0, 0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t index, std::int64_t d) const {
+    const std::int64_t pixel = index / over.inner / over.channels * over.inner + index % over.inner;
+    const T label = labels[pixel], guess = predicted[pixel];
+    const bool is = label == static_cast<T>(d), said = guess == static_cast<T>(d);
+    if (!is && !said) return;
+    if (is_listed(ignored, label) || kind_of(label, {}, over.channels) != LabelKind::valid) return;
+    s.both += is && said ? 1 : 0;
+    s.labelled += is ? 1 : 0;
+    s.predicted += said ? 1 : 0;
+  }
+  BANYAN_HOST_DEVICE void merge(State& a, const State& b) const {
+    a.both += b.both;
+    a.labelled += b.labelled;
+    a.predicted += b.predicted;
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
+    counts[3 * d] = s.both;
+    counts[3 * d + 1] = s.labelled;
+    counts[3 * d + 2] = s.predicted;
+  }
+};
+
+template <class T>
+struct Agreement {
+  std::int64_t channels;
+  const double* counts;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t) const {
+    double right = 0, all = 0, recalls = 0, occurring = 0, overlaps = 0;
+    for (std::int64_t d = 0; d < channels; ++d) {
+      const double both = counts[3 * d], labelled = counts[3 * d + 1];
+      const double either = labelled + counts[3 * d + 2] - both;
+      right += both;
+      all += labelled;
+      recalls += labelled > 0 ? both / labelled : 0;
+      occurring += labelled > 0 ? 1 : 0;
+      overlaps += either > 0 ? both / either : 1;
+    }
+    y[0] = static_cast<T>(all > 0 ? right / all : 0);
+    y[1] = static_cast<T>(occurring > 0 ? recalls / occurring : 0);
+    y[2] = static_cast<T>(overlaps / static_cast<double>(channels));
+  }
+};
+
+/// Reduces over memory seen as 1 x rows x length.
+template <class T>
+struct NextValue {
+  struct State {
+    double least;
+  };
+  LabelList ignored, forced;
+  std::int64_t place, places;
+  const T* x;
+  double* last;
+  T* y;
+  BANYAN_HOST_DEVICE State identity() const { return {HUGE_VAL}; }
+  BANYAN_HOST_DEVICE void consider(State& s, double value, double above) const {
+    if (value > above && value < s.least) s.least = value;
+  }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t row) const {
+    if (!is_listed(ignored, x[i])) consider(s, static_cast<double>(x[i]), last[row]);
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
+    into.least = later.least < into.least ? later.least : into.least;
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t row, const State& s) const {
+    State found = s;
+    for (std::int64_t i = 0; i < forced.count; ++i) consider(found, forced.label[i], last[row]);
+    last[row] = found.least;
+    if (place < places)
+      y[row * places + place] = found.least < HUGE_VAL ? static_cast<T>(found.least) : T(-1);
+  }
+};
+
+struct FindFinite {
+  struct State {
+    double place, value;
+  };
+  const double* last;
+  double* noted;
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    if (last[i] < HUGE_VAL) merge(s, {static_cast<double>(i + 1), last[i]});
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
+    if (later.place != 0 && (into.place == 0 || later.place < into.place)) into = later;
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
+    if (s.place == 0 || noted[0] != 0) return;
+    noted[0] = s.place;
+    noted[1] = s.value;
+  }
+};
+
+template <class T>
+struct BiasChannels {
+  Channels over;
+  ChannelBias bias;
+  const T *x, *labels;
+  T* y;
+  BANYAN_HOST_DEVICE bool counts(T label) const {
+    return !is_listed(bias.ignored, label) && kind_of(label, {}, over.channels) == LabelKind::valid;
+  }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t channel = i / over.inner % over.channels, sample = i / over.inner / over.channels;
+    const bool background = channel == bias.background_label;
+    const double own = background ? bias.background : bias.foreground;
+    double sum = 0;
+    if (bias.lists) {
+      for (std::int64_t j = 0; j < bias.each; ++j) {
+        const T label = labels[sample * bias.each + j];
+        if (counts(label) && label == static_cast<T>(channel)) sum += own;
+      }
+    } else {
+      const T label = labels[sample * over.inner + i % over.inner];
+      const bool same = label == static_cast<T>(channel);
+      if (!counts(label))
+        sum = 0;
+      else if (bias.without_background)
+        sum = same ? bias.foreground : 0;
+      else
+        sum = background ? bias.background : same ? bias.foreground : 0;
+    }
+    y[i] = x[i] + static_cast<T>(sum);
+  }
+};
+
+}  // namespace detail
+
+template <class Backend>
+void count_agreement_on(Context& context, const Tensor& predicted, const Tensor& labels, const Channels& over,
+                        const LabelList& ignored, Tensor& counts, Tensor& noted) {
+  require_count("count_agreement, predicted", predicted, over.outer * over.inner);
+  require_count("count_agreement, labels", labels, over.outer * over.inner);
+  require_count("count_agreement, counts", counts, 3 * over.channels);
+  require_count("count_agreement, noted", noted, 3);
+  dispatch_float(predicted.dtype(), "count_agreement", [&]<class T>() {
+    Backend::reduce_channels(context, Broadcast{over.outer, over.channels, over.inner},
+                             detail::AgreementOfClass<T>{over, ignored, predicted.data<T>(), labels.data<T>(),
+                                                         counts.data<double>()});
+    Backend::reduce_all(context, labels.count(),
+                        detail::FindStrayLabel<T>{over, ignored, labels.data<T>(), noted.data<double>()});
+  });
+}
+
+template <class Backend>
+void agreement_on(Context& context, const Tensor& counts, Tensor& y) {
+  require_count("agreement", y, 3);
+  dispatch_float(y.dtype(), "agreement", [&]<class T>() {
+    Backend::for_each(context, 1,
+                      detail::Agreement<T>{counts.count() / 3, counts.data<double>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void next_value_on(Context& context, const Tensor& x, const LabelList& ignored, const LabelList& forced,
+                   std::int64_t place, Tensor& last, Tensor& y) {
+  const std::int64_t rows = last.count();
+  if (rows == 0) return;
+  dispatch_float(x.dtype(), "next_value", [&]<class T>() {
+    Backend::reduce_channels(context, Broadcast{1, rows, x.count() / rows},
+                             detail::NextValue<T>{ignored, forced, place, y.count() / rows, x.data<T>(),
+                                                  last.data<double>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void note_finite_on(Context& context, const Tensor& last, Tensor& noted) {
+  require_count("note_finite", noted, 2);
+  Backend::reduce_all(context, last.count(), detail::FindFinite{last.data<double>(), noted.data<double>()});
+}
+
+template <class Backend>
+void bias_channels_on(Context& context, const Tensor& x, const Tensor& labels, const Channels& over,
+                      const ChannelBias& bias, Tensor& y, Tensor& noted) {
+  require_count("bias_channels", x, over.outer * over.channels * over.inner);
+  require_alike("bias_channels", x, y);
+  require_count("bias_channels, labels", labels, over.outer * (bias.lists ? bias.each : over.inner));
+  require_count("bias_channels, noted", noted, 3);
+  const Channels of_labels{over.outer, over.channels, bias.lists ? bias.each : over.inner};
+  dispatch_float(x.dtype(), "bias_channels", [&]<class T>() {
+    Backend::for_each(context, x.count(),
+                      detail::BiasChannels<T>{over, bias, x.data<T>(), labels.data<T>(), y.data<T>()});
+    Backend::reduce_all(
+        context, labels.count(),
+        detail::FindStrayLabel<T>{of_labels, bias.ignored, labels.data<T>(), noted.data<double>()});
+  });
+}
+
+template <class Backend>
+struct DefineLabelMaps {
+  DefineLabelMaps() {
+    count_agreement.define(Backend::kind, &count_agreement_on<Backend>);
+    agreement.define(Backend::kind, &agreement_on<Backend>);
+    next_value.define(Backend::kind, &next_value_on<Backend>);
+    note_finite.define(Backend::kind, &note_finite_on<Backend>);
+    bias_channels.define(Backend::kind, &bias_channels_on<Backend>);
+  }
+};
+
+}  // namespace banyan::ops

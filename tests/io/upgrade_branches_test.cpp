@@ -1,0 +1,107 @@
+// Spellings of branches: 3-D windows, fused ReLUs, settings in V1 layers.
+#include "banyan/io/prototxt.hpp"
+#include "banyan/io/upgrade.hpp"
+#include "io_test_tools.hpp"
+
+namespace banyan::io {
+namespace {
+
+caffe::NetParameter upgraded(const std::string& text) {
+  caffe::NetParameter net = parse_net_text(text, "test");
+  upgrade_net(net, "test");
+  return net;
+}
+
+void expect_same(const caffe::NetParameter& found, const std::string& expected) {
+  EXPECT_EQ(to_text(found), to_text(parse_net_text(expected, "test")));
+}
+
+TEST(UpgradeDepth, WindowsOfC3dBecomeLists) {
+  expect_same(upgraded("layers { name: 'c' type: CONVOLUTION3D bottom: 'x' top: 'c' convolution_param { "
+                       "num_output: 64 kernel_size: 3 kernel_depth: 2 pad: 1 filter_group: 4 } }\n"
+                       "layers { name: 'p' type: POOLING3D bottom: 'c' top: 'p' pooling_param { pool: MAX "
+                       "kernel_size: 2 kernel_depth: 1 stride: 2 temporal_stride: 1 } }"),
+              "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 64 "
+              "kernel_size: [2, 3, 3] stride: [1, 1, 1] pad: [0, 1, 1] filter_group: 4 } }\n"
+              "layer { name: 'p' type: 'Pooling' bottom: 'c' top: 'p' pooling_param { pool: MAX "
+              "kernel_size: [1, 2, 2] stride: [1, 2, 2] pad: [0, 0, 0] } }");
+}
+
+TEST(UpgradeDepth, ShapesOfNdLayersBecomeLists) {
+  expect_same(
+      upgraded("layer { name: 'c' type: 'NdConvolution' convolution_param { num_output: 4 kernel_shape "
+               "{ dim: 3 dim: 5 dim: 7 } stride_shape { dim: 1 dim: 2 dim: 2 } } }\n"
+               "layer { name: 'p' type: 'NdPooling' pooling_param { kernel_shape { dim: 2 dim: 2 } } }"),
+      "layer { name: 'c' type: 'Convolution' convolution_param { num_output: 4 kernel_size: [3, 5, 7] "
+      "stride: [1, 2, 2] } }\n"
+      "layer { name: 'p' type: 'Pooling' pooling_param { kernel_size: [2, 2] } }");
+}
+
+TEST(UpgradeDepth, TheFirstAxisGoesBeforeRowsAndColumns) {
+  expect_same(
+      upgraded("layer { name: 'c' type: 'Convolution' convolution_param { num_output: 4 kernel_d: 3 "
+               "kernel_h: 5 kernel_w: 7 stride_d: 2 stride: 1 pad_d: 1 pad_h: 2 } }"),
+      "layer { name: 'c' type: 'Convolution' convolution_param { num_output: 4 kernel_size: [3, 5, 7] "
+      "stride: [2, 1, 1] pad: [1, 2, 0] } }");
+}
+
+TEST(UpgradeDepth, HalfSpecifiedWindowsAreRefused) {
+  const auto conv = [](const std::string& settings) {
+    return error_of([&] {
+      upgraded("layer { name: 'c' type: 'Convolution' convolution_param { num_output: 1 " + settings +
+               " } }");
+    });
+  };
+  expect_contains(conv("kernel_depth: 3"), "layer \"c\" (Convolution): kernel_depth needs kernel_size");
+  expect_contains(conv("kernel_size: 3 temporal_stride: 2"), "need the kernel's length");
+  expect_contains(conv("kernel_d: 3 kernel_size: 3 stride: 2"), "stride needs stride_d beside it");
+  expect_contains(conv("kernel_depth: 3 kernel_size: 3 pad_d: 1"), "keep one kind");
+  expect_contains(conv("kernel_depth: 3 kernel_size: [3, 3]"), "goes with one kernel_size");
+  expect_contains(conv("kernel_shape { dim: 3 } kernel_size: 3"), "either as a list or as a shape");
+  expect_contains(conv("kernel_shape { dim: -3 }"), "negative: -3");
+}
+
+TEST(UpgradeFusedRelu, BecomesALayer) {
+  expect_same(
+      upgraded(
+          "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' include { phase: TRAIN } "
+          "convolution_param { num_output: 1 kernel_size: 1 relu: true negative_slope: 0.5 } }\n"
+          "layer { name: 'b' type: 'BatchNorm' bottom: 'c' top: 'b' batch_norm_param { relu: true } }\n"
+          "layer { name: 'f' type: 'BatchNorm' bottom: 'b' top: 'f' batch_norm_param { fused_relu: true } }\n"
+          "layer { name: 'e' type: 'Eltwise' bottom: 'b' bottom: 'c' top: 'e' eltwise_param { relu: true } "
+          "}"),
+      "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' include { phase: TRAIN } "
+      "convolution_param { num_output: 1 kernel_size: 1 } }\n"
+      "layer { name: 'c_relu' type: 'ReLU' bottom: 'c' top: 'c' include { phase: TRAIN } "
+      "relu_param { negative_slope: 0.5 } }\n"
+      "layer { name: 'b' type: 'BatchNorm' bottom: 'c' top: 'b' batch_norm_param { } }\n"
+      "layer { name: 'b_relu' type: 'ReLU' bottom: 'b' top: 'b' }\n"
+      "layer { name: 'f' type: 'BatchNorm' bottom: 'b' top: 'f' batch_norm_param { } }\n"
+      "layer { name: 'f_relu' type: 'ReLU' bottom: 'f' top: 'f' }\n"
+      "layer { name: 'e' type: 'Eltwise' bottom: 'b' bottom: 'c' top: 'e' eltwise_param { } }\n"
+      "layer { name: 'e_relu' type: 'ReLU' bottom: 'e' top: 'e' }");
+}
+
+TEST(UpgradeFusedRelu, EachOutputOfAConvolutionGetsOne) {
+  const caffe::NetParameter net = upgraded(
+      "layer { name: 'c' type: 'Convolution' bottom: 'x' bottom: 'y' top: 'c' top: 'd' "
+      "convolution_param { num_output: 1 kernel_size: 1 relu: true } }");
+  ASSERT_EQ(net.layer_size(), 3);
+  EXPECT_EQ(net.layer(1).name(), "c_relu0");
+  EXPECT_EQ(net.layer(2).bottom(0), "d");
+}
+
+TEST(UpgradeV1Branches, SettingsAreCopied) {
+  expect_same(
+      upgraded("layers { name: 'b' type: BN bottom: 'a' top: 'b' blobs_lr: 1 bn_param { bn_mode: INFERENCE "
+               "} }\n"
+               "layers { name: 'u' type: UNPOOLING bottom: 'b' bottom: 'm' top: 'u' unpooling_param { "
+               "unpool: MAX kernel_size: 2 stride: 2 unpool_size: 14 } }"),
+      "layer { name: 'b' type: 'BN' bottom: 'a' top: 'b' param { lr_mult: 1 } bn_param { bn_mode: INFERENCE "
+      "} }\n"
+      "layer { name: 'u' type: 'Unpooling' bottom: 'b' bottom: 'm' top: 'u' unpooling_param { unpool: MAX "
+      "kernel_size: 2 stride: 2 unpool_size: 14 } }");
+}
+
+}  // namespace
+}  // namespace banyan::io

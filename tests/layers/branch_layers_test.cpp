@@ -1,0 +1,327 @@
+// Layers and dialects of branches: values against closed forms and plain loops, gradients, refusals.
+#include <limits>
+
+#include "layers/gradient_case.hpp"
+
+namespace banyan::testing {
+namespace {
+
+const Shape kScores{5, 4}, kImages{2, 3, 4, 5}, kLabels{5};
+
+class BranchGradient : public ::testing::TestWithParam<GradientCase> {};
+
+TEST_P(BranchGradient, EqualsCentralDifferences) { check_gradients(GetParam()); }
+
+std::string fixed(const std::string& settings) {
+  return "type: 'Unpooling' unpooling_param { unpool: FIXED " + settings + " }";
+}
+
+const std::vector<GradientCase> kCases = {
+    {"bn_segnet", "type: 'BN' bn_param { scale_filler { value: 1 } shift_filler { value: 0.1 } }", {kImages}},
+    {"bn_segnet_inference", "type: 'BN' bn_param { bn_mode: INFERENCE }", {kImages}},
+    {"bn_windows", "type: 'BN' bn_param { scale_filler { value: 1 } decay: 0.9 var_eps: 1e-3 }", {kImages}},
+    {"bn_without_average", "type: 'BN' bn_param { moving_average: false }", {kScores}},
+    {"flip", "type: 'Flip' flip_param { flip_height: true }", {kImages}},
+    {"unpooling_fixed", fixed("kernel_size: 3 stride: 2 pad: 1"), {kImages}},
+    {"unpooling_mask",
+     "type: 'Unpooling' unpooling_param { kernel_size: 2 stride: 2 }",
+     {Shape{2, 3, 1, 1}, Shape{2, 3, 1, 1}},
+     1,
+     4},
+    {"upsample_repeats", "type: 'Upsample' upsample_param { scale_h: 2 scale_w: 3 }", {kImages}},
+    {"cosine", "type: 'CosineSimilarity'", {kScores, kScores}},
+    {"cosine_maps", "type: 'CosineSimilarity'", {kImages, Shape{2, 60}}},
+    {"bias_channel", "type: 'BiasChannel'", {kImages, Shape{2, 2, 1, 1}}, 1, 3},
+};
+
+INSTANTIATE_TEST_SUITE_P(Layers, BranchGradient, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+Values run(const std::string& text, const std::vector<Shape>& shapes, const std::vector<Values>& inputs,
+           const BenchOptions& options = {}) {
+  Bench bench(text, shapes, 1, options);
+  for (std::size_t i = 0; i < inputs.size(); ++i) bench.set_input(i, inputs[i]);
+  bench.forward();
+  bench.layer().check_results(bench.context());
+  return bench.output();
+}
+
+TEST(BnOfSegNet, NormalizesWithTheBatchInTestsToo) {
+  const Values x{1, 2, 3, 4};  // mean 2.5, variance 1.25
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    BenchOptions options;
+    options.phase = phase;
+    const double inv_std = 1 / std::sqrt(1.25 + 1e-9);
+    expect_near(run("type: 'BN' bn_param { scale_filler { value: 2 } shift_filler { value: 0.5 } }",
+                    {Shape{4, 1}}, {x}, options),
+                {0.5 - 3 * inv_std, 0.5 - inv_std, 0.5 + inv_std, 0.5 + 3 * inv_std}, 1e-14);
+    EXPECT_EQ(run("type: 'BN' bn_param { bn_mode: INFERENCE scale_filler { value: 2 } shift_filler { value: "
+                  "0.5 } }",
+                  {Shape{4, 1}}, {x}, options),
+              (Values{2.5, 4.5, 6.5, 8.5}));
+  }
+}
+
+TEST(BnOfSegNet, HasScaleAndShiftOnly) {
+  Bench bench("type: 'BN' bn_param { scale_filler { value: 1 } }", {kImages}, 1);
+  ASSERT_EQ(bench.layer().parameters().size(), 2u);
+  EXPECT_EQ(bench.layer().parameters()[0].shape, (Shape{1, 3, 1, 1}));
+  io::LayerWeights file;
+  file.blobs.resize(2);
+  EXPECT_EQ(bench.layer().match_blobs(file),
+            (std::vector<const io::BlobData*>{&file.blobs[0], &file.blobs[1]}));
+  file.blobs.resize(4);
+  EXPECT_THROW(bench.layer().match_blobs(file), Error);
+}
+
+TEST(BnOfCaffeWindows, KeepsStatisticsWithItsOwnNames) {
+  Bench bench("type: 'BN' bn_param { scale_filler { value: 1 } decay: 0.75 var_eps: 0.5 }", {Shape{2, 1}}, 1);
+  bench.set_input(0, {1, 3});  // mean 2, variance 1, or 2 unbiased
+  bench.forward();
+  expect_near(bench.output(), {-1 / std::sqrt(1.5), 1 / std::sqrt(1.5)}, 1e-15);
+  expect_near(bench.parameter(2), {0.25 * 2}, 1e-15);
+  expect_near(bench.parameter(3), {0.25 * 2}, 1e-15);
+}
+
+TEST(BnDialects, DoNotMix) {
+  const std::vector<Shape> image{kImages};
+  const auto bn = [&](const std::string& settings) {
+    return refusal("type: 'BN' bn_param { " + settings + " }", {kImages});
+  };
+  EXPECT_NE(bn("slope_filler { } scale_filler { }").find("give one"), std::string::npos);
+  EXPECT_NE(bn("decay: 0.5 momentum: 0.5").find("other names of eps and momentum"), std::string::npos);
+  EXPECT_NE(bn("decay: 0.5 bn_mode: LEARN").find("bn_mode"), std::string::npos);
+  EXPECT_NE(bn("frozen: true scale_filler { }").find("frozen needs stored statistics"), std::string::npos);
+}
+
+TEST(Flip, ReversesRowsAndColumns) {
+  const Values x{0, 1, 2, 3, 4, 5};
+  const Shape image{1, 1, 2, 3};
+  EXPECT_EQ(run("type: 'Flip'", {image}, {x}), (Values{2, 1, 0, 5, 4, 3}));
+  EXPECT_EQ(run("type: 'Flip' flip_param { flip_width: false flip_height: true }", {image}, {x}),
+            (Values{3, 4, 5, 0, 1, 2}));
+  EXPECT_EQ(run("type: 'Flip' flip_param { flip_width: false }", {image}, {x}), x);
+}
+
+TEST(Unpooling, PutsPixelsIntoTheMiddleOfTheirWindows) {
+  Bench bench(fixed("kernel_size: 3 stride: 2 pad: 1"), {Shape{1, 1, 2, 2}}, 1);
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{1, 1, 3, 3}));  // 2 * 1 + 3 - 2
+  EXPECT_EQ(run(fixed("kernel_size: 3 stride: 2 pad: 1"), {Shape{1, 1, 2, 2}}, {{1, 2, 3, 4}}),
+            (Values{1, 0, 2, 0, 0, 0, 3, 0, 4}));
+  EXPECT_EQ(run(fixed("kernel_size: 2 stride: 1 unpool_h: 1 unpool_w: 4"), {Shape{1, 1, 1, 2}}, {{1, 2}}),
+            (Values{1, 2, 0, 0}));
+}
+
+TEST(Unpooling, PutsPixelsWhereTheMaskSays) {
+  const std::string text = "type: 'Unpooling' unpooling_param { kernel_size: 2 stride: 2 ";
+  const std::vector<Shape> shapes{Shape{1, 1, 1, 2}, Shape{1, 1, 1, 2}};
+  EXPECT_EQ(run(text + "}", shapes, {{5, 6}, {1, 6}}), (Values{0, 5, 0, 0, 0, 0, 6, 0}));
+  EXPECT_EQ(run(text + "unpool_h: 1 unpool_w: 3 }", shapes, {{5, 6}, {0, 2}}), (Values{5, 0, 6}));
+  EXPECT_THROW(run(text + "}", shapes, {{5, 6}, {1, 8}}), Error);
+  EXPECT_NE(refusal(text + "}", {shapes[0]}).find("needs a second input"), std::string::npos);
+  EXPECT_NE(refusal(text + "unpool: AVE }", shapes).find("known methods: MAX, FIXED"), std::string::npos);
+  EXPECT_NE(refusal(fixed("kernel_size: 4 pad: 3"), {shapes[0]}).find("would have"), std::string::npos);
+  EXPECT_NE(
+      refusal(fixed("kernel_size: 3 pad: 2 unpool_size: 9"), {shapes[0]}).find("middles of the windows"),
+      std::string::npos);
+}
+
+TEST(Upsample, RepeatsPixelsWithoutAMask) {
+  EXPECT_EQ(run("type: 'Upsample' upsample_param { scale: 2 }", {Shape{1, 1, 1, 2}}, {{3, 4}}),
+            (Values{3, 3, 4, 4, 3, 3, 4, 4}));
+  EXPECT_NE(refusal("type: 'Upsample' upsample_param { upsample_h: 4 upsample_w: 4 }", {Shape{1, 1, 2, 2}})
+                .find("need a second input"),
+            std::string::npos);
+}
+
+TEST(Dropout, DropsInTestsIfAsked) {
+  BenchOptions options;
+  options.phase = Phase::test;
+  const Values y = run("type: 'Dropout' dropout_param { sample_weights_test: true }", {Shape{1000}},
+                       {Values(1000, 1)}, options);
+  EXPECT_NEAR(static_cast<double>(std::count(y.begin(), y.end(), 0.0)), 500, 80);  // 5 standard deviations
+}
+
+TEST(CosineSimilarity, IsThatOfTheAngleAndZeroForNoVector) {
+  const std::vector<Shape> shapes{Shape{3, 2}, Shape{3, 2}};
+  const std::vector<Values> inputs{{3, 4, 1, 0, 0, 0}, {4, 3, -2, 0, 1, 1}};
+  expect_near(run("type: 'CosineSimilarity'", shapes, inputs), {0.96, -1, 0}, 1e-15);
+  Bench bench("type: 'CosineSimilarity'", shapes, 1);
+  for (std::size_t i = 0; i < 2; ++i) bench.set_input(i, inputs[i]);
+  bench.forward();
+  bench.backward({1, 1, 1});
+  const Values gradient = bench.input_gradient();
+  EXPECT_EQ(gradient[4], 0);
+  EXPECT_EQ(gradient[5], 0);
+}
+
+TEST(CenterLoss, FollowsTheCentersRule) {
+  const Values x{1, 2, 3, 4, 5, 7}, labels{0, 2, 0}, centers{0, 1, 5, 5, 1, 1};
+  Bench bench("type: 'CenterLoss' center_loss_param { num_output: 3 }", {Shape{3, 2}, Shape{3}}, 1);
+  bench.set_input(0, x);
+  bench.set_input(1, labels);
+  bench.set_parameter(0, centers);
+  bench.forward();
+  // Differences (1, 1), (2, 3), (5, 6).
+  expect_near(bench.output(), {(2 + 13 + 61) / 6.0}, 1e-15);
+  bench.backward(Values{0.5});
+  expect_near(bench.input_gradient(), {0.5 / 3, 0.5 / 3, 1.0 / 3, 0.5, 2.5 / 3, 1}, 1e-15);
+  // -(sum of differences) / (1 + count), whatever the loss weight.
+  expect_near(bench.parameter_gradient(0), {-2, -7.0 / 3, 0, 0, -1, -1.5}, 1e-15);
+  bench.set_input(1, {0, 3, 0});
+  bench.forward();
+  EXPECT_THROW(bench.layer().check_results(bench.context()), Error);
+  EXPECT_NE(refusal("type: 'CenterLoss'", {Shape{3, 2}, Shape{3}}).find("num_output"), std::string::npos);
+}
+
+/// With respect to the features; the centers' is a rule of its own.
+TEST(CenterLoss, HasTheGradientOfTheFeatures) {
+  Bench bench("type: 'CenterLoss' center_loss_param { num_output: 4 } param { lr_mult: 0 }",
+              {Shape{5, 2, 3}, kLabels}, 1);
+  bench.set_parameter(0, spread_values(24, 2));
+  bench.set_input(0, spread_values(30, 1));
+  bench.set_input(1, integers(5, 4, 3));
+  GradientChecker(bench).run();
+}
+
+/// By its definition: (-1)^k cos(m t) - 2 k.
+double psi(double c, int m) {
+  const double angle = std::acos(c), k = std::floor(m * angle / std::acos(-1.0));
+  return (std::fmod(k, 2) == 0 ? 1 : -1) * std::cos(m * angle) - 2 * k;
+}
+
+std::string margin(const std::string& settings) {
+  return "type: 'MarginInnerProduct' margin_inner_product_param { num_output: 3 " + settings + " }";
+}
+
+TEST(MarginInnerProduct, LowersTheScoreOfTheLabel) {
+  const char* types[] = {"SINGLE", "DOUBLE", "TRIPLE", "QUADRUPLE"};
+  const Values w = spread_values(12, 5), x = spread_values(24, 6), labels{0, 2, 1, 1, 0, 2};
+  for (int m = 1; m <= 4; ++m) {
+    SCOPED_TRACE(m);
+    Bench bench(margin(cat("type: ", types[m - 1], " base: 8 gamma: 0.5 power: 2 iteration: 3")),
+                {Shape{6, 4}, Shape{6}}, 2);
+    bench.set_parameter(0, w);
+    bench.set_input(0, x);
+    bench.set_input(1, labels);
+    bench.pass.draw = 10;
+    bench.forward();
+    const double lambda = 8 / std::pow(1 + 0.5 * (3 + 10 + 1), 2);
+    expect_near(bench.output(1), {lambda}, 1e-15);
+    Values expected;
+    for (std::size_t i = 0; i < 6; ++i)
+      for (std::size_t n = 0; n < 3; ++n) {
+        double product = 0, ww = 0, xx = 0;
+        for (std::size_t k = 0; k < 4; ++k) {
+          product += x[4 * i + k] * w[4 * n + k];
+          ww += w[4 * n + k] * w[4 * n + k];
+          xx += x[4 * i + k] * x[4 * i + k];
+        }
+        const double c = product / std::sqrt(ww * xx);
+        expected.push_back(std::sqrt(xx) * (labels[i] == static_cast<double>(n)
+                                                ? (psi(c, m) + lambda * c) / (1 + lambda)
+                                                : c));
+      }
+    expect_near(bench.output(), expected, 1e-13);
+    for (std::size_t n = 0; n < 3; ++n) {
+      const Values rows = bench.parameter(0);
+      double square = 0;
+      for (std::size_t k = 0; k < 4; ++k) square += rows[4 * n + k] * rows[4 * n + k];
+      EXPECT_NEAR(square, 1, 1e-15);
+    }
+  }
+}
+
+TEST(MarginInnerProduct, HasAnExactGradient) {
+  for (const char* type : {"SINGLE", "DOUBLE", "TRIPLE", "QUADRUPLE"}) {
+    SCOPED_TRACE(type);
+    Bench bench(margin(cat("type: ", type, " base: 0.5")), {Shape{6, 2, 2}, Shape{6}}, 1);
+    bench.pass.update_statistics = false;  // W keeps its length
+    bench.set_parameter(0, spread_values(12, 5));
+    bench.set_input(0, spread_values(24, 6));
+    bench.set_input(1, integers(6, 3, 7));
+    GradientChecker(bench).run();
+  }
+}
+
+TEST(MarginInnerProduct, StartsFromWeightsOfZero) {
+  Bench bench(margin(""), {Shape{1, 2}, Shape{1}}, 1);
+  bench.set_input(0, {3, 4});
+  bench.set_input(1, Values{1});
+  bench.forward();
+  EXPECT_EQ(bench.output(), Values(3, 0));
+  bench.backward(Values{1, 0, -1});
+  EXPECT_EQ(bench.parameter_gradient(0), (Values{3, 4, 0, 0, -3, -4}));
+}
+
+TEST(MarginInnerProduct, KeepsItsWeightsInTestsAndStopsAtLambdaMin) {
+  BenchOptions options;
+  options.phase = Phase::test;
+  Bench bench(margin("base: 1000 gamma: 1 lambda_min: 5"), {Shape{1, 2}, Shape{1}}, 2, options);
+  const Values w{3, 4, 1, 0, 0, 2};
+  bench.set_parameter(0, w);
+  bench.set_input(0, {1, 1});
+  bench.set_input(1, Values{0});
+  bench.pass.draw = 1'000'000;
+  bench.forward();
+  EXPECT_EQ(bench.parameter(0), w);
+  EXPECT_EQ(bench.output(1), Values{5});
+  expect_near(bench.output(0), {1.4, 1, 1}, 1e-15);
+  bench.set_input(1, Values{3});
+  bench.forward();
+  EXPECT_THROW(bench.layer().check_results(bench.context()), Error);
+  EXPECT_NE(refusal(margin("gamma: -1"), {Shape{1, 2}, Shape{1}}).find("must not be negative"),
+            std::string::npos);
+}
+
+TEST(SegAccuracy, CountsPixelsAndClasses) {
+  // Two classes and four pixels; predicted 1 (a tie: the last), 0, 1, 0.
+  const Values scores{2, 5, 0, 1, 2, 1, 3, 0};
+  const std::vector<Shape> shapes{Shape{1, 2, 2, 2}, Shape{1, 1, 2, 2}};
+  // Labels 1, 0, 0, ignored: 2 of 3; recalls 1/2 and 1; overlaps 1/2 and 1/2.
+  expect_near(run("type: 'SegAccuracy' seg_accuracy_param { ignore_label: 7 ignore_label: 255 }", shapes,
+                  {scores, {1, 0, 0, 255}}),
+              {2.0 / 3, 0.75, 0.5}, 1e-15);
+  // Only class 1 occurs, never predicted so where it counts: class 0 is predicted, so its overlap is 0.
+  expect_near(
+      run("type: 'SegAccuracy' seg_accuracy_param { ignore_label: 9 }", shapes, {scores, {9, 1, 9, 1}}),
+      {0, 0, 0}, 1e-15);
+  // Nothing counts.
+  EXPECT_EQ(run("type: 'SegAccuracy' seg_accuracy_param { ignore_label: 9 }", shapes, {scores, Values(4, 9)}),
+            (Values{0, 0, 1}));
+  EXPECT_THROW(run("type: 'SegAccuracy'", shapes, {scores, {1, 0, 0, 2}}), Error);
+  EXPECT_NE(refusal("type: 'SegAccuracy' seg_accuracy_param { reset: false }", shapes).find("reset: false"),
+            std::string::npos);
+  std::string many = "type: 'SegAccuracy' seg_accuracy_param { ";
+  for (int i = 0; i < 33; ++i) many += cat("ignore_label: ", i, " ");
+  EXPECT_NE(refusal(many + "}", shapes).find("at most 32"), std::string::npos);
+}
+
+TEST(UniqueLabel, ListsEachLabelOnce) {
+  const std::string text = "type: 'UniqueLabel' unique_label_param { max_labels: 3 ";
+  const std::vector<Shape> shapes{Shape{2, 1, 2, 2}};
+  EXPECT_EQ(run(text + "ignore_label: 255 }", shapes, {{5, 2, 255, 5, 0, 0, 0, 0}}),
+            (Values{2, 5, -1, 0, -1, -1}));
+  EXPECT_EQ(run(text + "force_label: 1 force_label: 0 }", shapes, {{5, 5, 5, 5, 0, 0, 0, 0}}),
+            (Values{0, 1, 5, 0, 1, -1}));
+  EXPECT_THROW(run(text + "}", shapes, {{1, 2, 3, 4, 0, 0, 0, 0}}), Error);
+  EXPECT_NE(refusal("type: 'UniqueLabel'", shapes).find("max_labels"), std::string::npos);
+  EXPECT_NE(refusal(text + "}", {kImages}).find("one channel"), std::string::npos);
+}
+
+TEST(BiasChannel, AddsForTheLabelsOfAnImageOrOfAPixel) {
+  const std::vector<Shape> lists{Shape{1, 3, 1, 2}, Shape{1, 4, 1, 1}},
+      maps{Shape{1, 3, 1, 2}, Shape{1, 1, 1, 2}};
+  const Values x(6, 10);
+  EXPECT_EQ(run("type: 'BiasChannel'", lists, {x, {0, 2, -1, 2}}), (Values{11, 11, 10, 10, 14, 14}));
+  const std::string pixel = "type: 'BiasChannel' bias_channel_param { label_type: PIXEL fg_bias: 3 ";
+  EXPECT_EQ(run(pixel + "}", maps, {x, {2, 0}}), (Values{10, 13, 10, 10, 13, 10}));
+  EXPECT_EQ(run(pixel + "bg_bias: 1 }", maps, {x, {2, 0}}), (Values{11, 11, 10, 10, 13, 10}));
+  EXPECT_EQ(run(pixel + "background_label: 1 ignore_label: 2 }", maps, {x, {2, 0}}),
+            (Values{10, 13, 10, 11, 10, 10}));
+  EXPECT_THROW(run(pixel + "}", maps, {x, {2, 3}}), Error);
+  EXPECT_NE(refusal(pixel + "background_label: 3 }", maps).find("background_label 3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace banyan::testing
