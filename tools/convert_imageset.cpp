@@ -9,14 +9,14 @@
 
 #include "banyan/data/datum.hpp"
 #include "banyan/data/image_list.hpp"
-#include "banyan/data/lmdb_writer.hpp"
+#include "banyan/data/record_writer.hpp"
 #include "banyan/ops/random.hpp"
 #include "common/tool.hpp"
 
 DEFINE_bool(gray, false, "store gray images");
 DEFINE_bool(shuffle, false, "shuffle the list first");
 DEFINE_uint64(seed, 1, "seed of --shuffle");
-DEFINE_string(backend, "lmdb", "type of database; only lmdb is supported");
+DEFINE_string(backend, "lmdb", "type of database: lmdb or leveldb");
 DEFINE_int32(resize_width, 0, "resize to this width; 0: unchanged");
 DEFINE_int32(resize_height, 0, "resize to this height; 0: unchanged");
 DEFINE_bool(check_size, false, "fail unless all images have the same size");
@@ -90,7 +90,7 @@ Converted convert_one(const std::string& path, std::int32_t label) {
 }
 
 void check_flags() {
-  tools::expect_lmdb(FLAGS_backend);
+  data::check_backend(FLAGS_backend);
   if (FLAGS_resize_width < 0 || FLAGS_resize_height < 0)
     bad_input("--resize_width and --resize_height must not be negative");
   if ((FLAGS_resize_width > 0) != (FLAGS_resize_height > 0))
@@ -116,7 +116,7 @@ std::vector<data::ListedImage> read_list(const std::string& path) {
 void convert(const std::vector<std::string>& arguments) {
   check_flags();
   const std::vector<data::ListedImage> list = read_list(arguments[1]);
-  data::LmdbWriter writer(arguments[2], FLAGS_overwrite);
+  const auto writer = data::make_record_writer(FLAGS_backend, arguments[2], FLAGS_overwrite);
   tools::Progress progress("Converting", list.size());
   int height = 0, width = 0;
   for (std::size_t i = 0; i < list.size(); ++i, progress.step()) {
@@ -129,19 +129,19 @@ void convert(const std::vector<std::string>& arguments) {
       LOG(ERROR) << "Left out " << banyan::quoted(path) << ": " << error.message();
       continue;
     }
-    if (FLAGS_check_size && writer.records() > 0 && (converted.height != height || converted.width != width))
+    if (FLAGS_check_size && writer->records() > 0 && (converted.height != height || converted.width != width))
       bad_input(banyan::quoted(path), " is ", converted.height, " x ", converted.width,
                 ", but the first image is ", height, " x ", width, " (--check_size)");
-    if (writer.records() == 0) {
+    if (writer->records() == 0) {
       height = converted.height;
       width = converted.width;
     }
-    writer.put(tools::eight_digits(i) + "_" + list[i].path, std::move(converted.datum));
+    writer->put(tools::eight_digits(i) + "_" + list[i].path, std::move(converted.datum));
   }
-  if (writer.records() == 0)
+  if (writer->records() == 0)
     bad_input("none of the ", list.size(), " images of ", banyan::quoted(arguments[1]), " could be read");
-  const std::uint64_t written = writer.records();
-  writer.close();
+  const std::uint64_t written = writer->records();
+  writer->close();
   LOG(INFO) << "Processed " << written << " files.";
   if (written < list.size())
     LOG(ERROR) << list.size() - written << " of " << list.size() << " images were left out";
@@ -156,6 +156,6 @@ int main(int argc, char** argv) {
        "Converts the images that the file LIST names (one \"path label\" per line; ROOT/ is prepended to "
        "each "
        "path as it is)\n"
-       "to an LMDB folder DB that Data layers read. JPEG and PNG are supported.",
+       "to a folder DB (LMDB, or LevelDB) that Data layers read. JPEG and PNG are supported.",
        "convert_imageset --shuffle --encoded images/ train.txt train_lmdb", 3, 3, convert});
 }

@@ -37,6 +37,9 @@ DEFINE_string(fold, "on",
 DEFINE_bool(ignore_unknown_fields, false,
             "pass over fields of solvers and nets that are not known, with a warning each");
 DEFINE_bool(json, false, "print JSON");
+DEFINE_string(map, "", "lines `ARRAY LAYER/INDEX`: which array of a .safetensors or .npz is which blob");
+DEFINE_string(names, "index", "names of arrays: index (conv1/0) or torch (conv1.weight)");
+DEFINE_bool(overwrite, false, "replace the file written if it exists");
 DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
@@ -85,6 +88,7 @@ const std::vector<FlagGroup>& flag_groups() {
       {"summary", {"plan"}},
       {"check", {"level", "stage", "shape"}},
       {"train, test, time, summary", {"ignore_unknown_fields"}},
+      {"convert", {"model", "weights", "map", "names", "overwrite", "phase", "level", "stage", "shape"}},
       {"layers", {"json"}},
       {"time", {"data", "sync_bn", "tree", "trace", "pin"}},
       {"topology", {"tree", "iterations", "json", "dot", "simulate"}},
@@ -175,8 +179,8 @@ int run_train(Console& console, const Files&) {
   TrainOptions options;
   options.solver_path = FLAGS_solver;
   options.solver = load_solver(FLAGS_solver, unknown_fields());
-  apply_command_line_state(options.solver, given("level") ? std::optional<int>(FLAGS_level) : std::nullopt,
-                           split_list(FLAGS_stage));
+  add_to_state(*options.solver.nets.mutable_train_state(),
+               given("level") ? std::optional<int>(FLAGS_level) : std::nullopt, split_list(FLAGS_stage));
   const ChosenDevices chosen = devices_for(options.solver.devices);
   LOG_IF(INFO, !chosen.note.empty()) << chosen.note;
   options.devices = chosen.devices;
@@ -323,6 +327,23 @@ int run_check(Console&, const Files& files) {
   return report.problems == 0 ? 0 : 2;
 }
 
+int run_convert(Console&, const Files& files) {
+  if (files.empty() || files.size() > 2)
+    bad_input("expected convert IN OUT, or convert --model=DEPLOY --weights=FILE OUT.onnx; found ",
+              files.size(), " files");
+  ConvertOptions options;
+  if (given("model")) options.model = model_options(Phase::test);
+  options.model.weights = split_list(FLAGS_weights);
+  options.from = files.size() > 1 ? files[0] : "";
+  options.to = files.back();
+  options.map = FLAGS_map;
+  options.names = choice_of<io::NameStyle>(
+      "names", FLAGS_names, {{"index", io::NameStyle::index}, {"torch", io::NameStyle::torch}});
+  options.overwrite = FLAGS_overwrite;
+  convert_files(options);
+  return 0;
+}
+
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
       {"train", "trains with a solver (the default command)", run_train},
@@ -330,6 +351,8 @@ const std::vector<Command>& commands() {
       {"time", "times each layer, communication among devices, or the input", run_time},
       {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
       {"check", "reports everything that is wrong with solvers and nets: trainer check FILE...", run_check},
+      {"convert", "weights to and from .safetensors and .npz, nets to .onnx: trainer convert IN OUT",
+       run_convert},
       {"layers", "lists the layer types and what each supports", run_layers},
       {"device_query", "describes the processor and the GPUs", run_device_query},
       {"topology", "draws the device tree, verifies and measures the links", run_topology}};
@@ -368,6 +391,7 @@ void print_help() {
          "--weights=run/mnist/lenet_iter_10000.caffemodel "
          "--iterations=100\n"
          "  trainer summary --model=models/lenet/train_test.prototxt --shape='data:64,1,28,28;label:64'\n"
+         "  trainer convert net.caffemodel net.safetensors\n"
          "Exit codes: 0 done (also after Ctrl-C), 1 failed while running, 2 bad input or usage.\n";
 }
 
@@ -401,7 +425,7 @@ int run_command(const std::vector<std::string>& words) {
       "progress", FLAGS_progress,
       {{"auto", ProgressMode::automatic}, {"on", ProgressMode::on}, {"off", ProgressMode::off}});
   const Files files(words.begin() + (words.empty() ? 0 : 1), words.end());
-  if (!files.empty() && command.name != std::string("check"))
+  if (!files.empty() && command.name != std::string("check") && command.name != std::string("convert"))
     bad_input("expected [command], found ", words.size(), " arguments; see trainer --help");
   Console console(mode);
   const auto route = route_logs("trainer", console);

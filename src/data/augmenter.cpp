@@ -50,10 +50,26 @@ void check_transform(const caffe::TransformationParameter& settings, const std::
 
 std::string ItemShape::to_string() const { return cat(channels, " x ", height, " x ", width); }
 
+MeanImage read_mean_image(const std::string& path, const std::string& layer) {
+  constexpr std::size_t kMost = std::size_t{1} << 31;
+  const std::string name = cat("layer ", banyan::quoted(layer), ": mean_file ", banyan::quoted(path));
+  caffe::BlobProto blob;
+  if (!blob.ParseFromString(io::read_file(path, kMost))) bad_input(name, " is not a binary BlobProto");
+  const std::vector<int> dims = dims_of(blob);
+  if (dims.size() != 3 || dims[0] < 1 || dims[1] < 1 || dims[2] < 1)
+    bad_input(name, " does not hold exactly one image");
+  MeanImage mean{{dims[0], dims[1], dims[2]}, {blob.data().begin(), blob.data().end()}};
+  if (blob.data_size() == 0)
+    for (const double value : blob.double_data()) mean.values.push_back(static_cast<float>(value));
+  if (static_cast<std::int64_t>(mean.values.size()) != mean.shape.count())
+    bad_input(name, " says ", mean.shape.to_string(), " = ", mean.shape.count(), " values, but holds ",
+              mean.values.size());
+  return mean;
+}
+
 Augmenter::Augmenter(const caffe::TransformationParameter& settings, bool random_crop, std::uint64_t seed,
                      std::uint32_t stream, const std::string& layer)
-    : layer_(layer),
-      mean_file_(settings.mean_file()),
+    : mean_file_(settings.mean_file()),
       pad_(static_cast<int>(settings.pad())),
       crop_(static_cast<int>(settings.crop_size())),
       random_crop_(random_crop),
@@ -63,27 +79,10 @@ Augmenter::Augmenter(const caffe::TransformationParameter& settings, bool random
   check_transform(settings, layer);
   const bool own_seed = settings.random_seed() >= 0;
   key_ = {own_seed ? static_cast<std::uint64_t>(settings.random_seed()) : seed, stream, 0};
-  if (!mean_file_.empty()) read_mean_file(mean_file_);
-}
-
-void Augmenter::read_mean_file(const std::string& path) {
-  constexpr std::size_t kMost = std::size_t{1} << 31;
-  caffe::BlobProto blob;
-  if (!blob.ParseFromString(io::read_file(path, kMost)))
-    bad_input("layer ", banyan::quoted(layer_), ": mean_file ", banyan::quoted(path),
-              " is not a binary BlobProto");
-  const std::vector<int> dims = dims_of(blob);
-  if (dims.size() != 3 || dims[0] < 1 || dims[1] < 1 || dims[2] < 1)
-    bad_input("layer ", banyan::quoted(layer_), ": mean_file ", banyan::quoted(path),
-              " does not hold exactly one image");
-  mean_shape_ = {dims[0], dims[1], dims[2]};
-  if (blob.data_size() > 0)
-    mean_image_.assign(blob.data().begin(), blob.data().end());
-  else
-    for (const double value : blob.double_data()) mean_image_.push_back(static_cast<float>(value));
-  if (static_cast<std::int64_t>(mean_image_.size()) != mean_shape_.count())
-    bad_input("layer ", banyan::quoted(layer_), ": mean_file ", banyan::quoted(path), " says ",
-              mean_shape_.to_string(), " = ", mean_shape_.count(), " values, but holds ", mean_image_.size());
+  if (mean_file_.empty()) return;
+  MeanImage mean = read_mean_image(mean_file_, layer);
+  mean_shape_ = mean.shape;
+  mean_image_ = std::move(mean.values);
 }
 
 ItemShape Augmenter::output_shape(const Record& record) const {
@@ -149,8 +148,8 @@ bool Augmenter::write_rows(const Record& record, const Pixel* pixels, const Wind
 }
 
 template <class T, class Pixel>
-void Augmenter::write(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
-                      Layout layout, T* output) const {
+void Augmenter::write_pixels(const Record& record, const Pixel* pixels, const Window& window,
+                             const ItemShape& shape, Layout layout, T* output) const {
   using Index = std::ptrdiff_t;
   const Index channels = shape.channels, height = shape.height, width = shape.width;
   const Index in_height = record.height, in_width = record.width;
@@ -209,9 +208,21 @@ void Augmenter::apply(const Record& record, std::uint64_t item, Layout layout, T
   const ItemShape shape = output_shape(record);
   const Window window = draw(record, shape, item);
   if (record.bytes != nullptr)
-    write(record, record.bytes, window, shape, layout, output);
+    write_pixels(record, record.bytes, window, shape, layout, output);
   else
-    write(record, record.floats, window, shape, layout, output);
+    write_pixels(record, record.floats, window, shape, layout, output);
+}
+
+std::vector<Shape> Augmenter::shapes(const Record& record) const {
+  const ItemShape pixels = output_shape(record);
+  return {Shape{pixels.channels, pixels.height, pixels.width}, Shape()};
+}
+
+void Augmenter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
+  dispatch_float(place.dtype, "a data layer", [&]<class T>() {
+    apply(record, item, place.layout, static_cast<T*>(place.outputs[0]));
+    *static_cast<T*>(place.outputs[1]) = static_cast<T>(record.label);
+  });
 }
 
 template void Augmenter::apply<float>(const Record&, std::uint64_t, Layout, float*) const;

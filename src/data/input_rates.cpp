@@ -45,14 +45,13 @@ class Laps {
   double last_ = 0;
 };
 
-template <class T>
 InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::function<bool()>& stop,
                          const std::function<double()>& clock) {
   InputRates rates;
   const auto reader = pipeline.source->reader();
   ShareSequence shares = ShareSequence::training(pipeline.dealing, 0);
   Record record;
-  std::vector<T> values;
+  std::vector<std::vector<std::byte>> memory;
   Laps laps(clock);
   std::uint64_t touched = 0;
   for (int batch = -kWarmUp; batch < batches && !(batch > 0 && stop()); ++batch) {
@@ -69,12 +68,18 @@ InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::
         laps.charge(rates.read_seconds);
         reader->decode(record);
         laps.charge(rates.decode_seconds);
-        const std::int64_t count = pipeline.augmenter->output_shape(record).count();
-        // One place per item of a batch, so that memory is written as in a real batch.
-        values.resize(std::max(values.size(), static_cast<std::size_t>(count) * share.count));
+        const std::vector<Shape> shapes = pipeline.writer->shapes(record);
+        ItemPlace place{pipeline.assembly.dtype, pipeline.assembly.layout, {}};
+        memory.resize(std::max(memory.size(), shapes.size()));
+        for (std::size_t k = 0; k < shapes.size(); ++k) {
+          // One place per item of a batch, so that memory is written as in a real batch.
+          const std::size_t bytes =
+              static_cast<std::size_t>(shapes[k].count()) * size_of(pipeline.assembly.dtype);
+          memory[k].resize(std::max(memory[k].size(), bytes * share.count));
+          place.outputs.push_back(memory[k].data() + bytes * i);
+        }
         laps.start();
-        pipeline.augmenter->apply(record, item, pipeline.assembly.layout,
-                                  values.data() + static_cast<std::size_t>(count) * i);
+        pipeline.writer->write(record, item, place);
         laps.charge(rates.augment_seconds);
       } catch (const Error& error) {
         throw Error(error.kind(), reader->describe(position) + ": " + error.message());
@@ -104,9 +109,7 @@ InputClocks InputClocks::real() {
 
 InputRates measure_input(const InputPipeline& pipeline, Device& device, int batches,
                          const std::function<bool()>& stop, const InputClocks& clocks) {
-  InputRates rates;
-  dispatch_float(pipeline.assembly.dtype, "a data layer",
-                 [&]<class T>() { rates = measure_parts<T>(pipeline, batches, stop, clocks.wall); });
+  InputRates rates = measure_parts(pipeline, batches, stop, clocks.wall);
   if (rates.items == 0) return rates;
   const auto prefetcher = pipeline.start(device, ShareSequence::training(pipeline.dealing, 0));
   rates.threads = std::clamp(pipeline.prefetch.threads, 1, std::max(pipeline.prefetch.depth, 1));

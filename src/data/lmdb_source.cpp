@@ -65,7 +65,7 @@ class Environment {
     if (!fs::is_directory(path_, ignored))
       bad_input(name(), ": expected a folder that holds data.mdb, found a file");
     if (fs::exists(path_ + "/CURRENT", ignored))
-      bad_input(name(), ": the folder holds a LevelDB, which is not supported; convert it to LMDB");
+      bad_input(name(), ": the folder holds a LevelDB: write \"backend: LEVELDB\", or leave backend out");
     if (!fs::exists(path_ + "/data.mdb", ignored)) bad_input(name(), ": the folder holds no data.mdb");
   }
 

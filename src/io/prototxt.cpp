@@ -107,12 +107,14 @@ caffe::SolverParameter parse_solver_text(std::string_view text, const std::strin
   return parse_file<caffe::SolverParameter>(text, origin, unknown, "solver");
 }
 
+std::string read_text_file(const std::string& path) { return read_file(path, kLargestText); }
+
 caffe::NetParameter read_net_text(const std::string& path, UnknownFields unknown) {
-  return parse_net_text(read_file(path, kLargestText), path, unknown);
+  return parse_net_text(read_text_file(path), path, unknown);
 }
 
 caffe::SolverParameter read_solver_text(const std::string& path, UnknownFields unknown) {
-  return parse_solver_text(read_file(path, kLargestText), path, unknown);
+  return parse_solver_text(read_text_file(path), path, unknown);
 }
 
 std::size_t line_of_layer(std::string_view text, const std::string& name, const std::string& type,

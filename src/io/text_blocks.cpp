@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "banyan/base/contains.hpp"
+
 namespace banyan::io {
 namespace {
 
@@ -113,8 +115,7 @@ std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std
   std::string word;
   while (tokens.next(token)) {
     if (token.kind == Token::Kind::word) word = token.value;
-    if (token.kind == Token::Kind::open && std::find(names.begin(), names.end(), word) != names.end())
-      blocks.push_back({word, token.end});
+    if (token.kind == Token::Kind::open && contains(names, word)) blocks.push_back({word, token.end});
   }
   return blocks;
 }

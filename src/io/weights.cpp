@@ -9,6 +9,8 @@
 #include "banyan/io/binary_proto.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "blob_reader.hpp"
+#include "io/hdf5_file.hpp"
+#include "io/hdf5_model.hpp"
 #include "wire_reader.hpp"
 
 namespace banyan::io {
@@ -84,8 +86,7 @@ class ModelReader {
     if (bytes_.empty())
       bad_input(origin_.name, ": expected a net with weights (.caffemodel), found an empty file");
     if (bytes_.substr(0, 8) == "\x89HDF\r\n\x1a\n") {
-      bad_input(origin_.name,
-                ": weights in HDF5 files cannot be read; save them as binaryproto (.caffemodel)");
+      bad_input(origin_.name, ": weights in HDF5 form cannot be read from memory, only from a file");
     }
     const std::string_view head = bytes_.substr(0, 512);
     const bool text = std::all_of(head.begin(), head.end(), [](char c) {
@@ -173,6 +174,7 @@ ModelWeights parse_weights(std::string_view bytes, const std::string& origin) {
 }
 
 ModelWeights read_weights(const std::string& path) {
+  if (looks_like_hdf5(path)) return read_hdf5_model(path);
   return parse_weights(read_file(path, kLargestMessage), path);
 }
 
@@ -195,6 +197,20 @@ caffe::BlobProto encode_blob(const std::vector<std::int64_t>& shape, const doubl
   blob.mutable_double_data()->Add(values, values + checked_count(shape));
   blob.mutable_shape()->mutable_dim()->Add(shape.begin(), shape.end());
   return blob;
+}
+
+caffe::NetParameter to_proto(const ModelWeights& weights) {
+  caffe::NetParameter net;
+  if (!weights.name.empty()) net.set_name(weights.name);
+  for (const LayerWeights& layer : weights.layers) {
+    caffe::LayerParameter& to = *net.add_layer();
+    to.set_name(layer.name);
+    if (!layer.type.empty()) to.set_type(layer.type);
+    for (const BlobData& blob : layer.blobs)
+      *to.add_blobs() = blob.is_double() ? encode_blob(blob.shape, blob.doubles.data())
+                                         : encode_blob(blob.shape, blob.floats.data());
+  }
+  return net;
 }
 
 bool shapes_compatible(const BlobData& blob, const std::vector<std::int64_t>& target) {

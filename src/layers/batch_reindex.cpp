@@ -1,6 +1,7 @@
 // BatchReindex: sample i of the output is sample index[i] of the first input; the second input holds the
 // indices. On several devices an index counts within the device's own part of the batch.
-#include "banyan/layers/loss.hpp"
+#include "banyan/layers/index_note.hpp"
+#include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/rows.hpp"
 
@@ -24,8 +25,9 @@ class BatchReindexLayer : public Layer {
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    ops::gather_rows(*pass.context, inputs[0]->data, samples_, inputs[1]->data, outputs[0]->data,
-                     note_.on(*pass.context));
+    Context& context = *pass.context;
+    ops::note_outside(context, inputs[1]->data, 1, samples_, note_.on(context));
+    ops::gather_rows(context, inputs[0]->data, samples_, inputs[1]->data, outputs[0]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -35,11 +37,11 @@ class BatchReindexLayer : public Layer {
     ops::add_to_rows(*pass.context, outputs[0]->grad, inputs[1]->data, samples_, inputs[0]->grad);
   }
 
-  void check_results(Context& context) override { note_.check_index(context, name(), samples_); }
+  void check_results(Context& context) override { note_.check(context, name(), samples_); }
 
  private:
   std::int64_t samples_ = 0;
-  LabelNote note_;
+  IndexNote note_;
 };
 
 const RegisterLayer<BatchReindexLayer> registered("BatchReindex", {.about = "picks samples by their numbers",

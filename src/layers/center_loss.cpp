@@ -5,6 +5,7 @@
 // The centers do not follow the gradient of the loss but Caffe's rule, whatever the loss weight: their
 // gradient is the sum of (center - sample) over a class's samples on all devices, divided by 1 + the number
 // of these.
+#include "banyan/layers/index_note.hpp"
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/rows.hpp"
@@ -49,7 +50,8 @@ class CenterLossLayer : public LossLayer {
     ensure(context, center_, x.shape(), x.dtype());
     ensure(context, difference_, x.shape(), x.dtype());
     ensure(context, partial_, Shape{2}, DType::f64);
-    ops::gather_rows(context, parameters_[0].value, classes_, labels, center_, note_.on(context));
+    ops::note_outside(context, labels, 1, classes_, note_.on(context));
+    ops::gather_rows(context, parameters_[0].value, classes_, labels, center_);
     ops::euclidean_forward(context, x, center_, difference_, partial_);
     const std::int64_t samples = x.shape()[0];
     find_divisor(pass, Normalization::batch_size, samples, samples);
@@ -70,7 +72,7 @@ class CenterLossLayer : public LossLayer {
     ops::add_divided_rows(context, sums_, counts_, -1, gradient);
   }
 
-  void check_results(Context& context) override { note_.check_index(context, name(), classes_); }
+  void check_results(Context& context) override { note_.check(context, name(), classes_); }
 
  private:
   /// counts_ of all devices.
@@ -89,7 +91,7 @@ class CenterLossLayer : public LossLayer {
   std::int64_t classes_ = 0, length_ = 0;
   Tensor center_, difference_, sums_;    ///< of each sample; x - center_; of the differences of each class
   Tensor ones_, local_counts_, counts_;  ///< samples of each class, on all devices in f64
-  LabelNote note_;
+  IndexNote note_;
 };
 
 const RegisterLayer<CenterLossLayer> registered(

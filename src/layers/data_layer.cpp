@@ -1,8 +1,10 @@
-// Data: records of an LMDB. As in Caffe, data_param.backend must say LMDB: the default is LEVELDB, which is
-// not supported. rand_skip has no effect, as in Caffe.
+// Data: records of an LMDB or a LevelDB. Where data_param.backend is missing, the folder's contents decide;
+// in Caffe it means LEVELDB. rand_skip has no effect, as in Caffe.
 #include <algorithm>
+#include <filesystem>
 
 #include "banyan/base/text.hpp"
+#include "banyan/data/leveldb.hpp"
 #include "banyan/data/lmdb_source.hpp"
 #include "layers/source_layer.hpp"
 
@@ -18,11 +20,10 @@ class DataLayer : public SourceLayer {
   Settings settings() const override {
     const caffe::DataParameter& from = parameter().data_param();
     if (from.source().empty()) refuse("data_param.source", "is missing");
-    if (from.backend() != caffe::DataParameter::LMDB)
-      refuse("data_param.backend",
-             cat(from.has_backend() ? "is LEVELDB" : "is missing, and the format's default is LEVELDB",
-                 ", which is not supported: convert ", banyan::quoted(from.source()),
-                 " to LMDB if it is a LevelDB, and write \"backend: LMDB\""));
+    if (from.has_backend() && from.backend() == caffe::DataParameter::LEVELDB && !data::has_leveldb())
+      refuse("data_param.backend", cat("is LEVELDB, which this build of Banyan lacks: install libleveldb-dev "
+                                       "and build again, or convert ",
+                                       banyan::quoted(from.source()), " to LMDB"));
     if (from.has_mining_hard_param()) refuse("data_param.mining_hard_param", "is not supported");
     if (from.has_side()) refuse("data_param.side", "is not supported");
     Settings settings;
@@ -37,15 +38,25 @@ class DataLayer : public SourceLayer {
 
   std::shared_ptr<data::RecordSource> open() const override {
     const caffe::TransformationParameter& transform = parameter().transform_param();
-    data::LmdbOptions options;
-    options.random_access = parameter().data_param().shuffle();
-    if (transform.force_color()) options.color = data::ColorMode::bgr;
-    if (transform.force_gray()) options.color = data::ColorMode::gray;
-    return data::open_lmdb(parameter().data_param().source(), options);
+    const std::string& folder = parameter().data_param().source();
+    const bool shuffle = parameter().data_param().shuffle();
+    const data::ColorMode color = transform.force_color()  ? data::ColorMode::bgr
+                                  : transform.force_gray() ? data::ColorMode::gray
+                                                           : data::ColorMode::as_stored;
+    if (is_leveldb(folder)) return data::open_leveldb(folder, {color, shuffle});
+    return data::open_lmdb(folder, {color, shuffle});
+  }
+
+ private:
+  bool is_leveldb(const std::string& folder) const {
+    const caffe::DataParameter& from = parameter().data_param();
+    if (from.has_backend()) return from.backend() == caffe::DataParameter::LEVELDB;
+    std::error_code ignored;
+    return std::filesystem::exists(folder + "/CURRENT", ignored);
   }
 };
 
-const RegisterLayer<DataLayer> registered("Data", {"records of an LMDB", "data_param", {}});
+const RegisterLayer<DataLayer> registered("Data", {"records of an LMDB or a LevelDB", "data_param", {}});
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Dropout: in training y = x * keep / (1 - ratio), keep being 1 with probability 1 - ratio; in tests y = x
-// unless sample_weights_test (SegNet) is set.
+// unless sample_weights_test (SegNet) is set. With scale_train: false both are multiplied by 1 - ratio.
 //
 // What is kept is a function of (seed, layer name, draw, global sample, element), so no mask is stored, and a
 // sample has the same mask whichever device holds it. Axis 0 is assumed to be the batch. If it is not (T x N
@@ -20,7 +20,6 @@ class DropoutLayer : public ElementwiseLayer {
 
   void setup(const Blobs&, const Blobs&) override {
     if (!(ratio_ >= 0 && ratio_ < 1)) refuse("dropout_ratio must be at least 0 and below 1; found ", ratio_);
-    if (!parameter_.dropout_param().scale_train()) refuse("scale_train: false is not supported");
   }
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     apply(pass, inputs[0]->data, outputs[0]->data);
@@ -38,6 +37,7 @@ class DropoutLayer : public ElementwiseLayer {
       ops::dropout(*pass.context, from, ratio_, key(pass), pass.samples, to);
     else if (!from.same_memory(to))
       ops::copy(*pass.context, from, to);
+    if (!parameter_.dropout_param().scale_train()) ops::axpby(*pass.context, 1 - ratio_, to, 0, to);
   }
   ops::PassKey key(const Pass& pass) const {
     ops::PassKey key = random_key(pass);

@@ -1,6 +1,7 @@
 // Embed: each input value, an integer in [0, input_dim), becomes its row of the weights (input_dim x
 // num_output), plus a bias. The output has one axis more than the input.
-#include "banyan/layers/loss.hpp"
+#include "banyan/layers/index_note.hpp"
+#include "banyan/layers/layer.hpp"
 #include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/rows.hpp"
 
@@ -30,7 +31,8 @@ class EmbedLayer : public Layer {
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
     Tensor& y = outputs[0]->data;
-    ops::gather_rows(context, parameters_[0].value, rows(), inputs[0]->data, y, note_.on(context));
+    ops::note_outside(context, inputs[0]->data, 1, rows(), note_.on(context));
+    ops::gather_rows(context, parameters_[0].value, rows(), inputs[0]->data, y);
     if (parameters_.size() > 1) ops::scale_bias(context, y, none_, parameters_[1].value, over_, {}, y);
   }
 
@@ -42,13 +44,13 @@ class EmbedLayer : public Layer {
       ops::scale_backward(*pass.context, none_, dy, over_, parameters_[1].grad);
   }
 
-  void check_results(Context& context) override { note_.check_index(context, name(), rows()); }
+  void check_results(Context& context) override { note_.check(context, name(), rows()); }
 
  private:
   std::int64_t rows() const { return parameters_[0].shape[0]; }
 
   ops::Broadcast over_{};
-  LabelNote note_;
+  IndexNote note_;
   Tensor none_;
 };
 

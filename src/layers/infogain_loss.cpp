@@ -1,27 +1,22 @@
 // InfogainLoss: -sum over classes c of H[label, c] log(max(p[c], 1e-20)), p being the softmax of the scores
-// along `axis`; summed over the positions whose label is not ignore_label, divided as loss_param says (VALID
-// unless given). Inputs: scores, labels, and the matrix H, unless `source` names a file with it (a
-// BlobProto). A second output holds the probabilities. Branches older than `axis` took probabilities as the
+// along `axis`; inputs, divisor and second output: softmaxed_loss_layer.hpp. The third input is the matrix H,
+// unless `source` names a file with it (a BlobProto). Branches older than `axis` took probabilities as the
 // first input: there, drop the Softmax layer before it.
 #include "banyan/io/binary_proto.hpp"
-#include "banyan/layers/loss.hpp"
 #include "banyan/ops/class_loss.hpp"
-#include "softmax_axes.hpp"
+#include "softmaxed_loss_layer.hpp"
 
 namespace banyan {
 namespace {
 
-class InfogainLossLayer : public LossLayer {
+class InfogainLossLayer : public SoftmaxedLossLayer {
  public:
   InfogainLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : LossLayer(parameter, options, {.arity = {2, 3, 1, 2}, .differentiable_inputs = 1}) {}
+      : SoftmaxedLossLayer(parameter, options, 3) {}
 
-  void setup(const Blobs& inputs, const Blobs&) override {
-    const auto& loss = parameter_.loss_param();
-    if (loss.has_normalize()) refuse("takes normalization, not the old normalize");
-    normalization_ = read_normalization(Normalization::valid);
-    traits_.meets = meets_for(normalization_);
-    ignore_ = {loss.has_ignore_label(), loss.ignore_label()};
+  void setup(const Blobs& inputs, const Blobs& outputs) override {
+    if (parameter_.loss_param().has_normalize()) refuse("takes normalization, not the old normalize");
+    SoftmaxedLossLayer::setup(inputs, outputs);
     if (inputs.size() > 2) return;
     const std::string& source = parameter_.infogain_loss_param().source();
     if (source.empty()) refuse("give the matrix as a third input or as source, a file");
@@ -29,29 +24,11 @@ class InfogainLossLayer : public LossLayer {
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    over_ = channels_along(inputs[0]->shape, parameter_.infogain_loss_param().axis());
-    if (inputs[1]->shape.count() != over_.outer * over_.inner)
-      refuse("expected one label for each of ", over_.outer, " x ", over_.inner, " positions of the scores ",
-             inputs[0]->shape.to_string(), "; ", quoted(inputs[1]->name), " is ",
-             inputs[1]->shape.to_string());
+    SoftmaxedLossLayer::reshape(inputs, outputs);
     const std::int64_t found =
         inputs.size() > 2 ? inputs[2]->shape.count() : static_cast<std::int64_t>(file_.count());
     if (found != over_.channels * over_.channels)
       refuse("the matrix must have ", over_.channels, " x ", over_.channels, " values; found ", found);
-    set_output(*outputs[0], Shape{});
-    if (outputs.size() > 1) set_output(*outputs[1], inputs[0]->shape);
-  }
-
-  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    Context& context = *pass.context;
-    if (outputs.size() < 2) ensure(context, probabilities_, inputs[0]->shape, dtype());
-    Tensor& probabilities = probabilities_of(outputs);
-    ensure(context, partial_, Shape{2}, DType::f64);
-    ops::softmax_forward(context, inputs[0]->data, over_, probabilities);
-    ops::infogain_loss_forward(context, probabilities, inputs[1]->data, gains(context, inputs), over_,
-                               ignore_, partial_, note_.on(context));
-    find_divisor(pass, normalization_, over_.outer * over_.inner, over_.outer);
-    write_loss(pass, *outputs[0]);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -62,12 +39,14 @@ class InfogainLossLayer : public LossLayer {
                                   inputs[0]->grad);
   }
 
-  void check_results(Context& context) override { note_.check(context, name(), over_); }
-
  private:
-  Tensor& probabilities_of(const Blobs& outputs) {
-    return outputs.size() > 1 ? outputs[1]->data : probabilities_;
+  int axis() const override { return parameter_.infogain_loss_param().axis(); }
+
+  void add_up(Context& context, const Tensor& probabilities, const Blobs& inputs) override {
+    ops::infogain_loss_forward(context, probabilities, inputs[1]->data, gains(context, inputs), over_,
+                               ignore_, partial_, note_.on(context));
   }
+
   const Tensor& gains(Context& context, const Blobs& inputs) {
     if (inputs.size() > 2) return inputs[2]->data;
     if (!gains_.defined()) {
@@ -81,12 +60,8 @@ class InfogainLossLayer : public LossLayer {
     return gains_;
   }
 
-  Normalization normalization_ = Normalization::valid;
-  ops::IgnoreLabel ignore_;
-  ops::Channels over_{};
   io::BlobData file_;
-  Tensor probabilities_, gains_;
-  LabelNote note_;
+  Tensor gains_;
 };
 
 const RegisterLayer<InfogainLossLayer> registered(

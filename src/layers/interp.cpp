@@ -32,9 +32,7 @@ class InterpLayer : public Layer {
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape& input = inputs[0]->shape;
-    if (input.axes() != 4)
-      refuse("input ", quoted(inputs[0]->name), " has ", input.axes(), " axes; expected 4 (N, C, H, W)");
+    const Shape& input = image_shape(*inputs[0]);
     const std::int64_t begin = -settings().pad_beg(), cut = begin - settings().pad_end();
     part_ = {begin, begin, input[2] - cut, input[3] - cut};
     if (part_.height < 1 || part_.width < 1)

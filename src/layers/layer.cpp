@@ -5,6 +5,7 @@
 #include <set>
 
 #include "layers/other_types.hpp"
+#include "layers/python_layers.hpp"
 
 namespace banyan {
 
@@ -100,6 +101,8 @@ std::vector<int> sync_group_sizes(const caffe::NetParameter& net) {
 }
 
 std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const LayerOptions& options) {
+  if (parameter.type() == "Python")
+    if (const auto native = native_layer(parameter, options.phase)) return make_layer(*native, options);
   const Registry& known = registry();
   const auto found = known.factories.find(parameter.type());
   if (found == known.factories.end()) {

@@ -1,5 +1,7 @@
 #include "banyan/layers/loss.hpp"
 
+#include <array>
+
 #include "banyan/ops/basic.hpp"
 
 namespace banyan {
@@ -17,30 +19,16 @@ Tensor& LabelNote::on(Context& context) {
   return noted_;
 }
 
-std::optional<std::array<double, 3>> LabelNote::take(Context& context) {
-  if (!noted_.defined()) return std::nullopt;
+void LabelNote::check(Context& context, const std::string& layer, const ops::Channels& over) {
+  if (!noted_.defined()) return;
   std::array<double, 3> found{};
   copy_to_host(context, noted_, found.data());
-  if (found[0] == 0) return std::nullopt;
+  const auto [sample, position, label] = found;
+  if (sample == 0) return;
   ops::fill(context, noted_, 0);
-  return found;
-}
-
-void LabelNote::check(Context& context, const std::string& layer, const ops::Channels& over) {
-  const auto found = take(context);
-  if (!found) return;
-  const auto [sample, position, label] = *found;
   bad_input("layer ", quoted(layer), ": label ", label, " of sample ", static_cast<std::int64_t>(sample) - 1,
             over.inner > 1 ? cat(", position ", position, ",") : std::string(),
             " is out of range: there are ", over.channels, " classes, 0 to ", over.channels - 1);
-}
-
-void LabelNote::check_index(Context& context, const std::string& layer, std::int64_t rows) {
-  const auto found = take(context);
-  if (!found) return;
-  const auto [place, unused, index] = *found;
-  bad_input("layer ", quoted(layer), ": index ", index, " at place ", static_cast<std::int64_t>(place) - 1,
-            " is not an integer from 0 to ", rows - 1);
 }
 
 LossLayer::Normalization LossLayer::read_normalization(Normalization absent) const {

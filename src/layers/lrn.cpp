@@ -24,10 +24,7 @@ class LrnLayer : public Layer {
     lrn_.k = lrn_.within_channel ? 1 : settings.k();
   }
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    if (inputs[0]->shape.axes() != 4)
-      refuse("input ", quoted(inputs[0]->name), " has ", inputs[0]->shape.axes(),
-             " axes; expected 4 (N, C, H, W)");
-    set_output(*outputs[0], inputs[0]->shape, inputs[0]->layout);
+    set_output(*outputs[0], image_shape(*inputs[0]), inputs[0]->layout);
   }
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     const Tensor& x = inputs[0]->data;

@@ -6,7 +6,7 @@
 #include "banyan/layers/index_note.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/regions.hpp"
-#include "banyan/ops/unfold.hpp"
+#include "banyan/ops/rows.hpp"
 
 namespace banyan {
 
@@ -20,9 +20,7 @@ class RegionLayer : public Layer {
                .differentiable_inputs = 1}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape &image = inputs[0]->shape, &rois = inputs[1]->shape;
-    if (image.axes() != 4)
-      refuse("input ", quoted(inputs[0]->name), " has ", image.axes(), " axes; expected 4 (N, C, H, W)");
+    const Shape &image = image_shape(*inputs[0]), &rois = inputs[1]->shape;
     if (rois.axes() < 2 || rois.count(1) != 5)
       refuse("the regions ", quoted(inputs[1]->name), " have the shape ", rois.to_string(),
              "; expected R x 5: image, x1, y1, x2, y2");

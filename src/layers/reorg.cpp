@@ -20,10 +20,8 @@ class ReorgLayer : public GridLayer {
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape& input = inputs[0]->shape;
+    const Shape& input = image_shape(*inputs[0]);
     const std::int64_t s = stride();
-    if (input.axes() != 4)
-      refuse("input ", quoted(inputs[0]->name), " has ", input.axes(), " axes; expected 4 (N, C, H, W)");
     if (input[1] % (s * s) != 0)
       refuse("stride ", s, " needs a multiple of ", s * s, " channels; ", quoted(inputs[0]->name), " has ",
              input[1]);

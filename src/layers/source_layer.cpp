@@ -8,11 +8,22 @@
 
 namespace banyan {
 
-SourceLayer::SourceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+namespace {
+
+std::vector<Shape> shapes_of(const data::HostBatch& batch) {
+  std::vector<Shape> shapes;
+  for (const data::HostBatch::Array& array : batch.arrays) shapes.push_back(array.item);
+  return shapes;
+}
+
+}  // namespace
+
+SourceLayer::SourceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, Arity arity,
+                         LayoutRule layout)
     : Layer(parameter, options,
-            {.arity = {0, 0, 1, 2},
+            {.arity = arity,
              .source = true,
-             .layout = LayoutRule::channels_last,
+             .layout = layout,
              .backward_reads_inputs = false,
              .backward_reads_outputs = false,
              .repeatable = false}) {}
@@ -29,7 +40,29 @@ SourceLayer::Settings SourceLayer::checked_settings() const {
 
 void SourceLayer::check_settings() const {
   checked_settings();
-  data::check_transform(parameter().transform_param(), name());
+  check_transform();
+}
+
+void SourceLayer::check_transform() const { data::check_transform(parameter().transform_param(), name()); }
+
+std::shared_ptr<const data::ItemWriter> SourceLayer::make_writer(const data::RecordSource&) const {
+  return std::make_shared<data::Augmenter>(parameter().transform_param(), options().phase == Phase::train,
+                                           options().seed, ops::stream_of(name().c_str()), name());
+}
+
+ops::RandomKey SourceLayer::key_of(const std::string& purpose) const {
+  return {options().seed, ops::stream_of((name() + " " + purpose).c_str()), 0};
+}
+
+/// A test batch goes to one device as a whole; a training batch is dealt to all of them.
+std::uint64_t SourceLayer::items_per_batch(const Settings& settings) const {
+  const bool per_device = !settings.batch_size_is_total && !dealt_whole();
+  return settings.batch_size * static_cast<std::uint64_t>(per_device ? options().devices : 1);
+}
+
+Layout SourceLayer::first_layout() const {
+  const bool last = options().channels_last && traits().layout == LayoutRule::channels_last;
+  return last ? Layout::channels_last : Layout::contiguous;
 }
 
 void SourceLayer::setup(const Blobs&, const Blobs&) { open_source(); }
@@ -37,34 +70,29 @@ void SourceLayer::setup(const Blobs&, const Blobs&) { open_source(); }
 void SourceLayer::open_source() {
   if (source_) return;
   settings_ = checked_settings();
-  const ops::RandomKey key{options().seed, ops::stream_of(name().c_str()), 0};
-  augmenter_ = std::make_shared<data::Augmenter>(
-      parameter().transform_param(), options().phase == Phase::train, key.seed, key.stream, name());
+  check_transform();
   try {
     source_ = open();
   } catch (Error& error) {
     error.add_context("while opening the source of layer " + banyan::quoted(name()));
     throw;
   }
+  writer_ = make_writer(*source_);
   data::DealingRule rule;
   rule.records = source_->size();
   rule.rank = options().rank;
   rule.devices = options().devices;
   rule.epoch_end = settings_.epoch_end;
-  // A test batch goes to one device as a whole; a training batch is dealt to all of them.
-  const bool per_device = !settings_.batch_size_is_total && !dealt_whole();
-  rule.batch = settings_.batch_size * static_cast<std::uint64_t>(per_device ? rule.devices : 1);
+  rule.batch = items_per_batch(settings_);
   dealing_ = std::make_unique<data::Dealing>(rule);
-  const ops::RandomKey order_key{key.seed, ops::stream_of((name() + " order").c_str()), 0};
-  order_ = std::make_shared<data::EpochOrder>(rule.records, settings_.shuffle, order_key);
-  if (!sought_ && settings_.random_skip > 0) {
-    const ops::RandomKey skip_key{key.seed, ops::stream_of((name() + " skip").c_str()), 0};
-    consumed_ = ops::philox(skip_key.key(), 0, 0).v[0] % settings_.random_skip;
-  }
+  order_ =
+      std::make_shared<data::EpochOrder>(rule.records, settings_.shuffle, key_of("order"), source_->parts());
+  if (!sought_ && settings_.random_skip > 0)
+    consumed_ = ops::philox(key_of("skip").key(), 0, 0).v[0] % settings_.random_skip;
   item_ = first_item();
 }
 
-data::ItemShape SourceLayer::first_item() const {
+std::vector<Shape> SourceLayer::first_item() const {
   const auto reader = source_->reader();
   data::Record record;
   const std::uint64_t position = order_->record(dealing_->epoch(consumed_), dealing_->record(consumed_));
@@ -74,7 +102,7 @@ data::ItemShape SourceLayer::first_item() const {
     log_warning(cat("layer ", banyan::quoted(name()),
                     ": force_color and force_gray have no effect on records that are not encoded images"));
   try {
-    return augmenter_->output_shape(record);
+    return writer_->shapes(record);
   } catch (const Error& error) {
     throw Error(error.kind(), reader->describe(position) + ": " + error.message());
   }
@@ -89,26 +117,29 @@ data::Share SourceLayer::first_share() const {
 
 void SourceLayer::reshape(const Blobs&, const Blobs& outputs) {
   if (batch_ != nullptr) {
-    set_shapes(outputs, batch_->share.count, batch_->item);
+    set_shapes(outputs, batch_->share.count, shapes_of(*batch_));
     return;
   }
   open_source();
   set_shapes(outputs, first_share().count, item_);
 }
 
-void SourceLayer::set_shapes(const Blobs& outputs, std::uint64_t items, const data::ItemShape& item) const {
-  const auto count = static_cast<std::int64_t>(items);
-  outputs[0]->shape = Shape{count, item.channels, item.height, item.width};
-  outputs[0]->layout = options().channels_last ? Layout::channels_last : Layout::contiguous;
-  if (outputs.size() > 1) outputs[1]->shape = Shape{count};
+void SourceLayer::set_shapes(const Blobs& outputs, std::uint64_t items,
+                             const std::vector<Shape>& item) const {
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    std::vector<std::int64_t> dims = item.at(k).dims();
+    dims.insert(dims.begin(), static_cast<std::int64_t>(items));
+    outputs[k]->shape = Shape(std::move(dims));
+  }
+  outputs[0]->layout = first_layout();
 }
 
 data::InputPipeline SourceLayer::pipeline() {
   open_source();
-  data::InputPipeline made{source_, order_, augmenter_, *dealing_, {}, {}};
+  data::InputPipeline made{source_, order_, writer_, *dealing_, {}, {}};
   data::AssemblerOptions& assembly = made.assembly;
   assembly.dtype = dtype();
-  assembly.layout = options().channels_last ? Layout::channels_last : Layout::contiguous;
+  assembly.layout = first_layout();
   assembly.empty_item = item_;
   const auto sharers = static_cast<std::uint64_t>(dealt_whole() ? 1 : options().devices);
   assembly.largest_share = (dealing_->rule().batch + sharers - 1) / sharers;
@@ -146,20 +177,19 @@ void SourceLayer::prepare(Pass& pass, const Blobs& outputs) {
   if (dealt_whole()) --batches_left_;
   consumed_ = batch_->share.consumed;
   if (batch_->share.ends_epoch && options().rank == 0) log_info("Restarting data prefetching from start.");
-  set_shapes(outputs, batch_->share.count, batch_->item);
+  set_shapes(outputs, batch_->share.count, shapes_of(*batch_));
 }
 
 void SourceLayer::forward(Pass& pass, const Blobs&, const Blobs& outputs) {
   if (batch_ == nullptr) runtime_failure("layer ", banyan::quoted(name()), ": forward before prepare");
   Stream& stream = pass.context->stream();
   if (batch_->share.count > 0) {
-    Tensor& pixels = outputs[0]->data;
-    if (pixels.layout() != outputs[0]->layout && !pixels.is_contiguous())
+    const Tensor& first = outputs[0]->data;
+    if (first.layout() != outputs[0]->layout && !first.is_contiguous())
       runtime_failure("layer ", banyan::quoted(name()),
                       ": its output is bound in another layout than it was given");
-    stream.copy(pixels.raw(), batch_->data.get(), pixels.bytes());
-    if (outputs.size() > 1)
-      stream.copy(outputs[1]->data.raw(), batch_->labels.get(), outputs[1]->data.bytes());
+    for (std::size_t k = 0; k < outputs.size(); ++k)
+      stream.copy(outputs[k]->data.raw(), batch_->arrays[k].memory.get(), outputs[k]->data.bytes());
   }
   if (!batch_->copied) batch_->copied = pass.context->device().create_event();
   stream.record(*batch_->copied);

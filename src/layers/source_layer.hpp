@@ -1,4 +1,5 @@
-// SourceLayer: what Data and ImageData have in common. Internal to the room.
+// SourceLayer: what the layers that read data sets have in common. Internal to the room. Unless a layer has
+// an ItemWriter of its own:
 //
 //   outputs[0]  items x C x H x W: augmented pixels
 //   outputs[1]  items: labels (optional)
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "banyan/data/assembler.hpp"
+#include "banyan/data/augmenter.hpp"
 #include "banyan/data/batch_source.hpp"
 #include "banyan/layers/layer.hpp"
 
@@ -20,7 +22,8 @@ namespace banyan {
 
 class SourceLayer : public Layer, public data::BatchSource {
  public:
-  SourceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options);
+  explicit SourceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options,
+                       Arity arity = {0, 0, 1, 2}, LayoutRule layout = LayoutRule::channels_last);
 
   void check_settings() const override;
   void setup(const Blobs& inputs, const Blobs& outputs) override;
@@ -54,24 +57,34 @@ class SourceLayer : public Layer, public data::BatchSource {
   /// Checks and returns the settings; throws bad_input. Opens nothing.
   virtual Settings settings() const = 0;
   virtual std::shared_ptr<data::RecordSource> open() const = 0;
+  /// Checks transform_param without reading a file; throws bad_input.
+  virtual void check_transform() const;
+  /// What turns the source's records into items; one output for each of its entries, the last may be left
+  /// out.
+  virtual std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource& source) const;
+  /// For random numbers of `purpose`, such as "order".
+  ops::RandomKey key_of(const std::string& purpose) const;
+  /// Items in a batch of all devices (training) or in a whole batch (test).
+  std::uint64_t items_per_batch(const Settings& settings) const;
   [[noreturn]] void refuse(const std::string& field, const std::string& why) const;
 
  private:
   bool dealt_whole() const { return options().net_phase == Phase::test; }
+  Layout first_layout() const;
   Settings checked_settings() const;
   void open_source();
   void start(Device& device);
   void begin_pass(std::uint64_t test_iter);
-  data::ItemShape first_item() const;
+  std::vector<Shape> first_item() const;
   data::Share first_share() const;
-  void set_shapes(const Blobs& outputs, std::uint64_t items, const data::ItemShape& item) const;
+  void set_shapes(const Blobs& outputs, std::uint64_t items, const std::vector<Shape>& item) const;
 
   Settings settings_;
   std::shared_ptr<data::RecordSource> source_;
   std::shared_ptr<const data::EpochOrder> order_;
-  std::shared_ptr<const data::Augmenter> augmenter_;
+  std::shared_ptr<const data::ItemWriter> writer_;
   std::unique_ptr<data::Dealing> dealing_;
-  data::ItemShape item_;  // of the first item; the shape of an empty share
+  std::vector<Shape> item_;  // of the first item; the shapes of an empty share
 
   std::uint64_t consumed_ = 0;
   bool sought_ = false;

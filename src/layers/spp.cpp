@@ -21,9 +21,7 @@ class SppLayer : public Layer {
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape& input = inputs[0]->shape;
-    if (input.axes() != 4)
-      refuse("input ", quoted(inputs[0]->name), " has ", input.axes(), " axes; expected 4 (N, C, H, W)");
+    const Shape& input = image_shape(*inputs[0]);
     length_ = 0;
     for (std::size_t l = 0; l < levels_.size(); ++l) {
       Level& level = levels_[l];

@@ -32,7 +32,7 @@ class TargetLossLayer : public LossLayer {
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     ensure(*pass.context, partial_, Shape{2}, DType::f64);
     ops::target_loss_forward(*pass.context, targets(inputs), loss_, partial_);
-    find_divisor(pass, normalization_, inputs[0]->shape.count(), inputs[0]->shape[0]);
+    find_divisor(pass, normalization_, positions(inputs[0]->shape), inputs[0]->shape[0]);
     write_loss(pass, *outputs[0]);
   }
 
@@ -48,7 +48,8 @@ class TargetLossLayer : public LossLayer {
   Normalization normalization_ = Normalization::batch_size;
   ops::TargetLoss loss_;
 
- private:
+  /// What FULL divides by.
+  virtual std::int64_t positions(const Shape& shape) const { return shape.count(); }
   static ops::Targets targets(const Blobs& inputs) {
     return {inputs[0]->data, inputs[1]->data, inputs.size() > 2 ? inputs[2]->data : Tensor(),
             inputs.size() > 3 ? inputs[3]->data : Tensor()};

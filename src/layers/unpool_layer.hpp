@@ -4,6 +4,7 @@
 
 #include "banyan/layers/index_note.hpp"
 #include "banyan/layers/layer.hpp"
+#include "banyan/ops/rows.hpp"
 #include "banyan/ops/unfold.hpp"
 
 namespace banyan {
@@ -11,9 +12,7 @@ namespace banyan {
 class UnpoolLayer : public Layer {
  public:
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape& input = inputs[0]->shape;
-    if (input.axes() != 4)
-      refuse("input ", quoted(inputs[0]->name), " has ", input.axes(), " axes; expected 4 (N, C, H, W)");
+    const Shape& input = image_shape(*inputs[0]);
     if (inputs.size() > 1 && !(inputs[1]->shape == input))
       refuse("the mask ", quoted(inputs[1]->name), " of shape ", inputs[1]->shape.to_string(),
              " must have the shape of ", quoted(inputs[0]->name), ", ", input.to_string());

@@ -123,6 +123,11 @@ std::vector<std::string> find_connection_problems(const caffe::NetParameter& net
   return problems;
 }
 
+int output_count(const caffe::LayerParameter& layer, const LayerTraits& traits) {
+  const bool unnamed = layer.top_size() == 0 && traits.arity.min_outputs > 0 && traits.loss;
+  return unnamed ? 1 : layer.top_size();
+}
+
 void check_arity(const caffe::LayerParameter& layer, const Arity& arity, int tops) {
   check_range(layer, "bottom", layer.bottom_size(), arity.min_inputs, arity.max_inputs);
   check_range(layer, "top", tops, arity.min_outputs, arity.max_outputs);

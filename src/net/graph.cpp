@@ -73,8 +73,8 @@ std::vector<int> Graph::outputs() const {
 }
 
 void add_layer(Graph& graph, const caffe::LayerParameter& parameter, const LayerTraits& traits) {
-  const bool automatic = parameter.top_size() == 0 && traits.arity.min_outputs > 0 && traits.loss;
-  check_arity(parameter, traits.arity, parameter.top_size() + (automatic ? 1 : 0));
+  const int outputs = output_count(parameter, traits);
+  check_arity(parameter, traits.arity, outputs);
   const int index = static_cast<int>(graph.layers.size());
   GraphLayer& layer = graph.layers.emplace_back();
   layer.name = parameter.name();
@@ -89,8 +89,8 @@ void add_layer(Graph& graph, const caffe::LayerParameter& parameter, const Layer
     add_output(graph, top);
     graph.by_name[top] = layer.outputs.back();
   }
-  if (automatic) add_output(graph, "(automatic)");
-  for (int o = 0; o < static_cast<int>(layer.outputs.size()); ++o) {
+  if (outputs > parameter.top_size()) add_output(graph, "(automatic)");
+  for (int o = 0; o < outputs; ++o) {
     const double absent = traits.loss && o == 0 ? 1 : 0;
     layer.loss_weights.push_back(o < parameter.loss_weight_size() ? parameter.loss_weight(o) : absent);
   }

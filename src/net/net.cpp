@@ -17,6 +17,7 @@
 #include "banyan/net/fusion.hpp"
 #include "banyan/net/splits.hpp"
 #include "banyan/observe/spans.hpp"
+#include "banyan/tensor/values.hpp"
 
 namespace banyan {
 namespace {
@@ -237,6 +238,26 @@ void Net::rethrow_with_place() {
     placed.add_context(activity_->describe());
     throw placed;
   }
+}
+
+void Net::set_input(const std::string& blob, const std::vector<double>& values) {
+  std::vector<std::string> known;
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    if (!layers_[l]->traits().filled_by_user) continue;
+    const Blobs outputs = outputs_of(static_cast<int>(l));
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      known.push_back(outputs[k]->name);
+      if (outputs[k]->name != blob) continue;
+      if (static_cast<std::int64_t>(values.size()) != outputs[k]->shape.count())
+        bad_input("blob ", quoted(blob), " has the shape ", outputs[k]->shape.to_string(), ", found ",
+                  values.size(), " values for it");
+      set_values(*context_, values, outputs[k]->data);
+      layers_[l]->filled(k);
+      return;
+    }
+  }
+  bad_input("the net has no blob ", quoted(blob), " that a program fills (Input, MemoryData)",
+            did_you_mean(blob, known));
 }
 
 void Net::forward(Pass& pass) {

@@ -113,6 +113,33 @@ void share_parameters(Net& net, Net& other, bool share_statistics) {
   if (!own_statistics) store.statistics = Tensor();
 }
 
+namespace {
+
+/// The file's layer with all its blobs: those that it shares are found with their owners.
+io::LayerWeights with_shared_blobs(Net& net, int target, const io::LayerWeights& source,
+                                   const io::ModelWeights& weights) {
+  const Layer& layer = *net.layers()[target];
+  io::LayerWeights whole = source;
+  io::BlobData missing;
+  missing.missing = true;
+  whole.blobs.resize(std::max(whole.blobs.size(), layer.parameters().size()), missing);
+  for (std::size_t s = 0; s < whole.blobs.size(); ++s) {
+    if (!whole.blobs[s].missing) continue;
+    const LearnableParameter* owner =
+        s < layer.parameters().size() ? &net.parameter_store().owner_of(target, s) : nullptr;
+    const io::LayerWeights* from =
+        owner != nullptr && owner->layer != layer.name() ? weights.find(owner->layer) : nullptr;
+    const auto slot = owner != nullptr ? static_cast<std::size_t>(owner->slot) : 0;
+    if (from == nullptr || slot >= from->blobs.size() || from->blobs[slot].missing)
+      bad_input("layer ", quoted(layer.name()), " (", layer.type(), "): the net has ",
+                layer.parameters().size(), " blobs, and blob ", s, " is missing in the file");
+    whole.blobs[s] = from->blobs[slot];
+  }
+  return whole;
+}
+
+}  // namespace
+
 void load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin) {
   for (const io::LayerWeights& source : weights.layers) {
     const int target = index_of(net.layers(), source.name);
@@ -122,7 +149,9 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
     }
     try {
       Layer& to = *net.layers()[target];
-      const std::vector<const io::BlobData*> blobs = to.match_blobs(source);
+      const io::LayerWeights whole =
+          weights.shared_once ? with_shared_blobs(net, target, source, weights) : io::LayerWeights();
+      const std::vector<const io::BlobData*> blobs = to.match_blobs(weights.shared_once ? whole : source);
       check_shapes(blobs, to);
       for (std::size_t s = 0; s < blobs.size(); ++s) {
         if (blobs[s] == nullptr) continue;
@@ -137,6 +166,29 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
       error.add_context(cat("while reading weights from ", origin));
       throw;
     }
+  }
+}
+
+void check_weights(const Net& net, io::ModelWeights& weights, const std::string& origin) {
+  std::vector<std::string> names;
+  for (const auto& layer : net.layers()) {
+    names.push_back(layer->name());
+    const io::LayerWeights* source = weights.find(layer->name());
+    if (!layer->parameters().empty() && (source == nullptr || source->blobs.empty()))
+      bad_input(origin, ": weights of layer ", quoted(layer->name()), " (", layer->type(), ") are missing");
+  }
+  for (io::LayerWeights& source : weights.layers) {
+    if (source.blobs.empty()) continue;
+    const int target = index_of(net.layers(), source.name);
+    if (target < 0)
+      bad_input(origin, ": the net has no layer ", quoted(source.name), did_you_mean(source.name, names));
+    const Layer& layer = *net.layers()[target];
+    try {
+      check_shapes(layer.match_blobs(source), layer);
+    } catch (const Error& error) {
+      throw Error(error.kind(), origin + ": " + error.message());
+    }
+    source.type = layer.type();
   }
 }
 

@@ -40,9 +40,11 @@ std::string test_output(int index, const std::string& name, double value, double
   return cat("    Test net output #", index, ": ", name, " = ", value, weighted(value, loss_weight));
 }
 
-std::string snapshot_model(const std::string& path) { return "Snapshotting to binary proto file " + path; }
-std::string snapshot_state(const std::string& path) {
-  return "Snapshotting solver state to binary proto file " + path;
+std::string snapshot_model(const std::string& path, bool hdf5) {
+  return cat("Snapshotting to ", hdf5 ? "HDF5" : "binary proto", " file ", path);
+}
+std::string snapshot_state(const std::string& path, bool hdf5) {
+  return cat("Snapshotting solver state to ", hdf5 ? "HDF5" : "binary proto", " file ", path);
 }
 std::string finished(bool early) { return early ? "Optimization stopped early." : "Optimization Done."; }
 std::string clipping(double norm, double threshold, double factor) {

@@ -2,8 +2,10 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <set>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
@@ -22,13 +24,18 @@ namespace {
 /// Is the blob only read where no gradient flows: by losses and accuracies as their labels?
 bool is_label(const caffe::NetParameter& net, const std::string& blob) {
   bool label = false;
-  for (const auto& layer : net.layer())
-    for (int i = 0; i < layer.bottom_size(); ++i) {
-      if (layer.bottom(i) != blob) continue;
-      const bool other = i == 0 || layer.type() == "Eltwise" || layer.type() == "Concat";
-      if (other && layer.type() != "Silence") return false;
+  for (const auto& layer : net.layer()) {
+    if (!contains(layer.bottom(), blob)) continue;
+    try {
+      const std::unique_ptr<Layer> reader = make_layer(layer, {});
+      const LayerTraits& traits = reader->traits();
+      const bool has_outputs = traits.arity.max_outputs != 0;
+      for (int i = 0; i < layer.bottom_size(); ++i)
+        if (layer.bottom(i) == blob && has_outputs && traits.differentiable(i)) return false;
       label = true;
+    } catch (const Error&) {  // the net's complaint, if it has this layer in its phase
     }
+  }
   return label;
 }
 
@@ -44,6 +51,17 @@ void warn_of_refusal(const caffe::LayerParameter& layer) {
 
 }  // namespace
 
+std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
+                                   const std::map<std::string, Shape>& shapes) {
+  const auto given = [&](const std::string& top) { return shapes.count(top) > 0; };
+  const auto first = std::find_if(source.top().begin(), source.top().end(), given);
+  std::vector<Shape> found;
+  if (first == source.top().end()) return found;
+  for (const std::string& top : source.top())
+    found.push_back(given(top) ? shapes.at(top) : Shape{shapes.at(*first).dim(0)});
+  return found;
+}
+
 std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
                                                 const std::map<std::string, Shape>& shapes) {
   std::map<std::string, std::string> replaced;
@@ -51,11 +69,8 @@ std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
   for (const auto& [blob, shape] : shapes) unused.insert(blob);
   for (auto& layer : *net.mutable_layer()) {
     if (layer.bottom_size() > 0 || layer.top_size() == 0) continue;
-    const Shape* first = nullptr;
-    for (const std::string& top : layer.top())
-      if (const auto found = shapes.find(top); found != shapes.end() && first == nullptr)
-        first = &found->second;
-    if (first == nullptr) continue;
+    const std::vector<Shape> tops = stand_in_shapes(layer, shapes);
+    if (tops.empty()) continue;
     warn_of_refusal(layer);
     caffe::LayerParameter made;
     made.set_name(layer.name());
@@ -64,15 +79,13 @@ std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
     *made.mutable_include() = layer.include();
     *made.mutable_exclude() = layer.exclude();
     auto& dummy = *made.mutable_dummy_data_param();
-    for (const std::string& top : layer.top()) {
-      const auto found = shapes.find(top);
-      const Shape shape = found != shapes.end() ? found->second : Shape{first->dim(0)};
+    for (int k = 0; k < layer.top_size(); ++k) {
       auto& dims = *dummy.add_shape();
-      for (const std::int64_t dim : shape.dims()) dims.add_dim(dim);
+      for (const std::int64_t dim : tops[k].dims()) dims.add_dim(dim);
       auto& filler = *dummy.add_data_filler();
       filler.set_type("constant");
-      filler.set_value(dummy.shape_size() == 1 && !is_label(net, top) ? 0.5f : 0.0f);
-      unused.erase(top);
+      filler.set_value(k == 0 && !is_label(net, layer.top(k)) ? 0.5f : 0.0f);
+      unused.erase(layer.top(k));
     }
     replaced[layer.name()] = layer.type();
     layer = std::move(made);
@@ -96,12 +109,13 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   net.stages = options.stages;
   net.dtype = tensor_type(options.precision);
   net.shapes_only = shapes_only;
+  net.reuse_memory = !options.keep_blobs;
   net.origin = options.model;
   net_ = std::make_unique<Net>(parameter, net, *context_, *activity_);
   if (shapes_only) return;
   fill_parameters(*net_);
   for (const auto& file : options.weights) load_weights(*net_, io::read_weights(file), file);
-  if (options.phase == Phase::test && options.fold) fold(net);
+  if (options.phase == Phase::test && options.fold && !options.keep_blobs) fold(net);
 }
 
 void Model::fold(const NetOptions& options) {

@@ -12,6 +12,7 @@
 #include "banyan/parallel/statistics_exchange.hpp"
 #include "banyan/parallel/uplink.hpp"
 #include "banyan/train/kernel_differences.hpp"
+#include "carried.hpp"
 #include "loss_ring.hpp"
 
 namespace banyan {
@@ -31,6 +32,7 @@ struct DeviceBoard {
       test_results;             ///< of the current test net: one entry for each batch served here
   double gradient_squares = 0;  ///< of the buckets owned here
   KernelChoices kernels;        ///< of the first iteration
+  CarriedStates carried;        ///< during a snapshot
   LossRing* losses = nullptr;
 };
 

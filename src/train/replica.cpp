@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
@@ -197,6 +198,18 @@ std::string Replica::read_blob(const std::string& name, Values& values) const {
     return cat("blob ", quoted(name), " shares its memory with others, so nothing is left of it");
   values = values_of(*context_, blob->data);
   return "";
+}
+
+std::string Replica::write_input(const std::string& name, const std::vector<double>& values,
+                                 int test_net) try {
+  if (test_net >= static_cast<int>(tests_->size()))
+    return cat("there is no test net ", test_net, ": the solver has ", tests_->size());
+  Net& net = test_net < 0 ? *net_ : tests_->net(static_cast<std::size_t>(test_net));
+  net.set_input(name, values);
+  return "";
+} catch (const Error& error) {
+  if (error.kind() != ErrorKind::bad_input) throw;
+  return error.message();
 }
 
 const LearnableParameter* Replica::find_parameter(const std::string& layer, int index) const {

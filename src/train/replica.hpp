@@ -47,6 +47,8 @@ class Replica {
   Metrics metrics();
   /// On any device. Returns why it cannot be read, or "".
   std::string read_blob(const std::string& name, Values& values) const;
+  /// As Session::set_input; returns what is wrong, or nothing.
+  std::string write_input(const std::string& name, const std::vector<double>& values, int test_net);
   std::string read_parameter(const std::string& layer, int index, Values& values) const;
 
   /// At the end of the device's thread: stops reading and waits for what is still enqueued, even if it fails.

@@ -104,6 +104,7 @@ caffe::BanyanState describe(const Run& run) {
 /// The part of a snapshot that does not change during the run.
 void plan_snapshots(Run& run) {
   run.snapshots.diff = run.solver.snapshot.diff;
+  run.snapshots.format = run.solver.snapshot.format;
   run.snapshots.run = describe(run);
   run.snapshots.run.set_version(BANYAN_VERSION);
   run.snapshots.run.set_seed(run.seed);

@@ -35,6 +35,11 @@ struct Session::State {
     });
   }
 
+  void check_device(int device) const {
+    const int count = static_cast<int>(replicas.size());
+    if (device < 0 || device >= count) bad_input("there is no device ", device, ": this process has ", count);
+  }
+
   /// Before the devices begin. A refusal leaves all as it was, but other processes would wait for this one.
   void alone(const std::function<void()>& check) try { check(); } catch (...) {
     if (run->team.joined) run->abort.raise();
@@ -92,7 +97,7 @@ std::string Session::snapshot() {
   if (state_->run->team.place.process == 0)
     state_->alone([&] { check_snapshot_prefix(state_->run->snapshots.prefix); });
   state_->on_all([](Replica& replica) { replica.snapshot(); });
-  return snapshot_paths(state_->run->snapshots.prefix, iteration()).state;
+  return snapshot_paths(state_->run->snapshots.prefix, iteration(), state_->run->snapshots.format).state;
 }
 
 void Session::restore(const std::string& state_path) {
@@ -106,9 +111,16 @@ Metrics Session::metrics() {
   return metrics;
 }
 
+void Session::set_input(const std::string& blob, const std::vector<double>& values, int device,
+                        int test_net) {
+  state_->check_device(device);
+  std::string problem;
+  state_->on_one(device, [&](Replica& replica) { problem = replica.write_input(blob, values, test_net); });
+  if (!problem.empty()) bad_input(problem);
+}
+
 Values Session::blob(const std::string& name, int device) {
-  if (device < 0 || device >= devices())
-    bad_input("there is no device ", device, ": this process has ", devices());
+  state_->check_device(device);
   Values values;
   std::string problem;
   state_->on_one(device, [&](Replica& replica) { problem = replica.read_blob(name, values); });

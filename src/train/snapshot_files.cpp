@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -12,6 +13,8 @@
 #include "banyan/io/binary_proto.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/train/log_lines.hpp"
+#include "io/hdf5_file.hpp"
+#include "io/hdf5_model.hpp"
 
 namespace banyan {
 
@@ -19,8 +22,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kModelSuffix = ".caffemodel";
-constexpr const char* kStateSuffix = ".solverstate";
+const std::string kModelSuffix = ".caffemodel";
+const std::string kStateSuffix = ".solverstate";
+/// After both suffixes, by SnapshotFormat.
+const std::array<std::string, 2> kFormSuffixes = {"", ".h5"};
 /// After a model's name: the model of the state that is about to be replaced.
 constexpr const char* kPreviousSuffix = ".previous";
 
@@ -86,6 +91,11 @@ void keep_previous(const SnapshotPaths& paths) {
   remove_file(paths.state);
 }
 
+void write_all(io::AtomicFile& file, const std::string& bytes) {
+  file.write(bytes);
+  file.complete();
+}
+
 /// Whether the existing state has the model that was kept for it, and no other.
 bool needs_previous(const SnapshotPaths& paths) try {
   return exists(paths.state) && read_snapshot(paths.state).model_path.ends_with(kPreviousSuffix);
@@ -103,9 +113,10 @@ std::string snapshot_prefix_of(const SnapshotSettings& settings, const std::stri
   return *settings.prefix;
 }
 
-SnapshotPaths snapshot_paths(const std::string& prefix, std::int64_t iteration) {
+SnapshotPaths snapshot_paths(const std::string& prefix, std::int64_t iteration, SnapshotFormat format) {
   const std::string base = cat(prefix, "_iter_", iteration);
-  return {base + ".caffemodel", base + kStateSuffix};
+  const std::string& form = kFormSuffixes[static_cast<std::size_t>(format)];
+  return {base + kModelSuffix + form, base + kStateSuffix + form};
 }
 
 void check_snapshot_prefix(const std::string& prefix) {
@@ -130,29 +141,40 @@ void remove_snapshot_leftovers(const std::string& prefix) {
   const std::string folder = prefix.substr(0, prefix.size() - stem.size());
   for_each_file_beside(prefix, [&](const std::string& name) {
     const std::string target = io::name_of_temporary(name);
-    const std::int64_t previous = iteration_in(name, stem, std::string(kModelSuffix) + kPreviousSuffix);
     bool removed = false;
-    if (iteration_in(target, stem, kModelSuffix) >= 0 || iteration_in(target, stem, kStateSuffix) >= 0)
-      removed = io::remove_abandoned(folder + name);
-    else if (previous >= 0 && !needs_previous(snapshot_paths(prefix, previous)))
-      removed = ::unlink((folder + name).c_str()) == 0;
+    for (const SnapshotFormat format : {SnapshotFormat::binary, SnapshotFormat::hdf5}) {
+      const std::string& form = kFormSuffixes[static_cast<std::size_t>(format)];
+      const std::int64_t previous = iteration_in(name, stem, kModelSuffix + form + kPreviousSuffix);
+      if (iteration_in(target, stem, kModelSuffix + form) >= 0 ||
+          iteration_in(target, stem, kStateSuffix + form) >= 0)
+        removed = io::remove_abandoned(folder + name);
+      else if (previous >= 0 && !needs_previous(snapshot_paths(prefix, previous, format)))
+        removed = ::unlink((folder + name).c_str()) == 0;
+    }
     LOG_IF(INFO, removed) << "Removed " << folder << name << ", left behind by a run that was killed";
   });
 }
 
 SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
                              const caffe::NetParameter& model, caffe::SolverState state,
-                             const std::function<void()>& beat) {
-  const SnapshotPaths paths = snapshot_paths(prefix, iteration);
-  LOG(INFO) << log_lines::snapshot_model(paths.model);
+                             const std::function<void()>& beat, SnapshotFormat format) {
+  const SnapshotPaths paths = snapshot_paths(prefix, iteration, format);
+  const bool hdf5 = format == SnapshotFormat::hdf5;
+  LOG(INFO) << log_lines::snapshot_model(paths.model, hdf5);
   io::AtomicFile model_file(paths.model, beat);
-  io::write_binary_proto(model_file, model);
+  if (hdf5)
+    write_all(model_file, io::hdf5_model(model, paths.model));
+  else
+    io::write_binary_proto(model_file, model);
   state.set_iter(static_cast<int>(iteration));
   state.set_learned_net(paths.model);
   state.mutable_banyan()->set_model_checksum(model_file.checksum());
-  LOG(INFO) << log_lines::snapshot_state(paths.state);
+  LOG(INFO) << log_lines::snapshot_state(paths.state, hdf5);
   io::AtomicFile state_file(paths.state, beat);
-  io::write_binary_proto(state_file, state);
+  if (hdf5)
+    write_all(state_file, io::hdf5_state(state, paths.state));
+  else
+    io::write_binary_proto(state_file, state);
   keep_previous(paths);
   model_file.commit();
   state_file.commit();
@@ -161,10 +183,12 @@ SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
 }
 
 SolverSnapshot read_snapshot(const std::string& state_path) {
-  if (state_path.ends_with(".h5")) bad_input(state_path, ": solver states in HDF5 form are not supported");
   SolverSnapshot snapshot;
   snapshot.state_path = state_path;
-  io::read_binary_proto(state_path, snapshot.state);
+  if (io::looks_like_hdf5(state_path))
+    snapshot.state = io::read_hdf5_state(state_path);
+  else
+    io::read_binary_proto(state_path, snapshot.state);
   const std::string& written = snapshot.state.learned_net();
   if (!snapshot.state.has_iter() || written.empty())
     bad_input(state_path, ": not a solver state (it names no iteration or no model)");
@@ -189,8 +213,11 @@ SolverSnapshot read_snapshot(const std::string& state_path) {
 std::optional<std::string> find_latest_snapshot(const std::string& prefix) {
   std::vector<std::pair<std::int64_t, std::string>> found;
   for_each_file_beside(prefix, [&](const std::string& name) {
-    const std::int64_t iteration = iteration_in(name, fs::path(prefix).filename().string(), kStateSuffix);
-    if (iteration >= 0) found.emplace_back(iteration, snapshot_paths(prefix, iteration).state);
+    for (const SnapshotFormat format : {SnapshotFormat::binary, SnapshotFormat::hdf5}) {
+      const std::string suffix = kStateSuffix + kFormSuffixes[static_cast<std::size_t>(format)];
+      const std::int64_t iteration = iteration_in(name, fs::path(prefix).filename().string(), suffix);
+      if (iteration >= 0) found.emplace_back(iteration, snapshot_paths(prefix, iteration, format).state);
+    }
   });
   std::sort(found.rbegin(), found.rend());
   for (const auto& [iteration, state] : found) try {

@@ -9,11 +9,30 @@
 #include "banyan/observe/spans.hpp"
 #include "banyan/train/kernel_differences.hpp"
 #include "banyan/train/log_lines.hpp"
+#include "io/hdf5_model.hpp"
 
 namespace banyan {
 
+namespace {
+
+/// What decides on names in a snapshot: layers, and their numbers of blobs.
+caffe::NetParameter names_of(const Net& net) {
+  caffe::NetParameter names;
+  for (const auto& layer : net.layers()) {
+    caffe::LayerParameter& entry = *names.add_layer();
+    entry.set_name(layer->name());
+    *entry.mutable_param() = layer->parameter().param();
+    for (std::size_t i = 0; i < layer->parameters().size(); ++i) entry.add_blobs();
+  }
+  return names;
+}
+
+}  // namespace
+
 Snapshots::Snapshots(SnapshotPlan& plan, Peers& peers, Context& lane, const SnapshotParts& parts)
-    : plan_(plan), peers_(peers), lane_(lane), parts_(parts) {}
+    : plan_(plan), peers_(peers), lane_(lane), parts_(parts) {
+  if (plan.format == SnapshotFormat::hdf5) io::check_hdf5_names(names_of(parts.net));
+}
 
 caffe::SolverState Snapshots::describe_state() const {
   caffe::SolverState state;
@@ -48,6 +67,7 @@ void Snapshots::save(std::int64_t iterations) {
   }
   peers_.meet("snapshot", iterations);
   parts_.updater.save(lane_, plan_.history);
+  peers_.board().carried = read_carried(parts_.net, peers_.context(), peers_.rank_everywhere());
   if (!plan_.gradients.empty()) parts_.updater.save_gradients(lane_, plan_.gradients.data());
   peers_.meet("snapshot parts", iterations);
   if (peers_.first()) write(iterations);
@@ -59,9 +79,14 @@ void Snapshots::write(std::int64_t iterations) {
   caffe::SolverState state = describe_state();
   for (caffe::BlobProto& blob : plan_.history) state.add_history()->Swap(&blob);
   plan_.history.clear();
+  for (DeviceBoard& board : peers_.team().boards) {
+    for (auto& carried : board.carried) state.mutable_banyan()->add_carried()->Swap(&carried);
+    board.carried.clear();
+  }
   take_summed_gradients();
-  write_snapshot(plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
-                 [this] { peers_.activity().beat(); });
+  write_snapshot(
+      plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
+      [this] { peers_.activity().beat(); }, plan_.format);
 }
 
 std::int64_t Snapshots::restore(const SolverSnapshot& saved) {
@@ -74,6 +99,7 @@ std::int64_t Snapshots::restore(const SolverSnapshot& saved) {
   parts_.updater.restore(peers_.context(), state, saved.state_path);
   parts_.losses.restore(state.banyan());
   parts_.sources.restore(state.banyan());
+  restore_carried(parts_.net, peers_.context(), state.banyan(), peers_.rank_everywhere(), peers_.devices());
   return state.iter();
 }
 

@@ -18,7 +18,8 @@ namespace banyan {
 
 /// What the devices of a process share for snapshots.
 struct SnapshotPlan {
-  bool diff = false;       ///< with the gradients
+  bool diff = false;  ///< with the gradients
+  SnapshotFormat format = SnapshotFormat::binary;
   std::string prefix;      ///< of the files
   caffe::BanyanState run;  ///< what states record of the run itself: devices, seed, precision...
   std::vector<caffe::BlobProto>

@@ -11,6 +11,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
+#include "io/hdf5_file.hpp"
 
 namespace banyan {
 
@@ -157,9 +158,11 @@ class Reader {
 
   SnapshotSettings snapshots() const {
     require(s_.snapshot() >= 0, "snapshot must be >= 0, not ", s_.snapshot());
-    require(s_.snapshot_format() == caffe::SolverParameter::BINARYPROTO,
-            "snapshot_format: HDF5 is not supported; use BINARYPROTO");
     SnapshotSettings snapshot;
+    if (s_.snapshot_format() == caffe::SolverParameter::HDF5) {
+      io::require_hdf5("snapshot_format: HDF5");
+      snapshot.format = SnapshotFormat::hdf5;
+    }
     snapshot.interval = s_.snapshot();
     snapshot.after_train = s_.snapshot_after_train();
     snapshot.diff = s_.snapshot_diff();
@@ -385,9 +388,7 @@ SolverSettings load_solver(const std::string& path, io::UnknownFields unknown) {
   return settings;
 }
 
-void apply_command_line_state(SolverSettings& solver, std::optional<int> level,
-                              const std::vector<std::string>& stages) {
-  auto& state = *solver.nets.mutable_train_state();
+void add_to_state(caffe::NetState& state, std::optional<int> level, const std::vector<std::string>& stages) {
   if (level) state.set_level(*level);
   for (const auto& stage : stages) state.add_stage(stage);
 }

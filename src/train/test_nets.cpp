@@ -8,6 +8,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/data/batch_source.hpp"
 #include "banyan/observe/spans.hpp"
+#include "banyan/ops/basic.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "outputs.hpp"
 
@@ -105,8 +106,11 @@ std::vector<double> TestNets::test(int number, std::int64_t iteration) {
 void TestNets::run_batches(Net& net, int batches) {
   std::vector<std::vector<double>>& results = peers_.board().test_results;
   results.clear();
-  for (const auto& layer : net.layers())
+  for (const auto& layer : net.layers()) {
     if (auto* source = dynamic_cast<data::BatchSource*>(layer.get())) source->begin_test_pass(batches);
+    for (Tensor* state : layer->carried())
+      if (state->defined()) ops::fill(peers_.context(), *state, 0);  // every test is the same
+  }
   Pass pass;
   pass.context = &peers_.context();
   pass.seed = net.options().seed;

@@ -27,6 +27,8 @@ class TestNets {
   /// `nets` share the parameters of `trained`.
   TestNets(const TestSettings& settings, Peers& peers, Net& trained, std::vector<std::unique_ptr<Net>> nets);
   bool empty() const { return nets_.empty(); }
+  std::size_t size() const { return nets_.size(); }
+  Net& net(std::size_t number) { return *nets_[number]; }
   /// Tests all nets after that many iterations. The first device logs and returns the results. All devices
   /// meet.
   std::vector<TestResult> run(std::int64_t iteration);

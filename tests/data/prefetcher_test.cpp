@@ -23,9 +23,18 @@ using Clock = std::chrono::steady_clock;
 
 ShareSequence shares() { return ShareSequence::training(Dealing({100, 2, 0, 1, EpochEnd::wrap}), 0); }
 
-/// Writes the number of the first item into the batch's item shape.
-Prefetcher::Fill note_first(const std::shared_ptr<HostMemory>&) {
-  return [](HostBatch& batch) { batch.item.channels = static_cast<int>(batch.share.first); };
+/// Writes the number of the first item into the shape of an array.
+void note(HostBatch& batch) {
+  batch.arrays.resize(1);
+  batch.arrays[0].item = Shape{static_cast<std::int64_t>(batch.share.first)};
+}
+Prefetcher::Fill note_first(const std::shared_ptr<HostMemory>&) { return note; }
+
+/// Makes room for one number.
+int* make_room(HostMemory& memory, HostBatch& batch) {
+  batch.arrays.resize(1);
+  memory.reserve(sizeof(int), batch.arrays[0].memory, batch.arrays[0].capacity);
+  return static_cast<int*>(batch.arrays[0].memory.get());
 }
 
 TEST(Prefetcher, KeepsTheOrderWhateverTheThreadsDo) {
@@ -36,11 +45,11 @@ TEST(Prefetcher, KeepsTheOrderWhateverTheThreadsDo) {
                             return [](HostBatch& batch) {
                               // Every third batch is slow.
                               if (batch.share.first % 6 == 0) std::this_thread::sleep_for(2ms);
-                              batch.item.channels = static_cast<int>(batch.share.first);
+                              note(batch);
                             };
                           },
                           {4, threads, "test", nullptr});
-    for (int i = 0; i < 50; ++i) EXPECT_EQ(prefetcher.take().item.channels, 2 * i);
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(prefetcher.take().arrays[0].item, Shape{2 * i});
   }
 }
 
@@ -149,7 +158,7 @@ struct Stall {
     std::unique_lock lock(mutex);
     changed.wait(lock, [this] { return released; });
     try {
-      memory.reserve(sizeof(int), batch.data, batch.data_bytes);
+      make_room(memory, batch);
     } catch (const Error& error) {
       refused = error.kind() == ErrorKind::aborted;
     }
@@ -237,14 +246,12 @@ TEST(Prefetcher, IsDestroyedQuietlyAfterADeviceHasFailed) {
   try {
     Prefetcher prefetcher(*device, shares(),
                           [](const std::shared_ptr<HostMemory>& memory) {
-                            return [memory](HostBatch& batch) {
-                              memory->reserve(sizeof(int), batch.data, batch.data_bytes);
-                            };
+                            return [memory](HostBatch& batch) { make_room(*memory, batch); };
                           },
                           {2, 1, "test", nullptr});
     HostBatch& batch = prefetcher.take();
     batch.copied = std::make_shared<FailedEvent>();
-    buffer = batch.data;
+    buffer = batch.arrays[0].memory;
     runtime_failure("an illegal memory access was encountered");
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "an illegal memory access was encountered");
@@ -265,14 +272,13 @@ TEST(Prefetcher, BuffersAreNotRefilledBeforeTheDeviceHasCopiedThem) {
     Prefetcher prefetcher(*device, shares(),
                           [&](const std::shared_ptr<HostMemory>& memory) {
                             return [memory](HostBatch& batch) {
-                              memory->reserve(sizeof(int), batch.data, batch.data_bytes);
-                              *static_cast<int*>(batch.data.get()) = static_cast<int>(batch.share.first);
+                              *make_room(*memory, batch) = static_cast<int>(batch.share.first);
                             };
                           },
                           {2, 1, "test", nullptr});
     for (std::size_t i = 0; i < arrived.size(); ++i) {
       HostBatch& batch = prefetcher.take();
-      context.stream().copy(&arrived[i], batch.data.get(), sizeof(int));
+      context.stream().copy(&arrived[i], batch.arrays[0].memory.get(), sizeof(int));
       if (!batch.copied) batch.copied = device->create_event();
       context.stream().record(*batch.copied);
     }

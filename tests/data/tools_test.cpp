@@ -167,7 +167,7 @@ TEST_F(Tools, ConvertImagesetErrors) {
   const std::string arguments = " " + folder_ + "/ " + path("list") + " " + path("db");
   expect_bad_input("convert_imageset --check_size" + arguments, "the first image is 6 x 8");
   expect_bad_input("convert_imageset --resize_width=4" + arguments, "given together");
-  expect_bad_input("convert_imageset --backend=leveldb" + arguments, "leveldb");
+  expect_bad_input("convert_imageset --backend=rocksdb" + arguments, "expected lmdb or leveldb");
   expect_bad_input("convert_imageset --encode_type=gif" + arguments, "gif");
   expect_bad_input("convert_imageset /none/ " + path("list") + " " + path("db"), "none of the 2 images");
   expect_bad_input("convert_imageset " + folder_ + "/ " + path("nolist") + " " + path("db"),

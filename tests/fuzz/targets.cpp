@@ -14,6 +14,7 @@
 #include "banyan/data/idx.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/data/image_list.hpp"
+#include "banyan/io/array_names.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "banyan/io/binary_proto.hpp"
 #include "banyan/io/prototxt.hpp"
@@ -154,6 +155,24 @@ Seeds weight_seeds() {
 void run_weights(std::string_view bytes) {
   const io::ModelWeights weights = io::parse_weights(bytes, "fuzz.caffemodel");
   static_cast<void>(weights);
+}
+
+Seeds array_seeds(void (*write)(const std::string&, const io::NamedArrays&)) {
+  const std::string path = cat(fs::temp_directory_path().string(), "/fuzz_", ::getpid(), "_arrays");
+  const io::ModelWeights weights = io::parse_weights(model_seed().SerializeAsString(), "seed");
+  Seeds seeds;
+  for (const io::NameStyle style : {io::NameStyle::index, io::NameStyle::torch}) {
+    write(path, io::to_arrays(weights, style));
+    seeds.push_back(io::read_file(path, 1 << 20));
+  }
+  fs::remove(path);
+  return seeds;
+}
+
+/// On to a model.
+template <io::NamedArrays (*parse)(std::string_view, const std::string&)>
+void run_arrays(std::string_view bytes) {
+  io::to_proto(io::from_arrays(parse(bytes, "fuzz"), "fuzz"));
 }
 
 const char* const kTrainedNet = R"(
@@ -308,6 +327,9 @@ const std::vector<Target>& targets() {
       {"solver", "a solver's text and settings", solver_seeds, run_solver},
       {"check", "nets and solvers through `trainer check`", small_nets, run_check},
       {"weights", "a caffemodel", weight_seeds, run_weights},
+      {"safetensors", "weights as safetensors", [] { return array_seeds(io::write_safetensors); },
+       run_arrays<io::parse_safetensors>},
+      {"npz", "weights as npz", [] { return array_seeds(io::write_npz); }, run_arrays<io::parse_npz>},
       {"state", "a solverstate", state_seeds, run_state},
       {"restore", "a solverstate, restored into a session that goes on training", state_seeds, run_restore},
       {"datum", "a record of a database", datum_seeds, run_datum},

@@ -203,6 +203,12 @@ class Bench {
   std::vector<std::unique_ptr<Blob>> blobs_;
 };
 
+inline Shape with_batch(std::int64_t batch, const Shape& sample) {
+  std::vector<std::int64_t> dims{batch};
+  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
+  return Shape(dims);
+}
+
 /// The message with which the layer refuses its settings or inputs, which must be the user's mistake.
 inline std::string refusal(const std::string& text, const std::vector<Shape>& inputs) {
   try {

@@ -37,12 +37,11 @@ TEST(OtherTypes, AreInOrderAndNoneOfThemIsHere) {
 }
 
 TEST(OtherTypes, AreNamedWithTheirOwnerAndWhatToDo) {
-  EXPECT_THAT(
-      refusal("HDF5Output"),
-      HasSubstr("layer \"x\" has the type \"HDF5Output\" of BVLC Caffe, which Banyan does not have: "));
+  EXPECT_THAT(refusal("RNN"),
+              HasSubstr("layer \"x\" has the type \"RNN\" of BVLC Caffe, which Banyan does not have: "));
   EXPECT_THAT(refusal("VideoData"), HasSubstr("convert the data to LMDB (convert_imageset)"));
-  EXPECT_THAT(refusal("Python", "rpn.proposal_layer"),
-              AllOf(HasSubstr("module \"rpn.proposal_layer\""), HasSubstr("Banyan runs no Python code")));
+  EXPECT_THAT(refusal("Python", "my.layers"),
+              AllOf(HasSubstr("module \"my.layers\""), HasSubstr("Banyan runs no Python code")));
   EXPECT_THAT(refusal("Convolutoin"),
               AllOf(HasSubstr("unknown type \"Convolutoin\" (did you mean \"Convolution\"?)"),
                     Not(HasSubstr("known types"))));

@@ -21,12 +21,6 @@ struct Case {
 };
 void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
 
-Shape with_batch(std::int64_t batch, const Shape& sample) {
-  std::vector<std::int64_t> dims{batch};
-  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
-  return Shape(dims);
-}
-
 struct Results {
   Values outputs, input_gradient;
   std::vector<Values> parameter_gradients, statistics;

@@ -127,6 +127,25 @@ TEST(Dropout, DropsTheAskedPartAndScalesTheRest) {
   EXPECT_EQ(test.output(), Values(10000, 3));
 }
 
+TEST(Dropout, ScalesTestsIfNotTraining) {
+  const std::string text = "type: 'Dropout' dropout_param { dropout_ratio: 0.25 scale_train: false }";
+  Bench train(text, {Shape{40, 25}}, 1);
+  train.set_input(0, Values(1000, 4));
+  train.forward();
+  const Values y = train.output();
+  EXPECT_EQ(std::count(y.begin(), y.end(), 0) + std::count(y.begin(), y.end(), 4), 1000);
+  train.backward(Values(1000, 1));
+  Values dx = train.input_gradient();
+  for (double& value : dx) value *= 4;
+  EXPECT_EQ(dx, y);
+  BenchOptions options;
+  options.phase = Phase::test;
+  Bench test(text, {Shape{40, 25}}, 1, options);
+  test.set_input(0, Values(1000, 4));
+  test.forward();
+  EXPECT_EQ(test.output(), Values(1000, 3));
+}
+
 TEST(Dropout, MaskBelongsToTheGlobalSample) {
   Bench bench("type: 'Dropout'", {Shape{4, 30}}, 1);
   bench.set_input(0, Values(120, 1));
@@ -208,13 +227,13 @@ struct AnyBatch {
   std::vector<Shape> samples;
   int outputs = 1;
   bool whole_numbers = false;  ///< in the inputs that are not differentiable
-};
 
-Shape with_batch(std::int64_t batch, const Shape& sample) {
-  std::vector<std::int64_t> dims{batch};
-  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
-  return Shape(dims);
-}
+  std::vector<Shape> shapes(std::int64_t batch) const {
+    std::vector<Shape> all;
+    for (const Shape& sample : samples) all.push_back(with_batch(batch, sample));
+    return all;
+  }
+};
 
 const Shape kSample{4, 5, 5};
 
@@ -259,6 +278,7 @@ std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t
                            : integers(count, 4, 1));
   }
   bench.zero_parameter_gradients();
+  bench.pass.update_statistics = false;  // nothing of the batch before
   bench.forward();
   std::vector<Values> results, gradients;
   for (std::size_t i = 0; i < bench.outputs.size(); ++i) {
@@ -280,14 +300,9 @@ TEST(EveryLayer, TakesAnyBatchSizeIncludingNone) {
       SCOPED_TRACE(cat(tested.text, " ", name_of(dtype)));
       BenchOptions options;
       options.dtype = dtype;
-      const auto shapes = [&](std::int64_t batch) {
-        std::vector<Shape> all;
-        for (const Shape& sample : tested.samples) all.push_back(with_batch(batch, sample));
-        return all;
-      };
-      Bench changing(tested.text, shapes(2), tested.outputs, options);
+      Bench changing(tested.text, tested.shapes(2), tested.outputs, options);
       for (const std::int64_t batch : {0, 3, 0, 1}) {
-        changing.reshape(shapes(batch));
+        changing.reshape(tested.shapes(batch));
         const std::vector<Values> found = run_batch(changing, tested, batch);
         if (tested.text.find("'PriorBox'") != std::string::npos) continue;  // the same for any batch
         if (batch == 0) {
@@ -296,7 +311,7 @@ TEST(EveryLayer, TakesAnyBatchSizeIncludingNone) {
               EXPECT_EQ(value, 0) << "parameter gradients and losses of nothing";
           continue;
         }
-        Bench fresh(tested.text, shapes(batch), tested.outputs, options);
+        Bench fresh(tested.text, tested.shapes(batch), tested.outputs, options);
         EXPECT_EQ(found, run_batch(fresh, tested, batch)) << "batch " << batch;
       }
     }
@@ -307,17 +322,12 @@ TEST(EveryLayer, GivesTheSameBitsOnAnAsynchronousStream) {
   for (const AnyBatch& tested : every_layer()) {
     SCOPED_TRACE(tested.text);
     BenchOptions options;
-    const auto shapes = [&](std::int64_t batch) {
-      std::vector<Shape> all;
-      for (const Shape& sample : tested.samples) all.push_back(with_batch(batch, sample));
-      return all;
-    };
-    Bench inline_bench(tested.text, shapes(2), tested.outputs, options);
+    Bench inline_bench(tested.text, tested.shapes(2), tested.outputs, options);
     options.asynchronous = true;
-    Bench bench(tested.text, shapes(2), tested.outputs, options);
+    Bench bench(tested.text, tested.shapes(2), tested.outputs, options);
     for (const std::int64_t batch : {2, 4}) {
-      inline_bench.reshape(shapes(batch));
-      bench.reshape(shapes(batch));
+      inline_bench.reshape(tested.shapes(batch));
+      bench.reshape(tested.shapes(batch));
       EXPECT_EQ(run_batch(bench, tested, batch), run_batch(inline_bench, tested, batch));
     }
   }
@@ -327,8 +337,7 @@ TEST(EveryFollower, GivesTheSameValuesInEitherLayout) {
   for (const AnyBatch& tested : every_layer()) {
     SCOPED_TRACE(tested.text);
     BenchOptions options;
-    std::vector<Shape> shapes;
-    for (const Shape& sample : tested.samples) shapes.push_back(with_batch(3, sample));
+    const std::vector<Shape> shapes = tested.shapes(3);
     if (shapes[0].axes() != 4) continue;
     Bench contiguous(tested.text, shapes, tested.outputs, options);
     if (contiguous.layer().traits().layout != LayoutRule::follows) continue;
@@ -351,18 +360,13 @@ TEST(EveryLayerOf16Bits, GivesTheValuesOfF32) {
     BenchOptions wide, narrow;
     wide.dtype = narrow.dtype = DType::f32;
     narrow.storage = DType::bf16;
-    const auto shapes = [&](std::int64_t batch) {
-      std::vector<Shape> all;
-      for (const Shape& sample : tested.samples) all.push_back(with_batch(batch, sample));
-      return all;
-    };
-    Bench full(tested.text, shapes(1), tested.outputs, wide);
+    Bench full(tested.text, tested.shapes(1), tested.outputs, wide);
     if (full.layer().traits().storage == StorageRule::full) continue;
     ++layers;
-    Bench stored(tested.text, shapes(1), tested.outputs, narrow);
+    Bench stored(tested.text, tested.shapes(1), tested.outputs, narrow);
     for (const std::int64_t batch : {0, 3}) {
-      full.reshape(shapes(batch));
-      stored.reshape(shapes(batch));
+      full.reshape(tested.shapes(batch));
+      stored.reshape(tested.shapes(batch));
       const auto expected = run_batch(full, tested, batch, &rounded_to_bf16),
                  found = run_batch(stored, tested, batch, &rounded_to_bf16);
       ASSERT_EQ(found.size(), expected.size());

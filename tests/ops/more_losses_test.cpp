@@ -33,15 +33,17 @@ TEST_P(MoreLosses, AgainstTargets) {
   const auto value = [](TargetLoss::Kind kind, double x, double t, double d) {
     if (kind == TargetLoss::Kind::sigmoid_cross_entropy) return std::log1p(std::exp(x)) - x * t;
     if (kind == TargetLoss::Kind::absolute) return std::abs(d);
+    if (kind == TargetLoss::Kind::squared) return d * d / 2;
     return std::abs(d) < 0.25 ? 2 * d * d : std::abs(d) - 0.125;  // sigma 2
   };
   const auto slope = [](TargetLoss::Kind kind, double x, double t, double d) {
     if (kind == TargetLoss::Kind::sigmoid_cross_entropy) return 1 / (1 + std::exp(-x)) - t;
     if (kind == TargetLoss::Kind::absolute) return d > 0 ? 1.0 : -1.0;
+    if (kind == TargetLoss::Kind::squared) return d;
     return std::abs(d) < 0.25 ? 4 * d : d > 0 ? 1.0 : -1.0;
   };
   for (const auto kind : {TargetLoss::Kind::sigmoid_cross_entropy, TargetLoss::Kind::absolute,
-                          TargetLoss::Kind::smooth_absolute})
+                          TargetLoss::Kind::squared, TargetLoss::Kind::smooth_absolute})
     for (const bool weighted : {false, true})
       for (const std::int64_t n : {0, 1, 999, 40001}) {
         const bool inside = weighted && kind != TargetLoss::Kind::sigmoid_cross_entropy;
@@ -71,6 +73,34 @@ TEST_P(MoreLosses, AgainstTargets) {
         EXPECT_NEAR(found[0], sum, 16 * epsilon() * static_cast<double>(n + 1) + 1e-13 * std::abs(sum));
         expect_near(values(gradient), dx, 16 * epsilon());
       }
+}
+
+TEST_P(MoreLosses, OfEachPosition) {
+  for (const ops::Channels& over :
+       {ops::Channels{0, 4, 1}, ops::Channels{5, 4, 1}, ops::Channels{3, 7, 130}}) {
+    const std::int64_t n = over.outer * over.channels * over.inner, positions = over.outer * over.inner;
+    const Values x = rounded(random_values(n, 1, 0.1, 1)), t = rounded(random_values(n, 2, -3, 3)),
+                 in = rounded(random_values(n, 3));
+    Values label = labels(positions, over.channels);
+    for (std::size_t i = 0; i < label.size(); i += 3) label[i] = i % 2 == 0 ? -1 : 50;  // ignored, wrong
+    Values smooth(label.size()), softmax(label.size());
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const auto position =
+          static_cast<std::size_t>(i / over.inner / over.channels * over.inner + i % over.inner);
+      const double d = std::abs(in[at] * (x[at] - t[at]));
+      smooth[position] += d < 1 ? d * d / 2 : d - 0.5;
+      if (static_cast<double>(i / over.inner % over.channels) == label[position])
+        softmax[position] = -std::log(x[at]);
+    }
+    const Tensor tags = make({positions}, label);
+    const ops::Targets what{make({n}, x), make({n}, t), make({n}, in), Tensor()};
+    Tensor found = empty({positions});
+    ops::target_losses(context(), what, {TargetLoss::Kind::smooth_absolute}, over, found);
+    expect_near(values(found), smooth, 32 * epsilon());
+    ops::softmax_losses(context(), what.x, tags, over, {true, -1}, found);
+    expect_near(values(found), softmax, 16 * epsilon());
+  }
 }
 
 TEST_P(MoreLosses, OverClasses) {
@@ -136,6 +166,33 @@ TEST_P(MoreLosses, OverClasses) {
     expect_loss(infogain, dx_infogain);
     EXPECT_EQ(values(partial)[1], static_cast<double>(positions - 2));
   }
+}
+
+TEST_P(MoreLosses, OfEachPosition) {
+  const ops::Channels over{7, 5, 30};
+  const std::int64_t n = over.outer * over.channels * over.inner, positions = over.outer * over.inner;
+  const Values p = rounded(random_values(n, 1, 0.1, 1)), x = rounded(random_values(n, 2, -3, 3));
+  Values label = labels(positions, over.channels), softmax, sigmoid;
+  label[1] = -1;  // no class
+  for (std::int64_t i = 0; i < positions; ++i) {
+    const std::int64_t first = i / over.inner * over.channels * over.inner + i % over.inner;
+    double sum = 0, own = 0;
+    for (std::int64_t c = 0; c < over.channels; ++c) {
+      const double score = x[first + c * over.inner];
+      const bool hit = label[i] == static_cast<double>(c);
+      sum += std::log1p(std::exp(hit ? -score : score));
+      if (hit) own = -std::log(p[first + c * over.inner]);
+    }
+    softmax.push_back(own);
+    sigmoid.push_back(sum);
+  }
+  const Shape shape{over.outer, over.channels, over.inner};
+  const Tensor y = make({positions}, label);
+  Tensor found = empty({positions});
+  ops::position_losses(context(), make(shape, p), y, over, false, found);
+  expect_near(values(found), softmax, 8 * epsilon());
+  ops::position_losses(context(), make(shape, x), y, over, true, found);
+  expect_near(values(found), sigmoid, 16 * epsilon());  // five terms
 }
 
 TEST_P(MoreLosses, OfDistances) {

@@ -91,13 +91,31 @@ TEST_P(Rows, GatherAndAdd) {
     }
     const Tensor source = make({rows, length}, table), which = make({count}, indices),
                  gradient = make({count, length}, dy);
-    Tensor out = empty({count, length}), result = make({rows, length}, before), noted = f64({0, 0, 0});
-    ops::gather_rows(context(), source, rows, which, out, noted);
+    Tensor out = empty({count, length}), result = make({rows, length}, before), noted = f64({0, 0});
+    ops::note_outside(context(), which, 1, rows, noted);
+    ops::gather_rows(context(), source, rows, which, out);
     ops::add_to_rows(context(), gradient, which, rows, result);
     expect_near(values(out), y, 0);
     expect_near(values(result), sums, 40 * epsilon());
-    expect_near(values(noted), count > 2 ? Values{2, 0, 0.5} : Values{0, 0, 0}, 0);
+    expect_near(values(noted), count > 2 ? Values{2, 0.5} : Values{0, 0}, 0);
   }
+}
+
+TEST_P(Rows, NotesTheFirstNumberOutsideAndKeepsIt) {
+  Tensor noted = f64({0, 0});
+  const Tensor spaced = make({6}, {0, 9, 1, 9, 2, 9}), wrong = make({6}, {0, 1, 1.5, 2, 3, -1});
+  ops::note_outside(context(), spaced, 2, 3, noted);
+  EXPECT_EQ(values(noted), (Values{0, 0}));
+  ops::note_outside(context(), wrong, 1, 3, noted);
+  EXPECT_EQ(values(noted), (Values{3, 1.5}));
+  ops::note_outside(context(), spaced, 1, 3, noted);
+  EXPECT_EQ(values(noted), (Values{3, 1.5}));
+  Values many(5000, 2.0);
+  many[4321] = many[4400] = 3;
+  const Tensor long_one = make({5000}, many);
+  noted = f64({0, 0});
+  ops::note_outside(context(), long_one, 1, 3, noted);
+  EXPECT_EQ(values(noted), (Values{4322, 3}));
 }
 
 TEST_P(Rows, Largest) {

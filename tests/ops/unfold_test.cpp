@@ -1,7 +1,6 @@
 // im2col and unpooling against loops written from their definitions.
 #include "banyan/ops/unfold.hpp"
 
-#include "banyan/ops/basic.hpp"
 #include "ops/device_fixture.hpp"
 
 namespace banyan {
@@ -88,24 +87,6 @@ TEST_P(UnfoldTest, UnpoolsToTheMasksPixels) {
     ops::unpool_backward(context(), dy, mask, dx);
     EXPECT_EQ(values(dx), (std::vector<double>{4, 1, 4, 7, 0, 0}));
   }
-}
-
-TEST_P(UnfoldTest, NotesTheFirstNumberOutsideAndKeepsIt) {
-  Tensor noted(device(), {2}, DType::f64);
-  ops::fill(context(), noted, 0);
-  const Tensor spaced = make({6}, {0, 9, 1, 9, 2, 9}), wrong = make({6}, {0, 1, 1.5, 2, 3, -1});
-  ops::note_outside(context(), spaced, 2, 3, noted);
-  EXPECT_EQ(values(noted), (std::vector<double>{0, 0}));
-  ops::note_outside(context(), wrong, 1, 3, noted);
-  EXPECT_EQ(values(noted), (std::vector<double>{3, 1.5}));
-  ops::note_outside(context(), spaced, 1, 3, noted);
-  EXPECT_EQ(values(noted), (std::vector<double>{3, 1.5}));
-  std::vector<double> many(5000, 2.0);
-  many[4321] = many[4400] = 3;
-  const Tensor long_one = make({5000}, many);
-  ops::fill(context(), noted, 0);
-  ops::note_outside(context(), long_one, 1, 3, noted);
-  EXPECT_EQ(values(noted), (std::vector<double>{4322, 3}));
 }
 
 BANYAN_ON_ALL_DEVICES(UnfoldTest);

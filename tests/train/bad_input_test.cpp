@@ -57,7 +57,7 @@ TEST_F(BadInput, Nets) {
                      {"\"loss\"", "nothing"});
   expect_net_refused("bottom: \"ip\" bottom: \"label\"", "bottom: \"ip\" bottom: \"conv\"", {"\"loss\""});
   expect_net_refused("bottom: \"data\" top: \"conv\"", "bottom: \"ip\" top: \"conv\"", {"\"conv\"", "ip"});
-  expect_net_refused("backend: LMDB", "", {"backend", "LEVELDB"});
+  expect_net_refused("backend: LMDB", "backend: LEVELDB", {"LMDB"});
   expect_net_refused("batch_size: 2", "batch_size: 0", {"batch_size"});
   expect_net_refused("top: \"ip\"", "top: \"pi\"", {"\"loss\"", "\"ip\""});
   expect_net_refused("top: \"bn\"", "top: \"data\"", {"\"bn\"", "\"data\""});

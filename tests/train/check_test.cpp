@@ -59,6 +59,14 @@ layer { name: "f" type: "Convolution" bottom: "data" top: "f" convolution_param 
   EXPECT_THAT(report.text, HasSubstr("file.prototxt: a net of 7 layers to train, 7 to test; 5 problems\n"));
 }
 
+TEST_F(Check, ANetWithManyUnknownFieldsIsNotTakenForASolver) {
+  const CheckReport report = check(
+      "layer { name: \"a\" type: \"Input\" top: \"a\" uno: 1 due: 2 tre: 3 input_param { shape { dim: 1 } } "
+      "}");
+  EXPECT_THAT(report.text, HasSubstr("a net of 1 layer"));
+  EXPECT_EQ(report.problems, 3) << report.text;
+}
+
 TEST_F(Check, AfterASyntaxErrorNothingIsRead) {
   const CheckReport report = check(
       std::string(kData) + "layer { name: \"a\" pooling_param { kernel_size: x } }\nlayer { nmae: \"b\" }");
@@ -168,6 +176,80 @@ TEST_F(Check, FilesThatCannotBeRead) {
   EXPECT_EQ(report.problems, 3) << report.text;
   EXPECT_THAT(report.text, HasSubstr("expected the description of a net or a solver, found nothing"));
   EXPECT_EQ(check("net: 'none' base_lr: 1 max_iter: 1").problems, 2);  // lr_policy is missing, the file
+}
+
+// Faster R-CNN as py-faster-rcnn writes it, with a small body.
+constexpr const char* kFasterRcnn = R"(
+layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' convolution_param { num_output: 8 kernel_size: 3 pad: 1 stride: 16 } }
+layer { name: 'rpn_cls_score' type: 'Convolution' bottom: 'conv' top: 'rpn_cls_score' convolution_param { num_output: 18 kernel_size: 1 } }
+layer { name: 'rpn_bbox_pred' type: 'Convolution' bottom: 'conv' top: 'rpn_bbox_pred' convolution_param { num_output: 36 kernel_size: 1 } }
+layer { name: 'reshape' type: 'Reshape' bottom: 'rpn_cls_score' top: 'rpn_cls_score_reshape'
+  reshape_param { shape { dim: 0 dim: 2 dim: -1 dim: 0 } } }
+layer { name: 'rpn-data' type: 'Python' bottom: 'rpn_cls_score' bottom: 'gt_boxes' bottom: 'im_info' bottom: 'data'
+  top: 'rpn_labels' top: 'rpn_bbox_targets' top: 'rpn_bbox_inside_weights' top: 'rpn_bbox_outside_weights'
+  python_param { module: 'rpn.anchor_target_layer' layer: 'AnchorTargetLayer' param_str: "'feat_stride': 16" } }
+layer { name: 'rpn_loss_cls' type: 'SoftmaxWithLoss' bottom: 'rpn_cls_score_reshape' bottom: 'rpn_labels' top: 'rpn_cls_loss'
+  propagate_down: 1 propagate_down: 0 loss_weight: 1 loss_param { ignore_label: -1 normalize: true } }
+layer { name: 'rpn_loss_bbox' type: 'SmoothL1Loss' bottom: 'rpn_bbox_pred' bottom: 'rpn_bbox_targets'
+  bottom: 'rpn_bbox_inside_weights' bottom: 'rpn_bbox_outside_weights' top: 'rpn_loss_bbox' smooth_l1_loss_param { sigma: 3 } }
+layer { name: 'rpn_cls_prob' type: 'Softmax' bottom: 'rpn_cls_score_reshape' top: 'rpn_cls_prob' }
+layer { name: 'back' type: 'Reshape' bottom: 'rpn_cls_prob' top: 'rpn_cls_prob_reshape'
+  reshape_param { shape { dim: 0 dim: 18 dim: -1 dim: 0 } } }
+layer { name: 'proposal' type: 'Python' bottom: 'rpn_cls_prob_reshape' bottom: 'rpn_bbox_pred' bottom: 'im_info' top: 'rpn_rois'
+  python_param { module: 'rpn.proposal_layer' layer: 'ProposalLayer' param_str: "'feat_stride': 16" } }
+layer { name: 'roi-data' type: 'Python' bottom: 'rpn_rois' bottom: 'gt_boxes'
+  top: 'rois' top: 'labels' top: 'bbox_targets' top: 'bbox_inside_weights' top: 'bbox_outside_weights'
+  python_param { module: 'rpn.proposal_target_layer' layer: 'ProposalTargetLayer' param_str: "'num_classes': 2" } }
+layer { name: 'pool' type: 'ROIPooling' bottom: 'conv' bottom: 'rois' top: 'pool'
+  roi_pooling_param { pooled_w: 2 pooled_h: 2 spatial_scale: 0.0625 } }
+layer { name: 'fc' type: 'InnerProduct' bottom: 'pool' top: 'fc' inner_product_param { num_output: 8 } }
+layer { name: 'drop' type: 'Dropout' bottom: 'fc' top: 'fc' dropout_param { dropout_ratio: 0.5 scale_train: false } }
+layer { name: 'cls_score' type: 'InnerProduct' bottom: 'fc' top: 'cls_score' inner_product_param { num_output: 21 } }
+layer { name: 'bbox_pred' type: 'InnerProduct' bottom: 'fc' top: 'bbox_pred' inner_product_param { num_output: 8 } }
+)";
+constexpr const char* kHead = R"(
+layer { name: 'loss_cls' type: 'SoftmaxWithLoss' bottom: 'cls_score' bottom: 'labels' top: 'loss_cls' propagate_down: 1 propagate_down: 0 }
+layer { name: 'loss_bbox' type: 'SmoothL1Loss' bottom: 'bbox_pred' bottom: 'bbox_targets' bottom: 'bbox_inside_weights'
+  bottom: 'bbox_outside_weights' top: 'loss_bbox' loss_weight: 1 }
+)";
+// R-FCN's, whose predictions have four axes.
+constexpr const char* kHardExamples = R"(
+layer { name: 'scores' type: 'Reshape' bottom: 'cls_score' top: 'scores' reshape_param { shape { dim: 0 dim: 21 dim: 1 dim: 1 } } }
+layer { name: 'boxes' type: 'Reshape' bottom: 'bbox_pred' top: 'boxes' reshape_param { shape { dim: 0 dim: 8 dim: 1 dim: 1 } } }
+layer { name: 'per_roi_loss_cls' type: 'SoftmaxWithLossOHEM' bottom: 'scores' bottom: 'labels'
+  top: 'temp_loss_cls' top: 'temp_prob_cls' top: 'per_roi_loss_cls' loss_weight: 0 loss_weight: 0 loss_weight: 0
+  propagate_down: false propagate_down: false }
+layer { name: 'per_roi_loss_bbox' type: 'SmoothL1LossOHEM' bottom: 'boxes' bottom: 'bbox_targets' bottom: 'bbox_inside_weights'
+  top: 'temp_loss_bbox' top: 'per_roi_loss_bbox' loss_weight: 0 loss_weight: 0
+  propagate_down: false propagate_down: false propagate_down: false }
+layer { name: 'per_roi_loss' type: 'Eltwise' bottom: 'per_roi_loss_cls' bottom: 'per_roi_loss_bbox' top: 'per_roi_loss'
+  propagate_down: false propagate_down: false }
+layer { name: 'annotator' type: 'BoxAnnotatorOHEM' bottom: 'rois' bottom: 'per_roi_loss' bottom: 'labels' bottom: 'bbox_inside_weights'
+  top: 'labels_ohem' top: 'bbox_loss_weights_ohem' box_annotator_ohem_param { roi_per_img: 128 ignore_label: -1 }
+  propagate_down: false propagate_down: false propagate_down: false propagate_down: false }
+layer { name: 'silence' type: 'Silence' bottom: 'bbox_outside_weights' bottom: 'temp_loss_cls' bottom: 'temp_prob_cls' bottom: 'temp_loss_bbox' }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'labels_ohem' top: 'loss_cls' loss_param { ignore_label: -1 }
+  propagate_down: true propagate_down: false }
+layer { name: 'accuarcy' type: 'Accuracy' bottom: 'scores' bottom: 'labels_ohem' top: 'accuarcy' accuracy_param { ignore_label: -1 } }
+layer { name: 'loss_bbox' type: 'SmoothL1LossOHEM' bottom: 'boxes' bottom: 'bbox_targets' bottom: 'bbox_loss_weights_ohem' top: 'loss_bbox'
+  loss_param { normalization: PRE_FIXED pre_fixed_normalizer: 128 } propagate_down: true propagate_down: false propagate_down: false }
+)";
+
+TEST_F(Check, NetsOfPyFasterRcnnNeedOnlyTheirDataReplaced) {
+  const std::string inputs = R"(
+layer { name: 'input-data' type: 'Input' top: 'data' top: 'im_info' top: 'gt_boxes'
+  input_param { shape { dim: 1 dim: 3 dim: 64 dim: 96 } shape { dim: 1 dim: 3 } shape { dim: 2 dim: 5 } } })";
+  for (const char* head : {kHead, kHardExamples}) {
+    const CheckReport report = check(inputs + kFasterRcnn + head);
+    EXPECT_EQ(report.problems, 0) << report.text;
+    EXPECT_THAT(report.text, HasSubstr("nothing wrong\n"));
+  }
+  const CheckReport report = check(std::string(R"(
+layer { name: 'input-data' type: 'Python' top: 'data' top: 'im_info' top: 'gt_boxes'
+  python_param { module: 'roi_data_layer.layer' layer: 'RoIDataLayer' param_str: "'num_classes': 21" } })") +
+                                   kFasterRcnn + kHead);
+  EXPECT_EQ(report.problems, 1) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("layer \"input-data\" (Python, \"RoIDataLayer\"): "));
 }
 
 }  // namespace

@@ -39,7 +39,10 @@ TEST(LogLines, Testing) {
 
 TEST(LogLines, SnapshotsAndEnd) {
   using namespace log_lines;
-  EXPECT_EQ(snapshot_model("a.caffemodel"), "Snapshotting to binary proto file a.caffemodel");
+  EXPECT_EQ(snapshot_model("a.caffemodel", false), "Snapshotting to binary proto file a.caffemodel");
+  EXPECT_EQ(snapshot_model("a.caffemodel.h5", true), "Snapshotting to HDF5 file a.caffemodel.h5");
+  EXPECT_EQ(snapshot_state("a.solverstate.h5", true),
+            "Snapshotting solver state to HDF5 file a.solverstate.h5");
   EXPECT_EQ(snapshot_state("a.solverstate"), "Snapshotting solver state to binary proto file a.solverstate");
   EXPECT_EQ(finished(true), "Optimization stopped early.");
   EXPECT_EQ(finished(false), "Optimization Done.");

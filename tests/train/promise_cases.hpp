@@ -73,6 +73,22 @@ layer { name: 'hinge9' type: 'HingeLoss' bottom: 'ip9' bottom: 'label' top: 'hin
 layer { name: 'squares9' type: 'Reduction' bottom: 'ip9' top: 'squares9' loss_weight: 0.01 reduction_param { operation: MEAN } }
 )";
 
+/// The rows of each image as 6 time steps; whether a sequence continues from step to step, and from a batch's
+/// sample to the same one of the next batch, follows from a pixel.
+inline const char* const kRecurrentBody = R"(
+layer { name: 'rows' type: 'Reshape' bottom: 'data' top: 'rows' reshape_param { shape { dim: 0 dim: 6 dim: 50 } } }
+layer { name: 'steps' type: 'Permute' bottom: 'rows' top: 'steps' permute_param { order: 1 order: 0 order: 2 } }
+layer { name: 'cut' type: 'Slice' bottom: 'steps' top: 'pixel' top: 'x' slice_param { axis: 2 slice_point: 1 } }
+layer { name: 'dark' type: 'Threshold' bottom: 'pixel' top: 'dark' threshold_param { threshold: -0.1 } }
+layer { name: 'cont' type: 'Reshape' bottom: 'dark' top: 'cont' reshape_param { shape { dim: 0 dim: 0 } } }
+layer { name: 'whole' type: 'InnerProduct' bottom: 'data' top: 'whole' inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }
+layer { name: 'lstm' type: 'LSTM' bottom: 'x' bottom: 'cont' bottom: 'whole' top: 'lstm' recurrent_param {
+  num_output: 5 weight_filler { type: 'uniform' min: -0.3 max: 0.3 } bias_filler { value: 0.1 } } }
+layer { name: 'rnn' type: 'RNN' bottom: 'lstm' bottom: 'cont' top: 'rnn' recurrent_param {
+  num_output: 6 weight_filler { type: 'uniform' min: -0.5 max: 0.5 } } }
+layer { name: 'drop' type: 'Permute' bottom: 'rnn' top: 'drop' permute_param { order: 1 order: 0 order: 2 } }
+)";
+
 /// Layers of face recognition nets: parameters that a rule or a projection changes, a margin that decays.
 inline const char* const kFaces = R"(
 layer { name: 'flip8' type: 'Flip' bottom: 'bn2' top: 'flip8' }
@@ -85,6 +101,43 @@ layer { name: 'margin8' type: 'MarginInnerProduct' bottom: 'face8' bottom: 'labe
 layer { name: 'angle8' type: 'SoftmaxWithLoss' bottom: 'margin8' bottom: 'label' top: 'angle8' loss_weight: 0.3 }
 layer { name: 'cosine8' type: 'CosineSimilarity' bottom: 'face8' bottom: 'other8' top: 'cosine8' }
 layer { name: 'alike8' type: 'Reduction' bottom: 'cosine8' top: 'alike8' loss_weight: -0.1 reduction_param { operation: MEAN } }
+)";
+
+/// Faster R-CNN: a label l stands for a box of class l + 1 at l, 2; anchors and regions are drawn.
+inline const char* const kDetector = R"(
+layer { name: 'row9' type: 'Reshape' bottom: 'label' top: 'row9' reshape_param { shape { dim: 0 dim: 1 dim: 1 } } }
+layer { name: 'x9' type: 'Power' bottom: 'row9' top: 'x9' power_param { shift: 6 } }
+layer { name: 'y9' type: 'Power' bottom: 'row9' top: 'y9' power_param { scale: 0 shift: 2 } }
+layer { name: 'last9' type: 'Power' bottom: 'row9' top: 'last9' power_param { scale: 0 shift: 8 } }
+layer { name: 'class9' type: 'Power' bottom: 'row9' top: 'class9' power_param { shift: 1 } }
+layer { name: 'boxes9' type: 'Concat' bottom: 'row9' bottom: 'y9' bottom: 'x9' bottom: 'last9' bottom: 'class9' top: 'boxes9'
+  concat_param { axis: 2 } }
+layer { name: 'size9' type: 'Power' bottom: 'row9' top: 'size9' power_param { scale: 0 shift: 12 } }
+layer { name: 'info9' type: 'Concat' bottom: 'size9' bottom: 'size9' bottom: 'class9' top: 'info9' concat_param { axis: 1 } }
+layer { name: 'rpn9' type: 'Convolution' bottom: 'bn1' top: 'rpn9' convolution_param {
+  num_output: 6 kernel_size: 3 pad: 1 stride: 2 weight_filler { type: 'xavier' } } }
+layer { name: 'score9' type: 'Convolution' bottom: 'rpn9' top: 'score9' convolution_param {
+  num_output: 4 kernel_size: 1 weight_filler { type: 'xavier' } } }
+layer { name: 'shift9' type: 'Convolution' bottom: 'rpn9' top: 'shift9' convolution_param {
+  num_output: 8 kernel_size: 1 weight_filler { type: 'gaussian' std: 0.05 } } }
+layer { name: 'scores9' type: 'Reshape' bottom: 'score9' top: 'scores9' reshape_param { shape { dim: 0 dim: 2 dim: -1 dim: 0 } } }
+layer { name: 'anchors9' type: 'AnchorTarget' bottom: 'score9' bottom: 'boxes9' bottom: 'info9'
+  top: 'labels9' top: 'targets9' top: 'inside9' top: 'outside9' anchor_target_param {
+    feat_stride: 2 base_size: 4 ratio: 1 scale: 1 scale: 2 batch_size: 16 positive_overlap: 0.5 allowed_border: 2 } }
+layer { name: 'rpn_loss9' type: 'SoftmaxWithLoss' bottom: 'scores9' bottom: 'labels9' top: 'rpn_loss9' loss_param { ignore_label: -1 } }
+layer { name: 'shift_loss9' type: 'SmoothL1Loss' bottom: 'shift9' bottom: 'targets9' bottom: 'inside9' bottom: 'outside9' top: 'shift_loss9'
+  smooth_l1_loss_param { sigma: 3 } }
+layer { name: 'prob9' type: 'Softmax' bottom: 'scores9' top: 'prob9' }
+layer { name: 'probs9' type: 'Reshape' bottom: 'prob9' top: 'probs9' reshape_param { shape { dim: 0 dim: 4 dim: -1 dim: 0 } } }
+layer { name: 'proposal9' type: 'Proposal' bottom: 'probs9' bottom: 'shift9' bottom: 'info9' top: 'found9' proposal_param {
+  feat_stride: 2 base_size: 4 ratio: 1 scale: 1 scale: 2 min_size: 0 post_nms_topn: 12 } }
+layer { name: 'sample9' type: 'ProposalTarget' bottom: 'found9' bottom: 'boxes9'
+  top: 'rois9' top: 'classes9' top: 'moves9' top: 'in9' top: 'out9' proposal_target_param { num_classes: 6 batch_size: 6 fg_fraction: 0.5 } }
+layer { name: 'roi9' type: 'ROIPooling' bottom: 'bn1' bottom: 'rois9' top: 'roi9' roi_pooling_param { pooled_h: 2 pooled_w: 2 } }
+layer { name: 'class_score9' type: 'InnerProduct' bottom: 'roi9' top: 'class_score9' inner_product_param { num_output: 6 weight_filler { type: 'xavier' } } }
+layer { name: 'move9' type: 'InnerProduct' bottom: 'roi9' top: 'move9' inner_product_param { num_output: 24 weight_filler { type: 'gaussian' std: 0.05 } } }
+layer { name: 'class_loss9' type: 'SoftmaxWithLoss' bottom: 'class_score9' bottom: 'classes9' top: 'class_loss9' }
+layer { name: 'move_loss9' type: 'SmoothL1Loss' bottom: 'move9' bottom: 'moves9' bottom: 'in9' bottom: 'out9' top: 'move_loss9' }
 )";
 
 /// One way of training in which N devices equal one device.
@@ -111,7 +164,11 @@ inline std::vector<Variant> variants() {
        {solver, data_layer("epoch_end: PARTIAL") + kBody + classifier("ignore_label: 0") + kSecondLoss}},
       {"Nesterov", {solver + "type: 'Nesterov'", body + classifier()}},
       {"OtherLayers", {solver, body + kOtherLayers + classifier()}},
+      {"Recurrent", {solver, data_layer() + kRecurrentBody + classifier()}},
+      {"RecurrentPartialEpochs",
+       {solver + "iter_size: 2", data_layer("epoch_end: PARTIAL") + kRecurrentBody + classifier()}},
       {"Faces", {solver + "iter_size: 2", body + kFaces + classifier()}},
+      {"Detector", {solver, body + kDetector + classifier()}},
       {"Larc", {solver + "larc: true larc_eta: 0.02", body + classifier()}},
       {"LarcClipped",
        {solver + "larc: true larc_policy: 'clip' larc_eta: 0.02 clip_gradients: 0.5 iter_size: 2",

@@ -175,7 +175,7 @@ TEST_F(SnapshotFiles, WhatKilledWritersLeftIsRemoved) {
 TEST_F(SnapshotFiles, NothingElseIsRemoved) {
   const auto paths = write(30);
   const std::string other = (folder_ / "network").string();
-  const Writer gone({snapshot_paths(other, 30).model, prefix_ + ".trace", prefix_ + "_iter_30.caffemodel.h5"},
+  const Writer gone({snapshot_paths(other, 30).model, prefix_ + ".trace", prefix_ + "_iter_30.caffemodel.h6"},
                     false);
   for (const char* name :
        {"net_iter_30.caffemodel.tmp", "net_iter_30.caffemodel.tmp.12", "net_iter_30.caffemodel.tmp.12.x",
@@ -191,7 +191,7 @@ TEST_F(SnapshotFiles, NothingElseIsRemoved) {
 }
 
 TEST_F(SnapshotFiles, BadStates) {
-  EXPECT_THAT(refusal(prefix_ + "_iter_1.solverstate.h5"), HasSubstr("HDF5"));
+  EXPECT_THAT(refusal(prefix_ + "_iter_1.solverstate.h5"), HasSubstr("_iter_1.solverstate.h5"));
   EXPECT_THAT(refusal(prefix_ + "_iter_1.solverstate"), HasSubstr("_iter_1.solverstate"));
   std::ofstream(prefix_ + "_bad") << "this is not a message";
   EXPECT_THAT(refusal(prefix_ + "_bad"), HasSubstr("_bad"));

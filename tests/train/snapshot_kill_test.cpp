@@ -11,9 +11,11 @@
 #include <filesystem>
 
 #include "banyan/base/error.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/io/binary_proto.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/train/snapshot_files.hpp"
+#include "io/hdf5_model.hpp"
 
 namespace {
 
@@ -51,12 +53,12 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kIteration = 30;
 
-class KilledSnapshot : public testing::Test {
+class KilledSnapshot : public testing::TestWithParam<SnapshotFormat> {
  protected:
   void SetUp() override {
     folder_ = fs::path(testing::TempDir()) / ("killed_snapshot_" + std::to_string(::getpid()));
     prefix_ = (folder_ / "net").string();
-    paths_ = snapshot_paths(prefix_, kIteration);
+    paths_ = snapshot_paths(prefix_, kIteration, GetParam());
     log_level_ = FLAGS_minloglevel;
     FLAGS_minloglevel = google::FATAL;
   }
@@ -82,13 +84,18 @@ class KilledSnapshot : public testing::Test {
   void write(int number) const {
     caffe::SolverState state;
     state.set_current_step(number);
-    write_snapshot(prefix_, kIteration, model(number), state, step);
+    write_snapshot(prefix_, kIteration, model(number), state, step, GetParam());
   }
   void write_as_caffe(int number) const {
     caffe::SolverState state;
     state.set_current_step(number);
     state.set_iter(kIteration);
     state.set_learned_net(paths_.model);
+    if (GetParam() == SnapshotFormat::hdf5) {
+      io::write_file(paths_.model, io::hdf5_model(model(number), paths_.model));
+      io::write_file(paths_.state, io::hdf5_state(state, paths_.state));
+      return;
+    }
     io::write_binary_proto(paths_.model, model(number));
     io::write_binary_proto(paths_.state, state);
   }
@@ -126,7 +133,7 @@ class KilledSnapshot : public testing::Test {
   int log_level_ = 0;
 };
 
-TEST_F(KilledSnapshot, LeavesTheEarlierPairOrTheNewOne) {
+TEST_P(KilledSnapshot, LeavesTheEarlierPairOrTheNewOne) {
   bool replaced = false;
   int steps = 0;
   for (; !replaced; ++steps) {
@@ -153,8 +160,13 @@ TEST_F(KilledSnapshot, LeavesTheEarlierPairOrTheNewOne) {
   EXPECT_GE(steps, 8);  // otherwise too few calls were intercepted
 }
 
+INSTANTIATE_TEST_SUITE_P(Binary, KilledSnapshot, testing::Values(SnapshotFormat::binary));
+#ifdef BANYAN_WITH_HDF5
+INSTANTIATE_TEST_SUITE_P(Hdf5, KilledSnapshot, testing::Values(SnapshotFormat::hdf5));
+#endif
+
 /// A state without a checksum cannot be kept next to another model: then none is found, never a mixed pair.
-TEST_F(KilledSnapshot, LeavesACaffePairOrNoneOrTheNewOne) {
+TEST_P(KilledSnapshot, LeavesACaffePairOrNoneOrTheNewOne) {
   bool replaced = false;
   for (int steps = 0; !replaced; ++steps) {
     SCOPED_TRACE(steps);

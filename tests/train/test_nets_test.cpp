@@ -55,5 +55,30 @@ TEST(TestNets, LogsMeansOverTheBatches) {
                                      "    Test net output #0: loss = 2 (* 2 = 4 loss)"));
 }
 
+/// What recurrent layers carry goes from batch to batch, and no test sees the one before.
+TEST(TestNets, EveryTestBeginsWithoutCarriedStates) {
+  PartBench bench;
+  const auto trained =
+      bench.net(R"(layer { name: "in" type: "Input" top: "in" input_param { shape { dim: 1 } } })");
+  const auto lines = [&](int batches, int runs) {
+    std::vector<std::unique_ptr<Net>> nets;
+    nets.push_back(bench.net(R"(
+        layer { name: "in" type: "DummyData" top: "x" top: "cont" dummy_data_param {
+                shape { dim: 2 dim: 1 dim: 1 } shape { dim: 2 dim: 1 } data_filler { value: 1 } } }
+        layer { name: "lstm" type: "LSTM" bottom: "x" bottom: "cont" top: "h" recurrent_param {
+                num_output: 1 weight_filler { value: 0.5 } } })",
+                             Phase::test));
+    TestSettings settings;
+    settings.batches = {batches};
+    TestNets tests(settings, bench.peers, *trained, std::move(nets));
+    for (int run = 1; run < runs; ++run) tests.run(0);
+    const LoggedLines log;
+    tests.run(0);
+    return log.lines;
+  };
+  EXPECT_EQ(lines(3, 2), lines(3, 1));
+  EXPECT_NE(lines(2, 1), lines(1, 1));
+}
+
 }  // namespace
 }  // namespace banyan

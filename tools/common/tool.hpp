@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <new>
@@ -134,9 +135,10 @@ inline int run_tool(int argc, char** argv, const Tool& tool) {
   return 1;
 }
 
-/// Caffe's --backend flag: anything but lmdb is an error.
-inline void expect_lmdb(const std::string& backend) {
-  if (backend != "lmdb") bad_input("backend ", banyan::quoted(backend), " is not supported: only lmdb is");
+/// An output file that exists, the input itself included, is kept.
+inline void expect_absent(const std::string& path, bool overwrite) {
+  if (!overwrite && std::filesystem::exists(path))
+    bad_input(banyan::quoted(path), " exists; remove it, or pass --overwrite");
 }
 
 /// `12000 of 60000` on a terminal's stderr, redrawn a few times per second; nothing elsewhere.

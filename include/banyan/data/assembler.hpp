@@ -1,22 +1,22 @@
-// BatchAssembler: reads, decodes and augments the items of a share into a host batch.
+// BatchAssembler: reads, decodes and writes the items of a share into a host batch.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 
-#include "banyan/data/augmenter.hpp"
 #include "banyan/data/dealing.hpp"
 #include "banyan/data/epoch_order.hpp"
+#include "banyan/data/item_writer.hpp"
 #include "banyan/data/prefetcher.hpp"
 #include "banyan/data/record.hpp"
 
 namespace banyan::data {
 
 struct AssemblerOptions {
-  DType dtype = DType::f32;  ///< of pixels and labels: f32 or f64
-  Layout layout = Layout::contiguous;
-  ItemShape empty_item;                                         ///< item shape of a share without items
+  DType dtype = DType::f32;                                     ///< f32 or f64
+  Layout layout = Layout::contiguous;                           ///< of the first output
+  std::vector<Shape> empty_item;                                ///< shapes in a share without items
   std::uint64_t largest_share = 1;                              ///< items; buffers are made for this many
   std::shared_ptr<std::atomic<std::uint64_t>> items = nullptr;  ///< counts the items done
 };
@@ -25,21 +25,20 @@ class BatchAssembler {
  public:
   BatchAssembler(std::shared_ptr<HostMemory> memory, const Dealing& dealing,
                  std::shared_ptr<const RecordSource> source, std::shared_ptr<const EpochOrder> order,
-                 std::shared_ptr<const Augmenter> augmenter, const AssemblerOptions& options);
+                 std::shared_ptr<const ItemWriter> writer, const AssemblerOptions& options);
   /// Fills `batch` with the items of `batch.share`. All items must have the shape of the first; errors name
   /// the record.
   void operator()(HostBatch& batch);
 
  private:
-  template <class T>
-  void fill(HostBatch& batch);
-  void begin(HostBatch& batch, const ItemShape& item) const;
+  void begin(HostBatch& batch, const std::vector<Shape>& item) const;
+  void write(HostBatch& batch, std::uint64_t index, std::uint64_t item);
 
   std::shared_ptr<HostMemory> memory_;
   Dealing dealing_;
   std::shared_ptr<const RecordSource> source_;
   std::shared_ptr<const EpochOrder> order_;
-  std::shared_ptr<const Augmenter> augmenter_;
+  std::shared_ptr<const ItemWriter> writer_;
   AssemblerOptions options_;
   std::unique_ptr<RecordReader> reader_;  // opened at first use
   Record record_;

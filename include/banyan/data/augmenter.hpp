@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/data/record.hpp"
+#include "banyan/data/item_writer.hpp"
 #include "banyan/ops/random.hpp"
 #include "banyan/tensor/tensor.hpp"
 #include "proto/banyan.pb.h"
@@ -24,13 +24,20 @@ struct ItemShape {
 /// Throws bad_input for contradictory or unsupported settings; reads no file. `layer` is for messages.
 void check_transform(const caffe::TransformationParameter& settings, const std::string& layer);
 
+struct MeanImage {
+  ItemShape shape;
+  std::vector<float> values;  ///< C x H x W
+};
+/// Reads a mean_file. Throws bad_input; `layer` is for messages.
+MeanImage read_mean_image(const std::string& path, const std::string& layer);
+
 /// As in Caffe: crop_size is cut at random in training (`random_crop`) and from the centre in tests; mirror
 /// has probability 1/2 in both phases and is drawn first; mean_file has the size of the uncropped image and
 /// is read at the crop's offset; mean_value has one value or one per channel. `pad` (ours) adds that many
 /// zero pixels on every side before the crop: they become (0 - mean) * scale, with the nearest pixel of a
 /// mean image as their mean. An item's draws depend only on (seed, stream, item number), not on device,
 /// thread or batch.
-class Augmenter {
+class Augmenter : public ItemWriter {
  public:
   /// Reads the mean file. Throws bad_input for contradictory or unsupported settings. `layer` is for
   /// messages.
@@ -39,6 +46,10 @@ class Augmenter {
 
   /// Shape of the item that `record` gives. Throws bad_input if crop or mean do not fit.
   ItemShape output_shape(const Record& record) const;
+
+  /// Pixels C x H x W, and the label.
+  std::vector<Shape> shapes(const Record& record) const override;
+  void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
   /// Writes output_shape(record).count() elements (T = float or double) in memory order of `layout`.
   template <class T>
@@ -50,16 +61,15 @@ class Augmenter {
     bool mirror;
   };
   Window draw(const Record& record, const ItemShape& shape, std::uint64_t item) const;
-  void read_mean_file(const std::string& path);
   /// Handles the part inside the image with vectorized loops; false if there are none for such an image.
   template <class T, class Pixel>
   bool write_rows(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
                   Layout layout, std::ptrdiff_t from, std::ptrdiff_t to, T* output) const;
   template <class T, class Pixel>
-  void write(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
-             Layout layout, T* output) const;
+  void write_pixels(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,
+                    Layout layout, T* output) const;
 
-  std::string layer_, mean_file_;
+  std::string mean_file_;
   int pad_, crop_;
   bool random_crop_, mirror_;
   float scale_;

@@ -1,5 +1,5 @@
-// BatchSource: what a solver may ask of a layer that reads a data set. Data and ImageData implement it in
-// addition to Layer; the solver finds it by dynamic_cast.
+// BatchSource: what a solver may ask of a layer that reads a data set. Such layers implement it in addition
+// to Layer; the solver finds it by dynamic_cast.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace banyan::data {
 struct InputPipeline {
   std::shared_ptr<const RecordSource> source;
   std::shared_ptr<const EpochOrder> order;
-  std::shared_ptr<const Augmenter> augmenter;
+  std::shared_ptr<const ItemWriter> writer;
   Dealing dealing;
   AssemblerOptions assembly;
   Prefetcher::Options prefetch;

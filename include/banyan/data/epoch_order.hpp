@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "banyan/ops/random.hpp"
@@ -11,11 +12,14 @@
 namespace banyan::data {
 
 /// Shuffled: one permutation per (seed, stream, epoch), the same on every device (Fisher-Yates with Philox
-/// draws). Otherwise the records' own order. Thread-safe.
+/// draws); the records of one part stay together, parts and the records within each are shuffled. Otherwise
+/// the records' own order. Thread-safe.
 class EpochOrder {
  public:
-  EpochOrder(std::uint64_t records, bool shuffle, const ops::RandomKey& key)
-      : records_(records), shuffle_(shuffle), key_(key) {}
+  /// `parts`: the numbers of records of each, in order; empty: one part.
+  EpochOrder(std::uint64_t records, bool shuffle, const ops::RandomKey& key,
+             std::vector<std::uint64_t> parts = {})
+      : records_(records), shuffle_(shuffle), key_(key), parts_(std::move(parts)) {}
   /// The record at `position` of `epoch`.
   std::uint64_t record(std::uint64_t epoch, std::uint64_t position) const;
 
@@ -26,6 +30,7 @@ class EpochOrder {
   std::uint64_t records_;
   bool shuffle_;
   ops::RandomKey key_;
+  std::vector<std::uint64_t> parts_;
   mutable std::mutex mutex_;
   // A batch spans at most two epochs.
   mutable std::shared_ptr<const Permutation> kept_[2];

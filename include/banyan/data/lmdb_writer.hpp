@@ -2,39 +2,40 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "banyan/data/record_writer.hpp"
 
 struct MDB_env;
 struct MDB_txn;
 
 namespace banyan::data {
 
+class NewFolder;
+
 /// Writes into a folder `<path>.tmp.<pid>` that close() renames to `path`; without close() nothing is left.
 /// Commits every 1000 records and doubles the map when it is full, as Caffe's tools do.
-class LmdbWriter {
+class LmdbWriter : public RecordWriter {
  public:
   /// Throws bad_input if `path` exists (unless `overwrite` and it is an LMDB folder) or its parent does not.
   explicit LmdbWriter(const std::string& path, bool overwrite = false);
-  ~LmdbWriter();
+  ~LmdbWriter() override;
   LmdbWriter(const LmdbWriter&) = delete;
   LmdbWriter& operator=(const LmdbWriter&) = delete;
 
-  void put(std::string key, std::string value);
-  /// Syncs, and makes the database appear under its name.
-  void close();
-  std::uint64_t records() const { return records_; }
+  void put(std::string key, std::string value) override;
+  void close() override;
+  std::uint64_t records() const override { return records_; }
 
  private:
   void commit();
   bool try_commit();
   [[noreturn]] void fail(const char* doing, int error);
-  void discard() noexcept;
 
-  std::string path_, temporary_;
-  bool overwrite_;
+  std::unique_ptr<NewFolder> folder_;
   MDB_env* env_ = nullptr;
   std::size_t map_size_;
   std::uint64_t records_ = 0;

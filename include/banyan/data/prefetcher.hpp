@@ -11,21 +11,26 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
-#include "banyan/data/augmenter.hpp"
 #include "banyan/data/dealing.hpp"
 #include "banyan/device/device.hpp"
 #include "banyan/observe/timeline.hpp"
+#include "banyan/tensor/shape.hpp"
 
 namespace banyan::data {
 
 /// A batch in host memory that the device copies from at full speed. Buffers keep their memory from one use
 /// to the next.
 struct HostBatch {
+  /// What one output gets.
+  struct Array {
+    Shape item;  ///< of every item
+    std::shared_ptr<void> memory;
+    std::size_t capacity = 0;  ///< bytes
+  };
   Share share;
-  ItemShape item;  ///< of every item
-  std::shared_ptr<void> data, labels;
-  std::size_t data_bytes = 0, label_bytes = 0;  ///< capacities
+  std::vector<Array> arrays;
   std::shared_ptr<Event>
       copied;  ///< recorded after the copies to the device; the buffers are refilled after it
 };

@@ -2,6 +2,7 @@
 // all devices of the process; every thread reads through its own reader.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,13 +21,16 @@ struct Record {
   const float* floats = nullptr;        ///< float pixels where bytes is nullptr
   bool interleaved = false;             ///< H x W x C in memory, otherwise C x H x W
   std::int32_t label = 0;
-  bool encoded = false;  ///< was stored as an image file
+  std::array<int, 4> window{};  ///< of the image, where only one is wanted: x1, y1, x2, y2, all inside
+  bool encoded = false;         ///< was stored as an image file
 
-  std::string_view stored;    ///< as the source holds it: a Datum or an image file
-  Image image;                ///< holds decoded pixels
-  Image scratch;              ///< holds pixels before a resize
-  std::vector<float> values;  ///< holds float pixels
-  std::vector<char> file;     ///< holds `stored` if the source does not have it in memory
+  std::string_view stored;      ///< as the source holds it: a Datum or an image file
+  Image image;                  ///< holds decoded pixels
+  Image scratch;                ///< holds pixels before a resize
+  Image label_image;            ///< a label for each pixel, where there is one
+  std::vector<float> values;    ///< holds float pixels
+  std::vector<char> file;       ///< holds `stored` if the source does not have it in memory
+  std::vector<double> numbers;  ///< what is no image: the values of all outputs, one after the other
 };
 
 class RecordReader {
@@ -50,6 +54,8 @@ class RecordSource {
  public:
   virtual ~RecordSource() = default;
   virtual std::uint64_t size() const = 0;
+  /// Records of each file, where a shuffled order should stay within one file for some time; else empty.
+  virtual std::vector<std::uint64_t> parts() const { return {}; }
   /// The user's name for it: `LMDB "path"`.
   virtual std::string name() const = 0;
   virtual std::unique_ptr<RecordReader> reader() const = 0;

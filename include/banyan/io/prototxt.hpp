@@ -16,6 +16,9 @@ namespace banyan::io {
 /// What becomes of a field that no message of ours knows: an error, or a warning each.
 enum class UnknownFields : std::uint8_t { refuse, ignore };
 
+/// A file's contents: at most what the functions below take.
+std::string read_text_file(const std::string& path);
+
 caffe::NetParameter read_net_text(const std::string& path, UnknownFields unknown = UnknownFields::refuse);
 caffe::SolverParameter read_solver_text(const std::string& path,
                                         UnknownFields unknown = UnknownFields::refuse);

@@ -1,4 +1,4 @@
-// Weights of a .caffemodel, whichever branch of the Caffe family wrote it.
+// Weights of a .caffemodel, whichever branch of the Caffe family wrote it, or of a .caffemodel.h5.
 //
 // The branches use the same field numbers for different settings, so a layer is never decoded as a whole:
 // names, types and blobs are read from the wire and everything else is skipped. Supported are
@@ -23,6 +23,7 @@ struct BlobData {
   bool legacy_shape = false;    ///< the shape came as num, channels, height, width
   std::vector<float> floats;    ///< the values, unless the file had doubles
   std::vector<double> doubles;  ///< the values, if the file had doubles
+  bool missing = false;         ///< the file does not hold it (ModelWeights::shared_once)
 
   bool is_double() const { return !doubles.empty(); }
   std::size_t count() const { return is_double() ? doubles.size() : floats.size(); }
@@ -44,16 +45,18 @@ struct LayerWeights {
 struct ModelWeights {
   std::string name;
   std::vector<LayerWeights> layers;  ///< in the order of the file, layers without blobs included
+  bool shared_once = false;  ///< HDF5: a shared parameter is with its owner only; elsewhere it is missing
 
   /// The first layer of that name, which is the one Caffe takes, or null.
   const LayerWeights* find(const std::string& layer_name) const;
 };
 
-/// Throws bad_input with the file, the byte offset and the layer if the file is missing, damaged, not a net,
-/// or if a blob's number of values does not match its shape. (A file truncated exactly between two layers
-/// cannot be distinguished from a shorter net.)
+/// Recognizes HDF5 by the file's beginning. Throws bad_input with the file, the byte offset (HDF5: the
+/// dataset) and the layer if the file is missing, damaged, not a net, or if a blob's number of values does
+/// not match its shape. (A file truncated exactly between two layers cannot be distinguished from a shorter
+/// net.)
 ModelWeights read_weights(const std::string& path);
-/// The same from memory; `origin` takes the place of the file name in messages.
+/// The same from memory (no HDF5); `origin` takes the place of the file name in messages.
 ModelWeights parse_weights(std::string_view bytes, const std::string& origin);
 
 /// One decoded BlobProto (a mean file, an entry of a solver's history); `where` begins the message of
@@ -62,6 +65,9 @@ BlobData decode_blob(const caffe::BlobProto& blob, const std::string& where);
 /// The BlobProto that Caffe writes: `shape` and packed values.
 caffe::BlobProto encode_blob(const std::vector<std::int64_t>& shape, const float* values);
 caffe::BlobProto encode_blob(const std::vector<std::int64_t>& shape, const double* values);
+
+/// The contents of a .caffemodel: the name, and every layer's name, type and blobs.
+caffe::NetParameter to_proto(const ModelWeights& weights);
 
 /// Whether a blob of the file can fill a parameter: the same axes, or axes that differ only by ones. That
 /// covers Caffe's rule for legacy shapes (left padded with ones to four axes) and the branches' different

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/tensor/tensor.hpp"
@@ -33,9 +34,16 @@ class IndexNote {
     ops::fill(context, noted_, 0);
     complain(Found{static_cast<std::int64_t>(found[0]) - 1, found[1]});
   }
+  /// Throws bad_input if there is one, of indices that must be integers in [0, limit).
+  void check(Context& context, const std::string& layer, std::int64_t limit) {
+    check(context, [&](const Found& found) {
+      bad_input("layer ", quoted(layer), ": index ", found.value, " at place ", found.number,
+                " is not an integer from 0 to ", limit - 1);
+    });
+  }
 
  private:
-  Tensor noted_;  ///< f64 (2), see ops/unfold.hpp
+  Tensor noted_;  ///< f64 (2), see ops/rows.hpp
 };
 
 }  // namespace banyan

@@ -98,6 +98,7 @@ struct LayerTraits {
   bool backward_reads_inputs = true, backward_reads_outputs = true;  ///< their data
   bool repeatable = true;          ///< recompute() may be called; otherwise the outputs are kept
   int differentiable_inputs = -1;  ///< gradients can flow only to the first this many; -1: all
+  int constant_input = -1;         ///< nor to this one; -1: there is none
   /// This many leading outputs are the device's shares of global values: those of all replicas are summed for
   /// display (losses, training accuracy).
   int shares = 0;
@@ -116,7 +117,9 @@ struct LayerTraits {
   bool fuses_relu_of_input = false;  ///< backward() can end with the gradient of a ReLU that made the input
   bool fuses_sum = false;            ///< forward() can end with the sum of its output and another tensor
 
-  bool differentiable(int input) const { return differentiable_inputs < 0 || input < differentiable_inputs; }
+  bool differentiable(int input) const {
+    return (differentiable_inputs < 0 || input < differentiable_inputs) && input != constant_input;
+  }
 };
 
 /// Overrides the file's choice between synchronized and local batch normalization (--sync_bn).
@@ -168,6 +171,8 @@ class Layer {
 
   /// Sources only: takes the next batch and sets the outputs' shapes before forward().
   virtual void prepare(Pass& pass, const Blobs& outputs);
+  /// Sources that the program fills: it has put values into this output (Net::set_input).
+  virtual void filled(std::size_t) {}
 
   /// The blob of a file's layer that fills each parameter; null: the parameter keeps its value. By default
   /// blob i fills parameter i. Throws bad_input naming the layer if the numbers do not match; checking shapes
@@ -177,6 +182,10 @@ class Layer {
   virtual double forward_flops(const Blobs& inputs, const Blobs& outputs) const;
   /// See ops::Convolution::kernel_choices.
   virtual ops::KernelChoices kernel_choices() const { return {}; }
+  /// What goes from one forward pass into the next, besides running statistics: a row (axis 0) for each
+  /// sample of the last batch; undefined: zeros. Passes that leave no trace do not change it, except in test
+  /// nets.
+  virtual std::vector<Tensor*> carried() { return {}; }
   /// Called on the host when the pass's results have arrived: throws what the device could only record (label
   /// out of range).
   virtual void check_results(Context& context);
@@ -199,6 +208,13 @@ class Layer {
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
     bad_input("layer ", quoted(name()), " (", type(), "): ", parts...);
+  }
+
+  /// The shape of an input that must be N x C x H x W.
+  const Shape& image_shape(const Blob& input) const {
+    if (input.shape.axes() != 4)
+      refuse("input ", quoted(input.name), " has ", input.shape.axes(), " axes; expected 4 (N, C, H, W)");
+    return input.shape;
   }
 
   LayerTraits traits_;

@@ -5,8 +5,6 @@
 // the whole batch.
 #pragma once
 
-#include <array>
-
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/loss.hpp"
 
@@ -22,13 +20,8 @@ class LabelNote {
   Tensor& on(Context& context);
   /// Throws bad_input if there is a record, and clears it.
   void check(Context& context, const std::string& layer, const ops::Channels& over);
-  /// The same for what the operators of ops/rows.hpp note: an index that is not in [0, rows).
-  void check_index(Context& context, const std::string& layer, std::int64_t rows);
 
  private:
-  /// What has been noted, if anything, and forgets it.
-  std::optional<std::array<double, 3>> take(Context& context);
-
   Tensor noted_;  ///< f64 (3), see ops/loss.hpp
 };
 

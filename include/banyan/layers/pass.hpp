@@ -39,7 +39,7 @@ struct Pass {
   ops::SampleIndex samples;      ///< global number of local sample i within this pass
   Exchange* exchange = nullptr;  ///< nullptr: one device, or a test pass (batches are dealt whole)
   /// False in passes that must leave no trace (timing, the extra pass of a test): running statistics are not
-  /// updated.
+  /// updated, nor, except in test nets, what layers carry to the next pass.
   bool update_statistics = true;
 
   // For the current step, set by the Net.

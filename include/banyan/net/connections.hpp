@@ -16,8 +16,10 @@ void check_connections(const caffe::NetParameter& net);
 /// All that is wrong with them.
 std::vector<std::string> find_connection_problems(const caffe::NetParameter& net);
 
-/// Throws bad_input if the layer's type does not take that many bottoms or tops. `tops` includes one that the
-/// layer gets although the file does not name it.
+/// The layer's tops, or 1: a loss without any gets one that the file does not name.
+int output_count(const caffe::LayerParameter& layer, const LayerTraits& traits);
+
+/// Throws bad_input if the layer's type does not take that many bottoms or tops (output_count).
 void check_arity(const caffe::LayerParameter& layer, const Arity& arity, int tops);
 
 }  // namespace banyan

@@ -74,6 +74,10 @@ class Net {
   /// storage. forward() does this by itself; needed only to fill an Input's blob before the first forward()
   /// with a new shape.
   void reshape();
+  /// Puts values, in logical order, into an output of a layer that the program fills (Input, MemoryData);
+  /// they stay until the next call. Throws bad_input for a blob that no such layer makes, and for another
+  /// number of values than its shape says.
+  void set_input(const std::string& blob, const std::vector<double>& values);
   /// f64 (1) on the device, written by forward(): sum over weighted outputs of weight * sum of the output.
   Tensor& loss() { return executor_->loss(); }
   /// From here on gradients count as zero. Their memory reflects that only after the next backward(), where

@@ -17,6 +17,9 @@ void share_parameters(Net& net, Net& other, bool share_statistics);
 /// Fills parameters by layer name. Layers that exist on only one side are skipped. `origin` names the file in
 /// messages; throws bad_input naming layer, blob and both shapes where something does not fit.
 void load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin);
+/// Throws bad_input unless the file's layers with blobs are the net's layers with parameters, and all shapes
+/// fit. Gives the file's layers their types. The net needs no storage.
+void check_weights(const Net& net, io::ModelWeights& weights, const std::string& origin);
 /// The contents of a .caffemodel: the name, and every layer with its blobs.
 caffe::NetParameter to_proto(Net& net, bool with_gradients);
 

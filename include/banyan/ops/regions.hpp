@@ -1,6 +1,6 @@
 // Pooling over regions of interest. `rois` is R x 5: the image's number in the batch, then the corners x1,
 // y1, x2, y2 in pixels of the network's input. x is (N, C, H, W), y (R, C', pooled_h, pooled_w), in one
-// layout. A region of an image that is not in the batch gives zeros, see note_outside in ops/unfold.hpp.
+// layout. A region of an image that is not in the batch gives zeros, see note_outside in ops/rows.hpp.
 #pragma once
 
 #include "banyan/ops/operator.hpp"

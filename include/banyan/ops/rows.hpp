@@ -24,9 +24,8 @@ inline constinit Operator<void(const Tensor& dy, std::int64_t length, std::int64
     tile_rows_backward{"tile_rows_backward"};
 
 /// Row i of y is row indices[i] (a float tensor of integers) of `table`, which has `rows` of them; zeros
-/// where there is no such row: then `noted` receives the first such index, as a wrong label in loss.hpp.
-inline constinit Operator<void(const Tensor& table, std::int64_t rows, const Tensor& indices, Tensor& y,
-                               Tensor& noted)>
+/// where there is no such row, see note_outside.
+inline constinit Operator<void(const Tensor& table, std::int64_t rows, const Tensor& indices, Tensor& y)>
     gather_rows{"gather_rows"};
 /// y[row] += factor * x[row] / (1 + counts[row]); counts: f64, one per row.
 inline constinit Operator<void(const Tensor& x, const Tensor& counts, double factor, Tensor& y)>
@@ -34,5 +33,11 @@ inline constinit Operator<void(const Tensor& x, const Tensor& counts, double fac
 /// Adds row i of dy to row indices[i] of dtable, in ascending order of i.
 inline constinit Operator<void(const Tensor& dy, const Tensor& indices, std::int64_t rows, Tensor& dtable)>
     add_to_rows{"add_to_rows"};
+
+/// noted (2, f64): the first of the values x[0], x[step], x[2 step] ... in memory order that is no integer in
+/// [0, limit), as 1 + its number, and the value; written only where noted[0] is 0, so that the record of one
+/// pass stays until it is read and cleared.
+inline constinit Operator<void(const Tensor& x, std::int64_t step, std::int64_t limit, Tensor& noted)>
+    note_outside{"note_outside"};
 
 }  // namespace banyan::ops

@@ -11,6 +11,7 @@ struct TargetLoss {
   enum class Kind : std::uint8_t {
     sigmoid_cross_entropy,  ///< log(1 + exp(x)) - x * target: x is the logit of a probability
     absolute,               ///< |d|, with slope 0 at 0
+    squared,                ///< d^2 / 2
     smooth_absolute,        ///< (sigma d)^2 / 2 where |d| < 1 / sigma^2, else |d| - 1 / (2 sigma^2)
   };
   Kind kind = Kind::absolute;
@@ -26,6 +27,10 @@ struct Targets {
 /// partial (2, f64): the sum of the losses, and the number of targets that count.
 inline constinit Operator<void(const Targets& what, const TargetLoss& loss, Tensor& partial)>
     target_loss_forward{"target_loss_forward"};
+/// The loss of each position: the sum over its channels.
+inline constinit Operator<void(const Targets& what, const TargetLoss& loss, const Channels& over,
+                               Tensor& losses)>
+    target_losses{"target_losses"};
 /// dx = sign * (slope of the loss in x) * grad_loss[0] / max(1, divisor[0]); 0 for targets that do not count.
 /// Where the loss is one of d, sign -1 gives the gradient of the target.
 inline constinit Operator<void(const Targets& what, const TargetLoss& loss, double sign,

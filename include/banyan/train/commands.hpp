@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/io/array_names.hpp"
 #include "banyan/tensor/shape.hpp"
 #include "banyan/train/model.hpp"
 #include "banyan/train/train.hpp"
@@ -59,6 +60,17 @@ struct CheckReport {
 /// layer of both phases. Needs no data: what depends on the shape of data that does not exist, and of which
 /// neither `shapes` nor a crop_size tells, is not checked, and the report says so.
 CheckReport check_files(const CheckOptions& options);
+
+struct ConvertOptions {
+  std::string from, to;  ///< their kinds are those of their endings; `from` is empty for .onnx
+  std::string map;       ///< file with the blobs' names in `from` (io/array_names.hpp); empty: none
+  io::NameStyle names = io::NameStyle::index;  ///< of arrays written
+  bool overwrite = false;                      ///< replace `to`
+  ModelOptions model;                          ///< its `model` may be empty, but for .onnx
+};
+/// Weights between .caffemodel, .safetensors and .npz; with a model, their names and shapes must be those of
+/// the net. A net with its weights to .onnx. Throws bad_input.
+void convert_files(const ConvertOptions& options);
 
 struct TopologyOptions {
   std::vector<DeviceChoice> devices;

@@ -31,8 +31,8 @@ std::string test_loss(double loss);
 /// `    Test net output #0: accuracy = 0.98`
 std::string test_output(int index, const std::string& name, double value, double loss_weight);
 
-std::string snapshot_model(const std::string& path);
-std::string snapshot_state(const std::string& path);
+std::string snapshot_model(const std::string& path, bool hdf5);
+std::string snapshot_state(const std::string& path, bool hdf5);
 /// `Optimization stopped early.` or `Optimization Done.`
 std::string finished(bool early);
 /// `Gradient clipping: scaling down gradients (L2 norm A > B) by scale factor C`

@@ -26,14 +26,20 @@ struct ModelOptions {
   /// Test nets: normalizations by stored statistics become a part of the convolutions before them
   /// (net/fold.hpp).
   bool fold = true;
+  bool keep_blobs = false;  ///< blobs share no memory: after a pass each one can be read; nothing is folded
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;
   std::map<std::string, Shape> shapes;  ///< summary, time: of outputs of sources whose data need not exist
 };
 
+/// The shapes of a source's tops if `shapes` has one of them, else none: a top without a shape of its own has
+/// as many entries as the first top that has one.
+std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
+                                   const std::map<std::string, Shape>& shapes);
+
 /// Replaces every source that makes a blob of `shapes` (upgraded net) by one that makes constant values: 0.5
-/// in its first blob, 0 in others and in labels; others have as many entries as the first where no shape is
-/// given. Logs a warning if the source would be refused. Throws bad_input for a blob that no source makes.
-/// Returns the types of the replaced layers by their names.
+/// in its first blob, 0 in others and where only layers read that pass no gradient to it, as labels; shapes:
+/// stand_in_shapes. Logs a warning if the source would be refused. Throws bad_input for a blob that no source
+/// makes. Returns the types of the replaced layers by their names.
 std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
                                                 const std::map<std::string, Shape>& shapes);
 

@@ -65,6 +65,11 @@ class Session {
   /// What the last iteration left in a blob of the train net on one device (0 is the first). Throws bad_input
   /// for a blob that does not exist or shares its memory with others (TrainOptions::keep_blobs).
   Values blob(const std::string& name, int device = 0);
+  /// Puts values, in logical order, into an output of a layer that the program fills (Input, MemoryData), on
+  /// one device, in the train net or in a test net by its number; they stay until the next call. Throws
+  /// bad_input for any other blob, and for another number of values than its shape says.
+  void set_input(const std::string& blob, const std::vector<double>& values, int device = 0,
+                 int test_net = -1);
   /// Parameter `index` of a layer of the train net, the same on all devices (running statistics: the first
   /// one's). Throws bad_input for one that does not exist.
   Values parameter(const std::string& layer, int index);

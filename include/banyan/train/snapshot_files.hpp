@@ -1,5 +1,6 @@
 // Snapshots on disk: `<prefix>_iter_<i>.caffemodel` (what Caffe's tools read) and
-// `<prefix>_iter_<i>.solverstate`, Caffe's state with Banyan's extension for bit-for-bit resumption. A state
+// `<prefix>_iter_<i>.solverstate`, Caffe's state with Banyan's extension for bit-for-bit resumption; or the
+// same in HDF5 form, with `.h5` after the names. Which form a file has is told by its beginning. A state
 // holds the checksum of its model. Whenever the writer is killed, each state on disk has its model: both
 // files are complete before either appears, the model appears before the state, and if they replace an
 // earlier pair, its model is kept as `<prefix>_iter_<i>.caffemodel.previous` until the new state has
@@ -25,7 +26,8 @@ std::string snapshot_prefix_of(const SnapshotSettings& settings, const std::stri
 struct SnapshotPaths {
   std::string model, state;
 };
-SnapshotPaths snapshot_paths(const std::string& prefix, std::int64_t iteration);
+SnapshotPaths snapshot_paths(const std::string& prefix, std::int64_t iteration,
+                             SnapshotFormat format = SnapshotFormat::binary);
 
 /// Makes the prefix's folder if it is missing, then creates and removes a probe file. Throws bad_input if
 /// that fails.
@@ -39,7 +41,8 @@ void remove_snapshot_leftovers(const std::string& prefix);
 /// paths. Throws runtime_failure and then leaves earlier snapshots untouched. `beat`: as io::AtomicFile's.
 SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
                              const caffe::NetParameter& model, caffe::SolverState state,
-                             const std::function<void()>& beat = {});
+                             const std::function<void()>& beat = {},
+                             SnapshotFormat format = SnapshotFormat::binary);
 
 struct SolverSnapshot {
   caffe::SolverState state;
@@ -51,8 +54,8 @@ struct SolverSnapshot {
 /// state.
 SolverSnapshot read_snapshot(const std::string& state_path);
 
-/// The state of the highest iteration of this prefix whose state and model can both be read; damaged ones are
-/// logged and skipped. None: nullopt.
+/// The state of the highest iteration of this prefix, in either form, whose state and model can both be read;
+/// damaged ones are logged and skipped. None: nullopt.
 std::optional<std::string> find_latest_snapshot(const std::string& prefix);
 
 /// One sentence for each thing that keeps a run resumed under `now` from being bit-identical to the one that

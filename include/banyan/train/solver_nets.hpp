@@ -3,6 +3,7 @@
 // of the solver.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,26 @@ struct SolverNet {
   std::string origin;       ///< the file, or `train_net_param in solver.prototxt`
 };
 
+/// Where a solver has one of its nets.
+struct NamedNet {
+  std::string origin;                          ///< as SolverNet's
+  const caffe::NetParameter* inner = nullptr;  ///< within the solver; nullptr: in a file
+  caffe::Phase phase = caffe::TRAIN;           ///< unless a state says another
+  caffe::NetState of_solver = {};              ///< train_state or test_state
+};
+struct NamedNets {
+  std::optional<NamedNet> train;
+  std::vector<NamedNet> tests;
+};
+/// The nets by Caffe's rules, as far as the solver names them: tests are test_net_param and test_net, then as
+/// many copies of the common net as remain of `tests` (entries of test_iter). Points into `solver`.
+NamedNets named_nets(const caffe::SolverParameter& solver, std::size_t tests, const std::string& solver_path);
+/// The state in which the (upgraded) net is used.
+caffe::NetState state_of(const NamedNet& named, const caffe::NetParameter& net);
+
 /// File names are taken as they are written, relative to the working directory, as in Caffe.
 SolverNet train_net_of(const SolverSettings& solver, const std::string& solver_path);
-/// By Caffe's rules: test_net_param and test_net, then as many copies of the common net as entries of
-/// test_iter remain. Entry k belongs to test_iter(k) and to `Testing net (#k)`.
+/// Entry k belongs to test_iter(k) and to `Testing net (#k)`.
 std::vector<SolverNet> test_nets_of(const SolverSettings& solver, const std::string& solver_path);
 
 }  // namespace banyan

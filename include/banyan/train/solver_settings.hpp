@@ -84,10 +84,14 @@ struct TestSettings {
   bool compute_loss = false;   ///< show the mean loss
 };
 
+/// snapshot_format
+enum class SnapshotFormat : std::uint8_t { binary, hdf5 };
+
 struct SnapshotSettings {
   int interval = 0;  ///< iterations; 0: only at the end
   bool after_train = true;
   bool diff = false;  ///< with the gradients
+  SnapshotFormat format = SnapshotFormat::binary;
   std::optional<std::string> prefix;
 };
 
@@ -132,9 +136,8 @@ std::vector<std::string> find_solver_problems(const caffe::SolverParameter& solv
 /// Reads and upgrades a solver file.
 SolverSettings load_solver(const std::string& path, io::UnknownFields unknown = io::UnknownFields::refuse);
 
-/// Level and stages of the command line, which belong to the train net only, as in Caffe. Without a level the
-/// solver's own stays (Caffe overwrites it with 0).
-void apply_command_line_state(SolverSettings& solver, std::optional<int> level,
-                              const std::vector<std::string>& stages);
+/// Level and stages of the command line; of a solver's nets they belong to the train net only, as in Caffe.
+/// Without a level the state's own stays (Caffe overwrites it with 0).
+void add_to_state(caffe::NetState& state, std::optional<int> level, const std::vector<std::string>& stages);
 
 }  // namespace banyan

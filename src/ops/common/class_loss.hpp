@@ -3,6 +3,7 @@
 
 #include "banyan/ops/class_loss.hpp"
 #include "ops/common/loss.hpp"
+#include "ops/common/target_loss.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -12,19 +13,6 @@ template <class T>
 BANYAN_HOST_DEVICE inline T sign_of_class(T label, std::int64_t channel) {
   return label == static_cast<T>(channel) ? T(1) : T(-1);
 }
-
-/// The label of element i of outer x channels x inner memory, its position and its channel.
-template <class T>
-struct ElementLabel {
-  T label;
-  std::int64_t position, channel;
-  BANYAN_HOST_DEVICE ElementLabel(const Channels& over, const T* labels, std::int64_t i) {
-    const std::int64_t row = i / over.inner;
-    position = row / over.channels * over.inner + i % over.inner;
-    channel = row % over.channels;
-    label = labels[position];
-  }
-};
 
 template <class T>
 struct HingeLoss : ClassLossSum {
@@ -53,6 +41,21 @@ struct HingeLossBackward {
     const bool counts = short_of > T(0) && kind_of(at.label, {}, over.channels) == LabelKind::valid;
     const T slope = squared ? T(2) * short_of : T(1);
     dx[i] = counts ? -sign * slope * loss_scale(grad_loss, divisor) : T(0);
+  }
+};
+
+template <class T>
+struct SoftmaxLossOfPosition {
+  Channels over;
+  IgnoreLabel ignore;
+  double least;  ///< probability
+  const T *probabilities, *labels;
+  T* losses;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T label = labels[position];
+    const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
+    losses[position] =
+        valid ? static_cast<T>(loss_of_label(probabilities, label, position, over, least)) : T(0);
   }
 };
 
@@ -158,6 +161,39 @@ struct InfogainLossBackward {
   }
 };
 
+template <class T>
+struct SoftmaxLossOfPosition {
+  Channels over;
+  const T *probabilities, *labels;
+  T* losses;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T label = labels[position];
+    if (kind_of(label, {}, over.channels) != LabelKind::valid) {
+      losses[position] = T(0);
+      return;
+    }
+    const T p = probabilities[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner];
+    const T least = static_cast<T>(FLT_MIN);
+    losses[position] = -std::log(p < least ? least : p);
+  }
+};
+template <class T>
+struct SigmoidLossOfPosition {
+  Channels over;
+  const T *scores, *labels;
+  T* losses;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T* x = scores + first_class(over, position);
+    const SigmoidCrossEntropy<T> loss;
+    double sum = 0;
+    for (std::int64_t c = 0; c < over.channels; ++c) {
+      const T target = labels[position] == static_cast<T>(c) ? T(1) : T(0);
+      sum += static_cast<double>(loss.value(x[c * over.inner], target, T(1)));
+    }
+    losses[position] = static_cast<T>(sum);
+  }
+};
+
 }  // namespace detail
 
 template <class Backend>
@@ -182,6 +218,18 @@ void hinge_loss_backward_on(Context& context, const Tensor& scores, const Tensor
         context, dx.count(),
         detail::HingeLossBackward<T>{over, squared, scores.data<T>(), labels.data<T>(), grad_loss.data<T>(),
                                      divisor.data<double>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
+void softmax_losses_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                       const Channels& over, const IgnoreLabel& ignore, Tensor& losses) {
+  detail::require_positions("softmax_losses", probabilities, labels, over);
+  require_alike("softmax_losses", labels, losses);
+  dispatch_float(probabilities.dtype(), "softmax_losses", [&]<class T>() {
+    Backend::for_each(context, losses.count(),
+                      detail::SoftmaxLossOfPosition<T>{over, ignore, FLT_MIN, probabilities.data<T>(),
+                                                       labels.data<T>(), losses.data<T>()});
   });
 }
 
@@ -268,16 +316,34 @@ void infogain_loss_backward_on(Context& context, const Tensor& probabilities, co
 }
 
 template <class Backend>
+void position_losses_on(Context& context, const Tensor& x, const Tensor& labels, const Channels& over,
+                        bool sigmoid, Tensor& losses) {
+  detail::require_positions("position_losses", x, labels, over);
+  require_count("position_losses", losses, labels.count());
+  dispatch_float(x.dtype(), "position_losses", [&]<class T>() {
+    const T *values = x.data<T>(), *classes = labels.data<T>();
+    if (sigmoid)
+      Backend::for_each(context, labels.count(),
+                        detail::SigmoidLossOfPosition<T>{over, values, classes, losses.data<T>()});
+    else
+      Backend::for_each(context, labels.count(),
+                        detail::SoftmaxLossOfPosition<T>{over, values, classes, losses.data<T>()});
+  });
+}
+
+template <class Backend>
 struct DefineClassLoss {
   DefineClassLoss() {
     hinge_loss_forward.define(Backend::kind, &hinge_loss_forward_on<Backend>);
     hinge_loss_backward.define(Backend::kind, &hinge_loss_backward_on<Backend>);
+    softmax_losses.define(Backend::kind, &softmax_losses_on<Backend>);
     smoothed_loss_forward.define(Backend::kind, &smoothed_loss_forward_on<Backend>);
     smoothed_loss_backward.define(Backend::kind, &smoothed_loss_backward_on<Backend>);
     logistic_loss_forward.define(Backend::kind, &logistic_loss_forward_on<Backend>);
     logistic_loss_backward.define(Backend::kind, &logistic_loss_backward_on<Backend>);
     infogain_loss_forward.define(Backend::kind, &infogain_loss_forward_on<Backend>);
     infogain_loss_backward.define(Backend::kind, &infogain_loss_backward_on<Backend>);
+    position_losses.define(Backend::kind, &position_losses_on<Backend>);
   }
 };
 

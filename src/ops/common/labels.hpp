@@ -4,11 +4,10 @@
 // for the layer's message and never used as an index.
 #pragma once
 
-#include <cmath>
-
 #include "banyan/ops/loss.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/common/index_below.hpp"
 
 namespace banyan::ops::detail {
 
@@ -17,13 +16,25 @@ BANYAN_HOST_DEVICE inline std::int64_t first_class(const Channels& over, std::in
   return position / over.inner * over.channels * over.inner + position % over.inner;
 }
 
+/// The label of element i of outer x channels x inner memory, its position and its channel.
+template <class T>
+struct ElementLabel {
+  T label;
+  std::int64_t position, channel;
+  BANYAN_HOST_DEVICE ElementLabel(const Channels& over, const T* labels, std::int64_t i) {
+    const std::int64_t row = i / over.inner;
+    position = row / over.channels * over.inner + i % over.inner;
+    channel = row % over.channels;
+    label = labels[position];
+  }
+};
+
 enum class LabelKind { valid, ignored, wrong };
 
 template <class T>
 BANYAN_HOST_DEVICE inline LabelKind kind_of(T label, const IgnoreLabel& ignore, std::int64_t channels) {
   if (ignore.enabled && label == static_cast<T>(ignore.label)) return LabelKind::ignored;
-  const bool valid = label >= T(0) && label < static_cast<T>(channels) && label == std::floor(label);
-  return valid ? LabelKind::valid : LabelKind::wrong;
+  return index_below(label, channels) >= 0 ? LabelKind::valid : LabelKind::wrong;
 }
 
 /// The first label out of range of a pass: 1 + its position (0: none), and the label.

@@ -44,6 +44,15 @@ struct SoftmaxBackward {
   }
 };
 
+/// -log of the probability of a position's label.
+template <class T>
+BANYAN_HOST_DEVICE inline double loss_of_label(const T* probabilities, T label, std::int64_t position,
+                                               const Channels& over, double least) {
+  const auto p = static_cast<double>(
+      probabilities[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner]);
+  return -std::log(p < least ? least : p);  // NaN stays NaN
+}
+
 template <class T>
 struct SoftmaxLoss : ClassLossSum {
   Channels over;
@@ -53,9 +62,7 @@ struct SoftmaxLoss : ClassLossSum {
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
     const T label = labels[position];
     if (!counts(s, label, position, over, ignore)) return;
-    const auto p = static_cast<double>(
-        probabilities[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner]);
-    s.loss -= std::log(p < least ? least : p);  // NaN stays NaN
+    s.loss += loss_of_label(probabilities, label, position, over, least);
     s.valid += 1;
   }
 };
@@ -69,10 +76,9 @@ struct SoftmaxLossBackward {
   const double* divisor;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t row = i / over.inner;
-    const T label = labels[row / over.channels * over.inner + i % over.inner];
-    const T hit = label == static_cast<T>(row % over.channels) ? T(1) : T(0);
-    const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
+    const ElementLabel<T> at(over, labels, i);
+    const T hit = at.label == static_cast<T>(at.channel) ? T(1) : T(0);
+    const bool valid = kind_of(at.label, ignore, over.channels) == LabelKind::valid;
     dx[i] = valid ? (probabilities[i] - hit) * loss_scale(grad_loss, divisor) : T(0);
   }
 };

@@ -73,6 +73,29 @@ BANYAN_HOST_DEVICE inline Span vote_bin(T from, T to, T scale, std::int64_t bin,
           clipped(static_cast<std::int64_t>(last), length)};
 }
 
+/// The pixels of one bin.
+struct BinPixels {
+  Span rows, columns;
+  BANYAN_HOST_DEVICE bool empty() const { return rows.empty() || columns.empty(); }
+  BANYAN_HOST_DEVICE std::int64_t count() const {
+    return (rows.end - rows.begin) * (columns.end - columns.begin);
+  }
+  /// visit(pixel), row by row, in an image of that width.
+  template <class Visit>
+  BANYAN_HOST_DEVICE void visit(std::int64_t width, const Visit& visit) const {
+    for (std::int64_t row = rows.begin; row < rows.end; ++row)
+      for (std::int64_t column = columns.begin; column < columns.end; ++column) visit(row * width + column);
+  }
+};
+
+template <class T>
+BANYAN_HOST_DEVICE inline BinPixels vote_pixels(const Regions& over, const T* roi, std::int64_t row,
+                                                std::int64_t column) {
+  const T scale = static_cast<T>(over.scale);
+  return {vote_bin(roi[2], roi[4], scale, row, over.pooled_h, over.height),
+          vote_bin(roi[1], roi[3], scale, column, over.pooled_w, over.width)};
+}
+
 /// The points of one axis of one bin.
 template <class T>
 struct BinPoints {
@@ -123,6 +146,20 @@ BANYAN_HOST_DEVICE inline void visit_points(const Regions& over, const T* roi, s
       visit(y.high * over.width + x.high, y.fraction * x.fraction * share);
     }
   }
+}
+
+/// Fills plane number i of dx: zeros, then what add(region, channel, plane) adds for each region of the
+/// plane's image, in their order.
+template <class T, class Add>
+BANYAN_HOST_DEVICE inline void gather_regions(const Regions& over, const T* rois, std::int64_t i, T* dx,
+                                              const Add& add) {
+  const std::int64_t pixels = over.height * over.width, step = over.in.step();
+  if (pixels == 0) return;
+  const PlanePosition at = over.plane(i);
+  T* const plane = dx + over.input_base(at.sample, at.channel);
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) plane[pixel * step] = T(0);
+  for (std::int64_t region = 0; region < over.count; ++region)
+    if (over.image_of(rois + region * 5) == at.sample) add(region, at.channel, plane);
 }
 
 /// `votes`: channels of x per channel of y.

@@ -21,26 +21,21 @@ struct RegionMaximum {
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const PlanePosition at = over.bin(i);
     const T* const roi = rois + at.sample * 5;
-    const std::int64_t image = over.image_of(roi);
+    const std::int64_t image = over.image_of(roi), step = over.in.step();
     const T scale = static_cast<T>(over.scale);
-    const Span rows = rounded_bin(roi[2], roi[4], scale, at.row, over.pooled_h, over.height);
-    const Span columns = rounded_bin(roi[1], roi[3], scale, at.column, over.pooled_w, over.width);
+    const BinPixels pixels{rounded_bin(roi[2], roi[4], scale, at.row, over.pooled_h, over.height),
+                           rounded_bin(roi[1], roi[3], scale, at.column, over.pooled_w, over.width)};
     T best = -FLT_MAX;
     std::int64_t where = -1;
     if (image >= 0) {
       const T* const plane = x + over.input_base(image, at.channel);
-      for (std::int64_t row = rows.begin; row < rows.end; ++row)
-        for (std::int64_t column = columns.begin; column < columns.end; ++column) {
-          const std::int64_t pixel = row * over.width + column;
-          const T value = plane[pixel * over.in.step()];
-          if (value > best) {
-            best = value;
-            where = pixel;
-          }
-        }
+      pixels.visit(over.width, [&](std::int64_t pixel) {
+        if (!(plane[pixel * step] > best)) return;
+        best = plane[pixel * step];
+        where = pixel;
+      });
     }
-    const bool none = image < 0 || rows.empty() || columns.empty();
-    y[i] = none ? T(0) : best;
+    y[i] = image < 0 || pixels.empty() ? T(0) : best;
     mask[i] = static_cast<std::int32_t>(where);
   }
 };
@@ -52,17 +47,14 @@ struct RegionMaximumBackward {
   const std::int32_t* mask;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const PlanePosition at = over.plane(i);
-    const std::int64_t base = over.input_base(at.sample, at.channel), step = over.in.step();
-    for (std::int64_t pixel = 0; pixel < over.height * over.width; ++pixel) dx[base + pixel * step] = T(0);
-    for (std::int64_t region = 0; region < over.count; ++region) {
-      if (over.image_of(rois + region * 5) != at.sample) continue;
-      const std::int64_t from = over.output_base(region, at.channel);
+    const std::int64_t step = over.in.step();
+    gather_regions(over, rois, i, dx, [&](std::int64_t region, std::int64_t channel, T* plane) {
+      const std::int64_t from = over.output_base(region, channel);
       for (std::int64_t bin = 0; bin < over.pooled_h * over.pooled_w; ++bin) {
         const std::int64_t where = mask[from + bin * step];
-        if (where >= 0) dx[base + where * step] += dy[from + bin * step];
+        if (where >= 0) plane[where * step] += dy[from + bin * step];
       }
-    }
+    });
   }
 };
 
@@ -91,19 +83,15 @@ struct RegionAverageBackward {
   const T *dy, *rois;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const PlanePosition at = over.plane(i);
-    const std::int64_t base = over.input_base(at.sample, at.channel), step = over.in.step();
-    for (std::int64_t pixel = 0; pixel < over.height * over.width; ++pixel) dx[base + pixel * step] = T(0);
-    for (std::int64_t region = 0; region < over.count && over.height * over.width > 0; ++region) {
-      const T* const roi = rois + region * 5;
-      if (over.image_of(roi) != at.sample) continue;
-      const std::int64_t from = over.output_base(region, at.channel);
+    const std::int64_t step = over.in.step();
+    gather_regions(over, rois, i, dx, [&](std::int64_t region, std::int64_t channel, T* plane) {
+      const std::int64_t from = over.output_base(region, channel);
       for (std::int64_t bin = 0; bin < over.pooled_h * over.pooled_w; ++bin) {
         const T gradient = dy[from + bin * step];
-        visit_points(over, roi, bin / over.pooled_w, bin % over.pooled_w,
-                     [&](std::int64_t pixel, T weight) { dx[base + pixel * step] += weight * gradient; });
+        visit_points(over, rois + region * 5, bin / over.pooled_w, bin % over.pooled_w,
+                     [&](std::int64_t pixel, T weight) { plane[pixel * step] += weight * gradient; });
       }
-    }
+    });
   }
 };
 
@@ -115,21 +103,16 @@ struct RegionVotes {
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const PlanePosition at = over.bin(i);
     const T* const roi = rois + at.sample * 5;
-    const std::int64_t image = over.image_of(roi);
-    const T scale = static_cast<T>(over.scale);
-    const Span rows = vote_bin(roi[2], roi[4], scale, at.row, over.pooled_h, over.height);
-    const Span columns = vote_bin(roi[1], roi[3], scale, at.column, over.pooled_w, over.width);
+    const std::int64_t image = over.image_of(roi), step = over.in.step();
+    const BinPixels pixels = vote_pixels(over, roi, at.row, at.column);
+    const bool none = image < 0 || pixels.empty();
     T sum = 0;
-    const bool none = image < 0 || rows.empty() || columns.empty();
     if (!none) {
       const std::int64_t channel = (at.channel * over.pooled_h + at.row) * over.pooled_w + at.column;
       const T* const plane = x + over.input_base(image, channel);
-      for (std::int64_t row = rows.begin; row < rows.end; ++row)
-        for (std::int64_t column = columns.begin; column < columns.end; ++column)
-          sum += plane[(row * over.width + column) * over.in.step()];
+      pixels.visit(over.width, [&](std::int64_t pixel) { sum += plane[pixel * step]; });
     }
-    const std::int64_t area = (rows.end - rows.begin) * (columns.end - columns.begin);
-    y[i] = none ? T(0) : sum / static_cast<T>(area);
+    y[i] = none ? T(0) : sum / static_cast<T>(pixels.count());
   }
 };
 
@@ -139,24 +122,15 @@ struct RegionVotesBackward {
   const T *dy, *rois;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const PlanePosition at = over.plane(i);
-    const std::int64_t base = over.input_base(at.sample, at.channel), step = over.in.step();
-    for (std::int64_t pixel = 0; pixel < over.height * over.width; ++pixel) dx[base + pixel * step] = T(0);
-    const std::int64_t bins = over.pooled_h * over.pooled_w, bin = at.channel % bins;
-    const T scale = static_cast<T>(over.scale);
-    for (std::int64_t region = 0; region < over.count; ++region) {
-      const T* const roi = rois + region * 5;
-      if (over.image_of(roi) != at.sample) continue;
-      const Span rows = vote_bin(roi[2], roi[4], scale, bin / over.pooled_w, over.pooled_h, over.height);
-      const Span columns = vote_bin(roi[1], roi[3], scale, bin % over.pooled_w, over.pooled_w, over.width);
-      if (rows.empty() || columns.empty()) continue;
-      const std::int64_t area = (rows.end - rows.begin) * (columns.end - columns.begin);
-      const T share =
-          dy[over.output_base(region, at.channel / bins) + bin * over.out.step()] / static_cast<T>(area);
-      for (std::int64_t row = rows.begin; row < rows.end; ++row)
-        for (std::int64_t column = columns.begin; column < columns.end; ++column)
-          dx[base + (row * over.width + column) * step] += share;
-    }
+    const std::int64_t bins = over.pooled_h * over.pooled_w, step = over.in.step();
+    gather_regions(over, rois, i, dx, [&](std::int64_t region, std::int64_t channel, T* plane) {
+      const std::int64_t bin = channel % bins;
+      const BinPixels pixels = vote_pixels(over, rois + region * 5, bin / over.pooled_w, bin % over.pooled_w);
+      if (pixels.empty()) return;
+      const T share = dy[over.output_base(region, channel / bins) + bin * over.out.step()] /
+                      static_cast<T>(pixels.count());
+      pixels.visit(over.width, [&](std::int64_t pixel) { plane[pixel * step] += share; });
+    });
   }
 };
 

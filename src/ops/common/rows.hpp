@@ -1,10 +1,10 @@
 // Operators on rows for every back end (see backend.hpp).
 #pragma once
 
-#include <cmath>
-
 #include "banyan/ops/rows.hpp"
-#include "ops/common/loss.hpp"
+#include "ops/common/backend.hpp"
+#include "ops/common/checks.hpp"
+#include "ops/common/index_below.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -82,9 +82,8 @@ struct GatherRows {
   const T *table, *indices;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const T index = indices[i / length];
-    const bool valid = kind_of(index, {}, rows) == LabelKind::valid;
-    y[i] = valid ? table[static_cast<std::int64_t>(index) * length + i % length] : T(0);
+    const std::int64_t row = index_below(indices[i / length], rows);
+    y[i] = row >= 0 ? table[row * length + i % length] : T(0);
   }
 };
 
@@ -107,9 +106,33 @@ struct AddToRows {
   const T *dy, *indices;
   T* dtable;
   BANYAN_HOST_DEVICE void operator()(std::int64_t column) const {
-    for (std::int64_t i = 0; i < count; ++i)
-      if (kind_of(indices[i], {}, rows) == LabelKind::valid)
-        dtable[static_cast<std::int64_t>(indices[i]) * length + column] += dy[i * length + column];
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t row = index_below(indices[i], rows);
+      if (row >= 0) dtable[row * length + column] += dy[i * length + column];
+    }
+  }
+};
+
+template <class T>
+struct FindOutside {
+  struct State {
+    double place, value;  ///< place: 1 + number, 0 for none
+  };
+  std::int64_t step, limit;
+  const T* x;
+  double* noted;
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    const T value = x[i * step];
+    if (index_below(value, limit) < 0) merge(s, {static_cast<double>(i + 1), static_cast<double>(value)});
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
+    if (later.place != 0 && (into.place == 0 || later.place < into.place)) into = later;
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
+    if (s.place == 0 || noted[0] != 0) return;
+    noted[0] = s.place;
+    noted[1] = s.value;
   }
 };
 
@@ -167,16 +190,12 @@ void tile_rows_backward_on(Context& context, const Tensor& dy, std::int64_t leng
 
 template <class Backend>
 void gather_rows_on(Context& context, const Tensor& table, std::int64_t rows, const Tensor& indices,
-                    Tensor& y, Tensor& noted) {
+                    Tensor& y) {
   const std::int64_t length = detail::row_length("gather_rows", y, indices.count());
   if (indices.count() > 0) require_count("gather_rows", table, rows * length);
-  require_count("gather_rows, noted", noted, 3);
   dispatch_float(y.dtype(), "gather_rows", [&]<class T>() {
     Backend::for_each(context, y.count(),
                       detail::GatherRows<T>{rows, length, table.data<T>(), indices.data<T>(), y.data<T>()});
-    Backend::reduce_all(context, indices.count(),
-                        detail::FindWrongLabel<T>{
-                            Channels{indices.count(), rows, 1}, {}, indices.data<T>(), noted.data<double>()});
   });
 }
 
@@ -205,6 +224,16 @@ void add_to_rows_on(Context& context, const Tensor& dy, const Tensor& indices, s
 }
 
 template <class Backend>
+void note_outside_on(Context& context, const Tensor& x, std::int64_t step, std::int64_t limit,
+                     Tensor& noted) {
+  require_count("note_outside", noted, 2);
+  dispatch_float(x.dtype(), "note_outside", [&]<class T>() {
+    Backend::reduce_all(context, x.count() / step,
+                        detail::FindOutside<T>{step, limit, x.data<T>(), noted.data<double>()});
+  });
+}
+
+template <class Backend>
 struct DefineRows {
   DefineRows() {
     reduce_rows.define(Backend::kind, &reduce_rows_on<Backend>);
@@ -214,6 +243,7 @@ struct DefineRows {
     gather_rows.define(Backend::kind, &gather_rows_on<Backend>);
     add_divided_rows.define(Backend::kind, &add_divided_rows_on<Backend>);
     add_to_rows.define(Backend::kind, &add_to_rows_on<Backend>);
+    note_outside.define(Backend::kind, &note_outside_on<Backend>);
   }
 };
 

@@ -25,6 +25,14 @@ struct AbsoluteDifference {
   }
 };
 template <class T>
+struct SquaredDifference {
+  BANYAN_HOST_DEVICE T value(T x, T target, T weight) const {
+    const T d = weight * (x - target);
+    return d * d / T(2);
+  }
+  BANYAN_HOST_DEVICE T slope(T x, T target, T weight) const { return weight * weight * (x - target); }
+};
+template <class T>
 struct SmoothAbsoluteDifference {
   T square;  ///< of sigma
   BANYAN_HOST_DEVICE T value(T x, T target, T weight) const {
@@ -80,6 +88,23 @@ struct TargetLossSum {
 };
 
 template <class T, class Loss>
+struct TargetLossOfPosition {
+  TargetData<T> data;
+  Loss loss;
+  Channels over;
+  T* losses;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    double sum = 0;
+    std::int64_t i = first_class(over, position);
+    for (std::int64_t c = 0; c < over.channels; ++c, i += over.inner)
+      if (data.counts(i))
+        sum += static_cast<double>(data.outside_of(i) *
+                                   loss.value(data.x[i], data.target[i], data.inside_of(i)));
+    losses[position] = static_cast<T>(sum);
+  }
+};
+
+template <class T, class Loss>
 struct TargetLossGradient {
   TargetData<T> data;
   Loss loss;
@@ -101,6 +126,8 @@ void with_loss(const TargetLoss& loss, const Body& body) {
       return body(SigmoidCrossEntropy<T>{});
     case TargetLoss::Kind::absolute:
       return body(AbsoluteDifference<T>{});
+    case TargetLoss::Kind::squared:
+      return body(SquaredDifference<T>{});
     case TargetLoss::Kind::smooth_absolute:
       return body(SmoothAbsoluteDifference<T>{static_cast<T>(loss.sigma * loss.sigma)});
   }
@@ -128,6 +155,20 @@ void target_loss_forward_on(Context& context, const Targets& what, const TargetL
 }
 
 template <class Backend>
+void target_losses_on(Context& context, const Targets& what, const TargetLoss& loss, const Channels& over,
+                      Tensor& losses) {
+  detail::require_targets("target_losses", what);
+  detail::require_positions("target_losses", what.x, losses, over);
+  dispatch_float(what.x.dtype(), "target_losses", [&]<class T>() {
+    detail::with_loss<T>(loss, [&](auto functor) {
+      using Sum = detail::TargetLossOfPosition<T, decltype(functor)>;
+      const detail::TargetData<T> data(what, loss.ignore);
+      Backend::for_each(context, losses.count(), Sum{data, functor, over, losses.data<T>()});
+    });
+  });
+}
+
+template <class Backend>
 void target_loss_backward_on(Context& context, const Targets& what, const TargetLoss& loss, double sign,
                              const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
   detail::require_targets("target_loss_backward", what);
@@ -147,6 +188,7 @@ template <class Backend>
 struct DefineTargetLoss {
   DefineTargetLoss() {
     target_loss_forward.define(Backend::kind, &target_loss_forward_on<Backend>);
+    target_losses.define(Backend::kind, &target_losses_on<Backend>);
     target_loss_backward.define(Backend::kind, &target_loss_backward_on<Backend>);
   }
 };

@@ -124,29 +124,6 @@ struct UnpoolBackward {
   }
 };
 
-template <class T>
-struct FindOutside {
-  struct State {
-    double place, value;  ///< place: 1 + number, 0 for none
-  };
-  std::int64_t step, limit;
-  const T* x;
-  double* noted;
-  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
-  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
-    const T value = x[i * step];
-    if (index_below(value, limit) < 0) merge(s, {static_cast<double>(i + 1), static_cast<double>(value)});
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
-    if (later.place != 0 && (into.place == 0 || later.place < into.place)) into = later;
-  }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
-    if (s.place == 0 || noted[0] != 0) return;
-    noted[0] = s.place;
-    noted[1] = s.value;
-  }
-};
-
 /// Of the wide images and the narrow ones, which must be like the mask.
 inline Planes unpool_planes(const Tensor& narrow, const Tensor& mask, const Tensor& wide) {
   require_alike("unpool", narrow, mask);
@@ -191,16 +168,6 @@ void unpool_backward_on(Context& context, const Tensor& dy, const Tensor& mask, 
   });
 }
 
-template <class Backend>
-void note_outside_on(Context& context, const Tensor& x, std::int64_t step, std::int64_t limit,
-                     Tensor& noted) {
-  require_count("note_outside", noted, 2);
-  dispatch_float(x.dtype(), "note_outside", [&]<class T>() {
-    Backend::reduce_all(context, x.count() / step,
-                        detail::FindOutside<T>{step, limit, x.data<T>(), noted.data<double>()});
-  });
-}
-
 /// Registers all of the above for a back end.
 template <class Backend>
 struct DefineUnfold {
@@ -209,7 +176,6 @@ struct DefineUnfold {
     unfold_backward.define(Backend::kind, &unfold_backward_on<Backend>);
     unpool_forward.define(Backend::kind, &unpool_forward_on<Backend>);
     unpool_backward.define(Backend::kind, &unpool_backward_on<Backend>);
-    note_outside.define(Backend::kind, &note_outside_on<Backend>);
   }
 };
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
-#include "banyan/io/atomic_file.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/net/filter.hpp"
@@ -15,8 +14,6 @@
 
 namespace banyan {
 namespace {
-
-constexpr std::size_t kLargestText = std::size_t{256} << 20;
 
 /// What only the net as a whole can tell: names, shared parameters, precisions, checkpoints.
 void check_whole_net(caffe::NetParameter net, Phase phase, const std::map<std::string, Shape>& stand_ins,
@@ -33,12 +30,6 @@ void check_whole_net(caffe::NetParameter net, Phase phase, const std::map<std::s
     how.shapes_only = true;
     const Net whole(net, how, context, activity);
   });
-}
-
-caffe::NetState state_of(caffe::Phase phase) {
-  caffe::NetState state;
-  state.set_phase(phase);
-  return state;
 }
 
 bool has_source(const caffe::NetParameter& net) {
@@ -83,9 +74,9 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
   if (!findings.attempt(source.origin, [&] { io::upgrade_net(source.net, source.origin); })) return "a net";
   std::vector<PhaseCheck> phases;
   for (const caffe::Phase phase : {caffe::TRAIN, caffe::TEST}) {
-    caffe::NetState state = state_of(phase);
-    state.set_level(options.level.value_or(0));
-    for (const std::string& stage : options.stages) state.add_stage(stage);
+    caffe::NetState state;
+    state.set_phase(phase);
+    add_to_state(state, options.level, options.stages);
     phases.emplace_back(source, state, options, findings);
   }
   // A file for one phase only has no data in the other.
@@ -101,80 +92,39 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
              " to test");
 }
 
-std::string read_text(const std::string& path) { return io::read_file(path, kLargestText); }
-
-/// The nets of a solver, whether its settings are right or not.
-class SolverCheck {
- public:
-  SolverCheck(const caffe::SolverParameter& solver, const std::string& origin, const CheckOptions& options,
-              Findings& findings)
-      : solver_(solver), origin_(origin), options_(options), findings_(findings) {}
-
-  void run() {
-    caffe::NetState train = solver_.train_state();
-    if (options_.level) train.set_level(*options_.level);
-    for (const std::string& stage : options_.stages) train.add_stage(stage);
-    if (solver_.has_train_net_param())
-      inner("train_net_param", solver_.train_net_param(), caffe::TRAIN, train);
-    else if (solver_.has_train_net())
-      file(solver_.train_net(), caffe::TRAIN, train);
-    else
-      common(caffe::TRAIN, train);
-    int k = 0;
-    for (const auto& net : solver_.test_net_param())
-      inner("test_net_param", net, caffe::TEST, test_state(k++));
-    for (const auto& path : solver_.test_net()) file(path, caffe::TEST, test_state(k++));
-    while (k < solver_.test_iter_size()) common(caffe::TEST, test_state(k++));
-  }
-
- private:
-  caffe::NetState test_state(int k) const {
-    return k < solver_.test_state_size() ? solver_.test_state(k) : caffe::NetState();
-  }
-  void common(caffe::Phase phase, const caffe::NetState& of_solver) {
-    if (solver_.has_net_param())
-      inner("net_param", solver_.net_param(), phase, of_solver);
-    else if (solver_.has_net())
-      file(solver_.net(), phase, of_solver);
-  }
-  void inner(const char* field, const caffe::NetParameter& net, caffe::Phase phase,
-             const caffe::NetState& of_solver) {
-    check({cat(field, " in ", origin_), "", net}, phase, of_solver);
-  }
-  void file(const std::string& path, caffe::Phase phase, const caffe::NetState& of_solver) {
-    findings_.attempt(path, [&] {
-      CheckedSource source{path, read_text(path), {}};
-      const io::TextProblems problems = io::find_text_problems(source.text, path, source.net);
-      for (const std::string& problem : problems.texts) findings_.problem(problem);
-      if (problems.whole) check(std::move(source), phase, of_solver);
-    });
-  }
-  void check(CheckedSource source, caffe::Phase phase, const caffe::NetState& of_solver) {
-    if (!findings_.attempt(source.origin, [&] { io::upgrade_net(source.net, source.origin); })) return;
-    caffe::NetState state = state_of(phase);
-    state.MergeFrom(source.net.state());
-    state.MergeFrom(of_solver);
-    PhaseCheck(source, state, options_, findings_).run();
-  }
-
-  const caffe::SolverParameter& solver_;
-  const std::string& origin_;
-  const CheckOptions& options_;
-  Findings& findings_;
-};
+/// A net of a solver, whose settings may be wrong.
+void check_named_net(const NamedNet& named, const CheckOptions& options, Findings& findings) {
+  const std::string& origin = named.origin;
+  findings.attempt(origin, [&] {
+    CheckedSource source{origin, "", {}};
+    if (named.inner != nullptr) {
+      source.net = *named.inner;
+    } else {
+      source.text = io::read_text_file(origin);
+      const io::TextProblems problems = io::find_text_problems(source.text, origin, source.net);
+      for (const std::string& problem : problems.texts) findings.problem(problem);
+      if (!problems.whole) return;
+    }
+    io::upgrade_net(source.net, origin);
+    PhaseCheck(source, state_of(named, source.net), options, findings).run();
+  });
+}
 
 std::string check_solver(caffe::SolverParameter solver, const CheckOptions& options,
                          const std::string& origin, Findings& findings) {
   findings.attempt(origin, [&] { io::upgrade_solver(solver, origin); });
   for (const std::string& problem : find_solver_problems(solver, origin)) findings.problem(problem);
-  SolverCheck(solver, origin, options, findings).run();
+  add_to_state(*solver.mutable_train_state(), options.level, options.stages);
+  const NamedNets nets = named_nets(solver, static_cast<std::size_t>(solver.test_iter_size()), origin);
+  if (nets.train) check_named_net(*nets.train, options, findings);
+  for (const NamedNet& test : nets.tests) check_named_net(test, options, findings);
   return "a solver";
 }
 
 std::string check_file(const std::string& path, const CheckOptions& options, Findings& findings) {
   std::string what = "not readable";
   findings.attempt(path, [&] {
-    const std::string text = read_text(path);
+    const std::string text = io::read_text_file(path);
     caffe::SolverParameter solver;
     caffe::NetParameter net;
     const io::TextProblems as_solver = io::find_text_problems(text, path, solver);
@@ -183,9 +133,9 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
       findings.problem(cat(path, ": expected the description of a net or a solver, found nothing"));
       return;
     }
+    // A net may have more fields that are not known than layers, each of which is unknown in a solver.
     const bool is_net =
-        as_net.texts.size() < as_solver.texts.size() ||
-        (as_net.texts.size() == as_solver.texts.size() && net.layer_size() + net.layers_size() > 0);
+        net.layer_size() + net.layers_size() > 0 || as_net.texts.size() < as_solver.texts.size();
     const io::TextProblems& problems = is_net ? as_net : as_solver;
     for (const std::string& problem : problems.texts) findings.problem(problem);
     what = is_net ? "a net" : "a solver";

@@ -9,6 +9,7 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/net/connections.hpp"
 #include "banyan/net/splits.hpp"
+#include "banyan/train/model.hpp"
 
 namespace banyan {
 namespace {
@@ -80,10 +81,9 @@ class LayerCheck {
       if (parameter.has_phase())
         options.phase = parameter.phase() == caffe::TRAIN ? Phase::train : Phase::test;
       const std::unique_ptr<Layer> layer = make_layer(parameter, options);
-      const Arity& arity = layer->traits().arity;
-      const bool automatic = parameter.top_size() == 0 && arity.min_outputs > 0 && layer->traits().loss;
-      check_arity(parameter, arity, parameter.top_size() + (automatic ? 1 : 0));
-      for (int i = 0; i < parameter.top_size() + (automatic ? 1 : 0); ++i) {
+      const int count = output_count(parameter, layer->traits());
+      check_arity(parameter, layer->traits().arity, count);
+      for (int i = 0; i < count; ++i) {
         owned_.push_back(std::make_unique<Blob>());
         owned_.back()->name = i < parameter.top_size() ? parameter.top(i) : "(automatic)";
         outputs.push_back(owned_.back().get());
@@ -115,44 +115,31 @@ class LayerCheck {
 
   /// False if the shapes of what it reads cannot be known.
   bool set_up_source(Layer& layer, const caffe::LayerParameter& parameter, const Blobs& outputs) {
-    const Shape* first = nullptr;
-    for (const Blob* output : outputs)
-      if (const auto given = options_.shapes.find(output->name);
-          given != options_.shapes.end() && first == nullptr)
-        first = &given->second;
+    std::vector<Shape> shapes = stand_in_shapes(parameter, options_.shapes);
     const google::protobuf::Message* settings = nullptr;
     const std::string source = source_of(parameter, settings);
     std::error_code ignored;
-    if (first == nullptr && (source.empty() || std::filesystem::exists(source, ignored)))
+    if (shapes.empty() && (source.empty() || std::filesystem::exists(source, ignored)))
       return set_up(layer, {}, outputs);
     layer.check_settings();
-    Shape cropped;
-    if (first == nullptr) {
+    if (shapes.empty()) {
       const std::int64_t crop = parameter.transform_param().crop_size();
       const std::int64_t batch = number_in(*settings, "batch_size");
       if (crop == 0 || batch == 0) {
         findings_.note(
             cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(), "): ", quoted(source),
                 " does not exist here, so the layers after it were checked without their shapes; --shape=",
-                outputs.empty() ? "data" : outputs[0]->name, ":N,C,H,W gives one"));
+                parameter.top(0), ":N,C,H,W gives one"));
         return false;
       }
       const std::int64_t channels = channels_of(parameter);
-      cropped = Shape{batch, channels, crop, crop};
       findings_.note(cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
                          "): ", quoted(source), " does not exist here; checked as if its images had ",
                          channels, channels == 1 ? " channel" : " channels"));
-      first = &cropped;
+      shapes = stand_in_shapes(parameter, {{parameter.top(0), Shape{batch, channels, crop, crop}}});
     }
-    for (Blob* output : outputs) {
-      Shape& stand_in = checked_.stand_ins[output->name];
-      const auto given = options_.shapes.find(output->name);
-      if (given != options_.shapes.end())
-        output->shape = given->second;
-      else
-        output->shape = output == outputs[0] ? *first : Shape{first->dim(0)};
-      stand_in = output->shape;
-    }
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      outputs[i]->shape = checked_.stand_ins[outputs[i]->name] = shapes[i];
     return true;
   }
 

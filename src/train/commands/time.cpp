@@ -99,8 +99,7 @@ SolverSettings solver_for(const ModelOptions& options) {
   net = io::read_net_text(options.model, options.unknown_fields);
   io::upgrade_net(net, options.model);
   make_up_data(net, options.shapes);
-  solver.mutable_train_state()->set_level(options.level);
-  for (const std::string& stage : options.stages) solver.mutable_train_state()->add_stage(stage);
+  add_to_state(*solver.mutable_train_state(), options.level, options.stages);
   solver.set_base_lr(1e-6f);
   solver.set_lr_policy("fixed");
   solver.set_momentum(0.9f);

@@ -1,0 +1,38 @@
+// Rows of HDF5 files, as the HDF5Data layer reads them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/data/item_writer.hpp"
+#include "banyan/data/record.hpp"
+
+namespace banyan::data {
+
+/// Record i is row i, counted through all files, of each of its datasets.
+class RowSource : public RecordSource {
+ public:
+  /// Shapes of a row, one per dataset.
+  virtual const std::vector<Shape>& rows() const = 0;
+};
+
+/// `path`: a file that holds the names of HDF5 files, separated by whitespace. Each must hold all `datasets`,
+/// of numbers of any type, with the same number of rows (the first axis) in all of them, and rows of the same
+/// shape in all files. Opens every file once to look at that, but reads rows only when they are needed; a
+/// handful of files is open at a time. All sources of a process on the same list and datasets are one.
+/// Throws bad_input with the file, the dataset, what was found and what was expected.
+std::shared_ptr<RowSource> open_hdf5_list(const std::string& path, const std::vector<std::string>& datasets);
+
+/// One output for each of a row's datasets, with its values as they are.
+class RowWriter : public ItemWriter {
+ public:
+  explicit RowWriter(std::vector<Shape> rows) : rows_(std::move(rows)) {}
+  std::vector<Shape> shapes(const Record&) const override { return rows_; }
+  void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
+
+ private:
+  std::vector<Shape> rows_;
+};
+
+}  // namespace banyan::data

@@ -1,0 +1,28 @@
+// LevelDB folders of Datum records, in builds that have the library.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "banyan/data/record.hpp"
+#include "banyan/data/record_writer.hpp"
+
+namespace banyan::data {
+
+bool has_leveldb();
+
+struct LeveldbOptions {
+  ColorMode color = ColorMode::as_stored;
+  bool random_access = false;  ///< keep all keys, so that any order costs the same
+};
+
+/// Opens the LevelDB in folder `path`. All sources of a process on the same folder share one database;
+/// another process can not open it meanwhile, and LevelDB writes its log into the folder. Positions are in
+/// key order. LevelDB does not know the number of its records: opening reads through all of them once. Throws
+/// bad_input if the folder is missing, no LevelDB, damaged, in use or has no records.
+std::shared_ptr<RecordSource> open_leveldb(const std::string& path, const LeveldbOptions& options = {});
+
+/// Writes into a folder `<path>.tmp.<pid>` that close() renames to `path`.
+std::unique_ptr<RecordWriter> make_leveldb_writer(const std::string& path, bool overwrite);
+
+}  // namespace banyan::data

@@ -1,0 +1,53 @@
+// Images with an image of labels each, one label per pixel (PSPNet, DeepLab).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/data/item_writer.hpp"
+#include "banyan/data/record.hpp"
+#include "banyan/ops/random.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan::data {
+
+struct SegmentationOptions {
+  std::string root_folder;  ///< prepended to each path as is
+  int new_height = 0,
+      new_width = 0;  ///< resize if both are positive: images bilinearly, labels to the nearest
+  ColorMode color = ColorMode::bgr;
+  /// What the second word of a line is. PIXEL: a gray image of labels, of the size of the image. IMAGE: the
+  /// label of all pixels. NONE: there is none, and all pixels have ignore_label.
+  caffe::ImageDataParameter::LabelType labels = caffe::ImageDataParameter::PIXEL;
+  int ignore_label = 255;
+};
+
+/// A list with a line per image. Throws bad_input `file:line: ...`. Records hold image and label_image.
+std::shared_ptr<RecordSource> open_segmentation_list(const std::string& path,
+                                                     const SegmentationOptions& options);
+
+/// Outputs: pixels C x H x W; labels 1 x H x W; height and width of the image, 1 x 1 x 2. Image and labels
+/// are scaled by one of scale_factors (drawn), get mean_value and ignore_label below and to the right up to
+/// the crop, are cut at the same place (in training at random, else in the middle) and mirrored together.
+class SegmentationWriter : public ItemWriter {
+ public:
+  /// `channels`: of the images.
+  SegmentationWriter(const caffe::TransformationParameter& settings, int channels, int ignore_label,
+                     bool random_crop, const ops::RandomKey& key);
+  std::vector<Shape> shapes(const Record& record) const override;
+  void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
+
+ private:
+  std::vector<float> scale_factors_, means_;  // one mean per channel
+  int crop_height_, crop_width_, ignore_label_;
+  bool random_crop_, mirror_;
+  float scale_;
+  ops::RandomKey key_;
+};
+
+/// Throws bad_input for settings that a SegmentationWriter cannot follow.
+void check_segmentation_transform(const caffe::TransformationParameter& settings, int channels,
+                                  const std::string& layer);
+
+}  // namespace banyan::data

@@ -1,0 +1,62 @@
+#include "data/new_folder.hpp"
+
+#include <unistd.h>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+
+namespace banyan::data {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+bool holds_only(const std::string& path, const std::function<bool(const std::string&)>& belongs) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return false;
+  for (const auto& entry : fs::directory_iterator(path, error))
+    if (!belongs(entry.path().filename())) return false;
+  return !error;
+}
+
+}  // namespace
+
+NewFolder::NewFolder(const std::string& path, bool overwrite, const std::string& kind,
+                     const std::function<bool(const std::string&)>& belongs)
+    : path_(without_slashes(path)), temporary_(cat(path_, ".tmp.", getpid())), overwrite_(overwrite) {
+  std::error_code error;
+  if (fs::exists(path_, error)) {
+    if (!overwrite_) bad_input(banyan::quoted(path_), " exists; remove it, or pass --overwrite");
+    if (!holds_only(path_, belongs))
+      bad_input(banyan::quoted(path_), " is not ", kind, " folder and will not be overwritten");
+  }
+  const fs::path parent = fs::path(path_).parent_path();
+  if (!parent.empty() && !fs::is_directory(parent, error))
+    bad_input("cannot create ", banyan::quoted(path_), ": there is no folder ",
+              banyan::quoted(parent.string()));
+  fs::remove_all(temporary_, error);
+  if (!fs::create_directory(temporary_, error))
+    runtime_failure("cannot create the folder ", banyan::quoted(temporary_), ": ", error.message());
+}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+}
+
+void NewFolder::commit() {
+  std::error_code error;
+  if (overwrite_) fs::remove_all(path_, error);
+  fs::rename(temporary_, path_, error);
+  if (error)
+    runtime_failure("cannot rename ", banyan::quoted(temporary_), " to ", banyan::quoted(path_), ": ",
+                    error.message());
+  temporary_.clear();
+}
+
+}  // namespace banyan::data

@@ -1,0 +1,31 @@
+// NewFolder: a folder that is written under a temporary name. Internal to the room.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace banyan::data {
+
+class NewFolder {
+ public:
+  /// Makes `<path>.tmp.<pid>`. Throws bad_input if `path` exists, unless `overwrite` and each of its files is
+  /// accepted by `belongs`, or if its parent does not exist. `kind` is for messages: "an LMDB".
+  NewFolder(const std::string& path, bool overwrite, const std::string& kind,
+            const std::function<bool(const std::string& file)>& belongs);
+  /// Removes the temporary folder unless it was renamed.
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::string& temporary() const { return temporary_; }
+  /// Gives the folder its name.
+  void commit();
+
+ private:
+  std::string path_, temporary_;
+  bool overwrite_;
+};
+
+}  // namespace banyan::data

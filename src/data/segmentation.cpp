@@ -1,0 +1,270 @@
+#include "banyan/data/segmentation.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+#include "banyan/base/contains.hpp"
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/data/image_codec.hpp"
+#include "banyan/io/atomic_file.hpp"
+
+namespace banyan::data {
+
+namespace {
+
+constexpr std::size_t kLargestFile = std::size_t{1} << 30;
+
+struct Entry {
+  std::string image, labels;  // paths; empty: no image of labels
+  int label = 0;              // of all pixels without such an image
+};
+
+int label_of(const std::string& word, const std::string& list, std::uint64_t line) {
+  int label = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), label);
+  if (error != std::errc() || end != word.data() + word.size() || label < 0 || label > 255)
+    bad_input(list, ":", line, ": expected a label from 0 to 255, found ", banyan::quoted(word));
+  return label;
+}
+
+std::vector<Entry> read_list(const std::string& path, const SegmentationOptions& options) {
+  using Parameter = caffe::ImageDataParameter;
+  std::istringstream lines(io::read_file(path, kLargestFile));
+  std::vector<Entry> entries;
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
+    std::istringstream words(line);
+    Entry entry;
+    std::string second, rest;
+    if (!(words >> entry.image)) continue;
+    words >> second >> rest;
+    const bool two = options.labels != Parameter::NONE;
+    if (two == second.empty() || !rest.empty())
+      bad_input(path, ":", number, ": expected ",
+                options.labels == Parameter::PIXEL   ? "\"image label-image\""
+                : options.labels == Parameter::IMAGE ? "\"image label\""
+                                                     : "the path of an image",
+                ", found ", banyan::quoted(line));
+    entry.label = options.ignore_label;
+    if (options.labels == Parameter::PIXEL) entry.labels = second;
+    if (options.labels == Parameter::IMAGE) entry.label = label_of(second, path, number);
+    entries.push_back(std::move(entry));
+  }
+  if (entries.empty()) bad_input("the list ", banyan::quoted(path), " lists no images");
+  return entries;
+}
+
+/// Every pixel is the one whose centre is nearest.
+void resize_nearest(const Image& from, int height, int width, Image& to) {
+  to = {from.channels, height, width, {}};
+  to.pixels.resize(static_cast<std::size_t>(from.channels) * static_cast<std::size_t>(height) *
+                   static_cast<std::size_t>(width));
+  std::uint8_t* next = to.pixels.data();
+  const auto source = [](int at, int length, int of) {
+    return static_cast<int>((2 * std::int64_t{at} + 1) * of / (2 * std::int64_t{length}));
+  };
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x) {
+      const std::ptrdiff_t at =
+          std::ptrdiff_t{source(y, height, from.height)} * from.width + source(x, width, from.width);
+      next = std::copy_n(from.pixels.data() + at * from.channels, from.channels, next);
+    }
+}
+
+void decode(const std::string& bytes, ColorMode color, Image& image) {
+  decode_image(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(), color, image);
+}
+
+class SegmentationReader : public RecordReader {
+ public:
+  SegmentationReader(std::string name, std::shared_ptr<const std::vector<Entry>> entries,
+                     const SegmentationOptions& options)
+      : name_(std::move(name)), entries_(std::move(entries)), options_(options) {}
+
+  void fetch(std::uint64_t position, Record& record) override {
+    entry_ = &(*entries_)[position];
+    image_file_ = io::read_file(options_.root_folder + entry_->image, kLargestFile);
+    label_file_ =
+        entry_->labels.empty() ? "" : io::read_file(options_.root_folder + entry_->labels, kLargestFile);
+    record.stored = image_file_;
+  }
+  void decode(Record& record) override {
+    Image& image = record.image;
+    Image& labels = record.label_image;
+    data::decode(image_file_, options_.color, image);
+    if (entry_->labels.empty()) {
+      labels = {1, image.height, image.width, {}};
+      labels.pixels.assign(image.pixels.size() / static_cast<std::size_t>(image.channels),
+                           static_cast<std::uint8_t>(entry_->label));
+    } else {
+      read_labels(image, labels);
+    }
+    if (options_.new_height > 0) {
+      resize_bilinear(image, options_.new_height, options_.new_width, record.scratch);
+      std::swap(image, record.scratch);
+      resize_nearest(labels, options_.new_height, options_.new_width, record.scratch);
+      std::swap(labels, record.scratch);
+    }
+    record.channels = image.channels;
+    record.height = image.height;
+    record.width = image.width;
+    record.bytes = image.pixels.data();
+    record.floats = nullptr;
+    record.interleaved = record.encoded = true;
+  }
+  std::string describe(std::uint64_t position) override {
+    return cat(name_, ", image ", position, " (counted from 0; ",
+               banyan::quoted(options_.root_folder + (*entries_)[position].image), ")");
+  }
+
+ private:
+  void read_labels(const Image& image, Image& labels) const {
+    const std::string path = banyan::quoted(options_.root_folder + entry_->labels);
+    try {
+      data::decode(label_file_, ColorMode::as_stored, labels);
+    } catch (const Error& error) {
+      throw Error(error.kind(), "label image " + path + ": " + error.message());
+    }
+    if (labels.channels != 1)
+      bad_input("label image ", path, ": expected a gray image, whose values are the labels, found colours");
+    if (labels.height != image.height || labels.width != image.width)
+      bad_input("label image ", path, ": expected the size of its image, ", image.height, " x ", image.width,
+                ", found ", labels.height, " x ", labels.width);
+  }
+
+  std::string name_;
+  std::shared_ptr<const std::vector<Entry>> entries_;
+  SegmentationOptions options_;
+  const Entry* entry_ = nullptr;
+  std::string image_file_, label_file_;
+};
+
+class SegmentationSource : public RecordSource {
+ public:
+  SegmentationSource(const std::string& path, const SegmentationOptions& options)
+      : path_(path),
+        options_(options),
+        entries_(std::make_shared<const std::vector<Entry>>(read_list(path, options))) {}
+  std::uint64_t size() const override { return entries_->size(); }
+  std::string name() const override { return "image list " + banyan::quoted(path_); }
+  std::unique_ptr<RecordReader> reader() const override {
+    return std::make_unique<SegmentationReader>(name(), entries_, options_);
+  }
+
+ private:
+  std::string path_;
+  SegmentationOptions options_;
+  std::shared_ptr<const std::vector<Entry>> entries_;
+};
+
+}  // namespace
+
+std::shared_ptr<RecordSource> open_segmentation_list(const std::string& path,
+                                                     const SegmentationOptions& options) {
+  return std::make_shared<SegmentationSource>(path, options);
+}
+
+void check_segmentation_transform(const caffe::TransformationParameter& settings, int channels,
+                                  const std::string& layer) {
+  static const std::vector<std::string> known = {"scale",       "mirror",     "crop_size",     "mean_value",
+                                                 "crop_height", "crop_width", "scale_factors", "display"};
+  const auto refuse = [&](const auto&... parts) {
+    bad_input("layer ", banyan::quoted(layer), ": transform_param.", parts...);
+  };
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  caffe::TransformationParameter::GetReflection()->ListFields(settings, &fields);
+  for (const auto* field : fields)
+    if (!contains(known, field->name()))
+      refuse(field->name(), " is not supported for images with label images");
+  if (settings.crop_size() > 0 && (settings.crop_height() > 0 || settings.crop_width() > 0))
+    refuse("crop_size cannot be set together with crop_height and crop_width");
+  if ((settings.crop_height() > 0) != (settings.crop_width() > 0))
+    refuse("crop_height and crop_width must both be set, or neither");
+  constexpr std::uint32_t kMost = 1 << 15;
+  if (std::max({settings.crop_size(), settings.crop_height(), settings.crop_width()}) > kMost)
+    refuse("crop_size, crop_height and crop_width must be at most ", kMost);
+  if (settings.mean_value_size() > 1 && settings.mean_value_size() != channels)
+    refuse("mean_value must have one value or one per channel (", channels, "), not ",
+           settings.mean_value_size());
+  constexpr float kLargestFactor = 64;
+  for (const float factor : settings.scale_factors())
+    if (!(factor > 0 && factor <= kLargestFactor))
+      refuse("scale_factors must be in (0, ", kLargestFactor, "], not ", factor);
+}
+
+SegmentationWriter::SegmentationWriter(const caffe::TransformationParameter& settings, int channels,
+                                       int ignore_label, bool random_crop, const ops::RandomKey& key)
+    : scale_factors_(settings.scale_factors().begin(), settings.scale_factors().end()),
+      means_(static_cast<std::size_t>(channels)),
+      crop_height_(static_cast<int>(std::max(settings.crop_size(), settings.crop_height()))),
+      crop_width_(static_cast<int>(std::max(settings.crop_size(), settings.crop_width()))),
+      ignore_label_(ignore_label),
+      random_crop_(random_crop),
+      mirror_(settings.mirror()),
+      scale_(settings.scale()),
+      key_(key) {
+  for (int c = 0; c < channels && settings.mean_value_size() > 0; ++c)
+    means_[static_cast<std::size_t>(c)] = settings.mean_value(settings.mean_value_size() == 1 ? 0 : c);
+}
+
+std::vector<Shape> SegmentationWriter::shapes(const Record& record) const {
+  if (crop_height_ == 0 && !scale_factors_.empty())
+    bad_input("scale_factors need a crop: images of a batch have one size");
+  const int height = crop_height_ > 0 ? crop_height_ : record.height;
+  const int width = crop_width_ > 0 ? crop_width_ : record.width;
+  return {Shape{record.channels, height, width}, Shape{1, height, width}, Shape{1, 1, 2}};
+}
+
+void SegmentationWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
+  const ops::Philox4 draws = ops::philox(key_.key(), item, 0);
+  const float factor = scale_factors_.empty() ? 1 : scale_factors_[draws.v[3] % scale_factors_.size()];
+  Image scaled, scaled_labels;
+  const Image *image = &record.image, *labels = &record.label_image;
+  if (factor != 1) {
+    const int height = std::max(1, static_cast<int>(std::round(factor * static_cast<float>(record.height))));
+    const int width = std::max(1, static_cast<int>(std::round(factor * static_cast<float>(record.width))));
+    resize_bilinear(record.image, height, width, scaled);
+    resize_nearest(record.label_image, height, width, scaled_labels);
+    image = &scaled;
+    labels = &scaled_labels;
+  }
+  const std::vector<Shape> shape = shapes(record);
+  const int height = static_cast<int>(shape[0][1]), width = static_cast<int>(shape[0][2]);
+  const bool mirror = mirror_ && draws.v[0] % 2 == 1;
+  // Nothing is cut from what has to be enlarged.
+  const int free_rows = std::max(0, image->height - height), free_columns = std::max(0, image->width - width);
+  const int top =
+      random_crop_ ? static_cast<int>(draws.v[1] % static_cast<std::uint32_t>(free_rows + 1)) : free_rows / 2;
+  const int left = random_crop_ ? static_cast<int>(draws.v[2] % static_cast<std::uint32_t>(free_columns + 1))
+                                : free_columns / 2;
+  dispatch_float(place.dtype, "a data layer", [&]<class T>() {
+    T* const pixels = static_cast<T*>(place.outputs[0]);
+    T* const classes = static_cast<T*>(place.outputs[1]);
+    const std::ptrdiff_t plane = std::ptrdiff_t{height} * width;
+    const int channels = image->channels;
+    for (int y = 0; y < height; ++y)
+      for (int x = 0; x < width; ++x) {
+        const std::ptrdiff_t at = std::ptrdiff_t{y} * width + (mirror ? width - 1 - x : x);
+        const bool inside = y + top < image->height && x + left < image->width;
+        const std::ptrdiff_t from = inside ? std::ptrdiff_t{y + top} * image->width + x + left : 0;
+        classes[at] = static_cast<T>(inside ? labels->pixels.data()[from] : ignore_label_);
+        for (int c = 0; c < channels; ++c) {
+          const T mean = static_cast<T>(means_[static_cast<std::size_t>(c)]);
+          // Pixels have 8 bits, also those that are added.
+          const T pixel = inside ? static_cast<T>(image->pixels.data()[from * channels + c])
+                                 : std::clamp(std::round(mean), T{0}, T{255});
+          pixels[place.layout == Layout::channels_last ? at * channels + c : c * plane + at] =
+              (pixel - mean) * static_cast<T>(scale_);
+        }
+      }
+    T* const size = static_cast<T*>(place.outputs[2]);
+    size[0] = static_cast<T>(record.height);
+    size[1] = static_cast<T>(record.width);
+  });
+}
+
+}  // namespace banyan::data

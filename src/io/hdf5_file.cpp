@@ -1,0 +1,541 @@
+#include "io/hdf5_file.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/io/weights.hpp"
+
+#ifdef BANYAN_WITH_HDF5
+#include <hdf5.h>
+#endif
+
+namespace banyan::io {
+
+bool looks_like_hdf5(const std::string& path) {
+  char head[8] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(head, sizeof head) && std::memcmp(head, "\x89HDF\r\n\x1a\n", sizeof head) == 0;
+}
+
+void require_hdf5(const std::string& what) {
+  if (!has_hdf5())
+    bad_input(what, " needs HDF5, which this build of Banyan lacks: install libhdf5-dev and build again");
+}
+
+#ifdef BANYAN_WITH_HDF5
+
+bool has_hdf5() { return true; }
+
+namespace {
+
+/// Held during every use of the library.
+class Lock {
+ public:
+  Lock() : lock_(mutex()) {
+    static const bool once = [] {
+      // A thread that hangs in a read at the end of the process must not stop it.
+      H5dont_atexit();
+      return true;
+    }();
+    static_cast<void>(once);
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors become exceptions here
+  }
+
+ private:
+  static std::recursive_mutex& mutex() {
+    static auto& instance = *new std::recursive_mutex;
+    return instance;
+  }
+  std::lock_guard<std::recursive_mutex> lock_;
+};
+
+/// Closes an HDF5 identifier when the scope is left.
+class Id {
+ public:
+  using Close = herr_t (*)(hid_t);
+  Id() = default;
+  Id(hid_t id, Close close) : id_(id), close_(close) {}
+  Id(Id&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Id& operator=(Id&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(close_, other.close_);
+    return *this;
+  }
+  ~Id() {
+    if (id_ < 0) return;
+    const Lock lock;
+    close_(id_);
+  }
+  hid_t get() const { return id_; }
+  explicit operator bool() const { return id_ >= 0; }
+
+ private:
+  hid_t id_ = -1;
+  Close close_ = nullptr;
+};
+
+/// What the library says about its last failure: the innermost reason.
+std::string reason() {
+  std::string text;
+  const auto keep_last = [](unsigned, const H5E_error2_t* error, void* to) -> herr_t {
+    if (error->desc != nullptr) *static_cast<std::string*>(to) = error->desc;
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_last, &text);
+  return text.empty() ? "HDF5 gives no reason" : text;
+}
+
+template <class T>
+hid_t type_in_memory() {
+  if constexpr (std::is_same_v<T, float>) return H5T_NATIVE_FLOAT;
+  if constexpr (std::is_same_v<T, double>) return H5T_NATIVE_DOUBLE;
+  if constexpr (std::is_same_v<T, std::int32_t>) return H5T_NATIVE_INT32;
+  return H5T_NATIVE_UINT8;
+}
+
+std::vector<hsize_t> dims_of(const std::vector<std::int64_t>& shape) { return {shape.begin(), shape.end()}; }
+
+Id make_space(const std::vector<std::int64_t>& shape) {
+  const std::vector<hsize_t> dims = dims_of(shape);
+  return {dims.empty() ? H5Screate(H5S_SCALAR)
+                       : H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr),
+          H5Sclose};
+}
+
+/// Groups on the way to a new object are made as well.
+Id links_with_groups() {
+  Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+  H5Pset_create_intermediate_group(links.get(), 1);
+  return links;
+}
+
+/// Without times, so that equal contents are equal files.
+Id new_dataset_settings() {
+  Id settings(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(settings.get(), false);
+  return settings;
+}
+
+}  // namespace
+
+struct Hdf5File::State {
+  std::string name;
+  Id file;
+  bool writing = false;
+
+  [[noreturn]] void fail(const std::string& doing, const std::string& path, const std::string& why) const {
+    const std::string text = cat(name, ": cannot ", doing, path.empty() ? "" : " " + quoted(path), ": ", why);
+    if (writing) runtime_failure(text);
+    bad_input(text);
+  }
+};
+
+struct Hdf5Dataset::State {
+  std::shared_ptr<Hdf5File::State> file;
+  std::string path;
+  Id id;
+  std::vector<std::int64_t> shape;
+  bool is_double = false;
+  std::int64_t count = 1;
+};
+
+// -------- datasets
+
+const std::vector<std::int64_t>& Hdf5Dataset::shape() const { return state_->shape; }
+bool Hdf5Dataset::is_double() const { return state_->is_double; }
+std::int64_t Hdf5Dataset::count() const { return state_->count; }
+
+template <class T>
+void Hdf5Dataset::read(T* values) const {
+  const Lock lock;
+  if (state_->count == 0) return;
+  if (H5Dread(state_->id.get(), type_in_memory<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+    state_->file->fail("read", state_->path, reason());
+}
+
+template <class T>
+void Hdf5Dataset::read_rows(std::uint64_t first, std::uint64_t count, T* values) const {
+  const Lock lock;
+  std::vector<hsize_t> sizes = dims_of(state_->shape), begin(sizes.size(), 0);
+  const Id all(H5Dget_space(state_->id.get()), H5Sclose);
+  begin.at(0) = first;
+  sizes.at(0) = count;
+  if (std::count(sizes.begin(), sizes.end(), hsize_t{0}) > 0) return;
+  const Id part(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose);
+  if (H5Sselect_hyperslab(all.get(), H5S_SELECT_SET, begin.data(), nullptr, sizes.data(), nullptr) < 0 ||
+      H5Dread(state_->id.get(), type_in_memory<T>(), part.get(), all.get(), H5P_DEFAULT, values) < 0)
+    state_->file->fail(cat("read row ", first, " of"), state_->path, reason());
+}
+
+// -------- files
+
+Hdf5File Hdf5File::open(const std::string& path) {
+  const Lock lock;
+  auto state = std::make_shared<State>();
+  state->name = quoted(path, 4096);
+  const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+#if H5_VERSION_GE(1, 10, 7)
+  H5Pset_file_locking(access.get(), false, true);  // many file systems have none, and nothing is written
+#endif
+  if (!std::ifstream(path)) bad_input("cannot open ", state->name, ": ", std::strerror(errno));
+  if (!looks_like_hdf5(path) && H5Fis_hdf5(path.c_str()) <= 0)
+    bad_input(state->name, " is no HDF5 file, or its beginning is missing");
+  state->file = Id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  if (!state->file) bad_input(state->name, " cannot be opened as an HDF5 file: ", reason());
+  return Hdf5File(state);
+}
+
+Hdf5File Hdf5File::create(const std::string& path) {
+  const Lock lock;
+  auto state = std::make_shared<State>();
+  state->name = quoted(path, 4096);
+  state->writing = true;
+  state->file = Id(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
+  if (!state->file) runtime_failure("cannot create ", state->name, ": ", reason());
+  return Hdf5File(state);
+}
+
+Hdf5File Hdf5File::create_in_memory(const std::string& name) {
+  const Lock lock;
+  auto state = std::make_shared<State>();
+  state->name = quoted(name, 4096);
+  state->writing = true;
+  const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  constexpr std::size_t kGrowth = std::size_t{16} << 20;
+  H5Pset_fapl_core(access.get(), kGrowth, false);
+  state->file = Id(H5Fcreate("banyan", H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), H5Fclose);
+  if (!state->file) runtime_failure("cannot make the contents of ", state->name, ": ", reason());
+  return Hdf5File(state);
+}
+
+const std::string& Hdf5File::name() const { return state_->name; }
+
+/// Every part of the path must be asked for by itself.
+bool Hdf5File::contains(const std::string& path) const {
+  const Lock lock;
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = path.find('/', end + 1);
+    const std::string part = path.substr(0, end);
+    if (H5Lexists(state_->file.get(), part.c_str(), H5P_DEFAULT) <= 0 ||
+        H5Oexists_by_name(state_->file.get(), part.c_str(), H5P_DEFAULT) <= 0)
+      return false;
+  }
+  return true;
+}
+
+bool Hdf5File::is_group(const std::string& path) const {
+  const Lock lock;
+  const Id object(H5Oopen(state_->file.get(), path.empty() ? "/" : path.c_str(), H5P_DEFAULT), H5Oclose);
+  return object && H5Iget_type(object.get()) == H5I_GROUP;
+}
+
+std::vector<std::string> Hdf5File::names_in(const std::string& group) const {
+  const Lock lock;
+  const Id opened(H5Gopen2(state_->file.get(), group.empty() ? "/" : group.c_str(), H5P_DEFAULT), H5Gclose);
+  if (!opened) state_->fail("open the group", group, reason());
+  std::vector<std::string> names;
+  const auto add = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
+    static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+    return 0;
+  };
+  if (H5Literate(opened.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names) < 0)
+    state_->fail("list the group", group, reason());
+  return names;
+}
+
+namespace {
+
+const char* name_of(H5T_class_t kind) {
+  switch (kind) {
+    case H5T_STRING:
+      return "text";
+    case H5T_COMPOUND:
+      return "structures";
+    case H5T_ENUM:
+      return "an enumeration";
+    default:
+      return "another type";
+  }
+}
+
+/// Chunks that are read again and again are kept: all of a dataset's if they are few, else the last ones.
+Id cache_for_chunks(hid_t dataset) {
+  const Id settings(H5Dget_create_plist(dataset), H5Pclose);
+  if (H5Pget_layout(settings.get()) != H5D_CHUNKED) return {};
+  const Id type(H5Dget_type(dataset), H5Tclose);
+  hsize_t dims[H5S_MAX_RANK] = {};
+  const int axes = H5Pget_chunk(settings.get(), H5S_MAX_RANK, dims);
+  std::size_t chunk = H5Tget_size(type.get());
+  for (int axis = 0; axis < axes; ++axis) chunk *= static_cast<std::size_t>(dims[axis]);
+  constexpr std::size_t kCache = std::size_t{64} << 20, kSlots = 12421;
+  Id access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+  H5Pset_chunk_cache(access.get(), kSlots, std::max(kCache, chunk), 1.0);
+  return access;
+}
+
+/// A small file must not make anyone reserve a lot of memory. Compression gains at most a factor of 1032.
+bool can_be_stored(hid_t dataset, std::int64_t count, std::size_t size) {
+  constexpr double kMostCompressed = 1032;
+  const auto stored = static_cast<double>(H5Dget_storage_size(dataset));
+  return static_cast<double>(count) * static_cast<double>(size) <= stored * kMostCompressed;
+}
+
+}  // namespace
+
+Hdf5Dataset Hdf5File::dataset(const std::string& path) const {
+  const Lock lock;
+  const auto refuse = [&](const std::string& why) {
+    bad_input(state_->name, ", dataset ", quoted(path), ": ", why);
+  };
+  if (!contains(path)) {
+    const std::size_t slash = path.rfind('/');
+    const std::string group = slash == std::string::npos ? "" : path.substr(0, slash);
+    const bool listed = group.empty() || contains(group);
+    refuse(cat("is missing", listed ? did_you_mean(path, names_in(group)) : ""));
+  }
+  auto state = std::make_shared<Hdf5Dataset::State>();
+  state->file = state_;
+  state->path = path;
+  if (is_group(path)) refuse("expected a dataset, found a group");
+  state->id = Id(H5Dopen2(state_->file.get(), path.c_str(), H5P_DEFAULT), H5Dclose);
+  if (!state->id) refuse(cat("cannot be opened: ", reason()));
+  const Id type(H5Dget_type(state->id.get()), H5Tclose), space(H5Dget_space(state->id.get()), H5Sclose);
+  const H5T_class_t kind = H5Tget_class(type.get());
+  if (kind != H5T_FLOAT && kind != H5T_INTEGER) refuse(cat("expected numbers, found ", name_of(kind)));
+  const std::size_t size = H5Tget_size(type.get());
+  state->is_double = kind == H5T_FLOAT && size > sizeof(float);
+  const int axes = H5Sget_simple_extent_ndims(space.get());
+  if (axes < 0 || H5Sget_simple_extent_type(space.get()) == H5S_NULL) refuse("it holds nothing");
+  std::vector<hsize_t> dims(static_cast<std::size_t>(axes));
+  if (axes > 0) H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
+  for (const hsize_t dim : dims) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    if (dim > static_cast<hsize_t>(kMost) ||
+        (dim > 0 && state->count > kMost / static_cast<std::int64_t>(dim)))
+      refuse("its shape is too large");
+    state->shape.push_back(static_cast<std::int64_t>(dim));
+    state->count *= static_cast<std::int64_t>(dim);
+  }
+  if (!can_be_stored(state->id.get(), state->count, size))
+    refuse(cat("its shape is ", shape_text(state->shape), ", but only ", H5Dget_storage_size(state->id.get()),
+               " bytes of values are stored"));
+  if (const Id access = cache_for_chunks(state->id.get()); access) {
+    state->id = Id(H5Dopen2(state_->file.get(), path.c_str(), access.get()), H5Dclose);
+    if (!state->id) refuse(cat("cannot be opened: ", reason()));
+  }
+  return Hdf5Dataset(state);
+}
+
+std::string Hdf5File::text(const std::string& path) const {
+  const Lock lock;
+  const Id id(contains(path) ? H5Dopen2(state_->file.get(), path.c_str(), H5P_DEFAULT) : hid_t{-1}, H5Dclose);
+  if (!id) state_->fail("find the text", path, "it is missing");
+  const Id type(H5Dget_type(id.get()), H5Tclose), space(H5Dget_space(id.get()), H5Sclose);
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1)
+    state_->fail("read", path, "expected one text");
+  if (H5Tis_variable_str(type.get()) > 0) {  // as h5py writes it
+    char* text = nullptr;
+    const Id memory(H5Tcopy(H5T_C_S1), H5Tclose);
+    H5Tset_size(memory.get(), H5T_VARIABLE);
+    H5Tset_cset(memory.get(), H5Tget_cset(type.get()));
+    if (H5Dread(id.get(), memory.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &text) < 0 || text == nullptr)
+      state_->fail("read", path, reason());
+    std::string copy = text;
+    H5free_memory(text);
+    return copy;
+  }
+  constexpr std::size_t kMost = 1 << 16;
+  const std::size_t size = H5Tget_size(type.get());
+  if (size > kMost) state_->fail("read", path, cat("the text has ", size, " bytes"));
+  std::string text(size, '\0');
+  if (H5Dread(id.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) < 0)
+    state_->fail("read", path, reason());
+  return text.substr(0, text.find('\0'));
+}
+
+template <class T>
+T Hdf5File::number(const std::string& path) const {
+  const Hdf5Dataset one = dataset(path);
+  if (one.count() != 1) state_->fail("read", path, cat("expected one number, found ", one.count()));
+  T value{};
+  one.read(&value);
+  return value;
+}
+
+void Hdf5File::make_group(const std::string& path) {
+  const Lock lock;
+  if (contains(path) && is_group(path)) return;
+  const Id group(
+      H5Gcreate2(state_->file.get(), path.c_str(), links_with_groups().get(), H5P_DEFAULT, H5P_DEFAULT),
+      H5Gclose);
+  if (!group) state_->fail("make the group", path, reason());
+}
+
+template <class T>
+void Hdf5File::write(const std::string& path, const std::vector<std::int64_t>& shape, const T* values) {
+  const Lock lock;
+  const Id space = make_space(shape);
+  const Id set(H5Dcreate2(state_->file.get(), path.c_str(), type_in_memory<T>(), space.get(),
+                          links_with_groups().get(), new_dataset_settings().get(), H5P_DEFAULT),
+               H5Dclose);
+  if (!set) state_->fail("make the dataset", path, reason());
+  if (std::count(shape.begin(), shape.end(), 0) == 0 &&
+      H5Dwrite(set.get(), type_in_memory<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+    state_->fail("write", path, reason());
+}
+
+void Hdf5File::write_text(const std::string& path, const std::string& text) {
+  const Lock lock;
+  const Id type(H5Tcopy(H5T_C_S1), H5Tclose), space = make_space({});
+  H5Tset_size(type.get(), text.size() + 1);
+  const Id set(H5Dcreate2(state_->file.get(), path.c_str(), type.get(), space.get(),
+                          links_with_groups().get(), new_dataset_settings().get(), H5P_DEFAULT),
+               H5Dclose);
+  if (!set || H5Dwrite(set.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.c_str()) < 0)
+    state_->fail("write", path, reason());
+}
+
+template <class T>
+void Hdf5File::append_rows(const std::string& path, const std::vector<std::int64_t>& row, std::uint64_t rows,
+                           const T* values) {
+  const Lock lock;
+  std::vector<hsize_t> sizes = dims_of(row), begin(row.size() + 1, 0);
+  sizes.insert(sizes.begin(), rows);
+  Id set;
+  if (!contains(path)) {
+    std::vector<hsize_t> none = sizes, most = sizes, chunk = sizes;
+    none[0] = 0;
+    most[0] = H5S_UNLIMITED;
+    std::size_t row_bytes = sizeof(T);
+    for (const std::int64_t axis : row)
+      row_bytes *= static_cast<std::size_t>(std::max<std::int64_t>(axis, 1));
+    // Chunks must have an extent on every axis and less than 4 GiB; a MiB is read and written well.
+    chunk[0] = std::clamp<hsize_t>((std::size_t{1} << 20) / row_bytes, 1, 4096);
+    for (hsize_t& axis : chunk) axis = std::max<hsize_t>(axis, 1);
+    const Id space(H5Screate_simple(static_cast<int>(none.size()), none.data(), most.data()), H5Sclose);
+    const Id settings = new_dataset_settings();
+    H5Pset_chunk(settings.get(), static_cast<int>(chunk.size()), chunk.data());
+    set = Id(H5Dcreate2(state_->file.get(), path.c_str(), type_in_memory<T>(), space.get(),
+                        links_with_groups().get(), settings.get(), H5P_DEFAULT),
+             H5Dclose);
+    if (!set) state_->fail("make the dataset", path, reason());
+  } else {
+    set = Id(H5Dopen2(state_->file.get(), path.c_str(), H5P_DEFAULT), H5Dclose);
+    if (!set) state_->fail("open", path, reason());
+  }
+  std::vector<hsize_t> all(sizes.size());
+  const Id before(H5Dget_space(set.get()), H5Sclose);
+  if (H5Sget_simple_extent_ndims(before.get()) != static_cast<int>(all.size()))
+    state_->fail("append to", path, "its rows have another number of axes");
+  H5Sget_simple_extent_dims(before.get(), all.data(), nullptr);
+  if (!std::equal(all.begin() + 1, all.end(), sizes.begin() + 1))
+    state_->fail("append to", path,
+                 cat("expected rows of shape ", shape_text({all.begin() + 1, all.end()}), ", found ",
+                     shape_text(row)));
+  begin[0] = all[0];
+  all[0] += rows;
+  if (H5Dset_extent(set.get(), all.data()) < 0) state_->fail("append to", path, reason());
+  if (std::count(sizes.begin(), sizes.end(), hsize_t{0}) > 0) return;
+  const Id after(H5Dget_space(set.get()), H5Sclose);
+  const Id part(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose);
+  if (H5Sselect_hyperslab(after.get(), H5S_SELECT_SET, begin.data(), nullptr, sizes.data(), nullptr) < 0 ||
+      H5Dwrite(set.get(), type_in_memory<T>(), part.get(), after.get(), H5P_DEFAULT, values) < 0)
+    state_->fail("append to", path, reason());
+}
+
+void Hdf5File::flush() {
+  const Lock lock;
+  if (H5Fflush(state_->file.get(), H5F_SCOPE_GLOBAL) < 0) state_->fail("flush", "", reason());
+}
+
+std::string Hdf5File::bytes() {
+  const Lock lock;
+  flush();
+  const ssize_t size = H5Fget_file_image(state_->file.get(), nullptr, 0);
+  if (size < 0) state_->fail("take the contents", "", reason());
+  std::string image(static_cast<std::size_t>(size), '\0');
+  if (H5Fget_file_image(state_->file.get(), image.data(), image.size()) < 0)
+    state_->fail("take the contents", "", reason());
+  return image;
+}
+
+#else
+
+bool has_hdf5() { return false; }
+
+struct Hdf5File::State {};
+struct Hdf5Dataset::State {};
+
+namespace {
+/// No file can be opened or created, so nothing else is ever called.
+[[noreturn]] void missing() { runtime_failure("this build of Banyan lacks HDF5"); }
+}  // namespace
+
+const std::vector<std::int64_t>& Hdf5Dataset::shape() const { missing(); }
+bool Hdf5Dataset::is_double() const { missing(); }
+std::int64_t Hdf5Dataset::count() const { missing(); }
+template <class T>
+void Hdf5Dataset::read(T*) const {
+  missing();
+}
+template <class T>
+void Hdf5Dataset::read_rows(std::uint64_t, std::uint64_t, T*) const {
+  missing();
+}
+Hdf5File Hdf5File::open(const std::string& path) {
+  require_hdf5("reading " + quoted(path, 4096));
+  missing();
+}
+Hdf5File Hdf5File::create(const std::string& path) {
+  require_hdf5("writing " + quoted(path, 4096));
+  missing();
+}
+Hdf5File Hdf5File::create_in_memory(const std::string& name) { return create(name); }
+const std::string& Hdf5File::name() const { missing(); }
+bool Hdf5File::contains(const std::string&) const { missing(); }
+bool Hdf5File::is_group(const std::string&) const { missing(); }
+std::vector<std::string> Hdf5File::names_in(const std::string&) const { missing(); }
+Hdf5Dataset Hdf5File::dataset(const std::string&) const { missing(); }
+std::string Hdf5File::text(const std::string&) const { missing(); }
+template <class T>
+T Hdf5File::number(const std::string&) const {
+  missing();
+}
+void Hdf5File::make_group(const std::string&) { missing(); }
+template <class T>
+void Hdf5File::write(const std::string&, const std::vector<std::int64_t>&, const T*) {
+  missing();
+}
+void Hdf5File::write_text(const std::string&, const std::string&) { missing(); }
+template <class T>
+void Hdf5File::append_rows(const std::string&, const std::vector<std::int64_t>&, std::uint64_t, const T*) {
+  missing();
+}
+void Hdf5File::flush() { missing(); }
+std::string Hdf5File::bytes() { missing(); }
+
+#endif
+
+template void Hdf5Dataset::read(float*) const;
+template void Hdf5Dataset::read(double*) const;
+template void Hdf5Dataset::read(std::int32_t*) const;
+template void Hdf5Dataset::read(std::uint8_t*) const;
+template void Hdf5Dataset::read_rows(std::uint64_t, std::uint64_t, float*) const;
+template void Hdf5Dataset::read_rows(std::uint64_t, std::uint64_t, double*) const;
+template std::int32_t Hdf5File::number(const std::string&) const;
+template void Hdf5File::write(const std::string&, const std::vector<std::int64_t>&, const float*);
+template void Hdf5File::write(const std::string&, const std::vector<std::int64_t>&, const double*);
+template void Hdf5File::write(const std::string&, const std::vector<std::int64_t>&, const std::int32_t*);
+template void Hdf5File::write(const std::string&, const std::vector<std::int64_t>&, const std::uint8_t*);
+template void Hdf5File::append_rows(const std::string&, const std::vector<std::int64_t>&, std::uint64_t,
+                                    const float*);
+template void Hdf5File::append_rows(const std::string&, const std::vector<std::int64_t>&, std::uint64_t,
+                                    const double*);
+
+}  // namespace banyan::io

@@ -1,0 +1,98 @@
+#include "layers/box_matching.hpp"
+
+#include <algorithm>
+
+namespace banyan {
+namespace {
+
+constexpr double kLeastOverlap = 1e-6, kLeastArea = 1e-5;  // SSD's
+
+struct Pair {
+  int box, truth;
+  double overlap;
+};
+
+bool crosses_border(const Box& box) { return !(box == clipped(box)); }
+
+/// Pairs that overlap, box by box.
+std::vector<Pair> overlapping(const std::vector<Box>& boxes, const std::vector<GroundTruth>& truth, int label,
+                              const Matches& matches) {
+  std::vector<Pair> pairs;
+  for (std::size_t b = 0; b < boxes.size(); ++b) {
+    if (matches.truth[b] == Matches::kCrossing) continue;
+    for (std::size_t t = 0; t < truth.size(); ++t) {
+      if (label >= 0 && truth[t].label != label) continue;
+      const double found = overlap(boxes[b], truth[t].box);
+      if (found > kLeastOverlap) pairs.push_back({static_cast<int>(b), static_cast<int>(t), found});
+    }
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Matches match_boxes(const std::vector<Box>& boxes, const std::vector<GroundTruth>& truth, int label,
+                    const MatchRules& rules) {
+  Matches matches{std::vector<int>(boxes.size(), Matches::kNone), std::vector<double>(boxes.size(), 0)};
+  for (std::size_t b = 0; rules.ignore_crossing && b < boxes.size(); ++b)
+    if (crosses_border(boxes[b])) matches.truth[b] = Matches::kCrossing;
+  const std::vector<Pair> pairs = overlapping(boxes, truth, label, matches);
+  for (const Pair& pair : pairs)
+    matches.overlaps[pair.box] = std::max(matches.overlaps[pair.box], pair.overlap);
+  const auto match = [&](const Pair& pair) {
+    matches.truth[pair.box] = pair.truth;
+    matches.overlaps[pair.box] = pair.overlap;
+  };
+
+  std::vector<Pair> best_first = pairs;
+  std::stable_sort(best_first.begin(), best_first.end(),
+                   [](const Pair& a, const Pair& b) { return a.overlap > b.overlap; });
+  std::vector<bool> taken(truth.size(), false);
+  for (const Pair& pair : best_first) {
+    if (taken[pair.truth] || matches.truth[pair.box] != Matches::kNone) continue;
+    taken[pair.truth] = true;
+    match(pair);
+  }
+  if (!rules.each_box) return matches;
+
+  const Pair* best = nullptr;  // of the box at hand
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (best == nullptr || pairs[i].overlap > best->overlap) best = &pairs[i];
+    if (i + 1 < pairs.size() && pairs[i + 1].box == pairs[i].box) continue;
+    if (matches.truth[best->box] == Matches::kNone && best->overlap >= rules.threshold) match(*best);
+    best = nullptr;
+  }
+  return matches;
+}
+
+std::vector<int> mine(const std::vector<double>& losses, const std::vector<Box>& boxes,
+                      const MiningRules& rules, Matches& matches) {
+  const bool hard = rules.type == caffe::MultiBoxLossParameter::HARD_EXAMPLE;
+  std::vector<int> candidates;
+  std::int64_t matched = 0;
+  for (std::size_t b = 0; b < matches.truth.size(); ++b) {
+    matched += matches.truth[b] >= 0 ? 1 : 0;
+    if (hard || (matches.truth[b] == Matches::kNone && matches.overlaps[b] < rules.most_overlap))
+      candidates.push_back(static_cast<int>(b));
+  }
+  std::size_t wanted =
+      hard ? static_cast<std::size_t>(rules.samples)
+           : static_cast<std::size_t>(static_cast<double>(matched) * rules.negatives_per_match);
+  wanted = std::min(wanted, candidates.size());
+  candidates = by_score(std::move(candidates), losses);
+  if (rules.suppression) {
+    std::erase_if(candidates, [&](int b) { return area(boxes[b]) < kLeastArea; });
+    candidates = suppress(boxes, candidates, *rules.suppression);
+  }
+  candidates.resize(std::min(wanted, candidates.size()));
+  std::sort(candidates.begin(), candidates.end());
+  if (hard)
+    for (std::size_t b = 0; b < matches.truth.size(); ++b)
+      if (matches.truth[b] >= 0 &&
+          !std::binary_search(candidates.begin(), candidates.end(), static_cast<int>(b)))
+        matches.truth[b] = Matches::kNone;
+  std::erase_if(candidates, [&](int b) { return matches.truth[b] != Matches::kNone; });
+  return candidates;
+}
+
+}  // namespace banyan

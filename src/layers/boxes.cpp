@@ -1,0 +1,53 @@
+#include "layers/boxes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace banyan {
+namespace {
+
+double side(double from, double to, Corners corners) {
+  return std::max(0.0, to - from + (corners == Corners::pixels ? 1 : 0));
+}
+
+}  // namespace
+
+double area(const Box& box, Corners corners) {
+  return side(box.x1, box.x2, corners) * side(box.y1, box.y2, corners);
+}
+
+double overlap(const Box& a, const Box& b, Corners corners) {
+  const Box both{std::max(a.x1, b.x1), std::max(a.y1, b.y1), std::min(a.x2, b.x2), std::min(a.y2, b.y2)};
+  const double shared = area(both, corners);
+  return shared > 0 ? shared / (area(a, corners) + area(b, corners) - shared) : 0;
+}
+
+Box clipped(const Box& box, double width, double height) {
+  return {std::clamp(box.x1, 0.0, width), std::clamp(box.y1, 0.0, height), std::clamp(box.x2, 0.0, width),
+          std::clamp(box.y2, 0.0, height)};
+}
+
+std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>& order,
+                          const Suppression& how) {
+  std::size_t candidates = order.size();
+  if (how.top_k >= 0) candidates = std::min(candidates, static_cast<std::size_t>(how.top_k));
+  std::vector<int> kept;
+  double threshold = how.threshold;
+  for (std::size_t i = 0; i < candidates; ++i) {
+    const Box& box = boxes[order[i]];
+    const auto hides = [&](int other) { return overlap(box, boxes[other], how.corners) > threshold; };
+    if (std::any_of(kept.begin(), kept.end(), hides)) continue;
+    kept.push_back(order[i]);
+    if (how.most >= 0 && static_cast<std::int64_t>(kept.size()) >= how.most) break;
+    if (threshold > 0.5) threshold *= how.eta;
+  }
+  return kept;
+}
+
+std::vector<int> by_score(std::vector<int> candidates, const std::vector<double>& scores) {
+  const auto key = [&](int i) { return std::isnan(scores[i]) ? -HUGE_VAL : scores[i]; };
+  std::stable_sort(candidates.begin(), candidates.end(), [&](int a, int b) { return key(a) > key(b); });
+  return candidates;
+}
+
+}  // namespace banyan

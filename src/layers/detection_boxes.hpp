@@ -1,0 +1,78 @@
+// What SSD's layers share: boxes as fractions of the image, their codes relative to prior boxes, ground truth
+// and the images' own sizes.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "banyan/layers/layer.hpp"
+#include "layers/boxes.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan {
+
+/// What the messages of a layer begin with.
+std::string start_of_messages(const Layer& layer);
+
+/// The sizes of a net's predictions.
+struct Predictions {
+  std::int64_t items = 0, priors = 0;
+};
+/// Of locations N x (P boxes 4), confidences N x (P classes) and priors 1 x 2 x 4P, a layer's first inputs.
+/// Throws bad_input, beginning with `where`, if they do not fit.
+Predictions check_predictions(const Blobs& inputs, std::int64_t boxes, std::int64_t classes,
+                              const std::string& where);
+
+using FourNumbers = std::array<double, 4>;
+
+struct Prior {
+  Box box;
+  FourNumbers variances{};
+};
+/// The priors of a blob 1 x 2 x 4P: boxes, then variances. Throws bad_input, beginning with `where`, for a
+/// variance that is not positive and, where codes divide by the sides, for a box without area.
+std::vector<Prior> read_priors(const std::vector<double>& values, caffe::PriorBoxParameter::CodeType type,
+                               const std::string& where);
+
+/// How four numbers say where a box is relative to a prior.
+struct BoxCode {
+  caffe::PriorBoxParameter::CodeType type = caffe::PriorBoxParameter::CORNER;
+  bool has_variances = true;  ///< the numbers were divided by the variances
+  FourNumbers encode(const Prior& prior, const Box& box) const;
+  Box decode(const Prior& prior, const double* code) const;
+};
+
+/// `top_k` only if it is given. Throws bad_input, beginning with `where`.
+Suppression read_suppression(const caffe::NonMaximumSuppressionParameter& settings, const std::string& where);
+
+struct GroundTruth {
+  Box box;
+  int label = 0;
+  bool difficult = false;
+};
+/// What rows (item, label, instance, xmin, ymin, xmax, ymax, difficult) may hold.
+struct GroundTruthRules {
+  std::string where;  ///< begins messages
+  int items = -1;     ///< of the batch; -1: any number
+  int labels = 0;     ///< labels are in [0, labels) and not `background`
+  int background = 0;
+  bool difficult = true;  ///< difficult boxes count
+};
+/// By item; rows of item -1 hold nothing. Throws bad_input naming the row.
+std::vector<std::vector<GroundTruth>> read_ground_truth(const std::vector<double>& rows,
+                                                        const GroundTruthRules& rules);
+
+/// An image as it was before the net's input was made of it.
+struct NamedSize {
+  std::string name;
+  double height = 0, width = 0;  ///< pixels
+};
+/// A file of lines `name height width`. Throws bad_input, beginning with `where`.
+std::vector<NamedSize> read_name_sizes(const std::string& path, const std::string& where);
+/// Refuses sizes that on_image would divide by; messages begin with `where`.
+void check_resize(const caffe::ResizeParameter& resize, const std::string& where);
+/// The box in pixels of the image, cut off at its borders, if `resize` made the net's input of it.
+Box on_image(const Box& box, const NamedSize& image, const caffe::ResizeParameter& resize);
+
+}  // namespace banyan

@@ -1,0 +1,139 @@
+// DetectionOutput (SSD): what a net's boxes come to. Inputs: locations N x (P L 4), confidences N x (P C),
+// priors 1 x 2 x 4P, and an image that is not read. L is 1 with share_location, else the number of classes C.
+//
+// Of each class but the background, the boxes whose confidence is above confidence_threshold go through
+// non-maximum suppression; keep_top_k of an image remain, in the order of their classes, then confidences.
+// The output is 1 x 1 x (N K) x 7, K rows for each image: item, label, confidence, xmin, ymin, xmax, ymax as
+// fractions of the image, not cut off at its border. K is the most that can remain, because memory is planned
+// before the data is known; rows left over hold the item and then -1 (SSD has them only if nothing remains).
+//
+// save_output_param writes what was found to files. The host decides, waiting for the device: such a pass
+// cannot be captured into a graph.
+#include <algorithm>
+
+#include "banyan/base/log.hpp"
+#include "banyan/layers/layer.hpp"
+#include "banyan/tensor/values.hpp"
+#include "layers/detection_boxes.hpp"
+#include "layers/detection_files.hpp"
+
+namespace banyan {
+namespace {
+
+class DetectionOutputLayer : public Layer {
+ public:
+  DetectionOutputLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {3, 4, 1, 1},
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false,
+               .repeatable = false,
+               .differentiable_inputs = 0}),
+        settings_(parameter_.detection_output_param()) {}
+
+  void setup(const Blobs&, const Blobs&) override {
+    const auto& s = settings_;
+    if (s.num_classes() < 1) refuse("num_classes must be given");
+    if (s.keep_top_k() == 0) refuse("keep_top_k must be positive, or -1 for all");
+    suppression_ = read_suppression(s.nms_param(), start_of_messages(*this));
+    code_ = {s.code_type(), !s.variance_encoded_in_target()};
+    if (s.visualize() && options().rank == 0)
+      log_warning(cat(start_of_messages(*this),
+                      "visualize is ignored: the boxes are in the output and nothing is drawn"));
+    const auto& save = s.save_output_param();
+    if (save.output_directory().empty()) return;
+    if (options().devices > 1)
+      refuse("save_output_param needs the images in order and so one device; there are ", options().devices);
+    files_.emplace(save, static_cast<int>(s.num_classes()), s.background_label_id(),
+                   start_of_messages(*this));
+  }
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override;
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
+  void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
+
+ private:
+  bool is_background(std::int64_t label) const { return label == settings_.background_label_id(); }
+  std::vector<Detection> detect(const std::vector<Prior>& priors, const double* locations,
+                                const double* confidences) const;
+
+  const caffe::DetectionOutputParameter& settings_;
+  Suppression suppression_;
+  BoxCode code_;
+  Predictions predictions_;
+  std::int64_t classes_ = 0, boxes_ = 1;  ///< boxes_: per prior
+  std::int64_t most_ = 0;                 ///< rows per item
+  std::optional<DetectionFiles> files_;
+};
+
+void DetectionOutputLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
+  classes_ = settings_.num_classes();
+  boxes_ = settings_.share_location() ? 1 : classes_;
+  predictions_ = check_predictions(inputs, boxes_, classes_, start_of_messages(*this));
+  const bool has_background =
+      settings_.background_label_id() >= 0 && settings_.background_label_id() < classes_;
+  most_ = suppression_.top_k >= 0 ? std::min<std::int64_t>(suppression_.top_k, predictions_.priors)
+                                  : predictions_.priors;
+  most_ *= classes_ - (has_background ? 1 : 0);
+  if (settings_.keep_top_k() > 0) most_ = std::min<std::int64_t>(most_, settings_.keep_top_k());
+  set_output(*outputs[0], Shape{1, 1, predictions_.items * most_, 7});
+}
+
+std::vector<Detection> DetectionOutputLayer::detect(const std::vector<Prior>& priors, const double* locations,
+                                                    const double* confidences) const {
+  std::vector<std::vector<Box>> boxes(boxes_);
+  for (std::int64_t b = 0; b < boxes_; ++b) {
+    if (boxes_ > 1 && is_background(b)) continue;
+    for (std::int64_t p = 0; p < predictions_.priors; ++p)
+      boxes[b].push_back(code_.decode(priors[p], locations + 4 * (p * boxes_ + b)));
+  }
+  std::vector<Detection> found;
+  std::vector<double> scores(predictions_.priors);
+  for (std::int64_t label = 0; label < classes_; ++label) {
+    if (is_background(label)) continue;
+    std::vector<int> candidates;
+    for (std::int64_t p = 0; p < predictions_.priors; ++p) {
+      scores[p] = confidences[p * classes_ + label];
+      if (!settings_.has_confidence_threshold() || scores[p] > settings_.confidence_threshold())
+        candidates.push_back(static_cast<int>(p));
+    }
+    const std::vector<Box>& own = boxes[boxes_ > 1 ? label : 0];
+    for (const int p : suppress(own, by_score(std::move(candidates), scores), suppression_))
+      found.push_back({static_cast<int>(label), scores[p], own[p]});
+  }
+  if (static_cast<std::int64_t>(found.size()) <= most_) return found;
+  // The most confident ones; by class again after that.
+  const auto by_confidence = [](const Detection& a, const Detection& b) { return a.score > b.score; };
+  std::stable_sort(found.begin(), found.end(), by_confidence);
+  found.resize(most_);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Detection& a, const Detection& b) { return a.label < b.label; });
+  return found;
+}
+
+void DetectionOutputLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
+  const auto values = [&](std::size_t i) { return values_of(*pass.context, inputs[i]->data).values; };
+  const std::vector<double> locations = values(0), confidences = values(1);
+  const std::vector<Prior> priors = read_priors(values(2), settings_.code_type(), start_of_messages(*this));
+  std::vector<double> rows;
+  for (std::int64_t item = 0; item < predictions_.items; ++item) {
+    const std::vector<Detection> found =
+        detect(priors, locations.data() + item * predictions_.priors * boxes_ * 4,
+               confidences.data() + item * predictions_.priors * classes_);
+    const auto number = static_cast<double>(item);
+    for (const auto& [label, score, box] : found)
+      rows.insert(rows.end(), {number, static_cast<double>(label), score, box.x1, box.y1, box.x2, box.y2});
+    for (auto left = static_cast<std::int64_t>(found.size()); left < most_; ++left)
+      rows.insert(rows.end(), {number, -1, -1, -1, -1, -1, -1});
+    if (files_) files_->add(pass.draw * predictions_.items + item, found);
+  }
+  set_values(*pass.context, rows, outputs[0]->data);
+}
+
+const RegisterLayer<DetectionOutputLayer> registered(
+    "DetectionOutput", {.about = "the boxes of a detector after non-maximum suppression (SSD)",
+                        .message = "detection_output_param",
+                        .examples = {}});
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,78 @@
+// ImageSegData: images with a label for each pixel, named in a list (PSPNet, DeepLab). Outputs: images,
+// labels and, if wanted, the images' heights and widths.
+#include <algorithm>
+
+#include "banyan/data/segmentation.hpp"
+#include "layers/source_layer.hpp"
+
+namespace banyan {
+
+namespace {
+
+class ImageSegDataLayer : public SourceLayer {
+ public:
+  ImageSegDataLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : SourceLayer(parameter, options, {0, 0, 2, 3}) {}
+
+ protected:
+  Settings settings() const override {
+    const caffe::ImageDataParameter& images = parameter().image_data_param();
+    if (images.source().empty()) refuse("image_data_param.source", "is missing");
+    constexpr std::uint32_t kMost = 1 << 15;
+    if ((images.new_height() > 0) != (images.new_width() > 0) ||
+        std::max(images.new_height(), images.new_width()) > kMost)
+      refuse("image_data_param",
+             cat("must set both of new_height and new_width, or neither, to at most ", kMost));
+    if (images.ignore_label() < 0 || images.ignore_label() > 255)
+      refuse("image_data_param.ignore_label", cat("must be in [0, 255], not ", images.ignore_label()));
+    if (images.scaled_decoding() || images.short_side() > 0 || images.min_height() > 0 ||
+        images.min_width() > 0)
+      refuse("image_data_param",
+             "has scaled_decoding, short_side, min_height or min_width, which ImageSegData does not support");
+    if (images.dataset_share_per_node() != 1)
+      refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
+    Settings settings;
+    settings.field = "image_data_param";
+    settings.batch_size = images.batch_size();
+    settings.batch_size_is_total = images.batch_size_is_total();
+    settings.epoch_end =
+        images.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
+    settings.shuffle = images.shuffle();
+    settings.random_skip = images.rand_skip();
+    settings.threads =
+        images.has_threads() ? static_cast<int>(std::clamp<std::uint32_t>(images.threads(), 1, 256)) : 1;
+    return settings;
+  }
+
+  void check_transform() const override {
+    data::check_segmentation_transform(parameter().transform_param(), channels(), name());
+  }
+
+  std::shared_ptr<data::RecordSource> open() const override {
+    const caffe::ImageDataParameter& images = parameter().image_data_param();
+    data::SegmentationOptions options;
+    options.root_folder = images.root_folder();
+    options.new_height = static_cast<int>(images.new_height());
+    options.new_width = static_cast<int>(images.new_width());
+    options.color = images.is_color() ? data::ColorMode::bgr : data::ColorMode::gray;
+    options.labels = images.label_type();
+    options.ignore_label = images.ignore_label();
+    return data::open_segmentation_list(images.source(), options);
+  }
+
+  std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource&) const override {
+    return std::make_shared<data::SegmentationWriter>(parameter().transform_param(), channels(),
+                                                      parameter().image_data_param().ignore_label(),
+                                                      options().phase == Phase::train, key_of("crop"));
+  }
+
+ private:
+  int channels() const { return parameter().image_data_param().is_color() ? 3 : 1; }
+};
+
+const RegisterLayer<ImageSegDataLayer> registered(
+    "ImageSegData", {"images with label images, named in a list", "image_data_param", {}});
+
+}  // namespace
+
+}  // namespace banyan

@@ -1,0 +1,93 @@
+// `trainer convert`: weights from one kind of file to another, and nets to ONNX.
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/io/array_names.hpp"
+#include "banyan/io/binary_proto.hpp"
+#include "banyan/net/parameter_values.hpp"
+#include "banyan/onnx/export.hpp"
+#include "banyan/train/commands.hpp"
+
+namespace banyan {
+namespace {
+
+constexpr std::size_t kLargestMap = std::size_t{1} << 30;
+
+enum class FileKind : std::uint8_t { caffemodel, safetensors, npz, onnx };
+
+FileKind kind_of(const std::string& path) {
+  constexpr std::array<const char*, 4> endings = {".caffemodel", ".safetensors", ".npz", ".onnx"};
+  for (std::size_t i = 0; i < endings.size(); ++i)
+    if (path.ends_with(endings[i])) return static_cast<FileKind>(i);
+  bad_input(quoted(path), ": expected a name that ends in .caffemodel, .safetensors, .npz or .onnx");
+}
+
+io::NamedArrays read_arrays(const std::string& path, FileKind kind) {
+  return kind == FileKind::npz ? io::read_npz(path) : io::read_safetensors(path);
+}
+
+io::ModelWeights read_model(const ConvertOptions& options, FileKind kind) {
+  if (kind == FileKind::caffemodel) return io::read_weights(options.from);
+  io::NamedArrays arrays = read_arrays(options.from, kind);
+  if (options.map.empty()) return io::from_arrays(std::move(arrays), options.from);
+  return io::from_arrays_by_map(arrays, io::read_file(options.map, kLargestMap), options.map);
+}
+
+void write_model(const ConvertOptions& options, FileKind kind, const io::ModelWeights& weights) {
+  if (kind == FileKind::caffemodel) {
+    io::write_binary_proto(options.to, io::to_proto(weights));
+    return;
+  }
+  const io::NamedArrays arrays = io::to_arrays(weights, options.names);
+  (kind == FileKind::npz ? io::write_npz : io::write_safetensors)(options.to, arrays);
+}
+
+void export_net(const ConvertOptions& options) {
+  if (options.model.model.empty())
+    bad_input("--model is missing: the deploy net whose weights go to ", quoted(options.to));
+  if (options.model.weights.empty()) bad_input("--weights is missing: the .caffemodel of the net");
+  if (!options.from.empty())
+    bad_input("ONNX takes its weights from --weights; found the file ", quoted(options.from), " too");
+  ModelOptions model_options = options.model;
+  model_options.fold = false;
+  Model model(model_options);
+  onnx::write_net(model.net(), options.to);
+  LOG(INFO) << "Wrote " << model.net().name() << " to " << options.to;
+}
+
+}  // namespace
+
+void convert_files(const ConvertOptions& options) {
+  const FileKind to = kind_of(options.to);
+  if (!options.overwrite && std::filesystem::exists(options.to))
+    bad_input(quoted(options.to), " exists; remove it, or pass --overwrite");
+  const bool takes_map = to == FileKind::caffemodel && !options.from.ends_with(".caffemodel");
+  if (!options.map.empty() && !takes_map) bad_input("--map is for arrays that become a .caffemodel");
+  if (to == FileKind::onnx) {
+    export_net(options);
+    return;
+  }
+  if (options.from.empty()) bad_input("convert needs two files, such as net.caffemodel net.safetensors");
+  const FileKind from = kind_of(options.from);
+  if (from == FileKind::onnx) bad_input(quoted(options.from), ": ONNX files can be written, not read");
+  if (!options.model.weights.empty())
+    bad_input("--weights is for ONNX; the weights are ", quoted(options.from));
+  io::ModelWeights weights = read_model(options, from);
+  const auto count = std::count_if(weights.layers.begin(), weights.layers.end(),
+                                   [](const io::LayerWeights& layer) { return !layer.blobs.empty(); });
+  if (count == 0) bad_input(quoted(options.from), " holds no weights");
+  if (!options.model.model.empty()) {
+    Model model(options.model, true);
+    check_weights(model.net(), weights, options.from);
+    weights.name = model.net().name();
+  }
+  write_model(options, to, weights);
+  LOG(INFO) << "Wrote the weights of " << count << " layers to " << options.to;
+}
+
+}  // namespace banyan

@@ -1,0 +1,44 @@
+"""Runs every NAME.onnx of a folder with onnxruntime on the inputs in NAME.npz ("in/BLOB") and compares what comes
+out with "out/BLOB". Exit code 0: all agree; 1: the lines say what does not; 77: a module is missing."""
+import pathlib
+import sys
+
+try:
+    import numpy
+    import onnx
+    import onnxruntime
+except ImportError as error:
+    print(error)
+    sys.exit(77)
+
+TOLERANCE = 1e-4
+
+
+def problems(path):
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    arrays = numpy.load(path.with_suffix(".npz"))
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    feeds = {value.name: arrays["in/" + value.name] for value in session.get_inputs()}
+    names = [value.name for value in session.get_outputs()]
+    expected = {key[4:] for key in arrays.files if key.startswith("out/")}
+    if set(names) != expected:
+        yield f"outputs {names}, expected {sorted(expected)}"
+        return
+    for name, found in zip(names, session.run(names, feeds)):
+        wanted = arrays["out/" + name]
+        if found.shape != wanted.shape:
+            yield f"{name}: shape {found.shape}, expected {wanted.shape}"
+        elif not numpy.allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE):
+            yield f"{name}: off by {numpy.abs(found - wanted).max()}"
+
+
+failed = 0
+for model in sorted(pathlib.Path(sys.argv[1]).glob("*.onnx")):
+    try:
+        found = list(problems(model))
+    except Exception as error:  # of a checker or a runtime that refuses the file
+        found = [f"{type(error).__name__}: {error}"]
+    for line in found:
+        print(f"{model.stem}: {line}")
+    failed += bool(found)
+sys.exit(1 if failed else 0)

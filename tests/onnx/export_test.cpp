@@ -1,0 +1,329 @@
+// Nets as ONNX files: their structure, what is refused, and, where Python has onnx and onnxruntime, that they
+// compute what the nets compute. BANYAN_PYTHON names the Python (default python3).
+#include "banyan/onnx/export.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "banyan/io/arrays.hpp"
+#include "banyan/train/model.hpp"
+#include "data/data_test_tools.hpp"
+#include "proto/onnx_subset.pb.h"
+
+namespace banyan::onnx {
+namespace {
+
+using data::bad_input_of;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+enum class Inputs { signed_values, positive, whole };
+
+struct Case {
+  std::string text;  ///< of the layers; those without a `top` get "y", without a `bottom` all inputs
+  std::vector<Shape> shapes = {Shape{2, 4, 5, 6}};
+  Inputs inputs = Inputs::signed_values;
+};
+
+const Shape kPlanes{2, 4, 5, 6};
+
+/// One layer of `type`; outputs y, z.
+Case one(const std::string& type, const std::string& settings = "", std::vector<Shape> shapes = {kPlanes},
+         Inputs inputs = Inputs::signed_values, int outputs = 1) {
+  std::string text = "layer { name: 'it' type: '" + type + "' top: 'y' ";
+  for (int i = 1; i < outputs; ++i) text += cat("top: 'z", i, "' ");
+  for (std::size_t i = 0; i < shapes.size(); ++i) text += cat("bottom: 'x", i, "' ");
+  return {text + settings + " }", shapes, inputs};
+}
+
+/// Every type and every setting that ends in other nodes.
+std::vector<Case> all_cases() {
+  const auto pool = [](const std::string& settings, const Shape& shape) {
+    return one("Pooling", "pooling_param { " + settings + " }", {shape});
+  };
+  const auto conv = [](const std::string& type, const std::string& settings, const Shape& shape) {
+    return one(type, "convolution_param { " + settings + " }", {shape});
+  };
+  return {
+      conv("Convolution", "num_output: 6 kernel_size: 3 stride: 2 pad: 1 dilation: 2 group: 2", {2, 4, 9, 8}),
+      conv("Convolution", "num_output: 3 kernel_h: 3 kernel_w: 1 pad_h: 2 stride_w: 2 stride_h: 1", kPlanes),
+      conv("Convolution", "num_output: 3 kernel_size: 3 bias_term: false", {2, 4, 9}),
+      conv("Convolution", "num_output: 3 kernel_size: 2 stride: 1 stride: 2 stride: 1", {2, 4, 3, 4, 5}),
+      conv("DepthwiseConvolution", "num_output: 8 kernel_size: 3 pad: 1", kPlanes),
+      conv("ConvolutionDepthwise", "num_output: 4 kernel_size: 3", kPlanes),
+      conv("Deconvolution", "num_output: 6 kernel_size: 4 stride: 2 pad: 1 group: 2", kPlanes),
+      conv("Deconvolution", "num_output: 2 kernel_size: 3 dilation: 2 bias_term: false", kPlanes),
+      {"layer { name: 'a' type: 'Convolution' bottom: 'x0' bottom: 'x1' top: 'y' top: 'z' "
+       "convolution_param { num_output: 2 kernel_size: 1 } }",
+       {kPlanes, {1, 4, 3, 3}}},
+      pool("kernel_size: 2 stride: 2", kPlanes),  // a last window beyond the border
+      pool("kernel_size: 3 stride: 2 pad: 1", {1, 2, 8, 7}),
+      pool("kernel_size: 3 stride: 2 pad: 1 round_mode: FLOOR", {1, 2, 8, 7}),
+      pool("pool: AVE kernel_size: 3 stride: 2", {1, 2, 6, 5}),         // beyond the border
+      pool("pool: AVE kernel_size: 3 stride: 2 pad: 1", {1, 2, 5, 7}),  // within the padding
+      pool("pool: AVE kernel_size: 3 stride: 2 pad: 1", {1, 2, 6, 7}),  // beyond the padding
+      pool("pool: AVE kernel_h: 3 kernel_w: 5 stride_h: 2 stride_w: 3 pad_h: 0 pad_w: 2", {1, 2, 6, 9}),
+      pool("pool: AVE kernel_size: 2 stride: 2 pad: 1", {1, 2, 3, 4, 5}),
+      pool("pool: AVE global_pooling: true", kPlanes),
+      pool("global_pooling: true", kPlanes),
+      one("Interp", "interp_param { height: 9 width: 4 }"),
+      one("Interp", "interp_param { zoom_factor: 2 pad_beg: -1 pad_end: -2 }", {{1, 2, 6, 7}}),
+      one("Concat", "concat_param { axis: 2 }", {kPlanes, {2, 4, 2, 6}}),
+      one("Slice", "slice_param { axis: -1 slice_point: 1 slice_point: 4 }", {kPlanes}, {}, 3),
+      one("Slice", "", {kPlanes}, {}, 2),
+      one("Crop", "crop_param { axis: 2 offset: 1 offset: 2 }", {kPlanes, {2, 4, 3, 4}}),
+      one("Dropout"),
+      one("Flatten"),
+      one("Flatten", "flatten_param { axis: -2 }"),
+      one("Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 10 } }"),
+      one("Reshape", "reshape_param { shape { dim: -1 } }"),
+      one("Permute", "permute_param { order: 0 order: 2 }"),
+      one("ShuffleChannel", "shuffle_channel_param { group: 2 }"),
+      one("Tile", "tile_param { axis: 2 tiles: 3 }"),
+      one("Parameter", "parameter_param { shape { dim: 3 dim: 2 } }", {}),
+      one("InnerProduct", "inner_product_param { num_output: 3 }"),
+      one("InnerProduct", "inner_product_param { num_output: 3 transpose: true bias_term: false }", {{2, 7}}),
+      one("InnerProduct", "inner_product_param { num_output: 3 axis: -1 }"),
+      one("Embed", "embed_param { num_output: 3 input_dim: 4 }", {{2, 5}}, Inputs::whole),
+      one("ReLU"),
+      one("ReLU", "relu_param { negative_slope: 0.1 }"),
+      one("PReLU"),
+      one("PReLU", "", {{2, 4}}),
+      one("PReLU", "prelu_param { channel_shared: true }"),
+      one("ELU", "elu_param { alpha: 0.5 }"),
+      one("ELU", "elu_param { alpha: 0.5 lambda: 1.5 }"),
+      one("Sigmoid"),
+      one("TanH"),
+      one("AbsVal"),
+      one("BNLL"),
+      one("Swish"),
+      one("Swish", "swish_param { beta: 2 }"),
+      one("Clip", "clip_param { min: -0.3 max: 0.4 }"),
+      one("Threshold", "threshold_param { threshold: 0.25 }"),
+      one("Exp"),
+      one("Exp", "exp_param { base: 2 scale: 0.5 shift: 1.5 }"),
+      one("Log", "", {kPlanes}, Inputs::positive),
+      one("Log", "log_param { base: 3 scale: 0.5 shift: 2 }"),
+      one("Power"),
+      one("Power", "power_param { power: 0.5 scale: 0.5 shift: 1.5 }"),
+      one("Power", "power_param { power: 0 }"),
+      one("Power", "power_param { power: 3 scale: 0 shift: 2 }"),
+      one("BatchNorm", "batch_norm_param { eps: 0.01 }"),
+      one("BatchNorm", "batch_norm_param { scale_bias: true }"),
+      one("BatchNorm", "", {{2, 4}}),
+      one("BN"),
+      one("SyncBN", "bn_param { eps: 0.1 }"),
+      one("Scale"),
+      one("Scale", "scale_param { bias_term: true axis: 2 num_axes: -1 }"),
+      one("Scale", "scale_param { num_axes: 0 bias_term: true }"),
+      one("Scale", "scale_param { axis: 0 bias_term: true }", {kPlanes, {2, 4}}),
+      one("Scale", "scale_param { axis: 2 }", {kPlanes, {5, 6}}),
+      one("Bias"),
+      one("Bias", "bias_param { axis: 0 }", {kPlanes, {2}}),
+      one("Eltwise", "", {kPlanes, kPlanes, kPlanes}),
+      one("Eltwise", "eltwise_param { coeff: 1 coeff: -0.5 }", {kPlanes, kPlanes}),
+      one("Eltwise", "eltwise_param { operation: PROD }", {kPlanes, kPlanes, kPlanes}),
+      one("Eltwise", "eltwise_param { operation: MAX }", {kPlanes, kPlanes}),
+      one("LRN", "lrn_param { alpha: 0.5 k: 2 local_size: 3 }"),
+      one("LRN", "lrn_param { norm_region: WITHIN_CHANNEL alpha: 0.5 local_size: 3 }"),
+      one("MVN"),
+      one("MVN", "mvn_param { across_channels: true eps: 0.1 }"),
+      one("MVN", "mvn_param { normalize_variance: false }"),
+      one("Normalize"),
+      one("Normalize", "norm_param { }"),
+      one("Normalize", "norm_param { across_spatial: false channel_shared: false }"),
+      one("Axpy", "", {{2, 4}, kPlanes, kPlanes}),
+      one("ArgMax"),
+      one("ArgMax", "argmax_param { axis: 1 }", {{2, 4, 30}}, Inputs::whole),  // with ties
+      one("ArgMax", "argmax_param { axis: -1 }", {{2, 3, 40}}, Inputs::whole),
+      one("Softmax"),
+      one("Softmax", "softmax_param { axis: -1 }"),
+      one("Reduction"),
+      one("Reduction", "reduction_param { operation: MEAN axis: 1 }"),
+      one("Reduction", "reduction_param { operation: ASUM axis: -2 coeff: 2 }"),
+      one("Reduction", "reduction_param { operation: SUMSQ axis: 2 }"),
+      // Layers in place, a normalization with its Scale, two readers of a blob, one output that is not
+      // needed.
+      {"layer { name: 'c' type: 'Convolution' bottom: 'x0' top: 'c' convolution_param { num_output: 4 "
+       "kernel_size: 3 pad: 1 } }"
+       "layer { name: 'n' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+       "layer { name: 's' type: 'Scale' bottom: 'c' top: 'c' scale_param { bias_term: true } }"
+       "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
+       "layer { name: 'd' type: 'Slice' bottom: 'c' top: 'd' top: 'e' }"
+       "layer { name: 'q' type: 'Silence' bottom: 'e' }"
+       "layer { name: 'sum' type: 'Eltwise' bottom: 'c' bottom: 'x0' top: 'sum' }"
+       "layer { name: 'f' type: 'InnerProduct' bottom: 'sum' top: 'f' inner_product_param { num_output: 5 } }"
+       "layer { name: 'o' type: 'Dropout' bottom: 'f' top: 'f' }"
+       "layer { name: 'p' type: 'Softmax' bottom: 'f' top: 'p' }"},
+  };
+}
+
+/// Values without a pattern, in [-1, 1).
+double value_of(std::size_t i, std::size_t seed) {
+  std::uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u ^ (seed + 1) * 0xbf58476d1ce4e5b9u;
+  x ^= x >> 31;
+  x *= 0x94d049bb133111ebu;
+  return static_cast<double>(x >> 40) / static_cast<double>(1 << 23) - 1;
+}
+
+std::vector<double> made_up(std::int64_t count, std::size_t seed, Inputs kind) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = value_of(static_cast<std::size_t>(i), seed);
+    values.push_back(kind == Inputs::signed_values ? value
+                     : kind == Inputs::positive    ? 1.5 + value
+                                                   : std::floor(2 + 2 * value));
+  }
+  return values;
+}
+
+class Onnx : public data::FolderTest {
+ protected:
+  std::unique_ptr<Model> model_of(const Case& tested) {
+    std::string text = "name: 'net' ";
+    for (std::size_t i = 0; i < tested.shapes.size(); ++i) {
+      text += cat("layer { name: 'in", i, "' type: 'Input' top: 'x", i, "' input_param { shape { ");
+      for (const std::int64_t length : tested.shapes[i].dims()) text += cat("dim: ", length, " ");
+      text += "} } }\n";
+    }
+    std::ofstream(path("net.prototxt")) << text << tested.text;
+    ModelOptions options;
+    options.model = path("net.prototxt");
+    options.fold = false;
+    auto model = std::make_unique<Model>(options);
+    std::size_t seed = 100;
+    for (const auto& layer : model->net().layers())
+      for (Parameter& parameter : layer->parameters())  // positive: variances, factors
+        set_values(model->context(), made_up(parameter.shape.count(), ++seed, Inputs::positive),
+                   parameter.value);
+    model->net().parameters_replaced();
+    return model;
+  }
+
+  banyan_onnx::GraphProto graph_of(const Case& tested) {
+    banyan_onnx::ModelProto model;
+    EXPECT_TRUE(model.ParseFromString(export_net(model_of(tested)->net())));
+    EXPECT_EQ(model.opset_import(0).version(), 17);
+    return model.graph();
+  }
+
+  /// NAME.onnx, and NAME.npz with inputs and what the net makes of them.
+  void write_case(const Case& tested, const std::string& name) {
+    const auto model = model_of(tested);
+    Net& net = model->net();
+    io::NamedArrays arrays;
+    const auto keep = [&](const std::string& prefix, const Blob& blob) {
+      const Values values = values_of(model->context(), blob.data);
+      io::NamedArray& array = arrays.emplace_back();
+      array.name = prefix + blob.name;
+      array.data.shape = values.shape.dims();
+      array.data.floats.assign(values.values.begin(), values.values.end());
+    };
+    for (std::size_t i = 0; i < tested.shapes.size(); ++i) {
+      Blob& input = *net.find_blob(cat("x", i));
+      set_values(model->context(), made_up(input.shape.count(), i, tested.inputs), input.data);
+      keep("in/", input);
+    }
+    Pass pass = model->next_pass();
+    net.forward(pass);
+    for (const Blob* output : net.outputs()) keep("out/", *output);
+    write_net(net, path(name + ".onnx"));
+    io::write_npz(path(name + ".npz"), arrays);
+  }
+};
+
+TEST_F(Onnx, CasesCoverEveryType) {
+  std::string texts = "'Input' 'Split'";  // in every net with inputs; where a blob has two readers
+  for (const Case& tested : all_cases()) texts += tested.text;
+  for (const std::string& type : exported_types()) EXPECT_THAT(texts, HasSubstr("'" + type + "'"));
+}
+
+TEST_F(Onnx, ComputesWhatTheNetComputes) {
+  const std::vector<Case> cases = all_cases();
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(cases[i].text);
+    write_case(cases[i], cat("case_", i));
+  }
+  const char* python = std::getenv("BANYAN_PYTHON");
+  const std::string command = cat("'", python != nullptr ? python : "python3", "' '", BANYAN_SOURCE,
+                                  "/tests/onnx/compare.py' '", folder_, "' > '", path("report"), "' 2>&1");
+  const int status = std::system(command.c_str());
+  std::ostringstream report;
+  report << std::ifstream(path("report")).rdbuf();
+  constexpr int kNoModule = 77, kNoPython = 127;
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (code == kNoModule || code == kNoPython)
+    GTEST_SKIP() << "needs Python with onnx and onnxruntime (BANYAN_PYTHON): " << report.str();
+  EXPECT_EQ(code, 0) << report.str();
+}
+
+TEST_F(Onnx, NamesAreThoseOfTheNet) {
+  const auto graph = graph_of(all_cases().back());
+  ASSERT_EQ(graph.input_size(), 1);
+  EXPECT_EQ(graph.input(0).name(), "x0");
+  const auto& shape = graph.input(0).type().tensor_type().shape();
+  ASSERT_EQ(shape.dim_size(), 4);
+  EXPECT_EQ(shape.dim(3).dim_value(), 6);
+  std::vector<std::string> outputs, nodes;
+  for (const auto& output : graph.output()) outputs.push_back(output.name());
+  EXPECT_THAT(outputs, ElementsAre("d", "p"));
+  std::set<std::string> written = {"x0"};
+  for (const auto& constant : graph.initializer()) EXPECT_TRUE(written.insert(constant.name()).second);
+  for (const auto& node : graph.node()) {
+    nodes.push_back(node.op_type());
+    for (const std::string& input : node.input()) EXPECT_EQ(written.count(input), 1u) << input;
+    for (const std::string& output : node.output()) EXPECT_TRUE(written.insert(output).second) << output;
+  }
+  // The Scale is a part of the normalization; Split and Silence are nothing.
+  EXPECT_THAT(nodes, ElementsAre("Conv", "BatchNormalization", "Relu", "Split", "Sum", "Flatten", "Gemm",
+                                 "Identity", "Softmax"));
+}
+
+TEST_F(Onnx, BatchNormDividesByItsFactor) {
+  const auto model = model_of(one("BatchNorm", "", {{1, 2}}));
+  Net& net = model->net();
+  std::vector<Parameter>& parameters = net.layers().at(1)->parameters();
+  set_values(model->context(), {2, 4}, parameters[0].value);
+  set_values(model->context(), {8, 16}, parameters[1].value);
+  set_values(model->context(), {4}, parameters[2].value);
+  banyan_onnx::ModelProto made;
+  ASSERT_TRUE(made.ParseFromString(export_net(net)));
+  std::vector<std::vector<float>> constants;
+  for (const auto& constant : made.graph().initializer()) {
+    std::vector<float> values(constant.raw_data().size() / sizeof(float));
+    std::memcpy(values.data(), constant.raw_data().data(), constant.raw_data().size());
+    constants.push_back(values);
+  }
+  EXPECT_THAT(constants, ElementsAre(ElementsAre(1, 1), ElementsAre(0, 0), ElementsAre(0.5, 1),
+                                     ElementsAre(2, 4)));  // slope, bias, mean, variance
+}
+
+TEST_F(Onnx, RefusesByName) {
+  const auto refused = [&](const Case& tested) {
+    return bad_input_of([&] { export_net(model_of(tested)->net()); });
+  };
+  EXPECT_THAT(refused(one("SPP", "spp_param { pyramid_height: 2 }")),
+              HasSubstr("layer \"it\" (SPP) cannot become ONNX; the types that can: "));
+  EXPECT_THAT(refused(one("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 }")),
+              HasSubstr("layer \"it\" (Pooling): STOCHASTIC pooling; ONNX cannot express it"));
+  EXPECT_THAT(refused(one("Pooling", "pooling_param { kernel_size: 2 }", {kPlanes}, {}, 2)),
+              HasSubstr("positions of maxima"));
+  // 5 values, windows of 1 at 0, 3 and, rounded up, 6.
+  EXPECT_THAT(refused(one("Pooling", "pooling_param { kernel_size: 1 stride: 3 }", {{1, 1, 5, 5}})),
+              HasSubstr("the last window of 1 begins at 6, outside of the 5 values"));
+  EXPECT_THAT(refused(one("ArgMax", "argmax_param { top_k: 2 }")), HasSubstr("top_k or out_max_val"));
+  EXPECT_THAT(refused(one("Dropout", "phase: TRAIN")), HasSubstr("has phase: TRAIN"));
+  EXPECT_THAT(refused(one("BatchNorm", "batch_norm_param { use_global_stats: false }")),
+              HasSubstr("statistics of the batch"));
+  EXPECT_THAT(refused(one("Convolution", "convolution_param { num_output: 2 kernel_size: 2 axis: 2 }")),
+              HasSubstr("axis other than 1"));
+}
+
+}  // namespace
+}  // namespace banyan::onnx

@@ -1,0 +1,309 @@
+// The nets that models/generate.py writes: the trainer accepts all files, the parameters are as many as the
+// papers' authors or torchvision have, and what a train net saved gives the same results in its deploy net.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/io/upgrade.hpp"
+#include "banyan/train/commands.hpp"
+#include "banyan/train/model.hpp"
+#include "net/net_test_tools.hpp"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+using Shapes = std::map<std::string, Shape>;
+
+/// `parameters`: weights, biases, slopes; those that do not learn (lr_mult 0) and the training's auxiliary
+/// classifiers count, running statistics do not.
+struct Known {
+  const char* name;
+  std::int64_t parameters;
+  const char* data;   ///< of the train net, as for --shape: as small as its layers allow
+  bool light = true;  ///< runs in a moment
+};
+
+// clang-format off
+const std::vector<Known> kNets{
+    // torchvision's numbers
+    {"vgg16", 138357544, "data:1,3,224,224", false},
+    {"resnet18", 11689512, "data:2,3,64,64"},
+    {"resnet50", 25557032, "data:2,3,64,64", false},
+    {"resnet101", 44549160, "data:2,3,64,64", false},
+    {"resnext50", 25028904, "data:2,3,64,64"},
+    {"densenet121", 7978856, "data:2,3,64,64"},
+    {"mobilenet_v2", 3504872, "data:2,3,64,64"},
+    {"squeezenet", 1235496, "data:2,3,64,64"},
+    // those of the published Caffe models
+    {"alexnet", 60965224, "data:1,3,227,227", false},
+    {"caffenet", 60965224, "data:1,3,227,227", false},
+    {"googlenet", 13378280, "data:2,3,224,224"},  // 6998552 without the auxiliary classifiers
+    {"inception_bn", 11295240, "data:2,3,64,64"},
+    {"mobilenet_v1", 4231976, "data:2,3,64,64"},
+    {"shufflenet_v1", 1865728, "data:2,3,64,64"},
+    {"mnist_siamese", 431102, "data:4,1,28,28;data_p:4,1,28,28"},
+    {"mnist_autoencoder", 2837314, "data:4,1,28,28"},
+    {"c3d", 78409573, "data:1,48,112,112", false},
+    // ResNet-50's, and for each of its 16 blocks of C channels C x C / 8 weights, C / 16 + C biases
+    {"se_resnet50", 25557032 + 3 * (256 * 32 + 16 + 256) + 4 * (512 * 64 + 32 + 512) +
+                        6 * (1024 * 128 + 64 + 1024) + 3 * (2048 * 256 + 128 + 2048), "data:2,3,64,64"},
+    // 853018 without projections: two of 1 x 1, each with slope and bias
+    {"cifar10_resnet56", 853018 + 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64, "data:4,3,32,32"},
+    // VGG-16's convolutions (14714688), fc6, fc7, three scores, three bilinear enlargements, two scales
+    {"fcn8s", 14714688 + (7 * 7 * 512 * 4096 + 4096) + (4096 * 4096 + 4096) + (4096 + 512 + 256 + 3) * 21 +
+                  21 * (4 * 4 + 4 * 4 + 16 * 16) + 512 + 256, "data:1,3,32,32;label:1,1,32,32", false},
+    // its convolutions forth and back, the last to 11 classes, slopes and biases
+    {"segnet", 14714688 + 14718795 + 2 * 4224 + 2 * 3712, "data:1,3,360,480;label:1,1,360,480", false},
+    // 46782550 without the auxiliary classifier: 3 x 3 from 1024 to 256 channels, normalization, 150 scores
+    {"pspnet50", 46782550 + 9 * 1024 * 256 + 2 * 256 + 256 * 150 + 150, "data:1,3,473,473;label:1,1,473,473", false},
+    // Inception-BN's with 101 instead of 1000 classes; flow: 10 instead of 3 channels
+    {"tsn_rgb", 11295240 - 899 * 1025, "data:1,9,224,224"},
+    {"tsn_flow", 11295240 - 899 * 1025 + 7 * 64 * 7 * 7, "data:1,30,224,224"},
+    // convolutions with biases, slopes, 512 features of 7 x 6 x 512, 10572 identities
+    {"sphereface20", 11655424 + 4672 + (512 * 7 * 6 * 512 + 512) + 512 * 10572, "data:2,3,112,96"},
+};
+// clang-format on
+
+Shapes shapes_of(const std::string& text) {
+  Shapes shapes;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ';');) shapes.insert(parse_shape_flag(part));
+  return shapes;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What generate.py wrote, once for all tests of this process.
+class Models : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = fs::path(testing::TempDir()) / ("models_" + std::to_string(::getpid()));
+    has_python_ = std::system("command -v python3 >/dev/null") == 0;
+    if (has_python_)
+      generated_ = std::system(
+          ("python3 -B '" BANYAN_SOURCE "/models/generate.py' --out='" + folder_.string() + "'").c_str());
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder_); }
+  void SetUp() override {
+    if (!has_python_) GTEST_SKIP() << "models/generate.py needs python3";
+    ASSERT_EQ(generated_, 0);
+  }
+  static std::string file(const std::string& net, const std::string& name) {
+    return folder_ / net / (name + ".prototxt");
+  }
+
+  static inline fs::path folder_;
+  static inline bool has_python_ = false;
+  static inline int generated_ = -1;
+};
+
+TEST_F(Models, TheTrainerAcceptsAllFiles) {
+  std::string files;
+  int nets = 0;
+  for (const auto& net : fs::directory_iterator(folder_)) {
+    ++nets;
+    for (const auto& entry : fs::directory_iterator(net))
+      if (!entry.path().string().ends_with("train_val.prototxt")) files += " '" + entry.path().string() + "'";
+  }
+  EXPECT_EQ(nets, static_cast<int>(kNets.size()));
+  const std::string log = folder_ / "log";
+  const int status = std::system(("'" BANYAN_BIN "/trainer' check" + files + " >'" + log + "' 2>&1").c_str());
+  std::ifstream lines(log);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  int checked = 0;
+  for (std::string line; std::getline(lines, line);) {
+    checked += line.find("; nothing wrong") != std::string::npos;
+    EXPECT_TRUE(line.find("; nothing wrong") != std::string::npos || line.starts_with("note: ")) << line;
+  }
+  EXPECT_GE(checked, 2 * nets);
+}
+
+/// The learnable values of a net that is set up but not run.
+std::int64_t parameters_of(const std::string& path, Phase phase, const Shapes& shapes) {
+  ModelOptions options;
+  options.model = path;
+  options.phase = phase;
+  options.shapes = shapes;
+  const Model model(options, true);
+  std::int64_t count = 0;
+  for (const LearnableParameter& parameter : model.net().parameters())
+    if (!parameter.is_statistic) count += parameter.count;
+  return count;
+}
+
+TEST_F(Models, GoogLeNetIsDeployedWithoutItsAuxiliaryClassifiers) {
+  EXPECT_EQ(parameters_of(file("googlenet", "deploy"), Phase::test, {}), 6998552);
+}
+
+TEST_F(Models, ThePageListsThem) {
+  const std::string list = folder_ / "list";
+  ASSERT_EQ(std::system(("python3 -B '" BANYAN_SOURCE "/models/generate.py' --list >'" + list + "'").c_str()),
+            0);
+  EXPECT_THAT(text_of(BANYAN_SOURCE "/models/README.md"), testing::HasSubstr(text_of(list)))
+      << "put the output of models/generate.py --list there";
+}
+
+/// Forward, backward, sums over the devices, update.
+TEST_F(Models, AnIterationOnTwoDevices) {
+  for (const auto& [net, shape] :
+       std::map<std::string, std::string>{{"cifar10_resnet56/sync_bn_train_val", "data:4,3,32,32"},
+                                          {"densenet121/train_val", "data:1,3,64,64"},
+                                          {"mnist_autoencoder/train_val", "data:4,1,28,28"},
+                                          {"mnist_siamese/train_val", "data:4,1,28,28;data_p:4,1,28,28"},
+                                          {"mobilenet_v2/sync_bn_train_val", "data:2,3,64,64"},
+                                          {"resnet18/sync_bn_train_val", "data:2,3,64,64"},
+                                          {"shufflenet_v1/train_val", "data:2,3,64,64"},
+                                          {"squeezenet/train_val", "data:2,3,64,64"},
+                                          {"tsn_rgb/train_val", "data:1,9,224,224"}}) {
+    const std::string log = folder_ / "log";
+    const int status =
+        std::system(("'" BANYAN_BIN "/trainer' time --cpu=2 --iterations=1 --model='" +
+                     (folder_ / net).string() + ".prototxt' --shape='" + shape + "' >'" + log + "' 2>&1")
+                        .c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 0) << net << "\n" << text_of(log);
+    EXPECT_THAT(text_of(log), testing::HasSubstr("exposed communication"));
+  }
+}
+
+class EveryModel : public Models, public testing::WithParamInterface<Known> {
+ protected:
+  /// The spellings of its batch normalization: the prefixes of its files.
+  static std::vector<std::string> spellings() {
+    std::vector<std::string> prefixes{""};
+    if (fs::exists(file(GetParam().name, "sync_bn_train_val"))) prefixes.emplace_back("sync_bn_");
+    return prefixes;
+  }
+};
+
+TEST_P(EveryModel, HasAsManyParametersAsPublished) {
+  for (const std::string& prefix : spellings()) {
+    EXPECT_EQ(
+        parameters_of(file(GetParam().name, prefix + "train_val"), Phase::train, shapes_of(GetParam().data)),
+        GetParam().parameters)
+        << prefix;
+  }
+}
+
+/// The net with data from the test: every source is an Input.
+caffe::NetParameter with_inputs(const std::string& path, const Shapes& shapes) {
+  caffe::NetParameter net = io::read_net_text(path);
+  io::upgrade_net(net, path);
+  make_up_data(net, shapes);
+  for (auto& layer : *net.mutable_layer()) {
+    if (layer.type() == "DummyData") {
+      layer.set_type("Input");
+      *layer.mutable_input_param()->mutable_shape() = layer.dummy_data_param().shape();
+      layer.clear_dummy_data_param();
+    }
+    // Tests use the statistics of the one batch that has been seen.
+    if (layer.type() == "SyncBN") layer.mutable_bn_param()->set_momentum(0);
+  }
+  return net;
+}
+
+void feed_all(NetBench& bench, Net& net) {
+  int number = 0;  // no two blobs are equal
+  for (const auto& layer : net.definition().layer()) {
+    if (layer.type() != "Input") continue;
+    for (const std::string& top : layer.top()) {
+      Tensor& data = net.find_blob(top)->data;
+      std::vector<float> values = wavy<float>(data.count(), number);
+      if (top.find("label") != std::string::npos)
+        for (std::int64_t i = 0; i < data.count(); ++i) values[i] = static_cast<float>((i + number) % 3);
+      copy_from_host(bench.context, values.data(), data);
+      ++number;
+    }
+  }
+}
+
+class TrainedModel : public EveryModel {};
+
+TEST_P(TrainedModel, GivesTheSameInItsDeployNet) {
+  for (const std::string& prefix : spellings()) {
+    SCOPED_TRACE(prefix);
+    NetBench bench;
+    NetOptions options;
+    options.phase = Phase::train;
+    const caffe::NetParameter definition =
+        with_inputs(file(GetParam().name, prefix + "train_val"), shapes_of(GetParam().data));
+    std::string weights;
+    {
+      Net train(definition, options, bench.context, bench.activity);
+      fill_parameters(train);
+      feed_all(bench, train);
+      bench.pass.update_statistics = true;
+      train.forward(bench.pass);
+      EXPECT_TRUE(std::isfinite(loss_of(bench, train)));
+      EXPECT_GT(loss_of(bench, train), 0);
+      train.zero_gradients();
+      train.backward(bench.pass);
+      const auto gradients = values_of<float>(bench.context, train.flat_gradients());
+      EXPECT_TRUE(
+          std::all_of(gradients.begin(), gradients.end(), [](float value) { return std::isfinite(value); }));
+      weights = to_proto(train, false).SerializeAsString();
+    }
+    bench.pass.update_statistics = false;
+    options.phase = Phase::test;
+    options.reuse_memory = false;  // keeps all blobs
+    Net test(definition, options, bench.context, bench.activity);
+    load_weights(test, io::parse_weights(weights, "train net"), "train net");
+    feed_all(bench, test);
+    test.forward(bench.pass);
+
+    caffe::NetParameter deployed = io::read_net_text(file(GetParam().name, prefix + "deploy"));
+    for (auto& layer : *deployed.mutable_layer())
+      if (layer.type() == "Input") {
+        auto& shape = *layer.mutable_input_param()->mutable_shape(0);
+        shape.clear_dim();
+        for (const std::int64_t dim : test.find_blob(layer.top(0))->shape.dims()) shape.add_dim(dim);
+      }
+    Net deploy(deployed, options, bench.context, bench.activity);
+    load_weights(deploy, io::parse_weights(weights, "train net"), "train net");
+    for (const auto& layer : deployed.layer())
+      if (layer.type() == "Input")
+        copy_from_host(bench.context,
+                       values_of<float>(bench.context, test.find_blob(layer.top(0))->data).data(),
+                       deploy.find_blob(layer.top(0))->data);
+    deploy.forward(bench.pass);
+
+    const auto& last = deployed.layer(deployed.layer_size() - 1);
+    const std::string result = last.type() == "Softmax" ? last.bottom(0) : last.top(0);
+    const std::vector<float> expected = values_of<float>(bench.context, test.find_blob(result)->data);
+    EXPECT_EQ(values_of<float>(bench.context, deploy.find_blob(result)->data), expected);
+    EXPECT_GT(*std::max_element(expected.begin(), expected.end()),
+              *std::min_element(expected.begin(), expected.end()));
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<Known>& info) { return info.param.name; }
+
+/// Those that run in a moment.
+std::vector<Known> light_nets() {
+  std::vector<Known> nets;
+  for (const Known& net : kNets)
+    if (net.light) nets.push_back(net);
+  return nets;
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, EveryModel, testing::ValuesIn(kNets), name_of);
+INSTANTIATE_TEST_SUITE_P(Nets, TrainedModel, testing::ValuesIn(light_nets()), name_of);
+
+}  // namespace
+}  // namespace banyan

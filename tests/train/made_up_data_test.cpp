@@ -1,0 +1,44 @@
+// What stands in for data that does not exist.
+#include <gtest/gtest.h>
+
+#include "banyan/io/prototxt.hpp"
+#include "banyan/train/model.hpp"
+
+namespace banyan {
+namespace {
+
+using Shapes = std::map<std::string, Shape>;
+
+/// The value that fills a blob which a source of its own makes, and which `readers` read.
+float made_up(const std::string& readers) {
+  caffe::NetParameter net = io::parse_net_text(
+      "layer { name: 'x' type: 'Input' top: 'x' } layer { name: 'b' type: 'Input' top: 'b' } " + readers,
+      "made.prototxt");
+  make_up_data(net, {{"b", Shape{2}}});
+  EXPECT_EQ(net.layer(0).type(), "Input");
+  return net.layer(1).dummy_data_param().data_filler(0).value();
+}
+
+TEST(MadeUpData, IsZeroWhereNoGradientFlows) {
+  const std::string loss = " name: 'l' bottom: 'x' bottom: 'b' }";
+  const std::string silence = "layer { name: 's' type: 'Silence' bottom: 'b' } ";
+  EXPECT_EQ(made_up("layer { type: 'SoftmaxWithLoss'" + loss), 0);
+  EXPECT_EQ(made_up(silence + "layer { type: 'SoftmaxWithLoss'" + loss), 0);
+  EXPECT_EQ(made_up("layer { type: 'Python' name: 'p' bottom: 'b' } layer { type: 'Accuracy'" + loss), 0);
+  EXPECT_EQ(made_up("layer { name: 'e' type: 'Embed' bottom: 'b' }"), 0);
+  EXPECT_EQ(made_up("layer { type: 'EuclideanLoss'" + loss), 0.5F);
+  EXPECT_EQ(made_up("layer { type: 'Eltwise'" + loss + "layer { type: 'SoftmaxWithLoss'" + loss), 0.5F);
+  EXPECT_EQ(made_up(silence), 0);
+  EXPECT_EQ(made_up(""), 0.5F);
+}
+
+TEST(MadeUpData, TopsWithoutAShapeHaveTheEntriesOfTheFirstThatHasOne) {
+  caffe::LayerParameter source;
+  for (const char* top : {"a", "b", "c"}) source.add_top(top);
+  const Shapes two = {{"b", Shape{4, 3}}, {"c", Shape{5}}, {"other", Shape{9}}};
+  EXPECT_EQ(stand_in_shapes(source, two), (std::vector<Shape>{Shape{4}, Shape{4, 3}, Shape{5}}));
+  EXPECT_TRUE(stand_in_shapes(source, {{"other", Shape{9}}}).empty());
+}
+
+}  // namespace
+}  // namespace banyan
