@@ -188,11 +188,11 @@ TEST_P(MoreLosses, OfEachPosition) {
     sigmoid.push_back(sum);
   }
   const Shape shape{over.outer, over.channels, over.inner};
-  const Tensor y = make({positions}, label);
+  const Tensor y = make({positions}, label), probabilities = make(shape, p), scores = make(shape, x);
   Tensor found = empty({positions});
-  ops::position_losses(context(), make(shape, p), y, over, {}, false, found);
+  ops::position_losses(context(), probabilities, y, over, {}, false, found);
   expect_near(values(found), softmax, 8 * epsilon());
-  ops::position_losses(context(), make(shape, x), y, over, {}, true, found);
+  ops::position_losses(context(), scores, y, over, {}, true, found);
   expect_near(values(found), sigmoid, 16 * epsilon());  // five terms
 }
 
