@@ -103,8 +103,8 @@ std::shared_ptr<const Database> database_of(const std::string& path, bool all_ke
 
 class Reader : public RecordReader {
  public:
-  Reader(std::shared_ptr<const Database> database, ColorMode color)
-      : database_(std::move(database)), iterator_(database_->iterator()), color_(color) {}
+  Reader(std::shared_ptr<const Database> database, const RecordFormat& format)
+      : database_(std::move(database)), iterator_(database_->iterator()), format_(format) {}
 
   void fetch(std::uint64_t position, Record& record) override {
     const std::uint64_t stride = database_->stride();
@@ -117,7 +117,7 @@ class Reader : public RecordReader {
       bad_input("cannot read it: ", iterator_->status().ok() ? "it is gone" : iterator_->status().ToString());
     record.stored = {iterator_->value().data(), iterator_->value().size()};
   }
-  void decode(Record& record) override { read_datum(record.stored, color_, record); }
+  void decode(Record& record) override { read_stored(format_, record); }
   std::string describe(std::uint64_t position) override {
     const std::string key = iterator_->Valid() ? iterator_->key().ToString() : "";
     return cat(database_->name(), ", record ", position, " (counted from 0; key ", banyan::quoted(key), ")");
@@ -127,22 +127,22 @@ class Reader : public RecordReader {
   std::shared_ptr<const Database> database_;
   std::unique_ptr<leveldb::Iterator> iterator_;
   std::uint64_t at_ = 0;  // where the iterator is, if it is valid
-  ColorMode color_;
+  RecordFormat format_;
 };
 
 class Source : public RecordSource {
  public:
   Source(const std::string& path, const LeveldbOptions& options)
-      : database_(database_of(path, options.random_access)), color_(options.color) {}
+      : database_(database_of(path, options.random_access)), format_{options.color, options.annotated} {}
   std::uint64_t size() const override { return database_->records(); }
   std::string name() const override { return database_->name(); }
   std::unique_ptr<RecordReader> reader() const override {
-    return std::make_unique<Reader>(database_, color_);
+    return std::make_unique<Reader>(database_, format_);
   }
 
  private:
   std::shared_ptr<const Database> database_;
-  ColorMode color_;
+  RecordFormat format_;
 };
 
 bool belongs_to_leveldb(const std::string& file) {

@@ -24,7 +24,6 @@ constexpr std::array kOthers{
     OtherType{"AccuracyRegression", "a branch of Caffe", kNone},
     OtherType{"AdaptiveBiasChannel", "DeepLab",
               "its bias is searched for per image; BiasChannel adds one that the file gives"},
-    OtherType{"AnnotatedData", "SSD", kLmdb},
     OtherType{"DenseCRF", "DeepLab", kAfterwards},
     OtherType{"DenseImageData", "SegNet", kLmdb},
     OtherType{"DetectNetTransformation", "NVIDIA's Caffe", kNone},

@@ -28,7 +28,7 @@ std::shared_ptr<RowSource> open_hdf5_list(const std::string& path, const std::ve
 class RowWriter : public ItemWriter {
  public:
   explicit RowWriter(std::vector<Shape> rows) : rows_(std::move(rows)) {}
-  std::vector<Shape> shapes(const Record&) const override { return rows_; }
+  std::vector<Shape> shapes(const Record&, std::uint64_t) const override { return rows_; }
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
  private:

@@ -9,9 +9,17 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/base/box.hpp"
 #include "banyan/data/image_codec.hpp"
 
 namespace banyan::data {
+
+/// An object in an image.
+struct ObjectBox {
+  Box box;  ///< fractions of the image
+  int label = 0, instance = 0;
+  bool difficult = false;
+};
 
 /// One decoded item: `channels` x `height` x `width` pixels, either 8-bit or float, and a label. The pointers
 /// are valid until the reader's next read and as long as the reader lives.
@@ -23,6 +31,8 @@ struct Record {
   std::int32_t label = 0;
   std::array<int, 4> window{};  ///< of the image, where only one is wanted: x1, y1, x2, y2, all inside
   bool encoded = false;         ///< was stored as an image file
+  std::vector<ObjectBox> objects;
+  bool typed_objects = false;  ///< the record says that its annotations are boxes
 
   std::string_view stored;      ///< as the source holds it: a Datum or an image file
   Image image;                  ///< holds decoded pixels
