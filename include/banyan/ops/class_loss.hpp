@@ -51,11 +51,10 @@ inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels
                                const Tensor& divisor, Tensor& dx)>
     infogain_loss_backward{"infogain_loss_backward"};
 
-/// losses[position]: what each position alone adds to the softmax loss, x being probabilities; with `sigmoid`
-/// the sigmoid cross-entropies of all its scores x with 1 for the label's class and 0 for the others. A label
-/// of no class: 0, or only the others.
-inline constinit Operator<void(const Tensor& x, const Tensor& labels, const Channels& over, bool sigmoid,
+/// losses[position]: the sum of the sigmoid cross-entropies of its scores with 1 for the label's class, if it
+/// is one, and 0 for the others.
+inline constinit Operator<void(const Tensor& scores, const Tensor& labels, const Channels& over,
                                Tensor& losses)>
-    position_losses{"position_losses"};
+    sigmoid_losses{"sigmoid_losses"};
 
 }  // namespace banyan::ops

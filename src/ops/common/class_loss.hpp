@@ -162,22 +162,6 @@ struct InfogainLossBackward {
 };
 
 template <class T>
-struct SoftmaxLossOfPosition {
-  Channels over;
-  const T *probabilities, *labels;
-  T* losses;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
-    const T label = labels[position];
-    if (kind_of(label, {}, over.channels) != LabelKind::valid) {
-      losses[position] = T(0);
-      return;
-    }
-    const T p = probabilities[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner];
-    const T least = static_cast<T>(FLT_MIN);
-    losses[position] = -std::log(p < least ? least : p);
-  }
-};
-template <class T>
 struct SigmoidLossOfPosition {
   Channels over;
   const T *scores, *labels;
@@ -316,18 +300,14 @@ void infogain_loss_backward_on(Context& context, const Tensor& probabilities, co
 }
 
 template <class Backend>
-void position_losses_on(Context& context, const Tensor& x, const Tensor& labels, const Channels& over,
-                        bool sigmoid, Tensor& losses) {
-  detail::require_positions("position_losses", x, labels, over);
-  require_count("position_losses", losses, labels.count());
-  dispatch_float(x.dtype(), "position_losses", [&]<class T>() {
-    const T *values = x.data<T>(), *classes = labels.data<T>();
-    if (sigmoid)
-      Backend::for_each(context, labels.count(),
-                        detail::SigmoidLossOfPosition<T>{over, values, classes, losses.data<T>()});
-    else
-      Backend::for_each(context, labels.count(),
-                        detail::SoftmaxLossOfPosition<T>{over, values, classes, losses.data<T>()});
+void sigmoid_losses_on(Context& context, const Tensor& scores, const Tensor& labels, const Channels& over,
+                       Tensor& losses) {
+  detail::require_positions("sigmoid_losses", scores, labels, over);
+  require_count("sigmoid_losses", losses, labels.count());
+  dispatch_float(scores.dtype(), "sigmoid_losses", [&]<class T>() {
+    Backend::for_each(
+        context, labels.count(),
+        detail::SigmoidLossOfPosition<T>{over, scores.data<T>(), labels.data<T>(), losses.data<T>()});
   });
 }
 
@@ -343,7 +323,7 @@ struct DefineClassLoss {
     logistic_loss_backward.define(Backend::kind, &logistic_loss_backward_on<Backend>);
     infogain_loss_forward.define(Backend::kind, &infogain_loss_forward_on<Backend>);
     infogain_loss_backward.define(Backend::kind, &infogain_loss_backward_on<Backend>);
-    position_losses.define(Backend::kind, &position_losses_on<Backend>);
+    sigmoid_losses.define(Backend::kind, &sigmoid_losses_on<Backend>);
   }
 };
 
