@@ -44,21 +44,6 @@ struct HingeLossBackward {
   }
 };
 
-template <class T>
-struct SoftmaxLossOfPosition {
-  Channels over;
-  IgnoreLabel ignore;
-  double least;  ///< probability
-  const T *probabilities, *labels;
-  T* losses;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
-    const T label = labels[position];
-    const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
-    losses[position] =
-        valid ? static_cast<T>(loss_of_label(probabilities, label, position, over, least)) : T(0);
-  }
-};
-
 /// What a position wants of each class.
 struct SmoothedTarget {
   double label, all;
@@ -162,15 +147,31 @@ struct InfogainLossBackward {
 };
 
 template <class T>
+struct SoftmaxLossOfPosition {
+  Channels over;
+  IgnoreLabel ignore;
+  const T *probabilities, *labels;
+  T* losses;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T label = labels[position];
+    const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
+    losses[position] =
+        valid ? static_cast<T>(loss_of_label(probabilities, label, position, over, FLT_MIN)) : T(0);
+  }
+};
+
+template <class T>
 struct SigmoidLossOfPosition {
   Channels over;
+  IgnoreLabel ignore;
   const T *scores, *labels;
   T* losses;
   BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
     const T* x = scores + first_class(over, position);
     const SigmoidCrossEntropy<T> loss{};
+    const bool ignored = kind_of(labels[position], ignore, over.channels) == LabelKind::ignored;
     double sum = 0;
-    for (std::int64_t c = 0; c < over.channels; ++c) {
+    for (std::int64_t c = 0; !ignored && c < over.channels; ++c) {
       const T target = labels[position] == static_cast<T>(c) ? T(1) : T(0);
       sum += static_cast<double>(loss.value(x[c * over.inner], target, T(1)));
     }
@@ -202,18 +203,6 @@ void hinge_loss_backward_on(Context& context, const Tensor& scores, const Tensor
         context, dx.count(),
         detail::HingeLossBackward<T>{over, squared, scores.data<T>(), labels.data<T>(), grad_loss.data<T>(),
                                      divisor.data<double>(), dx.data<T>()});
-  });
-}
-
-template <class Backend>
-void softmax_losses_on(Context& context, const Tensor& probabilities, const Tensor& labels,
-                       const Channels& over, const IgnoreLabel& ignore, Tensor& losses) {
-  detail::require_positions("softmax_losses", probabilities, labels, over);
-  require_alike("softmax_losses", labels, losses);
-  dispatch_float(probabilities.dtype(), "softmax_losses", [&]<class T>() {
-    Backend::for_each(context, losses.count(),
-                      detail::SoftmaxLossOfPosition<T>{over, ignore, FLT_MIN, probabilities.data<T>(),
-                                                       labels.data<T>(), losses.data<T>()});
   });
 }
 
@@ -300,14 +289,18 @@ void infogain_loss_backward_on(Context& context, const Tensor& probabilities, co
 }
 
 template <class Backend>
-void sigmoid_losses_on(Context& context, const Tensor& scores, const Tensor& labels, const Channels& over,
-                       Tensor& losses) {
-  detail::require_positions("sigmoid_losses", scores, labels, over);
-  require_count("sigmoid_losses", losses, labels.count());
-  dispatch_float(scores.dtype(), "sigmoid_losses", [&]<class T>() {
-    Backend::for_each(
-        context, labels.count(),
-        detail::SigmoidLossOfPosition<T>{over, scores.data<T>(), labels.data<T>(), losses.data<T>()});
+void position_losses_on(Context& context, const Tensor& x, const Tensor& labels, const Channels& over,
+                        const IgnoreLabel& ignore, bool sigmoid, Tensor& losses) {
+  detail::require_positions("position_losses", x, labels, over);
+  require_count("position_losses", losses, labels.count());
+  dispatch_float(x.dtype(), "position_losses", [&]<class T>() {
+    const T *values = x.data<T>(), *classes = labels.data<T>();
+    if (sigmoid)
+      Backend::for_each(context, labels.count(),
+                        detail::SigmoidLossOfPosition<T>{over, ignore, values, classes, losses.data<T>()});
+    else
+      Backend::for_each(context, labels.count(),
+                        detail::SoftmaxLossOfPosition<T>{over, ignore, values, classes, losses.data<T>()});
   });
 }
 
@@ -316,14 +309,13 @@ struct DefineClassLoss {
   DefineClassLoss() {
     hinge_loss_forward.define(Backend::kind, &hinge_loss_forward_on<Backend>);
     hinge_loss_backward.define(Backend::kind, &hinge_loss_backward_on<Backend>);
-    softmax_losses.define(Backend::kind, &softmax_losses_on<Backend>);
     smoothed_loss_forward.define(Backend::kind, &smoothed_loss_forward_on<Backend>);
     smoothed_loss_backward.define(Backend::kind, &smoothed_loss_backward_on<Backend>);
     logistic_loss_forward.define(Backend::kind, &logistic_loss_forward_on<Backend>);
     logistic_loss_backward.define(Backend::kind, &logistic_loss_backward_on<Backend>);
     infogain_loss_forward.define(Backend::kind, &infogain_loss_forward_on<Backend>);
     infogain_loss_backward.define(Backend::kind, &infogain_loss_backward_on<Backend>);
-    sigmoid_losses.define(Backend::kind, &sigmoid_losses_on<Backend>);
+    position_losses.define(Backend::kind, &position_losses_on<Backend>);
   }
 };
 
