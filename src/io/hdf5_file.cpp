@@ -326,6 +326,7 @@ Hdf5Dataset Hdf5File::dataset(const std::string& path) const {
     refuse(cat("its shape is ", shape_text(state->shape), ", but only ", H5Dget_storage_size(state->id.get()),
                " bytes of values are stored"));
   if (const Id access = cache_for_chunks(state->id.get()); access) {
+    state->id = Id();  // the cache is that of the first who opens it
     state->id = Id(H5Dopen2(state_->file.get(), path.c_str(), access.get()), H5Dclose);
     if (!state->id) refuse(cat("cannot be opened: ", reason()));
   }

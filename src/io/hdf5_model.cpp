@@ -54,7 +54,7 @@ void write_values(Hdf5File& file, const std::string& path, const caffe::BlobProt
 
 /// The number in a dataset's name, or -1.
 int number_in(const std::string& name) {
-  constexpr int kMost = 1 << 20;
+  constexpr int kMost = 4096;
   int number = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   return error == std::errc() && end == name.data() + name.size() && number <= kMost ? number : -1;

@@ -98,7 +98,7 @@ void MultiBoxLossLayer::find_labels(Context& context, const Tensor& confidences)
   write(context, decisions_->labels(), labels_);
   if (!decisions_->mines()) return;
   ensure(context, losses_, labels_.shape(), dtype());
-  ops::position_losses(context, softmax() ? probabilities_ : confidences, labels_, over_, !softmax(),
+  ops::position_losses(context, softmax() ? probabilities_ : confidences, labels_, over_, {}, !softmax(),
                        losses_);
   write(context, decisions_->mined_labels(values_of(context, losses_).values), labels_);
 }

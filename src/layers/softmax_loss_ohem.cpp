@@ -26,8 +26,8 @@ class SoftmaxLossOhemLayer : public SoftmaxedLossLayer {
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     SoftmaxedLossLayer::forward(pass, inputs, outputs);
     if (outputs.size() > 2)
-      ops::softmax_losses(*pass.context, probabilities_of(outputs), inputs[1]->data, over_, ignore_,
-                          outputs[2]->data);
+      ops::position_losses(*pass.context, probabilities_of(outputs), inputs[1]->data, over_, ignore_, false,
+                           outputs[2]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,

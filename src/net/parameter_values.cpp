@@ -115,26 +115,27 @@ void share_parameters(Net& net, Net& other, bool share_statistics) {
 
 namespace {
 
-/// The file's layer with all its blobs: those that it shares are found with their owners.
+/// The file's layer with the blobs that it shares with earlier layers: they are stored with their owners.
 io::LayerWeights with_shared_blobs(Net& net, int target, const io::LayerWeights& source,
                                    const io::ModelWeights& weights) {
   const Layer& layer = *net.layers()[target];
   io::LayerWeights whole = source;
-  io::BlobData missing;
-  missing.missing = true;
-  whole.blobs.resize(std::max(whole.blobs.size(), layer.parameters().size()), missing);
+  const auto stored_with_owner = [&](std::size_t slot) -> const io::BlobData* {
+    if (slot >= layer.parameters().size()) return nullptr;
+    const LearnableParameter& owner = net.parameter_store().owner_of(target, slot);
+    const io::LayerWeights* from = owner.layer != layer.name() ? weights.find(owner.layer) : nullptr;
+    const auto place = static_cast<std::size_t>(owner.slot);
+    const bool found = from != nullptr && place < from->blobs.size() && !from->blobs[place].missing;
+    return found ? &from->blobs[place] : nullptr;
+  };
   for (std::size_t s = 0; s < whole.blobs.size(); ++s) {
     if (!whole.blobs[s].missing) continue;
-    const LearnableParameter* owner =
-        s < layer.parameters().size() ? &net.parameter_store().owner_of(target, s) : nullptr;
-    const io::LayerWeights* from =
-        owner != nullptr && owner->layer != layer.name() ? weights.find(owner->layer) : nullptr;
-    const auto slot = owner != nullptr ? static_cast<std::size_t>(owner->slot) : 0;
-    if (from == nullptr || slot >= from->blobs.size() || from->blobs[slot].missing)
-      bad_input("layer ", quoted(layer.name()), " (", layer.type(), "): the net has ",
-                layer.parameters().size(), " blobs, and blob ", s, " is missing in the file");
-    whole.blobs[s] = from->blobs[slot];
+    const io::BlobData* shared = stored_with_owner(s);
+    if (shared == nullptr)
+      bad_input("layer ", quoted(layer.name()), " (", layer.type(), "): blob ", s, " is missing in the file");
+    whole.blobs[s] = *shared;
   }
+  while (const io::BlobData* shared = stored_with_owner(whole.blobs.size())) whole.blobs.push_back(*shared);
   return whole;
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <utility>
 
+#include "banyan/data/augmenter.hpp"
 #include "banyan/data/lmdb_source.hpp"
 #include "data/data_test_tools.hpp"
 

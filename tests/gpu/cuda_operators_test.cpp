@@ -53,7 +53,7 @@ TEST(CudaOperators, AllAreRegistered) {
                  add_affine_gradients, output_statistics, lrn_forward, lrn_backward);
   expect_on_cuda(pooling_forward, pooling_backward, update_parameters);
   expect_on_cuda(apply_function, apply_slope, prelu_forward, prelu_backward, prelu_slope_backward);
-  expect_on_cuda(target_loss_forward, target_loss_backward, target_losses, softmax_losses, hinge_loss_forward,
+  expect_on_cuda(target_loss_forward, target_loss_backward, target_losses, hinge_loss_forward,
                  hinge_loss_backward, logistic_loss_forward, logistic_loss_backward, smoothed_loss_forward,
                  smoothed_loss_backward, infogain_loss_forward, infogain_loss_backward, position_losses,
                  squared_distances, contrastive_loss, triplet_loss, pair_backward);

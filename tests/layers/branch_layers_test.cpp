@@ -288,7 +288,7 @@ TEST(SegAccuracy, CountsPixelsAndClasses) {
       {0, 0, 0}, 1e-15);
   // Nothing counts.
   EXPECT_EQ(run("type: 'SegAccuracy' seg_accuracy_param { ignore_label: 9 }", shapes, {scores, Values(4, 9)}),
-            (Values{0, 0, 1}));
+            (Values{0, 0, 0}));
   EXPECT_THROW(run("type: 'SegAccuracy'", shapes, {scores, {1, 0, 0, 2}}), Error);
   EXPECT_NE(refusal("type: 'SegAccuracy' seg_accuracy_param { reset: false }", shapes).find("reset: false"),
             std::string::npos);

@@ -200,6 +200,18 @@ TEST_P(Recurrent, TwoPassesAreOneOfTwiceAsManySteps) {
   expect_near(both, long_bench->output(), 1e-15);
 }
 
+/// A device without a share of the batch.
+TEST_P(Recurrent, TakesNoSequencesAtAll) {
+  Sizes none = GetParam().sizes;
+  none.n = 0;
+  const auto bench = make(none);
+  fill_in(*bench, {});
+  bench->forward();
+  bench->backward(std::vector<Values>(bench->outputs.size()));
+  for (std::size_t p = 0; p < bench->layer().parameters().size(); ++p)
+    for (const double value : bench->parameter_gradient(p)) EXPECT_EQ(value, 0);
+}
+
 /// Caffe's order and shapes, and the settings of `param` in the same order.
 TEST(RecurrentParameters, AreCaffes) {
   using Shapes = std::vector<Shape>;

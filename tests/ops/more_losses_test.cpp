@@ -75,14 +75,14 @@ TEST_P(MoreLosses, AgainstTargets) {
       }
 }
 
-TEST_P(MoreLosses, OfEachPosition) {
+TEST_P(MoreLosses, OfPositionsThatMayBeIgnored) {
   for (const ops::Channels& over :
        {ops::Channels{0, 4, 1}, ops::Channels{5, 4, 1}, ops::Channels{3, 7, 130}}) {
     const std::int64_t n = over.outer * over.channels * over.inner, positions = over.outer * over.inner;
     const Values x = rounded(random_values(n, 1, 0.1, 1)), t = rounded(random_values(n, 2, -3, 3)),
                  in = rounded(random_values(n, 3));
     Values label = labels(positions, over.channels);
-    for (std::size_t i = 0; i < label.size(); i += 3) label[i] = i % 2 == 0 ? -1 : 50;  // ignored, wrong
+    for (std::size_t i = 0; i < label.size(); i += 3) label[i] = i % 2 == 0 ? -1 : 50;  // no classes
     Values smooth(label.size()), softmax(label.size());
     for (std::int64_t i = 0; i < n; ++i) {
       const auto at = static_cast<std::size_t>(i);
@@ -90,7 +90,8 @@ TEST_P(MoreLosses, OfEachPosition) {
           static_cast<std::size_t>(i / over.inner / over.channels * over.inner + i % over.inner);
       const double d = std::abs(in[at] * (x[at] - t[at]));
       smooth[position] += d < 1 ? d * d / 2 : d - 0.5;
-      if (static_cast<double>(i / over.inner % over.channels) == label[position])
+      const auto c = static_cast<double>(i / over.inner % over.channels);
+      if (c == label[position] && c != 2)  // is ignored
         softmax[position] = -std::log(x[at]);
     }
     const Tensor tags = make({positions}, label);
@@ -98,7 +99,7 @@ TEST_P(MoreLosses, OfEachPosition) {
     Tensor found = empty({positions});
     ops::target_losses(context(), what, {TargetLoss::Kind::smooth_absolute}, over, found);
     expect_near(values(found), smooth, 32 * epsilon());
-    ops::softmax_losses(context(), what.x, tags, over, {true, -1}, found);
+    ops::position_losses(context(), what.x, tags, over, {true, 2}, false, found);
     expect_near(values(found), softmax, 16 * epsilon());
   }
 }
@@ -187,11 +188,11 @@ TEST_P(MoreLosses, OfEachPosition) {
     sigmoid.push_back(sum);
   }
   const Shape shape{over.outer, over.channels, over.inner};
-  const Tensor y = make({positions}, label);
+  const Tensor y = make({positions}, label), probabilities = make(shape, p), scores = make(shape, x);
   Tensor found = empty({positions});
-  ops::position_losses(context(), make(shape, p), y, over, false, found);
+  ops::position_losses(context(), probabilities, y, over, {}, false, found);
   expect_near(values(found), softmax, 8 * epsilon());
-  ops::position_losses(context(), make(shape, x), y, over, true, found);
+  ops::position_losses(context(), scores, y, over, {}, true, found);
   expect_near(values(found), sigmoid, 16 * epsilon());  // five terms
 }
 

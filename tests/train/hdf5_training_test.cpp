@@ -66,7 +66,7 @@ TEST(Hdf5Training, SeveralDevicesAreOne) {
   const Trained one = train_rows(1, 6);
   EXPECT_LT(one.losses().back(), one.losses().front());
   for (const int devices : {2, 3})
-    EXPECT_LE(largest_difference(one.values(), train_rows(devices, 6 / devices).values()), 1e-12) << devices;
+    EXPECT_LE(largest_difference(one.values(), train_rows(devices, 6 / devices).values()), 1e-10) << devices;
 }
 
 TEST(Hdf5Training, AResumedRunHasTheSameBits) {

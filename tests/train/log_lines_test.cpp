@@ -43,7 +43,8 @@ TEST(LogLines, SnapshotsAndEnd) {
   EXPECT_EQ(snapshot_model("a.caffemodel.h5", true), "Snapshotting to HDF5 file a.caffemodel.h5");
   EXPECT_EQ(snapshot_state("a.solverstate.h5", true),
             "Snapshotting solver state to HDF5 file a.solverstate.h5");
-  EXPECT_EQ(snapshot_state("a.solverstate"), "Snapshotting solver state to binary proto file a.solverstate");
+  EXPECT_EQ(snapshot_state("a.solverstate", false),
+            "Snapshotting solver state to binary proto file a.solverstate");
   EXPECT_EQ(finished(true), "Optimization stopped early.");
   EXPECT_EQ(finished(false), "Optimization Done.");
   EXPECT_EQ(resuming("a.solverstate"), "Resuming from a.solverstate");

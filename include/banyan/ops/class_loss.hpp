@@ -24,11 +24,6 @@ inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels
                                const Tensor& divisor, Tensor& dx)>
     smoothed_loss_backward{"smoothed_loss_backward"};
 
-/// What softmax_loss_forward adds up: the loss of each position, 0 without a class.
-inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
-                               const IgnoreLabel& ignore, Tensor& losses)>
-    softmax_losses{"softmax_losses"};
-
 /// The smallest probability of the losses below.
 inline constexpr double kLeastProbability = 1e-20;
 /// -log(max(p[label], 1e-20)), p being what the net says and not the result of a softmax here.
@@ -53,9 +48,9 @@ inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels
 
 /// losses[position]: what each position alone adds to the softmax loss, x being probabilities; with `sigmoid`
 /// the sigmoid cross-entropies of all its scores x with 1 for the label's class and 0 for the others. A label
-/// of no class: 0, or only the others.
-inline constinit Operator<void(const Tensor& x, const Tensor& labels, const Channels& over, bool sigmoid,
-                               Tensor& losses)>
+/// of no class: 0, or only the others. An ignored label: 0.
+inline constinit Operator<void(const Tensor& x, const Tensor& labels, const Channels& over,
+                               const IgnoreLabel& ignore, bool sigmoid, Tensor& losses)>
     position_losses{"position_losses"};
 
 }  // namespace banyan::ops

@@ -22,7 +22,7 @@ inline constinit Operator<void(const Tensor& predicted, const Tensor& labels, co
     count_agreement{"count_agreement"};
 /// y (3) from these counts: the share of pixels predicted rightly; the mean over the classes that occur of
 /// the share of their pixels predicted so; the mean over all classes of intersection over union, 1 for a
-/// class that neither occurs nor is predicted.
+/// class that neither occurs nor is predicted. All 0 if no pixel counts.
 inline constinit Operator<void(const Tensor& counts, Tensor& y)> agreement{"agreement"};
 
 /// One step of listing the different values of each row of x in ascending order, those of `forced` included,

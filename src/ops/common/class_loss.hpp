@@ -44,21 +44,6 @@ struct HingeLossBackward {
   }
 };
 
-template <class T>
-struct SoftmaxLossOfPosition {
-  Channels over;
-  IgnoreLabel ignore;
-  double least;  ///< probability
-  const T *probabilities, *labels;
-  T* losses;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
-    const T label = labels[position];
-    const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
-    losses[position] =
-        valid ? static_cast<T>(loss_of_label(probabilities, label, position, over, least)) : T(0);
-  }
-};
-
 /// What a position wants of each class.
 struct SmoothedTarget {
   double label, all;
@@ -164,29 +149,29 @@ struct InfogainLossBackward {
 template <class T>
 struct SoftmaxLossOfPosition {
   Channels over;
+  IgnoreLabel ignore;
   const T *probabilities, *labels;
   T* losses;
   BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
     const T label = labels[position];
-    if (kind_of(label, {}, over.channels) != LabelKind::valid) {
-      losses[position] = T(0);
-      return;
-    }
-    const T p = probabilities[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner];
-    const T least = static_cast<T>(FLT_MIN);
-    losses[position] = -std::log(p < least ? least : p);
+    const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
+    losses[position] =
+        valid ? static_cast<T>(loss_of_label(probabilities, label, position, over, FLT_MIN)) : T(0);
   }
 };
+
 template <class T>
 struct SigmoidLossOfPosition {
   Channels over;
+  IgnoreLabel ignore;
   const T *scores, *labels;
   T* losses;
   BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
     const T* x = scores + first_class(over, position);
-    const SigmoidCrossEntropy<T> loss;
+    const SigmoidCrossEntropy<T> loss{};
+    const bool ignored = kind_of(labels[position], ignore, over.channels) == LabelKind::ignored;
     double sum = 0;
-    for (std::int64_t c = 0; c < over.channels; ++c) {
+    for (std::int64_t c = 0; !ignored && c < over.channels; ++c) {
       const T target = labels[position] == static_cast<T>(c) ? T(1) : T(0);
       sum += static_cast<double>(loss.value(x[c * over.inner], target, T(1)));
     }
@@ -218,18 +203,6 @@ void hinge_loss_backward_on(Context& context, const Tensor& scores, const Tensor
         context, dx.count(),
         detail::HingeLossBackward<T>{over, squared, scores.data<T>(), labels.data<T>(), grad_loss.data<T>(),
                                      divisor.data<double>(), dx.data<T>()});
-  });
-}
-
-template <class Backend>
-void softmax_losses_on(Context& context, const Tensor& probabilities, const Tensor& labels,
-                       const Channels& over, const IgnoreLabel& ignore, Tensor& losses) {
-  detail::require_positions("softmax_losses", probabilities, labels, over);
-  require_alike("softmax_losses", labels, losses);
-  dispatch_float(probabilities.dtype(), "softmax_losses", [&]<class T>() {
-    Backend::for_each(context, losses.count(),
-                      detail::SoftmaxLossOfPosition<T>{over, ignore, FLT_MIN, probabilities.data<T>(),
-                                                       labels.data<T>(), losses.data<T>()});
   });
 }
 
@@ -317,17 +290,17 @@ void infogain_loss_backward_on(Context& context, const Tensor& probabilities, co
 
 template <class Backend>
 void position_losses_on(Context& context, const Tensor& x, const Tensor& labels, const Channels& over,
-                        bool sigmoid, Tensor& losses) {
+                        const IgnoreLabel& ignore, bool sigmoid, Tensor& losses) {
   detail::require_positions("position_losses", x, labels, over);
   require_count("position_losses", losses, labels.count());
   dispatch_float(x.dtype(), "position_losses", [&]<class T>() {
     const T *values = x.data<T>(), *classes = labels.data<T>();
     if (sigmoid)
       Backend::for_each(context, labels.count(),
-                        detail::SigmoidLossOfPosition<T>{over, values, classes, losses.data<T>()});
+                        detail::SigmoidLossOfPosition<T>{over, ignore, values, classes, losses.data<T>()});
     else
       Backend::for_each(context, labels.count(),
-                        detail::SoftmaxLossOfPosition<T>{over, values, classes, losses.data<T>()});
+                        detail::SoftmaxLossOfPosition<T>{over, ignore, values, classes, losses.data<T>()});
   });
 }
 
@@ -336,7 +309,6 @@ struct DefineClassLoss {
   DefineClassLoss() {
     hinge_loss_forward.define(Backend::kind, &hinge_loss_forward_on<Backend>);
     hinge_loss_backward.define(Backend::kind, &hinge_loss_backward_on<Backend>);
-    softmax_losses.define(Backend::kind, &softmax_losses_on<Backend>);
     smoothed_loss_forward.define(Backend::kind, &smoothed_loss_forward_on<Backend>);
     smoothed_loss_backward.define(Backend::kind, &smoothed_loss_backward_on<Backend>);
     logistic_loss_forward.define(Backend::kind, &logistic_loss_forward_on<Backend>);

@@ -85,7 +85,7 @@ struct Agreement {
     }
     y[0] = static_cast<T>(all > 0 ? right / all : 0);
     y[1] = static_cast<T>(occurring > 0 ? recalls / occurring : 0);
-    y[2] = static_cast<T>(overlaps / static_cast<double>(channels));
+    y[2] = static_cast<T>(all > 0 ? overlaps / static_cast<double>(channels) : 0);
   }
 };
 
