@@ -5,16 +5,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
-#include <memory>
-#include <ostream>
+#include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "banyan/io/upgrade.hpp"
