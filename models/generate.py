@@ -30,8 +30,8 @@ def files_of(model, folder):
             yield f"{prefix}{name}.prototxt", net.text(origin)
         about = f"{origin} From the repository's folder:\n  trainer --solver={folder}/{prefix}solver.prototxt --gpu=all"
         settings = {"net": f"{folder}/{prefix}train_val.prototxt", **model.solver}
-        if model.norm == "BatchNorm" and "test_iter" in settings:
-            settings["test_initialization"] = False
+        if "test_iter" in settings:
+            settings["test_initialization"] = False  # a test of initial values says nothing
         settings["snapshot_prefix"] = f"run/{model.folder}/{prefix}{model.folder}"
         yield f"{prefix}solver.prototxt", solver_text("\n".join(filter(None, (about, model.notes))), settings)
 

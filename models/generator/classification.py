@@ -15,8 +15,8 @@ def imagenet_model(folder, title, parameters, solver, crop=224, **more):
 # --- without batch normalization ---
 
 
-def alexnet_layers(net, blob, norm_first, bias):
-    """AlexNet's layers up to fc7. AlexNet normalizes before it pools, CaffeNet after; `bias`: where not 0."""
+def alexnet_layers(net, blob, norm_first, bias, last=7):
+    """AlexNet's layers up to fc7 or fc6. AlexNet normalizes before it pools, CaffeNet after; `bias`: where not 0."""
     lrn = {"local_size": 5, "alpha": 0.0001, "beta": 0.75}
     # fmt: off
     rows = (
@@ -44,7 +44,7 @@ def alexnet_layers(net, blob, norm_first, bias):
             blob = pool(net, blob, f"pool{i}", "MAX", 3, 2)
         if i in (1, 2) and not norm_first:
             blob = net.layer("LRN", f"norm{i}", blob, lrn_param=lrn)
-    for i in (6, 7):
+    for i in range(6, last + 1):
         blob = relu(net, inner_product(net, blob, f"fc{i}", 4096, gaussian(0.005), constant(bias)), f"relu{i}")
         blob = dropout(net, blob, f"drop{i}", 0.5)
     return blob
@@ -539,7 +539,7 @@ def cifar10_resnet56(net):
 
 @model(
     "sphereface20",
-    "SphereFace-20 (Liu et al. 2017), with a plain softmax over identities",
+    "SphereFace-20 (Liu et al. 2017)",
     28083520,
     "CASIA-WebFace, aligned to 3 x 112 x 96",
     "data:2,3,112,96",
@@ -569,5 +569,9 @@ def sphereface20(net):
             blob = add(net, blob, part, f"res{stage}_{2 * unit + 1}")
     blob = inner_product(net, blob, "fc5", 512)
     if not net.deploy:
-        blob = inner_product(net, blob, "fc6", 10572, bias=False, param=[{"lr_mult": 1, "decay_mult": 10}])
+        margin = {"type": "QUADRUPLE", "base": 1000, "gamma": 0.12, "power": 1, "lambda_min": 5, "iteration": 0}
+        margin = {"num_output": 10572, "weight_filler": XAVIER, **margin}
+        blob = net.layer(
+            "MarginInnerProduct", "fc6", [blob, "label"], ["fc6", "lambda"], margin_inner_product_param=margin
+        )
         net.layer("SoftmaxWithLoss", "loss", [blob, "label"])

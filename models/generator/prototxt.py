@@ -4,7 +4,7 @@ A message is a dict, a repeated field a list.
 """
 
 WIDTH = 120
-ENUM_VALUES = {"AVE", "FLOOR", "LMDB", "MAX", "SUM", "TEST", "TRAIN"}  # not quoted
+ENUM_VALUES = {"AVE", "FLOOR", "LMDB", "MAX", "QUADRUPLE", "SUM", "TEST", "TRAIN"}  # not quoted
 
 
 def value(v):

@@ -1,7 +1,7 @@
 """Nets for clips. A record holds a clip: its channels are those of the first frame, then those of the second etc."""
 
 from .blocks import *
-from .classification import inception_bn_layers
+from .classification import alexnet_layers, inception_bn_layers
 from .registry import model, multistep, sgd, step
 
 
@@ -90,3 +90,60 @@ def tsn_rgb(net):
 )
 def tsn_flow(net):
     tsn(net, "run/ucf101_flow", 10, {"mean_value": [128] * 30}, 0.7, False)
+
+
+@model(
+    "lrcn",
+    "LRCN for activities (Donahue et al. 2014): CaffeNet's fc6 of each frame, then an LSTM",
+    44570341,
+    "UCF-101, clips of 16 frames, 48 x 227 x 227",
+    "clips:1,48,227,227",
+    sgd(0.001, 30000, 0.005, step(20000), test=(100, 1000), snapshot=5000, clip_gradients=5),
+    notes="Start from CaffeNet: --weights=bvlc_reference_caffenet.caffemodel",
+)
+def lrcn(net):
+    """Recurrent layers want time before the batch. `cont` is 0 where a clip begins."""
+    frames = 16
+    if net.deploy:
+        blob = net.layer("Input", "data", (), "data", input_param={"shape": {"dim": [frames, 3, 227, 227]}})
+        net.layer("Input", "cont", (), "cont", input_param={"shape": {"dim": [frames, 1]}})
+    else:
+        transform = {"crop_size": 227, "mean_value": MEAN * frames}
+        blob = source(
+            net,
+            ["clips", "clip_label"],
+            [3 * frames, 227, 227],
+            "run/ucf101",
+            24,
+            3,
+            {**transform, "mirror": True},
+            transform,
+            name="clips",
+        )
+        blob = reshape(net, blob, "frames", [0, frames, 3, 227, 227])
+        blob = net.layer("Permute", "frames_in_time", blob, permute_param={"order": [1, 0, 2, 3, 4]})
+        blob = reshape(net, blob, "data", [-1, 3, 227, 227])
+        row = reshape(net, "clip_label", "label_row", [1, -1])
+        net.layer("Tile", "label", row, tile_param={"axis": 0, "tiles": frames})
+        first = net.layer("Power", "cont_first", row, power_param={"scale": 0, "shift": 0})
+        later = net.layer("Power", "cont_one", row, power_param={"scale": 0, "shift": 1})
+        later = net.layer("Tile", "cont_later", later, tile_param={"axis": 0, "tiles": frames - 1})
+        net.layer("Concat", "cont", [first, later], concat_param={"axis": 0})
+    blob = alexnet_layers(net, blob, norm_first=False, bias=1, last=6)
+    blob = reshape(net, blob, "fc6_in_time", [frames, -1, 4096])
+    blob = net.layer(
+        "LSTM",
+        "lstm1",
+        [blob, "cont"],
+        recurrent_param={
+            "num_output": 256,
+            "weight_filler": {"type": "uniform", "min": -0.01, "max": 0.01},
+            "bias_filler": constant(),
+        },
+    )
+    blob = dropout(net, blob, "drop_lstm1", 0.5)
+    blob = inner_product(net, blob, "fc8-final", 101, gaussian(0.01), axis=2)
+    if net.deploy:
+        return net.layer("Softmax", "prob", blob, softmax_param={"axis": 2})
+    accuracy(net, blob, axis=2)
+    return net.layer("SoftmaxWithLoss", "loss", [blob, "label"], softmax_param={"axis": 2})

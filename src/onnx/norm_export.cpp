@@ -85,7 +85,7 @@ void export_batch_norm(const LayerExport& layer, const Layer* affine) {
     return slot < 0 ? std::vector<double>(channels, otherwise) : layer.values(static_cast<std::size_t>(slot));
   };
   std::vector<double> slope = values(dialect.slope, 1), bias = values(dialect.bias, 0),
-                      mean = values(dialect.mean, 0), variance = values(dialect.variance, 1);
+                      mean = values(dialect.mean, 0), variance = values(dialect.variance, 1 - dialect.eps);
   const double factor = dialect.factor < 0 ? 1 : values(dialect.factor, 1)[0];
   for (std::vector<double>* statistic : {&mean, &variance})
     for (double& value : *statistic) value = factor == 0 ? 0 : value / factor;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "banyan/data/digits.hpp"
+#include "banyan/data/leveldb.hpp"
 #include "banyan/data/lmdb_source.hpp"
 #include "data/data_test_tools.hpp"
 #include "proto/banyan.pb.h"
@@ -98,6 +99,25 @@ TEST_F(Tools, ConvertMnist) {
   expect_bad_input(command, "exists");
   EXPECT_EQ(run(command + " --overwrite").code, 0);
 }
+
+#ifdef BANYAN_WITH_LEVELDB
+TEST_F(Tools, ALevelDbHoldsWhatAnLmdbHolds) {
+  write_file(path("images"), idx_images(12));
+  write_file(path("labels"), idx_labels(12));
+  const std::string from = "convert_mnist " + path("images") + " " + path("labels") + " ";
+  EXPECT_EQ(run(from + path("light")).code, 0);
+  EXPECT_EQ(run(from + path("level") + " --backend=leveldb").code, 0);
+  const auto light = open_lmdb(path("light")), level = open_leveldb(path("level"));
+  ASSERT_EQ(level->size(), 12u);
+  const auto light_reader = light->reader(), level_reader = level->reader();
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    Record one, other;
+    light_reader->fetch(i, one);
+    level_reader->fetch(i, other);
+    EXPECT_EQ(other.stored, one.stored);
+  }
+}
+#endif
 
 TEST_F(Tools, ConvertMnistRefusesWrongFiles) {
   write_file(path("images"), idx_images(12));

@@ -37,9 +37,9 @@ TEST(OtherTypes, AreInOrderAndNoneOfThemIsHere) {
 }
 
 TEST(OtherTypes, AreNamedWithTheirOwnerAndWhatToDo) {
-  EXPECT_THAT(refusal("RNN"),
-              HasSubstr("layer \"x\" has the type \"RNN\" of BVLC Caffe, which Banyan does not have: "));
-  EXPECT_THAT(refusal("VideoData"), HasSubstr("convert the data to LMDB (convert_imageset)"));
+  EXPECT_THAT(refusal("DenseCRF"),
+              HasSubstr("layer \"x\" has the type \"DenseCRF\" of DeepLab, which Banyan does not have: "));
+  EXPECT_THAT(refusal("DenseImageData"), HasSubstr("convert the data to LMDB (convert_imageset)"));
   EXPECT_THAT(refusal("Python", "my.layers"),
               AllOf(HasSubstr("module \"my.layers\""), HasSubstr("Banyan runs no Python code")));
   EXPECT_THAT(refusal("Convolutoin"),

@@ -118,6 +118,7 @@ std::vector<Case> all_cases() {
       one("BatchNorm", "batch_norm_param { scale_bias: true }"),
       one("BatchNorm", "", {{2, 4}}),
       one("BN"),
+      one("BN", "bn_param { bn_mode: INFERENCE eps: 0.1 }"),  // slope and bias only
       one("SyncBN", "bn_param { eps: 0.1 }"),
       one("Scale"),
       one("Scale", "scale_param { bias_term: true axis: 2 num_axes: -1 }"),
@@ -321,6 +322,7 @@ TEST_F(Onnx, RefusesByName) {
   EXPECT_THAT(refused(one("Dropout", "phase: TRAIN")), HasSubstr("has phase: TRAIN"));
   EXPECT_THAT(refused(one("BatchNorm", "batch_norm_param { use_global_stats: false }")),
               HasSubstr("statistics of the batch"));
+  EXPECT_THAT(refused(one("BN", "bn_param { bn_mode: LEARN }")), HasSubstr("statistics of the batch"));
   EXPECT_THAT(refused(one("Convolution", "convolution_param { num_output: 2 kernel_size: 2 axis: 2 }")),
               HasSubstr("axis other than 1"));
 }

@@ -4,6 +4,7 @@
 #include "banyan/io/weights.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/train/model.hpp"
+#include "io/hdf5_file.hpp"
 #include "proto/onnx_subset.pb.h"
 #include "tools/program_test.hpp"
 
@@ -56,7 +57,9 @@ class Convert : public ProgramTest {
 
 TEST_F(Convert, ThereAndBackByEveryWay) {
   int number = 0;
-  for (const std::string kind : {"safetensors", "npz", "caffemodel"})
+  std::vector<std::string> kinds = {"safetensors", "npz", "caffemodel"};
+  if (io::has_hdf5()) kinds.emplace_back("caffemodel.h5");
+  for (const std::string& kind : kinds)
     for (const std::string names : {"index", "torch"}) {
       const std::string there = cat("there", ++number, ".", kind), back = cat("back", number, ".caffemodel");
       expect_done("trainer convert net.caffemodel " + there + " --names=" + names);

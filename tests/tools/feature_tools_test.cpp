@@ -154,7 +154,7 @@ TEST_F(FeatureTools, ExtractFeaturesRefusesWrongArguments) {
   expect_bad_input(net + "q r 1 lmdb", "unknown feature blob name \"q\"");
   expect_bad_input(net + "r r none lmdb", "BATCHES: expected a number >= 1, found \"none\"");
   expect_bad_input(net + "r r 0 lmdb", "BATCHES: expected a number >= 1, found \"0\"");
-  expect_bad_input(net + "r r 1 leveldb", "leveldb");
+  expect_bad_input(net + "r r 1 hdf5", "expected lmdb or leveldb");
   expect_bad_input(net + "r r 1 lmdb TPU", "expected CPU or GPU, found \"TPU\"");
   expect_bad_input(net + "r r 1 lmdb CPU one", "DEVICE_ID: expected a number");
   expect_bad_input(net + "r, r,s 1 lmdb", "found 1 and 2");
@@ -209,7 +209,7 @@ TEST_F(Cifar, RefusesWrongFiles) {
   expect_bad_input("convert_cifar10 none out", "there is no folder \"none\"");
   expect_bad_input("convert_cifar10 in none", "none");
   expect_failure("convert_cifar10 in /proc", "/proc", 1);
-  expect_bad_input("convert_cifar10 in out leveldb", "only lmdb is");
+  expect_bad_input("convert_cifar10 in out hdf5", "expected lmdb or leveldb");
   write("in/data_batch_4.bin", cifar_batch(2, 0).substr(1));
   expect_bad_input("convert_cifar10 in out",
                    "in/data_batch_4.bin\" has 6145 bytes; expected records of 3073");

@@ -5,16 +5,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
-#include <memory>
-#include <ostream>
+#include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "banyan/io/upgrade.hpp"
@@ -73,6 +73,8 @@ const std::vector<Known> kNets{
     // Inception-BN's with 101 instead of 1000 classes; flow: 10 instead of 3 channels
     {"tsn_rgb", 11295240 - 899 * 1025, "data:1,9,224,224"},
     {"tsn_flow", 11295240 - 899 * 1025 + 7 * 64 * 7 * 7, "data:1,30,224,224"},
+    // CaffeNet without fc7 and fc8; an LSTM of 256 over 4096 features; 101 classes
+    {"lrcn", 60965224 - 4096 * 4097 - 1000 * 4097 + 4 * 256 * (4096 + 256 + 1) + 101 * 257, "clips:1,48,227,227", false},
     // convolutions with biases, slopes, 512 features of 7 x 6 x 512, 10572 identities
     {"sphereface20", 11655424 + 4672 + (512 * 7 * 6 * 512 + 512) + 512 * 10572, "data:2,3,112,96"},
 };

@@ -249,7 +249,7 @@ TEST_F(Trainer, SummaryCounts) {
 
 TEST_F(Trainer, ShapesStandInForDataButHideNothing) {
   std::ofstream(folder_ / "other.prototxt") << R"(
-    layer { name: "data" type: "Data" top: "data" data_param { source: "missing" batch_size: 7 } }
+    layer { name: "data" type: "Data" top: "data" data_param { source: "missing" batch_size: 0 } }
     layer { name: "labels" type: "ImageData" top: "label" image_data_param { source: "missing" batch_size: 7 } }
     layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 3 } }
     layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })";
@@ -260,7 +260,7 @@ TEST_F(Trainer, ShapesStandInForDataButHideNothing) {
     EXPECT_THAT(
         outcome.text,
         HasSubstr("--shape stands in for layer \"data\" (Data), which cannot be trained with as it is: "));
-    EXPECT_THAT(outcome.text, HasSubstr("data_param.backend is missing"));
+    EXPECT_THAT(outcome.text, HasSubstr("data_param.batch_size must be positive"));
     EXPECT_THAT(outcome.text, Not(HasSubstr("stands in for layer \"labels\"")));
   }
 }

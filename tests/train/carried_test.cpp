@@ -7,7 +7,7 @@ namespace banyan {
 namespace {
 
 TrainingCase recurrent(const std::string& net = "") {
-  TrainingCase what{std::string(kSolver) + "snapshot: 1 ",
+  TrainingCase what{cat(kSolver, "snapshot: 1 "),
                     net + data_layer("epoch_end: PARTIAL") + kRecurrentBody + classifier()};
   what.iterations = 7;
   return what;

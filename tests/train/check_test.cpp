@@ -96,8 +96,8 @@ layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_p
   EXPECT_THAT(unknown.text, HasSubstr("note: "));
   EXPECT_THAT(unknown.text, HasSubstr("\"missing\" does not exist here"));
   EXPECT_THAT(unknown.text, HasSubstr("nothing wrong, not everything could be checked"));
-  EXPECT_THAT(check(net("data_param { source: 'missing' batch_size: 4 }")).text,
-              HasSubstr("data_param.backend is missing"));
+  EXPECT_THAT(check(net("data_param { source: 'missing' batch_size: 0 }")).text,
+              HasSubstr("data_param.batch_size must be positive"));
   const CheckReport cropped = check(net(data + " transform_param { crop_size: 8 }"));
   EXPECT_EQ(cropped.problems, 1) << cropped.text;
   EXPECT_THAT(cropped.text, HasSubstr("checked as if its images had 3 channels"));

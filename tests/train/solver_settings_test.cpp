@@ -69,7 +69,7 @@ TEST(SolverSettings, AcceptsHarmlessSettingsOfForks) {
   expect_accepted(
       "solver_mode: GPU device_id: 0 device_id: 1 richness: 5 group_id: 0 layer_wise_reduce: false "
       "store_blobs_in_old_format: true engine: 'MKL2017' test_initialization: false snapshot_diff: true "
-      "min_lr: 0.001 per_parameter_reduce: false timeout_sec: 3 ap_version: 'VOC2007'");
+      "min_lr: 0.001 per_parameter_reduce: false timeout_sec: 3 ap_version: '11point'");
 }
 
 TEST(SolverSettings, ExactlyOneTrainNet) {

@@ -12,27 +12,40 @@
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/onnx/export.hpp"
 #include "banyan/train/commands.hpp"
+#include "io/hdf5_model.hpp"
 
 namespace banyan {
 namespace {
 
 constexpr std::size_t kLargestMap = std::size_t{1} << 30;
 
-enum class FileKind : std::uint8_t { caffemodel, safetensors, npz, onnx };
+enum class FileKind : std::uint8_t { caffemodel, h5, safetensors, npz, onnx };
 
 FileKind kind_of(const std::string& path) {
-  constexpr std::array<const char*, 4> endings = {".caffemodel", ".safetensors", ".npz", ".onnx"};
+  constexpr std::array<const char*, 5> endings = {".caffemodel", ".caffemodel.h5", ".safetensors", ".npz",
+                                                  ".onnx"};
   for (std::size_t i = 0; i < endings.size(); ++i)
     if (path.ends_with(endings[i])) return static_cast<FileKind>(i);
-  bad_input(quoted(path), ": expected a name that ends in .caffemodel, .safetensors, .npz or .onnx");
+  bad_input(quoted(path),
+            ": expected a name that ends in .caffemodel, .caffemodel.h5, .safetensors, .npz or .onnx");
 }
+
+bool is_model(FileKind kind) { return kind == FileKind::caffemodel || kind == FileKind::h5; }
 
 io::NamedArrays read_arrays(const std::string& path, FileKind kind) {
   return kind == FileKind::npz ? io::read_npz(path) : io::read_safetensors(path);
 }
 
 io::ModelWeights read_model(const ConvertOptions& options, FileKind kind) {
-  if (kind == FileKind::caffemodel) return io::read_weights(options.from);
+  if (is_model(kind)) {
+    io::ModelWeights weights = io::read_weights(options.from);
+    for (const io::LayerWeights& layer : weights.layers)
+      for (const io::BlobData& blob : layer.blobs)
+        if (blob.missing)
+          bad_input(quoted(options.from), ": layer ", quoted(layer.name),
+                    " shares a blob, which HDF5 stores with its owner only; convert the .caffemodel");
+    return weights;
+  }
   io::NamedArrays arrays = read_arrays(options.from, kind);
   if (options.map.empty()) return io::from_arrays(std::move(arrays), options.from);
   return io::from_arrays_by_map(arrays, io::read_file(options.map, kLargestMap), options.map);
@@ -41,6 +54,12 @@ io::ModelWeights read_model(const ConvertOptions& options, FileKind kind) {
 void write_model(const ConvertOptions& options, FileKind kind, const io::ModelWeights& weights) {
   if (kind == FileKind::caffemodel) {
     io::write_binary_proto(options.to, io::to_proto(weights));
+    return;
+  }
+  if (kind == FileKind::h5) {
+    const caffe::NetParameter net = io::to_proto(weights);
+    io::check_hdf5_names(net);
+    io::write_file(options.to, io::hdf5_model(net, options.to));
     return;
   }
   const io::NamedArrays arrays = io::to_arrays(weights, options.names);
@@ -66,7 +85,7 @@ void convert_files(const ConvertOptions& options) {
   const FileKind to = kind_of(options.to);
   if (!options.overwrite && std::filesystem::exists(options.to))
     bad_input(quoted(options.to), " exists; remove it, or pass --overwrite");
-  const bool takes_map = to == FileKind::caffemodel && !options.from.ends_with(".caffemodel");
+  const bool takes_map = is_model(to) && !options.from.empty() && !is_model(kind_of(options.from));
   if (!options.map.empty() && !takes_map) bad_input("--map is for arrays that become a .caffemodel");
   if (to == FileKind::onnx) {
     export_net(options);
