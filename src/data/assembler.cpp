@@ -86,7 +86,7 @@ void BatchAssembler::operator()(HostBatch& batch) {
   for (std::uint64_t i = 0; i < share.count; ++i) {
     const std::uint64_t item = share.item(i);
     const std::uint64_t position = order_->record(dealing_.epoch(item), dealing_.record(item));
-    read_record(*reader_, position, record_);
+    read_record(*reader_, position, record_, item);
     try {
       write(batch, i, item);
     } catch (const Error& error) {

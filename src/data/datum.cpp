@@ -181,6 +181,7 @@ void read_stored(const RecordFormat& format, Record& record) {
   record.objects.clear();
   record.typed_objects = false;
   std::string_view datum;
+  std::uint64_t type = caffe::AnnotatedDatum::BBOX;
   WireCursor cursor(record.stored);
   while (!cursor.at_end()) {
     const std::uint64_t key = cursor.varint();
@@ -189,8 +190,7 @@ void read_stored(const RecordFormat& format, Record& record) {
         datum = cursor.bytes(cursor.varint());
         break;
       case tag(2, 0):
-        if (const std::uint64_t type = cursor.varint(); type != caffe::AnnotatedDatum::BBOX)
-          bad_input("the record's annotations have the type ", type, "; expected BBOX (0)");
+        type = cursor.varint();
         record.typed_objects = true;
         break;
       case tag(3, 2):
@@ -202,6 +202,8 @@ void read_stored(const RecordFormat& format, Record& record) {
   }
   if (datum.empty())
     bad_input("the record is no AnnotatedDatum with an image (records of one Datum are read by Data)");
+  if (type != caffe::AnnotatedDatum::BBOX)
+    bad_input("the record's annotations have the type ", type, "; expected BBOX (0)");
   read_datum(datum, format.color, record);
 }
 

@@ -62,6 +62,7 @@ InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::
       const std::uint64_t item = share.item(i);
       const std::uint64_t position =
           pipeline.order->record(pipeline.dealing.epoch(item), pipeline.dealing.record(item));
+      record.item = item;
       laps.start();
       try {
         reader->fetch(position, record);

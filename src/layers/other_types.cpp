@@ -44,7 +44,6 @@ constexpr std::array kOthers{
     OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kNone},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
-    OtherType{"VideoData", "yjxiong's Caffe", kLmdb},
     OtherType{"VolumeData", "C3D", kLmdb},
 };
 

@@ -96,7 +96,7 @@ std::vector<Shape> SourceLayer::first_item() const {
   const auto reader = source_->reader();
   data::Record record;
   const std::uint64_t position = order_->record(dealing_->epoch(consumed_), dealing_->record(consumed_));
-  data::read_record(*reader, position, record);
+  data::read_record(*reader, position, record, consumed_);
   const caffe::TransformationParameter& transform = parameter().transform_param();
   if (!record.encoded && (transform.force_color() || transform.force_gray()) && options().rank == 0)
     log_warning(cat("layer ", banyan::quoted(name()),

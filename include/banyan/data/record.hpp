@@ -34,6 +34,7 @@ struct Record {
   std::vector<ObjectBox> objects;
   bool typed_objects = false;  ///< the record says that its annotations are boxes
 
+  std::uint64_t item = 0;       ///< number of the item that is made of it; set before it is read
   std::string_view stored;      ///< as the source holds it: a Datum or an image file
   Image image;                  ///< holds decoded pixels
   Image scratch;                ///< holds pixels before a resize
@@ -71,7 +72,7 @@ class RecordSource {
   virtual std::unique_ptr<RecordReader> reader() const = 0;
 };
 
-/// Fetches and decodes; error messages begin with the record's description.
-void read_record(RecordReader& reader, std::uint64_t position, Record& record);
+/// Fetches and decodes for the item with this number; error messages begin with the record's description.
+void read_record(RecordReader& reader, std::uint64_t position, Record& record, std::uint64_t item = 0);
 
 }  // namespace banyan::data
