@@ -219,4 +219,12 @@ void SourceLayer::begin_pass(std::uint64_t test_iter) {
   if (batches_left_ == 0) consumed_ = dealing_->batch_start(consumed_, test_iter);
 }
 
+void SourceLayer::end_test_pass() {
+  if (batches_left_ == 0) return;
+  batch_ = nullptr;
+  prefetcher_.reset();
+  consumed_ = dealing_->batch_start(consumed_, test_iter_);
+  batches_left_ = 0;
+}
+
 }  // namespace banyan

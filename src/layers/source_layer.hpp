@@ -36,6 +36,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   std::uint64_t consumed() const override { return consumed_; }
   void seek(std::uint64_t consumed) override;
   void begin_test_pass(int test_iter) override;
+  void end_test_pass() override;
   void interrupt() override { *interrupted_ = true; }
   void set_beat(std::function<void()> beat) override { beat_ = std::move(beat); }
   void stop() override {

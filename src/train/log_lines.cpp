@@ -46,6 +46,7 @@ std::string snapshot_model(const std::string& path, bool hdf5) {
 std::string snapshot_state(const std::string& path, bool hdf5) {
   return cat("Snapshotting solver state to ", hdf5 ? "HDF5" : "binary proto", " file ", path);
 }
+std::string test_interrupted() { return "Test interrupted."; }
 std::string finished(bool early) { return early ? "Optimization stopped early." : "Optimization Done."; }
 std::string clipping(double norm, double threshold, double factor) {
   return cat("Gradient clipping: scaling down gradients (L2 norm ", norm, " > ", threshold,

@@ -42,7 +42,7 @@ Pass Replica::training_pass(std::int64_t iteration, int sub) {
 bool Replica::iterate(std::int64_t iteration) {
   activity_.set_iteration(iteration);
   const SolverSettings& solver = run_.solver;
-  if (is_turn(iteration, solver.test.interval) && (iteration > 0 || solver.test.initialization)) test();
+  if (is_turn(iteration, solver.test.interval) && (iteration > 0 || solver.test.initialization)) test(true);
   requests_->poll(iteration);
   Event& end = *ends_[iteration % kRunAhead];
   end.synchronize();  // of iteration - kRunAhead
@@ -126,10 +126,11 @@ void Replica::compare_kernels() {
     LOG(WARNING) << *difference;
 }
 
-void Replica::test() {
+void Replica::test(bool may_be_stopped) {
   if (tests_->empty()) return;
   display_->clear();
-  std::vector<TestResult> results = tests_->run(done_);
+  std::vector<TestResult> results = tests_->run(
+      done_, may_be_stopped && run_.options.signals != nullptr ? &run_.options.signals->stop : nullptr);
   if (peers_->first()) run_.tests = std::move(results);
 }
 
@@ -152,7 +153,7 @@ void Replica::finish() {
   if (solver.snapshot.after_train && !is_turn(done_, solver.snapshot.interval)) snapshot();
   if (stopped_) return;
   if (display_->is_turn(done_)) show_last_loss();
-  if (is_turn(done_, solver.test.interval)) test();
+  if (is_turn(done_, solver.test.interval)) test(true);
 }
 
 void Replica::show_last_loss() {

@@ -37,7 +37,8 @@ class Replica {
   // As the session's functions of the same names; called on all devices.
   void step(std::int64_t count);
   void train();
-  void test();
+  /// `may_be_stopped`: by a request to stop.
+  void test(bool may_be_stopped);
   void snapshot();
   void restore();
   void write_parameter(const std::string& layer, int index, const std::vector<double>& values);

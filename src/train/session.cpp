@@ -89,7 +89,7 @@ TrainOutcome Session::train() {
 }
 
 std::vector<TestResult> Session::test() {
-  state_->on_all([](Replica& replica) { replica.test(); });
+  state_->on_all([](Replica& replica) { replica.test(false); });
   return state_->run->tests;
 }
 

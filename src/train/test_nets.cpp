@@ -72,38 +72,64 @@ bool TestNets::statistics_differ() const {
   return !peers_.alone() && statistics.defined() && statistics.count() > 0;
 }
 
-std::vector<TestResult> TestNets::run(std::int64_t iteration) {
+std::vector<TestResult> TestNets::run(std::int64_t iteration, const std::atomic<bool>* stop) {
   peers_.activity().enter(Stage::test);
   const HostSpan span(peers_.activity(), SpanKind::test);
   trained_.check_results();
   take_statistics();
   std::vector<TestResult> results;
   for (int number = 0; number < static_cast<int>(nets_.size()); ++number) {
-    const std::vector<double> of_batches = test(number, iteration);
+    const std::vector<double> of_batches = test(number, iteration, stop);
     if (!peers_.first()) continue;
-    log(number, results.emplace_back(means_of(number, of_batches)));
+    if (of_batches.empty())
+      LOG(INFO) << log_lines::test_interrupted();
+    else
+      log(number, results.emplace_back(means_of(number, of_batches)));
   }
   return_statistics();
   return results;
 }
 
-/// What the batches gave, where it was gathered.
-std::vector<double> TestNets::test(int number, std::int64_t iteration) {
+/// What the batches gave, where it was gathered; nothing if some device was interrupted.
+std::vector<double> TestNets::test(int number, std::int64_t iteration, const std::atomic<bool>* stop) {
   Net& net = *nets_[number];
   const int batches = settings_.batches[number];
   if (peers_.first()) LOG(INFO) << log_lines::testing(iteration, number);
-  run_batches(net, batches);
+  run_batches(net, batches, stop);
   peers_.meet("test results", iteration);
   std::vector<double> results;
-  if (peers_.gathers())
-    results = peers_.sum_processes(
-        order_test_results(peers_.boards(), peers_.team().place, width_of(net), batches, number), "test");
+  if (peers_.gathers()) {
+    results = peers_.sum_processes(results_of_process(number), "test");
+    const bool interrupted = results.back() > 0;
+    results.pop_back();
+    if (interrupted) results.clear();
+  }
   peers_.meet("test", iteration);
   return results;
 }
 
+/// Those of all batches, 0 for those of other processes, and last the number of devices that were
+/// interrupted.
+std::vector<double> TestNets::results_of_process(int number) const {
+  const int batches = settings_.batches[number];
+  const std::size_t width = width_of(*nets_[number]);
+  const std::vector<DeviceBoard>& boards = peers_.boards();
+  const parallel::UplinkPlace& place = peers_.team().place;
+  int interrupted = 0;
+  for (int rank = 0; rank < static_cast<int>(boards.size()); ++rank)
+    if (boards[rank].test_results.size() <
+        data::batches_served(static_cast<std::uint64_t>(batches), place.first_rank + rank, place.devices))
+      ++interrupted;
+  if (interrupted > 0 && !peers_.joined()) return {static_cast<double>(interrupted)};
+  std::vector<double> results = interrupted > 0
+                                    ? std::vector<double>(width * static_cast<std::size_t>(batches), 0)
+                                    : order_test_results(boards, place, width, batches, number);
+  results.push_back(interrupted);
+  return results;
+}
+
 /// One entry of the board for each batch: the net's loss, then its outputs.
-void TestNets::run_batches(Net& net, int batches) {
+void TestNets::run_batches(Net& net, int batches, const std::atomic<bool>* stop) {
   std::vector<std::vector<double>>& results = peers_.board().test_results;
   results.clear();
   for (const auto& layer : net.layers()) {
@@ -116,6 +142,7 @@ void TestNets::run_batches(Net& net, int batches) {
   pass.seed = net.options().seed;
   pass.update_statistics = false;
   for (int batch = peers_.rank_everywhere(); batch < batches; batch += peers_.devices()) {
+    if (stop != nullptr && *stop) break;
     peers_.activity().enter(Stage::test);
     pass.draw = batch;
     net.forward(pass);
@@ -124,6 +151,8 @@ void TestNets::run_batches(Net& net, int batches) {
     append_outputs(peers_.context(), net, values);
     net.check_results();
   }
+  for (const auto& layer : net.layers())
+    if (auto* source = dynamic_cast<data::BatchSource*>(layer.get())) source->end_test_pass();
 }
 
 TestResult TestNets::means_of(int number, const std::vector<double>& results) const {

@@ -3,6 +3,7 @@
 // devices.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -30,15 +31,16 @@ class TestNets {
   std::size_t size() const { return nets_.size(); }
   Net& net(std::size_t number) { return *nets_[number]; }
   /// Tests all nets after that many iterations. The first device logs and returns the results. All devices
-  /// meet.
-  std::vector<TestResult> run(std::int64_t iteration);
+  /// meet. Once `stop` (nullptr: never) is true, tests end after the batch under way, without a result.
+  std::vector<TestResult> run(std::int64_t iteration, const std::atomic<bool>* stop = nullptr);
 
  private:
   void take_statistics();
   void return_statistics();
   bool statistics_differ() const;
-  std::vector<double> test(int number, std::int64_t iteration);
-  void run_batches(Net& net, int batches);
+  std::vector<double> test(int number, std::int64_t iteration, const std::atomic<bool>* stop);
+  void run_batches(Net& net, int batches, const std::atomic<bool>* stop);
+  std::vector<double> results_of_process(int number) const;
   TestResult means_of(int number, const std::vector<double>& results) const;
   void log(int number, const TestResult& result) const;
 

@@ -170,6 +170,22 @@ TEST_F(DataLayer, AnUnfinishedTestPassBeginsAgain) {
   EXPECT_EQ(replica.step(), (std::vector<int>{0, 1}));
 }
 
+TEST_F(DataLayer, ATestPassThatEndsEarlyCountsAsComplete) {
+  make_numbered_lmdb(path("db"), 11);
+  for (int rank = 0; rank < 2; ++rank) {
+    Replica replica(data_text(path("db"), 2), rank, 2, Phase::test);
+    replica.source().begin_test_pass(4);
+    if (rank == 1) replica.step();
+    replica.source().end_test_pass();
+    EXPECT_EQ(replica.source().consumed(), 8u);
+    replica.source().begin_test_pass(4);
+    EXPECT_EQ(replica.step()[0], rank == 0 ? 8 : 10);
+    replica.step();
+    replica.source().end_test_pass();  // of a complete one: nothing
+    EXPECT_EQ(replica.source().consumed(), 16u);
+  }
+}
+
 TEST_F(DataLayer, WritesTheNetsTypeAndLayout) {
   LmdbWriter writer(path("db"));
   const std::vector<std::uint8_t> pixels = {0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23};

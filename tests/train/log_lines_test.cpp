@@ -45,6 +45,7 @@ TEST(LogLines, SnapshotsAndEnd) {
             "Snapshotting solver state to HDF5 file a.solverstate.h5");
   EXPECT_EQ(snapshot_state("a.solverstate", false),
             "Snapshotting solver state to binary proto file a.solverstate");
+  EXPECT_EQ(test_interrupted(), "Test interrupted.");
   EXPECT_EQ(finished(true), "Optimization stopped early.");
   EXPECT_EQ(finished(false), "Optimization Done.");
   EXPECT_EQ(resuming("a.solverstate"), "Resuming from a.solverstate");

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "banyan/base/error.hpp"
+#include "banyan/observe/activity.hpp"
 #include "train/training_case.hpp"
 
 namespace banyan {
@@ -88,6 +89,30 @@ TEST_P(SessionOn, GoesBackToASnapshot) {
   EXPECT_EQ(session.metrics().iteration, 7);
   EXPECT_EQ(session.metrics().loss, expected.loss);
   EXPECT_FLOAT_EQ(session.metrics().rate, 0.05F);
+}
+
+SignalFlags signals;
+
+void stop_the_test(const Activity& activity, Stage stage, const char*) {
+  if (stage == Stage::test && activity.device() == "cpu:0") signals.stop = true;
+}
+
+/// What comes after a test that was cut short does not depend on how far it had come.
+TEST_P(SessionOn, AStopEndsATestToo) {
+  TrainOptions asked = options(9);
+  asked.solver.test.interval = 2;
+  asked.signals = &signals;
+  Session whole(asked), interrupted(asked);
+  EXPECT_TRUE(whole.step(4));
+  EXPECT_TRUE(interrupted.step(2));
+  install_fault_injector(stop_the_test);
+  EXPECT_FALSE(interrupted.step(2));  // before iteration 2
+  install_fault_injector(nullptr);
+  EXPECT_EQ(interrupted.iteration(), 3);
+  signals.stop = false;
+  EXPECT_TRUE(interrupted.step(1));
+  EXPECT_EQ(interrupted.parameter("conv", 0).values, whole.parameter("conv", 0).values);
+  EXPECT_EQ(interrupted.test()[0].loss, whole.test()[0].loss);
 }
 
 TEST_P(SessionOn, TestsWhenAsked) {

@@ -55,6 +55,21 @@ TEST(TestNets, LogsMeansOverTheBatches) {
                                      "    Test net output #0: loss = 2 (* 2 = 4 loss)"));
 }
 
+TEST(TestNets, EndsWithoutAResultWhenAskedToStop) {
+  PartBench bench;
+  const auto trained =
+      bench.net(R"(layer { name: "in" type: "Input" top: "in" input_param { shape { dim: 1 } } })");
+  std::vector<std::unique_ptr<Net>> nets;
+  nets.push_back(bench.net(kLossNet, Phase::test));
+  TestSettings settings;
+  settings.batches = {1000000};
+  TestNets tests(settings, bench.peers, *trained, std::move(nets));
+  const std::atomic<bool> stop = true;
+  const LoggedLines log;
+  EXPECT_TRUE(tests.run(40, &stop).empty());
+  EXPECT_THAT(log.lines, ElementsAre("Iteration 40, Testing net (#0)", "Test interrupted."));
+}
+
 /// What recurrent layers carry goes from batch to batch, and no test sees the one before.
 TEST(TestNets, EveryTestBeginsWithoutCarriedStates) {
   PartBench bench;

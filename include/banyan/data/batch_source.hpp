@@ -47,6 +47,8 @@ class BatchSource {
   /// from its beginning. A runtime failure in the training phase. Without an announcement, a pass is one
   /// batch per device.
   virtual void begin_test_pass(int test_iter) = 0;
+  /// Leaves out what is left of the pass: consumed() is past all its batches, as if it had been complete.
+  virtual void end_test_pass() = 0;
 
   /// May be called from any thread: a prepare() that waits for records, now or later, throws
   /// ErrorKind::aborted.

@@ -33,6 +33,8 @@ std::string test_output(int index, const std::string& name, double value, double
 
 std::string snapshot_model(const std::string& path, bool hdf5);
 std::string snapshot_state(const std::string& path, bool hdf5);
+/// `Test interrupted.`
+std::string test_interrupted();
 /// `Optimization stopped early.` or `Optimization Done.`
 std::string finished(bool early);
 /// `Gradient clipping: scaling down gradients (L2 norm A > B) by scale factor C`
