@@ -65,7 +65,7 @@ void remove_file(const std::string& path) {
 
 bool belongs(const std::string& model, const caffe::SolverState& state) {
   return !state.banyan().has_model_checksum() ||
-         io::checksum_of(io::read_file(model, io::kLargestMessage)) == state.banyan().model_checksum();
+         io::checksum_of_file(model) == state.banyan().model_checksum();
 }
 
 /// Keeps the model of the existing state, so that the state still finds it after another model has taken its

@@ -112,6 +112,10 @@ TEST_F(SnapshotFiles, AnotherModelIsRefused) {
   std::ofstream(paths.model, std::ios::app | std::ios::binary) << "\n\x01x";
   EXPECT_THAT(refusal(paths.state), HasSubstr(paths.model + " is another one"));
   EXPECT_EQ(find_latest_snapshot(prefix_), snapshot_paths(prefix_, 20).state);
+  // Longer than a protobuf message can be, as a model in HDF5 form may be.
+  fs::resize_file(paths.model, (std::uintmax_t{1} << 31) + 1);
+  EXPECT_THAT(refusal(paths.state), HasSubstr(paths.model + " is another one"));
+  fs::resize_file(paths.model, 3);
   // The right one is next to the moved state, although one with that name exists where it was written.
   const fs::path elsewhere = folder_ / "elsewhere";
   fs::create_directories(elsewhere);
