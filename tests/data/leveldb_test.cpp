@@ -179,8 +179,12 @@ TEST_F(Leveldb, WrittenRecordsComeBack) {
   EXPECT_EQ(open_leveldb(path("db"))->size(), 2500u);  // given up: the old one stays
   const auto writer = make_record_writer("leveldb", path("db"), true);
   writer->put("b", raw_datum(1, 2, 2, pixels.data(), 7));
+  EXPECT_THAT(bad_input_of([&] { make_record_writer("leveldb", path("db/"), true); }),
+              HasSubstr("is being written already"));
   writer->close();
   EXPECT_EQ(open_leveldb(path("db"))->size(), 1u);
+  for (const auto& entry : std::filesystem::directory_iterator(path("")))
+    EXPECT_EQ(entry.path().filename(), "db");  // nothing is left of the old one
   make_numbered_lmdb(path("light"), 1);
   EXPECT_THAT(bad_input_of([&] { make_record_writer("leveldb", path("light"), true); }),
               HasSubstr("is not a LevelDB folder"));
