@@ -53,6 +53,7 @@ class Database {
     leveldb::Options options;
     options.create_if_missing = false;
     options.max_open_files = 100;
+    options.paranoid_checks = true;  // else records in a damaged log are dropped without a word, for good
     leveldb::DB* opened = nullptr;
     if (const leveldb::Status status = leveldb::DB::Open(options, path, &opened); !status.ok())
       bad_input(name(), " cannot be opened: ", status.ToString());
@@ -155,14 +156,7 @@ class Writer : public RecordWriter {
  public:
   Writer(const std::string& path, bool overwrite)
       : folder_(path, overwrite, "a LevelDB", belongs_to_leveldb) {
-    leveldb::Options options;
-    options.create_if_missing = true;
-    options.error_if_exists = true;
-    // Records are compressed images or pixels; larger pieces make fewer files.
-    options.write_buffer_size = std::size_t{64} << 20;
-    leveldb::DB* opened = nullptr;
-    check(leveldb::DB::Open(options, folder_.temporary(), &opened), "cannot create it");
-    database_.reset(opened);
+    open(true);
   }
 
   void put(std::string key, std::string value) override {
@@ -176,6 +170,9 @@ class Writer : public RecordWriter {
   void close() override {
     commit(true);
     database_.reset();
+    // Opening moves the last records from the log, where nobody would miss them, to a table.
+    open(false);
+    database_.reset();
     folder_.commit();
   }
   std::uint64_t records() const override { return records_; }
@@ -183,6 +180,17 @@ class Writer : public RecordWriter {
  private:
   static constexpr std::size_t kRecordsPerCommit = 1000;
 
+  void open(bool create) {
+    leveldb::Options options;
+    options.create_if_missing = options.error_if_exists = create;
+    options.paranoid_checks = true;
+    // Records are compressed images or pixels; larger pieces make fewer files.
+    options.write_buffer_size = std::size_t{64} << 20;
+    leveldb::DB* opened = nullptr;
+    check(leveldb::DB::Open(options, folder_.temporary(), &opened),
+          create ? "cannot create it" : "cannot complete it");
+    database_.reset(opened);
+  }
   void commit(bool sync) {
     leveldb::WriteOptions options;
     options.sync = sync;
