@@ -124,6 +124,10 @@ TEST(Unpooling, PutsPixelsWhereTheMaskSays) {
   EXPECT_NE(refusal(text + "}", {shapes[0]}).find("needs a second input"), std::string::npos);
   EXPECT_NE(refusal(text + "unpool: AVE }", shapes).find("known methods: MAX, FIXED"), std::string::npos);
   EXPECT_NE(refusal(fixed("kernel_size: 4 pad: 3"), {shapes[0]}).find("would have"), std::string::npos);
+  EXPECT_NE(refusal(fixed("kernel_h: 2 kernel_w: 0"), {shapes[0]}).find("kernel_size must be given"),
+            std::string::npos);
+  EXPECT_NE(refusal(text + "unpool_size: 0 }", shapes).find("unpool_size must be positive"),
+            std::string::npos);
   EXPECT_NE(
       refusal(fixed("kernel_size: 3 pad: 2 unpool_size: 9"), {shapes[0]}).find("middles of the windows"),
       std::string::npos);
