@@ -21,6 +21,9 @@ struct Suppression {
 };
 std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>& order,
                           const Suppression& how);
+/// `fraction` of `count`, in f32: 0.7 of 10 is 7, which it is not after 0.7 as a float has become a double.
+inline float part_of(std::int64_t count, float fraction) { return static_cast<float>(count) * fraction; }
+
 /// `candidates`, those with a higher score first; of equal scores in the order given, NaN last.
 std::vector<int> by_score(std::vector<int> candidates, const std::vector<double>& scores);
 
