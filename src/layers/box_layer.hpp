@@ -124,9 +124,10 @@ class BoxLayer : public Layer {
     for (std::int64_t i = image * rows; i < (image + 1) * rows; ++i) {
       const double* row = all.values.data() + 5 * i;
       if (!(row[4] >= 1)) continue;
-      if (!(row[2] >= row[0] && row[3] >= row[1])) {
+      const bool finite = std::all_of(row, row + 4, [](double corner) { return std::isfinite(corner); });
+      if (!finite || row[2] < row[0] || row[3] < row[1]) {
         note("true box ", i, " goes from ", row[0], ", ", row[1], " to ", row[2], ", ", row[3],
-             ": it ends before it begins");
+             finite ? ": it ends before it begins" : ": expected finite corners");
         continue;
       }
       found.boxes.push_back({row[0], row[1], row[2], row[3]});

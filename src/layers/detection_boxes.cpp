@@ -121,10 +121,10 @@ std::vector<std::vector<GroundTruth>> read_ground_truth(const std::vector<double
     const double* row = rows.data() + kRow * r;
     const double item = row[0], label = row[1];
     if (item == -1) continue;
-    if (!is_whole(item) || item < 0 || (rules.items >= 0 && item >= rules.items) || item > 1e9)
+    if (!is_whole(item) || item < 0 || (rules.items >= 0 && item >= rules.items) || item > kMostItem)
       bad_input(rules.where, "row ", r, " of the ground truth belongs to item ", item,
                 rules.items >= 0 ? cat("; the batch has ", rules.items) : std::string(),
-                "; items are numbered from 0");
+                "; items are numbered from 0, up to ", kMostItem);
     if (!is_whole(label) || label < 0 || label >= rules.labels || label == rules.background)
       bad_input(rules.where, "row ", r, " of the ground truth has the label ", label,
                 "; expected a class below ", rules.labels, " other than the background, ", rules.background);

@@ -46,6 +46,9 @@ struct BoxCode {
 /// `top_k` only if it is given. Throws bad_input, beginning with `where`.
 Suppression read_suppression(const caffe::NonMaximumSuppressionParameter& settings, const std::string& where);
 
+/// The largest number of an item, where the batch does not tell: a table of that length is made.
+constexpr int kMostItem = 65535;
+
 struct GroundTruth {
   Box box;
   int label = 0;

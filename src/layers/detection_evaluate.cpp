@@ -86,8 +86,9 @@ DetectionEvaluateLayer::Detections DetectionEvaluateLayer::read_detections(
   for (std::size_t r = 0; r < rows.size() / kFound; ++r) {
     const double* row = rows.data() + kFound * r;
     if (row[0] == -1) continue;
-    if (row[0] != std::floor(row[0]) || row[0] < 0 || row[0] > 1e9)
-      refuse("row ", r, " of the detections has the item ", row[0], "; items are numbered from 0");
+    if (row[0] != std::floor(row[0]) || row[0] < 0 || row[0] > kMostItem)
+      refuse("row ", r, " of the detections has the item ", row[0], "; items are numbered from 0, up to ",
+             kMostItem);
     const auto item = static_cast<std::size_t>(row[0]);
     if (item >= items.size()) items.resize(item + 1);
     if (row[1] == -1) continue;

@@ -310,6 +310,8 @@ TEST(ProposalTarget, NamesWhatIsWrongInItsData) {
   EXPECT_THAT(problem(images), HasSubstr("region 0 is image 1, 0, 0, 9, 9; the batch has the images 0 to 0"));
   AnchorTargets boxes("", {9, 0, 0, 9, 1});
   EXPECT_THAT(problem(boxes), HasSubstr("true box 0 goes from 9, 0 to 0, 9: it ends before it begins"));
+  AnchorTargets endless("", {0, 0, INFINITY, 9, 1});
+  EXPECT_THAT(problem(endless), HasSubstr("true box 0 goes from 0, 0 to inf, 9: expected finite corners"));
 }
 
 TEST(RegionLayers, RefuseWhatDoesNotFit) {
