@@ -1,6 +1,7 @@
 // Spellings of branches that say in one setting what takes a list or a layer of its own here.
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -166,10 +167,13 @@ void clear_fused_relu(caffe::LayerParameter& layer) {
   }
 }
 
-/// The ReLU of output `top` of `layer`.
-caffe::LayerParameter relu_after(const caffe::LayerParameter& layer, int top, float slope) {
+/// The ReLU of output `top` of `layer`, with a name that is not `taken`.
+caffe::LayerParameter relu_after(const caffe::LayerParameter& layer, int top, float slope,
+                                 const std::set<std::string>& taken) {
   caffe::LayerParameter relu;
-  relu.set_name(layer.top_size() == 1 ? cat(layer.name(), "_relu") : cat(layer.name(), "_relu", top));
+  std::string name = layer.top_size() == 1 ? cat(layer.name(), "_relu") : cat(layer.name(), "_relu", top);
+  while (taken.contains(name)) name += "_";
+  relu.set_name(name);
   relu.set_type("ReLU");
   relu.add_bottom(layer.top(top));
   relu.add_top(layer.top(top));
@@ -204,13 +208,15 @@ bool needs_fused_relu_upgrade(const caffe::NetParameter& net) {
 caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net) {
   google::protobuf::RepeatedPtrField<caffe::LayerParameter> layers;
   layers.Swap(net.mutable_layer());
+  std::set<std::string> names;
+  for (const caffe::LayerParameter& layer : layers) names.insert(layer.name());
   for (caffe::LayerParameter& layer : layers) {
     const FusedRelu relu = fused_relu(layer);
     if (relu.on) clear_fused_relu(layer);
     caffe::LayerParameter& kept = *net.add_layer();
     kept.Swap(&layer);
     for (int top = 0; relu.on && top < kept.top_size(); ++top)
-      *net.add_layer() = relu_after(kept, top, relu.slope);
+      *net.add_layer() = relu_after(kept, top, relu.slope, names);
   }
   return net;
 }

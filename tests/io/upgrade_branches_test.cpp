@@ -91,6 +91,16 @@ TEST(UpgradeFusedRelu, EachOutputOfAConvolutionGetsOne) {
   EXPECT_EQ(net.layer(2).bottom(0), "d");
 }
 
+TEST(UpgradeFusedRelu, ItsNameIsNotThatOfALayerOfTheFile) {
+  const caffe::NetParameter net = upgraded(
+      "layer { name: 'e' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'e' eltwise_param { relu: true } }\n"
+      "layer { name: 'e_relu' type: 'InnerProduct' bottom: 'e' top: 'i' inner_product_param { num_output: 1 "
+      "} }");
+  ASSERT_EQ(net.layer_size(), 3);
+  EXPECT_EQ(net.layer(1).name(), "e_relu_");
+  EXPECT_EQ(net.layer(1).type(), "ReLU");
+}
+
 TEST(UpgradeV1Branches, SettingsAreCopied) {
   expect_same(
       upgraded("layers { name: 'b' type: BN bottom: 'a' top: 'b' blobs_lr: 1 bn_param { bn_mode: INFERENCE "
