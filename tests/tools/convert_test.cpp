@@ -167,6 +167,9 @@ TEST_F(Convert, RefusesWrongArgumentsAndFiles) {
   expect_bad_input("trainer convert net.caffemodel out.h5x", "expected a name that ends in .caffemodel");
   expect_bad_input("trainer convert net.txt out.npz", "\"net.txt\": expected a name that ends in");
   expect_bad_input("trainer convert none.npz out.caffemodel", "none.npz");
+  expect_bad_input("trainer convert net.caffemodel out.npz --level=1", "--level belongs to a net");
+  expect_bad_input("trainer convert net.caffemodel out.npz --phase=TEST", "--phase belongs to a net");
+  expect_bad_input("trainer convert a.npz out.caffemodel --names=torch", "--names is for arrays");
   expect_bad_input("trainer convert net.caffemodel out.npz --names=pytorch",
                    "--names=pytorch: expected index, torch");
   expect_bad_input("trainer convert net.caffemodel out.npz --weights=net.caffemodel",
