@@ -333,6 +333,10 @@ int run_convert(Console&, const Files& files) {
               files.size(), " files");
   ConvertOptions options;
   if (given("model")) options.model = model_options(Phase::test);
+  for (const char* flag : {"phase", "level", "stage", "shape"})
+    if (given(flag) && !given("model")) bad_input("--", flag, " belongs to a net: --model is missing");
+  if (given("names") && !files.back().ends_with(".npz") && !files.back().ends_with(".safetensors"))
+    bad_input("--names is for arrays (.safetensors, .npz), not for ", quoted(files.back()));
   options.model.weights = split_list(FLAGS_weights);
   options.from = files.size() > 1 ? files[0] : "";
   options.to = files.back();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
@@ -116,13 +117,14 @@ void share_parameters(Net& net, Net& other, bool share_statistics) {
 namespace {
 
 /// The file's layer with the blobs that it shares with earlier layers: they are stored with their owners.
-io::LayerWeights with_shared_blobs(Net& net, int target, const io::LayerWeights& source,
+io::LayerWeights with_shared_blobs(const Net& net, int target, const io::LayerWeights& source,
                                    const io::ModelWeights& weights) {
   const Layer& layer = *net.layers()[target];
   io::LayerWeights whole = source;
   const auto stored_with_owner = [&](std::size_t slot) -> const io::BlobData* {
     if (slot >= layer.parameters().size()) return nullptr;
-    const LearnableParameter& owner = net.parameter_store().owner_of(target, slot);
+    const ParameterStore& store = net.parameter_store();
+    const LearnableParameter& owner = store.parameters[store.owner[target][slot]];
     const io::LayerWeights* from = owner.layer != layer.name() ? weights.find(owner.layer) : nullptr;
     const auto place = static_cast<std::size_t>(owner.slot);
     const bool found = from != nullptr && place < from->blobs.size() && !from->blobs[place].missing;
@@ -168,6 +170,17 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
       throw;
     }
   }
+}
+
+void add_shared_blobs(const Net& net, io::ModelWeights& weights) {
+  if (!weights.shared_once) return;
+  std::vector<io::LayerWeights> whole;
+  for (const io::LayerWeights& source : weights.layers) {
+    const int target = index_of(net.layers(), source.name);
+    whole.push_back(target < 0 ? source : with_shared_blobs(net, target, source, weights));
+  }
+  weights.layers = std::move(whole);
+  weights.shared_once = false;
 }
 
 void check_weights(const Net& net, io::ModelWeights& weights, const std::string& origin) {

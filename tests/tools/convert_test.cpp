@@ -1,10 +1,13 @@
 // trainer convert: weights between kinds of files, and nets to ONNX.
 #include "banyan/io/array_names.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/io/binary_proto.hpp"
+#include "banyan/io/prototxt.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/train/model.hpp"
 #include "io/hdf5_file.hpp"
+#include "io/hdf5_model.hpp"
 #include "proto/onnx_subset.pb.h"
 #include "tools/program_test.hpp"
 
@@ -62,7 +65,8 @@ TEST_F(Convert, ThereAndBackByEveryWay) {
   for (const std::string& kind : kinds)
     for (const std::string names : {"index", "torch"}) {
       const std::string there = cat("there", ++number, ".", kind), back = cat("back", number, ".caffemodel");
-      expect_done("trainer convert net.caffemodel " + there + " --names=" + names);
+      const bool arrays = !kind.starts_with("caffemodel");
+      expect_done("trainer convert net.caffemodel " + there + (arrays ? " --names=" + names : ""));
       expect_done("trainer convert " + there + " " + back + " --model=net.prototxt");
       expect_weights(back);
       EXPECT_EQ(io::read_weights(path(back)).find("bn")->type, "BatchNorm");
@@ -91,6 +95,35 @@ TEST_F(Convert, ChecksAgainstANet) {
   expect_bad_input(with("layer { name: \"bn\" type: \"BatchNorm\" bottom: \"conv\" top: \"conv\" }", ""),
                    "the net has no layer \"bn\"");
   EXPECT_FALSE(std::filesystem::exists(path("out.npz")));
+}
+
+/// HDF5 holds a shared blob with its owner only.
+TEST_F(Convert, SharedBlobsOfHdf5AreThoseOfTheNet) {
+  if (!io::has_hdf5()) GTEST_SKIP() << "built without HDF5";
+  const auto layer = [](const std::string& name, const std::string& bottom, const std::string& bias) {
+    return "layer { name: '" + name + "' type: 'InnerProduct' bottom: '" + bottom + "' top: '" + name +
+           "' param { name: 'w' } param { name: '" + bias + "' } inner_product_param { num_output: 2 } }";
+  };
+  write("twins.prototxt",
+        "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 1 } } }" +
+            layer("a", "x", "b") + layer("both", "x", "b") + layer("weight", "x", "other"));
+  caffe::NetParameter net = io::read_net_text(path("twins.prototxt"));
+  const std::vector<std::vector<float>> values = {{1, 2}, {3, 4}, {5, 6}};
+  for (int l = 1; l < 4; ++l) {
+    *net.mutable_layer(l)->add_blobs() = io::encode_blob({2, 1}, values[0].data());
+    *net.mutable_layer(l)->add_blobs() = io::encode_blob({2}, values[l < 3 ? 1 : 2].data());
+  }
+  io::write_file(path("twins.caffemodel.h5"), io::hdf5_model(net, "twins"));
+  expect_bad_input("trainer convert twins.caffemodel.h5 twins.npz", "--model=NET says which that is");
+  expect_done("trainer convert twins.caffemodel.h5 twins.caffemodel --model=twins.prototxt");
+  const io::ModelWeights weights = io::read_weights(path("twins.caffemodel"));
+  for (const char* name : {"a", "both", "weight"}) {
+    const io::LayerWeights* found = weights.find(name);
+    ASSERT_NE(found, nullptr) << name;
+    ASSERT_EQ(found->blobs.size(), 2u) << name;
+    EXPECT_THAT(found->blobs[0].floats, ElementsAre(1, 2)) << name;
+    EXPECT_EQ(found->blobs[1].floats, values[name == std::string("weight") ? 2 : 1]) << name;
+  }
 }
 
 TEST_F(Convert, ByAMapFromTorchvision) {
@@ -167,6 +200,9 @@ TEST_F(Convert, RefusesWrongArgumentsAndFiles) {
   expect_bad_input("trainer convert net.caffemodel out.h5x", "expected a name that ends in .caffemodel");
   expect_bad_input("trainer convert net.txt out.npz", "\"net.txt\": expected a name that ends in");
   expect_bad_input("trainer convert none.npz out.caffemodel", "none.npz");
+  expect_bad_input("trainer convert net.caffemodel out.npz --level=1", "--level belongs to a net");
+  expect_bad_input("trainer convert net.caffemodel out.npz --phase=TEST", "--phase belongs to a net");
+  expect_bad_input("trainer convert a.npz out.caffemodel --names=torch", "--names is for arrays");
   expect_bad_input("trainer convert net.caffemodel out.npz --names=pytorch",
                    "--names=pytorch: expected index, torch");
   expect_bad_input("trainer convert net.caffemodel out.npz --weights=net.caffemodel",

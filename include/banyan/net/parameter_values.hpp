@@ -17,6 +17,9 @@ void share_parameters(Net& net, Net& other, bool share_statistics);
 /// Fills parameters by layer name. Layers that exist on only one side are skipped. `origin` names the file in
 /// messages; throws bad_input naming layer, blob and both shapes where something does not fit.
 void load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin);
+/// Gives layers of a file that holds shared blobs once (HDF5) those that they share in `net`, which needs no
+/// storage. Throws bad_input for a blob that is nowhere.
+void add_shared_blobs(const Net& net, io::ModelWeights& weights);
 /// Throws bad_input unless the file's layers with blobs are the net's layers with parameters, and all shapes
 /// fit. Gives the file's layers their types. The net needs no storage.
 void check_weights(const Net& net, io::ModelWeights& weights, const std::string& origin);

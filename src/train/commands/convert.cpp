@@ -37,18 +37,18 @@ io::NamedArrays read_arrays(const std::string& path, FileKind kind) {
 }
 
 io::ModelWeights read_model(const ConvertOptions& options, FileKind kind) {
-  if (is_model(kind)) {
-    io::ModelWeights weights = io::read_weights(options.from);
-    for (const io::LayerWeights& layer : weights.layers)
-      for (const io::BlobData& blob : layer.blobs)
-        if (blob.missing)
-          bad_input(quoted(options.from), ": layer ", quoted(layer.name),
-                    " shares a blob, which HDF5 stores with its owner only; convert the .caffemodel");
-    return weights;
-  }
+  if (is_model(kind)) return io::read_weights(options.from);
   io::NamedArrays arrays = read_arrays(options.from, kind);
   if (options.map.empty()) return io::from_arrays(std::move(arrays), options.from);
   return io::from_arrays_by_map(arrays, io::read_file(options.map, kLargestMap), options.map);
+}
+
+void refuse_missing_blobs(const io::ModelWeights& weights, const std::string& from) {
+  for (const io::LayerWeights& layer : weights.layers)
+    for (const io::BlobData& blob : layer.blobs)
+      if (blob.missing)
+        bad_input(quoted(from), ": layer ", quoted(layer.name),
+                  " shares a blob, which HDF5 stores with its owner only; --model=NET says which that is");
 }
 
 void write_model(const ConvertOptions& options, FileKind kind, const io::ModelWeights& weights) {
@@ -97,14 +97,16 @@ void convert_files(const ConvertOptions& options) {
   if (!options.model.weights.empty())
     bad_input("--weights is for ONNX; the weights are ", quoted(options.from));
   io::ModelWeights weights = read_model(options, from);
-  const auto count = std::count_if(weights.layers.begin(), weights.layers.end(),
-                                   [](const io::LayerWeights& layer) { return !layer.blobs.empty(); });
-  if (count == 0) bad_input(quoted(options.from), " holds no weights");
   if (!options.model.model.empty()) {
     Model model(options.model, true);
+    add_shared_blobs(model.net(), weights);
     check_weights(model.net(), weights, options.from);
     weights.name = model.net().name();
   }
+  const auto count = std::count_if(weights.layers.begin(), weights.layers.end(),
+                                   [](const io::LayerWeights& layer) { return !layer.blobs.empty(); });
+  if (count == 0) bad_input(quoted(options.from), " holds no weights");
+  refuse_missing_blobs(weights, options.from);
   write_model(options, to, weights);
   LOG(INFO) << "Wrote the weights of " << count << " layers to " << options.to;
 }
