@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <random>
@@ -27,10 +28,14 @@ inline Seeds random_seeds(unsigned usual) {
   return {first, first + wished("BANYAN_RANDOM_NETS", usual)};
 }
 
+/// The samples of a batch: first, first + step... of one that `devices` devices divide.
+struct Share {
+  int first = 0, step = 1, devices = 1;
+};
+
 /// What a net may hold.
 struct Allowed {
-  bool kinks = true;     ///< layers whose gradient jumps, or is none of the loss (CenterLoss)
-  bool devices = false;  ///< only what several devices divide as one device would do it
+  bool kinks = true;  ///< layers whose gradient jumps, is stopped, or is not that of the loss (CenterLoss)
 };
 
 /// Maps (N x C x H x W) go through layers that keep, change or restore their size; vectors (N x C) branch off
@@ -58,6 +63,7 @@ class WideRandomNet {
       text += cat("layer { name: 'l", l, "' type: '", layer.type, "' ");
       for (const std::size_t input : layer.inputs) text += cat("bottom: '", names[input], "' ");
       for (const std::string& input : layer.fed) text += cat("bottom: '", input, "' ");
+      for (const std::size_t input : layer.last) text += cat("bottom: '", names[input], "' ");
       for (int o = 0; o < layer.outputs; ++o) {
         names.push_back(in_place && layer.in_place ? names[layer.inputs[0]] : cat("b", names.size()));
         text += cat("top: '", names.back(), "' ");
@@ -70,36 +76,37 @@ class WideRandomNet {
   /// Number of layers, Inputs not counted.
   std::size_t layers() const { return layers_.size(); }
 
-  /// Names of the Inputs, and their values for the samples from `first` on of any larger batch.
+  /// Names of the Inputs.
   const std::set<std::string>& fed() const { return used_; }
-  static std::vector<double> values(const std::string& name, int first, int batch) {
+  /// The values of an Input for a batch.
+  static std::vector<double> values(const std::string& name, int batch, const Share& share = {}) {
     const Fed& fed =
         *std::find_if(std::begin(kFed), std::end(kFed), [&](const Fed& one) { return one.name == name; });
     std::vector<double> values;
     std::vector<int> at(fed.dims.size(), 0);
     while (true) {
-      std::uint32_t hash = 2166136261U ^ static_cast<std::uint32_t>(&fed - kFed);
-      int sample = 0;
+      auto hash = static_cast<std::uint32_t>(&fed - kFed);
+      int local = 0;
       for (std::size_t axis = 0; axis < at.size(); ++axis) {
-        if (fed.dims[axis] == 0) sample = at[axis];
-        hash = (hash ^ static_cast<std::uint32_t>(at[axis] + (fed.dims[axis] == 0 ? first : 0))) * 16777619U;
-        hash ^= hash >> 13;
+        const bool samples = fed.dims[axis] == 0;
+        if (samples) local = at[axis];
+        hash += static_cast<std::uint32_t>(samples ? share.first + local * share.step : at[axis]) + 1;
+        hash = hash * 2654435761U ^ hash * 40503U >> 15;
       }
-      hash = hash * 2654435761U >> 8;
-      const double unit = hash / 16777216.0;
+      const double unit = (hash * 2246822519U >> 8) / 16777216.0;
+      const double drawn[] = {2 * unit - 1, 0.25 + unit / 2, std::floor(2 * unit), std::floor(5 * unit)};
+      double value = 0;
       switch (fed.kind) {
-        case 'x':
-          values.push_back(2 * unit - 1);
+        case Kind::neighbour:
+          value = (local / share.devices ^ 1) * share.devices + local % share.devices;
           break;
-        case 'p':
-          values.push_back(0.25 + unit / 2);
+        case Kind::region:  // corners in the upper left and the lower right
+          value = at[1] == 0 ? local : at[1] < 3 ? 2 * unit : 3 + 2 * unit;
           break;
-        case 's':
-          values.push_back(sample ^ 1);
-          break;
-        default:  // '2', '5': numbers below
-          values.push_back(static_cast<int>(unit * (fed.kind - '0')));
+        default:
+          value = drawn[static_cast<std::size_t>(fed.kind)];
       }
+      values.push_back(value);
       std::size_t axis = at.size();
       while (axis > 0 && ++at[axis - 1] == (fed.dims[axis - 1] == 0 ? batch : fed.dims[axis - 1]))
         at[--axis] = 0;
@@ -108,16 +115,19 @@ class WideRandomNet {
   }
 
  private:
+  /// Values: -1 to 1, 1/4 to 3/4, 0 or 1, 0 to 4, the number of another sample, image and corners.
+  enum class Kind : std::uint8_t { wide, share, flag, label, neighbour, region };
   struct Fed {
     std::string name;
     std::vector<int> dims;  ///< 0: the batch
-    char kind;  ///< x: -1 to 1, p: 1/4 to 3/4, s: the number of the sample's neighbour, a digit: below it
+    Kind kind = Kind::wide;
   };
   inline static const Fed kFed[] = {
-      {"data", {0, 4, 6, 6}, 'x'}, {"label", {0}, '5'},      {"label_map", {0, 6, 6}, '5'},
-      {"target", {0, 5}, 'p'},     {"weights", {0, 5}, 'p'}, {"flag", {0}, '2'},
-      {"neighbour", {0}, 's'},     {"gain", {5, 5}, 'p'},    {"cont", {6, 0}, '2'},
-      {"factors", {0, 4}, 'p'},
+      {"data", {0, 4, 6, 6}, Kind::wide},    {"label", {0}, Kind::label},
+      {"label_map", {0, 6, 6}, Kind::label}, {"target", {0, 5}, Kind::share},
+      {"weights", {0, 5}, Kind::share},      {"flag", {0}, Kind::flag},
+      {"neighbour", {0}, Kind::neighbour},   {"gain", {5, 5}, Kind::share},
+      {"cont", {6, 0}, Kind::flag},          {"regions", {0, 5}, Kind::region},
   };
   struct Drawn {
     std::string type, settings;
@@ -125,6 +135,7 @@ class WideRandomNet {
     std::vector<std::string> fed = {};  ///< after the inputs
     int outputs = 1;
     bool in_place = false;
+    std::vector<std::size_t> last = {};  ///< inputs after those
   };
   struct Form {
     int c = 4, h = 6, w = 6;  ///< a vector: h = 0
@@ -175,9 +186,11 @@ class WideRandomNet {
   }
   static constexpr const char* kFillers =
       "weight_filler { type: 'msra' } bias_filler { type: 'uniform' min: -0.1 max: 0.1 }";
-  /// Parameters of one size are shared now and then.
+  /// Parameters of one size are shared now and then, or do not learn.
   std::string shared(const std::string& name, int parameters) {
     std::string text;
+    if (below(12) == 0) return " param { lr_mult: 0 }";
+    if (below(12) == 0 && allowed_.kinks) return " propagate_down: false";
     if (below(4) == 0)
       for (int i = 0; i < parameters; ++i) text += cat(" param { name: '", name, "_", i, "' }");
     return text;
@@ -353,7 +366,7 @@ class WideRandomNet {
   void add_join(std::size_t from) {
     const Form f = form(from);
     const std::size_t other = like(from);
-    switch (below(7)) {
+    switch (below(10)) {
       case 0:
       case 1:
         add({"Eltwise", one_of("", "", "eltwise_param { coeff: 1 coeff: -0.5 }"), {from, other}}, f);
@@ -389,6 +402,23 @@ class WideRandomNet {
         }
         return;
       }
+      case 6:
+        add({"Eltwise", "", {from, other, like(from)}}, f);
+        return;
+      case 7:
+        if (f.h == 0) return;
+        add({"Convolution",
+             cat("convolution_param { num_output: 4 kernel_size: 1 ", kFillers, " }"),
+             {from, other},
+             {},
+             2},
+            {4, f.h, f.w});
+        return;
+      case 8: {
+        const std::size_t added = vector_of(from, f.c);
+        add({"Bias", "bias_param { axis: 0 }", {from, added}}, f);
+        return;
+      }
       default:
         add({"BatchReindex", "", {from}, {"neighbour"}}, f);
     }
@@ -396,7 +426,7 @@ class WideRandomNet {
 
   void add_resizing(std::size_t from) {
     const Form f = form(from);
-    switch (below(9)) {
+    switch (below(12)) {
       case 0: {
         if (f.h < 2 || f.w < 2 || !allowed_.kinks) break;
         const Form half{f.c, (f.h + 1) / 2, (f.w + 1) / 2};
@@ -405,8 +435,10 @@ class WideRandomNet {
         blobs_[pooled + 1].readable = false;
         std::size_t small = pooled;
         if (below(3) != 0) small = convolution(pooled, f.c, 3);
-        add({"Upsample",
-             cat("upsample_param { upsample_h: ", f.h, " upsample_w: ", f.w, " }"),
+        const bool segnet = below(2) == 0;
+        add({segnet ? "Upsample" : "Unpooling",
+             cat(segnet ? "upsample_param { upsample_h: " : "unpooling_param { unpool_h: ", f.h,
+                 segnet ? " upsample_w: " : " unpool_w: ", f.w, " }"),
              {small, pooled + 1}},
             f);
         return;
@@ -429,7 +461,7 @@ class WideRandomNet {
         return;
       }
       case 4:
-        if (f.h % 2 == 0 && f.w % 2 == 0 && f.c <= 4) {
+        if (f.h % 2 == 0 && f.w % 2 == 0 && f.c == 4) {
           add({"Reorg", "reorg_param { stride: 2 }", {from}}, {4 * f.c, f.h / 2, f.w / 2});
         } else if (f.c % 4 == 0 && f.h <= 6) {
           add({"Reorg", "reorg_param { stride: 2 reverse: true }", {from}}, {f.c / 4, 2 * f.h, 2 * f.w});
@@ -449,13 +481,37 @@ class WideRandomNet {
             {4 * f.c, (f.h - 2) / 2 + 1, (f.w - 2) / 2 + 1});
         if (f.c > 4) convolution(blobs_.size() - 1, 4, 1);
         return;
+      case 7:
+        if (f.h > 6 || f.w > 6) break;
+        add({"Unpooling", "unpooling_param { unpool: FIXED kernel_size: 3 stride: 2 pad: 1 }", {from}},
+            {f.c, 2 * f.h - 1, 2 * f.w - 1});
+        return;
+      case 8: {
+        if (f.h < 3 || f.w < 3) break;
+        const std::string type = allowed_.kinks ? one_of("ROIPooling", "ROIAlign") : "ROIAlign";
+        add({type,
+             cat(type == "ROIAlign" ? "roi_align_param" : "roi_pooling_param",
+                 " { pooled_h: 2 pooled_w: 3 }"),
+             {from},
+             {"regions"}},
+            {f.c, 2, 3});
+        return;
+      }
+      case 9:
+        if (f.c % 4 != 0) break;
+        add({"PSROIPooling",
+             cat("psroi_pooling_param { output_dim: ", f.c / 4, " group_size: 2 spatial_scale: 1 }"),
+             {from},
+             {"regions"}},
+            {f.c / 4, 2, 2});
+        return;
       default:
         break;
     }
     const std::string how = allowed_.kinks ? one_of("MAX", "AVE", "STOCHASTIC", "AVE") : "AVE";
     const bool half = f.h >= 3 && f.w >= 3 && f.h * f.w > 36;
     if (how == "STOCHASTIC") {  // of values that are not negative
-      if (f.h % 2 != 0 || f.w % 2 != 0 || allowed_.devices) return;
+      if (f.h % 2 != 0 || f.w % 2 != 0) return;
       from = add_elementwise(from, "Sigmoid");
       add({"Pooling", "pooling_param { kernel_size: 2 stride: 2 pool: STOCHASTIC }", {from}},
           {f.c, f.h / 2, f.w / 2});
@@ -502,6 +558,8 @@ class WideRandomNet {
       case 5: {
         if (f.h != 6) return;
         // The rows as time steps.
+        std::vector<std::size_t> fixed;
+        if (below(2) == 0) fixed.push_back(vector_of(pick(), 4));
         std::size_t at = add({"Permute", "permute_param { order: [2, 0, 1, 3] }", {from}}, {});
         blobs_[at].readable = false;
         at = add({one_of("LSTM", "RNN"),
@@ -509,7 +567,10 @@ class WideRandomNet {
                   "bias_filler { "
                   "type: 'uniform' min: -0.5 max: 0.5 } }",
                   {at},
-                  {"cont"}},
+                  {"cont"},
+                  1,
+                  false,
+                  fixed},
                  {});
         blobs_[at].readable = false;
         at = add({"Permute", "permute_param { order: [1, 2, 0] }", {at}}, {});
@@ -537,7 +598,7 @@ class WideRandomNet {
   void add_vectors() {
     const std::size_t from = pick();
     const Form f = form(from);
-    switch (below(6)) {
+    switch (below(8)) {
       case 0:
         if (f.h < 2 || f.w < 2) return;
         add({"SPP",
@@ -561,6 +622,17 @@ class WideRandomNet {
              {"label"}},
             {4, 0, 0});
         return;
+      case 4:
+        add({"BatchReduction",
+             cat("batch_reduction_param { level: 1 level: 2 reduction_param { axis: 1 operation: ",
+                 allowed_.kinks ? one_of("TOPK k: 1", "SUM", "MEAN") : "MEAN", " } }"),
+             {vector_of(from, 5)}},
+            {2, 0, 0});
+        return;
+      case 5:
+        if (!allowed_.kinks) return;
+        blobs_[add({"ArgMax", "argmax_param { axis: 1 }", {from}}, f)].readable = false;
+        return;
       case 3:
         add({"Pooling", "pooling_param { pool: AVE global_pooling: true }", {from}}, {f.c, 1, 1});
         add({"Flatten", "", {blobs_.size() - 1}}, {f.c, 0, 0});
@@ -579,10 +651,14 @@ class WideRandomNet {
   std::size_t scores() { return vector_of(pick(below(3) != 0), 5); }
   void add_loss() {
     const std::string weight = one_of("", "", " loss_weight: 0.3");
+    const int outputs = below(4) == 0 ? 2 : 1;
     const auto loss = [&](const std::string& type, const std::string& settings,
                           std::vector<std::size_t> inputs, std::vector<std::string> fed) {
-      const std::size_t made = add({type, settings + weight, std::move(inputs), std::move(fed)}, {});
-      blobs_[made].readable = false;
+      const bool shows = type == "SoftmaxWithLoss" || type == "InfogainLoss" || type == "SoftmaxWithLossOHEM";
+      const std::size_t made = add(
+          {type, settings + weight, std::move(inputs), std::move(fed), shows && weight.empty() ? outputs : 1},
+          {});
+      for (std::size_t blob = made; blob < blobs_.size(); ++blob) blobs_[blob].readable = false;
     };
     const auto softmax = [&](const std::string& more) {
       return cat("loss_param { ", normalization(), " ", more, " }");
@@ -593,10 +669,15 @@ class WideRandomNet {
                     {scores()}, {"label"});
       case 1: {
         std::size_t from = pick();
-        if (form(from).h != 6 || form(from).w != 6) from = 0;
+        if (form(from).h != 6 || form(from).w != 6)
+          from = add({"Interp", "interp_param { height: 6 width: 6 }", {from}}, {form(from).c, 6, 6});
+        from = convolution(from, 5, 1);
+        if (below(3) == 0)
+          from = add({"BiasChannel", "bias_channel_param { label_type: PIXEL }", {from}, {"label_map"}},
+                     {5, 6, 6});
         return loss("SoftmaxWithLoss",
-                    softmax(one_of("ignore_label: 2", "label_smoothing: 0.1 ignore_label: 1")),
-                    {convolution(from, 5, 1)}, {"label_map"});
+                    softmax(one_of("ignore_label: 2", "label_smoothing: 0.1 ignore_label: 1")), {from},
+                    {"label_map"});
       }
       case 2:
         return loss("InfogainLoss", softmax(one_of("", "ignore_label: 3")), {scores()}, {"label", "gain"});
