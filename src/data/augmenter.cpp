@@ -213,7 +213,7 @@ void Augmenter::apply(const Record& record, std::uint64_t item, Layout layout, T
     write_pixels(record, record.floats, window, shape, layout, output);
 }
 
-std::vector<Shape> Augmenter::shapes(const Record& record) const {
+std::vector<Shape> Augmenter::shapes(const Record& record, std::uint64_t) const {
   const ItemShape pixels = output_shape(record);
   return {Shape{pixels.channels, pixels.height, pixels.width}, Shape()};
 }

@@ -2,6 +2,7 @@
 // and that many bytes (2) or 4 bytes (5).
 #include "banyan/data/datum.hpp"
 
+#include <cmath>
 #include <cstring>
 
 #include "banyan/base/error.hpp"
@@ -62,6 +63,23 @@ void append_floats(std::string_view bytes, std::vector<float>& values) {
   const std::size_t before = values.size(), count = bytes.size() / sizeof(float);
   values.resize(before + count);
   if (count > 0) std::memcpy(values.data() + before, bytes.data(), count * sizeof(float));
+}
+
+/// Appends the objects of a serialized AnnotationGroup.
+void append_objects(std::string_view bytes, std::vector<ObjectBox>& objects) {
+  caffe::AnnotationGroup group;
+  if (!group.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    bad_input("the record's group of annotations does not parse");
+  for (const caffe::Annotation& annotation : group.annotation()) {
+    const caffe::NormalizedBBox& box = annotation.bbox();
+    for (const float side : {box.xmin(), box.ymin(), box.xmax(), box.ymax()})
+      if (!std::isfinite(side))
+        bad_input("the box of an object with label ", group.group_label(), " is not finite");
+    objects.push_back({{box.xmin(), box.ymin(), box.xmax(), box.ymax()},
+                       group.group_label(),
+                       annotation.instance_id(),
+                       box.difficult()});
+  }
 }
 
 constexpr unsigned tag(unsigned field, unsigned wire_type) { return field << 3 | wire_type; }
@@ -153,6 +171,40 @@ void read_datum(std::string_view bytes, ColorMode mode, Record& record) {
     record.bytes = reinterpret_cast<const std::uint8_t*>(datum.data.data());
   else
     record.floats = record.values.data();
+}
+
+void read_stored(const RecordFormat& format, Record& record) {
+  if (!format.annotated) {
+    read_datum(record.stored, format.color, record);
+    return;
+  }
+  record.objects.clear();
+  record.typed_objects = false;
+  std::string_view datum;
+  std::uint64_t type = caffe::AnnotatedDatum::BBOX;
+  WireCursor cursor(record.stored);
+  while (!cursor.at_end()) {
+    const std::uint64_t key = cursor.varint();
+    switch (key) {
+      case tag(1, 2):
+        datum = cursor.bytes(cursor.varint());
+        break;
+      case tag(2, 0):
+        type = cursor.varint();
+        record.typed_objects = true;
+        break;
+      case tag(3, 2):
+        append_objects(cursor.bytes(cursor.varint()), record.objects);
+        break;
+      default:
+        cursor.skip(static_cast<unsigned>(key & 7));
+    }
+  }
+  if (datum.empty())
+    bad_input("the record is no AnnotatedDatum with an image (records of one Datum are read by Data)");
+  if (type != caffe::AnnotatedDatum::BBOX)
+    bad_input("the record's annotations have the type ", type, "; expected BBOX (0)");
+  read_datum(datum, format.color, record);
 }
 
 std::string raw_datum(int channels, int height, int width, const std::uint8_t* pixels, std::int32_t label) {

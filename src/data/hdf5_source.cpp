@@ -31,12 +31,30 @@ std::vector<std::string> read_list(const std::string& path) {
 struct OpenFile {
   std::uint64_t index = 0, rows = 0;
   std::vector<io::Hdf5Dataset> datasets;
+  std::vector<std::vector<double>> values;  ///< of all datasets, which are then closed; or empty
+
+  /// If they take at most `most` bytes. A row costs several calls of HDF5, one at a time in the process.
+  void take_into_memory(std::uint64_t most) {
+    std::uint64_t bytes = 0;
+    for (const io::Hdf5Dataset& dataset : datasets)
+      bytes += static_cast<std::uint64_t>(dataset.count()) * sizeof(double);
+    if (bytes > most) return;
+    try {
+      for (const io::Hdf5Dataset& dataset : datasets) values.push_back(dataset.values<double>());
+      datasets.clear();  // closes the file
+    } catch (const Error&) {
+      values.clear();  // rows are read one by one, and the damaged one is named
+    }
+  }
 };
 
 class Hdf5Source : public RowSource, public std::enable_shared_from_this<Hdf5Source> {
  public:
-  Hdf5Source(const std::string& path, std::vector<std::string> datasets)
-      : path_(path), names_(std::move(datasets)), files_(read_list(path)) {
+  Hdf5Source(const std::string& path, std::vector<std::string> datasets, std::uint64_t largest_in_memory)
+      : path_(path),
+        names_(std::move(datasets)),
+        files_(read_list(path)),
+        largest_in_memory_(largest_in_memory) {
     for (std::size_t i = 0; i < files_.size(); ++i) {
       const std::shared_ptr<const OpenFile> file = open(i);
       if (i == 0)
@@ -69,11 +87,12 @@ class Hdf5Source : public RowSource, public std::enable_shared_from_this<Hdf5Sou
     const auto found =
         std::find_if(open_.begin(), open_.end(), [&](const auto& file) { return file->index == index; });
     if (found != open_.end()) return *found;
-    std::shared_ptr<const OpenFile> opened = open(index);
+    const std::shared_ptr<OpenFile> opened = open(index);
     if (opened->rows != sizes_[index])
       bad_input(banyan::quoted(files_[index]), " has changed: it had ", sizes_[index],
                 " rows when training began, and has ", opened->rows);
     check_rows(*opened);
+    opened->take_into_memory(largest_in_memory_);
     constexpr std::size_t kKept = 4;
     if (open_.size() == kKept) open_.pop_front();
     open_.push_back(opened);
@@ -81,7 +100,7 @@ class Hdf5Source : public RowSource, public std::enable_shared_from_this<Hdf5Sou
   }
 
  private:
-  std::shared_ptr<const OpenFile> open(std::size_t index) const {
+  std::shared_ptr<OpenFile> open(std::size_t index) const {
     const io::Hdf5File file = io::Hdf5File::open(files_[index]);
     auto opened = std::make_shared<OpenFile>();
     opened->index = index;
@@ -115,6 +134,7 @@ class Hdf5Source : public RowSource, public std::enable_shared_from_this<Hdf5Sou
   std::vector<std::string> names_, files_;
   std::vector<Shape> rows_;
   std::vector<std::uint64_t> sizes_, ends_;  // rows of each file; rows up to its end
+  std::uint64_t largest_in_memory_;
   mutable std::mutex mutex_;
   mutable std::deque<std::shared_ptr<const OpenFile>> open_;
 };
@@ -129,9 +149,13 @@ class Hdf5Reader : public RecordReader {
     std::size_t count = 0, next = 0;
     for (const Shape& shape : source_->rows()) count += static_cast<std::size_t>(shape.count());
     record.numbers.resize(count);
-    for (std::size_t k = 0; k < file_->datasets.size(); ++k) {
-      file_->datasets[k].read_rows(row, 1, record.numbers.data() + next);
-      next += static_cast<std::size_t>(source_->rows()[k].count());
+    for (std::size_t k = 0; k < source_->rows().size(); ++k) {
+      const auto length = static_cast<std::size_t>(source_->rows()[k].count());
+      if (file_->values.empty())
+        file_->datasets[k].read_rows(row, 1, record.numbers.data() + next);
+      else
+        std::copy_n(file_->values[k].data() + row * length, length, record.numbers.data() + next);
+      next += length;
     }
     record.stored = {reinterpret_cast<const char*>(record.numbers.data()), count * sizeof(double)};
   }
@@ -153,7 +177,8 @@ std::unique_ptr<RecordReader> Hdf5Source::reader() const {
 
 }  // namespace
 
-std::shared_ptr<RowSource> open_hdf5_list(const std::string& path, const std::vector<std::string>& datasets) {
+std::shared_ptr<RowSource> open_hdf5_list(const std::string& path, const std::vector<std::string>& datasets,
+                                          std::uint64_t largest_in_memory) {
   struct Registry {
     std::mutex mutex;
     std::map<std::vector<std::string>, std::weak_ptr<Hdf5Source>> open;
@@ -161,12 +186,13 @@ std::shared_ptr<RowSource> open_hdf5_list(const std::string& path, const std::ve
   static Registry registry;
   std::vector<std::string> key = datasets;
   key.push_back(path);
+  key.push_back(std::to_string(largest_in_memory));
   const std::lock_guard lock(registry.mutex);
   auto& entry = registry.open[key];
   auto source = entry.lock();
   if (!source) {
     io::require_hdf5("the list " + banyan::quoted(path));
-    source = std::make_shared<Hdf5Source>(path, datasets);
+    source = std::make_shared<Hdf5Source>(path, datasets, largest_in_memory);
     entry = source;
   }
   return source;

@@ -52,6 +52,7 @@ InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::
   ShareSequence shares = ShareSequence::training(pipeline.dealing, 0);
   Record record;
   std::vector<std::vector<std::byte>> memory;
+  std::vector<double> rows;
   Laps laps(clock);
   std::uint64_t touched = 0;
   for (int batch = -kWarmUp; batch < batches && !(batch > 0 && stop()); ++batch) {
@@ -61,6 +62,7 @@ InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::
       const std::uint64_t item = share.item(i);
       const std::uint64_t position =
           pipeline.order->record(pipeline.dealing.epoch(item), pipeline.dealing.record(item));
+      record.item = item;
       laps.start();
       try {
         reader->fetch(position, record);
@@ -68,8 +70,9 @@ InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::
         laps.charge(rates.read_seconds);
         reader->decode(record);
         laps.charge(rates.decode_seconds);
-        const std::vector<Shape> shapes = pipeline.writer->shapes(record);
-        ItemPlace place{pipeline.assembly.dtype, pipeline.assembly.layout, {}};
+        const std::vector<Shape> shapes = pipeline.writer->shapes(record, item);
+        rows.clear();
+        ItemPlace place{pipeline.assembly.dtype, pipeline.assembly.layout, {}, i, &rows};
         memory.resize(std::max(memory.size(), shapes.size()));
         for (std::size_t k = 0; k < shapes.size(); ++k) {
           // One place per item of a batch, so that memory is written as in a real batch.

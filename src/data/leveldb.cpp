@@ -53,6 +53,7 @@ class Database {
     leveldb::Options options;
     options.create_if_missing = false;
     options.max_open_files = 100;
+    options.paranoid_checks = true;  // else records in a damaged log are dropped without a word, for good
     leveldb::DB* opened = nullptr;
     if (const leveldb::Status status = leveldb::DB::Open(options, path, &opened); !status.ok())
       bad_input(name(), " cannot be opened: ", status.ToString());
@@ -103,8 +104,8 @@ std::shared_ptr<const Database> database_of(const std::string& path, bool all_ke
 
 class Reader : public RecordReader {
  public:
-  Reader(std::shared_ptr<const Database> database, ColorMode color)
-      : database_(std::move(database)), iterator_(database_->iterator()), color_(color) {}
+  Reader(std::shared_ptr<const Database> database, const RecordFormat& format)
+      : database_(std::move(database)), iterator_(database_->iterator()), format_(format) {}
 
   void fetch(std::uint64_t position, Record& record) override {
     const std::uint64_t stride = database_->stride();
@@ -117,7 +118,7 @@ class Reader : public RecordReader {
       bad_input("cannot read it: ", iterator_->status().ok() ? "it is gone" : iterator_->status().ToString());
     record.stored = {iterator_->value().data(), iterator_->value().size()};
   }
-  void decode(Record& record) override { read_datum(record.stored, color_, record); }
+  void decode(Record& record) override { read_stored(format_, record); }
   std::string describe(std::uint64_t position) override {
     const std::string key = iterator_->Valid() ? iterator_->key().ToString() : "";
     return cat(database_->name(), ", record ", position, " (counted from 0; key ", banyan::quoted(key), ")");
@@ -127,22 +128,22 @@ class Reader : public RecordReader {
   std::shared_ptr<const Database> database_;
   std::unique_ptr<leveldb::Iterator> iterator_;
   std::uint64_t at_ = 0;  // where the iterator is, if it is valid
-  ColorMode color_;
+  RecordFormat format_;
 };
 
 class Source : public RecordSource {
  public:
   Source(const std::string& path, const LeveldbOptions& options)
-      : database_(database_of(path, options.random_access)), color_(options.color) {}
+      : database_(database_of(path, options.random_access)), format_{options.color, options.annotated} {}
   std::uint64_t size() const override { return database_->records(); }
   std::string name() const override { return database_->name(); }
   std::unique_ptr<RecordReader> reader() const override {
-    return std::make_unique<Reader>(database_, color_);
+    return std::make_unique<Reader>(database_, format_);
   }
 
  private:
   std::shared_ptr<const Database> database_;
-  ColorMode color_;
+  RecordFormat format_;
 };
 
 bool belongs_to_leveldb(const std::string& file) {
@@ -155,14 +156,7 @@ class Writer : public RecordWriter {
  public:
   Writer(const std::string& path, bool overwrite)
       : folder_(path, overwrite, "a LevelDB", belongs_to_leveldb) {
-    leveldb::Options options;
-    options.create_if_missing = true;
-    options.error_if_exists = true;
-    // Records are compressed images or pixels; larger pieces make fewer files.
-    options.write_buffer_size = std::size_t{64} << 20;
-    leveldb::DB* opened = nullptr;
-    check(leveldb::DB::Open(options, folder_.temporary(), &opened), "cannot create it");
-    database_.reset(opened);
+    open(true);
   }
 
   void put(std::string key, std::string value) override {
@@ -176,6 +170,9 @@ class Writer : public RecordWriter {
   void close() override {
     commit(true);
     database_.reset();
+    // Opening moves the last records from the log, where nobody would miss them, to a table.
+    open(false);
+    database_.reset();
     folder_.commit();
   }
   std::uint64_t records() const override { return records_; }
@@ -183,6 +180,17 @@ class Writer : public RecordWriter {
  private:
   static constexpr std::size_t kRecordsPerCommit = 1000;
 
+  void open(bool create) {
+    leveldb::Options options;
+    options.create_if_missing = options.error_if_exists = create;
+    options.paranoid_checks = true;
+    // Records are compressed images or pixels; larger pieces make fewer files.
+    options.write_buffer_size = std::size_t{64} << 20;
+    leveldb::DB* opened = nullptr;
+    check(leveldb::DB::Open(options, folder_.temporary(), &opened),
+          create ? "cannot create it" : "cannot complete it");
+    database_.reset(opened);
+  }
   void commit(bool sync) {
     leveldb::WriteOptions options;
     options.sync = sync;

@@ -236,14 +236,14 @@ std::string describe_record(const Environment& environment, std::uint64_t positi
 
 class WalkingReader : public RecordReader {
  public:
-  WalkingReader(std::shared_ptr<const Environment> environment, ColorMode color)
-      : environment_(std::move(environment)), walk_(environment_), color_(color) {}
+  WalkingReader(std::shared_ptr<const Environment> environment, const RecordFormat& format)
+      : environment_(std::move(environment)), walk_(environment_), format_(format) {}
   void fetch(std::uint64_t position, Record& record) override {
     walk_.move_to(position);
     record.stored = view(walk_.value());
     pages_.note(record.stored);
   }
-  void decode(Record& record) override { read_datum(record.stored, color_, record); }
+  void decode(Record& record) override { read_stored(format_, record); }
   std::string describe(std::uint64_t position) override {
     return describe_record(*environment_, position, walk_.key().mv_data ? view(walk_.key()) : "");
   }
@@ -252,19 +252,19 @@ class WalkingReader : public RecordReader {
   std::shared_ptr<const Environment> environment_;
   Walk walk_;
   ReadPages pages_;
-  ColorMode color_;
+  RecordFormat format_;
 };
 
 class IndexReader : public RecordReader {
  public:
   IndexReader(std::shared_ptr<const Environment> environment, std::shared_ptr<const Index> index,
-              ColorMode color)
-      : environment_(std::move(environment)), index_(std::move(index)), color_(color) {}
+              const RecordFormat& format)
+      : environment_(std::move(environment)), index_(std::move(index)), format_(format) {}
   void fetch(std::uint64_t position, Record& record) override {
     record.stored = (*index_)[position].value;
     pages_.note(record.stored);
   }
-  void decode(Record& record) override { read_datum(record.stored, color_, record); }
+  void decode(Record& record) override { read_stored(format_, record); }
   std::string describe(std::uint64_t position) override {
     return describe_record(*environment_, position, (*index_)[position].key);
   }
@@ -273,7 +273,7 @@ class IndexReader : public RecordReader {
   std::shared_ptr<const Environment> environment_;
   std::shared_ptr<const Index> index_;
   ReadPages pages_;
-  ColorMode color_;
+  RecordFormat format_;
 };
 
 class LmdbSource : public RecordSource {
@@ -283,9 +283,10 @@ class LmdbSource : public RecordSource {
   std::uint64_t size() const override { return environment_->records(); }
   std::string name() const override { return environment_->name(); }
   std::unique_ptr<RecordReader> reader() const override {
-    if (!options_.random_access) return std::make_unique<WalkingReader>(environment_, options_.color);
+    const RecordFormat format{options_.color, options_.annotated};
+    if (!options_.random_access) return std::make_unique<WalkingReader>(environment_, format);
     std::call_once(indexed_, [this] { index_ = std::make_shared<Index>(environment_); });
-    return std::make_unique<IndexReader>(environment_, index_, options_.color);
+    return std::make_unique<IndexReader>(environment_, index_, format);
   }
 
  private:

@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <mutex>
+#include <set>
+#include <utility>
+
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 
@@ -14,6 +18,32 @@ namespace {
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
+}
+
+/// Names of the folders that this process is writing.
+class Claims {
+ public:
+  bool take(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    return names_.insert(name).second;
+  }
+  void give_back(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    names_.erase(name);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> names_;
+};
+Claims& claims() {
+  static Claims instance;
+  return instance;
+}
+
+std::string key_of(const std::string& path) {
+  std::error_code error;
+  return fs::weakly_canonical(fs::absolute(path, error), error).string();
 }
 
 bool holds_only(const std::string& path, const std::function<bool(const std::string&)>& belongs) {
@@ -39,24 +69,39 @@ NewFolder::NewFolder(const std::string& path, bool overwrite, const std::string&
   if (!parent.empty() && !fs::is_directory(parent, error))
     bad_input("cannot create ", banyan::quoted(path_), ": there is no folder ",
               banyan::quoted(parent.string()));
+  claim_ = key_of(temporary_);
+  if (!claims().take(claim_))
+    bad_input(banyan::quoted(path_), " is being written already: it is named twice");
   fs::remove_all(temporary_, error);
-  if (!fs::create_directory(temporary_, error))
-    runtime_failure("cannot create the folder ", banyan::quoted(temporary_), ": ", error.message());
+  if (fs::create_directory(temporary_, error)) return;
+  claims().give_back(claim_);
+  runtime_failure("cannot create the folder ", banyan::quoted(temporary_), ": ", error.message());
 }
 
 NewFolder::~NewFolder() {
   std::error_code ignored;
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  claims().give_back(claim_);
 }
 
 void NewFolder::commit() {
-  std::error_code error;
-  if (overwrite_) fs::remove_all(path_, error);
-  fs::rename(temporary_, path_, error);
-  if (error)
+  const std::string aside = cat(path_, ".old.", getpid());
+  std::error_code error, ignored;
+  bool replaces = false;
+  if (overwrite_ && fs::exists(path_, ignored)) {
+    fs::remove_all(aside, ignored);
+    fs::rename(path_, aside, error);
+    replaces = !error;
+  }
+  if (!error) fs::rename(temporary_, path_, error);
+  if (error) {
+    if (replaces) fs::rename(aside, path_, ignored);
     runtime_failure("cannot rename ", banyan::quoted(temporary_), " to ", banyan::quoted(path_), ": ",
                     error.message());
+  }
   temporary_.clear();
+  claims().give_back(std::exchange(claim_, ""));
+  if (replaces) fs::remove_all(aside, ignored);
 }
 
 }  // namespace banyan::data

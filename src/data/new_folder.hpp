@@ -10,7 +10,8 @@ namespace banyan::data {
 class NewFolder {
  public:
   /// Makes `<path>.tmp.<pid>`. Throws bad_input if `path` exists, unless `overwrite` and each of its files is
-  /// accepted by `belongs`, or if its parent does not exist. `kind` is for messages: "an LMDB".
+  /// accepted by `belongs`, if its parent does not exist, or if this process is writing it already. `kind` is
+  /// for messages: "an LMDB".
   NewFolder(const std::string& path, bool overwrite, const std::string& kind,
             const std::function<bool(const std::string& file)>& belongs);
   /// Removes the temporary folder unless it was renamed.
@@ -20,11 +21,11 @@ class NewFolder {
 
   const std::string& path() const { return path_; }
   const std::string& temporary() const { return temporary_; }
-  /// Gives the folder its name.
+  /// Gives the folder its name. An existing one is removed after that, and stays if it fails.
   void commit();
 
  private:
-  std::string path_, temporary_;
+  std::string path_, temporary_, claim_;
   bool overwrite_;
 };
 

@@ -4,7 +4,8 @@
 
 namespace banyan::data {
 
-void read_record(RecordReader& reader, std::uint64_t position, Record& record) {
+void read_record(RecordReader& reader, std::uint64_t position, Record& record, std::uint64_t item) {
+  record.item = item;
   try {
     reader.read(position, record);
   } catch (const Error& error) {

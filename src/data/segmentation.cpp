@@ -11,6 +11,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/io/atomic_file.hpp"
+#include "data/resampling.hpp"
 
 namespace banyan::data {
 
@@ -56,23 +57,6 @@ std::vector<Entry> read_list(const std::string& path, const SegmentationOptions&
   }
   if (entries.empty()) bad_input("the list ", banyan::quoted(path), " lists no images");
   return entries;
-}
-
-/// Every pixel is the one whose centre is nearest.
-void resize_nearest(const Image& from, int height, int width, Image& to) {
-  to = {from.channels, height, width, {}};
-  to.pixels.resize(static_cast<std::size_t>(from.channels) * static_cast<std::size_t>(height) *
-                   static_cast<std::size_t>(width));
-  std::uint8_t* next = to.pixels.data();
-  const auto source = [](int at, int length, int of) {
-    return static_cast<int>((2 * std::int64_t{at} + 1) * of / (2 * std::int64_t{length}));
-  };
-  for (int y = 0; y < height; ++y)
-    for (int x = 0; x < width; ++x) {
-      const std::ptrdiff_t at =
-          std::ptrdiff_t{source(y, height, from.height)} * from.width + source(x, width, from.width);
-      next = std::copy_n(from.pixels.data() + at * from.channels, from.channels, next);
-    }
 }
 
 void decode(const std::string& bytes, ColorMode color, Image& image) {
@@ -211,7 +195,7 @@ SegmentationWriter::SegmentationWriter(const caffe::TransformationParameter& set
     means_[static_cast<std::size_t>(c)] = settings.mean_value(settings.mean_value_size() == 1 ? 0 : c);
 }
 
-std::vector<Shape> SegmentationWriter::shapes(const Record& record) const {
+std::vector<Shape> SegmentationWriter::shapes(const Record& record, std::uint64_t) const {
   if (crop_height_ == 0 && !scale_factors_.empty())
     bad_input("scale_factors need a crop: images of a batch have one size");
   const int height = crop_height_ > 0 ? crop_height_ : record.height;
@@ -232,7 +216,7 @@ void SegmentationWriter::write(const Record& record, std::uint64_t item, const I
     image = &scaled;
     labels = &scaled_labels;
   }
-  const std::vector<Shape> shape = shapes(record);
+  const std::vector<Shape> shape = shapes(record, item);
   const int height = static_cast<int>(shape[0][1]), width = static_cast<int>(shape[0][2]);
   const bool mirror = mirror_ && draws.v[0] % 2 == 1;
   // Nothing is cut from what has to be enlarged.

@@ -55,7 +55,9 @@ WindowWriter::WindowWriter(const caffe::TransformationParameter& settings, int c
   }
 }
 
-std::vector<Shape> WindowWriter::shapes(const Record&) const { return {Shape{3, crop_, crop_}, Shape()}; }
+std::vector<Shape> WindowWriter::shapes(const Record&, std::uint64_t) const {
+  return {Shape{3, crop_, crop_}, Shape()};
+}
 
 template <class T>
 void WindowWriter::write_pixels(const Record& record, bool mirror, Layout layout, T* output) const {

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -45,6 +46,7 @@ class Descriptor {
 };
 
 constexpr const char* kTemporary = ".tmp.";
+constexpr std::size_t kChecksumPiece = std::size_t{1} << 20;
 
 /// Clock ticks from the machine's start to this process's: the 22nd word of its stat, whose second word, the
 /// program's name in parentheses, may contain blanks. Another process with the same ID has a different one.
@@ -218,5 +220,21 @@ std::string read_file(const std::string& path, std::size_t max_bytes) {
 }
 
 std::uint32_t checksum_of(std::string_view bytes) { return add_to_checksum(0, bytes.data(), bytes.size()); }
+
+std::uint32_t checksum_of_file(const std::string& path) {
+  const std::string shown = quoted(path, 4096);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) bad_input("cannot open ", shown, ": ", reason(errno));
+  std::vector<char> piece(kChecksumPiece);
+  std::uint32_t checksum = 0;
+  while (true) {
+    const ssize_t got = ::read(file.get(), piece.data(), piece.size());
+    if (got == 0) return checksum;
+    if (got > 0)
+      checksum = add_to_checksum(checksum, piece.data(), static_cast<std::size_t>(got));
+    else if (errno != EINTR)
+      bad_input("cannot read ", shown, ": ", reason(errno));
+  }
+}
 
 }  // namespace banyan::io

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <mutex>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -122,6 +124,16 @@ Id new_dataset_settings() {
   return settings;
 }
 
+/// For this many values. Where types are converted, HDF5 makes a buffer of a MiB for every call otherwise,
+/// which takes longer than to read a few.
+Id transfer_of(std::uint64_t values) {
+  constexpr std::uint64_t kLeast = 4096, kMost = 1 << 20, kWidest = 16;  // bytes
+  Id transfer(H5Pcreate(H5P_DATASET_XFER), H5Pclose);
+  H5Pset_buffer(transfer.get(), std::clamp(std::min(values, kMost) * kWidest, kLeast, kMost), nullptr,
+                nullptr);
+  return transfer;
+}
+
 }  // namespace
 
 struct Hdf5File::State {
@@ -168,8 +180,10 @@ void Hdf5Dataset::read_rows(std::uint64_t first, std::uint64_t count, T* values)
   sizes.at(0) = count;
   if (std::count(sizes.begin(), sizes.end(), hsize_t{0}) > 0) return;
   const Id part(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose);
+  const Id transfer =
+      transfer_of(std::accumulate(sizes.begin(), sizes.end(), hsize_t{1}, std::multiplies<>()));
   if (H5Sselect_hyperslab(all.get(), H5S_SELECT_SET, begin.data(), nullptr, sizes.data(), nullptr) < 0 ||
-      H5Dread(state_->id.get(), type_in_memory<T>(), part.get(), all.get(), H5P_DEFAULT, values) < 0)
+      H5Dread(state_->id.get(), type_in_memory<T>(), part.get(), all.get(), transfer.get(), values) < 0)
     state_->file->fail(cat("read row ", first, " of"), state_->path, reason());
 }
 

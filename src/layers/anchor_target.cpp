@@ -110,8 +110,7 @@ class AnchorTargetLayer : public BoxLayer {
     for (std::size_t i = 0; i < labels.size(); ++i)
       if (labels[i] >= 0) of_label[labels[i]].push_back(static_cast<int>(i));
     const auto batch = static_cast<std::int64_t>(settings().batch_size());
-    const auto most_objects =
-        static_cast<std::int64_t>(settings().fg_fraction() * static_cast<double>(batch));
+    const auto most_objects = static_cast<std::int64_t>(part_of(batch, settings().fg_fraction()));
     std::fill(labels.begin(), labels.end(), -1);
     const std::vector<int> objects = drawn(of_label[1], most_objects, key, image);
     for (const int i : objects) labels[i] = 1;

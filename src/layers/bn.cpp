@@ -4,8 +4,9 @@
 //
 // SegNet (and DeconvNet) writes scale_filler, shift_filler and bn_mode and has blobs slope and bias only:
 // LEARN normalizes with the batch, in tests too; INFERENCE computes slope * x + bias, the statistics being
-// part of these. caffe-windows writes the first two with var_eps and decay, the eps and momentum of the four
-// blobs above. `moving_average: false` leaves mean and variance out and normalizes as LEARN does.
+// part of these. caffe-windows writes the first two with var_eps, the eps of the four blobs above, and decay,
+// the weight of the new batch in the running statistics, 1 - momentum. `moving_average: false` leaves mean
+// and variance out and normalizes as LEARN does.
 #include "banyan/base/log.hpp"
 #include "banyan/layers/batch_norm.hpp"
 
@@ -61,7 +62,7 @@ class BnLayer : public BatchNormalization {
     }
     for (std::size_t slot = 0; slot < 2 && frozen; ++slot)
       parameters_[slot].forced_mult = parameters_[slot].lr_mult = parameters_[slot].decay_mult = 0;
-    dialect.fraction = windows ? s.decay() : s.momentum();
+    dialect.fraction = windows ? 1 - s.decay() : s.momentum();
     dialect.eps = windows ? s.var_eps() : segnet && !s.has_eps() ? kSegNetEps : s.eps();
     dialect.arithmetic = s.variance();
     dialect.sync = always_sync || s.sync();
@@ -85,7 +86,13 @@ class BnLayer : public BatchNormalization {
       refuse(
           "scale_filler and shift_filler (SegNet) are other names of slope_filler and bias_filler; give one");
     if (windows && (s.has_eps() || s.has_momentum()))
-      refuse("var_eps and decay (caffe-windows) are other names of eps and momentum; give one of each");
+      refuse("var_eps and decay (caffe-windows) take the place of eps and 1 - momentum; give one of each");
+    if (!(s.decay() >= 0 && s.decay() <= 1)) refuse("decay must be from 0 to 1; found ", s.decay());
+    if (is_segnet() && s.has_momentum())
+      refuse(
+          "momentum needs stored statistics, which a BN with scale_filler, shift_filler or bn_mode (SegNet) "
+          "has "
+          "not; the other branches' names are slope_filler and bias_filler");
     if (windows && s.has_bn_mode())
       refuse("bn_mode (SegNet) goes with neither var_eps nor decay (caffe-windows)");
     if (s.frozen() && (is_segnet() || !s.moving_average()))

@@ -75,10 +75,9 @@ std::vector<int> mine(const std::vector<double>& losses, const std::vector<Box>&
     if (hard || (matches.truth[b] == Matches::kNone && matches.overlaps[b] < rules.most_overlap))
       candidates.push_back(static_cast<int>(b));
   }
-  std::size_t wanted =
-      hard ? static_cast<std::size_t>(rules.samples)
-           : static_cast<std::size_t>(static_cast<double>(matched) * rules.negatives_per_match);
-  wanted = std::min(wanted, candidates.size());
+  const float most = hard ? static_cast<float>(rules.samples) : part_of(matched, rules.negatives_per_match);
+  const auto wanted =
+      static_cast<std::size_t>(std::min(static_cast<double>(most), static_cast<double>(candidates.size())));
   candidates = by_score(std::move(candidates), losses);
   if (rules.suppression) {
     std::erase_if(candidates, [&](int b) { return area(boxes[b]) < kLeastArea; });

@@ -27,9 +27,10 @@ Matches match_boxes(const std::vector<Box>& boxes, const std::vector<GroundTruth
 
 struct MiningRules {
   caffe::MultiBoxLossParameter::MiningType type = caffe::MultiBoxLossParameter::MAX_NEGATIVE;
-  double negatives_per_match = 3, most_overlap = 0.5;  ///< MAX_NEGATIVE: how many; boxes below this overlap
-  int samples = 64;                                    ///< HARD_EXAMPLE
-  std::optional<Suppression> suppression;              ///< among the candidates, by their losses
+  float negatives_per_match = 3;           ///< MAX_NEGATIVE: how many,
+  double most_overlap = 0.5;               ///< of the boxes below this overlap
+  int samples = 64;                        ///< HARD_EXAMPLE
+  std::optional<Suppression> suppression;  ///< among the candidates, by their losses
 };
 /// The unmatched boxes that count: those with the largest losses. With HARD_EXAMPLE they are drawn from all
 /// boxes, and matched boxes that are not among them lose their match.

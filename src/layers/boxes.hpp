@@ -1,29 +1,13 @@
-// Boxes on the host: areas, overlaps and non-maximum suppression. What decides over boxes one after the other
+// Boxes on the host: non-maximum suppression. What decides over boxes one after the other
 // is small and sequential, so it runs there on any device.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "banyan/base/box.hpp"
+
 namespace banyan {
-
-struct Box {
-  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;
-  bool operator==(const Box&) const = default;
-};
-
-/// What the corners of a box are.
-enum class Corners : std::uint8_t {
-  points,  ///< a side is x2 - x1 long (SSD)
-  pixels,  ///< the first and the last pixel: x2 - x1 + 1 (Faster R-CNN)
-};
-
-/// 0 for a box whose second corner lies before its first.
-double area(const Box& box, Corners corners = Corners::points);
-/// Intersection over union, in [0, 1]; 0 if either is empty.
-double overlap(const Box& a, const Box& b, Corners corners = Corners::points);
-/// Cut off at the borders of [0, width] x [0, height].
-Box clipped(const Box& box, double width = 1, double height = 1);
 
 /// Non-maximum suppression: goes through the boxes in `order` and keeps each that overlaps no kept one by
 /// more than `threshold`. Returns the kept ones in that order.
@@ -37,6 +21,9 @@ struct Suppression {
 };
 std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>& order,
                           const Suppression& how);
+/// `fraction` of `count`, in f32: 0.7 of 10 is 7, which it is not after 0.7 as a float has become a double.
+inline float part_of(std::int64_t count, float fraction) { return static_cast<float>(count) * fraction; }
+
 /// `candidates`, those with a higher score first; of equal scores in the order given, NaN last.
 std::vector<int> by_score(std::vector<int> candidates, const std::vector<double>& scores);
 

@@ -1,60 +1,52 @@
-// Data: records of an LMDB or a LevelDB. Where data_param.backend is missing, the folder's contents decide;
-// in Caffe it means LEVELDB. rand_skip has no effect, as in Caffe.
+#include "layers/data_layer.hpp"
+
 #include <algorithm>
 #include <filesystem>
 
 #include "banyan/base/text.hpp"
 #include "banyan/data/leveldb.hpp"
 #include "banyan/data/lmdb_source.hpp"
-#include "layers/source_layer.hpp"
 
 namespace banyan {
 
+DataLayer::Settings DataLayer::settings() const {
+  const caffe::DataParameter& from = parameter().data_param();
+  if (from.source().empty()) refuse("data_param.source", "is missing");
+  if (from.has_backend() && from.backend() == caffe::DataParameter::LEVELDB && !data::has_leveldb())
+    refuse("data_param.backend", cat("is LEVELDB, which this build of Banyan lacks: install libleveldb-dev "
+                                     "and build again, or convert ",
+                                     banyan::quoted(from.source()), " to LMDB"));
+  if (from.has_mining_hard_param()) refuse("data_param.mining_hard_param", "is not supported");
+  if (from.has_side()) refuse("data_param.side", "is not supported");
+  Settings settings;
+  settings.field = "data_param";
+  settings.batch_size = from.batch_size();
+  settings.batch_size_is_total = from.batch_size_is_total();
+  settings.epoch_end = from.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
+  settings.shuffle = from.shuffle();
+  settings.threads = static_cast<int>(std::clamp<std::uint32_t>(from.threads(), 1, 256));
+  return settings;
+}
+
+std::shared_ptr<data::RecordSource> DataLayer::open() const {
+  const caffe::TransformationParameter& transform = parameter().transform_param();
+  const std::string& folder = parameter().data_param().source();
+  const bool shuffle = parameter().data_param().shuffle();
+  const data::ColorMode color = transform.force_color()  ? data::ColorMode::bgr
+                                : transform.force_gray() ? data::ColorMode::gray
+                                                         : data::ColorMode::as_stored;
+  if (is_leveldb(folder)) return data::open_leveldb(folder, {color, shuffle, annotated()});
+  return data::open_lmdb(folder, {color, shuffle, annotated()});
+}
+
+bool DataLayer::is_leveldb(const std::string& folder) const {
+  const caffe::DataParameter& from = parameter().data_param();
+  if (from.has_backend()) return from.backend() == caffe::DataParameter::LEVELDB;
+  std::error_code ignored;
+  return std::filesystem::exists(folder + "/CURRENT", ignored);
+}
+
 namespace {
-
-class DataLayer : public SourceLayer {
- public:
-  using SourceLayer::SourceLayer;
-
- protected:
-  Settings settings() const override {
-    const caffe::DataParameter& from = parameter().data_param();
-    if (from.source().empty()) refuse("data_param.source", "is missing");
-    if (from.has_backend() && from.backend() == caffe::DataParameter::LEVELDB && !data::has_leveldb())
-      refuse("data_param.backend", cat("is LEVELDB, which this build of Banyan lacks: install libleveldb-dev "
-                                       "and build again, or convert ",
-                                       banyan::quoted(from.source()), " to LMDB"));
-    if (from.has_mining_hard_param()) refuse("data_param.mining_hard_param", "is not supported");
-    if (from.has_side()) refuse("data_param.side", "is not supported");
-    Settings settings;
-    settings.field = "data_param";
-    settings.batch_size = from.batch_size();
-    settings.batch_size_is_total = from.batch_size_is_total();
-    settings.epoch_end = from.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
-    settings.shuffle = from.shuffle();
-    settings.threads = static_cast<int>(std::clamp<std::uint32_t>(from.threads(), 1, 256));
-    return settings;
-  }
-
-  std::shared_ptr<data::RecordSource> open() const override {
-    const caffe::TransformationParameter& transform = parameter().transform_param();
-    const std::string& folder = parameter().data_param().source();
-    const bool shuffle = parameter().data_param().shuffle();
-    const data::ColorMode color = transform.force_color()  ? data::ColorMode::bgr
-                                  : transform.force_gray() ? data::ColorMode::gray
-                                                           : data::ColorMode::as_stored;
-    if (is_leveldb(folder)) return data::open_leveldb(folder, {color, shuffle});
-    return data::open_lmdb(folder, {color, shuffle});
-  }
-
- private:
-  bool is_leveldb(const std::string& folder) const {
-    const caffe::DataParameter& from = parameter().data_param();
-    if (from.has_backend()) return from.backend() == caffe::DataParameter::LEVELDB;
-    std::error_code ignored;
-    return std::filesystem::exists(folder + "/CURRENT", ignored);
-  }
-};
 
 const RegisterLayer<DataLayer> registered("Data", {"records of an LMDB or a LevelDB", "data_param", {}});
 

@@ -31,7 +31,8 @@ class ImageDataLayer : public SourceLayer {
     if (images.dataset_share_per_node() != 1)
       refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
     if (images.label_type() != caffe::ImageDataParameter::IMAGE)
-      refuse("image_data_param.label_type", "must be IMAGE here: ImageSegData reads images with other labels");
+      refuse("image_data_param.label_type",
+             "must be IMAGE here: ImageSegData reads images with other labels");
     Settings settings;
     settings.field = "image_data_param";
     settings.batch_size = images.batch_size();

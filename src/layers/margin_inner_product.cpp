@@ -20,7 +20,10 @@ class MarginInnerProductLayer : public Layer {
  public:
   MarginInnerProductLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
-              {.arity = {2, 2, 1, 2}, .backward_reads_outputs = false, .differentiable_inputs = 1}),
+              {.arity = {2, 2, 1, 2},
+               .backward_reads_outputs = false,
+               .differentiable_inputs = 1,
+               .differentiable_outputs = 1}),
         margin_(static_cast<int>(settings().type()) + 1) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {

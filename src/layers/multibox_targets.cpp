@@ -27,7 +27,8 @@ MultiBoxTargets::MultiBoxTargets(const Settings& s, std::string where)
           "ignore_difficult_gt is not supported; use_difficult_gt: false leaves difficult boxes out");
   require(s.overlap_threshold() >= 0 && s.overlap_threshold() <= 1,
           "overlap_threshold must be from 0 to 1; found ", s.overlap_threshold());
-  require(s.neg_pos_ratio() >= 0, "neg_pos_ratio must not be negative; found ", s.neg_pos_ratio());
+  require(s.neg_pos_ratio() >= 0 && std::isfinite(s.neg_pos_ratio()),
+          "neg_pos_ratio must not be negative and must be finite; found ", s.neg_pos_ratio());
   require(s.mining_type() != Settings::HARD_EXAMPLE || s.sample_size() > 0,
           "sample_size must be positive; found ", s.sample_size());
   require(std::isfinite(s.loc_weight()), "loc_weight must be finite; found ", s.loc_weight());

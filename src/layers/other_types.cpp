@@ -24,7 +24,6 @@ constexpr std::array kOthers{
     OtherType{"AccuracyRegression", "a branch of Caffe", kNone},
     OtherType{"AdaptiveBiasChannel", "DeepLab",
               "its bias is searched for per image; BiasChannel adds one that the file gives"},
-    OtherType{"AnnotatedData", "SSD", kLmdb},
     OtherType{"DenseCRF", "DeepLab", kAfterwards},
     OtherType{"DenseImageData", "SegNet", kLmdb},
     OtherType{"DetectNetTransformation", "NVIDIA's Caffe", kNone},
@@ -45,7 +44,6 @@ constexpr std::array kOthers{
     OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kNone},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
-    OtherType{"VideoData", "yjxiong's Caffe", kLmdb},
     OtherType{"VolumeData", "C3D", kLmdb},
 };
 

@@ -42,7 +42,8 @@ class PoolingLayer : public Layer {
                .layout = LayoutRule::follows,
                .storage = StorageRule::sixteen_bits,
                .backward_reads_inputs = false,
-               .backward_reads_outputs = false}) {}
+               .backward_reads_outputs = false,
+               .differentiable_outputs = 1}) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;

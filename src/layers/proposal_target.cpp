@@ -111,7 +111,7 @@ class ProposalTargetLayer : public BoxLayer {
     }
     const bool all = settings().batch_size() < 0;
     const auto most_objects =
-        static_cast<std::int64_t>(std::nearbyint(settings().fg_fraction() * static_cast<double>(rows_)));
+        static_cast<std::int64_t>(std::nearbyint(part_of(rows_, settings().fg_fraction())));
     Sample sample{drawn(objects, all ? rows_ : most_objects, key, image), 0};
     sample.objects = static_cast<std::int64_t>(sample.regions.size());
     const std::int64_t rest = rows_ - sample.objects;

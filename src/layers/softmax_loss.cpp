@@ -20,7 +20,6 @@ class SoftmaxLossLayer : public SoftmaxedLossLayer {
     if (!(loss.label_smoothing() >= 0 && loss.label_smoothing() <= 1))
       refuse("label_smoothing must be from 0 to 1; found ", loss.label_smoothing());
     smoothing_ = options().phase == Phase::train ? loss.label_smoothing() : 0;
-    if (loss.thresh_ratio() != 1) refuse("thresh_ratio other than 1 is not supported");
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,

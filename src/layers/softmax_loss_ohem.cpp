@@ -15,7 +15,7 @@ class SoftmaxLossOhemLayer : public SoftmaxedLossLayer {
 
   void setup(const Blobs& inputs, const Blobs& outputs) override {
     SoftmaxedLossLayer::setup(inputs, outputs);
-    if (parameter_.loss_param().label_smoothing() != 0) refuse("label_smoothing is not supported");
+    refuse_smoothing();
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

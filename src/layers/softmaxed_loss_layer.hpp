@@ -18,6 +18,7 @@ class SoftmaxedLossLayer : public LossLayer {
     normalization_ = read_normalization(Normalization::valid);
     traits_.meets = meets_for(normalization_);
     ignore_ = {loss.has_ignore_label(), loss.ignore_label()};
+    if (loss.thresh_ratio() != 1) refuse("thresh_ratio other than 1 is not supported");
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -44,6 +45,9 @@ class SoftmaxedLossLayer : public LossLayer {
   void check_results(Context& context) override { note_.check(context, name(), over_); }
 
  protected:
+  void refuse_smoothing() const {
+    if (parameter_.loss_param().label_smoothing() != 0) refuse("label_smoothing is not supported");
+  }
   /// Of the classes.
   virtual int axis() const = 0;
   /// partial_ and note_ of the local positions.

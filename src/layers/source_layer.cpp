@@ -12,7 +12,7 @@ namespace {
 
 std::vector<Shape> shapes_of(const data::HostBatch& batch) {
   std::vector<Shape> shapes;
-  for (const data::HostBatch::Array& array : batch.arrays) shapes.push_back(array.item);
+  for (const data::HostBatch::Array& array : batch.arrays) shapes.push_back(array.shape);
   return shapes;
 }
 
@@ -96,13 +96,13 @@ std::vector<Shape> SourceLayer::first_item() const {
   const auto reader = source_->reader();
   data::Record record;
   const std::uint64_t position = order_->record(dealing_->epoch(consumed_), dealing_->record(consumed_));
-  data::read_record(*reader, position, record);
+  data::read_record(*reader, position, record, consumed_);
   const caffe::TransformationParameter& transform = parameter().transform_param();
   if (!record.encoded && (transform.force_color() || transform.force_gray()) && options().rank == 0)
     log_warning(cat("layer ", banyan::quoted(name()),
                     ": force_color and force_gray have no effect on records that are not encoded images"));
   try {
-    return writer_->shapes(record);
+    return writer_->shapes(record, consumed_);
   } catch (const Error& error) {
     throw Error(error.kind(), reader->describe(position) + ": " + error.message());
   }
@@ -117,20 +117,15 @@ data::Share SourceLayer::first_share() const {
 
 void SourceLayer::reshape(const Blobs&, const Blobs& outputs) {
   if (batch_ != nullptr) {
-    set_shapes(outputs, batch_->share.count, shapes_of(*batch_));
+    set_shapes(outputs, shapes_of(*batch_));
     return;
   }
   open_source();
-  set_shapes(outputs, first_share().count, item_);
+  set_shapes(outputs, data::batch_shapes(*writer_, item_, first_share().count));
 }
 
-void SourceLayer::set_shapes(const Blobs& outputs, std::uint64_t items,
-                             const std::vector<Shape>& item) const {
-  for (std::size_t k = 0; k < outputs.size(); ++k) {
-    std::vector<std::int64_t> dims = item.at(k).dims();
-    dims.insert(dims.begin(), static_cast<std::int64_t>(items));
-    outputs[k]->shape = Shape(std::move(dims));
-  }
+void SourceLayer::set_shapes(const Blobs& outputs, const std::vector<Shape>& shapes) const {
+  for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k]->shape = shapes.at(k);
   outputs[0]->layout = first_layout();
 }
 
@@ -177,20 +172,19 @@ void SourceLayer::prepare(Pass& pass, const Blobs& outputs) {
   if (dealt_whole()) --batches_left_;
   consumed_ = batch_->share.consumed;
   if (batch_->share.ends_epoch && options().rank == 0) log_info("Restarting data prefetching from start.");
-  set_shapes(outputs, batch_->share.count, shapes_of(*batch_));
+  set_shapes(outputs, shapes_of(*batch_));
 }
 
 void SourceLayer::forward(Pass& pass, const Blobs&, const Blobs& outputs) {
   if (batch_ == nullptr) runtime_failure("layer ", banyan::quoted(name()), ": forward before prepare");
   Stream& stream = pass.context->stream();
-  if (batch_->share.count > 0) {
-    const Tensor& first = outputs[0]->data;
-    if (first.layout() != outputs[0]->layout && !first.is_contiguous())
-      runtime_failure("layer ", banyan::quoted(name()),
-                      ": its output is bound in another layout than it was given");
-    for (std::size_t k = 0; k < outputs.size(); ++k)
-      stream.copy(outputs[k]->data.raw(), batch_->arrays[k].memory.get(), outputs[k]->data.bytes());
-  }
+  const Tensor& first = outputs[0]->data;
+  if (batch_->share.count > 0 && first.layout() != outputs[0]->layout && !first.is_contiguous())
+    runtime_failure("layer ", banyan::quoted(name()),
+                    ": its output is bound in another layout than it was given");
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    if (const std::size_t bytes = outputs[k]->data.bytes(); bytes > 0)
+      stream.copy(outputs[k]->data.raw(), batch_->arrays[k].memory.get(), bytes);
   if (!batch_->copied) batch_->copied = pass.context->device().create_event();
   stream.record(*batch_->copied);
 }

@@ -60,8 +60,8 @@ class SourceLayer : public Layer, public data::BatchSource {
   virtual std::shared_ptr<data::RecordSource> open() const = 0;
   /// Checks transform_param without reading a file; throws bad_input.
   virtual void check_transform() const;
-  /// What turns the source's records into items; one output for each of its entries, the last may be left
-  /// out.
+  /// What turns the source's records into items; one output for each of its entries (and its table), the last
+  /// may be left out.
   virtual std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource& source) const;
   /// For random numbers of `purpose`, such as "order".
   ops::RandomKey key_of(const std::string& purpose) const;
@@ -78,7 +78,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   void begin_pass(std::uint64_t test_iter);
   std::vector<Shape> first_item() const;
   data::Share first_share() const;
-  void set_shapes(const Blobs& outputs, std::uint64_t items, const std::vector<Shape>& item) const;
+  void set_shapes(const Blobs& outputs, const std::vector<Shape>& shapes) const;
 
   Settings settings_;
   std::shared_ptr<data::RecordSource> source_;

@@ -31,8 +31,9 @@ class UnpoolingLayer : public UnpoolLayer {
     read("unpool", s.has_unpool_size(), s.unpool_size(), s.has_unpool_h(), s.unpool_h(), s.has_unpool_w(),
          s.unpool_w(), size_);
     const bool sized = s.has_unpool_size() || s.has_unpool_h();
-    if (kernel_[0] < 1 && (fixed_ || !sized)) refuse("kernel_size must be given and positive");
     for (int axis = 0; axis < 2; ++axis) {
+      if (kernel_[axis] < 1 && (fixed_ || !sized)) refuse("kernel_size must be given and positive");
+      if (size_[axis] < 1 && sized) refuse("unpool_size must be positive");
       if (stride_[axis] < 1) refuse("stride must be positive");
       if (pad_[axis] != 0 && pad_[axis] >= kernel_[axis]) refuse("pad must be smaller than the kernel");
     }

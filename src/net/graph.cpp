@@ -24,7 +24,8 @@ void mark_wanted(Graph& graph, bool force_backward) {
     for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
       bool wanted = force_backward || graph.producer_of(layer.inputs[i]).needs_backward;
       if (!force_backward && !layer.propagate_down.empty()) wanted = layer.propagate_down[i] != 0;
-      layer.propagate.push_back(wanted && layer.traits.differentiable(static_cast<int>(i)));
+      layer.propagate.push_back(wanted && layer.traits.differentiable(static_cast<int>(i)) &&
+                                graph.is_differentiable(layer.inputs[i]));
       layer.needs_backward = layer.needs_backward || layer.propagate[i];
     }
   }
@@ -50,6 +51,10 @@ double Graph::loss_weight(int blob) const { return producer_of(blob).loss_weight
 int Graph::only_reader(int blob) const {
   const std::vector<int>& readers = blobs[blob].readers;
   return readers.size() == 1 ? readers[0] : -1;
+}
+
+bool Graph::is_differentiable(int blob) const {
+  return producer_of(blob).traits.differentiable_output(blobs[blob].output);
 }
 
 bool Graph::receives_gradient(int blob) const {
@@ -101,7 +106,8 @@ void mark_backward(Graph& graph, bool force_backward) {
   for (std::size_t l = graph.layers.size(); l-- > 0;) {
     GraphLayer& layer = graph.layers[l];
     const bool contributes = std::any_of(layer.outputs.begin(), layer.outputs.end(), [&](int output) {
-      return graph.loss_weight(output) != 0 || graph.receives_gradient(output);
+      return graph.is_differentiable(output) &&
+             (graph.loss_weight(output) != 0 || graph.receives_gradient(output));
     });
     layer.needs_backward = graph.trains && layer.needs_backward && contributes;
     if (!layer.needs_backward) layer.propagate.assign(layer.inputs.size(), false);

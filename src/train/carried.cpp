@@ -60,7 +60,9 @@ void restore_carried(const Net& net, Context& context, const caffe::BanyanState&
       for (const auto& state : saved.carried()) {
         if (state.layer() != layer->name() || state.index() != index) continue;
         io::BlobData blob = io::decode_blob(state.blob(), "the carried state of layer " + state.layer());
-        if (blob.shape.size() != 2) bad_input("the carried state of layer ", state.layer(), " is damaged");
+        if (blob.shape.size() != 2 ||
+            (!of_devices.empty() && of_devices.begin()->second.shape[1] != blob.shape[1]))
+          bad_input("the carried state of layer ", state.layer(), " is damaged");
         of_devices[state.device()] = std::move(blob);
       }
       *tensor =

@@ -49,6 +49,13 @@ void warn_of_refusal(const caffe::LayerParameter& layer) {
   }
 }
 
+bool makes_table(const caffe::LayerParameter& source) { return source.type() == "AnnotatedData"; }
+
+/// Of one value per image, or of AnnotatedData's table with one row.
+Shape stand_in_labels(const caffe::LayerParameter& source, std::int64_t items) {
+  return makes_table(source) ? Shape{1, 1, 1, 8} : Shape{items};
+}
+
 }  // namespace
 
 std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
@@ -58,7 +65,7 @@ std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
   std::vector<Shape> found;
   if (first == source.top().end()) return found;
   for (const std::string& top : source.top())
-    found.push_back(given(top) ? shapes.at(top) : Shape{shapes.at(*first).dim(0)});
+    found.push_back(given(top) ? shapes.at(top) : stand_in_labels(source, shapes.at(*first).dim(0)));
   return found;
 }
 
@@ -84,7 +91,8 @@ std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
       for (const std::int64_t dim : tops[k].dims()) dims.add_dim(dim);
       auto& filler = *dummy.add_data_filler();
       filler.set_type("constant");
-      filler.set_value(k == 0 && !is_label(net, layer.top(k)) ? 0.5f : 0.0f);
+      const float label = makes_table(layer) ? -1.0f : 0.0f;  // a row of -1 is empty
+      filler.set_value(k == 0 && !is_label(net, layer.top(k)) ? 0.5f : label);
       unused.erase(layer.top(k));
     }
     replaced[layer.name()] = layer.type();

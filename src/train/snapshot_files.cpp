@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -65,7 +66,7 @@ void remove_file(const std::string& path) {
 
 bool belongs(const std::string& model, const caffe::SolverState& state) {
   return !state.banyan().has_model_checksum() ||
-         io::checksum_of(io::read_file(model, io::kLargestMessage)) == state.banyan().model_checksum();
+         io::checksum_of_file(model) == state.banyan().model_checksum();
 }
 
 /// Keeps the model of the existing state, so that the state still finds it after another model has taken its
@@ -211,16 +212,26 @@ SolverSnapshot read_snapshot(const std::string& state_path) {
 }
 
 std::optional<std::string> find_latest_snapshot(const std::string& prefix) {
-  std::vector<std::pair<std::int64_t, std::string>> found;
+  struct Found {
+    std::int64_t iteration;
+    fs::file_time_type written;  // decides where both forms exist
+    std::string state;
+  };
+  std::vector<Found> found;
   for_each_file_beside(prefix, [&](const std::string& name) {
     for (const SnapshotFormat format : {SnapshotFormat::binary, SnapshotFormat::hdf5}) {
       const std::string suffix = kStateSuffix + kFormSuffixes[static_cast<std::size_t>(format)];
       const std::int64_t iteration = iteration_in(name, fs::path(prefix).filename().string(), suffix);
-      if (iteration >= 0) found.emplace_back(iteration, snapshot_paths(prefix, iteration, format).state);
+      if (iteration < 0) continue;
+      std::error_code ignored;
+      const std::string state = snapshot_paths(prefix, iteration, format).state;
+      found.push_back({iteration, fs::last_write_time(state, ignored), state});
     }
   });
-  std::sort(found.rbegin(), found.rend());
-  for (const auto& [iteration, state] : found) try {
+  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    return std::tie(b.iteration, b.written) < std::tie(a.iteration, a.written);
+  });
+  for (const auto& [iteration, written, state] : found) try {
       io::read_weights(read_snapshot(state).model_path);
       return state;
     } catch (const Error& unreadable) {

@@ -136,6 +136,26 @@ TEST_F(Hdf5Data, ChunksAndCompressionMakeNoDifference) {
   for (int i = 0; i < 64; ++i) EXPECT_EQ(replica.values(0)[static_cast<std::size_t>(i) * 6 + 4], 10 * i + 4);
 }
 
+/// Files that are held in memory and those that are too large for it, stored in any way.
+TEST_F(Hdf5Data, RowsFromMemoryAreThoseOfTheFile) {
+  for (const hsize_t chunk : {0, 2}) {
+    make({5, 4, 7}, H5T_NATIVE_INT16, chunk);
+    const std::vector<std::string> datasets = {"label", "data"};
+    for (const std::uint64_t largest : {0, 5 * 7 * 8, 1 << 20}) {  // bytes: none, the shorter files, all
+      const auto source = open_hdf5_list(path("list"), datasets, largest);
+      const auto reader = source->reader();
+      Record record;
+      for (const int row : {0, 15, 4, 5, 9, 8, 1, 12}) {
+        read_record(*reader, static_cast<std::uint64_t>(row), record);
+        std::vector<double> expected = counted(6, 10 * row);
+        expected.insert(expected.begin(), row);
+        EXPECT_EQ(record.numbers, expected) << largest;
+        EXPECT_EQ(record.stored.size(), 7 * sizeof(double));
+      }
+    }
+  }
+}
+
 TEST_F(Hdf5Data, CanBeMeasured) {
   make({6});
   Replica replica(text(3));
@@ -209,15 +229,33 @@ TEST_F(Hdf5Data, RefusesBrokenFilesAndLists) {
 
 /// Damaged chunks come out at the row that they hold, with its number.
 TEST_F(Hdf5Data, ADamagedRowIsNamed) {
+  const auto damage_last_chunk = [](const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    const std::size_t chunk = bytes.rfind("\x78\x9c");  // how a deflated chunk of level 6 begins
+    ASSERT_NE(chunk, std::string::npos);
+    for (std::size_t i = chunk + 2; i < chunk + 40; ++i) bytes[i] = '\x55';
+    write_file(file, bytes);
+  };
   make({64}, H5T_NATIVE_FLOAT, 64);
-  const std::string file = path("part0.h5");
-  std::ifstream in(file, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  const std::size_t chunk = bytes.rfind("\x78\x9c");  // how a deflated chunk of level 6 begins
-  ASSERT_NE(chunk, std::string::npos);
-  for (std::size_t i = chunk + 2; i < chunk + 40; ++i) bytes[i] = '\x55';
-  write_file(file, bytes);
+  damage_last_chunk(path("part0.h5"));
   EXPECT_THAT(refusal(), AllOf(HasSubstr("row 0"), HasSubstr("part0.h5")));
+  // One of two chunks: the rows of the other are read.
+  make({64}, H5T_NATIVE_FLOAT, 32);
+  damage_last_chunk(path("part0.h5"));
+  const auto reader = open_hdf5_list(path("list"), {"data", "label"})->reader();
+  int damaged = 0;
+  for (const int row : {0, 31, 32, 63}) {
+    Record record;
+    try {
+      read_record(*reader, static_cast<std::uint64_t>(row), record);
+      EXPECT_EQ(record.numbers[6], row);
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(cat("row ", row, " ")));
+      ++damaged;
+    }
+  }
+  EXPECT_EQ(damaged, 2);
 }
 
 /// Whatever a passing run appends is read back from the file.

@@ -36,6 +36,27 @@ class Leveldb : public FolderTest {
               .ok());
     }
   }
+  /// The one file with that ending.
+  std::string file_in(const std::string& name, const std::string& ending) {
+    std::string found;
+    for (const auto& entry : std::filesystem::directory_iterator(path(name)))
+      if (entry.path().string().ends_with(ending)) {
+        EXPECT_EQ(found, "");
+        found = entry.path().string();
+      }
+    EXPECT_NE(found, "") << ending;
+    return found;
+  }
+  /// Changes a byte in its first quarter.
+  static void damage(const std::string& file) {
+    std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+    const auto at = static_cast<std::streamoff>(std::filesystem::file_size(file) / 4);
+    stream.seekg(at);
+    const char byte = static_cast<char>(stream.get() ^ 0x55);
+    stream.seekp(at);
+    stream.put(byte);
+    EXPECT_TRUE(stream.flush());
+  }
   std::string text(const std::string& source, int batch, const std::string& more = "") {
     return "name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '" + path(source) +
            "' batch_size: " + std::to_string(batch) + " " + more + " }";
@@ -98,6 +119,31 @@ TEST_F(Leveldb, RefusesWhatIsNone) {
   EXPECT_THAT(bad_input_of([&] { open_leveldb(path("broken")); }), HasSubstr("cannot be opened"));
 }
 
+/// Newer records are in the log, older ones in tables. Neither may lose records silently.
+TEST_F(Leveldb, DamageIsFoundWhereverItIs) {
+  make("log", 1000);
+  damage(file_in("log", ".log"));
+  EXPECT_THAT(bad_input_of([&] { open_leveldb(path("log")); }), HasSubstr("orruption"));
+  EXPECT_THAT(bad_input_of([&] { open_leveldb(path("log")); }), HasSubstr("orruption"));  // and still there
+  make("table", 1000);
+  open_leveldb(path("table"));  // which makes a table of the log
+  damage(file_in("table", ".ldb"));
+  EXPECT_THAT(bad_input_of([&] { open_leveldb(path("table")); }), HasSubstr("is damaged"));
+}
+
+/// A log that is cut off is taken for one that was not written to its end; a table is not.
+TEST_F(Leveldb, AWriterLeavesNothingInTheLog) {
+  const auto writer = make_record_writer("leveldb", path("db"), false);
+  const std::vector<std::uint8_t> pixels(4, 9);
+  for (int i = 0; i < 1000; ++i)
+    writer->put(key_of(static_cast<std::uint64_t>(i)), raw_datum(1, 2, 2, pixels.data(), i));
+  writer->close();
+  EXPECT_EQ(std::filesystem::file_size(file_in("db", ".log")), 0u);
+  const std::string table = file_in("db", ".ldb");
+  std::filesystem::resize_file(table, std::filesystem::file_size(table) / 2);
+  EXPECT_THAT(bad_input_of([&] { open_leveldb(path("db")); }), HasSubstr("is damaged"));
+}
+
 TEST_F(Leveldb, AnotherProcessIsAnErrorNotAWait) {
   make("db", 2);
   const pid_t child = ::fork();
@@ -133,8 +179,12 @@ TEST_F(Leveldb, WrittenRecordsComeBack) {
   EXPECT_EQ(open_leveldb(path("db"))->size(), 2500u);  // given up: the old one stays
   const auto writer = make_record_writer("leveldb", path("db"), true);
   writer->put("b", raw_datum(1, 2, 2, pixels.data(), 7));
+  EXPECT_THAT(bad_input_of([&] { make_record_writer("leveldb", path("db/"), true); }),
+              HasSubstr("is being written already"));
   writer->close();
   EXPECT_EQ(open_leveldb(path("db"))->size(), 1u);
+  for (const auto& entry : std::filesystem::directory_iterator(path("")))
+    EXPECT_EQ(entry.path().filename(), "db");  // nothing is left of the old one
   make_numbered_lmdb(path("light"), 1);
   EXPECT_THAT(bad_input_of([&] { make_record_writer("leveldb", path("light"), true); }),
               HasSubstr("is not a LevelDB folder"));

@@ -26,7 +26,7 @@ ShareSequence shares() { return ShareSequence::training(Dealing({100, 2, 0, 1, E
 /// Writes the number of the first item into the shape of an array.
 void note(HostBatch& batch) {
   batch.arrays.resize(1);
-  batch.arrays[0].item = Shape{static_cast<std::int64_t>(batch.share.first)};
+  batch.arrays[0].shape = Shape{static_cast<std::int64_t>(batch.share.first)};
 }
 Prefetcher::Fill note_first(const std::shared_ptr<HostMemory>&) { return note; }
 
@@ -49,7 +49,7 @@ TEST(Prefetcher, KeepsTheOrderWhateverTheThreadsDo) {
                             };
                           },
                           {4, threads, "test", nullptr});
-    for (int i = 0; i < 50; ++i) EXPECT_EQ(prefetcher.take().arrays[0].item, Shape{2 * i});
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(prefetcher.take().arrays[0].shape, Shape{2 * i});
   }
 }
 

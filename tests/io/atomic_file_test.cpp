@@ -190,6 +190,19 @@ TEST(AtomicFile, ManyBytes) {
   EXPECT_EQ(read_file(folder.file("a"), content.size()), content);
 }
 
+/// More than one piece.
+TEST(AtomicFile, ChecksumOfAFile) {
+  const TemporaryFolder folder;
+  std::string content(3000001, 'z');
+  content[2000000] = 'a';
+  put_file(folder.file("a"), content);
+  EXPECT_EQ(checksum_of_file(folder.file("a")), checksum_of(content));
+  put_file(folder.file("e"), "");
+  EXPECT_EQ(checksum_of_file(folder.file("e")), 0u);
+  expect_contains(error_of([&] { checksum_of_file(folder.file("no")); }), "No such file or directory");
+  expect_contains(error_of([&] { checksum_of_file(folder.path()); }), "cannot read");
+}
+
 TEST(AtomicFile, NothingIsWrittenAfterCommit) {
   const TemporaryFolder folder;
   AtomicFile file(folder.file("a"));

@@ -79,8 +79,9 @@ TEST(BnOfCaffeWindows, KeepsStatisticsWithItsOwnNames) {
   bench.set_input(0, {1, 3});  // mean 2, variance 1, or 2 unbiased
   bench.forward();
   expect_near(bench.output(), {-1 / std::sqrt(1.5), 1 / std::sqrt(1.5)}, 1e-15);
-  expect_near(bench.parameter(2), {0.25 * 2}, 1e-15);
-  expect_near(bench.parameter(3), {0.25 * 2}, 1e-15);
+  // Its decay is the weight of the new batch.
+  expect_near(bench.parameter(2), {0.75 * 2}, 1e-15);
+  expect_near(bench.parameter(3), {0.75 * 2}, 1e-15);
 }
 
 TEST(BnDialects, DoNotMix) {
@@ -89,7 +90,9 @@ TEST(BnDialects, DoNotMix) {
     return refusal("type: 'BN' bn_param { " + settings + " }", {kImages});
   };
   EXPECT_NE(bn("slope_filler { } scale_filler { }").find("give one"), std::string::npos);
-  EXPECT_NE(bn("decay: 0.5 momentum: 0.5").find("other names of eps and momentum"), std::string::npos);
+  EXPECT_NE(bn("decay: 0.5 momentum: 0.5").find("take the place of eps and 1 - momentum"), std::string::npos);
+  EXPECT_NE(bn("decay: 1.5").find("decay must be from 0 to 1; found 1.5"), std::string::npos);
+  EXPECT_NE(bn("scale_filler { } momentum: 0.9").find("momentum needs stored statistics"), std::string::npos);
   EXPECT_NE(bn("decay: 0.5 bn_mode: LEARN").find("bn_mode"), std::string::npos);
   EXPECT_NE(bn("frozen: true scale_filler { }").find("frozen needs stored statistics"), std::string::npos);
 }
@@ -121,6 +124,10 @@ TEST(Unpooling, PutsPixelsWhereTheMaskSays) {
   EXPECT_NE(refusal(text + "}", {shapes[0]}).find("needs a second input"), std::string::npos);
   EXPECT_NE(refusal(text + "unpool: AVE }", shapes).find("known methods: MAX, FIXED"), std::string::npos);
   EXPECT_NE(refusal(fixed("kernel_size: 4 pad: 3"), {shapes[0]}).find("would have"), std::string::npos);
+  EXPECT_NE(refusal(fixed("kernel_h: 2 kernel_w: 0"), {shapes[0]}).find("kernel_size must be given"),
+            std::string::npos);
+  EXPECT_NE(refusal(text + "unpool_size: 0 }", shapes).find("unpool_size must be positive"),
+            std::string::npos);
   EXPECT_NE(
       refusal(fixed("kernel_size: 3 pad: 2 unpool_size: 9"), {shapes[0]}).find("middles of the windows"),
       std::string::npos);

@@ -249,6 +249,10 @@ TEST(Losses, RefuseWhatDoesNotFit) {
            {"type: 'InfogainLoss'", {two, Shape{2}}, "source"},
            {"type: 'InfogainLoss'", {two, Shape{2}, Shape{3, 2}}, "3 x 3"},
            {"type: 'InfogainLoss' loss_param { normalize: true }", {two, Shape{2}, three}, "normalize"},
+           {"type: 'InfogainLoss' loss_param { label_smoothing: 0.1 }",
+            {two, Shape{2}, three},
+            "label_smoothing"},
+           {"type: 'InfogainLoss' loss_param { thresh_ratio: 0.5 }", {two, Shape{2}, three}, "thresh_ratio"},
            {"type: 'InfogainLoss' infogain_loss_param { source: 'missing' }", {two, Shape{2}}, "missing"},
            {"type: 'ContrastiveLoss'", {two, two, Shape{3}}, "one number"},
            {"type: 'TripletLoss'", {two, two, three}, "one shape"}}) {

@@ -203,6 +203,7 @@ TEST(MultiBoxLossRefuses, SettingsThatContradict) {
   expect_part("ignore_difficult_gt: true", "use_difficult_gt: false");
   expect_part("overlap_threshold: 1.5", "overlap_threshold must be from 0 to 1");
   expect_part("neg_pos_ratio: -1", "neg_pos_ratio");
+  expect_part("neg_pos_ratio: inf", "neg_pos_ratio must not be negative and must be finite");
   expect_part("mining_type: HARD_EXAMPLE sample_size: 0", "sample_size");
   expect_part("loc_weight: inf", "loc_weight");
   expect_part("nms_param { nms_threshold: -1 }", "nms_threshold");

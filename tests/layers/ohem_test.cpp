@@ -48,6 +48,9 @@ TEST(SoftmaxWithLossOhem, ShowsTheLossOfEachPosition) {
   EXPECT_THAT(
       refusal("type: 'SoftmaxWithLossOHEM' loss_param { label_smoothing: 0.1 }", {Shape{3, 2}, Shape{3}}),
       HasSubstr("label_smoothing"));
+  EXPECT_THAT(
+      refusal("type: 'SoftmaxWithLossOHEM' loss_param { thresh_ratio: 0.5 }", {Shape{3, 2}, Shape{3}}),
+      HasSubstr("thresh_ratio"));
 }
 
 TEST(SmoothL1LossOhem, ShowsTheLossOfEachPosition) {

@@ -179,6 +179,9 @@ TEST(AnchorTarget, DrawsABatch) {
   EXPECT_EQ(labels(0, 0), first);
   EXPECT_NE(labels(1, 0), first);
   EXPECT_NE(labels(0, 1), first);
+  // 3 of 100; as a double, the float nearest to 0.03 gives 2.9999999.
+  const Values exact = AnchorTargets("batch_size: 100 fg_fraction: 0.03", truth, 10).output();
+  EXPECT_EQ(std::count(exact.begin(), exact.end(), 1), 3);
   const Values few = AnchorTargets("batch_size: 50", truth, 10).output();
   EXPECT_EQ(std::count(few.begin(), few.end(), 1), 4);
   EXPECT_EQ(std::count(few.begin(), few.end(), 0), 46);

@@ -124,6 +124,24 @@ TEST(MarkBackward, SkipsWhatDoesNotReachALoss) {
             "- B0 B1 B1 -0 -0 ");
 }
 
+/// As the probabilities of a softmax loss: what reads them learns nothing about the scores.
+TEST(MarkBackward, EndsAtOutputsWithoutAGradient) {
+  // data -> learned -> loss (loss, probabilities) -> learned -> loss of the probabilities
+  const auto net = [](bool first_is_loss) {
+    std::vector<GraphLayer> layers{node({}, {0}, false), node({0}, {1}, true), node({1}, {2, 3}, false),
+                                   node({3}, {4}, true), node({4}, {5}, false, true)};
+    layers[2].traits.differentiable_outputs = 1;
+    layers[2].loss_weights[0] = first_is_loss ? 1 : 0;
+    return layers;
+  };
+  EXPECT_EQ(shown(net(true)), "- B0 B1 B0 B1 ");
+  EXPECT_EQ(shown(net(false)), "- -0 -0 B0 B1 ");
+  EXPECT_EQ(shown(net(false), true), "- -0 -0 B0 B1 ");
+  std::vector<GraphLayer> asked = net(false);
+  asked[3].propagate_down = {1};
+  EXPECT_EQ(shown(asked), "- -0 -0 B0 B1 ");
+}
+
 TEST(MarkBackward, ObeysPropagateDown) {
   std::vector<GraphLayer> net{node({}, {0}, false), node({0}, {1}, true), node({1}, {2}, true),
                               node({2}, {3}, false, true)};

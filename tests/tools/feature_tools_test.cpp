@@ -141,6 +141,10 @@ TEST_F(FeatureTools, ExtractFeaturesWritesFloats) {
   EXPECT_EQ(record.channels, 3);
   EXPECT_EQ(record.height, 1);
   expect_bad_input(arguments, "\"pool_db\" exists; remove it, or pass --overwrite");
+  expect_bad_input(
+      "extract_features none.caffemodel net.prototxt pool,twice pool_db,./pool_db 2 lmdb --overwrite",
+      "\"./pool_db\" is being written already");
+  EXPECT_EQ(data::open_lmdb(path("pool_db"))->size(), 4u);  // as it was
   expect_done(arguments + " CPU DEVICE_ID=0 --overwrite");
 }
 

@@ -60,6 +60,29 @@ TEST_P(CarriedStateOn, IsDealtToAnotherNumberOfDevices) {
   }
 }
 
+TEST(CarriedState, OfDifferentWidthsIsRefused) {
+  const TrainingCase what = recurrent();
+  const TrainingFolder from, folder;
+  train_case(what, 2, from);
+  caffe::SolverState state =
+      read_snapshot(snapshot_paths(from.path() + "/out", kAfterAllSequences).state).state;
+  ASSERT_GT(state.banyan().carried_size(), 1);
+  auto& dims = *state.mutable_banyan()->mutable_carried(0)->mutable_blob()->mutable_shape()->mutable_dim();
+  ASSERT_EQ(dims.size(), 2);
+  dims[1] *= dims[0];
+  dims[0] = 1;
+  TrainOptions options = options_of(what, folder, 1);
+  options.snapshot = folder.path() + "/damaged.solverstate";
+  io::write_binary_proto(options.snapshot, state);
+  FLAGS_minloglevel = 2;
+  try {
+    train(options);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("is damaged"), std::string::npos) << error.message();
+  }
+}
+
 TEST_P(CarriedStateOn, IsTheSameWithCheckpoints) {
   TrainingCase plain = recurrent(), cut = recurrent("checkpoint: '3' ");
   plain.precision = cut.precision = DType::f32;

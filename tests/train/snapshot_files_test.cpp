@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -32,7 +33,7 @@ class SnapshotFiles : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  SnapshotPaths write(std::int64_t iteration) {
+  SnapshotPaths write(std::int64_t iteration, SnapshotFormat format = SnapshotFormat::binary) {
     caffe::NetParameter model;
     model.set_name("n");
     auto& layer = *model.add_layer();
@@ -43,7 +44,7 @@ class SnapshotFiles : public testing::Test {
     blob.add_data(2);
     caffe::SolverState state;
     state.mutable_banyan()->set_seed(7);
-    return write_snapshot(prefix_, iteration, model, state);
+    return write_snapshot(prefix_, iteration, model, state, {}, format);
   }
 
   static std::string refusal(const std::string& state) {
@@ -112,6 +113,10 @@ TEST_F(SnapshotFiles, AnotherModelIsRefused) {
   std::ofstream(paths.model, std::ios::app | std::ios::binary) << "\n\x01x";
   EXPECT_THAT(refusal(paths.state), HasSubstr(paths.model + " is another one"));
   EXPECT_EQ(find_latest_snapshot(prefix_), snapshot_paths(prefix_, 20).state);
+  // Longer than a protobuf message can be, as a model in HDF5 form may be.
+  fs::resize_file(paths.model, (std::uintmax_t{1} << 31) + 1);
+  EXPECT_THAT(refusal(paths.state), HasSubstr(paths.model + " is another one"));
+  fs::resize_file(paths.model, 3);
   // The right one is next to the moved state, although one with that name exists where it was written.
   const fs::path elsewhere = folder_ / "elsewhere";
   fs::create_directories(elsewhere);
@@ -216,6 +221,18 @@ TEST_F(SnapshotFiles, LatestIsTheHighestReadable) {
   EXPECT_FALSE(find_latest_snapshot(prefix_));
   EXPECT_FALSE(find_latest_snapshot((folder_ / "missing/net").string()));
 }
+
+#ifdef BANYAN_WITH_HDF5
+/// After a change of snapshot_format and a run from an earlier iteration, one of them is stale.
+TEST_F(SnapshotFiles, OfBothFormsTheNewerIsTheLatest) {
+  using namespace std::chrono_literals;
+  const auto binary = write(9), hdf5 = write(9, SnapshotFormat::hdf5);
+  fs::last_write_time(binary.state, fs::last_write_time(hdf5.state) - 10s);
+  EXPECT_EQ(find_latest_snapshot(prefix_), hdf5.state);
+  fs::last_write_time(binary.state, fs::last_write_time(hdf5.state) + 10s);
+  EXPECT_EQ(find_latest_snapshot(prefix_), binary.state);
+}
+#endif
 
 TEST_F(SnapshotFiles, ResumeDifferences) {
   caffe::SolverState state;

@@ -21,6 +21,12 @@ struct AssemblerOptions {
   std::shared_ptr<std::atomic<std::uint64_t>> items = nullptr;  ///< counts the items done
 };
 
+/// Shapes of a batch of `items` such items, with a table of at least `rows` rows if the writer makes one:
+/// 1 x 1 x rows x length. The rows are a power of two, and one at least: batches whose tables differ little
+/// have the same shape, so that nets are seldom planned again. Rows without contents are -1.
+std::vector<Shape> batch_shapes(const ItemWriter& writer, const std::vector<Shape>& item, std::uint64_t items,
+                                std::uint64_t rows = 0);
+
 class BatchAssembler {
  public:
   BatchAssembler(std::shared_ptr<HostMemory> memory, const Dealing& dealing,
@@ -31,7 +37,8 @@ class BatchAssembler {
   void operator()(HostBatch& batch);
 
  private:
-  void begin(HostBatch& batch, const std::vector<Shape>& item) const;
+  void begin(HostBatch& batch, const std::vector<Shape>& item);
+  void write_table(HostBatch& batch) const;
   void write(HostBatch& batch, std::uint64_t index, std::uint64_t item);
 
   std::shared_ptr<HostMemory> memory_;
@@ -42,6 +49,8 @@ class BatchAssembler {
   AssemblerOptions options_;
   std::unique_ptr<RecordReader> reader_;  // opened at first use
   Record record_;
+  std::vector<Shape> item_;   // shapes of the batch's first item
+  std::vector<double> rows_;  // of the batch's table
 };
 
 }  // namespace banyan::data

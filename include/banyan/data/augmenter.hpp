@@ -44,11 +44,18 @@ class Augmenter : public ItemWriter {
   Augmenter(const caffe::TransformationParameter& settings, bool random_crop, std::uint64_t seed,
             std::uint32_t stream, const std::string& layer);
 
+  struct Window {
+    int top, left;  ///< of the crop, in the image without padding: negative inside the padding
+    bool mirror;
+  };
+  /// What is cut out of `record` for the item with this number, `shape` large.
+  Window draw(const Record& record, const ItemShape& shape, std::uint64_t item) const;
+
   /// Shape of the item that `record` gives. Throws bad_input if crop or mean do not fit.
   ItemShape output_shape(const Record& record) const;
 
   /// Pixels C x H x W, and the label.
-  std::vector<Shape> shapes(const Record& record) const override;
+  std::vector<Shape> shapes(const Record& record, std::uint64_t item) const override;
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
   /// Writes output_shape(record).count() elements (T = float or double) in memory order of `layout`.
@@ -56,11 +63,6 @@ class Augmenter : public ItemWriter {
   void apply(const Record& record, std::uint64_t item, Layout layout, T* output) const;
 
  private:
-  struct Window {
-    int top, left;  // of the crop, in the image without padding: negative inside the padding
-    bool mirror;
-  };
-  Window draw(const Record& record, const ItemShape& shape, std::uint64_t item) const;
   /// Handles the part inside the image with vectorized loops; false if there are none for such an image.
   template <class T, class Pixel>
   bool write_rows(const Record& record, const Pixel* pixels, const Window& window, const ItemShape& shape,

@@ -26,6 +26,14 @@ void parse_datum(std::string_view bytes, DatumView& datum);
 /// only to encoded images, as in Caffe. Pixels of raw records stay in `bytes`.
 void read_datum(std::string_view bytes, ColorMode mode, Record& record);
 
+/// What the records of a database are.
+struct RecordFormat {
+  ColorMode color = ColorMode::as_stored;
+  bool annotated = false;  ///< SSD's AnnotatedDatum, else Datum
+};
+/// Decodes record.stored; the objects too, if it is annotated.
+void read_stored(const RecordFormat& format, Record& record);
+
 /// A serialized Datum of 8-bit C x H x W pixels.
 std::string raw_datum(int channels, int height, int width, const std::uint8_t* pixels, std::int32_t label);
 /// A serialized Datum that holds an image file.

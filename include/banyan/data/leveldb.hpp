@@ -1,4 +1,4 @@
-// LevelDB folders of Datum records, in builds that have the library.
+// LevelDB folders of Datum or AnnotatedDatum records, in builds that have the library.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,7 @@ bool has_leveldb();
 struct LeveldbOptions {
   ColorMode color = ColorMode::as_stored;
   bool random_access = false;  ///< keep all keys, so that any order costs the same
+  bool annotated = false;      ///< SSD's AnnotatedDatum, else Datum
 };
 
 /// Opens the LevelDB in folder `path`. All sources of a process on the same folder share one database;

@@ -1,4 +1,4 @@
-// LMDB folders of Datum records.
+// LMDB folders of Datum or AnnotatedDatum records.
 #pragma once
 
 #include <memory>
@@ -11,6 +11,7 @@ namespace banyan::data {
 struct LmdbOptions {
   ColorMode color = ColorMode::as_stored;
   bool random_access = false;  ///< index all keys at first use, so that any order costs the same
+  bool annotated = false;      ///< SSD's AnnotatedDatum, else Datum
 };
 
 /// Opens the LMDB in folder `path`, read-only. All sources of a process on the same folder share one

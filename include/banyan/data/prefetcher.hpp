@@ -25,7 +25,7 @@ namespace banyan::data {
 struct HostBatch {
   /// What one output gets.
   struct Array {
-    Shape item;  ///< of every item
+    Shape shape;
     std::shared_ptr<void> memory;
     std::size_t capacity = 0;  ///< bytes
   };

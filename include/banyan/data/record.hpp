@@ -9,9 +9,17 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/base/box.hpp"
 #include "banyan/data/image_codec.hpp"
 
 namespace banyan::data {
+
+/// An object in an image.
+struct ObjectBox {
+  Box box;  ///< fractions of the image
+  int label = 0, instance = 0;
+  bool difficult = false;
+};
 
 /// One decoded item: `channels` x `height` x `width` pixels, either 8-bit or float, and a label. The pointers
 /// are valid until the reader's next read and as long as the reader lives.
@@ -23,7 +31,10 @@ struct Record {
   std::int32_t label = 0;
   std::array<int, 4> window{};  ///< of the image, where only one is wanted: x1, y1, x2, y2, all inside
   bool encoded = false;         ///< was stored as an image file
+  std::vector<ObjectBox> objects;
+  bool typed_objects = false;  ///< the record says that its annotations are boxes
 
+  std::uint64_t item = 0;       ///< number of the item that is made of it; set before it is read
   std::string_view stored;      ///< as the source holds it: a Datum or an image file
   Image image;                  ///< holds decoded pixels
   Image scratch;                ///< holds pixels before a resize
@@ -61,7 +72,7 @@ class RecordSource {
   virtual std::unique_ptr<RecordReader> reader() const = 0;
 };
 
-/// Fetches and decodes; error messages begin with the record's description.
-void read_record(RecordReader& reader, std::uint64_t position, Record& record);
+/// Fetches and decodes for the item with this number; error messages begin with the record's description.
+void read_record(RecordReader& reader, std::uint64_t position, Record& record, std::uint64_t item = 0);
 
 }  // namespace banyan::data

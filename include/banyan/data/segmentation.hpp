@@ -35,7 +35,7 @@ class SegmentationWriter : public ItemWriter {
   /// `channels`: of the images.
   SegmentationWriter(const caffe::TransformationParameter& settings, int channels, int ignore_label,
                      bool random_crop, const ops::RandomKey& key);
-  std::vector<Shape> shapes(const Record& record) const override;
+  std::vector<Shape> shapes(const Record& record, std::uint64_t item) const override;
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
  private:

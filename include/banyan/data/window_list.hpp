@@ -53,7 +53,7 @@ class WindowWriter : public ItemWriter {
  public:
   WindowWriter(const caffe::TransformationParameter& settings, int context_pad, bool square,
                const ops::RandomKey& key, const std::string& layer);
-  std::vector<Shape> shapes(const Record& record) const override;
+  std::vector<Shape> shapes(const Record& record, std::uint64_t item) const override;
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
  private:

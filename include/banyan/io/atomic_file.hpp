@@ -63,5 +63,7 @@ std::string read_file(const std::string& path, std::size_t max_bytes);
 
 /// CRC-32, as AtomicFile::checksum.
 std::uint32_t checksum_of(std::string_view bytes);
+/// Of a file of any length, read in pieces. Throws bad_input.
+std::uint32_t checksum_of_file(const std::string& path);
 
 }  // namespace banyan::io

@@ -96,9 +96,10 @@ struct LayerTraits {
   bool in_place = false;
   View view = View::none;
   bool backward_reads_inputs = true, backward_reads_outputs = true;  ///< their data
-  bool repeatable = true;          ///< recompute() may be called; otherwise the outputs are kept
-  int differentiable_inputs = -1;  ///< gradients can flow only to the first this many; -1: all
-  int constant_input = -1;         ///< nor to this one; -1: there is none
+  bool repeatable = true;           ///< recompute() may be called; otherwise the outputs are kept
+  int differentiable_inputs = -1;   ///< gradients can flow only to the first this many; -1: all
+  int constant_input = -1;          ///< nor to this one; -1: there is none
+  int differentiable_outputs = -1;  ///< and only from the first this many; -1: all
   /// This many leading outputs are the device's shares of global values: those of all replicas are summed for
   /// display (losses, training accuracy).
   int shares = 0;
@@ -119,6 +120,9 @@ struct LayerTraits {
 
   bool differentiable(int input) const {
     return (differentiable_inputs < 0 || input < differentiable_inputs) && input != constant_input;
+  }
+  bool differentiable_output(int output) const {
+    return differentiable_outputs < 0 || output < differentiable_outputs;
   }
 };
 

@@ -33,6 +33,7 @@ class LossLayer : public Layer {
     traits_.loss = true;
     traits_.repeatable = false;
     traits_.shares = 1;
+    traits_.differentiable_outputs = 1;
   }
 
  protected:

@@ -51,6 +51,8 @@ struct Graph {
   bool from_source(int blob) const { return producer_of(blob).traits.source; }
   /// The only layer that reads it; -1: none or several.
   int only_reader(int blob) const;
+  /// Does the layer that makes it use its gradient?
+  bool is_differentiable(int blob) const;
   /// Does some reader's backward pass compute its gradient?
   bool receives_gradient(int blob) const;
   bool has_gradient(int blob) const;

@@ -54,8 +54,8 @@ struct SolverSnapshot {
 /// state.
 SolverSnapshot read_snapshot(const std::string& state_path);
 
-/// The state of the highest iteration of this prefix, in either form, whose state and model can both be read;
-/// damaged ones are logged and skipped. None: nullopt.
+/// The state of the highest iteration of this prefix whose state and model can both be read, in the form that
+/// was written last if both exist; damaged ones are logged and skipped. None: nullopt.
 std::optional<std::string> find_latest_snapshot(const std::string& prefix);
 
 /// One sentence for each thing that keeps a run resumed under `now` from being bit-identical to the one that

@@ -108,6 +108,12 @@ class LayerCheck {
   /// Of images that cannot be looked at.
   static std::int64_t channels_of(const caffe::LayerParameter& parameter) {
     const caffe::TransformationParameter& transform = parameter.transform_param();
+    if (parameter.type() == "VideoData") {
+      const caffe::VideoDataParameter& video = parameter.video_data_param();
+      const bool flow = video.modality() == caffe::VideoDataParameter::FLOW;
+      const std::int64_t frame = flow ? 2 : video.grayscale() ? 1 : 3;
+      return frame * video.num_segments() * video.new_length();
+    }
     if (transform.mean_value_size() > 1) return transform.mean_value_size();
     const bool gray = transform.force_gray() || !parameter.image_data_param().is_color();
     return gray ? 1 : 3;
@@ -123,9 +129,15 @@ class LayerCheck {
       return set_up(layer, {}, outputs);
     layer.check_settings();
     if (shapes.empty()) {
-      const std::int64_t crop = parameter.transform_param().crop_size();
+      const caffe::TransformationParameter& transform = parameter.transform_param();
+      const std::int64_t crop = transform.crop_size();
+      // Of AnnotatedData.
+      const bool resizes = transform.has_resize_param() &&
+                           transform.resize_param().resize_mode() != caffe::ResizeParameter::FIT_SMALL_SIZE;
+      const std::int64_t height = crop == 0 && resizes ? transform.resize_param().height() : crop,
+                         width = crop == 0 && resizes ? transform.resize_param().width() : crop;
       const std::int64_t batch = number_in(*settings, "batch_size");
-      if (crop == 0 || batch == 0) {
+      if (height == 0 || batch == 0) {
         findings_.note(
             cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(), "): ", quoted(source),
                 " does not exist here, so the layers after it were checked without their shapes; --shape=",
@@ -136,7 +148,7 @@ class LayerCheck {
       findings_.note(cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
                          "): ", quoted(source), " does not exist here; checked as if its images had ",
                          channels, channels == 1 ? " channel" : " channels"));
-      shapes = stand_in_shapes(parameter, {{parameter.top(0), Shape{batch, channels, crop, crop}}});
+      shapes = stand_in_shapes(parameter, {{parameter.top(0), Shape{batch, channels, height, width}}});
     }
     for (std::size_t i = 0; i < outputs.size(); ++i)
       outputs[i]->shape = checked_.stand_ins[outputs[i]->name] = shapes[i];

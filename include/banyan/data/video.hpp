@@ -1,0 +1,77 @@
+// Snippets of videos that are stored as folders of frames (yjxiong's Caffe, TSN).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/data/box_geometry.hpp"
+#include "banyan/data/item_writer.hpp"
+#include "banyan/data/record.hpp"
+#include "banyan/ops/random.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan::data {
+
+struct Video {
+  std::string folder;
+  int frames = 0, label = 0;
+};
+/// One `folder frames label` per line. Throws bad_input `file:line: ...`.
+std::vector<Video> read_video_list(const std::string& path);
+
+/// How many frames come before the first one of each segment's snippet of `length` frames. With `draws` (one
+/// number in [0, 1) per segment) at random within the segment, otherwise in its middle; 0 where segments are
+/// shorter than a snippet.
+std::vector<int> snippet_offsets(int frames, int segments, int length, const std::vector<double>* draws);
+
+/// Throws bad_input unless the pattern has one number (%d or %0Nd) and, for flow, one %c before it.
+void check_frame_pattern(const std::string& pattern, bool flow, const std::string& where);
+/// The name of a frame (from 1); `axis` is x or y for flow.
+std::string frame_name(const std::string& pattern, int frame, char axis);
+
+struct VideoOptions {
+  int segments = 1, length = 1;
+  bool flow = false;                  ///< two gray images (x, y) per frame, else one
+  bool gray = false;                  ///< frames as gray images
+  std::string pattern;                ///< of the names of frames
+  int new_height = 0, new_width = 0;  ///< resize if both are positive
+  bool random = true;                 ///< draw where snippets begin, for each item
+  ops::RandomKey key;
+};
+/// Records hold the channels of all frames of all snippets one after the other.
+std::shared_ptr<RecordSource> open_video_list(const std::string& path, const VideoOptions& options);
+
+/// Heights and widths that multi_scale draws from: the shorter side of the image times pairs of `ratios` that
+/// are at most `max_distort` places apart; within 2 pixels of `crop`, crop itself.
+std::vector<std::pair<int, int>> scaled_crops(int height, int width, int crop,
+                                              const std::vector<float>& ratios, int max_distort);
+/// Tops and lefts that fix_crop draws from: corners and centre, with `more` also the middles of the sides and
+/// those between centre and corners.
+std::vector<std::pair<int, int>> fixed_places(int height, int width, int crop_height, int crop_width,
+                                              bool more);
+
+/// Throws bad_input for settings that a VideoWriter cannot follow.
+void check_video_transform(const caffe::TransformationParameter& settings, const std::string& layer);
+
+/// Outputs: pixels C x H x W, and the label. All channels are cut at the same place and mirrored together;
+/// mirrored flow (is_flow) changes sign in x: even channels v become 255 - v. The means repeat over the
+/// channels. Tests cut the centre, as large as crop_size.
+class VideoWriter : public ItemWriter {
+ public:
+  VideoWriter(const caffe::TransformationParameter& settings, bool random, const ops::RandomKey& key);
+  std::vector<Shape> shapes(const Record& record, std::uint64_t item) const override;
+  void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
+
+ private:
+  PixelBox crop(const Record& record, std::uint64_t item, bool& mirror) const;
+
+  caffe::TransformationParameter settings_;
+  std::vector<float> ratios_;
+  bool random_;
+  ops::RandomKey key_;
+};
+
+}  // namespace banyan::data

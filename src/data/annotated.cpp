@@ -1,0 +1,347 @@
+#include "banyan/data/annotated.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/data/box_geometry.hpp"
+#include "banyan/io/prototxt.hpp"
+#include "data/distortion.hpp"
+#include "data/resampling.hpp"
+
+namespace banyan::data {
+
+namespace {
+
+using Resize = caffe::ResizeParameter;
+
+/// What the Augmenter does.
+caffe::TransformationParameter augmentation(caffe::TransformationParameter transform) {
+  transform.clear_resize_param();
+  transform.clear_distort_param();
+  transform.clear_expand_param();
+  transform.clear_emit_constraint();
+  return transform;
+}
+
+/// Refuses a value of `field` that is not in [low, high].
+struct RangeCheck {
+  const std::string& layer;
+  std::string message;
+  void operator()(const char* field, double value, double low, double high = HUGE_VAL) const {
+    if (value >= low && value <= high) return;
+    bad_input("layer ", quoted(layer), ": ", message, ".", field, " must be ",
+              high == HUGE_VAL ? cat("at least ", low) : cat("in [", low, ", ", high, "]"), ", not ", value);
+  }
+};
+
+void check_distortion(const caffe::DistortionParameter& d, const std::string& layer) {
+  const RangeCheck check{layer, "transform_param.distort_param"};
+  check("brightness_prob", d.brightness_prob(), 0, 1);
+  check("contrast_prob", d.contrast_prob(), 0, 1);
+  check("saturation_prob", d.saturation_prob(), 0, 1);
+  check("hue_prob", d.hue_prob(), 0, 1);
+  check("random_order_prob", d.random_order_prob(), 0, 1);
+  check("brightness_delta", d.brightness_delta(), 0);
+  check("hue_delta", d.hue_delta(), 0);
+  check("contrast_lower", d.contrast_lower(), 0);
+  check("contrast_upper", d.contrast_upper(), d.contrast_lower());
+  check("saturation_lower", d.saturation_lower(), 0);
+  check("saturation_upper", d.saturation_upper(), d.saturation_lower());
+}
+
+void check_resize(const Resize& resize, const std::string& layer) {
+  const RangeCheck check{layer, "transform_param.resize_param"};
+  constexpr int kMost = 1 << 15;
+  check("height", resize.height(), 1, kMost);
+  check("width", resize.width(), 1, kMost);
+  check("prob", resize.prob(), 0, 1);
+  check("height_scale", resize.height_scale(), 0, 0);
+  check("width_scale", resize.width_scale(), 0, 0);
+}
+
+void check_sampler(const caffe::BatchSampler& batch_sampler, const std::string& layer) {
+  const caffe::Sampler& sampler = batch_sampler.sampler();
+  const RangeCheck check{layer, "annotated_data_param.batch_sampler.sampler"};
+  constexpr double kLeast = 1e-6;
+  check("min_scale", sampler.min_scale(), kLeast, 1);
+  check("max_scale", sampler.max_scale(), sampler.min_scale(), 1);
+  check("min_aspect_ratio", sampler.min_aspect_ratio(), kLeast);
+  check("max_aspect_ratio", sampler.max_aspect_ratio(), sampler.min_aspect_ratio(), 1e6);
+}
+
+/// Coordinate `at` of [0, length) or beyond it, where a border repeats the image: mirrored (without its last
+/// line) or its nearest pixel.
+int inside(int at, int length, Resize::Pad_mode border) {
+  if (border == Resize::REPEAT_NEAREST || length == 1) return std::clamp(at, 0, length - 1);
+  const int period = 2 * (length - 1);
+  const int phase = std::abs(at) % period;
+  return std::min(phase, period - phase);
+}
+
+struct Frame {
+  int height = 0, width = 0, top = 0, left = 0;  // where the image lies
+  Resize::Pad_mode border = Resize::CONSTANT;
+  std::vector<float> values;  // CONSTANT: one, or one per channel; none: 0
+};
+
+Image framed(const Image& image, const Frame& frame) {
+  if (frame.height == image.height && frame.width == image.width) return image;
+  Image result{image.channels, frame.height, frame.width, {}};
+  result.pixels.reserve(static_cast<std::size_t>(image.channels) * static_cast<std::size_t>(frame.height) *
+                        static_cast<std::size_t>(frame.width));
+  std::vector<std::uint8_t> fill(static_cast<std::size_t>(image.channels), 0);
+  for (std::size_t c = 0; c < fill.size() && !frame.values.empty(); ++c)
+    fill[c] = static_cast<std::uint8_t>(
+        std::lround(std::clamp(frame.values[std::min(c, frame.values.size() - 1)], 0.0f, 255.0f)));
+  for (int y = 0; y < frame.height; ++y)
+    for (int x = 0; x < frame.width; ++x) {
+      int row = y - frame.top, column = x - frame.left;
+      const bool outside = row < 0 || row >= image.height || column < 0 || column >= image.width;
+      if (outside && frame.border == Resize::CONSTANT) {
+        result.pixels.insert(result.pixels.end(), fill.begin(), fill.end());
+        continue;
+      }
+      row = inside(row, image.height, frame.border);
+      column = inside(column, image.width, frame.border);
+      const std::uint8_t* pixel =
+          image.pixels.data() + (std::ptrdiff_t{row} * image.width + column) * image.channels;
+      result.pixels.insert(result.pixels.end(), pixel, pixel + image.channels);
+    }
+  return result;
+}
+
+/// The pixels of `part`, all of which are inside.
+Image cut(const Record& record, const PixelBox& part) {
+  Image image{record.channels, part.height, part.width, {}};
+  image.pixels.reserve(static_cast<std::size_t>(record.channels) * static_cast<std::size_t>(part.height) *
+                       static_cast<std::size_t>(part.width));
+  const std::ptrdiff_t plane = std::ptrdiff_t{record.height} * record.width;
+  for (int y = part.top; y < part.top + part.height; ++y) {
+    const std::ptrdiff_t first = std::ptrdiff_t{y} * record.width + part.left;
+    if (record.interleaved) {
+      const std::uint8_t* row = record.bytes + first * record.channels;
+      image.pixels.insert(image.pixels.end(), row, row + std::ptrdiff_t{part.width} * record.channels);
+      continue;
+    }
+    for (int x = 0; x < part.width; ++x)
+      for (int c = 0; c < record.channels; ++c) image.pixels.push_back(record.bytes[c * plane + first + x]);
+  }
+  return image;
+}
+
+std::set<int> labels_of(const std::string& path, const std::string& layer) {
+  caffe::LabelMap map;
+  try {
+    io::parse_text(io::read_text_file(path), path, map);
+  } catch (Error& error) {
+    error.add_context(cat("while reading label_map_file of layer ", quoted(layer)));
+    throw;
+  }
+  std::set<int> labels;
+  for (const caffe::LabelMapItem& item : map.item()) labels.insert(item.label());
+  return labels;
+}
+
+}  // namespace
+
+void check_annotated(const caffe::TransformationParameter& transform,
+                     const caffe::AnnotatedDataParameter& annotations, const std::string& layer) {
+  const auto refuse = [&](const auto&... why) { bad_input("layer ", quoted(layer), ": ", why...); };
+  check_transform(augmentation(transform), layer);
+  if (transform.has_distort_param()) check_distortion(transform.distort_param(), layer);
+  if (transform.has_expand_param()) {
+    const RangeCheck check{layer, "transform_param.expand_param"};
+    check("prob", transform.expand_param().prob(), 0, 1);
+    check("max_expand_ratio", transform.expand_param().max_expand_ratio(), 1, 100);
+    if (transform.has_mean_file())
+      refuse("transform_param.expand_param fills with mean_value and does not go with mean_file");
+  }
+  if (transform.has_resize_param()) check_resize(transform.resize_param(), layer);
+  for (const caffe::BatchSampler& sampler : annotations.batch_sampler()) check_sampler(sampler, layer);
+}
+
+/// What becomes of a record; all that is drawn, except by the Augmenter.
+struct AnnotatedWriter::Steps {
+  Distortion distortion;
+  PixelBox part;  // of the image; beyond it are mean values
+  bool whole = true;
+  std::optional<Resized> resize;
+  Resize::Interp_mode interpolation = Resize::LINEAR;
+  std::vector<ObjectBox> objects;  // in the result
+  int height() const { return resize ? resize->height : part.height; }
+  int width() const { return resize ? resize->width : part.width; }
+  bool changes_pixels() const {
+    return !whole || resize || distortion.brightness != 0 || distortion.contrast != 1 ||
+           distortion.needs_colours();
+  }
+};
+
+AnnotatedWriter::AnnotatedWriter(const caffe::TransformationParameter& transform,
+                                 const caffe::AnnotatedDataParameter& annotations, const Options& options)
+    : transform_(transform),
+      annotations_(annotations),
+      options_(options),
+      augmenter_(augmentation(transform), options.random_crop, options.seed,
+                 ops::stream_of(options.layer.c_str()), options.layer),
+      key_{transform.random_seed() >= 0 ? static_cast<std::uint64_t>(transform.random_seed()) : options.seed,
+           ops::stream_of((options.layer + " boxes").c_str()), 0} {
+  check_annotated(transform, annotations, options.layer);
+  if (annotations.has_label_map_file() && options.objects)
+    labels_ = labels_of(annotations.label_map_file(), options.layer);
+}
+
+/// Only what is drawn and where things are: touches no pixels.
+AnnotatedWriter::Steps AnnotatedWriter::plan(const Record& record, std::uint64_t item) const {
+  ItemDraws draws(key_, item);
+  Steps steps;
+  steps.objects = record.objects;
+  PixelBox& part = steps.part = {0, 0, record.height, record.width};
+  if (transform_.has_distort_param()) steps.distortion = draw_distortion(transform_.distort_param(), draws);
+
+  if (transform_.has_expand_param()) {
+    const bool expands = draws.next() < transform_.expand_param().prob();
+    const double ratio = draws.between(1, transform_.expand_param().max_expand_ratio());
+    const double down = draws.next(), right = draws.next();
+    const int height = static_cast<int>(record.height * ratio),
+              width = static_cast<int>(record.width * ratio);
+    if (expands && (height > record.height || width > record.width)) {
+      steps.whole = false;
+      part = {-static_cast<int>(down * (height - record.height)),
+              -static_cast<int>(right * (width - record.width)), height, width};
+      look_through(fractions_of(part, record.height, record.width), nullptr, steps.objects);
+    }
+  }
+
+  std::vector<Box> samples;
+  for (const caffe::BatchSampler& sampler : annotations_.batch_sampler()) {
+    if (!sampler.use_original_image()) continue;
+    std::uint32_t found = 0;
+    for (std::uint32_t trial = 0; trial < sampler.max_trials(); ++trial) {
+      if (sampler.has_max_sample() && found >= sampler.max_sample()) break;
+      const double scale = draws.next(), ratio = draws.next(), left = draws.next(), top = draws.next();
+      const Box sample = sample_box(sampler.sampler(), {scale, ratio, left, top});
+      if (!is_accepted(sampler.sample_constraint(), sample, steps.objects)) continue;
+      samples.push_back(sample);
+      ++found;
+    }
+  }
+  if (!samples.empty()) {
+    const Box& chosen = samples[static_cast<std::size_t>(draws.below(static_cast<int>(samples.size())))];
+    const PixelBox inner = pixels_of(chosen, part.height, part.width);
+    steps.whole = steps.whole && inner == part;
+    look_through(fractions_of(inner, part.height, part.width), emit_constraint(), steps.objects);
+    part = {part.top + inner.top, part.left + inner.left, inner.height, inner.width};
+  }
+
+  if (transform_.has_resize_param()) {
+    const Resize& resize = transform_.resize_param();
+    const bool resizes = draws.next() < resize.prob();
+    const int modes = std::max(resize.interp_mode_size(), 1), mode = draws.below(modes);
+    if (!resizes) return steps;
+    if (resize.interp_mode_size() > 0) steps.interpolation = resize.interp_mode(mode);
+    steps.resize = resized(resize, part.height, part.width);
+    const PixelBox& inner = steps.resize->inner;
+    look_through(
+        fractions_of({-inner.top, -inner.left, steps.height(), steps.width()}, inner.height, inner.width),
+        nullptr, steps.objects);
+  }
+  return steps;
+}
+
+/// A record with the changed pixels.
+Record AnnotatedWriter::pixels(const Record& record, const Steps& steps) const {
+  const PixelBox& part = steps.part;
+  Record result;
+  result.channels = record.channels;
+  result.height = steps.height();
+  result.width = steps.width();
+  result.interleaved = true;
+  if (record.bytes == nullptr)
+    bad_input("the record holds float_data: only 8-bit images are cut, expanded, resized and distorted");
+  if (record.channels != 3 && steps.distortion.needs_colours())
+    bad_input("the image has ", record.channels,
+              " channels; hue, saturation and random order of distort_param need 3 (force_color)");
+
+  const int top = std::max(part.top, 0), left = std::max(part.left, 0);
+  const int bottom = std::min(part.top + part.height, record.height);
+  const int right = std::min(part.left + part.width, record.width);
+  const std::vector<float> means(transform_.mean_value().begin(), transform_.mean_value().end());
+  // A part of an expanded image may hold none of it.
+  Image image = cut(record, {top, left, std::max(bottom - top, 0), std::max(right - left, 0)});
+  distort(steps.distortion, image);
+  image = framed(image, {part.height, part.width, top - part.top, left - part.left, Resize::CONSTANT, means});
+  if (steps.resize) {
+    const Resize& resize = transform_.resize_param();
+    const PixelBox& inner = steps.resize->inner;
+    if (resize.pad_value_size() > 1 && resize.pad_value_size() != record.channels)
+      bad_input("resize_param has ", resize.pad_value_size(),
+                " values of pad_value (expected 1 or one per channel), but the image has ", record.channels,
+                " channels");
+    resize_image(image, inner.height, inner.width, steps.interpolation, result.scratch);
+    image = framed(result.scratch, {result.height,
+                                    result.width,
+                                    inner.top,
+                                    inner.left,
+                                    resize.pad_mode(),
+                                    {resize.pad_value().begin(), resize.pad_value().end()}});
+  }
+  result.image = std::move(image);
+  result.bytes = result.image.pixels.data();
+  return result;
+}
+
+void AnnotatedWriter::check_objects(const Record& record) const {
+  if (!options_.objects) return;
+  if (!record.typed_objects && !annotations_.has_anno_type())
+    bad_input(
+        "the record names no type of annotation, and annotated_data_param.anno_type is not given "
+        "(records with one label per image are read by Data)");
+  if (!labels_) return;
+  for (const ObjectBox& object : record.objects)
+    if (labels_->count(object.label) == 0)
+      bad_input("an object has the label ", object.label, ", which label_map_file ",
+                quoted(annotations_.label_map_file()), " does not name");
+}
+
+std::vector<Shape> AnnotatedWriter::shapes(const Record& record, std::uint64_t item) const {
+  check_objects(record);
+  const Steps steps = plan(record, item);
+  Record result;
+  result.channels = record.channels;
+  result.height = steps.height();
+  result.width = steps.width();
+  const ItemShape shape = augmenter_.output_shape(result);
+  return {Shape{shape.channels, shape.height, shape.width}};
+}
+
+void AnnotatedWriter::write_rows(const Record& result, std::vector<ObjectBox> objects, std::uint64_t item,
+                                 const ItemPlace& place) const {
+  const ItemShape shape = augmenter_.output_shape(result);
+  const auto [top, left, mirror] = augmenter_.draw(result, shape, item);
+  look_through(fractions_of({top, left, shape.height, shape.width}, result.height, result.width),
+               emit_constraint(), objects);
+  for (const ObjectBox& object : objects) {
+    const Box box = mirror ? mirrored(object.box) : object.box;
+    place.rows->insert(
+        place.rows->end(),
+        {static_cast<double>(place.index), static_cast<double>(object.label),
+         static_cast<double>(object.instance), box.x1, box.y1, box.x2, box.y2, object.difficult ? 1.0 : 0.0});
+  }
+}
+
+void AnnotatedWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
+  const Steps steps = plan(record, item);
+  Record changed;
+  if (steps.changes_pixels()) changed = pixels(record, steps);
+  const Record& result = steps.changes_pixels() ? changed : record;
+  dispatch_float(place.dtype, "a data layer", [&]<class T>() {
+    augmenter_.apply(result, item, place.layout, static_cast<T*>(place.outputs[0]));
+  });
+  if (options_.objects) write_rows(result, steps.objects, item, place);
+}
+
+}  // namespace banyan::data

@@ -1,0 +1,17 @@
+// Resizing images in the ways that SSD's interp_mode names. Internal to the room.
+#pragma once
+
+#include "banyan/data/image_codec.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan::data {
+
+/// Every pixel is the one whose centre is nearest.
+void resize_nearest(const Image& from, int height, int width, Image& to);
+
+/// Pixel centres are at half-integers, border pixels repeated, values rounded to nearest. LINEAR, CUBIC
+/// (a = -0.75) and LANCZOS4 (8 x 8) do not smooth when downscaling; AREA is the mean over a pixel's area.
+void resize_image(const Image& from, int height, int width, caffe::ResizeParameter::Interp_mode how,
+                  Image& to);
+
+}  // namespace banyan::data

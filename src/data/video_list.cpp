@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/data/video.hpp"
+#include "banyan/io/atomic_file.hpp"
+
+namespace banyan::data {
+
+namespace {
+
+constexpr std::size_t kLargestFile = std::size_t{1} << 30;
+
+/// A pattern's %d with its width, and its %c.
+struct Placeholders {
+  std::size_t number = std::string::npos, number_end = 0, axis = std::string::npos;
+  std::size_t width = 0;
+  bool valid = true;
+};
+
+Placeholders placeholders_of(const std::string& pattern) {
+  Placeholders found;
+  for (std::size_t at = pattern.find('%'); at != std::string::npos; at = pattern.find('%', at + 1)) {
+    std::size_t end = at + 1;
+    if (end < pattern.size() && pattern[end] == 'c') {
+      found.valid = found.valid && found.axis == std::string::npos;
+      found.axis = at;
+      continue;
+    }
+    // %d, %0Nd with N of one digit
+    std::size_t width = 0;
+    if (end + 1 < pattern.size() && pattern[end] == '0' &&
+        std::isdigit(static_cast<unsigned char>(pattern[end + 1])) != 0) {
+      width = static_cast<std::size_t>(pattern[end + 1] - '0');
+      end += 2;
+    }
+    found.valid =
+        found.valid && end < pattern.size() && pattern[end] == 'd' && found.number == std::string::npos;
+    found.number = at;
+    found.number_end = end + 1;
+    found.width = width;
+  }
+  return found;
+}
+
+class VideoReader : public RecordReader {
+ public:
+  VideoReader(std::string name, std::shared_ptr<const std::vector<Video>> videos, const VideoOptions& options)
+      : name_(std::move(name)), videos_(std::move(videos)), options_(options) {}
+
+  void fetch(std::uint64_t position, Record& record) override {
+    const Video& video = (*videos_)[position];
+    std::vector<double> draws;
+    for (int s = 0; s < options_.segments; ++s)
+      draws.push_back(
+          ops::uniform01(ops::philox(options_.key.key(), record.item, static_cast<std::uint64_t>(s)).v[0]));
+    paths_.clear();
+    record.file.clear();
+    ends_.clear();
+    for (const int offset : snippet_offsets(video.frames, options_.segments, options_.length,
+                                            options_.random ? &draws : nullptr))
+      for (int frame = offset + 1; frame <= offset + options_.length; ++frame)
+        for (const char axis : std::string(options_.flow ? "xy" : "x"))
+          add(video.folder + "/" + frame_name(options_.pattern, frame, axis), record.file);
+    record.stored = {record.file.data(), record.file.size()};
+    record.label = video.label;
+  }
+
+  void decode(Record& record) override {
+    const ColorMode color = options_.flow || options_.gray ? ColorMode::gray : ColorMode::bgr;
+    const int each = color == ColorMode::gray ? 1 : 3;
+    const int channels = each * static_cast<int>(paths_.size());
+    for (std::size_t f = 0; f < paths_.size(); ++f) {
+      const std::size_t begin = f == 0 ? 0 : ends_[f - 1];
+      Image& frame = record.scratch;
+      try {
+        decode_image(reinterpret_cast<const std::uint8_t*>(record.file.data()) + begin, ends_[f] - begin,
+                     color, frame);
+      } catch (const Error& error) {
+        throw Error(error.kind(), quoted(paths_[f]) + ": " + error.message());
+      }
+      if (options_.new_height > 0) {
+        resize_bilinear(frame, options_.new_height, options_.new_width, resized_);
+        std::swap(frame, resized_);
+      }
+      if (f == 0) {
+        record.image = {channels, frame.height, frame.width, {}};
+        record.image.pixels.resize(frame.pixels.size() * paths_.size());
+      } else if (frame.height != record.image.height || frame.width != record.image.width) {
+        bad_input("the frame ", quoted(paths_[f]), " is ", frame.height, " x ", frame.width,
+                  ", but the first one is ", record.image.height, " x ", record.image.width);
+      }
+      const std::uint8_t* from = frame.pixels.data();
+      std::uint8_t* to = record.image.pixels.data() + f * static_cast<std::size_t>(each);
+      for (std::size_t i = 0; i < frame.pixels.size(); i += static_cast<std::size_t>(each)) {
+        std::copy_n(from + i, each, to);
+        to += channels;
+      }
+    }
+    record.channels = channels;
+    record.height = record.image.height;
+    record.width = record.image.width;
+    record.bytes = record.image.pixels.data();
+    record.floats = nullptr;
+    record.interleaved = record.encoded = true;
+  }
+
+  std::string describe(std::uint64_t position) override {
+    return cat(name_, ", video ", position, " (counted from 0; ", quoted((*videos_)[position].folder), ")");
+  }
+
+ private:
+  void add(const std::string& path, std::vector<char>& files) {
+    const std::string bytes = io::read_file(path, kLargestFile);
+    files.insert(files.end(), bytes.begin(), bytes.end());
+    paths_.push_back(path);
+    ends_.push_back(files.size());
+  }
+
+  std::string name_;
+  std::shared_ptr<const std::vector<Video>> videos_;
+  VideoOptions options_;
+  std::vector<std::string> paths_;  // of the record's frames
+  std::vector<std::size_t> ends_;   // where their bytes end
+  Image resized_;
+};
+
+class VideoSource : public RecordSource {
+ public:
+  VideoSource(const std::string& path, const VideoOptions& options)
+      : path_(path),
+        videos_(std::make_shared<const std::vector<Video>>(read_video_list(path))),
+        options_(options) {}
+  std::uint64_t size() const override { return videos_->size(); }
+  std::string name() const override { return "video list " + quoted(path_); }
+  std::unique_ptr<RecordReader> reader() const override {
+    return std::make_unique<VideoReader>(name(), videos_, options_);
+  }
+
+ private:
+  std::string path_;
+  std::shared_ptr<const std::vector<Video>> videos_;
+  VideoOptions options_;
+};
+
+}  // namespace
+
+std::vector<Video> read_video_list(const std::string& path) {
+  std::istringstream lines(io::read_file(path, kLargestFile));
+  std::vector<Video> videos;
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    std::istringstream words(line);
+    Video video;
+    std::string rest;
+    if (!(words >> video.folder >> video.frames >> video.label) || words >> rest || video.frames < 1)
+      bad_input(path, ":", number, ": expected \"folder frames label\" with at least one frame, found ",
+                quoted(line));
+    videos.push_back(std::move(video));
+  }
+  if (videos.empty()) bad_input("the list ", quoted(path), " lists no videos");
+  return videos;
+}
+
+std::vector<int> snippet_offsets(int frames, int segments, int length, const std::vector<double>* draws) {
+  const int each = frames / segments, places = each - length + 1;
+  std::vector<int> offsets;
+  for (int s = 0; s < segments; ++s) {
+    if (places < 1)
+      offsets.push_back(0);
+    else if (draws != nullptr)
+      offsets.push_back(s * each + static_cast<int>((*draws)[static_cast<std::size_t>(s)] * places));
+    else
+      offsets.push_back(s * each + places / 2);
+  }
+  return offsets;
+}
+
+void check_frame_pattern(const std::string& pattern, bool flow, const std::string& where) {
+  const Placeholders found = placeholders_of(pattern);
+  const bool has_axis = found.axis != std::string::npos;
+  if (!found.valid || found.number == std::string::npos || has_axis != flow ||
+      (flow && found.axis > found.number))
+    bad_input(where, " must have ",
+              flow ? "one %c (x or y) and then one number, as in \"flow_%c_%04d.jpg\""
+                   : "one number, as in \"image_%04d.jpg\"",
+              ", not ", quoted(pattern));
+}
+
+std::string frame_name(const std::string& pattern, int frame, char axis) {
+  const Placeholders found = placeholders_of(pattern);
+  std::string digits = std::to_string(frame);
+  if (digits.size() < found.width) digits.insert(0, found.width - digits.size(), '0');
+  std::string name = pattern;
+  name.replace(found.number, found.number_end - found.number, digits);
+  if (found.axis != std::string::npos) name.replace(found.axis, 2, 1, axis);
+  return name;
+}
+
+std::shared_ptr<RecordSource> open_video_list(const std::string& path, const VideoOptions& options) {
+  return std::make_shared<VideoSource>(path, options);
+}
+
+}  // namespace banyan::data

@@ -1,0 +1,276 @@
+// Random nets of most layer types: every plan, number of devices and interruption gives the results of the
+// plain net, and its gradients are those of its loss.
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "banyan/train/session.hpp"
+#include "net/net_test_tools.hpp"
+#include "net/wide_random_net.hpp"
+#include "relative_distance.hpp"
+#include "train/training_case.hpp"
+
+namespace banyan {
+namespace {
+
+constexpr int kBatch = 4;
+
+template <class T>
+void feed_all(NetBench& bench, Net& net, const WideRandomNet& drawn, int batch) {
+  for (const std::string& name : drawn.fed()) {
+    const std::vector<double> values = WideRandomNet::values(name, 0, batch);
+    copy_from_host(bench.context, std::vector<T>(values.begin(), values.end()).data(),
+                   net.find_blob(name)->data);
+  }
+}
+
+/// Values as bits, so that one that is not a number equals itself; zeros without their signs.
+struct Results {
+  std::vector<double> values;
+  double loss = 0;
+  bool operator==(const Results& other) const {
+    if (values.size() != other.values.size()) return false;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i] != other.values[i] && !(std::isnan(values[i]) && std::isnan(other.values[i])))
+        return false;
+    return true;
+  }
+};
+
+struct Running {
+  bool observed = false, asynchronous = false;
+};
+
+/// Losses, gradients and statistics after two passes whose gradients add up, as with iter_size 2.
+Results results_of(const WideRandomNet& drawn, const std::string& text, NetOptions options,
+                   const Running& running = {}) {
+  CpuDeviceOptions device;
+  device.asynchronous = running.asynchronous;
+  device.max_delay_us = 2;
+  NetBench bench(device);
+  options.seed = 5;
+  const auto net = bench.make(text, options);
+  if (running.observed) net->observe_layers({}, {});
+  bench.pass.update_statistics = true;
+  feed_all<float>(bench, *net, drawn, kBatch);
+  net->zero_gradients();
+  Results results;
+  for (int pass = 0; pass < 2; ++pass) {
+    bench.pass.draw = pass;
+    net->forward(bench.pass);
+    results.values.push_back(results.loss = loss_of(bench, *net));
+    if (options.phase == Phase::train) net->backward(bench.pass);
+  }
+  const auto append = [&](const Tensor& tensor) {
+    for (const float value : values_of<float>(bench.context, tensor)) results.values.push_back(value);
+  };
+  for (const LearnableParameter& parameter : net->parameters())
+    if (options.phase == Phase::train && parameter.grad.defined()) append(parameter.grad);
+  if (net->statistics().defined()) append(net->statistics());
+  net->check_results();
+  return results;
+}
+
+TEST(RandomLayers, HaveTheSameBitsHoweverTheyRun) {
+  const Seeds seeds = random_seeds(300);
+  unsigned finite = 0;
+  for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
+    const WideRandomNet net(seed);
+    const std::string in_place = net.text(kBatch, true), apart = net.text(kBatch, false);
+    SCOPED_TRACE(cat("seed ", seed, ":\n", in_place));
+    NetOptions fused;
+    fused.channels_last = seed % 2 == 0;
+    fused.fuse_scale = false;
+    NetOptions alone = fused, separate = fused, tested = fused;
+    alone.fuse = false;
+    separate.reuse_memory = separate.fuse = false;
+    tested.phase = Phase::test;
+    NetOptions tested_separately = tested;
+    tested_separately.reuse_memory = false;
+    try {
+      const Results plain = results_of(net, apart, separate);
+      finite += std::isfinite(plain.loss) ? 1 : 0;
+      EXPECT_TRUE(results_of(net, in_place, fused) == plain) << "fused, in place";
+      EXPECT_TRUE(results_of(net, apart, fused) == plain) << "fused";
+      EXPECT_TRUE(results_of(net, in_place, alone) == plain) << "not fused";
+      EXPECT_TRUE(results_of(net, in_place, separate) == plain) << "in place in separate memory";
+      EXPECT_TRUE(results_of(net, in_place, fused, {.observed = true}) == plain) << "observed";
+      EXPECT_TRUE(results_of(net, in_place, fused, {.asynchronous = true}) == plain) << "asynchronous";
+      EXPECT_TRUE(results_of(net, in_place, tested) == results_of(net, apart, tested_separately)) << "tested";
+      const std::string segments = seed % 4 == 0 ? "auto" : std::to_string(2 + seed / 4 % 4);
+      try {
+        EXPECT_TRUE(results_of(net, net.text(kBatch, seed % 3 != 0, cat("checkpoint: '", segments, "'")),
+                               fused) == plain)
+            << "checkpoint: " << segments;
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("more segments than the"));
+      }
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+  EXPECT_GE(finite, (seeds.end - seeds.first) * 9 / 10);
+}
+
+/// Central differences at two steps, extrapolated; their distance bounds what is left of the curvature.
+TEST(RandomLayers, HaveTheGradientsOfTheirLosses) {
+  const Seeds seeds = random_seeds(300);
+  for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
+    const WideRandomNet drawn(seed, {.kinks = false});
+    const std::string text = drawn.text(kBatch, seed % 2 == 0);
+    SCOPED_TRACE(cat("seed ", seed, ":\n", text));
+    try {
+      NetBench bench;
+      const auto net = bench.make(text, f64_options());
+      feed_all<double>(bench, *net, drawn, kBatch);
+      net->zero_gradients();
+      net->forward(bench.pass);
+      const double loss = loss_of(bench, *net);
+      if (!std::isfinite(loss)) continue;
+      net->backward(bench.pass);
+      std::vector<LearnableParameter*> learned;
+      for (LearnableParameter& parameter : net->parameters())
+        if (!parameter.is_statistic && parameter.grad.defined()) learned.push_back(&parameter);
+      std::mt19937 random(seed);
+      for (int i = 0; i < 6 && !learned.empty(); ++i) {
+        LearnableParameter& parameter = *learned[random() % learned.size()];
+        const std::vector<double> gradient = values_of<double>(bench.context, parameter.grad);
+        std::vector<double> values = values_of<double>(bench.context, parameter.value);
+        const std::size_t at = random() % values.size();
+        const double before = values[at];
+        const auto loss_at = [&](double value) {
+          values[at] = value;
+          copy_from_host(bench.context, values.data(), parameter.value);
+          net->forward(bench.pass);
+          return loss_of(bench, *net);
+        };
+        const auto slope = [&](double step) {
+          return (loss_at(before + step) - loss_at(before - step)) / (2 * step);
+        };
+        const double coarse = slope(2e-5), fine = slope(1e-5);
+        loss_at(before);
+        EXPECT_NEAR(gradient[at], fine,
+                    1e-6 * std::max({1.0, std::abs(fine), std::abs(loss)}) + 2 * std::abs(coarse - fine))
+            << parameter.layer << " blob " << parameter.slot << " element " << at;
+      }
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+class Folder {
+ public:
+  Folder() : path_(cat(testing::TempDir(), "banyan_random_layers_", ::getpid())) {
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+constexpr int kShare = 2;
+
+TrainOptions train_options(const WideRandomNet& net, int devices, int batch, DType precision,
+                           const Folder& folder) {
+  TrainOptions options;
+  caffe::SolverParameter solver = io::parse_solver_text(
+      "base_lr: 0.01 momentum: 0.9 lr_policy: 'fixed' random_seed: 3 display: 0 max_iter: 100", "solver");
+  *solver.mutable_net_param() = net_of(net.text(batch, true));
+  solver.set_snapshot_prefix(folder.path() + "/out");
+  options.solver_path = folder.path() + "/solver.prototxt";
+  options.solver = solver_settings(solver, options.solver_path);
+  options.devices = cpu_devices(devices);
+  options.precision = precision;
+  options.threads_per_device = 1;
+  options.sync_bn = SyncBatchNorm::on;
+  options.pinning = Pinning::off;
+  return options;
+}
+
+void feed_all(Session& session, const WideRandomNet& net, int batch) {
+  for (const std::string& name : net.fed())
+    for (int device = 0; device < session.devices(); ++device)
+      session.set_input(name, WideRandomNet::values(name, device * batch, batch), device);
+}
+
+std::vector<double> trained_values(const Session& session, const Folder& folder) {
+  std::vector<double> all;
+  for (const auto& layer :
+       io::read_weights(snapshot_paths(folder.path() + "/out", session.iteration()).model).layers)
+    for (const auto& blob : layer.blobs)
+      for (std::size_t i = 0; i < blob.count(); ++i) all.push_back(blob.at(i));
+  return all;
+}
+
+TEST(RandomLayers, LearnTheSameOnSeveralDevices) {
+  FLAGS_minloglevel = 2;
+  const Folder folder;
+  const Seeds seeds = random_seeds(300);
+  for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
+    const WideRandomNet net(seed, {.devices = true});
+    const int devices = 2 + static_cast<int>(seed % 2);
+    SCOPED_TRACE(cat("seed ", seed, ", ", devices, " devices:\n", net.text(kShare, true)));
+    try {
+      std::vector<std::vector<double>> values, losses;
+      for (const int number : {1, devices}) {
+        const int batch = kShare * devices / number;
+        Session session(train_options(net, number, batch, DType::f64, folder));
+        feed_all(session, net, batch);
+        losses.emplace_back();
+        for (int i = 0; i < 3; ++i) {
+          session.step(1);
+          losses.back().push_back(session.metrics().loss);
+        }
+        session.snapshot();
+        values.push_back(trained_values(session, folder));
+      }
+      EXPECT_LE(largest_difference(losses[0], losses[1]), 1e-8);
+      EXPECT_LE(largest_difference(values[0], values[1]), 1e-8);
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+TEST(RandomLayers, GoOnFromASnapshotAsIfNothingHadHappened) {
+  FLAGS_minloglevel = 2;
+  const Folder folder;
+  const Seeds seeds = random_seeds(300);
+  for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
+    const WideRandomNet net(seed);
+    const int devices = 1 + static_cast<int>(seed % 2);
+    SCOPED_TRACE(cat("seed ", seed, ", ", devices, " devices:\n", net.text(kShare, true)));
+    try {
+      const TrainOptions options = train_options(net, devices, kShare, DType::f32, folder);
+      std::string state;
+      std::vector<std::vector<double>> values;
+      std::vector<double> losses;
+      for (const bool resumed : {false, true}) {
+        Session session(options);
+        feed_all(session, net, kShare);
+        if (resumed) {
+          session.restore(state);
+        } else {
+          session.step(2);
+          state = session.snapshot();
+        }
+        session.step(2);
+        losses.push_back(session.metrics().loss);
+        session.snapshot();
+        values.push_back(trained_values(session, folder));
+      }
+      if (!std::isfinite(losses[0])) continue;
+      EXPECT_EQ(losses[0], losses[1]);
+      EXPECT_TRUE(values[0] == values[1]);
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace banyan
