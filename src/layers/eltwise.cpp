@@ -1,8 +1,9 @@
-// Eltwise: SUM (with optional coefficients), PROD or MAX of two or more inputs of one shape.
+// Eltwise: SUM (with optional coefficients), PROD, MAX or STOCHASTIC_SUM of two or more inputs of one shape.
 //
 // MAX ties as in Caffe: the later input wins in the first pair, the earlier one against the third and later
 // ones. PROD's gradient multiplies the other inputs unless stable_prod_grad is false; then it is dy * y / x,
-// which fails at x = 0.
+// which fails at x = 0. STOCHASTIC_SUM (yjxiong) keeps each input with the probability coeff in training,
+// drawn once per pass for the whole batch and all devices, and is the sum of coeff * input in tests.
 #include <algorithm>
 
 #include "banyan/base/contains.hpp"
@@ -36,6 +37,8 @@ class EltwiseLayer : public Layer {
 
  private:
   bool is_sum() const { return operation_ == caffe::EltwiseParameter::SUM; }
+  bool is_stochastic() const { return operation_ == caffe::EltwiseParameter::STOCHASTIC_SUM; }
+  bool draws() const { return is_stochastic() && options().phase == Phase::train; }
   void product_gradient(Context& context, const Blobs& inputs, const Blob& output, std::size_t of);
 
   caffe::EltwiseParameter::EltwiseOp operation_;
@@ -45,16 +48,17 @@ class EltwiseLayer : public Layer {
 
 void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {
   const auto& settings = parameter_.eltwise_param();
-  if (operation_ == caffe::EltwiseParameter::STOCHASTIC_SUM)
-    refuse("operation STOCHASTIC_SUM is not supported");
   if (settings.relu()) refuse("eltwise_param.relu (a fused ReLU) is not supported; add a ReLU layer");
   if (settings.has_negative_slope()) refuse("negative_slope needs relu: true");
-  if (settings.coeff_size() > 0 && operation_ != caffe::EltwiseParameter::SUM)
-    refuse("coeff is for the operation SUM only");
+  if (settings.coeff_size() > 0 && !is_sum() && !is_stochastic())
+    refuse("coeff is for the operations SUM and STOCHASTIC_SUM only");
   if (settings.coeff_size() > 0 && static_cast<std::size_t>(settings.coeff_size()) != inputs.size())
     refuse("expected one coeff for each of ", inputs.size(), " inputs; found ", settings.coeff_size());
   coefficients_.assign(inputs.size(), 1);
   for (int i = 0; i < settings.coeff_size(); ++i) coefficients_[i] = settings.coeff(i);
+  for (const double c : coefficients_)
+    if (is_stochastic() && !(c >= 0 && c <= 1))
+      refuse("coeff is a probability with STOCHASTIC_SUM; expected 0 to 1, found ", c);
   if (!is_sum()) return;
   for (const double c : coefficients_) traits_.passes_gradient.push_back(c == 1);
   traits_.plain_sum = !contains(traits_.passes_gradient, false);
@@ -85,6 +89,12 @@ void EltwiseLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs
         ops::maximum(context, y, inputs[i]->data, static_cast<int>(i), false, y, mask_);
       return;
     default:
+      if (draws()) {
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+          ops::keep_term(context, inputs[i]->data, coefficients_[i], random_key(pass), static_cast<int>(i),
+                         i > 0, y);
+        return;
+      }
       std::vector<const Tensor*> terms;
       for (const Blob* input : inputs) terms.push_back(&input->data);
       ops::weighted_sum(context, terms, coefficients_, pass.fused.output, y);
@@ -115,6 +125,9 @@ void EltwiseLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<
       product_gradient(context, inputs, *outputs[0], i);
     else if (operation_ == caffe::EltwiseParameter::MAX)
       ops::maximum_backward(context, outputs[0]->grad, mask_, static_cast<int>(i), inputs[i]->grad);
+    else if (draws())
+      ops::keep_term(context, outputs[0]->grad, coefficients_[i], random_key(pass), static_cast<int>(i),
+                     false, inputs[i]->grad);
     else if (!inputs[i]->grad.same_memory(outputs[0]->grad))
       ops::axpby(context, coefficients_[i], outputs[0]->grad, 0, inputs[i]->grad);
   }
@@ -122,7 +135,8 @@ void EltwiseLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<
 
 const RegisterLayer<EltwiseLayer> registered("Eltwise", {"sum, product or maximum of blobs",
                                                          "eltwise_param",
-                                                         {"", "operation: PROD", "operation: MAX"}});
+                                                         {"", "operation: PROD", "operation: MAX",
+                                                          "operation: STOCHASTIC_SUM coeff: 0.5 coeff: 1"}});
 
 }  // namespace
 }  // namespace banyan

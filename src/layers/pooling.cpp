@@ -3,7 +3,8 @@
 // Output length per axis: round((in + 2 pad - kernel) / stride) + 1, rounded up unless round_mode is FLOOR
 // (or ceil_mode false); when any axis is padded, a last window that would start beyond in + pad is dropped.
 // With MAX a second output holds the position h * W + w of each maximum (not with more than two spatial
-// axes). Whatever `engine` says, averages divide by the window clipped at in + pad (BVLC's CPU).
+// axes). Whatever `engine` says, averages divide by the window clipped at in + pad (BVLC's CPU), with
+// avg_include_pad: false by the number of pixels inside.
 //
 // The operators know images. Maxima and averages of more axes are those over the last two, then over one axis
 // more at a time.
@@ -149,7 +150,8 @@ ops::PoolingMethod PoolingLayer::method() const {
 }
 
 void PoolingLayer::setup(const Blobs& inputs, const Blobs& outputs) {
-  if (!settings().avg_include_pad()) refuse("avg_include_pad: false is not supported");
+  if (!settings().avg_include_pad() && settings().pool() != caffe::PoolingParameter::AVE)
+    refuse("avg_include_pad: false is for pool: AVE only");
   if (settings().axis() != 1) refuse("pooling_param.axis other than 1 is not supported");
   if (settings().has_round_mode() &&
       rounds_up() != (settings().round_mode() == caffe::PoolingParameter::CEIL))
@@ -210,7 +212,7 @@ void PoolingLayer::make_stages(const Shape& input, const Shape& output) {
     const PoolingWindow rows = axes == 3 ? PoolingWindow() : windows_[static_cast<std::size_t>(axis - 2)];
     const PoolingWindow columns = i > 0 ? PoolingWindow() : windows_.back();
     stage.geometry = {method(),       rows.kernel, columns.kernel, rows.stride,
-                      columns.stride, rows.pad,    columns.pad};
+                      columns.stride, rows.pad,    columns.pad,    settings().avg_include_pad()};
     const std::int64_t planes = axes == 3 ? input[1] : input.count(1, axis);
     const std::int64_t width = i > 0 ? output.count(axis + 1) : input[axes - 1];
     stage.input = {input[0], planes, axes == 3 ? 1 : input[axis], width};
@@ -264,7 +266,9 @@ void PoolingLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<
 const RegisterLayer<PoolingLayer> registered("Pooling", {"maximum, average or stochastic pooling",
                                                          "pooling_param",
                                                          {"kernel_size: 2 stride: 2",
-                                                          "pool: AVE kernel_size: 3 stride: 2"}});
+                                                          "pool: AVE kernel_size: 3 stride: 2",
+                                                          "pool: AVE kernel_size: 3 stride: 2 pad: 1 "
+                                                          "avg_include_pad: false"}});
 
 }  // namespace
 }  // namespace banyan

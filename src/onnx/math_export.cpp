@@ -169,7 +169,7 @@ void export_eltwise(const LayerExport& layer) {
     return;
   }
   Names terms = layer.in;
-  if (s.operation() == caffe::EltwiseParameter::SUM) {
+  if (s.operation() != caffe::EltwiseParameter::PROD) {
     for (int i = 0; i < s.coeff_size(); ++i)
       if (s.coeff(i) != 1) terms[i] = layer.with_number("Mul", terms[i], s.coeff(i), cat("term_", i));
     layer.node("Sum", terms);

@@ -83,9 +83,10 @@ Integers joined(Integers begin, const Integers& end) {
 
 /// Caffe's padded averages divide by the window within the padding: what reaches beyond it does not count.
 /// ONNX counts all of the padding or none of it. So if a window reaches beyond, the padding becomes zeros of
-/// the input, and the rest padding that does not count.
+/// the input, and the rest padding that does not count. With avg_include_pad: false nothing outside counts.
 void export_average(const LayerExport& layer, const Windows& windows, Attributes attributes) {
   bool padded = false, beyond = false;
+  const bool within = !layer.settings().pooling_param().avg_include_pad();
   Integers rest, with_batch(2, 0), zeros(windows.pad.size(), 0);
   for (std::size_t i = 0; i < windows.pad.size(); ++i) {
     padded |= windows.pad[i] > 0;
@@ -94,12 +95,12 @@ void export_average(const LayerExport& layer, const Windows& windows, Attributes
     with_batch.push_back(windows.pad[i]);
   }
   std::string from = layer.in[0];
-  const bool counted = padded && !beyond;
-  if (padded && beyond)
+  const bool counted = padded && !beyond && !within;
+  if (padded && beyond && !within)
     from = layer.step("Pad", {from, layer.graph.integers(layer.inner("pads"), twice(with_batch))}, "padded");
-  attributes.push_back({"pads", counted  ? joined(windows.pad, windows.overhang)
-                                : padded ? joined(zeros, rest)
-                                         : joined(zeros, windows.overhang)});
+  attributes.push_back({"pads", counted || within ? joined(windows.pad, windows.overhang)
+                                : padded          ? joined(zeros, rest)
+                                                  : joined(zeros, windows.overhang)});
   attributes.push_back({"count_include_pad", std::int64_t{counted}});
   layer.node("AveragePool", {from}, attributes);
 }

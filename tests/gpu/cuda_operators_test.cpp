@@ -43,7 +43,7 @@ TEST(CudaOperators, AllAreRegistered) {
   expect_on_cuda(fill, copy, axpby, sum, absolute_sum, sum_of_squares, count_not_finite, copy_blocks, gemm,
                  write_bytes);
   expect_on_cuda(relu_forward, relu_backward, invert_activation, sigmoid_forward, sigmoid_backward,
-                 tanh_forward, tanh_backward, elu_forward, elu_backward, dropout, weighted_sum,
+                 tanh_forward, tanh_backward, elu_forward, elu_backward, dropout, keep_term, weighted_sum,
                  relu_backward_of_sum, multiply, product_backward_by_quotient, maximum, maximum_backward,
                  scale_bias, scale_backward);
   expect_on_cuda(softmax_forward, softmax_backward, softmax_loss_forward, softmax_loss_backward,

@@ -44,6 +44,7 @@ const std::vector<Case> kCases = {
     {"pool_ave_hw",
      pool("pool: AVE kernel_h: 2 kernel_w: 4 stride_h: 1 stride_w: 3 pad_h: 0 pad_w: 2"),
      {kImage}},
+    {"pool_ave_inside", pool("pool: AVE kernel_size: 3 stride: 2 pad: 1 avg_include_pad: false"), {kImage}},
     {"pool_global_ave", pool("pool: AVE global_pooling: true"), {kImage}},
     {"pool_global_max", pool("global_pooling: true"), {kImage}},
     {"pool_floor", pool("kernel_size: 2 stride: 2 round_mode: FLOOR"), {kImage}},
@@ -67,6 +68,9 @@ const std::vector<Case> kCases = {
      {Shape{2, 2, 4, 5}}},
     {"eltwise_sum", "type: 'Eltwise'", {kSmall, kSmall}},
     {"eltwise_coeff", "type: 'Eltwise' eltwise_param { coeff: [2, -1, 0.5] }", {kSmall, kSmall, kSmall}},
+    {"eltwise_stochastic",  // with the tests' seed and draw both kinds occur, see Eltwise.StochasticSum...
+     "type: 'Eltwise' eltwise_param { operation: STOCHASTIC_SUM coeff: [0.5, 0.5, 0.5, 0.5, 1] }",
+     {kSmall, kSmall, kSmall, kSmall, kSmall}},
     {"eltwise_prod", "type: 'Eltwise' eltwise_param { operation: PROD }", {kSmall, kSmall, kSmall}},
     {"eltwise_prod_two", "type: 'Eltwise' eltwise_param { operation: PROD }", {kSmall, kSmall}},
     {"eltwise_prod_unstable",

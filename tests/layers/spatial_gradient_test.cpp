@@ -100,6 +100,10 @@ const std::vector<Case> kCases = {
     {"pool_3d_ave",
      "type: 'Pooling' pooling_param { pool: AVE kernel_size: 2 stride: [2, 1, 2] pad: 1 }",
      {Shape{1, 2, 3, 2, 4}}},
+    {"pool_3d_ave_inside",
+     "type: 'Pooling' pooling_param { pool: AVE kernel_size: 2 stride: [2, 1, 2] pad: 1 avg_include_pad: "
+     "false }",
+     {Shape{1, 2, 3, 2, 4}}},
     {"pool_4d_global",
      "type: 'Pooling' pooling_param { pool: AVE global_pooling: true }",
      {Shape{1, 2, 2, 3, 2, 2}}},

@@ -81,6 +81,46 @@ TEST(Eltwise, MaximumBreaksTiesAsCaffe) {
   EXPECT_EQ(bench.input_gradient(2), (Values{0, 4}));  // the third one only where it is larger
 }
 
+TEST(Eltwise, StochasticSumKeepsEachInputWithItsProbability) {
+  const std::string text =
+      "type: 'Eltwise' eltwise_param { operation: STOCHASTIC_SUM coeff: [1, 0.7, 0.2, 0] }";
+  const std::vector<Shape> shapes(4, Shape{2, 3});
+  Bench bench(text, shapes, 1);
+  bench.set_input(0, Values(6, 1));
+  bench.set_input(1, Values(6, 10));
+  bench.set_input(2, Values(6, 100));
+  bench.set_input(3, Values(6, NAN));  // left out, not multiplied by 0
+  const int passes = 400;
+  double kept[2] = {};
+  for (bench.pass.draw = 0; bench.pass.draw < passes; ++bench.pass.draw) {
+    bench.pass.samples = {bench.pass.draw % 7, 3};  // the same for all samples and devices
+    bench.forward();
+    const Values y = bench.output();
+    const double first = y[0], second = std::fmod(first - 1, 100) / 10, third = std::floor(first / 100);
+    ASSERT_TRUE((second == 0 || second == 1) && (third == 0 || third == 1)) << first;
+    EXPECT_EQ(y, Values(6, first));
+    bench.backward(Values{1, 2, 3, 4, 5, 6});
+    for (std::size_t i = 0; i < 4; ++i) {
+      const double factor = i == 0 ? 1 : i == 1 ? second : i == 2 ? third : 0;
+      EXPECT_EQ(bench.input_gradient(i),
+                (Values{factor, 2 * factor, 3 * factor, 4 * factor, 5 * factor, 6 * factor}));
+    }
+    kept[0] += second;
+    kept[1] += third;
+  }
+  // 5 standard errors of sqrt(p (1 - p) / 400)
+  EXPECT_NEAR(kept[0] / passes, 0.7, 0.115);
+  EXPECT_NEAR(kept[1] / passes, 0.2, 0.1);
+
+  BenchOptions tests;
+  tests.phase = Phase::test;
+  Bench expected(text, shapes, 1, tests);
+  for (std::size_t i = 0; i < 4; ++i) expected.set_input(i, Values(6, i + 1.0));
+  expected.forward();
+  for (const double value : expected.output())
+    EXPECT_NEAR(value, 1 + 0.7 * 2 + 0.2 * 3, 1e-6);  // coeff is f32
+}
+
 TEST(Eltwise, StableProductGradientSurvivesZeros) {
   Bench bench("type: 'Eltwise' eltwise_param { operation: PROD }", {Shape{1}, Shape{1}, Shape{1}}, 1);
   bench.set_input(0, {0});

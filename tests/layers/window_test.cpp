@@ -93,6 +93,24 @@ TEST(Pooling, FollowsCaffesWindows) {
   }
 }
 
+TEST(Pooling, AveragesOverThePixelsInsideIfAsked) {
+  // 3 axes of 2 with windows of 2 that begin at -1 and 1: each holds one pixel.
+  const std::string text =
+      "type: 'Pooling' pooling_param { pool: AVE kernel_size: 2 stride: 2 pad: 1 avg_include_pad: ";
+  for (const bool counted : {true, false}) {
+    Bench bench(text + (counted ? "true }" : "false }"), {Shape{1, 1, 2, 2, 2}}, 1);
+    bench.set_input(0, {1, 2, 3, 4, 5, 6, 7, 8});
+    bench.forward();
+    Values expected = {1, 2, 3, 4, 5, 6, 7, 8};
+    for (double& value : expected) value /= counted ? 8 : 1;
+    EXPECT_EQ(bench.output(), expected);
+  }
+  EXPECT_NE(
+      refusal("type: 'Pooling' pooling_param { kernel_size: 2 avg_include_pad: false }", {Shape{1, 1, 2, 2}})
+          .find("avg_include_pad: false is for pool: AVE only"),
+      std::string::npos);
+}
+
 TEST(Pooling, TakesTheFirstOfEqualMaxima) {
   Bench bench("type: 'Pooling' pooling_param { kernel_size: 2 }", {Shape{1, 1, 2, 2}}, 2);
   bench.set_input(0, {1, 3, 3, 3});

@@ -70,6 +70,7 @@ std::vector<Case> all_cases() {
       pool("pool: AVE kernel_size: 3 stride: 2 pad: 1", {1, 2, 6, 7}),  // beyond the padding
       pool("pool: AVE kernel_h: 3 kernel_w: 5 stride_h: 2 stride_w: 3 pad_h: 0 pad_w: 2", {1, 2, 6, 9}),
       pool("pool: AVE kernel_size: 2 stride: 2 pad: 1", {1, 2, 3, 4, 5}),
+      pool("pool: AVE kernel_size: 3 stride: 2 pad: 1 avg_include_pad: false", {1, 2, 6, 7}),
       pool("pool: AVE global_pooling: true", kPlanes),
       pool("global_pooling: true", kPlanes),
       one("Interp", "interp_param { height: 9 width: 4 }"),

@@ -159,6 +159,28 @@ TEST_P(Elementwise, DifferentLayoutsAreAnError) {
   EXPECT_THROW(ops::relu_forward(context(), x, 0, y), Error);
 }
 
+TEST_P(Elementwise, ATermOfASumIsKeptAsAWhole) {
+  const ops::RandomKey key{11, ops::stream_of("sum"), 5};
+  const Shape shape{2, 3, 2, 3};
+  const Values values_of_x = rounded(random_values(shape.count(), 1)), before = rounded(random_values(36, 2));
+  int kept = 0;
+  for (const Layout layout : kLayouts)
+    for (int draw = 0; draw < 9; ++draw)
+      for (const bool adds : {false, true}) {
+        const bool keeps = ops::uniform01(ops::random_quad(key, 0, draw / 4).v[draw % 4]) < 0.5F;
+        const Tensor x = make(shape, values_of_x, layout);
+        Tensor y = make(shape, adds ? before : Values(36, NAN), layout);
+        ops::keep_term(context(), x, 0.5, on_device(key), draw, adds, y);
+        Values expected(36, 0.0);
+        for (std::size_t i = 0; i < 36; ++i)
+          expected[i] = (adds ? before[i] : 0) + (keeps ? values_of_x[i] : 0);
+        expect_near(values(y), expected, epsilon());
+        kept += keeps;
+      }
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, 36);
+}
+
 // --- dropout ---
 
 class Dropout : public DeviceTest {

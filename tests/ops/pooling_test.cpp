@@ -67,6 +67,7 @@ void for_each_window(const Case& k, const Shape& out, Visit visit) {
 class PoolingTest : public DeviceTest {
  protected:
   std::int64_t channels_ = kChannels;
+  bool counts_padding_ = true;
   struct Result {
     Values output, mask, grad_input;
   };
@@ -77,7 +78,8 @@ class PoolingTest : public DeviceTest {
     const Tensor input = make(in, x, layout), grad_output = make(out, dy, layout);
     Tensor output = empty(out, layout), grad_input = make(in, Values(x.size(), NAN), layout);
     Tensor mask(device(), out, DType::i32, layout);
-    const PoolingGeometry geometry = k.geometry(method);
+    PoolingGeometry geometry = k.geometry(method);
+    geometry.counts_padding = counts_padding_;
     ops::pooling_forward(context(), geometry, input, training, on_device(key), samples, output, mask);
     Result result;
     result.output = values(output);
@@ -158,6 +160,29 @@ TEST_P(PoolingTest, Average) {
     }
     EXPECT_EQ(results[0].output, results[1].output) << k.name;  // the same additions in the same order
     EXPECT_EQ(results[0].grad_input, results[1].grad_input) << k.name;
+  }
+}
+
+TEST_P(PoolingTest, AverageOfThePixelsInside) {
+  counts_padding_ = false;
+  for (const Case& k : kCases) {
+    const Shape out = k.output(kBatch, kChannels);
+    const Values x = input(k, 3), dy = rounded(random_values(out.count(), 4));
+    Values y, dx(x.size(), 0.0);
+    for_each_window(k, out, [&](std::size_t o, const auto& window, double) {
+      double sum = 0;
+      for (const std::size_t i : window) {
+        sum += x[i];
+        dx[i] += dy[o] / static_cast<double>(window.size());
+      }
+      y.push_back(window.empty() ? 0 : sum / static_cast<double>(window.size()));
+    });
+    for (const Layout layout : kLayouts) {
+      SCOPED_TRACE(cat(k.name, " ", name_of(layout)));
+      const Result found = run(k, PoolingMethod::average, x, dy, layout);
+      expect_near(found.output, y, 16 * epsilon());  // at most 20 terms
+      expect_near(found.grad_input, dx, 16 * epsilon());
+    }
   }
 }
 

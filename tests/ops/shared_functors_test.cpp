@@ -236,7 +236,7 @@ TEST_P(SharedPoolingTest, Backward) {
       for (const std::int64_t channels : {1, 5, 33})
         for (const Layout layout : kLayouts) {
           const ops::PoolingGeometry geometry{method,     k.kernel_h, k.kernel_w, k.stride_h,
-                                              k.stride_w, k.pad_h,    k.pad_w};
+                                              k.stride_w, k.pad_h,    k.pad_w,    channels != 5};
           const Shape in{2, channels, k.h, k.w}, out{2, channels, k.output_h, k.output_w};
           SCOPED_TRACE(cat("method ", static_cast<int>(method), ", ", in.to_string(), " to ", out.to_string(),
                            " ", name_of(layout)));

@@ -56,6 +56,12 @@ inline constinit Operator<void(const Tensor& y, const InvertibleActivation& acti
 inline constinit Operator<void(const Tensor& x, double ratio, const PassKey& key, const SampleIndex& samples,
                                Tensor& y)>
     dropout{"dropout"};
+/// A term of a sum that is kept or left out as a whole, on all devices alike: y = x, or y += x if `adds`,
+/// with the probability `keep`; otherwise y = 0, or y as it is. Draw number `draw` of the pass. The gradient
+/// is the same operator applied to dy, without `adds`.
+inline constinit Operator<void(const Tensor& x, double keep, const PassKey& key, int draw, bool adds,
+                               Tensor& y)>
+    keep_term{"keep_term"};
 /// y = relu(sum of factors[k] * terms[k]), added in order; y may be one of the terms.
 inline constinit Operator<void(const std::vector<const Tensor*>& terms, const std::vector<double>& factors,
                                const Rectifier& relu, Tensor& y)>

@@ -1,4 +1,5 @@
-// Pooling with Caffe's windows: MAX clips to the image, AVE divides by the window clipped at input + pad.
+// Pooling with Caffe's windows: MAX clips to the image, AVE divides by the window clipped at input + pad or,
+// on request, by the pixels inside.
 #pragma once
 
 #include "banyan/ops/operator.hpp"
@@ -12,6 +13,7 @@ enum class PoolingMethod : std::uint8_t { maximum, average, stochastic };
 struct PoolingGeometry {
   PoolingMethod method = PoolingMethod::maximum;
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
+  bool counts_padding = true;  ///< average: padding is part of the divisor
 };
 
 /// maximum: mask (i32, like output) receives h * W + w of the first maximum. stochastic: with `training`,

@@ -261,6 +261,48 @@ void drop(Context& context, const Tensor& x, double ratio, const PassKey& key, c
   });
 }
 
+template <class T>
+struct KeepTerm {
+  bool kept, adds;
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    using A = Arithmetic<T>;
+    const A before = adds ? static_cast<A>(y[i]) : A(0);
+    y[i] = static_cast<T>(kept ? before + static_cast<A>(x[i]) : before);
+  }
+};
+
+/// One number for the whole tensor: that of draw 0, 1, ... of sample 0.
+template <class T>
+struct MakeKeepTerm {
+  RandomKey key;
+  const std::uint64_t* iteration;
+  int draw;
+  double keep;
+  KeepTerm<T> f;
+  BANYAN_HOST_DEVICE KeepTerm<T> operator()() const {
+    RandomKey now = key;
+    now.iteration = *iteration;
+    KeepTerm<T> term = f;
+    term.kept = uniform01(random_quad(now, 0, draw / 4).v[draw % 4]) < keep;
+    return term;
+  }
+};
+
+template <class Backend>
+void keep_or_leave_out(Context& context, const Tensor& x, double keep, const PassKey& key, int draw,
+                       bool adds, Tensor& y) {
+  require_alike("keep_term", x, y);
+  if (!(keep >= 0 && keep <= 1)) runtime_failure("keep_term: the probability must be in [0, 1], not ", keep);
+  dispatch_activations<Backend>(x.dtype(), "keep_term", [&]<class T>() {
+    Backend::for_each_made(
+        context, x.count(),
+        MakeKeepTerm<T>{
+            {key.seed, key.stream}, key.iteration, draw, keep, {false, adds, x.data<T>(), y.data<T>()}});
+  });
+}
+
 template <class T, int kTerms>
 Terms<T, kTerms> sum_terms(const Tensor* const* x, const double* factors) {
   const T* data = x[kTerms - 1]->data<T>();
@@ -421,6 +463,7 @@ struct DefineElementwise {
     maximum.define(kind, &take_maximum<Backend>);
     maximum_backward.define(kind, &route_maximum<Backend>);
     dropout.define(kind, &drop<Backend>);
+    keep_term.define(kind, &keep_or_leave_out<Backend>);
     weighted_sum.define(kind, &sum_weighted<Backend>);
     relu_backward_of_sum.define(kind, &sum_masked<Backend>);
     scale_bias.define(kind, &scale_and_shift<Backend>);

@@ -19,15 +19,17 @@ namespace detail {
 
 struct Window {
   std::int64_t begin, end;  ///< clipped to the input
-  std::int64_t length;      ///< clipped only at input + pad: Caffe's divisor
+  std::int64_t length;  ///< of the divisor: clipped only at input + pad, unless only what is inside counts
 };
 
 struct PoolingAxis {
   std::int64_t input, output, kernel, stride, pad;
+  bool counts_padding = true;
   BANYAN_HOST_DEVICE Window window(std::int64_t o) const {
     const std::int64_t begin = o * stride - pad;
     const std::int64_t end = begin + kernel < input + pad ? begin + kernel : input + pad;
-    return {begin > 0 ? begin : 0, end < input ? end : input, end - begin};
+    const std::int64_t first = begin > 0 ? begin : 0, last = end < input ? end : input;
+    return {first, last, counts_padding ? end - begin : last - first};
   }
   /// First and one past the last output whose window contains input i.
   BANYAN_HOST_DEVICE std::int64_t first_output(std::int64_t i) const {
@@ -194,8 +196,8 @@ inline PoolingPlanes pooling_planes(const PoolingGeometry& g, const Tensor& inpu
   const Shape &in = input.shape(), &out = output.shape();
   const bool padded = g.method != PoolingMethod::stochastic;  // Caffe's ignores its padding
   return {planes,
-          {in[2], out[2], g.kernel_h, g.stride_h, padded ? g.pad_h : 0},
-          {in[3], out[3], g.kernel_w, g.stride_w, padded ? g.pad_w : 0}};
+          {in[2], out[2], g.kernel_h, g.stride_h, padded ? g.pad_h : 0, g.counts_padding},
+          {in[3], out[3], g.kernel_w, g.stride_w, padded ? g.pad_w : 0, g.counts_padding}};
 }
 
 }  // namespace detail
