@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "data/range_check.hpp"
+
 namespace banyan::data {
 
 namespace {
@@ -55,6 +57,21 @@ Pixel turned(const Pixel& pixel, double turn) {
 }
 
 }  // namespace
+
+void check_distortion(const caffe::DistortionParameter& d, const std::string& layer) {
+  const RangeCheck check{layer, "transform_param.distort_param"};
+  check("brightness_prob", d.brightness_prob(), 0, 1);
+  check("contrast_prob", d.contrast_prob(), 0, 1);
+  check("saturation_prob", d.saturation_prob(), 0, 1);
+  check("hue_prob", d.hue_prob(), 0, 1);
+  check("random_order_prob", d.random_order_prob(), 0, 1);
+  check("brightness_delta", d.brightness_delta(), 0);
+  check("hue_delta", d.hue_delta(), 0);
+  check("contrast_lower", d.contrast_lower(), 0);
+  check("contrast_upper", d.contrast_upper(), d.contrast_lower());
+  check("saturation_lower", d.saturation_lower(), 0);
+  check("saturation_upper", d.saturation_upper(), d.saturation_lower());
+}
 
 Distortion draw_distortion(const caffe::DistortionParameter& settings, ItemDraws& draws) {
   Distortion drawn;
