@@ -43,6 +43,11 @@ struct Distortion {
 /// Throws bad_input for values that make no sense.
 void check_distortion(const caffe::DistortionParameter& settings, const std::string& layer);
 Distortion draw_distortion(const caffe::DistortionParameter& settings, ItemDraws& draws);
+/// What AlexNet adds to B, G and R: the principal components of ImageNet's colours, each times its eigenvalue
+/// and a normal number of standard deviation `noise`.
+std::array<double, 3> draw_lighting(double noise, ItemDraws& draws);
+/// Adds `light` to every pixel of a B, G, R image and rounds.
+void add_light(const std::array<double, 3>& light, Image& image);
 /// Images of 1 channel, or of 3 (B, G, R).
 void distort(const Distortion& distortion, Image& image);
 

@@ -25,6 +25,7 @@ caffe::TransformationParameter without_parts(caffe::TransformationParameter sett
   settings.clear_original_min_scale();
   settings.clear_is_flow();
   settings.clear_distort_param();
+  settings.clear_lighting_noise();
   return settings;
 }
 
@@ -117,6 +118,9 @@ void check_part_transform(const caffe::TransformationParameter& settings, const 
   check_transform(without_parts(settings), layer);
   check_random_parts(settings, layer);
   if (settings.has_distort_param()) check_distortion(settings.distort_param(), layer);
+  if (!(settings.lighting_noise() >= 0 && std::isfinite(settings.lighting_noise())))
+    bad_input("layer ", quoted(layer), ": transform_param.lighting_noise must not be negative, but is ",
+              settings.lighting_noise());
   const bool parts = RandomParts(settings).any();
   if (parts && settings.has_mean_file())
     bad_input("layer ", quoted(layer),
@@ -136,6 +140,7 @@ PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool rand
       distorts_(random && settings.has_distort_param()),
       random_(random),
       flow_(settings.is_flow()),
+      lighting_(random ? settings.lighting_noise() : 0),
       crop_(static_cast<int>(settings.crop_size())),
       key_{settings.random_seed() >= 0 ? static_cast<std::uint64_t>(settings.random_seed()) : seed, stream,
            0} {
@@ -153,9 +158,10 @@ std::vector<Shape> PartWriter::shapes(const Record& record, std::uint64_t item) 
 }
 
 void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
-  if (!cuts() && !distorts_ && !flow_) return augmenter_.write(record, item, place);
+  if (!cuts() && !distorts_ && !flow_ && lighting_ == 0) return augmenter_.write(record, item, place);
   if (record.bytes == nullptr)
-    bad_input("the record holds float_data: only 8-bit images are cut to random parts, distorted or flow");
+    bad_input(
+        "the record holds float_data: only 8-bit images are cut to random parts, change colours or are flow");
   ItemDraws draws(key_, item);
   PixelBox box{0, 0, record.height, record.width};
   if (cuts()) box = parts_.draw(record.height, record.width, draws);
@@ -171,6 +177,11 @@ void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace
       bad_input("the image has ", record.channels,
                 " channels; hue, saturation and random order of distort_param need 3 (force_color)");
     distort(distortion, part.image);
+  }
+  if (lighting_ > 0) {
+    if (record.channels != 3)
+      bad_input("the image has ", record.channels, " channels; lighting_noise needs 3 (force_color)");
+    add_light(draw_lighting(lighting_, draws), part.image);
   }
   part.channels = record.channels;
   part.height = part.image.height;

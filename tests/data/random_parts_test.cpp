@@ -164,14 +164,40 @@ TEST(PartWriter, ColoursAreDistortedInTraining) {
       HasSubstr("need 3"));
 }
 
+TEST(PartWriter, LightIsAlexNets) {
+  const Sample sample(3, 2, 2);
+  std::vector<std::uint8_t> middle(12, 128);
+  Record gray = sample.record;
+  gray.bytes = middle.data();
+  const PartWriter light = writer("lighting_noise: 0.1");
+  const int items = 2000;
+  double squares[3] = {}, products = 0;
+  for (std::uint64_t item = 0; item < items; ++item) {
+    const Values output = written(light, gray, item);  // B, G, R planes
+    for (std::size_t i = 0; i < 12; ++i)
+      EXPECT_EQ(output[i], output[i / 4 * 4]) << "one light for all pixels";
+    for (std::size_t c = 0; c < 3; ++c) squares[c] += std::pow(output[4 * c] - 128, 2) / items;
+    products += (output[0] - 128) * (output[8] - 128) / items;
+  }
+  // Sums over k of (25.5 eigenvalue_k)^2 component_kb component_kc, and 1/12 from rounding; 5 standard errors
+  // of sqrt(2 / 2000).
+  const double expected[3] = {10.67, 10.47, 10.12};
+  for (int c = 0; c < 3; ++c) EXPECT_NEAR(squares[c], expected[c], 0.16 * expected[c]);
+  EXPECT_NEAR(products, 10.07, 1.7) << "mostly brightness";
+  EXPECT_EQ(written(writer("lighting_noise: 0.1", false), gray), Values(12, 128)) << "in tests";
+  const Sample one(1, 2, 2);
+  EXPECT_THAT(bad_input_of([&] { written(light, one.record); }), HasSubstr("lighting_noise needs 3"));
+}
+
 class RandomPartsOfData : public FolderTest {
  protected:
   /// Pixels by label, of two steps of `devices` devices that have 4 items together.
   std::map<int, std::vector<double>> trained(int devices, int skip = 0) {
-    const std::string text = "name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '" +
-                             path("lmdb") + "' backend: LMDB batch_size: " + std::to_string(4 / devices) +
-                             " } transform_param { crop_size: 3 mirror: true original_image: true "
-                             "distort_param { contrast_prob: 1 contrast_lower: 0.5 contrast_upper: 1.5 } }";
+    const std::string text =
+        "name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '" + path("lmdb") +
+        "' backend: LMDB batch_size: " + std::to_string(4 / devices) +
+        " } transform_param { crop_size: 3 mirror: true original_image: true "
+        "lighting_noise: 1 distort_param { contrast_prob: 1 contrast_lower: 0.5 contrast_upper: 1.5 } }";
     std::map<int, std::vector<double>> found;
     for (int rank = 0; rank < devices; ++rank) {
       Replica replica(text, rank, devices);
@@ -218,6 +244,7 @@ TEST(PartWriter, WhatCannotBeIsRefused) {
   EXPECT_THAT(message("crop_size: 2 fix_crop: true mean_file: 'x'"), HasSubstr("give mean_value"));
   EXPECT_THAT(message("is_flow: true pad: 1"), HasSubstr("pad cannot be combined"));
   EXPECT_THAT(message("distort_param { hue_prob: 2 }"), HasSubstr("hue_prob must be in [0, 1], not 2"));
+  EXPECT_THAT(message("lighting_noise: -1"), HasSubstr("must not be negative, but is -1"));
   EXPECT_THAT(message("stride: 2"), HasSubstr("stride is not supported"));
   const Sample sample(1, 3, 4);
   EXPECT_THAT(bad_input_of([&] { written(writer("crop_size: 4 fix_crop: true"), sample.record); }),

@@ -50,7 +50,8 @@ void check_random_parts(const caffe::TransformationParameter& settings, const st
 void check_part_transform(const caffe::TransformationParameter& settings, const std::string& layer);
 
 /// An Augmenter whose images are first cut by RandomParts and distorted in their colours (SSD's
-/// distort_param), in training only; with is_flow the even channels v of mirrored images become 255 - v.
+/// distort_param, AlexNet's lighting_noise), in training only; with is_flow the even channels v of mirrored
+/// images become 255 - v.
 class PartWriter : public ItemWriter {
  public:
   /// As for an Augmenter; `random`: training.
@@ -66,6 +67,7 @@ class PartWriter : public ItemWriter {
   RandomParts parts_;
   caffe::DistortionParameter distortion_;
   bool distorts_, random_, flow_;
+  float lighting_;
   int crop_;
   ops::RandomKey key_;
 };
