@@ -10,6 +10,7 @@
 #include "banyan/data/box_geometry.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "data/distortion.hpp"
+#include "data/range_check.hpp"
 #include "data/resampling.hpp"
 
 namespace banyan::data {
@@ -25,32 +26,6 @@ caffe::TransformationParameter augmentation(caffe::TransformationParameter trans
   transform.clear_expand_param();
   transform.clear_emit_constraint();
   return transform;
-}
-
-/// Refuses a value of `field` that is not in [low, high].
-struct RangeCheck {
-  const std::string& layer;
-  std::string message;
-  void operator()(const char* field, double value, double low, double high = HUGE_VAL) const {
-    if (value >= low && value <= high) return;
-    bad_input("layer ", quoted(layer), ": ", message, ".", field, " must be ",
-              high == HUGE_VAL ? cat("at least ", low) : cat("in [", low, ", ", high, "]"), ", not ", value);
-  }
-};
-
-void check_distortion(const caffe::DistortionParameter& d, const std::string& layer) {
-  const RangeCheck check{layer, "transform_param.distort_param"};
-  check("brightness_prob", d.brightness_prob(), 0, 1);
-  check("contrast_prob", d.contrast_prob(), 0, 1);
-  check("saturation_prob", d.saturation_prob(), 0, 1);
-  check("hue_prob", d.hue_prob(), 0, 1);
-  check("random_order_prob", d.random_order_prob(), 0, 1);
-  check("brightness_delta", d.brightness_delta(), 0);
-  check("hue_delta", d.hue_delta(), 0);
-  check("contrast_lower", d.contrast_lower(), 0);
-  check("contrast_upper", d.contrast_upper(), d.contrast_lower());
-  check("saturation_lower", d.saturation_lower(), 0);
-  check("saturation_upper", d.saturation_upper(), d.saturation_lower());
 }
 
 void check_resize(const Resize& resize, const std::string& layer) {
@@ -112,25 +87,6 @@ Image framed(const Image& image, const Frame& frame) {
       result.pixels.insert(result.pixels.end(), pixel, pixel + image.channels);
     }
   return result;
-}
-
-/// The pixels of `part`, all of which are inside.
-Image cut(const Record& record, const PixelBox& part) {
-  Image image{record.channels, part.height, part.width, {}};
-  image.pixels.reserve(static_cast<std::size_t>(record.channels) * static_cast<std::size_t>(part.height) *
-                       static_cast<std::size_t>(part.width));
-  const std::ptrdiff_t plane = std::ptrdiff_t{record.height} * record.width;
-  for (int y = part.top; y < part.top + part.height; ++y) {
-    const std::ptrdiff_t first = std::ptrdiff_t{y} * record.width + part.left;
-    if (record.interleaved) {
-      const std::uint8_t* row = record.bytes + first * record.channels;
-      image.pixels.insert(image.pixels.end(), row, row + std::ptrdiff_t{part.width} * record.channels);
-      continue;
-    }
-    for (int x = 0; x < part.width; ++x)
-      for (int c = 0; c < record.channels; ++c) image.pixels.push_back(record.bytes[c * plane + first + x]);
-  }
-  return image;
 }
 
 std::set<int> labels_of(const std::string& path, const std::string& layer) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
+
+#include "data/range_check.hpp"
 
 namespace banyan::data {
 
@@ -56,6 +59,21 @@ Pixel turned(const Pixel& pixel, double turn) {
 
 }  // namespace
 
+void check_distortion(const caffe::DistortionParameter& d, const std::string& layer) {
+  const RangeCheck check{layer, "transform_param.distort_param"};
+  check("brightness_prob", d.brightness_prob(), 0, 1);
+  check("contrast_prob", d.contrast_prob(), 0, 1);
+  check("saturation_prob", d.saturation_prob(), 0, 1);
+  check("hue_prob", d.hue_prob(), 0, 1);
+  check("random_order_prob", d.random_order_prob(), 0, 1);
+  check("brightness_delta", d.brightness_delta(), 0);
+  check("hue_delta", d.hue_delta(), 0);
+  check("contrast_lower", d.contrast_lower(), 0);
+  check("contrast_upper", d.contrast_upper(), d.contrast_lower());
+  check("saturation_lower", d.saturation_lower(), 0);
+  check("saturation_upper", d.saturation_upper(), d.saturation_lower());
+}
+
 Distortion draw_distortion(const caffe::DistortionParameter& settings, ItemDraws& draws) {
   Distortion drawn;
   drawn.contrast_first = draws.next() >= 0.5;
@@ -77,6 +95,27 @@ Distortion draw_distortion(const caffe::DistortionParameter& settings, ItemDraws
     std::swap(drawn.order[1], drawn.order[static_cast<std::size_t>(1 + second)]);
   }
   return drawn;
+}
+
+std::array<double, 3> draw_lighting(double noise, ItemDraws& draws) {
+  // Of colours in [0, 1]; one component per row, its entries for R, G, B.
+  constexpr double kEigenvalues[3] = {0.2175, 0.0188, 0.0045};
+  constexpr double kComponents[3][3] = {
+      {-0.5675, -0.5808, -0.5836}, {0.7192, -0.0045, -0.6948}, {0.4009, -0.8140, 0.4203}};
+  std::array<double, 3> light{};
+  for (int k = 0; k < 3; ++k) {
+    const double radius = std::sqrt(-2 * std::log(1 - draws.next()));
+    const double normal = radius * std::cos(2 * std::numbers::pi * draws.next());
+    for (int c = 0; c < 3; ++c)
+      light[static_cast<std::size_t>(2 - c)] += 255 * noise * normal * kEigenvalues[k] * kComponents[k][c];
+  }
+  return light;
+}
+
+void add_light(const std::array<double, 3>& light, Image& image) {
+  change_pixels(image, [&](const Pixel& pixel) {
+    return Pixel{pixel[0] + light[0], pixel[1] + light[1], pixel[2] + light[2]};
+  });
 }
 
 void distort(const Distortion& d, Image& image) {

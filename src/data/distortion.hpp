@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "banyan/data/image_codec.hpp"
 #include "banyan/ops/random.hpp"
@@ -39,7 +40,14 @@ struct Distortion {
   bool needs_colours() const { return saturation != 1 || hue != 0 || order != std::array{0, 1, 2}; }
 };
 
+/// Throws bad_input for values that make no sense.
+void check_distortion(const caffe::DistortionParameter& settings, const std::string& layer);
 Distortion draw_distortion(const caffe::DistortionParameter& settings, ItemDraws& draws);
+/// What AlexNet adds to B, G and R: the principal components of ImageNet's colours, each times its eigenvalue
+/// and a normal number of standard deviation `noise`.
+std::array<double, 3> draw_lighting(double noise, ItemDraws& draws);
+/// Adds `light` to every pixel of a B, G, R image and rounds.
+void add_light(const std::array<double, 3>& light, Image& image);
 /// Images of 1 channel, or of 3 (B, G, R).
 void distort(const Distortion& distortion, Image& image);
 

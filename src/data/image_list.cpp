@@ -1,7 +1,9 @@
 #include "banyan/data/image_list.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -77,17 +79,18 @@ class ImageListReader : public RecordReader {
     record.label = listed.label;
   }
   void decode(Record& record) override {
-    const bool resize = options_.new_height > 0 && options_.new_width > 0;
+    const bool resize = options_.short_side > 0 || (options_.new_height > 0 && options_.new_width > 0);
     const LeastSize least =
         resize && options_.scaled_decoding ? LeastSize{options_.new_height, options_.new_width} : LeastSize{};
     Image& decoded = resize ? record.scratch : record.image;
     decode_image(reinterpret_cast<const std::uint8_t*>(record.stored.data()), record.stored.size(),
                  options_.color, decoded, least);
     if (resize) {
-      if (decoded.height == options_.new_height && decoded.width == options_.new_width)
+      const auto [height, width] = new_size(decoded);
+      if (decoded.height == height && decoded.width == width)
         std::swap(record.scratch, record.image);
       else
-        resize_bilinear(decoded, options_.new_height, options_.new_width, record.image);
+        resize_bilinear(decoded, height, width, record.image);
     }
     record.channels = record.image.channels;
     record.height = record.image.height;
@@ -103,6 +106,18 @@ class ImageListReader : public RecordReader {
   }
 
  private:
+  std::pair<int, int> new_size(const Image& image) const {
+    if (options_.short_side == 0) return {options_.new_height, options_.new_width};
+    const double factor = options_.short_side / double(std::min(image.height, image.width));
+    const double longest = factor * std::max(image.height, image.width);
+    constexpr int kMost = 1 << 15;
+    if (longest > kMost)
+      bad_input("short_side ", options_.short_side, " would make the image of ", image.height, " x ",
+                image.width, " longer than ", kMost, " pixels");
+    return {static_cast<int>(std::lround(factor * image.height)),
+            static_cast<int>(std::lround(factor * image.width))};
+  }
+
   std::string name_;
   std::shared_ptr<const std::vector<ListedImage>> list_;
   ImageListOptions options_;

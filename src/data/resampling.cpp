@@ -103,6 +103,24 @@ void resize_with(const Image& from, const std::vector<Taps>& rows, const std::ve
 
 }  // namespace
 
+Image cut(const Record& record, const PixelBox& part) {
+  Image image{record.channels, part.height, part.width, {}};
+  image.pixels.reserve(static_cast<std::size_t>(record.channels) * static_cast<std::size_t>(part.height) *
+                       static_cast<std::size_t>(part.width));
+  const std::ptrdiff_t plane = std::ptrdiff_t{record.height} * record.width;
+  for (int y = part.top; y < part.top + part.height; ++y) {
+    const std::ptrdiff_t first = std::ptrdiff_t{y} * record.width + part.left;
+    if (record.interleaved) {
+      const std::uint8_t* row = record.bytes + first * record.channels;
+      image.pixels.insert(image.pixels.end(), row, row + std::ptrdiff_t{part.width} * record.channels);
+      continue;
+    }
+    for (int x = 0; x < part.width; ++x)
+      for (int c = 0; c < record.channels; ++c) image.pixels.push_back(record.bytes[c * plane + first + x]);
+  }
+  return image;
+}
+
 void resize_nearest(const Image& from, int height, int width, Image& to) {
   to = {from.channels, height, width, {}};
   to.pixels.resize(static_cast<std::size_t>(from.channels) * static_cast<std::size_t>(height) *

@@ -1,10 +1,15 @@
 // Resizing images in the ways that SSD's interp_mode names. Internal to the room.
 #pragma once
 
+#include "banyan/data/box_geometry.hpp"
 #include "banyan/data/image_codec.hpp"
+#include "banyan/data/record.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan::data {
+
+/// The pixels of `part`, all of which are inside. The record has 8-bit pixels.
+Image cut(const Record& record, const PixelBox& part);
 
 /// Every pixel is the one whose centre is nearest.
 void resize_nearest(const Image& from, int height, int width, Image& to);

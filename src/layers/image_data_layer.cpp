@@ -23,9 +23,10 @@ class ImageDataLayer : public SourceLayer {
       refuse("image_data_param.scaled_decoding",
              "needs new_height and new_width: they say how far down it may go");
     constexpr std::uint32_t kMost = 1 << 15;
-    if (images.new_height() > kMost || images.new_width() > kMost)
-      refuse("image_data_param", cat("must have new_height and new_width of at most ", kMost));
-    if (images.short_side() > 0) refuse("image_data_param.short_side", "is not supported");
+    if (std::max({images.new_height(), images.new_width(), images.short_side()}) > kMost)
+      refuse("image_data_param", cat("must have new_height, new_width and short_side of at most ", kMost));
+    if (images.short_side() > 0 && images.new_height() > 0)
+      refuse("image_data_param", "has short_side and new_height: give one of them");
     if (images.min_height() > 0 || images.min_width() > 0)
       refuse("image_data_param", "has min_height or min_width, which are not supported");
     if (images.dataset_share_per_node() != 1)
@@ -52,6 +53,7 @@ class ImageDataLayer : public SourceLayer {
     options.root_folder = images.root_folder();
     options.new_height = static_cast<int>(images.new_height());
     options.new_width = static_cast<int>(images.new_width());
+    options.short_side = static_cast<int>(images.short_side());
     options.scaled_decoding = images.scaled_decoding();
     options.color = images.is_color() ? data::ColorMode::bgr : data::ColorMode::gray;
     return data::open_image_list(images.source(), options);

@@ -5,6 +5,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/random_parts.hpp"
 
 namespace banyan {
 
@@ -43,11 +44,13 @@ void SourceLayer::check_settings() const {
   check_transform();
 }
 
-void SourceLayer::check_transform() const { data::check_transform(parameter().transform_param(), name()); }
+void SourceLayer::check_transform() const {
+  data::check_part_transform(parameter().transform_param(), name());
+}
 
 std::shared_ptr<const data::ItemWriter> SourceLayer::make_writer(const data::RecordSource&) const {
-  return std::make_shared<data::Augmenter>(parameter().transform_param(), options().phase == Phase::train,
-                                           options().seed, ops::stream_of(name().c_str()), name());
+  return std::make_shared<data::PartWriter>(parameter().transform_param(), options().phase == Phase::train,
+                                            options().seed, ops::stream_of(name().c_str()), name());
 }
 
 ops::RandomKey SourceLayer::key_of(const std::string& purpose) const {

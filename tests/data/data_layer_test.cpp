@@ -295,6 +295,11 @@ TEST_F(ImageDataLayer, ReadsResizesAndDeals) {
   EXPECT_EQ(replica.outputs[0]->shape, (Shape{2, 3, 6, 5}));
   EXPECT_EQ(replica.step(), (std::vector<int>{1, 3}));
   EXPECT_EQ(replica.step(), (std::vector<int>{5, 0}));
+  Replica scaled(make(7, "batch_size: 1 short_side: 4"));  // 8 x 8, 9 x 8, 10 x 8
+  for (const std::int64_t height : {4, 5, 5}) {
+    scaled.step();
+    EXPECT_EQ(scaled.outputs[0]->shape, (Shape{1, 3, height, 4}));
+  }
   Replica gray(make(7, "batch_size: 1 is_color: false"));
   gray.step();
   EXPECT_EQ(gray.outputs[0]->shape, (Shape{1, 1, 8, 8}));
@@ -327,7 +332,7 @@ TEST_F(ImageDataLayer, RandomSkipStartsFurtherAndIsInThePosition) {
 TEST_F(ImageDataLayer, BadSettingsAndImagesAreNamed) {
   const auto message = [&](const std::string& text) { return bad_input_of([&] { Replica(text).step(); }); };
   EXPECT_THAT(message(make(3, "new_height: 4")), HasSubstr("both of new_height and new_width"));
-  EXPECT_THAT(message(make(3, "short_side: 4")), HasSubstr("short_side is not supported"));
+  EXPECT_THAT(message(make(3, "short_side: 4 new_height: 4 new_width: 4")), HasSubstr("give one of them"));
   EXPECT_THAT(message(make(3, "batch_size: 3")),
               testing::AllOf(HasSubstr("image 1.png"), HasSubstr("3 x 9 x 8")));
   const std::string text = make(3, "");

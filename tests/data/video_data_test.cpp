@@ -180,7 +180,7 @@ TEST_F(VideoData, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal(text(1, "modality: RGB name_pattern: 'f.png'")),
               HasSubstr("name_pattern must have one"));
   EXPECT_THAT(refusal(text(1, rgb + "new_length: 0")), HasSubstr("new_length must be in [1, 10000], not 0"));
-  EXPECT_THAT(refusal(text(1, rgb, "original_image: true")), HasSubstr("original_image is not supported"));
+  EXPECT_THAT(refusal(text(1, rgb, "stride: 2")), HasSubstr("stride is not supported"));
   EXPECT_THAT(refusal(text(1, rgb, "multi_scale: true")), HasSubstr("crop_size is missing"));
   EXPECT_THAT(refusal(text(1, rgb, "crop_size: 5")), AllOf(HasSubstr("video 0"), HasSubstr("4 x 6")));
   EXPECT_THAT(refusal(text(1, rgb, "mean_value: [1, 2, 3, 4]")), HasSubstr("do not repeat evenly over 9"));

@@ -23,6 +23,7 @@ std::vector<ListedImage> read_image_list(const std::string& path);
 struct ImageListOptions {
   std::string root_folder;            ///< prepended to each path as is
   int new_height = 0, new_width = 0;  ///< resize if both are positive
+  int short_side = 0;                 ///< if positive, resize so that the shorter side is as long
   ColorMode color = ColorMode::bgr;
   bool scaled_decoding = false;  ///< decode_image's `least` is the new size
 };

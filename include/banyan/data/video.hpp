@@ -9,6 +9,7 @@
 
 #include "banyan/data/box_geometry.hpp"
 #include "banyan/data/item_writer.hpp"
+#include "banyan/data/random_parts.hpp"
 #include "banyan/data/record.hpp"
 #include "banyan/ops/random.hpp"
 #include "proto/banyan.pb.h"
@@ -44,15 +45,6 @@ struct VideoOptions {
 /// Records hold the channels of all frames of all snippets one after the other.
 std::shared_ptr<RecordSource> open_video_list(const std::string& path, const VideoOptions& options);
 
-/// Heights and widths that multi_scale draws from: the shorter side of the image times pairs of `ratios` that
-/// are at most `max_distort` places apart; within 2 pixels of `crop`, crop itself.
-std::vector<std::pair<int, int>> scaled_crops(int height, int width, int crop,
-                                              const std::vector<float>& ratios, int max_distort);
-/// Tops and lefts that fix_crop draws from: corners and centre, with `more` also the middles of the sides and
-/// those between centre and corners.
-std::vector<std::pair<int, int>> fixed_places(int height, int width, int crop_height, int crop_width,
-                                              bool more);
-
 /// Throws bad_input for settings that a VideoWriter cannot follow.
 void check_video_transform(const caffe::TransformationParameter& settings, const std::string& layer);
 
@@ -69,7 +61,7 @@ class VideoWriter : public ItemWriter {
   PixelBox crop(const Record& record, std::uint64_t item, bool& mirror) const;
 
   caffe::TransformationParameter settings_;
-  std::vector<float> ratios_;
+  RandomParts parts_;
   bool random_;
   ops::RandomKey key_;
 };

@@ -1,0 +1,75 @@
+// Which part of an image training sees: the random crops of yjxiong's Caffe (TSN).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/data/augmenter.hpp"
+#include "banyan/data/box_geometry.hpp"
+#include "banyan/data/item_writer.hpp"
+#include "banyan/ops/random.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan::data {
+
+class ItemDraws;
+
+/// Heights and widths that multi_scale draws from: the shorter side of the image times pairs of `ratios` that
+/// are at most `max_distort` places apart; within 2 pixels of `crop`, crop itself.
+std::vector<std::pair<int, int>> scaled_crops(int height, int width, int crop,
+                                              const std::vector<float>& ratios, int max_distort);
+/// Tops and lefts that fix_crop draws from: corners and centre, with `more` also the middles of the sides and
+/// those between centre and corners.
+std::vector<std::pair<int, int>> fixed_places(int height, int width, int crop_height, int crop_width,
+                                              bool more);
+
+/// Draws a part of crop_size; with multi_scale of another size and shape; with original_image anything from
+/// original_min_scale (0.08) of the image's area to all of it, 3/4 to 4/3 as wide as high, at any place, and
+/// the centre 7/8 as long as the shorter side if ten draws do not fit into the image.
+class RandomParts {
+ public:
+  explicit RandomParts(const caffe::TransformationParameter& settings);
+  /// Do parts have any size? They are resized to crop_size then.
+  bool resizes() const { return multi_scale_ || whole_; }
+  bool any() const { return resizes() || fixed_; }
+  /// For an image that is at least as large as crop_size, unless resizes().
+  PixelBox draw(int height, int width, ItemDraws& draws) const;
+
+ private:
+  int crop_, max_distort_;
+  bool multi_scale_, fixed_, more_places_, whole_;
+  float least_area_;
+  std::vector<float> ratios_;
+};
+
+/// Throws bad_input for values that RandomParts cannot follow.
+void check_random_parts(const caffe::TransformationParameter& settings, const std::string& layer);
+
+/// Throws bad_input unless a PartWriter can follow the settings; reads no file.
+void check_part_transform(const caffe::TransformationParameter& settings, const std::string& layer);
+
+/// An Augmenter whose images are first cut by RandomParts and distorted in their colours (SSD's
+/// distort_param, AlexNet's lighting_noise), in training only; with is_flow the even channels v of mirrored
+/// images become 255 - v.
+class PartWriter : public ItemWriter {
+ public:
+  /// As for an Augmenter; `random`: training.
+  PartWriter(const caffe::TransformationParameter& settings, bool random, std::uint64_t seed,
+             std::uint32_t stream, const std::string& layer);
+  std::vector<Shape> shapes(const Record& record, std::uint64_t item) const override;
+  void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
+
+ private:
+  bool cuts() const { return random_ && parts_.any(); }
+
+  Augmenter augmenter_;
+  RandomParts parts_;
+  caffe::DistortionParameter distortion_;
+  bool distorts_, random_, flow_;
+  float lighting_;
+  int crop_;
+  ops::RandomKey key_;
+};
+
+}  // namespace banyan::data

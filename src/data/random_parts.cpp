@@ -1,0 +1,199 @@
+#include "banyan/data/random_parts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <tuple>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "data/distortion.hpp"
+#include "data/resampling.hpp"
+
+namespace banyan::data {
+
+namespace {
+
+/// The settings that are left for the Augmenter.
+caffe::TransformationParameter without_parts(caffe::TransformationParameter settings) {
+  settings.clear_multi_scale();
+  settings.clear_fix_crop();
+  settings.clear_more_fix_crop();
+  settings.clear_scale_ratios();
+  settings.clear_max_distort();
+  settings.clear_original_image();
+  settings.clear_original_min_scale();
+  settings.clear_is_flow();
+  settings.clear_distort_param();
+  settings.clear_lighting_noise();
+  return settings;
+}
+
+}  // namespace
+
+std::vector<std::pair<int, int>> scaled_crops(int height, int width, int crop,
+                                              const std::vector<float>& ratios, int max_distort) {
+  const int base = std::min(height, width), count = static_cast<int>(ratios.size());
+  std::vector<int> sides;
+  for (const float ratio : ratios) {
+    const int side = std::max(1, static_cast<int>(static_cast<float>(base) * ratio));
+    sides.push_back(std::min(std::abs(side - crop) < 3 ? crop : side, base));
+  }
+  std::vector<std::pair<int, int>> crops;
+  for (int h = 0; h < count; ++h)
+    for (int w = 0; w < count; ++w)
+      if (std::abs(h - w) <= max_distort) crops.emplace_back(sides[h], sides[w]);
+  return crops;
+}
+
+std::vector<std::pair<int, int>> fixed_places(int height, int width, int crop_height, int crop_width,
+                                              bool more) {
+  const int down = (height - crop_height) / 4, right = (width - crop_width) / 4;
+  std::vector<std::pair<int, int>> places;
+  // In quarters of what is left over.
+  for (const auto& [y, x] : {std::pair{0, 0}, {0, 4}, {4, 0}, {4, 4}, {2, 2}})
+    places.emplace_back(y * down, x * right);
+  if (!more) return places;
+  for (const auto& [y, x] : {std::pair{0, 2}, {4, 2}, {2, 0}, {2, 4}, {1, 1}, {1, 3}, {3, 1}, {3, 3}})
+    places.emplace_back(y * down, x * right);
+  return places;
+}
+
+RandomParts::RandomParts(const caffe::TransformationParameter& settings)
+    : crop_(static_cast<int>(settings.crop_size())),
+      max_distort_(settings.max_distort()),
+      multi_scale_(settings.multi_scale()),
+      fixed_(settings.fix_crop()),
+      more_places_(settings.more_fix_crop()),
+      whole_(settings.original_image()),
+      least_area_(settings.original_min_scale()),
+      ratios_(settings.scale_ratios().begin(), settings.scale_ratios().end()) {
+  if (ratios_.empty()) ratios_ = {1, 0.875f, 0.75f, 0.66f};
+}
+
+PixelBox RandomParts::draw(int height, int width, ItemDraws& draws) const {
+  const auto anywhere = [&](int rows, int columns) {
+    const int top = draws.below(height - rows + 1), left = draws.below(width - columns + 1);
+    return PixelBox{top, left, rows, columns};
+  };
+  const auto one_of = [&](const auto& choices) {
+    return choices[static_cast<std::size_t>(draws.below(static_cast<int>(choices.size())))];
+  };
+  if (whole_) {
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      const double area = draws.between(least_area_, 1) * height * width;
+      const double aspect = draws.between(0.75, 4.0 / 3);
+      const int rows = static_cast<int>(std::lround(std::sqrt(area / aspect)));
+      const int columns = static_cast<int>(std::lround(std::sqrt(area * aspect)));
+      if (rows >= 1 && columns >= 1 && rows <= height && columns <= width) return anywhere(rows, columns);
+    }
+    const int side = std::max(1, std::min(height, width) * 7 / 8);
+    return {(height - side) / 2, (width - side) / 2, side, side};
+  }
+  int rows = crop_, columns = crop_;
+  if (multi_scale_)
+    std::tie(rows, columns) = one_of(scaled_crops(height, width, crop_, ratios_, max_distort_));
+  if (!fixed_) return anywhere(rows, columns);
+  const auto [top, left] = one_of(fixed_places(height, width, rows, columns, more_places_));
+  return {top, left, rows, columns};
+}
+
+void check_random_parts(const caffe::TransformationParameter& settings, const std::string& layer) {
+  const auto refuse = [&](const auto&... why) {
+    bad_input("layer ", quoted(layer), ": transform_param.", why...);
+  };
+  if (settings.crop_size() == 0 && RandomParts(settings).any())
+    refuse("crop_size is missing: fix_crop, multi_scale and original_image need it");
+  if (settings.original_image() && (settings.multi_scale() || settings.fix_crop()))
+    refuse("original_image cannot be combined with multi_scale or fix_crop");
+  if (settings.more_fix_crop() && !settings.fix_crop()) refuse("more_fix_crop needs fix_crop");
+  if (settings.max_distort() < 0) refuse("max_distort must not be negative, but is ", settings.max_distort());
+  for (const float ratio : settings.scale_ratios())
+    if (!(ratio > 0 && ratio <= 1)) refuse("scale_ratios must be in (0, 1], not ", ratio);
+  const float least = settings.original_min_scale();
+  if (!(least > 0 && least <= 1)) refuse("original_min_scale must be in (0, 1], not ", least);
+}
+
+void check_part_transform(const caffe::TransformationParameter& settings, const std::string& layer) {
+  check_transform(without_parts(settings), layer);
+  check_random_parts(settings, layer);
+  if (settings.has_distort_param()) check_distortion(settings.distort_param(), layer);
+  if (!(settings.lighting_noise() >= 0 && std::isfinite(settings.lighting_noise())))
+    bad_input("layer ", quoted(layer), ": transform_param.lighting_noise must not be negative, but is ",
+              settings.lighting_noise());
+  const bool parts = RandomParts(settings).any();
+  if (parts && settings.has_mean_file())
+    bad_input("layer ", quoted(layer),
+              ": transform_param.mean_file does not fit the parts that fix_crop, "
+              "multi_scale and original_image cut; give mean_value");
+  if ((parts || settings.is_flow()) && settings.pad() > 0)
+    bad_input("layer ", quoted(layer),
+              ": transform_param.pad cannot be combined with fix_crop, multi_scale, "
+              "original_image or is_flow");
+}
+
+PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool random, std::uint64_t seed,
+                       std::uint32_t stream, const std::string& layer)
+    : augmenter_(without_parts(settings), random, seed, stream, layer),
+      parts_(settings),
+      distortion_(settings.distort_param()),
+      distorts_(random && settings.has_distort_param()),
+      random_(random),
+      flow_(settings.is_flow()),
+      lighting_(random ? settings.lighting_noise() : 0),
+      crop_(static_cast<int>(settings.crop_size())),
+      key_{settings.random_seed() >= 0 ? static_cast<std::uint64_t>(settings.random_seed()) : seed, stream,
+           0} {
+  check_part_transform(settings, layer);
+}
+
+std::vector<Shape> PartWriter::shapes(const Record& record, std::uint64_t item) const {
+  if (!cuts()) return augmenter_.shapes(record, item);
+  if (!parts_.resizes() && crop_ > std::min(record.height, record.width))
+    bad_input("crop_size ", crop_, " is larger than the image (", record.height, " x ", record.width, ")");
+  Record part;
+  part.channels = record.channels;
+  part.height = part.width = crop_;
+  return augmenter_.shapes(part, item);
+}
+
+void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
+  if (!cuts() && !distorts_ && !flow_ && lighting_ == 0) return augmenter_.write(record, item, place);
+  if (record.bytes == nullptr)
+    bad_input(
+        "the record holds float_data: only 8-bit images are cut to random parts, change colours or are flow");
+  ItemDraws draws(key_, item);
+  PixelBox box{0, 0, record.height, record.width};
+  if (cuts()) box = parts_.draw(record.height, record.width, draws);
+  Record part;
+  part.image = cut(record, box);
+  if (cuts() && (box.height != crop_ || box.width != crop_)) {
+    resize_bilinear(part.image, crop_, crop_, part.scratch);
+    std::swap(part.image, part.scratch);
+  }
+  if (distorts_) {
+    const Distortion distortion = draw_distortion(distortion_, draws);
+    if (record.channels != 3 && distortion.needs_colours())
+      bad_input("the image has ", record.channels,
+                " channels; hue, saturation and random order of distort_param need 3 (force_color)");
+    distort(distortion, part.image);
+  }
+  if (lighting_ > 0) {
+    if (record.channels != 3)
+      bad_input("the image has ", record.channels, " channels; lighting_noise needs 3 (force_color)");
+    add_light(draw_lighting(lighting_, draws), part.image);
+  }
+  part.channels = record.channels;
+  part.height = part.image.height;
+  part.width = part.image.width;
+  part.bytes = part.image.pixels.data();
+  part.interleaved = true;
+  part.label = record.label;
+  if (flow_ && augmenter_.draw(part, augmenter_.output_shape(part), item).mirror)
+    for (std::size_t i = 0; i < part.image.pixels.size(); ++i)
+      if (i % static_cast<std::size_t>(part.channels) % 2 == 0)
+        part.image.pixels[i] = static_cast<std::uint8_t>(255 - part.image.pixels[i]);
+  augmenter_.write(part, item, place);
+}
+
+}  // namespace banyan::data

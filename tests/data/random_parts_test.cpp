@@ -1,0 +1,261 @@
+#include "banyan/data/random_parts.hpp"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "banyan/io/prototxt.hpp"
+#include "data/data_test_tools.hpp"
+#include "data/distortion.hpp"
+#include "data/resampling.hpp"
+#include "data/source_replica.hpp"
+
+namespace banyan::data {
+namespace {
+
+using testing::HasSubstr;
+using Values = std::vector<float>;
+
+caffe::TransformationParameter settings_of(const std::string& text) {
+  caffe::TransformationParameter settings;
+  io::parse_text(text, "test", settings);
+  return settings;
+}
+
+/// Planar pixels, all different within a channel of up to 256.
+struct Sample {
+  Sample(int channels, int height, int width) {
+    for (int c = 0; c < channels; ++c)
+      for (int i = 0; i < height * width; ++i) pixels.push_back(static_cast<std::uint8_t>(i + c));
+    record.channels = channels;
+    record.height = height;
+    record.width = width;
+    record.bytes = pixels.data();
+    record.label = 7;
+  }
+  std::vector<std::uint8_t> pixels;
+  Record record;
+};
+
+Values written(const PartWriter& writer, const Record& record, std::uint64_t item = 0) {
+  const std::vector<Shape> shapes = writer.shapes(record, item);
+  Values pixels(static_cast<std::size_t>(shapes[0].count()));
+  float label = 0;
+  writer.write(record, item, {.dtype = DType::f32, .outputs = {pixels.data(), &label}});
+  EXPECT_EQ(label, 7);
+  return pixels;
+}
+
+PartWriter writer(const std::string& text, bool random = true, std::uint64_t seed = 1) {
+  return {settings_of(text), random, seed, 5, "data"};
+}
+
+TEST(PartWriter, FixedPlacesAreAllReachedAndNoOthers) {
+  const Sample sample(1, 12, 20);
+  for (const bool more : {false, true}) {
+    const PartWriter parts =
+        writer(std::string("crop_size: 4 fix_crop: true more_fix_crop: ") + (more ? "true" : "false"));
+    std::set<float> found, expected;
+    for (std::uint64_t item = 0; item < 400; ++item) found.insert(written(parts, sample.record, item)[0]);
+    for (const auto& [top, left] : fixed_places(12, 20, 4, 4, more))
+      expected.insert(static_cast<float>(20 * top + left));
+    EXPECT_EQ(found, expected);
+    EXPECT_EQ(expected.size(), more ? 13u : 5u);
+  }
+}
+
+TEST(PartWriter, ScaledPartsAreResizedToTheCrop) {
+  const Sample sample(2, 12, 20);
+  const PartWriter parts =
+      writer("crop_size: 5 multi_scale: true fix_crop: true scale_ratios: [1, 0.75, 0.5] max_distort: 1");
+  std::set<Values> found, expected;
+  for (std::uint64_t item = 0; item < 1000; ++item) found.insert(written(parts, sample.record, item));
+  const auto crops = scaled_crops(12, 20, 5, {1, 0.75f, 0.5f}, 1);
+  ASSERT_EQ(crops.size(), 7u);  // 12 and 9 pixels, and 6, which becomes 5
+  for (const auto& [height, width] : crops)
+    for (const auto& [top, left] : fixed_places(12, 20, height, width, false)) {
+      Image resized;
+      resize_bilinear(cut(sample.record, {top, left, height, width}), 5, 5, resized);
+      Values planar;
+      for (std::size_t c = 0; c < 2; ++c)
+        for (std::size_t i = 0; i < 25; ++i) planar.push_back(resized.pixels[2 * i + c]);
+      expected.insert(planar);
+    }
+  EXPECT_EQ(found, expected);
+}
+
+TEST(RandomParts, OfAnyAreaAndShapeWithinTheLimits) {
+  const RandomParts parts(settings_of("crop_size: 4 original_image: true"));
+  const int height = 300, width = 400, draws = 4000;
+  double shares = 0;
+  bool wide = false, high = false;
+  for (std::uint64_t item = 0; item < draws; ++item) {
+    ItemDraws numbers({3, 4, 0}, item);
+    const PixelBox box = parts.draw(height, width, numbers);
+    ASSERT_TRUE(box.top >= 0 && box.left >= 0 && box.top + box.height <= height &&
+                box.left + box.width <= width);
+    const double share = double(box.height) * box.width / (height * width);
+    const double aspect = double(box.width) / box.height;
+    // Sides are whole pixels, of at least 80.
+    ASSERT_TRUE(share > 0.079 && share <= 1 && aspect > 0.74 && aspect < 1.35) << share << " " << aspect;
+    shares += share;
+    wide |= aspect > 1.3;
+    high |= aspect < 0.77;
+  }
+  EXPECT_TRUE(wide && high);
+  // An aspect a fits while share * a * width * height <= width^2 and share / a * width * height <= height^2:
+  // up to a share of min(4 / (3 a), 3 a / 4), 1 at a = 4/3 and 0.5625 at a = 3/4. The mean of what fits, by
+  // quadrature:
+  double sum = 0, count = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const double a = 0.75 + (i + 0.5) / 1000 * (4.0 / 3 - 0.75),
+                 most = std::min(1.0, std::min(4 / (3 * a), 0.75 * a));
+    sum += (most * most - 0.08 * 0.08) / 2;
+    count += most - 0.08;
+  }
+  EXPECT_NEAR(shares / draws, sum / count, 0.02);  // 5 standard errors of 0.25 / sqrt(4000)
+}
+
+TEST(RandomParts, TheCentreWhereNothingFits) {
+  const RandomParts parts(settings_of("crop_size: 4 original_image: true original_min_scale: 1"));
+  ItemDraws numbers({3, 4, 0}, 5);
+  EXPECT_EQ(parts.draw(16, 1000, numbers), (PixelBox{1, 493, 14, 14}));
+}
+
+TEST(PartWriter, TestsCutTheCentre) {
+  const Sample sample(1, 6, 8);
+  const std::string crop = "crop_size: 2 mean_value: 1 scale: 2 ";
+  const Values centre = {2 * (19 - 1), 2 * (20 - 1), 2 * (27 - 1), 2 * (28 - 1)};
+  for (const std::string more : {"", "original_image: true", "multi_scale: true fix_crop: true",
+                                 "distort_param { brightness_prob: 1 brightness_delta: 100 }"})
+    EXPECT_EQ(written(writer(crop + more, false), sample.record), centre) << more;
+}
+
+TEST(PartWriter, MirroredFlowChangesItsSign) {
+  const Sample sample(4, 1, 2);  // x, y, x, y of two frames
+  const Values as_is = {0, 1, 1, 2, 2, 3, 3, 4};
+  const Values mirrored = {254, 255, 2, 1, 252, 253, 4, 3};
+  for (const bool random : {false, true}) {
+    const PartWriter flow = writer("mirror: true is_flow: true", random);
+    std::set<Values> found;
+    for (std::uint64_t item = 0; item < 40; ++item) found.insert(written(flow, sample.record, item));
+    EXPECT_EQ(found, (std::set<Values>{as_is, mirrored}));
+  }
+}
+
+TEST(PartWriter, ColoursAreDistortedInTraining) {
+  const Sample sample(3, 2, 2);
+  const PartWriter bright = writer("distort_param { brightness_prob: 1 brightness_delta: 100 }");
+  std::set<float> offsets;
+  for (std::uint64_t item = 0; item < 50; ++item) {
+    const Values output = written(bright, sample.record, item);
+    // The largest value, 5, is not cut off where the offset is positive.
+    const float offset = output.back() - 5;
+    if (offset > 0) {
+      for (std::size_t i = 0; i < 12; ++i)
+        EXPECT_EQ(output[i], static_cast<float>(sample.pixels[i]) + offset);
+    }
+    offsets.insert(offset);
+  }
+  EXPECT_GT(offsets.size(), 10u);
+  const Sample gray(1, 2, 2);
+  EXPECT_THAT(
+      bad_input_of([&] { written(writer("distort_param { hue_prob: 1 hue_delta: 9 }"), gray.record); }),
+      HasSubstr("need 3"));
+}
+
+TEST(PartWriter, LightIsAlexNets) {
+  const Sample sample(3, 2, 2);
+  std::vector<std::uint8_t> middle(12, 128);
+  Record gray = sample.record;
+  gray.bytes = middle.data();
+  const PartWriter light = writer("lighting_noise: 0.1");
+  const int items = 2000;
+  double squares[3] = {}, products = 0;
+  for (std::uint64_t item = 0; item < items; ++item) {
+    const Values output = written(light, gray, item);  // B, G, R planes
+    for (std::size_t i = 0; i < 12; ++i)
+      EXPECT_EQ(output[i], output[i / 4 * 4]) << "one light for all pixels";
+    for (std::size_t c = 0; c < 3; ++c) squares[c] += std::pow(output[4 * c] - 128, 2) / items;
+    products += (output[0] - 128) * (output[8] - 128) / items;
+  }
+  // Sums over k of (25.5 eigenvalue_k)^2 component_kb component_kc, and 1/12 from rounding; 5 standard errors
+  // of sqrt(2 / 2000).
+  const double expected[3] = {10.67, 10.47, 10.12};
+  for (int c = 0; c < 3; ++c) EXPECT_NEAR(squares[c], expected[c], 0.16 * expected[c]);
+  EXPECT_NEAR(products, 10.07, 1.7) << "mostly brightness";
+  EXPECT_EQ(written(writer("lighting_noise: 0.1", false), gray), Values(12, 128)) << "in tests";
+  const Sample one(1, 2, 2);
+  EXPECT_THAT(bad_input_of([&] { written(light, one.record); }), HasSubstr("lighting_noise needs 3"));
+}
+
+class RandomPartsOfData : public FolderTest {
+ protected:
+  /// Pixels by label, of two steps of `devices` devices that have 4 items together.
+  std::map<int, std::vector<double>> trained(int devices, int skip = 0) {
+    const std::string text =
+        "name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '" + path("lmdb") +
+        "' backend: LMDB batch_size: " + std::to_string(4 / devices) +
+        " } transform_param { crop_size: 3 mirror: true original_image: true "
+        "lighting_noise: 1 distort_param { contrast_prob: 1 contrast_lower: 0.5 contrast_upper: 1.5 } }";
+    std::map<int, std::vector<double>> found;
+    for (int rank = 0; rank < devices; ++rank) {
+      Replica replica(text, rank, devices);
+      if (skip > 0) replica.source().seek(static_cast<std::uint64_t>(4 * skip));
+      for (int step = skip; step < 2; ++step) {
+        const std::vector<int> labels = replica.step();
+        const std::vector<double> pixels = replica.values(0);
+        for (std::size_t i = 0; i < labels.size(); ++i)
+          found[labels[i]].assign(pixels.begin() + static_cast<std::ptrdiff_t>(27 * i),
+                                  pixels.begin() + static_cast<std::ptrdiff_t>(27 * (i + 1)));
+      }
+    }
+    return found;
+  }
+};
+
+TEST_F(RandomPartsOfData, AreTheSameForAnyNumberOfDevicesAndAfterResuming) {
+  {
+    LmdbWriter lmdb(path("lmdb"));
+    const Sample sample(3, 8, 9);
+    for (int i = 0; i < 8; ++i)
+      lmdb.put(key_of(static_cast<std::uint64_t>(i)), raw_datum(3, 8, 9, sample.pixels.data(), i));
+    lmdb.close();
+  }
+  const auto alone = trained(1);
+  ASSERT_EQ(alone.size(), 8u);
+  EXPECT_EQ(trained(2), alone);
+  EXPECT_EQ(trained(4), alone);
+  EXPECT_NE(alone.at(0), alone.at(1)) << "one image, cut in two ways";
+  auto second = alone;
+  for (int label = 0; label < 4; ++label) second.erase(label);
+  EXPECT_EQ(trained(1, 1), second);
+}
+
+TEST(PartWriter, WhatCannotBeIsRefused) {
+  const auto message = [](const std::string& text) {
+    return bad_input_of([&] { check_part_transform(settings_of(text), "data"); });
+  };
+  EXPECT_THAT(message("multi_scale: true"), HasSubstr("transform_param.crop_size is missing"));
+  EXPECT_THAT(message("crop_size: 2 more_fix_crop: true"), HasSubstr("more_fix_crop needs fix_crop"));
+  EXPECT_THAT(message("crop_size: 2 multi_scale: true scale_ratios: 1.5"), HasSubstr("(0, 1], not 1.5"));
+  EXPECT_THAT(message("crop_size: 2 original_image: true original_min_scale: 0"), HasSubstr("(0, 1], not 0"));
+  EXPECT_THAT(message("crop_size: 2 original_image: true fix_crop: true"), HasSubstr("cannot be combined"));
+  EXPECT_THAT(message("crop_size: 2 fix_crop: true mean_file: 'x'"), HasSubstr("give mean_value"));
+  EXPECT_THAT(message("is_flow: true pad: 1"), HasSubstr("pad cannot be combined"));
+  EXPECT_THAT(message("distort_param { hue_prob: 2 }"), HasSubstr("hue_prob must be in [0, 1], not 2"));
+  EXPECT_THAT(message("lighting_noise: -1"), HasSubstr("must not be negative, but is -1"));
+  EXPECT_THAT(message("stride: 2"), HasSubstr("stride is not supported"));
+  const Sample sample(1, 3, 4);
+  EXPECT_THAT(bad_input_of([&] { written(writer("crop_size: 4 fix_crop: true"), sample.record); }),
+              HasSubstr("crop_size 4 is larger than the image (3 x 4)"));
+  Record floats = sample.record;
+  const std::vector<float> values(12);
+  floats.bytes = nullptr;
+  floats.floats = values.data();
+  EXPECT_THAT(bad_input_of([&] { written(writer("crop_size: 2 fix_crop: true"), floats); }),
+              HasSubstr("float_data"));
+}
+
+}  // namespace
+}  // namespace banyan::data
