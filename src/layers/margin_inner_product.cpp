@@ -4,8 +4,9 @@
 //
 // lambda decays with the number of training passes so far (SphereFace's layer counts its own from
 // `iteration`), which is iteration * iter_size + sub-iteration of the run, so a resumed run goes on with it.
-// In a test net the batches of the test count. Training replaces the rows of W by unit vectors, as
-// SphereFace. The gradient is exact; SphereFace leaves out factors of it.
+// In a test net the batches of the test count. The gradient is exact; SphereFace leaves out factors of it,
+// and replaces the rows of W by unit vectors in each pass. Here only the update writes parameters: while a
+// device is already in its next pass, others may still read its copy.
 #include <array>
 
 #include "banyan/layers/loss.hpp"
@@ -54,15 +55,11 @@ class MarginInnerProductLayer : public Layer {
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
-    Tensor& w = parameters_[0].value;
+    const Tensor& w = parameters_[0].value;
     ensure(context, unit_, w.shape(), w.dtype());
     ensure(context, weight_squares_, Shape{classes_.outer}, DType::f64);
     ops::dot_products(context, w, w, classes_, kLeastSquare, weight_squares_);
     ops::divide_by_norm(context, w, weight_squares_, classes_, unit_);
-    if (options().phase == Phase::train && pass.update_statistics && w_learns()) {
-      ops::copy(context, unit_, w);
-      ops::fill(context, weight_squares_, 1);
-    }
     recompute(pass, inputs, outputs);
   }
 
@@ -124,7 +121,6 @@ class MarginInnerProductLayer : public Layer {
   const caffe::MarginInnerProductParameter& settings() const {
     return parameter_.margin_inner_product_param();
   }
-  bool w_learns() const { return parameters_[0].grad.defined(); }
 
   int margin_, axis_ = 1;
   ops::MarginDecay decay_;

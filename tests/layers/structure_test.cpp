@@ -360,6 +360,23 @@ TEST(EveryLayer, TakesAnyBatchSizeIncludingNone) {
   }
 }
 
+/// Only the update writes what is learned: while a device is in its next pass, others may still read its
+/// copy.
+TEST(EveryLayer, LeavesItsParametersToTheUpdate) {
+  for (const AnyBatch& tested : every_layer()) {
+    SCOPED_TRACE(tested.text);
+    Bench bench(tested.text, tested.shapes(2), tested.outputs, {});
+    const std::vector<Parameter>& parameters = bench.layer().parameters();
+    std::vector<Values> before;
+    for (std::size_t p = 0; p < parameters.size(); ++p) before.push_back(bench.parameter(p));
+    run_batch(bench, tested, 2);
+    bench.pass.update_statistics = true;
+    bench.forward();
+    for (std::size_t p = 0; p < parameters.size(); ++p)
+      if (parameters[p].kind == ParameterKind::learnable) EXPECT_EQ(bench.parameter(p), before[p]);
+  }
+}
+
 TEST(EveryLayer, GivesTheSameBitsOnAnAsynchronousStream) {
   for (const AnyBatch& tested : every_layer()) {
     SCOPED_TRACE(tested.text);
