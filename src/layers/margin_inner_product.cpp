@@ -8,9 +8,11 @@
 // and replaces the rows of W by unit vectors in each pass. Here only the update writes parameters: while a
 // device is already in its next pass, others may still read its copy.
 #include <array>
+#include <cfloat>
 
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/functions.hpp"
 #include "banyan/ops/margin.hpp"
 #include "banyan/ops/norms.hpp"
 
@@ -98,6 +100,8 @@ class MarginInnerProductLayer : public Layer {
       ops::fill(context, ones_, 1);
       ops::divide_by_norm_backward(context, unit_, unit_gradient_, ones_, products_, classes_,
                                    unit_gradient_);
+      ops::apply_function(context, weight_squares_, {ops::Function::Kind::clip, kShortSquare, DBL_MAX},
+                          weight_squares_);
       ops::divide_by_norm(context, unit_gradient_, weight_squares_, classes_, unit_gradient_);
       ops::axpby(context, 1, unit_gradient_, 1, dw);
     }
@@ -117,6 +121,8 @@ class MarginInnerProductLayer : public Layer {
  private:
   /// Added to squared lengths, so that a row of zeros stays one.
   static constexpr double kLeastSquare = 1e-60;
+  /// Of a row as long as 0.01: shorter ones (of zeros) get the gradient of one of that length.
+  static constexpr double kShortSquare = 1e-4;
 
   const caffe::MarginInnerProductParameter& settings() const {
     return parameter_.margin_inner_product_param();

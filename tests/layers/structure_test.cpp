@@ -372,8 +372,11 @@ TEST(EveryLayer, LeavesItsParametersToTheUpdate) {
     run_batch(bench, tested, 2);
     bench.pass.update_statistics = true;
     bench.forward();
-    for (std::size_t p = 0; p < parameters.size(); ++p)
-      if (parameters[p].kind == ParameterKind::learnable) EXPECT_EQ(bench.parameter(p), before[p]);
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      if (parameters[p].kind == ParameterKind::learnable) {
+        EXPECT_EQ(bench.parameter(p), before[p]);
+      }
+    }
   }
 }
 
