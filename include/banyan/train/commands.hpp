@@ -68,8 +68,8 @@ struct ConvertOptions {
   bool overwrite = false;                      ///< replace `to`
   ModelOptions model;                          ///< its `model` may be empty, but for .onnx
 };
-/// Weights between .caffemodel, .caffemodel.h5, .safetensors and .npz; with a model, their names and shapes must be those of
-/// the net. A net with its weights to .onnx. Throws bad_input.
+/// Weights between .caffemodel, .caffemodel.h5, .safetensors and .npz; with a model, their names and shapes
+/// must be those of the net. A net with its weights to .onnx. Throws bad_input.
 void convert_files(const ConvertOptions& options);
 
 struct TopologyOptions {
