@@ -150,12 +150,7 @@ void read_datum(std::string_view bytes, ColorMode mode, Record& record) {
   if (datum.encoded) {
     decode_image(reinterpret_cast<const std::uint8_t*>(datum.data.data()), datum.data.size(), mode,
                  record.image);
-    record.channels = record.image.channels;
-    record.height = record.image.height;
-    record.width = record.image.width;
-    record.bytes = record.image.pixels.data();
-    record.interleaved = true;
-    return;
+    return record.show_image();
   }
   const std::uint64_t expected = expected_count(datum);
   const bool has_bytes = !datum.data.empty();

@@ -92,13 +92,7 @@ class ImageListReader : public RecordReader {
       else
         resize_bilinear(decoded, height, width, record.image);
     }
-    record.channels = record.image.channels;
-    record.height = record.image.height;
-    record.width = record.image.width;
-    record.bytes = record.image.pixels.data();
-    record.floats = nullptr;
-    record.interleaved = true;
-    record.encoded = true;
+    record.show_image();
   }
   std::string describe(std::uint64_t position) override {
     return cat(name_, ", image ", position, " (counted from 0; ",

@@ -93,12 +93,7 @@ class SegmentationReader : public RecordReader {
       resize_nearest(labels, options_.new_height, options_.new_width, record.scratch);
       std::swap(labels, record.scratch);
     }
-    record.channels = image.channels;
-    record.height = image.height;
-    record.width = image.width;
-    record.bytes = image.pixels.data();
-    record.floats = nullptr;
-    record.interleaved = record.encoded = true;
+    record.show_image();
   }
   std::string describe(std::uint64_t position) override {
     return cat(name_, ", image ", position, " (counted from 0; ",

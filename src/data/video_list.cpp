@@ -100,12 +100,7 @@ class VideoReader : public RecordReader {
         to += channels;
       }
     }
-    record.channels = channels;
-    record.height = record.image.height;
-    record.width = record.image.width;
-    record.bytes = record.image.pixels.data();
-    record.floats = nullptr;
-    record.interleaved = record.encoded = true;
+    record.show_image();
   }
 
   std::string describe(std::uint64_t position) override {

@@ -208,12 +208,7 @@ class WindowReader : public RecordReader {
     if (image.height != image_->height || image.width != image_->width)
       bad_input("the window file says ", image_->height, " x ", image_->width, ", but the image is ",
                 image.height, " x ", image.width);
-    record.channels = image.channels;
-    record.height = image.height;
-    record.width = image.width;
-    record.bytes = image.pixels.data();
-    record.floats = nullptr;
-    record.interleaved = record.encoded = true;
+    record.show_image();
   }
   std::string describe(std::uint64_t position) override {
     return cat(source_->name(), ", image ", banyan::quoted(source_->path_of(source_->draw(position))));

@@ -29,22 +29,10 @@ class ImageDataLayer : public SourceLayer {
       refuse("image_data_param", "has short_side and new_height: give one of them");
     if (images.min_height() > 0 || images.min_width() > 0)
       refuse("image_data_param", "has min_height or min_width, which are not supported");
-    if (images.dataset_share_per_node() != 1)
-      refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
     if (images.label_type() != caffe::ImageDataParameter::IMAGE)
       refuse("image_data_param.label_type",
              "must be IMAGE here: ImageSegData reads images with other labels");
-    Settings settings;
-    settings.field = "image_data_param";
-    settings.batch_size = images.batch_size();
-    settings.batch_size_is_total = images.batch_size_is_total();
-    settings.epoch_end =
-        images.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
-    settings.shuffle = images.shuffle();
-    settings.random_skip = images.rand_skip();
-    settings.threads =
-        images.has_threads() ? static_cast<int>(std::clamp<std::uint32_t>(images.threads(), 1, 256)) : 1;
-    return settings;
+    return settings_of(images);
   }
 
   std::shared_ptr<data::RecordSource> open() const override {

@@ -29,19 +29,7 @@ class ImageSegDataLayer : public SourceLayer {
         images.min_width() > 0)
       refuse("image_data_param",
              "has scaled_decoding, short_side, min_height or min_width, which ImageSegData does not support");
-    if (images.dataset_share_per_node() != 1)
-      refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
-    Settings settings;
-    settings.field = "image_data_param";
-    settings.batch_size = images.batch_size();
-    settings.batch_size_is_total = images.batch_size_is_total();
-    settings.epoch_end =
-        images.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
-    settings.shuffle = images.shuffle();
-    settings.random_skip = images.rand_skip();
-    settings.threads =
-        images.has_threads() ? static_cast<int>(std::clamp<std::uint32_t>(images.threads(), 1, 256)) : 1;
-    return settings;
+    return settings_of(images);
   }
 
   void check_transform() const override {

@@ -42,6 +42,16 @@ struct Record {
   std::vector<float> values;    ///< holds float pixels
   std::vector<char> file;       ///< holds `stored` if the source does not have it in memory
   std::vector<double> numbers;  ///< what is no image: the values of all outputs, one after the other
+
+  /// The item is what `image` holds.
+  void show_image() {
+    channels = image.channels;
+    height = image.height;
+    width = image.width;
+    bytes = image.pixels.data();
+    floats = nullptr;
+    interleaved = encoded = true;
+  }
 };
 
 class RecordReader {
