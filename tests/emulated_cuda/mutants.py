@@ -94,7 +94,8 @@ class Build:
             link = link.replace(f" {old_object} ", " ")
             objects += f" {new_object}"
         # First, so that functions that other objects also contain are the mutant's.
-        link = re.sub(r" && :$", "", re.sub(r"^: && ", "", link))
+        # The linker's command only: what follows it in the build writes into the build folder, which mutants share.
+        [link] = [command for command in link.split(" && ") if " -shared " in command]
         link = link.replace(f" -o {target}", f" -o {folder / mutant.library}{objects}")
         self.run(link)
         for name in ("libbanyan.so", "libbanyan_cuda.so"):
