@@ -6,6 +6,7 @@
 #include <iostream>
 #include <new>
 #include <sstream>
+#include <tuple>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -39,7 +40,7 @@ DEFINE_bool(ignore_unknown_fields, false,
 DEFINE_bool(json, false, "print JSON");
 DEFINE_string(map, "", "lines `ARRAY LAYER/INDEX`: which array of a .safetensors or .npz is which blob");
 DEFINE_string(names, "index", "names of arrays: index (conv1/0) or torch (conv1.weight)");
-DEFINE_bool(overwrite, false, "replace the file written if it exists");
+DEFINE_bool(overwrite, false, "replace what is written if it exists (a file, a run's metrics)");
 DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
@@ -60,6 +61,10 @@ DEFINE_string(progress, "auto", "the progress line: auto (on a terminal), on or 
 DEFINE_double(watchdog, 120,
               "seconds after which a run ends if a device that others wait for makes no progress (0: never)");
 DEFINE_string(trace, "", "write what ran when to this file (JSON for Perfetto or Chrome's tracing page)");
+DEFINE_string(metrics, "",
+              "write losses, speed, memory and more to this folder: metrics.jsonl, and TensorBoard's event files");
+DEFINE_int32(histograms, 0, "with --metrics: iterations between histograms of the parameters (0: none)");
+DEFINE_int32(images, 0, "with --metrics: iterations between pictures of inputs and first filters (0: none)");
 DEFINE_bool(check_nan, false, "end at the first loss or gradient that is not finite");
 DEFINE_string(sigint_effect, "stop", "what Ctrl-C does: stop (after a snapshot), snapshot or none");
 DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does: stop, snapshot or none");
@@ -82,7 +87,7 @@ const std::vector<FlagGroup>& flag_groups() {
   static const std::vector<FlagGroup> groups = {
       {"train",
        {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "watchdog", "check_nan",
-        "trace", "pin", "sigint_effect", "sighup_effect"}},
+        "trace", "metrics", "histograms", "images", "overwrite", "pin", "sigint_effect", "sighup_effect"}},
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
       {"test, time", {"fold"}},
       {"summary", {"plan"}},
@@ -171,6 +176,23 @@ io::UnknownFields unknown_fields() {
   return FLAGS_ignore_unknown_fields ? io::UnknownFields::ignore : io::UnknownFields::refuse;
 }
 
+void set_metrics(TrainOptions& options) {
+  MetricsSettings& settings = options.solver.metrics;
+  if (given("metrics")) settings.folder = FLAGS_metrics;
+  for (const auto& [flag, value, setting] :
+       {std::tuple{"histograms", FLAGS_histograms, &settings.histograms},
+        std::tuple{"images", FLAGS_images, &settings.images}}) {
+    if (value < 0) bad_input("--", flag, "=", value, ": expected iterations, 0 for never");
+    if (given(flag)) *setting = value;
+    if (*setting > 0 && settings.folder.empty())
+      bad_input("--", flag, " belongs to metrics: --metrics is missing");
+  }
+  options.metrics.command_line = gflags::GetArgvs();
+  options.metrics.existing = given("snapshot")   ? metrics::Existing::resume
+                             : FLAGS_overwrite ? metrics::Existing::replace
+                                               : metrics::Existing::refuse;
+}
+
 int run_train(Console& console, const Files&) {
   require_flag(FLAGS_solver, "solver",
                "the solver to train with, such as --solver=models/lenet/solver.prototxt");
@@ -206,6 +228,7 @@ int run_train(Console& console, const Files&) {
   else if (options.snapshot.empty())
     for (const auto& entry : options.solver.weights)
       for (const auto& file : split_list(entry)) options.weights.push_back(file);
+  set_metrics(options);
   install_signals(parse_signal_effect("sigint_effect", FLAGS_sigint_effect),
                   parse_signal_effect("sighup_effect", FLAGS_sighup_effect), signal_flags());
   int code = 0;
@@ -438,6 +461,7 @@ int run_command(const std::vector<std::string>& words) {
 
 int run(int argc, char** argv) {
   bool help = false;
+  gflags::SetArgv(argc, const_cast<const char**>(argv));
   auto words = tools::parse(description(), argc, argv, help);
   if (help || (!words.empty() && words[0] == "help")) {
     print_help();

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <iomanip>
-#include <sstream>
 #include <utility>
 
 namespace banyan {
@@ -11,6 +9,27 @@ namespace {
 
 char folded(char c) {
   return c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+}
+
+/// Bytes of the character that `text` begins with; 0 if it begins with none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
+  const unsigned first = byte(0), second = byte(1);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    // Longer forms than needed, and halves of surrogate pairs, are no characters.
+    const bool valid = !(first == 0xE0 && second < 0xA0) && !(first == 0xED && second > 0x9F);
+    return valid && follows(1) && follows(2) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const bool valid = !(first == 0xF0 && second < 0x90) && !(first == 0xF4 && second > 0x8F);
+    return valid && follows(1) && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -90,18 +109,22 @@ std::string join(const std::vector<std::string>& items, std::string_view separat
 }
 
 std::string json_string(std::string_view text) {
-  std::ostringstream out;
-  out << '"';
-  for (char c : text) {
-    if (c == '"' || c == '\\')
-      out << '\\' << c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(c) << std::dec;
-    else
-      out << c;
+  static const char* const kHex = "0123456789abcdef";
+  std::string out = "\"";
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = utf8_length(text.substr(at));
+    if (length == 0) {
+      out += "\xEF\xBF\xBD";
+    } else if (byte < 0x20) {
+      out += {'\\', 'u', '0', '0', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      if (byte == '"' || byte == '\\') out += '\\';
+      out += text.substr(at, length);
+    }
+    at += std::max<std::size_t>(length, 1);
   }
-  out << '"';
-  return out.str();
+  return out += '"';
 }
 
 std::string json_array(const std::vector<std::string>& items) { return "[" + join(items, ", ") + "]"; }
