@@ -125,7 +125,11 @@ TEST(Precision, OfElementwiseLayers) {
   std::string text = kSource + convolution("data", "c0"), from = "c0";
   const char* const kinds[] = {"ELU",  "PReLU", "Sigmoid", "TanH",  "Dropout",   "Bias",
                                "Clip", "Swish", "AbsVal",  "Power", "Threshold", "LRN"};
-  for (const char* kind : kinds) text += layer(kind, from, cat("after_", kind)), from = cat("after_", kind);
+  for (const char* kind : kinds) {
+    const char* const settings = kind == std::string("Clip") ? "clip_param { min: -1 max: 1 }" : "";
+    text += layer(kind, from, cat("after_", kind), settings);
+    from = cat("after_", kind);
+  }
   text += layer("Pooling", from, "gate", "pooling_param { pool: AVE global_pooling: true }") +
           layer("Sigmoid", "gate", "open") + layer("Axpy", cat("open ", from, " c0"), "gated") +
           layer("Flatten", "open", "flat") +
