@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <iomanip>
 #include <sstream>
 #include <utility>
 
@@ -152,7 +153,8 @@ std::vector<Video> read_video_list(const std::string& path) {
     std::istringstream words(line);
     Video video;
     std::string rest;
-    if (!(words >> video.folder >> video.frames >> video.label) || words >> rest || video.frames < 1)
+    if (!(words >> std::quoted(video.folder) >> video.frames >> video.label) || words >> rest ||
+        video.frames < 1)
       bad_input(path, ":", number, ": expected \"folder frames label\" with at least one frame, found ",
                 quoted(line));
     videos.push_back(std::move(video));
