@@ -72,7 +72,8 @@ class ProbeFile {
 std::string existing_folder(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  fs::path at = fs::absolute(folder.empty() ? "." : folder, ignored);
+  fs::path at = fs::absolute(folder.empty() ? "." : folder, ignored).lexically_normal();
+  if (!at.has_filename()) at = at.parent_path();  // a/b/
   while (!fs::is_directory(at, ignored) && at.has_relative_path()) at = at.parent_path();
   return at.string();
 }
