@@ -9,6 +9,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/observe/console.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
@@ -40,7 +41,12 @@ DEFINE_bool(json, false, "print JSON");
 DEFINE_string(map, "", "lines `ARRAY LAYER/INDEX`: which array of a .safetensors or .npz is which blob");
 DEFINE_string(names, "index", "names of arrays: index (conv1/0) or torch (conv1.weight)");
 DEFINE_bool(overwrite, false, "replace the file written if it exists");
-DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
+DEFINE_bool(plan, false,
+            "how the net runs: every tensor with its place in memory, every step; draw: in the picture");
+DEFINE_string(layout, "auto",
+              "who places the layers: dot (Graphviz), own (the same on every machine), or auto: dot if it is "
+              "installed");
+DEFINE_string(out, "", "write to this file");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
 DEFINE_string(gpu, "", "GPUs: 0,1 or all; a GPU listed twice holds two replicas");
@@ -52,7 +58,9 @@ DEFINE_string(pin, "auto",
 DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products only)");
 DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
 DEFINE_string(tree, "auto", "the device tree: auto, direct, pairs, chain, star or a file with a tree");
-DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measure nothing");
+DEFINE_bool(dot, false,
+            "print a graph for Graphviz: the net (draw), or the device tree (topology, which then measures "
+            "nothing)");
 DEFINE_string(simulate, "",
               "a file that describes a machine and a net: print the predicted times, measure nothing");
 
@@ -84,6 +92,7 @@ const std::vector<FlagGroup>& flag_groups() {
        {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "watchdog", "check_nan",
         "trace", "pin", "sigint_effect", "sighup_effect"}},
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
+      {"draw", {"model", "phase", "level", "stage", "shape", "plan", "layout", "dot", "out"}},
       {"test, time", {"fold"}},
       {"summary", {"plan"}},
       {"check", {"level", "stage", "shape"}},
@@ -281,6 +290,26 @@ int run_summary(Console&, const Files&) {
   return 0;
 }
 
+/// To standard output, or completely or not at all to the file of --out.
+void print(const std::string& text) {
+  if (FLAGS_out.empty())
+    std::cout << text;
+  else
+    io::write_file(FLAGS_out, text);
+}
+
+int run_draw(Console&, const Files&) {
+  note_first_device_only();
+  if (FLAGS_dot && given("layout")) bad_input("--dot and --layout exclude each other");
+  DrawOptions drawing;
+  drawing.plan = FLAGS_plan;
+  drawing.layout = choice_of<DrawLayout>(
+      "layout", FLAGS_layout,
+      {{"auto", DrawLayout::automatic}, {"dot", DrawLayout::dot}, {"own", DrawLayout::own}});
+  print(draw_model(model_options(Phase::train), drawing, FLAGS_dot));
+  return 0;
+}
+
 int run_device_query(Console&, const Files&) {
   std::vector<DeviceChoice> gpus;
   if (given("gpu")) gpus = devices_for().devices;
@@ -354,6 +383,7 @@ const std::vector<Command>& commands() {
       {"test", "runs batches of a test net and prints its outputs", run_test},
       {"time", "times each layer, communication among devices, or the input", run_time},
       {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
+      {"draw", "draws the net as SVG: trainer draw --model=NET > net.svg", run_draw},
       {"check", "reports everything that is wrong with solvers and nets: trainer check FILE...", run_check},
       {"convert", "weights to and from .safetensors and .npz, nets to .onnx: trainer convert IN OUT",
        run_convert},
