@@ -6,7 +6,7 @@
 #include <set>
 
 #include "draw/division.hpp"
-#include "draw/text_width.hpp"
+#include "draw/text.hpp"
 
 namespace banyan::draw {
 namespace {

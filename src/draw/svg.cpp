@@ -6,7 +6,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
-#include "draw/text_width.hpp"
+#include "draw/text.hpp"
 
 namespace banyan::draw {
 namespace {

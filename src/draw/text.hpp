@@ -1,5 +1,5 @@
-// How wide a text will be. The fonts of the reader are not known; the widths are Helvetica's, which Arial and
-// Liberation Sans share, and a little more for the others.
+// Texts in a picture: their width, and what makes them safe. The fonts of the reader are not known; widths
+// are those of Helvetica, which Arial and Liberation Sans share, and a little more for others.
 #pragma once
 
 #include <string>

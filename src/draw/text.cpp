@@ -1,4 +1,4 @@
-#include "draw/text_width.hpp"
+#include "draw/text.hpp"
 
 #include <array>
 #include <cstdint>
