@@ -11,6 +11,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/observe/console.hpp"
 #include "banyan/train/commands.hpp"
@@ -46,7 +47,12 @@ DEFINE_bool(json, false, "print JSON");
 DEFINE_string(map, "", "lines `ARRAY LAYER/INDEX`: which array of a .safetensors or .npz is which blob");
 DEFINE_string(names, "index", "names of arrays: conv1/0 (index) or conv1.weight (torch)");
 DEFINE_bool(overwrite, false, "replace the file written if it exists");
-DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
+DEFINE_bool(plan, false,
+            "how the net runs: every tensor with its place in memory, every step; draw: in the picture");
+DEFINE_string(layout, "auto",
+              "who places the layers: Graphviz (dot), or the same on every machine (own); auto: dot if it is "
+              "installed");
+DEFINE_string(out, "", "write to this file");
 DEFINE_bool(all, false, "look at every record of the data, not at a sample");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
@@ -60,7 +66,9 @@ DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products 
 DEFINE_string(sync_bn, "as_written",
               "batch norms synchronized over the devices: as the net says, all or none");
 DEFINE_string(tree, "auto", "the device tree: its kind, or a file with one");
-DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measure nothing");
+DEFINE_bool(dot, false,
+            "print a graph for Graphviz: the net (draw), or the device tree (topology, which then measures "
+            "nothing)");
 DEFINE_string(simulate, "",
               "a file that describes a machine and a net: print the predicted times, measure nothing");
 
@@ -90,10 +98,10 @@ const std::vector<Command>& commands();
 std::vector<tools::FlagRow> flag_rows() {
   using tools::file, tools::files, tools::one_of, tools::some, tools::toggle;
   const std::vector<std::string> runs = {"train", "doctor"};
-  const std::vector<std::string> nets = {"test", "time", "summary", "convert"};
-  const std::vector<std::string> filtered = {"train", "test",    "time",  "summary",
-                                             "check", "convert", "doctor"};
-  const std::vector<std::string> on_devices = {"train",   "test",     "time",         "summary",
+  const std::vector<std::string> nets = {"test", "time", "summary", "draw", "convert"};
+  const std::vector<std::string> filtered = {"train", "test",  "time",    "summary",
+                                             "draw",  "check", "convert", "doctor"};
+  const std::vector<std::string> on_devices = {"train",   "test",     "time",         "summary", "draw",
                                                "convert", "topology", "device_query", "doctor"};
   const std::vector<std::string> effects = {"stop", "snapshot", "none"};
   return {
@@ -117,17 +125,19 @@ std::vector<tools::FlagRow> flag_rows() {
       {"phase", one_of({"TRAIN", "TEST"}), nets},
       {"level", some("N"), filtered},
       {"stage", some("TEXT"), filtered},
-      {"shape", some("BLOB:DIM,..."), {"test", "time", "summary", "check", "convert"}},
+      {"shape", some("BLOB:DIM,..."), {"test", "time", "summary", "draw", "check", "convert"}},
       {"ignore_unknown_fields", toggle(), filtered},
       {"fold", one_of({"on", "off"}), {"test", "time"}},
       {"all", toggle(), {"doctor"}},
       {"data", toggle(), {"time"}},
       {"json", toggle(), {"time", "summary", "layers", "topology", "doctor"}},
-      {"plan", toggle(), {"summary"}},
+      {"plan", toggle(), {"summary", "draw"}},
+      {"layout", one_of({"auto", "dot", "own"}), {"draw"}},
+      {"out", file({""}), {"draw"}},
       {"map", file({""}), {"convert"}},
       {"names", one_of({"index", "torch"}), {"convert"}},
       {"overwrite", toggle(), {"convert"}},
-      {"dot", toggle(), {"topology"}},
+      {"dot", toggle(), {"topology", "draw"}},
       {"simulate", file({".prototxt"}), {"topology"}},
       {"gpu", some("LIST", {"all"}), on_devices},
       {"cpu", some("N"), on_devices},
@@ -382,6 +392,24 @@ int run_summary(Console&, const Files&) {
   return 0;
 }
 
+/// To standard output, or completely or not at all to the file of --out.
+void print(const std::string& text) {
+  if (FLAGS_out.empty())
+    std::cout << text;
+  else
+    io::write_file(FLAGS_out, text);
+}
+
+int run_draw(Console&, const Files&) {
+  note_first_device_only();
+  if (FLAGS_dot && given("layout")) bad_input("--dot and --layout exclude each other");
+  DrawOptions drawing;
+  drawing.plan = FLAGS_plan;
+  drawing.layout = choice_of<DrawLayout>("layout", {DrawLayout::automatic, DrawLayout::dot, DrawLayout::own});
+  print(draw_model(model_options(Phase::train), drawing, FLAGS_dot));
+  return 0;
+}
+
 int run_device_query(Console&, const Files&) {
   std::vector<DeviceChoice> gpus;
   if (given("gpu")) gpus = devices_for().devices;
@@ -461,6 +489,7 @@ const std::vector<Command>& commands() {
       {{"test", "", "runs batches of a test net and prints its outputs"}, run_test},
       {{"time", "", "times each layer, communication among devices, or the input"}, run_time},
       {{"summary", "", "prints layers, shapes, parameters, multiply-adds and memory"}, run_summary},
+      {{"draw", "", "draws the net as SVG, on standard output or into --out"}, run_draw},
       {{"check", "FILE...", "reports everything that is wrong with solvers and nets", 1, 1000,
         tools::file({".prototxt"})},
        run_check},
