@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iomanip>
+#include <sstream>
 #include <utility>
 
 namespace banyan {
@@ -11,25 +13,24 @@ char folded(char c) {
   return c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
 
-/// Bytes of the character that `text` begins with; 0 if it begins with none.
+/// Bytes of the character that UTF-8 text begins with; 0: these bytes are none.
 std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-  const unsigned first = byte(0), second = byte(1);
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(0);
   if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    // Longer forms than needed, and halves of surrogate pairs, are no characters.
-    const bool valid = !(first == 0xE0 && second < 0xA0) && !(first == 0xED && second > 0x9F);
-    return valid && follows(1) && follows(2) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const bool valid = !(first == 0xF0 && second < 0x90) && !(first == 0xF4 && second > 0x8F);
-    return valid && follows(1) && follows(2) && follows(3) ? 4 : 0;
-  }
-  return 0;
+  const std::size_t length = first >= 0xf5   ? 0
+                             : first >= 0xf0 ? 4
+                             : first >= 0xe0 ? 3
+                             : first >= 0xc2 ? 2
+                                             : 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  // Forms that are too long, halves of UTF-16 pairs, and what lies beyond Unicode.
+  const unsigned second = byte(1);
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
+    return 0;
+  return length;
 }
 
 }  // namespace
@@ -109,22 +110,23 @@ std::string join(const std::vector<std::string>& items, std::string_view separat
 }
 
 std::string json_string(std::string_view text) {
-  static const char* const kHex = "0123456789abcdef";
-  std::string out = "\"";
+  std::ostringstream out;
+  out << '"';
   for (std::size_t at = 0; at < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[at]);
+    const char c = text[at];
     const std::size_t length = utf8_length(text.substr(at));
-    if (length == 0) {
-      out += "\xEF\xBF\xBD";
-    } else if (byte < 0x20) {
-      out += {'\\', 'u', '0', '0', kHex[byte >> 4], kHex[byte & 15]};
-    } else {
-      if (byte == '"' || byte == '\\') out += '\\';
-      out += text.substr(at, length);
-    }
+    if (length == 0)
+      out << "\\ufffd";
+    else if (c == '"' || c == '\\')
+      out << '\\' << c;
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(c) << std::dec;
+    else
+      out << text.substr(at, length);
     at += std::max<std::size_t>(length, 1);
   }
-  return out += '"';
+  out << '"';
+  return out.str();
 }
 
 std::string json_array(const std::vector<std::string>& items) { return "[" + join(items, ", ") + "]"; }

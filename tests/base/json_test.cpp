@@ -36,19 +36,5 @@ TEST(Json, ObjectsHoldTheirMembersInOrder) {
   EXPECT_EQ(JsonObject().text(), "{}");
 }
 
-/// Log lines and file names may hold anything; JSON is UTF-8.
-TEST(Json, BytesThatAreNotUtf8AreReplaced) {
-  const std::string replaced = "\xEF\xBF\xBD";
-  EXPECT_EQ(json_string("gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x8C\xB3"),
-            "\"gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x8C\xB3\"");
-  EXPECT_EQ(json_string("a\xFF"
-                        "b"),
-            "\"a" + replaced + "b\"");
-  EXPECT_EQ(json_string("\xC3"), "\"" + replaced + "\"");
-  EXPECT_EQ(json_string("\xE2\x82x"), "\"" + replaced + replaced + "x\"");
-  EXPECT_EQ(json_string("\xC0\x80"), "\"" + replaced + replaced + "\"");                 // too long a form
-  EXPECT_EQ(json_string("\xED\xA0\x80"), "\"" + replaced + replaced + replaced + "\"");  // half of a pair
-}
-
 }  // namespace
 }  // namespace banyan

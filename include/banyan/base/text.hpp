@@ -29,7 +29,7 @@ std::string quoted(std::string_view text, std::size_t max_length = 200);
 /// The items, separated by `separator`.
 std::string join(const std::vector<std::string>& items, std::string_view separator);
 
-/// `text` as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD.
+/// `text` as a JSON string, quotes included.
 std::string json_string(std::string_view text);
 
 /// `items`, each of which is JSON already, as a JSON array.
