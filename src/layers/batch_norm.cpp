@@ -46,8 +46,8 @@ const Tensor& BatchNormalization::bias(const Pass& pass) const {
   return pass.fused.bias != nullptr ? pass.fused.bias->value : value_of(dialect_.bias);
 }
 
-ops::Affine BatchNormalization::affine(const Pass& pass, const ops::Rectifier& relu) const {
-  return {slope(pass), bias(pass), relu};
+ops::Affine BatchNormalization::affine(const Pass& pass, const ops::Activation& activation) const {
+  return {slope(pass), bias(pass), activation};
 }
 
 void BatchNormalization::read_stored_statistics(Context& context, Tensor& mean_inv_std) const {

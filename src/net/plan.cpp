@@ -104,9 +104,10 @@ class StepMaker {
     step.sum = fusion.sum;
     step.addend = fusion.addend;
     step.affine = fusion.affine;
+    step.drop_layer = fusion.drop_layer;
     if (const int activation = choices_.kept_by[action.layer]; activation >= 0) {
       step.kept_output = graph_.layers[activation].outputs[0];
-      step.kept_activation = *graph_.layers[activation].traits.inverse;
+      step.kept_activation = graph_.layers[activation].traits.activation;
     }
     if (action.work == Work::backward)
       backward(layer, use, fusion, step);

@@ -78,6 +78,12 @@ std::int64_t Session::samples_per_iteration() const { return state_->run->outcom
 
 int Session::devices() const { return static_cast<int>(state_->replicas.size()); }
 
+std::vector<MemoryUse> Session::memory() const {
+  std::vector<MemoryUse> use;
+  for (const auto& device : state_->run->devices) use.push_back(device->memory());
+  return use;
+}
+
 bool Session::step(std::int64_t count) {
   state_->on_all([count](Replica& replica) { replica.step(count); });
   return !state_->run->outcome.stopped_early;

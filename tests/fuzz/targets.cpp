@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <webp/encode.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -256,6 +257,33 @@ std::string jpeg_seed(int channels) {
   return {bytes.begin(), bytes.end()};
 }
 
+Seeds webp_seeds() {
+  std::vector<std::uint8_t> pixels(3 * 33 * 40);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * i / 77);
+  Seeds seeds;
+  for (const bool lossless : {false, true}) {
+    std::uint8_t* file = nullptr;
+    const std::size_t size = lossless ? WebPEncodeLosslessBGR(pixels.data(), 40, 33, 120, &file)
+                                      : WebPEncodeBGR(pixels.data(), 40, 33, 120, 80, &file);
+    seeds.emplace_back(file, file + size);
+    WebPFree(file);
+  }
+  return seeds;
+}
+Seeds bmp_seeds() {
+  // 3 rows of 4 pixels: 24 bits each, and 8 bits each with a palette of two colours.
+  std::string plain("BM\x5a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\4\0\0\0\3\0\0\0\1\0\x18\0\0\0\0\0\x24\0\0\0",
+                    38);
+  plain.resize(54);
+  for (int i = 0; i < 36; ++i) plain += static_cast<char>(i * 7);
+  std::string palette("BM\x4a\0\0\0\0\0\0\0\x3e\0\0\0\x28\0\0\0\4\0\0\0\3\0\0\0\1\0\x08\0\0\0\0\0\x0c\0\0\0",
+                      38);
+  palette.resize(46);
+  palette.append("\2\0\0\0\0\0\0\0\1\2\3\0\xff\xfe\xfd\0", 16);
+  for (int i = 0; i < 12; ++i) palette += static_cast<char>(i % 2);
+  return {plain, palette};
+}
+
 void decode_every_way(std::string_view bytes) {
   data::Image image;
   const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
@@ -343,6 +371,8 @@ const std::vector<Target>& targets() {
          return Seeds{png_seed(1), png_seed(3)};
        },
        decode_every_way},
+      {"webp", "a WebP file", webp_seeds, decode_every_way},
+      {"bmp", "a BMP file", bmp_seeds, decode_every_way},
       {"idx", "MNIST's files, plain and compressed", idx_seeds, run_idx},
       {"image_list", "a list of images", list_seeds, run_list},
       {"tree", "a tree file", tree_seeds, run_tree},

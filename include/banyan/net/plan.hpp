@@ -19,7 +19,7 @@ struct PlanPolicy {
   /// Blobs share memory where their lifetimes do not overlap. Off: each keeps its data and gradient.
   bool reuse_memory = true;
   // Off without reuse_memory:
-  bool fuse = true;        ///< ReLUs and sums run as part of other layers, with bit-identical results
+  bool fuse = true;        ///< activations, dropouts and sums run in other layers, with bit-identical results
   bool fuse_scale = true;  ///< and Scales as part of batch normalizations, with one rounding less
   bool in_place_abn = false;
   int segments = 1;                      ///< see read_checkpoint
@@ -61,10 +61,10 @@ struct PlanStep {
   /// Weighted outputs: forward, added to the loss after the layer; backward, seeded as gradients before it.
   std::vector<LossTerm> losses;
   // Parts of other layers, as in Fused; -1: none.
-  int affine = -1;  ///< layer
-  ops::Rectifier output, input, sum;
+  int affine = -1, drop_layer = -1;  ///< layers
+  ops::Activation output, input, sum;
   int addend = -1, kept_output = -1;
-  ops::InvertibleActivation kept_activation;
+  ops::Activation kept_activation;
   // Parameters of the layer whose gradients no earlier backward step has touched:
   std::uint64_t fresh = 0;  ///< bit k: the layer overwrites that of parameter k
   std::vector<int> clears;  ///< zeroed before the layer runs

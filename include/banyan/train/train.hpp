@@ -63,6 +63,10 @@ struct TrainOptions {
   std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
 };
 
+/// Where the run starts: "latest" becomes the state that it names (none: empty), and a run that resumes from
+/// none and has no weights takes those of the solver.
+void resolve_start(TrainOptions& options);
+
 struct TrainOutcome {
   bool stopped_early = false;
   std::int64_t samples_per_iteration = 0;  ///< of all devices

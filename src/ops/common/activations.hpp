@@ -1,7 +1,9 @@
 // Activation functions and their gradients, as functors of one element, for every back end.
 #pragma once
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "ops/common/backend.hpp"
 
@@ -34,17 +36,88 @@ template <class T>
 struct TanhGradient {
   BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * (T(1) - y * y); }
 };
+/// e^x - 1 for x <= 0, within 2 units in the last place, NaN for NaN; in arithmetic that compilers vectorize,
+/// where the library's function would be called once per number. With n the integer nearest to x / ln 2 and r
+/// = x - n ln 2 in +-0.35, it is 2^n (e^r - 1) + (2^n - 1), of which 2^n - 1 is exact where it matters; e^r -
+/// 1 is its Taylor series up to r^7. ln 2 is split into two parts; n times the first is exact.
+BANYAN_HOST_DEVICE inline float exponential_less_1(float x) {
+  constexpr float kWhole = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  x = x < -18 ? -18.0f : x;              // from there on it is -1
+  const float shifted = x * 1.44269504f + kWhole, n = shifted - kWhole;
+  const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
+  float series = 1.0f / 5040;
+  series = series * r + 1.0f / 720;
+  series = series * r + 1.0f / 120;
+  series = series * r + 1.0f / 24;
+  series = series * r + 1.0f / 6;
+  series = series * r + 1.0f / 2;
+  const float of_rest = series * (r * r) + r;
+  const std::int32_t steps = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kWhole);
+  const float power = std::bit_cast<float>((steps + 127) << 23);
+  return power * of_rest + (power - 1);
+}
+BANYAN_HOST_DEVICE inline double exponential_less_1(double x) { return std::expm1(x); }
 /// `floor` is alpha * lambda, the limit of -y.
 template <class T>
 struct Elu {
   T floor, lambda;
-  BANYAN_HOST_DEVICE T operator()(T x) const { return x > T(0) ? lambda * x : floor * std::expm1(x); }
+  BANYAN_HOST_DEVICE T operator()(T x) const { return x > T(0) ? lambda * x : floor * exponential_less_1(x); }
 };
 template <class T>
 struct EluGradient {
   T floor, lambda;
   BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * (y > T(0) ? lambda : y + floor); }
 };
+
+// The last step of another operator on activations stored as T: applied to a value that this operator alone
+// would store; the gradient of that value; and the same by the output y, for a gradient that others would
+// store.
+
+template <class T>
+struct NoEnd {
+  using A = Arithmetic<T>;
+  BANYAN_HOST_DEVICE A operator()(A value) const { return value; }
+  BANYAN_HOST_DEVICE A gradient(A, A dy) const { return dy; }
+};
+template <class T>
+struct ReluEnd {
+  using A = Arithmetic<T>;
+  A slope;
+  BANYAN_HOST_DEVICE A operator()(A value) const { return Relu<A>{slope}(stored<T>(value)); }
+  BANYAN_HOST_DEVICE A gradient(A value, A dy) const {
+    return stored<T>(ReluGradient<A>{slope}(stored<T>(value), dy));
+  }
+  BANYAN_HOST_DEVICE A gradient_by_output(A y, A dy) const {
+    return ReluGradient<A>{slope}(y, stored<T>(dy));
+  }
+};
+template <class T>
+struct EluEnd {
+  using A = Arithmetic<T>;
+  A floor, lambda;
+  BANYAN_HOST_DEVICE A operator()(A value) const { return Elu<A>{floor, lambda}(stored<T>(value)); }
+  BANYAN_HOST_DEVICE A gradient(A value, A dy) const {
+    return stored<T>(EluGradient<A>{floor, lambda}(stored<T>((*this)(value)), dy));
+  }
+  BANYAN_HOST_DEVICE A gradient_by_output(A y, A dy) const {
+    return EluGradient<A>{floor, lambda}(y, stored<T>(dy));
+  }
+};
+
+/// body(end) with the activation's.
+template <class T, class Body>
+void with_activation(const Activation& activation, const Body& body) {
+  using A = Arithmetic<T>;
+  const EluShape& elu = activation.elu;
+  switch (activation.kind) {
+    case Activation::Kind::none:
+      return body(NoEnd<T>{});
+    case Activation::Kind::relu:
+      return body(ReluEnd<T>{static_cast<A>(activation.slope)});
+    case Activation::Kind::elu:
+      return body(EluEnd<T>{static_cast<A>(elu.alpha * elu.lambda), static_cast<A>(elu.lambda)});
+  }
+}
 
 /// Inverses. Dividing undoes the rounding of the product better than multiplying by 1 / slope.
 template <class T>

@@ -41,9 +41,11 @@ std::string describe_devices(const std::vector<DeviceChoice>& gpus) {
   return out.str();
 }
 
+std::string program_version() { return BANYAN_VERSION; }
+
 std::string version_report() {
   std::ostringstream out;
-  out << "Banyan " << BANYAN_VERSION << "\n";
+  out << "Banyan " << program_version() << "\n";
   for (const auto& [library, version] : ops::library_versions()) out << library << " " << version << "\n";
   out << "protobuf " << google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION) << "\n";
   for (const auto& [library, version] : data::library_versions()) out << library << " " << version << "\n";

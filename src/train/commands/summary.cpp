@@ -4,6 +4,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/base/units.hpp"
 #include "banyan/train/commands.hpp"
 
 namespace banyan {
@@ -116,26 +117,6 @@ std::string dims_text(const Shape& shape) {
   return shape.dims().empty() ? "scalar" : join(dims_of(shape), "x");
 }
 
-std::string megabytes(std::int64_t bytes) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / (1 << 20) << " MiB";
-  return out.str();
-}
-
-/// 1234567 as 1.235 M
-std::string scaled(double count) {
-  const std::pair<double, const char*> scales[] = {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}};
-  std::ostringstream out;
-  out << std::setprecision(4);
-  for (const auto& [scale, suffix] : scales)
-    if (count >= scale) {
-      out << count / scale << suffix;
-      return out.str();
-    }
-  out << count;
-  return out.str();
-}
-
 std::string as_table(const Summary& summary) {
   std::vector<std::vector<std::string>> rows = {
       {"layer", "type", "output", "parameters", "multiply-adds", "memory"}};
@@ -145,7 +126,7 @@ std::string as_table(const Summary& summary) {
     std::string parameters = std::to_string(layer.parameters);
     if (layer.shared_parameters > 0) parameters += cat(" (+", layer.shared_parameters, " shared)");
     rows.push_back({layer.name, layer.type, join(shapes, ", "), parameters, scaled(layer.multiply_adds),
-                    layer.in_place ? "in place" : megabytes(layer.output_bytes)});
+                    layer.in_place ? "in place" : mebibytes(layer.output_bytes)});
   }
   std::vector<std::size_t> widths(rows[0].size());
   for (const auto& row : rows)
@@ -157,23 +138,23 @@ std::string as_table(const Summary& summary) {
       out << (c < 3 ? std::left : std::right) << std::setw(static_cast<int>(widths[c])) << row[c]
           << (c + 1 < row.size() ? "  " : "\n");
   }
-  out << "\n" << summary.parameters << " parameters (" << megabytes(summary.parameter_bytes);
+  out << "\n" << summary.parameters << " parameters (" << mebibytes(summary.parameter_bytes);
   if (summary.running_statistics > 0) out << "; " << summary.running_statistics << " are running statistics";
   if (summary.not_learning > 0) out << "; " << summary.not_learning << " do not learn";
   out << "), " << scaled(summary.multiply_adds) << " multiply-adds in a forward pass\n"
-      << "Activations and their gradients: " << megabytes(summary.activation_bytes) << " ("
-      << megabytes(summary.unshared_bytes) << " if no blob shared memory)\n";
+      << "Activations and their gradients: " << mebibytes(summary.activation_bytes) << " ("
+      << mebibytes(summary.unshared_bytes) << " if no blob shared memory)\n";
   if (summary.precision.storage != summary.precision.master)
     out << "Precision: activations in " << name_of(summary.precision.storage)
         << " where the layers' types allow it, products of " << name_of(summary.precision.compute)
         << ", parameters in " << name_of(summary.precision.master) << "\n";
   if (!summary.cuts.empty())
     out << "Checkpoints: " << summary.cuts.size() + 1 << " segments, cut before " << join(summary.cuts, ", ")
-        << "; " << megabytes(summary.uncut_bytes) << " without them; " << scaled(summary.repeated)
+        << "; " << mebibytes(summary.uncut_bytes) << " without them; " << scaled(summary.repeated)
         << " multiply-adds are done twice\n";
   if (!summary.abn.empty() || !summary.not_abn.empty())
     out << "In-place ABN: " << summary.abn.size() << " of " << summary.abn.size() + summary.not_abn.size()
-        << " batch normalizations; " << megabytes(summary.without_abn_bytes)
+        << " batch normalizations; " << mebibytes(summary.without_abn_bytes)
         << (summary.cuts.empty() ? " without it\n" : " without it, cut at the same places\n");
   for (const auto& [layer, reason] : summary.not_abn) {
     const LayerRow& row = summary.layers[layer];
