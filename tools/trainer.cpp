@@ -8,6 +8,7 @@
 #include <iostream>
 #include <new>
 #include <sstream>
+#include <tuple>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -46,7 +47,7 @@ DEFINE_bool(ignore_unknown_fields, false,
 DEFINE_bool(json, false, "print JSON");
 DEFINE_string(map, "", "lines `ARRAY LAYER/INDEX`: which array of a .safetensors or .npz is which blob");
 DEFINE_string(names, "index", "names of arrays: conv1/0 (index) or conv1.weight (torch)");
-DEFINE_bool(overwrite, false, "replace the file written if it exists");
+DEFINE_bool(overwrite, false, "replace what is written if it exists: a file, a run's metrics");
 DEFINE_bool(plan, false,
             "how the net runs: every tensor with its place in memory, every step; draw: in the picture");
 DEFINE_string(layout, "auto",
@@ -79,6 +80,13 @@ DEFINE_string(progress, "auto", "the progress line; auto: on a terminal");
 DEFINE_double(watchdog, 120,
               "time after which a run ends if a device that others wait for makes no progress (0: never)");
 DEFINE_string(trace, "", "write what ran when to this file (JSON for Perfetto or Chrome's tracing page)");
+DEFINE_string(
+    metrics, "",
+    "write losses, speed, memory and more to this folder: metrics.jsonl, and TensorBoard's event files");
+DEFINE_int32(histograms, 0,
+             "with --metrics: iterations from one histogram of each parameter to the next (0: none)");
+DEFINE_int32(images, 0,
+             "with --metrics: iterations from one picture of inputs and first filters to the next (0: none)");
 DEFINE_bool(check_nan, false, "end at the first loss or gradient that is not finite");
 DEFINE_string(sigint_effect, "stop", "what Ctrl-C does; stop: after a snapshot");
 DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does");
@@ -136,7 +144,7 @@ std::vector<tools::FlagRow> flag_rows() {
       {"out", file({""}), {"draw"}},
       {"map", file({""}), {"convert"}},
       {"names", one_of({"index", "torch"}), {"convert"}},
-      {"overwrite", toggle(), {"convert"}},
+      {"overwrite", toggle(), {"train", "convert"}},
       {"dot", toggle(), {"topology", "draw"}},
       {"simulate", file({".prototxt"}), {"topology"}},
       {"gpu", some("LIST", {"all"}), on_devices},
@@ -263,6 +271,23 @@ io::UnknownFields unknown_fields() {
   return FLAGS_ignore_unknown_fields ? io::UnknownFields::ignore : io::UnknownFields::refuse;
 }
 
+/// What the solver says about metrics, and flags, which come first.
+void set_metrics(TrainOptions& options) {
+  MetricsSettings& settings = options.solver.metrics;
+  if (given("metrics")) settings.folder = FLAGS_metrics;
+  for (const auto& [flag, value, setting] : {std::tuple{"histograms", FLAGS_histograms, &settings.histograms},
+                                             std::tuple{"images", FLAGS_images, &settings.images}}) {
+    if (value < 0) bad_input("--", flag, "=", value, ": expected iterations, 0 for never");
+    if (given(flag)) *setting = value;
+    if (*setting > 0 && settings.folder.empty())
+      bad_input("--", flag, " belongs to metrics: --metrics is missing");
+  }
+  options.metrics.command_line = gflags::GetArgvs();
+  options.metrics.existing = given("snapshot") ? metrics::Existing::resume
+                             : FLAGS_overwrite ? metrics::Existing::replace
+                                               : metrics::Existing::refuse;
+}
+
 /// What the flags say about a training run, apart from its solver and its devices.
 TrainOptions run_options() {
   if (!FLAGS_weights.empty() && !FLAGS_snapshot.empty())
@@ -297,6 +322,7 @@ int run_train(Console& console, const Files&) {
   LOG_IF(INFO, FLAGS_snapshot == "latest" && options.snapshot.empty())
       << "No snapshot " << snapshot_prefix_of(options.solver.snapshot, FLAGS_solver)
       << "_iter_*.solverstate yet: starting from the beginning";
+  set_metrics(options);
   install_signals(effect_of("sigint_effect"), effect_of("sighup_effect"), signal_flags());
   int code = 0;
   with_trace(FLAGS_trace, [&](const std::shared_ptr<Timeline>& timeline) {
@@ -558,6 +584,7 @@ void print_help(const std::vector<std::string>& words) {
 
 int run(int argc, char** argv) {
   bool help = false;
+  gflags::SetArgv(argc, const_cast<const char**>(argv));
   auto words = tools::parse(description(), argc, argv, help);
   if (!help && !words.empty() && words[0] == "help") {
     help = true;
