@@ -48,7 +48,7 @@ class ImageDataLayer : public SourceLayer {
   }
 };
 
-const RegisterLayer<ImageDataLayer> registered("ImageData", {"image files (JPEG, PNG) named in a list",
+const RegisterLayer<ImageDataLayer> registered("ImageData", {"image files (JPEG, PNG, WebP, BMP) named in a list",
                                                              "image_data_param",
                                                              {}});
 

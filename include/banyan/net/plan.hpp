@@ -40,6 +40,15 @@ struct PlannedTensor {
   bool zeroed = false;  ///< where memory is new; only outside
 };
 
+/// A tensor's data or gradient in the activations' memory, and the steps during which its contents are needed
+/// (lifetimes.hpp; Plan::steps.size(): after the pass).
+struct PlannedBlock {
+  int tensor = 0;
+  bool gradient = false;
+  std::int64_t offset = 0, bytes = 0;
+  std::vector<Span> spans;
+};
+
 struct PlanStep {
   struct Copy {
     int from = 0, to = 0;  ///< tensors
@@ -78,6 +87,7 @@ struct Plan {
   std::int64_t bytes = 0;              ///< of the activations and their gradients
   std::int64_t unshared_bytes = 0;     ///< if no blob shared memory
   std::int64_t bytes_without_cuts = 0;
+  std::vector<PlannedBlock> blocks;  ///< of tensors that own their memory
   std::vector<int> cuts;  ///< first layer of each segment after the first (checkpoints.hpp)
   std::vector<InPlaceAbn> in_place_abn;
 };

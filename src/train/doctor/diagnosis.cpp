@@ -1,0 +1,136 @@
+#include "diagnosis.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iomanip>
+#include <sstream>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+
+namespace banyan {
+namespace {
+
+const char* name_of(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::ok:
+      return "ok";
+    case FindingKind::warning:
+      return "warning";
+    case FindingKind::error:
+      return "error";
+  }
+  return "?";
+}
+
+std::size_t count_of(const Diagnosis& diagnosis, FindingKind kind) {
+  const auto& all = diagnosis.findings;
+  return static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(), [&](const Finding& finding) { return finding.kind == kind; }));
+}
+
+std::string rounded(double value) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(value < 9.95 ? 1 : 0) << value;
+  return out.str();
+}
+
+}  // namespace
+
+int Diagnosis::exit_code() const {
+  int code = 0;
+  for (const Finding& finding : findings) code = std::max(code, static_cast<int>(finding.kind));
+  return code;
+}
+
+std::string diagnosis_text(const Diagnosis& diagnosis) {
+  std::size_t widest = 0;
+  for (const Finding& finding : diagnosis.findings) widest = std::max(widest, finding.topic.size());
+  std::string text;
+  for (const Finding& finding : diagnosis.findings) {
+    std::string line = name_of(finding.kind);
+    line.resize(9, ' ');
+    line += finding.topic;
+    line.resize(9 + widest + 2, ' ');
+    text += line + finding.text + "\n";
+    if (!finding.remedy.empty()) text += std::string(9 + widest + 2, ' ') + "-> " + finding.remedy + "\n";
+  }
+  return text + cat(doctor::count_text(count_of(diagnosis, FindingKind::error), "error"), ", ",
+                    doctor::count_text(count_of(diagnosis, FindingKind::warning), "warning"), ", ",
+                    count_of(diagnosis, FindingKind::ok), " ok\n");
+}
+
+std::string diagnosis_json(const Diagnosis& diagnosis) {
+  std::vector<std::string> findings;
+  for (const Finding& finding : diagnosis.findings) {
+    std::vector<std::string> figures;
+    for (const auto& [name, value] : finding.figures) figures.push_back(json_string(name) + ": " + value);
+    findings.push_back(
+        cat("{\"kind\": ", json_string(name_of(finding.kind)), ", \"topic\": ", json_string(finding.topic),
+            ", \"text\": ", json_string(finding.text), ", \"remedy\": ", json_string(finding.remedy),
+            ", \"figures\": {", join(figures, ", "), "}}"));
+  }
+  return cat("{\"errors\": ", count_of(diagnosis, FindingKind::error),
+             ", \"warnings\": ", count_of(diagnosis, FindingKind::warning),
+             ", \"ok\": ", count_of(diagnosis, FindingKind::ok), ",\n \"findings\": [\n  ",
+             join(findings, ",\n  "), "]}\n");
+}
+
+namespace doctor {
+
+void Findings::ok(const std::string& topic, const std::string& text, Figures figures) {
+  all_.push_back({FindingKind::ok, topic, text, "", std::move(figures)});
+}
+
+void Findings::warn(const std::string& topic, const std::string& text, const std::string& remedy,
+                    Figures figures) {
+  all_.push_back({FindingKind::warning, topic, text, remedy, std::move(figures)});
+}
+
+void Findings::fail(const std::string& topic, const std::string& text, const std::string& remedy,
+                    Figures figures) {
+  all_.push_back({FindingKind::error, topic, text, remedy, std::move(figures)});
+}
+
+bool Findings::attempt(const std::string& topic, const std::string& remedy,
+                       const std::function<void()>& action) {
+  try {
+    action();
+    return true;
+  } catch (const Error& error) {
+    // Its contexts are lines of their own.
+    std::string text = error.what();
+    for (std::size_t at = 0; (at = text.find("\n  ", at)) != std::string::npos;) text.replace(at, 3, "; ");
+    fail(topic, text, remedy);
+  } catch (const std::bad_alloc&) {
+    fail(topic, "out of memory", remedy);
+  }
+  return false;
+}
+
+bool Findings::has_errors() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Finding& finding) { return finding.kind == FindingKind::error; });
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::array kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
+  return cat(unit == 0 ? cat(static_cast<std::int64_t>(bytes)) : rounded(bytes), " ", kUnits[unit]);
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds < 0.0995) return rounded(seconds * 1e3) + " ms";
+  if (seconds < 120) return rounded(seconds) + " s";
+  if (seconds < 7200) return rounded(seconds / 60) + " min";
+  if (seconds < 48 * 3600) return rounded(seconds / 3600) + " h";
+  return rounded(seconds / 86400) + " days";
+}
+
+std::string count_text(std::uint64_t count, const std::string& what) {
+  return cat(count, " ", what, count == 1 ? "" : "s");
+}
+
+}  // namespace doctor
+}  // namespace banyan
