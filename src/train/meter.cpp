@@ -68,7 +68,9 @@ void Meter::report() {
   measured.sampled = sampled_;
   measured.spans.clear();
   if (!sampled_) return;
-  parts_.peers.context().synchronize();  // the times of all spans are there
+  // The times of all spans are there, and none will be written any more.
+  parts_.lane.synchronize();
+  parts_.peers.context().synchronize();
   measured.spans = metrics_.sampler(rank_).take();
   sampled_.reset();
 }

@@ -76,7 +76,7 @@ class RunMetrics::LayerTimes {
       for (const LayerTime& layer : measure_layers(spans, iteration)) {
         auto found = std::find_if(sums_.begin(), sums_.end(),
                                   [&](const metrics::Layers::Time& sum) { return sum.name == layer.layer; });
-        if (found == sums_.end()) found = sums_.insert(sums_.end(), {layer.layer});
+        if (found == sums_.end()) found = sums_.insert(sums_.end(), metrics::Layers::Time{layer.layer});
         found->forward += layer.forward / static_cast<double>(devices.size());
         found->backward += layer.backward / static_cast<double>(devices.size());
       }
@@ -126,6 +126,7 @@ RunMetrics::RunMetrics(const TrainOptions& options, const std::vector<Activity*>
     bad_input("--metrics=", settings_.folder, ": ", error.code().message());
   }
   warnings_ = std::make_unique<WarningCatcher>(*this);
+  LOG_IF(INFO, !settings_.folder.empty()) << "Metrics go to " << settings_.folder;
 }
 
 RunMetrics::~RunMetrics() {
@@ -180,13 +181,15 @@ void RunMetrics::train(std::int64_t iteration, metrics::Train record, std::optio
     std::vector<metrics::Record> records;
     if (sampled) {
       const auto shares = measure_overlap(spans);
+      bool complete = true;
       for (std::size_t device = 0; device < shares.size(); ++device) {
+        complete = complete && shares[device].size() == 1;
         if (shares[device].size() != 1) continue;  // some of its spans are missing
         record.devices[device].sampled = sampled;
         for (const ShareFigure& figure : share_figures())
           record.devices[device].milliseconds.emplace_back(figure.key, figure.value(shares[device][0]));
       }
-      times->add(spans, *sampled);
+      if (complete) times->add(spans, *sampled);
     }
     const double seconds = record.seconds.value_or(0);
     records.push_back({iteration, now, std::move(record)});

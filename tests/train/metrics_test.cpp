@@ -12,6 +12,7 @@
 #include "banyan/metrics/record_file.hpp"
 #include "banyan/train/session.hpp"
 #include "io/io_test_tools.hpp"
+#include "metrics/kept.hpp"
 #include "metrics/read_json.hpp"
 #include "parallel/memory_uplink.hpp"
 #include "proto/tensorboard_subset.pb.h"
@@ -25,45 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-/// Keeps what a run tells.
-class Kept : public metrics::Sink {
- public:
-  void write(const metrics::Record& record) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    records_.push_back(record);
-  }
-  /// Those of one kind, with their iterations.
-  template <class Kind>
-  std::vector<std::pair<std::int64_t, Kind>> of() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    std::vector<std::pair<std::int64_t, Kind>> found;
-    for (const metrics::Record& record : records_)
-      if (const auto* what = std::get_if<Kind>(&record.what)) found.emplace_back(record.iteration, *what);
-    return found;
-  }
-  template <class Kind>
-  std::vector<std::int64_t> iterations_of() const {
-    std::vector<std::int64_t> iterations;
-    for (const auto& [iteration, what] : of<Kind>()) iterations.push_back(iteration);
-    return iterations;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<metrics::Record> records_;
-};
-
-/// Waits until it has told of the parameters after an iteration: a run does not wait, and leaves out what
-/// comes too early.
-void wait_for_parameters(const Kept& kept, std::int64_t iteration) {
-  for (int i = 0; i < 6000; ++i) {
-    const auto found = kept.iterations_of<metrics::Parameters>();
-    if (std::find(found.begin(), found.end(), iteration) != found.end()) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  ADD_FAILURE() << "no parameters of iteration " << iteration;
-}
 
 /// Normalization, dropout and batches that are dealt; accuracy is shown too.
 const char* const kNet = R"(
