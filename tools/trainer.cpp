@@ -332,7 +332,7 @@ int run_train(Console& console, const Files&) {
   return code;
 }
 
-int run_doctor(Console&, const Files&) {
+int run_doctor(Console& console, const Files&) {
   if (FLAGS_solver.empty())
     for (const char* flag : {"snapshot", "weights", "level", "stage", "all", "iterations"})
       if (given(flag)) bad_input("--", flag, " belongs to a run: --solver is missing");
@@ -348,8 +348,11 @@ int run_doctor(Console&, const Files&) {
   options.run = run_options();
   options.run.precision = precision();
   install_signals(SignalEffect::stop, SignalEffect::stop, signal_flags());
+  options.run.console = &console;
+  if (!FLAGS_json)
+    options.found = [](const Finding& finding) { std::cout << finding_text(finding) << std::flush; };
   const Diagnosis diagnosis = diagnose(options);
-  std::cout << (FLAGS_json ? diagnosis_json(diagnosis) : diagnosis_text(diagnosis)) << std::flush;
+  std::cout << (FLAGS_json ? diagnosis_json(diagnosis) : diagnosis_sum(diagnosis)) << std::flush;
   if (diagnosis.stalled) ::_exit(diagnosis.exit_code());
   return diagnosis.exit_code();
 }

@@ -52,9 +52,12 @@ TEST(JsonString, EscapesWhatJsonForbids) {
 
 TEST(JsonString, BytesThatAreNotUtf8) {
   const std::string mark = "\\ufffd";
-  const auto shown = [](const std::string& text) { return json_string(text).substr(1, json_string(text).size() - 2); };
+  const auto shown = [](const std::string& text) {
+    return json_string(text).substr(1, json_string(text).size() - 2);
+  };
   EXPECT_EQ(shown("M\xfcller"), "M" + mark + "ller");
-  for (const char* whole : {"\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+  for (const char* whole :
+       {"\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
     EXPECT_EQ(shown(whole), whole);
   EXPECT_EQ(shown("\xc3"), mark) << "cut off";
   EXPECT_EQ(shown("\xe2\x82x"), mark + mark + "x");

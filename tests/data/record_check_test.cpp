@@ -138,7 +138,9 @@ TEST(RecordCheck, ItemsOfSeveralSizes) {
 
 TEST(RecordCheck, LabelsOutsideTheClasses) {
   MadeSource source;
-  source.label = [](std::uint64_t i) { return i == 42 ? 7 : i == 60 ? -1 : i == 61 ? 255 : static_cast<int>(i % 5); };
+  source.label = [](std::uint64_t i) {
+    return i == 42 ? 7 : i == 60 ? -1 : i == 61 ? 255 : static_cast<int>(i % 5);
+  };
   RecordCheckOptions options = all_records(3);
   RecordCheck check = check_records(pipeline_of(source), options);
   EXPECT_EQ(check.labels[0].outside, 3u);

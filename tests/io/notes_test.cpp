@@ -21,7 +21,8 @@ TEST(Notes, AreTheCommentsOfTheSchema) {
   EXPECT_EQ(note_of(*caffe::TransformationParameter::descriptor()),
             "Output is (pixel - mean) * scale, after cropping and mirroring.");
   EXPECT_EQ(note_of(*caffe::NetParameter::Storage_descriptor()),
-            "How activations and their gradients are stored where the layers' types allow it. FULL: in the run's type.");
+            "How activations and their gradients are stored where the layers' types allow it. FULL: in the "
+            "run's type.");
 }
 
 TEST(Notes, HeadingsNameTheBranchOfTheFieldsAfterThem) {
@@ -39,6 +40,9 @@ TEST(Notes, HeadingsNameTheBranchOfTheFieldsAfterThem) {
   EXPECT_EQ(total.branch, "Banyan");
   EXPECT_EQ(total.about, "NVIDIA: batch_size is divided by the devices");
   EXPECT_EQ(note(caffe::ConvolutionParameter::descriptor(), "kernel_d").branch, "3-D branches");
+  const FieldNote depth = note(caffe::PoolingParameter::descriptor(), "kernel_depth");
+  EXPECT_EQ(depth.branch, "3-D branches");
+  EXPECT_EQ(depth.about.find("3-D"), std::string::npos) << depth.about;
 }
 
 }  // namespace

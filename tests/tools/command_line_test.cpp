@@ -1,5 +1,5 @@
-// The trainer's command line: one table of commands and flags, from which --help, the man page and both completions are
-// made. Each flag that is defined and each command must be in all of them.
+// The trainer's command line: one table of commands and flags, from which --help, the man page and both
+// completions are made. Each flag that is defined and each command must be in all of them.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <poll.h>
@@ -42,7 +42,8 @@ std::vector<std::string> defined_flags() {
   const std::string source = file_text(BANYAN_SOURCE "/tools/trainer.cpp");
   const std::regex definition(R"(\nDEFINE_(?:string|int32|bool|double|int64|uint32|uint64)\((\w+),)");
   std::vector<std::string> names;
-  for (auto at = std::sregex_iterator(source.begin(), source.end(), definition); at != std::sregex_iterator(); ++at)
+  for (auto at = std::sregex_iterator(source.begin(), source.end(), definition); at != std::sregex_iterator();
+       ++at)
     names.push_back((*at)[1]);
   return names;
 }
@@ -61,16 +62,18 @@ class CommandLine : public ProgramTest {
   }
   std::string script(const std::string& shell) const { return run("trainer completion " + shell).output; }
 
-  /// What bash finds for a line with the cursor at its end; each reply replaces the part of the last word after
-  /// the last character that bash splits words at.
+  /// What bash finds for a line with the cursor at its end; each reply replaces the part of the last word
+  /// after the last character that bash splits words at.
   std::vector<std::string> completed(const std::string& line) const {
     write("completion.bash", script("bash"));
-    write("ask.bash", "source completion.bash\nCOMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'\nCOMP_LINE=$1\n"
-                      "COMP_POINT=${#COMP_LINE}\n_trainer\n"
-                      "for one in \"${COMPREPLY[@]}\"; do printf '%s\\n' \"$one\"; done\n");
+    write("ask.bash",
+          "source completion.bash\nCOMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'\nCOMP_LINE=$1\n"
+          "COMP_POINT=${#COMP_LINE}\n_trainer\n"
+          "for one in \"${COMPREPLY[@]}\"; do printf '%s\\n' \"$one\"; done\n");
     write("line", line);
     // The shell drops newlines at the end of a substitution, not blanks; X keeps the line as it is.
-    const std::string asked = "cd '" + folder_ + "' && line=$(cat line; printf X) && bash --norc ask.bash \"${line%X}\" 2>&1";
+    const std::string asked =
+        "cd '" + folder_ + "' && line=$(cat line; printf X) && bash --norc ask.bash \"${line%X}\" 2>&1";
     std::FILE* pipe = ::popen(("bash -c " + quoted_for_shell(asked)).c_str(), "r");
     std::string text;
     char buffer[4096];
@@ -92,8 +95,8 @@ bool has_program(const std::string& name) {
 TEST_F(CommandLine, EachFlagIsInTheHelpTheManPageAndBothCompletions) {
   const std::vector<std::string> flags = defined_flags();
   ASSERT_GT(flags.size(), 30u) << "the definitions are not found";
-  const std::string help = run("trainer --help").output, man = run("trainer man").output, bash = script("bash"),
-                    zsh = script("zsh");
+  const std::string help = run("trainer --help").output, man = run("trainer man").output,
+                    bash = script("bash"), zsh = script("zsh");
   for (const std::string& flag : flags) {
     const std::regex in_help("\n  --" + flag + "[= ]"), in_man("\n\\\\fB\\\\-\\\\-" + flag + "(\\\\fR|=)"),
         in_bash("[' ]--" + flag + "(=| |')"), in_zsh("\n    " + flag + " '--" + flag + "[=\\[]");
@@ -106,8 +109,8 @@ TEST_F(CommandLine, EachFlagIsInTheHelpTheManPageAndBothCompletions) {
 
 TEST_F(CommandLine, EachCommandIsInTheHelpTheManPageAndBothCompletions) {
   const std::vector<std::string> names = commands();
-  EXPECT_THAT(names, IsSupersetOf({"train", "test", "time", "summary", "check", "convert", "layers", "device_query",
-                                   "topology", "doctor", "completion", "man"}));
+  EXPECT_THAT(names, IsSupersetOf({"train", "test", "time", "summary", "check", "convert", "layers",
+                                   "device_query", "topology", "doctor", "completion", "man"}));
   const std::string man = run("trainer man").output, zsh = script("zsh");
   EXPECT_THAT(completed("trainer "), testing::UnorderedElementsAreArray(names));
   for (const std::string& name : names) {
@@ -132,7 +135,11 @@ TEST_F(CommandLine, WordsOfFlags) {
     const std::size_t last = list.rfind('|') + 1;
     std::string known = list;
     for (std::size_t bar = 0; (bar = known.find('|', bar)) != std::string::npos;) known.replace(bar, 1, ", ");
-    const auto found = completed("trainer " + (flag == "names" ? std::string("convert") : flag == "phase" || flag == "fold" ? "test" : "train") + " --" + flag + "=");
+    const auto found = completed("trainer " +
+                                 (flag == "names"                     ? std::string("convert")
+                                  : flag == "phase" || flag == "fold" ? "test"
+                                                                      : "train") +
+                                 " --" + flag + "=");
     for (const std::string& word : lines_of(std::regex_replace(list, std::regex("\\|"), "\n")))
       if (word == "FILE" || word == "LIST")
         known.clear();  // anything goes
@@ -140,14 +147,18 @@ TEST_F(CommandLine, WordsOfFlags) {
         EXPECT_THAT(found, Contains(word)) << flag;
     if (known.empty()) continue;
     ++flags;
-    const std::string command = flag == "names" ? "convert a.npz b.npz" : flag == "phase" || flag == "fold" ? "test" : "train";
-    expect_bad_input("trainer " + command + " --" + flag + "=" + list.substr(last) + "x", ": expected " + known);
+    const std::string command = flag == "names"                     ? "convert a.npz b.npz"
+                                : flag == "phase" || flag == "fold" ? "test"
+                                                                    : "train";
+    expect_bad_input("trainer " + command + " --" + flag + "=" + list.substr(last) + "x",
+                     ": expected " + known);
   }
   EXPECT_GE(flags, 8);
 }
 
 TEST_F(CommandLine, FlagsGoWithTheirCommands) {
-  expect_bad_input("trainer summary --solver=x", "--solver does not go with summary; it goes with train, doctor");
+  expect_bad_input("trainer summary --solver=x",
+                   "--solver does not go with summary; it goes with train, doctor");
   expect_bad_input("trainer train --solver=x --json", "--json does not go with train");
   expect_bad_input("trainer layers --plan ReLU", "--plan does not go with layers");
   expect_bad_input("trainer completion", "expected completion bash|zsh, found 0 arguments after it");
@@ -166,7 +177,8 @@ TEST_F(CommandLine, BashCompletesCommandsAndFlags) {
   EXPECT_THAT(completed("trainer --json topology --do"), ElementsAre("--dot"));
   EXPECT_THAT(completed("trainer topology --tree chain --do"), ElementsAre("--dot"))
       << "the word after a flag is its value, not the command";
-  EXPECT_THAT(completed("trainer layers Convolut"), UnorderedElementsAre("Convolution", "ConvolutionDepthwise"));
+  EXPECT_THAT(completed("trainer layers Convolut"),
+              UnorderedElementsAre("Convolution", "ConvolutionDepthwise"));
   EXPECT_THAT(completed("trainer completion "), UnorderedElementsAre("bash", "zsh"));
 }
 
@@ -192,8 +204,9 @@ TEST_F(CommandLine, BashCompletesValuesAndFiles) {
   EXPECT_THAT(completed("trainer --weights=a.caffemodel,b"), ElementsAre("a.caffemodel,b.caffemodel.h5"));
   EXPECT_THAT(completed("trainer check my"), ElementsAre("my net.prototxt"));
   EXPECT_THAT(completed("trainer --help-field=convolution_param.strid"),
-              UnorderedElementsAre("convolution_param.stride", "convolution_param.stride_d", "convolution_param.stride_h",
-                                   "convolution_param.stride_shape", "convolution_param.stride_w"));
+              UnorderedElementsAre("convolution_param.stride", "convolution_param.stride_d",
+                                   "convolution_param.stride_h", "convolution_param.stride_shape",
+                                   "convolution_param.stride_w"));
   EXPECT_THAT(completed("trainer --iterations="), IsEmpty());
 }
 
@@ -261,8 +274,9 @@ TEST_F(CommandLine, ZshOnATerminal) {
   write("functions/_trainer", script("zsh"));
   write("net.prototxt", "");
   Shell shell({"zsh", "-f", "-i"}, folder_);
-  shell.type("fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -u -D; unsetopt zle_bracketed_paste; "
-             "trainer() { printf '<%s>' \"$@\" }; PS1=; echo read''y\n");
+  shell.type(
+      "fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -u -D; unsetopt zle_bracketed_paste; "
+      "trainer() { printf '<%s>' \"$@\" }; PS1=; echo read''y\n");
   ASSERT_TRUE(shell.shows("ready")) << shell.shown();
   shell.type("trainer summ\t--model=ne\t\n");
   EXPECT_TRUE(shell.shows("<summary><--model=net.prototxt>")) << shell.shown();
@@ -288,7 +302,8 @@ TEST_F(CommandLine, TheManPageIsClean) {
 }
 
 TEST_F(CommandLine, IsInstalledWhereShellsAndManLook) {
-  const std::string install = "cmake --install '" BANYAN_BIN "/..' --component shell --prefix '" + path("prefix") + "'";
+  const std::string install =
+      "cmake --install '" BANYAN_BIN "/..' --component shell --prefix '" + path("prefix") + "'";
   ASSERT_EQ(std::system((install + " > '" + path("log") + "' 2>&1").c_str()), 0) << read("log");
   EXPECT_EQ(read("prefix/share/man/man1/trainer.1"), run("trainer man").output);
   EXPECT_EQ(read("prefix/share/bash-completion/completions/trainer"), script("bash"));
@@ -305,7 +320,8 @@ class JsonLog : public ProgramTest {
       layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2 } }
       layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })");
     write("solver.prototxt",
-          "net: 'net.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 4 display: 2 snapshot_after_train: false");
+          "net: 'net.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 4 display: 2 snapshot_after_train: "
+          "false");
   }
   /// The fields of each line, all of which must be objects.
   static std::vector<std::map<std::string, google::protobuf::Value>> parsed(const std::string& text) {
@@ -347,7 +363,8 @@ TEST_F(JsonLog, ErrorsAreObjectsToo) {
   const auto lines = parsed(result.output);
   ASSERT_FALSE(lines.empty());
   EXPECT_EQ(lines.back().at("severity").string_value(), "error");
-  EXPECT_THAT(lines.back().at("text").string_value(), AllOf(HasSubstr("trainer: "), HasSubstr("nowhere.prototxt")));
+  EXPECT_THAT(lines.back().at("text").string_value(),
+              AllOf(HasSubstr("trainer: "), HasSubstr("nowhere.prototxt")));
 }
 
 }  // namespace

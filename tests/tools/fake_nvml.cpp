@@ -1,6 +1,6 @@
-// An NVML for tests: a program that finds this libnvidia-ml.so.1 (LD_LIBRARY_PATH) sees healthy GPUs, whatever their
-// bus ids, with the exceptions in FAKE_NVML: `name=value,...` with the names used below. One that is not
-// mentioned here does not exist, as in an old library.
+// An NVML for tests: a program that finds this libnvidia-ml.so.1 (LD_LIBRARY_PATH) sees healthy GPUs,
+// whatever their bus ids, with the exceptions in FAKE_NVML: `name=value,...` with the names used below. One
+// that is not mentioned here does not exist, as in an old library.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +12,8 @@ constexpr int kSuccess = 0, kNotSupported = 3;
 
 unsigned long long setting(const char* name, unsigned long long otherwise) {
   const char* text = std::getenv("FAKE_NVML");
-  const std::string all = std::string(",") + (text == nullptr ? "" : text), key = std::string(",") + name + "=";
+  const std::string all = std::string(",") + (text == nullptr ? "" : text),
+                    key = std::string(",") + name + "=";
   const std::size_t at = all.find(key);
   return at == std::string::npos ? otherwise : std::strtoull(all.c_str() + at + key.size(), nullptr, 10);
 }
@@ -64,22 +65,29 @@ int nvmlDeviceGetEccMode(void*, int* now, int* later) {
 int nvmlDeviceGetTotalEccErrors(void*, int type, int counter, unsigned long long* count) {
   return type == 1 && counter == 0 ? give(count, "errors", 0) : kNotSupported;
 }
-int nvmlDeviceGetRemappedRows(void*, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed) {
+int nvmlDeviceGetRemappedRows(void*, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
+                              unsigned* failed) {
   *corrected = *uncorrected = 0;
   give(pending, "row_pending", 0);
   return give(failed, "row_failed", 0);
 }
 int nvmlDeviceGetClockInfo(void*, int type, unsigned* clock) {
-  return type == 1 ? give(clock, "clock", 345) : type == 2 ? give(clock, "memory_clock", 2619) : kNotSupported;
+  return type == 1   ? give(clock, "clock", 345)
+         : type == 2 ? give(clock, "memory_clock", 2619)
+                     : kNotSupported;
 }
 int nvmlDeviceGetMaxClockInfo(void*, int type, unsigned* clock) {
-  return type == 1 ? give(clock, "most_clock", 1980) : type == 2 ? give(clock, "most_memory_clock", 2619) : kNotSupported;
+  return type == 1   ? give(clock, "most_clock", 1980)
+         : type == 2 ? give(clock, "most_memory_clock", 2619)
+                     : kNotSupported;
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* reasons) {
   return give(reasons, "throttle", 1);  // idle
 }
 int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* milliwatts) { return give(milliwatts, "power", 700000); }
-int nvmlDeviceGetPowerManagementDefaultLimit(void*, unsigned* milliwatts) { return give(milliwatts, "usual_power", 700000); }
+int nvmlDeviceGetPowerManagementDefaultLimit(void*, unsigned* milliwatts) {
+  return give(milliwatts, "usual_power", 700000);
+}
 int nvmlDeviceGetTemperature(void*, int, unsigned* degrees) { return give(degrees, "temperature", 35); }
 int nvmlDeviceGetTemperatureThreshold(void*, int, unsigned* degrees) { return give(degrees, "slowdown", 87); }
 int nvmlDeviceGetCurrPcieLinkWidth(void*, unsigned* lanes) { return give(lanes, "lanes", 16); }

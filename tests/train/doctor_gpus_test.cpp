@@ -1,9 +1,9 @@
 // What the doctor makes of GPUs, from recorded states.
-#include "train/doctor/gpus.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+
+#include "train/doctor/gpus.hpp"
 
 namespace banyan::doctor {
 namespace {
@@ -46,9 +46,15 @@ TEST(DoctorVersions, ThatDoNot) {
   EXPECT_EQ(kind_with([](CudaVersions& v) { v.driver = 12080; }), FindingKind::error);
   EXPECT_EQ(kind_with([](CudaVersions& v) { v.runtime = v.built_with = 13020; }), FindingKind::warning);
   EXPECT_EQ(kind_with([](CudaVersions& v) { v.built_with = 12040; }), FindingKind::error);
-  EXPECT_EQ(kind_with([](CudaVersions& v) { v.cudnn = 80900; }), FindingKind::error);
+  EXPECT_EQ(kind_with([](CudaVersions& v) { v.cudnn = 8902; }), FindingKind::error);
   EXPECT_EQ(kind_with([](CudaVersions& v) { v.cudnn = 90100; }), FindingKind::warning);
   EXPECT_EQ(kind_with([](CudaVersions& v) { v.cudnn_runtime = 12080; }), FindingKind::error);
+}
+
+TEST(DoctorVersions, CudnnsOfAllAges) {
+  CudaVersions versions = matching();
+  versions.cudnn = 8902;
+  EXPECT_THAT(judged(versions).at(0).text, HasSubstr("built with cuDNN 9.10.2, but runs with 8.9.2"));
 }
 
 CudaGpu gpu() { return {"A GPU", 90, std::size_t{80} << 30, std::size_t{79} << 30}; }
@@ -94,17 +100,22 @@ TEST(DoctorGpu, EachFaultIsFound) {
     const char* words;
   };
   const Case cases[] = {
-      {[](GpuState& s) { s.processes.push_back({17, std::uint64_t{3} << 30, "python"}); }, FindingKind::warning,
-       "in use by process 17 (python) with 3.0 GiB"},
+      {[](GpuState& s) {
+         s.processes.push_back({17, std::uint64_t{3} << 30, "python"});
+       },
+       FindingKind::warning, "in use by process 17 (python) with 3.0 GiB"},
       {[](GpuState& s) { s.uncorrected_errors = 2; }, FindingKind::error, "2 errors of its memory"},
       {[](GpuState& s) { s.row_repair_failed = true; }, FindingKind::error, "cannot be replaced"},
       {[](GpuState& s) { s.row_repair_pending = true; }, FindingKind::warning, "at the next reset"},
       {[](GpuState& s) { s.ecc = false; }, FindingKind::warning, "ECC is off"},
       {[](GpuState& s) { s.ecc_after_restart = false; }, FindingKind::warning, "ECC will be off"},
-      {[](GpuState& s) { s.clock_limits = {ClockLimit::heat}; }, FindingKind::warning, "slowed down by heat, at 40"},
-      {[](GpuState& s) { s.clock_limits = {ClockLimit::setting}; }, FindingKind::warning, "clocks that were set"},
+      {[](GpuState& s) { s.clock_limits = {ClockLimit::heat}; }, FindingKind::warning,
+       "slowed down by heat, at 40"},
+      {[](GpuState& s) { s.clock_limits = {ClockLimit::setting}; }, FindingKind::warning,
+       "clocks that were set"},
       {[](GpuState& s) { s.temperature = 84; }, FindingKind::warning, "it slows down at 87"},
-      {[](GpuState& s) { s.power_limit = 350; }, FindingKind::warning, "limited to 350 W, 50 % of its usual 700 W"},
+      {[](GpuState& s) { s.power_limit = 350; }, FindingKind::warning,
+       "limited to 350 W, 50 % of its usual 700 W"},
       {[](GpuState& s) { s.lanes = 4; }, FindingKind::warning, "4 of 16 PCIe lanes"},
       {[](GpuState& s) { s.prohibited = true; }, FindingKind::error, "forbids programs"}};
   for (const Case& one : cases) {
@@ -138,15 +149,18 @@ TEST(DoctorGpu, KernelsForIt) {
   EXPECT_EQ(text_for(80), "");
   EXPECT_EQ(text_for(86), "") << "native code of 80";
   EXPECT_EQ(text_for(90), "");
-  EXPECT_THAT(text_for(75), HasSubstr("compute capability 7.5, but the program has kernels for 80, 90 and newer"));
+  EXPECT_THAT(text_for(75),
+              HasSubstr("compute capability 7.5, but the program has kernels for 80, 90 and newer"));
   EXPECT_THAT(text_for(120), HasSubstr("the driver compiles them"));
 }
 
 TopologyReport two_gpus() {
   const parallel::LinkMatrix links(2, parallel::LinkClass::nvlink4);
-  TopologyReport report{{"gpu:0", "gpu:1"}, true, 1, 16, links, "auto", parallel::build_tree(links), false, {}, {}};
+  TopologyReport report{{"gpu:0", "gpu:1"},          true,  1,  16, links, "auto",
+                        parallel::build_tree(links), false, {}, {}};
   for (const auto& [from, to] : {std::pair{0, 1}, {1, 0}})
-    report.measured.push_back({from, to, parallel::LinkClass::nvlink4, parallel::Access::in_place, {}, {200e9, 8e-6}});
+    report.measured.push_back(
+        {from, to, parallel::LinkClass::nvlink4, parallel::Access::in_place, {}, {200e9, 8e-6}});
   return report;
 }
 
@@ -160,7 +174,8 @@ TEST(DoctorLinks, Whole) {
   const auto findings = judged(two_gpus());
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].kind, FindingKind::ok);
-  EXPECT_THAT(findings[0].text, AllOf(HasSubstr("2 links: all data arrived whole"), HasSubstr("186 GiB/s or more")));
+  EXPECT_THAT(findings[0].text,
+              AllOf(HasSubstr("2 links: all data arrived whole"), HasSubstr("186 GiB/s or more")));
 }
 
 TEST(DoctorLinks, DamagedStalledOrSlow) {

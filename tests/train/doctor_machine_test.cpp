@@ -1,6 +1,4 @@
 // What the doctor makes of machines, from recorded files of /proc and /sys.
-#include "train/doctor/machine.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <fstream>
 
 #include "train/doctor/disk.hpp"
+#include "train/doctor/machine.hpp"
 
 namespace banyan::doctor {
 namespace {
@@ -113,7 +112,8 @@ TEST_F(Machine, InAContainerWithTheHostsPaths) {
 }
 
 TEST_F(Machine, InOldControlGroups) {
-  file("proc/self/cgroup", "5:cpu,cpuacct:/docker/1\n4:memory:/docker/1\n3:pids:/docker/1\n1:name=systemd:/x\n");
+  file("proc/self/cgroup",
+       "5:cpu,cpuacct:/docker/1\n4:memory:/docker/1\n3:pids:/docker/1\n1:name=systemd:/x\n");
   file("sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes", "2147483648\n");
   file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   file("sys/fs/cgroup/memory/docker/1/memory.usage_in_bytes", "1610612736\n");
@@ -139,7 +139,8 @@ TEST_F(Machine, OtherPrograms) {
 TEST_F(Machine, LittleMemory) {
   file("proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 500000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n");
   EXPECT_EQ(about("memory").kind, FindingKind::warning);
-  file("proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 9000000 kB\nSwapTotal: 8000000 kB\nSwapFree: 1000000 kB\n");
+  file("proc/meminfo",
+       "MemTotal: 16777216 kB\nMemAvailable: 9000000 kB\nSwapTotal: 8000000 kB\nSwapFree: 1000000 kB\n");
   EXPECT_THAT(about("memory").text, HasSubstr("are swapped out"));
   SetUp();
   file("proc/sys/vm/overcommit_memory", "2\n");

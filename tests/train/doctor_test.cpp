@@ -36,8 +36,9 @@ class Doctor : public TrainerRun {
     std::vector<Finding> found;
     for (const Finding& finding : diagnosis.findings) {
       const bool of_machine = finding.topic == "processor" || finding.topic == "memory" ||
-                              finding.topic == "limits" || finding.topic == "disk" || finding.topic == "devices" ||
-                              finding.topic == "input" || finding.topic == "snapshots";
+                              finding.topic == "limits" || finding.topic == "disk" ||
+                              finding.topic == "devices" || finding.topic == "input" ||
+                              finding.topic == "snapshots";
       if (!of_machine) found.push_back(finding);
     }
     return found;
@@ -59,8 +60,9 @@ class Doctor : public TrainerRun {
         if (finding.topic == topic && key == name) return value;
     return "";
   }
-  void make_lmdb(const std::string& name, const std::function<int(int)>& label,
-                 const std::function<int(int)>& side = [](int) { return 6; }) const {
+  void make_lmdb(
+      const std::string& name, const std::function<int(int)>& label,
+      const std::function<int(int)>& side = [](int) { return 6; }) const {
     data::LmdbWriter writer(path(name));
     for (int i = 0; i < 64; ++i) {
       const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(side(i) * side(i)), 7);
@@ -113,13 +115,14 @@ TEST_F(Doctor, WritesJson) {
   const std::string json = diagnosis_json(diagnose(doctor()));
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &parsed).ok()) << json;
   const auto& findings = parsed.fields().at("findings").list_value().values();
-  const double sum = parsed.fields().at("errors").number_value() + parsed.fields().at("warnings").number_value() +
-                     parsed.fields().at("ok").number_value();
+  const double sum = parsed.fields().at("errors").number_value() +
+                     parsed.fields().at("warnings").number_value() + parsed.fields().at("ok").number_value();
   EXPECT_EQ(sum, findings.size());
   bool time = false;
   for (const auto& finding : findings) {
     const auto& fields = finding.struct_value().fields();
-    for (const char* key : {"kind", "topic", "text", "remedy", "figures"}) EXPECT_TRUE(fields.contains(key)) << key;
+    for (const char* key : {"kind", "topic", "text", "remedy", "figures"})
+      EXPECT_TRUE(fields.contains(key)) << key;
     if (fields.at("topic").string_value() != "time") continue;
     time = true;
     EXPECT_GT(fields.at("figures").struct_value().fields().at("iteration_seconds").number_value(), 0);
@@ -128,15 +131,26 @@ TEST_F(Doctor, WritesJson) {
 }
 
 TEST_F(Doctor, ReportsEverythingThatCheckReports) {
-  write("net", lmdb_source() + net_behind_sources() + "layer { name: 'x' type: 'ReLu' bottom: 'ip' top: 'x' }");
+  write("net",
+        lmdb_source() + net_behind_sources() + "layer { name: 'x' type: 'ReLu' bottom: 'ip' top: 'x' }");
   write("solver", solver_for("net", "max_iter: 4 momentun: 0.9"));
   const Diagnosis diagnosis = diagnose(doctor());
   EXPECT_EQ(diagnosis.exit_code(), 2);
-  EXPECT_THAT(text_of(diagnosis), AllOf(HasSubstr("unknown field \"momentun\""), HasSubstr("unknown type \"ReLu\""),
-                                        HasSubstr("-> correct it; trainer check "), HasSubstr("2 errors, ")));
+  EXPECT_THAT(text_of(diagnosis),
+              AllOf(HasSubstr("unknown field \"momentun\""), HasSubstr("unknown type \"ReLu\""),
+                    HasSubstr("-> correct it; trainer check "), HasSubstr("2 errors, ")));
   DoctorOptions ignoring = doctor();
   ignoring.unknown_fields = io::UnknownFields::ignore;
   EXPECT_THAT(only(diagnose(ignoring), FindingKind::error).text, HasSubstr("ReLu"));
+}
+
+TEST_F(Doctor, TellsOfEachFindingWhenItIsMade) {
+  std::vector<std::string> told;
+  DoctorOptions options = doctor();
+  options.found = [&](const Finding& finding) { told.push_back(finding.text); };
+  std::vector<std::string> texts;
+  for (const Finding& finding : diagnose(options).findings) texts.push_back(finding.text);
+  EXPECT_EQ(told, texts);
 }
 
 TEST_F(Doctor, ASolverThatIsNotThere) {
@@ -171,22 +185,26 @@ TEST_F(Doctor, ARecordThatIsDamaged) {
 TEST_F(Doctor, LabelsOutOfRange) {
   make_lmdb("labels", [](int i) { return i == 40 ? 3 : i % 3; });
   const Finding found = only(with_data(lmdb_source("labels")), FindingKind::error);
-  EXPECT_THAT(found.text, AllOf(HasSubstr("1 of 64 labels are outside the 3 classes 0 to 2"), HasSubstr("00000040"),
-                                HasSubstr(": 3")));
+  EXPECT_THAT(found.text, AllOf(HasSubstr("1 of 64 labels are outside the 3 classes 0 to 2"),
+                                HasSubstr("00000040"), HasSubstr(": 3")));
 }
 
 TEST_F(Doctor, ImagesOfSeveralSizesInABatch) {
-  make_lmdb("sizes", [](int i) { return i % 3; }, [](int i) { return i == 63 ? 8 : 6; });
+  make_lmdb(
+      "sizes", [](int i) { return i % 3; }, [](int i) { return i == 63 ? 8 : 6; });
   const Finding found = only(with_data(lmdb_source("sizes")), FindingKind::error);
-  EXPECT_THAT(found.text, AllOf(HasSubstr("the first is 1 x 6 x 6"), HasSubstr("00000063"), HasSubstr("1 x 8 x 8")));
+  EXPECT_THAT(found.text,
+              AllOf(HasSubstr("the first is 1 x 6 x 6"), HasSubstr("00000063"), HasSubstr("1 x 8 x 8")));
   // A crop makes them equal.
-  const std::string source = R"(layer { name: "images" type: "Data" top: "data" top: "label" data_param { source: ")" +
-                             path("sizes") + R"(" batch_size: 2 backend: LMDB } transform_param { crop_size: 6 } })";
-  for (const Finding& finding : of_run(with_data(source))) EXPECT_EQ(finding.kind, FindingKind::ok) << finding.text;
+  const std::string source =
+      R"(layer { name: "images" type: "Data" top: "data" top: "label" data_param { source: ")" +
+      path("sizes") + R"(" batch_size: 2 backend: LMDB } transform_param { crop_size: 6 } })";
+  for (const Finding& finding : of_run(with_data(source)))
+    EXPECT_EQ(finding.kind, FindingKind::ok) << finding.text;
 }
 
 TEST_F(Doctor, RecordsSortedByLabel) {
-  make_lmdb("sorted", [](int i) { return i / 22; });
+  make_lmdb("sorted", [](int i) { return i / 32; });
   const Finding found = only(with_data(lmdb_source("sorted")), FindingKind::warning);
   EXPECT_THAT(found.text, HasSubstr("sorted by label"));
   EXPECT_THAT(found.remedy, HasSubstr("shuffle: true"));
@@ -194,7 +212,8 @@ TEST_F(Doctor, RecordsSortedByLabel) {
 
 TEST_F(Doctor, TestsThatDoNotCoverTheTestSet) {
   const auto tested = [&](int test_iter) {
-    return with_data(lmdb_source(), "max_iter: 4 snapshot: 2 test_interval: 2 test_iter: " + std::to_string(test_iter));
+    return with_data(lmdb_source(), "max_iter: 1000 snapshot: 1000 test_interval: 1000 test_iter: " +
+                                        std::to_string(test_iter));
   };
   EXPECT_THAT(only(tested(3), FindingKind::warning).text, HasSubstr("a test takes 6 of 48 records"));
   EXPECT_EQ(only(tested(3), FindingKind::warning).remedy, "test_iter: 24");
@@ -212,15 +231,16 @@ TEST_F(Doctor, ABatchLargerThanTheDataSet) {
 TEST_F(Doctor, ANetThatNeedsMoreMemoryThanThereIs) {
   write("net", R"(
     layer { name: "data" type: "DummyData" top: "data" top: "label"
-            dummy_data_param { shape { dim: 4096 dim: 1000000 } shape { dim: 4096 } } }
+            dummy_data_param { shape { dim: 1000000 dim: 10000000 } shape { dim: 1000000 } } }
     layer { name: "relu" type: "ReLU" bottom: "data" top: "relu" }
     layer { name: "exp" type: "Exp" bottom: "relu" top: "exp" }
-    layer { name: "ip" type: "InnerProduct" bottom: "exp" top: "ip" inner_product_param { num_output: 1000 } }
+    layer { name: "ip" type: "InnerProduct" bottom: "exp" top: "ip" inner_product_param { num_output: 10 } }
     layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })");
   const Finding found = only(diagnose(doctor()), FindingKind::error);
   EXPECT_EQ(found.topic, "memory of a device");
-  EXPECT_THAT(found.text, AllOf(HasSubstr("need at least "), AnyOf(HasSubstr("the largest batch that fits is about "),
-                                                                   HasSubstr("no batch fits"))));
+  EXPECT_THAT(found.text,
+              AllOf(HasSubstr("need at least "),
+                    AnyOf(HasSubstr("the largest batch that fits is about "), HasSubstr("no batch fits"))));
 }
 
 TEST_F(Doctor, ASnapshotToResumeFrom) {
@@ -232,7 +252,8 @@ TEST_F(Doctor, ASnapshotToResumeFrom) {
   EXPECT_THAT(only(diagnose(options), FindingKind::warning).text, HasSubstr("nothing is left to do"));
   options.run.snapshot = path("run/s_iter_3.solverstate");
   EXPECT_THAT(only(diagnose(options), FindingKind::error).text, HasSubstr("s_iter_3.solverstate"));
-  EXPECT_EQ(file("run/s_iter_4.caffemodel").size(), std::filesystem::file_size(path("run/s_iter_4.caffemodel")));
+  EXPECT_EQ(file("run/s_iter_4.caffemodel").size(),
+            std::filesystem::file_size(path("run/s_iter_4.caffemodel")));
 }
 
 TEST_F(Doctor, WarningsThatTheRunWouldLog) {
@@ -250,7 +271,8 @@ TEST_F(Doctor, StopsWhenAsked) {
   DoctorOptions options = doctor();
   options.run.signals = &signals;
   const Diagnosis diagnosis = diagnose(options);
-  EXPECT_THAT(only(diagnosis, FindingKind::warning).text, HasSubstr("stopped before everything was looked at"));
+  EXPECT_THAT(only(diagnosis, FindingKind::warning).text,
+              HasSubstr("stopped before everything was looked at"));
   EXPECT_EQ(figure(diagnosis, "time", "seconds"), "");
 }
 
@@ -261,7 +283,8 @@ TEST_F(Doctor, TheLargestBatchFits) {
   const doctor::Nets nets(options, findings);
   ASSERT_TRUE(nets.complete());
   std::string why;
-  for (const std::int64_t bytes : {std::int64_t{100'000}, std::int64_t{1'000'000}, std::int64_t{50'000'000}}) {
+  for (const std::int64_t bytes :
+       {std::int64_t{100'000}, std::int64_t{1'000'000}, std::int64_t{50'000'000}}) {
     const auto batch = nets.largest_batch(bytes, 0, why);
     ASSERT_TRUE(batch) << why;
     const auto needs = [&](std::int64_t samples) {
@@ -306,9 +329,10 @@ TEST(DoctorCounts, TestsAndSnapshotsOfARun) {
 
 /// The counts are those of real runs.
 TEST_F(Doctor, CountsAsARunDoes) {
-  for (const char* more : {"max_iter: 5 test_interval: 2 test_iter: 24 snapshot: 2",
-                           "max_iter: 4 test_interval: 2 test_iter: 24 test_initialization: false snapshot: 3",
-                           "max_iter: 3 snapshot_after_train: false snapshot: 1"}) {
+  for (const char* more :
+       {"max_iter: 5 test_interval: 2 test_iter: 24 snapshot: 2",
+        "max_iter: 4 test_interval: 2 test_iter: 24 test_initialization: false snapshot: 3",
+        "max_iter: 3 snapshot_after_train: false snapshot: 1"}) {
     std::filesystem::remove_all(path("run"));
     write("solver", solver_for("net", more));
     ASSERT_EQ(train_with("solver", {"--cpu=1"}), 0) << file("log");

@@ -1,4 +1,5 @@
-// `trainer layers TYPE` and `trainer --help-field`: nothing that can be written in a file is without its note.
+// `trainer layers TYPE` and `trainer --help-field`: nothing that can be written in a file is without its
+// note.
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
@@ -29,7 +30,7 @@ std::string refusal(const std::string& name) {
 }
 
 /// What nothing can be said of but that it is not supported.
-const std::set<std::string> kRefused = {"NoiseParameter",       "SaltPepperParameter", "RandomResizeParameter",
+const std::set<std::string> kRefused = {"NoiseParameter", "SaltPepperParameter", "RandomResizeParameter",
                                         "RandomAspectRatioParameter", "MiningHardParameter"};
 /// Settings of types of layers that are not here, values, and settings without effect.
 const std::set<std::string> kOther = {"BlobProto",
@@ -89,7 +90,8 @@ TEST(HelpField, EveryFieldOfSolversNetsAndLayersHasANote) {
 
 TEST(HelpField, FindsFieldsByPathByMessageAndByName) {
   const std::string stride = describe_field("convolution_param.stride", false);
-  EXPECT_THAT(stride, AllOf(HasSubstr("convolution_param.stride: uint32, repeated\n"), HasSubstr("step of the window"),
+  EXPECT_THAT(stride, AllOf(HasSubstr("convolution_param.stride: uint32, repeated\n"),
+                            HasSubstr("step of the window"),
                             HasSubstr("a setting of Convolution, ConvolutionDepthwise, Deconvolution")));
   EXPECT_THAT(stride, Not(HasSubstr("pooling_param")));
   EXPECT_THAT(describe_field("ConvolutionParameter.stride", false), HasSubstr("step of the window"));
@@ -105,7 +107,8 @@ TEST(HelpField, FindsFieldsByPathByMessageAndByName) {
               AllOf(HasSubstr("FillerParameter"), HasSubstr("xavier"), HasSubstr("\n  sparse")))
       << "a message shows what it consists of";
   EXPECT_THAT(describe_field("PoolingParameter", false),
-              AllOf(HasSubstr("settings of Pooling\n"), HasSubstr("\n  global_pooling "), HasSubstr("  from NVIDIA:\n")));
+              AllOf(HasSubstr("settings of Pooling\n"), HasSubstr("\n  global_pooling "),
+                    HasSubstr("  from NVIDIA:\n")));
   EXPECT_THAT(describe_field("convolution_param.weight_filler.std", false), HasSubstr("of gaussian"));
 }
 
@@ -120,7 +123,8 @@ TEST(HelpField, UnknownOnesSuggestTheNearest) {
 
 TEST(HelpField, WhatCompletionOffersIsKnown) {
   const std::vector<std::string> names = described_fields();
-  EXPECT_THAT(names, testing::IsSupersetOf({"lr_policy", "convolution_param.stride", "ConvolutionParameter"}));
+  EXPECT_THAT(names,
+              testing::IsSupersetOf({"lr_policy", "convolution_param.stride", "ConvolutionParameter"}));
   for (const std::string& name : names) EXPECT_NE(describe_field(name, false), "") << name;
 }
 
@@ -129,15 +133,18 @@ TEST(HelpField, Json) {
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(describe_field("stride", true), &fields).ok());
   EXPECT_GE(fields.values_size(), 3);
   google::protobuf::Struct message;
-  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(describe_field("PoolingParameter", true), &message).ok());
+  ASSERT_TRUE(
+      google::protobuf::util::JsonStringToMessage(describe_field("PoolingParameter", true), &message).ok());
   EXPECT_EQ(message.fields().at("message").string_value(), "PoolingParameter");
 }
 
 TEST(LayerTypes, ShowAllTheirSettings) {
   const std::string text = describe_layer_types({"Data", "SoftmaxWithLoss"}, false);
-  EXPECT_THAT(text, AllOf(HasSubstr("Data: records of an LMDB or a LevelDB\n"), HasSubstr("data_param (DataParameter)"),
-                          HasSubstr("transform_param (TransformationParameter): Output is (pixel - mean)"),
-                          HasSubstr("softmax_param (SoftmaxParameter)"), HasSubstr("loss_param (LossParameter)")));
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("Data: records of an LMDB or a LevelDB\n"), HasSubstr("data_param (DataParameter)"),
+            HasSubstr("transform_param (TransformationParameter): Output is (pixel - mean)"),
+            HasSubstr("softmax_param (SoftmaxParameter)"), HasSubstr("loss_param (LossParameter)")));
   EXPECT_THAT(describe_layer_types({"HDF5Data"}, false), Not(HasSubstr("transform_param")));
   google::protobuf::ListValue types;
   ASSERT_TRUE(
