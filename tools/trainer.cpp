@@ -7,6 +7,7 @@
 #include <new>
 #include <sstream>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
@@ -46,7 +47,8 @@ DEFINE_bool(plan, false,
 DEFINE_string(layout, "auto",
               "who places the layers: dot (Graphviz), own (the same on every machine), or auto: dot if it is "
               "installed");
-DEFINE_string(out, "", "write to this file");
+DEFINE_string(out, "",
+              "write to this file (default: draw, to standard output; report, to report.html in the folder)");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
 DEFINE_string(gpu, "", "GPUs: 0,1 or all; a GPU listed twice holds two replicas");
@@ -95,6 +97,7 @@ const std::vector<FlagGroup>& flag_groups() {
       {"draw", {"model", "phase", "level", "stage", "shape", "plan", "layout", "dot", "out"}},
       {"test, time", {"fold"}},
       {"summary", {"plan"}},
+      {"report", {"out"}},
       {"check", {"level", "stage", "shape"}},
       {"train, test, time, summary", {"ignore_unknown_fields"}},
       {"convert", {"model", "weights", "map", "names", "overwrite", "phase", "level", "stage", "shape"}},
@@ -310,6 +313,13 @@ int run_draw(Console&, const Files&) {
   return 0;
 }
 
+int run_report(Console&, const Files& folders) {
+  if (folders.empty())
+    bad_input("report needs the folders of --metrics, such as trainer report run/digits/metrics");
+  write_report(folders, FLAGS_out);
+  return 0;
+}
+
 int run_device_query(Console&, const Files&) {
   std::vector<DeviceChoice> gpus;
   if (given("gpu")) gpus = devices_for().devices;
@@ -384,6 +394,7 @@ const std::vector<Command>& commands() {
       {"time", "times each layer, communication among devices, or the input", run_time},
       {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
       {"draw", "draws the net as SVG: trainer draw --model=NET > net.svg", run_draw},
+      {"report", "a page with what runs measured (--metrics): trainer report RUN...", run_report},
       {"check", "reports everything that is wrong with solvers and nets: trainer check FILE...", run_check},
       {"convert", "weights to and from .safetensors and .npz, nets to .onnx: trainer convert IN OUT",
        run_convert},
@@ -459,7 +470,8 @@ int run_command(const std::vector<std::string>& words) {
       "progress", FLAGS_progress,
       {{"auto", ProgressMode::automatic}, {"on", ProgressMode::on}, {"off", ProgressMode::off}});
   const Files files(words.begin() + (words.empty() ? 0 : 1), words.end());
-  if (!files.empty() && command.name != std::string("check") && command.name != std::string("convert"))
+  const std::vector<std::string> with_files = {"check", "convert", "report"};
+  if (!files.empty() && !contains(with_files, command.name))
     bad_input("expected [command], found ", words.size(), " arguments; see trainer --help");
   Console console(mode);
   const auto route = route_logs("trainer", console);
