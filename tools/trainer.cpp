@@ -53,7 +53,8 @@ DEFINE_bool(plan, false,
 DEFINE_string(layout, "auto",
               "who places the layers: Graphviz (dot), or the same on every machine (own); auto: dot if it is "
               "installed");
-DEFINE_string(out, "", "write to this file");
+DEFINE_string(out, "",
+              "write to this file (default: draw, to standard output; report, to report.html in the folder)");
 DEFINE_bool(all, false, "look at every record of the data, not at a sample");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
@@ -141,7 +142,7 @@ std::vector<tools::FlagRow> flag_rows() {
       {"json", toggle(), {"time", "summary", "layers", "topology", "doctor"}},
       {"plan", toggle(), {"summary", "draw"}},
       {"layout", one_of({"auto", "dot", "own"}), {"draw"}},
-      {"out", file({""}), {"draw"}},
+      {"out", file({""}), {"draw", "report"}},
       {"map", file({""}), {"convert"}},
       {"names", one_of({"index", "torch"}), {"convert"}},
       {"overwrite", toggle(), {"train", "convert"}},
@@ -439,6 +440,11 @@ int run_draw(Console&, const Files&) {
   return 0;
 }
 
+int run_report(Console&, const Files& folders) {
+  write_report(folders, FLAGS_out);
+  return 0;
+}
+
 int run_device_query(Console&, const Files&) {
   std::vector<DeviceChoice> gpus;
   if (given("gpu")) gpus = devices_for().devices;
@@ -519,6 +525,9 @@ const std::vector<Command>& commands() {
       {{"time", "", "times each layer, communication among devices, or the input"}, run_time},
       {{"summary", "", "prints layers, shapes, parameters, multiply-adds and memory"}, run_summary},
       {{"draw", "", "draws the net as SVG, on standard output or into --out"}, run_draw},
+      {{"report", "RUN...", "one HTML page of what runs measured (the folders of --metrics)", 1, 1000,
+        tools::file({""})},
+       run_report},
       {{"check", "FILE...", "reports everything that is wrong with solvers and nets", 1, 1000,
         tools::file({".prototxt"})},
        run_check},
