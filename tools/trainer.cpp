@@ -53,7 +53,8 @@ DEFINE_bool(plan, false,
 DEFINE_string(layout, "auto",
               "who places the layers: Graphviz (dot), or the same on every machine (own); auto: dot if it is "
               "installed");
-DEFINE_string(out, "", "write to this file");
+DEFINE_string(out, "",
+              "write to this file (default: draw, to standard output; report, to report.html in the folder)");
 DEFINE_bool(all, false, "look at every record of the data, not at a sample");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
@@ -120,6 +121,9 @@ std::vector<tools::FlagRow> flag_rows() {
       {"sigint_effect", one_of(effects), {"train"}},
       {"sighup_effect", one_of(effects), {"train"}},
       {"trace", file({".json"}), {"train", "time"}},
+      {"metrics", file({""}), {"train"}},
+      {"histograms", some("N"), {"train"}},
+      {"images", some("N"), {"train"}},
       {"pin", one_of({"auto", "on", "off"}), {"train", "time", "doctor"}},
       {"sync_bn", one_of({"as_written", "on", "off"}), {"train", "time", "doctor"}},
       {"tree",
@@ -141,7 +145,7 @@ std::vector<tools::FlagRow> flag_rows() {
       {"json", toggle(), {"time", "summary", "layers", "topology", "doctor"}},
       {"plan", toggle(), {"summary", "draw"}},
       {"layout", one_of({"auto", "dot", "own"}), {"draw"}},
-      {"out", file({""}), {"draw"}},
+      {"out", file({""}), {"draw", "report"}},
       {"map", file({""}), {"convert"}},
       {"names", one_of({"index", "torch"}), {"convert"}},
       {"overwrite", toggle(), {"train", "convert"}},
@@ -332,7 +336,7 @@ int run_train(Console& console, const Files&) {
   return code;
 }
 
-int run_doctor(Console&, const Files&) {
+int run_doctor(Console& console, const Files&) {
   if (FLAGS_solver.empty())
     for (const char* flag : {"snapshot", "weights", "level", "stage", "all", "iterations"})
       if (given(flag)) bad_input("--", flag, " belongs to a run: --solver is missing");
@@ -348,8 +352,11 @@ int run_doctor(Console&, const Files&) {
   options.run = run_options();
   options.run.precision = precision();
   install_signals(SignalEffect::stop, SignalEffect::stop, signal_flags());
+  options.run.console = &console;
+  if (!FLAGS_json)
+    options.found = [](const Finding& finding) { std::cout << finding_text(finding) << std::flush; };
   const Diagnosis diagnosis = diagnose(options);
-  std::cout << (FLAGS_json ? diagnosis_json(diagnosis) : diagnosis_text(diagnosis)) << std::flush;
+  std::cout << (FLAGS_json ? diagnosis_json(diagnosis) : diagnosis_sum(diagnosis)) << std::flush;
   if (diagnosis.stalled) ::_exit(diagnosis.exit_code());
   return diagnosis.exit_code();
 }
@@ -436,6 +443,11 @@ int run_draw(Console&, const Files&) {
   return 0;
 }
 
+int run_report(Console&, const Files& folders) {
+  write_report(folders, FLAGS_out);
+  return 0;
+}
+
 int run_device_query(Console&, const Files&) {
   std::vector<DeviceChoice> gpus;
   if (given("gpu")) gpus = devices_for().devices;
@@ -516,6 +528,9 @@ const std::vector<Command>& commands() {
       {{"time", "", "times each layer, communication among devices, or the input"}, run_time},
       {{"summary", "", "prints layers, shapes, parameters, multiply-adds and memory"}, run_summary},
       {{"draw", "", "draws the net as SVG, on standard output or into --out"}, run_draw},
+      {{"report", "RUN...", "one HTML page of what runs measured (the folders of --metrics)", 1, 1000,
+        tools::file({""})},
+       run_report},
       {{"check", "FILE...", "reports everything that is wrong with solvers and nets", 1, 1000,
         tools::file({".prototxt"})},
        run_check},

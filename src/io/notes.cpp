@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <string_view>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 
 // BANYAN_DESCRIPTORS names what protoc makes of proto/banyan.proto with --include_source_info; the generated
@@ -30,10 +32,10 @@ using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::SourceLocation;
 
-/// Comments that stand before the fields of a branch, and hold up to the next one. What follows a colon is
-/// said of each of these fields.
-constexpr const char* kHeadings[] = {"NVIDIA", "yjxiong",        "PSPNet",      "Intel",
-                                     "Banyan", "other branches", "3-D branches"};
+/// Comments that stand before the fields of a branch, and hold up to the next one. What follows the last of
+/// them is said of each of its fields.
+constexpr const char* kHeadings[] = {"NVIDIA", "yjxiong", "PSPNet", "Intel", "Banyan", "other branches"};
+constexpr std::string_view kHeadingWithNote = "3-D branches";
 
 const DescriptorPool& documented_pool() {
   static const DescriptorPool& pool = *[] {
@@ -71,13 +73,13 @@ struct Heading {
 std::optional<Heading> take_heading(std::string& comment) {
   const std::size_t end = std::min(comment.find('\n'), comment.size());
   const std::string line = one_line(comment.substr(0, end));
-  const std::size_t colon = line.find(": ");
-  const std::string branch = line.substr(0, colon);
+  const bool with_note = line.starts_with(kHeadingWithNote);
   // `NVIDIA: ...` is about one field.
-  const bool known = std::find(std::begin(kHeadings), std::end(kHeadings), branch) != std::end(kHeadings);
-  if (!known || (colon != std::string::npos && branch != "3-D branches")) return std::nullopt;
+  if (!with_note && !contains(kHeadings, line)) return std::nullopt;
   comment.erase(0, end);
-  return Heading{branch, colon == std::string::npos ? "" : line.substr(colon + 2)};
+  if (!with_note) return Heading{line, ""};
+  const std::size_t note = line.find(' ', kHeadingWithNote.size());
+  return Heading{std::string(kHeadingWithNote), note == std::string::npos ? "" : line.substr(note + 1)};
 }
 
 template <class Described>

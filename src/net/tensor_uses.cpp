@@ -26,8 +26,10 @@ class Builder {
       return fusion.input.on() && traits.fuses_activation_of_input == by;
     };
     const bool reads_inputs = traits.backward_reads_inputs || ends_with_gradient(InputActivation::by_input);
-    const bool reads_outputs =
-        traits.backward_reads_outputs || ends_with_gradient(InputActivation::relu_by_output);
+    const bool begins_with_elu = fusion.output.kind == ops::Activation::Kind::elu &&
+                                 traits.fuses_activation == ActivationFusion::both && kept_by < 0;
+    const bool reads_outputs = traits.backward_reads_outputs || begins_with_elu ||
+                               ends_with_gradient(InputActivation::relu_by_output);
     const bool backward = layer.needs_backward && !fusion.backward_elsewhere;
     use.reads_inputs = backward && reads_inputs && kept_by < 0;
     use.reads_outputs = backward && reads_outputs;

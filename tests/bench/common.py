@@ -154,6 +154,11 @@ def taken_where(about, threads):
     return f"{about['date']}, {about['cpu']}, {threads} threads of {about['cores']} cores; {about['trainer']}"
 
 
+def number(value, form):
+    """A cell of a table; None is something that was not measured."""
+    return "-" if value is None else form.format(value)
+
+
 def table(header, rows):
     """A Markdown table with aligned columns, so that it is readable on a terminal too."""
     cells = [header] + [[str(cell) for cell in row] for row in rows]

@@ -241,6 +241,7 @@ class Case:
                 check_same(layers, self.python, self.net)
         convolutions = sum(layer["type"] == "Convolution" for layer in layers)
         for side in self.sides:
+            print(f"  trying {self.net} {self.precision}: {side}", file=sys.stderr)
             began = time.monotonic()
             run = self.run(side, FEWEST, convolutions)
             took = time.monotonic() - began
@@ -327,10 +328,6 @@ def intervals_of(cases, seconds, quick):
     return chosen
 
 
-def number(value, form):
-    return "-" if value is None else form.format(value)
-
-
 HEADER = [
     "net",
     "precision",
@@ -356,18 +353,18 @@ def rows_of(results):
             f"{r['net']} b{r['batch']}",
             r["precision"],
             r["spelling"],
-            number(r["batch"] / r["seconds"], "{:.0f}"),
-            number(r["torch_seconds"] and r["batch"] / r["torch_seconds"], "{:.0f}"),
-            number(r["ratio"], "{:.2f}"),
-            number(r["goal"], "{:.2f}"),
-            number(r["over_bn"], "{:.2f}"),
-            number(r["convolution_share"], "{:.0%}"),
-            number(r["limit"], "{:.2f}"),
-            number(r["peak_bytes"] / 1e6, "{:.0f}"),
-            number(r["torch_peak_bytes"] and r["torch_peak_bytes"] / 1e6, "{:.0f}"),
-            number(r["memory_ratio"], "{:.2f}"),
-            number(r["memory_goal"], "{:.2f}"),
-            number(r["start_seconds"], "{:.2f}"),
+            common.number(r["batch"] / r["seconds"], "{:.0f}"),
+            common.number(r["torch_seconds"] and r["batch"] / r["torch_seconds"], "{:.0f}"),
+            common.number(r["ratio"], "{:.2f}"),
+            common.number(r["goal"], "{:.2f}"),
+            common.number(r["over_bn"], "{:.2f}"),
+            common.number(r["convolution_share"], "{:.0%}"),
+            common.number(r["limit"], "{:.2f}"),
+            common.number(r["peak_bytes"] / 1e6, "{:.0f}"),
+            common.number(r["torch_peak_bytes"] and r["torch_peak_bytes"] / 1e6, "{:.0f}"),
+            common.number(r["memory_ratio"], "{:.2f}"),
+            common.number(r["memory_goal"], "{:.2f}"),
+            common.number(r["start_seconds"], "{:.2f}"),
         ]
 
 

@@ -19,7 +19,7 @@ TEST(Crc32c, KnownValues) {
   std::string ascending(32, '\0');
   std::iota(ascending.begin(), ascending.end(), '\0');
   EXPECT_EQ(crc32c(ascending), 0x46DD794Eu);
-  EXPECT_EQ(crc32c({ascending.rbegin(), ascending.rend()}), 0x113FDB5Cu);
+  EXPECT_EQ(crc32c(std::string(ascending.rbegin(), ascending.rend())), 0x113FDB5Cu);
 }
 
 TEST(Crc32c, Masked) {

@@ -235,6 +235,7 @@ TEST_P(Bf16Storage, FusedOperatorsRoundAsSeparateOnesDo) {
     ops::normalize_backward_sums(context(), a, gradient, mean, plain, sums);
     const Values expected = values(sums);
     ops::normalize_backward(context(), a, gradient, mean, plain, sums, counted, alone);
+    ended.output = output;
     ops::normalize_backward_sums(context(), a, b, mean, ended, sums);
     EXPECT_EQ(values(sums), expected);
     ops::normalize_backward(context(), a, b, mean, ended, sums, counted, fused);

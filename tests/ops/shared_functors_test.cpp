@@ -59,6 +59,8 @@ class SharedNormalizationTest : public DeviceTest {
       d.affine.bias = make({d.channels}, random_values(d.channels, 5));
     }
     d.affine.activation = activation;
+    d.affine.output = Tensor(device(), shape, dtype(), layout);
+    ops::normalize_forward(context(), d.x, d.mean_inv_std, d.affine, d.affine.output);
     return d;
   }
   /// Calls check(data) for all shapes, layouts and kinds of Affine.

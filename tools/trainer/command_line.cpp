@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 
@@ -29,10 +30,9 @@ std::string exit_codes_line(const CommandLine& line) {
   return "Exit codes: " + join(items, ", ") + ".\n";
 }
 
-/// Of a comma list too.
 void check_words(const FlagRow& flag, const std::string& value) {
   const auto& words = flag.value.words;
-  if (!flag.value.words_only() || std::find(words.begin(), words.end(), value) != words.end()) return;
+  if (!flag.value.words_only() || contains(words, value)) return;
   if (value.empty() && info_of(flag).default_value.empty()) return;
   bad_input("--", flag.name, "=", value, ": expected ", join(words, ", "), did_you_mean(value, words));
 }
@@ -65,8 +65,7 @@ gflags::CommandLineFlagInfo info_of(const FlagRow& flag) {
 }
 
 bool goes_with(const FlagRow& flag, const std::string& command) {
-  return flag.commands.empty() ||
-         std::find(flag.commands.begin(), flag.commands.end(), command) != flag.commands.end();
+  return flag.commands.empty() || contains(flag.commands, command);
 }
 
 const CommandRow& command_named(const CommandLine& line, const std::string& name) {
@@ -100,6 +99,10 @@ void check_usage(const CommandLine& line, const CommandRow& command,
     bad_input("expected ", command.name, command.arguments.empty() ? "" : " ", command.arguments, ", found ",
               arguments.size(), arguments.size() == 1 ? " argument" : " arguments", " after it; see ",
               line.program, " ", command.name, " --help");
+  const std::vector<std::string>& words = command.argument.words;
+  for (const std::string& argument : arguments)
+    if (command.argument.words_only() && !contains(words, argument))
+      bad_input(command.name, " ", argument, ": expected ", join(words, ", "), did_you_mean(argument, words));
 }
 
 std::vector<std::pair<std::string, std::vector<const FlagRow*>>> groups_of(const CommandLine& line) {

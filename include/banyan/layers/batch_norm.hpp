@@ -79,7 +79,7 @@ class BatchNormalization : public Layer {
     Tensor x, mean_inv_std;
     ops::Affine affine;
   };
-  Normalized normalized(const Pass& pass, const Blobs& inputs, bool wants_sums);
+  Normalized normalized(const Pass& pass, const Blobs& outputs, const Blobs& inputs, bool wants_sums);
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
   const Tensor& slope(const Pass& pass) const;

@@ -77,7 +77,7 @@ enum class View : std::uint8_t {
 enum class ActivationFusion : std::uint8_t {
   none,
   forward,  ///< forward() can end with it
-  both,     ///< and backward() can begin with its gradient, without the output's data
+  both,     ///< and backward() can begin with its gradient; an ELU's by its output's data, in outputs[0]
 };
 
 /// Whether backward() can end with the gradient of an activation that made the layer's input.

@@ -35,6 +35,7 @@ inline constinit Operator<void(const Tensor& running_mean, const Tensor& running
 struct Affine {
   Tensor slope, bias;
   Activation activation = {};
+  Tensor output = {};  ///< of the activation, for the backward operators: they need an ELU's
 };
 /// y = activation((x - mean) * inv_std * slope + bias). y may be x.
 inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine, Tensor& y)>
@@ -44,7 +45,8 @@ inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, cons
                                const Tensor& addend, Tensor& y)>
     normalize_and_add{"normalize_and_add"};
 /// Sums over this device's samples. With an activation, dy is the gradient of its output: here and in
-/// normalize_backward its slope is found by recomputing its input.
+/// normalize_backward a ReLU's slope is found by recomputing its input, an ELU's by recomputing or reading its
+/// output, whichever costs the device less.
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
                                const Affine& affine, Tensor& sums)>
     normalize_backward_sums{"normalize_backward_sums"};

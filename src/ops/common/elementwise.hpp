@@ -129,7 +129,7 @@ struct ActivateAndDropGradient : Drawing<kChannelsLast> {
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     this->each(i, [this](std::int64_t at, std::int64_t, bool kept) {
-      dx[at] = kept ? static_cast<T>(end.gradient_by_output(y[at], dy[at] * scale)) : T(0);
+      dx[at] = kept ? static_cast<T>(end.gradient_by_output(y[at], stored<T>(dy[at] * scale))) : T(0);
     });
   }
 };
@@ -166,7 +166,7 @@ struct EndedGradient {
   End end;
   const T* y;
   BANYAN_HOST_DEVICE Arithmetic<T> operator()(Arithmetic<T> sum, std::int64_t i) const {
-    return end.gradient_by_output(y[i], sum);
+    return end.gradient_by_output(y[i], stored<T>(sum));
   }
 };
 

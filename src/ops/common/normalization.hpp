@@ -162,6 +162,7 @@ struct NormalizeForward {
   ChannelOf channel;
   End end;
   const T* addend = nullptr;  ///< forward only
+  const T* output = nullptr;  ///< backward only: Affine::output
   BANYAN_HOST_DEVICE ForwardTerms<A> terms(std::int64_t c) const {
     const double mean = mean_inv_std[c], inv_std = mean_inv_std[channel.dim + c];
     const A high = static_cast<A>(mean);
@@ -271,7 +272,9 @@ void with_forward_functor(const Tensor& x, const Tensor& mean_inv_std, const Aff
                                             mean_inv_std.data<double>(),
                                             y,
                                             {over.dim, over.inner},
-                                            end});
+                                            end,
+                                            nullptr,
+                                            optional_data<T>(affine.output)});
   });
 }
 /// body(NormalizeBackward) likewise.

@@ -16,6 +16,7 @@
 
 #include "banyan/ops/convolution.hpp"
 #include "ops/common/convolution_check.hpp"
+#include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/openmp_threads.hpp"
@@ -173,10 +174,12 @@ bool is_slow(const Description& description) {
 
 class DnnlConvolution final : public Convolution {
  public:
-  DnnlConvolution(const ConvolutionGeometry& geometry, Math math)
+  /// `own_kernels`: ours stand in for oneDNN's where the rules say so.
+  DnnlConvolution(const ConvolutionGeometry& geometry, Math math, bool own_kernels)
       : geometry_(geometry),
         engine_(dnnl::engine::kind::cpu, 0),
         math_(math),
+        own_kernels_(own_kernels && math == Math::full),
         attributes_(plain_attributes()),
         stride_(geometry.stride),
         pad_(geometry.pad),
@@ -194,7 +197,7 @@ class DnnlConvolution final : public Convolution {
                Tensor& output) override {
     check_convolution(geometry_, input, weight, output);
     if (output.count() == 0) return;
-    const bool rows = by_rows(input, output);
+    const bool rows = own_kernels_ && rows_pay_forward(geometry_, input, output);
     // With a slope a bf16 kernel would round once, where two operators round twice.
     relu_inside_ = slope_ && (*slope_ == 0 || (!rows && output.dtype() == DType::f32));
     if (rows)
@@ -210,8 +213,8 @@ class DnnlConvolution final : public Convolution {
                      Tensor& grad_input) override {
     check_convolution(geometry_, grad_input, weight, grad_output);
     if (grad_input.count() == 0) return;
-    if (by_columns(context, grad_input, grad_output))
-      return backward_data_by_columns(context, geometry_, grad_output, weight, grad_input);
+    if (own_kernels_ && columns_pay(geometry_, grad_input, grad_output, context.device().threads()))
+      return backward_data_by_columns(context, geometry_, grad_output, weight, kColumnValues, grad_input);
     const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
     if (plan == nullptr) return reference_->backward_data(context, grad_output, weight, grad_input);
     run(context, *plan, {activation(grad_output), address(weight), activation(grad_input)}, "backward data");
@@ -221,7 +224,7 @@ class DnnlConvolution final : public Convolution {
                        Tensor& grad_bias) override {
     check_convolution(geometry_, input, grad_weight, grad_output);
     if (input.count() == 0) return;
-    if (by_rows(input, grad_output))
+    if (own_kernels_ && rows_pay_backward_weight(geometry_, input, grad_output))
       return backward_weight_by_rows(context, geometry_, input, grad_output, grad_weight, grad_bias);
     const bool with_bias = grad_bias.defined();
     const Plan* plan = plan_for(context, Pass::backward_weight, input, grad_output, with_bias);
@@ -245,13 +248,6 @@ class DnnlConvolution final : public Convolution {
   static void* address(const Tensor& tensor) { return const_cast<float*>(tensor.data<float>()); }
   static void* activation(const Tensor& tensor) {
     return tensor.dtype() == DType::bf16 ? const_cast<BFloat16*>(tensor.data<BFloat16>()) : address(tensor);
-  }
-
-  bool by_columns(Context& context, const Tensor& input, const Tensor& output) const {
-    return math_ == Math::full && columns_pay(geometry_, input, output, context.device().threads());
-  }
-  bool by_rows(const Tensor& input, const Tensor& output) const {
-    return math_ == Math::full && rows_pay(geometry_, input, output);
   }
 
   void run(Context& context, const Plan& plan, std::vector<void*> data, const char* pass) {
@@ -469,6 +465,7 @@ class DnnlConvolution final : public Convolution {
   ConvolutionGeometry geometry_;
   dnnl::engine engine_;
   Math math_;
+  bool own_kernels_;
   dnnl::primitive_attr attributes_;  // for everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
   std::optional<double> slope_;               ///< forward() ends with a ReLU
@@ -483,11 +480,15 @@ std::unique_ptr<Convolution> make_cpu_convolution(Context& context, const Convol
     runtime_failure("convolution on CPU does not support ", name_of(dtype), " tensors (f32 and f64 only)");
   if (dtype == DType::f64 || geometry.spatial_axes() < 1 || geometry.spatial_axes() > 3)
     return make_reference_convolution(geometry);
-  return std::make_unique<DnnlConvolution>(geometry, context.device().math());
+  return std::make_unique<DnnlConvolution>(geometry, context.device().math(), true);
 }
 
 const bool defined = (define_convolution(DeviceKind::cpu, &make_cpu_convolution), true);
 
 }  // namespace
+
+std::unique_ptr<Convolution> make_library_convolution(const ConvolutionGeometry& geometry) {
+  return std::make_unique<DnnlConvolution>(geometry, Math::full, false);
+}
 
 }  // namespace banyan::ops

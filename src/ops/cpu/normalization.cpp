@@ -91,7 +91,8 @@ void backward_sums_of(int threads, const Cut& cut, const detail::NormalizeForwar
       double* to = partial.data() + task * width;
       block.set_terms([&](std::int64_t c) { return f.terms(task / cut.ranges + c); });  // rows: from 0 on
       cut.for_each_block(task, lanes.block(), [&](std::int64_t first, std::int64_t count) {
-        block.add(f.x + first, dy + first, count, to, to + lanes.channels);
+        block.add(f.x + first, dy + first, End::by_output ? f.output + first : nullptr, count, to,
+                  to + lanes.channels);
       });
     }
   }
@@ -172,12 +173,17 @@ void apply_backward(int threads, const Broadcast& over, const detail::NormalizeB
       threads, over, lanes,
       [&](std::int64_t first, std::int64_t used) {
         const T *x = f.forward.x + first, *dy = f.dy + first;
+        const T* y = End::by_output ? f.forward.output + first : nullptr;
         T* dx = f.dx + first;
         const End end = f.forward.end;  // by value, as above
 #pragma omp simd
         for (std::int64_t j = 0; j < used; ++j) {
           const A deviation = (x[j] - h[j]) - l[j];
-          const A gradient = end.gradient(deviation * s[j] + b[j], dy[j]);
+          A gradient;
+          if constexpr (End::by_output)
+            gradient = end.gradient_by_output(y[j], dy[j]);
+          else
+            gradient = end.gradient(deviation * s[j] + b[j], dy[j]);
           dx[j] = narrowed<T>(s[j] * ((gradient - m[j]) - deviation * k[j]));
         }
       },
@@ -185,11 +191,18 @@ void apply_backward(int threads, const Broadcast& over, const detail::NormalizeB
         const detail::ForwardTerms<A> before = f.forward.terms(c);
         const detail::BackwardTerms<A> t = f.terms(c);
         const T *x = f.forward.x + first, *dy = f.dy + first;
+        const T* y = End::by_output ? f.forward.output + first : nullptr;
         T* dx = f.dx + first;
         const End end = f.forward.end;
 #pragma omp simd
-        for (std::int64_t j = 0; j < over.inner; ++j)
-          dx[j] = narrowed<T>(t.apply(x[j], end.gradient(before.apply(x[j]), dy[j])));
+        for (std::int64_t j = 0; j < over.inner; ++j) {
+          A gradient;
+          if constexpr (End::by_output)
+            gradient = end.gradient_by_output(y[j], dy[j]);
+          else
+            gradient = end.gradient(before.apply(x[j]), dy[j]);
+          dx[j] = narrowed<T>(t.apply(x[j], gradient));
+        }
       });
 }
 
@@ -204,10 +217,18 @@ void batch_moments_on_cpu(Context& context, const Tensor& x, Tensor& moments) {
   });
 }
 
+/// Here an ELU's gradient is taken from its output.
+void require_output(const char* op, const Tensor& x, const Affine& affine) {
+  if (affine.activation.kind != Activation::Kind::elu) return;
+  if (!affine.output.defined()) runtime_failure(op, ": the output of the ELU is needed");
+  require_alike(op, x, affine.output);
+}
+
 void normalize_backward_sums_on_cpu(Context& context, const Tensor& x, const Tensor& dy,
                                     const Tensor& mean_inv_std, const Affine& affine, Tensor& sums) {
   const Cut cut(channel_broadcast(x));
   require_alike("normalize_backward_sums", x, dy);
+  require_output("normalize_backward_sums", x, affine);
   require_count("normalize_backward_sums", sums, 2 * cut.over.dim);
   dispatch_activations<CpuBackend>(x.dtype(), "normalize_backward_sums", [&]<class T>() {
     const T* gradient = dy.data<T>();
@@ -246,6 +267,7 @@ void normalize_backward_on_cpu(Context& context, const Tensor& x, const Tensor& 
   const Broadcast over = channel_broadcast(x);
   require_alike("normalize_backward", x, dy);
   require_alike("normalize_backward", x, dx);
+  require_output("normalize_backward", x, affine);
   dispatch_activations<CpuBackend>(x.dtype(), "normalize_backward", [&]<class T>() {
     const int threads = CpuBackend::threads_for(context, x.count());
     detail::with_backward_functor<T>(x, dy, mean_inv_std, affine, sums, moments, dx, [&](const auto& f) {

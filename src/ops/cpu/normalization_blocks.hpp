@@ -206,8 +206,10 @@ class BlockSums {
     }
     for (Row<A>* row : {&high_, &low_, &scale_, &bias_}) repeat(lanes_, row->data());
   }
-  void add(const T* x, const T* gradient, std::int64_t count, double* dy_sums, double* product_sums) {
-    if (lanes_.channels == 1) return add_plane(x, gradient, count, dy_sums, product_sums);
+  /// y: the activation's output, where its gradient is taken from there.
+  void add(const T* x, const T* gradient, const T* y, std::int64_t count, double* dy_sums,
+           double* product_sums) {
+    if (lanes_.channels == 1) return add_plane(x, gradient, y, count, dy_sums, product_sums);
     A *dy = dy_.data(), *product = product_.data();
     const A *high = high_.data(), *low = low_.data(), *scale = scale_.data(), *bias = bias_.data();
     std::fill(dy_.begin(), dy_.end(), A(0));
@@ -217,7 +219,11 @@ class BlockSums {
 #pragma omp simd
       for (std::int64_t j = 0; j < used; ++j) {
         const A deviation = (x[i + j] - high[j]) - low[j];
-        const A g = end.gradient(deviation * scale[j] + bias[j], gradient[i + j]);
+        A g;
+        if constexpr (End::by_output)
+          g = end.gradient_by_output(y[i + j], gradient[i + j]);
+        else
+          g = end.gradient(deviation * scale[j] + bias[j], gradient[i + j]);
         dy[j] += g;
         product[j] += g * deviation;
       }
@@ -231,7 +237,8 @@ class BlockSums {
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(lanes_.width); }
-  void add_plane(const T* x, const T* gradient, std::int64_t count, double* dy_sum, double* product_sum) {
+  void add_plane(const T* x, const T* gradient, const T* y, std::int64_t count, double* dy_sum,
+                 double* product_sum) {
     const A high = high_[0], low = low_[0];
     if constexpr (std::is_same_v<End, NoEnd<T>> && std::is_same_v<T, A>) {
       add_plane_sums(x, gradient, count, high, low, dy_sum, product_sum);
@@ -240,8 +247,12 @@ class BlockSums {
       const End end = end_;
       A* g = of_plane_.data();
 #pragma omp simd
-      for (std::int64_t i = 0; i < count; ++i)
-        g[i] = end.gradient(((x[i] - high) - low) * scale + bias, gradient[i]);
+      for (std::int64_t i = 0; i < count; ++i) {
+        if constexpr (End::by_output)
+          g[i] = end.gradient_by_output(y[i], gradient[i]);
+        else
+          g[i] = end.gradient(((x[i] - high) - low) * scale + bias, gradient[i]);
+      }
       add_plane_sums(x, g, count, high, low, dy_sum, product_sum);
     }
   }

@@ -112,12 +112,28 @@ std::vector<std::string> types_with(const Descriptor& message) {
   return types;
 }
 
+/// Where a field holds the settings of layers it says of which.
+std::vector<FieldRow> rows_with_messages(const Descriptor& message) {
+  std::vector<FieldRow> rows = rows_of(message);
+  for (int i = 0; i < message.field_count(); ++i) {
+    const Descriptor* inner = message.field(i)->message_type();
+    if (inner == nullptr) continue;
+    std::string& about = rows[static_cast<std::size_t>(i)].about;
+    const std::vector<std::string> types = types_with(*inner);
+    if (!types.empty())
+      about = "settings of " + join(types, ", ") + (about.empty() ? "" : "; " + about);
+    else if (about.empty())
+      about = io::note_of(*inner);
+  }
+  return rows;
+}
+
 std::string about_message(const Descriptor& message) {
   const std::string note = io::note_of(message);
   std::string text = message.name() + (note.empty() ? "" : ": " + note) + "\n";
   const std::vector<std::string> types = types_with(message);
   if (!types.empty()) text += "  settings of " + join(types, ", ") + "\n";
-  return text + field_table(rows_of(message));
+  return text + field_table(rows_with_messages(message));
 }
 
 std::string about_field(const Found& found) {
@@ -168,7 +184,7 @@ std::string describe_field(const std::string& name, bool json) {
     return json
                ? cat("{\"message\": ", json_string(name), ", \"about\": ", json_string(io::note_of(*message)),
                      ", \"types\": ", json_strings(types_with(*message)),
-                     ",\n \"fields\": ", fields_json(rows_of(*message)), "}\n")
+                     ",\n \"fields\": ", fields_json(rows_with_messages(*message)), "}\n")
                : about_message(*message);
   const std::vector<Found> found = fields_named(name);
   if (found.empty()) refuse(name);

@@ -1,7 +1,9 @@
 #include "data.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <memory>
 #include <set>
 
 #include "banyan/base/error.hpp"
@@ -133,7 +135,7 @@ class Examination {
                        1, batch / static_cast<std::uint64_t>(pipeline.dealing.rule().devices))
                  : batch;
       data::RecordCheckOptions options{needs_.all_records ? 0 : kSample, needs_.threads,
-                                       class_outputs(built, layer), needs_.stop};
+                                       class_outputs(built, layer), counted(topic, pipeline.source->size())};
       // The same data set with the same settings is read once.
       const std::string key = pipeline.source->name() +
                               layer.parameter().transform_param().SerializeAsString() +
@@ -152,6 +154,18 @@ class Examination {
             "a smaller batch_size, or fewer devices: records come more than once in a batch");
       judge_cache(topic, layer);
     });
+  }
+
+  /// The stop of the examination, which is asked before each record, by several threads.
+  std::function<bool()> counted(const std::string& topic, std::uint64_t records) const {
+    return [this, topic, records, count = std::make_shared<std::atomic<std::uint64_t>>(0)] {
+      constexpr std::uint64_t kShowEvery = 1000;
+      const std::uint64_t done = (*count)++;
+      if (needs_.show && done % kShowEvery == 0)
+        needs_.show(cat("reading ", topic, ": ", done, " of ",
+                        needs_.all_records ? records : std::min(records, kSample)));
+      return needs_.stop && needs_.stop();
+    };
   }
 
   void judge_order(const std::string& topic, const data::InputPipeline& pipeline,

@@ -17,6 +17,7 @@ struct DataNeeds {
   std::uint64_t usable_memory = 0;
   std::vector<int> test_iter;  ///< of the test nets
   std::function<bool()> stop;
+  std::function<void(const std::string&)> show;  ///< told what is going on, now and then; may be empty
 };
 /// Reads each data set as its layer would.
 void examine_data(const Nets& nets, const DataNeeds& needs, Findings& findings);

@@ -43,21 +43,27 @@ int Diagnosis::exit_code() const {
   return code;
 }
 
+std::string finding_text(const Finding& finding) {
+  constexpr std::size_t kTopic = 9, kText = 30;
+  std::string line = name_of(finding.kind);
+  line.resize(kTopic, ' ');
+  line += finding.topic;
+  line.resize(std::max(line.size() + 2, kText), ' ');
+  line += finding.text + "\n";
+  if (!finding.remedy.empty()) line += std::string(kText, ' ') + "-> " + finding.remedy + "\n";
+  return line;
+}
+
+std::string diagnosis_sum(const Diagnosis& diagnosis) {
+  return cat(doctor::count_text(count_of(diagnosis, FindingKind::error), "error"), ", ",
+             doctor::count_text(count_of(diagnosis, FindingKind::warning), "warning"), ", ",
+             count_of(diagnosis, FindingKind::ok), " ok\n");
+}
+
 std::string diagnosis_text(const Diagnosis& diagnosis) {
-  std::size_t widest = 0;
-  for (const Finding& finding : diagnosis.findings) widest = std::max(widest, finding.topic.size());
   std::string text;
-  for (const Finding& finding : diagnosis.findings) {
-    std::string line = name_of(finding.kind);
-    line.resize(9, ' ');
-    line += finding.topic;
-    line.resize(9 + widest + 2, ' ');
-    text += line + finding.text + "\n";
-    if (!finding.remedy.empty()) text += std::string(9 + widest + 2, ' ') + "-> " + finding.remedy + "\n";
-  }
-  return text + cat(doctor::count_text(count_of(diagnosis, FindingKind::error), "error"), ", ",
-                    doctor::count_text(count_of(diagnosis, FindingKind::warning), "warning"), ", ",
-                    count_of(diagnosis, FindingKind::ok), " ok\n");
+  for (const Finding& finding : diagnosis.findings) text += finding_text(finding);
+  return text + diagnosis_sum(diagnosis);
 }
 
 std::string diagnosis_json(const Diagnosis& diagnosis) {
@@ -79,17 +85,17 @@ std::string diagnosis_json(const Diagnosis& diagnosis) {
 namespace doctor {
 
 void Findings::ok(const std::string& topic, const std::string& text, Figures figures) {
-  all_.push_back({FindingKind::ok, topic, text, "", std::move(figures)});
+  add({FindingKind::ok, topic, text, "", std::move(figures)});
 }
 
 void Findings::warn(const std::string& topic, const std::string& text, const std::string& remedy,
                     Figures figures) {
-  all_.push_back({FindingKind::warning, topic, text, remedy, std::move(figures)});
+  add({FindingKind::warning, topic, text, remedy, std::move(figures)});
 }
 
 void Findings::fail(const std::string& topic, const std::string& text, const std::string& remedy,
                     Figures figures) {
-  all_.push_back({FindingKind::error, topic, text, remedy, std::move(figures)});
+  add({FindingKind::error, topic, text, remedy, std::move(figures)});
 }
 
 bool Findings::attempt(const std::string& topic, const std::string& remedy,
@@ -104,13 +110,15 @@ bool Findings::attempt(const std::string& topic, const std::string& remedy,
     fail(topic, text, remedy);
   } catch (const std::bad_alloc&) {
     fail(topic, "out of memory", remedy);
+  } catch (const std::exception& error) {
+    fail(topic, error.what(), remedy);
   }
   return false;
 }
 
-bool Findings::has_errors() const {
-  return std::any_of(all_.begin(), all_.end(),
-                     [](const Finding& finding) { return finding.kind == FindingKind::error; });
+void Findings::add(Finding finding) {
+  if (found_) found_(finding);
+  all_.push_back(std::move(finding));
 }
 
 std::string bytes_text(double bytes) {

@@ -15,6 +15,8 @@ using Figures = std::vector<std::pair<std::string, std::string>>;
 
 class Findings {
  public:
+  /// `found` is told of each.
+  explicit Findings(std::function<void(const Finding&)> found = {}) : found_(std::move(found)) {}
   void ok(const std::string& topic, const std::string& text, Figures figures = {});
   void warn(const std::string& topic, const std::string& text, const std::string& remedy,
             Figures figures = {});
@@ -24,9 +26,10 @@ class Findings {
   bool attempt(const std::string& topic, const std::string& remedy, const std::function<void()>& action);
 
   const std::vector<Finding>& all() const { return all_; }
-  bool has_errors() const;
 
  private:
+  void add(Finding finding);
+  std::function<void(const Finding&)> found_;
   std::vector<Finding> all_;
 };
 

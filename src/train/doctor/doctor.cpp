@@ -34,21 +34,33 @@ constexpr double kUsableShare = 0.95;
 
 class Examination {
  public:
-  explicit Examination(const DoctorOptions& options) : options_(options), run_(options.run) {}
+  explicit Examination(const DoctorOptions& options)
+      : options_(options), run_(options.run), findings_([this](const Finding& finding) {
+          show("");
+          if (options_.found) options_.found(finding);
+        }) {}
 
   Diagnosis run() {
     load_solver_file();
     choose_devices_of_run();
     examine_machine();
-    if (on_gpus()) stalled_ = examine_gpus(run_.devices, run_.tree, findings_);
+    if (on_gpus()) {
+      show("looking at the GPUs and their links");
+      stalled_ = examine_gpus(run_.devices, run_.tree, findings_);
+    }
     if (!stalled_) examine_disk();
-    if (solver_ && !run_.devices.empty() && !stalled_) examine_run();
+    if (solver_ && !run_.devices.empty() && !stalled_)
+      findings_.attempt("run", "trainer check and trainer summary may tell more", [&] { examine_run(); });
     if (stopped()) findings_.warn("doctor", "stopped before everything was looked at", "start it again");
     report_log();
+    show("");
     return {findings_.all(), stalled_};
   }
 
  private:
+  void show(const std::string& what) const {
+    if (run_.console != nullptr) run_.console->set_status(what);
+  }
   bool stopped() const { return run_.signals != nullptr && run_.signals->stop.load(); }
   bool on_gpus() const { return !run_.devices.empty() && run_.devices[0].kind == DeviceKind::cuda; }
   int devices() const { return static_cast<int>(run_.devices.size()); }
@@ -131,6 +143,7 @@ class Examination {
                       .parent_path()
                       .string()
                 : std::string("."));
+    show("measuring the disk");
     findings_.attempt("disk", "choose another snapshot_prefix, or allow writing there", [&] {
       disk_ = measure_disk(snapshot_folder_, kProbeBytes);
       judge_disk(disk_, findings_);
@@ -138,17 +151,20 @@ class Examination {
   }
 
   void examine_run() {
+    show("building the nets");
     const Nets nets(run_, findings_);
     if (nets.all().empty() || stopped()) return;
     const std::size_t before = findings_.all().size();
     examine_data(nets,
                  {options_.all_records, static_cast<int>(allowed_cores().size()), machine_.usable_memory(),
-                  run_.solver.test.batches, [this] { return stopped(); }},
+                  run_.solver.test.batches, [this] { return stopped(); },
+                  [this](const std::string& what) { show(what); }},
                  findings_);
     const bool good_data =
         std::none_of(findings_.all().begin() + static_cast<std::ptrdiff_t>(before), findings_.all().end(),
                      [](const Finding& finding) { return finding.kind == FindingKind::error; });
     if (!nets.complete() || stopped()) return;
+    show("planning the memory");
     available_ = available_bytes();
     if (!planned_fits(nets)) return;
     // A run with such data would end with the same message.
@@ -157,6 +173,7 @@ class Examination {
                      "correct what is found above");
       return;
     }
+    show("timing iterations, a test and a snapshot");
     findings_.attempt("run", "this is how the run would end", [&] {
       const Trial trial = run_trial({run_, options_.iterations, snapshot_folder_});
       if (stopped() && trial.iterations == 0) return;

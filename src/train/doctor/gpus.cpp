@@ -21,8 +21,11 @@ using parallel::ClockLimit;
 using parallel::GpuState;
 
 std::string cuda_text(int number) { return cat(number / 1000, ".", number % 1000 / 10); }
+/// Before version 9 it has one digit less.
+int cudnn_major(int number) { return number < 10000 ? number / 1000 : number / 10000; }
 std::string cudnn_text(int number) {
-  return cat(number / 10000, ".", number % 10000 / 100, ".", number % 100);
+  const int major = cudnn_major(number), rest = number - major * (number < 10000 ? 1000 : 10000);
+  return cat(major, ".", rest / 100, ".", rest % 100);
 }
 
 const char* name_of(ClockLimit limit) {
@@ -228,11 +231,12 @@ void judge_versions(const CudaVersions& versions, const std::string& driver, Fin
                   cat("the program was built with CUDA ", cuda_text(versions.built_with), ", but runs with ",
                       cuda_text(versions.runtime)),
                   cat("install CUDA ", versions.built_with / 1000, ", or build the program again"));
-  if (versions.cudnn / 10000 != versions.cudnn_built_with / 10000)
-    findings.fail("cuDNN",
-                  cat("the program was built with cuDNN ", cudnn_text(versions.cudnn_built_with),
-                      ", but runs with ", cudnn_text(versions.cudnn)),
-                  cat("install cuDNN ", versions.cudnn_built_with / 10000, ", or build the program again"));
+  if (cudnn_major(versions.cudnn) != cudnn_major(versions.cudnn_built_with))
+    findings.fail(
+        "cuDNN",
+        cat("the program was built with cuDNN ", cudnn_text(versions.cudnn_built_with), ", but runs with ",
+            cudnn_text(versions.cudnn)),
+        cat("install cuDNN ", cudnn_major(versions.cudnn_built_with), ", or build the program again"));
   else if (versions.cudnn < versions.cudnn_built_with)
     findings.warn("cuDNN",
                   cat("the program was built with cuDNN ", cudnn_text(versions.cudnn_built_with),

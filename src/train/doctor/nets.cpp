@@ -135,13 +135,18 @@ std::optional<std::int64_t> Nets::largest_batch(std::int64_t bytes, double more,
            static_cast<double>(bytes);
   };
   try {
-    // Activations grow with the batch, so two plans tell nearly where the limit is.
-    const std::int64_t once = train_bytes_with(own), twice = train_bytes_with(2 * own);
-    const double slope = static_cast<double>(twice - once) / static_cast<double>(own) + more;
-    const double room = static_cast<double>(bytes - others - once) - more * static_cast<double>(own);
+    // Activations grow nearly evenly with the batch: the line through two plans tells where the limit is, and
+    // a plan there corrects it.
     constexpr double kMost = 1e9;
-    const double estimate = slope > 0 ? static_cast<double>(own) + room / slope : kMost;
-    auto batch = static_cast<std::int64_t>(std::clamp(estimate, 0.0, kMost));
+    const std::int64_t once = train_bytes_with(own);
+    const double room = static_cast<double>(bytes - others - once) - more * static_cast<double>(own);
+    std::int64_t batch = 2 * own;
+    for (int round = 0; round < 3 && batch != own; ++round) {
+      const double slope =
+          static_cast<double>(train_bytes_with(batch) - once) / static_cast<double>(batch - own) + more;
+      const double estimate = slope > 0 ? static_cast<double>(own) + room / slope : kMost;
+      batch = static_cast<std::int64_t>(std::clamp(estimate, 0.0, kMost));
+    }
     while (batch > 0 && !fits(batch)) batch -= std::max<std::int64_t>(1, batch / 64);
     return std::max<std::int64_t>(batch, 0);
   } catch (const Error& error) {
