@@ -74,7 +74,7 @@ def check_curve(found, name, xs, ys, what, run=0):
 
 
 def set_smoothing(page, value):
-    page.run(f"const r = document.getElementById('smoothing'); r.value = {value}; r.dispatchEvent(new Event('input')); 0")
+    page.run(f"{{ const r = document.getElementById('smoothing'); r.value = {value}; r.dispatchEvent(new Event('input')); }} 0")
 
 
 def column(page, table, index):
