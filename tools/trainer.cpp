@@ -8,9 +8,11 @@
 #include <iostream>
 #include <new>
 #include <sstream>
+#include <tuple>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/observe/console.hpp"
 #include "banyan/train/commands.hpp"
@@ -45,8 +47,14 @@ DEFINE_bool(ignore_unknown_fields, false,
 DEFINE_bool(json, false, "print JSON");
 DEFINE_string(map, "", "lines `ARRAY LAYER/INDEX`: which array of a .safetensors or .npz is which blob");
 DEFINE_string(names, "index", "names of arrays: conv1/0 (index) or conv1.weight (torch)");
-DEFINE_bool(overwrite, false, "replace the file written if it exists");
-DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
+DEFINE_bool(overwrite, false, "replace what is written if it exists: a file, a run's metrics");
+DEFINE_bool(plan, false,
+            "how the net runs: every tensor with its place in memory, every step; draw: in the picture");
+DEFINE_string(layout, "auto",
+              "who places the layers: Graphviz (dot), or the same on every machine (own); auto: dot if it is "
+              "installed");
+DEFINE_string(out, "",
+              "write to this file (default: draw, to standard output; report, to report.html in the folder)");
 DEFINE_bool(all, false, "look at every record of the data, not at a sample");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
@@ -60,7 +68,9 @@ DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products 
 DEFINE_string(sync_bn, "as_written",
               "batch norms synchronized over the devices: as the net says, all or none");
 DEFINE_string(tree, "auto", "the device tree: its kind, or a file with one");
-DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measure nothing");
+DEFINE_bool(dot, false,
+            "print a graph for Graphviz: the net (draw), or the device tree (topology, which then measures "
+            "nothing)");
 DEFINE_string(simulate, "",
               "a file that describes a machine and a net: print the predicted times, measure nothing");
 
@@ -71,6 +81,13 @@ DEFINE_string(progress, "auto", "the progress line; auto: on a terminal");
 DEFINE_double(watchdog, 120,
               "time after which a run ends if a device that others wait for makes no progress (0: never)");
 DEFINE_string(trace, "", "write what ran when to this file (JSON for Perfetto or Chrome's tracing page)");
+DEFINE_string(
+    metrics, "",
+    "write losses, speed, memory and more to this folder: metrics.jsonl, and TensorBoard's event files");
+DEFINE_int32(histograms, 0,
+             "with --metrics: iterations from one histogram of each parameter to the next (0: none)");
+DEFINE_int32(images, 0,
+             "with --metrics: iterations from one picture of inputs and first filters to the next (0: none)");
 DEFINE_bool(check_nan, false, "end at the first loss or gradient that is not finite");
 DEFINE_string(sigint_effect, "stop", "what Ctrl-C does; stop: after a snapshot");
 DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does");
@@ -90,10 +107,10 @@ const std::vector<Command>& commands();
 std::vector<tools::FlagRow> flag_rows() {
   using tools::file, tools::files, tools::one_of, tools::some, tools::toggle;
   const std::vector<std::string> runs = {"train", "doctor"};
-  const std::vector<std::string> nets = {"test", "time", "summary", "convert"};
-  const std::vector<std::string> filtered = {"train", "test",    "time",  "summary",
-                                             "check", "convert", "doctor"};
-  const std::vector<std::string> on_devices = {"train",   "test",     "time",         "summary",
+  const std::vector<std::string> nets = {"test", "time", "summary", "draw", "convert"};
+  const std::vector<std::string> filtered = {"train", "test",  "time",    "summary",
+                                             "draw",  "check", "convert", "doctor"};
+  const std::vector<std::string> on_devices = {"train",   "test",     "time",         "summary", "draw",
                                                "convert", "topology", "device_query", "doctor"};
   const std::vector<std::string> effects = {"stop", "snapshot", "none"};
   return {
@@ -104,6 +121,9 @@ std::vector<tools::FlagRow> flag_rows() {
       {"sigint_effect", one_of(effects), {"train"}},
       {"sighup_effect", one_of(effects), {"train"}},
       {"trace", file({".json"}), {"train", "time"}},
+      {"metrics", file({""}), {"train"}},
+      {"histograms", some("N"), {"train"}},
+      {"images", some("N"), {"train"}},
       {"pin", one_of({"auto", "on", "off"}), {"train", "time", "doctor"}},
       {"sync_bn", one_of({"as_written", "on", "off"}), {"train", "time", "doctor"}},
       {"tree",
@@ -117,17 +137,19 @@ std::vector<tools::FlagRow> flag_rows() {
       {"phase", one_of({"TRAIN", "TEST"}), nets},
       {"level", some("N"), filtered},
       {"stage", some("TEXT"), filtered},
-      {"shape", some("BLOB:DIM,..."), {"test", "time", "summary", "check", "convert"}},
+      {"shape", some("BLOB:DIM,..."), {"test", "time", "summary", "draw", "check", "convert"}},
       {"ignore_unknown_fields", toggle(), filtered},
       {"fold", one_of({"on", "off"}), {"test", "time"}},
       {"all", toggle(), {"doctor"}},
       {"data", toggle(), {"time"}},
       {"json", toggle(), {"time", "summary", "layers", "topology", "doctor"}},
-      {"plan", toggle(), {"summary"}},
+      {"plan", toggle(), {"summary", "draw"}},
+      {"layout", one_of({"auto", "dot", "own"}), {"draw"}},
+      {"out", file({""}), {"draw", "report"}},
       {"map", file({""}), {"convert"}},
       {"names", one_of({"index", "torch"}), {"convert"}},
-      {"overwrite", toggle(), {"convert"}},
-      {"dot", toggle(), {"topology"}},
+      {"overwrite", toggle(), {"train", "convert"}},
+      {"dot", toggle(), {"topology", "draw"}},
       {"simulate", file({".prototxt"}), {"topology"}},
       {"gpu", some("LIST", {"all"}), on_devices},
       {"cpu", some("N"), on_devices},
@@ -253,6 +275,23 @@ io::UnknownFields unknown_fields() {
   return FLAGS_ignore_unknown_fields ? io::UnknownFields::ignore : io::UnknownFields::refuse;
 }
 
+/// What the solver says about metrics, and flags, which come first.
+void set_metrics(TrainOptions& options) {
+  MetricsSettings& settings = options.solver.metrics;
+  if (given("metrics")) settings.folder = FLAGS_metrics;
+  for (const auto& [flag, value, setting] : {std::tuple{"histograms", FLAGS_histograms, &settings.histograms},
+                                             std::tuple{"images", FLAGS_images, &settings.images}}) {
+    if (value < 0) bad_input("--", flag, "=", value, ": expected iterations, 0 for never");
+    if (given(flag)) *setting = value;
+    if (*setting > 0 && settings.folder.empty())
+      bad_input("--", flag, " belongs to metrics: --metrics is missing");
+  }
+  options.metrics.command_line = gflags::GetArgvs();
+  options.metrics.existing = given("snapshot") ? metrics::Existing::resume
+                             : FLAGS_overwrite ? metrics::Existing::replace
+                                               : metrics::Existing::refuse;
+}
+
 /// What the flags say about a training run, apart from its solver and its devices.
 TrainOptions run_options() {
   if (!FLAGS_weights.empty() && !FLAGS_snapshot.empty())
@@ -287,6 +326,7 @@ int run_train(Console& console, const Files&) {
   LOG_IF(INFO, FLAGS_snapshot == "latest" && options.snapshot.empty())
       << "No snapshot " << snapshot_prefix_of(options.solver.snapshot, FLAGS_solver)
       << "_iter_*.solverstate yet: starting from the beginning";
+  set_metrics(options);
   install_signals(effect_of("sigint_effect"), effect_of("sighup_effect"), signal_flags());
   int code = 0;
   with_trace(FLAGS_trace, [&](const std::shared_ptr<Timeline>& timeline) {
@@ -385,6 +425,29 @@ int run_summary(Console&, const Files&) {
   return 0;
 }
 
+/// To standard output, or completely or not at all to the file of --out.
+void print(const std::string& text) {
+  if (FLAGS_out.empty())
+    std::cout << text;
+  else
+    io::write_file(FLAGS_out, text);
+}
+
+int run_draw(Console&, const Files&) {
+  note_first_device_only();
+  if (FLAGS_dot && given("layout")) bad_input("--dot and --layout exclude each other");
+  DrawOptions drawing;
+  drawing.plan = FLAGS_plan;
+  drawing.layout = choice_of<DrawLayout>("layout", {DrawLayout::automatic, DrawLayout::dot, DrawLayout::own});
+  print(draw_model(model_options(Phase::train), drawing, FLAGS_dot));
+  return 0;
+}
+
+int run_report(Console&, const Files& folders) {
+  write_report(folders, FLAGS_out);
+  return 0;
+}
+
 int run_device_query(Console&, const Files&) {
   std::vector<DeviceChoice> gpus;
   if (given("gpu")) gpus = devices_for().devices;
@@ -464,6 +527,10 @@ const std::vector<Command>& commands() {
       {{"test", "", "runs batches of a test net and prints its outputs"}, run_test},
       {{"time", "", "times each layer, communication among devices, or the input"}, run_time},
       {{"summary", "", "prints layers, shapes, parameters, multiply-adds and memory"}, run_summary},
+      {{"draw", "", "draws the net as SVG, on standard output or into --out"}, run_draw},
+      {{"report", "RUN...", "one HTML page of what runs measured (the folders of --metrics)", 1, 1000,
+        tools::file({""})},
+       run_report},
       {{"check", "FILE...", "reports everything that is wrong with solvers and nets", 1, 1000,
         tools::file({".prototxt"})},
        run_check},
@@ -532,6 +599,7 @@ void print_help(const std::vector<std::string>& words) {
 
 int run(int argc, char** argv) {
   bool help = false;
+  gflags::SetArgv(argc, const_cast<const char**>(argv));
   auto words = tools::parse(description(), argc, argv, help);
   if (!help && !words.empty() && words[0] == "help") {
     help = true;

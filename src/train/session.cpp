@@ -24,15 +24,21 @@ struct Session::State {
   explicit State(const TrainOptions& options);
   /// Runs body(replica) on every device's thread.
   void on_all(const std::function<void(Replica&)>& body) {
-    crew->carry_out([&](int rank) {
+    carry_out([&](int rank) {
       body(*replicas[rank]);
       replicas[rank]->settle();
     });
   }
   void on_one(int device, const std::function<void(Replica&)>& body) {
-    crew->carry_out([&](int rank) {
+    carry_out([&](int rank) {
       if (rank == device) body(*replicas[rank]);
     });
+  }
+  void carry_out(const std::function<void(int)>& order) try {
+    crew->carry_out(order);
+  } catch (const Error& error) {
+    if (run->metrics) run->metrics->failed(error.what());
+    throw;
   }
 
   void check_device(int device) const {
@@ -109,6 +115,7 @@ std::string Session::snapshot() {
 void Session::restore(const std::string& state_path) {
   state_->alone([&] { read_resume(*state_->run, state_path); });
   state_->on_all([](Replica& replica) { replica.restore(); });
+  if (state_->run->metrics) state_->run->metrics->restart(iteration(), state_path);
 }
 
 Metrics Session::metrics() {

@@ -21,6 +21,8 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
+#include "banyan/metrics/json_lines.hpp"
+#include "banyan/metrics/record_file.hpp"
 #include "banyan/parallel/tree_choice.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/session.hpp"
@@ -336,6 +338,30 @@ void run_idx(std::string_view bytes) {
 Seeds list_seeds() { return {"a.jpg 1\nfolder/b c.png 2\n\n/x +3\r\n", "x 0"}; }
 void run_list(std::string_view bytes) { data::read_image_list(BytesAsFile(bytes).path()); }
 
+Seeds metrics_seeds() {
+  std::string lines;
+  for (const auto& [kind, iteration] :
+       {std::pair{"start", 0}, {"train", 0}, {"snapshot", 5}, {"train", 5}, {"end", 6}})
+    lines += cat("{\"kind\": \"", kind, "\", \"iteration\": ", iteration, ", \"time\": 1.5}\n");
+  return {lines, lines.substr(0, lines.size() - 9)};
+}
+void run_metrics(std::string_view bytes) {
+  for (const auto existing :
+       {metrics::Existing::resume, metrics::Existing::replace, metrics::Existing::refuse}) {
+    const BytesAsFile file(bytes);
+    metrics::JsonLines lines(file.path(), 5, existing);
+    lines.write({5, 1, metrics::Warning{"a", "b"}});
+  }
+}
+
+Seeds event_seeds() {
+  return {metrics::framed("brain.Event:2") + metrics::framed("") + metrics::framed("x")};
+}
+void run_events(std::string_view bytes) {
+  const BytesAsFile file(bytes);
+  metrics::read_frames(file.path(), [](const std::string& record) { return record != "y"; });
+}
+
 Seeds tree_seeds() { return {"1 0\n2 0 # a comment\n3 2\n", "-1 0 0 1", "1 0\n2 1\n3 2\n"}; }
 void run_tree(std::string_view bytes) { parallel::parse_tree(std::string(bytes), "tree", 4); }
 
@@ -375,6 +401,8 @@ const std::vector<Target>& targets() {
       {"bmp", "a BMP file", bmp_seeds, decode_every_way},
       {"idx", "MNIST's files, plain and compressed", idx_seeds, run_idx},
       {"image_list", "a list of images", list_seeds, run_list},
+      {"metrics", "the lines of a run's metrics, which another run continues", metrics_seeds, run_metrics},
+      {"events", "TensorBoard's event files, which it continues too", event_seeds, run_events},
       {"tree", "a tree file", tree_seeds, run_tree},
       {"simulation", "the description of a machine", simulation_seeds, run_simulation},
   };

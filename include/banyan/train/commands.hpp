@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/draw/draw.hpp"
 #include "banyan/io/array_names.hpp"
 #include "banyan/tensor/shape.hpp"
 #include "banyan/train/model.hpp"
@@ -42,6 +43,13 @@ enum class SummaryFormat : std::uint8_t {
   plan,   ///< every tensor with its place in memory, every step (net/plan.hpp)
 };
 std::string summarize_model(const ModelOptions& options, SummaryFormat format);
+
+/// The net as SVG, or as a graph for Graphviz; `drawing.types` is not used.
+std::string draw_model(const ModelOptions& options, DrawOptions drawing, bool dot);
+
+/// A page with what the runs measured, whose --metrics folders these are (report/report.hpp), to the file
+/// `out`; if that is empty, to report.html in the first folder. Throws bad_input.
+void write_report(const std::vector<std::string>& folders, const std::string& out);
 
 /// A table (or JSON) of all types of layers: what they take, make and support, and where their settings are.
 std::string describe_layers(bool json);

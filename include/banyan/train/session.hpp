@@ -27,6 +27,8 @@ struct TestResult {
     std::vector<double> values;
   };
   std::vector<Output> outputs;
+  int net = 0;  ///< its number
+  double seconds = 0;
 };
 
 /// To be used by one thread at a time. Every call returns when all devices have done what it asks for:

@@ -67,6 +67,7 @@ TrainOptions quiet(TrainOptions options, const SnapshotFolder& snapshots) {
   solver.max_iter = std::numeric_limits<int>::max();
   solver.display = 0;
   solver.debug_info = false;
+  solver.metrics = {};
   solver.test.interval = 0;
   solver.test.initialization = false;
   solver.snapshot.interval = 0;
