@@ -82,11 +82,12 @@ TEST(HelpField, EveryFieldOfSolversNetsAndLayersHasANote) {
     }
   EXPECT_GT(fields, 500);
   const Descriptor* layer = caffe::LayerParameter::descriptor();
-  for (int i = 0; i < layer->field_count(); ++i)
-    if (layer->field(i)->message_type() == nullptr) {
-      EXPECT_FALSE(io::note_of(*layer->field(i)).about.empty() && layer->field(i)->enum_type() == nullptr)
-          << layer->field(i)->name();
-    }
+  for (int i = 0; i < layer->field_count(); ++i) {
+    const auto* field = layer->field(i);
+    const bool told = field->message_type() != nullptr || field->enum_type() != nullptr ||
+                      !io::note_of(*field).about.empty();
+    EXPECT_TRUE(told) << field->name();
+  }
 }
 
 TEST(HelpField, FindsFieldsByPathByMessageAndByName) {
