@@ -13,7 +13,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 const char* const kStart =
-    "{\"kind\": \"start\", \"iteration\": 0, \"time\": 100, \"format\": 1, \"version\": \"0.1.0\", \"max_iter\": 9}\n";
+    "{\"kind\": \"start\", \"iteration\": 0, \"time\": 100, \"format\": 1, \"version\": \"0.1.0\", "
+    "\"max_iter\": 9}\n";
 
 int count_of(const std::string& text, const std::string& part) {
   int count = 0;
@@ -41,7 +42,8 @@ class ReportPage : public tools::ProgramTest {
     std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
     if (pipe == nullptr) return result;
     char buffer[4096];
-    while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe)) result.output.append(buffer, got);
+    while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe))
+      result.output.append(buffer, got);
     const int status = ::pclose(pipe);
     if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
     return result;
@@ -53,7 +55,8 @@ TEST_F(ReportPage, OneFileThatLoadsNothing) {
   expect_done("trainer report run");
   const std::string page = read("run/report.html");
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
-  for (const char* part : {"src=", "@import", "url(http", "fetch(", "XMLHttpRequest", "innerHTML", "document.write", "eval(", "{{"})
+  for (const char* part : {"src=", "@import", "url(http", "fetch(", "XMLHttpRequest", "innerHTML",
+                           "document.write", "eval(", "{{"})
     EXPECT_THAT(page, Not(HasSubstr(part)));
   EXPECT_EQ(count_of(page, "<script"), 2);
   EXPECT_EQ(count_of(page, "</script>"), 2);
@@ -62,7 +65,9 @@ TEST_F(ReportPage, OneFileThatLoadsNothing) {
 
 /// Everything that comes from files is data: it cannot end the script that holds it.
 TEST_F(ReportPage, TextsOfTheRunAreData) {
-  const std::string evil = "</script><script>document.title='taken'</script><!--<img src=x onerror=alert(1)>\u2028\u2029&amp;{{SCRIPT}}'\\\"";
+  const std::string evil =
+      "</script><script>document.title='taken'</script><!--<img src=x "
+      "onerror=alert(1)>\u2028\u2029&amp;{{SCRIPT}}'\\\"";
   Json start = Json::parse(kStart), warning;
   start["solver"] = {{"path", evil}, {"text", evil}};
   start["layers"] = Json::array({{{"name", evil}, {"type", evil}}});
@@ -104,7 +109,8 @@ TEST_F(ReportPage, InABrowser) {
   const std::string script = BANYAN_SOURCE "/tests/report/check_page.py";
   const tools::Result browser = run_shell("python3 '" + script + "' --browser");
   if (browser.code != 0) GTEST_SKIP() << "Chromium is not installed: the page is not drawn";
-  const tools::Result checked = run_shell("python3 '" + script + "' '" BANYAN_BIN "/trainer' '" + folder_ + "'");
+  const tools::Result checked =
+      run_shell("python3 '" + script + "' '" BANYAN_BIN "/trainer' '" + folder_ + "'");
   EXPECT_EQ(checked.code, 0) << checked.output;
 }
 
