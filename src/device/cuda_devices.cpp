@@ -3,24 +3,16 @@
 #include "banyan/device/cuda_devices.hpp"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include "banyan/base/error.hpp"
 #include "device/cuda_backend.hpp"
+#include "device/sibling_library.hpp"
 
 namespace banyan {
 namespace {
 
-/// libbanyan_cuda.so in the folder of this library; "" if it was not built or not installed.
-std::string backend_file() {
-  Dl_info self;
-  if (dladdr(reinterpret_cast<const void*>(&built_with_cuda), &self) == 0 || self.dli_fname == nullptr)
-    return "";
-  std::string file = self.dli_fname;
-  const auto slash = file.rfind('/');
-  file = (slash == std::string::npos ? std::string() : file.substr(0, slash + 1)) + "libbanyan_cuda.so";
-  return access(file.c_str(), R_OK) == 0 ? file : "";
-}
+/// "" if it was not built or not installed.
+std::string backend_file() { return sibling_library("libbanyan_cuda.so"); }
 
 struct LoadedBackend {
   const CudaBackend* table = nullptr;
@@ -70,6 +62,17 @@ bool built_with_cuda() {
 }
 
 std::string cuda_versions() { return backend().table != nullptr ? backend().table->versions() : "none"; }
+
+CudaVersions cuda_version_numbers() {
+  if (backend().table == nullptr) bad_input("no GPU can be used: ", backend().why);
+  return backend().table->version_numbers();
+}
+
+CudaGpu query_cuda_gpu(int ordinal) {
+  const CudaBackend& table = require_backend(ordinal);
+  require_device(ordinal);
+  return table.query(ordinal);
+}
 
 int cuda_device_count(std::string* why) {
   std::string reason;

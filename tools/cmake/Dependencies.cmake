@@ -22,7 +22,7 @@ banyan_dependency(dnnl oneapi/dnnl/dnnl.hpp dnnl)
 # concurrent results).
 banyan_dependency(openblas cblas.h openblas openblas-openmp)
 banyan_dependency(lmdb lmdb.h lmdb)
-banyan_dependency(images turbojpeg.h "turbojpeg;png")
+banyan_dependency(images turbojpeg.h "turbojpeg;png;webp")
 banyan_dependency(zlib zlib.h z)
 banyan_dependency(json nlohmann/json.hpp "")
 
