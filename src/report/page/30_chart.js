@@ -258,7 +258,7 @@ class Chart {
     const rows = this.visible().filter(one => one.xs.length).map(one => {
       const i = nearest(one.xs, x);
       return { one, i, value: one.shown[i], raw: one.values[i], x: one.xs[i] };
-    });
+    }).filter(row => row.x !== null);
     if (!rows.length) return;
     const near = rows.reduce((a, b) => Math.abs(b.x - x) < Math.abs(a.x - x) ? b : a);
     set(this.cursor, { x1: this.px(near.x), x2: this.px(near.x), visibility: "visible" });
