@@ -213,6 +213,8 @@ Json parse(const std::string& text) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     bad_input("not a JSON object: expected something else at byte ", error.byte);
+  } catch (const Json::exception& error) {  // a number out of range
+    bad_input("not a JSON object: ", error.what());
   }
 }
 

@@ -112,7 +112,7 @@ TEST_F(ReportPage, SeveralRunsInOneFile) {
 }
 
 TEST_F(ReportPage, Usage) {
-  expect_bad_input("trainer report", "report needs the folders of --metrics");
+  expect_bad_input("trainer report", "expected report RUN");
   expect_bad_input("trainer report nowhere", "\"nowhere\": there is no such folder");
   make_run("run", std::string(kStart) + "oh\n");
   expect_bad_input("trainer report run", "run/metrics.jsonl:2: not a JSON object");
