@@ -209,9 +209,6 @@ class Painter {
       for (const int output : graph_.layers[i].outputs)
         if (!stays_in_card(output)) add_blob(output);
     }
-    std::vector<int> leaving(picture_.cards.size(), 0);
-    for (DrawnBlob& blob : picture_.blobs) blob.output = leaving[blob.card]++;
-    for (DrawnBlob& blob : picture_.blobs) blob.outputs = leaving[blob.card];
     for (int i = 0; i < layers(); ++i) {
       if (is_fork(i)) continue;
       for (const int input : graph_.layers[i].inputs)

@@ -56,7 +56,6 @@ struct DrawnBlob {
   std::string place;  ///< in memory
   std::vector<std::string> notes;
   int card = 0;
-  int output = 0, outputs = 1;  ///< its number among those that leave the card
   bool from_source = false;
 };
 

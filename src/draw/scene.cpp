@@ -6,59 +6,22 @@
 #include <set>
 
 #include "draw/division.hpp"
+#include "draw/measures.hpp"
 #include "draw/text.hpp"
 
 namespace banyan::draw {
 namespace {
 
-constexpr double kPadding = 12;  ///< left and right of the text in a card
-constexpr double kLine = 12.5;   ///< of labels
 constexpr double kColumnGap = 70;
-constexpr std::size_t kMostLabels = 4;  ///< of one card's blobs, each at its wire
-constexpr double kJoint = 9;            ///< diameter of the end of a trunk
-
-struct Size {
-  double width = 0, height = 0;
-};
-
-Size size_of_card(const Card& card) {
-  double width = 120;
-  for (std::size_t r = 0; r < card.rows.size(); ++r) {
-    const Row& row = card.rows[r];
-    double marks = 0;
-    for (const std::string& mark : row.marks) marks += mark_width(mark) + 4;
-    const std::string name = shortened(row.name, kLongestName);
-    const std::string what =
-        row.type + (row.settings.empty() ? "" : "  " + shortened(row.settings, kLongestSettings));
-    if (r == 0)
-      width = std::max({width, text_width(name, kNameSize, true) + marks, text_width(what, kSmallSize)});
-    else
-      width = std::max(
-          width, text_width("+ " + name + "   ", kSmallSize, true) + text_width(what, kSmallSize) + marks);
-  }
-  width = std::max(width, text_width(card.steps, kSmallSize));
-  const double height = row_top(static_cast<int>(card.rows.size())) + (card.steps.empty() ? 0 : kStepsRow);
-  return {std::ceil(width + 2 * kPadding), height};
-}
-
-/// The name is there unless it is that of a layer of the card.
-std::vector<std::string> label_lines(const DrawnBlob& blob, const Card& card) {
-  std::vector<std::string> lines;
-  const bool named =
-      std::none_of(card.rows.begin(), card.rows.end(), [&](const Row& row) { return row.name == blob.name; });
-  lines.push_back(named ? shortened(blob.name, kLongestName) + "  " + blob.shape : blob.shape);
-  if (!blob.place.empty()) lines.push_back(blob.place);
-  return lines;
-}
+constexpr double kJoint = 9;  ///< diameter of the end of a trunk
 
 class Arranger {
  public:
   Arranger(const Picture& picture, const LayoutEngine& engine, bool may_fold)
       : picture_(picture), engine_(engine) {
-    for (const Card& card : picture.cards) sizes_.push_back(size_of_card(card));
     division_.tagged = find_tags(picture);
     division_.first = {0, static_cast<int>(picture.cards.size())};
-    measure_labels();
+    measures_ = measure(picture, division_.tagged);
     division_ = divide(picture, division_.tagged, draw_whole(), may_fold);
   }
 
@@ -119,78 +82,12 @@ class Arranger {
     scene_.height = std::max(down.y + drawings[0].height, up.y);
   }
 
-  double port_x(const DrawnBlob& blob) const { return ports_[&blob - picture_.blobs.data()]; }
-
-  /// Where blobs leave their cards, and how much room their texts need.
-  void measure_labels() {
-    below_.assign(picture_.cards.size(), 0);
-    room_.assign(picture_.cards.size(), 0);
-    ports_.assign(picture_.blobs.size(), 0);
-    std::vector<std::vector<int>> of_card(picture_.cards.size());
-    for (std::size_t b = 0; b < picture_.blobs.size(); ++b)
-      of_card[picture_.blobs[b].card].push_back(static_cast<int>(b));
-    for (std::size_t c = 0; c < of_card.size(); ++c) {
-      const std::vector<int>& blobs = of_card[c];
-      if (blobs.empty()) continue;
-      double slot = 14;
-      std::size_t lines = 1;
-      for (const int blob : blobs) {
-        const auto texts = label_lines(picture_.blobs[blob], picture_.cards[c]);
-        lines = std::max(lines, texts.size());
-        for (const std::string& text : texts)
-          if (blobs.size() <= kMostLabels) slot = std::max(slot, text_width(text, kSmallSize) + 16);
-      }
-      below_[c] = kLine * static_cast<double>(lines) + 5;
-      place_ports(blobs, slot, static_cast<int>(c));
-    }
-  }
-
-  /// A blob is in the middle if it is the only one, or the only one with a wire; the others are then to its
-  /// right.
-  void place_ports(const std::vector<int>& blobs, double slot, int card) {
-    const auto wired = [&](int blob) {
-      for (std::size_t i = 0; i < division_.tagged.size(); ++i)
-        if (picture_.connections[i].blob == blob && !division_.tagged[i]) return true;
-      return false;
-    };
-    const double count = static_cast<double>(blobs.size());
-    double& width = sizes_[card].width;
-    if (blobs.size() <= kMostLabels &&
-        (blobs.size() == 1 || std::count_if(blobs.begin(), blobs.end(), wired) == 1)) {
-      double x = slot;
-      for (const int blob : blobs)
-        if (blobs.size() > 1 && !wired(blob)) {
-          ports_[blob] = x;
-          x += slot;
-        }
-      width = std::max(width, 2 * (slot * (count - 1) + 12));
-      room_[card] = 2 * slot * count;
-      return;
-    }
-    width = std::max(width, slot * count);
-    room_[card] = width;
-    if (blobs.size() > kMostLabels)
-      room_[card] = std::max(width, 2 * text_width(summary_of(blobs), kSmallSize) + 16);
-    for (std::size_t i = 0; i < blobs.size(); ++i)
-      ports_[blobs[i]] = slot * (static_cast<double>(i) - count / 2) + std::min(slot / 2, 12.0);
-  }
-
-  /// Of blobs that are too many for a label each.
-  std::string summary_of(const std::vector<int>& blobs) const {
-    std::vector<std::string> shapes;
-    for (const int blob : blobs)
-      if (std::find(shapes.begin(), shapes.end(), picture_.blobs[blob].shape) == shapes.end())
-        shapes.push_back(picture_.blobs[blob].shape);
-    std::string text = std::to_string(blobs.size()) + " blobs: ";
-    for (std::size_t i = 0; i < shapes.size() && i < 3; ++i) text += (i > 0 ? ", " : "") + shapes[i];
-    return shapes.size() > 3 ? text + " \u2026" : text;
-  }
-
   Box box_of(int card) const {
     const bool side = std::any_of(picture_.connections.begin(), picture_.connections.end(),
                                   [&](const Connection& c) { return c.card == card && c.row > 0; });
-    return {std::max(sizes_[card].width + (side ? 2 * kSideMargin : 0), room_[card]), sizes_[card].height,
-            below_[card], picture_.cards[card].band};
+    const CardMeasures& size = measures_.cards[card];
+    return {std::max(size.width + (side ? 2 * kSideMargin : 0), size.room), size.height, size.below,
+            picture_.cards[card].band};
   }
 
   /// As if the net were one column.
@@ -268,7 +165,7 @@ class Arranger {
         arc.from = static_cast<int>(column.cards.size() + tag++);
       } else if (in_column(blob.card)) {
         arc.from = blob.card - first;
-        arc.from_x = port_x(blob);
+        arc.from_x = measures_.ports[connection.blob];
       } else if (connection.blob == column.from_blob) {
         arc.from = column.from_box;
       } else {
@@ -280,14 +177,15 @@ class Arranger {
     if (column.to_box < 0) return;
     const DrawnBlob& blob = picture_.blobs[column.to_blob];
     const bool here = in_column(blob.card);
-    add({here ? blob.card - first : column.from_box, here ? port_x(blob) : 0, column.to_box, false},
+    add({here ? blob.card - first : column.from_box, here ? measures_.ports[column.to_blob] : 0,
+         column.to_box, false},
         column.to_blob, -1);
   }
 
   void place(Column& column, const Plot& plot, const Drawing& drawing) {
     const auto at = [&](const Point& p) { return column.at(p); };
     for (std::size_t i = 0; i < column.cards.size(); ++i) {
-      const Size& size = sizes_[column.cards[i]];
+      const CardMeasures& size = measures_.cards[column.cards[i]];
       const Point middle = at(drawing.middles[i]);
       scene_.cards.push_back(
           {column.cards[i], middle.x - size.width / 2, middle.y - size.height / 2, size.width, size.height});
@@ -310,7 +208,7 @@ class Arranger {
     add_labels(column, drawing, drawn);
     for (const auto& [band, text] : column.cuts)
       scene_.cuts.push_back(
-          {column.x - 8, band < 0 ? -16 : drawing.band_ends[band], column.width + 16, text});
+          {column.x - 8, at({0, band < 0 ? -16 : drawing.band_ends[band]}).y, column.width + 16, text});
     if (column.from_box >= 0) column.from_joint = at(drawing.middles[column.from_box]);
     if (column.to_box >= 0) column.to_joint = at(drawing.middles[column.to_box]);
   }
@@ -319,7 +217,7 @@ class Arranger {
   void turn_in(const Column& column, std::size_t arc, const Plot& plot, const Drawing& drawing,
                Wire& wire) const {
     const Connection& connection = picture_.connections[column.arc_connection[arc]];
-    const Size& size = sizes_[connection.card];
+    const CardMeasures& size = measures_.cards[connection.card];
     const Point middle = column.at(drawing.middles[plot.arcs[arc].to]), end = wire.curve.back();
     const double side = end.x < middle.x ? -1 : 1;
     const double y = middle.y - size.height / 2 + row_top(connection.row) + kNextRow / 2;
@@ -331,30 +229,23 @@ class Arranger {
   }
 
   void add_labels(const Column& column, const Drawing& drawing, const std::set<int>& drawn) {
-    std::vector<std::vector<int>> of_card(column.cards.size());
-    const int first = column.cards.front();
-    for (std::size_t b = 0; b < picture_.blobs.size(); ++b) {
-      const int card = picture_.blobs[b].card;
-      if (card >= first && card - first < static_cast<int>(of_card.size()))
-        of_card[card - first].push_back(static_cast<int>(b));
-    }
-    for (std::size_t c = 0; c < of_card.size(); ++c) {
+    for (std::size_t c = 0; c < column.cards.size(); ++c) {
+      const CardMeasures& card = measures_.cards[column.cards[c]];
       const Point middle = column.at(drawing.middles[c]);
-      const double half = sizes_[first + c].height / 2, bottom = middle.y + (column.upwards ? -half : half);
-      for (const int number : of_card[c]) {
-        const DrawnBlob& blob = picture_.blobs[number];
-        Label label{middle.x + port_x(blob) + 6, 0, label_lines(blob, picture_.cards[blob.card]), blob.notes};
-        if (drawn.count(number) == 0 && !read_elsewhere(number)) {
-          const Point from{label.x - 6, bottom}, to{from.x, bottom + (column.upwards ? -9 : 9)};
-          scene_.wires.push_back({number, {from, from, to, to}, false, true});
+      const double edge = middle.y + (column.upwards ? -card.height : card.height) / 2;
+      for (const int blob : card.blobs) {
+        const double x = middle.x + measures_.ports[blob];
+        if (drawn.count(blob) == 0 && !read_elsewhere(blob)) {
+          const Point from{x, edge}, to{x, edge + (column.upwards ? -9 : 9)};
+          scene_.wires.push_back({blob, {from, from, to, to}, false, true});
         }
-        if (of_card[c].size() > kMostLabels) {
-          if (number != of_card[c].front()) continue;
-          label.lines = {summary_of(of_card[c])};
+        Label label{x + 6, 0, label_of(picture_, blob), picture_.blobs[blob].notes};
+        if (card.blobs.size() > kMostLabels) {
+          if (blob != card.blobs.front()) continue;
+          label.lines = {label_of_all(picture_, card.blobs)};
           label.notes.clear();
         }
-        label.y =
-            column.upwards ? bottom - 5 - kLine * static_cast<double>(label.lines.size() - 1) : bottom + 12;
+        label.y = column.upwards ? edge - 5 - kLine * static_cast<double>(label.lines.size() - 1) : edge + 12;
         scene_.labels.push_back(std::move(label));
       }
     }
@@ -418,18 +309,12 @@ class Arranger {
   const Picture& picture_;
   const LayoutEngine& engine_;
   Scene scene_;
-  std::vector<Size> sizes_;           ///< per card
-  std::vector<double> below_, room_;  ///< per card: height and width that its blobs' texts need
-  std::vector<double> ports_;         ///< per blob
+  Measures measures_;
   Division division_;
   std::vector<Column> columns_;
 };
 
 }  // namespace
-
-double mark_width(const std::string& mark) { return text_width(mark, kMarkSize) + 10; }
-
-double row_top(int row) { return row == 0 ? 0 : kFirstRow + kNextRow * (row - 1); }
 
 Scene arrange(const Picture& picture, const LayoutEngine& engine) {
   if (picture.cards.empty()) return {};

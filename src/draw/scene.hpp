@@ -54,13 +54,6 @@ struct Scene {
   bool bridges_touch_cards = false;  ///< of a net in the form of a U: it should not have been folded
 };
 
-inline constexpr double kNameSize = 12.5, kSmallSize = 10.5, kMarkSize = 9.5;
-inline constexpr double kFirstRow = 37, kNextRow = 21, kStepsRow = 17;  ///< heights within a card
-inline constexpr std::size_t kLongestName = 40, kLongestSettings = 44;
-double mark_width(const std::string& mark);
-/// Upper edge of a row, relative to the card.
-double row_top(int row);
-
 Scene arrange(const Picture& picture, const LayoutEngine& engine);
 
 }  // namespace banyan::draw

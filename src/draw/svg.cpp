@@ -6,6 +6,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "draw/measures.hpp"
 #include "draw/text.hpp"
 
 namespace banyan::draw {

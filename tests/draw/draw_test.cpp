@@ -72,6 +72,11 @@ std::string sync_bn(const std::string& name, const std::string& bottom, const st
   return "layer { name: '" + name + "' type: 'SyncBN' bottom: '" + bottom + "' top: '" + name +
          "' bn_param { slope_filler { value: 1 } " + more + " } }";
 }
+std::vector<Drawing> lay_out_all(const std::vector<Plot>& plots) {
+  std::vector<Drawing> drawings;
+  for (const Plot& plot : plots) drawings.push_back(lay_out(plot));
+  return drawings;
+}
 /// A residual block: its sum and the ReLU after it run at the end of the batch normalization.
 std::string residual_net() {
   return std::string("name: 'residual' ") + kSource + convolution("stem", "data", 4) +
@@ -192,11 +197,7 @@ TEST_F(Draw, ThePlanShowsStepsPlacesAndCuts) {
   EXPECT_THAT(text, HasSubstr("again "));
   EXPECT_THAT(text, HasSubstr(" MiB at "));
   // Cards of later segments are lower.
-  const Scene scene = arrange(picture, [](const std::vector<Plot>& plots) {
-    std::vector<Drawing> drawings;
-    for (const Plot& plot : plots) drawings.push_back(lay_out(plot));
-    return drawings;
-  });
+  const Scene scene = arrange(picture, lay_out_all);
   ASSERT_EQ(scene.cuts.size(), 2u);
   for (const PlacedCard& card : scene.cards)
     for (int cut = 0; cut < 2; ++cut)
@@ -252,8 +253,8 @@ TEST_F(Draw, TallNetsHaveColumns) {
 }
 
 /// Down and up again, with bridges: each level's last convolution is joined to the way up.
-TEST_F(Draw, ANetInTheFormOfAUIsFolded) {
-  std::string text = kSource, last = "data";
+std::string u_net(const std::string& begin = "") {
+  std::string text = begin + kSource, last = "data";
   std::vector<std::string> down;
   for (int level = 0; level < 4; ++level) {
     for (int k = 0; k < 5; ++k) {
@@ -274,25 +275,39 @@ TEST_F(Draw, ANetInTheFormOfAUIsFolded) {
             "' top: '" + join + "' }";
     last = join;
   }
-  text += inner_product("ip", last, "ip", 5) + softmax_loss("ip");
-  const Picture picture = this->picture(text);
-  const Scene scene = arrange(picture, [](const std::vector<Plot>& plots) {
-    EXPECT_EQ(plots.size(), 2u);
-    std::vector<Drawing> drawings;
-    for (const Plot& plot : plots) drawings.push_back(lay_out(plot));
-    return drawings;
-  });
-  const auto y_of = [&](const std::string& name) {
+  return text + inner_product("ip", last, "ip", 5) + softmax_loss("ip");
+}
+
+TEST_F(Draw, ANetInTheFormOfAUIsFolded) {
+  const Picture picture = this->picture(u_net());
+  const Scene scene = arrange(picture, lay_out_all);
+  const auto card_of = [&](const std::string& name) {
     for (const PlacedCard& card : scene.cards)
-      if (picture.cards[card.card].rows[0].name == name) return card.y;
+      if (picture.cards[card.card].rows[0].name == name) return card;
     ADD_FAILURE() << name;
-    return 0.0;
+    return PlacedCard();
   };
-  EXPECT_LT(y_of("d00"), y_of("d34"));
-  EXPECT_GT(y_of("u33"), y_of("u03"));
+  EXPECT_LT(card_of("d00").y, card_of("d34").y);
+  EXPECT_GT(card_of("u33").y, card_of("u03").y);
+  EXPECT_GT(card_of("u33").x, card_of("d34").x + card_of("d34").width);
   EXPECT_EQ(
       std::count_if(scene.wires.begin(), scene.wires.end(), [](const Wire& wire) { return wire.sideways; }),
       4);
+}
+
+TEST_F(Draw, CutsOfAFoldedNet) {
+  const Picture picture = this->picture(u_net("checkpoint: '4' "), true);
+  const Scene scene = arrange(picture, lay_out_all);
+  ASSERT_FALSE(scene.cuts.empty());
+  for (const CutLine& cut : scene.cuts) {
+    const int segment = std::stoi(cut.text.substr(cut.text.find("segment ") + 8)) - 1;
+    const bool upwards = cut.x > scene.width / 3;
+    for (const PlacedCard& card : scene.cards) {
+      if (card.x < cut.x || card.x > cut.x + cut.width) continue;
+      const bool after = upwards ? card.y < cut.y : card.y > cut.y;
+      EXPECT_EQ(after, picture.cards[card.card].band >= segment) << cut.text << ", card " << card.card;
+    }
+  }
 }
 
 TEST_F(Draw, TheSamePictureEveryTime) {

@@ -74,8 +74,12 @@ def check_curve(found, name, xs, ys, what, run=0):
         expect(any(near(x, wanted[0], at_x) and near(y, wanted[1], at_y) for x, y in curve["points"]), f"{what}: {name} shows {wanted}")
 
 
+def choose(page, element, value, event="change"):
+    page.run(f"{{ const e = document.getElementById('{element}'); e.value = '{value}'; e.dispatchEvent(new Event('{event}')); 0 }}")
+
+
 def set_smoothing(page, value):
-    page.run(f"{{ const r = document.getElementById('smoothing'); r.value = {value}; r.dispatchEvent(new Event('input')); }} 0")
+    choose(page, "smoothing", value, "input")
 
 
 def column(page, table, index):
@@ -125,9 +129,9 @@ def check_one_run(page, folder):
 
     # Other axes.
     for axis, places in (("epoch", [line["epoch"] for line in trains if "epoch" in line]), ("hours", [(line["time"] - starts[0]["time"]) / 3600 for line in trains if "epoch" in line])):
-        page.run(f"const a = document.getElementById('axis'); a.value = '{axis}'; a.dispatchEvent(new Event('change')); 0")
+        choose(page, "axis", axis)
         check_curve(chart(page, "Learning rate"), "rate", places, [line["rate"] for line in trains if "epoch" in line], axis)
-    page.run("const b = document.getElementById('axis'); b.value = 'iteration'; b.dispatchEvent(new Event('change')); 0")
+    choose(page, "axis", "iteration")
 
     # Log scale.
     page.run("document.querySelector('[data-title=\"Loss\"] .tools button').click()")
@@ -234,7 +238,7 @@ def check_several_runs(page, path, folders):
     page.run("document.querySelectorAll('[data-table=\"runs\"] input')[0].click()")
     expect({curve["run"] for curve in chart(page, "Loss")["curves"]} == {1}, "a run can be hidden")
     page.run("document.querySelectorAll('[data-table=\"runs\"] input')[0].click()")
-    page.run("const r2 = document.getElementById('run'); r2.value = 1; r2.dispatchEvent(new Event('change')); 0")
+    choose(page, "run", 1)
     expect("cut off" in page.run("document.querySelector('[data-title=\"warnings\"]').textContent"), "a cut-off last line is told of")
     no_complaints(page, "several runs, used")
 

@@ -9,10 +9,11 @@ function add(node, children) {
 
 function set(node, attributes) {
   for (const [name, value] of Object.entries(attributes || {})) {
-    if (value === null || value === undefined || value === false) continue;
+    const stated = /^(aria|data)-/.test(name) && typeof value === "boolean";  // "false" says something there
+    if (value === null || value === undefined || (value === false && !stated)) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "style") node.style.cssText = value;
-    else node.setAttribute(name, value === true ? "" : value);
+    else node.setAttribute(name, value === true && !stated ? "" : value);
   }
   return node;
 }
