@@ -167,7 +167,7 @@ void compare_convolutions(Device& device, const Options& options) {
     const bool data = ops::columns_pay(g, x, y, device.threads());
     compare(options, c.text("forward"), 1e-3,
             {{"oneDNN", [&] { library->forward(context, x, w, b, y); }, !forward},
-             {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, false, y); }), forward},
+             {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }), forward},
              {"columns", nullptr}});
     compare(options, c.text("weights"), 1e-3,
             {{"oneDNN", [&] { library->backward_weight(context, x, y, w, b); }, !weight},

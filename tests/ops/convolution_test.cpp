@@ -230,12 +230,12 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       auto dw = w, db = b;
       for (std::size_t o = 0; o < y.size(); ++o) y[o] = b[channel_of(c, o)], db[channel_of(c, o)] += dy[o];
       for_each_product(c, [&](auto o, auto i, auto k) { y[o] += x[i] * w[k], dw[k] += dy[o] * x[i]; });
-      for (const bool relu : {false, true}) {
-        if (relu)
-          for (double& value : y) value = std::max(value, 0.0);
+      for (const double slope : {1.0, 0.3, 0.0}) {  // of a ReLU, of 1: none
+        auto rectified = y;
+        for (double& value : rectified) value = value < 0 ? slope * value : value;
         Tensor output = empty(c.output_shape(), last);
-        ops::forward_by_rows(context(), c.geometry, input, weight, bias, relu, output);
-        expect_near(values(output), y, tolerance(c.weight_shape().count(1)));
+        ops::forward_by_rows(context(), c.geometry, input, weight, bias, slope, output);
+        expect_near(values(output), rectified, tolerance(c.weight_shape().count(1)));
       }
       Tensor grad_weight = make(c.weight_shape(), w), grad_bias = make({c.geometry.out_channels}, b);
       ops::backward_weight_by_rows(context(), c.geometry, input, grad_output, grad_weight, grad_bias);

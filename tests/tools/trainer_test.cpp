@@ -357,6 +357,11 @@ TEST_F(Trainer, SummaryShowsTheStorage) {
               HasSubstr("\"precision\": {\"storage\": \"bf16\", \"compute\": \"f32\", \"master\": \"f32\"}"));
   expect_refused("summary --model=shown.prototxt --precision=f64",
                  "storage: BF16 is for runs in f32 or bf16; this one is in f64");
+  // --precision=bf16 stores what it computes with, if the net does not say otherwise.
+  EXPECT_THAT(show("", " --precision=bf16").text,
+              HasSubstr("Precision: activations in bf16 where the layers' types allow it, products of bf16, "
+                        "parameters in f32\n"));
+  EXPECT_THAT(show("storage: FULL", " --precision=bf16").text, Not(HasSubstr("Precision:")));
 }
 
 TEST_F(Trainer, ProgressOnlyWhereAsked) {

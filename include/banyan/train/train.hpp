@@ -36,7 +36,7 @@ struct SignalFlags {
 };
 
 /// Type of a run's parameters at this --precision, and of its other tensors where the net does not store them
-/// in 16 bits: with bf16 it is f32, and only convolutions and inner products multiply in bf16.
+/// in 16 bits: with bf16 it is f32.
 inline DType tensor_type(DType precision) { return precision == DType::bf16 ? DType::f32 : precision; }
 
 /// What a run's metrics need besides MetricsSettings.

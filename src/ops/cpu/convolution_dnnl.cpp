@@ -197,11 +197,10 @@ class DnnlConvolution final : public Convolution {
                Tensor& output) override {
     check_convolution(geometry_, input, weight, output);
     if (output.count() == 0) return;
-    const bool rows = own_kernels_ && rows_pay_forward(geometry_, input, output);
     // With a slope a bf16 kernel would round once, where two operators round twice.
-    relu_inside_ = slope_ && (*slope_ == 0 || (!rows && output.dtype() == DType::f32));
-    if (rows)
-      forward_by_rows(context, geometry_, input, weight, bias, relu_inside_, output);
+    relu_inside_ = slope_ && (*slope_ == 0 || output.dtype() == DType::f32);
+    if (own_kernels_ && rows_pay_forward(geometry_, input, output))
+      forward_by_rows(context, geometry_, input, weight, bias, relu_inside_ ? *slope_ : 1, output);
     else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined()))
       forward_by(context, *plan, input, weight, bias, output);
     else

@@ -155,10 +155,11 @@ float sum_of_lanes(const ChannelBlock<float, 16>::Values& values) {
   return sum_of_lanes(sum);
 }
 
-/// NaN stays NaN.
+/// NaN stays NaN. A slope of 1 changes nothing.
 template <class Values>
-void end_with_relu(Values& values) {
-  values = values < 0 ? Values{} : values;
+void end_with_relu(float slope, Values& values) {
+  const Values below = slope == 0 ? Values{} : slope * values;
+  values = values < 0 ? below : values;
 }
 
 // --- Forward ------------------------------------------------------------------------------------
@@ -170,8 +171,8 @@ struct Ordered {
 
 /// P neighbouring output pixels, all N vectors of a group.
 template <int P, int N, std::int64_t kLanes>
-void vectors_of(const Rows<kLanes>& s, const Ordered& ordered, const Group& group, const float* x, bool relu,
-                float* y) {
+void vectors_of(const Rows<kLanes>& s, const Ordered& ordered, const Group& group, const float* x,
+                float slope, float* y) {
   using Block = typename Rows<kLanes>::Block;
   using Vector = typename Rows<kLanes>::Vector;
   const std::int64_t v = group.first;
@@ -199,14 +200,14 @@ void vectors_of(const Rows<kLanes>& s, const Ordered& ordered, const Group& grou
   }
   for (int p = 0; p < P; ++p)
     for (int n = 0; n < N; ++n) {
-      if (relu) end_with_relu(sums[p][n]);
+      if (slope != 1) end_with_relu(slope, sums[p][n]);
       Block::store(sums[p][n], y + p * s.outputs + s.first_output(v + n));
     }
 }
 
 /// The same pixels, leftover channel l.
 template <int P, std::int64_t kLanes>
-void dot_products(const Rows<kLanes>& s, const Ordered& ordered, std::int64_t l, const float* x, bool relu,
+void dot_products(const Rows<kLanes>& s, const Ordered& ordered, std::int64_t l, const float* x, float slope,
                   float* y) {
   using Block = typename Rows<kLanes>::Block;
   using Vector = typename Rows<kLanes>::Vector;
@@ -222,29 +223,29 @@ void dot_products(const Rows<kLanes>& s, const Ordered& ordered, std::int64_t l,
     }
   for (int p = 0; p < P; ++p) {
     float sum = ordered.bias[s.vectors * kLanes + l] + sum_of_lanes(sums[p]);
-    if (relu) end_with_relu(sum);
+    if (slope != 1) end_with_relu(slope, sum);
     y[p * s.outputs + s.in_vectors() + l] = sum;
   }
 }
 
 /// One row of output pixels.
 template <std::int64_t kLanes>
-void forward_row(const Rows<kLanes>& s, const Ordered& ordered, const float* x, bool relu, float* y) {
+void forward_row(const Rows<kLanes>& s, const Ordered& ordered, const float* x, float slope, float* y) {
   for (const Group& group : s.groups)
     with_constant<Tile<kLanes>::vectors>(group.count, [&]<int N>(std::integral_constant<int, N>) {
       in_parts<Tile<kLanes>::sums / N>(
           s.out_w, [&]<int P>(std::int64_t column, std::integral_constant<int, P>) {
-            vectors_of<P, N>(s, ordered, group, x + column * s.pixel_step(), relu, y + column * s.outputs);
+            vectors_of<P, N>(s, ordered, group, x + column * s.pixel_step(), slope, y + column * s.outputs);
           });
     });
   for (std::int64_t l = 0; l < s.left; ++l)
     in_parts<kDots>(s.out_w, [&]<int P>(std::int64_t column, std::integral_constant<int, P>) {
-      dot_products<P>(s, ordered, l, x + column * s.pixel_step(), relu, y + column * s.outputs);
+      dot_products<P>(s, ordered, l, x + column * s.pixel_step(), slope, y + column * s.outputs);
     });
 }
 
 template <std::int64_t kLanes>
-void run_forward(const Rows<kLanes>& s, const float* x, const float* weight, const float* bias, bool relu,
+void run_forward(const Rows<kLanes>& s, const float* x, const float* weight, const float* bias, float slope,
                  float* y, float* workspace) {
   float *const ordered_weight = workspace, *const ordered_bias = workspace + s.values();
   Shares shares(s.threads, s.batch * s.out_h, kRowsAtATime);
@@ -270,7 +271,7 @@ void run_forward(const Rows<kLanes>& s, const float* x, const float* weight, con
       for (std::int64_t i = first; i < last; ++i) {
         const std::int64_t image = i / s.out_h, row = i % s.out_h;
         forward_row(s, {ordered_weight, ordered_bias},
-                    x + (image * s.in_h + row * s.stride_h) * s.image_row(), relu,
+                    x + (image * s.in_h + row * s.stride_h) * s.image_row(), slope,
                     y + i * s.out_w * s.outputs);
       }
     });
@@ -437,15 +438,15 @@ void with_rows(Pass pass, const ConvolutionGeometry& geometry, const Tensor& inp
 }
 
 void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
-                    const Tensor& weight, const Tensor& bias, bool relu, Tensor& output) {
+                    const Tensor& weight, const Tensor& bias, double slope, Tensor& output) {
   const float* b = bias.defined() ? bias.data<float>() : nullptr;
   with_rows(Pass::forward, geometry, input, output, context.device().threads(),
             [&]<std::int64_t kLanes>(const Rows<kLanes>& sizes) {
               float* workspace =
                   context.workspace_of<float>(sizes.values() + sizes.vectors * kLanes + sizes.left);
-              context.run([sizes, x = input.data<float>(), w = weight.data<float>(), b, relu,
-                           y = output.data<float>(),
-                           workspace] { run_forward(sizes, x, w, b, relu, y, workspace); });
+              context.run([sizes, x = input.data<float>(), w = weight.data<float>(), b,
+                           slope = static_cast<float>(slope), y = output.data<float>(),
+                           workspace] { run_forward(sizes, x, w, b, slope, y, workspace); });
             });
 }
 

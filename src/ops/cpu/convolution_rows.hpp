@@ -17,9 +17,9 @@ bool rows_apply(const ConvolutionGeometry& geometry, const Tensor& input, const 
 bool rows_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 bool rows_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 
-/// `relu`: ends with a ReLU.
+/// Ends with a ReLU of that slope; 1: with none.
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& weight,
-                               const Tensor& bias, bool relu, Tensor& output)>
+                               const Tensor& bias, double slope, Tensor& output)>
     forward_by_rows{"forward_by_rows"};
 /// Adds, as Convolution::backward_weight does.
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input,
