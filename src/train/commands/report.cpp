@@ -7,6 +7,7 @@
 #include "banyan/data/library_versions.hpp"
 #include "banyan/device/cuda_devices.hpp"
 #include "banyan/ops/library_versions.hpp"
+#include "banyan/ops/processor.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
 
@@ -21,7 +22,10 @@ std::string processor_name() {
   return "processor";
 }
 
-std::string processor() { return cat(processor_name(), ", ", usable_cores(), " usable cores"); }
+std::string processor() {
+  return cat(processor_name(), ", ", usable_cores(), " usable cores; kernels for ",
+             ops::name_of(ops::instruction_set()));
+}
 
 }  // namespace
 
