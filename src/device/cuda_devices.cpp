@@ -63,6 +63,17 @@ bool built_with_cuda() {
 
 std::string cuda_versions() { return backend().table != nullptr ? backend().table->versions() : "none"; }
 
+CudaVersions cuda_version_numbers() {
+  if (backend().table == nullptr) bad_input("no GPU can be used: ", backend().why);
+  return backend().table->version_numbers();
+}
+
+CudaGpu query_cuda_gpu(int ordinal) {
+  const CudaBackend& table = require_backend(ordinal);
+  require_device(ordinal);
+  return table.query(ordinal);
+}
+
 int cuda_device_count(std::string* why) {
   std::string reason;
   int count = 0;

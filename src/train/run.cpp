@@ -55,7 +55,7 @@ void make_devices(Run& run, int threads) {
 }
 
 void measure_links(Run& run) try {
-  run.link_cost = parallel::measure_link_cost(*run.tree, run.members, run.spin);
+  run.links = parallel::measure_link_cost(*run.tree, run.members, run.spin);
 } catch (Error& error) {
   error.add_context("while measuring the links between the devices");
   throw;
@@ -64,7 +64,8 @@ void measure_links(Run& run) try {
 void build_tree_of(Run& run) {
   std::vector<Device*> devices;
   for (const auto& device : run.devices) devices.push_back(device.get());
-  const parallel::LinkMatrix links = parallel::discover_links(devices);
+  run.link_classes = parallel::discover_links(devices);
+  const parallel::LinkMatrix& links = *run.link_classes;
   run.tree = parallel::choose_tree(run.options.tree, links);
   if (run.team.alone()) return;
   std::vector<std::string> names;
@@ -110,6 +111,18 @@ void plan_snapshots(Run& run) {
   run.snapshots.run.set_seed(run.seed);
 }
 
+/// One process speaks for all, but all must stop at the same displays.
+void open_metrics(Run& run) {
+  run.interval = run.solver.display;
+  if (!RunMetrics::wanted(run.options)) return;
+  if (run.interval == 0) run.interval = RunMetrics::kInterval;
+  if (run.team.place.process != 0) return;
+  std::vector<Activity*> activities;
+  for (const auto& activity : run.activities) activities.push_back(activity.get());
+  run.metrics =
+      std::make_unique<RunMetrics>(run.options, activities, run.resume ? run.resume->state.iter() : 0);
+}
+
 void check_options(const TrainOptions& options) {
   if (options.devices.empty()) runtime_failure("no device to train on");
   for (const DeviceChoice& choice : options.devices)
@@ -152,6 +165,7 @@ std::unique_ptr<Run> make_run(const TrainOptions& options) {
   if (!options.snapshot.empty()) read_resume(run, options.snapshot);
   choose_seed(run);
   plan_snapshots(run);
+  open_metrics(run);
   if (parallel::Uplink* uplink = options.uplink) run.abort.on_raise([uplink] { uplink->abort(); });
   return made;
 }

@@ -54,12 +54,13 @@ void Snapshots::take_summed_gradients() {
   plan_.gradients.clear();
 }
 
-void Snapshots::save(std::int64_t iterations) {
+std::optional<SnapshotPaths> Snapshots::save(std::int64_t iterations) {
   peers_.activity().enter(Stage::snapshot);
   const HostSpan span(peers_.activity(), SpanKind::snapshot);
   parts_.net.check_results();
   peers_.sum_processes({0}, "snapshot");  // all other processes have checked theirs too
-  if (!peers_.in_first_process()) return;
+  std::optional<SnapshotPaths> paths;
+  if (!peers_.in_first_process()) return paths;
   if (peers_.first()) {
     if (plan_.diff && !peers_.alone()) plan_.gradients.resize(parts_.net.flat_gradients().bytes());
     plan_.history =
@@ -70,12 +71,13 @@ void Snapshots::save(std::int64_t iterations) {
   peers_.board().carried = read_carried(parts_.net, peers_.context(), peers_.rank_everywhere());
   if (!plan_.gradients.empty()) parts_.updater.save_gradients(lane_, plan_.gradients.data());
   peers_.meet("snapshot parts", iterations);
-  if (peers_.first()) write(iterations);
+  if (peers_.first()) paths = write(iterations);
   peers_.meet("snapshot written", iterations);
   peers_.activity().beat();
+  return paths;
 }
 
-void Snapshots::write(std::int64_t iterations) {
+SnapshotPaths Snapshots::write(std::int64_t iterations) {
   caffe::SolverState state = describe_state();
   for (caffe::BlobProto& blob : plan_.history) state.add_history()->Swap(&blob);
   plan_.history.clear();
@@ -84,7 +86,7 @@ void Snapshots::write(std::int64_t iterations) {
     board.carried.clear();
   }
   take_summed_gradients();
-  write_snapshot(
+  return write_snapshot(
       plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
       [this] { peers_.activity().beat(); }, plan_.format);
 }

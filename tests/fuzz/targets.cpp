@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <webp/encode.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -20,6 +21,8 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
+#include "banyan/metrics/json_lines.hpp"
+#include "banyan/metrics/record_file.hpp"
 #include "banyan/parallel/tree_choice.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/session.hpp"
@@ -256,6 +259,33 @@ std::string jpeg_seed(int channels) {
   return {bytes.begin(), bytes.end()};
 }
 
+Seeds webp_seeds() {
+  std::vector<std::uint8_t> pixels(3 * 33 * 40);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * i / 77);
+  Seeds seeds;
+  for (const bool lossless : {false, true}) {
+    std::uint8_t* file = nullptr;
+    const std::size_t size = lossless ? WebPEncodeLosslessBGR(pixels.data(), 40, 33, 120, &file)
+                                      : WebPEncodeBGR(pixels.data(), 40, 33, 120, 80, &file);
+    seeds.emplace_back(file, file + size);
+    WebPFree(file);
+  }
+  return seeds;
+}
+Seeds bmp_seeds() {
+  // 3 rows of 4 pixels: 24 bits each, and 8 bits each with a palette of two colours.
+  std::string plain("BM\x5a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\4\0\0\0\3\0\0\0\1\0\x18\0\0\0\0\0\x24\0\0\0",
+                    38);
+  plain.resize(54);
+  for (int i = 0; i < 36; ++i) plain += static_cast<char>(i * 7);
+  std::string palette("BM\x4a\0\0\0\0\0\0\0\x3e\0\0\0\x28\0\0\0\4\0\0\0\3\0\0\0\1\0\x08\0\0\0\0\0\x0c\0\0\0",
+                      38);
+  palette.resize(46);
+  palette.append("\2\0\0\0\0\0\0\0\1\2\3\0\xff\xfe\xfd\0", 16);
+  for (int i = 0; i < 12; ++i) palette += static_cast<char>(i % 2);
+  return {plain, palette};
+}
+
 void decode_every_way(std::string_view bytes) {
   data::Image image;
   const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
@@ -308,6 +338,30 @@ void run_idx(std::string_view bytes) {
 Seeds list_seeds() { return {"a.jpg 1\nfolder/b c.png 2\n\n/x +3\r\n", "x 0"}; }
 void run_list(std::string_view bytes) { data::read_image_list(BytesAsFile(bytes).path()); }
 
+Seeds metrics_seeds() {
+  std::string lines;
+  for (const auto& [kind, iteration] :
+       {std::pair{"start", 0}, {"train", 0}, {"snapshot", 5}, {"train", 5}, {"end", 6}})
+    lines += cat("{\"kind\": \"", kind, "\", \"iteration\": ", iteration, ", \"time\": 1.5}\n");
+  return {lines, lines.substr(0, lines.size() - 9)};
+}
+void run_metrics(std::string_view bytes) {
+  for (const auto existing :
+       {metrics::Existing::resume, metrics::Existing::replace, metrics::Existing::refuse}) {
+    const BytesAsFile file(bytes);
+    metrics::JsonLines lines(file.path(), 5, existing);
+    lines.write({5, 1, metrics::Warning{"a", "b"}});
+  }
+}
+
+Seeds event_seeds() {
+  return {metrics::framed("brain.Event:2") + metrics::framed("") + metrics::framed("x")};
+}
+void run_events(std::string_view bytes) {
+  const BytesAsFile file(bytes);
+  metrics::read_frames(file.path(), [](const std::string& record) { return record != "y"; });
+}
+
 Seeds tree_seeds() { return {"1 0\n2 0 # a comment\n3 2\n", "-1 0 0 1", "1 0\n2 1\n3 2\n"}; }
 void run_tree(std::string_view bytes) { parallel::parse_tree(std::string(bytes), "tree", 4); }
 
@@ -343,8 +397,12 @@ const std::vector<Target>& targets() {
          return Seeds{png_seed(1), png_seed(3)};
        },
        decode_every_way},
+      {"webp", "a WebP file", webp_seeds, decode_every_way},
+      {"bmp", "a BMP file", bmp_seeds, decode_every_way},
       {"idx", "MNIST's files, plain and compressed", idx_seeds, run_idx},
       {"image_list", "a list of images", list_seeds, run_list},
+      {"metrics", "the lines of a run's metrics, which another run continues", metrics_seeds, run_metrics},
+      {"events", "TensorBoard's event files, which it continues too", event_seeds, run_events},
       {"tree", "a tree file", tree_seeds, run_tree},
       {"simulation", "the description of a machine", simulation_seeds, run_simulation},
   };

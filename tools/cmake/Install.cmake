@@ -27,3 +27,6 @@ install(SCRIPT ${CMAKE_SOURCE_DIR}/tools/cmake/GatherLibraries.cmake)
 install(PROGRAMS ${CMAKE_SOURCE_DIR}/tools/gpu_check.sh DESTINATION bin)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/models DESTINATION share/banyan)
 install(FILES tools/gpu_check/torch_speed.py tests/bench/torch_nets.py tests/bench/torch_train.py DESTINATION share/banyan/gpu_check)
+
+install(CODE "set(trainer \"$<TARGET_FILE:trainer>\")" COMPONENT shell)
+install(SCRIPT ${CMAKE_SOURCE_DIR}/tools/cmake/ShellFiles.cmake COMPONENT shell)

@@ -8,6 +8,7 @@
 // preferred one, because they change in every iteration. The preferred order is queried for one fixed batch
 // size, so that a share of a batch is computed like the whole.
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -186,28 +187,26 @@ class DnnlConvolution final : public Convolution {
     for (const std::int64_t dilation : geometry.dilation) dilation_.push_back(dilation - 1);
   }
 
-  bool fuse_relu(const Rectifier& relu) override {
-    // oneDNN 2.6's channels-last kernels treat every slope other than 0 as 1.
-    const bool can = !relu.on || relu.slope == 0;
-    relu_ = relu.on && can;
-    return can;
+  bool fuse_activation(const Activation& activation) override {
+    slope_.reset();
+    if (activation.kind == Activation::Kind::relu) slope_ = activation.slope;
+    return slope_ || !activation.on();
   }
 
   void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
                Tensor& output) override {
     check_convolution(geometry_, input, weight, output);
     if (output.count() == 0) return;
-    if (own_kernels_ && rows_pay_forward(geometry_, input, output))
-      return forward_by_rows(context, geometry_, input, weight, bias, relu_, output);
-    const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined());
-    if (plan == nullptr) {
-      reference_->forward(context, input, weight, bias, output);
-      if (relu_) relu_forward(context, output, 0, output);
-      return;
-    }
-    std::vector<void*> data{activation(input), address(weight), activation(output)};
-    if (bias.defined()) data.push_back(address(bias));
-    run(context, *plan, std::move(data), "forward");
+    const bool rows = own_kernels_ && rows_pay_forward(geometry_, input, output);
+    // With a slope a bf16 kernel would round once, where two operators round twice.
+    relu_inside_ = slope_ && (*slope_ == 0 || (!rows && output.dtype() == DType::f32));
+    if (rows)
+      forward_by_rows(context, geometry_, input, weight, bias, relu_inside_, output);
+    else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined()))
+      forward_by(context, *plan, input, weight, bias, output);
+    else
+      relu_inside_ = false, reference_->forward(context, input, weight, bias, output);
+    if (slope_ && !relu_inside_) relu_forward(context, output, *slope_, output);
   }
 
   void backward_data(Context& context, const Tensor& grad_output, const Tensor& weight,
@@ -239,6 +238,13 @@ class DnnlConvolution final : public Convolution {
  private:
   using Key = std::vector<std::int64_t>;
 
+  void forward_by(Context& context, const Plan& plan, const Tensor& input, const Tensor& weight,
+                  const Tensor& bias, Tensor& output) {
+    std::vector<void*> data{activation(input), address(weight), activation(output)};
+    if (bias.defined()) data.push_back(address(bias));
+    run(context, plan, std::move(data), "forward");
+  }
+
   static void* address(const Tensor& tensor) { return const_cast<float*>(tensor.data<float>()); }
   static void* activation(const Tensor& tensor) {
     return tensor.dtype() == DType::bf16 ? const_cast<BFloat16*>(tensor.data<BFloat16>()) : address(tensor);
@@ -260,10 +266,12 @@ class DnnlConvolution final : public Convolution {
   /// The plan for these shapes and layouts, made on first use; nullptr if our reference should be used.
   const Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
     const int threads = context.device().threads();
+    const bool relu = pass == Pass::forward && relu_inside_;
     Key key = input.shape().dims();
-    key.insert(key.end(), {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
-                           static_cast<std::int64_t>(output.layout()), bias, threads,
-                           pass == Pass::forward && relu_, static_cast<std::int64_t>(input.dtype())});
+    key.insert(key.end(),
+               {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
+                static_cast<std::int64_t>(output.layout()), bias, threads, relu,
+                std::bit_cast<std::int64_t>(relu ? *slope_ : 0.0), static_cast<std::int64_t>(input.dtype())});
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second ? &*found->second : nullptr;
     const OpenMpThreads guard(threads);  // kernels are generated for a fixed number of threads
@@ -335,9 +343,9 @@ class DnnlConvolution final : public Convolution {
   }
   dnnl::primitive_attr forward_attributes() const {
     dnnl::primitive_attr attributes = plain_attributes();
-    if (relu_) {
+    if (relu_inside_) {
       dnnl::post_ops relu;
-      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, static_cast<float>(*slope_), 0.0f);
       attributes.set_post_ops(relu);
     }
     return attributes;
@@ -460,7 +468,8 @@ class DnnlConvolution final : public Convolution {
   bool own_kernels_;
   dnnl::primitive_attr attributes_;  // for everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
-  bool relu_ = false;                         ///< forward() ends with a ReLU
+  std::optional<double> slope_;               ///< forward() ends with a ReLU
+  bool relu_inside_ = false;                  ///< run by the kernel
   std::map<Key, std::optional<Plan>> plans_;  // node-based: enqueued work refers to its elements
   std::unique_ptr<Convolution> reference_;
 };
