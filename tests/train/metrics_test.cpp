@@ -456,9 +456,10 @@ TEST_F(MetricsFiles, HoldTheRun) {
   EXPECT_EQ(words.values(words.values_size() - 1).string_value(), "--metrics=" + folder());
   // The same run tells the same losses and outputs.
   for (const JsonMembers& line : lines())
-    if (text(line, "kind") == "train" && number(line, "iteration") < 20)
+    if (text(line, "kind") == "train" && number(line, "iteration") < 20) {
       EXPECT_THAT(file("log"),
                   HasSubstr(cat("Iteration ", number(line, "iteration"), ", lr = ", number(line, "rate"))));
+    }
 }
 
 TEST_F(MetricsFiles, AResumedRunContinuesThem) {
