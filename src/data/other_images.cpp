@@ -44,11 +44,21 @@ void decode_bmp(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Ima
   if (size > INT_MAX) bad_input("a BMP image of ", size, " bytes");
   int width = 0, height = 0, stored = 0;
   const auto length = static_cast<int>(size);
+  const auto number = [bytes, size](std::size_t at, int width) {
+    std::uint32_t value = 0;
+    for (int i = width; i-- > 0;) value = value << 8 | (at + i < size ? bytes[at + i] : 0U);
+    return std::size_t{value};
+  };
   // An image whose file could not hold it is refused before its memory is asked for: a bit a pixel is the
   // least.
   if (!stbi_info_from_memory(bytes, length, &width, &height, &stored) ||
       static_cast<std::size_t>(width) * height / 8 > size)
     bad_input("damaged BMP image");
+  // stb_image takes what is missing at the end for black.
+  const std::size_t bits = number(14, 4) == 12 ? number(24, 2) : number(28, 2), pixels = number(10, 4);
+  const std::size_t row = (static_cast<std::size_t>(width) * bits + 7) / 8, pitch = (row + 3) / 4 * 4;
+  if (pixels + pitch * (static_cast<std::size_t>(height) - 1) + row > size)
+    bad_input("damaged BMP image: the file ends too early");
   const std::unique_ptr<stbi_uc, void (*)(void*)> rgb(
       stbi_load_from_memory(bytes, length, &width, &height, &stored, 3), stbi_image_free);
   if (!rgb) bad_input("damaged BMP image: ", stbi_failure_reason());

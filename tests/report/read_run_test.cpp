@@ -196,7 +196,7 @@ TEST_F(ReadRun, LongRunsAreThinnedButKeepTheirExtremes) {
   EXPECT_EQ(run["train"]["rows"], rows);
   const Json& columns = run["train"]["columns"];
   EXPECT_LT(columns["loss"].size(), 13000u);
-  EXPECT_GT(columns["loss"].size(), 6000u);
+  EXPECT_GT(columns["loss"].size(), 3000u);
   EXPECT_THAT(columns["loss"], testing::Contains(99));
   EXPECT_THAT(columns["loss"], testing::Contains(-7));
   EXPECT_EQ(columns["iteration"].front(), 0);

@@ -1,6 +1,6 @@
 // Kernels (src/ops/cpu) are compiled into libbanyan.so for the build's own instruction set and, in builds for
 // any processor, again into libbanyan_avx2.so and libbanyan_avx512.so. Loading one of these defines the
-// operators anew, with its kernels. The libraries call their own functions (-Bsymbolic-functions) and share
+// operators again, with its kernels. The libraries call their own functions (-Bsymbolic-functions) and share
 // libbanyan's data, so no function compiled for one instruction set stands in for that of another.
 #include "banyan/ops/processor.hpp"
 
