@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What multiple devices and SyncBN cost: iteration times of the same solver in alternating runs, as ratios.
+"""What multiple devices, SyncBN or another build cost: iteration times of the same solver in alternating runs, as ratios.
 
-usage: device_ratio.py [--rounds=5] [--iterations=60] [--warmup=20] SOLVER ARGS_A -- ARGS_B
+usage: device_ratio.py [--rounds=5] [--iterations=60] [--warmup=20] SOLVER [BUILD_A] ARGS_A -- [BUILD_B] ARGS_B
   device_ratio.py models/digits/solver.prototxt --cpu=1 -- --cpu=2
   device_ratio.py models/digits/solver.prototxt --cpu=2 --sync_bn=on -- --cpu=2 --sync_bn=off
+  device_ratio.py models/digits/solver.prototxt build/release --cpu=1 -- build/portable --cpu=1
 
-Prints the median milliseconds per iteration of both and the median of the rounds' ratios B / A. Run it from the repository's
-folder; the solver's data must exist (tools/quickstart.sh makes the digits). Never part of a test run.
+Prints the median milliseconds per iteration of both and the median of the rounds' ratios B / A. A build is a folder (default
+build/release). Run it from the repository's folder; the solver's data must exist (tools/quickstart.sh makes the digits). Never part of a test run.
 """
 import re
 import statistics
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-TRAINER = "build/release/bin/trainer"
+BUILD = "build/release"
 DROPPED = ("max_iter", "display", "test_iter", "test_interval", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_after_train")
 
 
@@ -26,7 +27,8 @@ def solver_text(path, iterations, folder):
 
 def iteration_times(solver, arguments, warmup):
     """Milliseconds of each iteration after the warm-up."""
-    log = subprocess.run([TRAINER, f"--solver={solver}", *arguments], stderr=subprocess.PIPE, text=True, check=True).stderr
+    build, flags = (BUILD, arguments) if arguments[0].startswith("-") else (arguments[0], arguments[1:])
+    log = subprocess.run([f"{build}/bin/trainer", f"--solver={solver}", *flags], stderr=subprocess.PIPE, text=True, check=True).stderr
     seconds = [float(s) for s in re.findall(r"Iteration \d+ \([^,]*, ([0-9.e+-]+)s/", log)]
     return [1000 * s for s in seconds[warmup:]]
 

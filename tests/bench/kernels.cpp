@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "banyan/base/error.hpp"
-#include "banyan/device/processor.hpp"
+#include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_rows.hpp"
@@ -319,8 +319,8 @@ void run(int count, char** words) {
   how.threads = options.threads;
   const auto device = make_cpu_device(0, how);
   device->make_current();
-  std::printf("%d thread(s); kernels: %s; L2 cache: %ld KiB\n", options.threads, name_of(instruction_set()),
-              sysconf(_SC_LEVEL2_CACHE_SIZE) >> 10);
+  std::printf("%d thread(s); kernels: %s; L2 cache: %ld KiB\n", options.threads,
+              name_of(ops::instruction_set()), sysconf(_SC_LEVEL2_CACHE_SIZE) >> 10);
   const auto wanted = [&](const char* part) { return parts.empty() || std::ranges::count(parts, part) > 0; };
   if (wanted("convolution")) compare_convolutions(*device, options);
   if (wanted("columns")) compare_columns(*device, options);

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "banyan/base/error.hpp"
-#include "banyan/device/processor.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/convolution.hpp"
+#include "banyan/ops/processor.hpp"
 #include "ops/device_fixture.hpp"
 
 namespace banyan {
@@ -70,7 +70,8 @@ class Bf16 : public testing::TestWithParam<Math> {
       EXPECT_THAT(report, Not(HasSubstr("bf16")));
   }
   void SetUp() override {
-    if (GetParam() == Math::bf16 && instruction_set() != InstructionSet::avx512) GTEST_SKIP() << "no AVX-512";
+    if (GetParam() == Math::bf16 && ops::instruction_set() != ops::InstructionSet::avx512)
+      GTEST_SKIP() << "no AVX-512";
   }
   static bool rounds() { return GetParam() != Math::full; }
 };

@@ -2,7 +2,7 @@
 #include "banyan/ops/convolution.hpp"
 
 #include "banyan/base/error.hpp"
-#include "banyan/device/processor.hpp"
+#include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_rows.hpp"
@@ -13,6 +13,7 @@ namespace banyan {
 namespace {
 
 using ops::ConvolutionGeometry;
+using ops::InstructionSet;
 using Dims = std::vector<std::int64_t>;
 
 struct Case {
@@ -395,7 +396,7 @@ struct Choice {
 template <class Rule>
 void expect_choices(const std::vector<Choice>& choices, Rule rule) {
   for (const Choice& choice : choices) {
-    if (choice.kernels != instruction_set()) continue;
+    if (choice.kernels != ops::instruction_set()) continue;
     const ShapeRule& s = choice.shapes;
     EXPECT_EQ(s.holds(rule), choice.pays) << s.in << " -> " << s.out << ", " << s.kernel << " x " << s.kernel
                                           << ", batch " << s.batch << ", pad " << s.pad;

@@ -26,10 +26,14 @@
 #include "banyan/device/cores.hpp"
 #include "banyan/device/cpu_stream.hpp"
 #include "banyan/device/device.hpp"
-#include "banyan/device/processor.hpp"
+#include "device/cpu/before_devices.hpp"
 
 namespace banyan {
 namespace {
+
+// Set by a static object of another file, so it is constant-initialized.
+using Preparation = void (*)();
+constinit Preparation prepare_devices = nullptr;
 
 constexpr std::size_t kAlignment = 64;                   // bytes: a cache line, a vector register
 constexpr std::size_t kHugePage = std::size_t{1} << 21;  // bytes
@@ -269,11 +273,14 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
+void before_cpu_devices(void (*prepare)()) { prepare_devices = prepare; }
+
 std::unique_ptr<Device> make_cpu_device(int ordinal, const CpuDeviceOptions& options) {
   if (options.threads < 1) bad_input("cpu:", ordinal, " needs at least 1 thread, not ", options.threads);
   for (const int core : options.cores)
     if (core < 0 || core >= CPU_SETSIZE) bad_input("cpu:", ordinal, " cannot be bound to core ", core);
-  instruction_set();  // loads the kernels
+  static const bool prepared = (prepare_devices != nullptr ? prepare_devices() : void(), true);
+  static_cast<void>(prepared);
   return std::make_unique<CpuDevice>(ordinal, options);
 }
 

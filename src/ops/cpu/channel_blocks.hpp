@@ -9,11 +9,9 @@
 
 namespace banyan::ops {
 
-inline constexpr std::int64_t kBlockLanes = 16;
-
 /// Neighbouring channels, stored as T. Vectors are passed by reference, because the calling convention for
 /// passing by value depends on the target processor.
-template <class T, std::int64_t kLanes = kBlockLanes>
+template <class T, std::int64_t kLanes>
 struct ChannelBlock {
   using A = Arithmetic<T>;
   using Index = std::conditional_t<sizeof(A) == 8, std::int64_t, std::int32_t>;
@@ -59,16 +57,27 @@ struct SingleChannel {
   }
 };
 
-/// Calls block(first channel, ChannelBlock<T>()) until all channels are covered. The last block starts early
-/// rather than being short, so some channels are processed twice: stored values must not depend on previous
-/// contents. If there are fewer channels than a block has, they are processed one by one.
+/// Calls block(first channel, ChannelBlock<T, lanes>()) until all channels are covered, with 16 lanes, and
+/// with 8 or 4 for the last channels. The last block starts early rather than being short, so some channels
+/// are processed twice: stored values must not depend on previous contents. Fewer channels than 4 are
+/// processed one by one.
 template <class T, class Block>
 void for_channel_blocks(std::int64_t channels, const Block& block) {
   std::int64_t first = 0;
-  if (channels < kBlockLanes)
+  for (; first + 16 <= channels; first += 16) block(first, ChannelBlock<T, 16>());
+  const std::int64_t rest = channels - first;
+  if (rest > 8) {
+    if (channels >= 16) return block(channels - 16, ChannelBlock<T, 16>());
+    block(0, ChannelBlock<T, 8>());
+    block(channels - 8, ChannelBlock<T, 8>());
+  } else if (rest > 4) {
+    if (channels >= 8) return block(channels - 8, ChannelBlock<T, 8>());
+    block(0, ChannelBlock<T, 4>());
+    block(channels - 4, ChannelBlock<T, 4>());
+  } else if (rest > 0) {
+    if (channels >= 4) return block(channels - 4, ChannelBlock<T, 4>());
     for (; first < channels; ++first) block(first, SingleChannel<T>());
-  for (; first + kBlockLanes <= channels; first += kBlockLanes) block(first, ChannelBlock<T>());
-  if (first < channels) block(channels - kBlockLanes, ChannelBlock<T>());
+  }
 }
 
 }  // namespace banyan::ops

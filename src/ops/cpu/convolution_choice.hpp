@@ -2,8 +2,8 @@
 // choose with what is fastest.
 #pragma once
 
-#include "banyan/device/processor.hpp"
 #include "banyan/ops/convolution.hpp"
+#include "banyan/ops/processor.hpp"
 
 namespace banyan::ops {
 

@@ -153,8 +153,7 @@ bool columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const
   const Columns s(geometry, input, output, kColumnValues, threads);
   if (s.taps() == 1 || s.pixels() * s.depth() > kLargestImage || s.batch < threads) return false;
   // Additions of few channels are slow, but oneDNN's vectors are nearly empty.
-  if (s.channels < kBlockLanes)
-    return s.outputs >= 16 * s.channels && instruction_set() != InstructionSet::baseline;
+  if (s.channels < 16) return s.outputs >= 16 * s.channels && instruction_set() != InstructionSet::baseline;
   return instruction_set() == InstructionSet::avx512 && s.outputs >= 32 && fills_badly(s.channels);
 }
 

@@ -19,8 +19,8 @@ struct Lanes {
   explicit Lanes(std::int64_t channels_of_block)
       : channels(channels_of_block),
         width(channels >= 64 ? channels : (64 + channels - 1) / channels * channels) {}
-  /// Elements per block: 16 KiB of floats, or 16 rows if a row is longer.
-  std::int64_t block() const { return std::max<std::int64_t>(4096 / width, 16) * width; }
+  /// Elements per block: 64 KiB of floats, or 16 rows if a row is longer.
+  std::int64_t block() const { return std::max<std::int64_t>(16384 / width, 16) * width; }
 };
 
 template <class T>

@@ -6,6 +6,7 @@
 #include "banyan/data/library_versions.hpp"
 #include "banyan/device/cuda_devices.hpp"
 #include "banyan/ops/library_versions.hpp"
+#include "banyan/ops/processor.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "train/processor_name.hpp"
@@ -14,7 +15,10 @@ namespace banyan {
 
 namespace {
 
-std::string processor() { return cat(processor_name(), ", ", usable_cores(), " usable cores"); }
+std::string processor() {
+  return cat(processor_name(), ", ", usable_cores(), " usable cores; kernels for ",
+             ops::name_of(ops::instruction_set()));
+}
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Instruction sets: what is hidden from oneDNN is not used by our kernels either.
-#include "banyan/device/processor.hpp"
+#include "banyan/ops/processor.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "banyan/device/device.hpp"
 
-namespace banyan {
+namespace banyan::ops {
 namespace {
 
 struct Setting {
@@ -31,4 +31,4 @@ TEST(Processor, KernelsKeepToTheInstructionSetsOfOneDnn) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::ops

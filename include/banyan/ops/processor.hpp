@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace banyan {
+namespace banyan::ops {
 
 /// Those that CPU kernels are compiled for and chosen by, in ascending order.
 enum class InstructionSet : std::uint8_t {
@@ -12,14 +12,14 @@ enum class InstructionSet : std::uint8_t {
   avx2,      ///< with FMA, BMI and BMI2
   avx512,    ///< with F, BW, CD, DQ and VL
 };
-/// "AVX2"
+/// "AVX-512", "AVX2", "any processor"
 const char* name_of(InstructionSet set);
 
 /// What CPU kernels use in this process: the best instruction set that the processor has and for which the
-/// build has kernels. The first call, before the first CPU device exists, loads kernels that are in a library
+/// build has kernels. The first call, made before there is a CPU device, loads kernels that are in a library
 /// of their own.
 InstructionSet instruction_set();
 /// Does oneDNN multiply bf16 values faster than f32 here? (AVX512_BF16 or AMX)
 bool has_bf16_units();
 
-}  // namespace banyan
+}  // namespace banyan::ops

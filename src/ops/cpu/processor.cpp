@@ -1,8 +1,8 @@
 // Kernels (src/ops/cpu) are compiled into libbanyan.so for the build's own instruction set and, in builds for
 // any processor, again into libbanyan_avx2.so and libbanyan_avx512.so. Loading one of these defines the
-// operators anew, with its kernels. The libraries call their own functions (-Bsymbolic-functions) and share
+// operators again, with its kernels. The libraries call their own functions (-Bsymbolic-functions) and share
 // libbanyan's data, so no function compiled for one instruction set stands in for that of another.
-#include "banyan/device/processor.hpp"
+#include "banyan/ops/processor.hpp"
 
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -10,9 +10,10 @@
 #include <algorithm>
 
 #include "banyan/base/error.hpp"
+#include "device/cpu/before_devices.hpp"
 #include "device/sibling_library.hpp"
 
-namespace banyan {
+namespace banyan::ops {
 namespace {
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && defined(__AVX512DQ__) && \
@@ -83,6 +84,8 @@ InstructionSet choose() {
   return best;
 }
 
+const bool defined = (before_cpu_devices([] { instruction_set(); }), true);
+
 }  // namespace
 
 const char* name_of(InstructionSet set) {
@@ -94,7 +97,7 @@ const char* name_of(InstructionSet set) {
     case InstructionSet::baseline:
       break;
   }
-  return "baseline";
+  return "any processor";
 }
 
 InstructionSet instruction_set() {
@@ -104,4 +107,4 @@ InstructionSet instruction_set() {
 
 bool has_bf16_units() { return onednn_may_use(dnnl_cpu_isa_avx512_core_bf16); }
 
-}  // namespace banyan
+}  // namespace banyan::ops
