@@ -64,7 +64,7 @@ DEFINE_int32(threads_per_device, 0, "threads of each CPU device (0: an equal sha
 DEFINE_string(
     pin, "auto",
     "CPU devices bound to their own cores; auto: if there are enough that no other run is bound to");
-DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products only)");
+DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products and activations)");
 DEFINE_string(sync_bn, "as_written",
               "batch norms synchronized over the devices: as the net says, all or none");
 DEFINE_string(tree, "auto", "the device tree: its kind, or a file with one");

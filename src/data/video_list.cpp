@@ -105,7 +105,8 @@ class VideoReader : public RecordReader {
   }
 
   std::string describe(std::uint64_t position) override {
-    return cat(name_, ", video ", position, " (counted from 0; ", banyan::quoted((*videos_)[position].folder), ")");
+    return cat(name_, ", video ", position, " (counted from 0; ", banyan::quoted((*videos_)[position].folder),
+               ")");
   }
 
  private:

@@ -189,7 +189,8 @@ NamedArrays to_arrays(const ModelWeights& weights, NameStyle style) {
     std::vector<std::size_t> counts;
     for (const BlobData& blob : layer.blobs) counts.push_back(blob.count());
     const std::vector<std::string> names_of_blobs = blob_names(layer.name, layer.type, counts, style);
-    for (std::size_t i = 0; i < layer.blobs.size(); ++i) arrays.push_back({names_of_blobs[i], layer.blobs[i]});
+    for (std::size_t i = 0; i < layer.blobs.size(); ++i)
+      arrays.push_back({names_of_blobs[i], layer.blobs[i]});
   }
   return arrays;
 }

@@ -171,15 +171,19 @@ tb::GraphDef graph_of(const std::vector<Start::LayerDescription>& layers) {
     node.set_name(name);
     node.set_op(layer.type);
     for (const std::string& input : layer.inputs) node.add_input(makers[input]);
-    tb::AttrValue shapes;
+    const auto add = [&node](const char* key) -> tb::AttrValue& {
+      auto& entry = *node.add_attr();
+      entry.set_key(key);
+      return *entry.mutable_value();
+    };
+    auto& shapes = *add("_output_shapes").mutable_list();
     for (std::size_t i = 0; i < layer.outputs.size(); ++i) {
       makers[layer.outputs[i].first] = i == 0 ? name : cat(name, ":", i);
-      auto& shape = *shapes.mutable_list()->add_shape();
+      auto& shape = *shapes.add_shape();
       for (const std::int64_t length : layer.outputs[i].second) shape.add_dim()->set_size(length);
     }
-    if (!layer.outputs.empty()) (*node.mutable_attr())["_output_shapes"] = shapes;
-    (*node.mutable_attr())["parameters"].set_s(std::to_string(layer.parameters));
-    (*node.mutable_attr())["multiply_adds"].set_s(cat(layer.multiply_adds));
+    add("parameters").set_s(std::to_string(layer.parameters));
+    add("multiply_adds").set_s(cat(layer.multiply_adds));
   }
   return graph;
 }

@@ -55,8 +55,7 @@ MemoryPlan place_tensors(const TensorUses& uses, const Schedule& schedule, bool 
   for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
     PlannedTensor& tensor = plan.tensors[t];
     tensor.data = tensor.grad = -1;
-    if (!spans.data[t].empty() && !tensor.outside)
-      add(t, false, uses.data_size[t], std::move(spans.data[t]));
+    if (!spans.data[t].empty() && !tensor.outside) add(t, false, uses.data_size[t], std::move(spans.data[t]));
     if (spans.grad[t].used()) add(t, true, uses.grad_size[t], {spans.grad[t]});
   }
   const MemoryPlan memory = reuse ? plan_memory(lifetimes, kAlignment) : plan_separate(lifetimes, kAlignment);

@@ -136,6 +136,10 @@ class Run {
     for (auto& [net, test] : tests_) test.columns.cut(iteration + 1);
     for (Json* lines : {&layers_, &snapshots_, &warnings_})
       while (!lines->empty() && lines->back()["iteration"] > iteration) lines->erase(lines->size() - 1);
+    // Of earlier parts of the run only when they began matters.
+    if (!starts_.empty())
+      for (const char* large : {"solver", "nets", "devices", "tree", "datasets", "layers", "memory", "plan"})
+        starts_.back().erase(large);
     starts_.push_back(line);
   }
 
@@ -209,10 +213,12 @@ Json parse(const std::string& text) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     bad_input("not a JSON object: expected something else at byte ", error.byte);
+  } catch (const Json::exception& error) {  // a number out of range
+    bad_input("not a JSON object: ", error.what());
   }
 }
 
-void read_lines(std::istream& in, const std::string& path, Run& run) {
+void take_lines(std::istream& in, const std::string& path, Run& run) {
   std::int64_t number = 0;
   for (std::string text; std::getline(in, text);) {
     ++number;
@@ -239,8 +245,13 @@ std::string read_run(const std::string& folder) {
     bad_input(banyan::quoted(folder), " holds no metrics.jsonl; a run writes it with --metrics=", folder);
   std::ifstream in(path, std::ios::binary);
   if (!in) bad_input(banyan::quoted(path), " cannot be read");
+  return read_run(in, folder);
+}
+
+std::string read_run(std::istream& lines, const std::string& folder) {
+  const std::string path = folder + "/metrics.jsonl";
   Run run(folder);
-  read_lines(in, path, run);
+  take_lines(lines, path, run);
   if (run.empty()) bad_input(banyan::quoted(path), " holds no complete line yet");
   return run.json().dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -27,10 +27,10 @@ struct Wishes {
 
 /// For the metrics of a run, at a display.
 struct Measured {
-  double seconds = 0, waited = 0;        ///< since the last one; in `waited` of them the host had no batch
-  double gradient_squares = 0;           ///< of the buckets owned here
+  double seconds = 0, waited = 0;  ///< since the last one; in `waited` of them the host had no batch
+  double gradient_squares = 0;     ///< of the buckets owned here
   MemoryUse memory;
-  std::optional<std::int64_t> sampled;   ///< the iteration that the spans are of
+  std::optional<std::int64_t> sampled;  ///< the iteration that the spans are of
   std::vector<RecordedSpan> spans;
 };
 
@@ -43,8 +43,8 @@ struct DeviceBoard {
       test_results;             ///< of the current test net: one entry for each batch served here
   double gradient_squares = 0;  ///< of the buckets owned here
   Measured measured;
-  KernelChoices kernels;        ///< of the first iteration
-  CarriedStates carried;        ///< during a snapshot
+  KernelChoices kernels;  ///< of the first iteration
+  CarriedStates carried;  ///< during a snapshot
   LossRing* losses = nullptr;
 };
 

@@ -194,15 +194,16 @@ void Replica::set_up() {
   for (auto& end : ends_) end = device_.create_event();
   build_exchange();
   if (run_.metrics)
-    meter_ = std::make_unique<Meter>(*run_.metrics, rank_,
-                                     Meter::Parts{*peers_, *net_, *updater_, sources_, lane()}, run_.interval);
+    meter_ = std::make_unique<Meter>(
+        *run_.metrics, rank_, Meter::Parts{*peers_, *net_, *updater_, sources_, lane()}, run_.interval);
   display_ = std::make_unique<Display>(run_.solver, run_.interval, *peers_, *net_, *losses_,
                                        run_.options.console, meter_.get());
   snapshots_ = std::make_unique<Snapshots>(run_.snapshots, *peers_, lane(),
                                            SnapshotParts{*net_, *updater_, *rate_, *losses_, sources_});
   load_initial_state();
   begin();
-  if (meter_ && peers_->first()) run_.metrics->start(describe_run(run_, *net_, sources_), parameter_names(*net_));
+  if (meter_ && peers_->first())
+    run_.metrics->start(describe_run(run_, *net_, sources_), parameter_names(*net_));
 }
 
 }  // namespace banyan

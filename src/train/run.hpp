@@ -50,8 +50,8 @@ struct Run {
   Team team;
   std::unique_ptr<parallel::DeviceTree> gradient_tree;  ///< made by rank 0 when the buckets are known
   std::optional<parallel::LinkMatrix> link_classes;
-  parallel::MeasuredLinks links;                        ///< measured before the nets take their memory
-  std::size_t chunk_bytes = 0;                          ///< of sums of gradients; the same
+  parallel::MeasuredLinks links;  ///< measured before the nets take their memory
+  std::size_t chunk_bytes = 0;    ///< of sums of gradients; the same
 
   SnapshotPlan snapshots;
   TrainOutcome outcome;           ///< rank 0

@@ -41,8 +41,8 @@ class Snapshots {
  public:
   /// `lane`: the context of updates.
   Snapshots(SnapshotPlan& plan, Peers& peers, Context& lane, const SnapshotParts& parts);
-  /// Writes a snapshot after `iterations` iterations; the losses are gathered. All devices meet. The first one
-  /// of the first process returns the paths.
+  /// Writes a snapshot after `iterations` iterations; the losses are gathered. All devices meet. The first
+  /// one of the first process returns the paths.
   std::optional<SnapshotPaths> save(std::int64_t iterations);
   /// Restores what the device needs from a snapshot; parameters on the first device only. Returns the
   /// iterations done.

@@ -11,7 +11,7 @@ namespace {
 TEST(Json, NumbersReadBackAsTheSame) {
   for (const double value :
        {0.0, 1.0, -2.5, 0.1, 1.0 / 3, 1e300, 5e-324, 1763838000.123456, 9007199254740993.0})
-    EXPECT_EQ(std::stod(json_number(value)), value) << json_number(value);
+    EXPECT_EQ(std::strtod(json_number(value).c_str(), nullptr), value) << json_number(value);
   EXPECT_EQ(json_number(0.1), "0.1");
   EXPECT_EQ(json_number(20), "20");
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "banyan/base/error.hpp"
 #include "banyan/data/datum.hpp"
@@ -24,6 +25,7 @@
 #include "banyan/metrics/json_lines.hpp"
 #include "banyan/metrics/record_file.hpp"
 #include "banyan/parallel/tree_choice.hpp"
+#include "banyan/report/report.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/session.hpp"
 #include "banyan/train/snapshot_files.hpp"
@@ -354,6 +356,24 @@ void run_metrics(std::string_view bytes) {
   }
 }
 
+// Every kind of line, with every kind of value.
+const char* const kMetricsLines =
+    R"({"kind": "start", "iteration": 0, "time": 1.5, "format": 1, "version": "0", "max_iter": 9, "seed": "7", "nets": [{"name": "train", "text": "x"}], "devices": [{"name": "cpu:0", "batch": 4, "cores": [0, 1]}], "tree": {"parents": [-1, 0], "direct": true, "links": [{"from": 0, "to": 1, "class": "MEM", "bytes_per_second": 1e9}], "classes": [["", "MEM"], ["MEM", ""]]}, "layers": [{"name": "a", "outputs": [{"name": "a", "shape": [4, 3]}], "blobs": [[3, 2], []], "in_place": false, "output_bytes": 48}], "memory": {"parameters": 24}, "plan": {"steps": [{"work": "forward", "layer": 0}], "backward": 1, "blocks": [{"name": "a", "gradient": false, "offset": 0, "bytes": 48, "spans": [[0, 1]]}]}}
+{"kind": "train", "iteration": 1, "time": 2, "loss": 0.5, "rate": 0.1, "outputs": [{"name": "a", "values": [1, "nan"], "weight": 1}], "devices": [{"name": "cpu:0", "memory": {"in_use": 5}, "waiting_for_data": 0.1, "sampled": 0, "milliseconds": {"compute": 1, "iteration": 1}}]}
+{"kind": "test", "iteration": 2, "time": 3, "net": 0, "name": "test0", "loss": "-inf", "outputs": []}
+{"kind": "parameters", "iteration": 1, "time": 2, "parameters": [{"name": "a.weight", "norm": 1}]}
+{"kind": "layers", "iteration": 1, "time": 2, "sampled": 1, "layers": [{"name": "a", "forward": 1, "backward": 2}]}
+{"kind": "snapshot", "iteration": 2, "time": 3, "model": "m", "bytes": 9}
+{"kind": "warning", "iteration": 2, "time": 3, "text": "t", "advice": "a"}
+{"kind": "end", "iteration": 2, "time": 4, "reason": "stopped"}
+{"kind": "start", "iteration": 2, "time": 5, "format": 1, "version": "0", "max_iter": 9, "resumed_from": "s"}
+)";
+Seeds report_seeds() { return {kMetricsLines}; }
+void run_report(std::string_view bytes) {
+  std::istringstream lines{std::string(bytes)};
+  report::page_of({report::read_run(lines, "run")});
+}
+
 Seeds event_seeds() {
   return {metrics::framed("brain.Event:2") + metrics::framed("") + metrics::framed("x")};
 }
@@ -402,6 +422,7 @@ const std::vector<Target>& targets() {
       {"idx", "MNIST's files, plain and compressed", idx_seeds, run_idx},
       {"image_list", "a list of images", list_seeds, run_list},
       {"metrics", "the lines of a run's metrics, which another run continues", metrics_seeds, run_metrics},
+      {"report", "the same, as `trainer report` reads them", report_seeds, run_report},
       {"events", "TensorBoard's event files, which it continues too", event_seeds, run_events},
       {"tree", "a tree file", tree_seeds, run_tree},
       {"simulation", "the description of a machine", simulation_seeds, run_simulation},

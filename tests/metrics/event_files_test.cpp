@@ -101,7 +101,8 @@ TEST_F(EventFilesTest, HoldTheNetWithoutItsSplits) {
                                  Pair("loss", ElementsAre("relu", "data:1", "relu")),
                                  Pair("relu", ElementsAre("conv"))));
   EXPECT_EQ(graph.node(1).op(), "Convolution");
-  EXPECT_EQ(graph.node(1).attr().at("_output_shapes").list().shape(0).dim(1).size(), 2);
+  EXPECT_EQ(graph.node(1).attr(0).key(), "_output_shapes");
+  EXPECT_EQ(graph.node(1).attr(0).value().list().shape(0).dim(1).size(), 2);
 }
 
 TEST_F(EventFilesTest, HoldTextsHistogramsAndPictures) {

@@ -28,7 +28,7 @@ TEST(Crc32c, Masked) {
 }
 
 /// The first record of TensorFlow's event files has 24 bytes: they begin with these.
-TEST(RecordFile, FramesAsTensorFlow) {
+TEST(RecordFrame, IsTensorFlows) {
   const std::string frame = framed(std::string(24, 'x'));
   EXPECT_EQ(frame.substr(0, 12), std::string("\x18\0\0\0\0\0\0\0\xA3\x7F\x4B\x22", 12));
   EXPECT_EQ(frame.size(), 8u + 4 + 24 + 4);

@@ -1,8 +1,9 @@
-"""Checks the page of `trainer report` in headless Chromium: check_page.py TRAINER FOLDER [PICTURES].
+"""Checks the page of `trainer report` in headless Chromium: check_page.py TRAINER FOLDER.
 
 Nothing may be written to the console or loaded; what is shown must be what the metrics say, worked out here from
-metrics.jsonl again. With a third folder, the pictures of docs/ are written there. `--browser`: exit code 0 if there is
-a browser.
+metrics.jsonl again. Also: `check_page.py --browser`, exit code 0 if there is a browser; `check_page.py --run FOLDER`
+checks what can be of any run's report.html; `check_page.py --pictures ONE BOTH OUT` makes the pictures of docs/ from
+the pages of one and of two runs.
 """
 
 import json
@@ -74,7 +75,7 @@ def check_curve(found, name, xs, ys, what, run=0):
 
 
 def set_smoothing(page, value):
-    page.run(f"const r = document.getElementById('smoothing'); r.value = {value}; r.dispatchEvent(new Event('input')); 0")
+    page.run(f"{{ const r = document.getElementById('smoothing'); r.value = {value}; r.dispatchEvent(new Event('input')); }} 0")
 
 
 def column(page, table, index):
@@ -194,7 +195,7 @@ def check_plan(page, start):
         expect(near(x, 58 + first * per_step, 0.01) and near(wide, max(0.8, (last + 1 - first) * per_step), 0.01), f"{block['name']} lies at its steps")
         expect(near(y + high, height - 26 - block["offset"] * per_byte, 0.5) and near(high, max(0.4, block["bytes"] * per_byte), 0.01), f"{block['name']} lies at its place")
     for key, value in start["memory"].items():
-        if key != "activations_unshared":
+        if key != "activations_unshared" and value > 0:
             expect(page.run(f"+document.querySelector('[data-memory=\"{key}\"]').dataset.value") == value, f"memory of {key}")
 
 
@@ -294,35 +295,52 @@ def write(folder, lines):
         file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
-def take_pictures(page, path, one, folder):
-    page.open(path, width=1180)
-    page.screenshot(os.path.join(folder, "report.png"), clip=(0, 0, 1180, 1000))
+def check_any_run(page, folder):
+    lines = read(folder)
+    trains = of_kind(lines, "train")
+    page.open(os.path.join(folder, "report.html"))
+    no_complaints(page, folder)
+    set_smoothing(page, 0)
+    check_curve(chart(page, "Loss"), "training", [line["iteration"] for line in trains], [line["loss"] for line in trains], folder)
+    start = of_kind(lines, "start")[-1]
+    expect(column(page, "layers", 1)[: len(start["layers"])] == [layer["name"] for layer in start["layers"]], "all layers are listed")
+    check_plan(page, start)
+
+
+def take_pictures(page, one, both, folder):
+    page.open(both, width=1180)
+    page.screenshot(os.path.join(folder, "report.png"), clip=(0, 0, 1180, 980))
     page.open(one, width=1180, dark=True)
     top = page.run("document.getElementById('details').getBoundingClientRect().top + scrollY")
-    page.screenshot(os.path.join(folder, "report_dark.png"), clip=(0, math.floor(top) - 10, 1180, 1240))
+    page.screenshot(os.path.join(folder, "report_dark.png"), clip=(0, math.floor(top) - 10, 1180, 1320))
     page.open(one, width=390, mobile=True)
     page.screenshot(os.path.join(folder, "report_phone.png"), clip=(0, 0, 390, 844))
 
 
-def main():
-    if sys.argv[1:] == ["--browser"]:
-        sys.exit(0 if browser.find() else 1)
-    trainer, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    one, two = os.path.join(folder, "baseline"), os.path.join(folder, "double_rate")
+def check_sample_runs(page, trainer, folder):
+    one, two, both = (os.path.join(folder, name) for name in ("baseline", "double_rate", "both.html"))
     sample_run.write(one, 1)
     sample_run.write(two, 2, going=True)
-    both = os.path.join(folder, "both.html")
     subprocess.run([trainer, "report", one], check=True, capture_output=True)
     subprocess.run([trainer, "report", one, two, "--out=" + both], check=True, capture_output=True)
+    check_one_run(page, one)
+    check_several_runs(page, both, [one, two])
+    check_forms(page, os.path.join(one, "report.html"))
+    check_evil(page, trainer, os.path.join(folder, "evil"))
+    check_sparse(page, trainer, os.path.join(folder, "sparse"))
+
+
+def main():
+    words = sys.argv[1:]
+    if words == ["--browser"]:
+        sys.exit(0 if browser.find() else 1)
     with browser.Browser(patience=150) as page:
-        if len(sys.argv) > 3:
-            take_pictures(page, both, os.path.join(one, "report.html"), sys.argv[3])
-            return
-        check_one_run(page, one)
-        check_several_runs(page, both, [one, two])
-        check_forms(page, os.path.join(one, "report.html"))
-        check_evil(page, trainer, os.path.join(folder, "evil"))
-        check_sparse(page, trainer, os.path.join(folder, "sparse"))
+        if words[0] == "--run":
+            check_any_run(page, words[1])
+        elif words[0] == "--pictures":
+            take_pictures(page, *words[1:])
+        else:
+            check_sample_runs(page, os.path.abspath(words[0]), os.path.abspath(words[1]))
     print(f"{len(failures)} failures")
     sys.exit(1 if failures else 0)
 

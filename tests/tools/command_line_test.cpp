@@ -135,11 +135,11 @@ TEST_F(CommandLine, WordsOfFlags) {
     const std::size_t last = list.rfind('|') + 1;
     std::string known = list;
     for (std::size_t bar = 0; (bar = known.find('|', bar)) != std::string::npos;) known.replace(bar, 1, ", ");
-    const auto found = completed("trainer " +
-                                 (flag == "names"                     ? std::string("convert")
+    const std::string goes_with = flag == "names"                     ? "convert"
+                                  : flag == "layout"                  ? "draw"
                                   : flag == "phase" || flag == "fold" ? "test"
-                                                                      : "train") +
-                                 " --" + flag + "=");
+                                                                      : "train";
+    const auto found = completed("trainer " + goes_with + " --" + flag + "=");
     for (const std::string& word : lines_of(std::regex_replace(list, std::regex("\\|"), "\n")))
       if (word == "FILE" || word == "LIST")
         known.clear();  // anything goes
@@ -147,9 +147,7 @@ TEST_F(CommandLine, WordsOfFlags) {
         EXPECT_THAT(found, Contains(word)) << flag;
     if (known.empty()) continue;
     ++flags;
-    const std::string command = flag == "names"                     ? "convert a.npz b.npz"
-                                : flag == "phase" || flag == "fold" ? "test"
-                                                                    : "train";
+    const std::string command = goes_with + (goes_with == "convert" ? " a.npz b.npz" : "");
     expect_bad_input("trainer " + command + " --" + flag + "=" + list.substr(last) + "x",
                      ": expected " + known);
   }

@@ -215,7 +215,7 @@ TEST_F(Convert, RefusesWrongArgumentsAndFiles) {
   expect_bad_input("trainer convert text.safetensors out.npz", "text.safetensors: ");
   expect_failure("trainer convert net.caffemodel nowhere/out.npz", "nowhere/out.npz", 1);
   expect_failure("trainer convert net.caffemodel /proc/out.npz", "/proc/out.npz", 1);
-  EXPECT_THAT(run("trainer --help").output, AllOf(HasSubstr("  convert "), HasSubstr("--map=TEXT")));
+  EXPECT_THAT(run("trainer --help").output, AllOf(HasSubstr("  convert "), HasSubstr("--map=FILE")));
   EXPECT_FALSE(std::filesystem::exists(path("out.npz")));
 }
 

@@ -1,9 +1,11 @@
 // The doctor on small runs: each fault is found, named, and has a remedy; a healthy run has none.
 #include "banyan/train/doctor.hpp"
 
+#include <glog/logging.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
+#include "banyan/base/log.hpp"
 #include "banyan/observe/console.hpp"
 #include "banyan/train/session.hpp"
 #include "train/doctor/data.hpp"
@@ -258,7 +260,10 @@ TEST_F(Doctor, ASnapshotToResumeFrom) {
 
 TEST_F(Doctor, WarningsThatTheRunWouldLog) {
   FLAGS_minloglevel = google::INFO;
+  set_log_sink(
+      [](Severity, const std::string& message, const std::source_location&) { LOG(WARNING) << message; });
   const Diagnosis diagnosis = with_data("default_forward_type: FLOAT16 " + lmdb_source());
+  set_log_sink(nullptr);
   FLAGS_minloglevel = google::FATAL;
   const Finding found = only(diagnosis, FindingKind::warning);
   EXPECT_EQ(found.topic, "log");

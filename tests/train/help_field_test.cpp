@@ -83,9 +83,10 @@ TEST(HelpField, EveryFieldOfSolversNetsAndLayersHasANote) {
   EXPECT_GT(fields, 500);
   const Descriptor* layer = caffe::LayerParameter::descriptor();
   for (int i = 0; i < layer->field_count(); ++i)
-    if (layer->field(i)->message_type() == nullptr)
+    if (layer->field(i)->message_type() == nullptr) {
       EXPECT_FALSE(io::note_of(*layer->field(i)).about.empty() && layer->field(i)->enum_type() == nullptr)
           << layer->field(i)->name();
+    }
 }
 
 TEST(HelpField, FindsFieldsByPathByMessageAndByName) {

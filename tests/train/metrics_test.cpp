@@ -1,6 +1,7 @@
 // What runs tell about themselves: values, files, and that telling changes nothing.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
@@ -88,8 +89,10 @@ TEST_F(RunMetricsTest, TellTheRunInOrder) {
   EXPECT_EQ(start.samples_per_iteration, 12);
   ASSERT_EQ(start.datasets.size(), 2u);  // of the train net and the test net
   EXPECT_EQ(start.datasets[0].records, 50u);
-  EXPECT_EQ(start.layers.at(1).type, "Convolution");
-  EXPECT_EQ(start.layers.at(1).blobs.at(0), (metrics::Dims{6, 3, 3, 3}));
+  const auto conv = std::find_if(start.layers.begin(), start.layers.end(),
+                                 [](const auto& layer) { return layer.type == "Convolution"; });
+  ASSERT_NE(conv, start.layers.end());
+  EXPECT_EQ(conv->blobs.at(0), (metrics::Dims{6, 3, 3, 3}));
   EXPECT_EQ(start.tree.value().links.size(), 1u);
   EXPECT_GT(start.memory.activations, 0);
   EXPECT_THAT(start.solver.text, HasSubstr("base_lr: 0.05"));
@@ -215,7 +218,7 @@ TEST_F(RunMetricsTest, ParametersAreMeasuredExactly) {
     if (!values[1].contains(entry.name)) continue;
     EXPECT_EQ(entry.count, std::ssize(values[1][entry.name].values));
     EXPECT_NEAR(entry.norm, norm(values[2][entry.name].values), 1e-12 * entry.norm);
-    const double change = 0.05 * entry.gradient_norm.value();
+    const double change = 0.05F * entry.gradient_norm.value();
     // f64; the change is a difference of values a hundred times as large.
     EXPECT_NEAR(entry.update_ratio.value(), change / norm(values[1][entry.name].values),
                 1e-12 * entry.update_ratio.value());
@@ -456,9 +459,10 @@ TEST_F(MetricsFiles, HoldTheRun) {
   EXPECT_EQ(words.values(words.values_size() - 1).string_value(), "--metrics=" + folder());
   // The same run tells the same losses and outputs.
   for (const JsonMembers& line : lines())
-    if (text(line, "kind") == "train" && number(line, "iteration") < 20)
+    if (text(line, "kind") == "train" && number(line, "iteration") < 20) {
       EXPECT_THAT(file("log"),
                   HasSubstr(cat("Iteration ", number(line, "iteration"), ", lr = ", number(line, "rate"))));
+    }
 }
 
 TEST_F(MetricsFiles, AResumedRunContinuesThem) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "banyan/data/image_codec.hpp"
+#include "banyan/tensor/values.hpp"
 #include "train/part_bench.hpp"
 
 namespace banyan {

@@ -88,7 +88,7 @@ struct Plan {
   std::int64_t unshared_bytes = 0;     ///< if no blob shared memory
   std::int64_t bytes_without_cuts = 0;
   std::vector<PlannedBlock> blocks;  ///< of tensors that own their memory
-  std::vector<int> cuts;  ///< first layer of each segment after the first (checkpoints.hpp)
+  std::vector<int> cuts;             ///< first layer of each segment after the first (checkpoints.hpp)
   std::vector<InPlaceAbn> in_place_abn;
 };
 

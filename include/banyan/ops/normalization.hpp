@@ -45,8 +45,8 @@ inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, cons
                                const Tensor& addend, Tensor& y)>
     normalize_and_add{"normalize_and_add"};
 /// Sums over this device's samples. With an activation, dy is the gradient of its output: here and in
-/// normalize_backward a ReLU's slope is found by recomputing its input, an ELU's by recomputing or reading its
-/// output, whichever costs the device less.
+/// normalize_backward a ReLU's slope is found by recomputing its input, an ELU's by recomputing or reading
+/// its output, whichever costs the device less.
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
                                const Affine& affine, Tensor& sums)>
     normalize_backward_sums{"normalize_backward_sums"};

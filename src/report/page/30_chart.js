@@ -105,7 +105,7 @@ class Chart {
     Object.assign(this, { px, py, x0, x1, width, height });
     const clip = `clip${view.charts.indexOf(this)}`;
     const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "data-x0": x0, "data-x1": x1, "data-y0": y0, "data-y1": y1,
-      "data-log": this.log },
+      "data-log": String(this.log) },
     s("clipPath", { id: clip }, s("rect", { x: kLeft, y: kTop - 4, width: width - kLeft - kRight, height: height - kTop - kBottom + 8 })));
     for (const tick of this.log ? log_ticks(y0, y1, 5) : linear_ticks(y0, y1, 5))
       svg.append(s("line", { class: "grid", x1: kLeft, x2: width - kRight, y1: py(tick), y2: py(tick) }),
@@ -258,7 +258,7 @@ class Chart {
     const rows = this.visible().filter(one => one.xs.length).map(one => {
       const i = nearest(one.xs, x);
       return { one, i, value: one.shown[i], raw: one.values[i], x: one.xs[i] };
-    });
+    }).filter(row => row.x !== null);
     if (!rows.length) return;
     const near = rows.reduce((a, b) => Math.abs(b.x - x) < Math.abs(a.x - x) ? b : a);
     set(this.cursor, { x1: this.px(near.x), x2: this.px(near.x), visibility: "visible" });

@@ -44,7 +44,10 @@ function output_curves(label) {
     ({ name: run.data.tests.length > 1 ? test.name : "test", iterations: test.iterations, times: test.times, values: output.values, points: true })))];
 }
 
-const device_curves = (key, scale = 1) => run => run.device_names.map((name, device) => ({
+const kMostDevices = several ? 8 : 16;
+const most_devices = Math.max(...runs.map(run => run.device_names.length));
+const of_devices = unit => most_devices > kMostDevices ? `${unit}, the first ${kMostDevices} devices` : unit;
+const device_curves = (key, scale = 1) => run => run.device_names.slice(0, kMostDevices).map((name, device) => ({
   name, iterations: run.device_columns.iteration, times: null,
   values: run.device_column(device, key).map(value => value === null ? null : value * scale)
 }));
@@ -172,8 +175,8 @@ function build() {
   const charts = [chart("Loss", loss_curves), ...output_names().map(label => chart(`Output ${label}`, output_curves(label))),
     chart("Learning rate", train_curve("rate", "rate")), chart("Gradient norm", train_curve("norm", "gradient_norm", { smooth: true })),
     chart("Throughput", train_curve("samples/s", "samples_per_second"), { unit: "samples/s", zero: true }),
-    chart("Waiting for data", device_curves("waiting_for_data", 100), { unit: "% of the time", zero: true }), chart("Memory in use", device_curves("in_use", 1 / 2 ** 20), { unit: "MiB", zero: true }),
-    chart("Peak of memory", device_curves("peak", 1 / 2 ** 20), { unit: "MiB", zero: true })].filter(Boolean);
+    chart("Waiting for data", device_curves("waiting_for_data", 100), { unit: of_devices("% of the time"), zero: true }), chart("Memory in use", device_curves("in_use", 1 / 2 ** 20), { unit: of_devices("MiB"), zero: true }),
+    chart("Peak of memory", device_curves("peak", 1 / 2 ** 20), { unit: of_devices("MiB"), zero: true })].filter(Boolean);
   const axes = ["iteration", ...(runs.some(run => run.has("epoch")) ? ["epoch"] : []), "hours"];
   const smoothing = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: view.smoothing, id: "smoothing", oninput: event => {
     view.smoothing = Number(event.target.value);

@@ -37,7 +37,8 @@ std::string line_of(const TimeReport& report, const ShareFigure& row, const Iter
 
 std::string json_of(const IterationShares& shares) {
   std::vector<std::string> items;
-  for (const ShareFigure& row : share_figures()) items.push_back(cat("\"", row.key, "\": ", row.value(shares)));
+  for (const ShareFigure& row : share_figures())
+    items.push_back(cat("\"", row.key, "\": ", row.value(shares)));
   return "{" + join(items, ", ") + "}";
 }
 
@@ -70,8 +71,7 @@ TimeReport report_times(const Timeline& timeline, int warm_up) {
     if (device == 0 && count > 0)
       report.elapsed = static_cast<double>(iterations.back().begin - iterations.front().begin) / 1e6 +
                        iterations.back().total;
-    if (count > 0)
-      add_layers(measure_layers(spans[device], warm_up), 1 / (count * devices), report.layers);
+    if (count > 0) add_layers(measure_layers(spans[device], warm_up), 1 / (count * devices), report.layers);
   }
   return report;
 }

@@ -113,19 +113,15 @@ class Examination {
       : nets_(nets), needs_(needs), findings_(findings) {}
 
   void run() {
-    int test = 0;
-    for (const BuiltNet& built : nets_.all()) {
-      const bool trains = built.net->options().phase == Phase::train && &built == &nets_.train();
-      const int iterations = trains ? 0 : needs_.test_iter.at(static_cast<std::size_t>(test++));
+    for (const BuiltNet& built : nets_.all())
       for (const auto& layer : built.net->layers())
         if (auto* source = dynamic_cast<data::BatchSource*>(layer.get()))
-          if (!needs_.stop || !needs_.stop()) examine(built, *layer, *source, trains, iterations);
-    }
+          if (!needs_.stop || !needs_.stop()) examine(built, *layer, *source);
   }
 
  private:
-  void examine(const BuiltNet& built, const Layer& layer, data::BatchSource& source, bool trains,
-               int test_iter) {
+  void examine(const BuiltNet& built, const Layer& layer, data::BatchSource& source) {
+    const bool trains = built.test < 0;
     const std::string topic = cat(trains ? "train" : built.name, " ", quoted(layer.name()));
     findings_.attempt(topic, "make the data set again, or take the record out of it", [&] {
       const data::InputPipeline pipeline = source.pipeline();
@@ -146,7 +142,8 @@ class Examination {
       if (trains)
         judge_order(topic, pipeline, options.labels, batch);
       else
-        judge_test_iter(topic, pipeline.source->size(), batch, test_iter, findings_);
+        judge_test_iter(topic, pipeline.source->size(), batch,
+                        needs_.test_iter.at(static_cast<std::size_t>(built.test)), findings_);
       if (trains && batch > pipeline.source->size())
         findings_.warn(
             topic,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iomanip>
 #include <sstream>
 
@@ -119,6 +120,12 @@ bool Findings::attempt(const std::string& topic, const std::string& remedy,
 void Findings::add(Finding finding) {
   if (found_) found_(finding);
   all_.push_back(std::move(finding));
+}
+
+std::string json_number(double value) {
+  std::ostringstream out;
+  out << std::setprecision(9) << value;
+  return std::isfinite(value) ? out.str() : "null";
 }
 
 std::string bytes_text(double bytes) {

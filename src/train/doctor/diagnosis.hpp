@@ -33,6 +33,8 @@ class Findings {
   std::vector<Finding> all_;
 };
 
+/// "null" for what is not finite.
+std::string json_number(double value);
 /// 1536 as "1.5 KiB".
 std::string bytes_text(double bytes);
 /// "3.2 s", "12 min", "5.3 h", "2.1 days".

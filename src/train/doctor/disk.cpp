@@ -123,8 +123,8 @@ void judge_disk(const DiskState& disk, Findings& findings) {
                                bytes_text(static_cast<double>(disk.size)), " free; writes ",
                                bytes_text(disk.write), "/s, reads ", bytes_text(disk.read), "/s");
   const Figures figures = {{"free_bytes", cat(disk.free)},
-                           {"write_bytes_per_second", cat(disk.write)},
-                           {"read_bytes_per_second", cat(disk.read)}};
+                           {"write_bytes_per_second", json_number(disk.write)},
+                           {"read_bytes_per_second", json_number(disk.read)}};
   if (disk.write == 0)
     findings.fail("disk", cat(disk.folder, " is full: ", bytes_text(static_cast<double>(disk.free)), " free"),
                   "make room, or choose another snapshot_prefix", figures);

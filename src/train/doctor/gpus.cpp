@@ -273,8 +273,8 @@ void judge_links(const TopologyReport& report, Findings& findings) {
   for (const MeasuredLink& link : report.measured) {
     const std::string name = link_name(report, link),
                       how = cat(name_of(link.link), ", ", name_of(link.access));
-    const Figures figures = {{"bytes_per_second", cat(link.speed.bytes_per_second)},
-                             {"latency_seconds", cat(link.speed.latency_seconds)}};
+    const Figures figures = {{"bytes_per_second", json_number(link.speed.bytes_per_second)},
+                             {"latency_seconds", json_number(link.speed.latency_seconds)}};
     switch (link.check.verdict) {
       case parallel::LinkVerdict::stalled:
         findings.fail("links", cat(name, " (", name_of(link.link), "): ", link.check.what),
@@ -301,7 +301,7 @@ void judge_links(const TopologyReport& report, Findings& findings) {
     findings.ok("links",
                 cat(count_text(whole, "link"), report.edges_only ? " of the tree" : "",
                     ": all data arrived whole, ", bytes_text(least), "/s or more"),
-                {{"links", cat(whole)}, {"least_bytes_per_second", cat(least)}});
+                {{"links", cat(whole)}, {"least_bytes_per_second", json_number(least)}});
 }
 
 bool examine_gpus(const std::vector<DeviceChoice>& devices, const std::string& tree, Findings& findings) {

@@ -175,8 +175,8 @@ void judge_cores(const MachineState& machine, const MachineNeeds& needs, Finding
   std::string text =
       cat(machine.processor, ", ", count_text(static_cast<std::uint64_t>(needs.cores), "usable core"));
   if (machine.cores > needs.cores) text += cat(" of ", machine.cores);
-  Figures figures = {{"cores", cat(needs.cores)}, {"load", cat(machine.load)}};
-  if (machine.core_quota) figures.emplace_back("core_quota", cat(*machine.core_quota));
+  Figures figures = {{"cores", cat(needs.cores)}, {"load", json_number(machine.load)}};
+  if (machine.core_quota) figures.emplace_back("core_quota", json_number(*machine.core_quota));
   if (machine.core_quota && *machine.core_quota < needs.cores - 0.05) {
     const int whole = std::max(1, static_cast<int>(*machine.core_quota));
     findings.warn("processor",

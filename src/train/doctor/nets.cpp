@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* kNetRemedy = "trainer check FILE and trainer summary --model=NET show more";
 
+std::string name_of(int test) { return test < 0 ? std::string("train net") : cat("test net #", test); }
+
 /// The first source's first axis.
 std::int64_t batch_of(const Net& net) {
   for (int layer = 0; layer < static_cast<int>(net.layers().size()); ++layer) {
@@ -45,18 +47,16 @@ Nets::Nets(const TrainOptions& options, Findings& findings) : options_(options) 
   device_ = make_device(options.devices.at(0), options.threads_per_device, options.precision);
   device_->make_current();
   context_ = std::make_unique<Context>(*device_);
-  complete_ = findings.attempt("train net", kNetRemedy, [&] {
-    add("train net", train_net_of(options.solver, options.solver_path), findings);
-  });
+  complete_ = findings.attempt("train net", kNetRemedy,
+                               [&] { add(-1, train_net_of(options.solver, options.solver_path), findings); });
   if (!complete_) return;
-  complete_ = findings.attempt("test nets", kNetRemedy, [&] {
-    int number = 0;
-    for (SolverNet& test : test_nets_of(options.solver, options.solver_path)) {
-      const std::string name = cat("test net #", number++);
-      if (!findings.attempt(name, kNetRemedy, [&] { add(name, std::move(test), findings); }))
-        complete_ = false;
-    }
-  }) && complete_;
+  std::vector<SolverNet> tests;
+  complete_ = findings.attempt("test nets", kNetRemedy,
+                               [&] { tests = test_nets_of(options.solver, options.solver_path); });
+  for (int number = 0; number < static_cast<int>(tests.size()); ++number)
+    if (!findings.attempt(name_of(number), kNetRemedy,
+                          [&] { add(number, std::move(tests[static_cast<std::size_t>(number)]), findings); }))
+      complete_ = false;
 }
 
 std::unique_ptr<Net> Nets::build(const caffe::NetParameter& net, const std::string& origin,
@@ -73,8 +73,9 @@ std::unique_ptr<Net> Nets::build(const caffe::NetParameter& net, const std::stri
   return std::make_unique<Net>(net, how, *context_, activity);
 }
 
-void Nets::add(const std::string& name, SolverNet definition, Findings& findings) {
-  BuiltNet built{name, std::move(definition), std::make_unique<Activity>(device_->name()), nullptr, 0};
+void Nets::add(int test, SolverNet definition, Findings& findings) {
+  const std::string name = name_of(test);
+  BuiltNet built{name, std::move(definition), std::make_unique<Activity>(device_->name()), nullptr, 0, test};
   built.net = build(built.definition.net, built.definition.origin, *built.activity);
   built.batch = batch_of(*built.net);
   std::int64_t parameters = 0;

@@ -21,6 +21,7 @@ struct BuiltNet {
   std::unique_ptr<Activity> activity;
   std::unique_ptr<Net> net;
   std::int64_t batch = 0;  ///< samples of one device
+  int test = -1;           ///< its number among the test nets; -1: the train net
 };
 
 class Nets {
@@ -43,7 +44,7 @@ class Nets {
  private:
   std::unique_ptr<Net> build(const caffe::NetParameter& net, const std::string& origin,
                              Activity& activity) const;
-  void add(const std::string& name, SolverNet definition, Findings& findings);
+  void add(int test, SolverNet definition, Findings& findings);
   std::int64_t train_bytes_with(std::int64_t batch) const;
 
   const TrainOptions& options_;

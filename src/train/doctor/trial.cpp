@@ -27,11 +27,12 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-std::uint64_t resident_bytes() {
+/// Memory of the process that is no copy of a file, as mapped databases are.
+std::uint64_t own_bytes() {
   std::ifstream file("/proc/self/statm");
-  std::uint64_t all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::uint64_t all = 0, resident = 0, of_files = 0;
+  file >> all >> resident >> of_files;
+  return (resident - std::min(resident, of_files)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 /// Holds the trial's snapshot, and vanishes with it.
@@ -72,7 +73,6 @@ TrainOptions quiet(TrainOptions options, const SnapshotFolder& snapshots) {
   solver.snapshot.interval = 0;
   solver.snapshot.after_train = false;
   solver.snapshot.prefix = snapshots.prefix();
-  // The second of two test passes is timed.
   const int most = 2 * static_cast<int>(options.devices.size());
   for (int& batches : solver.test.batches) batches = std::min(batches, most);
   options.console = nullptr;
@@ -80,10 +80,13 @@ TrainOptions quiet(TrainOptions options, const SnapshotFolder& snapshots) {
   return options;
 }
 
+void warm_up(Session& session) {
+  const auto start = Clock::now();
+  for (int done = 0; done < kWarmUp && (done == 0 || seconds_since(start) < kBudget); ++done)
+    if (!session.step(1)) return;
+}
+
 void time_iterations(Session& session, const TrialOptions& options, Trial& trial) {
-  const auto warm = Clock::now();
-  int warmed = 0;
-  while (warmed < kWarmUp && (warmed == 0 || seconds_since(warm) < kBudget) && session.step(1)) ++warmed;
   const auto start = Clock::now();
   const auto enough = [&] {
     if (options.iterations > 0) return trial.iterations >= options.iterations;
@@ -100,9 +103,8 @@ void time_iterations(Session& session, const TrialOptions& options, Trial& trial
   trial.iteration = seconds_since(start) / std::max(trial.iterations, 1);
 }
 
+/// Of whole tests, from a pass of a few batches.
 double time_tests(Session& session, const SolverSettings& real, const SolverSettings& asked) {
-  if (asked.test.batches.empty()) return 0;
-  session.test();
   const auto start = Clock::now();
   session.test();
   const double seconds = seconds_since(start);
@@ -132,13 +134,13 @@ void judge_time(const Trial& trial, const SolverSettings& solver, Findings& find
   text += ")";
   if (tests > 0) text += cat(", tests ", seconds_text(tests));
   if (snapshots > 0) text += cat(", snapshots ", seconds_text(snapshots));
-  const Figures figures = {{"seconds", cat(all)},
-                           {"iteration_seconds", cat(trial.iteration)},
+  const Figures figures = {{"seconds", json_number(all)},
+                           {"iteration_seconds", json_number(trial.iteration)},
                            {"iterations_left", cat(left)},
                            {"iterations_timed", cat(trial.iterations)},
-                           {"samples_per_second", cat(rate)},
-                           {"test_seconds", cat(tests)},
-                           {"snapshot_seconds", cat(snapshots)}};
+                           {"samples_per_second", json_number(rate)},
+                           {"test_seconds", json_number(tests)},
+                           {"snapshot_seconds", json_number(snapshots)}};
   if (left == 0)
     findings.warn("time",
                   cat("nothing is left to do: the snapshot is of iteration ", trial.start, ", max_iter is ",
@@ -158,7 +160,7 @@ void judge_shares(const Trial& trial, int devices, Findings& findings) {
   const IterationShares& shares = trial.shares;
   if (shares.total <= 0) return;
   constexpr double kStarved = 0.05, kExposed = 0.25, kSkewed = 0.15;
-  const Figures data = {{"share", cat(shares.data / shares.total)}};
+  const Figures data = {{"share", json_number(shares.data / shares.total)}};
   if (shares.data > kStarved * shares.total)
     findings.warn(
         "input", cat("devices wait for data for ", share_text(shares.data, shares.total), " of an iteration"),
@@ -174,8 +176,8 @@ void judge_shares(const Trial& trial, int devices, Findings& findings) {
   const std::string text =
       cat("exposed communication ", share_text(exposed, shares.total),
           " of an iteration, devices out of step ", share_text(shares.skew, shares.total));
-  const Figures figures = {{"exposed", cat(exposed / shares.total)},
-                           {"skew", cat(shares.skew / shares.total)}};
+  const Figures figures = {{"exposed", json_number(exposed / shares.total)},
+                           {"skew", json_number(shares.skew / shares.total)}};
   if (exposed > kExposed * shares.total)
     findings.warn("devices", text,
                   "a larger batch per device; trainer time shows the parts, trainer topology the links",
@@ -206,9 +208,9 @@ void judge_snapshots(const Trial& trial, const SolverSettings& solver, std::uint
           " of ", bytes_text(static_cast<double>(free)), " free; each takes ", seconds_text(trial.snapshot));
   const Figures figures = {{"snapshots", cat(count)},
                            {"snapshot_bytes", cat(trial.snapshot_bytes)},
-                           {"bytes", cat(all)},
+                           {"bytes", json_number(all)},
                            {"free_bytes", cat(free)},
-                           {"seconds_each", cat(trial.snapshot)}};
+                           {"seconds_each", json_number(trial.snapshot)}};
   const double training = static_cast<double>(solver.max_iter - trial.start) * trial.iteration;
   if (all > static_cast<double>(free))
     findings.fail("snapshots", text + ": they do not fit",
@@ -247,15 +249,19 @@ Trial run_trial(const TrialOptions& options) {
   const SnapshotFolder folder(options.folder);
   TrainOptions run = quiet(options.run, folder);
   run.timeline = std::make_shared<Timeline>();
-  const std::uint64_t before = resident_bytes();
+  const std::uint64_t before = own_bytes();
   Session session(run);
   trial.start = session.iteration();
   trial.samples = session.samples_per_iteration();
+  warm_up(session);
+  if (!run.solver.test.batches.empty()) session.test();
+  // Before the timeline grows.
+  trial.host_bytes = own_bytes() - std::min(before, own_bytes());
+  const int first = static_cast<int>(session.iteration());
   time_iterations(session, options, trial);
   trial.loss = session.metrics().loss;
-  const int first = static_cast<int>(session.iteration()) - trial.iterations;
-  if (!stop_asked(options.run)) trial.test = time_tests(session, options.run.solver, run.solver);
-  trial.host_bytes = resident_bytes() - std::min(before, resident_bytes());
+  if (!run.solver.test.batches.empty() && !stop_asked(options.run))
+    trial.test = time_tests(session, options.run.solver, run.solver);
   if (snapshots_of(options.run.solver, trial.start) > 0 && !stop_asked(options.run)) {
     const auto start = Clock::now();
     session.snapshot();
