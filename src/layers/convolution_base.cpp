@@ -98,8 +98,15 @@ void ConvolutionBase::declare_parameters() {
 }
 
 ops::Convolution& ConvolutionBase::convolution(Context& context) {
-  if (!convolution_) convolution_ = ops::make_convolution(context, geometry_, dtype());
+  if (!convolution_) {
+    convolution_ = ops::make_convolution(context, geometry_, dtype());
+    parameters_replaced();
+  }
   return *convolution_;
+}
+
+void ConvolutionBase::parameters_replaced() {
+  if (convolution_ && options().parameters_stay) convolution_->weights_stay();
 }
 
 Tensor ConvolutionBase::weight_for_operator(const Tensor& weight) const {

@@ -53,6 +53,7 @@ class ConvolutionBase : public WindowLayer {
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override;
+  void parameters_replaced() override;
   ops::KernelChoices kernel_choices() const override {
     return convolution_ ? convolution_->kernel_choices() : ops::KernelChoices();
   }

@@ -64,6 +64,7 @@ LayerOptions layer_options(const NetOptions& net, const std::string& name, caffe
   options.net_phase = net.phase;
   options.dtype = net.dtype;
   options.channels_last = *net.channels_last;
+  options.parameters_stay = net.parameters_stay;
   options.rank = net.rank;
   options.devices = net.devices;
   options.seed = net.seed;

@@ -117,6 +117,7 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   net.stages = options.stages;
   net.dtype = tensor_type(options.precision);
   net.shapes_only = shapes_only;
+  net.parameters_stay = options.phase == Phase::test;
   net.reuse_memory = !options.keep_blobs;
   net.origin = options.model;
   net_ = std::make_unique<Net>(parameter, net, *context_, *activity_);

@@ -2,6 +2,7 @@
 #include "banyan/ops/convolution.hpp"
 
 #include "banyan/base/error.hpp"
+#include "banyan/ops/basic.hpp"
 #include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
@@ -334,6 +335,34 @@ TEST_P(ConvolutionTest, FollowsABatchThatChanges) {
     Tensor output = empty(c.output_shape(), Layout::channels_last);
     convolution->forward(context(), input, weight, Tensor(), output);
     expect_near(values(output), expected, tolerance(c.weight_shape().count(1)));
+  }
+}
+
+TEST_P(ConvolutionTest, WeightsThatStay) {
+  const ConvolutionGeometry geometry{{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 16, 32};
+  const auto keeping = ops::make_convolution(context(), geometry, dtype());
+  const auto plain = ops::make_convolution(context(), geometry, dtype());
+  Tensor weight = empty({32, 16, 3, 3});
+  for (int change = 0; change < 3; ++change) {
+    ops::copy(context(), make(weight.shape(), random_values(weight.count(), 40 + change)), weight);
+    keeping->weights_stay();
+    // Batches and directions may differ in the order of weights that they prefer.
+    for (const std::int64_t batch : {2, 2, 1, 2}) {
+      const Case c{"batch", batch, {8, 9}, geometry};
+      const Tensor x =
+          make(c.input_shape(), random_values(c.input_shape().count(), 50), Layout::channels_last);
+      const Tensor dy = make(c.output_shape(), random_values(c.output_shape().count(), 51));
+      Tensor y = empty(c.output_shape(), Layout::channels_last), dx = empty(c.input_shape());
+      Tensor plain_y = empty(c.output_shape(), Layout::channels_last), plain_dx = empty(c.input_shape());
+      for (int again = 0; again < 2; ++again) {
+        keeping->forward(context(), x, weight, Tensor(), y);
+        plain->forward(context(), x, weight, Tensor(), plain_y);
+        EXPECT_EQ(values(y), values(plain_y));
+      }
+      keeping->backward_data(context(), dy, weight, dx);
+      plain->backward_data(context(), dy, weight, plain_dx);
+      EXPECT_EQ(values(dx), values(plain_dx));
+    }
   }
 }
 

@@ -143,6 +143,7 @@ struct LayerOptions {
   Phase net_phase = Phase::test;  ///< how batches are dealt and outputs of replicas are combined
   DType dtype = DType::f32;       ///< of parameters, and of activations that are not 16-bit
   bool channels_last = false;     ///< the plan uses channels-last activations
+  bool parameters_stay = false;   ///< as NetOptions::parameters_stay
   int rank = 0, devices = 1;      ///< this replica's place
   std::uint64_t seed = 0;
   std::string net_name;

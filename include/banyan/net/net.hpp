@@ -43,6 +43,9 @@ struct NetOptions {
   /// ReLUs and sums run as part of their neighbours (net/fusion.hpp); only with reuse_memory. Results are
   /// bit-identical, except for the sign of zeros.
   bool fuse = true;
+  /// Parameters change between passes only if parameters_replaced() is called after it: layers may keep them
+  /// in an order of their own.
+  bool parameters_stay = false;
   /// Scale layers serve as slope and bias of the batch normalizations before them; only with reuse_memory.
   /// Results differ by one rounding.
   bool fuse_scale = true;

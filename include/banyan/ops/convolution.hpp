@@ -32,6 +32,9 @@ class Convolution {
   virtual KernelChoices kernel_choices() const { return {}; }
   /// From now on forward() ends with this activation. False: it cannot, and the caller must run it.
   virtual bool fuse_activation(const Activation& activation) { return !activation.on(); }
+  /// The weights keep their values until this is called again: forward() and backward_data() may keep them in
+  /// an order of their own instead of converting them in every call.
+  virtual void weights_stay() {}
   /// output = input * weight (+ bias, (out_channels), where defined)
   virtual void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
                        Tensor& output) = 0;

@@ -48,6 +48,8 @@ class Model {
   /// Reads and upgrades the net file, builds the net, fills its parameters and loads the weights.
   explicit Model(const ModelOptions& options, bool shapes_only = false);
 
+  /// Who writes parameters after a pass must call net().parameters_replaced(), or a test net may go on with
+  /// the old ones.
   Net& net() { return *net_; }
   const Net& net() const { return *net_; }
   Context& context() { return *context_; }

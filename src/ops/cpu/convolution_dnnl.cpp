@@ -5,8 +5,8 @@
 // All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
 // case tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered into
 // scratch memory and back. Weights are reordered on every call from the caller's order to the kernels'
-// preferred one, because they change in every iteration. The preferred order is queried for one fixed batch
-// size, so that a share of a batch is computed like the whole.
+// preferred one, because they change in every iteration, unless weights_stay(). The preferred order is
+// queried for one fixed batch size, so that a share of a batch is computed like the whole.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -53,6 +53,12 @@ struct Port {
   std::optional<dnnl::reorder> convert;  ///< neither this nor rounded: the kernel uses the caller's memory
 };
 
+/// Where weights stay in the kernel's order from call to call; without a place they do not.
+struct KeptWeights {
+  void* place = nullptr;
+  bool empty = true;  ///< to be filled by this call
+};
+
 /// A primitive with its reorders. Scratch memory is one block: a copy per converted port, and the kernel's
 /// scratch memory.
 class Plan {
@@ -90,9 +96,15 @@ class Plan {
     ports_.push_back(std::move(port));
   }
   std::size_t bytes() const { return bytes_; }
+  /// Of the weights that the kernel reads, if they are not the caller's as they are; else empty.
+  memory::desc converted_weights() const {
+    for (const Port& port : ports_)
+      if (is_converted_weight(port)) return port.inner;
+    return {};
+  }
 
   /// `data`: the callers' memory, in the order in which the ports were added.
-  void execute(const std::vector<void*>& data, void* workspace) const {
+  void execute(const std::vector<void*>& data, void* workspace, const KeptWeights& kept) const {
     dnnl::stream stream(engine_);
     const auto scratch = [&](std::size_t offset) { return static_cast<char*>(workspace) + offset; };
     const auto outside = [&](std::size_t i) {
@@ -101,12 +113,17 @@ class Plan {
     std::unordered_map<int, memory> arguments;
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       const Port& port = ports_[i];
+      const bool is_kept = kept.place != nullptr && is_converted_weight(port);
+      if (is_kept && !kept.empty) {
+        arguments.emplace(port.argument, memory(port.inner, engine_, kept.place));
+        continue;
+      }
       memory outer = outside(i);
       if (port.widened && !port.written)
         widen(omp_get_max_threads(), count(port.outer), static_cast<const BFloat16*>(data[i]),
               static_cast<float*>(outer.get_data_handle()));
       if (port.convert || port.rounded) {
-        memory inner(port.inner, engine_, scratch(port.offset));
+        memory inner(port.inner, engine_, is_kept ? kept.place : scratch(port.offset));
         if (port.convert && !port.written) port.convert->execute(stream, outer, inner);
         if (port.rounded) {
           const memory& from = port.convert ? inner : outer;
@@ -134,6 +151,9 @@ class Plan {
   }
 
  private:
+  static bool is_converted_weight(const Port& port) {
+    return port.argument == DNNL_ARG_WEIGHTS && (port.convert || port.rounded);
+  }
   /// Number of values of an f32 tensor.
   static std::int64_t count(const memory::desc& desc) {
     return static_cast<std::int64_t>(desc.get_size() / sizeof(float));
@@ -191,6 +211,11 @@ class DnnlConvolution final : public Convolution {
     slope_.reset();
     if (activation.kind == Activation::Kind::relu) slope_ = activation.slope;
     return slope_ || !activation.on();
+  }
+
+  void weights_stay() override {
+    weights_stay_ = true;
+    kept_order_ = {};
   }
 
   void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -251,15 +276,29 @@ class DnnlConvolution final : public Convolution {
 
   void run(Context& context, const Plan& plan, std::vector<void*> data, const char* pass) {
     void* workspace = context.workspace(plan.bytes());
+    const KeptWeights kept = kept_for(context, plan);
     const int threads = context.device().threads();
-    context.run([&plan, data = std::move(data), workspace, threads, pass] {
+    context.run([&plan, data = std::move(data), workspace, kept, threads, pass] {
       const OpenMpThreads guard(threads);
       try {
-        plan.execute(data, workspace);
+        plan.execute(data, workspace, kept);
       } catch (const dnnl::error& failure) {
         runtime_failure("oneDNN convolution ", pass, ": ", failure.what());
       }
     });
+  }
+
+  KeptWeights kept_for(Context& context, const Plan& plan) {
+    const memory::desc order = weights_stay_ ? plan.converted_weights() : memory::desc();
+    if (order == memory::desc()) return {};
+    const bool empty = kept_order_ != order;
+    const auto bytes = static_cast<std::int64_t>(order.get_size());
+    if (empty && (!kept_.defined() || kept_.count() < bytes)) {
+      context.synchronize();  // pending work may use the memory released here
+      kept_ = Tensor(context.device(), Shape{bytes}, DType::u8);
+    }
+    kept_order_ = order;
+    return {kept_.raw(), empty};
   }
 
   /// The plan for these shapes and layouts, made on first use; nullptr if our reference should be used.
@@ -470,6 +509,9 @@ class DnnlConvolution final : public Convolution {
   std::optional<double> slope_;               ///< forward() ends with a ReLU
   bool relu_inside_ = false;                  ///< run by the kernel
   std::map<Key, std::optional<Plan>> plans_;  // node-based: enqueued work refers to its elements
+  bool weights_stay_ = false;
+  Tensor kept_;              ///< the weights as the last plan's kernel reads them,
+  memory::desc kept_order_;  ///< in this order; empty: not yet
   std::unique_ptr<Convolution> reference_;
 };
 

@@ -1,0 +1,58 @@
+// A net without a solver.
+#include "banyan/train/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "banyan/tensor/values.hpp"
+#include "data/data_test_tools.hpp"
+
+namespace banyan {
+namespace {
+
+class ModelTest : public data::FolderTest {
+ protected:
+  Model make(Phase phase) {
+    std::ofstream(path("net.prototxt")) << R"(
+      layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 16 dim: 6 dim: 5 } } }
+      layer { name: "c" type: "Convolution" bottom: "x" top: "y"
+              convolution_param { num_output: 32 kernel_size: 3 pad: 1 } }
+      layer { name: "d" type: "Deconvolution" bottom: "y" top: "z"
+              convolution_param { num_output: 16 kernel_size: 3 stride: 2 } })";
+    ModelOptions options;
+    options.model = path("net.prototxt");
+    options.phase = phase;
+    return Model(options);
+  }
+};
+
+void set_parameters(Model& model, double value) {
+  for (const auto& layer : model.net().layers())
+    for (Parameter& parameter : layer->parameters())
+      set_values(model.context(), std::vector<double>(parameter.shape.count(), value), parameter.value);
+}
+
+std::vector<double> output(Model& model) {
+  model.net().set_input("x", std::vector<double>(2 * 16 * 6 * 5, 1));
+  Pass pass = model.next_pass();
+  model.net().forward(pass);
+  return values_of(model.context(), model.net().outputs()[0]->data).values;
+}
+
+TEST_F(ModelTest, TakesParametersThatWereReplaced) {
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    Model model = make(phase), fresh = make(phase);
+    set_parameters(model, 0.5);
+    const std::vector<double> first = output(model);
+    EXPECT_EQ(output(model), first);
+    set_parameters(model, 0.25);
+    model.net().parameters_replaced();
+    set_parameters(fresh, 0.25);
+    EXPECT_NE(output(model), first);
+    EXPECT_EQ(output(model), output(fresh));
+  }
+}
+
+}  // namespace
+}  // namespace banyan
