@@ -2,14 +2,19 @@
 // libbanyan.
 #include <glog/logging.h>
 
+#include <filesystem>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <new>
+#include <optional>
 #include <sstream>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/observe/console.hpp"
+#include "banyan/parallel/mpi.hpp"
+#include "banyan/parallel/wire_uplink.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/signals.hpp"
@@ -49,6 +54,12 @@ DEFINE_int32(threads_per_device, 0, "threads of each CPU device (0: an equal sha
 DEFINE_string(pin, "auto",
               "CPU devices bound to their own cores: auto (if there are enough that no other run is bound "
               "to), on or off");
+DEFINE_string(uplink, "auto",
+              "joins the processes that mpirun or srun started: mpi, or none, in which case each trains by "
+              "itself; auto: "
+              "none, and an error where there are others");
+DEFINE_string(reduce_precision, "f32",
+              "what gradients are sent as between processes: f32, bf16 or f16; their sums are f32");
 DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products only)");
 DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
 DEFINE_string(tree, "auto", "the device tree: auto, direct, pairs, chain, star or a file with a tree");
@@ -81,8 +92,8 @@ struct FlagGroup {
 const std::vector<FlagGroup>& flag_groups() {
   static const std::vector<FlagGroup> groups = {
       {"train",
-       {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "watchdog", "check_nan",
-        "trace", "pin", "sigint_effect", "sighup_effect"}},
+       {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "uplink", "reduce_precision",
+        "watchdog", "check_nan", "trace", "pin", "sigint_effect", "sighup_effect"}},
       {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
       {"test, time", {"fold"}},
       {"summary", {"plan"}},
@@ -171,9 +182,44 @@ io::UnknownFields unknown_fields() {
   return FLAGS_ignore_unknown_fields ? io::UnknownFields::ignore : io::UnknownFields::refuse;
 }
 
-int run_train(Console& console, const Files&) {
-  require_flag(FLAGS_solver, "solver",
-               "the solver to train with, such as --solver=models/lenet/solver.prototxt");
+/// --uplink: to the processes that were started together with this one; nullptr: there are none.
+std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
+  const bool by_mpi =
+      choice_of<bool>("uplink", FLAGS_uplink, {{"auto", false}, {"none", false}, {"mpi", true}});
+  const auto narrow =
+      choice_of<std::optional<DType>>("reduce_precision", FLAGS_reduce_precision,
+                                      {{"f32", std::nullopt}, {"bf16", DType::bf16}, {"f16", DType::f16}});
+  if (!by_mpi) {
+    const std::optional<parallel::Launch> launch = parallel::find_launch();
+    if (FLAGS_uplink == "auto" && launch && launch->processes > 1)
+      bad_input(
+          "this is one of ", launch->processes, " processes that ", launch->launcher,
+          " started: pass --uplink=mpi to train on all of their devices together, or --uplink=none to have "
+          "each train by itself");
+    if (narrow)
+      bad_input("--reduce_precision=", FLAGS_reduce_precision, " is for processes joined by --uplink=mpi");
+    return nullptr;
+  }
+  parallel::WireUplinkOptions options;
+  options.watchdog_seconds = FLAGS_watchdog;
+  options.reduce_precision = narrow;
+  options.stop = &signal_flags().stop;
+  auto uplink = std::make_unique<parallel::WireUplink>(parallel::connect_by_mpi(), options);
+  if (uplink->place().process > 0) {
+    console.set_origin(cat("[", uplink->name(), "] "));
+    if (!given("minloglevel")) FLAGS_minloglevel = google::GLOG_WARNING;
+  }
+  return uplink;
+}
+
+/// A trace of each process: trace.json, trace.1.json...
+std::string trace_path(int process) {
+  if (FLAGS_trace.empty() || process == 0) return FLAGS_trace;
+  const std::filesystem::path path(FLAGS_trace);
+  return (path.parent_path() / cat(path.stem().string(), ".", process, path.extension().string())).string();
+}
+
+int train_with(Console& console, parallel::WireUplink* uplink) {
   if (!FLAGS_weights.empty() && !FLAGS_snapshot.empty())
     bad_input("--weights and --snapshot exclude each other: a snapshot has its own weights");
   TrainOptions options;
@@ -188,16 +234,22 @@ int run_train(Console& console, const Files&) {
   options.threads_per_device = checked_threads();
   options.pinning = pinning();
   options.sync_bn = sync_bn();
-  if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
   options.watchdog_seconds = FLAGS_watchdog;
   options.check_nan = FLAGS_check_nan;
   options.tree = FLAGS_tree;
-  options.console = &console;
   options.signals = &signal_flags();
+  const int process = uplink != nullptr ? uplink->place().process : 0;
+  if (process == 0) options.console = &console;
+  if (uplink != nullptr) {
+    uplink->bring(static_cast<int>(options.devices.size()));
+    options.uplink = uplink;
+    LOG(INFO) << uplink->place().processes() << " processes with " << uplink->place().devices() << " devices";
+  }
   options.snapshot = FLAGS_snapshot;
   if (FLAGS_snapshot == "latest") {
     const std::string prefix = snapshot_prefix_of(options.solver.snapshot, FLAGS_solver);
-    options.snapshot = find_latest_snapshot(prefix).value_or("");
+    options.snapshot = process == 0 ? find_latest_snapshot(prefix).value_or("") : "";
+    if (uplink != nullptr) options.snapshot = uplink->share(options.snapshot)[0];
     LOG_IF(INFO, options.snapshot.empty())
         << "No snapshot " << prefix << "_iter_*.solverstate yet: starting from the beginning";
   }
@@ -209,11 +261,33 @@ int run_train(Console& console, const Files&) {
   install_signals(parse_signal_effect("sigint_effect", FLAGS_sigint_effect),
                   parse_signal_effect("sighup_effect", FLAGS_sighup_effect), signal_flags());
   int code = 0;
-  with_trace(FLAGS_trace, [&](const std::shared_ptr<Timeline>& timeline) {
+  with_trace(trace_path(process), [&](const std::shared_ptr<Timeline>& timeline) {
     options.timeline = timeline;
     code = train(options);
   });
   return code;
+}
+
+int run_train(Console& console, const Files&) {
+  require_flag(FLAGS_solver, "solver",
+               "the solver to train with, such as --solver=models/lenet/solver.prototxt");
+  if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
+  const std::unique_ptr<parallel::WireUplink> uplink = join_processes(console);
+  if (!uplink) return train_with(console, nullptr);
+  try {
+    const int code = train_with(console, uplink.get());
+    uplink->leave();
+    return code;
+  } catch (Error& error) {
+    uplink->abort(error);
+    if (!uplink->speaks()) return exit_code(error.kind());
+    if (std::string(error.what()).find(uplink->name()) == std::string::npos)
+      error.add_context(cat("in ", uplink->name()));
+    throw;
+  } catch (const std::exception& error) {
+    uplink->abort(Error(ErrorKind::runtime, cat(error.what(), "\n  in ", uplink->name())));
+    throw;
+  }
 }
 
 void note_first_device_only() {

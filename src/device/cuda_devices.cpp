@@ -2,25 +2,14 @@
 // runs with and without a driver.
 #include "banyan/device/cuda_devices.hpp"
 
-#include <dlfcn.h>
-#include <unistd.h>
-
+#include "banyan/base/companion.hpp"
 #include "banyan/base/error.hpp"
 #include "device/cuda_backend.hpp"
 
 namespace banyan {
 namespace {
 
-/// libbanyan_cuda.so in the folder of this library; "" if it was not built or not installed.
-std::string backend_file() {
-  Dl_info self;
-  if (dladdr(reinterpret_cast<const void*>(&built_with_cuda), &self) == 0 || self.dli_fname == nullptr)
-    return "";
-  std::string file = self.dli_fname;
-  const auto slash = file.rfind('/');
-  file = (slash == std::string::npos ? std::string() : file.substr(0, slash + 1)) + "libbanyan_cuda.so";
-  return access(file.c_str(), R_OK) == 0 ? file : "";
-}
+constexpr Companion kLibrary{"CUDA back end", "libbanyan_cuda.so"};
 
 struct LoadedBackend {
   const CudaBackend* table = nullptr;
@@ -28,19 +17,14 @@ struct LoadedBackend {
 };
 
 LoadedBackend load() {
-  const std::string file = backend_file();
-  if (file.empty()) return {nullptr, "this build has no CUDA back end (libbanyan_cuda.so)"};
-  // Global, so that the back end's copies of the operators are the program's. Never unloaded: its operators
-  // stay registered.
-  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) return {nullptr, cat("cannot load the CUDA back end: ", dlerror())};
-  const auto function = reinterpret_cast<CudaBackendFunction>(dlsym(library, kCudaBackendSymbol));
-  if (function == nullptr)
-    return {nullptr, cat(file, " is not a CUDA back end: it lacks ", kCudaBackendSymbol)};
-  const CudaBackend* table = function();
-  if (table == nullptr || table->version != CudaBackend::kVersion)
-    return {nullptr, cat(file, " belongs to another build of Banyan")};
-  return {table, ""};
+  LoadedBackend loaded;
+  const auto function =
+      reinterpret_cast<CudaBackendFunction>(load_companion(kLibrary, kCudaBackendSymbol, loaded.why));
+  if (function == nullptr) return loaded;
+  loaded.table = function();
+  if (loaded.table == nullptr || loaded.table->version != CudaBackend::kVersion)
+    return {nullptr, cat(kLibrary.file, " belongs to another build of Banyan")};
+  return loaded;
 }
 
 const LoadedBackend& backend() {
@@ -65,7 +49,7 @@ void require_device(int ordinal) {
 }  // namespace
 
 bool built_with_cuda() {
-  static const bool found = !backend_file().empty();
+  static const bool found = has_companion(kLibrary);
   return found;
 }
 

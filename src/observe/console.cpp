@@ -64,7 +64,7 @@ class ConsoleSink : public LogRoute, google::LogSink {
 
   void send(google::LogSeverity severity, const char*, const char* file, int line,
             const google::LogMessageTime& time, const char* message, std::size_t length) override {
-    std::string text = prefix(severity, file, line, time);
+    std::string text = prefix(severity, file, line, time) + console_.origin();
     text.append(message, length);
     if (console_.is_terminal() && severity > google::GLOG_INFO)
       text = (severity == google::GLOG_WARNING ? "\x1b[33m" : "\x1b[31m") + text + "\x1b[m";

@@ -17,7 +17,7 @@ Team::Team(int devices, parallel::AbortState& abort, parallel::SpinPolicy policy
   if (uplink != nullptr)
     place = uplink->place();
   else
-    place.devices = devices;
+    place.devices_of = {devices};
 }
 
 Peers::Peers(Team& team, int rank, Activity& activity, Context& context)

@@ -60,9 +60,9 @@ class Peers {
   /// On the device's own thread; exchanges run on the stream of `context`.
   Peers(Team& team, int rank, Activity& activity, Context& context);
 
-  int rank_everywhere() const { return team_.place.first_rank + rank_; }
+  int rank_everywhere() const { return team_.place.first_rank() + rank_; }
   /// Of all processes.
-  int devices() const { return team_.place.devices; }
+  int devices() const { return team_.place.devices(); }
   /// The first device of a process speaks for it: it reads signals, writes to the log and writes files.
   bool first() const { return rank_ == 0; }
   bool alone() const { return team_.alone(); }

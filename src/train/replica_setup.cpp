@@ -142,7 +142,7 @@ void Replica::update(int bucket) {
 }
 
 void Replica::load_initial_state() {
-  if (peers_->first()) {
+  if (peers_->first() && peers_->in_first_process()) {
     fill_parameters(*net_);
     for (const std::string& file : run_.options.weights) {
       LOG(INFO) << log_lines::finetuning(file);

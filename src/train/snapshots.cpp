@@ -91,7 +91,7 @@ void Snapshots::write(std::int64_t iterations) {
 
 std::int64_t Snapshots::restore(const SolverSnapshot& saved) {
   const caffe::SolverState& state = saved.state;
-  if (peers_.first()) {
+  if (peers_.first() && peers_.in_first_process()) {
     load_weights(parts_.net, io::read_weights(saved.model_path), saved.model_path);
     LOG(INFO) << log_lines::restoring_history();
   }

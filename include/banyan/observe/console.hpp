@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace banyan {
 
@@ -21,6 +22,10 @@ class Console {
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
+
+  /// Begins every log line's text from now on: "[process 2 on host b] ". Call it while one thread runs.
+  void set_origin(std::string origin) { origin_ = std::move(origin); }
+  const std::string& origin() const { return origin_; }
 
   bool is_terminal() const { return terminal_; }
   bool shows_status() const { return shows_status_; }
@@ -39,6 +44,7 @@ class Console {
   int width_;
   bool terminal_;
   bool shows_status_;
+  std::string origin_;
   std::mutex mutex_;
   std::string status_;
 };
