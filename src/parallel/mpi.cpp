@@ -55,12 +55,20 @@ bool built_with_mpi() { return has_companion(kLibrary); }
 std::string mpi_version() { return backend().table != nullptr ? backend().table->versions() : "none"; }
 
 ConnectWire connect_by_mpi() {
-  if (!find_launch())
+  const std::optional<Launch> launch = find_launch();
+  if (!launch)
     bad_input(
         "--uplink=mpi joins processes that mpirun or srun started; this one was started by itself (such as "
         "mpirun -np 2 trainer --uplink=mpi ...)");
   if (backend().table == nullptr) bad_input("--uplink=mpi: ", backend().why);
-  return backend().table->connect;
+  return [launched = *launch] {
+    std::unique_ptr<Wire> wire = backend().table->connect();
+    if (wire->processes() == 1 && launched.processes > 1)
+      bad_input(launched.launcher, " started ", launched.processes, " processes, but ", mpi_version(),
+                " finds this one alone: mpirun must be of the same MPI, and srun "
+                "needs its plugin for it (--mpi=pmix)");
+    return wire;
+  };
 }
 
 }  // namespace banyan::parallel

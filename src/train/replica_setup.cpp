@@ -78,11 +78,6 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition) {
 
 void Replica::build_nets() {
   net_ = make_net(run_.train_net);
-  for (const auto& layer : net_->layers())
-    if (peers_->joined() && !layer->carried().empty())
-      bad_input("layer ", quoted(layer->name()), " (", layer->type(),
-                ") carries its state from one pass to the next, which snapshots of several processes do not "
-                "hold; use one process, or set expose_hidden: true");
   std::vector<std::unique_ptr<Net>> tests;
   for (const SolverNet& definition : run_.test_nets) {
     tests.push_back(make_net(definition));

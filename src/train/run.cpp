@@ -2,6 +2,7 @@
 #include "run.hpp"
 
 #include <glog/logging.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -51,6 +52,12 @@ int threads_for_each(const TrainOptions& options, int devices) {
 /// nullptr for GPUs, whose host threads are bound to no core.
 std::unique_ptr<DeviceCores> cores_for(const TrainOptions& options, int threads) {
   if (options.devices[0].kind != DeviceKind::cpu) return nullptr;
+  const std::size_t allowed = allowed_cores().size();
+  const auto existing = static_cast<std::size_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+  LOG_IF(WARNING, options.uplink != nullptr && options.devices.size() > allowed && allowed < existing)
+      << "This process may use " << allowed << " of the machine's " << existing << " cores for its "
+      << options.devices.size() << " devices: mpirun binds processes to cores unless it is told otherwise "
+      << "(mpirun --bind-to none)";
   auto cores =
       std::make_unique<DeviceCores>(static_cast<int>(options.devices.size()), threads, options.pinning);
   LOG(INFO) << cores->describe();

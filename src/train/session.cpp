@@ -44,7 +44,7 @@ struct Session::State {
 
   /// Before the devices begin. A refusal leaves all as it was, but other processes would wait for this one.
   void alone(const std::function<void()>& check) try { check(); } catch (const Error& error) {
-    if (run->team.joined) run->abort.raise(error);
+    if (run->team.joined()) run->abort.raise(error);
     throw;
   }
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "banyan/base/error.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/observe/spans.hpp"
@@ -32,6 +33,7 @@ caffe::NetParameter names_of(const Net& net) {
 Snapshots::Snapshots(SnapshotPlan& plan, Peers& peers, Context& lane, const SnapshotParts& parts)
     : plan_(plan), peers_(peers), lane_(lane), parts_(parts) {
   if (plan.format == SnapshotFormat::hdf5) io::check_hdf5_names(names_of(parts.net));
+  for (const auto& layer : parts.net.layers()) carries_ = carries_ || !layer->carried().empty();
 }
 
 caffe::SolverState Snapshots::describe_state() const {
@@ -59,7 +61,38 @@ void Snapshots::save(std::int64_t iterations) {
   const HostSpan span(peers_.activity(), SpanKind::snapshot);
   parts_.net.check_results();
   peers_.sum_processes({0}, "snapshot");  // all other processes have checked theirs too
-  if (!peers_.in_first_process()) return;
+  if (peers_.in_first_process())
+    save_here(iterations);
+  else if (carries_)
+    send_carried(iterations);
+}
+
+/// What only this process knows.
+void Snapshots::send_carried(std::int64_t iterations) {
+  peers_.board().carried = read_carried(parts_.net, peers_.context(), peers_.rank_everywhere());
+  peers_.meet("snapshot parts", iterations);
+  if (peers_.first()) gather_carried();
+  peers_.meet("snapshot sent", iterations);
+}
+
+/// The states that the layers of all devices carry, of all processes.
+caffe::BanyanState Snapshots::gather_carried() {
+  caffe::BanyanState mine, all;
+  for (DeviceBoard& board : peers_.team().boards) {
+    for (auto& carried : board.carried) mine.add_carried()->Swap(&carried);
+    board.carried.clear();
+  }
+  if (!carries_) return mine;
+  for (const std::string& packed : peers_.share(mine.SerializeAsString())) {
+    caffe::BanyanState of_process;
+    if (!of_process.ParseFromString(packed))
+      runtime_failure("the carried states of another process arrived damaged");
+    all.MergeFrom(of_process);
+  }
+  return all;
+}
+
+void Snapshots::save_here(std::int64_t iterations) {
   if (peers_.first()) {
     if (plan_.diff && !peers_.alone()) plan_.gradients.resize(parts_.net.flat_gradients().bytes());
     plan_.history =
@@ -79,10 +112,7 @@ void Snapshots::write(std::int64_t iterations) {
   caffe::SolverState state = describe_state();
   for (caffe::BlobProto& blob : plan_.history) state.add_history()->Swap(&blob);
   plan_.history.clear();
-  for (DeviceBoard& board : peers_.team().boards) {
-    for (auto& carried : board.carried) state.mutable_banyan()->add_carried()->Swap(&carried);
-    board.carried.clear();
-  }
+  state.mutable_banyan()->MergeFrom(gather_carried());
   take_summed_gradients();
   write_snapshot(
       plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),

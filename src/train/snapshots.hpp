@@ -48,6 +48,9 @@ class Snapshots {
 
  private:
   caffe::SolverState describe_state() const;
+  void save_here(std::int64_t iterations);
+  void send_carried(std::int64_t iterations);
+  caffe::BanyanState gather_carried();
   void take_summed_gradients();
   void write(std::int64_t iterations);
 
@@ -55,6 +58,7 @@ class Snapshots {
   Peers& peers_;
   Context& lane_;
   SnapshotParts parts_;
+  bool carries_ = false;  ///< layers hand something to the next pass
 };
 
 }  // namespace banyan

@@ -51,15 +51,19 @@ std::vector<std::string> run_all(MemoryHub& hub, const std::function<void(Proces
     threads.emplace_back([&, p] {
       WireUplinkOptions options;
       if (change) change(p, options);
-      Process process(hub, p, options);
       try {
-        body(process);
+        Process process(hub, p, options);
+        try {
+          body(process);
+          process.uplink->detach();
+          process.uplink->leave();
+        } catch (const Error& error) {
+          process.abort.raise(error);
+          throw Error(process.abort.error().value_or(error));
+        }
       } catch (const Error& error) {
-        process.abort.raise(error);
-        errors[p] = process.abort.error() ? process.abort.error()->what() : "";
+        errors[p] = error.what();
       }
-      process.uplink->detach();
-      if (errors[p].empty()) process.uplink->leave();
     });
   for (std::thread& thread : threads) thread.join();
   return errors;

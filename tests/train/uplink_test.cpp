@@ -7,13 +7,11 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/train/session.hpp"
-#include "parallel/memory_wire.hpp"
-#include "training_case.hpp"
+#include "joined_run.hpp"
 
 namespace banyan {
 namespace {
 
-using parallel::MemoryHub;
 
 const char* const kSolver =
     "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'step' gamma: 0.5 stepsize: 8 random_seed: 3 "
@@ -33,42 +31,6 @@ layer { name: 'ip' type: 'InnerProduct' bottom: 'drop' top: 'ip'
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss'
   loss_param { ignore_label: 2 normalization: VALID } }
 )";
-
-struct Joined {
-  Trained trained;
-  std::vector<std::string> errors;  ///< of each process; empty: none
-  std::uint64_t messages = 0;
-};
-
-/// Trains with one group of devices[p] devices for each process p, each group from its own thread.
-Joined train_joined(const TrainingCase& of, const std::vector<int>& devices,
-                    const std::function<void(int process, TrainOptions&)>& change = {}) {
-  FLAGS_minloglevel = google::FATAL;
-  const TrainingFolder folder;
-  MemoryHub hub(devices);
-  Joined joined;
-  joined.errors.resize(devices.size());
-  std::vector<std::thread> processes;
-  for (int p = 0; p < hub.processes(); ++p)
-    processes.emplace_back([&, p] {
-      const auto at = static_cast<std::size_t>(p);
-      try {
-        const auto uplink = hub.join(p);
-        TrainOptions options = options_of(of, folder, devices[at]);
-        options.uplink = uplink.get();
-        if (change) change(p, options);
-        train(options);
-        uplink->leave();
-      } catch (const Error& error) {
-        joined.errors[at] = error.what();
-      }
-    });
-  for (std::thread& process : processes) process.join();
-  joined.messages = hub.messages();
-  if (joined.errors == std::vector<std::string>(devices.size()))
-    joined.trained = read_trained(folder, of.iterations);
-  return joined;
-}
 
 class UplinkTest : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 INSTANTIATE_TEST_SUITE_P(Uplink, UplinkTest,
@@ -179,7 +141,7 @@ TEST(Uplink, ARefusedCallEndsTheOtherProcessesToo) {
   TrainingCase of;
   of.net = kNet;
   of.solver = kSolver;
-  MemoryHub hub({1, 2});
+  parallel::MemoryHub hub({1, 2});
   std::array<std::string, 2> errors;
   std::vector<std::thread> processes;
   for (int p = 0; p < 2; ++p)

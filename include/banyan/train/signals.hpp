@@ -11,9 +11,10 @@ enum class SignalEffect : std::uint8_t { none, snapshot, stop };
 /// Throws bad_input, naming `flag`, for anything but none, snapshot and stop.
 SignalEffect parse_signal_effect(const std::string& flag, const std::string& text);
 
-/// SIGINT and SIGHUP make the given requests; SIGTERM requests a stop. Once a stop has been requested, the
-/// next SIGINT or SIGTERM ends the process at once with 128 + its number. SIGPIPE is ignored: a closed
-/// terminal must not end training. `flags` must live to the end of the process.
+/// SIGINT and SIGHUP make the given requests; SIGTERM and SIGUSR1 (which mpirun passes on, and batch systems
+/// send before a time limit) request a stop. Once a stop has been requested, the next SIGINT or SIGTERM ends
+/// the process at once with 128 + its number. SIGPIPE is ignored: a closed terminal must not end training.
+/// `flags` must live to the end of the process.
 void install_signals(SignalEffect sigint, SignalEffect sighup, SignalFlags& flags);
 
 }  // namespace banyan
