@@ -138,7 +138,10 @@ void ProcessWatch::send(int process, std::size_t channel, NewsKind kind, std::si
 void ProcessWatch::tick(const std::function<ProcessReport()>& report) {
   const Clock::time_point now = Clock::now();
   if (seconds(now - looked_) > kAway)
-    for (Peer& peer : peers_) peer.heard = now;
+    for (Peer& peer : peers_) {
+      peer.heard = now;
+      peer.ended_before = readable(peer.pid_descriptor);
+    }
   looked_ = now;
   // Many processes report less often: every one hears all others.
   const double period = std::max(options_.beat_seconds, 0.005 * static_cast<double>(peers_.size()));
@@ -204,7 +207,7 @@ void ProcessWatch::give_up(int process, const std::string& why, Clock::time_poin
   if (!peer.doing.empty())
     error.add_context(cat(peer.doing, ", ", rounded(seconds(now - peer.heard)), " s before"));
   peer.gone = true;
-  failures_.push_back({process, error, false});
+  failures_.push_back({process, error, peer.ended_before});
 }
 
 std::vector<ProcessFailure> ProcessWatch::take_failures() { return std::exchange(failures_, {}); }

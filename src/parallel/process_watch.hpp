@@ -39,7 +39,7 @@ struct ProcessReport {
 struct ProcessFailure {
   int process = 0;
   Error error{ErrorKind::runtime, ""};
-  bool told = false;  ///< by itself
+  bool told = false;  ///< by itself, or by others before this process could notice
 };
 
 struct WatchOptions {
@@ -95,6 +95,7 @@ class ProcessWatch {
     Clock::time_point heard;
     int pid_descriptor = -1;  ///< readable when the process has ended
     std::optional<Clock::time_point> ended;
+    bool ended_before = false;  ///< while this process was stopped: the others have told it long ago
   };
   int me() const { return wire_.process(); }
   void listen(int process);

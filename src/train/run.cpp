@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
 #include <sstream>
@@ -21,6 +22,22 @@
 
 namespace banyan {
 namespace {
+
+/// What all processes must have in common, and what would otherwise be noticed late, or never.
+void compare_processes(const TrainOptions& options) {
+  if (options.uplink == nullptr) return;
+  const std::array<const char*, 4> names = {"version of the program", "--precision", "--sync_bn", "solver"};
+  const std::vector<std::string> all =
+      options.uplink->share(cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n",
+                                static_cast<int>(options.sync_bn), "\n", options.solver.checksum));
+  for (std::size_t process = 1; process < all.size(); ++process) {
+    std::istringstream first(all[0]), other(all[process]);
+    std::string mine, theirs;
+    for (const char* name : names)
+      if (std::getline(first, mine) && std::getline(other, theirs) && mine != theirs)
+        bad_input("process ", process, " has another ", name, " than process 0");
+  }
+}
 
 /// Devices that this process's cores are meant for: its own, and those of other processes of the run that may
 /// use the same cores.
@@ -175,6 +192,7 @@ void read_resume(Run& run, const std::string& state_path) {
 
 std::unique_ptr<Run> make_run(const TrainOptions& options) {
   check_options(options);
+  compare_processes(options);
   const int devices = devices_on_these_cores(options), threads = threads_for_each(options, devices);
   std::unique_ptr<DeviceCores> cores = cores_for(options, threads);
   auto made = std::make_unique<Run>(

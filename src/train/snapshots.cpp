@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/observe/spans.hpp"
@@ -60,11 +61,30 @@ void Snapshots::save(std::int64_t iterations) {
   peers_.activity().enter(Stage::snapshot);
   const HostSpan span(peers_.activity(), SpanKind::snapshot);
   parts_.net.check_results();
-  peers_.sum_processes({0}, "snapshot");  // all other processes have checked theirs too
+  compare_parameters();
   if (peers_.in_first_process())
     save_here(iterations);
   else if (carries_)
     send_carried(iterations);
+}
+
+/// All processes have checked their results, and all have the same parameters: they update their own with the
+/// same sums, so that anything else is a fault of a machine, or different programs.
+void Snapshots::compare_parameters() const {
+  if (!peers_.joined()) return;
+  double checksum = 0;
+  const Tensor& values = parts_.net.flat_values();
+  if (peers_.first() && values.defined()) {
+    std::string bytes(values.bytes(), 0);
+    peers_.context().stream().copy(bytes.data(), values.raw(), bytes.size());
+    peers_.context().synchronize();
+    checksum = io::checksum_of(bytes);
+  }
+  const double first = peers_.sum_processes({peers_.in_first_process() ? checksum : 0}, "snapshot")[0];
+  if (peers_.first() && checksum != first)
+    runtime_failure(
+        "the parameters of this process are no longer those of process 0: the processes run different "
+        "programs, or on different processors, or a machine is faulty");
 }
 
 /// What only this process knows.

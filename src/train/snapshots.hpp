@@ -48,6 +48,7 @@ class Snapshots {
 
  private:
   caffe::SolverState describe_state() const;
+  void compare_parameters() const;
   void save_here(std::int64_t iterations);
   void send_carried(std::int64_t iterations);
   caffe::BanyanState gather_carried();

@@ -61,7 +61,7 @@ class MpiWire : public Wire {
   }
 
   bool progress() override {
-    find_done();
+    for (int call = 0; call < kCalls && done_.empty(); ++call) find_done();
     if (done_.empty()) return false;
     while (!done_.empty()) {
       // Out of the list first: it may throw, and it may call send() and receive().
@@ -84,6 +84,9 @@ class MpiWire : public Wire {
   }
 
  private:
+  /// Open MPI looks at its sockets in every eighth call only; the thread may sleep between two progress().
+  static constexpr int kCalls = 8;
+
   struct Transfer {
     Done done;
     std::size_t bytes;
