@@ -229,8 +229,7 @@ class WireUplink::State {
 
   void run(const ConnectWire& connect) {
     ::pthread_setname_np(::pthread_self(), "uplink");
-    ::prctl(PR_SET_TIMERSLACK,
-            1000UL);  // nanoseconds; usual are 50 us, which would make long naps of short ones
+    ::prctl(PR_SET_TIMERSLACK, 1000UL);  // nanoseconds: the usual 50 us are longer than the naps
     host_device_->make_current_for_helper();
     try {
       wire_ = connect();
