@@ -207,7 +207,8 @@ int main(int argc, char** argv) {
   return banyan::tools::run_tool(
       argc, argv,
       {"classification", "DEPLOY MODEL MEAN LABELS IMAGE...",
-       "Shows the most probable classes of images (JPEG, PNG). DEPLOY is a net with one Input of images and "
+       "Shows the most probable classes of images (JPEG, PNG, WebP, BMP). DEPLOY is a net with one Input of "
+       "images and "
        "one "
        "output,\n"
        "MODEL its weights (.caffemodel), MEAN a mean image (.binaryproto, of which the mean of each channel "

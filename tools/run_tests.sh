@@ -11,7 +11,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 cores=$(nproc)
-threaded='^(device|parallel|train|data|observe)$'
+threaded='^(device|parallel|train|data|observe|metrics)$'
 
 usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 

@@ -1,7 +1,9 @@
 // trainer: trains, tests, times and describes Caffe nets. Flags, signals and exit codes; the work is in
 // libbanyan.
 #include <glog/logging.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -9,30 +11,36 @@
 #include <new>
 #include <optional>
 #include <sstream>
+#include <tuple>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/atomic_file.hpp"
+#include "banyan/layers/layer.hpp"
 #include "banyan/observe/console.hpp"
 #include "banyan/parallel/mpi.hpp"
 #include "banyan/parallel/wire_uplink.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
+#include "banyan/train/doctor.hpp"
 #include "banyan/train/signals.hpp"
 #include "banyan/train/snapshot_files.hpp"
 #include "banyan/train/solver_settings.hpp"
 #include "banyan/train/trace_file.hpp"
 #include "banyan/train/train.hpp"
 #include "common/tool.hpp"
+#include "trainer/command_line.hpp"
 
 DEFINE_string(solver, "", "the solver (.prototxt)");
 DEFINE_string(snapshot, "",
               "resume from this .solverstate, or from the `latest` of the solver's snapshot_prefix");
 DEFINE_string(model, "", "the net (.prototxt)");
 DEFINE_string(weights, "", "start from these .caffemodel files (comma list; later ones overwrite)");
-DEFINE_int32(iterations, 50,
-             "number of batches to run; for topology: how often each sum is repeated (default: as often as "
-             "time allows)");
-DEFINE_string(phase, "", "TRAIN or TEST: the phase of the net (default TRAIN)");
+DEFINE_int32(
+    iterations, 50,
+    "number of batches to run; for topology: how often each sum is repeated, for doctor: iterations to "
+    "time (both by default: as many as some seconds allow)");
+DEFINE_string(phase, "", "the phase of the net (default: TEST for test, else TRAIN)");
 DEFINE_int32(level, 0, "level of the net's state, for include and exclude rules");
 DEFINE_string(stage, "", "stages of the net's state (comma list)");
 DEFINE_string(shape, "",
@@ -43,69 +51,167 @@ DEFINE_bool(ignore_unknown_fields, false,
             "pass over fields of solvers and nets that are not known, with a warning each");
 DEFINE_bool(json, false, "print JSON");
 DEFINE_string(map, "", "lines `ARRAY LAYER/INDEX`: which array of a .safetensors or .npz is which blob");
-DEFINE_string(names, "index", "names of arrays: index (conv1/0) or torch (conv1.weight)");
-DEFINE_bool(overwrite, false, "replace the file written if it exists");
-DEFINE_bool(plan, false, "print how the net runs: every tensor with its place in memory, every step");
+DEFINE_string(names, "index", "names of arrays: conv1/0 (index) or conv1.weight (torch)");
+DEFINE_bool(overwrite, false, "replace what is written if it exists: a file, a run's metrics");
+DEFINE_bool(plan, false,
+            "how the net runs: every tensor with its place in memory, every step; draw: in the picture");
+DEFINE_string(layout, "auto",
+              "who places the layers: Graphviz (dot), or the same on every machine (own); auto: dot if it is "
+              "installed");
+DEFINE_string(out, "",
+              "write to this file (default: draw, to standard output; report, to report.html in the folder)");
+DEFINE_bool(all, false, "look at every record of the data, not at a sample");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
 DEFINE_string(gpu, "", "GPUs: 0,1 or all; a GPU listed twice holds two replicas");
 DEFINE_string(cpu, "", "number of virtual CPU devices");
 DEFINE_int32(threads_per_device, 0, "threads of each CPU device (0: an equal share of the cores)");
-DEFINE_string(pin, "auto",
-              "CPU devices bound to their own cores: auto (if there are enough that no other run is bound "
-              "to), on or off");
-DEFINE_string(uplink, "auto",
-              "joins the processes that mpirun or srun started: mpi, or none, in which case each trains by "
-              "itself; auto: "
-              "none, and an error where there are others");
-DEFINE_string(reduce_precision, "f32",
-              "what gradients are sent as between processes: f32, bf16 or f16; their sums are f32");
-DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products only)");
-DEFINE_string(sync_bn, "as_written", "batch norms synchronized over the devices: as_written, on or off");
-DEFINE_string(tree, "auto", "the device tree: auto, direct, pairs, chain, star or a file with a tree");
-DEFINE_bool(dot, false, "print the device tree as a graph for Graphviz and measure nothing");
+DEFINE_string(
+    pin, "auto",
+    "CPU devices bound to their own cores; auto: if there are enough that no other run is bound to");
+DEFINE_string(
+    uplink, "auto",
+    "the processes that mpirun or srun started: joined by MPI, or none (each trains by itself); auto: "
+    "none, and an error if there are several");
+DEFINE_string(reduce_precision, "f32", "what gradients are sent as between processes; their sums are f32");
+DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products and activations)");
+DEFINE_string(sync_bn, "as_written",
+              "batch norms synchronized over the devices: as the net says, all or none");
+DEFINE_string(tree, "auto", "the device tree: its kind, or a file with one");
+DEFINE_bool(dot, false,
+            "print a graph for Graphviz: the net (draw), or the device tree (topology, which then measures "
+            "nothing)");
 DEFINE_string(simulate, "",
               "a file that describes a machine and a net: print the predicted times, measure nothing");
 
-DEFINE_string(progress, "auto", "the progress line: auto (on a terminal), on or off");
+DEFINE_string(help_field, "", "explain this field, such as convolution_param.stride or lr_policy");
+DEFINE_string(log_format, "text",
+              "the log in Caffe's form, or as one JSON object in each line (without a progress line)");
+DEFINE_string(progress, "auto", "the progress line; auto: on a terminal");
 DEFINE_double(watchdog, 120,
-              "seconds after which a run ends if a device that others wait for makes no progress (0: never)");
+              "time after which a run ends if a device that others wait for makes no progress (0: never)");
 DEFINE_string(trace, "", "write what ran when to this file (JSON for Perfetto or Chrome's tracing page)");
+DEFINE_string(
+    metrics, "",
+    "write losses, speed, memory and more to this folder: metrics.jsonl, and TensorBoard's event files");
+DEFINE_int32(histograms, 0,
+             "with --metrics: iterations from one histogram of each parameter to the next (0: none)");
+DEFINE_int32(images, 0,
+             "with --metrics: iterations from one picture of inputs and first filters to the next (0: none)");
 DEFINE_bool(check_nan, false, "end at the first loss or gradient that is not finite");
-DEFINE_string(sigint_effect, "stop", "what Ctrl-C does: stop (after a snapshot), snapshot or none");
-DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does: stop, snapshot or none");
+DEFINE_string(sigint_effect, "stop", "what Ctrl-C does; stop: after a snapshot");
+DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does");
 
 namespace banyan {
 namespace {
 
+using Files = std::vector<std::string>;  // arguments after the command
+
 struct Command {
-  const char* name;
-  const char* about;
-  std::function<int(Console&, const std::vector<std::string>& files)> run;
+  tools::CommandRow row;
+  std::function<int(Console&, const Files&)> run;
 };
+const std::vector<Command>& commands();
 
-struct FlagGroup {
-  const char* title;
-  std::vector<const char*> flags;
-};
+/// Every flag of the program with what it takes and the commands that it goes with.
+std::vector<tools::FlagRow> flag_rows() {
+  using tools::file, tools::files, tools::one_of, tools::some, tools::toggle;
+  const std::vector<std::string> runs = {"train", "doctor"};
+  const std::vector<std::string> nets = {"test", "time", "summary", "draw", "convert"};
+  const std::vector<std::string> filtered = {"train", "test",  "time",    "summary",
+                                             "draw",  "check", "convert", "doctor"};
+  const std::vector<std::string> on_devices = {"train",   "test",     "time",         "summary", "draw",
+                                               "convert", "topology", "device_query", "doctor"};
+  const std::vector<std::string> effects = {"stop", "snapshot", "none"};
+  return {
+      {"solver", file({".prototxt"}), runs},
+      {"snapshot", file({".solverstate", ".solverstate.h5"}, {"latest"}), runs},
+      {"uplink", one_of({"auto", "none", "mpi"}), {"train"}},
+      {"reduce_precision", one_of({"f32", "bf16", "f16"}), {"train"}},
+      {"watchdog", some("SECONDS"), {"train"}},
+      {"check_nan", toggle(), {"train"}},
+      {"sigint_effect", one_of(effects), {"train"}},
+      {"sighup_effect", one_of(effects), {"train"}},
+      {"trace", file({".json"}), {"train", "time"}},
+      {"metrics", file({""}), {"train"}},
+      {"histograms", some("N"), {"train"}},
+      {"images", some("N"), {"train"}},
+      {"pin", one_of({"auto", "on", "off"}), {"train", "time", "doctor"}},
+      {"sync_bn", one_of({"as_written", "on", "off"}), {"train", "time", "doctor"}},
+      {"tree",
+       file({""}, {"auto", "direct", "pairs", "chain", "star"}),
+       {"train", "time", "topology", "doctor"}},
+      {"model", file({".prototxt"}), nets},
+      {"weights",
+       files({".caffemodel", ".caffemodel.h5", ".safetensors", ".npz"}),
+       {"train", "test", "time", "summary", "convert", "doctor"}},
+      {"iterations", some("N"), {"test", "time", "topology", "doctor"}},
+      {"phase", one_of({"TRAIN", "TEST"}), nets},
+      {"level", some("N"), filtered},
+      {"stage", some("TEXT"), filtered},
+      {"shape", some("BLOB:DIM,..."), {"test", "time", "summary", "draw", "check", "convert"}},
+      {"ignore_unknown_fields", toggle(), filtered},
+      {"fold", one_of({"on", "off"}), {"test", "time"}},
+      {"all", toggle(), {"doctor"}},
+      {"data", toggle(), {"time"}},
+      {"json", toggle(), {"time", "summary", "layers", "topology", "doctor"}},
+      {"plan", toggle(), {"summary", "draw"}},
+      {"layout", one_of({"auto", "dot", "own"}), {"draw"}},
+      {"out", file({""}), {"draw", "report"}},
+      {"map", file({""}), {"convert"}},
+      {"names", one_of({"index", "torch"}), {"convert"}},
+      {"overwrite", toggle(), {"train", "convert"}},
+      {"dot", toggle(), {"topology", "draw"}},
+      {"simulate", file({".prototxt"}), {"topology"}},
+      {"gpu", some("LIST", {"all"}), on_devices},
+      {"cpu", some("N"), on_devices},
+      {"threads_per_device", some("N"), on_devices},
+      {"precision", one_of({"f32", "f64", "bf16"}), on_devices},
+      {"log_format", one_of({"text", "json"})},
+      {"progress", one_of({"auto", "on", "off"})},
+      {"help_field", some("FIELD", described_fields())},
+  };
+}
 
-const std::vector<FlagGroup>& flag_groups() {
-  static const std::vector<FlagGroup> groups = {
-      {"train",
-       {"solver", "snapshot", "weights", "level", "stage", "sync_bn", "tree", "uplink", "reduce_precision",
-        "watchdog", "check_nan", "trace", "pin", "sigint_effect", "sighup_effect"}},
-      {"test, time, summary", {"model", "weights", "iterations", "phase", "level", "stage", "shape", "json"}},
-      {"test, time", {"fold"}},
-      {"summary", {"plan"}},
-      {"check", {"level", "stage", "shape"}},
-      {"train, test, time, summary", {"ignore_unknown_fields"}},
-      {"convert", {"model", "weights", "map", "names", "overwrite", "phase", "level", "stage", "shape"}},
-      {"layers", {"json"}},
-      {"time", {"data", "sync_bn", "tree", "trace", "pin"}},
-      {"topology", {"tree", "iterations", "json", "dot", "simulate"}},
-      {"devices (all commands)", {"gpu", "cpu", "threads_per_device", "precision"}},
-      {"output", {"progress"}}};
-  return groups;
+std::vector<tools::FlagRow> library_flag_rows() {
+  using tools::file, tools::one_of, tools::some, tools::toggle;
+  std::vector<tools::FlagRow> known = {{"version", toggle()},
+                                       {"log_dir", some("FOLDER")},
+                                       {"minloglevel", one_of({"0", "1", "2", "3"})},
+                                       {"v", some("N")},
+                                       {"vmodule", some("TEXT")},
+                                       {"logtostderr", toggle()},
+                                       {"alsologtostderr", toggle()},
+                                       {"colorlogtostderr", toggle()},
+                                       {"log_prefix", toggle()},
+                                       {"stderrthreshold", one_of({"0", "1", "2", "3"})}};
+  std::erase_if(known, [](const tools::FlagRow& flag) {
+    gflags::CommandLineFlagInfo info;
+    return !gflags::GetCommandLineFlagInfo(flag.name.c_str(), &info);
+  });
+  return known;
+}
+
+const tools::CommandLine& command_line() {
+  static const tools::CommandLine line = [] {
+    tools::CommandLine made;
+    made.program = "trainer";
+    made.about = "trains, tests, times and describes Caffe nets";
+    for (const Command& command : commands()) made.commands.push_back(command.row);
+    made.flags = flag_rows();
+    made.library_flags = library_flag_rows();
+    made.examples = {
+        "trainer --solver=models/lenet/solver.prototxt --cpu=2",
+        "trainer --solver=models/cifar10_resnet20/solver.prototxt --gpu=0,1,2,3 --snapshot=latest",
+        "trainer test --model=models/lenet/train_test.prototxt "
+        "--weights=run/mnist/lenet_iter_10000.caffemodel --iterations=100",
+        "trainer summary --model=models/lenet/train_test.prototxt --shape='data:64,1,28,28;label:64'",
+        "trainer convert net.caffemodel net.safetensors"};
+    made.exit_codes = {
+        {0, "done (also after Ctrl-C)"}, {1, "failed while running"}, {2, "bad input or usage"}};
+    return made;
+  }();
+  return line;
 }
 
 bool given(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
@@ -122,15 +228,13 @@ std::vector<std::string> split_list(const std::string& list, char separator = ',
   return items;
 }
 
+/// values[i] where the flag is the i-th of the words that it takes.
 template <class T>
-T choice_of(const char* flag, const std::string& text,
-            const std::vector<std::pair<std::string, T>>& choices) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : choices) {
-    if (name == text) return value;
-    names.push_back(name);
-  }
-  bad_input("--", flag, "=", text, ": expected ", join(names, ", "), did_you_mean(text, names));
+T choice_of(const char* flag, const std::vector<T>& values) {
+  const std::vector<std::string>& words = tools::flag_named(command_line(), flag).value.words;
+  if (words.size() != values.size()) runtime_failure("--", flag, " takes ", words.size(), " words");
+  const std::string text = gflags::GetCommandLineFlagInfoOrDie(flag).current_value;
+  return values.at(static_cast<std::size_t>(std::find(words.begin(), words.end(), text) - words.begin()));
 }
 
 DeviceFlags device_flags() {
@@ -142,12 +246,14 @@ DeviceFlags device_flags() {
 
 ChosenDevices devices_for(const SolverDevices& solver = {}) { return choose_devices(device_flags(), solver); }
 
+DType precision() { return choice_of<DType>("precision", {DType::f32, DType::f64, DType::bf16}); }
+
 DType precision_for(const std::vector<DeviceChoice>& devices) {
-  const auto precision = choice_of<DType>("precision", FLAGS_precision,
-                                          {{"f32", DType::f32}, {"f64", DType::f64}, {"bf16", DType::bf16}});
-  check_precision(precision, devices.at(0).kind);
-  return precision;
+  check_precision(precision(), devices.at(0).kind);
+  return precision();
 }
+
+std::optional<int> level() { return given("level") ? std::optional<int>(FLAGS_level) : std::nullopt; }
 
 int checked_threads() {
   if (FLAGS_threads_per_device < 0)
@@ -160,15 +266,11 @@ void require_flag(const std::string& value, const char* flag, const char* what) 
 }
 
 SyncBatchNorm sync_bn() {
-  return choice_of<SyncBatchNorm>(
-      "sync_bn", FLAGS_sync_bn,
-      {{"as_written", SyncBatchNorm::as_written}, {"on", SyncBatchNorm::on}, {"off", SyncBatchNorm::off}});
+  return choice_of<SyncBatchNorm>("sync_bn",
+                                  {SyncBatchNorm::as_written, SyncBatchNorm::on, SyncBatchNorm::off});
 }
 
-Pinning pinning() {
-  return choice_of<Pinning>("pin", FLAGS_pin,
-                            {{"auto", Pinning::automatic}, {"on", Pinning::on}, {"off", Pinning::off}});
-}
+Pinning pinning() { return choice_of<Pinning>("pin", {Pinning::automatic, Pinning::on, Pinning::off}); }
 
 /// Handlers must outlive everything that polls them, and signals may arrive until the very end.
 SignalFlags& signal_flags() {
@@ -176,7 +278,10 @@ SignalFlags& signal_flags() {
   return signals;
 }
 
-using Files = std::vector<std::string>;  // arguments after the command
+/// What a signal does, from its flag.
+SignalEffect effect_of(const char* flag) {
+  return choice_of<SignalEffect>(flag, {SignalEffect::stop, SignalEffect::snapshot, SignalEffect::none});
+}
 
 io::UnknownFields unknown_fields() {
   return FLAGS_ignore_unknown_fields ? io::UnknownFields::ignore : io::UnknownFields::refuse;
@@ -184,12 +289,9 @@ io::UnknownFields unknown_fields() {
 
 /// --uplink: to the processes that were started together with this one; nullptr: there are none.
 std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
-  const bool by_mpi =
-      choice_of<bool>("uplink", FLAGS_uplink, {{"auto", false}, {"none", false}, {"mpi", true}});
   const auto narrow =
-      choice_of<std::optional<DType>>("reduce_precision", FLAGS_reduce_precision,
-                                      {{"f32", std::nullopt}, {"bf16", DType::bf16}, {"f16", DType::f16}});
-  if (!by_mpi) {
+      choice_of<std::optional<DType>>("reduce_precision", {std::nullopt, DType::bf16, DType::f16});
+  if (FLAGS_uplink != "mpi") {
     const std::optional<parallel::Launch> launch = parallel::find_launch();
     if (FLAGS_uplink == "auto" && launch && launch->processes > 1)
       bad_input(
@@ -219,47 +321,62 @@ std::string trace_path(int process) {
   return (path.parent_path() / cat(path.stem().string(), ".", process, path.extension().string())).string();
 }
 
-int train_with(Console& console, parallel::WireUplink* uplink) {
+/// What the solver says about metrics, and flags, which come first.
+void set_metrics(TrainOptions& options) {
+  MetricsSettings& settings = options.solver.metrics;
+  if (given("metrics")) settings.folder = FLAGS_metrics;
+  for (const auto& [flag, value, setting] : {std::tuple{"histograms", FLAGS_histograms, &settings.histograms},
+                                             std::tuple{"images", FLAGS_images, &settings.images}}) {
+    if (value < 0) bad_input("--", flag, "=", value, ": expected iterations, 0 for never");
+    if (given(flag)) *setting = value;
+    if (*setting > 0 && settings.folder.empty())
+      bad_input("--", flag, " belongs to metrics: --metrics is missing");
+  }
+  options.metrics.command_line = gflags::GetArgvs();
+  options.metrics.existing = given("snapshot") ? metrics::Existing::resume
+                             : FLAGS_overwrite ? metrics::Existing::replace
+                                               : metrics::Existing::refuse;
+}
+
+/// What the flags say about a training run, apart from its solver and its devices.
+TrainOptions run_options() {
   if (!FLAGS_weights.empty() && !FLAGS_snapshot.empty())
     bad_input("--weights and --snapshot exclude each other: a snapshot has its own weights");
   TrainOptions options;
   options.solver_path = FLAGS_solver;
+  options.threads_per_device = checked_threads();
+  options.pinning = pinning();
+  options.sync_bn = sync_bn();
+  options.tree = FLAGS_tree;
+  options.snapshot = FLAGS_snapshot;
+  options.weights = split_list(FLAGS_weights);
+  options.signals = &signal_flags();
+  return options;
+}
+
+int train_with(Console& console, parallel::WireUplink* uplink) {
+  TrainOptions options = run_options();
   options.solver = load_solver(FLAGS_solver, unknown_fields());
-  add_to_state(*options.solver.nets.mutable_train_state(),
-               given("level") ? std::optional<int>(FLAGS_level) : std::nullopt, split_list(FLAGS_stage));
+  add_to_state(*options.solver.nets.mutable_train_state(), level(), split_list(FLAGS_stage));
   const ChosenDevices chosen = devices_for(options.solver.devices);
   LOG_IF(INFO, !chosen.note.empty()) << chosen.note;
   options.devices = chosen.devices;
   options.precision = precision_for(options.devices);
-  options.threads_per_device = checked_threads();
-  options.pinning = pinning();
-  options.sync_bn = sync_bn();
   options.watchdog_seconds = FLAGS_watchdog;
   options.check_nan = FLAGS_check_nan;
-  options.tree = FLAGS_tree;
-  options.signals = &signal_flags();
-  const int process = uplink != nullptr ? uplink->place().process : 0;
-  if (process == 0) options.console = &console;
+  options.uplink = uplink;
   if (uplink != nullptr) {
     uplink->bring(static_cast<int>(options.devices.size()));
-    options.uplink = uplink;
     LOG(INFO) << uplink->place().processes() << " processes with " << uplink->place().devices() << " devices";
   }
-  options.snapshot = FLAGS_snapshot;
-  if (FLAGS_snapshot == "latest") {
-    const std::string prefix = snapshot_prefix_of(options.solver.snapshot, FLAGS_solver);
-    options.snapshot = process == 0 ? find_latest_snapshot(prefix).value_or("") : "";
-    if (uplink != nullptr) options.snapshot = uplink->share(options.snapshot)[0];
-    LOG_IF(INFO, options.snapshot.empty())
-        << "No snapshot " << prefix << "_iter_*.solverstate yet: starting from the beginning";
-  }
-  if (!FLAGS_weights.empty())
-    options.weights = split_list(FLAGS_weights);
-  else if (options.snapshot.empty())
-    for (const auto& entry : options.solver.weights)
-      for (const auto& file : split_list(entry)) options.weights.push_back(file);
-  install_signals(parse_signal_effect("sigint_effect", FLAGS_sigint_effect),
-                  parse_signal_effect("sighup_effect", FLAGS_sighup_effect), signal_flags());
+  const int process = uplink != nullptr ? uplink->place().process : 0;
+  if (process == 0) options.console = &console;
+  resolve_start(options);
+  LOG_IF(INFO, FLAGS_snapshot == "latest" && options.snapshot.empty())
+      << "No snapshot " << snapshot_prefix_of(options.solver.snapshot, FLAGS_solver)
+      << "_iter_*.solverstate yet: starting from the beginning";
+  set_metrics(options);
+  install_signals(effect_of("sigint_effect"), effect_of("sighup_effect"), signal_flags());
   int code = 0;
   with_trace(trace_path(process), [&](const std::shared_ptr<Timeline>& timeline) {
     options.timeline = timeline;
@@ -290,6 +407,31 @@ int run_train(Console& console, const Files&) {
   }
 }
 
+int run_doctor(Console& console, const Files&) {
+  if (FLAGS_solver.empty())
+    for (const char* flag : {"snapshot", "weights", "level", "stage", "all", "iterations"})
+      if (given(flag)) bad_input("--", flag, " belongs to a run: --solver is missing");
+  if (FLAGS_iterations < 1) bad_input("--iterations=", FLAGS_iterations, ": expected a number >= 1");
+  DoctorOptions options;
+  options.solver = FLAGS_solver;
+  options.devices = device_flags();
+  options.level = level();
+  options.stages = split_list(FLAGS_stage);
+  options.unknown_fields = unknown_fields();
+  options.all_records = FLAGS_all;
+  options.iterations = given("iterations") ? FLAGS_iterations : 0;
+  options.run = run_options();
+  options.run.precision = precision();
+  install_signals(SignalEffect::stop, SignalEffect::stop, signal_flags());
+  options.run.console = &console;
+  if (!FLAGS_json)
+    options.found = [](const Finding& finding) { std::cout << finding_text(finding) << std::flush; };
+  const Diagnosis diagnosis = diagnose(options);
+  std::cout << (FLAGS_json ? diagnosis_json(diagnosis) : diagnosis_sum(diagnosis)) << std::flush;
+  if (diagnosis.stalled) ::_exit(diagnosis.exit_code());
+  return diagnosis.exit_code();
+}
+
 void note_first_device_only() {
   LOG_IF(INFO, devices_for().devices.size() > 1) << "This command uses the first device only";
 }
@@ -303,13 +445,12 @@ ModelOptions model_options(Phase default_phase) {
   const auto devices = devices_for().devices;
   options.device = devices.at(0);
   options.threads = checked_threads();
-  options.phase = FLAGS_phase.empty() ? default_phase
-                                      : choice_of<Phase>("phase", FLAGS_phase,
-                                                         {{"TRAIN", Phase::train}, {"TEST", Phase::test}});
+  options.phase =
+      FLAGS_phase.empty() ? default_phase : choice_of<Phase>("phase", {Phase::train, Phase::test});
   options.level = FLAGS_level;
   options.stages = split_list(FLAGS_stage);
   options.iterations = FLAGS_iterations;
-  options.fold = choice_of<bool>("fold", FLAGS_fold, {{"on", true}, {"off", false}});
+  options.fold = choice_of<bool>("fold", {true, false});
   options.precision = precision_for(devices);
   options.unknown_fields = unknown_fields();
   for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
@@ -355,6 +496,29 @@ int run_summary(Console&, const Files&) {
   return 0;
 }
 
+/// To standard output, or completely or not at all to the file of --out.
+void print(const std::string& text) {
+  if (FLAGS_out.empty())
+    std::cout << text;
+  else
+    io::write_file(FLAGS_out, text);
+}
+
+int run_draw(Console&, const Files&) {
+  note_first_device_only();
+  if (FLAGS_dot && given("layout")) bad_input("--dot and --layout exclude each other");
+  DrawOptions drawing;
+  drawing.plan = FLAGS_plan;
+  drawing.layout = choice_of<DrawLayout>("layout", {DrawLayout::automatic, DrawLayout::dot, DrawLayout::own});
+  print(draw_model(model_options(Phase::train), drawing, FLAGS_dot));
+  return 0;
+}
+
+int run_report(Console&, const Files& folders) {
+  write_report(folders, FLAGS_out);
+  return 0;
+}
+
 int run_device_query(Console&, const Files&) {
   std::vector<DeviceChoice> gpus;
   if (given("gpu")) gpus = devices_for().devices;
@@ -383,28 +547,24 @@ int run_topology(Console&, const Files&) {
   return 0;
 }
 
-int run_layers(Console&, const Files&) {
-  std::cout << describe_layers(FLAGS_json);
+int run_layers(Console&, const Files& types) {
+  std::cout << (types.empty() ? describe_layers(FLAGS_json) : describe_layer_types(types, FLAGS_json));
   return 0;
 }
 
 int run_check(Console&, const Files& files) {
-  if (files.empty())
-    bad_input("check needs the files to check, such as trainer check models/lenet/solver.prototxt");
   CheckOptions options;
   options.files = files;
-  if (given("level")) options.level = FLAGS_level;
+  options.level = level();
   options.stages = split_list(FLAGS_stage);
   for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
+  options.unknown_fields = unknown_fields();
   const CheckReport report = check_files(options);
   std::cout << report.text;
   return report.problems == 0 ? 0 : 2;
 }
 
 int run_convert(Console&, const Files& files) {
-  if (files.empty() || files.size() > 2)
-    bad_input("expected convert IN OUT, or convert --model=DEPLOY --weights=FILE OUT.onnx; found ",
-              files.size(), " files");
   ConvertOptions options;
   if (given("model")) options.model = model_options(Phase::test);
   for (const char* flag : {"phase", "level", "stage", "shape"})
@@ -415,106 +575,109 @@ int run_convert(Console&, const Files& files) {
   options.from = files.size() > 1 ? files[0] : "";
   options.to = files.back();
   options.map = FLAGS_map;
-  options.names = choice_of<io::NameStyle>(
-      "names", FLAGS_names, {{"index", io::NameStyle::index}, {"torch", io::NameStyle::torch}});
+  options.names = choice_of<io::NameStyle>("names", {io::NameStyle::index, io::NameStyle::torch});
   options.overwrite = FLAGS_overwrite;
   convert_files(options);
   return 0;
 }
 
+int run_completion(Console&, const Files& shells) {
+  std::cout << (shells[0] == "bash" ? tools::bash_completion(command_line())
+                                    : tools::zsh_completion(command_line()));
+  return 0;
+}
+
+int run_man(Console&, const Files&) {
+  std::cout << tools::man_page(command_line(), program_version());
+  return 0;
+}
+
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
-      {"train", "trains with a solver (the default command)", run_train},
-      {"test", "runs batches of a test net and prints its outputs", run_test},
-      {"time", "times each layer, communication among devices, or the input", run_time},
-      {"summary", "prints layers, shapes, parameters, multiply-adds and memory", run_summary},
-      {"check", "reports everything that is wrong with solvers and nets: trainer check FILE...", run_check},
-      {"convert", "weights to and from .safetensors and .npz, nets to .onnx: trainer convert IN OUT",
+      {{"train", "", "trains with a solver (the default command)"}, run_train},
+      {{"test", "", "runs batches of a test net and prints its outputs"}, run_test},
+      {{"time", "", "times each layer, communication among devices, or the input"}, run_time},
+      {{"summary", "", "prints layers, shapes, parameters, multiply-adds and memory"}, run_summary},
+      {{"draw", "", "draws the net as SVG, on standard output or into --out"}, run_draw},
+      {{"report", "RUN...", "one HTML page of what runs measured (the folders of --metrics)", 1, 1000,
+        tools::file({""})},
+       run_report},
+      {{"check", "FILE...", "reports everything that is wrong with solvers and nets", 1, 1000,
+        tools::file({".prototxt"})},
+       run_check},
+      {{"convert", "IN OUT", "weights to and from .safetensors and .npz, nets to .onnx", 1, 2,
+        tools::file({".caffemodel", ".caffemodel.h5", ".safetensors", ".npz", ".onnx"}),
+        "With --model=DEPLOY and --weights=FILE it takes only OUT.onnx."},
        run_convert},
-      {"layers", "lists the layer types and what each supports", run_layers},
-      {"device_query", "describes the processor and the GPUs", run_device_query},
-      {"topology", "draws the device tree, verifies and measures the links", run_topology}};
+      {{"doctor",
+        "",
+        "looks for what may go wrong with a run, and how long it will take",
+        0,
+        0,
+        {},
+        "It looks at the machine; with --solver also at nets, data, memory and disk, and times some "
+        "iterations. "
+        "Each finding is ok, a warning or an error, with what to do. Exit code: 0 all ok, 1 warnings, 2 "
+        "errors."},
+       run_doctor},
+      {{"layers", "[TYPE...]", "lists the layer types, or explains one and its settings", 0, 1000,
+        tools::some("TYPE", registered_layer_types())},
+       run_layers},
+      {{"device_query", "", "describes the processor and the GPUs"}, run_device_query},
+      {{"topology", "", "draws the device tree, verifies and measures the links"}, run_topology},
+      {{"completion", "bash|zsh", "prints what the shell needs to complete command lines", 1, 1,
+        tools::one_of({"bash", "zsh"}),
+        "For this shell only: source <(trainer completion bash). `cmake --install` puts both scripts where "
+        "the "
+        "shells look."},
+       run_completion},
+      {{"man", "", "prints the manual page: trainer man | man -l -"}, run_man}};
   return all;
 }
 
-void print_usage(std::ostream& out) {
-  out << "Usage: trainer [command] [flags]\n\nCommands:\n";
-  for (const auto& command : commands()) {
-    std::string name = command.name;
-    name.resize(16, ' ');
-    out << "  " << name << command.about << "\n";
-  }
-}
-
-void print_help() {
-  print_usage(std::cout);
-  for (const auto& group : flag_groups()) {
-    std::cout << "\nFlags: " << group.title << "\n";
-    for (const char* name : group.flags) {
-      const auto flag = gflags::GetCommandLineFlagInfoOrDie(name);
-      std::string left = "  --" + flag.name;
-      if (flag.type != "bool") left += flag.type == "string" ? "=TEXT" : "=N";
-      left.resize(std::max<std::size_t>(left.size() + 2, 27), ' ');
-      std::cout << left << flag.description;
-      if (flag.type != "bool" && !flag.default_value.empty())
-        std::cout << " (default " << flag.default_value << ")";
-      std::cout << "\n";
-    }
-  }
-  std::cout
-      << "\nExamples:\n"
-         "  trainer --solver=models/lenet/solver.prototxt --cpu=2\n"
-         "  trainer --solver=models/cifar10_resnet20/solver.prototxt --gpu=0,1,2,3 --snapshot=latest\n"
-         "  trainer test --model=models/lenet/train_test.prototxt "
-         "--weights=run/mnist/lenet_iter_10000.caffemodel "
-         "--iterations=100\n"
-         "  trainer summary --model=models/lenet/train_test.prototxt --shape='data:64,1,28,28;label:64'\n"
-         "  trainer convert net.caffemodel net.safetensors\n"
-         "Exit codes: 0 done (also after Ctrl-C), 1 failed while running, 2 bad input or usage.\n";
-}
-
-const Command& command_named(const std::vector<std::string>& words) {
-  const std::string name = words.empty() ? "train" : words[0];
-  std::vector<std::string> names;
-  for (const auto& command : commands()) {
-    if (name == command.name) return command;
-    names.push_back(command.name);
-  }
-  bad_input("unknown command ", quoted(name),
-            "; commands, nearest first: ", join(nearest_first(name, names), ", "), "; see trainer --help");
-}
-
+/// For tools::parse.
 tools::Tool description() {
   tools::Tool tool;
   tool.name = "trainer";
   tool.arguments = "[command]";
   tool.most = 1000;
-  for (const char* flag : {"version", "log_dir", "minloglevel", "v", "vmodule", "logtostderr",
-                           "alsologtostderr", "colorlogtostderr", "log_prefix", "stderrthreshold"}) {
-    gflags::CommandLineFlagInfo info;
-    if (gflags::GetCommandLineFlagInfo(flag, &info)) tool.other_flags.push_back(flag);
-  }
+  for (const auto& flag : command_line().library_flags) tool.other_flags.push_back(flag.name);
   return tool;
 }
 
+bool json_log() { return choice_of<bool>("log_format", {false, true}); }
+
 int run_command(const std::vector<std::string>& words) {
-  const Command& command = command_named(words);
-  const auto mode = choice_of<ProgressMode>(
-      "progress", FLAGS_progress,
-      {{"auto", ProgressMode::automatic}, {"on", ProgressMode::on}, {"off", ProgressMode::off}});
+  const std::vector<Command>& all = commands();
+  const tools::CommandRow& row =
+      words.empty() ? command_line().commands[0] : tools::command_named(command_line(), words[0]);
   const Files files(words.begin() + (words.empty() ? 0 : 1), words.end());
-  if (!files.empty() && command.name != std::string("check") && command.name != std::string("convert"))
-    bad_input("expected [command], found ", words.size(), " arguments; see trainer --help");
-  Console console(mode);
-  const auto route = route_logs("trainer", console);
-  return command.run(console, files);
+  tools::check_usage(command_line(), row, files);
+  const auto command =
+      std::find_if(all.begin(), all.end(), [&](const Command& one) { return one.row.name == row.name; });
+  Console console(json_log() ? ProgressMode::off
+                             : choice_of<ProgressMode>("progress", {ProgressMode::automatic, ProgressMode::on,
+                                                                    ProgressMode::off}));
+  const auto route = route_logs("trainer", console, json_log() ? LogFormat::json : LogFormat::text);
+  return command->run(console, files);
+}
+
+void print_help(const std::vector<std::string>& words) {
+  std::cout << (words.empty()
+                    ? tools::help_text(command_line())
+                    : tools::help_text(command_line(), tools::command_named(command_line(), words[0])));
 }
 
 int run(int argc, char** argv) {
   bool help = false;
+  gflags::SetArgv(argc, const_cast<const char**>(argv));
   auto words = tools::parse(description(), argc, argv, help);
-  if (help || (!words.empty() && words[0] == "help")) {
-    print_help();
+  if (!help && !words.empty() && words[0] == "help") {
+    help = true;
+    words.erase(words.begin());
+  }
+  if (help) {
+    print_help(words);
     return 0;
   }
   // The flag itself belongs to gflags, which would only print a version number.
@@ -522,11 +685,22 @@ int run(int argc, char** argv) {
     std::cout << version_report();
     return 0;
   }
+  if (given("help_field")) {
+    std::cout << describe_field(FLAGS_help_field, FLAGS_json);
+    return 0;
+  }
   if (words.empty() && argc == 1) {
-    print_help();
+    print_help({});
     return 2;
   }
   return run_command(words);
+}
+
+/// As the log's last line, where a program reads it.
+int failed(const std::string& what, int code) {
+  const std::string text = "trainer: " + what;
+  std::cerr << (FLAGS_log_format == "json" ? json_log_line(Severity::error, text) : text) + "\n";
+  return code;
 }
 
 }  // namespace
@@ -536,12 +710,10 @@ int main(int argc, char** argv) {
   try {
     return banyan::run(argc, argv);
   } catch (const banyan::Error& error) {
-    std::cerr << "trainer: " << error.what() << "\n";
-    return banyan::exit_code(error.kind());
+    return banyan::failed(error.what(), banyan::exit_code(error.kind()));
   } catch (const std::bad_alloc&) {
-    std::cerr << "trainer: out of memory\n";
+    return banyan::failed("out of memory", 1);
   } catch (const std::exception& error) {
-    std::cerr << "trainer: " << error.what() << "\n";
+    return banyan::failed(error.what(), 1);
   }
-  return 1;
 }

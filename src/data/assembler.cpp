@@ -9,16 +9,11 @@
 
 namespace banyan::data {
 
-namespace {
-
-/// "3 x 32 x 32"
-std::string text_of(const Shape& shape) {
+std::string item_text(const Shape& shape) {
   std::vector<std::string> axes;
   for (const std::int64_t axis : shape.dims()) axes.push_back(std::to_string(axis));
   return axes.empty() ? "one value" : join(axes, " x ");
 }
-
-}  // namespace
 
 std::vector<Shape> batch_shapes(const ItemWriter& writer, const std::vector<Shape>& item, std::uint64_t items,
                                 std::uint64_t rows) {
@@ -105,7 +100,8 @@ void BatchAssembler::write(HostBatch& batch, std::uint64_t index, std::uint64_t 
   for (std::size_t k = 0; k < shapes.size(); ++k) {
     const HostBatch::Array& array = batch.arrays[k];
     if (shapes[k] != item_[k])
-      bad_input("the item is ", text_of(shapes[k]), ", but its batch began with one of ", text_of(item_[k]),
+      bad_input("the item is ", item_text(shapes[k]), ", but its batch began with one of ",
+                item_text(item_[k]),
                 " (images of different sizes need crop_size, new_height and new_width, or batch_size: 1)");
     const std::size_t bytes = static_cast<std::size_t>(item_[k].count()) * size_of(options_.dtype);
     place.outputs.push_back(static_cast<std::byte*>(array.memory.get()) + index * bytes);

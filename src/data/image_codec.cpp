@@ -8,6 +8,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "data/jpeg.hpp"
+#include "data/other_images.hpp"
 #include "data/png.hpp"
 
 namespace banyan::data {
@@ -30,10 +31,14 @@ void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, I
     decode_jpeg(bytes, size, mode, image, least);
   else if (size >= 8 && std::memcmp(bytes, kPng, sizeof kPng) == 0)
     decode_png(bytes, size, mode, image);
+  else if (is_webp(bytes, size))
+    decode_webp(bytes, size, mode, image);
+  else if (is_bmp(bytes, size))
+    decode_bmp(bytes, size, mode, image);
   else if (size == 0)
-    bad_input("expected a JPEG or PNG image, found no bytes");
+    bad_input("expected a JPEG, PNG, WebP or BMP image, found no bytes");
   else
-    bad_input("expected a JPEG or PNG image, found ", size, " bytes that begin with ",
+    bad_input("expected a JPEG, PNG, WebP or BMP image, found ", size, " bytes that begin with ",
               banyan::quoted({reinterpret_cast<const char*>(bytes), std::min<std::size_t>(size, 8)}));
 }
 

@@ -8,8 +8,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <utility>
 
 #include "banyan/base/error.hpp"
@@ -23,10 +25,20 @@ namespace {
 
 constexpr const char* kBlank = " \t\r";
 
-ListedImage parse_line(const std::string& list, std::uint64_t number, std::string line) {
-  const std::size_t split = line.find_last_of(" \t");
-  if (split == std::string::npos)
+ListedImage parse_line(const std::string& list, std::uint64_t number, const std::string& line) {
+  std::size_t split = line.find_last_of(" \t");
+  std::string path;
+  if (line[0] == '"') {  // a quoted path: the label is what follows it
+    std::istringstream words(line);
+    words >> std::quoted(path) >> std::ws;
+    if (!words || words.eof())
+      bad_input(list, ":", number, ": expected \"path\" in quotes and a label, found ", banyan::quoted(line));
+    split = static_cast<std::size_t>(words.tellg()) - 1;
+  } else if (split == std::string::npos) {
     bad_input(list, ":", number, ": expected \"path label\", found ", banyan::quoted(line));
+  } else {
+    path = line.substr(0, split);
+  }
   const std::string label = line.substr(split + 1);
   ListedImage image;
   const char* end = label.data() + label.size();
@@ -34,8 +46,7 @@ ListedImage parse_line(const std::string& list, std::uint64_t number, std::strin
   if (error != std::errc() || stop != end)
     bad_input(list, ":", number, ": expected an integer label after the last space, found ",
               banyan::quoted(label));
-  line.resize(split);
-  image.path = std::move(line);
+  image.path = std::move(path);
   return image;
 }
 
@@ -146,8 +157,7 @@ std::vector<ListedImage> read_image_list(const std::string& path) {
     const std::size_t last = line.find_last_not_of(kBlank);
     if (last == std::string::npos) continue;
     line.resize(last + 1);
-    images.push_back(parse_line(path, number, std::move(line)));
-    line.clear();
+    images.push_back(parse_line(path, number, line));
   }
   if (images.empty()) bad_input("the image list ", banyan::quoted(path), " lists no images");
   return images;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iomanip>
 #include <sstream>
 #include <utility>
 
@@ -18,6 +19,7 @@ namespace banyan::data {
 namespace {
 
 constexpr std::size_t kLargestFile = std::size_t{1} << 30;
+constexpr int kLongestSide = 1 << 15;  // of a scaled image
 
 struct Entry {
   std::string image, labels;  // paths; empty: no image of labels
@@ -41,8 +43,8 @@ std::vector<Entry> read_list(const std::string& path, const SegmentationOptions&
     std::istringstream words(line);
     Entry entry;
     std::string second, rest;
-    if (!(words >> entry.image)) continue;
-    words >> second >> rest;
+    if (!(words >> std::quoted(entry.image))) continue;
+    words >> std::quoted(second) >> rest;
     const bool two = options.labels != Parameter::NONE;
     if (two == second.empty() || !rest.empty())
       bad_input(path, ":", number, ": expected ",
@@ -206,6 +208,9 @@ void SegmentationWriter::write(const Record& record, std::uint64_t item, const I
   if (factor != 1) {
     const int height = std::max(1, static_cast<int>(std::round(factor * static_cast<float>(record.height))));
     const int width = std::max(1, static_cast<int>(std::round(factor * static_cast<float>(record.width))));
+    if (std::max(height, width) > kLongestSide)
+      bad_input("scale_factors: ", factor, " times ", record.height, " x ", record.width, " is longer than ",
+                kLongestSide, " pixels");
     resize_bilinear(record.image, height, width, scaled);
     resize_nearest(record.label_image, height, width, scaled_labels);
     image = &scaled;

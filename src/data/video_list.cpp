@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <iomanip>
 #include <sstream>
 #include <utility>
 
@@ -80,7 +81,7 @@ class VideoReader : public RecordReader {
         decode_image(reinterpret_cast<const std::uint8_t*>(record.file.data()) + begin, ends_[f] - begin,
                      color, frame);
       } catch (const Error& error) {
-        throw Error(error.kind(), quoted(paths_[f]) + ": " + error.message());
+        throw Error(error.kind(), banyan::quoted(paths_[f]) + ": " + error.message());
       }
       if (options_.new_height > 0) {
         resize_bilinear(frame, options_.new_height, options_.new_width, resized_);
@@ -90,7 +91,7 @@ class VideoReader : public RecordReader {
         record.image = {channels, frame.height, frame.width, {}};
         record.image.pixels.resize(frame.pixels.size() * paths_.size());
       } else if (frame.height != record.image.height || frame.width != record.image.width) {
-        bad_input("the frame ", quoted(paths_[f]), " is ", frame.height, " x ", frame.width,
+        bad_input("the frame ", banyan::quoted(paths_[f]), " is ", frame.height, " x ", frame.width,
                   ", but the first one is ", record.image.height, " x ", record.image.width);
       }
       const std::uint8_t* from = frame.pixels.data();
@@ -104,7 +105,8 @@ class VideoReader : public RecordReader {
   }
 
   std::string describe(std::uint64_t position) override {
-    return cat(name_, ", video ", position, " (counted from 0; ", quoted((*videos_)[position].folder), ")");
+    return cat(name_, ", video ", position, " (counted from 0; ", banyan::quoted((*videos_)[position].folder),
+               ")");
   }
 
  private:
@@ -130,7 +132,7 @@ class VideoSource : public RecordSource {
         videos_(std::make_shared<const std::vector<Video>>(read_video_list(path))),
         options_(options) {}
   std::uint64_t size() const override { return videos_->size(); }
-  std::string name() const override { return "video list " + quoted(path_); }
+  std::string name() const override { return "video list " + banyan::quoted(path_); }
   std::unique_ptr<RecordReader> reader() const override {
     return std::make_unique<VideoReader>(name(), videos_, options_);
   }
@@ -152,12 +154,13 @@ std::vector<Video> read_video_list(const std::string& path) {
     std::istringstream words(line);
     Video video;
     std::string rest;
-    if (!(words >> video.folder >> video.frames >> video.label) || words >> rest || video.frames < 1)
+    if (!(words >> std::quoted(video.folder) >> video.frames >> video.label) || words >> rest ||
+        video.frames < 1)
       bad_input(path, ":", number, ": expected \"folder frames label\" with at least one frame, found ",
-                quoted(line));
+                banyan::quoted(line));
     videos.push_back(std::move(video));
   }
-  if (videos.empty()) bad_input("the list ", quoted(path), " lists no videos");
+  if (videos.empty()) bad_input("the list ", banyan::quoted(path), " lists no videos");
   return videos;
 }
 
@@ -183,7 +186,7 @@ void check_frame_pattern(const std::string& pattern, bool flow, const std::strin
     bad_input(where, " must have ",
               flow ? "one %c (x or y) and then one number, as in \"flow_%c_%04d.jpg\""
                    : "one number, as in \"image_%04d.jpg\"",
-              ", not ", quoted(pattern));
+              ", not ", banyan::quoted(pattern));
 }
 
 std::string frame_name(const std::string& pattern, int frame, char axis) {

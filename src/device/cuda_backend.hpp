@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "banyan/device/cuda_devices.hpp"
 #include "banyan/device/device.hpp"
 
 namespace banyan {
@@ -15,12 +16,14 @@ namespace banyan {
 /// Each member has the meaning of the function of the same purpose in banyan/device/cuda_devices.hpp.
 struct CudaBackend {
   /// Counts changes to this struct: a library from another build is refused, not called.
-  static constexpr int kVersion = 3;
+  static constexpr int kVersion = 4;
   int version;
   std::string (*versions)();
+  CudaVersions (*version_numbers)();
   /// 0, with the reason in `why` (never null here), if there is no driver or no GPU. Does not throw.
   int (*device_count)(std::string* why);
   std::string (*describe)(int ordinal);
+  CudaGpu (*query)(int ordinal);
   std::string (*pci_bus_id)(int ordinal);
   std::unique_ptr<Device> (*make_device)(int ordinal, int replica);
   bool (*enable_peer_access)(Device& from, Device& to);

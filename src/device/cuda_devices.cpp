@@ -2,14 +2,14 @@
 // runs with and without a driver.
 #include "banyan/device/cuda_devices.hpp"
 
-#include "banyan/base/companion.hpp"
 #include "banyan/base/error.hpp"
 #include "device/cuda_backend.hpp"
+#include "device/sibling_library.hpp"
 
 namespace banyan {
 namespace {
 
-constexpr Companion kLibrary{"CUDA back end", "libbanyan_cuda.so"};
+constexpr const char* kLibrary = "libbanyan_cuda.so";
 
 struct LoadedBackend {
   const CudaBackend* table = nullptr;
@@ -18,12 +18,12 @@ struct LoadedBackend {
 
 LoadedBackend load() {
   LoadedBackend loaded;
-  const auto function =
-      reinterpret_cast<CudaBackendFunction>(load_companion(kLibrary, kCudaBackendSymbol, loaded.why));
+  const auto function = reinterpret_cast<CudaBackendFunction>(
+      load_sibling(kLibrary, "CUDA back end", kCudaBackendSymbol, loaded.why));
   if (function == nullptr) return loaded;
   loaded.table = function();
   if (loaded.table == nullptr || loaded.table->version != CudaBackend::kVersion)
-    return {nullptr, cat(kLibrary.file, " belongs to another build of Banyan")};
+    return {nullptr, cat(sibling_library(kLibrary), " belongs to another build of Banyan")};
   return loaded;
 }
 
@@ -49,11 +49,22 @@ void require_device(int ordinal) {
 }  // namespace
 
 bool built_with_cuda() {
-  static const bool found = has_companion(kLibrary);
+  static const bool found = !sibling_library(kLibrary).empty();
   return found;
 }
 
 std::string cuda_versions() { return backend().table != nullptr ? backend().table->versions() : "none"; }
+
+CudaVersions cuda_version_numbers() {
+  if (backend().table == nullptr) bad_input("no GPU can be used: ", backend().why);
+  return backend().table->version_numbers();
+}
+
+CudaGpu query_cuda_gpu(int ordinal) {
+  const CudaBackend& table = require_backend(ordinal);
+  require_device(ordinal);
+  return table.query(ordinal);
+}
 
 int cuda_device_count(std::string* why) {
   std::string reason;

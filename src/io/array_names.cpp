@@ -31,7 +31,7 @@ const std::vector<Roles>& known_roles() {
 }
 
 /// Of a layer's blobs; empty: they have numbers.
-Roles roles_of(const LayerWeights& layer) {
+Roles roles_of(const std::string& type, const std::vector<std::size_t>& counts) {
   static const char* const with_weight[] = {"Convolution",
                                             "Deconvolution",
                                             "DepthwiseConvolution",
@@ -41,12 +41,13 @@ Roles roles_of(const LayerWeights& layer) {
                                             "Scale",
                                             "PReLU",
                                             "Normalize"};
-  const std::size_t blobs = layer.blobs.size();
-  if (contains(with_weight, layer.type) && blobs <= 2) return known_roles()[blobs - 1];
-  if (layer.type == "Bias" && blobs == 1) return known_roles()[2];
-  if (layer.type == "BatchNorm" && blobs == 3) return known_roles()[3];
-  if (layer.type == "BatchNorm" && blobs == 5) return known_roles()[layer.blobs[2].count() == 1 ? 4 : 6];
-  if ((layer.type == "BN" || layer.type == "SyncBN") && blobs == 4) return known_roles()[5];
+  const std::size_t blobs = counts.size();
+  if (blobs == 0) return {};
+  if (contains(with_weight, type) && blobs <= 2) return known_roles()[blobs - 1];
+  if (type == "Bias" && blobs == 1) return known_roles()[2];
+  if (type == "BatchNorm" && blobs == 3) return known_roles()[3];
+  if (type == "BatchNorm" && blobs == 5) return known_roles()[counts[2] == 1 ? 4 : 6];
+  if ((type == "BN" || type == "SyncBN") && blobs == 4) return known_roles()[5];
   return {};
 }
 
@@ -169,18 +170,27 @@ BlobData number_blob(const std::string& text, const std::string& where) {
 
 }  // namespace
 
+std::vector<std::string> blob_names(const std::string& layer, const std::string& type,
+                                    const std::vector<std::size_t>& counts, NameStyle style) {
+  const Roles roles = style == NameStyle::torch ? roles_of(type, counts) : Roles();
+  const char separator = style == NameStyle::torch ? '.' : '/';
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    names.push_back(layer + separator + (roles.empty() ? std::to_string(i) : roles[i]));
+  return names;
+}
+
 NamedArrays to_arrays(const ModelWeights& weights, NameStyle style) {
   NamedArrays arrays;
   std::set<std::string> names;
   for (const LayerWeights& layer : weights.layers) {
     if (layer.blobs.empty()) continue;
     if (!names.insert(layer.name).second) bad_input("two layers with weights are named ", quoted(layer.name));
-    const Roles roles = style == NameStyle::torch ? roles_of(layer) : Roles();
-    const char separator = style == NameStyle::torch ? '.' : '/';
-    for (std::size_t i = 0; i < layer.blobs.size(); ++i) {
-      const std::string role = roles.empty() ? std::to_string(i) : roles[i];
-      arrays.push_back({layer.name + separator + role, layer.blobs[i]});
-    }
+    std::vector<std::size_t> counts;
+    for (const BlobData& blob : layer.blobs) counts.push_back(blob.count());
+    const std::vector<std::string> names_of_blobs = blob_names(layer.name, layer.type, counts, style);
+    for (std::size_t i = 0; i < layer.blobs.size(); ++i)
+      arrays.push_back({names_of_blobs[i], layer.blobs[i]});
   }
   return arrays;
 }

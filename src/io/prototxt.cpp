@@ -90,6 +90,7 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
     }
     if (!done) continue;
     const std::vector<Complaint> unknown_fields = complaints.warnings();
+    for (const Complaint& field : unknown_fields) problems.unknown_fields.push_back(field.text);
     found.insert(found.end(), unknown_fields.begin(), unknown_fields.end());
   }
   std::stable_sort(found.begin(), found.end(),

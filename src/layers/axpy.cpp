@@ -10,7 +10,9 @@ namespace {
 class AxpyLayer : public Layer {
  public:
   AxpyLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options, {.arity = {3, 3, 1, 1}, .backward_reads_outputs = false}) {}
+      : Layer(
+            parameter, options,
+            {.arity = {3, 3, 1, 1}, .storage = StorageRule::sixteen_bits, .backward_reads_outputs = false}) {}
 
   void setup(const Blobs&, const Blobs&) override { traits_.passes_gradient = {false, false, true}; }
 

@@ -46,8 +46,8 @@ const Tensor& BatchNormalization::bias(const Pass& pass) const {
   return pass.fused.bias != nullptr ? pass.fused.bias->value : value_of(dialect_.bias);
 }
 
-ops::Affine BatchNormalization::affine(const Pass& pass, const ops::Rectifier& relu) const {
-  return {slope(pass), bias(pass), relu};
+ops::Affine BatchNormalization::affine(const Pass& pass, const ops::Activation& activation) const {
+  return {slope(pass), bias(pass), activation};
 }
 
 void BatchNormalization::read_stored_statistics(Context& context, Tensor& mean_inv_std) const {
@@ -140,11 +140,14 @@ void BatchNormalization::update_factor(Context& context, double keep, double add
 }
 
 /// A kept output has its activation undone in place: nothing else needs it any more.
-BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, const Blobs& inputs,
-                                                              bool wants_sums) {
+BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, const Blobs& outputs,
+                                                              const Blobs& inputs, bool wants_sums) {
   Context& context = *pass.context;
-  if (pass.fused.kept_output == nullptr)
-    return {inputs[0]->data, mean_inv_std_, affine(pass, pass.fused.output)};
+  if (pass.fused.kept_output == nullptr) {
+    ops::Affine ended = affine(pass, pass.fused.output);
+    if (ended.activation.kind == ops::Activation::Kind::elu) ended.output = outputs[0]->data;
+    return {inputs[0]->data, mean_inv_std_, ended};
+  }
   Tensor y = *pass.fused.kept_output;
   if (!wants_sums) return {y, mean_inv_std_, {slope(pass), none_}};  // y is not read
   ops::invert_activation(context, y, pass.fused.kept_activation, y);
@@ -172,7 +175,7 @@ void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::v
   Tensor& grad_bias = gradient(pass.fused.bias, dialect_.bias, no_bias);
   const bool wants_affine = grad_slope.defined() || grad_bias.defined();
   const bool wants_sums = wants_affine || (propagate[0] && !from_stored_);
-  const Normalized from = normalized(pass, inputs, wants_sums);
+  const Normalized from = normalized(pass, outputs, inputs, wants_sums);
   if (wants_sums) {
     ensure(context, sums_, Shape{2 * channels_}, DType::f64);
     ops::normalize_backward_sums(context, from.x, dy, from.mean_inv_std, from.affine, sums_);

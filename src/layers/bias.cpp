@@ -13,10 +13,11 @@ class BiasLayer : public Layer {
       : Layer(parameter, options,
               {.arity = {1, 2, 1, 1},
                .layout = LayoutRule::follows,
+               .storage = StorageRule::sixteen_bits,
                .in_place = true,
                .backward_reads_inputs = false,
                .backward_reads_outputs = false,
-               .fuses_relu = ReluFusion::forward}) {}
+               .fuses_activation = ActivationFusion::forward}) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const CoveredAxes axes = covered(inputs);

@@ -30,11 +30,11 @@ class ConvolutionLayer : public ConvolutionBase {
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
     const Tensor weight = weight_for_operator(parameters_[0].value);
-    const bool fused = convolution(context).fuse_relu(pass.fused.output);
+    const bool fused = convolution(context).fuse_activation(pass.fused.output);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       Tensor output = seen_by_operator(outputs[i]->data);
       convolution(context).forward(context, seen_by_operator(inputs[i]->data), weight, bias(), output);
-      if (!fused) ops::relu_forward(context, output, pass.fused.output.slope, output);
+      if (!fused) ops::activate(context, pass.fused.output, output);
     }
   }
 

@@ -48,7 +48,7 @@ class ConvolutionBase : public WindowLayer {
                      .layout = LayoutRule::channels_last,
                      .storage = StorageRule::sixteen_bits,
                      .backward_reads_outputs = false,
-                     .fuses_relu = ReluFusion::forward}) {}
+                     .fuses_activation = ActivationFusion::forward}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,

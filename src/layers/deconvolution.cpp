@@ -26,14 +26,14 @@ class DeconvolutionLayer : public ConvolutionBase {
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
     const Tensor weight = weight_for_operator(parameters_[0].value);
-    const ops::Rectifier& relu = pass.fused.output;
+    const ops::Activation& activation = pass.fused.output;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       Tensor output = seen_by_operator(outputs[i]->data);
       convolution(context).backward_data(context, seen_by_operator(inputs[i]->data), weight, output);
       if (bias().defined())
-        ops::scale_bias(context, output, none_, bias(), over_channels(output), relu, output);
-      else if (relu.on)
-        ops::relu_forward(context, output, relu.slope, output);
+        ops::scale_bias(context, output, none_, bias(), over_channels(output), activation, output);
+      else
+        ops::activate(context, activation, output);
     }
   }
 

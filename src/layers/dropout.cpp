@@ -19,34 +19,42 @@ class DropoutLayer : public ElementwiseLayer {
         ratio_(parameter.dropout_param().dropout_ratio()) {}
 
   void setup(const Blobs&, const Blobs&) override {
+    const auto& settings = parameter_.dropout_param();
     if (!(ratio_ >= 0 && ratio_ < 1)) refuse("dropout_ratio must be at least 0 and below 1; found ", ratio_);
+    if (options().phase == Phase::test && !settings.sample_weights_test()) return;
+    dropping_ = {ratio_, ops::stream_of(name().c_str()), {}};
+    if (settings.random_seed() >= 0)  // NVIDIA: a seed for this layer
+      dropping_.seed = static_cast<std::uint64_t>(settings.random_seed());
+    if (!settings.scale_train()) return;
+    traits_.dropping = dropping_;
+    if (dropping_.on()) traits_.fuses_activation_of_input = InputActivation::relu_by_output;
   }
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     apply(pass, inputs[0]->data, outputs[0]->data);
   }
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
-    if (propagate[0]) apply(pass, outputs[0]->grad, inputs[0]->grad);
+    if (!propagate[0]) return;
+    if (pass.fused.input.on())
+      ops::activate_and_drop_backward(*pass.context, outputs[0]->data, outputs[0]->grad,
+                                      pass.fused.input.slope, ratio_, dropping_.key(pass), pass.samples,
+                                      inputs[0]->grad);
+    else
+      apply(pass, outputs[0]->grad, inputs[0]->grad);
   }
 
  private:
   /// The layer is linear and diagonal: forward and backward are the same operator.
   void apply(Pass& pass, const Tensor& from, Tensor& to) const {
-    const bool drops = options().phase == Phase::train || parameter_.dropout_param().sample_weights_test();
-    if (drops && ratio_ > 0)
-      ops::dropout(*pass.context, from, ratio_, key(pass), pass.samples, to);
+    if (dropping_.on())
+      ops::dropout(*pass.context, from, ratio_, dropping_.key(pass), pass.samples, to);
     else if (!from.same_memory(to))
       ops::copy(*pass.context, from, to);
     if (!parameter_.dropout_param().scale_train()) ops::axpby(*pass.context, 1 - ratio_, to, 0, to);
   }
-  ops::PassKey key(const Pass& pass) const {
-    ops::PassKey key = random_key(pass);
-    const std::int64_t seed = parameter_.dropout_param().random_seed();  // NVIDIA: a seed for this layer
-    if (seed >= 0) key.seed = static_cast<std::uint64_t>(seed);
-    return key;
-  }
 
   double ratio_;
+  Dropping dropping_;
 };
 
 const RegisterLayer<DropoutLayer> registered("Dropout",

@@ -13,6 +13,7 @@ class ElementwiseLayer : public Layer {
                    bool reads_output)
       : Layer(parameter, options,
               {.layout = LayoutRule::follows,
+               .storage = StorageRule::sixteen_bits,
                .in_place = true,
                .backward_reads_inputs = reads_input,
                .backward_reads_outputs = reads_output}) {}

@@ -23,7 +23,7 @@ class EltwiseLayer : public Layer {
     const bool product = operation_ == caffe::EltwiseParameter::PROD;
     traits_.backward_reads_inputs = product;
     traits_.backward_reads_outputs = product && !parameter.eltwise_param().stable_prod_grad();
-    if (is_sum()) traits_.fuses_relu = ReluFusion::forward;
+    if (is_sum()) traits_.fuses_activation = ActivationFusion::forward;
   }
 
   void setup(const Blobs& inputs, const Blobs&) override;

@@ -11,8 +11,7 @@ class EluLayer : public ElementwiseLayer {
   EluLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : ElementwiseLayer(parameter, options, false, true),
         shape_{parameter.elu_param().alpha(), parameter.elu_param().lambda()} {
-    if (shape_.alpha > 0)
-      traits_.inverse = ops::InvertibleActivation{ops::InvertibleActivation::Kind::elu, 1, shape_};
+    traits_.activation = ops::elu_activation(shape_);
   }
 
   void setup(const Blobs&, const Blobs&) override {

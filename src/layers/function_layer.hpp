@@ -14,7 +14,13 @@ class FunctionLayer : public ElementwiseLayer {
                 const ops::Function& function)
       : ElementwiseLayer(parameter, options, function.slope() == ops::Function::Slope::of_input,
                          function.slope() == ops::Function::Slope::of_output),
-        function_(function) {}
+        function_(function) {
+    // As other frameworks have it: what often ends in a loss of the user's own making.
+    using Kind = ops::Function::Kind;
+    if (function.kind == Kind::power || function.kind == Kind::exponential ||
+        function.kind == Kind::logarithm || function.kind == Kind::softplus)
+      traits_.storage = StorageRule::full;
+  }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     ops::apply_function(*pass.context, inputs[0]->data, function_, outputs[0]->data);

@@ -48,9 +48,8 @@ class ImageDataLayer : public SourceLayer {
   }
 };
 
-const RegisterLayer<ImageDataLayer> registered("ImageData", {"image files (JPEG, PNG) named in a list",
-                                                             "image_data_param",
-                                                             {}});
+const RegisterLayer<ImageDataLayer> registered(
+    "ImageData", {"image files (JPEG, PNG, WebP, BMP) named in a list", "image_data_param", {}});
 
 }  // namespace
 

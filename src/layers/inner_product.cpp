@@ -17,7 +17,8 @@ class InnerProductLayer : public Layer {
               {.storage = StorageRule::sixteen_bits,
                .backward_reads_outputs = false,
                .overwrites_gradients = true,
-               .fuses_relu = ReluFusion::forward}) {}
+               .fuses_activation = ActivationFusion::forward,
+               .fuses_dropout = true}) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.inner_product_param();
@@ -47,10 +48,15 @@ class InnerProductLayer : public Layer {
     ops::gemm(context, {false, !transpose_, m_, n_, k_}, 1, inputs[0]->data, parameters_[0].value, 0,
               outputs[0]->data);
     Tensor& y = outputs[0]->data;
-    if (parameters_.size() > 1)
-      ops::scale_bias(context, y, none_, parameters_[1].value, {m_, n_, 1}, pass.fused.output, y);
-    else if (pass.fused.output.on)
-      ops::relu_forward(context, y, pass.fused.output.slope, y);
+    const Tensor& bias = parameters_.size() > 1 ? parameters_[1].value : none_;
+    const ops::Activation& activation = pass.fused.output;
+    if (const Dropping& dropping = pass.fused.dropping; dropping.on())
+      ops::activate_and_drop(context, y, bias, activation, dropping.ratio, dropping.key(pass), pass.samples,
+                             y);
+    else if (bias.defined())
+      ops::scale_bias(context, y, none_, bias, {m_, n_, 1}, activation, y);
+    else
+      ops::activate(context, activation, y);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,

@@ -12,7 +12,7 @@ namespace {
 class LrnLayer : public Layer {
  public:
   LrnLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options, {.layout = LayoutRule::follows}) {}
+      : Layer(parameter, options, {.layout = LayoutRule::follows, .storage = StorageRule::sixteen_bits}) {}
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& settings = parameter_.lrn_param();
@@ -28,7 +28,7 @@ class LrnLayer : public Layer {
   }
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     const Tensor& x = inputs[0]->data;
-    ensure(*pass.context, scale_, x.shape(), x.dtype(), x.layout());
+    ensure(*pass.context, scale_, x.shape(), dtype(), x.layout());
     ops::lrn_forward(*pass.context, lrn_, x, scale_, outputs[0]->data);
   }
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -44,7 +44,7 @@ class LrnLayer : public Layer {
 
  private:
   ops::LrnParameters lrn_;
-  Tensor scale_;  ///< the parenthesis above, shaped like x
+  Tensor scale_;  ///< the parenthesis above, shaped like x; never of 16 bits
 };
 
 const RegisterLayer<LrnLayer> registered("LRN", {"local response normalization, across or within channels",

@@ -37,6 +37,9 @@ class MultiBoxLossLayer : public LossLayer {
     location_loss_ = {settings_.loc_loss_type() == Settings::L2 ? Kind::squared : Kind::smooth_absolute,
                       1,
                       {true, MultiBoxTargets::kNoTarget}};
+    if (const auto& loss = parameter_.loss_param(); loss.has_ignore_label() || loss.label_smoothing() != 0)
+      refuse(
+          "has neither ignore_label nor label_smoothing: background_label_id says which label is no object");
     normalization_ = read_normalization(Normalization::valid);
     traits_.meets = meets_for(normalization_);
   }

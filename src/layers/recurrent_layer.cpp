@@ -94,6 +94,8 @@ std::vector<Tensor*> RecurrentLayer::carried() {
 /// ones begin with zeros.
 Tensor RecurrentLayer::carried_over(Context& context, int k) {
   Tensor& state = carried_[k];
+  if (state.defined() && state.shape()[1] != d_)
+    refuse("the carried state that was restored has ", state.shape()[1], " values for each sample, not ", d_);
   if (state.defined() && state.shape()[0] == n_) return state;
   Tensor fitted(context.device(), Shape{n_, d_}, dtype());
   ops::fill(context, fitted, 0);

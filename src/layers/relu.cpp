@@ -13,14 +13,18 @@ class ReluLayer : public ElementwiseLayer {
       : ElementwiseLayer(parameter, options, parameter.relu_param().negative_slope() < 0,
                          parameter.relu_param().negative_slope() >= 0),
         slope_(parameter.relu_param().negative_slope()) {
-    traits_.storage = StorageRule::sixteen_bits;
-    traits_.relu_slope = slope_;
-    if (slope_ > 0)
-      traits_.inverse = ops::InvertibleActivation{ops::InvertibleActivation::Kind::leaky_relu, slope_, {}};
+    traits_.activation = ops::relu_activation(slope_);
+    traits_.fuses_dropout = true;
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    ops::relu_forward(*pass.context, inputs[0]->data, slope_, outputs[0]->data);
+    const Tensor& x = inputs[0]->data;
+    Tensor& y = outputs[0]->data;
+    if (const Dropping& dropping = pass.fused.dropping; dropping.on())
+      ops::activate_and_drop(*pass.context, x, {}, traits_.activation, dropping.ratio, dropping.key(pass),
+                             pass.samples, y);
+    else
+      ops::relu_forward(*pass.context, x, slope_, y);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,

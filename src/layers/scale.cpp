@@ -13,10 +13,10 @@ class ScaleLayer : public Layer {
       : Layer(parameter, options,
               {.arity = {1, 2, 1, 1},
                .layout = LayoutRule::follows,
-               .storage = parameter.bottom_size() > 1 ? StorageRule::full : StorageRule::sixteen_bits,
+               .storage = StorageRule::sixteen_bits,
                .in_place = true,
                .backward_reads_outputs = false,
-               .fuses_relu = ReluFusion::forward}) {}
+               .fuses_activation = ActivationFusion::forward}) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;

@@ -18,7 +18,7 @@ class SplitLayer : public Layer {
                .backward_reads_inputs = false,
                .backward_reads_outputs = false,
                .gathers_gradients = true,
-               .fuses_relu_of_input = true}) {}
+               .fuses_activation_of_input = InputActivation::by_input}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     for (Blob* output : outputs) set_output(*output, inputs[0]->shape, inputs[0]->layout);
@@ -33,8 +33,8 @@ class SplitLayer : public Layer {
     Tensor& sum = inputs[0]->grad;
     if (terms.empty())
       ops::fill(*pass.context, sum, 0);
-    else if (pass.fused.input.on)
-      ops::relu_backward_of_sum(*pass.context, terms, inputs[0]->data, pass.fused.input.slope, sum);
+    else if (pass.fused.input.on())
+      ops::activation_backward_of_sum(*pass.context, terms, inputs[0]->data, pass.fused.input, sum);
     else if (terms.size() > 1 || !terms[0]->same_memory(sum))
       ops::weighted_sum(*pass.context, terms, std::vector<double>(terms.size(), 1), {}, sum);
   }

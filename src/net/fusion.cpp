@@ -1,5 +1,9 @@
 #include "banyan/net/fusion.hpp"
 
+#include <algorithm>
+
+#include "banyan/base/contains.hpp"
+
 namespace banyan {
 namespace {
 
@@ -11,36 +15,55 @@ class Search {
         converts_(converts),
         kept_by_(kept_by),
         fusions_(only_affines(affines)),
-        runner_(graph.layers.size(), -1) {
+        runner_(graph.layers.size(), -1),
+        runs_forward_of_(graph.layers.size(), -1) {
     for (std::size_t i = 0; i < affines.size(); ++i)
       if (affines[i] >= 0) runner_[affines[i]] = static_cast<int>(i);
   }
 
-  void fuse_relu(int index) {
-    const GraphLayer& relu = layer(index);
-    if (!relu.traits.relu_slope || converts_[index] || relu.weighted()) return;
-    if (graph_.only_reader(relu.inputs[0]) != index) return;
-    const ops::Rectifier rectifier{true, *relu.traits.relu_slope};
+  void fuse_activation(int index) {
+    const GraphLayer& own = layer(index);
+    const ops::Activation& activation = own.traits.activation;
+    if (!activation.on() || converts_[index] || own.weighted()) return;
+    if (graph_.only_reader(own.inputs[0]) != index) return;
     Fusion& fusion = fusions_[index];
-    const int producer = maker_of(relu.inputs[0]);
+    const int producer = maker_of(own.inputs[0]);
     if (producer >= 0) {
       // A kept output holds normalized values after the activation, which the backward pass undoes.
-      const ReluFusion fuses =
-          kept_by_[producer] < 0 ? layer(producer).traits.fuses_relu : ReluFusion::forward;
-      // With a negative slope the output does not determine the input's sign, which only `both` can do
-      // without.
-      if (fuses == ReluFusion::both || (fuses == ReluFusion::forward && rectifier.slope >= 0)) {
-        fusions_[producer].output = rectifier;
+      const ActivationFusion fuses =
+          kept_by_[producer] < 0 ? layer(producer).traits.fuses_activation : ActivationFusion::forward;
+      // What the output does not show is in the input, which only `both` can do without.
+      if (fuses == ActivationFusion::both ||
+          (fuses == ActivationFusion::forward && activation.shows_gradient())) {
+        fusions_[producer].output = activation;
         fusion.forward_elsewhere = true;
-        fusion.backward_elsewhere = fuses == ReluFusion::both;
+        fusion.backward_elsewhere = fuses == ActivationFusion::both;
+        runs_forward_of_[index] = producer;
       }
     }
-    if (!relu.needs_backward || fusion.backward_elsewhere || rectifier.slope < 0) return;
-    const int reader = graph_.only_reader(relu.outputs[0]);
-    if (reader < 0 || !layer(reader).traits.fuses_relu_of_input || converts_[reader]) return;
+    if (!own.needs_backward || fusion.backward_elsewhere || !activation.shows_gradient()) return;
+    const int reader = graph_.only_reader(own.outputs[0]);
+    if (reader < 0 || !takes_gradient_of(activation, reader) || converts_[reader]) return;
     if (layer(reader).inputs.size() != 1 || !layer(reader).propagate[0]) return;
-    fusions_[reader].input = rectifier;
+    fusions_[reader].input = activation;
     fusion.backward_elsewhere = true;
+  }
+
+  void fuse_dropout(int index) {
+    const GraphLayer& drop = layer(index);
+    if (!drop.traits.dropping.on() || converts_[index] || drop.weighted()) return;
+    if (graph_.only_reader(drop.inputs[0]) != index) return;
+    const int before = graph_.blobs[drop.inputs[0]].producer;
+    const int runner = runs_forward_of_[before] >= 0 ? runs_forward_of_[before] : before;
+    if (!layer(runner).traits.fuses_dropout) return;
+    for (const int maker : {before, runner}) {
+      const bool rereads = layer(maker).needs_backward && layer(maker).traits.backward_reads_outputs &&
+                           !fusions_[maker].backward_elsewhere;
+      if (layer(maker).outputs.size() != 1 || layer(maker).weighted() || rereads) return;
+    }
+    if (contains(kept_by_, before)) return;
+    fusions_[runner].drop_layer = index;
+    fusions_[index].forward_elsewhere = true;
   }
 
   void fuse_sum(int index) {
@@ -64,6 +87,21 @@ class Search {
 
  private:
   const GraphLayer& layer(int index) const { return graph_.layers[index]; }
+  /// Can the backward pass of `reader` end with the gradient of an activation that made its input?
+  bool takes_gradient_of(const ops::Activation& activation, int reader) const {
+    switch (layer(reader).traits.fuses_activation_of_input) {
+      case InputActivation::none:
+        return false;
+      case InputActivation::by_input:
+        return true;
+      case InputActivation::relu_by_output:
+        break;
+    }
+    // A normalization that recovers its input wants to overwrite it.
+    const std::vector<int>& next = graph_.blobs[layer(reader).outputs[0]].readers;
+    return activation.kind == ops::Activation::Kind::relu &&
+           std::none_of(next.begin(), next.end(), [&](int other) { return kept_by_[other] >= 0; });
+  }
   /// The layer whose only output is `blob`, needed by nobody but its reader; -1: there is none.
   int maker_of(int blob) const {
     const int producer = graph_.blobs[blob].producer;
@@ -77,7 +115,8 @@ class Search {
   const std::vector<bool>& converts_;
   const std::vector<int>& kept_by_;
   std::vector<Fusion> fusions_;
-  std::vector<int> runner_;  ///< per layer: the one that applies its slope and bias, or -1
+  std::vector<int> runner_;           ///< per layer: the one that applies its slope and bias, or -1
+  std::vector<int> runs_forward_of_;  ///< per layer: the one that ends with its activation, or -1
 };
 
 }  // namespace
@@ -110,7 +149,8 @@ std::vector<Fusion> find_fusions(const Graph& graph, const std::vector<bool>& co
                                  const std::vector<int>& affines, const std::vector<int>& kept_by) {
   Search search(graph, converts, affines, kept_by);
   const int layers = static_cast<int>(graph.layers.size());
-  for (int i = 0; i < layers; ++i) search.fuse_relu(i);
+  for (int i = 0; i < layers; ++i) search.fuse_activation(i);
+  for (int i = 0; i < layers; ++i) search.fuse_dropout(i);
   for (int i = 0; i < layers; ++i) search.fuse_sum(i);
   return search.take();
 }

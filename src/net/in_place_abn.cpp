@@ -18,7 +18,7 @@ class Search {
     if (readers.empty() || end.weighted()) return no(norm, "its output is an output of the net");
     const int activation = readers[0];
     const GraphLayer& next = graph_.layers[activation];
-    if (!next.traits.inverse || next.inputs[0] != end.outputs[0] || converts_[activation])
+    if (!next.traits.activation.invertible() || next.inputs[0] != end.outputs[0] || converts_[activation])
       return no(norm, cat("after it comes ", described(next),
                           ", not a ReLU with negative_slope > 0 or an ELU with alpha > 0"));
     if (readers.size() > 1)

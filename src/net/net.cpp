@@ -272,7 +272,7 @@ void Net::prepare(Pass& pass) {
       Layer& layer = *layers_[i];
       if (!layer.traits().source) continue;
       activity_->enter(Stage::data, layer.name().c_str());
-      const HostSpan span(*activity_, SpanKind::data, layer.name());
+      const DataSpan span(*activity_, layer.name());
       layer.prepare(pass, activations_.layers[i].outputs);
     }
     if (sources_changed()) reshape();

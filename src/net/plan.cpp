@@ -46,21 +46,24 @@ void list_tensors(const Graph& graph, const Activations& activations, const Tens
 MemoryPlan place_tensors(const TensorUses& uses, const Schedule& schedule, bool reuse, Plan& plan) {
   TensorSpans spans = find_lifetimes(uses, schedule);
   std::vector<Lifetime> lifetimes;
-  std::vector<std::int64_t*> places;
-  const auto add = [&](std::int64_t bytes, std::vector<Span> alive, std::int64_t& place) {
+  plan.blocks.clear();
+  const auto add = [&](std::size_t tensor, bool gradient, std::int64_t bytes, std::vector<Span> alive) {
     if (!reuse) alive = {{0, static_cast<int>(schedule.size())}};
+    plan.blocks.push_back({static_cast<int>(tensor), gradient, 0, bytes, alive});
     lifetimes.push_back({bytes, std::move(alive)});
-    places.push_back(&place);
   };
   for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
     PlannedTensor& tensor = plan.tensors[t];
     tensor.data = tensor.grad = -1;
-    if (!spans.data[t].empty() && !tensor.outside)
-      add(uses.data_size[t], std::move(spans.data[t]), tensor.data);
-    if (spans.grad[t].used()) add(uses.grad_size[t], {spans.grad[t]}, tensor.grad);
+    if (!spans.data[t].empty() && !tensor.outside) add(t, false, uses.data_size[t], std::move(spans.data[t]));
+    if (spans.grad[t].used()) add(t, true, uses.grad_size[t], {spans.grad[t]});
   }
   const MemoryPlan memory = reuse ? plan_memory(lifetimes, kAlignment) : plan_separate(lifetimes, kAlignment);
-  for (std::size_t i = 0; i < places.size(); ++i) *places[i] = memory.offsets[i];
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+    PlannedBlock& block = plan.blocks[i];
+    PlannedTensor& tensor = plan.tensors[block.tensor];
+    (block.gradient ? tensor.grad : tensor.data) = block.offset = memory.offsets[i];
+  }
   return memory;
 }
 
@@ -104,9 +107,10 @@ class StepMaker {
     step.sum = fusion.sum;
     step.addend = fusion.addend;
     step.affine = fusion.affine;
+    step.drop_layer = fusion.drop_layer;
     if (const int activation = choices_.kept_by[action.layer]; activation >= 0) {
       step.kept_output = graph_.layers[activation].outputs[0];
-      step.kept_activation = *graph_.layers[activation].traits.inverse;
+      step.kept_activation = graph_.layers[activation].traits.activation;
     }
     if (action.work == Work::backward)
       backward(layer, use, fusion, step);

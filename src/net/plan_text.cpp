@@ -56,8 +56,9 @@ std::string numbers(const std::vector<int>& list) {
   return text;
 }
 
-std::string rectifier(const ops::Rectifier& relu) {
-  return relu.slope == 0 ? "ReLU" : cat("ReLU with slope ", relu.slope);
+std::string shown(const ops::Activation& activation) {
+  if (activation.kind == ops::Activation::Kind::elu) return "an ELU";
+  return activation.slope == 0 ? "a ReLU" : cat("a ReLU with slope ", activation.slope);
 }
 
 /// What a step does besides running its layer.
@@ -74,13 +75,15 @@ std::vector<std::string> notes_of(const Graph& graph, const PlanStep& step) {
     notes.push_back(cat("with the slope and bias of ", graph.layers[step.affine].name));
   if (step.runs_layer && !backward) {
     if (step.addend >= 0) notes.push_back(cat("adds ", step.addend));
-    const ops::Rectifier& end = step.addend >= 0 ? step.sum : step.output;
-    if (end.on) notes.push_back(cat("ends with a ", rectifier(end)));
+    const ops::Activation& end = step.addend >= 0 ? step.sum : step.output;
+    if (end.on()) notes.push_back(cat("ends with ", shown(end)));
+    if (step.drop_layer >= 0)
+      notes.push_back(cat("with the dropout of ", graph.layers[step.drop_layer].name));
   }
   if (step.runs_layer && backward) {
-    if (step.output.on && layer.traits.fuses_relu == ReluFusion::both && step.kept_output < 0)
-      notes.push_back(cat("begins with the gradient of a ", rectifier(step.output)));
-    if (step.input.on) notes.push_back(cat("ends with the gradient of a ", rectifier(step.input)));
+    if (step.output.on() && layer.traits.fuses_activation == ActivationFusion::both && step.kept_output < 0)
+      notes.push_back(cat("begins with the gradient of ", shown(step.output)));
+    if (step.input.on()) notes.push_back(cat("ends with the gradient of ", shown(step.input)));
     if (step.kept_output >= 0) notes.push_back(cat("recovers its input from ", step.kept_output));
   }
   for (const PlanStep::LossTerm& term : step.losses)

@@ -24,7 +24,9 @@ Precision read_precision(const caffe::NetParameter& net, DType dtype, DeviceKind
   Precision precision;
   precision.master = precision.storage = dtype;
   precision.compute = math == Math::full ? dtype : DType::bf16;
-  const bool everywhere = net.storage() == caffe::NetParameter::BF16;
+  const bool follows_compute =
+      kind == DeviceKind::cpu && dtype == DType::f32 && math != Math::full && !net.in_place_abn();
+  const bool everywhere = net.has_storage() ? net.storage() == caffe::NetParameter::BF16 : follows_compute;
   const bool somewhere =
       everywhere || std::any_of(net.layer().begin(), net.layer().end(), [](const auto& layer) {
         return layer.storage() == caffe::NetParameter::BF16;
@@ -33,8 +35,8 @@ Precision read_precision(const caffe::NetParameter& net, DType dtype, DeviceKind
   for (const std::string& type : net.storage_exception()) {
     if (!contains(known, type))
       bad_input("storage_exception: no layer type is called ", quoted(type), did_you_mean(type, known));
-    if (!everywhere)
-      bad_input("storage_exception ", quoted(type), " excepts from nothing: set storage: BF16");
+    if (net.has_storage() && !everywhere)
+      bad_input("storage_exception ", quoted(type), " excepts from nothing: the net says storage: FULL");
     precision.exceptions.push_back(type);
   }
   if (!somewhere) return precision;

@@ -22,10 +22,17 @@ class Builder {
     use.outputs = layer.outputs;
     use.needs_backward = layer.needs_backward;
     if (kept_by >= 0) use.backward_reads = {graph_.layers[kept_by].outputs[0]};
-    const bool reads_inputs = traits.backward_reads_inputs || fusion.input.on;
+    const auto ends_with_gradient = [&](InputActivation by) {
+      return fusion.input.on() && traits.fuses_activation_of_input == by;
+    };
+    const bool reads_inputs = traits.backward_reads_inputs || ends_with_gradient(InputActivation::by_input);
+    const bool begins_with_elu = fusion.output.kind == ops::Activation::Kind::elu &&
+                                 traits.fuses_activation == ActivationFusion::both && kept_by < 0;
+    const bool reads_outputs = traits.backward_reads_outputs || begins_with_elu ||
+                               ends_with_gradient(InputActivation::relu_by_output);
     const bool backward = layer.needs_backward && !fusion.backward_elsewhere;
     use.reads_inputs = backward && reads_inputs && kept_by < 0;
-    use.reads_outputs = backward && traits.backward_reads_outputs;
+    use.reads_outputs = backward && reads_outputs;
     use.propagate = layer.propagate;
     use.passes_gradient = traits.passes_gradient;
     use.gathers_gradients = traits.gathers_gradients;
@@ -84,8 +91,8 @@ class Builder {
     }
   }
 
-  /// A layer that runs another's ReLU, Scale or sum writes its result where that layer would; where others
-  /// run its backward pass, its output's gradient counts as its input's.
+  /// A layer that runs another's activation, dropout, Scale or sum writes its result where that layer would;
+  /// where others run its backward pass, its output's gradient counts as its input's.
   void share_fused(const GraphLayer& layer, const Fusion& fusion) {
     if (fusion.forward_elsewhere && !layer.traits.plain_sum)
       uses_.data_of[layer.outputs[0]] = layer.inputs[0];

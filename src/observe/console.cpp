@@ -6,11 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <ctime>
 #include <iomanip>
 #include <sstream>
+#include <utility>
 
-#include "banyan/base/log.hpp"
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 
 namespace banyan {
 
@@ -35,18 +40,46 @@ std::string prefix(google::LogSeverity severity, const char* file, int line,
   return out.str();
 }
 
+/// `2026-12-31T23:59:59.999999Z`
+std::string utc(std::time_t seconds, int microseconds) {
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[48];
+  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text + length, sizeof text - length, ".%06dZ", microseconds);
+  return text;
+}
+
+std::string json_line(const std::string& time, const char* severity, const char* file, int line,
+                      std::string_view text) {
+  return cat("{\"time\": ", json_string(time), ", \"severity\": ", json_string(severity),
+             ", \"thread\": ", ::syscall(SYS_gettid), ", \"file\": ", json_string(file), ", \"line\": ", line,
+             ", \"text\": ", json_string(text), "}");
+}
+
+const char* name_of(google::LogSeverity severity) {
+  constexpr const char* kNames[] = {"info", "warning", "error", "fatal"};
+  return kNames[severity];
+}
+
+google::LogSeverity level_of(Severity severity) {
+  return severity == Severity::info      ? google::GLOG_INFO
+         : severity == Severity::warning ? google::GLOG_WARNING
+                                         : google::GLOG_ERROR;
+}
+
 /// A message of the rooms that do not use glog, with their place in the code.
 void to_glog(Severity severity, const std::string& message, const std::source_location& where) {
-  const google::LogSeverity level = severity == Severity::info      ? google::GLOG_INFO
-                                    : severity == Severity::warning ? google::GLOG_WARNING
-                                                                    : google::GLOG_ERROR;
-  google::LogMessage(where.file_name(), static_cast<int>(where.line()), level).stream() << message;
+  google::LogMessage(where.file_name(), static_cast<int>(where.line()), level_of(severity)).stream()
+      << message;
 }
+
+std::atomic<bool> captured{false};
 
 /// glog's own output goes to a sink only; writing from here keeps log lines and the status line apart.
 class ConsoleSink : public LogRoute, google::LogSink {
  public:
-  explicit ConsoleSink(Console& console) : console_(console) {
+  ConsoleSink(Console& console, LogFormat format) : console_(console), format_(format) {
     FLAGS_logtostderr = false;
     FLAGS_alsologtostderr = false;
     FLAGS_log_year_in_prefix = false;
@@ -64,6 +97,13 @@ class ConsoleSink : public LogRoute, google::LogSink {
 
   void send(google::LogSeverity severity, const char*, const char* file, int line,
             const google::LogMessageTime& time, const char* message, std::size_t length) override {
+    if (captured) return;
+    if (format_ == LogFormat::json) {
+      console_.print(json_line(utc(time.timestamp(), time.usec()), name_of(severity), file, line,
+                               console_.origin() + std::string(message, length)) +
+                     "\n");
+      return;
+    }
     std::string text = prefix(severity, file, line, time) + console_.origin();
     text.append(message, length);
     if (console_.is_terminal() && severity > google::GLOG_INFO)
@@ -73,6 +113,7 @@ class ConsoleSink : public LogRoute, google::LogSink {
 
  private:
   Console& console_;
+  LogFormat format_;
 };
 
 }  // namespace
@@ -119,9 +160,49 @@ void Console::set_status(const std::string& line) {
   write_out(kEraseLine + drawn());
 }
 
-std::unique_ptr<LogRoute> route_logs(const char* program, Console& console) {
+std::string json_log_line(Severity severity, const std::string& text, const std::source_location& where) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+  const std::string file = where.file_name();
+  return json_line(utc(microseconds / 1000000, static_cast<int>(microseconds % 1000000)),
+                   name_of(level_of(severity)), file.substr(file.rfind('/') + 1).c_str(),
+                   static_cast<int>(where.line()), text);
+}
+
+class LogCapture::Sink : public google::LogSink {
+ public:
+  Sink() {
+    captured = true;
+    google::AddLogSink(this);
+  }
+  ~Sink() override {
+    google::RemoveLogSink(this);
+    captured = false;
+  }
+  void send(google::LogSeverity severity, const char*, const char*, int, const google::LogMessageTime&,
+            const char* message, std::size_t length) override {
+    if (severity == google::GLOG_INFO) return;
+    const std::lock_guard lock(mutex_);
+    std::string text(message, length);
+    if (std::find(texts_.begin(), texts_.end(), text) == texts_.end()) texts_.push_back(std::move(text));
+  }
+  std::vector<std::string> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(texts_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+LogCapture::LogCapture() : sink_(std::make_unique<Sink>()) {}
+LogCapture::~LogCapture() = default;
+std::vector<std::string> LogCapture::take() { return sink_->take(); }
+
+std::unique_ptr<LogRoute> route_logs(const char* program, Console& console, LogFormat format) {
   google::InitGoogleLogging(program);
-  return std::make_unique<ConsoleSink>(console);
+  return std::make_unique<ConsoleSink>(console, format);
 }
 
 }  // namespace banyan

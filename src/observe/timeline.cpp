@@ -28,6 +28,8 @@ TimeSpan* Track::open(SpanKind kind, std::string_view name, const char* detail, 
   auto known = names_.find(name);
   if (known == names_.end()) known = names_.emplace(name).first;
   TimeSpan& span = chunk.load(std::memory_order_relaxed)[at % kChunk];
+  span.begin.store(0, std::memory_order_relaxed);
+  span.end.store(0, std::memory_order_relaxed);
   span.name = &*known;
   span.detail = detail;
   span.number = number;
@@ -38,9 +40,18 @@ TimeSpan* Track::open(SpanKind kind, std::string_view name, const char* detail, 
 }
 
 void Track::for_each(const std::function<void(const TimeSpan&)>& visit) const {
-  const std::int64_t count = count_.load(std::memory_order_acquire);
-  for (std::int64_t i = 0; i < count; ++i)
-    visit(chunks_[i / kChunk].load(std::memory_order_relaxed)[i % kChunk]);
+  const std::int64_t end = count();
+  for (std::int64_t i = 0; i < end; ++i) visit(at(i));
+}
+
+void Track::copy(std::int64_t first, std::int64_t last, std::vector<RecordedSpan>& to) const {
+  for (std::int64_t i = first; i < last; ++i) {
+    const TimeSpan& span = at(i);
+    const std::int64_t begin = span.begin.load(std::memory_order_relaxed);
+    const std::int64_t end = span.end.load(std::memory_order_relaxed);
+    if (begin != 0 && end != 0)
+      to.push_back({begin, end, span.name, span.detail, span.number, span.iteration, span.kind});
+  }
 }
 
 Timeline::Timeline(std::int64_t spans_per_track)

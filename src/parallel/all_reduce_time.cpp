@@ -132,7 +132,7 @@ std::vector<AllReduceTime> time_all_reduce(const LinkMatrix& links, const Tree& 
   std::vector<Activity*> activities;
   for (const Member& member : members) activities.push_back(member.activity);
   std::vector<AllReduceTime> times;
-  const LinkCost cost = measure_link_cost(tree, members, policy);
+  const LinkCost cost = measure_link_cost(tree, members, policy).slowest;
   for (const std::size_t bytes : sizes) {
     const std::size_t chunk = chunk_for(tree, members[0].device->kind(), bytes, cost);
     const int slots = GradientSync::slots_for(buckets_of(bytes, devices), sizeof(float), chunk);

@@ -123,11 +123,11 @@ LinkCost slowest_link(const Tree& tree, const std::function<LinkCost(int reader,
   return slowest;
 }
 
-LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members, SpinPolicy policy) {
+MeasuredLinks measure_link_cost(const Tree& tree, const std::vector<Member>& members, SpinPolicy policy) {
   constexpr std::size_t kBytes = std::size_t{1} << 20;
   constexpr int kRepeats = 3;
   std::optional<LinkCost> in_host;  // where all edges are the same memory
-  const auto measured = [&](int reading, int owning) -> LinkCost {
+  const auto cost_of = [&](int reading, int owning) -> LinkCost {
     const Member& reader = members[reading];
     Device& owner = *members[owning].device;
     const bool host = reader.device->in_host_memory();
@@ -142,9 +142,12 @@ LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members,
     if (host) in_host = cost;
     return cost;
   };
-  LinkCost slowest = slowest_link(tree, measured);
-  if (tree.size() > 1) slowest.latency_s += measure_handover(members, policy);
-  return slowest;
+  MeasuredLinks links;
+  links.slowest = slowest_link(tree, [&](int reader, int owner) {
+    return links.edges.emplace_back(MeasuredLinks::Edge{reader, owner, cost_of(reader, owner)}).copies;
+  });
+  if (tree.size() > 1) links.slowest.latency_s += measure_handover(members, policy);
+  return links;
 }
 
 }  // namespace banyan::parallel

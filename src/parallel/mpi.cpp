@@ -3,14 +3,14 @@
 #include <array>
 #include <cstdlib>
 
-#include "banyan/base/companion.hpp"
 #include "banyan/base/error.hpp"
+#include "device/sibling_library.hpp"
 #include "parallel/mpi_backend.hpp"
 
 namespace banyan::parallel {
 namespace {
 
-constexpr Companion kLibrary{"MPI library", "libbanyan_mpi.so"};
+constexpr const char* kLibrary = "libbanyan_mpi.so";
 
 struct LoadedBackend {
   const MpiBackend* table = nullptr;
@@ -19,12 +19,12 @@ struct LoadedBackend {
 
 LoadedBackend load() {
   LoadedBackend loaded;
-  const auto function =
-      reinterpret_cast<MpiBackendFunction>(load_companion(kLibrary, kMpiBackendSymbol, loaded.why));
+  const auto function = reinterpret_cast<MpiBackendFunction>(
+      load_sibling(kLibrary, "MPI library", kMpiBackendSymbol, loaded.why));
   if (function == nullptr) return loaded;
   loaded.table = function();
   if (loaded.table == nullptr || loaded.table->version != MpiBackend::kVersion)
-    return {nullptr, cat(kLibrary.file, " belongs to another build of Banyan")};
+    return {nullptr, cat(sibling_library(kLibrary), " belongs to another build of Banyan")};
   return loaded;
 }
 
@@ -50,7 +50,7 @@ std::optional<Launch> find_launch() {
   return std::nullopt;
 }
 
-bool built_with_mpi() { return has_companion(kLibrary); }
+bool built_with_mpi() { return !sibling_library(kLibrary).empty(); }
 
 std::string mpi_version() { return backend().table != nullptr ? backend().table->versions() : "none"; }
 

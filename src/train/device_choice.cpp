@@ -9,7 +9,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/device/cores.hpp"
 #include "banyan/device/cuda_devices.hpp"
-#include "banyan/ops/processor.hpp"
+#include "banyan/device/processor.hpp"
 
 namespace banyan {
 
@@ -120,7 +120,7 @@ void check_precision(DType precision, DeviceKind kind) {
     bad_input("--precision=", name_of(precision), " is not supported: expected f32, f64 or bf16");
   if (precision == DType::bf16 && kind == DeviceKind::cuda)
     bad_input("--precision=", name_of(precision), " is for CPU devices; use --cpu=N with it");
-  if (precision == DType::bf16 && !ops::has_bf16_units())
+  if (precision == DType::bf16 && !has_bf16_units())
     LOG(WARNING)
         << "--precision=bf16: the processor has no units for it (AVX512_BF16 or AMX): factors are rounded "
            "to bf16 and multiplied in f32, which is not faster than f32";
@@ -128,7 +128,7 @@ void check_precision(DType precision, DeviceKind kind) {
 
 Math math_of(DType precision) {
   if (precision != DType::bf16) return Math::full;
-  return ops::has_bf16_units() ? Math::bf16 : Math::bf16_in_f32;
+  return has_bf16_units() ? Math::bf16 : Math::bf16_in_f32;
 }
 
 std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, DType precision) {

@@ -7,8 +7,11 @@
 
 namespace banyan {
 
-Display::Display(const SolverSettings& solver, Peers& peers, Net& net, Losses& losses, Console* console)
-    : every_(solver.display),
+Display::Display(const SolverSettings& solver, int interval, Peers& peers, Net& net, Losses& losses,
+                 Console* console, Meter* meter)
+    : every_(interval),
+      logs_(solver.display > 0),
+      meter_(meter),
       peers_(peers),
       net_(net),
       losses_(losses),
@@ -23,7 +26,11 @@ void Display::begin(std::int64_t iteration, std::int64_t samples) {
 void Display::show(std::int64_t iteration, double rate) {
   if (is_turn(iteration)) {
     const std::vector<double> outputs = outputs_of_all(iteration);
-    if (peers_.first()) log(iteration, rate, outputs);
+    if (peers_.first()) {
+      losses_.gather(iteration);
+      if (logs_) log(iteration, rate, outputs);
+      if (meter_ != nullptr) meter_->publish(iteration, losses_.smoothed(), rate, named(outputs));
+    }
     peers_.meet("display", iteration);
   }
   if (progress_.active())
@@ -34,6 +41,7 @@ std::vector<double> Display::outputs_of_all(std::int64_t iteration) {
   std::vector<double>& mine = peers_.board().outputs;
   mine.clear();
   append_outputs(peers_.context(), net_, mine);
+  if (meter_ != nullptr) meter_->report();
   peers_.meet("outputs", iteration);
   if (!peers_.gathers()) return {};
   std::vector<const std::vector<double>*> of_devices;
@@ -43,7 +51,6 @@ std::vector<double> Display::outputs_of_all(std::int64_t iteration) {
 }
 
 void Display::log(std::int64_t iteration, double rate, const std::vector<double>& outputs) {
-  losses_.gather(iteration);
   const auto now = std::chrono::steady_clock::now();
   LOG(INFO) << log_lines::iteration(iteration, iteration - shown_,
                                     std::chrono::duration<double>(now - shown_at_).count(), every_,
@@ -56,6 +63,17 @@ void Display::log(std::int64_t iteration, double rate, const std::vector<double>
     for (std::int64_t i = 0; i < blob->shape.count(); ++i, ++at)
       LOG(INFO) << log_lines::train_output(number++, blob->name, outputs.at(at), net_.loss_weight(*blob));
   LOG(INFO) << log_lines::rate(iteration, rate);
+}
+
+std::vector<metrics::Output> Display::named(const std::vector<double>& outputs) const {
+  std::vector<metrics::Output> named;
+  auto at = outputs.begin();
+  for (const Blob* blob : net_.outputs()) {
+    const auto end = at + blob->shape.count();
+    named.push_back({blob->name, {at, end}, net_.loss_weight(*blob)});
+    at = end;
+  }
+  return named;
 }
 
 }  // namespace banyan

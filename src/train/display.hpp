@@ -1,4 +1,5 @@
-// Display: what a run shows of its iterations, as log lines and as the progress line.
+// Display: what a run shows of its iterations, as log lines and as the progress line, and when its metrics
+// are reported.
 #pragma once
 
 #include <chrono>
@@ -9,17 +10,22 @@
 #include "banyan/train/progress.hpp"
 #include "banyan/train/solver_settings.hpp"
 #include "losses.hpp"
+#include "meter.hpp"
 #include "peers.hpp"
 
 namespace banyan {
 
 class Display {
  public:
-  /// `console` shows the progress line on the first device; nullptr: none.
-  Display(const SolverSettings& solver, Peers& peers, Net& net, Losses& losses, Console* console);
+  /// `interval`: of the solver's display, or of the metrics where that is 0. `console` shows the progress
+  /// line on the first device; nullptr: none. `meter`: nullptr: no metrics.
+  Display(const SolverSettings& solver, int interval, Peers& peers, Net& net, Losses& losses,
+          Console* console, Meter* meter);
   /// `iteration`: the first one. `samples`: of all devices in each.
   void begin(std::int64_t iteration, std::int64_t samples);
   bool is_turn(std::int64_t iteration) const { return banyan::is_turn(iteration, every_); }
+  /// Are there log lines?
+  bool logs() const { return logs_; }
   /// After an iteration with this learning rate. All devices meet if it is shown.
   void show(std::int64_t iteration, double rate);
   /// Removes the progress line before other lines.
@@ -28,7 +34,10 @@ class Display {
  private:
   std::vector<double> outputs_of_all(std::int64_t iteration);
   void log(std::int64_t iteration, double rate, const std::vector<double>& outputs);
+  std::vector<metrics::Output> named(const std::vector<double>& outputs) const;
   int every_;
+  bool logs_;
+  Meter* meter_;
   Peers& peers_;
   Net& net_;
   Losses& losses_;

@@ -5,10 +5,12 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "banyan/device/context.hpp"
+#include "banyan/observe/timeline.hpp"
 #include "banyan/parallel/abort.hpp"
 #include "banyan/parallel/statistics_exchange.hpp"
 #include "banyan/parallel/uplink.hpp"
@@ -24,6 +26,15 @@ struct Wishes {
   bool snapshot = false;
 };
 
+/// For the metrics of a run, at a display.
+struct Measured {
+  double seconds = 0, waited = 0;  ///< since the last one; in `waited` of them the host had no batch
+  double gradient_squares = 0;     ///< of the buckets owned here
+  MemoryUse memory;
+  std::optional<std::int64_t> sampled;  ///< the iteration that the spans are of
+  std::vector<RecordedSpan> spans;
+};
+
 /// The host's view of one device's results. Written by the device's own thread, read by others only after a
 /// meeting or after an exchange of the tree, which order memory the same way.
 struct DeviceBoard {
@@ -32,8 +43,9 @@ struct DeviceBoard {
   std::vector<std::vector<double>>
       test_results;             ///< of the current test net: one entry for each batch served here
   double gradient_squares = 0;  ///< of the buckets owned here
-  KernelChoices kernels;        ///< of the first iteration
-  CarriedStates carried;        ///< during a snapshot
+  Measured measured;
+  KernelChoices kernels;  ///< of the first iteration
+  CarriedStates carried;  ///< during a snapshot
   LossRing* losses = nullptr;
 };
 

@@ -2,6 +2,7 @@
 #include "replica.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "banyan/base/error.hpp"
@@ -48,12 +49,14 @@ bool Replica::iterate(std::int64_t iteration) {
   end.synchronize();  // of iteration - kRunAhead
   note_last_loss(iteration);
   const double rate = rate_->rate(iteration);
+  if (meter_) meter_->begin(iteration);
   updater_->begin(lane(), iteration, rate);
   {
     const StreamSpan span(activity_, DeviceTrack::compute, context_->stream(), SpanKind::iteration);
     forward_backward(iteration);
     exchange_and_update(iteration);
   }
+  if (meter_) meter_->end(iteration);
   context_->stream().record(end);
   if (iteration == start_) compare_kernels();
   // Where nothing is learned there is no exchange that would tell of the others' requests.
@@ -129,9 +132,34 @@ void Replica::compare_kernels() {
 void Replica::test(bool may_be_stopped) {
   if (tests_->empty()) return;
   display_->clear();
-  std::vector<TestResult> results = tests_->run(
-      done_, may_be_stopped && run_.options.signals != nullptr ? &run_.options.signals->stop : nullptr);
-  if (peers_->first()) run_.tests = std::move(results);
+  std::vector<TestResult> results;
+  apart([&] {
+    results = tests_->run(
+        done_, may_be_stopped && run_.options.signals != nullptr ? &run_.options.signals->stop : nullptr);
+  });
+  if (!peers_->first()) return;
+  if (meter_)
+    for (const TestResult& result : results) run_.metrics->test(done_, record_of(result));
+  run_.tests = std::move(results);
+}
+
+metrics::Test Replica::record_of(const TestResult& result) const {
+  metrics::Test record;
+  record.net = result.net;
+  record.batches = tests_->batches(result.net);
+  record.loss = result.loss;
+  record.seconds = result.seconds;
+  const Net& net = tests_->net(static_cast<std::size_t>(result.net));
+  for (std::size_t k = 0; k < result.outputs.size(); ++k)
+    record.outputs.push_back(
+        {result.outputs[k].blob, result.outputs[k].values, net.loss_weight(*net.outputs()[k])});
+  return record;
+}
+
+double Replica::apart(const std::function<void()>& work) {
+  if (meter_) return meter_->apart(work);
+  work();
+  return 0;
 }
 
 void Replica::snapshot() {
@@ -141,7 +169,15 @@ void Replica::snapshot() {
     losses_->gather(done_ - 1);
     note_last_loss(done_);
   }
-  snapshots_->save(done_);
+  std::optional<SnapshotPaths> paths;
+  const double seconds = apart([&] { paths = snapshots_->save(done_); });
+  if (!paths || !meter_) return;
+  std::error_code unknown;
+  metrics::Snapshot record{paths->model, paths->state, 0, seconds};
+  for (const std::string& path : {paths->model, paths->state})
+    if (const auto bytes = std::filesystem::file_size(path, unknown); !unknown)
+      record.bytes += static_cast<std::int64_t>(bytes);
+  run_.metrics->snapshot(done_, record);
 }
 
 /// What Caffe does after the last iteration: a snapshot, a last loss and a last test.
@@ -152,7 +188,7 @@ void Replica::finish() {
   net_->check_results();
   if (solver.snapshot.after_train && !is_turn(done_, solver.snapshot.interval)) snapshot();
   if (stopped_) return;
-  if (display_->is_turn(done_)) show_last_loss();
+  if (display_->logs() && display_->is_turn(done_)) show_last_loss();
   if (is_turn(done_, solver.test.interval)) test(true);
 }
 
@@ -169,6 +205,7 @@ void Replica::show_last_loss() {
   if (!peers_->first()) return;
   losses_->gather(done_);
   LOG(INFO) << log_lines::last_iteration(done_, losses_->smoothed());
+  if (meter_) meter_->publish_last(done_, losses_->smoothed());
 }
 
 /// It was of a batch that no iteration has learned from yet.

@@ -17,6 +17,7 @@
 #include "clipping.hpp"
 #include "display.hpp"
 #include "losses.hpp"
+#include "meter.hpp"
 #include "peers.hpp"
 #include "requests.hpp"
 #include "run.hpp"
@@ -83,6 +84,9 @@ class Replica {
   void compare_kernels();
   void finish();
   void show_last_loss();
+  metrics::Test record_of(const TestResult& result) const;
+  /// Work that is no training, whose time is not that of iterations. Returns its seconds.
+  double apart(const std::function<void()>& work);
   void forget_last_loss();
   const LearnableParameter* find_parameter(const std::string& layer, int index) const;
 
@@ -101,6 +105,7 @@ class Replica {
   std::unique_ptr<Clipping> clipping_;  ///< nullptr: gradients are not clipped
   std::unique_ptr<Losses> losses_;
   std::unique_ptr<Requests> requests_;
+  std::unique_ptr<Meter> meter_;  ///< nullptr: no metrics
   std::unique_ptr<Display> display_;
   std::unique_ptr<Snapshots> snapshots_;
   std::optional<caffe::BanyanState> before_last_loss_;  ///< positions and losses before show_last_loss()

@@ -9,6 +9,7 @@
 #include "glog/logging.h"
 #include "layer_watch.hpp"
 #include "replica.hpp"
+#include "run_description.hpp"
 
 namespace banyan {
 namespace {
@@ -28,7 +29,7 @@ void build_gradient_tree(Run& run, const std::vector<parallel::Bucket>& buckets)
   const auto values = static_cast<std::size_t>(
       buckets.empty() ? 0 : buckets.back().offset + buckets.back().count);  // buckets cover all of them
   run.chunk_bytes =
-      parallel::chunk_for(*run.tree, run.members[0].device->kind(), values * element, run.link_cost);
+      parallel::chunk_for(*run.tree, run.members[0].device->kind(), values * element, run.links.slowest);
   run.gradient_tree = std::make_unique<parallel::DeviceTree>(
       *run.tree, run.members, run.abort, run.spin,
       parallel::GradientSync::slots_for(buckets, element, run.chunk_bytes), run.options.uplink);
@@ -170,6 +171,7 @@ void Replica::begin() {
   peers_->meet("start");
   losses_->begin(start_);
   display_->begin(start_, samples_);
+  if (meter_) meter_->start(start_, samples_);
 }
 
 void Replica::set_up() {
@@ -184,13 +186,19 @@ void Replica::set_up() {
   connect_sources();
   set_up_rate();
   losses_ = std::make_unique<Losses>(*peers_, run_.solver.average_loss);
-  display_ = std::make_unique<Display>(run_.solver, *peers_, *net_, *losses_, run_.options.console);
   for (auto& end : ends_) end = device_.create_event();
   build_exchange();
+  if (run_.metrics)
+    meter_ = std::make_unique<Meter>(
+        *run_.metrics, rank_, Meter::Parts{*peers_, *net_, *updater_, sources_, lane()}, run_.interval);
+  display_ = std::make_unique<Display>(run_.solver, run_.interval, *peers_, *net_, *losses_,
+                                       run_.options.console, meter_.get());
   snapshots_ = std::make_unique<Snapshots>(run_.snapshots, *peers_, lane(),
                                            SnapshotParts{*net_, *updater_, *rate_, *losses_, sources_});
   load_initial_state();
   begin();
+  if (meter_ && peers_->first())
+    run_.metrics->start(describe_run(run_, *net_, sources_), parameter_names(*net_));
 }
 
 }  // namespace banyan

@@ -14,6 +14,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/device/processor.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/parallel/links.hpp"
 #include "banyan/parallel/tree_choice.hpp"
@@ -26,10 +27,12 @@ namespace {
 /// What all processes must have in common, and what would otherwise be noticed late, or never.
 void compare_processes(const TrainOptions& options) {
   if (options.uplink == nullptr) return;
-  const std::array<const char*, 4> names = {"version of the program", "--precision", "--sync_bn", "solver"};
-  const std::vector<std::string> all =
-      options.uplink->share(cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n",
-                                static_cast<int>(options.sync_bn), "\n", options.solver.checksum));
+  const std::array<const char*, 5> names = {
+      "version of the program", "--precision", "--sync_bn", "solver",
+      "instruction set (ONEDNN_MAX_CPU_ISA=AVX2 makes all processors compute alike)"};
+  const std::vector<std::string> all = options.uplink->share(
+      cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n", static_cast<int>(options.sync_bn), "\n",
+          options.solver.checksum, "\n", name_of(instruction_set())));
   for (std::size_t process = 1; process < all.size(); ++process) {
     std::istringstream first(all[0]), other(all[process]);
     std::string mine, theirs;
@@ -107,7 +110,7 @@ void make_devices(Run& run, int threads) {
 }
 
 void measure_links(Run& run) try {
-  run.link_cost = parallel::measure_link_cost(*run.tree, run.members, run.spin);
+  run.links = parallel::measure_link_cost(*run.tree, run.members, run.spin);
 } catch (Error& error) {
   error.add_context("while measuring the links between the devices");
   throw;
@@ -116,7 +119,8 @@ void measure_links(Run& run) try {
 void build_tree_of(Run& run) {
   std::vector<Device*> devices;
   for (const auto& device : run.devices) devices.push_back(device.get());
-  const parallel::LinkMatrix links = parallel::discover_links(devices);
+  run.link_classes = parallel::discover_links(devices);
+  const parallel::LinkMatrix& links = *run.link_classes;
   run.tree = parallel::choose_tree(run.options.tree, links);
   if (run.team.alone()) return;
   std::vector<std::string> names;
@@ -161,6 +165,18 @@ void plan_snapshots(Run& run) {
   run.snapshots.run = describe(run);
   run.snapshots.run.set_version(BANYAN_VERSION);
   run.snapshots.run.set_seed(run.seed);
+}
+
+/// One process speaks for all, but all must stop at the same displays.
+void open_metrics(Run& run) {
+  run.interval = run.solver.display;
+  if (!RunMetrics::wanted(run.options)) return;
+  if (run.interval == 0) run.interval = RunMetrics::kInterval;
+  if (run.team.place.process != 0) return;
+  std::vector<Activity*> activities;
+  for (const auto& activity : run.activities) activities.push_back(activity.get());
+  run.metrics =
+      std::make_unique<RunMetrics>(run.options, activities, run.resume ? run.resume->state.iter() : 0);
 }
 
 void check_options(const TrainOptions& options) {
@@ -213,6 +229,7 @@ std::unique_ptr<Run> make_run(const TrainOptions& options) {
   if (!options.snapshot.empty()) read_resume(run, options.snapshot);
   choose_seed(run);
   plan_snapshots(run);
+  open_metrics(run);
   if (parallel::Uplink* uplink = options.uplink)
     run.abort.on_raise([uplink, &run] {
       uplink->abort(run.abort.error().value_or(Error(ErrorKind::runtime, "the run was ended")));

@@ -18,6 +18,7 @@
 #include "banyan/train/solver_nets.hpp"
 #include "banyan/train/train.hpp"
 #include "peers.hpp"
+#include "run_metrics.hpp"
 #include "snapshots.hpp"
 
 namespace banyan {
@@ -48,12 +49,15 @@ struct Run {
   std::vector<parallel::Member> members;
   Team team;
   std::unique_ptr<parallel::DeviceTree> gradient_tree;  ///< made by rank 0 when the buckets are known
-  parallel::LinkCost link_cost;                         ///< measured before the nets take their memory
-  std::size_t chunk_bytes = 0;                          ///< of sums of gradients; the same
+  std::optional<parallel::LinkMatrix> link_classes;
+  parallel::MeasuredLinks links;  ///< measured before the nets take their memory
+  std::size_t chunk_bytes = 0;    ///< of sums of gradients; the same
 
   SnapshotPlan snapshots;
   TrainOutcome outcome;           ///< rank 0
   std::vector<TestResult> tests;  ///< rank 0: of the last test pass
+  int interval = 0;               ///< iterations from one display, or one report of metrics, to the next
+  std::unique_ptr<RunMetrics> metrics;  ///< nullptr: there are none; the devices outlive it
 };
 
 /// Checks the options, makes devices and tree, reads nets and what is resumed. Throws bad_input.

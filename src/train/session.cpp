@@ -26,15 +26,21 @@ struct Session::State {
   explicit State(const TrainOptions& options);
   /// Runs body(replica) on every device's thread.
   void on_all(const std::function<void(Replica&)>& body) {
-    crew->carry_out([&](int rank) {
+    carry_out([&](int rank) {
       body(*replicas[rank]);
       replicas[rank]->settle();
     });
   }
   void on_one(int device, const std::function<void(Replica&)>& body) {
-    crew->carry_out([&](int rank) {
+    carry_out([&](int rank) {
       if (rank == device) body(*replicas[rank]);
     });
+  }
+  void carry_out(const std::function<void(int)>& order) try {
+    crew->carry_out(order);
+  } catch (const Error& error) {
+    if (run->metrics) run->metrics->failed(error.what());
+    throw;
   }
 
   void check_device(int device) const {
@@ -100,6 +106,12 @@ std::int64_t Session::samples_per_iteration() const { return state_->run->outcom
 
 int Session::devices() const { return static_cast<int>(state_->replicas.size()); }
 
+std::vector<MemoryUse> Session::memory() const {
+  std::vector<MemoryUse> use;
+  for (const auto& device : state_->run->devices) use.push_back(device->memory());
+  return use;
+}
+
 bool Session::step(std::int64_t count) {
   state_->on_all([count](Replica& replica) { replica.step(count); });
   return !state_->run->outcome.stopped_early;
@@ -125,6 +137,7 @@ std::string Session::snapshot() {
 void Session::restore(const std::string& state_path) {
   state_->alone([&] { read_resume(*state_->run, state_path); });
   state_->on_all([](Replica& replica) { replica.restore(); });
+  if (state_->run->metrics) state_->run->metrics->restart(iteration(), state_path);
 }
 
 Metrics Session::metrics() {

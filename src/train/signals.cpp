@@ -4,9 +4,6 @@
 
 #include <csignal>
 
-#include "banyan/base/error.hpp"
-#include "banyan/base/text.hpp"
-
 namespace banyan {
 
 namespace {
@@ -26,14 +23,6 @@ void on_signal(int number) {
 }
 
 }  // namespace
-
-SignalEffect parse_signal_effect(const std::string& flag, const std::string& text) {
-  if (text == "none") return SignalEffect::none;
-  if (text == "snapshot") return SignalEffect::snapshot;
-  if (text == "stop") return SignalEffect::stop;
-  bad_input("--", flag, "=", text, ": expected stop, snapshot or none",
-            did_you_mean(text, {"stop", "snapshot", "none"}));
-}
 
 void install_signals(SignalEffect sigint, SignalEffect sighup, SignalFlags& flags) {
   static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");

@@ -57,15 +57,14 @@ void Snapshots::take_summed_gradients() {
   plan_.gradients.clear();
 }
 
-void Snapshots::save(std::int64_t iterations) {
+std::optional<SnapshotPaths> Snapshots::save(std::int64_t iterations) {
   peers_.activity().enter(Stage::snapshot);
   const HostSpan span(peers_.activity(), SpanKind::snapshot);
   parts_.net.check_results();
   compare_parameters();
-  if (peers_.in_first_process())
-    save_here(iterations);
-  else if (carries_)
-    send_carried(iterations);
+  if (peers_.in_first_process()) return save_here(iterations);
+  if (carries_) send_carried(iterations);
+  return std::nullopt;
 }
 
 /// All processes have checked their results, and all have the same parameters: they update their own with the
@@ -112,7 +111,8 @@ caffe::BanyanState Snapshots::gather_carried() {
   return all;
 }
 
-void Snapshots::save_here(std::int64_t iterations) {
+std::optional<SnapshotPaths> Snapshots::save_here(std::int64_t iterations) {
+  std::optional<SnapshotPaths> paths;
   if (peers_.first()) {
     if (plan_.diff && !peers_.alone()) plan_.gradients.resize(parts_.net.flat_gradients().bytes());
     plan_.history =
@@ -123,18 +123,19 @@ void Snapshots::save_here(std::int64_t iterations) {
   peers_.board().carried = read_carried(parts_.net, peers_.context(), peers_.rank_everywhere());
   if (!plan_.gradients.empty()) parts_.updater.save_gradients(lane_, plan_.gradients.data());
   peers_.meet("snapshot parts", iterations);
-  if (peers_.first()) write(iterations);
+  if (peers_.first()) paths = write(iterations);
   peers_.meet("snapshot written", iterations);
   peers_.activity().beat();
+  return paths;
 }
 
-void Snapshots::write(std::int64_t iterations) {
+SnapshotPaths Snapshots::write(std::int64_t iterations) {
   caffe::SolverState state = describe_state();
   for (caffe::BlobProto& blob : plan_.history) state.add_history()->Swap(&blob);
   plan_.history.clear();
   state.mutable_banyan()->MergeFrom(gather_carried());
   take_summed_gradients();
-  write_snapshot(
+  return write_snapshot(
       plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
       [this] { peers_.activity().beat(); }, plan_.format);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,9 @@ class Snapshots {
  public:
   /// `lane`: the context of updates.
   Snapshots(SnapshotPlan& plan, Peers& peers, Context& lane, const SnapshotParts& parts);
-  /// Writes a snapshot after `iterations` iterations; the losses are gathered. All devices meet.
-  void save(std::int64_t iterations);
+  /// Writes a snapshot after `iterations` iterations; the losses are gathered. All devices meet. The first
+  /// one of the first process returns the paths.
+  std::optional<SnapshotPaths> save(std::int64_t iterations);
   /// Restores what the device needs from a snapshot; parameters on the first device only. Returns the
   /// iterations done.
   std::int64_t restore(const SolverSnapshot& saved);
@@ -49,11 +51,11 @@ class Snapshots {
  private:
   caffe::SolverState describe_state() const;
   void compare_parameters() const;
-  void save_here(std::int64_t iterations);
+  std::optional<SnapshotPaths> save_here(std::int64_t iterations);
   void send_carried(std::int64_t iterations);
   caffe::BanyanState gather_carried();
   void take_summed_gradients();
-  void write(std::int64_t iterations);
+  SnapshotPaths write(std::int64_t iterations);
 
   SnapshotPlan& plan_;
   Peers& peers_;

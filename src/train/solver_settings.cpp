@@ -1,6 +1,7 @@
 #include "banyan/train/solver_settings.hpp"
 
 #include <glog/logging.h>
+#include <google/protobuf/text_format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -76,6 +77,7 @@ class Reader {
     settings.test = tests();
     loop(settings);
     settings.snapshot = snapshots();
+    settings.metrics = metrics();
     settings.update = update();
     forks();
     settings.rate = schedule();
@@ -83,6 +85,7 @@ class Reader {
     settings.devices.gpu = s_.has_solver_mode() && s_.solver_mode() == caffe::SolverParameter::GPU;
     settings.devices.gpus.assign(s_.device_id().begin(), s_.device_id().end());
     settings.weights.assign(s_.weights().begin(), s_.weights().end());
+    settings.text = text();
     return settings;
   }
 
@@ -169,6 +172,22 @@ class Reader {
     snapshot.diff = s_.snapshot_diff();
     if (s_.has_snapshot_prefix()) snapshot.prefix = s_.snapshot_prefix();
     return snapshot;
+  }
+
+  MetricsSettings metrics() const {
+    require(s_.metrics_histograms() >= 0, "metrics_histograms must be >= 0, not ", s_.metrics_histograms());
+    require(s_.metrics_images() >= 0, "metrics_images must be >= 0, not ", s_.metrics_images());
+    return {s_.metrics(), s_.metrics_histograms(), s_.metrics_images()};
+  }
+
+  std::string text() const {
+    caffe::SolverParameter shown = s_;
+    shown.clear_net_param();
+    shown.clear_train_net_param();
+    shown.clear_test_net_param();
+    std::string text;
+    google::protobuf::TextFormat::PrintToString(shown, &text);
+    return text;
   }
 
   UpdateSettings update() const {

@@ -7,7 +7,7 @@ namespace banyan {
 void Sources::add(const Net& net, const std::string& name) {
   for (const auto& layer : net.layers())
     if (auto* source = dynamic_cast<data::BatchSource*>(layer.get()))
-      entries_.push_back({name, layer->name(), source});
+      entries_.push_back({name, layer->name(), source, source->pipeline().source->size()});
 }
 
 void Sources::set_beat(const std::function<void()>& beat) {
@@ -46,6 +46,20 @@ void Sources::restore(const caffe::BanyanState& state) {
     else if (entry.source->consumed() > 0)
       entry.source->seek(0);
   }
+}
+
+std::vector<metrics::Start::DataSet> Sources::describe() const {
+  std::vector<metrics::Start::DataSet> described;
+  for (const Entry& entry : entries_)
+    described.push_back({entry.net, entry.layer, entry.source->pipeline().source->name(), entry.records});
+  return described;
+}
+
+std::optional<double> Sources::epoch() const {
+  const auto first =
+      std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.net == "train"; });
+  if (first == entries_.end() || first->records == 0) return std::nullopt;
+  return static_cast<double>(first->source->consumed()) / static_cast<double>(first->records);
 }
 
 }  // namespace banyan

@@ -1,10 +1,14 @@
 // Sources: the layers of a device's nets that provide data, as the run sees them.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "banyan/data/batch_source.hpp"
+#include "banyan/metrics/record.hpp"
 #include "banyan/net/net.hpp"
 #include "proto/banyan.pb.h"
 
@@ -24,11 +28,16 @@ class Sources {
   void save(caffe::BanyanState& state) const;
   /// Continues where the sources of the same names stood; others begin again.
   void restore(const caffe::BanyanState& state);
+  /// The data sets, once every device's nets are made.
+  std::vector<metrics::Start::DataSet> describe() const;
+  /// Passes through the data set of the train net's first source so far, with fractions; nothing without one.
+  std::optional<double> epoch() const;
 
  private:
   struct Entry {
     std::string net, layer;
     data::BatchSource* source;
+    std::uint64_t records = 0;
   };
   std::vector<Entry> entries_;
 };

@@ -79,12 +79,17 @@ std::vector<TestResult> TestNets::run(std::int64_t iteration, const std::atomic<
   take_statistics();
   std::vector<TestResult> results;
   for (int number = 0; number < static_cast<int>(nets_.size()); ++number) {
+    const std::int64_t begun = steady_nanoseconds();
     const std::vector<double> of_batches = test(number, iteration, stop);
     if (!peers_.first()) continue;
-    if (of_batches.empty())
+    if (of_batches.empty()) {
       LOG(INFO) << log_lines::test_interrupted();
-    else
-      log(number, results.emplace_back(means_of(number, of_batches)));
+      continue;
+    }
+    TestResult& result = results.emplace_back(means_of(number, of_batches));
+    result.net = number;
+    result.seconds = static_cast<double>(steady_nanoseconds() - begun) / 1e9;
+    log(number, result);
   }
   return_statistics();
   return results;
@@ -159,7 +164,8 @@ TestResult TestNets::means_of(int number, const std::vector<double>& results) co
   const Net& net = *nets_[number];
   const int batches = settings_.batches[number];
   const std::vector<double> sums = sum_test_results(results, width_of(net));
-  TestResult means{sums[0] / batches, {}};
+  TestResult means;
+  means.loss = sums[0] / batches;
   std::size_t at = 1;
   for (const Blob* blob : net.outputs()) {
     std::vector<double>& values = means.outputs.emplace_back(TestResult::Output{blob->name, {}}).values;

@@ -30,6 +30,7 @@ class TestNets {
   bool empty() const { return nets_.empty(); }
   std::size_t size() const { return nets_.size(); }
   Net& net(std::size_t number) { return *nets_[number]; }
+  int batches(int number) const { return settings_.batches[static_cast<std::size_t>(number)]; }
   /// Tests all nets after that many iterations. The first device logs and returns the results. All devices
   /// meet. Once `stop` (nullptr: never) is true, tests end after the batch under way, without a result.
   std::vector<TestResult> run(std::int64_t iteration, const std::atomic<bool>* stop = nullptr);

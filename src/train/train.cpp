@@ -2,10 +2,33 @@
 
 #include <glog/logging.h>
 
+#include <sstream>
+
+#include "banyan/parallel/uplink.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "banyan/train/session.hpp"
+#include "banyan/train/snapshot_files.hpp"
 
 namespace banyan {
+
+void resolve_start(TrainOptions& options) {
+  if (options.snapshot == "latest") {
+    parallel::Uplink* uplink = options.uplink;
+    const std::string prefix = snapshot_prefix_of(options.solver.snapshot, options.solver_path);
+    options.snapshot =
+        uplink == nullptr || uplink->place().process == 0 ? find_latest_snapshot(prefix).value_or("") : "";
+    if (uplink != nullptr) options.snapshot = uplink->share(options.snapshot)[0];
+  }
+  if (!options.snapshot.empty() || !options.weights.empty()) return;
+  for (const std::string& entry : options.solver.weights) {
+    std::istringstream list(entry);
+    for (std::string file; std::getline(list, file, ',');) {
+      const std::size_t first = file.find_first_not_of(" \t");
+      if (first != std::string::npos)
+        options.weights.push_back(file.substr(first, file.find_last_not_of(" \t") - first + 1));
+    }
+  }
+}
 
 TrainOutcome run_training(const TrainOptions& options) { return Session(options).train(); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string>
 
 #include "banyan/base/error.hpp"
@@ -31,8 +32,7 @@ Updater::Updater(Context& context, const SolverSettings& solver,
       parameters_(parameters),
       owned_(buckets.size()),
       values_on_device_(context.device()),
-      histories_(histories_of(solver.update.rule)),
-      sum_(context.device(), Shape{1}, DType::f64) {
+      histories_(histories_of(solver.update.rule)) {
   step_.rule = settings_.rule;
   values_.momentum2 = settings_.momentum2;
   step_.rms_decay = settings_.rms_decay;
@@ -61,6 +61,9 @@ Updater::Updater(Context& context, const SolverSettings& solver,
       longest = std::max(longest, last - first);
     }
   }
+  const auto buckets_here = std::count_if(owned_.begin(), owned_.end(),
+                                          [](const Owned& owned) { return owned.gradient.defined(); });
+  sums_ = Tensor(context.device(), Shape{std::max<std::int64_t>(buckets_here, 1)}, DType::f64);
   if (settings_.rule == ops::UpdateRule::lamb) direction_ = zeros(context, longest, flat_values.dtype());
 }
 
@@ -116,15 +119,24 @@ ops::LayerWiseRate Updater::measure(Context& context, Piece& piece) const {
 }
 
 double Updater::sum_of_squares(Context& context) {
-  double total = 0;
+  std::int64_t bucket = 0;
   for (const Owned& owned : owned_) {
     if (!owned.gradient.defined()) continue;
-    double part = 0;
-    ops::sum_of_squares(context, owned.gradient, sum_);
-    copy_to_host(context, sum_, &part);
-    total += part;
+    Tensor sum = sums_.slice(bucket++, Shape{1});
+    ops::sum_of_squares(context, owned.gradient, sum);
   }
-  return total;
+  if (bucket == 0) return 0;
+  std::vector<double> sums(static_cast<std::size_t>(bucket));
+  copy_to_host(context, sums_.slice(0, Shape{bucket}), sums.data());
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+std::vector<Updater::OwnedPiece> Updater::owned_pieces() const {
+  std::vector<OwnedPiece> pieces;
+  for (const Owned& owned : owned_)
+    for (const Piece& piece : owned.pieces)
+      pieces.push_back({piece.parameter, piece.parameter_offset, piece.value, piece.gradient});
+  return pieces;
 }
 
 template <class Visit>

@@ -50,6 +50,24 @@ TEST(JsonString, EscapesWhatJsonForbids) {
   EXPECT_EQ(json_string("a\nb\"c\\"), "\"a\\u000ab\\\"c\\\\\"");
 }
 
+TEST(JsonString, BytesThatAreNotUtf8) {
+  const std::string mark = "\\ufffd";
+  const auto shown = [](const std::string& text) {
+    return json_string(text).substr(1, json_string(text).size() - 2);
+  };
+  EXPECT_EQ(shown("M\xfcller"), "M" + mark + "ller");
+  for (const char* whole :
+       {"\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+    EXPECT_EQ(shown(whole), whole);
+  EXPECT_EQ(shown("\xc3"), mark) << "cut off";
+  EXPECT_EQ(shown("\xe2\x82x"), mark + mark + "x");
+  EXPECT_EQ(shown("\xc0\x80"), mark + mark) << "too long a form";
+  EXPECT_EQ(shown("\xe0\x80\x80"), mark + mark + mark);
+  EXPECT_EQ(shown("\xed\xa0\x80"), mark + mark + mark) << "half of a pair";
+  EXPECT_EQ(shown("\xf4\x90\x80\x80"), mark + mark + mark + mark) << "beyond Unicode";
+  EXPECT_EQ(shown(std::string("a\0b", 3)), "a\\u0000b");
+}
+
 TEST(Join, PutsSeparatorsBetween) {
   EXPECT_EQ(join({}, ", "), "");
   EXPECT_EQ(join({"a"}, ", "), "a");

@@ -89,11 +89,31 @@ def find_python(module, choice):
     return python if shutil.which(python) and subprocess.run(probe).returncode == 0 else None
 
 
+# What decides how fast a net is, by the flag of /proc/cpuinfo that stands for it. "bf16" and "amx" are units for bf16.
+INSTRUCTION_SETS = {"avx2": "avx2", "avx512": "avx512bw", "bf16": "avx512_bf16", "amx": "amx_bf16"}
+
+
+def cpu_fields():
+    """/proc/cpuinfo of the first core."""
+    lines = open("/proc/cpuinfo").read().split("\n\n")[0].splitlines()
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def instruction_sets():
+    """Those of INSTRUCTION_SETS that this processor has."""
+    flags = cpu_fields().get("flags", "").split()
+    return [name for name, flag in INSTRUCTION_SETS.items() if flag in flags]
+
+
 def cpu_name():
-    for line in open("/proc/cpuinfo"):
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return "unknown processor"
+    """The processor's name, its number (names such as "AMD EPYC" say little), its instruction sets, and a variable that hides some."""
+    fields = cpu_fields()
+    name = fields.get("model name", "unknown processor")
+    if "cpu family" in fields:
+        name += f" (family {fields['cpu family']}, model {fields['model']})"
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA")
+    sets = [*instruction_sets(), *([f"oneDNN held to {limit}"] if limit else [])]
+    return f"{name} with {', '.join(sets)}" if sets else name
 
 
 def busy_share(seconds=1.0):
@@ -121,11 +141,22 @@ def provenance(trainer, **more):
     return {
         "date": datetime.date.today().isoformat(),
         "cpu": cpu_name(),
+        "instruction_sets": instruction_sets(),
         "cores": len(os.sched_getaffinity(0)),
         "busy_before": busy_share(),
         "trainer": ", ".join(version[:2]),
         **more,
     }
+
+
+def taken_where(about, threads):
+    """The beginning of the line above a table."""
+    return f"{about['date']}, {about['cpu']}, {threads} threads of {about['cores']} cores; {about['trainer']}"
+
+
+def number(value, form):
+    """A cell of a table; None is something that was not measured."""
+    return "-" if value is None else form.format(value)
 
 
 def table(header, rows):

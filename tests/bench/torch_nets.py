@@ -1,4 +1,5 @@
-"""The nets of models/ in PyTorch: the same layers, pads, groups, normalizations and dropouts as the prototxt files.
+"""The nets of models/ in PyTorch: the same layers, pads, groups, normalizations and dropouts as the prototxt files, or those
+that models/generate.py writes.
 
 Each net maps images (channels-last) to a list of (loss weight, class scores). Pooling rounds sizes up unless the prototxt
 says FLOOR, as Caffe does. compare.py checks parameters and multiply-adds of every convolution and inner product against
@@ -26,8 +27,9 @@ def conv_relu(inputs, outputs, kernel, **more):
     return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, **more), nn.ReLU(inplace=True))
 
 
-def conv_bn(inputs, outputs, kernel, stride=1):
-    return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outputs))
+def conv_bn(inputs, outputs, kernel, stride=1, groups=1):
+    convolution = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(outputs))
 
 
 class OneLoss(nn.Module):
@@ -92,6 +94,19 @@ def alexnet():
     )
 
 
+def vgg16():
+    layers, inputs = [], 3
+    for outputs, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(count):
+            layers.append(conv_relu(inputs, outputs, 3, padding=1))
+            inputs = outputs
+        layers.append(pool(2, 2))
+    layers.append(nn.Flatten())
+    for inputs in (25088, 4096):
+        layers += [nn.Linear(inputs, 4096), nn.ReLU(inplace=True), nn.Dropout(0.5)]
+    return OneLoss(*layers, nn.Linear(4096, 1000))
+
+
 class Residual(nn.Module):
     """A residual block: its branch plus its input, projected where the shape changes."""
 
@@ -145,6 +160,39 @@ def resnet50():
         nn.Flatten(),
         nn.Linear(2048, 1000)
     )
+
+
+class InvertedResidual(nn.Module):
+    """Sandler et al. 2018: widens, filters each channel by itself, narrows; adds its input where the shape stays."""
+
+    def __init__(self, inputs, outputs, stride, expansion):
+        super().__init__()
+        width = inputs * expansion
+        layers = [conv_bn(inputs, width, 1), nn.ReLU6(inplace=True)] if expansion > 1 else []
+        layers += [conv_bn(width, width, 3, stride, groups=width), nn.ReLU6(inplace=True), conv_bn(width, outputs, 1)]
+        self.branch, self.adds = nn.Sequential(*layers), stride == 1 and inputs == outputs
+
+    def forward(self, x):
+        return x + self.branch(x) if self.adds else self.branch(x)
+
+
+def mobilenet_v2():
+    layers, inputs = [conv_bn(3, 32, 3, 2), nn.ReLU6(inplace=True)], 32
+    # expansion, channels, blocks, stride of the first block
+    for expansion, outputs, count, stride in (
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ):
+        for i in range(count):
+            layers.append(InvertedResidual(inputs, outputs, stride if i == 0 else 1, expansion))
+            inputs = outputs
+    layers += [conv_bn(320, 1280, 1), nn.ReLU6(inplace=True)]
+    return OneLoss(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(1280, 1000))
 
 
 class Inception(nn.Module):
@@ -223,4 +271,6 @@ NETS = {
     "alexnet": alexnet,
     "googlenet": GoogLeNet,
     "resnet50": resnet50,
+    "vgg16": vgg16,
+    "mobilenet_v2": mobilenet_v2,
 }

@@ -2,6 +2,7 @@
 
 #include <png.h>
 #include <turbojpeg.h>
+#include <webp/encode.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -154,12 +155,52 @@ TEST(ImageCodec, TruncatedAndBrokenImagesAreErrors) {
   EXPECT_THAT(bad_input_of([&] { decode(flipped); }), testing::HasSubstr("damaged PNG"));
 }
 
+std::vector<std::uint8_t> lossless_webp(const Image& image) {
+  std::uint8_t* written = nullptr;
+  const std::size_t size =
+      WebPEncodeLosslessBGR(image.pixels.data(), image.width, image.height, 3 * image.width, &written);
+  std::vector<std::uint8_t> bytes(written, written + size);
+  WebPFree(written);
+  return bytes;
+}
+
+/// 24 bits a pixel, rows from the bottom up, each filled to 4 bytes.
+std::vector<std::uint8_t> bmp(const Image& image) {
+  const int pitch = (3 * image.width + 3) / 4 * 4;
+  std::vector<std::uint8_t> bytes{'B', 'M'};
+  const auto number = [&](int value, int width) {
+    for (int i = 0; i < width; ++i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+  };
+  for (const int value : {54 + pitch * image.height, 0, 54, 40, image.width, image.height}) number(value, 4);
+  number(1, 2);
+  number(24, 2);
+  for (const int value : {0, pitch * image.height, 2835, 2835, 0, 0}) number(value, 4);
+  for (int y = image.height - 1; y >= 0; --y)
+    for (int i = 0; i < pitch; ++i)
+      bytes.push_back(i < 3 * image.width ? image.pixels[3 * y * image.width + i] : 0);
+  return bytes;
+}
+
+TEST(ImageCodec, WebPAndBmpAreRead) {
+  const Image image = gradient_image(3, 7, 11);
+  for (const auto& file : {lossless_webp(image), bmp(image)}) {
+    const Image back = decode(file), gray = decode(file, ColorMode::gray);
+    EXPECT_EQ(back.height, 7);
+    EXPECT_EQ(back.width, 11);
+    EXPECT_EQ(back.pixels, image.pixels);
+    EXPECT_EQ(gray.pixels, decode(encode_image(image, "png"), ColorMode::gray).pixels);
+    const std::vector<std::uint8_t> half(file.begin(), file.begin() + file.size() / 2);
+    EXPECT_THAT(bad_input_of([&] { decode(half); }), testing::HasSubstr("damaged"));
+  }
+  EXPECT_THAT(bad_input_of([] { decode({'B', 'M', 1}); }), testing::HasSubstr("damaged BMP"));
+}
+
 TEST(ImageCodec, OtherBytesAreNoImage) {
   EXPECT_THAT(bad_input_of([] { decode({}); }), testing::HasSubstr("no bytes"));
   EXPECT_THAT(bad_input_of([] {
                 decode({'G', 'I', 'F', '8', '9', 'a', 0, 0, 0});
               }),
-              testing::HasSubstr("expected a JPEG or PNG image"));
+              testing::HasSubstr("expected a JPEG, PNG, WebP or BMP image"));
   EXPECT_THAT(bad_input_of([] { encode_image(gradient_image(1, 2, 2), "gif"); }), testing::HasSubstr("gif"));
 }
 

@@ -32,8 +32,22 @@ TEST_F(ImageList, BadListsAreNamedWithTheirLine) {
               HasSubstr("list:1: expected an integer label"));
   write_file(path("list"), std::string("a.jpg 99999999999\n"));
   EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }), HasSubstr("99999999999"));
+  write_file(path("list"), std::string("\"no end 3\n"));
+  EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }),
+              HasSubstr("list:1: expected \"path\" in quotes"));
   write_file(path("list"), std::string("\n \n"));
   EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }), HasSubstr("lists no images"));
+}
+
+TEST_F(ImageList, PathsMayBeQuoted) {
+  write_file(path("list"), std::string("\"a b.jpg\" 3\n\"say \\\"x\\\".png\"\t-4\nc\"d.png 5\n"));
+  const auto images = read_image_list(path("list"));
+  ASSERT_EQ(images.size(), 3U);
+  EXPECT_EQ(images[0].path, "a b.jpg");
+  EXPECT_EQ(images[0].label, 3);
+  EXPECT_EQ(images[1].path, "say \"x\".png");
+  EXPECT_EQ(images[1].label, -4);
+  EXPECT_EQ(images[2].path, "c\"d.png");
 }
 
 TEST_F(ImageList, ReadsResizesAndNamesWhatIsMissing) {
@@ -53,7 +67,7 @@ TEST_F(ImageList, ReadsResizesAndNamesWhatIsMissing) {
   EXPECT_EQ(record.image.pixels, image.pixels);
   EXPECT_THAT(
       bad_input_of([&] { read_record(*reader, 1, record); }),
-      testing::AllOf(HasSubstr("image 1 "), HasSubstr("x_bad.png"), HasSubstr("expected a JPEG or PNG")));
+      testing::AllOf(HasSubstr("image 1 "), HasSubstr("x_bad.png"), HasSubstr("expected a JPEG, PNG")));
   EXPECT_THAT(bad_input_of([&] { read_record(*reader, 2, record); }),
               testing::AllOf(HasSubstr("x_missing.png"), HasSubstr("cannot open the file")));
   options.new_height = 3;

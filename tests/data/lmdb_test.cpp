@@ -190,7 +190,7 @@ TEST_F(Lmdb, BrokenRecordsAreNamed) {
   EXPECT_THAT(message(3), testing::AllOf(HasSubstr("record 3 "), HasSubstr("damaged JPEG")));
   EXPECT_THAT(message(4),
               testing::AllOf(HasSubstr("record 4 "), HasSubstr("neither an encoded image nor a size")));
-  EXPECT_THAT(message(5), HasSubstr("expected a JPEG or PNG"));
+  EXPECT_THAT(message(5), HasSubstr("expected a JPEG, PNG"));
   read_record(*reader, 0, record);  // and the reader still works
   EXPECT_EQ(record.bytes[3], 4);
 }

@@ -160,6 +160,10 @@ TEST_F(ImageSegData, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal(text("label_type: PIXEL", "")), HasSubstr("found colours"));
   write_file(path("a_labels.png"), std::string("x"));
   EXPECT_THAT(refusal(text("label_type: PIXEL", "")), HasSubstr("a_labels.png"));
+  write_file(path("a.png"), encode_image(Image{1, 1, 600, std::vector<std::uint8_t>(600)}, "png"));
+  write_file(path("a_labels.png"), encode_image(Image{1, 1, 600, std::vector<std::uint8_t>(600)}, "png"));
+  EXPECT_THAT(refusal(text("label_type: PIXEL", "scale_factors: 60 crop_size: 2")),
+              HasSubstr("60 times 1 x 600"));
   write_file(path("list"), std::string("\n"));
   EXPECT_THAT(refusal(text("label_type: PIXEL", "")), HasSubstr("lists no images"));
 }

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <webp/encode.h>
 #include <zlib.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "banyan/base/error.hpp"
 #include "banyan/data/datum.hpp"
@@ -20,7 +22,10 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
+#include "banyan/metrics/json_lines.hpp"
+#include "banyan/metrics/record_file.hpp"
 #include "banyan/parallel/tree_choice.hpp"
+#include "banyan/report/report.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/session.hpp"
 #include "banyan/train/snapshot_files.hpp"
@@ -256,6 +261,33 @@ std::string jpeg_seed(int channels) {
   return {bytes.begin(), bytes.end()};
 }
 
+Seeds webp_seeds() {
+  std::vector<std::uint8_t> pixels(3 * 33 * 40);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * i / 77);
+  Seeds seeds;
+  for (const bool lossless : {false, true}) {
+    std::uint8_t* file = nullptr;
+    const std::size_t size = lossless ? WebPEncodeLosslessBGR(pixels.data(), 40, 33, 120, &file)
+                                      : WebPEncodeBGR(pixels.data(), 40, 33, 120, 80, &file);
+    seeds.emplace_back(file, file + size);
+    WebPFree(file);
+  }
+  return seeds;
+}
+Seeds bmp_seeds() {
+  // 3 rows of 4 pixels: 24 bits each, and 8 bits each with a palette of two colours.
+  std::string plain("BM\x5a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\4\0\0\0\3\0\0\0\1\0\x18\0\0\0\0\0\x24\0\0\0",
+                    38);
+  plain.resize(54);
+  for (int i = 0; i < 36; ++i) plain += static_cast<char>(i * 7);
+  std::string palette("BM\x4a\0\0\0\0\0\0\0\x3e\0\0\0\x28\0\0\0\4\0\0\0\3\0\0\0\1\0\x08\0\0\0\0\0\x0c\0\0\0",
+                      38);
+  palette.resize(46);
+  palette.append("\2\0\0\0\0\0\0\0\1\2\3\0\xff\xfe\xfd\0", 16);
+  for (int i = 0; i < 12; ++i) palette += static_cast<char>(i % 2);
+  return {plain, palette};
+}
+
 void decode_every_way(std::string_view bytes) {
   data::Image image;
   const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
@@ -308,6 +340,48 @@ void run_idx(std::string_view bytes) {
 Seeds list_seeds() { return {"a.jpg 1\nfolder/b c.png 2\n\n/x +3\r\n", "x 0"}; }
 void run_list(std::string_view bytes) { data::read_image_list(BytesAsFile(bytes).path()); }
 
+Seeds metrics_seeds() {
+  std::string lines;
+  for (const auto& [kind, iteration] :
+       {std::pair{"start", 0}, {"train", 0}, {"snapshot", 5}, {"train", 5}, {"end", 6}})
+    lines += cat("{\"kind\": \"", kind, "\", \"iteration\": ", iteration, ", \"time\": 1.5}\n");
+  return {lines, lines.substr(0, lines.size() - 9)};
+}
+void run_metrics(std::string_view bytes) {
+  for (const auto existing :
+       {metrics::Existing::resume, metrics::Existing::replace, metrics::Existing::refuse}) {
+    const BytesAsFile file(bytes);
+    metrics::JsonLines lines(file.path(), 5, existing);
+    lines.write({5, 1, metrics::Warning{"a", "b"}});
+  }
+}
+
+// Every kind of line, with every kind of value.
+const char* const kMetricsLines =
+    R"({"kind": "start", "iteration": 0, "time": 1.5, "format": 1, "version": "0", "max_iter": 9, "seed": "7", "nets": [{"name": "train", "text": "x"}], "devices": [{"name": "cpu:0", "batch": 4, "cores": [0, 1]}], "tree": {"parents": [-1, 0], "direct": true, "links": [{"from": 0, "to": 1, "class": "MEM", "bytes_per_second": 1e9}], "classes": [["", "MEM"], ["MEM", ""]]}, "layers": [{"name": "a", "outputs": [{"name": "a", "shape": [4, 3]}], "blobs": [[3, 2], []], "in_place": false, "output_bytes": 48}], "memory": {"parameters": 24}, "plan": {"steps": [{"work": "forward", "layer": 0}], "backward": 1, "blocks": [{"name": "a", "gradient": false, "offset": 0, "bytes": 48, "spans": [[0, 1]]}]}}
+{"kind": "train", "iteration": 1, "time": 2, "loss": 0.5, "rate": 0.1, "outputs": [{"name": "a", "values": [1, "nan"], "weight": 1}], "devices": [{"name": "cpu:0", "memory": {"in_use": 5}, "waiting_for_data": 0.1, "sampled": 0, "milliseconds": {"compute": 1, "iteration": 1}}]}
+{"kind": "test", "iteration": 2, "time": 3, "net": 0, "name": "test0", "loss": "-inf", "outputs": []}
+{"kind": "parameters", "iteration": 1, "time": 2, "parameters": [{"name": "a.weight", "norm": 1}]}
+{"kind": "layers", "iteration": 1, "time": 2, "sampled": 1, "layers": [{"name": "a", "forward": 1, "backward": 2}]}
+{"kind": "snapshot", "iteration": 2, "time": 3, "model": "m", "bytes": 9}
+{"kind": "warning", "iteration": 2, "time": 3, "text": "t", "advice": "a"}
+{"kind": "end", "iteration": 2, "time": 4, "reason": "stopped"}
+{"kind": "start", "iteration": 2, "time": 5, "format": 1, "version": "0", "max_iter": 9, "resumed_from": "s"}
+)";
+Seeds report_seeds() { return {kMetricsLines}; }
+void run_report(std::string_view bytes) {
+  std::istringstream lines{std::string(bytes)};
+  report::page_of({report::read_run(lines, "run")});
+}
+
+Seeds event_seeds() {
+  return {metrics::framed("brain.Event:2") + metrics::framed("") + metrics::framed("x")};
+}
+void run_events(std::string_view bytes) {
+  const BytesAsFile file(bytes);
+  metrics::read_frames(file.path(), [](const std::string& record) { return record != "y"; });
+}
+
 Seeds tree_seeds() { return {"1 0\n2 0 # a comment\n3 2\n", "-1 0 0 1", "1 0\n2 1\n3 2\n"}; }
 void run_tree(std::string_view bytes) { parallel::parse_tree(std::string(bytes), "tree", 4); }
 
@@ -343,8 +417,13 @@ const std::vector<Target>& targets() {
          return Seeds{png_seed(1), png_seed(3)};
        },
        decode_every_way},
+      {"webp", "a WebP file", webp_seeds, decode_every_way},
+      {"bmp", "a BMP file", bmp_seeds, decode_every_way},
       {"idx", "MNIST's files, plain and compressed", idx_seeds, run_idx},
       {"image_list", "a list of images", list_seeds, run_list},
+      {"metrics", "the lines of a run's metrics, which another run continues", metrics_seeds, run_metrics},
+      {"report", "the same, as `trainer report` reads them", report_seeds, run_report},
+      {"events", "TensorBoard's event files, which it continues too", event_seeds, run_events},
       {"tree", "a tree file", tree_seeds, run_tree},
       {"simulation", "the description of a machine", simulation_seeds, run_simulation},
   };

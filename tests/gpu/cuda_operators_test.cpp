@@ -43,9 +43,9 @@ TEST(CudaOperators, AllAreRegistered) {
   expect_on_cuda(fill, copy, axpby, sum, absolute_sum, sum_of_squares, count_not_finite, copy_blocks, gemm,
                  write_bytes);
   expect_on_cuda(relu_forward, relu_backward, invert_activation, sigmoid_forward, sigmoid_backward,
-                 tanh_forward, tanh_backward, elu_forward, elu_backward, dropout, keep_term, weighted_sum,
-                 relu_backward_of_sum, multiply, product_backward_by_quotient, maximum, maximum_backward,
-                 scale_bias, scale_backward);
+                 tanh_forward, tanh_backward, elu_forward, elu_backward, dropout, activate_and_drop,
+                 activate_and_drop_backward, keep_term, weighted_sum, activation_backward_of_sum, multiply,
+                 product_backward_by_quotient, maximum, maximum_backward, scale_bias, scale_backward);
   expect_on_cuda(softmax_forward, softmax_backward, softmax_loss_forward, softmax_loss_backward,
                  euclidean_forward, euclidean_backward, quotient, accuracy_counts);
   expect_on_cuda(batch_moments, merge_moments, finish_moments, update_running, stored_statistics,

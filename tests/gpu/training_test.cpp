@@ -5,6 +5,7 @@
 
 #include "banyan/observe/timeline.hpp"
 #include "gpu/gpu_training.hpp"
+#include "metrics/kept.hpp"
 #include "train/joined_run.hpp"
 #include "train/promise_cases.hpp"
 
@@ -66,6 +67,59 @@ TEST_F(GpuTraining, ResumesBitForBit) {
   const Trained resumed = read_trained(again, 20);
   EXPECT_EQ(resumed.model_bytes, expected.model_bytes);
   EXPECT_EQ(resumed.losses(), expected.losses());
+}
+
+/// Everything that a run can tell, of GPUs; telling it changes no bit.
+TEST_F(GpuTraining, MetricsChangeNoBitAndAreThoseOfTheCpu) {
+  TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+  what.iterations = 8;
+  const auto told = [&](const std::vector<DeviceChoice>& devices, Trained& trained) {
+    const TrainingFolder folder;
+    TrainOptions options = options_of(what, folder, devices);
+    auto kept = std::make_shared<Kept>();
+    options.metrics.sinks = {kept};
+    options.solver.display = 2;
+    options.solver.metrics.histograms = options.solver.metrics.images = 4;
+    FLAGS_minloglevel = 2;
+    train(options);
+    trained = read_trained(folder, what.iterations);
+    return kept;
+  };
+  Trained on_cpu, on_gpus;
+  const auto expected = told(cpu_devices(1), on_cpu)->of<metrics::Train>();
+  for (const int number : {1, 3}) {
+    const auto kept = told(gpu_devices(number), on_gpus);
+    EXPECT_EQ(on_gpus.model_bytes, train_case(what, gpu_devices(number)).model_bytes);
+    const auto found = kept->of<metrics::Train>();
+    ASSERT_EQ(found.size(), expected.size());
+    int sampled = 0;
+    for (std::size_t i = 0; i + 1 < found.size(); ++i) {
+      // f64: rounding, amplified by a few iterations.
+      EXPECT_NEAR(found[i].second.loss, expected[i].second.loss, 1e-9);
+      EXPECT_NEAR(found[i].second.gradient_norm.value(), expected[i].second.gradient_norm.value(), 1e-9);
+      for (const metrics::Train::Device& device : found[i].second.devices) {
+        EXPECT_GT(device.memory_peak, 0);
+        if (!device.sampled) continue;
+        ++sampled;
+        double sum = 0, whole = 0;
+        for (const auto& [name, ms] : device.milliseconds) {
+          if (name == "compute" || name == "exposed" || name == "update" || name == "data" || name == "other")
+            sum += ms;
+          if (name == "iteration") whole = ms;
+        }
+        EXPECT_GT(whole, 0);
+        EXPECT_NEAR(sum, whole, 1e-6);
+      }
+    }
+    EXPECT_GE(sampled, number);
+    const auto parameters = kept->of<metrics::Parameters>();
+    ASSERT_FALSE(parameters.empty());
+    for (const metrics::Parameters::Entry& entry : parameters[0].second.entries) {
+      EXPECT_EQ(entry.values.not_finite, 0);
+      EXPECT_NEAR(std::sqrt(entry.values.sum_of_squares), entry.norm, 1e-9) << entry.name;
+    }
+    EXPECT_FALSE(kept->of<metrics::Pictures>().empty());
+  }
 }
 
 TEST_F(GpuTraining, CheckpointsGiveTheSameBits) {

@@ -86,7 +86,7 @@ TEST(Deconvolution, EndsWithAReluAsOneAfterIt) {
     bench.forward();
     Values expected = bench.output();
     for (double& value : expected) value = value > 0 ? value : 0.5 * value;
-    bench.pass.fused.output = {true, 0.5};
+    bench.pass.fused.output = ops::relu_activation(0.5);
     bench.forward();
     EXPECT_EQ(bench.output(), expected);
   }

@@ -92,6 +92,38 @@ TEST(Fold, EveryDialectInPlaceOrNot) {
     }
 }
 
+/// What is left runs the activation with the convolution or inner product.
+TEST(Fold, ActivationsFollowInTheSameStep) {
+  NetBench bench;
+  NetOptions options;
+  options.phase = Phase::test;
+  for (const char* activation :
+       {R"(type: "ReLU")", R"(type: "ReLU" relu_param { negative_slope: 0.1 })", R"(type: "ELU")"})
+    for (const char* top : {"y", "z"}) {
+      const auto plain =
+          bench.make(kInput + convolution() +
+                         cat(R"(layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "conv" }
+                layer { name: "scale" type: "Scale" bottom: "conv" top: "y" scale_param { bias_term: true } }
+                layer { name: "act" bottom: "y" top: ")",
+                             top, "\" ", activation, R"( }
+                layer { name: "ip" type: "InnerProduct" bottom: ")",
+                             top, R"(" top: "ip" inner_product_param { num_output: 5 } }
+                layer { name: "last" bottom: "ip" top: "ip" )",
+                             activation, " }"),
+                     options);
+      const FoldedNet made = fold_normalizations(*plain);
+      const Net folded(made.definition, options, bench.context, bench.activity);
+      std::vector<std::string> run, ended;
+      for (const PlanStep& step : folded.plan().steps) {
+        if (step.work != Work::forward || !step.runs_layer) continue;
+        run.push_back(folded.graph().layers[step.layer].name);
+        if (step.output.on()) ended.push_back(run.back());
+      }
+      EXPECT_THAT(run, ElementsAre("in", "conv", "ip")) << activation;
+      EXPECT_THAT(ended, ElementsAre("conv", "ip")) << activation;
+    }
+}
+
 /// The promise is 1e-5: a product of two f32 values that each carry a rounding of 6e-8, summed over 36 terms.
 TEST(Fold, InSinglePrecision) {
   const Folded net = fold_and_run(convolution() + R"(

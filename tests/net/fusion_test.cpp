@@ -1,8 +1,9 @@
-// ReLUs that run as part of their neighbours, and gradients that share memory: the decisions, and that nets
-// are bit-identical with and without them.
+// Activations, dropouts and sums that run as part of their neighbours, and gradients that share memory: the
+// decisions, and that nets are bit-identical with and without them.
 #include "banyan/net/fusion.hpp"
 
 #include <cmath>
+#include <sstream>
 
 #include "banyan/net/gradient_sharing.hpp"
 #include "net/graph_test_tools.hpp"
@@ -13,25 +14,46 @@ namespace {
 
 using testing::ElementsAre;
 
-LayerTraits fusing(ReluFusion relu, bool sum = false) {
+LayerTraits fusing(ActivationFusion activation, bool sum = false) {
   LayerTraits traits;
-  traits.fuses_relu = relu;
+  traits.fuses_activation = activation;
   traits.fuses_sum = sum;
   traits.backward_reads_outputs = false;
   return traits;
 }
-GraphLayer layer(std::vector<int> inputs, std::vector<int> outputs, ReluFusion fuses = ReluFusion::none) {
+GraphLayer layer(std::vector<int> inputs, std::vector<int> outputs,
+                 ActivationFusion fuses = ActivationFusion::none) {
   return graph_layer(std::move(inputs), std::move(outputs), fusing(fuses));
 }
 GraphLayer relu(int from, int to, double slope = 0) {
   GraphLayer made = layer({from}, {to});
-  made.traits.relu_slope = slope;
+  made.traits.activation = ops::relu_activation(slope);
+  made.traits.backward_reads_outputs = slope >= 0;
+  made.traits.fuses_dropout = true;
   return made;
 }
 GraphLayer relu_on(int blob, double slope = 0) { return relu(blob, blob, slope); }
+GraphLayer elu_on(int blob) {
+  GraphLayer made = layer({blob}, {blob});
+  made.traits.activation = ops::elu_activation({1, 1});
+  made.traits.backward_reads_outputs = true;
+  return made;
+}
 GraphLayer reader_of(int blob, std::vector<int> outputs) {
   GraphLayer made = layer({blob}, std::move(outputs));
-  made.traits.fuses_relu_of_input = true;
+  made.traits.fuses_activation_of_input = InputActivation::by_input;
+  return made;
+}
+GraphLayer dropout(int from, int to) {
+  GraphLayer made = layer({from}, {to});
+  made.traits.dropping = {0.5, 1, {}};
+  made.traits.fuses_activation_of_input = InputActivation::relu_by_output;
+  return made;
+}
+/// An inner product.
+GraphLayer product(int from, int to) {
+  GraphLayer made = layer({from}, {to}, ActivationFusion::forward);
+  made.traits.fuses_dropout = true;
   return made;
 }
 
@@ -50,11 +72,12 @@ std::string shown(const std::vector<GraphLayer>& layers, int converted = -1, int
   for (std::size_t i = 1; i < found.size(); ++i) {
     const Fusion& fusion = found[i];
     if (fusion.affine >= 0) text += cat(i - 1, " scales as ", fusion.affine - 1, " ");
-    if (fusion.output.on) text += cat("output of ", i - 1, " ");
-    if (fusion.input.on) text += cat("input of ", i - 1, " ");
+    if (fusion.output.on()) text += cat("output of ", i - 1, " ");
+    if (fusion.input.on()) text += cat("input of ", i - 1, " ");
+    if (fusion.drop_layer >= 0) text += cat(i - 1, " drops as ", fusion.drop_layer - 1, " ");
     if (fusion.sum_layer >= 0)
       text += cat(i - 1, " sums ", fusion.sum_layer - 1, " with ", graph.blobs[fusion.addend].name, " ");
-    if (fusion.sum.on) text += cat("relu after the sum of ", i - 1, " ");
+    if (fusion.sum.on()) text += cat("relu after the sum of ", i - 1, " ");
     if (fusion.forward_elsewhere) text += cat("no forward ", i - 1, " ");
     if (fusion.backward_elsewhere) text += cat("no backward ", i - 1, " ");
   }
@@ -62,7 +85,8 @@ std::string shown(const std::vector<GraphLayer>& layers, int converted = -1, int
 }
 
 TEST(FindFusions, GivesThePassesToTheNeighboursThatTakeThem) {
-  const auto both = layer({0}, {1}, ReluFusion::both), forward = layer({0}, {1}, ReluFusion::forward);
+  const auto both = layer({0}, {1}, ActivationFusion::both),
+             forward = layer({0}, {1}, ActivationFusion::forward);
   const auto none = layer({0}, {1}), plain = layer({1}, {2}), split = reader_of(1, {2, 3});
   EXPECT_EQ(shown({both, relu_on(1), split}), "output of 0 no forward 1 no backward 1 ");
   EXPECT_EQ(shown({forward, relu_on(1), split}), "output of 0 no forward 1 no backward 1 input of 2 ");
@@ -73,12 +97,15 @@ TEST(FindFusions, GivesThePassesToTheNeighboursThatTakeThem) {
   EXPECT_EQ(shown({both, relu(1, 7), reader_of(7, {2, 3})}), "output of 0 no forward 1 no backward 1 ");
   EXPECT_EQ(shown({forward, relu(1, 7), reader_of(7, {2, 3})}),
             "output of 0 no forward 1 no backward 1 input of 2 ");
+  EXPECT_EQ(shown({both, elu_on(1), split}), "output of 0 no forward 1 no backward 1 ");
+  EXPECT_EQ(shown({forward, elu_on(1), split}), "output of 0 no forward 1 no backward 1 input of 2 ");
+  EXPECT_EQ(shown({none, elu_on(1), plain}), "");
   // Both results, kept in one tensor, are recovered by undoing the ReLU.
   EXPECT_EQ(shown({both, relu_on(1, 0.5), plain}, -1, 0), "output of 0 no forward 1 ");
 }
 
 TEST(FindFusions, LeavesAloneWhatOthersTouch) {
-  const auto forward = layer({0}, {1}, ReluFusion::forward);
+  const auto forward = layer({0}, {1}, ActivationFusion::forward);
   const auto split = reader_of(1, {2, 3});
   // A second reader before the ReLU, and after it.
   EXPECT_EQ(shown({forward, layer({1}, {5}), relu_on(1)}), "");
@@ -101,14 +128,59 @@ TEST(FindFusions, LeavesAloneWhatOthersTouch) {
 }
 
 TEST(FindFusions, NegativeSlopesNeedTheInput) {
-  const auto forward = layer({0}, {1}, ReluFusion::forward), both = layer({0}, {1}, ReluFusion::both);
+  const auto forward = layer({0}, {1}, ActivationFusion::forward),
+             both = layer({0}, {1}, ActivationFusion::both);
   EXPECT_EQ(shown({forward, relu_on(1, -0.5), reader_of(1, {2, 3})}), "");
   EXPECT_EQ(shown({both, relu_on(1, -0.5), reader_of(1, {2, 3})}), "output of 0 no forward 1 no backward 1 ");
 }
 
+TEST(FindFusions, DropoutTakesWhatItsOutputShows) {
+  const auto both = layer({0}, {1}, ActivationFusion::both),
+             forward = layer({0}, {1}, ActivationFusion::forward);
+  const auto none = layer({0}, {1}), next = layer({2}, {3});
+  // The ReLU runs both, or the layer before it runs everything, if it can.
+  EXPECT_EQ(shown({none, relu_on(1), dropout(1, 2), next}),
+            "1 drops as 2 no backward 1 input of 2 no forward 2 ");
+  EXPECT_EQ(shown({product(0, 1), relu_on(1, 0.5), dropout(1, 1), layer({1}, {3})}),
+            "output of 0 0 drops as 2 no forward 1 no backward 1 input of 2 no forward 2 ");
+  EXPECT_EQ(shown({product(0, 1), relu(1, 4), dropout(4, 2), next}),
+            "output of 0 0 drops as 2 no forward 1 no backward 1 input of 2 no forward 2 ");
+  EXPECT_EQ(shown({product(0, 1), dropout(1, 2), next}), "0 drops as 1 no forward 1 ");
+  EXPECT_EQ(shown({forward, relu_on(1), dropout(1, 2), next}),
+            "output of 0 no forward 1 no backward 1 input of 2 ");
+  EXPECT_EQ(shown({both, relu_on(1), dropout(1, 2), next}), "output of 0 no forward 1 no backward 1 ");
+  // The sign of the ReLU's input is not in its output.
+  EXPECT_EQ(shown({none, relu_on(1, -0.5), dropout(1, 2), next}), "1 drops as 2 no forward 2 ");
+  // An ELU's gradient needs its output as it was.
+  EXPECT_EQ(shown({product(0, 1), elu_on(1), dropout(1, 2), next}), "output of 0 no forward 1 ");
+  // A normalization that recovers its input wants to overwrite the dropout's output.
+  EXPECT_EQ(shown({none, relu_on(1), dropout(1, 2), next, relu_on(3, 0.5)}, -1, 3),
+            "output of 3 no forward 4 ");
+  // One that keeps the output of a ReLU needs it without the dropout, whose gradient may be fused.
+  EXPECT_EQ(shown({product(0, 1), relu_on(1, 0.5), dropout(1, 2), next}, -1, 0),
+            "output of 0 no forward 1 no backward 1 input of 2 ");
+}
+
+TEST(FindFusions, LeavesDropoutsAloneThatOthersTouch) {
+  const auto next = layer({2}, {3});
+  GraphLayer idle = dropout(1, 2), weighted = idle, weighed = relu_on(1);
+  idle.traits.dropping = {};
+  idle.traits.fuses_activation_of_input = InputActivation::none;
+  weighted.loss_weights = weighed.loss_weights = {1};
+  EXPECT_EQ(shown({product(0, 1), relu_on(1), idle, next}), "output of 0 no forward 1 ");
+  EXPECT_EQ(shown({product(0, 1), relu_on(1), weighted, next}),
+            "output of 0 no forward 1 no backward 1 input of 2 ");
+  EXPECT_EQ(shown({product(0, 1), weighed, dropout(1, 2), next}), "");
+  // Another reader of the ReLU's output, or of the product's.
+  EXPECT_EQ(shown({product(0, 1), relu(1, 4), dropout(4, 2), next, layer({4}, {5})}),
+            "output of 0 no forward 1 ");
+  EXPECT_EQ(shown({product(0, 1), dropout(1, 2), next, layer({1}, {5})}), "");
+  EXPECT_EQ(shown({product(0, 1), relu_on(1), dropout(1, 2), next}, 2), "output of 0 no forward 1 ");
+}
+
 TEST(FindFusions, TheLaterBranchRunsASum) {
-  GraphLayer early = layer({0}, {1}, ReluFusion::both), late = layer({0}, {2}, ReluFusion::both);
-  GraphLayer sum = layer({1, 2}, {3}, ReluFusion::forward);
+  GraphLayer early = layer({0}, {1}, ActivationFusion::both), late = layer({0}, {2}, ActivationFusion::both);
+  GraphLayer sum = layer({1, 2}, {3}, ActivationFusion::forward);
   early.traits.fuses_sum = late.traits.fuses_sum = sum.traits.plain_sum = true;
   EXPECT_EQ(shown({early, late, sum}), "1 sums 2 with 1 no forward 2 ");
   EXPECT_EQ(shown({late, early, sum}), "1 sums 2 with 2 no forward 2 ");
@@ -131,14 +203,15 @@ TEST(FindFusions, TheLaterBranchRunsASum) {
 }
 
 TEST(FindFusions, ANormalizationRunsTheScaleAfterIt) {
-  GraphLayer norm = layer({0}, {1}, ReluFusion::both), scale = layer({1}, {1}, ReluFusion::forward);
+  GraphLayer norm = layer({0}, {1}, ActivationFusion::both),
+             scale = layer({1}, {1}, ActivationFusion::forward);
   norm.traits.fuses_affine = norm.traits.fuses_sum = true;
   scale.traits.channel_slope = 0;
   const std::string both = "0 scales as 1 no forward 1 no backward 1 ";
   EXPECT_EQ(shown({norm, scale}), both);
   EXPECT_EQ(shown({norm, scale, relu_on(1)}),
             "0 scales as 1 output of 0 no forward 1 no backward 1 no forward 2 no backward 2 ");
-  GraphLayer apart = scale, sum = layer({2, 0}, {3}, ReluFusion::forward);
+  GraphLayer apart = scale, sum = layer({2, 0}, {3}, ActivationFusion::forward);
   apart.outputs = {2};
   sum.traits.plain_sum = true;
   EXPECT_EQ(shown({norm, apart, sum, relu(3, 4)}),
@@ -232,9 +305,23 @@ std::string relu(const std::string& blob, const std::string& slope = "0") {
   return cat("layer { name: '", blob, "_relu' type: 'ReLU' bottom: '", blob, "' top: '", blob,
              "' relu_param { negative_slope: ", slope, " } } ");
 }
+std::string elu(const std::string& blob, const std::string& settings = "") {
+  return cat("layer { name: '", blob, "_elu' type: 'ELU' bottom: '", blob, "' top: '", blob, "' elu_param { ",
+             settings, " } } ");
+}
+std::string dropout(const std::string& bottom, const std::string& top, const std::string& settings = "") {
+  return cat("layer { name: '", top, "_drop' type: 'Dropout' bottom: '", bottom, "' top: '", top,
+             "' dropout_param { ", settings, " } } ");
+}
+std::string inner_product_of(const std::string& bottom, const std::string& top, int outputs,
+                             bool bias = true) {
+  return cat("layer { name: '", top, "' type: 'InnerProduct' bottom: '", bottom, "' top: '", top,
+             "' inner_product_param { num_output: ", outputs, bias ? "" : " bias_term: false",
+             " weight_filler { type: 'xavier' } bias_filler { type: 'uniform' min: -0.1 max: 0.1 } } } ");
+}
 
-/// Every kind of fusion and sharing: convolution, SyncBN, sums and inner products before ReLUs, splits after
-/// them, a sum of three, a blob that is added to itself.
+/// Every kind of fusion and sharing: convolution, SyncBN, sums and inner products before ReLUs and ELUs,
+/// splits and dropout after them, a sum of three, a blob that is added to itself.
 std::string every_kind(int batch) {
   return cat("layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: ", batch,
              " dim: 3 dim: 12 dim: 12 } shape { dim: ", batch, " } } } ") +
@@ -245,8 +332,18 @@ std::string every_kind(int batch) {
          "layer { name: 's2' type: 'Eltwise' bottom: 's1' bottom: 'd_n' bottom: 's1' top: 's2' eltwise_param "
          "{ coeff: 1 coeff: 1 coeff: -0.5 } } " +
          "layer { name: 's3' type: 'Eltwise' bottom: 's2' bottom: 's2' top: 's3' } " + relu("s3", "0.25") +
-         "layer { name: 'ip' type: 'InnerProduct' bottom: 's3' top: 'ip' inner_product_param { num_output: 5 "
-         "weight_filler { type: 'xavier' } bias_filler { type: 'uniform' min: -0.1 max: 0.1 } } } " +
+         convolution("s3", "e", 8, 1) + sync_bn("e") + elu("e_n", "alpha: 0.5 lambda: 2") +
+         convolution("e_n", "f", 8, 1) + sync_bn("f") +
+         "layer { name: 's4' type: 'Eltwise' bottom: 's3' bottom: 'f_n' top: 's4' } " + elu("s4") +
+         convolution("s4", "g", 6, 1) + elu("g") +
+         "layer { name: 's5' type: 'Eltwise' bottom: 'g' bottom: 'g' top: 's5' } " +
+         convolution("s5", "h", 6, 1) + relu("h") + dropout("h", "h") + convolution("h", "i", 4, 1) +
+         dropout("i", "i_d", "dropout_ratio: 0.2") + inner_product_of("i_d", "fc1", 21) + relu("fc1") +
+         dropout("fc1", "fc1") + inner_product_of("fc1", "fc2", 17, false) + relu("fc2", "0.125") +
+         dropout("fc2", "fc2_d", "dropout_ratio: 0.3") + inner_product_of("fc2_d", "fc3", 15) +
+         dropout("fc3", "fc3", "scale_train: false") +
+         "layer { name: 'power' type: 'Power' bottom: 'fc3' top: 'power' power_param { scale: 2 } } " +
+         relu("power", "0.5") + dropout("power", "power") + inner_product_of("power", "ip", 5) +
          relu("ip", "0.5") +
          "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
 }
@@ -267,6 +364,7 @@ Results results_of(const NetOptions& options, const CpuDeviceOptions& device, co
   feed<float>(bench, *net, 5);
   net->zero_gradients();
   for (int pass = 0; pass < 2; ++pass) {
+    bench.pass.draw = pass;
     net->forward(bench.pass);
     net->backward(bench.pass);
   }
@@ -296,6 +394,61 @@ TEST(Fusion, DoesNotChangeABit) {
       device.asynchronous = true;
       EXPECT_EQ(results_of(fused, device, nothing), plain);
       EXPECT_EQ(results_of(fused, device, nothing, "3"), plain);
+    }
+}
+
+/// What runs as a part of other layers in a net, forward and backward, in the words of the plan.
+std::vector<std::string> fused_in(const std::string& text, Phase phase) {
+  NetBench bench;
+  NetOptions options;
+  options.phase = phase;
+  options.shapes_only = true;
+  const auto net = bench.make(text, options);
+  std::vector<std::string> found;
+  std::istringstream lines(to_text(net->graph(), net->plan()));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number, work, name;
+    words >> number >> work >> name;
+    for (const std::string note : {"ends with ", "with the dropout of ", "begins with ", "runs as part of"})
+      if (const auto at = line.find(note); at != line.npos) {
+        found.push_back(cat(work, " ", name, ": ", line.substr(at, line.find(';', at) - at)));
+        if (found.back().find("runs as") != std::string::npos)
+          found.back() = cat(work, " ", name, ": elsewhere");
+        break;
+      }
+  }
+  return found;
+}
+
+/// Convolution + bias + ReLU and InnerProduct + ReLU, leaky or not, in training and in tests; in place or
+/// not.
+TEST(Fusion, OfConvolutionsAndInnerProducts) {
+  const std::string input =
+      "layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: 2 dim: 3 dim: 6 "
+      "dim: 6 } shape { dim: 2 } } } ";
+  const std::string loss =
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'fc' bottom: 'label' top: 'loss' } ";
+  for (const bool in_place : {true, false})
+    for (const auto& [slope, end] :
+         {std::pair{"0", "ends with a ReLU"}, {"0.25", "ends with a ReLU with slope 0.25"}}) {
+      const std::string settings = cat(" relu_param { negative_slope: ", slope, " } } ");
+      const std::string a = in_place ? "conv" : "a", b = in_place ? "ip" : "b", c = in_place ? "ip" : "c";
+      const std::string net =
+          input + convolution("data", "conv", 4, 3) +
+          cat("layer { name: 'relu1' type: 'ReLU' bottom: 'conv' top: '", a, "'", settings) +
+          inner_product_of(a, "ip", 7) +
+          cat("layer { name: 'relu2' type: 'ReLU' bottom: 'ip' top: '", b, "'", settings) +
+          cat("layer { name: 'drop' type: 'Dropout' bottom: '", b, "' top: '", c, "' } ") +
+          inner_product_of(c, "fc", 5) + loss;
+      const std::string conv = cat("forward conv: ", end), ip = cat("forward ip: ", end);
+      EXPECT_THAT(fused_in(net, Phase::train),
+                  ElementsAre(conv, "forward relu1: elsewhere", ip, "forward relu2: elsewhere",
+                              "forward drop: elsewhere",
+                              cat("backward drop: ends with the gradient of ", std::string(end).substr(10)),
+                              "backward relu2: elsewhere"));
+      EXPECT_THAT(fused_in(net, Phase::test),
+                  ElementsAre(conv, "forward relu1: elsewhere", ip, "forward relu2: elsewhere"));
     }
 }
 

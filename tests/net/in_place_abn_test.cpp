@@ -31,7 +31,7 @@ GraphLayer norm(int input, int output) {
 }
 GraphLayer leaky(int input, int output) {
   GraphLayer made = node("leaky", {input}, {output});
-  made.traits.inverse = ops::InvertibleActivation{};
+  made.traits.activation = ops::relu_activation(0.5);
   made.traits.backward_reads_outputs = true;
   return made;
 }

@@ -79,9 +79,32 @@ class RandomNet {
     const std::string weight = !in_place && below(12) == 0 ? " loss_weight: 0.125" : "";
     add({type, settings + weight, {from}, 1, in_place}, blobs_[from].channels);
   }
-  std::string relu() {
+  void add_activation(std::size_t from) {
+    if (below(4) == 0)
+      return add_elementwise(from, "ELU", below(2) == 0 ? "elu_param { alpha: 0.5 lambda: 1.5 }" : "");
     const char* const slopes[] = {"0", "0", "0", "0.3", "-0.25"};
-    return cat("relu_param { negative_slope: ", slopes[below(5)], " }");
+    add_elementwise(from, "ReLU", cat("relu_param { negative_slope: ", slopes[below(5)], " }"));
+    if (below(3) == 0) add_elementwise(blobs_.size() - 1, "Dropout", dropout());
+  }
+  std::string dropout() {
+    const char* const settings[] = {"dropout_ratio: 0.25", "dropout_ratio: 0.25", "",
+                                    "dropout_ratio: 0.25 scale_train: false"};
+    return cat("dropout_param { ", settings[below(4)], " }");
+  }
+  /// An inner product with what usually follows it, and back to maps.
+  void add_inner_product(std::size_t from) {
+    const int channels = blobs_[from].channels;
+    const std::size_t first = blobs_.size();
+    add({"InnerProduct",
+         cat("inner_product_param { num_output: ", 25 * channels, below(3) == 0 ? " bias_term: false" : "",
+             " weight_filler { type: 'xavier' } bias_filler { type: 'uniform' min: -0.1 max: 0.1 } }"),
+         {from}},
+        channels);
+    if (below(3) != 0) add_activation(blobs_.size() - 1);
+    if (below(2) == 0) add_elementwise(blobs_.size() - 1, "Dropout", dropout());
+    const std::size_t vector = blobs_.size() - 1;
+    add({"Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 5 dim: 5 } }", {vector}}, channels);
+    for (std::size_t b = first; b <= vector; ++b) blobs_[b].readable = false;
   }
   void add_layer() {
     const std::size_t from = pick();
@@ -89,7 +112,9 @@ class RandomNet {
     const char* const fillers =
         "slope_filler { type: 'uniform' min: 0.5 max: 1.5 } bias_filler { type: 'uniform' min: -0.5 max: 0.5 "
         "}";
-    switch (below(16)) {
+    switch (below(17)) {
+      case 16:
+        return add_inner_product(from);
       case 0:
       case 1:
       case 2: {
@@ -102,8 +127,16 @@ class RandomNet {
             made);
       }
       case 3:
-      case 4:
-        return add_elementwise(from, "SyncBN", cat("bn_param { ", fillers, " }"));
+      case 4: {
+        add_elementwise(from, "SyncBN", cat("bn_param { ", fillers, " }"));
+        if (below(2) != 0) return;
+        const std::size_t norm = blobs_.size() - 1;
+        std::size_t other = norm;
+        for (int i = 0; i < 9 && other == norm; ++i) other = like(norm);
+        if (other == norm) return;
+        add({"Eltwise", "", {other, norm}}, channels);
+        return add_activation(blobs_.size() - 1);
+      }
       case 5: {
         add_elementwise(from, "BatchNorm",
                         below(3) == 0 ? "batch_norm_param { use_global_stats: true eps: 1 }" : "");
@@ -115,19 +148,19 @@ class RandomNet {
                 below(2) == 0 ? "bias_term: true bias_filler { type: 'uniform' min: -0.5 max: 0.5 }" : "",
                 " }", below(4) == 0 ? " param { lr_mult: 0 }" : ""));
         if (below(2) == 0) return;
-        return add_elementwise(blobs_.size() - 1, "ReLU", relu());
+        return add_activation(blobs_.size() - 1);
       }
       case 6:
       case 7:
       case 8:
-        return add_elementwise(from, "ReLU", relu());
+        return add_activation(from);
       case 9:
         return add_elementwise(from, below(2) == 0 ? "Sigmoid" : "TanH");
       case 10:
         return add_elementwise(
             from, "Scale", "scale_param { bias_term: true filler { type: 'uniform' min: 0.5 max: 1.5 } }");
       case 11:
-        return below(2) == 0 ? add_elementwise(from, "Dropout", "dropout_param { dropout_ratio: 0.25 }")
+        return below(2) == 0 ? add_elementwise(from, "Dropout", dropout())
                              : add_elementwise(from, "Bias", "bias_param { filler { type: 'uniform' } }");
       case 12:
       case 13: {
@@ -297,18 +330,29 @@ TEST(RandomNets, AreNearThoseOfF32InBf16) {
   EXPECT_LT(gradients[gradients.size() * 9 / 10], 1);
 }
 
-/// The plan is the same whether or not layers work in place in the file.
+/// The plan is the same whether or not layers work in place in the file. Every kind of fusion occurs.
 TEST(RandomNets, NeedTheSameMemoryHoweverTheyAreWritten) {
   NetBench bench;
   NetOptions options;
   options.shapes_only = true;
-  for (unsigned seed = 0; seed < number_of_nets(60); ++seed) {
+  const unsigned nets = number_of_nets(60);
+  unsigned elus = 0, sums = 0, drops = 0, gradients = 0;
+  for (unsigned seed = 0; seed < nets; ++seed) {
     const RandomNet net(seed);
     const Plan in_place = bench.make(net.text(true), options)->plan();
     const Plan apart = bench.make(net.text(false), options)->plan();
     ASSERT_EQ(in_place.bytes, apart.bytes) << net.text(true);
     ASSERT_EQ(in_place.unshared_bytes, apart.unshared_bytes) << net.text(true);
+    for (std::size_t i = 0; i < in_place.backward; ++i) {
+      const PlanStep& step = in_place.steps[i];
+      elus += step.runs_layer && step.output.kind == ops::Activation::Kind::elu ? 1 : 0;
+      sums += step.runs_layer && step.addend >= 0 ? 1 : 0;
+      drops += step.runs_layer && step.drop_layer >= 0 ? 1 : 0;
+    }
+    for (std::size_t i = in_place.backward; i < in_place.steps.size(); ++i)
+      gradients += in_place.steps[i].runs_layer && in_place.steps[i].input.on() ? 1 : 0;
   }
+  EXPECT_GE(std::min({elus, sums, drops, gradients}), nets / 6) << elus << " " << sums << " " << drops;
 }
 
 /// A normalization that applies the Scale after it, alone or in one tensor with the activation

@@ -270,7 +270,8 @@ class WideRandomNet {
     const Function& drawn = kFunctions[random_() % std::size(kFunctions)];
     if (drawn.kinks && !allowed_.kinks) return add_function(from);
     if (drawn.type == std::string("Log")) from = add_elementwise(from, "Sigmoid");
-    add_elementwise(from, drawn.type, drawn.settings);
+    const std::size_t made = add_elementwise(from, drawn.type, drawn.settings);
+    if (drawn.type == std::string("ReLU") && below(3) == 0) add_elementwise(made, "Dropout");
   }
 
   void add_normalization(std::size_t from) {
@@ -285,7 +286,7 @@ class WideRandomNet {
                                one_of("", "", "batch_norm_param { use_global_stats: true eps: 1 }"));
         from = add_elementwise(
             from, "Scale", "scale_param { bias_term: true filler { type: 'uniform' min: 0.5 max: 1.5 } }");
-        if (below(2) == 0 && allowed_.kinks) add_elementwise(from, "ReLU");
+        if (below(2) == 0) add_elementwise(from, allowed_.kinks ? one_of("ReLU", "ELU") : "ELU");
         return;
       }
       case 2:
@@ -293,7 +294,7 @@ class WideRandomNet {
         return;
       case 3:
         from = add_elementwise(from, "SyncBN", cat("bn_param { ", fillers, " }"));
-        if (below(2) == 0 && allowed_.kinks) add_elementwise(from, one_of("ReLU", "AbsVal"));
+        if (below(2) == 0) add_elementwise(from, allowed_.kinks ? one_of("ReLU", "AbsVal", "ELU") : "ELU");
         return;
       case 4:
         add({"LRN",

@@ -37,7 +37,7 @@ TEST(Overlap, EveryMomentOfAnIterationHasOneShare) {
           90);  // 70 to 90 without a layer, with an update of 5
   run.add(DeviceTrack::gradients, SpanKind::update, 75, 80);
   run.add(DeviceTrack::gradients, SpanKind::climb, 60, 64);  // two buckets at once are counted once
-  const auto iterations = measure_overlap(timeline, 0);
+  const auto iterations = measure_overlap(spans_of(timeline))[0];
   ASSERT_EQ(iterations.size(), 1u);
   const IterationShares& s = iterations[0];
   EXPECT_DOUBLE_EQ(s.total, 100);
@@ -62,13 +62,13 @@ TEST(Overlap, IterationsAreApartAndUnfinishedOnesLeftOut) {
   run.add(DeviceTrack::compute, SpanKind::iteration, 20, 40, "", "", 5);
   run.add(DeviceTrack::compute, SpanKind::forward, 22, 30, "conv", "", 5);
   run.tracks.lanes[1]->open(SpanKind::iteration, "", "", -1, 6)->begin = 150 * kMs;
-  const auto iterations = measure_overlap(timeline, 0);
+  const auto iterations = measure_overlap(spans_of(timeline))[0];
   ASSERT_EQ(iterations.size(), 2u);
   EXPECT_EQ(iterations[1].iteration, 5);
   EXPECT_DOUBLE_EQ(iterations[0].compute, 4);
   EXPECT_DOUBLE_EQ(iterations[1].compute, 8);
   EXPECT_DOUBLE_EQ(iterations[1].total, 20);
-  const auto layers = measure_layers(timeline, 0, 5);
+  const auto layers = measure_layers(spans_of(timeline)[0], 5);
   ASSERT_EQ(layers.size(), 1u);
   EXPECT_DOUBLE_EQ(layers[0].forward, 14);
 }
@@ -86,8 +86,8 @@ TEST(Overlap, SkewIsTheTimeBeforeTheLastDeviceArrives) {
     device->add(DeviceTrack::compute, SpanKind::backward, 20, 30 + 5 * late, "conv");
     device->add(DeviceTrack::gradients, SpanKind::climb, 25, 50);
   }
-  const IterationShares first = measure_overlap(timeline, 0).at(0),
-                        second = measure_overlap(timeline, 1).at(0);
+  const IterationShares first = measure_overlap(spans_of(timeline))[0].at(0),
+                        second = measure_overlap(spans_of(timeline))[1].at(0);
   EXPECT_DOUBLE_EQ(first.statistics, 8);
   EXPECT_DOUBLE_EQ(first.gradients, 20);  // 30 to 50
   EXPECT_DOUBLE_EQ(first.skew, 2 * 3 + 15);

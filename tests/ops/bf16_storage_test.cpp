@@ -9,6 +9,7 @@
 #include "banyan/ops/convolution.hpp"
 #include "banyan/ops/device_value.hpp"
 #include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/loss.hpp"
 #include "banyan/ops/normalization.hpp"
 #include "banyan/ops/pooling.hpp"
 #include "ops/device_fixture.hpp"
@@ -189,14 +190,28 @@ TEST_P(Bf16Storage, FusedOperatorsRoundAsSeparateOnesDo) {
   const Tensor a = as(made(kImage, 1), DType::bf16), b = as(made(kImage, 2), DType::bf16),
                y = as(made(kImage, 3), DType::bf16);
   Tensor sum = empty(kImage, DType::bf16), alone = sum, fused = empty(kImage, DType::bf16);
-  for (const double slope : {0.0, 0.3}) {
+  for (const ops::Activation& activation :
+       {ops::relu_activation(), ops::relu_activation(0.3), ops::elu_activation({0.5, 2})}) {
+    const bool relu = activation.kind == ops::Activation::Kind::relu;
+    const auto forward = [&](const Tensor& from, Tensor& to) {
+      if (relu)
+        ops::relu_forward(context(), from, activation.slope, to);
+      else
+        ops::elu_forward(context(), from, activation.elu, to);
+    };
+    const auto backward = [&](const Tensor& output, const Tensor& from, Tensor& to) {
+      if (relu)
+        ops::relu_backward(context(), output, from, activation.slope, to);
+      else
+        ops::elu_backward(context(), output, from, activation.elu, to);
+    };
     ops::weighted_sum(context(), {&a, &b}, {1, 1}, {}, sum);
-    ops::relu_forward(context(), sum, slope, alone);
-    ops::weighted_sum(context(), {&a, &b}, {1, 1}, {true, slope}, fused);
+    forward(sum, alone);
+    ops::weighted_sum(context(), {&a, &b}, {1, 1}, activation, fused);
     EXPECT_EQ(values(fused), values(alone));
     ops::weighted_sum(context(), {&a, &b}, {1, 1}, {}, sum);
-    ops::relu_backward(context(), y, sum, slope, alone);
-    ops::relu_backward_of_sum(context(), {&a, &b}, y, slope, fused);
+    backward(y, sum, alone);
+    ops::activation_backward_of_sum(context(), {&a, &b}, y, activation, fused);
     EXPECT_EQ(values(fused), values(alone));
 
     const Tensor statistics(*device_, Shape{42}, DType::f64), moments(*device_, Shape{43}, DType::f64);
@@ -204,26 +219,75 @@ TEST_P(Bf16Storage, FusedOperatorsRoundAsSeparateOnesDo) {
     ops::batch_moments(context(), a, counted);
     ops::finish_moments(context(), counted, 1e-5, false, mean);
     const ops::Affine plain{made({21}, 4), made({21}, 5), {}};
-    ops::Affine rectified = plain;
-    rectified.relu = {true, slope};
-    Tensor normalized = empty(kImage, DType::bf16);
+    ops::Affine ended = plain;
+    ended.activation = activation;
+    Tensor normalized = empty(kImage, DType::bf16), output = empty(kImage, DType::bf16);
     ops::normalize_forward(context(), a, mean, plain, normalized);
-    ops::relu_forward(context(), normalized, slope, alone);
-    ops::normalize_forward(context(), a, mean, rectified, fused);
-    EXPECT_EQ(values(fused), values(alone));
-    ops::weighted_sum(context(), {&normalized, &b}, {1, 1}, {true, slope}, alone);
-    ops::normalize_and_add(context(), a, mean, rectified, b, fused);
+    forward(normalized, output);
+    ops::normalize_forward(context(), a, mean, ended, fused);
+    EXPECT_EQ(values(fused), values(output));
+    ops::weighted_sum(context(), {&normalized, &b}, {1, 1}, activation, alone);
+    ops::normalize_and_add(context(), a, mean, ended, b, fused);
     EXPECT_EQ(values(fused), values(alone));
 
     Tensor gradient = empty(kImage, DType::bf16), sums(*device_, Shape{42}, DType::f64);
-    ops::relu_backward(context(), normalized, b, slope, gradient);
+    backward(output, b, gradient);
     ops::normalize_backward_sums(context(), a, gradient, mean, plain, sums);
     const Values expected = values(sums);
     ops::normalize_backward(context(), a, gradient, mean, plain, sums, counted, alone);
-    ops::normalize_backward_sums(context(), a, b, mean, rectified, sums);
+    ended.output = output;
+    ops::normalize_backward_sums(context(), a, b, mean, ended, sums);
     EXPECT_EQ(values(sums), expected);
-    ops::normalize_backward(context(), a, b, mean, rectified, sums, counted, fused);
+    ops::normalize_backward(context(), a, b, mean, ended, sums, counted, fused);
     EXPECT_EQ(values(fused), values(alone));
+  }
+}
+
+TEST_P(Bf16Storage, Dropout) {
+  ops::DeviceValue<std::uint64_t> draw(*device_);
+  draw.write(context(), 3);
+  const ops::PassKey key{11, 7, draw.get()};
+  const ops::SampleIndex samples{0, 1};
+  const Tensor x = made(kImage, 1), dy = made(kImage, 2), out = empty(kImage, DType::f32);
+  compare({x, out}, 2, [&](Tensors& t) { ops::dropout(context(), t[0], 0.3, key, samples, t[1]); });
+  const Tensor a = as(x, DType::bf16), g = as(dy, DType::bf16);
+  Tensor shifted = empty(kImage, DType::bf16), y = shifted, alone = empty(kImage, DType::bf16),
+         fused = empty(kImage, DType::bf16);
+  Tensor gradient = empty(kImage, DType::bf16), activated = empty(kImage, DType::bf16);
+  for (const double slope : {0.0, 0.3}) {
+    const ops::Activation relu = ops::relu_activation(slope);
+    ops::relu_forward(context(), a, slope, activated);
+    ops::dropout(context(), activated, 0.3, key, samples, alone);
+    ops::activate_and_drop(context(), a, {}, relu, 0.3, key, samples, fused);
+    EXPECT_EQ(values(fused), values(alone));
+    ops::dropout(context(), g, 0.3, key, samples, gradient);
+    ops::relu_backward(context(), activated, gradient, slope, alone);
+    ops::activate_and_drop_backward(context(), fused, g, slope, 0.3, key, samples, gradient);
+    EXPECT_EQ(values(gradient), values(alone));
+    if (GetParam() != Layout::contiguous) continue;
+    const Tensor bias = made({18}, 3);
+    ops::scale_bias(context(), a, {}, bias, {6 * 21 * 17, 18, 1}, relu, shifted);
+    ops::dropout(context(), shifted, 0.3, key, samples, alone);
+    ops::activate_and_drop(context(), a, bias, relu, 0.3, key, samples, fused);
+    EXPECT_EQ(values(fused), values(alone));
+  }
+}
+
+TEST_P(Bf16Storage, LocalResponseNormalization) {
+  for (const bool within : {false, true}) {
+    ops::LrnParameters lrn;
+    lrn.within_channel = within;
+    lrn.alpha = 0.5;
+    const Tensor x = made(kImage, 1), dy = made(kImage, 2), out = empty(kImage, DType::f32);
+    // The same arithmetic, but the backward pass takes y as it was rounded: half an ulp of a sum of 5 (25)
+    // terms, of which 2 alpha beta / 5 (/ 25) counts: 0.75 * 2^-9 of x * dy * y / scale, which is below 8.
+    compare(
+        {x, out, dy, out, out}, 4,
+        [&](Tensors& t) {
+          ops::lrn_forward(context(), lrn, t[0], t[4], t[1]);
+          ops::lrn_backward(context(), lrn, t[0], t[1], t[4], t[2], t[3]);
+        },
+        0.75 * 8 * 0x1p-9);
   }
 }
 
@@ -234,13 +298,23 @@ TEST_P(Bf16Storage, ScaleAndBias) {
   compare(
       {x, out, made({21}, 3), made({21}, 4)}, 2,
       [&](Tensors& t) {
-        ops::scale_bias(context(), t[0], t[2], t[3], over, {true, 0.25}, t[1]);
+        ops::scale_bias(context(), t[0], t[2], t[3], over, ops::relu_activation(0.25), t[1]);
       },
       1e-6);
   for (const bool with_input : {true, false})
-    compare({x, dy, made({21}, 3)}, 2, [&](Tensors& t) {
-      ops::scale_backward(context(), with_input ? t[0] : Tensor(), t[1], over, t[2]);
-    });
+    for (const std::size_t narrow : {2, 3})  // an operand that is a blob is bf16 too
+      compare({x, dy, made({21}, 3)}, narrow, [&](Tensors& t) {
+        ops::scale_backward(context(), with_input ? t[0] : Tensor(), t[1], over, t[2]);
+      });
+  const Tensor parameter = made({21}, 4);
+  for (const bool scales : {true, false})
+    compare(
+        {x, out, made({21}, 3)}, 3,
+        [&](Tensors& t) {
+          ops::scale_bias(context(), t[0], scales ? t[2] : parameter, scales ? parameter : t[2], over, {},
+                          t[1]);
+        },
+        1e-6);
 }
 
 /// Sums are those of f32 in vectors of another length: up to 1836 terms below 10, whose partial sums of about
@@ -254,7 +328,7 @@ TEST_P(Bf16Storage, BatchNormalization) {
       compare(
           {x, dy, out, out, moments, two, two, made({c}, 4, 0.5, 2), made({c}, 5)}, 4,
           [&](Tensors& t) {
-            const ops::Affine affine{t[7], t[8], {relu, 0}};
+            const ops::Affine affine{t[7], t[8], relu ? ops::relu_activation() : ops::Activation()};
             ops::batch_moments(context(), t[0], t[4]);
             ops::finish_moments(context(), t[4], 1e-5, false, t[5]);
             ops::normalize_forward(context(), t[0], t[5], affine, t[2]);
@@ -361,7 +435,8 @@ TEST_P(Bf16Storage, Convolutions) {
             4,
             [&](Tensors& t) {
               const auto convolution = ops::make_convolution(context(), geometry, DType::f32);
-              const bool fused = convolution->fuse_relu({relu, 0});
+              const bool fused =
+                  convolution->fuse_activation(relu ? ops::relu_activation() : ops::Activation());
               convolution->forward(context(), t[0], t[4], t[5], t[1]);
               if (!fused) ops::relu_forward(context(), t[1], 0, t[1]);
               convolution->backward_data(context(), t[2], t[4], t[3]);
@@ -377,10 +452,10 @@ TEST_P(Bf16Storage, Convolutions) {
 TEST_P(Bf16Storage, OthersRefuse) {
   Tensor x = empty(kSmall, DType::bf16), y = x;
   try {
-    ops::dropout(context(), x, 0.5, {}, {}, y);
+    ops::softmax_forward(context(), x, {3, 5, 28}, y);
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("dropout does not support bf16 tensors"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("softmax_forward does not support bf16 tensors"));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "banyan/base/error.hpp"
+#include "banyan/device/processor.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/convolution.hpp"
 #include "ops/device_fixture.hpp"
@@ -69,8 +70,7 @@ class Bf16 : public testing::TestWithParam<Math> {
       EXPECT_THAT(report, Not(HasSubstr("bf16")));
   }
   void SetUp() override {
-    if (GetParam() == Math::bf16 && !__builtin_cpu_supports("avx512bw"))
-      GTEST_SKIP() << "the processor has no AVX-512";
+    if (GetParam() == Math::bf16 && instruction_set() != InstructionSet::avx512) GTEST_SKIP() << "no AVX-512";
   }
   static bool rounds() { return GetParam() != Math::full; }
 };

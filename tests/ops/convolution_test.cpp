@@ -2,6 +2,8 @@
 #include "banyan/ops/convolution.hpp"
 
 #include "banyan/base/error.hpp"
+#include "banyan/device/processor.hpp"
+#include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/device_fixture.hpp"
@@ -209,6 +211,53 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
   }
 }
 
+/// Our own kernels wherever they can do the work, also where the rules prefer oneDNN's.
+TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
+  if (on_cuda() || dtype() != DType::f32) GTEST_SKIP() << "kernels for f32 on CPU devices";
+  int by_rows = 0, by_columns = 0;
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const Layout last = Layout::channels_last;
+    const auto x = rounded(random_values(c.input_shape().count(), 23));
+    const auto w = rounded(random_values(c.weight_shape().count(), 24));
+    const auto b = rounded(random_values(c.geometry.out_channels, 25));
+    const auto dy = rounded(random_values(c.output_shape().count(), 26));
+    const Tensor input = make(c.input_shape(), x, last), grad_output = make(c.output_shape(), dy, last);
+    const Tensor weight = make(c.weight_shape(), w), bias = make({c.geometry.out_channels}, b);
+    if (ops::rows_apply(c.geometry, input, grad_output)) {
+      ++by_rows;
+      std::vector<double> y(dy.size());
+      auto dw = w, db = b;
+      for (std::size_t o = 0; o < y.size(); ++o) y[o] = b[channel_of(c, o)], db[channel_of(c, o)] += dy[o];
+      for_each_product(c, [&](auto o, auto i, auto k) { y[o] += x[i] * w[k], dw[k] += dy[o] * x[i]; });
+      for (const bool relu : {false, true}) {
+        if (relu)
+          for (double& value : y) value = std::max(value, 0.0);
+        Tensor output = empty(c.output_shape(), last);
+        ops::forward_by_rows(context(), c.geometry, input, weight, bias, relu, output);
+        expect_near(values(output), y, tolerance(c.weight_shape().count(1)));
+      }
+      Tensor grad_weight = make(c.weight_shape(), w), grad_bias = make({c.geometry.out_channels}, b);
+      ops::backward_weight_by_rows(context(), c.geometry, input, grad_output, grad_weight, grad_bias);
+      expect_near(values(grad_weight), dw, tolerance(c.batch * c.output_shape().count(2)));
+      expect_near(values(grad_bias), db, tolerance(c.batch * c.output_shape().count(2)));
+    }
+    if (ops::is_plain_convolution(c.geometry, input, grad_output)) {
+      ++by_columns;
+      std::vector<double> dx(x.size(), 0.0);
+      for_each_product(c, [&](auto o, auto i, auto k) { dx[i] += dy[o] * w[k]; });
+      for (const std::int64_t columns :
+           {std::int64_t{1}, ops::kColumnValues}) {  // one image at a time, and several
+        Tensor grad_input = empty(c.input_shape(), last);
+        ops::backward_data_by_columns(context(), c.geometry, grad_output, weight, columns, grad_input);
+        expect_near(values(grad_input), dx, tolerance(c.weight_shape().count()));
+      }
+    }
+  }
+  EXPECT_GE(by_rows, 6);
+  EXPECT_GE(by_columns, 15);
+}
+
 TEST_P(ConvolutionTest, GradientsMatchDifferences) {
   if (dtype() != DType::f64) GTEST_SKIP() << "differences need f64";
   for (const Case& c : {cases()[6], cases()[8], cases()[10]}) {
@@ -336,42 +385,79 @@ struct ShapeRule {
   }
 };
 
-TEST(ConvolutionColumns, PayWhereVectorsWouldBeHalfEmpty) {
-#ifndef __AVX512F__
-  GTEST_SKIP() << "vectors of 16 are meant; compiled for shorter ones";
-#endif
-  const auto pay = [](const ShapeRule& shapes) {
-    return shapes.holds([](const auto&... all) { return ops::columns_pay(all..., 2); });
-  };
-  EXPECT_TRUE(pay({20, 50, 5}));
-  EXPECT_TRUE(pay({20, 50, 5, 2}));
-  EXPECT_TRUE(pay({20, 64, 5, 64, 2}));
-  EXPECT_FALSE(pay({64, 50, 5}));
-  EXPECT_FALSE(pay({20, 50, 5, 1}));  // one thread would do everything
-  EXPECT_FALSE(pay({20, 10, 5}));
-  EXPECT_FALSE(pay({20, 50, 1}));
-  EXPECT_FALSE(pay({1, 50, 5}));
-  EXPECT_FALSE(pay({20, 50, 5, 64, 0, Layout::contiguous}));
+/// What a rule says for one of the instruction sets; this process has one of them.
+struct Choice {
+  InstructionSet kernels;
+  ShapeRule shapes;
+  bool pays;
+};
+
+template <class Rule>
+void expect_choices(const std::vector<Choice>& choices, Rule rule) {
+  for (const Choice& choice : choices) {
+    if (choice.kernels != instruction_set()) continue;
+    const ShapeRule& s = choice.shapes;
+    EXPECT_EQ(s.holds(rule), choice.pays) << s.in << " -> " << s.out << ", " << s.kernel << " x " << s.kernel
+                                          << ", batch " << s.batch << ", pad " << s.pad;
+  }
 }
 
-TEST(ConvolutionRows, PayWhereVectorsWouldBeHalfEmpty) {
-#ifndef __AVX512F__
-  GTEST_SKIP() << "not compiled for AVX-512";
-#endif
-  const auto pay = [](const ShapeRule& shapes) {
-    return shapes.holds([](const auto&... all) { return ops::rows_pay(all...); });
-  };
-  EXPECT_TRUE(pay({20, 50, 5}));
-  EXPECT_TRUE(pay({20, 50, 5, 1}));
-  EXPECT_TRUE(pay({1, 20, 5}));
-  EXPECT_TRUE(pay({1, 20, 5, 64, 0}));
-  EXPECT_FALSE(pay({20, 64, 5}));
-  EXPECT_FALSE(pay({20, 53, 5}));
-  EXPECT_FALSE(pay({20, 24, 5}));  // 8 left over: a vector
-  EXPECT_FALSE(pay({20, 10, 5}));
-  EXPECT_FALSE(pay({20, 50, 1}));
-  EXPECT_FALSE(pay({20, 50, 5, 64, 2}));
-  EXPECT_FALSE(pay({20, 50, 5, 64, 0, Layout::contiguous}));
+constexpr auto kAvx512 = InstructionSet::avx512, kAvx2 = InstructionSet::avx2,
+               kBaseline = InstructionSet::baseline;
+
+TEST(ConvolutionColumns, PayWhereVectorsWouldBeNearlyEmpty) {
+  const auto pay = [](const auto&... all) { return ops::columns_pay(all..., 2); };
+  expect_choices({{kAvx512, {20, 50, 5}, true},
+                  {kAvx512, {20, 50, 5, 2}, true},
+                  {kAvx512, {20, 64, 5, 64, 2}, true},
+                  {kAvx512, {64, 50, 5}, false},
+                  {kAvx512, {12, 50, 5}, false},
+                  {kAvx512, {3, 50, 5}, true},
+                  {kAvx512, {3, 40, 5}, false},
+                  {kAvx512, {20, 50, 5, 1}, false},  // one thread would do everything
+                  {kAvx512, {20, 10, 5}, false},
+                  {kAvx512, {20, 50, 1}, false},
+                  {kAvx512, {20, 50, 5, 64, 0, Layout::contiguous}, false},
+                  {kAvx2, {20, 50, 5}, false},
+                  {kAvx2, {3, 50, 5}, true},
+                  {kBaseline, {3, 50, 5}, false}},
+                 pay);
+}
+
+TEST(ConvolutionRows, PayForward) {
+  expect_choices({{kAvx512, {20, 50, 5}, true},
+                  {kAvx512, {20, 50, 5, 1}, true},
+                  {kAvx512, {1, 20, 5}, true},
+                  {kAvx512, {20, 53, 5}, true},
+                  {kAvx512, {20, 64, 5}, false},
+                  {kAvx512, {20, 10, 5}, false},
+                  {kAvx512, {20, 50, 1}, false},
+                  {kAvx512, {3, 50, 3}, false},
+                  {kAvx512, {20, 50, 5, 64, 2}, false},
+                  {kAvx512, {20, 50, 5, 64, 0, Layout::contiguous}, false},
+                  {kAvx2, {20, 50, 5}, true},
+                  {kAvx2, {20, 10, 5}, true},
+                  {kAvx2, {20, 48, 5}, false},
+                  {kAvx2, {1, 20, 5}, false},
+                  {kBaseline, {20, 50, 5}, false}},
+                 ops::rows_pay_forward);
+}
+
+TEST(ConvolutionRows, PayBackwardWeight) {
+  expect_choices({{kAvx512, {20, 50, 5}, true},
+                  {kAvx512, {1, 20, 5}, true},
+                  {kAvx512, {12, 48, 5}, true},
+                  {kAvx512, {64, 256, 1}, true},
+                  {kAvx512, {65, 256, 1}, false},
+                  {kAvx512, {20, 64, 5}, false},
+                  {kAvx512, {20, 52, 5}, true},
+                  {kAvx512, {64, 52, 5}, false},
+                  {kAvx512, {20, 50, 5, 64, 2}, false},
+                  {kAvx2, {20, 48, 5}, true},
+                  {kAvx2, {64, 256, 1}, false},
+                  {kAvx2, {1, 20, 5}, false},
+                  {kBaseline, {20, 50, 5}, false}},
+                 ops::rows_pay_backward_weight);
 }
 
 TEST(ConvolutionGeometryTest, OutputLength) {

@@ -102,20 +102,39 @@ TEST_P(Elementwise, InvertActivation) {
   const Values x{-8, -1, -1e-3, 0, 1e-3, 1, 8};
   const Tensor input = make({7}, x);
   Tensor y = empty({7});
-  const auto undone = [&](const ops::InvertibleActivation& activation) {
+  const auto undone = [&](const ops::Activation& activation) {
     ops::invert_activation(context(), y, activation, y);
     return values(y);
   };
-  using Kind = ops::InvertibleActivation::Kind;
   ops::relu_forward(context(), input, 0.3, y);
-  expect_near(undone({Kind::leaky_relu, 0.3, {}}), x, 2 * epsilon());
+  expect_near(undone(ops::relu_activation(0.3)), x, 2 * epsilon());
   const ops::EluShape shape{0.5, 3};
   ops::elu_forward(context(), input, shape, y);
   // At -8 the output is flat: its rounding is amplified by exp(8) = 3000, relative to 8.
-  expect_near(undone({Kind::elu, 1, shape}), x, 1000 * epsilon());
+  expect_near(undone(ops::elu_activation(shape)), x, 1000 * epsilon());
   y = make({3}, {-1.5, -1.6, 0});  // the lower bound, and a value that no ELU produces
   const double lowest = std::log(epsilon());
-  expect_near(undone({Kind::elu, 1, shape}), {lowest, lowest, 0}, 1e-6);
+  expect_near(undone(ops::elu_activation(shape)), {lowest, lowest, 0}, 1e-6);
+  for (const ops::Activation& none : {ops::Activation(), ops::relu_activation(), ops::elu_activation({0, 1})})
+    EXPECT_THROW(undone(none), Error);
+}
+
+/// e^x - 1 is computed without the library: within 2 units in the last place, to the ends of the range.
+TEST_P(Elementwise, EluIsExactForAllNegativeValues) {
+  Values x{-INFINITY, -1e30, -100, -0x1p-149, -0x1p-126, -0.0, NAN};
+  for (int i = 0; i <= 40000; ++i) x.push_back(-std::exp(-20 + 25.0 * i / 40000));
+  x = rounded(x);
+  const Tensor input = make({static_cast<std::int64_t>(x.size())}, x);
+  Tensor y = empty(input.shape());
+  ops::elu_forward(context(), input, {1, 1}, y);
+  const Values found = values(y);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double expected = std::expm1(x[i]);
+    if (std::isnan(expected))
+      EXPECT_TRUE(std::isnan(found[i]));
+    else
+      ASSERT_LE(std::abs(found[i] - expected), 2 * epsilon() * std::abs(expected)) << x[i];
+  }
 }
 
 TEST_P(Elementwise, SigmoidOfLargeValuesIsFinite) {

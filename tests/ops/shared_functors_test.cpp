@@ -20,14 +20,14 @@ void expect_identical(const Values& found, const Values& expected) { expect_near
 // Batch normalization.
 
 /// What a kernel does with one element.
-template <class T>
+template <class T, class End>
 struct ForwardEach {
-  ops::detail::NormalizeForward<T> f;
+  ops::detail::NormalizeForward<T, End> f;
   void operator()(std::int64_t i) const { f.y[i] = f.apply(f.terms(f.channel(i)), i); }
 };
-template <class T>
+template <class T, class End>
 struct BackwardEach {
-  ops::detail::NormalizeBackward<T> f;
+  ops::detail::NormalizeBackward<T, End> f;
   void operator()(std::int64_t i) const {
     const std::int64_t c = f.forward.channel(i);
     f.dx[i] = f.apply(f.forward.terms(c), f.terms(c), i);
@@ -42,7 +42,8 @@ class SharedNormalizationTest : public DeviceTest {
     ops::Affine affine;
     std::int64_t channels;
   };
-  Data data(const Shape& shape, Layout layout, bool affine, bool relu, double mean = 0) {
+  Data data(const Shape& shape, Layout layout, bool affine, const ops::Activation& activation,
+            double mean = 0) {
     Data d;
     const std::int64_t count = shape.count();
     d.channels = shape[1];
@@ -57,7 +58,9 @@ class SharedNormalizationTest : public DeviceTest {
       d.affine.slope = make({d.channels}, random_values(d.channels, 4, -2, 2));
       d.affine.bias = make({d.channels}, random_values(d.channels, 5));
     }
-    d.affine.relu = {relu, 0.25};
+    d.affine.activation = activation;
+    d.affine.output = Tensor(device(), shape, dtype(), layout);
+    ops::normalize_forward(context(), d.x, d.mean_inv_std, d.affine, d.affine.output);
     return d;
   }
   /// Calls check(data) for all shapes, layouts and kinds of Affine.
@@ -68,10 +71,11 @@ class SharedNormalizationTest : public DeviceTest {
           Shape{3, 5, 7, 9}, Shape{4, 70, 5, 3}, Shape{2, 4, 3, 5, 2}, Shape{9, 3, 65, 31}})
       for (const Layout layout : kLayouts)
         for (const bool affine : {false, true})
-          for (const bool relu : {false, true}) {
-            SCOPED_TRACE(
-                cat(shape.to_string(), " ", name_of(layout), affine ? ", affine" : "", relu ? ", ReLU" : ""));
-            check(data(shape, layout, affine, relu));
+          for (const ops::Activation& activation :
+               {ops::Activation(), ops::relu_activation(0.25), ops::elu_activation({0.5, 2})}) {
+            SCOPED_TRACE(cat(shape.to_string(), " ", name_of(layout), affine ? ", affine" : "",
+                             ", activation ", static_cast<int>(activation.kind)));
+            check(data(shape, layout, affine, activation));
           }
   }
   /// The CPU's operators sum short blocks in the dtype: about sqrt(4096) roundings each, with a safety factor
@@ -85,7 +89,7 @@ TEST_P(SharedNormalizationTest, Moments) {
                                Shape{3, 5, 7, 9}, Shape{300, 17, 2, 2}, Shape{9, 3, 65, 31}})
       for (const Layout layout : kLayouts) {
         SCOPED_TRACE(cat(shape.to_string(), " ", name_of(layout), " around ", mean));
-        const Data d = data(shape, layout, false, false, mean);
+        const Data d = data(shape, layout, false, {}, mean);
         Tensor moments(device(), d.moments.shape(), DType::f64);
         ops::batch_moments_on<ops::CpuBackend>(context(), d.x, moments);
         const Values found = values(moments), expected = values(d.moments);
@@ -110,16 +114,19 @@ TEST_P(SharedNormalizationTest, Forward) {
         found(device(), d.x.shape(), dtype(), d.x.layout());
     ops::normalize_forward(context(), d.x, d.mean_inv_std, d.affine, expected);
     dispatch_float(dtype(), "test", [&]<class T>() {
-      const ForwardEach<T> each{
-          ops::detail::forward_functor<T>(d.x, d.mean_inv_std, d.affine, found.data<T>())};
-      ops::CpuBackend::for_each(context(), d.x.count(), each);
+      ops::detail::with_forward_functor<T>(
+          d.x, d.mean_inv_std, d.affine, found.data<T>(), [&](const auto& f) {
+            ops::CpuBackend::for_each(context(), d.x.count(),
+                                      ForwardEach<T, std::decay_t<decltype(f.end)>>{f});
+          });
     });
     expect_identical(values(found), values(expected));
     ops::normalize_and_add(context(), d.x, d.mean_inv_std, d.affine, d.addend, expected);
     dispatch_float(dtype(), "test", [&]<class T>() {
-      ForwardEach<T> each{ops::detail::forward_functor<T>(d.x, d.mean_inv_std, d.affine, found.data<T>())};
-      each.f.addend = d.addend.data<T>();
-      ops::CpuBackend::for_each(context(), d.x.count(), each);
+      ops::detail::with_forward_functor<T>(d.x, d.mean_inv_std, d.affine, found.data<T>(), [&](auto f) {
+        f.addend = d.addend.data<T>();
+        ops::CpuBackend::for_each(context(), d.x.count(), ForwardEach<T, decltype(f.end)>{f});
+      });
     });
     expect_identical(values(found), values(expected));
   });
@@ -146,9 +153,11 @@ TEST_P(SharedNormalizationTest, Backward) {
           found(device(), d.x.shape(), dtype(), d.x.layout());
       ops::normalize_backward(context(), d.x, d.dy, d.mean_inv_std, d.affine, used, d.moments, expected);
       dispatch_float(dtype(), "test", [&]<class T>() {
-        const BackwardEach<T> each{
-            ops::detail::backward_functor<T>(d.x, d.dy, d.mean_inv_std, d.affine, used, d.moments, found)};
-        ops::CpuBackend::for_each(context(), d.x.count(), each);
+        ops::detail::with_backward_functor<T>(
+            d.x, d.dy, d.mean_inv_std, d.affine, used, d.moments, found, [&](const auto& f) {
+              using End = std::decay_t<decltype(f.forward.end)>;
+              ops::CpuBackend::for_each(context(), d.x.count(), BackwardEach<T, End>{f});
+            });
       });
       expect_identical(values(found), values(expected));  // except for the sign of zeros
     }

@@ -137,7 +137,9 @@ TEST(MeasureLinkCost, CopiesOverOneEdgeAndPassesATokenThroughAllThreads) {
     }
     TreeFixture fixture(std::move(made));
     const Tree tree = build_tree(fixture.links());
-    const LinkCost cost = measure_link_cost(tree, fixture.members, fixture.spin());
+    const MeasuredLinks links = measure_link_cost(tree, fixture.members, fixture.spin());
+    const LinkCost& cost = links.slowest;
+    EXPECT_EQ(std::ssize(links.edges), tree.size() - 1);
     if (devices == 1) {
       EXPECT_TRUE(record.copied.empty());
       EXPECT_EQ(cost.latency_s, 0);

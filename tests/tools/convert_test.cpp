@@ -195,7 +195,7 @@ TEST_F(Convert, ToOnnx) {
 
 TEST_F(Convert, RefusesWrongArgumentsAndFiles) {
   expect_bad_input("trainer convert", "expected convert IN OUT");
-  expect_bad_input("trainer convert a.npz b.npz c.npz", "found 3 files");
+  expect_bad_input("trainer convert a.npz b.npz c.npz", "found 3 arguments after it");
   expect_bad_input("trainer convert a.npz", "convert needs two files");
   expect_bad_input("trainer convert net.caffemodel out.h5x", "expected a name that ends in .caffemodel");
   expect_bad_input("trainer convert net.txt out.npz", "\"net.txt\": expected a name that ends in");
@@ -215,7 +215,7 @@ TEST_F(Convert, RefusesWrongArgumentsAndFiles) {
   expect_bad_input("trainer convert text.safetensors out.npz", "text.safetensors: ");
   expect_failure("trainer convert net.caffemodel nowhere/out.npz", "nowhere/out.npz", 1);
   expect_failure("trainer convert net.caffemodel /proc/out.npz", "/proc/out.npz", 1);
-  EXPECT_THAT(run("trainer --help").output, AllOf(HasSubstr("  convert "), HasSubstr("--map=TEXT")));
+  EXPECT_THAT(run("trainer --help").output, AllOf(HasSubstr("  convert "), HasSubstr("--map=FILE")));
   EXPECT_FALSE(std::filesystem::exists(path("out.npz")));
 }
 

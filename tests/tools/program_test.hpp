@@ -19,9 +19,10 @@ struct Result {
 class ProgramTest : public data::FolderTest {
  protected:
   /// Runs `command`, a program of ours with its arguments, in the test's folder.
-  Result run(const std::string& command) const {
+  Result run(const std::string& command, const std::string& environment = "") const {
     Result result;
-    const std::string line = "cd '" + folder_ + "' && '" BANYAN_BIN "'/" + command + " 2>&1";
+    const std::string line =
+        "cd '" + folder_ + "' && " + environment + " '" BANYAN_BIN "'/" + command + " 2>&1";
     std::FILE* pipe = ::popen(line.c_str(), "r");
     if (pipe == nullptr) return result;
     char buffer[4096];

@@ -273,8 +273,7 @@ TEST_F(Trainer, ChecksFiles) {
   outcome = run("check net.prototxt bad.prototxt");
   EXPECT_EQ(outcome.code, 2) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("bad.prototxt:1:9: layer (ReLU): unknown field \"nmae\""));
-  expect_refused("check", "check needs the files to check");
-  expect_refused("train extra", "expected [command], found 2 arguments");
+  expect_refused("check", "expected check FILE..., found 0 arguments after it");
 }
 
 TEST_F(Trainer, IgnoresUnknownFieldsIfAsked) {

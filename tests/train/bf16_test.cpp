@@ -1,5 +1,5 @@
 // --precision=bf16 as a user sees it.
-#include "banyan/ops/processor.hpp"
+#include "banyan/device/processor.hpp"
 #include "train/trainer_fixture.hpp"
 
 namespace banyan {
@@ -15,7 +15,7 @@ TEST_F(Bf16Run, TrainsWithF32Weights) {
     ::unsetenv("ONEDNN_MAX_CPU_ISA");
     ASSERT_EQ(code, 0) << file("log");
     EXPECT_EQ(file("log").find("the processor has no units for it") != std::string::npos,
-              hidden || !ops::has_bf16_units());
+              hidden || !has_bf16_units());
   }
   // A state written in bf16 can be resumed in f32, with a message that the precision was different.
   ASSERT_EQ(train_with("solver", {"--cpu=2", "--snapshot=" + path("run/s_iter_2.solverstate")}), 0);

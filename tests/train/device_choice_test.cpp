@@ -5,7 +5,6 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/train/commands.hpp"
-#include "banyan/train/signals.hpp"
 
 namespace banyan {
 namespace {
@@ -104,12 +103,6 @@ TEST(ShapeFlag, ParsesAndRefuses) {
   EXPECT_EQ(shape, Shape({32, 3, 227, 227}));
   for (const char* text : {"data", "data:", ":1,2", "data:1,", "data:1,x", "data:1,,2", "data:-1"})
     EXPECT_THROW(parse_shape_flag(text), Error) << text;
-}
-
-TEST(SignalEffects, Names) {
-  EXPECT_EQ(parse_signal_effect("sigint_effect", "stop"), SignalEffect::stop);
-  EXPECT_EQ(parse_signal_effect("sigint_effect", "none"), SignalEffect::none);
-  EXPECT_THROW(parse_signal_effect("sigint_effect", "halt"), Error);
 }
 
 }  // namespace

@@ -22,8 +22,9 @@ banyan_dependency(dnnl oneapi/dnnl/dnnl.hpp dnnl)
 # concurrent results).
 banyan_dependency(openblas cblas.h openblas openblas-openmp)
 banyan_dependency(lmdb lmdb.h lmdb)
-banyan_dependency(images turbojpeg.h "turbojpeg;png")
+banyan_dependency(images turbojpeg.h "turbojpeg;png;webp")
 banyan_dependency(zlib zlib.h z)
+banyan_dependency(json nlohmann/json.hpp "")
 
 # What a build can do without: BANYAN_WITH_NAME is defined for the sources that use it. SUBDIRECTORY: of headers and libraries.
 function(banyan_optional_dependency name header libraries)

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <new>
 #include <string>
 #include <vector>
@@ -61,7 +62,7 @@ inline void print_help(const Tool& tool) {
 }
 
 /// Sets the flags and returns the positional arguments; throws bad_input. Flags may stand anywhere before
-/// "--".
+/// "--", and be written with - for _. After --help nothing more is set or checked.
 inline std::vector<std::string> parse(const Tool& tool, int argc, char** argv, bool& help) {
   std::vector<std::string> positional, names;
   for (const auto& flag : own_flags(tool)) names.push_back(flag.name);
@@ -85,9 +86,12 @@ inline std::vector<std::string> parse(const Tool& tool, int argc, char** argv, b
       value = argument.substr(equals + 1);
       name.resize(name.find('='));
     }
+    std::replace(name.begin(), name.end(), '-', '_');
     if (name == "help" || name == "h") {
       help = true;
-      return {};
+      std::copy_if(argv + i + 1, argv + argc, std::back_inserter(positional),
+                   [](const char* word) { return word[0] != '-'; });
+      return positional;
     }
     bool has_value = equals != std::string::npos;
     if (!known(name) && name.rfind("no", 0) == 0 && known(name.substr(2)) && !has_value) {

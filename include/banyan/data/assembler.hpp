@@ -27,6 +27,9 @@ struct AssemblerOptions {
 std::vector<Shape> batch_shapes(const ItemWriter& writer, const std::vector<Shape>& item, std::uint64_t items,
                                 std::uint64_t rows = 0);
 
+/// "3 x 32 x 32"; "one value" without axes.
+std::string item_text(const Shape& shape);
+
 class BatchAssembler {
  public:
   BatchAssembler(std::shared_ptr<HostMemory> memory, const Dealing& dealing,

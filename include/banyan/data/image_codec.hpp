@@ -1,4 +1,5 @@
-// JPEG and PNG to and from 8-bit pixels (libjpeg-turbo, libpng), and resizing. Colour is B, G, R as in Caffe.
+// JPEG and PNG to and from 8-bit pixels (libjpeg-turbo, libpng), from WebP and BMP (libwebp, stb_image), and
+// resizing. Colour is B, G, R as in Caffe.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +22,11 @@ struct LeastSize {
   int height = 0, width = 0;
 };
 
-/// Decodes a JPEG or PNG file held in memory. With a `least` size a JPEG is decoded at 1/2, 1/4 or 1/8 of its
-/// size, the smallest that is not below `least` in either direction: the mean of each block comes directly
-/// from the transform's low frequencies, and the rest is not computed. Alpha is dropped; 16-bit samples keep
-/// their upper byte. Gray from colour is BT.601 luma. Throws bad_input for any other format and for a damaged
-/// or truncated image.
+/// Decodes a JPEG, PNG, still WebP or BMP file held in memory. With a `least` size a JPEG is decoded at 1/2,
+/// 1/4 or 1/8 of its size, the smallest that is not below `least` in either direction: the mean of each block
+/// comes directly from the transform's low frequencies, and the rest is not computed. Alpha is dropped;
+/// 16-bit samples keep their upper byte. Gray from colour is BT.601 luma. Throws bad_input for any other
+/// format and for a damaged or truncated image.
 void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image,
                   LeastSize least = {});
 

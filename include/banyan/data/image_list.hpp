@@ -15,9 +15,9 @@ struct ListedImage {
   std::int32_t label = 0;
 };
 
-/// One `path label` per line, split at the last space or tab: paths may contain spaces. Blank lines are
-/// skipped. Throws bad_input `file:line: ...` for a line without a label or with one that is not a 32-bit
-/// integer, and for an empty list.
+/// One `path label` per line, split at the last space or tab: paths may contain spaces. A line that begins
+/// with a double quote: `"path" label`. Blank lines are skipped. Throws bad_input `file:line: ...` for a line
+/// without a label or with one that is not a 32-bit integer, and for an empty list.
 std::vector<ListedImage> read_image_list(const std::string& path);
 
 struct ImageListOptions {

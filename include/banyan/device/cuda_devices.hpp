@@ -16,6 +16,23 @@ namespace banyan {
 bool built_with_cuda();
 /// Versions of the CUDA libraries that the program runs with ("CUDA 13.0, cuDNN 9.1, ..."), or "none".
 std::string cuda_versions();
+/// CUDA's numbers: 13020 is 13.2; cuDNN's: 91002 is 9.10.2.
+struct CudaVersions {
+  int runtime = 0, built_with = 0;  ///< the runtime that is loaded, and that of the compiler
+  int driver = 0;                   ///< the newest CUDA that the driver supports; 0: there is none
+  int cudnn = 0, cudnn_built_with = 0;
+  int cudnn_runtime = 0;           ///< CUDA that the loaded cuDNN was made for; 0: it does not tell
+  std::vector<int> architectures;  ///< with native kernels, such as 80; newer GPUs compile those of the last
+};
+/// Throws bad_input without the CUDA back end.
+CudaVersions cuda_version_numbers();
+struct CudaGpu {
+  std::string name;
+  int architecture = 0;              ///< 90: compute capability 9.0
+  std::size_t memory = 0, free = 0;  ///< bytes
+};
+/// Makes the GPU's context. Throws bad_input if there is no such GPU.
+CudaGpu query_cuda_gpu(int ordinal);
 /// Number of usable GPUs; 0 without a driver or without CUDA. `why` receives the reason for 0. A runtime
 /// failure if the driver cannot tell.
 int cuda_device_count(std::string* why = nullptr);

@@ -12,12 +12,17 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "banyan/io/arrays.hpp"
 
 namespace banyan::io {
 
 enum class NameStyle : std::uint8_t { index, torch };
+
+/// Of a layer's blobs, which have these numbers of elements.
+std::vector<std::string> blob_names(const std::string& layer, const std::string& type,
+                                    const std::vector<std::size_t>& counts, NameStyle style);
 
 /// In the order of layers and blobs. Throws bad_input where two layers with blobs have one name.
 NamedArrays to_arrays(const ModelWeights& weights, NameStyle style);

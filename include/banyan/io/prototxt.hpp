@@ -33,8 +33,9 @@ void parse_text(std::string_view text, const std::string& origin, google::protob
                 UnknownFields unknown = UnknownFields::refuse);
 
 struct TextProblems {
-  std::vector<std::string> texts;  ///< in the order of the text
-  bool whole = true;               ///< false: the reading ended at one of them
+  std::vector<std::string> texts;           ///< in the order of the text
+  std::vector<std::string> unknown_fields;  ///< those of them that UnknownFields::ignore passes over
+  bool whole = true;                        ///< false: the reading ended at one of them
 };
 /// Everything wrong with the text, not the first thing only (of fields given twice only the first);
 /// `message` gets what can be read of it. Unknown fields are passed over, unknown values replaced by the ones

@@ -49,7 +49,7 @@ class BatchNormalization : public Layer {
                .in_place = true,
                .backward_reads_outputs = false,
                .recovers_input = true,
-               .fuses_relu = ReluFusion::both,
+               .fuses_activation = ActivationFusion::both,
                .fuses_sum = true}) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
@@ -79,12 +79,12 @@ class BatchNormalization : public Layer {
     Tensor x, mean_inv_std;
     ops::Affine affine;
   };
-  Normalized normalized(const Pass& pass, const Blobs& inputs, bool wants_sums);
+  Normalized normalized(const Pass& pass, const Blobs& outputs, const Blobs& inputs, bool wants_sums);
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
   const Tensor& slope(const Pass& pass) const;
   const Tensor& bias(const Pass& pass) const;
-  ops::Affine affine(const Pass& pass, const ops::Rectifier& relu) const;
+  ops::Affine affine(const Pass& pass, const ops::Activation& activation) const;
   void normalize(const Pass& pass, const Blobs& inputs, const Blobs& outputs) const;
   void batch_statistics(Pass& pass, const Tensor& x);
   void update_running_statistics(Context& context);

@@ -73,11 +73,18 @@ enum class View : std::uint8_t {
   data_and_gradient,  ///< and of its gradient: there is nothing to compute
 };
 
-/// How much of a ReLU a layer's own operators can do (net/fusion.hpp).
-enum class ReluFusion : std::uint8_t {
+/// How much of an activation a layer's own operators can do (net/fusion.hpp).
+enum class ActivationFusion : std::uint8_t {
   none,
   forward,  ///< forward() can end with it
-  both,     ///< and backward() can begin with its gradient, without the output's data
+  both,     ///< and backward() can begin with its gradient; an ELU's by its output's data, in outputs[0]
+};
+
+/// Whether backward() can end with the gradient of an activation that made the layer's input.
+enum class InputActivation : std::uint8_t {
+  none,
+  by_input,        ///< any that shows its gradient, by the input's data
+  relu_by_output,  ///< a ReLU, by the output's: the input may have been overwritten
 };
 
 /// When a layer exchanges values with the other devices of a training run.
@@ -107,16 +114,17 @@ struct LayerTraits {
   std::vector<bool> passes_gradient = {};  ///< per input: its gradient is that of output 0; empty: none
   bool gathers_gradients = false;          ///< the gradient of the input is the sum of those of the outputs
   bool overwrites_gradients = false;       ///< backward() heeds Pass::fresh; for large gradients
-  std::optional<double> relu_slope = {};   ///< the layer is a ReLU
-  std::optional<ops::InvertibleActivation> inverse = {};  ///< what it computes, if invertible
-  bool recovers_input = false;  ///< backward() can use Fused::kept_output instead of its input
-  bool plain_sum = false;       ///< output 0 is the sum of the inputs
+  ops::Activation activation = {};         ///< what it computes, if that is a ReLU or an ELU
+  Dropping dropping = {};                  ///< the same of dropout
+  bool recovers_input = false;             ///< backward() can use Fused::kept_output instead of its input
+  bool plain_sum = false;                  ///< output 0 is the sum of the inputs
   /// The layer multiplies each channel by the first of these parameters and adds the second; -1: it does not.
   int channel_slope = -1, channel_bias = -1;
   bool fuses_affine = false;  ///< forward() can end with such a layer, backward() begin with its gradients
-  ReluFusion fuses_relu = ReluFusion::none;
-  bool fuses_relu_of_input = false;  ///< backward() can end with the gradient of a ReLU that made the input
-  bool fuses_sum = false;            ///< forward() can end with the sum of its output and another tensor
+  ActivationFusion fuses_activation = ActivationFusion::none;
+  InputActivation fuses_activation_of_input = InputActivation::none;
+  bool fuses_dropout = false;  ///< forward() can end with dropout
+  bool fuses_sum = false;      ///< forward() can end with the sum of its output and another tensor
 
   bool differentiable(int input) const {
     return (differentiable_inputs < 0 || input < differentiable_inputs) && input != constant_input;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "banyan/device/context.hpp"
 #include "banyan/layers/exchange.hpp"
@@ -11,21 +12,34 @@
 namespace banyan {
 
 struct Parameter;
+struct Pass;
+
+/// Dropout in training: all of it but what a pass adds.
+struct Dropping {
+  double ratio = 0;                   ///< 0: nothing is dropped
+  std::uint32_t stream = 0;           ///< of random numbers: the layer's
+  std::optional<std::uint64_t> seed;  ///< instead of the run's
+
+  bool on() const { return ratio > 0; }
+  ops::PassKey key(const Pass& pass) const;
+};
 
 /// What the plan made part of one layer's step.
 struct Fused {
   /// Those of a Scale after a normalization that has no slope and bias itself (LayerTraits::fuses_affine);
   /// null: none.
   Parameter *slope = nullptr, *bias = nullptr;
-  ops::Rectifier output;  ///< forward() ends with it; backward() begins with its gradient (ReluFusion::both)
-  ops::Rectifier input;   ///< backward() ends with its gradient, by the sign of the input
-  /// forward() adds it to its result, whose memory is that of the sum, and ends with the ReLU `sum`. The
-  /// backward pass is unaffected.
+  /// forward() ends with it; backward() begins with its gradient (ActivationFusion::both).
+  ops::Activation output;
+  ops::Activation input;  ///< backward() ends with the gradient of what made its input (InputActivation)
+  Dropping dropping;      ///< forward() ends with it, after `output`
+  /// forward() adds it to its result, whose memory is that of the sum, and ends with the activation `sum`.
+  /// The backward pass is unaffected.
   const Tensor* addend = nullptr;
-  ops::Rectifier sum;
+  ops::Activation sum;
   /// backward() takes this activation of the output instead of its input, and overwrites it.
   const Tensor* kept_output = nullptr;
-  ops::InvertibleActivation kept_activation;
+  ops::Activation kept_activation;
 };
 
 struct Pass {
@@ -49,5 +63,9 @@ struct Pass {
   std::uint64_t fresh = 0;
   bool is_fresh(std::size_t parameter) const { return (fresh >> parameter & 1) != 0; }
 };
+
+inline ops::PassKey Dropping::key(const Pass& pass) const {
+  return {seed.value_or(pass.seed), stream, pass.draw_on_device};
+}
 
 }  // namespace banyan

@@ -1,10 +1,10 @@
-// Which ReLUs and sums run as part of neighbouring layers. Pure.
+// Which activations (ReLU, ELU), dropouts and sums run as part of neighbouring layers. Pure.
 //
-// A ReLU on its own costs a sweep over memory each way. Its forward pass can run at the end of the layer
-// before it (the producer); its backward pass at the start of that layer's, or at the end of the next layer's
-// (the reader). The ReLU does itself whatever no neighbour can. Likewise the sum of two branches can run at
-// the end of the layer that finishes the later branch, and a Scale after a batch normalization serves as its
-// slope and bias.
+// An activation on its own costs a sweep over memory each way. Its forward pass can run at the end of the
+// layer before it (the producer); its backward pass at the start of that layer's, or at the end of the next
+// layer's (the reader). It does itself whatever no neighbour can. Likewise the sum of two branches can run at
+// the end of the layer that finishes the later branch, dropout at the end of the layer whose activation it
+// follows, and a Scale after a batch normalization serves as its slope and bias.
 #pragma once
 
 #include <vector>
@@ -15,11 +15,12 @@ namespace banyan {
 
 /// For one layer: what it runs for others, and what others run for it.
 struct Fusion {
-  int affine = -1;               ///< the layer whose slope and bias it applies
-  ops::Rectifier output, input;  ///< see Fused
-  int sum_layer = -1;            ///< the layer whose sum it runs,
-  int addend = -1;               ///< with this blob,
-  ops::Rectifier sum;            ///< and this ReLU after it
+  int affine = -1;                ///< the layer whose slope and bias it applies
+  ops::Activation output, input;  ///< see Fused
+  int drop_layer = -1;            ///< the layer whose dropout it runs
+  int sum_layer = -1;             ///< the layer whose sum it runs,
+  int addend = -1;                ///< with this blob,
+  ops::Activation sum;            ///< and this activation after it
   bool forward_elsewhere = false, backward_elsewhere = false;
 };
 

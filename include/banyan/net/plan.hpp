@@ -19,7 +19,7 @@ struct PlanPolicy {
   /// Blobs share memory where their lifetimes do not overlap. Off: each keeps its data and gradient.
   bool reuse_memory = true;
   // Off without reuse_memory:
-  bool fuse = true;        ///< ReLUs and sums run as part of other layers, with bit-identical results
+  bool fuse = true;        ///< activations, dropouts and sums run in other layers, with bit-identical results
   bool fuse_scale = true;  ///< and Scales as part of batch normalizations, with one rounding less
   bool in_place_abn = false;
   int segments = 1;                      ///< see read_checkpoint
@@ -38,6 +38,15 @@ struct PlannedTensor {
   /// Its data is outside that memory and outlives a pass: a user may have filled it.
   bool outside = false;
   bool zeroed = false;  ///< where memory is new; only outside
+};
+
+/// A tensor's data or gradient in the activations' memory, and the steps during which its contents are needed
+/// (lifetimes.hpp; Plan::steps.size(): after the pass).
+struct PlannedBlock {
+  int tensor = 0;
+  bool gradient = false;
+  std::int64_t offset = 0, bytes = 0;
+  std::vector<Span> spans;
 };
 
 struct PlanStep {
@@ -61,10 +70,10 @@ struct PlanStep {
   /// Weighted outputs: forward, added to the loss after the layer; backward, seeded as gradients before it.
   std::vector<LossTerm> losses;
   // Parts of other layers, as in Fused; -1: none.
-  int affine = -1;  ///< layer
-  ops::Rectifier output, input, sum;
+  int affine = -1, drop_layer = -1;  ///< layers
+  ops::Activation output, input, sum;
   int addend = -1, kept_output = -1;
-  ops::InvertibleActivation kept_activation;
+  ops::Activation kept_activation;
   // Parameters of the layer whose gradients no earlier backward step has touched:
   std::uint64_t fresh = 0;  ///< bit k: the layer overwrites that of parameter k
   std::vector<int> clears;  ///< zeroed before the layer runs
@@ -78,7 +87,8 @@ struct Plan {
   std::int64_t bytes = 0;              ///< of the activations and their gradients
   std::int64_t unshared_bytes = 0;     ///< if no blob shared memory
   std::int64_t bytes_without_cuts = 0;
-  std::vector<int> cuts;  ///< first layer of each segment after the first (checkpoints.hpp)
+  std::vector<PlannedBlock> blocks;  ///< of tensors that own their memory
+  std::vector<int> cuts;             ///< first layer of each segment after the first (checkpoints.hpp)
   std::vector<InPlaceAbn> in_place_abn;
 };
 

@@ -62,8 +62,10 @@ class Activity {
   /// `while running layer "conv2" forward on cpu:1, iteration 37`
   std::string describe() const;
 
-  /// From now on this device's spans are recorded. Call before its thread starts.
-  void trace_to(const DeviceTracks& tracks) { tracks_ = tracks; }
+  /// From now on this device's spans are recorded there; nullopt: nowhere. Call before its thread starts, or
+  /// on it while no span is open.
+  void trace_to(const std::optional<DeviceTracks>& tracks) { tracks_ = tracks; }
+  const std::optional<DeviceTracks>& tracks() const { return tracks_; }
   /// A span of the current iteration; nullptr without a timeline. Usually spans.hpp is what is needed.
   TimeSpan* open_span(DeviceTrack lane, SpanKind kind, std::string_view name, const char* detail = "",
                       std::int64_t number = -1) {
@@ -71,6 +73,10 @@ class Activity {
                          kind, name, detail, number, iteration_.load(std::memory_order_relaxed))
                    : nullptr;
   }
+
+  /// Nanoseconds for which the device's thread has waited for batches. On that thread only.
+  std::int64_t waited_for_data() const { return waited_for_data_; }
+  void add_wait_for_data(std::int64_t nanoseconds) { waited_for_data_ += nanoseconds; }
 
  private:
   void trace_waiting(bool waiting);
@@ -85,6 +91,7 @@ class Activity {
       std::chrono::steady_clock::now().time_since_epoch().count()};
   std::optional<DeviceTracks> tracks_;
   TimeSpan* wait_ = nullptr;  ///< while waiting
+  std::int64_t waited_for_data_ = 0;
 };
 
 /// Called at every Activity::enter while installed; tests inject exceptions and stalls with it. Install it

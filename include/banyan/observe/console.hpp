@@ -4,9 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "banyan/base/log.hpp"
 
 namespace banyan {
 
@@ -49,13 +53,39 @@ class Console {
   std::string status_;
 };
 
-/// Sets up glog for a program, and makes it the sink of base/log.hpp: every line goes to `console` with
-/// Caffe's prefix (`I1231 23:59:59.999999 12345 file.cpp:12] `), in colour where that is a terminal; log
-/// files are written only if glog's flag log_dir is set. In effect as long as the returned object exists.
+/// `--log_format`. text: Caffe's prefix (`I1231 23:59:59.999999 12345 file.cpp:12] `), in colour where that
+/// is a terminal. json: each message is one line with one object, whatever the message contains.
+enum class LogFormat : std::uint8_t { text, json };
+
+/// `{"time": "2026-12-31T23:59:59.999999Z", "severity": "info", "thread": 12345, "file": "file.cpp", "line":
+/// 12, "text": "..."}`, of now and this thread, without a newline.
+std::string json_log_line(Severity severity, const std::string& text,
+                          const std::source_location& where = std::source_location::current());
+
+/// Sets up glog for a program, and makes it the sink of base/log.hpp: every message goes to `console`; log
+/// files (which have glog's form) are written only if glog's flag log_dir is set. In effect as long as the
+/// returned object exists.
 class LogRoute {
  public:
   virtual ~LogRoute() = default;
 };
-std::unique_ptr<LogRoute> route_logs(const char* program, Console& console);
+std::unique_ptr<LogRoute> route_logs(const char* program, Console& console,
+                                     LogFormat format = LogFormat::text);
+
+/// While it exists, messages to the log are neither written by a LogRoute nor lost: warnings and errors are
+/// kept here. One at a time.
+class LogCapture {
+ public:
+  LogCapture();
+  ~LogCapture();
+  LogCapture(const LogCapture&) = delete;
+  LogCapture& operator=(const LogCapture&) = delete;
+  /// Those since the last call, each once.
+  std::vector<std::string> take();
+
+ private:
+  class Sink;
+  std::unique_ptr<Sink> sink_;
+};
 
 }  // namespace banyan

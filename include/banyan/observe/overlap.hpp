@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,21 @@ struct IterationShares {
   double skew = 0;
 };
 
-/// Every iteration whose end is in the timeline, in order.
-std::vector<IterationShares> measure_overlap(const Timeline& timeline, int device);
+/// One figure of IterationShares, as reports show it.
+struct ShareFigure {
+  const char* title;  ///< indented where it is a part of the one above
+  const char* key;    ///< in JSON
+  double (*value)(const IterationShares&);
+};
+/// From compute to hidden communication.
+std::span<const ShareFigure> share_figures();
+
+/// The finished spans of each device.
+using SpansOfDevices = std::vector<std::vector<RecordedSpan>>;
+SpansOfDevices spans_of(const Timeline& timeline);
+
+/// For each device every iteration whose end is among its spans, in order.
+std::vector<std::vector<IterationShares>> measure_overlap(const SpansOfDevices& devices);
 
 struct LayerTime {
   std::string layer;
@@ -36,6 +50,6 @@ struct LayerTime {
   double forward = 0, backward = 0;
 };
 /// Sums over the iterations from `first` on, layers in the order of their first forward.
-std::vector<LayerTime> measure_layers(const Timeline& timeline, int device, std::int64_t first);
+std::vector<LayerTime> measure_layers(const std::vector<RecordedSpan>& spans, std::int64_t first);
 
 }  // namespace banyan

@@ -23,6 +23,21 @@ class HostSpan {
   TimeSpan* span_;
 };
 
+/// A HostSpan in which the device has no batch. Its length counts even if no span is recorded.
+class DataSpan {
+ public:
+  DataSpan(Activity& activity, std::string_view source)
+      : activity_(activity), begin_(steady_nanoseconds()), span_(activity, SpanKind::data, source) {}
+  ~DataSpan() { activity_.add_wait_for_data(steady_nanoseconds() - begin_); }
+  DataSpan(const DataSpan&) = delete;
+  DataSpan& operator=(const DataSpan&) = delete;
+
+ private:
+  Activity& activity_;
+  std::int64_t begin_;
+  HostSpan span_;
+};
+
 /// What is enqueued on `stream` while this exists, by the times at which the stream reaches it. `lane` is the
 /// stream's track.
 class StreamSpan {

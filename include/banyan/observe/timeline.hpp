@@ -54,6 +54,15 @@ struct TimeSpan {
   SpanKind kind = SpanKind::forward;
 };
 
+/// A span as it was when it was copied from its track.
+struct RecordedSpan {
+  std::int64_t begin = 0, end = 0;
+  const std::string* name = nullptr;  ///< the track's
+  const char* detail = "";
+  std::int64_t number = -1, iteration = 0;
+  SpanKind kind = SpanKind::forward;
+};
+
 inline std::int64_t steady_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -75,6 +84,13 @@ class Track {
                  std::int64_t iteration);
   /// Spans in the order of opening; any thread.
   void for_each(const std::function<void(const TimeSpan&)>& visit) const;
+  /// Appends those of the numbers [first, last) that have begun and ended; any thread.
+  void copy(std::int64_t first, std::int64_t last, std::vector<RecordedSpan>& to) const;
+  std::int64_t count() const { return count_.load(std::memory_order_acquire); }
+  bool full() const { return count() >= most_; }
+  /// Begins again with no spans, in the same memory; names stay. Only while nothing is recorded, no stream
+  /// has a time left to write and nobody reads.
+  void clear() { count_.store(0, std::memory_order_release); }
   std::int64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
@@ -83,6 +99,9 @@ class Track {
     using is_transparent = void;
   };
   friend class Timeline;
+  const TimeSpan& at(std::int64_t number) const {
+    return chunks_[number / kChunk].load(std::memory_order_relaxed)[number % kChunk];
+  }
   int device_;
   std::string name_;
   std::int64_t most_;

@@ -30,8 +30,8 @@ class Convolution {
   virtual ~Convolution() = default;
   /// Those made so far; empty if they follow from shapes alone.
   virtual KernelChoices kernel_choices() const { return {}; }
-  /// From now on forward() ends with this ReLU. False: it cannot, and the caller must run it.
-  virtual bool fuse_relu(const Rectifier& relu) { return !relu.on; }
+  /// From now on forward() ends with this activation. False: it cannot, and the caller must run it.
+  virtual bool fuse_activation(const Activation& activation) { return !activation.on(); }
   /// output = input * weight (+ bias, (out_channels), where defined)
   virtual void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
                        Tensor& output) = 0;

@@ -1,6 +1,6 @@
 // Elementwise operators. Input and output of one call have the same count, layout and type; output may be the
-// input (in place). On CPU devices they may be bf16, except for dropout; parameters, per-channel factors and
-// their gradients are then f32, and so is all arithmetic.
+// input (in place). On CPU devices they may be bf16; parameters, per-channel factors and their gradients are
+// then f32, and so is all arithmetic.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,6 @@
 #include "banyan/ops/random.hpp"
 
 namespace banyan::ops {
-
-/// A ReLU as the last step of another operator; off: no ReLU. Results are bit-identical to running the two
-/// operators one after the other, except that a zero may have the other sign.
-struct Rectifier {
-  bool on = false;
-  double slope = 0;
-};
 
 /// y = x > 0 ? x : slope * x.
 inline constinit Operator<void(const Tensor& x, double slope, Tensor& y)> relu_forward{"relu_forward"};
@@ -38,39 +31,63 @@ inline constinit Operator<void(const Tensor& x, const EluShape& shape, Tensor& y
 /// dx = dy * (y > 0 ? lambda : y + alpha * lambda).
 inline constinit Operator<void(const Tensor& y, const Tensor& dy, const EluShape& shape, Tensor& dx)>
     elu_backward{"elu_backward"};
-/// An invertible activation: a leaky ReLU with slope > 0, or an ELU with alpha > 0.
-struct InvertibleActivation {
-  enum class Kind : std::uint8_t { leaky_relu, elu };
-  Kind kind = Kind::leaky_relu;
-  double slope = 1;  ///< leaky_relu
+/// A ReLU or an ELU as the last step of another operator, or neither. Results are bit-identical to running
+/// the two operators one after the other, except that a zero may have the other sign.
+struct Activation {
+  enum class Kind : std::uint8_t { none, relu, elu };
+  Kind kind = Kind::none;
+  double slope = 0;  ///< relu
   EluShape elu;
+
+  constexpr bool on() const { return kind != Kind::none; }
+  /// Does the output determine its gradient? Not that of a ReLU with a negative slope.
+  constexpr bool shows_gradient() const { return kind != Kind::relu || slope >= 0; }
+  constexpr bool invertible() const {
+    return (kind == Kind::relu && slope > 0) || (kind == Kind::elu && elu.alpha > 0);
+  }
 };
-/// The x from which the activation made y, to a few roundings of y; x may be y. If an ELU's y is as close to
-/// its lower bound as rounding allows, x is the logarithm of the data type's epsilon (-15.9 in f32, -36 in
-/// f64).
-inline constinit Operator<void(const Tensor& y, const InvertibleActivation& activation, Tensor& x)>
-    invert_activation{"invert_activation"};
+constexpr Activation relu_activation(double slope = 0) { return {Activation::Kind::relu, slope, {}}; }
+constexpr Activation elu_activation(const EluShape& shape) { return {Activation::Kind::elu, 0, shape}; }
+/// y = activation(y).
+inline void activate(Context& context, const Activation& activation, Tensor& y) {
+  if (activation.kind == Activation::Kind::relu) relu_forward(context, y, activation.slope, y);
+  if (activation.kind == Activation::Kind::elu) elu_forward(context, y, activation.elu, y);
+}
+/// The x from which an invertible activation made y, to a few roundings of y; x may be y. If an ELU's y is as
+/// close to its lower bound as rounding allows, x is the logarithm of the data type's epsilon (-15.9 in f32,
+/// -36 in f64).
+inline constinit Operator<void(const Tensor& y, const Activation& activation, Tensor& x)> invert_activation{
+    "invert_activation"};
 /// y = x * keep / (1 - ratio). Element e (logical order within its sample) of local sample i is kept when
 /// philox(key, sample-global index, e) >= ratio, so the mask depends on neither device nor layout. The
 /// gradient is the same operator applied to dy. Axis 0 is the batch.
 inline constinit Operator<void(const Tensor& x, double ratio, const PassKey& key, const SampleIndex& samples,
                                Tensor& y)>
     dropout{"dropout"};
+/// y = dropout(activation(x + bias)); bias has a value for each position on the last axis of a contiguous x,
+/// undefined: 0.
+inline constinit Operator<void(const Tensor& x, const Tensor& bias, const Activation& activation,
+                               double ratio, const PassKey& key, const SampleIndex& samples, Tensor& y)>
+    activate_and_drop{"activate_and_drop"};
+/// The gradient of dropout(relu(x)), slope >= 0, from its output y: dx = dropout(dy) * (y > 0 ? 1 : slope).
+inline constinit Operator<void(const Tensor& y, const Tensor& dy, double slope, double ratio,
+                               const PassKey& key, const SampleIndex& samples, Tensor& dx)>
+    activate_and_drop_backward{"activate_and_drop_backward"};
 /// A term of a sum that is kept or left out as a whole, on all devices alike: y = x, or y += x if `adds`,
 /// with the probability `keep`; otherwise y = 0, or y as it is. Draw number `draw` of the pass. The gradient
 /// is the same operator applied to dy, without `adds`.
 inline constinit Operator<void(const Tensor& x, double keep, const PassKey& key, int draw, bool adds,
                                Tensor& y)>
     keep_term{"keep_term"};
-/// y = relu(sum of factors[k] * terms[k]), added in order; y may be one of the terms.
+/// y = activation(sum of factors[k] * terms[k]), added in order; y may be one of the terms.
 inline constinit Operator<void(const std::vector<const Tensor*>& terms, const std::vector<double>& factors,
-                               const Rectifier& relu, Tensor& y)>
+                               const Activation& activation, Tensor& y)>
     weighted_sum{"weighted_sum"};
-/// dx = (sum of terms) * (y > 0 ? 1 : slope): relu_backward of the gradients from several readers of y; dx
-/// may be one of the terms.
-inline constinit Operator<void(const std::vector<const Tensor*>& terms, const Tensor& y, double slope,
-                               Tensor& dx)>
-    relu_backward_of_sum{"relu_backward_of_sum"};
+/// relu_backward or elu_backward of the sum of terms, the gradients from several readers of the activation's
+/// output y; dx may be one of the terms.
+inline constinit Operator<void(const std::vector<const Tensor*>& terms, const Tensor& y,
+                               const Activation& activation, Tensor& dx)>
+    activation_backward_of_sum{"activation_backward_of_sum"};
 /// y = a * b.
 inline constinit Operator<void(const Tensor& a, const Tensor& b, Tensor& y)> multiply{"multiply"};
 /// dx = dy * y / x, Caffe's unstable gradient of a product (stable_prod_grad: false).
@@ -91,9 +108,10 @@ inline constinit Operator<void(const Tensor& dy, const Tensor& mask, int index, 
 struct Broadcast {
   std::int64_t outer, dim, inner;
 };
-/// y = relu(x * scale[d] + bias[d]); an undefined tensor stands for "none".
+/// y = activation(x * scale[d] + bias[d]); an undefined tensor stands for "none". Scale and bias, and dscale
+/// below, may be bf16 where x is.
 inline constinit Operator<void(const Tensor& x, const Tensor& scale, const Tensor& bias,
-                               const Broadcast& over, const Rectifier& relu, Tensor& y)>
+                               const Broadcast& over, const Activation& activation, Tensor& y)>
     scale_bias{"scale_bias"};
 /// dscale[d] += sum over outer and inner of dy * x. An undefined x stands for ones: the gradient of a bias.
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Broadcast& over, Tensor& dscale)>

@@ -34,17 +34,19 @@ inline constinit Operator<void(const Tensor& running_mean, const Tensor& running
 /// What follows the normalization; undefined slope / bias: 1 / 0.
 struct Affine {
   Tensor slope, bias;
-  Rectifier relu = {};
+  Activation activation = {};
+  Tensor output = {};  ///< of the activation, for the backward operators: they need an ELU's
 };
-/// y = relu((x - mean) * inv_std * slope + bias). y may be x.
+/// y = activation((x - mean) * inv_std * slope + bias). y may be x.
 inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine, Tensor& y)>
     normalize_forward{"normalize_forward"};
-/// y = relu((x - mean) * inv_std * slope + bias + addend). y may be x or the addend.
+/// y = activation((x - mean) * inv_std * slope + bias + addend). y may be x or the addend.
 inline constinit Operator<void(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine,
                                const Tensor& addend, Tensor& y)>
     normalize_and_add{"normalize_and_add"};
-/// Sums over this device's samples. With a ReLU, dy is the gradient of its output: here and in
-/// normalize_backward the sign is found by recomputing the ReLU's input.
+/// Sums over this device's samples. With an activation, dy is the gradient of its output: here and in
+/// normalize_backward a ReLU's slope is found by recomputing its input, an ELU's by recomputing or reading
+/// its output, whichever costs the device less.
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
                                const Affine& affine, Tensor& sums)>
     normalize_backward_sums{"normalize_backward_sums"};
@@ -69,7 +71,8 @@ struct LrnParameters {
   double alpha = 1, beta = 0.75, k = 1;
   bool within_channel = false;  ///< k is 1, the average is Caffe's padded average pooling
 };
-/// y = x * scale^-beta; `scale` (like x) is kept for the backward pass. x and y must differ.
+/// y = x * scale^-beta; `scale` (like x, f32 if that is bf16) is kept for the backward pass. x and y must
+/// differ.
 inline constinit Operator<void(const LrnParameters& parameters, const Tensor& x, Tensor& scale, Tensor& y)>
     lrn_forward{"lrn_forward"};
 inline constinit Operator<void(const LrnParameters& parameters, const Tensor& x, const Tensor& y,

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <vector>
 
 #include "banyan/parallel/device_tree.hpp"
 
@@ -37,9 +38,17 @@ std::size_t chunk_for(const Tree& tree, DeviceKind kind, std::size_t message, co
 /// latency 0 and infinite bandwidth. Pure if `edge` is.
 LinkCost slowest_link(const Tree& tree, const std::function<LinkCost(int reader, int owner)>& edge);
 
+struct MeasuredLinks {
+  LinkCost slowest;  ///< with the handover between threads
+  struct Edge {
+    int reader = 0, owner = 0;  ///< reader < owner
+    LinkCost copies;
+  };
+  std::vector<Edge> edges;
+};
 /// slowest_link() of measured edges, in a few milliseconds: copies (one edge stands for all between CPU
 /// devices), and the time in which a token goes from one device's thread to the next, with as many threads
 /// waiting as in training. Starts a thread per member.
-LinkCost measure_link_cost(const Tree& tree, const std::vector<Member>& members, SpinPolicy policy);
+MeasuredLinks measure_link_cost(const Tree& tree, const std::vector<Member>& members, SpinPolicy policy);
 
 }  // namespace banyan::parallel

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/draw/draw.hpp"
 #include "banyan/io/array_names.hpp"
 #include "banyan/tensor/shape.hpp"
 #include "banyan/train/model.hpp"
@@ -43,18 +44,40 @@ enum class SummaryFormat : std::uint8_t {
 };
 std::string summarize_model(const ModelOptions& options, SummaryFormat format);
 
+/// The net as SVG, or as a graph for Graphviz; `drawing.types` is not used.
+std::string draw_model(const ModelOptions& options, DrawOptions drawing, bool dot);
+
+/// A page with what the runs measured, whose --metrics folders these are (report/report.hpp), to the file
+/// `out`; if that is empty, to report.html in the first folder. Throws bad_input.
+void write_report(const std::vector<std::string>& folders, const std::string& out);
+
 /// A table (or JSON) of all types of layers: what they take, make and support, and where their settings are.
 std::string describe_layers(bool json);
+/// These types, each with every field of its settings. Throws bad_input for an unknown one.
+std::string describe_layer_types(const std::vector<std::string>& types, bool json);
+/// What is known of a field of solvers, nets or layers, named by its path from one of these
+/// (`convolution_param.stride`, `lr_policy`), from its message (`ConvolutionParameter.stride`) or alone: then
+/// every field of that name. A message's name gives all its fields. Throws bad_input for an unknown one.
+std::string describe_field(const std::string& name, bool json);
+/// Names that it knows: messages, fields of solvers, and settings of layers by their paths.
+std::vector<std::string> described_fields();
 
 struct CheckOptions {
   std::vector<std::string> files;  ///< solvers and nets (.prototxt)
   std::optional<int> level;  ///< with stages: of train nets, as in training; of a net's file: of both phases
   std::vector<std::string> stages;
   std::map<std::string, Shape> shapes;  ///< of outputs of sources whose data does not exist
+  io::UnknownFields unknown_fields = io::UnknownFields::refuse;
+};
+struct CheckedFile {
+  std::string path, what;             ///< what: a solver, a net of 12 layers...
+  std::vector<std::string> problems;  ///< of it and of what it names
+  std::vector<std::string> notes;     ///< what was not checked, or passed over
 };
 struct CheckReport {
   std::string text;  ///< a line for each problem and each file
   int problems = 0;
+  std::vector<CheckedFile> files;
 };
 /// Everything that is wrong with the files and the nets that they name: text, settings, connections, every
 /// layer of both phases. Needs no data: what depends on the shape of data that does not exist, and of which
@@ -91,6 +114,8 @@ std::string describe_simulation(const std::string& file, bool json);
 std::string describe_devices(const std::vector<DeviceChoice>& gpus);
 /// Program, libraries and devices, one per line.
 std::string version_report();
+/// Of the program: 0.1.0
+std::string program_version();
 
 /// `data:32,3,227,227`; throws bad_input.
 std::pair<std::string, Shape> parse_shape_flag(const std::string& text);

@@ -27,6 +27,8 @@ struct TestResult {
     std::vector<double> values;
   };
   std::vector<Output> outputs;
+  int net = 0;  ///< its number
+  double seconds = 0;
 };
 
 /// To be used by one thread at a time. Every call returns when all devices have done what it asks for:
@@ -47,6 +49,7 @@ class Session {
   std::int64_t iteration() const;              ///< iterations done, including those before a resumed snapshot
   std::int64_t samples_per_iteration() const;  ///< of all devices
   int devices() const;                         ///< of this process
+  std::vector<MemoryUse> memory() const;       ///< of each of them
 
   /// Trains up to `count` iterations, not beyond the solver's max_iter, with the tests, log lines and
   /// snapshots that fall due. False: SignalFlags requested a stop.

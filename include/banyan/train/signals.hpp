@@ -1,15 +1,13 @@
 // Signals as requests to the training loop.
 #pragma once
 
-#include <string>
+#include <cstdint>
 
 #include "banyan/train/train.hpp"
 
 namespace banyan {
 
 enum class SignalEffect : std::uint8_t { none, snapshot, stop };
-/// Throws bad_input, naming `flag`, for anything but none, snapshot and stop.
-SignalEffect parse_signal_effect(const std::string& flag, const std::string& text);
 
 /// SIGINT and SIGHUP make the given requests; SIGTERM and SIGUSR1 (which mpirun passes on, and batch systems
 /// send before a time limit) request a stop. Once a stop has been requested, the next SIGINT or SIGTERM ends

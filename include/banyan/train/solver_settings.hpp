@@ -101,6 +101,12 @@ struct SolverDevices {
   std::vector<int> gpus;  ///< device_id; empty: the first one
 };
 
+/// What a run writes about itself (docs/metrics.md).
+struct MetricsSettings {
+  std::string folder;              ///< empty: nothing is written
+  int histograms = 0, images = 0;  ///< iterations; 0: never
+};
+
 struct SolverSettings {
   int max_iter = 0;
   int iter_size = 1;     ///< forward and backward passes of an iteration
@@ -113,11 +119,13 @@ struct SolverSettings {
   std::optional<double> clip_norm;  ///< of the summed gradients
   TestSettings test;
   SnapshotSettings snapshot;
+  MetricsSettings metrics;
   SolverDevices devices;
   std::vector<std::string> weights;  ///< to start from; an entry may be a comma-separated list
   caffe::SolverParameter nets;       ///< only the fields that name nets and their states (solver_nets.hpp)
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;  ///< of the nets' files
   std::uint32_t checksum = 0;  ///< of what must be the same in all processes of a run
+  std::string text;  ///< what was read, upgraded, in text form; without nets written into it
 };
 
 /// Is something that is due every `interval` iterations (0: never) due at `iteration`?

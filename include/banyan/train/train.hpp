@@ -9,6 +9,7 @@
 #include "banyan/device/cores.hpp"
 #include "banyan/device/device.hpp"
 #include "banyan/layers/layer.hpp"
+#include "banyan/metrics/sink.hpp"
 #include "banyan/observe/console.hpp"
 #include "banyan/observe/timeline.hpp"
 #include "banyan/tensor/dtype.hpp"
@@ -38,6 +39,13 @@ struct SignalFlags {
 /// in 16 bits: with bf16 it is f32, and only convolutions and inner products multiply in bf16.
 inline DType tensor_type(DType precision) { return precision == DType::bf16 ? DType::f32 : precision; }
 
+/// What a run's metrics need besides MetricsSettings.
+struct MetricsOptions {
+  metrics::Existing existing = metrics::Existing::refuse;  ///< what the folder may hold
+  std::vector<std::string> command_line;                   ///< to be shown
+  std::vector<std::shared_ptr<metrics::Sink>> sinks;       ///< besides the folder's files
+};
+
 struct TrainOptions {
   SolverSettings solver;    ///< level and stages of the command line are already in its nets
   std::string solver_path;  ///< for messages and for the default snapshot prefix
@@ -61,7 +69,12 @@ struct TrainOptions {
   /// must then set random_seed. Process 0 writes the snapshots. nullptr: there are no others.
   parallel::Uplink* uplink = nullptr;
   std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
+  MetricsOptions metrics;
 };
+
+/// Where the run starts: "latest" becomes the state that it names (none: empty), and a run that resumes from
+/// none and has no weights takes those of the solver.
+void resolve_start(TrainOptions& options);
 
 struct TrainOutcome {
   bool stopped_early = false;

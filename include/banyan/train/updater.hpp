@@ -30,8 +30,15 @@ class Updater {
   void set_gradient_factor(Context& context, double factor);
   /// One step for a bucket owned here, on `context`'s stream.
   void update(Context& context, int bucket);
-  /// Sum of the squared gradients of the buckets owned here. Waits for the device.
+  /// Sum of the squared gradients of the buckets owned here. Waits for the device, once.
   double sum_of_squares(Context& context);
+  /// A stretch of a parameter that is updated here.
+  struct OwnedPiece {
+    int parameter;        ///< index in the net's list
+    std::int64_t offset;  ///< in the parameter
+    Tensor value, gradient;
+  };
+  std::vector<OwnedPiece> owned_pieces() const;
 
   /// Writes the pieces of history owned here into `history` (prepared by prepare_history). Owners write
   /// disjoint places, so devices may do so at the same time. Waits for the device.
@@ -72,7 +79,7 @@ class Updater {
   ops::UpdateValues values_;
   ops::DeviceValue<ops::UpdateValues> values_on_device_;
   int histories_;
-  Tensor sum_;
+  Tensor sums_;       ///< one for each bucket owned here
   Tensor direction_;  ///< of LAMB: as long as the longest piece, used by one after the other
 };
 

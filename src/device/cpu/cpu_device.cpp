@@ -26,6 +26,7 @@
 #include "banyan/device/cores.hpp"
 #include "banyan/device/cpu_stream.hpp"
 #include "banyan/device/device.hpp"
+#include "banyan/device/processor.hpp"
 
 namespace banyan {
 namespace {
@@ -272,6 +273,7 @@ std::unique_ptr<Device> make_cpu_device(int ordinal, const CpuDeviceOptions& opt
   if (options.threads < 1) bad_input("cpu:", ordinal, " needs at least 1 thread, not ", options.threads);
   for (const int core : options.cores)
     if (core < 0 || core >= CPU_SETSIZE) bad_input("cpu:", ordinal, " cannot be bound to core ", core);
+  instruction_set();  // loads the kernels
   return std::make_unique<CpuDevice>(ordinal, options);
 }
 

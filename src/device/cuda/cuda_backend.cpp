@@ -5,9 +5,11 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
+#include <cstdlib>
 #include <sstream>
 
 #include "banyan/base/error.hpp"
+#include "banyan/device/cuda_devices.hpp"
 #include "device/cuda/cuda_check.hpp"
 #include "device/cuda/cuda_device.hpp"
 
@@ -17,11 +19,33 @@ namespace {
 /// CUDA's 13020 is 13.2.
 std::string cuda_version(int number) { return cat(number / 1000, ".", number % 1000 / 10); }
 
+/// `80,90` as the build was told; words such as `native` are left out.
+std::vector<int> architectures() {
+  std::vector<int> numbers;
+#ifdef BANYAN_CUDA_ARCHITECTURES
+  std::istringstream list(BANYAN_CUDA_ARCHITECTURES);
+  for (std::string item; std::getline(list, item, ',');)
+    if (const int number = std::atoi(item.c_str()); number > 0) numbers.push_back(number);
+#endif
+  return numbers;
+}
+
+CudaVersions version_numbers() {
+  CudaVersions found;
+  cuda_check(cudaRuntimeGetVersion(&found.runtime), "CUDA", "cudaRuntimeGetVersion");
+  found.built_with = CUDART_VERSION;
+  if (cudaDriverGetVersion(&found.driver) != cudaSuccess) found.driver = 0;
+  found.cudnn = static_cast<int>(cudnnGetVersion());
+  found.cudnn_built_with = CUDNN_VERSION;
+  found.cudnn_runtime = static_cast<int>(cudnnGetCudartVersion());
+  found.architectures = architectures();
+  return found;
+}
+
 std::string versions() {
-  int runtime = 0, driver = 0;
-  cuda_check(cudaRuntimeGetVersion(&runtime), "CUDA", "cudaRuntimeGetVersion");
-  const bool has_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver != 0;
-  const std::size_t cudnn = cudnnGetVersion();
+  const CudaVersions found = version_numbers();
+  const int runtime = found.runtime, driver = found.driver, cudnn = found.cudnn;
+  const bool has_driver = driver != 0;
   int cublas[3] = {0, 0, 0};
   cublasGetProperty(MAJOR_VERSION, &cublas[0]);
   cublasGetProperty(MINOR_VERSION, &cublas[1]);
@@ -95,6 +119,16 @@ std::string describe(int ordinal) {
   return out.str();
 }
 
+CudaGpu query(int ordinal) {
+  const std::string name = cat("gpu:", ordinal);
+  cudaDeviceProp properties{};
+  cuda_check(cudaGetDeviceProperties(&properties, ordinal), name, "cudaGetDeviceProperties");
+  CudaGpu gpu{properties.name, properties.major * 10 + properties.minor, 0, 0};
+  cuda_check(cudaSetDevice(ordinal), name, "cudaSetDevice");
+  cuda_check(cudaMemGetInfo(&gpu.free, &gpu.memory), name, "cudaMemGetInfo");
+  return gpu;
+}
+
 std::unique_ptr<Device> make_device(int ordinal, int replica) {
   return std::make_unique<CudaDevice>(ordinal, replica);
 }
@@ -129,8 +163,16 @@ void stamp(Stream& stream, std::atomic<std::int64_t>& nanoseconds) {
   static_cast<CudaStream&>(stream).stamp(nanoseconds);
 }
 
-constexpr CudaBackend kTable{CudaBackend::kVersion, &versions,    &device_count,       &describe,
-                             &pci_bus_id,           &make_device, &enable_peer_access, &stamp};
+constexpr CudaBackend kTable{.version = CudaBackend::kVersion,
+                             .versions = &versions,
+                             .version_numbers = &version_numbers,
+                             .device_count = &device_count,
+                             .describe = &describe,
+                             .query = &query,
+                             .pci_bus_id = &pci_bus_id,
+                             .make_device = &make_device,
+                             .enable_peer_access = &enable_peer_access,
+                             .stamp = &stamp};
 
 }  // namespace
 }  // namespace banyan

@@ -35,6 +35,8 @@
 // and all computation.
 #pragma once
 
+#include <type_traits>
+
 #include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/operator.hpp"
 #include "banyan/ops/random.hpp"
@@ -59,7 +61,10 @@ BANYAN_HOST_DEVICE inline T narrowed(Arithmetic<T> value) {
 /// running both.
 template <class T>
 BANYAN_HOST_DEVICE inline Arithmetic<T> stored(Arithmetic<T> value) {
-  return narrowed<T>(value);
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return BFloat16::rounded(value);
+  else
+    return value;
 }
 
 }  // namespace banyan::ops

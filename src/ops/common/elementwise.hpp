@@ -1,6 +1,9 @@
 // Elementwise operators for every back end (see backend.hpp).
 #pragma once
 
+#include <cstddef>
+#include <type_traits>
+
 #include "banyan/ops/elementwise.hpp"
 #include "ops/common/activations.hpp"
 #include "ops/common/backend.hpp"
@@ -60,18 +63,17 @@ struct MaximumGradient {
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = mask[i] == index ? dy[i] : T(0); }
 };
 
-/// Item i is one quad: 4 consecutive elements, in logical order, of one sample.
-template <class T, bool kChannelsLast>
-struct Dropout {
+/// What dropout keeps. Item i is one quad: 4 consecutive elements, in logical order, of one sample.
+template <bool kChannelsLast>
+struct Drawing {
   RandomKey key;
   SampleIndex samples;
   double ratio;
-  T scale;
   std::int64_t channels, inner;  ///< of one sample
   std::int64_t quads;            ///< per sample
-  const T* x;
-  T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+  /// Calls body(place in memory, number within the sample, is it kept?) for the quad's elements.
+  template <class Body>
+  BANYAN_HOST_DEVICE void each(std::int64_t i, const Body& body) const {
     const std::int64_t sample = i / quads, quad = i % quads;
     const std::int64_t length = channels * inner, first = 4 * quad;
     const Philox4 bits = random_quad(key, samples.first + sample * samples.stride, quad);
@@ -80,9 +82,62 @@ struct Dropout {
       std::int64_t at = sample * length + first + e;
       if constexpr (kChannelsLast)
         at = sample * length + (first + e) % inner * channels + (first + e) / inner;
-      y[at] = static_cast<double>(uniform01(bits.v[e])) >= ratio ? x[at] * scale : T(0);
+      body(at, first + e, static_cast<double>(uniform01(bits.v[e])) >= ratio);
     }
   }
+};
+template <class T, bool kChannelsLast>
+struct Dropout : Drawing<kChannelsLast> {
+  Arithmetic<T> scale;
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    this->each(i, [this](std::int64_t at, std::int64_t, bool kept) {
+      y[at] = kept ? static_cast<T>(x[at] * scale) : T(0);
+    });
+  }
+};
+
+/// The bias of element e of a sample is bias[e % length].
+template <class T, bool kChannelsLast, class End>
+struct ActivateAndDrop : Drawing<kChannelsLast> {
+  using A = Arithmetic<T>;
+  End end;
+  A scale;
+  const A* bias;
+  std::int64_t length;
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    std::int64_t row = -1;  // where the quad's row of biases begins
+    this->each(i, [this, &row](std::int64_t at, std::int64_t e, bool kept) {
+      A value = x[at];
+      if (bias != nullptr) {
+        if (row < 0) row = e - e % length;
+        while (e - row >= length) row += length;
+        value = stored<T>(value + bias[e - row]);
+      }
+      y[at] = kept ? static_cast<T>(stored<T>(end(value)) * scale) : T(0);
+    });
+  }
+};
+template <class T, bool kChannelsLast>
+struct ActivateAndDropGradient : Drawing<kChannelsLast> {
+  ReluEnd<T> end;
+  Arithmetic<T> scale;
+  const T *y, *dy;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    this->each(i, [this](std::int64_t at, std::int64_t, bool kept) {
+      dx[at] = kept ? static_cast<T>(end.gradient_by_output(y[at], stored<T>(dy[at] * scale))) : T(0);
+    });
+  }
+};
+/// For a slope of 0.
+template <class A>
+struct KeptGradient {
+  A scale;
+  BANYAN_HOST_DEVICE A operator()(A y, A dy) const { return y > A(0) ? dy * scale : A(0); }
 };
 
 /// factor * x plus the preceding sum.
@@ -100,26 +155,18 @@ struct Terms<T, 1> {
   BANYAN_HOST_DEVICE Arithmetic<T> operator()(std::int64_t i) const { return factor * x[i]; }
 };
 
-/// Applied to a sum.
-struct Kept {
-  template <class A>
-  BANYAN_HOST_DEVICE A operator()(A sum, std::int64_t) const {
-    return sum;
-  }
+/// Applied to element i of a sum: an activation, or its gradient by the output.
+template <class T, class End>
+struct Ended {
+  End end;
+  BANYAN_HOST_DEVICE Arithmetic<T> operator()(Arithmetic<T> sum, std::int64_t) const { return end(sum); }
 };
-template <class T>
-struct Rectified {
-  Relu<Arithmetic<T>> relu;
-  BANYAN_HOST_DEVICE Arithmetic<T> operator()(Arithmetic<T> sum, std::int64_t) const {
-    return relu(stored<T>(sum));
-  }
-};
-template <class T>
-struct Masked {
-  ReluGradient<Arithmetic<T>> gradient;
+template <class T, class End>
+struct EndedGradient {
+  End end;
   const T* y;
   BANYAN_HOST_DEVICE Arithmetic<T> operator()(Arithmetic<T> sum, std::int64_t i) const {
-    return gradient(y[i], stored<T>(sum));
+    return end.gradient_by_output(y[i], stored<T>(sum));
   }
 };
 
@@ -131,27 +178,29 @@ struct WeightedSum {
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<T>(last(terms(i), i)); }
 };
 
-template <class T, bool kScale, bool kBias, class Last>
+/// Scale, Bias: pointers, or std::nullptr_t for "none".
+template <class T, class Scale, class Bias, class End>
 struct ScaleBias {
   const T* x;
-  const Arithmetic<T>*scale, *bias;
-  Last last;
+  Scale scale;
+  Bias bias;
+  End end;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t d) const {
     Arithmetic<T> value = x[i];
-    if constexpr (kScale) value *= scale[d];
-    if constexpr (kBias) value += bias[d];
-    y[i] = static_cast<T>(last(value, i));
+    if constexpr (!std::is_null_pointer_v<Scale>) value *= scale[d];
+    if constexpr (!std::is_null_pointer_v<Bias>) value += bias[d];
+    y[i] = static_cast<T>(end(value));
   }
 };
 
-template <class T, bool kInput>
+template <class T, bool kInput, class Sum>
 struct ScaleGradient {
   struct State {
     double sum;
   };
   const T *x, *dy;
-  Arithmetic<T>* dscale;
+  Sum* dscale;
   BANYAN_HOST_DEVICE State identity() const { return {0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
     if constexpr (kInput)
@@ -161,7 +210,7 @@ struct ScaleGradient {
   }
   BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
   BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
-    dscale[d] += static_cast<Arithmetic<T>>(s.sum);
+    dscale[d] = static_cast<Sum>(dscale[d] + static_cast<Arithmetic<T>>(s.sum));
   }
 };
 
@@ -189,10 +238,11 @@ void binary(Context& context, const char* name, const Tensor& a, const Tensor& b
 }
 
 template <class Backend>
-void invert(Context& context, const Tensor& y, const InvertibleActivation& activation, Tensor& x) {
+void invert(Context& context, const Tensor& y, const Activation& activation, Tensor& x) {
+  if (!activation.invertible()) runtime_failure("invert_activation: the activation has no inverse");
   const double epsilon = y.dtype() == DType::f64 ? 0x1p-52 : 0x1p-23;
   const double floor = activation.elu.alpha * activation.elu.lambda;
-  if (activation.kind == InvertibleActivation::Kind::leaky_relu)
+  if (activation.kind == Activation::Kind::relu)
     unary<Backend, LeakyReluInverse>(context, "invert_activation", y, x, activation.slope);
   else
     unary<Backend, EluInverse>(context, "invert_activation", y, x, floor, activation.elu.lambda, epsilon - 1);
@@ -237,27 +287,89 @@ void route_maximum(Context& context, const Tensor& dy, const Tensor& mask, int i
   });
 }
 
+template <class A>
+A scale_of_kept(double ratio) {
+  return ratio < 1 ? static_cast<A>(1 / (1 - ratio)) : A(0);
+}
+
+/// Runs make(drawing), a functor derived from Drawing, for all quads of `like`.
+template <class Backend, class Make>
+void draw_quads(Context& context, const char* name, const Tensor& like, double ratio, const PassKey& key,
+                const SampleIndex& samples, const Make& make) {
+  if (!(ratio >= 0 && ratio <= 1)) runtime_failure(name, ": the ratio must be in [0, 1], not ", ratio);
+  if (like.count() == 0) return;
+  const ChannelView view = channel_view(like);
+  const std::int64_t length = like.count() / view.batch, quads = (length + 3) / 4;
+  const auto run = [&](const auto& drawing) {
+    const auto functor = make(drawing);
+    using Functor = std::decay_t<decltype(functor)>;
+    Backend::for_each_made(context, view.batch * quads, MakeDrawing<Functor>{functor, key.iteration});
+  };
+  const RandomKey random{key.seed, key.stream};
+  if (like.is_contiguous())
+    run(Drawing<false>{random, samples, ratio, view.channels, length / view.channels, quads});
+  else
+    run(Drawing<true>{random, samples, ratio, view.channels, length / view.channels, quads});
+}
+
 template <class Backend>
 void drop(Context& context, const Tensor& x, double ratio, const PassKey& key, const SampleIndex& samples,
           Tensor& y) {
   require_alike("dropout", x, y);
-  if (!(ratio >= 0 && ratio <= 1)) runtime_failure("dropout: the ratio must be in [0, 1], not ", ratio);
-  if (x.count() == 0) return;
-  const ChannelView view = channel_view(x);
-  const std::int64_t length = x.count() / view.batch;
-  const std::int64_t quads = (length + 3) / 4;
-  dispatch_float(x.dtype(), "dropout", [&]<class T>() {
-    const auto run = [&]<bool kChannelsLast>() {
-      const T scale = ratio < 1 ? static_cast<T>(1 / (1 - ratio)) : T(0);
-      using Functor = Dropout<T, kChannelsLast>;
-      const Functor functor{{key.seed, key.stream}, samples, ratio,       scale,      view.channels,
-                            length / view.channels, quads,   x.data<T>(), y.data<T>()};
-      Backend::for_each_made(context, view.batch * quads, MakeDrawing<Functor>{functor, key.iteration});
-    };
-    if (x.is_contiguous())
-      run.template operator()<false>();
-    else
-      run.template operator()<true>();
+  dispatch_activations<Backend>(x.dtype(), "dropout", [&]<class T>() {
+    draw_quads<Backend>(
+        context, "dropout", x, ratio, key, samples, [&]<bool kChannelsLast>(const Drawing<kChannelsLast>& d) {
+          return Dropout<T, kChannelsLast>{d, scale_of_kept<Arithmetic<T>>(ratio), x.data<T>(), y.data<T>()};
+        });
+  });
+}
+
+template <class Backend>
+void activate_then_drop(Context& context, const Tensor& x, const Tensor& bias, const Activation& activation,
+                        double ratio, const PassKey& key, const SampleIndex& samples, Tensor& y) {
+  constexpr const char* kName = "activate_and_drop";
+  require_alike(kName, x, y);
+  if (bias.defined() && !x.is_contiguous()) runtime_failure(kName, ": x must be contiguous");
+  if (bias.defined()) require_count(kName, bias, x.shape()[x.shape().axes() - 1]);
+  dispatch_activations<Backend>(x.dtype(), kName, [&]<class T>() {
+    using A = Arithmetic<T>;
+    with_activation<T>(activation, [&](auto end) {
+      using End = decltype(end);
+      draw_quads<Backend>(
+          context, kName, x, ratio, key, samples, [&]<bool kChannelsLast>(const Drawing<kChannelsLast>& d) {
+            return ActivateAndDrop<T, kChannelsLast, End>{d,
+                                                          end,
+                                                          scale_of_kept<A>(ratio),
+                                                          bias.defined() ? bias.data<A>() : nullptr,
+                                                          bias.defined() ? bias.count() : 0,
+                                                          x.data<T>(),
+                                                          y.data<T>()};
+          });
+    });
+  });
+}
+
+/// Without a slope nothing need be drawn: where dropout left nothing, the output is 0.
+template <class Backend>
+void activate_then_drop_gradient(Context& context, const Tensor& y, const Tensor& dy, double slope,
+                                 double ratio, const PassKey& key, const SampleIndex& samples, Tensor& dx) {
+  constexpr const char* kName = "activate_and_drop_backward";
+  require_alike(kName, y, dy);
+  require_alike(kName, y, dx);
+  if (!(slope >= 0)) runtime_failure(kName, ": the slope must not be negative");
+  if (slope == 0)
+    return binary<Backend, KeptGradient>(context, kName, y, dy, dx, scale_of_kept<double>(ratio));
+  dispatch_activations<Backend>(y.dtype(), kName, [&]<class T>() {
+    using A = Arithmetic<T>;
+    draw_quads<Backend>(context, kName, y, ratio, key, samples,
+                        [&]<bool kChannelsLast>(const Drawing<kChannelsLast>& d) {
+                          return ActivateAndDropGradient<T, kChannelsLast>{d,
+                                                                           ReluEnd<T>{static_cast<A>(slope)},
+                                                                           scale_of_kept<A>(ratio),
+                                                                           y.data<T>(),
+                                                                           dy.data<T>(),
+                                                                           dx.data<T>()};
+                        });
   });
 }
 
@@ -323,7 +435,7 @@ void sum_in_passes(Context& context, std::vector<const Tensor*> terms, std::vect
                           sum_terms<T, kTerms>(terms.data(), factors.data()), end, y.data<T>()});
   };
   while (terms.size() > 4) {
-    pass.template operator()<4>(Kept{});
+    pass.template operator()<4>(Ended<T, NoEnd<T>>{});
     terms.erase(terms.begin(), terms.begin() + 3);
     factors.erase(factors.begin(), factors.begin() + 3);
     terms[0] = &y;
@@ -351,26 +463,30 @@ inline void require_terms(const char* op, const std::vector<const Tensor*>& term
 
 template <class Backend>
 void sum_weighted(Context& context, const std::vector<const Tensor*>& terms,
-                  const std::vector<double>& factors, const Rectifier& relu, Tensor& y) {
+                  const std::vector<double>& factors, const Activation& activation, Tensor& y) {
   require_terms("weighted_sum", terms, y);
   if (factors.size() != terms.size()) runtime_failure("weighted_sum: one factor per term is needed");
   dispatch_activations<Backend>(y.dtype(), "weighted_sum", [&]<class T>() {
-    if (relu.on)
-      sum_in_passes<Backend, T>(context, terms, factors,
-                                Rectified<T>{{static_cast<Arithmetic<T>>(relu.slope)}}, y);
-    else
-      sum_in_passes<Backend, T>(context, terms, factors, Kept{}, y);
+    with_activation<T>(activation, [&](auto end) {
+      sum_in_passes<Backend, T>(context, terms, factors, Ended<T, decltype(end)>{end}, y);
+    });
   });
 }
 
 template <class Backend>
-void sum_masked(Context& context, const std::vector<const Tensor*>& terms, const Tensor& y, double slope,
-                Tensor& dx) {
-  require_terms("relu_backward_of_sum", terms, dx);
-  require_alike("relu_backward_of_sum", y, dx);
-  dispatch_activations<Backend>(dx.dtype(), "relu_backward_of_sum", [&]<class T>() {
-    sum_in_passes<Backend, T>(context, terms, std::vector<double>(terms.size(), 1),
-                              Masked<T>{{static_cast<Arithmetic<T>>(slope)}, y.data<T>()}, dx);
+void sum_of_gradients(Context& context, const std::vector<const Tensor*>& terms, const Tensor& y,
+                      const Activation& activation, Tensor& dx) {
+  constexpr const char* kName = "activation_backward_of_sum";
+  require_terms(kName, terms, dx);
+  require_alike(kName, y, dx);
+  if (!activation.on() || !activation.shows_gradient())
+    runtime_failure(kName, ": the output does not determine the activation's gradient");
+  dispatch_activations<Backend>(dx.dtype(), kName, [&]<class T>() {
+    with_activation<T>(activation, [&](auto end) {
+      if constexpr (!std::is_same_v<decltype(end), NoEnd<T>>)
+        sum_in_passes<Backend, T>(context, terms, std::vector<double>(terms.size(), 1),
+                                  EndedGradient<T, decltype(end)>{end, y.data<T>()}, dx);
+    });
   });
 }
 
@@ -378,33 +494,33 @@ inline void require_broadcast(const char* op, const Tensor& x, const Broadcast& 
   require_count(op, x, over.outer * over.dim * over.inner);
 }
 
+/// body(pointer) to the values of an operand of activations stored as T: a parameter, or activations
+/// themselves; nullptr for an undefined one.
+template <class T, class Body>
+void with_operand(const Tensor& operand, const Body& body) {
+  if (!operand.defined()) return body(nullptr);
+  if constexpr (!std::is_same_v<T, Arithmetic<T>>)
+    if (operand.dtype() == DTypeOf<T>::value) return body(operand.data<T>());
+  body(operand.data<Arithmetic<T>>());
+}
+
 template <class Backend>
 void scale_and_shift(Context& context, const Tensor& x, const Tensor& scale, const Tensor& bias,
-                     const Broadcast& over, const Rectifier& relu, Tensor& y) {
+                     const Broadcast& over, const Activation& activation, Tensor& y) {
   require_alike("scale_bias", x, y);
   require_broadcast("scale_bias", x, over);
   if (scale.defined()) require_count("scale_bias", scale, over.dim);
   if (bias.defined()) require_count("scale_bias", bias, over.dim);
   dispatch_activations<Backend>(x.dtype(), "scale_bias", [&]<class T>() {
-    using A = Arithmetic<T>;
-    const A* s = scale.defined() ? scale.data<A>() : nullptr;
-    const A* b = bias.defined() ? bias.data<A>() : nullptr;
-    const auto run = [&]<bool kScale, bool kBias>(auto last) {
-      Backend::for_each_channel(
-          context, over, ScaleBias<T, kScale, kBias, decltype(last)>{x.data<T>(), s, b, last, y.data<T>()});
-    };
-    const auto choose = [&](auto last) {
-      if (s != nullptr && b != nullptr)
-        run.template operator()<true, true>(last);
-      else if (s != nullptr)
-        run.template operator()<true, false>(last);
-      else
-        run.template operator()<false, true>(last);
-    };
-    if (relu.on)
-      choose(Rectified<T>{{static_cast<A>(relu.slope)}});
-    else
-      choose(Kept{});
+    with_operand<T>(scale, [&](auto s) {
+      with_operand<T>(bias, [&](auto b) {
+        with_activation<T>(activation, [&](auto end) {
+          Backend::for_each_channel(
+              context, over,
+              ScaleBias<T, decltype(s), decltype(b), decltype(end)>{x.data<T>(), s, b, end, y.data<T>()});
+        });
+      });
+    });
   });
 }
 
@@ -415,11 +531,15 @@ void scale_gradient(Context& context, const Tensor& x, const Tensor& dy, const B
   require_count("scale_backward", dscale, over.dim);
   if (x.defined()) require_alike("scale_backward", x, dy);
   dispatch_activations<Backend>(dy.dtype(), "scale_backward", [&]<class T>() {
-    auto* to = dscale.data<Arithmetic<T>>();
-    if (x.defined())
-      Backend::reduce_channels(context, over, ScaleGradient<T, true>{x.data<T>(), dy.data<T>(), to});
-    else
-      Backend::reduce_channels(context, over, ScaleGradient<T, false>{nullptr, dy.data<T>(), to});
+    const auto run = [&]<class Sum>(Sum* to) {
+      if (x.defined())
+        Backend::reduce_channels(context, over, ScaleGradient<T, true, Sum>{x.data<T>(), dy.data<T>(), to});
+      else
+        Backend::reduce_channels(context, over, ScaleGradient<T, false, Sum>{nullptr, dy.data<T>(), to});
+    };
+    if constexpr (!std::is_same_v<T, Arithmetic<T>>)
+      if (dscale.dtype() == DTypeOf<T>::value) return run(dscale.data<T>());
+    run(dscale.data<Arithmetic<T>>());
   });
 }
 
@@ -463,9 +583,11 @@ struct DefineElementwise {
     maximum.define(kind, &take_maximum<Backend>);
     maximum_backward.define(kind, &route_maximum<Backend>);
     dropout.define(kind, &drop<Backend>);
+    activate_and_drop.define(kind, &activate_then_drop<Backend>);
+    activate_and_drop_backward.define(kind, &activate_then_drop_gradient<Backend>);
     keep_term.define(kind, &keep_or_leave_out<Backend>);
     weighted_sum.define(kind, &sum_weighted<Backend>);
-    relu_backward_of_sum.define(kind, &sum_masked<Backend>);
+    activation_backward_of_sum.define(kind, &sum_of_gradients<Backend>);
     scale_bias.define(kind, &scale_and_shift<Backend>);
     scale_backward.define(kind, &scale_gradient<Backend>);
   }

@@ -64,36 +64,42 @@ struct LrnWindow {
 template <class T>
 struct LrnSquare {
   const T* x;
-  BANYAN_HOST_DEVICE T operator()(std::int64_t i) const { return x[i] * x[i]; }
+  BANYAN_HOST_DEVICE Arithmetic<T> operator()(std::int64_t i) const { return x[i] * x[i]; }
 };
 template <class T>
 struct LrnRatio {
-  const T *y, *scale, *dy;
-  BANYAN_HOST_DEVICE T operator()(std::int64_t i) const { return dy[i] * y[i] / scale[i]; }
+  const T *y, *dy;
+  const Arithmetic<T>* scale;
+  BANYAN_HOST_DEVICE Arithmetic<T> operator()(std::int64_t i) const { return dy[i] * y[i] / scale[i]; }
 };
 
 template <class T>
 struct LrnForward {
+  using A = Arithmetic<T>;
   LrnWindow window;
-  LrnTerms<T> terms;
+  LrnTerms<A> terms;
   const T* x;
-  T *scale, *y;
+  A* scale;
+  T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const T s = terms.k + terms.alpha_over_n * window.sum<T>(i, LrnSquare<T>{x});
+    const A s = terms.k + terms.alpha_over_n * window.sum<A>(i, LrnSquare<T>{x});
     scale[i] = s;
-    y[i] = x[i] * inverse_power(s, terms.beta);
+    y[i] = static_cast<T>(x[i] * inverse_power(s, terms.beta));
   }
 };
 
 template <class T>
 struct LrnBackward {
+  using A = Arithmetic<T>;
   LrnWindow window;
-  LrnTerms<T> terms;
-  const T *x, *y, *scale, *dy;
+  LrnTerms<A> terms;
+  const T *x, *y, *dy;
+  const A* scale;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const T sum = window.sum<T>(i, LrnRatio<T>{y, scale, dy});
-    dx[i] = dy[i] * inverse_power(scale[i], terms.beta) - T(2) * terms.alpha_over_n * terms.beta * x[i] * sum;
+    const A sum = window.sum<A>(i, LrnRatio<T>{y, dy, scale});
+    dx[i] = static_cast<T>(dy[i] * inverse_power(scale[i], terms.beta) -
+                           A(2) * terms.alpha_over_n * terms.beta * x[i] * sum);
   }
 };
 
@@ -123,10 +129,11 @@ void lrn_forward_on(Context& context, const LrnParameters& parameters, const Ten
   require_alike("lrn_forward", x, y);
   if (x.count() == 0) return;
   const detail::LrnWindow window = detail::lrn_window(parameters, x);
-  dispatch_float(x.dtype(), "lrn_forward", [&]<class T>() {
+  dispatch_activations<Backend>(x.dtype(), "lrn_forward", [&]<class T>() {
+    using A = Arithmetic<T>;
     Backend::for_each(context, x.count(),
-                      detail::LrnForward<T>{window, detail::lrn_terms<T>(parameters), x.data<T>(),
-                                            scale.data<T>(), y.data<T>()});
+                      detail::LrnForward<T>{window, detail::lrn_terms<A>(parameters), x.data<T>(),
+                                            scale.data<A>(), y.data<T>()});
   });
 }
 
@@ -137,10 +144,11 @@ void lrn_backward_on(Context& context, const LrnParameters& parameters, const Te
   require_alike("lrn_backward", x, dx);
   if (x.count() == 0) return;
   const detail::LrnWindow window = detail::lrn_window(parameters, x);
-  dispatch_float(x.dtype(), "lrn_backward", [&]<class T>() {
+  dispatch_activations<Backend>(x.dtype(), "lrn_backward", [&]<class T>() {
+    using A = Arithmetic<T>;
     Backend::for_each(context, x.count(),
-                      detail::LrnBackward<T>{window, detail::lrn_terms<T>(parameters), x.data<T>(),
-                                             y.data<T>(), scale.data<T>(), dy.data<T>(), dx.data<T>()});
+                      detail::LrnBackward<T>{window, detail::lrn_terms<A>(parameters), x.data<T>(),
+                                             y.data<T>(), dy.data<T>(), scale.data<A>(), dx.data<T>()});
   });
 }
 

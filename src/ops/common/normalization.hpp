@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "banyan/ops/normalization.hpp"
 #include "ops/common/backend.hpp"
@@ -144,23 +145,14 @@ struct StoredStatistics {
   }
 };
 
-/// relu_forward and relu_backward by the ReLU's input, or the identity.
-template <class T>
-struct Rectify {
-  bool on;
-  T slope;
-  explicit Rectify(const Rectifier& relu) : on(relu.on), slope(static_cast<T>(relu.slope)) {}
-  BANYAN_HOST_DEVICE T forward(T x) const { return on ? Relu<T>{slope}(x) : x; }
-  BANYAN_HOST_DEVICE T backward(T x, T dy) const { return on ? ReluGradient<T>{slope}(x, dy) : dy; }
-};
-
-/// y = ((x - high) - low) * scale + bias for one channel, before the ReLU.
+/// y = ((x - high) - low) * scale + bias for one channel, before the activation.
 template <class T>
 struct ForwardTerms {
   T high, low, scale, bias;
   BANYAN_HOST_DEVICE T apply(T x) const { return ((x - high) - low) * scale + bias; }
 };
-template <class T>
+/// `end`: the activation (see with_activation).
+template <class T, class End>
 struct NormalizeForward {
   using A = Arithmetic<T>;
   const T* x;
@@ -168,8 +160,9 @@ struct NormalizeForward {
   const double* mean_inv_std;
   T* y;
   ChannelOf channel;
-  Rectify<A> relu;
+  End end;
   const T* addend = nullptr;  ///< forward only
+  const T* output = nullptr;  ///< backward only: Affine::output
   BANYAN_HOST_DEVICE ForwardTerms<A> terms(std::int64_t c) const {
     const double mean = mean_inv_std[c], inv_std = mean_inv_std[channel.dim + c];
     const A high = static_cast<A>(mean);
@@ -179,28 +172,28 @@ struct NormalizeForward {
   }
   /// y[i], given the terms of i's channel.
   BANYAN_HOST_DEVICE T apply(const ForwardTerms<A>& terms, std::int64_t i) const {
-    const A value = stored<T>(terms.apply(x[i]));
-    return static_cast<T>(relu.forward(addend == nullptr ? value : stored<T>(value + addend[i])));
+    const A value = terms.apply(x[i]);
+    return static_cast<T>(end(addend == nullptr ? value : stored<T>(value) + addend[i]));
   }
-  /// The gradient of the ReLU's input for dy[i], given the terms of i's channel.
+  /// The gradient of the activation's input for dy[i], given the terms of i's channel.
   BANYAN_HOST_DEVICE A gradient(const ForwardTerms<A>& terms, std::int64_t i, A dy) const {
-    return relu.on ? stored<T>(relu.backward(stored<T>(terms.apply(x[i])), dy)) : dy;
+    return end.gradient(terms.apply(x[i]), dy);
   }
 };
 
-template <class T>
+template <class T, class End>
 struct BackwardSums {
   struct State {
     double dy, dy_xhat;
   };
-  NormalizeForward<T> forward;  ///< its y is not used
+  NormalizeForward<T, End> forward;  ///< its y is not used
   const T* dy;
   double* sums;
   std::int64_t channels;
   BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t index, std::int64_t d) const {
-    const Arithmetic<T> local =
-        forward.relu.on ? forward.gradient(forward.terms(d), index, dy[index]) : dy[index];
+    Arithmetic<T> local = dy[index];
+    if constexpr (!std::is_same_v<End, NoEnd<T>>) local = forward.gradient(forward.terms(d), index, local);
     const double gradient = static_cast<double>(local);
     s.dy += gradient;
     s.dy_xhat += gradient * (static_cast<double>(forward.x[index]) - forward.mean_inv_std[d]);
@@ -223,10 +216,10 @@ struct BackwardTerms {
     return scale * ((dy - mean_dy) - ((x - high) - low) * slant);
   }
 };
-template <class T>
+template <class T, class End>
 struct NormalizeBackward {
   using A = Arithmetic<T>;
-  NormalizeForward<T> forward;  ///< its y is not used
+  NormalizeForward<T, End> forward;  ///< its y is not used
   const T* dy;
   const double *sums, *moments;  ///< null sums: statistics were constants
   T* dx;
@@ -266,20 +259,34 @@ T* optional_data(Tensor& tensor) {
   return tensor.defined() ? tensor.data<T>() : nullptr;
 }
 
-template <class T>
-NormalizeForward<T> forward_functor(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine, T* y) {
+/// body(NormalizeForward) with the activation of `affine`.
+template <class T, class Body>
+void with_forward_functor(const Tensor& x, const Tensor& mean_inv_std, const Affine& affine, T* y,
+                          const Body& body) {
   using A = Arithmetic<T>;
   const Broadcast over = channel_broadcast(x);
-  return {
-      x.data<T>(), optional_data<A>(affine.slope), optional_data<A>(affine.bias), mean_inv_std.data<double>(),
-      y,           {over.dim, over.inner},         Rectify<A>(affine.relu)};
+  with_activation<T>(affine.activation, [&](auto end) {
+    body(NormalizeForward<T, decltype(end)>{x.data<T>(),
+                                            optional_data<A>(affine.slope),
+                                            optional_data<A>(affine.bias),
+                                            mean_inv_std.data<double>(),
+                                            y,
+                                            {over.dim, over.inner},
+                                            end,
+                                            nullptr,
+                                            optional_data<T>(affine.output)});
+  });
 }
-template <class T>
-NormalizeBackward<T> backward_functor(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
-                                      const Affine& affine, const Tensor& sums, const Tensor& moments,
-                                      Tensor& dx) {
-  return {forward_functor<T>(x, mean_inv_std, affine, nullptr), dy.data<T>(), optional_data<double>(sums),
-          optional_data<double>(moments), dx.data<T>()};
+/// body(NormalizeBackward) likewise.
+template <class T, class Body>
+void with_backward_functor(const Tensor& x, const Tensor& dy, const Tensor& mean_inv_std,
+                           const Affine& affine, const Tensor& sums, const Tensor& moments, Tensor& dx,
+                           const Body& body) {
+  with_forward_functor<T>(x, mean_inv_std, affine, nullptr, [&](const auto& forward) {
+    using End = std::decay_t<decltype(forward.end)>;
+    body(NormalizeBackward<T, End>{forward, dy.data<T>(), optional_data<double>(sums),
+                                   optional_data<double>(moments), dx.data<T>()});
+  });
 }
 
 }  // namespace detail
@@ -339,10 +346,11 @@ void normalize_backward_sums_on(Context& context, const Tensor& x, const Tensor&
                                 const Tensor& mean_inv_std, const Affine& affine, Tensor& sums) {
   dispatch_activations<Backend>(x.dtype(), "normalize_backward_sums", [&]<class T>() {
     const Broadcast over = channel_broadcast(x);
-    Backend::reduce_channels(
-        context, over,
-        detail::BackwardSums<T>{detail::forward_functor<T>(x, mean_inv_std, affine, nullptr), dy.data<T>(),
-                                sums.data<double>(), over.dim});
+    detail::with_forward_functor<T>(x, mean_inv_std, affine, nullptr, [&](const auto& forward) {
+      using End = std::decay_t<decltype(forward.end)>;
+      Backend::reduce_channels(
+          context, over, detail::BackwardSums<T, End>{forward, dy.data<T>(), sums.data<double>(), over.dim});
+    });
   });
 }
 

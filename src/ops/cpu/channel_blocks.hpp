@@ -11,27 +11,27 @@ namespace banyan::ops {
 
 inline constexpr std::int64_t kBlockLanes = 16;
 
-/// Sixteen neighbouring channels, stored as T. Vectors are passed by reference, because the calling
-/// convention for passing by value depends on the target processor.
-template <class T>
+/// Neighbouring channels, stored as T. Vectors are passed by reference, because the calling convention for
+/// passing by value depends on the target processor.
+template <class T, std::int64_t kLanes = kBlockLanes>
 struct ChannelBlock {
   using A = Arithmetic<T>;
   using Index = std::conditional_t<sizeof(A) == 8, std::int64_t, std::int32_t>;
-  typedef A Values __attribute__((vector_size(kBlockLanes * sizeof(A))));
-  typedef Index Places __attribute__((vector_size(kBlockLanes * sizeof(A))));
-  typedef std::int32_t Stored __attribute__((vector_size(kBlockLanes * sizeof(std::int32_t))));
+  typedef A Values __attribute__((vector_size(kLanes * sizeof(A))));
+  typedef Index Places __attribute__((vector_size(kLanes * sizeof(A))));
+  typedef std::int32_t Stored __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
 
   static void load(const T* from, Values& to) {
     if constexpr (std::is_same_v<T, A>)
       std::memcpy(&to, from, sizeof(Values));
     else
-      for (std::int64_t lane = 0; lane < kBlockLanes; ++lane) to[lane] = from[lane];
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) to[lane] = from[lane];
   }
   static void store(const Values& from, T* to) {
     if constexpr (std::is_same_v<T, A>)
       std::memcpy(to, &from, sizeof(Values));
     else
-      for (std::int64_t lane = 0; lane < kBlockLanes; ++lane) to[lane] = static_cast<T>(from[lane]);
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) to[lane] = static_cast<T>(from[lane]);
   }
   static void load(const std::int32_t* from, Places& to) {
     Stored stored;

@@ -1,6 +1,8 @@
-// Shared by the rules for when to use our own convolution kernels.
+// Shared by the rules for when to use our own convolution kernels. tests/bench/kernels.cpp compares what they
+// choose with what is fastest.
 #pragma once
 
+#include "banyan/device/processor.hpp"
 #include "banyan/ops/convolution.hpp"
 
 namespace banyan::ops {
@@ -15,9 +17,7 @@ inline bool is_plain_convolution(const ConvolutionGeometry& geometry, const Tens
   return geometry.spatial_axes() == 2 && geometry.group == 1 && suits(input) && suits(output);
 }
 
-/// With this many channels, is more than a fifth of the vectors empty?
-inline bool fills_badly(std::int64_t channels, std::int64_t lanes) {
-  return 4 * ((channels + lanes - 1) / lanes * lanes) >= 5 * channels;
-}
+/// f32, one to three spatial axes: oneDNN's kernels even where the rules would choose ours.
+std::unique_ptr<Convolution> make_library_convolution(const ConvolutionGeometry& geometry);
 
 }  // namespace banyan::ops

@@ -1,8 +1,7 @@
 // For images x (H x W x C) and y (h x w x O) and their columns, one row of kernel x C values per output
 // pixel:
 //   grad columns = grad y (h w x O) * weight (O x kernel C); grad x gathers from them
-// Each thread has its own columns, for as many images as fit in its cache, and takes the next images when
-// done: no image's result depends on the others or on the thread that computes it.
+// Each thread has its own columns, for as many images as fit in its cache.
 #include "ops/cpu/convolution_columns.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -14,16 +13,11 @@
 #include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/openmp_threads.hpp"
+#include "ops/cpu/shares.hpp"
 
 namespace banyan::ops {
 namespace {
 
-#ifdef __AVX512F__
-constexpr std::int64_t kVector = 16;
-#else
-constexpr std::int64_t kVector = 8;
-#endif
-constexpr std::int64_t kCachedValues = 1 << 17;  ///< of columns that a thread computes at a time: 512 KiB
 constexpr std::int64_t kLargestImage = 1 << 18;  ///< in values of columns; larger ones leave the cache
 
 struct Axis {
@@ -34,14 +28,17 @@ struct Axis {
 struct Columns {
   Axis h, w;
   std::int64_t batch, channels, outputs;
+  std::int64_t values;  ///< of columns at a time
   int threads;
 
-  Columns(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
+  Columns(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, std::int64_t at_a_time,
+          int team)
       : h(axis(g, input, output, 0)),
         w(axis(g, input, output, 1)),
         batch(input.shape()[0]),
         channels(g.in_channels),
         outputs(g.out_channels),
+        values(at_a_time),
         threads(team) {}
   static Axis axis(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int a) {
     const auto at = static_cast<std::size_t>(a);
@@ -55,7 +52,7 @@ struct Columns {
   std::int64_t image() const { return h.input * w.input * channels; }
   std::int64_t weights() const { return outputs * depth(); }
   std::int64_t images_at_a_time() const {
-    return std::clamp<std::int64_t>(kCachedValues / (pixels() * depth()), 1, (batch + threads - 1) / threads);
+    return std::clamp<std::int64_t>(values / (pixels() * depth()), 1, (batch + threads - 1) / threads);
   }
   std::int64_t columns() const { return images_at_a_time() * pixels() * depth(); }
 };
@@ -116,44 +113,49 @@ void run_backward_data(const Columns& s, const float* dy, const float* weight, f
   const OpenMpThreads single(1);  // of sgemm
   std::atomic<dnnl_status_t> status = dnnl_success;
   float* const order = workspace;
+  Shares shares(s.threads, s.batch, s.images_at_a_time());
 #pragma omp parallel num_threads(s.threads)
   {
 #pragma omp for schedule(static)
     for (std::int64_t o = 0; o < s.outputs; ++o) taps_first(s, weight + o * s.depth(), order + o * s.depth());
     float* const own = workspace + s.weights() + omp_get_thread_num() * s.columns();
-    const std::int64_t most = s.images_at_a_time();
-#pragma omp for schedule(dynamic)
-    for (std::int64_t first = 0; first < s.batch; first += most) {
-      const std::int64_t count = std::min(most, s.batch - first);
+    shares.run([&](std::int64_t first, std::int64_t last) {
       const dnnl_status_t done =
-          dnnl_sgemm('N', 'N', count * s.pixels(), s.depth(), s.outputs, 1,
+          dnnl_sgemm('N', 'N', (last - first) * s.pixels(), s.depth(), s.outputs, 1,
                      dy + first * s.pixels() * s.outputs, s.outputs, order, s.depth(), 0, own, s.depth());
       if (done != dnnl_success) status = done;
-      for (std::int64_t i = 0; i < count; ++i)
-        gather(s, rows, columns, own + i * s.pixels() * s.depth(), dx + (first + i) * s.image());
-    }
+      for (std::int64_t i = first; i < last; ++i)
+        gather(s, rows, columns, own + (i - first) * s.pixels() * s.depth(), dx + i * s.image());
+    });
   }
   expect_success(status);
 }
+
+/// Is more than a fifth of the vectors of 16 channels empty?
+bool fills_badly(std::int64_t channels) { return 4 * ((channels + 15) / 16 * 16) >= 5 * channels; }
+
+void backward_data_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& grad_output,
+                          const Tensor& weight, std::int64_t values, Tensor& grad_input) {
+  const Columns sizes(geometry, grad_input, grad_output, values, context.device().threads());
+  const std::int64_t floats = sizes.weights() + sizes.threads * sizes.columns();
+  auto* workspace = context.workspace_of<float>(floats);
+  context.run([sizes, dy = grad_output.data<float>(), w = weight.data<float>(), dx = grad_input.data<float>(),
+               workspace] { run_backward_data(sizes, dy, w, dx, workspace); });
+}
+
+const Define define_backward_data(backward_data_by_columns, DeviceKind::cpu, &backward_data_on_cpu);
 
 }  // namespace
 
 bool columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output,
                  int threads) {
   if (!is_plain_convolution(geometry, input, output)) return false;
-  const Columns s(geometry, input, output, threads);
-  const bool long_rows = s.taps() > 1 && s.w.kernel * s.channels >= 2 * kVector && s.outputs >= 2 * kVector;
-  if (!long_rows || s.pixels() * s.depth() > kLargestImage || s.batch < threads) return false;
-  return fills_badly(s.channels, kVector);
-}
-
-void backward_data_by_columns(Context& context, const ConvolutionGeometry& geometry,
-                              const Tensor& grad_output, const Tensor& weight, Tensor& grad_input) {
-  const Columns sizes(geometry, grad_input, grad_output, context.device().threads());
-  const std::int64_t floats = sizes.weights() + sizes.threads * sizes.columns();
-  auto* workspace = context.workspace_of<float>(floats);
-  context.run([sizes, dy = grad_output.data<float>(), w = weight.data<float>(), dx = grad_input.data<float>(),
-               workspace] { run_backward_data(sizes, dy, w, dx, workspace); });
+  const Columns s(geometry, input, output, kColumnValues, threads);
+  if (s.taps() == 1 || s.pixels() * s.depth() > kLargestImage || s.batch < threads) return false;
+  // Additions of few channels are slow, but oneDNN's vectors are nearly empty.
+  if (s.channels < kBlockLanes)
+    return s.outputs >= 16 * s.channels && instruction_set() != InstructionSet::baseline;
+  return instruction_set() == InstructionSet::avx512 && s.outputs >= 32 && fills_badly(s.channels);
 }
 
 }  // namespace banyan::ops

@@ -9,12 +9,17 @@
 
 namespace banyan::ops {
 
-/// A rule based only on sizes: measurements could differ between runs, and results would not be
-/// bit-identical.
+/// A rule based only on sizes and the instruction set: measurements could differ between runs, and results
+/// would not be bit-identical.
 bool columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output, int threads);
 
-/// For channels-last images in one group.
-void backward_data_by_columns(Context& context, const ConvolutionGeometry& geometry,
-                              const Tensor& grad_output, const Tensor& weight, Tensor& grad_input);
+/// Values of columns that a thread computes at a time: 512 KiB, which stay in its L2 cache. Not the size of
+/// this machine's cache: oneDNN's GEMM rounds differently for another number of images.
+inline constexpr std::int64_t kColumnValues = 1 << 17;
+
+/// For channels-last images in one group; as many at a time as have `values` columns, at least one.
+inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& grad_output,
+                               const Tensor& weight, std::int64_t values, Tensor& grad_input)>
+    backward_data_by_columns{"backward_data_by_columns"};
 
 }  // namespace banyan::ops

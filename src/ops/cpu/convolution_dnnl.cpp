@@ -8,6 +8,7 @@
 // preferred one, because they change in every iteration. The preferred order is queried for one fixed batch
 // size, so that a share of a batch is computed like the whole.
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -15,6 +16,7 @@
 
 #include "banyan/ops/convolution.hpp"
 #include "ops/common/convolution_check.hpp"
+#include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/openmp_threads.hpp"
@@ -172,10 +174,12 @@ bool is_slow(const Description& description) {
 
 class DnnlConvolution final : public Convolution {
  public:
-  DnnlConvolution(const ConvolutionGeometry& geometry, Math math)
+  /// `own_kernels`: ours stand in for oneDNN's where the rules say so.
+  DnnlConvolution(const ConvolutionGeometry& geometry, Math math, bool own_kernels)
       : geometry_(geometry),
         engine_(dnnl::engine::kind::cpu, 0),
         math_(math),
+        own_kernels_(own_kernels && math == Math::full),
         attributes_(plain_attributes()),
         stride_(geometry.stride),
         pad_(geometry.pad),
@@ -183,36 +187,34 @@ class DnnlConvolution final : public Convolution {
     for (const std::int64_t dilation : geometry.dilation) dilation_.push_back(dilation - 1);
   }
 
-  bool fuse_relu(const Rectifier& relu) override {
-    // oneDNN 2.6's channels-last kernels treat every slope other than 0 as 1.
-    const bool can = !relu.on || relu.slope == 0;
-    relu_ = relu.on && can;
-    return can;
+  bool fuse_activation(const Activation& activation) override {
+    slope_.reset();
+    if (activation.kind == Activation::Kind::relu) slope_ = activation.slope;
+    return slope_ || !activation.on();
   }
 
   void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
                Tensor& output) override {
     check_convolution(geometry_, input, weight, output);
     if (output.count() == 0) return;
-    if (by_rows(input, output))
-      return forward_by_rows(context, geometry_, input, weight, bias, relu_, output);
-    const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined());
-    if (plan == nullptr) {
-      reference_->forward(context, input, weight, bias, output);
-      if (relu_) relu_forward(context, output, 0, output);
-      return;
-    }
-    std::vector<void*> data{activation(input), address(weight), activation(output)};
-    if (bias.defined()) data.push_back(address(bias));
-    run(context, *plan, std::move(data), "forward");
+    const bool rows = own_kernels_ && rows_pay_forward(geometry_, input, output);
+    // With a slope a bf16 kernel would round once, where two operators round twice.
+    relu_inside_ = slope_ && (*slope_ == 0 || (!rows && output.dtype() == DType::f32));
+    if (rows)
+      forward_by_rows(context, geometry_, input, weight, bias, relu_inside_, output);
+    else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined()))
+      forward_by(context, *plan, input, weight, bias, output);
+    else
+      relu_inside_ = false, reference_->forward(context, input, weight, bias, output);
+    if (slope_ && !relu_inside_) relu_forward(context, output, *slope_, output);
   }
 
   void backward_data(Context& context, const Tensor& grad_output, const Tensor& weight,
                      Tensor& grad_input) override {
     check_convolution(geometry_, grad_input, weight, grad_output);
     if (grad_input.count() == 0) return;
-    if (by_columns(context, grad_input, grad_output))
-      return backward_data_by_columns(context, geometry_, grad_output, weight, grad_input);
+    if (own_kernels_ && columns_pay(geometry_, grad_input, grad_output, context.device().threads()))
+      return backward_data_by_columns(context, geometry_, grad_output, weight, kColumnValues, grad_input);
     const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
     if (plan == nullptr) return reference_->backward_data(context, grad_output, weight, grad_input);
     run(context, *plan, {activation(grad_output), address(weight), activation(grad_input)}, "backward data");
@@ -222,7 +224,7 @@ class DnnlConvolution final : public Convolution {
                        Tensor& grad_bias) override {
     check_convolution(geometry_, input, grad_weight, grad_output);
     if (input.count() == 0) return;
-    if (by_rows(input, grad_output))
+    if (own_kernels_ && rows_pay_backward_weight(geometry_, input, grad_output))
       return backward_weight_by_rows(context, geometry_, input, grad_output, grad_weight, grad_bias);
     const bool with_bias = grad_bias.defined();
     const Plan* plan = plan_for(context, Pass::backward_weight, input, grad_output, with_bias);
@@ -236,16 +238,16 @@ class DnnlConvolution final : public Convolution {
  private:
   using Key = std::vector<std::int64_t>;
 
+  void forward_by(Context& context, const Plan& plan, const Tensor& input, const Tensor& weight,
+                  const Tensor& bias, Tensor& output) {
+    std::vector<void*> data{activation(input), address(weight), activation(output)};
+    if (bias.defined()) data.push_back(address(bias));
+    run(context, plan, std::move(data), "forward");
+  }
+
   static void* address(const Tensor& tensor) { return const_cast<float*>(tensor.data<float>()); }
   static void* activation(const Tensor& tensor) {
     return tensor.dtype() == DType::bf16 ? const_cast<BFloat16*>(tensor.data<BFloat16>()) : address(tensor);
-  }
-
-  bool by_columns(Context& context, const Tensor& input, const Tensor& output) const {
-    return math_ == Math::full && columns_pay(geometry_, input, output, context.device().threads());
-  }
-  bool by_rows(const Tensor& input, const Tensor& output) const {
-    return math_ == Math::full && rows_pay(geometry_, input, output);
   }
 
   void run(Context& context, const Plan& plan, std::vector<void*> data, const char* pass) {
@@ -264,10 +266,12 @@ class DnnlConvolution final : public Convolution {
   /// The plan for these shapes and layouts, made on first use; nullptr if our reference should be used.
   const Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
     const int threads = context.device().threads();
+    const bool relu = pass == Pass::forward && relu_inside_;
     Key key = input.shape().dims();
-    key.insert(key.end(), {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
-                           static_cast<std::int64_t>(output.layout()), bias, threads,
-                           pass == Pass::forward && relu_, static_cast<std::int64_t>(input.dtype())});
+    key.insert(key.end(),
+               {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
+                static_cast<std::int64_t>(output.layout()), bias, threads, relu,
+                std::bit_cast<std::int64_t>(relu ? *slope_ : 0.0), static_cast<std::int64_t>(input.dtype())});
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second ? &*found->second : nullptr;
     const OpenMpThreads guard(threads);  // kernels are generated for a fixed number of threads
@@ -339,9 +343,9 @@ class DnnlConvolution final : public Convolution {
   }
   dnnl::primitive_attr forward_attributes() const {
     dnnl::primitive_attr attributes = plain_attributes();
-    if (relu_) {
+    if (relu_inside_) {
       dnnl::post_ops relu;
-      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, static_cast<float>(*slope_), 0.0f);
       attributes.set_post_ops(relu);
     }
     return attributes;
@@ -461,9 +465,11 @@ class DnnlConvolution final : public Convolution {
   ConvolutionGeometry geometry_;
   dnnl::engine engine_;
   Math math_;
+  bool own_kernels_;
   dnnl::primitive_attr attributes_;  // for everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
-  bool relu_ = false;                         ///< forward() ends with a ReLU
+  std::optional<double> slope_;               ///< forward() ends with a ReLU
+  bool relu_inside_ = false;                  ///< run by the kernel
   std::map<Key, std::optional<Plan>> plans_;  // node-based: enqueued work refers to its elements
   std::unique_ptr<Convolution> reference_;
 };
@@ -474,11 +480,15 @@ std::unique_ptr<Convolution> make_cpu_convolution(Context& context, const Convol
     runtime_failure("convolution on CPU does not support ", name_of(dtype), " tensors (f32 and f64 only)");
   if (dtype == DType::f64 || geometry.spatial_axes() < 1 || geometry.spatial_axes() > 3)
     return make_reference_convolution(geometry);
-  return std::make_unique<DnnlConvolution>(geometry, context.device().math());
+  return std::make_unique<DnnlConvolution>(geometry, context.device().math(), true);
 }
 
 const bool defined = (define_convolution(DeviceKind::cpu, &make_cpu_convolution), true);
 
 }  // namespace
+
+std::unique_ptr<Convolution> make_library_convolution(const ConvolutionGeometry& geometry) {
+  return std::make_unique<DnnlConvolution>(geometry, Math::full, false);
+}
 
 }  // namespace banyan::ops

@@ -1,6 +1,6 @@
 // Terms: an output pixel's value for output channel o is the sum of value times weight over the kernel's
 // rows, and within each over `row` = kernel width x input channels values that are adjacent in the image. A
-// position is one such place in the kernel. Output channels are divided into vectors of 16, the last of which
+// position is one such place in the kernel. Output channels are divided into vectors, the last of which
 // starts early rather than being short, or, if that would leave most of it empty, into vectors and a few
 // leftover channels.
 #include "ops/cpu/convolution_rows.hpp"
@@ -10,25 +10,26 @@
 
 #include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/convolution_choice.hpp"
+#include "ops/cpu/shares.hpp"
 
 namespace banyan::ops {
 namespace {
 
-using Block = ChannelBlock<float>;
-using Vector = Block::Values;
-constexpr std::int64_t kLanes = kBlockLanes;
-constexpr int kPixels = 8;  ///< that share a load of weights; also positions that share one of gradients
-constexpr int kVectors =
-    3;  ///< of outputs at a time: 8 x 3 sums, 3 operands and a factor fit in 32 registers
-constexpr int kRowsAtATime = 8;                ///< of output pixels; a thread takes the next ones when done
-constexpr std::int64_t kMostLeft = 4;          ///< beyond that, a vector is cheaper
-constexpr std::int64_t kLongRow = 2 * kLanes;  ///< below that, dot products do not pay off
+/// What fits in the vector registers: `sums`, the operands that share them (up to `vectors`), and a factor.
+template <std::int64_t kLanes>
+struct Tile;
+template <>
+struct Tile<16> {  // AVX-512: 28 of 32 registers
+  static constexpr int sums = 24, vectors = 3;
+};
+template <>
+struct Tile<8> {  // AVX2: 15 of 16 registers
+  static constexpr int sums = 12, vectors = 2;
+};
+constexpr int kDots = 8;  ///< dot products at a time
 
-#ifdef __AVX512F__
-constexpr bool kTuned = true;
-#else
-constexpr bool kTuned = false;
-#endif
+constexpr int kMostPositions = 8;  ///< of the kernel at a time: more addresses would not stay in registers
+constexpr std::int64_t kRowsAtATime = 8;  ///< of output pixels
 
 /// Calls body(integral_constant) for `number` between 1 and kMost.
 template <int kMost, class Body>
@@ -38,20 +39,36 @@ void with_constant(std::int64_t number, const Body& body) {
   body(std::integral_constant<int, kMost>());
 }
 
+/// body(first, constant number) for `count` items, in as few and as equal parts as possible.
+template <int kMost, class Body>
+void in_parts(std::int64_t count, const Body& body) {
+  const std::int64_t parts = (count + kMost - 1) / kMost;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t first = count * part / parts;
+    with_constant<kMost>(count * (part + 1) / parts - first, [&](auto number) { body(first, number); });
+  }
+}
+
 /// Vectors whose values for one position are adjacent.
 struct Group {
   std::int64_t first, count;
 };
 
 /// Sizes for one call; copied into the enqueued work.
+template <std::int64_t kLanes>
 struct Rows {
+  using Block = ChannelBlock<float, kLanes>;
+  using Vector = typename Block::Values;
+  static constexpr std::int64_t kLongRow = 2 * kLanes;  ///< below that, dot products do not pay off
+
   std::int64_t batch, channels, outputs, kernel_h, kernel_w, in_h, in_w, out_h, out_w;
   std::int64_t stride_h, stride_w, dilation_h;
   int threads;
   std::int64_t left = 0, vectors = 0;  ///< leftover output channels; vectors of the others
   std::vector<Group> groups;
 
-  Rows(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
+  Rows(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team,
+       std::int64_t most_left)
       : batch(input.shape()[0]),
         channels(g.in_channels),
         outputs(g.out_channels),
@@ -66,8 +83,9 @@ struct Rows {
         dilation_h(g.dilation[0]),
         threads(team) {
     const std::int64_t rest = outputs % kLanes;
-    if (rest <= kMostLeft && row() >= kLongRow) left = rest;
+    if (rest <= most_left && row() >= kLongRow) left = rest;
     vectors = (in_vectors() + kLanes - 1) / kLanes;
+    constexpr std::int64_t kVectors = Tile<kLanes>::vectors;
     const std::int64_t parts = (vectors + kVectors - 1) / kVectors;
     for (std::int64_t part = 0; part < parts; ++part) {
       const std::int64_t first = vectors * part / parts;
@@ -123,12 +141,18 @@ struct Rows {
   }
 };
 
-float sum_of_lanes(const Vector& values) {
-  Vector sum = values;
-  sum += __builtin_shufflevector(sum, sum, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-  sum += __builtin_shufflevector(sum, sum, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-  sum += __builtin_shufflevector(sum, sum, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+/// Halves are added until two lanes are left.
+float sum_of_lanes(const ChannelBlock<float, 8>::Values& values) {
+  auto sum = values;
+  sum += __builtin_shufflevector(sum, sum, 4, 5, 6, 7, 0, 1, 2, 3);
+  sum += __builtin_shufflevector(sum, sum, 2, 3, 0, 1, 6, 7, 4, 5);
   return sum[0] + sum[1];
+}
+float sum_of_lanes(const ChannelBlock<float, 16>::Values& values) {
+  const ChannelBlock<float, 8>::Values sum =
+      __builtin_shufflevector(values, values, 0, 1, 2, 3, 4, 5, 6, 7) +
+      __builtin_shufflevector(values, values, 8, 9, 10, 11, 12, 13, 14, 15);
+  return sum_of_lanes(sum);
 }
 
 /// NaN stays NaN.
@@ -145,31 +169,33 @@ struct Ordered {
 };
 
 /// P neighbouring output pixels, all N vectors of a group.
-template <int P, int N>
-void vectors_of(const Rows& s, const Ordered& ordered, const Group& group, const float* x, bool relu,
+template <int P, int N, std::int64_t kLanes>
+void vectors_of(const Rows<kLanes>& s, const Ordered& ordered, const Group& group, const float* x, bool relu,
                 float* y) {
+  using Block = typename Rows<kLanes>::Block;
+  using Vector = typename Rows<kLanes>::Vector;
   const std::int64_t v = group.first;
   Vector sums[P][N];
-  const float* at[P];
   for (int n = 0; n < N; ++n) Block::load(ordered.bias + (v + n) * kLanes, sums[0][n]);
-  for (int p = 0; p < P; ++p) {
-    at[p] = x + p * s.pixel_step();
+  for (int p = 1; p < P; ++p)
     for (int n = 0; n < N; ++n) sums[p][n] = sums[0][n];
-  }
+  // Few addresses stay in registers: of every eighth pixel, and the distances of the next seven.
+  constexpr int kNear = 8;
+  std::int64_t distance[kNear];
+  for (int p = 0; p < kNear; ++p) distance[p] = p * s.pixel_step();
   const float* weights = ordered.weight + s.place(group, v, 0);
-  const std::int64_t row = s.row(), next = s.kernel_row_step();
-  for (std::int64_t r = 0; r < s.kernel_h; ++r) {
+  const std::int64_t row = s.row(), next = s.kernel_row_step(), far = kNear * s.pixel_step();
+  for (std::int64_t r = 0; r < s.kernel_h; ++r, x += next) {
     for (std::int64_t k = 0; k < row; ++k, weights += N * kLanes) {
       Vector weight[N];
       for (int n = 0; n < N; ++n) Block::load(weights + n * kLanes, weight[n]);
-#pragma GCC unroll 8
+#pragma GCC unroll 24
       for (int p = 0; p < P; ++p) {
-        const float value = at[p][k];
+        const float value = x[k + p / kNear * far + distance[p % kNear]];
 #pragma GCC unroll 3
         for (int n = 0; n < N; ++n) sums[p][n] += value * weight[n];
       }
     }
-    for (int p = 0; p < P; ++p) at[p] += next;
   }
   for (int p = 0; p < P; ++p)
     for (int n = 0; n < N; ++n) {
@@ -179,9 +205,11 @@ void vectors_of(const Rows& s, const Ordered& ordered, const Group& group, const
 }
 
 /// The same pixels, leftover channel l.
-template <int P>
-void dot_products(const Rows& s, const Ordered& ordered, std::int64_t l, const float* x, bool relu,
+template <int P, std::int64_t kLanes>
+void dot_products(const Rows<kLanes>& s, const Ordered& ordered, std::int64_t l, const float* x, bool relu,
                   float* y) {
+  using Block = typename Rows<kLanes>::Block;
+  using Vector = typename Rows<kLanes>::Vector;
   Vector sums[P] = {}, weight, values;
   for (std::int64_t r = 0; r < s.kernel_h; ++r)
     for (std::int64_t b = 0; b < s.blocks(); ++b) {
@@ -200,24 +228,26 @@ void dot_products(const Rows& s, const Ordered& ordered, std::int64_t l, const f
 }
 
 /// One row of output pixels.
-void forward_row(const Rows& s, const Ordered& ordered, const float* x, bool relu, float* y) {
-  const auto run = [&]<int P>(std::integral_constant<int, P>, std::int64_t column) {
-    const float* from = x + column * s.pixel_step();
-    float* to = y + column * s.outputs;
-    for (const Group& group : s.groups)
-      with_constant<kVectors>(group.count, [&]<int N>(std::integral_constant<int, N>) {
-        vectors_of<P, N>(s, ordered, group, from, relu, to);
-      });
-    for (std::int64_t l = 0; l < s.left; ++l) dot_products<P>(s, ordered, l, from, relu, to);
-  };
-  std::int64_t column = 0;
-  for (; column + kPixels <= s.out_w; column += kPixels) run(std::integral_constant<int, kPixels>(), column);
-  if (column < s.out_w) with_constant<kPixels - 1>(s.out_w - column, [&](auto rest) { run(rest, column); });
+template <std::int64_t kLanes>
+void forward_row(const Rows<kLanes>& s, const Ordered& ordered, const float* x, bool relu, float* y) {
+  for (const Group& group : s.groups)
+    with_constant<Tile<kLanes>::vectors>(group.count, [&]<int N>(std::integral_constant<int, N>) {
+      in_parts<Tile<kLanes>::sums / N>(
+          s.out_w, [&]<int P>(std::int64_t column, std::integral_constant<int, P>) {
+            vectors_of<P, N>(s, ordered, group, x + column * s.pixel_step(), relu, y + column * s.outputs);
+          });
+    });
+  for (std::int64_t l = 0; l < s.left; ++l)
+    in_parts<kDots>(s.out_w, [&]<int P>(std::int64_t column, std::integral_constant<int, P>) {
+      dot_products<P>(s, ordered, l, x + column * s.pixel_step(), relu, y + column * s.outputs);
+    });
 }
 
-void run_forward(const Rows& s, const float* x, const float* weight, const float* bias, bool relu, float* y,
-                 float* workspace) {
+template <std::int64_t kLanes>
+void run_forward(const Rows<kLanes>& s, const float* x, const float* weight, const float* bias, bool relu,
+                 float* y, float* workspace) {
   float *const ordered_weight = workspace, *const ordered_bias = workspace + s.values();
+  Shares shares(s.threads, s.batch * s.out_h, kRowsAtATime);
 #pragma omp parallel num_threads(s.threads)
   {
 #pragma omp for schedule(static)
@@ -236,21 +266,25 @@ void run_forward(const Rows& s, const float* x, const float* weight, const float
         ordered_bias[s.vectors * kLanes + l] = bias == nullptr ? 0 : bias[s.in_vectors() + l];
       }
     }
-#pragma omp for schedule(dynamic, kRowsAtATime)
-    for (std::int64_t i = 0; i < s.batch * s.out_h; ++i) {
-      const std::int64_t image = i / s.out_h, row = i % s.out_h;
-      forward_row(s, {ordered_weight, ordered_bias}, x + (image * s.in_h + row * s.stride_h) * s.image_row(),
-                  relu, y + i * s.out_w * s.outputs);
-    }
+    shares.run([&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) {
+        const std::int64_t image = i / s.out_h, row = i % s.out_h;
+        forward_row(s, {ordered_weight, ordered_bias},
+                    x + (image * s.in_h + row * s.stride_h) * s.image_row(), relu,
+                    y + i * s.out_w * s.outputs);
+      }
+    });
   }
 }
 
 // --- Gradient of the weights --------------------------------------------------------------------
 
 /// Adds one image to the sums of K positions, at `offset` in the image, and the N vectors of a group.
-template <int K, int N>
-void add_vectors(const Rows& s, const std::int64_t* offset, const Group& group, const float* x,
+template <int K, int N, std::int64_t kLanes>
+void add_vectors(const Rows<kLanes>& s, const std::int64_t* offset, const Group& group, const float* x,
                  const float* dy, float* kept) {
+  using Block = typename Rows<kLanes>::Block;
+  using Vector = typename Rows<kLanes>::Vector;
   Vector sums[K][N];
   const float* at[K];
   std::int64_t first[N];
@@ -276,8 +310,11 @@ void add_vectors(const Rows& s, const std::int64_t* offset, const Group& group, 
 }
 
 /// The same for K blocks of positions and one leftover channel, whose gradients start at `dy`.
-template <int K>
-void add_left(const Rows& s, const std::int64_t* offset, const float* x, const float* dy, float* kept) {
+template <int K, std::int64_t kLanes>
+void add_left(const Rows<kLanes>& s, const std::int64_t* offset, const float* x, const float* dy,
+              float* kept) {
+  using Block = typename Rows<kLanes>::Block;
+  using Vector = typename Rows<kLanes>::Vector;
   Vector sums[K], values;
   for (int k = 0; k < K; ++k) Block::load(kept + k * kLanes, sums[k]);
   for (std::int64_t r = 0; r < s.out_h; ++r)
@@ -294,7 +331,8 @@ void add_left(const Rows& s, const std::int64_t* offset, const float* x, const f
 /// Where positions and blocks start in an image, relative to an output pixel's place, in order.
 struct Offsets {
   std::vector<std::int64_t> positions, blocks;
-  explicit Offsets(const Rows& s) {
+  template <std::int64_t kLanes>
+  explicit Offsets(const Rows<kLanes>& s) {
     for (std::int64_t r = 0; r < s.kernel_h; ++r) {
       for (std::int64_t k = 0; k < s.row(); ++k) positions.push_back(r * s.kernel_row_step() + k);
       for (std::int64_t b = 0; b < s.blocks() && s.left > 0; ++b)
@@ -303,31 +341,23 @@ struct Offsets {
   }
 };
 
-/// body(first, constant number) for `count` items, in as few and as equal parts as possible.
-template <class Body>
-void in_parts(std::int64_t count, const Body& body) {
-  const std::int64_t parts = (count + kPixels - 1) / kPixels;
-  for (std::int64_t part = 0; part < parts; ++part) {
-    const std::int64_t first = count * part / parts;
-    with_constant<kPixels>(count * (part + 1) / parts - first, [&](auto number) { body(first, number); });
-  }
-}
-
-void add_image(const Rows& s, const Offsets& offsets, const float* x, const float* dy, float* kept) {
+template <std::int64_t kLanes>
+void add_image(const Rows<kLanes>& s, const Offsets& offsets, const float* x, const float* dy, float* kept) {
   const auto positions = static_cast<std::int64_t>(offsets.positions.size());
   for (const Group& group : s.groups)
-    with_constant<kVectors>(group.count, [&]<int N>(std::integral_constant<int, N>) {
-      in_parts(positions, [&]<int K>(std::int64_t first, std::integral_constant<int, K>) {
-        add_vectors<K, N>(s, offsets.positions.data() + first, group, x, dy,
-                          kept + s.place(group, group.first, first));
-      });
+    with_constant<Tile<kLanes>::vectors>(group.count, [&]<int N>(std::integral_constant<int, N>) {
+      in_parts<std::min(kMostPositions, Tile<kLanes>::sums / N)>(
+          positions, [&]<int K>(std::int64_t first, std::integral_constant<int, K>) {
+            add_vectors<K, N>(s, offsets.positions.data() + first, group, x, dy,
+                              kept + s.place(group, group.first, first));
+          });
     });
   for (std::int64_t l = 0; l < s.left; ++l)
-    in_parts(static_cast<std::int64_t>(offsets.blocks.size()),
-             [&]<int K>(std::int64_t first, std::integral_constant<int, K>) {
-               add_left<K>(s, offsets.blocks.data() + first, x, dy + s.in_vectors() + l,
-                           kept + s.left_place(l, 0, first));
-             });
+    in_parts<kDots>(static_cast<std::int64_t>(offsets.blocks.size()),
+                    [&]<int K>(std::int64_t first, std::integral_constant<int, K>) {
+                      add_left<K>(s, offsets.blocks.data() + first, x, dy + s.in_vectors() + l,
+                                  kept + s.left_place(l, 0, first));
+                    });
 }
 
 void add_pixels(std::int64_t pixels, std::int64_t channels, const float* from, float* sums) {
@@ -341,7 +371,8 @@ void add_pixels(std::int64_t pixels, std::int64_t channels, const float* from, f
   });
 }
 
-void run_backward_weight(const Rows& s, const float* x, const float* dy, float* dw, float* db,
+template <std::int64_t kLanes>
+void run_backward_weight(const Rows<kLanes>& s, const float* x, const float* dy, float* dw, float* db,
                          float* workspace) {
   const Offsets offsets(s);
   const std::int64_t share_values = s.values() + 2 * s.outputs;
@@ -383,34 +414,92 @@ void run_backward_weight(const Rows& s, const float* x, const float* dy, float* 
   }
 }
 
+enum class Pass : std::uint8_t { forward, backward_weight };
+
+/// Leftover channels; for more, a vector is cheaper.
+constexpr std::int64_t most_left(Pass pass, std::int64_t lanes) {
+  return pass == Pass::forward && lanes == 16 ? 3 : lanes / 4;
+}
+
+std::int64_t taps(const ConvolutionGeometry& geometry) { return geometry.kernel[0] * geometry.kernel[1]; }
+
+/// Of the vectors for the instruction set.
+std::int64_t lanes() { return instruction_set() == InstructionSet::avx512 ? 16 : 8; }
+
+/// body(Rows) with the vectors of the instruction set.
+template <class Body>
+void with_rows(Pass pass, const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output,
+               int threads, const Body& body) {
+  if (lanes() == 16)
+    body(Rows<16>(geometry, input, output, threads, most_left(pass, 16)));
+  else
+    body(Rows<8>(geometry, input, output, threads, most_left(pass, 8)));
+}
+
+void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
+                    const Tensor& weight, const Tensor& bias, bool relu, Tensor& output) {
+  const float* b = bias.defined() ? bias.data<float>() : nullptr;
+  with_rows(Pass::forward, geometry, input, output, context.device().threads(),
+            [&]<std::int64_t kLanes>(const Rows<kLanes>& sizes) {
+              float* workspace =
+                  context.workspace_of<float>(sizes.values() + sizes.vectors * kLanes + sizes.left);
+              context.run([sizes, x = input.data<float>(), w = weight.data<float>(), b, relu,
+                           y = output.data<float>(),
+                           workspace] { run_forward(sizes, x, w, b, relu, y, workspace); });
+            });
+}
+
+void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
+                            const Tensor& grad_output, Tensor& grad_weight, Tensor& grad_bias) {
+  float* db = grad_bias.defined() ? grad_bias.data<float>() : nullptr;
+  with_rows(Pass::backward_weight, geometry, input, grad_output, context.device().threads(),
+            [&]<std::int64_t kLanes>(const Rows<kLanes>& sizes) {
+              float* workspace =
+                  context.workspace_of<float>(sizes.threads * (sizes.values() + 2 * sizes.outputs));
+              context.run([sizes, x = input.data<float>(), dy = grad_output.data<float>(),
+                           dw = grad_weight.data<float>(), db,
+                           workspace] { run_backward_weight(sizes, x, dy, dw, db, workspace); });
+            });
+}
+
+const Define define_forward(forward_by_rows, DeviceKind::cpu, &forward_on_cpu);
+const Define define_backward_weight(backward_weight_by_rows, DeviceKind::cpu, &backward_weight_on_cpu);
+
 }  // namespace
 
-bool rows_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
-  // Sizes that decide for most layers come first: this is evaluated on every call.
-  if (!kTuned || geometry.out_channels < kLanes || !fills_badly(geometry.out_channels, kLanes) ||
-      !is_plain_convolution(geometry, input, output) || geometry.pad[0] != 0 || geometry.pad[1] != 0 ||
-      geometry.dilation[1] != 1)
-    return false;
-  const Rows s(geometry, input, output, 1);
-  return s.taps() > 1 && (s.row() < kLongRow || s.left > 0);
+bool rows_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
+  return geometry.out_channels >= lanes() && is_plain_convolution(geometry, input, output) &&
+         geometry.pad[0] == 0 && geometry.pad[1] == 0 && geometry.dilation[1] == 1;
 }
 
-void forward_by_rows(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
-                     const Tensor& weight, const Tensor& bias, bool relu, Tensor& output) {
-  const Rows sizes(geometry, input, output, context.device().threads());
-  float* workspace = context.workspace_of<float>(sizes.values() + sizes.vectors * kLanes + sizes.left);
-  const float* b = bias.defined() ? bias.data<float>() : nullptr;
-  context.run([sizes, x = input.data<float>(), w = weight.data<float>(), b, relu, y = output.data<float>(),
-               workspace] { run_forward(sizes, x, w, b, relu, y, workspace); });
+bool rows_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
+  if (!rows_apply(geometry, input, output) || taps(geometry) == 1) return false;
+  const std::int64_t in = geometry.in_channels, depth = taps(geometry) * in;
+  switch (instruction_set()) {
+    case InstructionSet::avx512:
+      return geometry.out_channels % 16 != 0 && (depth >= 64 || in == 1);
+    case InstructionSet::avx2:
+      return geometry.out_channels % 8 != 0 && depth >= 128;
+    case InstructionSet::baseline:
+      break;
+  }
+  return false;
 }
 
-void backward_weight_by_rows(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
-                             const Tensor& grad_output, Tensor& grad_weight, Tensor& grad_bias) {
-  const Rows sizes(geometry, input, grad_output, context.device().threads());
-  float* workspace = context.workspace_of<float>(sizes.threads * (sizes.values() + 2 * sizes.outputs));
-  float* db = grad_bias.defined() ? grad_bias.data<float>() : nullptr;
-  context.run([sizes, x = input.data<float>(), dy = grad_output.data<float>(), dw = grad_weight.data<float>(),
-               db, workspace] { run_backward_weight(sizes, x, dy, dw, db, workspace); });
+bool rows_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input,
+                              const Tensor& output) {
+  if (!rows_apply(geometry, input, output)) return false;
+  const std::int64_t in = geometry.in_channels, rest = geometry.out_channels % 16;
+  switch (instruction_set()) {
+    case InstructionSet::avx512:
+      if (taps(geometry) == 1) return in <= 64;
+      return in <= 16 || (rest > 0 && rest <= (in <= 32 ? 4 : 2));
+    case InstructionSet::avx2:
+      return taps(geometry) > 1 && taps(geometry) * in >= 128;
+    case InstructionSet::baseline:
+      break;
+  }
+  return false;
 }
 
 }  // namespace banyan::ops

@@ -9,16 +9,21 @@
 
 namespace banyan::ops {
 
-/// A rule based only on shapes: measurements could differ between runs, and results would not be
-/// bit-identical. Only for processors with AVX-512 (when compiled for them), two spatial axes, one group, no
-/// padding, and no dilation along the rows.
-bool rows_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
+/// f32 images in one group with two spatial axes, no padding, no dilation along the rows, and at least a
+/// vector of output channels.
+bool rows_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
+/// Where they apply, are they faster than oneDNN's kernels? A rule based only on shapes and the instruction
+/// set: measurements could differ between runs, and results would not be bit-identical.
+bool rows_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
+bool rows_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 
 /// `relu`: ends with a ReLU.
-void forward_by_rows(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
-                     const Tensor& weight, const Tensor& bias, bool relu, Tensor& output);
+inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& weight,
+                               const Tensor& bias, bool relu, Tensor& output)>
+    forward_by_rows{"forward_by_rows"};
 /// Adds, as Convolution::backward_weight does.
-void backward_weight_by_rows(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
-                             const Tensor& grad_output, Tensor& grad_weight, Tensor& grad_bias);
+inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input,
+                               const Tensor& grad_output, Tensor& grad_weight, Tensor& grad_bias)>
+    backward_weight_by_rows{"backward_weight_by_rows"};
 
 }  // namespace banyan::ops

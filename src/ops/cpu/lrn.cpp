@@ -20,8 +20,9 @@ void sum_windows(std::int64_t channels, std::int64_t n, const T* terms, T* windo
 
 template <class T>
 struct Rows {
+  using A = Arithmetic<T>;
   std::int64_t rows, channels, size;
-  detail::LrnTerms<T> terms;
+  detail::LrnTerms<A> terms;
   int threads;
 
   /// body(first element of the row, padded terms, window sums); each thread has its own buffers.
@@ -29,8 +30,8 @@ struct Rows {
   void each(const Body& body) const {
 #pragma omp parallel num_threads(threads)
     {
-      std::vector<T> padded(channels + size - 1, T(0));
-      std::vector<T> windows(channels);
+      std::vector<A> padded(channels + size - 1, A(0));
+      std::vector<A> windows(channels);
 #pragma omp for schedule(static)
       for (std::int64_t row = 0; row < rows; ++row) body(row * channels, padded.data(), windows.data());
     }
@@ -58,45 +59,50 @@ void with_power(T beta, const Body& body) {
 }
 
 template <class T, class Power>
-void forward_rows(const Rows<T>& r, Power power, const T* x_data, T* scale_data, T* y_data) {
+void forward_rows(const Rows<T>& r, Power power, const T* x_data, Arithmetic<T>* scale_data, T* y_data) {
+  using A = Arithmetic<T>;
   const std::int64_t channels = r.channels;
-  const T k = r.terms.k, alpha_over_n = r.terms.alpha_over_n;
-  r.each([&, channels, k, alpha_over_n](std::int64_t first, T* padded, T* windows) {
+  const A k = r.terms.k, alpha_over_n = r.terms.alpha_over_n;
+  r.each([&, channels, k, alpha_over_n](std::int64_t first, A* padded, A* windows) {
     const T* x = x_data + first;
-    T *scale = scale_data + first, *y = y_data + first, *squares = padded + r.size / 2;
+    A *scale = scale_data + first, *squares = padded + r.size / 2;
+    T* y = y_data + first;
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c) squares[c] = x[c] * x[c];
     sum_windows(channels, r.size, padded, windows);
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c) {
-      const T s = k + alpha_over_n * windows[c];
+      const A s = k + alpha_over_n * windows[c];
       scale[c] = s;
-      y[c] = x[c] * power(s);
+      y[c] = narrowed<T>(x[c] * power(s));
     }
   });
 }
 
 template <class T, class Power>
 void backward_rows(const Rows<T>& r, Power power, const detail::LrnBackward<T>& f) {
+  using A = Arithmetic<T>;
   const std::int64_t channels = r.channels;
-  const T alpha_over_n = r.terms.alpha_over_n, beta = r.terms.beta;
-  r.each([&, channels, alpha_over_n, beta](std::int64_t first, T* padded, T* windows) {
-    const T *x = f.x + first, *y = f.y + first, *scale = f.scale + first, *dy = f.dy + first;
-    T *dx = f.dx + first, *ratios = padded + r.size / 2;
+  const A alpha_over_n = r.terms.alpha_over_n, beta = r.terms.beta;
+  r.each([&, channels, alpha_over_n, beta](std::int64_t first, A* padded, A* windows) {
+    const T *x = f.x + first, *y = f.y + first, *dy = f.dy + first;
+    const A* scale = f.scale + first;
+    T* dx = f.dx + first;
+    A* ratios = padded + r.size / 2;
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c) ratios[c] = dy[c] * y[c] / scale[c];
     sum_windows(channels, r.size, padded, windows);
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c)
-      dx[c] = dy[c] * power(scale[c]) - T(2) * alpha_over_n * beta * x[c] * windows[c];
+      dx[c] = narrowed<T>(dy[c] * power(scale[c]) - A(2) * alpha_over_n * beta * x[c] * windows[c]);
   });
 }
 
 template <class T>
 Rows<T> rows_of(Context& context, const LrnParameters& parameters, const Tensor& x) {
   const ChannelView view = channel_view(x);
-  return {view.batch * view.inner, view.channels, parameters.size, detail::lrn_terms<T>(parameters),
-          CpuBackend::threads_for(context, x.count())};
+  return {view.batch * view.inner, view.channels, parameters.size,
+          detail::lrn_terms<Arithmetic<T>>(parameters), CpuBackend::threads_for(context, x.count())};
 }
 
 bool in_rows(const LrnParameters& parameters, const Tensor& x) {
@@ -109,10 +115,11 @@ void lrn_forward_on_cpu(Context& context, const LrnParameters& parameters, const
   require_alike("lrn_forward", x, scale);
   require_alike("lrn_forward", x, y);
   detail::lrn_window(parameters, x);  // rejects an even size
-  dispatch_float(x.dtype(), "lrn_forward", [&]<class T>() {
+  dispatch_activations<CpuBackend>(x.dtype(), "lrn_forward", [&]<class T>() {
     const Rows<T> rows = rows_of<T>(context, parameters, x);
     const T* from = x.data<T>();
-    T *to_scale = scale.data<T>(), *to = y.data<T>();
+    auto* to_scale = scale.data<Arithmetic<T>>();
+    T* to = y.data<T>();
     context.run([=] {
       with_power(rows.terms.beta, [&](auto power) { forward_rows(rows, power, from, to_scale, to); });
     });
@@ -125,10 +132,11 @@ void lrn_backward_on_cpu(Context& context, const LrnParameters& parameters, cons
   for (const Tensor* other : {&y, &scale, &dy}) require_alike("lrn_backward", x, *other);
   require_alike("lrn_backward", x, dx);
   const detail::LrnWindow window = detail::lrn_window(parameters, x);
-  dispatch_float(x.dtype(), "lrn_backward", [&]<class T>() {
+  dispatch_activations<CpuBackend>(x.dtype(), "lrn_backward", [&]<class T>() {
     const Rows<T> rows = rows_of<T>(context, parameters, x);
-    const detail::LrnBackward<T> tensors{window,          rows.terms,   x.data<T>(), y.data<T>(),
-                                         scale.data<T>(), dy.data<T>(), dx.data<T>()};
+    const detail::LrnBackward<T> tensors{window,      rows.terms,   x.data<T>(),
+                                         y.data<T>(), dy.data<T>(), scale.data<Arithmetic<T>>(),
+                                         dx.data<T>()};
     context.run(
         [=] { with_power(rows.terms.beta, [&](auto power) { backward_rows(rows, power, tensors); }); });
   });

@@ -77,21 +77,22 @@ void moments_of(int threads, const Cut& cut, const T* x, double* moments) {
   }
 }
 
-template <bool kRelu, class T>
-void backward_sums_of(int threads, const Cut& cut, const detail::NormalizeForward<T>& f, const T* dy,
+template <class T, class End>
+void backward_sums_of(int threads, const Cut& cut, const detail::NormalizeForward<T, End>& f, const T* dy,
                       double* sums) {
   const Lanes lanes = cut.lanes();
   const std::int64_t dim = cut.over.dim, width = 2 * lanes.channels;
   std::vector<double> partial(cut.tasks() * width);
 #pragma omp parallel num_threads(threads)
   {
-    BlockSums<T, kRelu> block(lanes, f.relu);
+    BlockSums<T, End> block(lanes, f.end);
 #pragma omp for schedule(static)
     for (std::int64_t task = 0; task < cut.tasks(); ++task) {
       double* to = partial.data() + task * width;
       block.set_terms([&](std::int64_t c) { return f.terms(task / cut.ranges + c); });  // rows: from 0 on
       cut.for_each_block(task, lanes.block(), [&](std::int64_t first, std::int64_t count) {
-        block.add(f.x + first, dy + first, count, to, to + lanes.channels);
+        block.add(f.x + first, dy + first, End::by_output ? f.output + first : nullptr, count, to,
+                  to + lanes.channels);
       });
     }
   }
@@ -120,8 +121,8 @@ void apply(int threads, const Broadcast& over, const Lanes& lanes, const Rows& r
   }
 }
 
-template <bool kRelu, bool kAdd, class T>
-void apply_forward(int threads, const Broadcast& over, const detail::NormalizeForward<T>& f) {
+template <bool kAdd, class T, class End>
+void apply_forward(int threads, const Broadcast& over, const detail::NormalizeForward<T, End>& f) {
   using A = Arithmetic<T>;
   const Lanes lanes(over.dim);
   const auto size = static_cast<std::size_t>(over.inner == 1 ? lanes.width : 0);
@@ -132,10 +133,9 @@ void apply_forward(int threads, const Broadcast& over, const detail::NormalizeFo
   }
   const A *h = high.data(), *l = low.data(), *s = scale.data(), *b = bias.data();
   // By value: what no store can alias stays in registers.
-  const auto finish = [relu = Relu<A>{f.relu.slope}](A value, const T* addend, std::int64_t j) {
-    value = stored<T>(value);
-    if constexpr (kAdd) value = stored<T>(value + addend[j]);
-    return static_cast<T>(kRelu ? relu(value) : value);
+  const auto finish = [end = f.end](A value, const T* addend, std::int64_t j) {
+    if constexpr (kAdd) value = stored<T>(value) + addend[j];
+    return static_cast<T>(end(value));
   };
   apply(
       threads, over, lanes,
@@ -156,13 +156,9 @@ void apply_forward(int threads, const Broadcast& over, const detail::NormalizeFo
       });
 }
 
-template <bool kRelu, class T>
-void apply_backward(int threads, const Broadcast& over, const detail::NormalizeBackward<T>& f) {
+template <class T, class End>
+void apply_backward(int threads, const Broadcast& over, const detail::NormalizeBackward<T, End>& f) {
   using A = Arithmetic<T>;
-  // The gradient of the ReLU's input. By value, as above.
-  const auto gradient_of = [relu = ReluGradient<A>{f.forward.relu.slope}](A input, A dy) {
-    return kRelu ? stored<T>(relu(stored<T>(input), dy)) : dy;
-  };
   const Lanes lanes(over.dim);
   const auto size = static_cast<std::size_t>(over.inner == 1 ? lanes.width : 0);
   Row<A> high(size), low(size), scale(size), bias(size), mean_dy(size), slant(size);
@@ -177,12 +173,17 @@ void apply_backward(int threads, const Broadcast& over, const detail::NormalizeB
       threads, over, lanes,
       [&](std::int64_t first, std::int64_t used) {
         const T *x = f.forward.x + first, *dy = f.dy + first;
+        const T* y = End::by_output ? f.forward.output + first : nullptr;
         T* dx = f.dx + first;
-        const auto own = gradient_of;
+        const End end = f.forward.end;  // by value, as above
 #pragma omp simd
         for (std::int64_t j = 0; j < used; ++j) {
           const A deviation = (x[j] - h[j]) - l[j];
-          const A gradient = own(deviation * s[j] + b[j], dy[j]);
+          A gradient;
+          if constexpr (End::by_output)
+            gradient = end.gradient_by_output(y[j], dy[j]);
+          else
+            gradient = end.gradient(deviation * s[j] + b[j], dy[j]);
           dx[j] = narrowed<T>(s[j] * ((gradient - m[j]) - deviation * k[j]));
         }
       },
@@ -190,11 +191,18 @@ void apply_backward(int threads, const Broadcast& over, const detail::NormalizeB
         const detail::ForwardTerms<A> before = f.forward.terms(c);
         const detail::BackwardTerms<A> t = f.terms(c);
         const T *x = f.forward.x + first, *dy = f.dy + first;
+        const T* y = End::by_output ? f.forward.output + first : nullptr;
         T* dx = f.dx + first;
-        const auto own = gradient_of;
+        const End end = f.forward.end;
 #pragma omp simd
-        for (std::int64_t j = 0; j < over.inner; ++j)
-          dx[j] = narrowed<T>(t.apply(x[j], own(before.apply(x[j]), dy[j])));
+        for (std::int64_t j = 0; j < over.inner; ++j) {
+          A gradient;
+          if constexpr (End::by_output)
+            gradient = end.gradient_by_output(y[j], dy[j]);
+          else
+            gradient = end.gradient(before.apply(x[j]), dy[j]);
+          dx[j] = narrowed<T>(t.apply(x[j], gradient));
+        }
       });
 }
 
@@ -209,21 +217,25 @@ void batch_moments_on_cpu(Context& context, const Tensor& x, Tensor& moments) {
   });
 }
 
+/// Here an ELU's gradient is taken from its output.
+void require_output(const char* op, const Tensor& x, const Affine& affine) {
+  if (affine.activation.kind != Activation::Kind::elu) return;
+  if (!affine.output.defined()) runtime_failure(op, ": the output of the ELU is needed");
+  require_alike(op, x, affine.output);
+}
+
 void normalize_backward_sums_on_cpu(Context& context, const Tensor& x, const Tensor& dy,
                                     const Tensor& mean_inv_std, const Affine& affine, Tensor& sums) {
   const Cut cut(channel_broadcast(x));
   require_alike("normalize_backward_sums", x, dy);
+  require_output("normalize_backward_sums", x, affine);
   require_count("normalize_backward_sums", sums, 2 * cut.over.dim);
   dispatch_activations<CpuBackend>(x.dtype(), "normalize_backward_sums", [&]<class T>() {
-    const auto f = detail::forward_functor<T>(x, mean_inv_std, affine, nullptr);
     const T* gradient = dy.data<T>();
     double* to = sums.data<double>();
     const int threads = CpuBackend::threads_for(context, x.count());
-    context.run([=] {
-      if (f.relu.on)
-        backward_sums_of<true>(threads, cut, f, gradient, to);
-      else
-        backward_sums_of<false>(threads, cut, f, gradient, to);
+    detail::with_forward_functor<T>(x, mean_inv_std, affine, nullptr, [&](const auto& f) {
+      context.run([=] { backward_sums_of(threads, cut, f, gradient, to); });
     });
   });
 }
@@ -236,14 +248,10 @@ void run_forward(Context& context, const Tensor& x, const Tensor& mean_inv_std, 
   if (kAdd) require_alike("normalize_and_add", x, addend);
   require_count("normalize_forward", mean_inv_std, 2 * over.dim);
   dispatch_activations<CpuBackend>(x.dtype(), "normalize_forward", [&]<class T>() {
-    auto f = detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>());
-    if (kAdd) f.addend = addend.data<T>();
     const int threads = CpuBackend::threads_for(context, x.count());
-    context.run([=] {
-      if (f.relu.on)
-        apply_forward<true, kAdd>(threads, over, f);
-      else
-        apply_forward<false, kAdd>(threads, over, f);
+    detail::with_forward_functor<T>(x, mean_inv_std, affine, y.data<T>(), [&](auto f) {
+      if (kAdd) f.addend = addend.data<T>();
+      context.run([=] { apply_forward<kAdd>(threads, over, f); });
     });
   });
 }
@@ -259,14 +267,11 @@ void normalize_backward_on_cpu(Context& context, const Tensor& x, const Tensor& 
   const Broadcast over = channel_broadcast(x);
   require_alike("normalize_backward", x, dy);
   require_alike("normalize_backward", x, dx);
+  require_output("normalize_backward", x, affine);
   dispatch_activations<CpuBackend>(x.dtype(), "normalize_backward", [&]<class T>() {
-    const auto f = detail::backward_functor<T>(x, dy, mean_inv_std, affine, sums, moments, dx);
     const int threads = CpuBackend::threads_for(context, x.count());
-    context.run([=] {
-      if (f.forward.relu.on)
-        apply_backward<true>(threads, over, f);
-      else
-        apply_backward<false>(threads, over, f);
+    detail::with_backward_functor<T>(x, dy, mean_inv_std, affine, sums, moments, dx, [&](const auto& f) {
+      context.run([=] { apply_backward(threads, over, f); });
     });
   });
 }

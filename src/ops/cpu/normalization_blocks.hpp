@@ -163,22 +163,39 @@ class BlockMoments {
   Row<double> exact_mean_, m2_;
 };
 
-/// Sums of dy and of dy (x - mean) over a block; mean = high + low. With kRelu, dy is the gradient of the
-/// ReLU's output.
-template <class T, bool kRelu>
+/// Adds the sums of g and of g (x - mean) for one channel; mean = high + low. Not inlined: the order of
+/// additions, which the compiler chooses, is the same for every activation.
+template <class T>
+[[gnu::noinline]] void add_plane_sums(const T* x, const Arithmetic<T>* g, std::int64_t count,
+                                      Arithmetic<T> high, Arithmetic<T> low, double* g_sum,
+                                      double* product_sum) {
+  Arithmetic<T> sum = 0, products = 0;
+#pragma omp simd reduction(+ : sum, products)
+  for (std::int64_t i = 0; i < count; ++i) {
+    sum += g[i];
+    products += g[i] * ((x[i] - high) - low);
+  }
+  *g_sum += static_cast<double>(sum);
+  *product_sum += static_cast<double>(products);
+}
+
+/// Sums of dy and of dy (x - mean) over a block; mean = high + low. dy is the gradient of the activation's
+/// output (`end`, see with_activation).
+template <class T, class End>
 class BlockSums {
   using A = Arithmetic<T>;
 
  public:
-  BlockSums(const Lanes& lanes, const detail::Rectify<A>& relu)
+  BlockSums(const Lanes& lanes, const End& end)
       : lanes_(lanes),
-        relu_{relu.slope},
+        end_(end),
         high_(size()),
         low_(size()),
         scale_(size()),
         bias_(size()),
         dy_(size()),
-        product_(size()) {}
+        product_(size()),
+        of_plane_(lanes.channels == 1 ? lanes.block() : 0) {}
 
   /// terms(c): detail::ForwardTerms of channel c of the block.
   template <class Terms>
@@ -189,18 +206,24 @@ class BlockSums {
     }
     for (Row<A>* row : {&high_, &low_, &scale_, &bias_}) repeat(lanes_, row->data());
   }
-  void add(const T* x, const T* gradient, std::int64_t count, double* dy_sums, double* product_sums) {
-    if (lanes_.channels == 1) return add_plane(x, gradient, count, dy_sums, product_sums);
+  /// y: the activation's output, where its gradient is taken from there.
+  void add(const T* x, const T* gradient, const T* y, std::int64_t count, double* dy_sums,
+           double* product_sums) {
+    if (lanes_.channels == 1) return add_plane(x, gradient, y, count, dy_sums, product_sums);
     A *dy = dy_.data(), *product = product_.data();
     const A *high = high_.data(), *low = low_.data(), *scale = scale_.data(), *bias = bias_.data();
     std::fill(dy_.begin(), dy_.end(), A(0));
     std::fill(product_.begin(), product_.end(), A(0));
-    const ReluGradient<A> relu = relu_;  // a copy that no store can alias stays in a register
+    const End end = end_;  // a copy that no store can alias stays in a register
     for_each_run(lanes_, count, [=](std::int64_t i, std::int64_t used) {
 #pragma omp simd
       for (std::int64_t j = 0; j < used; ++j) {
         const A deviation = (x[i + j] - high[j]) - low[j];
-        const A g = gradient_of(relu, deviation * scale[j] + bias[j], gradient[i + j]);
+        A g;
+        if constexpr (End::by_output)
+          g = end.gradient_by_output(y[i + j], gradient[i + j]);
+        else
+          g = end.gradient(deviation * scale[j] + bias[j], gradient[i + j]);
         dy[j] += g;
         product[j] += g * deviation;
       }
@@ -213,29 +236,30 @@ class BlockSums {
   }
 
  private:
-  /// Gradient of the ReLU's input, `input`.
-  static A gradient_of(const ReluGradient<A>& relu, A input, A gradient) {
-    return kRelu ? stored<T>(relu(stored<T>(input), gradient)) : gradient;
-  }
   std::size_t size() const { return static_cast<std::size_t>(lanes_.width); }
-  /// One channel: lanes in registers.
-  void add_plane(const T* x, const T* gradient, std::int64_t count, double* dy_sum,
-                 double* product_sum) const {
-    const A high = high_[0], low = low_[0], scale = scale_[0], bias = bias_[0];
-    A dy = 0, product = 0;
-#pragma omp simd reduction(+ : dy, product)
-    for (std::int64_t i = 0; i < count; ++i) {
-      const A deviation = (x[i] - high) - low;
-      const A g = gradient_of(relu_, deviation * scale + bias, gradient[i]);
-      dy += g;
-      product += g * deviation;
+  void add_plane(const T* x, const T* gradient, const T* y, std::int64_t count, double* dy_sum,
+                 double* product_sum) {
+    const A high = high_[0], low = low_[0];
+    if constexpr (std::is_same_v<End, NoEnd<T>> && std::is_same_v<T, A>) {
+      add_plane_sums(x, gradient, count, high, low, dy_sum, product_sum);
+    } else {
+      const A scale = scale_[0], bias = bias_[0];
+      const End end = end_;
+      A* g = of_plane_.data();
+#pragma omp simd
+      for (std::int64_t i = 0; i < count; ++i) {
+        if constexpr (End::by_output)
+          g[i] = end.gradient_by_output(y[i], gradient[i]);
+        else
+          g[i] = end.gradient(((x[i] - high) - low) * scale + bias, gradient[i]);
+      }
+      add_plane_sums(x, g, count, high, low, dy_sum, product_sum);
     }
-    *dy_sum += static_cast<double>(dy);
-    *product_sum += static_cast<double>(product);
   }
   Lanes lanes_;
-  ReluGradient<A> relu_;
+  End end_;
   Row<A> high_, low_, scale_, bias_, dy_, product_;
+  Row<A> of_plane_;  ///< gradients of the activation's input for a block of one channel
 };
 
 }  // namespace banyan::ops

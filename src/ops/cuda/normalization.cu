@@ -8,18 +8,18 @@
 namespace banyan::ops {
 namespace {
 
-template <class T>
+template <class T, class End>
 struct ForwardWithTerms {
-  detail::NormalizeForward<T> f;
+  detail::NormalizeForward<T, End> f;
   __device__ detail::ForwardTerms<T> terms(std::int64_t d) const { return f.terms(d); }
   __device__ void operator()(const detail::ForwardTerms<T>& t, std::int64_t i) const {
     f.y[i] = f.apply(t, i);
   }
 };
 
-template <class T>
+template <class T, class End>
 struct BackwardWithTerms {
-  detail::NormalizeBackward<T> f;
+  detail::NormalizeBackward<T, End> f;
   struct Both {
     detail::ForwardTerms<T> forward;
     detail::BackwardTerms<T> backward;
@@ -36,9 +36,11 @@ void normalize_and_add_on_cuda(Context& context, const Tensor& x, const Tensor& 
   require_alike("normalize_forward", x, y);
   if (addend.defined()) require_alike("normalize_and_add", x, addend);
   dispatch_float(x.dtype(), "normalize_forward", [&]<class T>() {
-    auto f = detail::forward_functor<T>(x, mean_inv_std, affine, y.data<T>());
-    if (addend.defined()) f.addend = addend.data<T>();
-    CudaBackend::for_each_with_terms(context, channel_broadcast(x), ForwardWithTerms<T>{f});
+    detail::with_forward_functor<T>(x, mean_inv_std, affine, y.data<T>(), [&](auto f) {
+      if (addend.defined()) f.addend = addend.data<T>();
+      CudaBackend::for_each_with_terms(context, channel_broadcast(x),
+                                       ForwardWithTerms<T, decltype(f.end)>{f});
+    });
   });
 }
 
@@ -53,9 +55,10 @@ void normalize_backward_on_cuda(Context& context, const Tensor& x, const Tensor&
   require_alike("normalize_backward", x, dy);
   require_alike("normalize_backward", x, dx);
   dispatch_float(x.dtype(), "normalize_backward", [&]<class T>() {
-    CudaBackend::for_each_with_terms(
-        context, channel_broadcast(x),
-        BackwardWithTerms<T>{detail::backward_functor<T>(x, dy, mean_inv_std, affine, sums, moments, dx)});
+    detail::with_backward_functor<T>(x, dy, mean_inv_std, affine, sums, moments, dx, [&](const auto& f) {
+      using End = std::decay_t<decltype(f.forward.end)>;
+      CudaBackend::for_each_with_terms(context, channel_broadcast(x), BackwardWithTerms<T, End>{f});
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
@@ -92,6 +93,14 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
              " to test");
 }
 
+void report_text(const io::TextProblems& found, io::UnknownFields unknown, Findings& findings) {
+  for (const std::string& text : found.texts)
+    if (unknown == io::UnknownFields::ignore && contains(found.unknown_fields, text))
+      findings.note(text + "; ignored");
+    else
+      findings.problem(text);
+}
+
 /// A net of a solver, whose settings may be wrong.
 void check_named_net(const NamedNet& named, const CheckOptions& options, Findings& findings) {
   const std::string& origin = named.origin;
@@ -102,7 +111,7 @@ void check_named_net(const NamedNet& named, const CheckOptions& options, Finding
     } else {
       source.text = io::read_text_file(origin);
       const io::TextProblems problems = io::find_text_problems(source.text, origin, source.net);
-      for (const std::string& problem : problems.texts) findings.problem(problem);
+      report_text(problems, options.unknown_fields, findings);
       if (!problems.whole) return;
     }
     io::upgrade_net(source.net, origin);
@@ -137,7 +146,7 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
     const bool is_net =
         net.layer_size() + net.layers_size() > 0 || as_net.texts.size() < as_solver.texts.size();
     const io::TextProblems& problems = is_net ? as_net : as_solver;
-    for (const std::string& problem : problems.texts) findings.problem(problem);
+    report_text(problems, options.unknown_fields, findings);
     what = is_net ? "a net" : "a solver";
     if (!problems.whole) return;
     what = is_net ? check_net({path, text, std::move(net)}, options, findings)
@@ -153,6 +162,7 @@ CheckReport check_files(const CheckOptions& options) {
   for (const std::string& path : options.files) {
     Findings findings;
     const std::string what = check_file(path, options, findings);
+    report.files.push_back({path, what, findings.problems(), findings.notes()});
     for (const std::string& problem : findings.problems()) report.text += problem + "\n";
     for (const std::string& note : findings.notes()) report.text += "note: " + note + "\n";
     const auto found = static_cast<int>(findings.problems().size());

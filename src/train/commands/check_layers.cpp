@@ -14,23 +14,6 @@
 namespace banyan {
 namespace {
 
-/// The message of the layer's settings that names a data source (`source`), and that source.
-std::string source_of(const caffe::LayerParameter& layer, const google::protobuf::Message*& settings) {
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  layer.GetReflection()->ListFields(layer, &fields);
-  for (const auto* field : fields) {
-    if (field->is_repeated() || field->message_type() == nullptr) continue;
-    const auto& message = layer.GetReflection()->GetMessage(layer, field);
-    const auto* source = message.GetDescriptor()->FindFieldByName("source");
-    if (source == nullptr || source->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING ||
-        source->is_repeated() || !message.GetReflection()->HasField(message, source))
-      continue;
-    settings = &message;
-    return message.GetReflection()->GetString(message, source);
-  }
-  return "";
-}
-
 std::int64_t number_in(const google::protobuf::Message& message, const char* name) {
   const auto* field = message.GetDescriptor()->FindFieldByName(name);
   if (field == nullptr || field->is_repeated()) return 0;
@@ -195,6 +178,22 @@ class LayerCheck {
 };
 
 }  // namespace
+
+std::string source_of(const caffe::LayerParameter& layer, const google::protobuf::Message*& settings) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  layer.GetReflection()->ListFields(layer, &fields);
+  for (const auto* field : fields) {
+    if (field->is_repeated() || field->message_type() == nullptr) continue;
+    const auto& message = layer.GetReflection()->GetMessage(layer, field);
+    const auto* source = message.GetDescriptor()->FindFieldByName("source");
+    if (source == nullptr || source->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING ||
+        source->is_repeated() || !message.GetReflection()->HasField(message, source))
+      continue;
+    settings = &message;
+    return message.GetReflection()->GetString(message, source);
+  }
+  return "";
+}
 
 CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& source,
                            const CheckOptions& options, Findings& findings) {

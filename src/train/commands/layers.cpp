@@ -3,9 +3,14 @@
 #include <iomanip>
 #include <sstream>
 
+#include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/batch_source.hpp"
+#include "banyan/io/notes.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/train/commands.hpp"
+#include "field_table.hpp"
+#include "layers/other_types.hpp"
 
 namespace banyan {
 namespace {
@@ -33,10 +38,14 @@ const char* layout_of(const LayerTraits& traits) {
   }
 }
 
-TypeRow describe(const std::string& type) {
+std::unique_ptr<Layer> plain_layer(const std::string& type) {
   caffe::LayerParameter parameter;
   parameter.set_type(type);
-  const LayerTraits traits = make_layer(parameter, {})->traits();
+  return make_layer(parameter, {});
+}
+
+TypeRow describe(const std::string& type) {
+  const LayerTraits traits = plain_layer(type)->traits();
   const LayerInfo& info = layer_info(type);
   const Arity& arity = traits.arity;
   return {type,
@@ -50,7 +59,70 @@ TypeRow describe(const std::string& type) {
           info.about};
 }
 
+/// Without the closing brace.
+std::string open_json(const TypeRow& row) {
+  return cat("{\"type\": ", json_string(row.type), ", \"inputs\": ", json_string(row.inputs),
+             ", \"outputs\": ", json_string(row.outputs), ", \"layout\": ", json_string(row.layout),
+             ", \"in_place\": ", json_string(row.in_place), ", \"settings\": ", json_string(row.settings),
+             ", \"about\": ", json_string(row.about));
+}
+
+/// The fields of LayerParameter that hold settings of the type.
+std::vector<const google::protobuf::FieldDescriptor*> settings_of(const std::string& type) {
+  const std::unique_ptr<Layer> layer = plain_layer(type);
+  std::vector<std::string> names;
+  if (!layer_info(type).message.empty()) names.push_back(layer_info(type).message);
+  // HDF5Data refuses it.
+  if (dynamic_cast<data::BatchSource*>(layer.get()) != nullptr && type != "HDF5Data")
+    names.emplace_back("transform_param");
+  if (layer->traits().loss && names != std::vector<std::string>{"loss_param"})
+    names.emplace_back("loss_param");
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  for (const std::string& name : names)
+    fields.push_back(caffe::LayerParameter::descriptor()->FindFieldByName(name));
+  return fields;
+}
+
+std::string type_text(const std::string& type) {
+  const TypeRow row = describe(type);
+  std::string text = cat(row.type, ": ", row.about, "\n  inputs: ", row.inputs, "; outputs: ", row.outputs,
+                         "; layout: ", row.layout, "; in place: ", row.in_place, "\n");
+  for (const auto* field : settings_of(type)) {
+    const std::string note = io::note_of(*field->message_type());
+    text += cat("\n", field->name(), " (", field->message_type()->name(), ")", note.empty() ? "" : ": ", note,
+                "\n", field_table(rows_of(*field->message_type())));
+  }
+  return text + "\nFields of every layer (name, bottom, top, include...): --help-field=LayerParameter\n";
+}
+
+std::string type_json(const std::string& type) {
+  std::vector<std::string> messages;
+  for (const auto* field : settings_of(type))
+    messages.push_back(cat("{\"field\": ", json_string(field->name()),
+                           ", \"message\": ", json_string(field->message_type()->name()),
+                           ", \"about\": ", json_string(io::note_of(*field->message_type())),
+                           ",\n  \"fields\": ", fields_json(rows_of(*field->message_type())), "}"));
+  return open_json(describe(type)) + ", \"messages\": [" + join(messages, ",\n ") + "]}";
+}
+
 }  // namespace
+
+std::string describe_layer_types(const std::vector<std::string>& types, bool json) {
+  const std::vector<std::string> known = registered_layer_types();
+  std::vector<std::string> texts;
+  for (const std::string& type : types) {
+    if (std::find(known.begin(), known.end(), type) == known.end()) {
+      caffe::LayerParameter parameter;
+      parameter.set_type(type);
+      const std::string elsewhere = about_other_type(parameter);
+      if (!elsewhere.empty()) bad_input("a layer that ", elsewhere);
+      bad_input("there is no layer type ", quoted(type), did_you_mean(type, known),
+                "; trainer layers lists all types");
+    }
+    texts.push_back(json ? type_json(type) : type_text(type));
+  }
+  return json ? "[" + join(texts, ",\n ") + "]\n" : join(texts, "\n");
+}
 
 std::string describe_layers(bool json) {
   std::vector<TypeRow> rows;
@@ -58,12 +130,7 @@ std::string describe_layers(bool json) {
   std::ostringstream out;
   if (json) {
     std::vector<std::string> objects;
-    for (const TypeRow& row : rows)
-      objects.push_back(
-          cat("{\"type\": ", json_string(row.type), ", \"inputs\": ", json_string(row.inputs),
-              ", \"outputs\": ", json_string(row.outputs), ", \"layout\": ", json_string(row.layout),
-              ", \"in_place\": ", json_string(row.in_place), ", \"settings\": ", json_string(row.settings),
-              ", \"about\": ", json_string(row.about), "}"));
+    for (const TypeRow& row : rows) objects.push_back(open_json(row) + "}");
     out << "[" << join(objects, ",\n ") << "]\n";
     return out.str();
   }

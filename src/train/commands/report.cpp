@@ -1,6 +1,5 @@
 #include <google/protobuf/stubs/common.h>
 
-#include <fstream>
 #include <sstream>
 
 #include "banyan/base/error.hpp"
@@ -10,17 +9,11 @@
 #include "banyan/parallel/mpi.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
+#include "train/processor_name.hpp"
 
 namespace banyan {
 
 namespace {
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name")) return line.substr(std::min(line.find(':') + 2, line.size()));
-  return "processor";
-}
 
 std::string processor() { return cat(processor_name(), ", ", usable_cores(), " usable cores"); }
 
@@ -42,9 +35,11 @@ std::string describe_devices(const std::vector<DeviceChoice>& gpus) {
   return out.str();
 }
 
+std::string program_version() { return BANYAN_VERSION; }
+
 std::string version_report() {
   std::ostringstream out;
-  out << "Banyan " << BANYAN_VERSION << "\n";
+  out << "Banyan " << program_version() << "\n";
   for (const auto& [library, version] : ops::library_versions()) out << library << " " << version << "\n";
   out << "protobuf " << google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION) << "\n";
   for (const auto& [library, version] : data::library_versions()) out << library << " " << version << "\n";

@@ -4,107 +4,13 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/base/units.hpp"
 #include "banyan/train/commands.hpp"
+#include "train/net_summary.hpp"
 
 namespace banyan {
 
 namespace {
-
-struct LayerRow {
-  std::string name, type;
-  std::vector<std::string> inputs;
-  std::vector<std::pair<std::string, Shape>> outputs;
-  std::int64_t parameters = 0;         ///< elements that this layer owns, running statistics included
-  std::int64_t shared_parameters = 0;  ///< elements that it shares with a layer further up
-  double multiply_adds = 0;
-  bool in_place = false;
-  std::int64_t output_bytes = 0;  ///< of its own outputs: 0 in place and where they are views of the input
-};
-
-struct Summary {
-  std::string net;
-  std::vector<LayerRow> layers;
-  std::int64_t parameters = 0, parameter_bytes = 0;       ///< shared ones once
-  std::int64_t running_statistics = 0, not_learning = 0;  ///< of the parameters; lr_mult 0
-  double multiply_adds = 0;
-  std::int64_t activation_bytes = 0;  ///< with the memory plan: activations and their gradients
-  std::int64_t unshared_bytes = 0;    ///< the same if no blob shared memory
-  std::vector<std::string> cuts;      ///< layers before which the net is cut for checkpointing
-  std::int64_t uncut_bytes = 0;       ///< activation_bytes without checkpoints
-  double repeated = 0;                ///< multiply-adds that are done twice
-  std::vector<std::string> abn;       ///< batch normalizations in place with their activation
-  std::vector<std::pair<int, std::string>> not_abn;  ///< layers that keep their input, and why
-  std::int64_t without_abn_bytes = 0;                ///< activation_bytes without in_place_abn
-  Precision precision;
-};
-
-/// Does the layer write its output over one of its inputs?
-bool works_in_place(const Net& net, int layer, std::size_t output) {
-  const auto memory = [&](int tensor) {
-    const std::vector<PlannedTensor>& tensors = net.plan().tensors;
-    while (tensors[tensor].data_of != tensor) tensor = tensors[tensor].data_of;
-    return tensor;
-  };
-  const GraphLayer& node = net.graph().layers[layer];
-  return node.traits.view == View::none &&
-         std::any_of(node.inputs.begin(), node.inputs.end(),
-                     [&](int input) { return memory(input) == memory(node.outputs[output]); });
-}
-
-Summary summary_of(const Model& model) {
-  const Net& net = model.net();
-  Summary summary;
-  summary.net = net.name();
-  const auto element = static_cast<std::int64_t>(size_of(net.options().dtype));
-  for (int i = 0; i < static_cast<int>(net.layers().size()); ++i) {
-    const Layer& layer = *net.layers()[i];
-    LayerRow row;
-    row.name = layer.name();
-    const auto real = model.stood_in_for().find(row.name);
-    row.type = real == model.stood_in_for().end() ? layer.type() : real->second;
-    const Blobs inputs = net.inputs_of(i), outputs = net.outputs_of(i);
-    for (const Blob* input : inputs) row.inputs.push_back(input->name);
-    for (std::size_t k = 0; k < outputs.size(); ++k) {
-      const Blob& output = *outputs[k];
-      row.outputs.emplace_back(output.name, output.shape);
-      const bool in_place = works_in_place(net, i, k);
-      row.in_place = row.in_place || in_place;
-      if (!in_place && layer.traits().view == View::none)
-        row.output_bytes += output.shape.count() * static_cast<std::int64_t>(size_of(output.dtype));
-    }
-    for (const int owner : net.parameter_store().owner[i]) {
-      const LearnableParameter& parameter = net.parameters()[owner];
-      (parameter.layer == row.name ? row.parameters : row.shared_parameters) += parameter.count;
-    }
-    row.multiply_adds = layer.forward_flops(inputs, outputs);
-    summary.multiply_adds += row.multiply_adds;
-    summary.layers.push_back(row);
-  }
-  for (const LearnableParameter& parameter : net.parameters()) {
-    summary.parameters += parameter.count;
-    if (parameter.is_statistic)
-      summary.running_statistics += parameter.count;
-    else if (parameter.lr_mult == 0)
-      summary.not_learning += parameter.count;
-  }
-  summary.parameter_bytes = summary.parameters * element;
-  const Plan& plan = net.plan();
-  summary.activation_bytes = plan.bytes;
-  summary.unshared_bytes = plan.unshared_bytes;
-  summary.uncut_bytes = plan.bytes_without_cuts;
-  for (const int cut : plan.cuts) summary.cuts.push_back(summary.layers[cut].name);
-  for (const PlanStep& step : plan.steps)
-    if (step.work == Work::recompute) summary.repeated += summary.layers[step.layer].multiply_adds;
-  for (const InPlaceAbn& found : plan.in_place_abn) {
-    if (found.activation < 0)
-      summary.not_abn.emplace_back(found.norm, found.reason);
-    else
-      summary.abn.push_back(summary.layers[found.norm].name);
-  }
-  summary.without_abn_bytes = net.plan_without_in_place_abn().bytes;
-  summary.precision = net.precision();
-  return summary;
-}
 
 std::vector<std::string> dims_of(const Shape& shape) {
   std::vector<std::string> dims;
@@ -116,27 +22,7 @@ std::string dims_text(const Shape& shape) {
   return shape.dims().empty() ? "scalar" : join(dims_of(shape), "x");
 }
 
-std::string megabytes(std::int64_t bytes) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / (1 << 20) << " MiB";
-  return out.str();
-}
-
-/// 1234567 as 1.235 M
-std::string scaled(double count) {
-  const std::pair<double, const char*> scales[] = {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}};
-  std::ostringstream out;
-  out << std::setprecision(4);
-  for (const auto& [scale, suffix] : scales)
-    if (count >= scale) {
-      out << count / scale << suffix;
-      return out.str();
-    }
-  out << count;
-  return out.str();
-}
-
-std::string as_table(const Summary& summary) {
+std::string as_table(const NetSummary& summary) {
   std::vector<std::vector<std::string>> rows = {
       {"layer", "type", "output", "parameters", "multiply-adds", "memory"}};
   for (const auto& layer : summary.layers) {
@@ -145,7 +31,7 @@ std::string as_table(const Summary& summary) {
     std::string parameters = std::to_string(layer.parameters);
     if (layer.shared_parameters > 0) parameters += cat(" (+", layer.shared_parameters, " shared)");
     rows.push_back({layer.name, layer.type, join(shapes, ", "), parameters, scaled(layer.multiply_adds),
-                    layer.in_place ? "in place" : megabytes(layer.output_bytes)});
+                    layer.in_place ? "in place" : mebibytes(layer.output_bytes)});
   }
   std::vector<std::size_t> widths(rows[0].size());
   for (const auto& row : rows)
@@ -157,32 +43,32 @@ std::string as_table(const Summary& summary) {
       out << (c < 3 ? std::left : std::right) << std::setw(static_cast<int>(widths[c])) << row[c]
           << (c + 1 < row.size() ? "  " : "\n");
   }
-  out << "\n" << summary.parameters << " parameters (" << megabytes(summary.parameter_bytes);
+  out << "\n" << summary.parameters << " parameters (" << mebibytes(summary.parameter_bytes);
   if (summary.running_statistics > 0) out << "; " << summary.running_statistics << " are running statistics";
   if (summary.not_learning > 0) out << "; " << summary.not_learning << " do not learn";
   out << "), " << scaled(summary.multiply_adds) << " multiply-adds in a forward pass\n"
-      << "Activations and their gradients: " << megabytes(summary.activation_bytes) << " ("
-      << megabytes(summary.unshared_bytes) << " if no blob shared memory)\n";
+      << "Activations and their gradients: " << mebibytes(summary.activation_bytes) << " ("
+      << mebibytes(summary.unshared_bytes) << " if no blob shared memory)\n";
   if (summary.precision.storage != summary.precision.master)
     out << "Precision: activations in " << name_of(summary.precision.storage)
         << " where the layers' types allow it, products of " << name_of(summary.precision.compute)
         << ", parameters in " << name_of(summary.precision.master) << "\n";
   if (!summary.cuts.empty())
     out << "Checkpoints: " << summary.cuts.size() + 1 << " segments, cut before " << join(summary.cuts, ", ")
-        << "; " << megabytes(summary.uncut_bytes) << " without them; " << scaled(summary.repeated)
+        << "; " << mebibytes(summary.uncut_bytes) << " without them; " << scaled(summary.repeated)
         << " multiply-adds are done twice\n";
   if (!summary.abn.empty() || !summary.not_abn.empty())
     out << "In-place ABN: " << summary.abn.size() << " of " << summary.abn.size() + summary.not_abn.size()
-        << " batch normalizations; " << megabytes(summary.without_abn_bytes)
+        << " batch normalizations; " << mebibytes(summary.without_abn_bytes)
         << (summary.cuts.empty() ? " without it\n" : " without it, cut at the same places\n");
   for (const auto& [layer, reason] : summary.not_abn) {
-    const LayerRow& row = summary.layers[layer];
+    const LayerSummary& row = summary.layers[layer];
     out << "  " << quoted(row.name) << " (" << row.type << ") keeps its input: " << reason << "\n";
   }
   return out.str();
 }
 
-std::string as_json(const Summary& summary) {
+std::string as_json(const NetSummary& summary) {
   std::vector<std::string> not_abn;
   for (const auto& [layer, reason] : summary.not_abn)
     not_abn.push_back(cat("{\"name\": ", json_string(summary.layers[layer].name),
@@ -204,7 +90,7 @@ std::string as_json(const Summary& summary) {
       << ", \"keep_their_input\": " << json_array(not_abn)
       << ", \"bytes_without\": " << summary.without_abn_bytes << "}, \"layers\": [";
   for (std::size_t i = 0; i < summary.layers.size(); ++i) {
-    const LayerRow& layer = summary.layers[i];
+    const LayerSummary& layer = summary.layers[i];
     std::vector<std::string> outputs;
     for (const auto& [name, shape] : layer.outputs)
       outputs.push_back(
@@ -226,7 +112,7 @@ std::string as_json(const Summary& summary) {
 std::string summarize_model(const ModelOptions& options, SummaryFormat format) {
   Model model(options, true);
   if (format == SummaryFormat::plan) return to_text(model.net().graph(), model.net().plan());
-  const Summary summary = summary_of(model);
+  const NetSummary summary = summary_of(model.net(), model.stood_in_for());
   return format == SummaryFormat::json ? as_json(summary) : as_table(summary);
 }
 

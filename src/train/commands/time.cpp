@@ -134,7 +134,8 @@ TimeReport time_devices(const TimeOptions& options) {
 
 /// Every iteration, as the first device saw it.
 void log_iterations(const Timeline& timeline, Phase phase) {
-  for (const IterationShares& one : measure_overlap(timeline, 0))
+  const auto shares = measure_overlap(spans_of(timeline));
+  for (const IterationShares& one : shares[0])
     if (one.iteration >= kWarmUp)
       LOG(INFO) << "Iteration: " << one.iteration - kWarmUp + 1
                 << (phase == Phase::train ? " forward-backward time: " : " forward time: ") << one.total

@@ -10,28 +10,6 @@
 namespace banyan {
 namespace {
 
-struct Row {
-  const char* title;
-  const char* key;  ///< in JSON
-  double (*value)(const IterationShares&);
-};
-
-double exposed(const IterationShares& s) { return s.statistics + s.divisors + s.gradients; }
-
-/// Indented rows are parts of the row above them.
-constexpr Row kRows[] = {
-    {"compute", "compute", [](const IterationShares& s) { return s.compute; }},
-    {"exposed communication", "exposed", exposed},
-    {"  SyncBN exchange", "exposed_sync_bn", [](const IterationShares& s) { return s.statistics; }},
-    {"  loss divisors", "exposed_divisors", [](const IterationShares& s) { return s.divisors; }},
-    {"  gradients", "exposed_gradients", [](const IterationShares& s) { return s.gradients; }},
-    {"  (skew of the devices)", "exposed_skew", [](const IterationShares& s) { return s.skew; }},
-    {"update", "update", [](const IterationShares& s) { return s.update; }},
-    {"waiting for data", "data", [](const IterationShares& s) { return s.data; }},
-    {"other", "other", [](const IterationShares& s) { return s.other; }},
-    {"iteration", "iteration", [](const IterationShares& s) { return s.total; }},
-    {"hidden communication", "hidden", [](const IterationShares& s) { return s.hidden; }}};
-
 /// a += b * factor
 void add(IterationShares& a, const IterationShares& b, double factor) {
   constexpr double IterationShares::*kMembers[] = {&IterationShares::total,      &IterationShares::compute,
@@ -48,7 +26,7 @@ std::string fixed(double value, int decimals, int width) {
   return out.str();
 }
 
-std::string line_of(const TimeReport& report, const Row& row, const IterationShares& mean) {
+std::string line_of(const TimeReport& report, const ShareFigure& row, const IterationShares& mean) {
   std::string title = row.title;
   title.resize(26, ' ');
   const double value = row.value(mean);
@@ -59,7 +37,8 @@ std::string line_of(const TimeReport& report, const Row& row, const IterationSha
 
 std::string json_of(const IterationShares& shares) {
   std::vector<std::string> items;
-  for (const Row& row : kRows) items.push_back(cat("\"", row.key, "\": ", row.value(shares)));
+  for (const ShareFigure& row : share_figures())
+    items.push_back(cat("\"", row.key, "\": ", row.value(shares)));
   return "{" + join(items, ", ") + "}";
 }
 
@@ -79,9 +58,11 @@ void add_layers(const std::vector<LayerTime>& of_device, double factor, std::vec
 TimeReport report_times(const Timeline& timeline, int warm_up) {
   TimeReport report;
   report.devices = timeline.devices();
-  const int devices = static_cast<int>(report.devices.size());
-  for (int device = 0; device < devices; ++device) {
-    std::vector<IterationShares> iterations = measure_overlap(timeline, device);
+  const SpansOfDevices spans = spans_of(timeline);
+  std::vector<std::vector<IterationShares>> shares = measure_overlap(spans);
+  const auto devices = static_cast<double>(spans.size());
+  for (std::size_t device = 0; device < spans.size(); ++device) {
+    std::vector<IterationShares>& iterations = shares[device];
     std::erase_if(iterations, [&](const auto& one) { return one.iteration < warm_up; });
     IterationShares& mean = report.shares.emplace_back();
     const auto count = static_cast<double>(iterations.size());
@@ -90,8 +71,7 @@ TimeReport report_times(const Timeline& timeline, int warm_up) {
     if (device == 0 && count > 0)
       report.elapsed = static_cast<double>(iterations.back().begin - iterations.front().begin) / 1e6 +
                        iterations.back().total;
-    if (count > 0)
-      add_layers(measure_layers(timeline, device, warm_up), 1 / (count * devices), report.layers);
+    if (count > 0) add_layers(measure_layers(spans[device], warm_up), 1 / (count * devices), report.layers);
   }
   return report;
 }
@@ -110,7 +90,7 @@ std::vector<std::string> share_lines(const TimeReport& report) {
   std::vector<std::string> lines = {cat("Shares of an iteration (mean of ", report.iterations,
                                         "), mean and each device:", std::string(1, ' '), names)};
   const IterationShares mean = mean_shares(report);
-  for (const Row& row : kRows) lines.push_back(line_of(report, row, mean));
+  for (const ShareFigure& row : share_figures()) lines.push_back(line_of(report, row, mean));
   return lines;
 }
 

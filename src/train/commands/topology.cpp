@@ -10,16 +10,11 @@
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "glog/logging.h"
+#include "train/commands/link_measure.hpp"
 #include "train/commands/topology_report.hpp"
 
 namespace banyan {
 namespace {
-
-using parallel::Access;
-using parallel::LinkVerdict;
-
-/// With more devices only the tree's links are measured: the number of pairs grows quadratically.
-constexpr int kAllPairs = 8;
 
 constexpr std::size_t kKi = 1024, kMi = 1024 * kKi;
 const std::vector<std::size_t> kSizes = {1 * kKi, 2 * kKi,  16 * kKi, 64 * kKi,    256 * kKi, 1 * kMi,
@@ -46,29 +41,6 @@ std::vector<std::unique_ptr<Device>> make_devices(const TopologyOptions& options
     }
   }
   return devices;
-}
-
-/// Verifies the way that the hardware offers, then measures the way that training would take.
-MeasuredLink measure(Device& owner, Device& reader, int from, int to, parallel::LinkClass link) {
-  MeasuredLink measured{from, to, link, parallel::usual_access(owner, reader), {}, {}};
-  measured.check = parallel::verify_link(owner, reader, measured.access);
-  if (measured.check.verdict == LinkVerdict::stalled) return measured;
-  if (measured.check.verdict == LinkVerdict::corrupt) measured.access = Access::staged;
-  measured.speed = parallel::measure_link(owner, reader, measured.access);
-  return measured;
-}
-
-void measure_links(const std::vector<std::unique_ptr<Device>>& devices, TopologyReport& report) {
-  const int count = report.tree.size();
-  report.edges_only = count > kAllPairs;
-  for (int from = 0; from < count; ++from)
-    for (int to = 0; to < count; ++to) {
-      const bool edge = report.tree.parent(from, report.tree.root()) == to ||
-                        report.tree.parent(to, report.tree.root()) == from;
-      if (from == to || (report.edges_only && !edge)) continue;
-      report.measured.push_back(measure(*devices[from], *devices[to], from, to, report.links.at(from, to)));
-      if (report.stalled()) return;  // the devices concerned may be stuck
-    }
 }
 
 void measure_sums(const std::vector<std::unique_ptr<Device>>& devices, int repeats, TopologyReport& report) {
@@ -112,7 +84,7 @@ std::string describe_topology(const TopologyOptions& options) {
                         {},
                         {}};
   if (options.dot) return topology_dot(report);
-  if (devices.size() > 1) measure_links(devices, report);
+  if (devices.size() > 1) measure_links(all, report);
   const auto form = [&] { return options.json ? topology_json(report) : topology_text(report); };
   if (report.stalled()) {
     // The driver may wait for the copy forever, even when the process exits normally.

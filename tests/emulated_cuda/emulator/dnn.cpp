@@ -60,6 +60,7 @@ cudnnStatus_t get_workspace(const char* function, Direction direction, cudnnHand
 extern "C" {
 
 std::size_t cudnnGetVersion(void) { return CUDNN_VERSION; }
+std::size_t cudnnGetCudartVersion(void) { return CUDART_VERSION; }
 
 const char* cudnnGetErrorString(cudnnStatus_t status) {
 #define STATUS_NAME(name) \

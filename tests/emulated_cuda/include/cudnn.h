@@ -131,6 +131,7 @@ using cudnnConvolutionBwdFilterAlgoPerf_t = cudnnConvolutionBwdFilterAlgoPerfStr
 extern "C" {
 
 std::size_t cudnnGetVersion(void);
+std::size_t cudnnGetCudartVersion(void);
 const char* cudnnGetErrorString(cudnnStatus_t status);
 void cudnnGetLastErrorString(char* message, std::size_t max_size);
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle);

@@ -1,0 +1,152 @@
+#include "banyan/metrics/writer.hpp"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
+
+namespace banyan::metrics {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A power cut loses this much at most.
+constexpr auto kSyncEvery = std::chrono::seconds(30);
+
+/// A sink, and whether it works.
+class Outlet {
+ public:
+  explicit Outlet(std::shared_ptr<Sink> sink) : sink_(std::move(sink)) {}
+  void write(const Record& record) {
+    attempt([&] { sink_->write(record); });
+  }
+  void sync() {
+    attempt([&] { sink_->sync(); });
+  }
+
+ private:
+  template <class Work>
+  void attempt(Work work) {
+    try {
+      work();
+      failing_ = false;
+    } catch (const std::exception& error) {
+      // First: the report may come back as a record.
+      if (!std::exchange(failing_, true))
+        log_warning(cat("Metrics: ", error.what(),
+                        "; training goes on, and they will be written again when that is "
+                        "possible"));
+    }
+  }
+  std::shared_ptr<Sink> sink_;
+  bool failing_ = false;
+};
+
+}  // namespace
+
+/// Shared with the thread, which may be left behind.
+struct Writer::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Under the mutex:
+  std::deque<Maker> waiting;
+  std::size_t dropped = 0;
+  bool closing = false;  ///< nothing is added any more
+  bool ended = false;    ///< the thread has written and synced all
+  // The thread's:
+  std::vector<Outlet> outlets;
+
+  void run() {
+    ::pthread_setname_np(::pthread_self(), "metrics");
+    Clock::time_point synced = Clock::now();
+    for (;;) {
+      std::unique_lock<std::mutex> lock(mutex);
+      changed.wait(lock, [&] { return closing || !waiting.empty(); });
+      if (waiting.empty()) break;
+      Maker maker = std::move(waiting.front());
+      waiting.pop_front();
+      const std::size_t lost = std::exchange(dropped, 0);
+      lock.unlock();
+      if (lost > 0) log_warning(cat("Metrics: the disk does not keep up; ", lost, " records were dropped"));
+      work(std::move(maker));
+      if (Clock::now() - synced < kSyncEvery) continue;
+      sync();
+      synced = Clock::now();
+    }
+    sync();
+    const std::lock_guard<std::mutex> lock(mutex);
+    ended = true;
+    changed.notify_all();
+  }
+
+  void work(Maker maker) {
+    std::vector<Record> records;
+    try {
+      records = maker();
+    } catch (const std::exception& error) {
+      log_warning(cat("Metrics: ", error.what()));
+    }
+    maker = nullptr;  // what it holds must not live as long as a disk takes to answer
+    for (const Record& record : records)
+      for (Outlet& outlet : outlets) outlet.write(record);
+  }
+
+  void sync() {
+    for (Outlet& outlet : outlets) outlet.sync();
+  }
+};
+
+Writer::Writer(std::vector<std::shared_ptr<Sink>> sinks) : state_(std::make_shared<State>()) {
+  for (auto& sink : sinks) state_->outlets.emplace_back(std::move(sink));
+  try {
+    thread_ = std::thread([state = state_] { state->run(); });
+  } catch (const std::system_error& error) {
+    runtime_failure("cannot start the thread that writes metrics: ", error.code().message());
+  }
+}
+
+Writer::~Writer() { close(kPatience); }
+
+void Writer::write(Record record) {
+  write([record = std::move(record)] { return std::vector<Record>{record}; });
+}
+
+void Writer::write(Maker maker) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->closing) return;
+  if (state_->waiting.size() >= kMostWaiting) {
+    ++state_->dropped;
+    return;
+  }
+  state_->waiting.push_back(std::move(maker));
+  state_->changed.notify_all();
+}
+
+bool Writer::close(double seconds) {
+  if (!thread_.joinable()) return true;
+  std::deque<Maker> lost;
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  state_->closing = true;
+  state_->changed.notify_all();
+  const bool ended =
+      state_->changed.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return state_->ended; });
+  lost.swap(state_->waiting);
+  lock.unlock();
+  if (ended) {
+    thread_.join();
+    return true;
+  }
+  thread_.detach();
+  log_warning(cat("Metrics: the disk does not answer; the last ", lost.size() + 1, " records may be lost"));
+  return false;
+}
+
+}  // namespace banyan::metrics

@@ -1,0 +1,13 @@
+#include "banyan/draw/draw.hpp"
+
+#include "banyan/train/commands.hpp"
+
+namespace banyan {
+
+std::string draw_model(const ModelOptions& options, DrawOptions drawing, bool dot) {
+  const Model model(options, true);
+  drawing.types = model.stood_in_for();
+  return dot ? net_dot(model.net(), drawing) : net_svg(model.net(), drawing);
+}
+
+}  // namespace banyan

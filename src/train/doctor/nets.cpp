@@ -1,0 +1,159 @@
+#include "nets.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/train/device_choice.hpp"
+#include "banyan/train/model.hpp"
+
+namespace banyan::doctor {
+namespace {
+
+constexpr const char* kNetRemedy = "trainer check FILE and trainer summary --model=NET show more";
+
+std::string name_of(int test) { return test < 0 ? std::string("train net") : cat("test net #", test); }
+
+/// The first source's first axis.
+std::int64_t batch_of(const Net& net) {
+  for (int layer = 0; layer < static_cast<int>(net.layers().size()); ++layer) {
+    const Blobs outputs = net.outputs_of(layer);
+    if (net.layers()[static_cast<std::size_t>(layer)]->traits().source && !outputs.empty() &&
+        outputs[0]->shape.axes() > 0)
+      return outputs[0]->shape[0];
+  }
+  return 0;
+}
+
+/// Shapes of the sources' outputs with another batch: where the first axis is the batch it changes.
+std::map<std::string, Shape> shapes_with(const BuiltNet& built, std::int64_t batch) {
+  std::map<std::string, Shape> shapes;
+  for (int layer = 0; layer < static_cast<int>(built.net->layers().size()); ++layer) {
+    const Layer& source = *built.net->layers()[static_cast<std::size_t>(layer)];
+    const Blobs outputs = built.net->outputs_of(layer);
+    for (int k = 0; source.traits().source && k < source.parameter().top_size(); ++k) {
+      std::vector<std::int64_t> dims = outputs[static_cast<std::size_t>(k)]->shape.dims();
+      if (!dims.empty() && dims[0] == built.batch) dims[0] = batch;
+      shapes[source.parameter().top(k)] = Shape(dims);
+    }
+  }
+  return shapes;
+}
+
+}  // namespace
+
+Nets::Nets(const TrainOptions& options, Findings& findings) : options_(options) {
+  device_ = make_device(options.devices.at(0), options.threads_per_device, options.precision);
+  device_->make_current();
+  context_ = std::make_unique<Context>(*device_);
+  complete_ = findings.attempt("train net", kNetRemedy,
+                               [&] { add(-1, train_net_of(options.solver, options.solver_path), findings); });
+  if (!complete_) return;
+  std::vector<SolverNet> tests;
+  complete_ = findings.attempt("test nets", kNetRemedy,
+                               [&] { tests = test_nets_of(options.solver, options.solver_path); });
+  for (int number = 0; number < static_cast<int>(tests.size()); ++number)
+    if (!findings.attempt(name_of(number), kNetRemedy,
+                          [&] { add(number, std::move(tests[static_cast<std::size_t>(number)]), findings); }))
+      complete_ = false;
+}
+
+std::unique_ptr<Net> Nets::build(const caffe::NetParameter& net, const std::string& origin,
+                                 Activity& activity) const {
+  NetOptions how;
+  how.phase = net.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
+  how.level = net.state().level();
+  how.stages.assign(net.state().stage().begin(), net.state().stage().end());
+  how.dtype = tensor_type(options_.precision);
+  how.devices = static_cast<int>(options_.devices.size());
+  how.sync_batch_norm = options_.sync_bn;
+  how.shapes_only = true;
+  how.origin = origin;
+  return std::make_unique<Net>(net, how, *context_, activity);
+}
+
+void Nets::add(int test, SolverNet definition, Findings& findings) {
+  const std::string name = name_of(test);
+  BuiltNet built{name, std::move(definition), std::make_unique<Activity>(device_->name()), nullptr, 0, test};
+  built.net = build(built.definition.net, built.definition.origin, *built.activity);
+  built.batch = batch_of(*built.net);
+  std::int64_t parameters = 0;
+  for (const LearnableParameter& parameter : built.net->parameters()) parameters += parameter.count;
+  bool filled_by_user = false;
+  for (const auto& layer : built.net->layers())
+    filled_by_user = filled_by_user || layer->traits().filled_by_user;
+  const std::string text =
+      cat(quoted(built.net->name()), ": ", count_text(built.net->layers().size(), "layer"), ", ",
+          count_text(static_cast<std::uint64_t>(parameters), "parameter"), ", batch ", built.batch,
+          built.net->options().phase == Phase::train ? " per device" : "");
+  const Figures figures = {{"layers", cat(built.net->layers().size())},
+                           {"parameters", cat(parameters)},
+                           {"batch", cat(built.batch)}};
+  if (filled_by_user)
+    findings.warn(name, text + "; its Input or MemoryData layers hold zeros: the trainer fills none",
+                  "read a data set, or train from a program of your own (Session::set_input)", figures);
+  else
+    findings.ok(name, text, figures);
+  nets_.push_back(std::move(built));
+}
+
+std::int64_t Nets::fixed_bytes() const {
+  const auto element = static_cast<std::int64_t>(size_of(tensor_type(options_.precision)));
+  const auto devices = static_cast<std::int64_t>(options_.devices.size());
+  std::int64_t all = 0, learning = 0;
+  for (const LearnableParameter& parameter : train().net->parameters()) {
+    all += parameter.count;
+    if (parameter.learns()) learning += parameter.count;
+  }
+  // Each device keeps the history of its own buckets.
+  const std::int64_t history = histories_of(options_.solver.update.rule) * learning / devices;
+  return element * (all + learning + history);
+}
+
+std::int64_t Nets::activation_bytes() const {
+  std::int64_t bytes = 0;
+  for (const BuiltNet& built : nets_) bytes += built.net->plan().bytes;
+  return bytes;
+}
+
+std::int64_t Nets::train_bytes_with(std::int64_t batch) const {
+  caffe::NetParameter net = train().definition.net;
+  make_up_data(net, shapes_with(train(), batch));
+  Activity activity(device_->name());
+  return build(net, train().definition.origin, activity)->plan().bytes;
+}
+
+std::optional<std::int64_t> Nets::largest_batch(std::int64_t bytes, double more, std::string& why) const {
+  const std::int64_t own = train().batch;
+  if (own <= 0) {
+    why = "the net has no layer that makes batches";
+    return std::nullopt;
+  }
+  const std::int64_t others = fixed_bytes() + activation_bytes() - train().net->plan().bytes;
+  const auto fits = [&](std::int64_t batch) {
+    return static_cast<double>(others + train_bytes_with(batch)) + more * static_cast<double>(batch) <=
+           static_cast<double>(bytes);
+  };
+  try {
+    // Activations grow nearly evenly with the batch: the line through two plans tells where the limit is, and
+    // a plan there corrects it.
+    constexpr double kMost = 1e9;
+    const std::int64_t once = train_bytes_with(own);
+    const double room = static_cast<double>(bytes - others - once) - more * static_cast<double>(own);
+    std::int64_t batch = 2 * own;
+    for (int round = 0; round < 3 && batch != own; ++round) {
+      const double slope =
+          static_cast<double>(train_bytes_with(batch) - once) / static_cast<double>(batch - own) + more;
+      const double estimate = slope > 0 ? static_cast<double>(own) + room / slope : kMost;
+      batch = static_cast<std::int64_t>(std::clamp(estimate, 0.0, kMost));
+    }
+    while (batch > 0 && !fits(batch)) batch -= std::max<std::int64_t>(1, batch / 64);
+    return std::max<std::int64_t>(batch, 0);
+  } catch (const Error& error) {
+    why = error.message();
+    return std::nullopt;
+  }
+}
+
+}  // namespace banyan::doctor

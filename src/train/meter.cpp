@@ -1,0 +1,111 @@
+#include "meter.hpp"
+
+#include <cmath>
+
+#include "banyan/base/error.hpp"
+#include "banyan/observe/spans.hpp"
+
+namespace banyan {
+namespace {
+
+/// In the first iterations buffers are allocated and libraries choose their algorithms.
+constexpr std::int64_t kWarmUp = 2;
+
+}  // namespace
+
+Meter::Meter(RunMetrics& metrics, int rank, const Parts& parts, int interval)
+    : metrics_(metrics), rank_(rank), parts_(parts), interval_(interval) {
+  const MetricsSettings& settings = metrics.settings();
+  Context& context = parts.peers.context();
+  if (settings.histograms > 0)
+    parameters_.emplace(context, parts.net, parts.updater.owned_pieces(), parts.peers.first());
+  if (settings.images > 0 && parts.peers.first()) pictures_.emplace(context, parts.net);
+  if (pictures_ && pictures_->empty())
+    metrics.warn("this net has neither images among its inputs nor filters to show", "leave --images out");
+}
+
+Meter::Moment Meter::now() const { return {steady_nanoseconds(), parts_.peers.activity().waited_for_data()}; }
+
+void Meter::start(std::int64_t iteration, std::int64_t samples) {
+  start_ = reported_ = iteration;
+  samples_ = samples;
+  since_ = now();
+  sampled_.reset();
+}
+
+/// The one before a report: in the reported one itself a GPU's host waits before the update is enqueued.
+bool Meter::samples_spans(std::int64_t iteration) const {
+  return iteration >= start_ + kWarmUp && is_turn(interval_ > 1 ? iteration + 1 : iteration, interval_);
+}
+
+void Meter::begin(std::int64_t iteration) {
+  measures_parameters_ = parameters_ && is_turn(iteration, metrics_.settings().histograms);
+  if (measures_parameters_ && !parameters_->begin()) {
+    measures_parameters_ = false;
+    metrics_.parameters(iteration, nullptr);
+  }
+  if (!samples_spans(iteration)) return;
+  sampled_ = iteration;
+  metrics_.sampler(rank_).begin();
+}
+
+void Meter::end(std::int64_t iteration) {
+  if (sampled_ == iteration) metrics_.sampler(rank_).end();
+  if (measures_parameters_) metrics_.parameters(iteration, parameters_->end());
+  if (parts_.peers.first()) metrics_.at(iteration + 1);
+  if (pictures_ && is_turn(iteration, metrics_.settings().images))
+    if (auto draw = pictures_->take()) metrics_.pictures(iteration, std::move(draw));
+}
+
+void Meter::report() {
+  Measured& measured = parts_.peers.board().measured;
+  const Moment moment = now();
+  measured.seconds = static_cast<double>(moment.time - since_.time) / 1e9;
+  measured.waited = static_cast<double>(moment.waited - since_.waited) / 1e9;
+  since_ = moment;
+  measured.gradient_squares = parts_.updater.sum_of_squares(parts_.lane);
+  measured.memory = parts_.peers.context().device().memory();
+  measured.sampled = sampled_;
+  measured.spans.clear();
+  if (!sampled_) return;
+  // The times of all spans are there, and none will be written any more.
+  parts_.lane.synchronize();
+  parts_.peers.context().synchronize();
+  measured.spans = metrics_.sampler(rank_).take();
+  sampled_.reset();
+}
+
+void Meter::publish(std::int64_t iteration, double loss, double rate, std::vector<metrics::Output> outputs) {
+  metrics::Train record;
+  record.loss = loss;
+  record.rate = rate;
+  record.outputs = std::move(outputs);
+  record.epoch = parts_.sources.epoch();
+  record.iterations = iteration + 1 - reported_;
+  reported_ = iteration + 1;
+  SpansOfDevices spans;
+  double squares = 0;
+  for (DeviceBoard& board : parts_.peers.team().boards) {
+    Measured& measured = board.measured;
+    metrics::Train::Device& device = record.devices.emplace_back();
+    device.name = metrics_.device_name(record.devices.size() - 1);
+    device.memory_in_use = static_cast<std::int64_t>(measured.memory.in_use);
+    device.memory_peak = static_cast<std::int64_t>(measured.memory.peak);
+    if (measured.seconds > 0) device.waiting_for_data = measured.waited / measured.seconds;
+    squares += measured.gradient_squares;
+    spans.push_back(std::move(measured.spans));
+  }
+  const Measured& mine = parts_.peers.board().measured;
+  if (parts_.net.flat_gradients().defined()) record.gradient_norm = std::sqrt(squares);
+  if (mine.seconds > 0)
+    record.samples_per_second = static_cast<double>(record.iterations * samples_) / mine.seconds;
+  metrics_.train(iteration, std::move(record), mine.sampled, std::move(spans));
+}
+
+void Meter::publish_last(std::int64_t iteration, double loss) {
+  metrics::Train record;
+  record.loss = loss;
+  metrics_.train(iteration, std::move(record), {}, {});
+}
+
+}  // namespace banyan

@@ -1,0 +1,14 @@
+// What a run's metrics begin with: program, machine, solver, nets, devices, memory.
+#pragma once
+
+#include "banyan/metrics/record.hpp"
+#include "banyan/net/net.hpp"
+#include "run.hpp"
+#include "sources.hpp"
+
+namespace banyan {
+
+/// When everything is set up; on the first device. `net` is its train net, `sources` those of all its nets.
+metrics::Start describe_run(const Run& run, const Net& net, const Sources& sources);
+
+}  // namespace banyan

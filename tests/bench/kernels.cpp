@@ -1,0 +1,341 @@
+// What the rules for CPU kernels rest on: times of every kernel that can do the work, and which one the rules
+// choose. The figures hold for one processor; before changing a rule, run this on others, and with
+// ONEDNN_MAX_CPU_ISA=AVX2 in a build that has kernels for AVX2.
+//
+// usage: bench_kernels [--threads=1] [--rounds=7] [--only=TEXT] [PART...]     (default: all parts)
+//   --only=TEXT  rows whose names contain the text
+//   convolution  oneDNN's kernels, rows and columns, for each pass over many shapes; ms
+//   columns      gradients by columns, by the KiB of columns at a time; ms
+//   blocks       statistics of batch normalization, by the KiB of a block; us
+//   layout       oneDNN's kernels for channels-last tensors and for its own blocked layout; ms
+//
+// * marks what the rules choose, ! a choice more than 5 % slower than the fastest. Each figure is the least
+// of the rounds, in which the kernels alternate: what else runs on the machine can only add to it.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+#include "banyan/device/processor.hpp"
+#include "ops/cpu/convolution_choice.hpp"
+#include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_rows.hpp"
+#include "ops/cpu/normalization_blocks.hpp"
+
+namespace banyan {
+namespace {
+
+using ops::ConvolutionGeometry;
+
+struct Options {
+  int threads = 1, rounds = 7;
+  std::string only;
+};
+
+/// One contender; `run` may be empty: it cannot do the work.
+struct Kernel {
+  std::string name;
+  std::function<void()> run;
+  bool chosen = false;
+};
+
+double seconds_of(const std::function<void()>& run, int repetitions) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repetitions; ++i) run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repetitions;
+}
+
+/// Seconds of each kernel; infinite for those that cannot do the work.
+std::vector<double> measure(const std::vector<Kernel>& kernels, int rounds) {
+  constexpr double kSample = 2e-3;  // s
+  std::vector<double> least(kernels.size(), std::numeric_limits<double>::infinity());
+  std::vector<int> repetitions(kernels.size());
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (!kernels[k].run) continue;
+    kernels[k].run();
+    repetitions[k] = std::clamp(static_cast<int>(kSample / seconds_of(kernels[k].run, 1)), 1, 10000);
+  }
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t k = 0; k < kernels.size(); ++k)
+      if (kernels[k].run) least[k] = std::min(least[k], seconds_of(kernels[k].run, repetitions[k]));
+  return least;
+}
+
+void print_header(const std::string& what, const std::vector<std::string>& names) {
+  std::printf("\n%-44s", what.c_str());
+  for (const std::string& name : names) std::printf(" %9s ", name.c_str());
+  std::printf("\n");
+}
+
+/// One row: the times in seconds / unit.
+void compare(const Options& options, const std::string& what, double unit,
+             const std::vector<Kernel>& kernels) {
+  if (what.find(options.only) == std::string::npos) return;
+  const std::vector<double> seconds = measure(kernels, options.rounds);
+  const double best = *std::min_element(seconds.begin(), seconds.end());
+  std::printf("%-44s", what.c_str());
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const char mark = !kernels[k].chosen ? ' ' : seconds[k] > 1.05 * best ? '!' : '*';
+    if (kernels[k].run)
+      std::printf(" %9.3f%c", seconds[k] / unit, mark);
+    else
+      std::printf(" %9s ", "-");
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+Tensor random_tensor(Device& device, const Shape& shape, Layout layout = Layout::channels_last) {
+  Tensor tensor(device, shape, DType::f32, layout);
+  std::minstd_rand engine(1);
+  std::uniform_real_distribution<float> draw(-1, 1);
+  std::generate_n(tensor.data<float>(), tensor.count(), [&] { return draw(engine); });
+  return tensor;
+}
+
+/// A convolution of square images.
+struct Case {
+  std::string name;
+  std::int64_t batch, in, length, out, kernel, stride = 1, pad = 0;
+
+  ConvolutionGeometry geometry() const {
+    return {{kernel, kernel}, {stride, stride}, {pad, pad}, {1, 1}, 1, in, out};
+  }
+  std::int64_t output_length() const { return geometry().output_length(0, length); }
+  std::string text(const char* pass) const {
+    return cat(name, name.empty() ? "" : ": ", in, " -> ", out, ", ", kernel, "x", kernel, ", ", pass);
+  }
+};
+
+std::vector<Case> layers_of_nets() {
+  return {
+      {"LeNet conv1", 64, 1, 28, 20, 5},        {"LeNet conv2", 64, 20, 12, 50, 5},
+      {"CIFAR quick", 100, 3, 32, 32, 5, 1, 2}, {"CIFAR quick", 100, 32, 8, 64, 5, 1, 2},
+      {"AlexNet", 16, 3, 227, 96, 11, 4},       {"ResNet-20", 64, 3, 32, 16, 3, 1, 1},
+      {"ResNet-20", 64, 16, 32, 16, 3, 1, 1},   {"ResNet-20", 64, 64, 8, 64, 3, 1, 1},
+      {"ResNet-50", 8, 3, 224, 64, 7, 2, 3},    {"ResNet-50", 8, 64, 56, 64, 3, 1, 1},
+      {"ResNet-50", 8, 64, 56, 256, 1},         {"ResNet-50", 8, 256, 56, 64, 1},
+      {"ResNet-50", 8, 512, 7, 512, 3, 1, 1},   {"GoogLeNet", 16, 24, 14, 64, 5, 1, 2},
+      {"GoogLeNet", 16, 112, 14, 224, 3, 1, 1}, {"GoogLeNet", 16, 192, 28, 16, 1},
+      {"MobileNet-v2", 8, 16, 112, 96, 1},      {"MobileNet-v2", 8, 96, 56, 24, 1},
+      {"MobileNet-v2", 8, 24, 56, 144, 1},
+  };
+}
+
+/// Of which every kernel can do the forward pass: no padding.
+std::vector<Case> grid() {
+  std::vector<Case> all;
+  for (const std::int64_t kernel : {1, 3, 5})
+    for (const std::int64_t in : {1, 3, 8, 12, 16, 20, 32, 36, 64, 256})
+      for (const std::int64_t out : {17, 20, 24, 33, 35, 48, 50, 64, 72, 100, 256}) {
+        if (in * out * kernel <= 256 * 64) all.push_back({"", 32, in, 14, out, kernel});
+        if (in * out * kernel <= 64 * 64 && kernel < 5)
+          all.push_back({"large images", 4, in, 58, out, kernel});
+      }
+  return all;
+}
+
+std::function<void()> where(bool possible, std::function<void()> run) {
+  return possible ? std::move(run) : nullptr;
+}
+
+void compare_convolutions(Device& device, const Options& options) {
+  Context context(device);
+  print_header("convolution", {"oneDNN", "rows", "columns"});
+  std::vector<Case> cases = layers_of_nets();
+  for (Case& c : grid()) cases.push_back(std::move(c));
+  for (const Case& c : cases) {
+    const ConvolutionGeometry g = c.geometry();
+    const std::int64_t length = c.output_length();
+    Tensor x = random_tensor(device, {c.batch, c.in, c.length, c.length});
+    Tensor y = random_tensor(device, {c.batch, c.out, length, length});
+    Tensor w = random_tensor(device, {c.out, c.in, c.kernel, c.kernel}, Layout::contiguous);
+    Tensor b = random_tensor(device, {c.out}, Layout::contiguous);
+    const auto library = ops::make_library_convolution(g);
+    const bool possible = ops::rows_apply(g, x, y);
+    const bool forward = ops::rows_pay_forward(g, x, y), weight = ops::rows_pay_backward_weight(g, x, y);
+    const bool data = ops::columns_pay(g, x, y, device.threads());
+    compare(options, c.text("forward"), 1e-3,
+            {{"oneDNN", [&] { library->forward(context, x, w, b, y); }, !forward},
+             {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, false, y); }), forward},
+             {"columns", nullptr}});
+    compare(options, c.text("weights"), 1e-3,
+            {{"oneDNN", [&] { library->backward_weight(context, x, y, w, b); }, !weight},
+             {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, b); }), weight},
+             {"columns", nullptr}});
+    const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::kColumnValues, x); };
+    compare(options, c.text("data"), 1e-3,
+            {{"oneDNN", [&] { library->backward_data(context, y, w, x); }, !data},
+             {"rows", nullptr},
+             {"columns", by_columns, data}});
+  }
+}
+
+void compare_columns(Device& device, const Options& options) {
+  Context context(device);
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t values = 1 << 13; values <= 1 << 21; values *= 4) sizes.push_back(values);
+  std::vector<std::string> names;
+  for (const std::int64_t values : sizes) names.push_back(cat(values * 4 >> 10));
+  print_header("columns: KiB at a time", names);
+  for (const Case& c : {Case{"LeNet conv2", 64, 20, 12, 50, 5}, Case{"small images", 256, 20, 6, 64, 3},
+                        Case{"large images", 8, 20, 60, 50, 5}, Case{"few channels", 16, 3, 64, 64, 5}}) {
+    const std::int64_t length = c.output_length();
+    Tensor x = random_tensor(device, {c.batch, c.in, c.length, c.length});
+    Tensor y = random_tensor(device, {c.batch, c.out, length, length});
+    Tensor w = random_tensor(device, {c.out, c.in, c.kernel, c.kernel}, Layout::contiguous);
+    std::vector<Kernel> kernels;
+    for (const std::int64_t values : sizes)
+      kernels.push_back(
+          {"", [&, values] { ops::backward_data_by_columns(context, c.geometry(), y, w, values, x); },
+           values == ops::kColumnValues});
+    compare(options, c.text("data"), 1e-3, kernels);
+  }
+}
+
+/// On one thread, with the build's own instruction set.
+void compare_blocks(Device& device, const Options& options) {
+  const std::vector<std::int64_t> sizes{1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 16};
+  std::vector<std::string> names;
+  for (const std::int64_t values : sizes) names.push_back(cat(values * 4 >> 10));
+  print_header("blocks: KiB", names);
+  const Tensor x = random_tensor(device, {1 << 20}, Layout::contiguous);
+  for (const std::int64_t channels : {16, 64, 256, 1}) {
+    const ops::Lanes lanes(channels);
+    ops::BlockMoments<float> block(lanes);
+    ops::ChannelMoments moments(channels);
+    std::vector<Kernel> kernels;
+    for (const std::int64_t values : sizes)
+      kernels.push_back({"",
+                         [&, values] {
+                           const std::int64_t size = values / lanes.width * lanes.width;
+                           for (std::int64_t i = 0; i + size <= x.count(); i += size)
+                             block.add(x.data<float>() + i, size, moments);
+                         },
+                         values / lanes.width * lanes.width == lanes.block()});
+    compare(options, cat("statistics of ", channels, " channels"), 1e-6, kernels);
+  }
+}
+
+/// oneDNN's kernel with activations in one order, and in the order that it likes best.
+class LibraryKernels {
+ public:
+  LibraryKernels(const Case& c, dnnl::memory::format_tag tag)
+      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    using Desc = dnnl::memory::desc;
+    constexpr auto kF32 = dnnl::memory::data_type::f32;
+    const std::int64_t length = c.output_length();
+    const Desc x({c.batch, c.in, c.length, c.length}, kF32, tag),
+        y({c.batch, c.out, length, length}, kF32, tag);
+    const Desc w({c.out, c.in, c.kernel, c.kernel}, kF32, dnnl::memory::format_tag::any);
+    const dnnl::memory::dims stride{c.stride, c.stride}, pad{c.pad, c.pad};
+    constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+    const dnnl::convolution_forward::primitive_desc forward(
+        {dnnl::prop_kind::forward_training, kDirect, x, w, y, stride, pad, pad}, engine_);
+    add("forward", forward,
+        {{DNNL_ARG_SRC, forward.src_desc()},
+         {DNNL_ARG_WEIGHTS, forward.weights_desc()},
+         {DNNL_ARG_DST, forward.dst_desc()}});
+    const dnnl::convolution_backward_data::primitive_desc data({kDirect, x, w, y, stride, pad, pad}, engine_,
+                                                               forward);
+    add("data", data,
+        {{DNNL_ARG_DIFF_SRC, data.diff_src_desc()},
+         {DNNL_ARG_WEIGHTS, data.weights_desc()},
+         {DNNL_ARG_DIFF_DST, data.diff_dst_desc()}});
+    const dnnl::convolution_backward_weights::primitive_desc weights({kDirect, x, w, y, stride, pad, pad},
+                                                                     engine_, forward);
+    add("weights", weights,
+        {{DNNL_ARG_SRC, weights.src_desc()},
+         {DNNL_ARG_DIFF_WEIGHTS, weights.diff_weights_desc()},
+         {DNNL_ARG_DIFF_DST, weights.diff_dst_desc()}});
+  }
+  void run(const std::string& pass) {
+    const Pass& p = passes_.at(pass);
+    p.kernel.execute(stream_, p.arguments);
+    stream_.wait();
+  }
+
+ private:
+  struct Pass {
+    dnnl::primitive kernel;
+    std::unordered_map<int, dnnl::memory> arguments;
+  };
+  template <class Description>
+  void add(const std::string& pass, const Description& description,
+           const std::map<int, dnnl::memory::desc>& ports) {
+    Pass& p = passes_[pass];
+    p.kernel = dnnl::primitive(description);
+    for (const auto& [argument, desc] : ports) {
+      dnnl::memory memory(desc, engine_);
+      std::fill_n(static_cast<float*>(memory.get_data_handle()), desc.get_size() / sizeof(float), 0.5f);
+      p.arguments.emplace(argument, std::move(memory));
+    }
+  }
+
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  std::map<std::string, Pass> passes_;
+};
+
+void compare_layouts(const Options& options) {
+  print_header("layout", {"last", "blocked"});
+  for (const Case& c : layers_of_nets()) {
+    LibraryKernels last(c, dnnl::memory::format_tag::nhwc), blocked(c, dnnl::memory::format_tag::any);
+    for (const char* pass : {"forward", "weights", "data"})
+      compare(options, c.text(pass), 1e-3,
+              {{"last", [&] { last.run(pass); }, true}, {"blocked", [&] { blocked.run(pass); }}});
+  }
+}
+
+void run(int count, char** words) {
+  Options options;
+  std::vector<std::string> parts;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    if (word.starts_with("--threads="))
+      options.threads = std::atoi(word.c_str() + 10);
+    else if (word.starts_with("--rounds="))
+      options.rounds = std::atoi(word.c_str() + 9);
+    else if (word.starts_with("--only="))
+      options.only = word.substr(7);
+    else if (word == "convolution" || word == "columns" || word == "blocks" || word == "layout")
+      parts.push_back(word);
+    else
+      bad_input(
+          "usage: bench_kernels [--threads=1] [--rounds=7] [--only=TEXT] "
+          "[convolution|columns|blocks|layout...]");
+  }
+  CpuDeviceOptions how;
+  how.threads = options.threads;
+  const auto device = make_cpu_device(0, how);
+  device->make_current();
+  std::printf("%d thread(s); kernels: %s; L2 cache: %ld KiB\n", options.threads, name_of(instruction_set()),
+              sysconf(_SC_LEVEL2_CACHE_SIZE) >> 10);
+  const auto wanted = [&](const char* part) { return parts.empty() || std::ranges::count(parts, part) > 0; };
+  if (wanted("convolution")) compare_convolutions(*device, options);
+  if (wanted("columns")) compare_columns(*device, options);
+  if (wanted("blocks")) compare_blocks(*device, options);
+  if (wanted("layout")) compare_layouts(options);
+}
+
+}  // namespace
+}  // namespace banyan
+
+int main(int count, char** words) {
+  try {
+    banyan::run(count, words);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+    return 1;
+  }
+}

@@ -1,0 +1,491 @@
+#!/usr/bin/env python3
+"""The time of single layers, forward and backward: ours, and the same operator in PyTorch or torchvision, in turn.
+
+usage: layers.py [BUILD_FOLDER] [options]          (default build/release)
+  --rounds=5          every figure is a median over them
+  --cases=A,B         only these; --cases=list prints all
+  --threads=2         threads of each side
+  --seconds=0.5       that a side computes in each round, about
+  --quick             a fifth of that: for trying the script, not for quoting
+  --python=PROGRAM    the interpreter that has torch and torchvision (default: the one running this)
+  --json=FILE         default BUILD_FOLDER/bench/layers.json
+  --write=FOLDER      also FOLDER/layers.md
+
+Ours is the layer's line in `trainer time --json` of a net of that layer, whose inputs are Parameter layers with given values;
+images come channels-last, as from a convolution. PyTorch's side (torch_layers.py) gets the same values and is timed channels-last
+and contiguous; the faster counts. Where the sums of both sides' outputs must agree, the case ends if they do not.
+"of memory": the time in which a plain copy would move as many bytes as the layer must at least move (inputs read, outputs written,
+the same for the gradients), over ours. Layers that only move values can reach 1, and more if the values stay in the caches.
+"""
+
+import array
+import json
+import math
+import pathlib
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import common
+
+# Of the sum of the magnitudes of the outputs: both sides add up f32 values, in different orders.
+TOLERANCE = 1e-4
+LARGEST = 500  # iterations in a run
+COPIED = 256 << 20  # bytes: more than caches hold
+
+
+# ---------------------------------------------------------------- values
+
+
+def repeated(draw, count):
+    """`count` values of which a block is drawn: drawing all would take longer than the measurement."""
+    block = array.array("f", (draw() for _ in range(min(count, 100003))))
+    return (block * (count // len(block) + 1))[:count]
+
+
+def signed(shape, noise):
+    return repeated(lambda: noise.uniform(-1, 1), math.prod(shape))
+
+
+def positive(shape, noise):
+    return repeated(lambda: noise.uniform(0.05, 1), math.prod(shape))
+
+
+def small(shape, noise):
+    return repeated(lambda: noise.uniform(-0.05, 0.05), math.prod(shape))
+
+
+def zero_or_one(shape, noise):
+    return repeated(lambda: noise.randrange(2), math.prod(shape))
+
+
+def below(limit):
+    return lambda shape, noise: repeated(lambda: noise.randrange(limit), math.prod(shape))
+
+
+def continued(shape, noise):
+    """Sequences that begin with the first time step."""
+    return array.array("f", [0.0] * shape[1] + [1.0] * (shape[1] * (shape[0] - 1)))
+
+
+def regions(width, height):
+    def draw(shape, noise):
+        values = array.array("f")
+        for _ in range(shape[0]):
+            x, y = noise.randrange(0, width - 200), noise.randrange(0, height - 200)
+            values.extend((0, x, y, x + noise.randrange(60, 199), y + noise.randrange(60, 199)))
+        return values
+
+    return draw
+
+
+def priors(shape, noise):
+    """Boxes of many sizes all over the image, and Caffe's variances."""
+    count, values = shape[2] // 4, array.array("f")
+    for _ in range(count):
+        x, y, w, h = noise.random(), noise.random(), noise.uniform(0.05, 0.5), noise.uniform(0.05, 0.5)
+        values.extend((x - w / 2, y - h / 2, x + w / 2, y + h / 2))
+    values.extend((0.1, 0.1, 0.2, 0.2) * count)
+    return values
+
+
+def truth(images, classes):
+    """Rows of image, class, number, box, difficult: the same number of boxes in each image."""
+
+    def draw(shape, noise):
+        values, each = array.array("f"), shape[2] // images
+        for row in range(shape[2]):
+            x, y, w, h = (noise.uniform(*bounds) for bounds in ((0, 0.5), (0, 0.5), (0.1, 0.5), (0.1, 0.5)))
+            values.extend((row // each, noise.randrange(1, classes), row % each, x, y, x + w, y + h, 0))
+        return values
+
+    return draw
+
+
+def probabilities(classes):
+    """Of each box; background is nearly always the likeliest."""
+
+    def draw(shape, noise):
+        def box():
+            scores = [noise.random() ** 12 for _ in range(classes)]
+            scores[0] += 8
+            return [score / sum(scores) for score in scores]
+
+        boxes = [value for _ in range(1000) for value in box()]
+        return (array.array("f", boxes) * (math.prod(shape) // len(boxes) + 1))[: math.prod(shape)]
+
+    return draw
+
+
+# ---------------------------------------------------------------- cases
+
+
+class Case:
+    """`tensors`: the inputs, name to (shape, values); `layer`: type, settings. `constant`: inputs without a gradient; `weights`:
+    the layer's own parameters; `passes`: 1 without a backward pass; `before`: a layer that makes the input; `agrees`: compare the
+    sums."""
+
+    def __init__(self, tensors, layer, constant=(), weights=(), passes=2, before="", agrees=True):
+        self.tensors, self.layer, self.constant = tensors, layer, constant
+        self.weights, self.passes, self.before, self.agrees = weights, passes, before, agrees
+
+    def all_tensors(self):
+        return {**self.tensors, **{f"measured/{i}": weight for i, weight in enumerate(self.weights)}}
+
+    def net(self):
+        text = ""
+        for name, (shape, _) in self.tensors.items():
+            dims = " ".join(f"dim: {n}" for n in shape)
+            rate = 0 if name in self.constant else 1
+            image = len(shape) == 4 and name not in self.constant
+            top = f"{name}_contiguous" if image else name
+            text += (
+                f'layer {{ name: "{name}" type: "Parameter" top: "{top}" param {{ lr_mult: {rate} }} '
+                f"parameter_param {{ shape {{ {dims} }} }} }}\n"
+            )
+            if image:  # a convolution that changes nothing but the memory order
+                text += (
+                    f'layer {{ name: "{name}_image" type: "DepthwiseConvolution" bottom: "{top}" top: "{name}" '
+                    f"convolution_param {{ num_output: {shape[1]} kernel_size: 1 bias_term: false "
+                    f'weight_filler {{ type: "constant" value: 1 }} }} }}\n'
+                )
+        bottoms = re.findall(r'\btop: "(\w+)"', self.before) or self.tensors
+        bottoms = " ".join(f'bottom: "{name}"' for name in bottoms)
+        weight = "" if self.passes == 1 or "Loss" in self.layer.split()[0] else "loss_weight: 1"
+        type, _, settings = self.layer.partition(" ")
+        measured = f'layer {{ name: "measured" type: "{type}" {bottoms} top: "measured" {weight} {settings} }}\n'
+        return text + self.before + measured
+
+
+MAPS, ROIS = (1, 512, 38, 63), (128, 5)  # Faster R-CNN with VGG-16: an image of 600 x 1000
+SSD_BOXES = 8732
+IMAGE = (16, 64, 56, 56)
+CASES = {
+    "LSTM": Case(
+        {"x": ((16, 8, 4096), signed), "cont": ((16, 8), continued)},
+        "LSTM recurrent_param { num_output: 256 }",
+        constant=("cont",),
+        weights=(((1024, 4096), small), ((1024,), small), ((1024, 256), small)),
+    ),
+    "RNN": Case(
+        {"x": ((16, 8, 1024), signed), "cont": ((16, 8), continued)},
+        "RNN recurrent_param { num_output: 256 }",
+        constant=("cont",),
+        weights=(((256, 1024), small), ((256,), small), ((256, 256), small), ((256, 256), small), ((256,), small)),
+    ),
+    "ROIPooling": Case(
+        {"x": (MAPS, signed), "rois": (ROIS, regions(1000, 600))},
+        "ROIPooling roi_pooling_param { pooled_h: 7 pooled_w: 7 spatial_scale: 0.0625 }",
+        constant=("rois",),
+    ),
+    "ROIAlign": Case(
+        {"x": (MAPS, signed), "rois": (ROIS, regions(1000, 600))},
+        "ROIAlign roi_align_param { pooled_h: 7 pooled_w: 7 spatial_scale: 0.0625 sampling_ratio: 2 }",
+        constant=("rois",),
+    ),
+    "PSROIPooling": Case(
+        {"x": ((1, 21 * 49, 38, 63), signed), "rois": (ROIS, regions(1000, 600))},
+        "PSROIPooling psroi_pooling_param { output_dim: 21 group_size: 7 spatial_scale: 0.0625 }",
+        constant=("rois",),
+        agrees=False,  # torchvision rounds regions to whole pixels of the maps
+    ),
+    "Proposal": Case(
+        {"scores": ((1, 18, 38, 63), positive), "loc": ((1, 36, 38, 63), small), "info": ((1, 3), lambda *_: array.array("f", (608, 1008, 1)))},
+        "Proposal",
+        constant=("scores", "loc", "info"),
+        passes=1,
+        agrees=False,  # boxes are one pixel larger in Faster R-CNN
+    ),
+    "PriorBox": Case(
+        {"x": ((1, 16, 38, 38), signed), "image": ((1, 3, 300, 300), signed)},
+        "PriorBox prior_box_param { min_size: 30 max_size: 60 aspect_ratio: 2 variance: [0.1, 0.1, 0.2, 0.2] step: 8 }",
+        constant=("x", "image"),
+        passes=1,
+        agrees=False,  # torchvision's leave out the variances
+    ),
+    "MultiBoxLoss": Case(
+        {
+            "loc": ((8, 4 * SSD_BOXES), small),
+            "conf": ((8, 21 * SSD_BOXES), signed),
+            "priors": ((1, 2, 4 * SSD_BOXES), priors),
+            "truth": ((1, 1, 32, 8), truth(8, 21)),
+        },
+        "MultiBoxLoss multibox_loss_param { num_classes: 21 code_type: CENTER_SIZE neg_pos_ratio: 3 neg_overlap: 0.5 }",
+        constant=("priors", "truth"),
+        agrees=False,  # torchvision also draws negatives that overlap
+    ),
+    "DetectionOutput": Case(
+        {
+            "loc": ((1, 4 * SSD_BOXES), small),
+            "conf": ((1, 21 * SSD_BOXES), probabilities(21)),
+            "priors": ((1, 2, 4 * SSD_BOXES), priors),
+        },
+        "DetectionOutput detection_output_param { num_classes: 21 nms_param { nms_threshold: 0.45 top_k: 400 } "
+        "code_type: CENTER_SIZE keep_top_k: 200 confidence_threshold: 0.01 }",
+        constant=("loc", "conf", "priors"),
+        passes=1,
+    ),
+    "Normalize": Case(
+        {"x": ((4, 512, 38, 38), signed)},
+        "Normalize norm_param { across_spatial: false channel_shared: false }",
+        weights=(((512,), positive),),
+    ),
+    "Permute": Case({"x": ((8, 84, 38, 38), signed)}, "Permute permute_param { order: [0, 2, 3, 1] }"),
+    "SmoothL1Loss": Case({"x": ((128, 84), signed), "y": ((128, 84), signed)}, "SmoothL1Loss", constant=("y",)),
+    "LRN": Case({"x": ((16, 96, 55, 55), signed)}, "LRN lrn_param { local_size: 5 alpha: 0.0001 beta: 0.75 }"),
+    "LRN within": Case(
+        {"x": ((64, 32, 16, 16), signed)},
+        "LRN lrn_param { local_size: 3 alpha: 5e-5 beta: 0.75 norm_region: WITHIN_CHANNEL }",
+    ),
+    "Deconvolution": Case(
+        {"x": ((16, 128, 28, 28), signed)},
+        "Deconvolution convolution_param { num_output: 64 kernel_size: 4 stride: 2 pad: 1 }",
+        weights=(((128, 64, 4, 4), small), ((64,), small)),
+    ),
+    "Deconvolution x8": Case(  # of FCN-8s
+        {"x": ((1, 21, 64, 64), signed)},
+        "Deconvolution convolution_param { num_output: 21 group: 21 kernel_size: 16 stride: 8 bias_term: false }",
+        weights=(((21, 1, 16, 16), small),),
+    ),
+    "Interp": Case({"x": ((1, 512, 6, 6), signed)}, "Interp interp_param { height: 60 width: 60 }"),
+    "Upsample": Case(
+        {"x": (IMAGE, signed)},
+        "Upsample upsample_param { scale: 2 }",
+        before='layer { name: "pool" type: "Pooling" bottom: "x" top: "pooled" top: "mask" '
+        "pooling_param { kernel_size: 2 stride: 2 } }\n",
+    ),
+    "Crop": Case(
+        {"x": ((1, 21, 568, 568), signed), "like": ((1, 1, 500, 500), positive)},
+        "Crop crop_param { axis: 2 offset: 19 }",
+        constant=("like",),
+    ),
+    "Convolution depthwise": Case(
+        {"x": ((16, 144, 56, 56), signed)},
+        "DepthwiseConvolution convolution_param { num_output: 144 kernel_size: 3 pad: 1 bias_term: false }",
+        weights=(((144, 1, 3, 3), small),),
+    ),
+    "Convolution 3-D": Case(
+        {"x": ((1, 64, 16, 56, 56), signed)},
+        "Convolution convolution_param { num_output: 128 kernel_size: [3, 3, 3] pad: [1, 1, 1] }",
+        weights=(((128, 64, 3, 3, 3), small), ((128,), small)),
+    ),
+    "Pooling 3-D": Case(
+        {"x": ((1, 128, 16, 56, 56), signed)}, "Pooling pooling_param { kernel_size: 2 kernel_depth: 2 stride: 2 temporal_stride: 2 }"
+    ),
+    "ShuffleChannel": Case({"x": ((16, 240, 28, 28), signed)}, "ShuffleChannel shuffle_channel_param { group: 3 }"),
+    "Axpy": Case({"a": ((16, 256), positive), "x": ((16, 256, 56, 56), signed), "y": ((16, 256, 56, 56), signed)}, "Axpy"),
+    "Clip": Case({"x": (IMAGE, signed)}, "Clip clip_param { min: 0 max: 0.5 }"),
+    "PReLU": Case({"x": (IMAGE, signed)}, "PReLU", weights=(((64,), positive),)),
+    "Swish": Case({"x": (IMAGE, signed)}, "Swish"),
+    "BNLL": Case({"x": (IMAGE, signed)}, "BNLL"),
+    "Exp": Case({"x": (IMAGE, signed)}, "Exp"),
+    "Power": Case({"x": (IMAGE, signed)}, "Power power_param { power: 2 scale: 0.5 shift: 1 }"),
+    "MVN": Case({"x": (IMAGE, positive)}, "MVN"),
+    "Reorg": Case({"x": (IMAGE, signed)}, "Reorg reorg_param { stride: 2 }"),
+    "Im2col": Case({"x": (IMAGE, signed)}, "Im2col convolution_param { kernel_size: 3 pad: 1 }"),
+    "Embed": Case(
+        {"x": ((16, 100), below(8801))},
+        "Embed embed_param { num_output: 1000 input_dim: 8801 bias_term: false }",
+        constant=("x",),
+        weights=(((8801, 1000), small),),
+    ),
+    "Reduction": Case({"x": (IMAGE, signed)}, "Reduction reduction_param { axis: 1 }"),
+    "Tile": Case({"x": (IMAGE, signed)}, "Tile tile_param { axis: 1 tiles: 4 }"),
+    "ArgMax": Case({"x": ((1, 150, 473, 473), signed)}, "ArgMax argmax_param { axis: 1 }", constant=("x",), passes=1),
+    "SPP": Case({"x": (IMAGE, signed)}, "SPP spp_param { pyramid_height: 3 pool: MAX }"),
+    "SigmoidCrossEntropyLoss": Case(
+        {"x": ((100, 784), signed), "y": ((100, 784), zero_or_one)}, "SigmoidCrossEntropyLoss", constant=("y",)
+    ),
+}
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def write_tensors(path, tensors):
+    """A safetensors file with blob 0 of each input's layer, and the measured layer's own blobs."""
+    head, data, noise = {}, bytearray(), random.Random(1)
+    for name, (shape, values) in tensors.items():
+        begin = len(data)
+        data += values(shape, noise).tobytes()
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, len(data)]}
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+class Peer:
+    """torch_layers.py, which answers one request after the other."""
+
+    def __init__(self, python):
+        self.process = subprocess.Popen(
+            [python, common.HERE / "torch_layers.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        about = json.loads(self.process.stdout.readline() or "{}")
+        self.version, self.cases = about.get("version", "unknown"), about.get("cases", [])
+
+    def ask(self, *words):
+        self.process.stdin.write(json.dumps([str(word) for word in words]) + "\n")
+        self.process.stdin.flush()
+        reply = json.loads(self.process.stdout.readline() or '{"error": "PyTorch\'s process ended"}')
+        if "error" in reply:
+            raise common.Failed(f"PyTorch: {reply['error']}")
+        return reply
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Measurement:
+    def __init__(self, trainer, peer, folder, name, options):
+        self.trainer, self.peer, self.name, self.case = trainer, peer, name, CASES[name]
+        self.threads, self.folder = options["threads"], folder
+        self.tensors, self.net = folder / "tensors.safetensors", folder / "net.prototxt"
+        tensors = self.case.all_tensors()
+        write_tensors(self.tensors, tensors)
+        stored = {key if "/" in key else f"{key}/0": tensor for key, tensor in tensors.items()}
+        write_tensors(folder / "blobs.safetensors", stored)
+        self.net.write_text(self.case.net())
+        common.run([trainer, "convert", folder / "blobs.safetensors", folder / "blobs.caffemodel"])
+        layers = json.loads(common.run([trainer, "summary", "--json", f"--model={self.net}", self.phase()]).out)["layers"]
+        counts = {output["name"]: math.prod(output["shape"]) for layer in layers for output in layer["outputs"]}
+        measured = next(layer for layer in layers if layer["name"] == "measured")
+        blobs = [*measured["inputs"], *(output["name"] for output in measured["outputs"])]
+        self.bytes = 4 * self.case.passes * sum(counts[blob] for blob in blobs)
+        self.ours, self.theirs = [], []
+
+    def phase(self):
+        return f"--phase={'TEST' if self.case.passes == 1 else 'TRAIN'}"
+
+    def run_ours(self, iterations):
+        done = common.run(
+            [
+                self.trainer,
+                "time",
+                f"--model={self.net}",
+                f"--weights={self.folder}/blobs.caffemodel",
+                self.phase(),
+                "--cpu=1",
+                f"--threads_per_device={self.threads}",
+                f"--iterations={iterations}",
+                "--json",
+            ]
+        )
+        layers = {layer["name"]: layer for layer in json.loads(done.out)["layers"]}
+        loss = re.search(r"Initial loss: (\S+)", done.err)
+        measured = layers["measured"]
+        return {"forward": measured["forward"], "backward": measured["backward"], "sum": float(loss[1]) if loss else None}
+
+    def run_theirs(self, iterations):
+        constant = ",".join(self.case.constant) or "none"
+        if self.case.passes == 1:
+            constant += ",-"
+        return self.peer.ask(self.name, self.tensors, constant, self.threads, iterations)
+
+    def measure(self, rounds, seconds):
+        compared = self.peer is not None and self.name in self.peer.cases
+
+        def times(run):
+            one = run(2)
+            return max(3, min(LARGEST, round(1000 * seconds / max(1e-3, one["forward"] + one["backward"]))))
+
+        ours, theirs = times(self.run_ours), times(self.run_theirs) if compared else 0
+        for number in range(rounds):
+            sides = [(self.ours, self.run_ours, ours)] + ([(self.theirs, self.run_theirs, theirs)] if compared else [])
+            for runs, run, iterations in sides if number % 2 == 0 else sides[::-1]:
+                runs.append(run(iterations))
+        if compared and self.case.agrees and self.case.passes == 2:
+            mine, sums = self.ours[0]["sum"], self.theirs[0]
+            if not abs(mine - sums["sum"]) <= TOLERANCE * sums["magnitudes"]:
+                raise common.Failed(f"the outputs add up to {mine}, in PyTorch to {sums['sum']}")
+
+    def result(self, bandwidth):
+        def total(run):
+            return run["forward"] + run["backward"]
+
+        ours = statistics.median(map(total, self.ours))
+        return {
+            "case": self.name,
+            "shapes": [shape for shape, _ in self.case.tensors.values()],
+            "forward": statistics.median(run["forward"] for run in self.ours),
+            "backward": statistics.median(run["backward"] for run in self.ours) if self.case.passes == 2 else None,
+            "torch": statistics.median(map(total, self.theirs)) if self.theirs else None,
+            "ratio": statistics.median(total(b) / total(a) for a, b in zip(self.ours, self.theirs)) if self.theirs else None,
+            "of_memory": self.bytes / bandwidth / (ours / 1000) if bandwidth else None,
+            "runs": {"ours": self.ours, "torch": self.theirs},
+        }
+
+
+HEADER = ["layer", "inputs", "forward ms", "backward ms", "PyTorch ms", "ratio", "of memory"]
+
+
+def report(results, about, options):
+    rows = [
+        [
+            r["case"],
+            ", ".join("x".join(map(str, shape)) for shape in r["shapes"]),
+            common.number(r["forward"], "{:.3g}"),
+            common.number(r["backward"], "{:.3g}"),
+            common.number(r["torch"], "{:.3g}"),
+            common.number(r["ratio"], "{:.2f}"),
+            common.number(r["of_memory"], "{:.2f}"),
+        ]
+        for r in results
+    ]
+    lines = [
+        f"{common.taken_where(about, options['threads'])}; PyTorch {about['torch'] or 'absent'}; a copy moves "
+        f"{about['copy_bytes_per_second'] / 1e9:.0f} GB/s. Median of {options['rounds']} alternating rounds; f32.",
+        "",
+        common.table(HEADER, rows),
+        "",
+        "*PyTorch ms*: forward and backward of the same operator, or of operators that together compute it. *ratio*: how much faster",
+        "ours is. *of memory*: the time in which a copy moves as many bytes as inputs, outputs and their gradients have, over ours.",
+        "Made by `tests/bench/layers.py`.",
+    ]
+    print("\n".join(lines))
+    if options["write"]:
+        common.save_markdown(options["write"], "layers", "Single layers against PyTorch", lines, False)
+
+
+def main():
+    options = {"rounds": 5, "cases": "", "threads": 2, "seconds": 0.5, "quick": False}
+    options |= {"python": "", "json": "", "write": ""}
+    words = common.parse(sys.argv[1:], options, __doc__)
+    if options["cases"] == "list":
+        return print("\n".join(CASES))
+    names = [name for name in CASES if not options["cases"] or name in options["cases"].split(",")]
+    if len(words) > 1 or options["rounds"] < 1 or not names:
+        sys.exit(__doc__)
+    build = common.build_folder(words)
+    trainer, python = build / "bin/trainer", common.find_python("torchvision", options["python"])
+    if python is None:
+        common.skip("PyTorch's side, the ratios and \"of memory\"", common.how_to_get("torchvision"))
+    about = common.provenance(trainer, threads=options["threads"], rounds=options["rounds"])
+    peer = Peer(python) if python else None
+    about["torch"] = peer.version if peer else None
+    bandwidth = peer.ask("copy", options["threads"], COPIED)["bytes_per_second"] if peer else None
+    about["copy_bytes_per_second"] = bandwidth
+    results, failures = [], 0
+    for name in names:
+        with tempfile.TemporaryDirectory() as place:
+            try:
+                one = Measurement(trainer, peer, pathlib.Path(place), name, options)
+                one.measure(options["rounds"], options["seconds"] / (5 if options["quick"] else 1))
+                results.append(one.result(bandwidth))
+                print(f"  {name}", file=sys.stderr)
+            except common.Failed as why:
+                common.skip(name, why)
+                failures += 1
+    if peer:
+        peer.close()
+    report(results, about, options)
+    common.save_json(options["json"] or build / "bench/layers.json", {"about": about, "results": results})
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    common.run_main(main)

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""PyTorch's side of layers.py: for each line on standard input that names a case, a file of tensors, threads and iterations,
+times the same operator, and prints a line of JSON.
+
+The answer: milliseconds forward and backward (mean of the iterations after two to warm up), the sum of the output's values
+and of their magnitudes; or "error". The line "copy THREADS BYTES" is answered with the bytes per second of copying (read and
+written). Images are channels-last, or contiguous where that is faster.
+"""
+
+import json
+import math
+import sys
+import time
+import types
+
+import torch
+import torchvision
+from torch.nn import functional as F
+from torchvision.models.detection import _utils as detection
+from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
+from torchvision.models.detection.image_list import ImageList
+from torchvision.models.detection.ssd import SSD
+
+ops = torchvision.ops
+
+
+def lstm(t):
+    """Caffe's gates are input, forget, output, candidate; PyTorch's input, forget, candidate, output."""
+    weights = t["measured/0"], t["measured/1"], t["measured/2"]
+    inputs, bias, hidden = (torch.cat([p[0], p[1], p[3], p[2]]) for p in (w.detach().chunk(4) for w in weights))
+    net = torch.nn.LSTM(inputs.shape[1], hidden.shape[1])
+    with torch.no_grad():
+        for parameter, value in zip(net.parameters(), (inputs, hidden, bias, torch.zeros_like(bias))):
+            parameter.copy_(value)
+    return lambda: net(t["x"])[0]
+
+
+def rnn(t):
+    net = torch.nn.RNN(t["measured/0"].shape[1], t["measured/2"].shape[1])
+    parameters = net.parameters()
+    with torch.no_grad():
+        for key in ("measured/0", "measured/2", "measured/1"):
+            next(parameters).copy_(t[key])
+        next(parameters).zero_()
+    return lambda: torch.tanh(F.linear(net(t["x"])[0], t["measured/3"], t["measured/4"]))
+
+
+def ssd_boxes(loc, priors, variances):
+    """Boxes from offsets in Caffe's CENTER_SIZE code."""
+    sizes = priors[:, 2:] - priors[:, :2]
+    centers = (priors[:, :2] + priors[:, 2:]) / 2
+    middle = loc[:, :2] * variances[:, :2] * sizes + centers
+    extent = torch.exp(loc[:, 2:] * variances[:, 2:]) * sizes
+    return torch.cat([middle - extent / 2, middle + extent / 2], 1)
+
+
+def detection_output(t):
+    def run():
+        priors, variances = t["priors"].view(2, -1, 4)
+        results = []
+        for loc, scores in zip(t["loc"], t["conf"]):
+            boxes, scores = ssd_boxes(loc.view(-1, 4), priors, variances), scores.view(len(priors), -1)
+            kept = []
+            for label in range(1, scores.shape[1]):
+                chosen = (scores[:, label] > 0.01).nonzero().flatten()
+                values, order = scores[chosen, label].topk(min(400, len(chosen)))
+                some = boxes[chosen[order]]
+                which = ops.nms(some, values, 0.45)
+                kept.append(torch.cat([torch.full((len(which), 1), label), values[which, None], some[which]], 1))
+            every = torch.cat(kept)
+            results.append(every[every[:, 1].topk(min(200, len(every))).indices])
+        return torch.cat(results)
+
+    return run
+
+
+def multibox_loss(t):
+    """torchvision's SSD: its matching, its offsets, its mining of negatives."""
+    of_ssd = types.SimpleNamespace(
+        box_coder=detection.BoxCoder((10.0, 10.0, 5.0, 5.0)), neg_to_pos_ratio=3, proposal_matcher=detection.SSDMatcher(0.5)
+    )
+    priors = t["priors"].view(2, -1, 4)[0]
+    images = len(t["loc"])
+    rows = t["truth"].view(-1, 8)
+    targets = []
+    for image in range(images):
+        mine = rows[rows[:, 0] == image]
+        targets.append({"boxes": mine[:, 3:7].contiguous(), "labels": mine[:, 1].long()})
+    anchors = [priors] * images
+
+    def run():
+        matched = [of_ssd.proposal_matcher(ops.box_iou(one["boxes"], priors)) for one in targets]
+        outputs = {
+            "bbox_regression": t["loc"].view(images, -1, 4),
+            "cls_logits": t["conf"].view(images, len(priors), -1),
+        }
+        losses = SSD.compute_loss(of_ssd, targets, outputs, anchors, matched)
+        return losses["bbox_regression"] + losses["classification"]
+
+    return run
+
+
+def prior_box(t):
+    boxes = DefaultBoxGenerator([[2]], scales=[0.1, 0.2], steps=[8])
+    images = ImageList(t["image"], [tuple(t["image"].shape[2:])])
+    return lambda: torch.cat(boxes(images, [t["x"]]))
+
+
+def proposal(t):
+    """Faster R-CNN's regions: offsets from anchors, the best 6000, non-maximum suppression, the best 300."""
+    height, width = t["scores"].shape[2:]
+    anchors = []
+    for ratio in (0.5, 1, 2):
+        across = round(math.sqrt(16 * 16 / ratio))
+        for scale in (8, 16, 32):
+            half = torch.tensor([(across * scale - 1) / 2, (round(across * ratio) * scale - 1) / 2])
+            anchors.append(torch.cat([7.5 - half, 7.5 + half]))
+    y, x = torch.meshgrid(16.0 * torch.arange(height), 16.0 * torch.arange(width), indexing="ij")
+    every = (torch.stack([x, y, x, y], 2)[:, :, None] + torch.stack(anchors)).view(-1, 4)
+
+    def run():
+        scores = t["scores"][0, 9:].permute(1, 2, 0).reshape(-1)
+        loc = t["loc"][0].view(9, 4, height, width).permute(2, 3, 0, 1).reshape(-1, 4)
+        sizes = every[:, 2:] - every[:, :2] + 1
+        middle = loc[:, :2] * sizes + every[:, :2] + sizes / 2
+        extent = torch.exp(loc[:, 2:]) * sizes
+        boxes = ops.clip_boxes_to_image(
+            torch.cat([middle - extent / 2, middle + extent / 2], 1), (16 * height, 16 * width)
+        )
+        kept = ops.remove_small_boxes(boxes, 16)
+        values, order = scores[kept].topk(min(6000, len(kept)))
+        boxes = boxes[kept[order]]
+        return boxes[ops.nms(boxes, values, 0.7)[:300]]
+
+    return run
+
+
+def lrn_within(t):
+    def run():
+        squares = F.avg_pool2d(t["x"] * t["x"], 3, 1, 1)
+        return t["x"] * (1 + 5e-5 * squares) ** -0.75
+
+    return run
+
+
+def mask_unpool(t):
+    with torch.no_grad():
+        pooled, places = F.max_pool2d(t["x"], 2, 2, return_indices=True)
+    pooled = pooled.requires_grad_()
+    return lambda: F.max_unpool2d(pooled, places, 2, 2)
+
+
+def shuffle(t):
+    n, c, h, w = t["x"].shape
+    return lambda: t["x"].view(n, 3, c // 3, h, w).transpose(1, 2).reshape(n, c, h, w)
+
+
+def rois(t):
+    """As torchvision wants them: contiguous, without gradient."""
+    return t["rois"].detach().contiguous()
+
+
+def images_by_channel(t):
+    return t["measured/0"].view(1, -1, 1, 1)
+
+
+CASES = {
+    "LSTM": lstm,
+    "RNN": rnn,
+    "ROIPooling": lambda t: lambda: ops.roi_pool(t["x"], rois(t), 7, 1 / 16),
+    "ROIAlign": lambda t: lambda: ops.roi_align(t["x"], rois(t), 7, 1 / 16, 2),
+    "PSROIPooling": lambda t: lambda: ops.ps_roi_pool(t["x"], rois(t), 7, 1 / 16),
+    "Proposal": proposal,
+    "PriorBox": prior_box,
+    "MultiBoxLoss": multibox_loss,
+    "DetectionOutput": detection_output,
+    "Normalize": lambda t: lambda: F.normalize(t["x"]) * images_by_channel(t),
+    "Permute": lambda t: lambda: t["x"].permute(0, 2, 3, 1).contiguous(),
+    "SmoothL1Loss": lambda t: lambda: F.smooth_l1_loss(t["x"], t["y"], reduction="sum") / len(t["x"]),
+    "LRN": lambda t: lambda: F.local_response_norm(t["x"], 5, 1e-4, 0.75, 1.0),
+    "LRN within": lrn_within,
+    "Deconvolution": lambda t: lambda: F.conv_transpose2d(t["x"], t["measured/0"], t["measured/1"], 2, 1),
+    "Deconvolution x8": lambda t: lambda: F.conv_transpose2d(t["x"], t["measured/0"], None, 8, groups=21),
+    "Interp": lambda t: lambda: F.interpolate(t["x"], size=(60, 60), mode="bilinear", align_corners=True),
+    "Upsample": mask_unpool,
+    "Crop": lambda t: lambda: t["x"][:, :, 19:519, 19:519].contiguous(),
+    "Convolution depthwise": lambda t: lambda: F.conv2d(t["x"], t["measured/0"], None, 1, 1, 1, 144),
+    "Convolution 3-D": lambda t: lambda: F.conv3d(t["x"], t["measured/0"], t["measured/1"], 1, 1),
+    "Pooling 3-D": lambda t: lambda: F.max_pool3d(t["x"], 2, 2),
+    "ShuffleChannel": shuffle,
+    "Axpy": lambda t: lambda: t["a"].view(*t["a"].shape, 1, 1) * t["x"] + t["y"],
+    "Clip": lambda t: lambda: F.hardtanh(t["x"], 0, 0.5),
+    "PReLU": lambda t: lambda: F.prelu(t["x"], t["measured/0"]),
+    "Swish": lambda t: lambda: F.silu(t["x"]),
+    "BNLL": lambda t: lambda: F.softplus(t["x"]),
+    "Exp": lambda t: lambda: torch.exp(t["x"]),
+    "Power": lambda t: lambda: (1 + 0.5 * t["x"]) ** 2,
+    "MVN": lambda t: lambda: F.instance_norm(t["x"], eps=1e-9),
+    "Reorg": lambda t: lambda: F.pixel_unshuffle(t["x"], 2),
+    "Im2col": lambda t: lambda: F.unfold(t["x"], 3, padding=1),
+    "Embed": lambda t: lambda: F.embedding(t["x"].long(), t["measured/0"]),
+    "Reduction": lambda t: lambda: t["x"].sum(dim=(1, 2, 3)),
+    "Tile": lambda t: lambda: t["x"].repeat(1, 4, 1, 1),
+    "SigmoidCrossEntropyLoss": lambda t: lambda: F.binary_cross_entropy_with_logits(t["x"], t["y"], reduction="sum")
+    / len(t["x"]),
+}
+
+
+def read(path):
+    """The tensors of a safetensors file."""
+    data = bytearray(open(path, "rb").read())
+    length = int.from_bytes(data[:8], "little")
+    head = json.loads(data[8 : 8 + length])
+    tensors = {}
+    for name, about in head.items():
+        begin, end = about["data_offsets"]
+        values = torch.frombuffer(data, dtype=torch.float32, offset=8 + length + begin, count=(end - begin) // 4)
+        tensors[name] = values.view(about["shape"]).clone()
+    return tensors
+
+
+def timed(name, path, constant, iterations, memory_format):
+    tensors = read(path)
+    for key, tensor in tensors.items():
+        if tensor.dim() == 4 and not key.startswith("measured/") and key not in constant:
+            tensors[key] = tensor = tensor.contiguous(memory_format=memory_format)
+        tensor.requires_grad_(key not in constant and "-" not in constant)
+    run = CASES[name](tensors)
+    forward = backward = 0
+    for iteration in range(2 + iterations):
+        for tensor in tensors.values():
+            tensor.grad = None
+        start = time.perf_counter()
+        output = run()
+        middle = time.perf_counter()
+        if output.requires_grad:
+            if iteration == 0:
+                ones = torch.ones_like(output)
+                middle = time.perf_counter()
+            output.backward(ones)
+        end = time.perf_counter()
+        if iteration >= 2:
+            forward, backward = forward + middle - start, backward + end - middle
+    values = output.detach().double()
+    return {
+        "forward": 1000 * forward / iterations,
+        "backward": 1000 * backward / iterations,
+        "sum": values.sum().item(),
+        "magnitudes": values.abs().sum().item(),
+    }
+
+
+def answer(words):
+    if words[0] == "copy":
+        torch.set_num_threads(int(words[1]))
+        source = torch.zeros(int(words[2]) // 4)
+        target = torch.zeros_like(source)
+        seconds = []
+        for _ in range(7):
+            start = time.perf_counter()
+            target.copy_(source)
+            seconds.append(time.perf_counter() - start)
+        return {"bytes_per_second": 2 * int(words[2]) / sorted(seconds)[3]}
+    name, path, constant, threads, iterations = words
+    torch.set_num_threads(int(threads))
+    both = [
+        timed(name, path, constant.split(","), int(iterations), memory_format)
+        for memory_format in (torch.channels_last, torch.contiguous_format)
+    ]
+    return min(both, key=lambda one: one["forward"] + one["backward"])
+
+
+def main():
+    print(json.dumps({"version": torch.__version__, "cases": list(CASES)}), flush=True)
+    for line in sys.stdin:
+        try:
+            reply = answer(json.loads(line))
+        except Exception as error:  # the case is skipped, and the message says why
+            reply = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+# Part of `cmake --install`: what the trainer prints for man and the shells goes where these look.
+function(install_output path)
+  set(file "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share/${path}")
+  get_filename_component(folder "${file}" DIRECTORY)
+  file(MAKE_DIRECTORY "${folder}")
+  message(STATUS "Installing: ${file}")
+  execute_process(COMMAND "${trainer}" ${ARGN} OUTPUT_FILE "${file}" COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+install_output(man/man1/trainer.1 man)
+install_output(bash-completion/completions/trainer completion bash)
+install_output(zsh/site-functions/_trainer completion zsh)
