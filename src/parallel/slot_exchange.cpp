@@ -102,7 +102,7 @@ void SlotExchange::send_headers() {
     for_others([&](int process, std::size_t index) {
       if (spread && process != among_.first) return;
       ++headers_missing_;
-      in_[index].resize(kHeader + kInline);
+      in_[index].resize(kHeader + (of_one_size_ ? inline_bytes : kInline));
       wire_.receive(process, first_tag_, in_[index].data(), in_[index].size(),
                     awaited([this, process](std::size_t bytes) { check_header(process, bytes); }));
     });

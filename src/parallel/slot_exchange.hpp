@@ -38,8 +38,10 @@ struct SlotHeader {
 
 class SlotExchange {
  public:
-  /// `host` merges moments. `first_tag`: kTags tags from there on are this slot's.
-  SlotExchange(Wire& wire, Context& host, int first_tag) : wire_(wire), host_(host), first_tag_(first_tag) {}
+  /// `host` merges moments. `first_tag`: kTags tags from there on are this slot's. `of_one_size`: all
+  /// messages of all processes are, so that only their headers need room.
+  SlotExchange(Wire& wire, Context& host, int first_tag, bool of_one_size)
+      : wire_(wire), host_(host), first_tag_(first_tag), of_one_size_(of_one_size) {}
   SlotExchange(const SlotExchange&) = delete;
   SlotExchange& operator=(const SlotExchange&) = delete;
   static constexpr int kMostPieces = 256, kTags = 1 + 2 * kMostPieces;
@@ -83,6 +85,7 @@ class SlotExchange {
   Wire& wire_;
   Context& host_;
   int first_tag_;
+  bool of_one_size_;
   SlotHeader header_;
   char* values_ = nullptr;
   std::int64_t element_ = 4;

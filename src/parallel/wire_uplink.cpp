@@ -24,8 +24,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int kNewsTag = 0, kShareSizeTag = 1, kShareTag = 2, kFirstSlotTag = 3;
 /// How long the thread polls for something that a device waits for before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{2000};
-/// Between polls while something is under way, and while nothing is. What begins here wakes the thread.
-constexpr std::chrono::microseconds kNap{20}, kRest{2000};
+/// Between polls: while devices wait, while they compute and something is under way (the thread may need one
+/// of their cores), and while nothing is. What begins here wakes the thread.
+constexpr std::chrono::microseconds kNap{20}, kLongNap{100}, kRest{2000};
 /// After a failure: for what is told to leave, and to hear whether others have failed too.
 constexpr std::chrono::milliseconds kLinger{150}, kLongestLinger{1000};
 
@@ -114,8 +115,7 @@ class WireUplink::State {
       if (first_tag_of(number) + SlotExchange::kTags > wire_->last_tag())
         runtime_failure("too many buckets, or sync groups, for the tags of this MPI, which end at ",
                         wire_->last_tag());
-      entry = std::make_unique<Slot>(*wire_, host_, first_tag_of(number));
-      entry->is_bucket = number >= kFirstBucket;
+      entry = std::make_unique<Slot>(*wire_, host_, number);
       entry->filled = context.device().create_event();
     }
     Slot& slot = *entry;
@@ -189,10 +189,11 @@ class WireUplink::State {
 
  private:
   struct Slot {
-    Slot(Wire& wire, Context& host, int first_tag) : exchange(wire, host, first_tag) {}
+    Slot(Wire& wire, Context& host, int number)
+        : is_bucket(number >= kFirstBucket), exchange(wire, host, first_tag_of(number), is_bucket) {}
+    const bool is_bucket;
     SlotExchange exchange;  ///< used by the thread of the wire only
     // The rest is written under the mutex, and by the owner of the slot only.
-    bool is_bucket = false;
     Tensor* message = nullptr;
     SlotHeader header;
     ProcessRange among;
@@ -375,6 +376,11 @@ class WireUplink::State {
     return true;
   }
 
+  bool a_device_waits() const {
+    return std::any_of(run_.activities.begin(), run_.activities.end(),
+                       [](const Activity* activity) { return activity->state().waiting; });
+  }
+
   /// What the devices of this process do.
   ProcessReport report() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -449,7 +455,10 @@ class WireUplink::State {
       return;
     }
     std::unique_lock<std::mutex> lock(mutex_);
-    work_.wait_for(lock, under_way_ > 0 || waited_for ? kNap : kRest, [this] { return woken_; });
+    const auto pause = waited_for || (under_way_ > 0 && a_device_waits()) ? kNap
+                       : under_way_ > 0                                   ? kLongNap
+                                                                          : kRest;
+    work_.wait_for(lock, pause, [this] { return woken_; });
     if (std::exchange(woken_, false)) moved_ = now;
   }
 
