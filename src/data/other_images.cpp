@@ -25,7 +25,10 @@ bool is_webp(const std::uint8_t* bytes, std::size_t size) {
 
 void decode_webp(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image) {
   int width = 0, height = 0;
-  // Into memory that nobody clears first: a few damaged bytes can claim 16383 x 16383 pixels.
+  if (!WebPGetInfo(bytes, size, &width, &height)) bad_input("damaged WebP image");
+  constexpr std::int64_t kMostPixels = std::int64_t{1} << 25;  // a few damaged bytes can claim 16383 x 16383
+  if (std::int64_t{width} * height > kMostPixels)
+    bad_input("a WebP image of ", height, " x ", width, " pixels; at most ", kMostPixels, " are read");
   const std::unique_ptr<std::uint8_t, void (*)(void*)> bgr(WebPDecodeBGR(bytes, size, &width, &height),
                                                            WebPFree);
   if (!bgr) bad_input("damaged WebP image, or an animated one");
@@ -49,6 +52,8 @@ void decode_bmp(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Ima
     for (int i = width; i-- > 0;) value = value << 8 | (at + i < size ? bytes[at + i] : 0U);
     return std::size_t{value};
   };
+  // Its own check of sizes negates this height, which has no negation.
+  if (number(22, 4) == std::size_t{1} << 31) bad_input("damaged BMP image");
   // An image whose file could not hold it is refused before its memory is asked for: a bit a pixel is the
   // least.
   if (!stbi_info_from_memory(bytes, length, &width, &height, &stored) ||
