@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <tuple>
 
@@ -15,6 +18,8 @@
 #include "banyan/io/atomic_file.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/observe/console.hpp"
+#include "banyan/parallel/mpi.hpp"
+#include "banyan/parallel/wire_uplink.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/doctor.hpp"
@@ -64,6 +69,11 @@ DEFINE_int32(threads_per_device, 0, "threads of each CPU device (0: an equal sha
 DEFINE_string(
     pin, "auto",
     "CPU devices bound to their own cores; auto: if there are enough that no other run is bound to");
+DEFINE_string(
+    uplink, "auto",
+    "the processes that mpirun or srun started: joined by MPI, or none (each trains by itself); auto: "
+    "none, and an error if there are several");
+DEFINE_string(reduce_precision, "f32", "what gradients are sent as between processes; their sums are f32");
 DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products and stored activations)");
 DEFINE_string(sync_bn, "as_written",
               "batch norms synchronized over the devices: as the net says, all or none");
@@ -116,6 +126,8 @@ std::vector<tools::FlagRow> flag_rows() {
   return {
       {"solver", file({".prototxt"}), runs},
       {"snapshot", file({".solverstate", ".solverstate.h5"}, {"latest"}), runs},
+      {"uplink", one_of({"auto", "none", "mpi"}), {"train"}},
+      {"reduce_precision", one_of({"f32", "bf16", "f16"}), {"train"}},
       {"watchdog", some("SECONDS"), {"train"}},
       {"check_nan", toggle(), {"train"}},
       {"sigint_effect", one_of(effects), {"train"}},
@@ -275,6 +287,40 @@ io::UnknownFields unknown_fields() {
   return FLAGS_ignore_unknown_fields ? io::UnknownFields::ignore : io::UnknownFields::refuse;
 }
 
+/// --uplink: to the processes that were started together with this one; nullptr: there are none.
+std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
+  const auto narrow =
+      choice_of<std::optional<DType>>("reduce_precision", {std::nullopt, DType::bf16, DType::f16});
+  if (FLAGS_uplink != "mpi") {
+    const std::optional<parallel::Launch> launch = parallel::find_launch();
+    if (FLAGS_uplink == "auto" && launch && launch->processes > 1)
+      bad_input(
+          "this is one of ", launch->processes, " processes that ", launch->launcher,
+          " started: pass --uplink=mpi to train on all of their devices together, or --uplink=none to have "
+          "each train by itself");
+    if (narrow)
+      bad_input("--reduce_precision=", FLAGS_reduce_precision, " is for processes joined by --uplink=mpi");
+    return nullptr;
+  }
+  parallel::WireUplinkOptions options;
+  options.watchdog_seconds = FLAGS_watchdog;
+  options.reduce_precision = narrow;
+  options.stop = &signal_flags().stop;
+  auto uplink = std::make_unique<parallel::WireUplink>(parallel::connect_by_mpi(), options);
+  if (uplink->place().process > 0) {
+    console.set_origin(cat("[", uplink->name(), "] "));
+    if (!given("minloglevel")) FLAGS_minloglevel = google::GLOG_WARNING;
+  }
+  return uplink;
+}
+
+/// A trace of each process: trace.json, trace.1.json...
+std::string trace_path(int process) {
+  if (FLAGS_trace.empty() || process == 0) return FLAGS_trace;
+  const std::filesystem::path path(FLAGS_trace);
+  return (path.parent_path() / cat(path.stem().string(), ".", process, path.extension().string())).string();
+}
+
 /// What the solver says about metrics, and flags, which come first.
 void set_metrics(TrainOptions& options) {
   MetricsSettings& settings = options.solver.metrics;
@@ -308,9 +354,7 @@ TrainOptions run_options() {
   return options;
 }
 
-int run_train(Console& console, const Files&) {
-  require_flag(FLAGS_solver, "solver",
-               "the solver to train with, such as --solver=models/lenet/solver.prototxt");
+int train_with(Console& console, parallel::WireUplink* uplink) {
   TrainOptions options = run_options();
   options.solver = load_solver(FLAGS_solver, unknown_fields());
   add_to_state(*options.solver.nets.mutable_train_state(), level(), split_list(FLAGS_stage));
@@ -318,10 +362,15 @@ int run_train(Console& console, const Files&) {
   LOG_IF(INFO, !chosen.note.empty()) << chosen.note;
   options.devices = chosen.devices;
   options.precision = precision_for(options.devices);
-  if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
   options.watchdog_seconds = FLAGS_watchdog;
   options.check_nan = FLAGS_check_nan;
-  options.console = &console;
+  options.uplink = uplink;
+  if (uplink != nullptr) {
+    uplink->bring(static_cast<int>(options.devices.size()));
+    LOG(INFO) << uplink->place().processes() << " processes with " << uplink->place().devices() << " devices";
+  }
+  const int process = uplink != nullptr ? uplink->place().process : 0;
+  if (process == 0) options.console = &console;
   resolve_start(options);
   LOG_IF(INFO, FLAGS_snapshot == "latest" && options.snapshot.empty())
       << "No snapshot " << snapshot_prefix_of(options.solver.snapshot, FLAGS_solver)
@@ -329,11 +378,33 @@ int run_train(Console& console, const Files&) {
   set_metrics(options);
   install_signals(effect_of("sigint_effect"), effect_of("sighup_effect"), signal_flags());
   int code = 0;
-  with_trace(FLAGS_trace, [&](const std::shared_ptr<Timeline>& timeline) {
+  with_trace(trace_path(process), [&](const std::shared_ptr<Timeline>& timeline) {
     options.timeline = timeline;
     code = train(options);
   });
   return code;
+}
+
+int run_train(Console& console, const Files&) {
+  require_flag(FLAGS_solver, "solver",
+               "the solver to train with, such as --solver=models/lenet/solver.prototxt");
+  if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
+  const std::unique_ptr<parallel::WireUplink> uplink = join_processes(console);
+  if (!uplink) return train_with(console, nullptr);
+  try {
+    const int code = train_with(console, uplink.get());
+    uplink->leave();
+    return code;
+  } catch (Error& error) {
+    uplink->abort(error);
+    if (!uplink->speaks()) return exit_code(error.kind());
+    if (std::string(error.what()).find(uplink->name()) == std::string::npos)
+      error.add_context(cat("in ", uplink->name()));
+    throw;
+  } catch (const std::exception& error) {
+    uplink->abort(Error(ErrorKind::runtime, cat(error.what(), "\n  in ", uplink->name())));
+    throw;
+  }
 }
 
 int run_doctor(Console& console, const Files&) {

@@ -32,7 +32,6 @@ class Environment {
  public:
   explicit Environment(const std::string& path) : path_(path) {
     check_folder();
-    constexpr unsigned kFlags = MDB_RDONLY | MDB_NOTLS;
     int error = pretend_read_only ? EACCES : open(kFlags);
     // A folder without write access cannot hold a lock file. Without writers no locks are needed.
     if (error == EACCES || error == EROFS || error == EPERM) error = open(kFlags | MDB_NOLOCK);
@@ -59,6 +58,8 @@ class Environment {
   }
 
  private:
+  static constexpr unsigned kFlags = MDB_RDONLY | MDB_NOTLS;
+
   void check_folder() const {
     std::error_code ignored;
     if (!fs::exists(path_, ignored)) bad_input(name(), ": there is no such folder");
@@ -91,9 +92,13 @@ class Environment {
 
   void open_database() {
     MDB_txn* transaction = nullptr;
-    if (const int error = mdb_txn_begin(env_, nullptr, MDB_RDONLY, &transaction); error != 0)
-      fail("cannot begin to read", error);
-    int error = mdb_dbi_open(transaction, nullptr, 0, &database_);
+    int error = mdb_txn_begin(env_, nullptr, MDB_RDONLY, &transaction);
+    // A reader locks the byte of the lock file that has its process ID for a number. In other containers and
+    // on other machines there are processes with the same ID.
+    if (error == EAGAIN && (error = open(kFlags | MDB_NOLOCK)) == 0)
+      error = mdb_txn_begin(env_, nullptr, MDB_RDONLY, &transaction);
+    if (error != 0) fail("cannot begin to read", error);
+    error = mdb_dbi_open(transaction, nullptr, 0, &database_);
     MDB_stat stat{};
     if (error == 0) error = mdb_stat(transaction, database_, &stat);
     mdb_txn_abort(transaction);

@@ -2,8 +2,6 @@
 // runs with and without a driver.
 #include "banyan/device/cuda_devices.hpp"
 
-#include <dlfcn.h>
-
 #include "banyan/base/error.hpp"
 #include "device/cuda_backend.hpp"
 #include "device/sibling_library.hpp"
@@ -11,8 +9,7 @@
 namespace banyan {
 namespace {
 
-/// "" if it was not built or not installed.
-std::string backend_file() { return sibling_library("libbanyan_cuda.so"); }
+constexpr const char* kLibrary = "libbanyan_cuda.so";
 
 struct LoadedBackend {
   const CudaBackend* table = nullptr;
@@ -20,19 +17,14 @@ struct LoadedBackend {
 };
 
 LoadedBackend load() {
-  const std::string file = backend_file();
-  if (file.empty()) return {nullptr, "this build has no CUDA back end (libbanyan_cuda.so)"};
-  // Global, so that the back end's copies of the operators are the program's. Never unloaded: its operators
-  // stay registered.
-  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) return {nullptr, cat("cannot load the CUDA back end: ", dlerror())};
-  const auto function = reinterpret_cast<CudaBackendFunction>(dlsym(library, kCudaBackendSymbol));
-  if (function == nullptr)
-    return {nullptr, cat(file, " is not a CUDA back end: it lacks ", kCudaBackendSymbol)};
-  const CudaBackend* table = function();
-  if (table == nullptr || table->version != CudaBackend::kVersion)
-    return {nullptr, cat(file, " belongs to another build of Banyan")};
-  return {table, ""};
+  LoadedBackend loaded;
+  const auto function = reinterpret_cast<CudaBackendFunction>(
+      load_sibling(kLibrary, "CUDA back end", kCudaBackendSymbol, loaded.why));
+  if (function == nullptr) return loaded;
+  loaded.table = function();
+  if (loaded.table == nullptr || loaded.table->version != CudaBackend::kVersion)
+    return {nullptr, cat(sibling_library(kLibrary), " belongs to another build of Banyan")};
+  return loaded;
 }
 
 const LoadedBackend& backend() {
@@ -57,7 +49,7 @@ void require_device(int ordinal) {
 }  // namespace
 
 bool built_with_cuda() {
-  static const bool found = !backend_file().empty();
+  static const bool found = !sibling_library(kLibrary).empty();
   return found;
 }
 

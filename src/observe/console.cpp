@@ -100,11 +100,11 @@ class ConsoleSink : public LogRoute, google::LogSink {
     if (captured) return;
     if (format_ == LogFormat::json) {
       console_.print(json_line(utc(time.timestamp(), time.usec()), name_of(severity), file, line,
-                               std::string_view(message, length)) +
+                               console_.origin() + std::string(message, length)) +
                      "\n");
       return;
     }
-    std::string text = prefix(severity, file, line, time);
+    std::string text = prefix(severity, file, line, time) + console_.origin();
     text.append(message, length);
     if (console_.is_terminal() && severity > google::GLOG_INFO)
       text = (severity == google::GLOG_WARNING ? "\x1b[33m" : "\x1b[31m") + text + "\x1b[m";

@@ -4,7 +4,6 @@
 #include <thread>
 #include <utility>
 
-#include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/device/cores.hpp"
 
@@ -15,6 +14,19 @@ void AbortState::raise() {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (Doorbell* bell : bells_) bell->ring();
   for (const auto& action : actions_) action();
+}
+
+void AbortState::raise(const Error& error) {
+  {
+    const std::lock_guard<std::mutex> lock(error_mutex_);
+    if (!error_ && error.kind() != ErrorKind::aborted) error_ = error;
+  }
+  raise();
+}
+
+std::optional<Error> AbortState::error() const {
+  const std::lock_guard<std::mutex> lock(error_mutex_);
+  return error_;
 }
 
 void AbortState::on_raise(std::function<void()> action) {

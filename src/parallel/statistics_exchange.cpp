@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "banyan/base/error.hpp"
 #include "banyan/observe/spans.hpp"
@@ -25,40 +26,47 @@ void ensure_buffer(Context& context, Tensor& buffer, const Tensor& message) {
 
 StatisticsTrees::StatisticsTrees(const LinkMatrix& links, const Tree& whole,
                                  const std::vector<Member>& members, const std::vector<int>& group_sizes,
-                                 AbortState& abort, SpinPolicy policy, Uplink* uplink)
-    : devices_(static_cast<int>(members.size())) {
-  above_ = uplink != nullptr ? uplink->place() : UplinkPlace{0, 1, 0, devices_};
-  trees_[0].push_back(std::make_unique<DeviceTree>(whole, members, abort, policy, 1, uplink));
-  for (const int wanted : group_sizes) {
-    const int size = effective_group(wanted);
-    if (trees_.contains(size)) continue;
-    if (uplink != nullptr && (devices_ % size != 0 || above_.first_rank % size != 0))
-      bad_input("sync_group_size ", wanted, " is not supported over several processes: this one has ",
-                devices_, " devices after ", above_.first_rank, " others, so a group would span processes");
-    auto& groups = trees_[size];
-    for (int first = 0; first < devices_; first += size) {
-      std::vector<int> ranks(std::min(size, devices_ - first));
+                                 AbortState& abort, SpinPolicy policy, Uplink* uplink) {
+  const auto here = static_cast<int>(members.size());
+  above_ = uplink != nullptr ? uplink->place() : UplinkPlace{0, {here}};
+  groups_[0].push_back({std::make_unique<DeviceTree>(whole, members, abort, policy, 1, uplink), 0,
+                        Uplink::kStatistics, above_.everybody()});
+  std::set<int> sizes;
+  for (const int wanted : group_sizes) sizes.insert(effective_group(wanted));
+  sizes.erase(0);
+  const int first_rank = above_.first_rank(), all = above_.devices();
+  int slots = 0;  // of the groups of smaller sizes, in all processes
+  for (const int size : sizes) {
+    for (int number = first_rank / size; number * size < first_rank + here; ++number) {
+      const int begin = number * size, end = std::min(begin + size, all);
+      const int first = std::max(begin - first_rank, 0), last = std::min(end - first_rank, here) - 1;
+      std::vector<int> ranks(last - first + 1);
       std::iota(ranks.begin(), ranks.end(), first);
-      std::vector<Member> group;
-      for (const int rank : ranks) group.push_back(members[rank]);
-      groups.push_back(
-          std::make_unique<DeviceTree>(best_tree(links.subset(ranks)), std::move(group), abort, policy, 1));
+      const ProcessRange among = above_.holding(begin, end - 1);
+      groups_[size].push_back({std::make_unique<DeviceTree>(
+                                   best_tree(links.subset(ranks)),
+                                   std::vector<Member>(members.begin() + first, members.begin() + last + 1),
+                                   abort, policy, 1, among.size() > 1 ? uplink : nullptr),
+                               first, -1 - slots - number, among});
     }
+    slots += (all + size - 1) / size;
   }
 }
 
 /// The number of devices that actually meet for a sync group size; 0: all.
 int StatisticsTrees::effective_group(int group_size) const {
-  return group_size <= 0 || group_size >= above_.devices ? 0 : group_size;
+  return group_size <= 0 || group_size >= above_.devices() ? 0 : group_size;
 }
 
 StatisticsTrees::Place StatisticsTrees::place(int group_size, int rank) {
   const int size = effective_group(group_size);
-  const auto found = trees_.find(size);
-  if (found == trees_.end())
+  const auto found = groups_.find(size);
+  if (found == groups_.end())
     bad_input("sync_group_size ", group_size, " was not announced when the device tree was made");
-  if (size == 0) return {found->second.front().get(), rank};
-  return {found->second[rank / size].get(), rank % size};
+  const int first_rank = above_.first_rank();
+  const int number = size == 0 ? 0 : (first_rank + rank) / size - first_rank / size;
+  const Group& group = found->second[number];
+  return {group.tree.get(), rank - group.first, group.slot, group.among};
 }
 
 StatisticsExchange::Group& StatisticsExchange::group(int group_size) {
@@ -107,9 +115,9 @@ void StatisticsExchange::exchange_above(Context& context, Group& group, UplinkMe
   Uplink* uplink = tree.uplink();
   if (uplink == nullptr) return;
   Doorbell& bell = tree.bell(group.place.node);
-  uplink->begin(Uplink::kStatistics, group.message, merge, meeting, context, bell);
-  bell.wait(*tree.member(group.place.node).activity,
-            [&] { return uplink->done(Uplink::kStatistics, context); });
+  const int slot = group.place.slot;
+  uplink->begin(slot, group.message, merge, meeting, group.place.among, context, bell);
+  bell.wait(*tree.member(group.place.node).activity, [&] { return uplink->done(slot, context); });
 }
 
 void StatisticsExchange::all_reduce(Context& context, Tensor& message, Merge merge, int group_size,

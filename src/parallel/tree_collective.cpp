@@ -202,7 +202,8 @@ bool TreeCollective::merge_above(std::size_t s) {
   if (route.summed < route.chunks.size()) return false;
   const int slot = Uplink::kFirstBucket + static_cast<int>(s);
   if (!std::exchange(route.merging, true)) {
-    uplink->begin(slot, segments_[s].up, UplinkMerge::sum, meeting(s, "above"), context_, tree_.bell(node_));
+    uplink->begin(slot, segments_[s].up, UplinkMerge::sum, meeting(s, "above"), uplink->place().everybody(),
+                  context_, tree_.bell(node_));
     ++steps_;
   }
   if (!uplink->done(slot, context_)) return false;

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -19,23 +18,6 @@ namespace banyan::parallel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Keeps the first error that is not merely an abort caused by another.
-class FirstError {
- public:
-  void offer(const Error& error) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!error_ && error.kind() != ErrorKind::aborted) error_ = error;
-  }
-  std::optional<Error> get() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return error_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::optional<Error> error_;
-};
 
 Error with_place(Error error, const Activity& activity) {
   const std::string device_and_iteration = cat(" on ", activity.device(), ", iteration ");
@@ -64,12 +46,14 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-/// The device that all others have been waiting for in vain, at least since `from`, if there is one.
-std::optional<Error> find_silent(const std::vector<Activity*>& activities, double limit,
+/// The device of this process that all others have been waiting for in vain, at least since `from`, if there
+/// is one.
+std::optional<Error> find_silent(const std::vector<Activity*>& activities, const WatchdogOptions& watchdog,
                                  Clock::time_point from) {
   const Activity* silent = nullptr;
-  double longest = limit;
-  bool any_waits = false, all_wait = true;
+  double longest = watchdog.silence_seconds;
+  const OtherDevices others = watchdog.others ? watchdog.others() : OtherDevices{};
+  bool any_waits = others.any_waits, all_wait = others.all_wait;
   for (const Activity* activity : activities) {
     const bool waits = activity->state().waiting;
     any_waits = any_waits || waits;
@@ -94,20 +78,16 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, doubl
 }  // namespace
 
 void WorkerGroup::run(const std::function<void(int)>& body, const std::function<void(int)>& wind_down) {
-  if (activities_.size() == 1) {
+  if (activities_.size() == 1 && !watchdog_.others) {
     const auto error = failure_of(body, 0, *activities_[0]);
-    if (error) abort_.raise();  // tells other processes, if any
+    if (error) abort_.raise(*error);
     if (wind_down) wind_down(0);
-    if (error) throw Error(*error);
+    if (error) throw Error(abort_.error().value_or(*error));
     return;
   }
-  FirstError first;
-  const auto work = [this, &body, &wind_down, &first](std::size_t i) {
+  const auto work = [this, &body, &wind_down](std::size_t i) {
     ::pthread_setname_np(::pthread_self(), activities_[i]->device().substr(0, 15).c_str());
-    if (const auto error = failure_of(body, static_cast<int>(i), *activities_[i])) {
-      first.offer(*error);
-      abort_.raise();
-    }
+    if (const auto error = failure_of(body, static_cast<int>(i), *activities_[i])) abort_.raise(*error);
     if (wind_down) wind_down(static_cast<int>(i));
     activities_[i]->set_idle();
   };
@@ -118,9 +98,8 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
     } catch (const std::exception& error) {
       // Those that are already running use what the caller destroys: they must be joined.
       const auto* refused = dynamic_cast<const boost::thread_resource_error*>(&error);
-      first.offer(Error(ErrorKind::runtime, cat("cannot start the thread of ", activities_[i]->device(), ": ",
-                                                refused ? refused->code().message() : error.what())));
-      abort_.raise();
+      abort_.raise(Error(ErrorKind::runtime, cat("cannot start the thread of ", activities_[i]->device(),
+                                                 ": ", refused ? refused->code().message() : error.what())));
       break;
     }
 
@@ -139,22 +118,19 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
     if (look > kStopped) runs_since = looked;
     if (!abort_.raised()) {
       if (watchdog_.silence_seconds <= 0) continue;
-      if (const auto silent = find_silent(activities_, watchdog_.silence_seconds, runs_since)) {
-        first.offer(*silent);
-        abort_.raise();
-      }
+      if (const auto silent = find_silent(activities_, watchdog_, runs_since)) abort_.raise(*silent);
       continue;
     }
     stopping += std::min(look, kLongestLook);
     if (stopping < watchdog_.grace_seconds) continue;
-    const auto error = first.get();
+    const auto error = abort_.error();
     const std::string text =
         cat(error ? error->what() : "aborted", "\n  the thread of ", activities_[joined]->device(),
             " cannot be stopped (", activities_[joined]->describe(), "): ending the process\n");
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
     ::_exit(exit_code(error ? error->kind() : ErrorKind::aborted));
   }
-  if (const auto error = first.get()) throw Error(*error);
+  if (const auto error = abort_.error()) throw Error(*error);
 }
 
 }  // namespace banyan::parallel

@@ -11,13 +11,12 @@ constexpr std::int64_t kBroadcastPiece = 1 << 14;
 
 }  // namespace
 
-Team::Team(int devices, parallel::AbortState& abort, parallel::SpinPolicy policy,
-           const parallel::Uplink* uplink)
-    : joined(uplink != nullptr), meeting(devices, abort, policy), boards(static_cast<std::size_t>(devices)) {
+Team::Team(int devices, parallel::AbortState& abort, parallel::SpinPolicy policy, parallel::Uplink* to_others)
+    : uplink(to_others), meeting(devices, abort, policy), boards(static_cast<std::size_t>(devices)) {
   if (uplink != nullptr)
     place = uplink->place();
   else
-    place.devices = devices;
+    place.devices_of = {devices};
 }
 
 Peers::Peers(Team& team, int rank, Activity& activity, Context& context)
@@ -37,6 +36,10 @@ std::vector<double> Peers::sum_processes(std::vector<double> values, const char*
   exchange_->all_reduce(context_, message, Merge::sum, 0, Ticket{what, "report"});
   copy_to_host(context_, message, values.data());
   return values;
+}
+
+std::vector<std::string> Peers::share(const std::string& mine) const {
+  return joined() ? team_.uplink->share(mine) : std::vector<std::string>{mine};
 }
 
 void Peers::broadcast(Tensor& values, const char* what) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "banyan/device/context.hpp"
@@ -52,14 +53,15 @@ struct DeviceBoard {
 struct Team {
   /// `uplink`: to the other processes; nullptr: there are none.
   Team(int devices, parallel::AbortState& abort, parallel::SpinPolicy policy,
-       const parallel::Uplink* uplink = nullptr);
+       parallel::Uplink* uplink = nullptr);
   /// Of this process. Ranks are among these unless stated otherwise.
   int devices() const { return static_cast<int>(boards.size()); }
   /// One device in all: nothing to exchange.
-  bool alone() const { return devices() == 1 && !joined; }
+  bool alone() const { return devices() == 1 && !joined(); }
+  bool joined() const { return uplink != nullptr; }
 
-  const bool joined;            ///< there are other processes
-  parallel::UplinkPlace place;  ///< of this process's devices among those of all processes
+  parallel::Uplink* const uplink;  ///< to the other processes; nullptr: there are none
+  parallel::UplinkPlace place;     ///< of this process's devices among those of all processes
   parallel::Rendezvous meeting;
   std::unique_ptr<parallel::StatisticsTrees> trees;  ///< nullptr for one device in all
   std::vector<DeviceBoard> boards;
@@ -72,13 +74,13 @@ class Peers {
   /// On the device's own thread; exchanges run on the stream of `context`.
   Peers(Team& team, int rank, Activity& activity, Context& context);
 
-  int rank_everywhere() const { return team_.place.first_rank + rank_; }
+  int rank_everywhere() const { return team_.place.first_rank() + rank_; }
   /// Of all processes.
-  int devices() const { return team_.place.devices; }
+  int devices() const { return team_.place.devices(); }
   /// The first device of a process speaks for it: it reads signals, writes to the log and writes files.
   bool first() const { return rank_ == 0; }
   bool alone() const { return team_.alone(); }
-  bool joined() const { return team_.joined; }
+  bool joined() const { return team_.joined(); }
   /// Is this process 0, which provides what is the same in all processes?
   bool in_first_process() const { return team_.place.process == 0; }
   /// Does this device use values gathered from the devices of its process? The first one does, or all if the
@@ -99,6 +101,8 @@ class Peers {
   /// Sums the `values` of the first device of every process; their number is the same on all devices. One
   /// process: unchanged.
   std::vector<double> sum_processes(std::vector<double> values, const char* what) const;
+  /// Every process's text, in process order, on the first device of each; the others do not call it.
+  std::vector<std::string> share(const std::string& mine) const;
   /// Sends the first device's values to all; does nothing for a single device.
   void broadcast(Tensor& values, const char* what) const;
 

@@ -79,11 +79,6 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition) {
 
 void Replica::build_nets() {
   net_ = make_net(run_.train_net);
-  for (const auto& layer : net_->layers())
-    if (peers_->joined() && !layer->carried().empty())
-      bad_input("layer ", quoted(layer->name()), " (", layer->type(),
-                ") carries its state from one pass to the next, which snapshots of several processes do not "
-                "hold; use one process, or set expose_hidden: true");
   std::vector<std::unique_ptr<Net>> tests;
   for (const SolverNet& definition : run_.test_nets) {
     tests.push_back(make_net(definition));
@@ -143,7 +138,7 @@ void Replica::update(int bucket) {
 }
 
 void Replica::load_initial_state() {
-  if (peers_->first()) {
+  if (peers_->first() && peers_->in_first_process()) {
     fill_parameters(*net_);
     for (const std::string& file : run_.options.weights) {
       LOG(INFO) << log_lines::finetuning(file);

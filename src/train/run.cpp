@@ -2,13 +2,19 @@
 #include "run.hpp"
 
 #include <glog/logging.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
+#include <sstream>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/device/processor.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/parallel/links.hpp"
 #include "banyan/parallel/tree_choice.hpp"
@@ -18,14 +24,60 @@
 namespace banyan {
 namespace {
 
-int threads_for_each(const TrainOptions& options) {
+/// What all processes must have in common, and what would otherwise be noticed late, or never.
+void compare_processes(const TrainOptions& options) {
+  if (options.uplink == nullptr) return;
+  const std::array<const char*, 5> names = {
+      "version of the program", "--precision", "--sync_bn", "solver",
+      "instruction set (ONEDNN_MAX_CPU_ISA=AVX2 makes all processors compute alike)"};
+  const std::vector<std::string> all = options.uplink->share(
+      cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n", static_cast<int>(options.sync_bn), "\n",
+          options.solver.checksum, "\n", name_of(instruction_set())));
+  for (std::size_t process = 1; process < all.size(); ++process) {
+    std::istringstream first(all[0]), other(all[process]);
+    std::string mine, theirs;
+    for (const char* name : names)
+      if (std::getline(first, mine) && std::getline(other, theirs) && mine != theirs)
+        bad_input("process ", process, " has another ", name, " than process 0");
+  }
+}
+
+/// Devices that this process's cores are meant for: its own, and those of other processes of the run that may
+/// use the same cores.
+int devices_on_these_cores(const TrainOptions& options) {
+  const auto own = static_cast<int>(options.devices.size());
+  if (options.uplink == nullptr) return own;
+  const std::vector<int> cores = allowed_cores();
+  std::string mine = cat(machine_id(), " ", own);
+  for (const int core : cores) mine += cat(" ", core);
+  const std::vector<std::string> all = options.uplink->share(mine);
+  int devices = 0;
+  for (const std::string& process : all) {
+    std::istringstream in(process);
+    std::string machine;
+    int count = 0;
+    in >> machine >> count;
+    bool shared = false;
+    for (int core = 0; in >> core;) shared = shared || contains(cores, core);
+    if (shared && machine == machine_id()) devices += count;
+  }
+  return devices;
+}
+
+int threads_for_each(const TrainOptions& options, int devices) {
   if (options.threads_per_device > 0) return options.threads_per_device;
-  return std::max(1, static_cast<int>(allowed_cores().size() / options.devices.size()));
+  return std::max(1, static_cast<int>(allowed_cores().size()) / devices);
 }
 
 /// nullptr for GPUs, whose host threads are bound to no core.
 std::unique_ptr<DeviceCores> cores_for(const TrainOptions& options, int threads) {
   if (options.devices[0].kind != DeviceKind::cpu) return nullptr;
+  const std::size_t allowed = allowed_cores().size();
+  const auto existing = static_cast<std::size_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+  LOG_IF(WARNING, options.uplink != nullptr && options.devices.size() > allowed && allowed < existing)
+      << "This process may use " << allowed << " of the machine's " << existing << " cores for its "
+      << options.devices.size() << " devices: mpirun binds processes to cores unless it is told otherwise "
+      << "(mpirun --bind-to none)";
   auto cores =
       std::make_unique<DeviceCores>(static_cast<int>(options.devices.size()), threads, options.pinning);
   LOG(INFO) << cores->describe();
@@ -47,7 +99,10 @@ void make_devices(Run& run, int threads) {
       if (run.cores) cpu.cores = run.cores->of(static_cast<int>(run.devices.size()));
       run.devices.push_back(make_cpu_device(choice.ordinal, cpu));
     }
-    run.activities.push_back(std::make_unique<Activity>(run.devices.back()->name(), &run.abort.flag()));
+    const std::string& name = run.devices.back()->name();
+    run.activities.push_back(std::make_unique<Activity>(
+        run.options.uplink == nullptr ? name : cat(name, " of ", run.options.uplink->name()),
+        &run.abort.flag()));
     if (run.options.timeline)
       run.activities.back()->trace_to(run.options.timeline->add_device(run.devices.back()->name()));
     run.members.push_back({run.devices.back().get(), run.activities.back().get(), &run.access});
@@ -87,6 +142,7 @@ void choose_seed(Run& run) {
     std::random_device source;
     run.seed = (static_cast<std::uint64_t>(source()) << 31) ^ source();
   }
+  if (parallel::Uplink* uplink = run.options.uplink) run.seed = std::stoull(uplink->share(cat(run.seed))[0]);
   LOG(INFO) << "Random seed: " << run.seed;
 }
 
@@ -94,7 +150,7 @@ void choose_seed(Run& run) {
 caffe::BanyanState describe(const Run& run) {
   const Device& device = *run.devices[0];
   caffe::BanyanState state;
-  state.set_devices(run.team.place.devices);
+  state.set_devices(run.team.place.devices());
   state.set_device_kind(device.kind() == DeviceKind::cpu ? "cpu" : "gpu");
   state.set_threads_per_device(device.threads());
   state.set_precision(name_of(run.options.precision));
@@ -127,8 +183,6 @@ void check_options(const TrainOptions& options) {
   if (options.devices.empty()) runtime_failure("no device to train on");
   for (const DeviceChoice& choice : options.devices)
     if (choice.kind != options.devices[0].kind) bad_input("CPU and GPU devices cannot train together");
-  if (options.uplink != nullptr && !options.solver.random_seed)
-    bad_input("a run over several processes needs random_seed in the solver: all must draw the same numbers");
   check_precision(options.precision, options.devices[0].kind);
 }
 
@@ -136,7 +190,17 @@ void check_options(const TrainOptions& options) {
 
 void read_resume(Run& run, const std::string& state_path) {
   LOG(INFO) << log_lines::resuming(state_path);
-  run.resume = read_snapshot(state_path);
+  const bool first = run.team.place.process == 0;
+  SolverSnapshot snapshot;
+  if (first) snapshot = read_snapshot(state_path);
+  if (parallel::Uplink* uplink = run.options.uplink) {
+    const std::vector<std::string> states = uplink->share(first ? snapshot.state.SerializeAsString() : "");
+    if (!first && !snapshot.state.ParseFromString(states[0]))
+      runtime_failure("the state ", quoted(state_path), " of process 0 arrived damaged");
+    snapshot.state_path = state_path;
+  }
+  run.resume = std::move(snapshot);
+  if (!first) return;
   caffe::BanyanState now = describe(run);
   if (run.snapshots.run.has_seed()) now.set_seed(run.seed);
   for (const std::string& difference : resume_differences(run.resume->state, now)) LOG(WARNING) << difference;
@@ -144,16 +208,16 @@ void read_resume(Run& run, const std::string& state_path) {
 
 std::unique_ptr<Run> make_run(const TrainOptions& options) {
   check_options(options);
-  const int threads = threads_for_each(options);
-  const int count = static_cast<int>(options.devices.size());
+  compare_processes(options);
+  const int devices = devices_on_these_cores(options), threads = threads_for_each(options, devices);
   std::unique_ptr<DeviceCores> cores = cores_for(options, threads);
   auto made = std::make_unique<Run>(
-      options, parallel::spin_policy(count, options.devices[0].kind == DeviceKind::cpu ? threads : 1),
+      options, parallel::spin_policy(devices, options.devices[0].kind == DeviceKind::cpu ? threads : 1),
       [](const std::string& line) { LOG(WARNING) << line; });
   Run& run = *made;
   run.cores = std::move(cores);
   run.snapshots.prefix = snapshot_prefix_of(run.solver.snapshot, options.solver_path);
-  if (run.solver.snapshot.interval > 0 || run.solver.snapshot.after_train) {
+  if (run.team.place.process == 0 && (run.solver.snapshot.interval > 0 || run.solver.snapshot.after_train)) {
     check_snapshot_prefix(run.snapshots.prefix);
     remove_snapshot_leftovers(run.snapshots.prefix);
   }
@@ -166,7 +230,10 @@ std::unique_ptr<Run> make_run(const TrainOptions& options) {
   choose_seed(run);
   plan_snapshots(run);
   open_metrics(run);
-  if (parallel::Uplink* uplink = options.uplink) run.abort.on_raise([uplink] { uplink->abort(); });
+  if (parallel::Uplink* uplink = options.uplink)
+    run.abort.on_raise([uplink, &run] {
+      uplink->abort(run.abort.error().value_or(Error(ErrorKind::runtime, "the run was ended")));
+    });
   return made;
 }
 

@@ -3,6 +3,8 @@
 #include <glog/logging.h>
 
 #include <functional>
+#include <optional>
+#include <utility>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -47,13 +49,31 @@ struct Session::State {
   }
 
   /// Before the devices begin. A refusal leaves all as it was, but other processes would wait for this one.
-  void alone(const std::function<void()>& check) try { check(); } catch (...) {
-    if (run->team.joined) run->abort.raise();
+  void alone(const std::function<void()>& check) try { check(); } catch (const Error& error) {
+    if (run->team.joined()) run->abort.raise(error);
     throw;
   }
 
+  /// To the other processes, if there are any.
+  struct Attachment {
+    explicit Attachment(Run& run) : uplink(run.options.uplink) {
+      if (uplink == nullptr) return;
+      parallel::UplinkRun seen;
+      for (const auto& activity : run.activities) seen.activities.push_back(activity.get());
+      seen.fail = [&run](const Error& error) { run.abort.raise(error); };
+      uplink->attach(std::move(seen));
+    }
+    ~Attachment() {
+      if (uplink != nullptr) uplink->detach();
+    }
+    Attachment(const Attachment&) = delete;
+    Attachment& operator=(const Attachment&) = delete;
+    parallel::Uplink* uplink;
+  };
+
   std::unique_ptr<Run> run;
   std::vector<std::unique_ptr<Replica>> replicas;
+  std::optional<Attachment> attachment;
   std::unique_ptr<parallel::Crew> crew;
 };
 
@@ -64,15 +84,17 @@ Session::State::State(const TrainOptions& options) : run(make_run(options)) {
   for (const auto& activity : run->activities) activities.push_back(activity.get());
   LOG(INFO) << log_lines::solving(run->train_net.net.name());
   LOG(INFO) << log_lines::policy(name_of(run->solver.rate.policy));
-  crew = std::make_unique<parallel::Crew>(activities, run->abort,
-                                          parallel::WatchdogOptions{options.watchdog_seconds, kGraceSeconds},
+  attachment.emplace(*run);
+  parallel::WatchdogOptions watchdog{options.watchdog_seconds, kGraceSeconds};
+  if (parallel::Uplink* uplink = options.uplink) watchdog.others = [uplink] { return uplink->others(); };
+  crew = std::make_unique<parallel::Crew>(activities, run->abort, watchdog,
                                           [this](int rank) { replicas[rank]->drain(); });
   on_all([](Replica& replica) { replica.set_up(); });
 }
 
 Session::Session(const TrainOptions& options) try : state_(std::make_unique<State>(options)) {
-} catch (...) {
-  if (options.uplink != nullptr) options.uplink->abort();
+} catch (const Error& error) {
+  if (options.uplink != nullptr) options.uplink->abort(error);
   throw;
 }
 

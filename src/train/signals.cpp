@@ -17,7 +17,7 @@ void on_signal(int number) {
   const SignalEffect effect = number == SIGINT   ? effect_of_sigint
                               : number == SIGHUP ? effect_of_sighup
                                                  : SignalEffect::stop;
-  if (number != SIGHUP && requests->stop.load()) ::_exit(128 + number);
+  if ((number == SIGINT || number == SIGTERM) && requests->stop.load()) ::_exit(128 + number);
   if (effect == SignalEffect::stop) requests->stop.store(true);
   if (effect == SignalEffect::snapshot) requests->snapshot.store(true);
 }
@@ -33,7 +33,7 @@ void install_signals(SignalEffect sigint, SignalEffect sighup, SignalFlags& flag
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   ::sigfillset(&action.sa_mask);
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(number, &action, nullptr);
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaction(number, &action, nullptr);
   action.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &action, nullptr);
 }

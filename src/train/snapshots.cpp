@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "banyan/base/error.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/observe/spans.hpp"
@@ -32,6 +34,7 @@ caffe::NetParameter names_of(const Net& net) {
 Snapshots::Snapshots(SnapshotPlan& plan, Peers& peers, Context& lane, const SnapshotParts& parts)
     : plan_(plan), peers_(peers), lane_(lane), parts_(parts) {
   if (plan.format == SnapshotFormat::hdf5) io::check_hdf5_names(names_of(parts.net));
+  for (const auto& layer : parts.net.layers()) carries_ = carries_ || !layer->carried().empty();
 }
 
 caffe::SolverState Snapshots::describe_state() const {
@@ -58,9 +61,58 @@ std::optional<SnapshotPaths> Snapshots::save(std::int64_t iterations) {
   peers_.activity().enter(Stage::snapshot);
   const HostSpan span(peers_.activity(), SpanKind::snapshot);
   parts_.net.check_results();
-  peers_.sum_processes({0}, "snapshot");  // all other processes have checked theirs too
+  compare_parameters();
+  if (peers_.in_first_process()) return save_here(iterations);
+  if (carries_) send_carried(iterations);
+  return std::nullopt;
+}
+
+/// All processes have checked their results, and all have the same parameters: they update their own with the
+/// same sums, so that anything else is a fault of a machine, or different programs.
+void Snapshots::compare_parameters() const {
+  if (!peers_.joined()) return;
+  double checksum = 0;
+  const Tensor& values = parts_.net.flat_values();
+  if (peers_.first() && values.defined()) {
+    std::string bytes(values.bytes(), 0);
+    peers_.context().stream().copy(bytes.data(), values.raw(), bytes.size());
+    peers_.context().synchronize();
+    checksum = io::checksum_of(bytes);
+  }
+  const double first = peers_.sum_processes({peers_.in_first_process() ? checksum : 0}, "snapshot")[0];
+  if (peers_.first() && checksum != first)
+    runtime_failure(
+        "the parameters of this process are no longer those of process 0: the processes run different "
+        "programs, or on different processors, or a machine is faulty");
+}
+
+/// What only this process knows.
+void Snapshots::send_carried(std::int64_t iterations) {
+  peers_.board().carried = read_carried(parts_.net, peers_.context(), peers_.rank_everywhere());
+  peers_.meet("snapshot parts", iterations);
+  if (peers_.first()) gather_carried();
+  peers_.meet("snapshot sent", iterations);
+}
+
+/// The states that the layers of all devices carry, of all processes.
+caffe::BanyanState Snapshots::gather_carried() {
+  caffe::BanyanState mine, all;
+  for (DeviceBoard& board : peers_.team().boards) {
+    for (auto& carried : board.carried) mine.add_carried()->Swap(&carried);
+    board.carried.clear();
+  }
+  if (!carries_) return mine;
+  for (const std::string& packed : peers_.share(mine.SerializeAsString())) {
+    caffe::BanyanState of_process;
+    if (!of_process.ParseFromString(packed))
+      runtime_failure("the carried states of another process arrived damaged");
+    all.MergeFrom(of_process);
+  }
+  return all;
+}
+
+std::optional<SnapshotPaths> Snapshots::save_here(std::int64_t iterations) {
   std::optional<SnapshotPaths> paths;
-  if (!peers_.in_first_process()) return paths;
   if (peers_.first()) {
     if (plan_.diff && !peers_.alone()) plan_.gradients.resize(parts_.net.flat_gradients().bytes());
     plan_.history =
@@ -81,10 +133,7 @@ SnapshotPaths Snapshots::write(std::int64_t iterations) {
   caffe::SolverState state = describe_state();
   for (caffe::BlobProto& blob : plan_.history) state.add_history()->Swap(&blob);
   plan_.history.clear();
-  for (DeviceBoard& board : peers_.team().boards) {
-    for (auto& carried : board.carried) state.mutable_banyan()->add_carried()->Swap(&carried);
-    board.carried.clear();
-  }
+  state.mutable_banyan()->MergeFrom(gather_carried());
   take_summed_gradients();
   return write_snapshot(
       plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
@@ -93,7 +142,7 @@ SnapshotPaths Snapshots::write(std::int64_t iterations) {
 
 std::int64_t Snapshots::restore(const SolverSnapshot& saved) {
   const caffe::SolverState& state = saved.state;
-  if (peers_.first()) {
+  if (peers_.first() && peers_.in_first_process()) {
     load_weights(parts_.net, io::read_weights(saved.model_path), saved.model_path);
     LOG(INFO) << log_lines::restoring_history();
   }

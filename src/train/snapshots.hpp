@@ -50,6 +50,10 @@ class Snapshots {
 
  private:
   caffe::SolverState describe_state() const;
+  void compare_parameters() const;
+  std::optional<SnapshotPaths> save_here(std::int64_t iterations);
+  void send_carried(std::int64_t iterations);
+  caffe::BanyanState gather_carried();
   void take_summed_gradients();
   SnapshotPaths write(std::int64_t iterations);
 
@@ -57,6 +61,7 @@ class Snapshots {
   Peers& peers_;
   Context& lane_;
   SnapshotParts parts_;
+  bool carries_ = false;  ///< layers hand something to the next pass
 };
 
 }  // namespace banyan

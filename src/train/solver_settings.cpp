@@ -10,6 +10,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "io/hdf5_file.hpp"
@@ -375,6 +376,21 @@ class Reader {
   std::vector<std::string>* problems_;
 };
 
+/// Of everything but where files and devices are.
+std::uint32_t checksum_of_rules(caffe::SolverParameter solver) {
+  solver.clear_net();
+  solver.clear_net_param();
+  solver.clear_train_net();
+  solver.clear_train_net_param();
+  solver.clear_test_net();
+  solver.clear_test_net_param();
+  solver.clear_weights();
+  solver.clear_snapshot_prefix();
+  solver.clear_solver_mode();
+  solver.clear_device_id();
+  return io::checksum_of(solver.SerializeAsString());
+}
+
 }  // namespace
 
 const char* name_of(LearningRatePolicy policy) { return name_in(kPolicies, policy); }
@@ -385,7 +401,9 @@ int histories_of(ops::UpdateRule rule) {
 }
 
 SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::string& origin) {
-  return Reader(solver, origin).read();
+  SolverSettings settings = Reader(solver, origin).read();
+  settings.checksum = checksum_of_rules(solver);
+  return settings;
 }
 
 std::vector<std::string> find_solver_problems(const caffe::SolverParameter& solver,

@@ -29,13 +29,13 @@ std::vector<double> order_test_results(const std::vector<DeviceBoard>& boards,
                                        int net) {
   std::vector<double> all(width * static_cast<std::size_t>(batches), 0);
   for (std::size_t rank = 0; rank < boards.size(); ++rank) {
-    int batch = place.first_rank + static_cast<int>(rank);
+    int batch = place.first_rank() + static_cast<int>(rank);
     for (const std::vector<double>& values : boards[rank].test_results) {
       if (values.size() != width)
         runtime_failure("test net #", net, ": the outputs of batch ", batch, " have ", values.size() - 1,
                         " values, those of the last batch ", width - 1);
       std::copy(values.begin(), values.end(), all.begin() + static_cast<std::ptrdiff_t>(width) * batch);
-      batch += place.devices;
+      batch += place.devices();
     }
   }
   return all;
@@ -123,7 +123,7 @@ std::vector<double> TestNets::results_of_process(int number) const {
   int interrupted = 0;
   for (int rank = 0; rank < static_cast<int>(boards.size()); ++rank)
     if (boards[rank].test_results.size() <
-        data::batches_served(static_cast<std::uint64_t>(batches), place.first_rank + rank, place.devices))
+        data::batches_served(static_cast<std::uint64_t>(batches), place.first_rank() + rank, place.devices()))
       ++interrupted;
   if (interrupted > 0 && !peers_.joined()) return {static_cast<double>(interrupted)};
   std::vector<double> results = interrupted > 0

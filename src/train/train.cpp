@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "banyan/parallel/uplink.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "banyan/train/session.hpp"
 #include "banyan/train/snapshot_files.hpp"
@@ -11,9 +12,13 @@
 namespace banyan {
 
 void resolve_start(TrainOptions& options) {
-  if (options.snapshot == "latest")
+  if (options.snapshot == "latest") {
+    parallel::Uplink* uplink = options.uplink;
+    const std::string prefix = snapshot_prefix_of(options.solver.snapshot, options.solver_path);
     options.snapshot =
-        find_latest_snapshot(snapshot_prefix_of(options.solver.snapshot, options.solver_path)).value_or("");
+        uplink == nullptr || uplink->place().process == 0 ? find_latest_snapshot(prefix).value_or("") : "";
+    if (uplink != nullptr) options.snapshot = uplink->share(options.snapshot)[0];
+  }
   if (!options.snapshot.empty() || !options.weights.empty()) return;
   for (const std::string& entry : options.solver.weights) {
     std::istringstream list(entry);

@@ -6,9 +6,13 @@ usage: device_ratio.py [--rounds=5] [--iterations=60] [--warmup=20] SOLVER [BUIL
   device_ratio.py models/digits/solver.prototxt --cpu=2 --sync_bn=on -- --cpu=2 --sync_bn=off
   device_ratio.py models/digits/solver.prototxt build/release --cpu=1 -- build/portable --cpu=1
 
+ARGS of joined processes begin with their number:
+  device_ratio.py models/cifar10_resnet20/solver.prototxt --cpu=2 -- 2 --cpu=1 --threads_per_device=1
+
 Prints the median milliseconds per iteration of both and the median of the rounds' ratios B / A. A build is a folder (default
 build/release). Run it from the repository's folder; the solver's data must exist (tools/quickstart.sh makes the digits). Never part of a test run.
 """
+import os
 import re
 import statistics
 import subprocess
@@ -27,8 +31,15 @@ def solver_text(path, iterations, folder):
 
 def iteration_times(solver, arguments, warmup):
     """Milliseconds of each iteration after the warm-up."""
-    build, flags = (BUILD, arguments) if arguments[0].startswith("-") else (arguments[0], arguments[1:])
-    log = subprocess.run([f"{build}/bin/trainer", f"--solver={solver}", *flags], stderr=subprocess.PIPE, text=True, check=True).stderr
+    build = BUILD
+    if not arguments[0].startswith("-") and not arguments[0].isdigit():
+        build, arguments = arguments[0], arguments[1:]
+    command = [f"{build}/bin/trainer", f"--solver={solver}"]
+    if arguments[0].isdigit():
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        command = ["mpirun", *root, "--oversubscribe", "--bind-to", "none", "-np", arguments[0], *command, "--uplink=mpi"]
+        arguments = arguments[1:]
+    log = subprocess.run([*command, *arguments], stderr=subprocess.PIPE, text=True, check=True).stderr
     seconds = [float(s) for s in re.findall(r"Iteration \d+ \([^,]*, ([0-9.e+-]+)s/", log)]
     return [1000 * s for s in seconds[warmup:]]
 

@@ -1,4 +1,8 @@
+#include <fcntl.h>
 #include <lmdb.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -65,6 +69,36 @@ TEST_F(Lmdb, ReadsAFolderThatCannotBeWritten) {
   Record record;
   source->reader()->read(2, record);
   EXPECT_EQ(record.label, 2);
+}
+
+/// On another machine, or in another container, a process may have the same ID.
+TEST_F(Lmdb, ReadsBesideAReaderWithTheSameProcessId) {
+  make_numbered_lmdb(path("db"), 3);
+  int told[2];
+  ASSERT_EQ(::pipe(told), 0);
+  const pid_t parent = ::getpid(), other = ::fork();
+  if (other == 0) {
+    const int lock_file = ::open((path("db") + "/lock.mdb").c_str(), O_RDWR | O_CREAT, 0644);
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_start = parent;
+    lock.l_len = 1;
+    const char done = ::fcntl(lock_file, F_SETLK, &lock) == 0 ? 'y' : 'n';
+    if (::write(told[1], &done, 1) == 1) ::pause();
+    ::_exit(0);
+  }
+  char done = 0;
+  ASSERT_EQ(::read(told[0], &done, 1), 1);
+  EXPECT_EQ(done, 'y');
+  const auto source = open_lmdb(path("db"));
+  EXPECT_NE(lmdb_flags(path("db")) & MDB_NOLOCK, 0u);
+  Record record;
+  source->reader()->read(2, record);
+  EXPECT_EQ(record.label, 2);
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  ::close(told[0]);
+  ::close(told[1]);
 }
 
 TEST_F(Lmdb, RecordsLargerThanTheFirstMap) {

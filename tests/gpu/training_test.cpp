@@ -6,6 +6,7 @@
 #include "banyan/observe/timeline.hpp"
 #include "gpu/gpu_training.hpp"
 #include "metrics/kept.hpp"
+#include "train/joined_run.hpp"
 #include "train/promise_cases.hpp"
 
 namespace banyan {
@@ -36,6 +37,18 @@ TEST_F(GpuTraining, GivesTheSameBits) {
     EXPECT_EQ(train_case(what, gpu_devices(number)).model_bytes,
               train_case(what, gpu_devices(number)).model_bytes);
   }
+}
+
+/// Messages between processes go through host memory. Two parts have one sum, whatever the order.
+TEST_F(GpuTraining, TwoProcessesHaveTheBitsOfTwoGpus) {
+  TrainingCase what{std::string(kSolver) + "clip_gradients: 0.5", data_layer() + kBody + classifier()};
+  what.precision = DType::f32;
+  const Trained two = train_case(what, gpu_devices(2));
+  const Joined joined = train_joined(what, {1, 1}, [](int process, TrainOptions& options) {
+    options.devices = {gpu_devices(2)[static_cast<std::size_t>(process)]};
+  });
+  ASSERT_THAT(joined.errors, testing::Each(""));
+  EXPECT_EQ(joined.trained.model_bytes, two.model_bytes);
 }
 
 TEST_F(GpuTraining, ResumesBitForBit) {

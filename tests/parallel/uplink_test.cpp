@@ -8,7 +8,7 @@
 
 #include "banyan/ops/basic.hpp"
 #include "banyan/parallel/gradient_sync.hpp"
-#include "memory_uplink.hpp"
+#include "memory_wire.hpp"
 #include "tree_fixture.hpp"
 
 namespace banyan::parallel {
@@ -18,22 +18,26 @@ namespace {
 /// errors thrown.
 std::vector<std::string> run_processes(
     const TreeSetting& setting, const std::vector<int>& devices,
-    const std::function<void(int process, TreeFixture& fixture, Uplink& uplink)>& body) {
-  MemoryHub hub(devices);
-  std::vector<std::unique_ptr<MemoryUplink>> uplinks;
+    const std::function<void(int process, TreeFixture& fixture, Uplink& uplink)>& body,
+    const WireUplinkOptions& options = {}) {
+  MemoryHub hub(devices, static_cast<int>(setting.delay_us));
   std::vector<std::string> errors(devices.size());
   std::vector<std::thread> threads;
-  for (int p = 0; p < hub.processes(); ++p) uplinks.push_back(std::make_unique<MemoryUplink>(hub, p));
   for (int p = 0; p < hub.processes(); ++p)
     threads.emplace_back([&, p] {
       const auto at = static_cast<std::size_t>(p);
+      const auto uplink = hub.join(p, options);
       TreeFixture fixture({devices[at], setting.asynchronous, setting.delay_us});
-      fixture.abort.on_raise([&] { uplinks[at]->abort(); });
+      uplink->attach({{}, [&](const Error& error) { fixture.abort.raise(error); }});
+      fixture.abort.on_raise(
+          [&] { uplink->abort(fixture.abort.error().value_or(Error(ErrorKind::runtime, "aborted"))); });
       try {
-        body(p, fixture, *uplinks[at]);
+        body(p, fixture, *uplink);
       } catch (const Error& error) {
         errors[at] = error.what();
       }
+      uplink->detach();
+      if (errors[at].empty()) uplink->leave();
     });
   for (std::thread& thread : threads) thread.join();
   return errors;
@@ -43,19 +47,25 @@ std::vector<std::string> run_processes(
 class LostUplink : public Uplink {
  public:
   explicit LostUplink(AbortState& abort) : abort_(abort) {}
-  UplinkPlace place() const override { return {0, 2, 0, 2}; }
-  void begin(int, Tensor& message, UplinkMerge, const Meeting&, Context&, Doorbell&) override {
+  const UplinkPlace& place() const override { return place_; }
+  std::string name() const override { return "process 0"; }
+  std::vector<std::string> share(const std::string& mine) override { return {mine, mine}; }
+  void attach(UplinkRun) override {}
+  void detach() noexcept override {}
+  OtherDevices others() const override { return {}; }
+  void begin(int, Tensor& message, UplinkMerge, const Meeting&, ProcessRange, Context&, Doorbell&) override {
     message_ = &message;
   }
   bool done(int, Context&) override {
     abort_.raise();
     return false;
   }
-  void abort() noexcept override {}
+  void abort(const Error&) noexcept override {}
   double first_value() const { return *message_->data<double>(); }
 
  private:
   AbortState& abort_;
+  UplinkPlace place_{0, {1, 1}};
   Tensor* message_ = nullptr;
 };
 
@@ -117,12 +127,42 @@ TEST_P(UplinkTest, StatisticsAreThoseOfAllProcesses) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
+/// Groups are made of the devices of all processes, in rank order: of three, the first has both devices of
+/// process 0 and one of process 1, and so on.
+TEST_P(UplinkTest, GroupsMaySpanProcesses) {
+  for (const int size : {2, 3, 4, 5}) {
+    const auto errors =
+        run_processes(GetParam(), {2, 3, 1, 2}, [size](int, TreeFixture& fixture, Uplink& uplink) {
+          StatisticsTrees trees(fixture.links(), build_tree(fixture.links()), fixture.members, {size, 3},
+                                fixture.abort, fixture.spin(), &uplink);
+          fixture.run([&](int rank) {
+            Context context(fixture.device(rank));
+            StatisticsExchange exchange(trees, rank);
+            const int first = exchange.rank() / size * size, end = std::min(first + size, 8);
+            double expected = 0;
+            for (int other = first; other < end; ++other) expected += 1 << other;
+            Tensor message(fixture.device(rank), Shape{5}, DType::f64);
+            double values[5];
+            for (int round = 0; round < 5; ++round) {
+              ops::fill(context, message, 1 << exchange.rank());
+              exchange.all_reduce(context, message, Merge::sum, size, Ticket{"bn", "forward"});
+              copy_to_host(context, message, values);
+              EXPECT_EQ(values[4], expected) << "rank " << exchange.rank() << ", groups of " << size;
+            }
+            context.synchronize();
+            fixture.meet(rank);
+          });
+        });
+    EXPECT_THAT(errors, testing::Each(""));
+  }
+}
+
 /// As in gradient_sync_test: value -= sum of gradients, but over all processes, whose owners differ.
 TEST_P(UplinkTest, BucketsAreSummedOverAllProcesses) {
   constexpr std::int64_t kTotal = 120000;
   const auto errors = run_processes(GetParam(), {2, 1, 3}, [](int, TreeFixture& fixture, Uplink& uplink) {
     const UplinkPlace place = uplink.place();
-    const auto buckets = plan_buckets({{0, kTotal, 0}}, kTotal, 4, fixture.size(), place.devices);
+    const auto buckets = plan_buckets({{0, kTotal, 0}}, kTotal, 4, fixture.size(), place.devices());
     EXPECT_GT(buckets.size(), 4u);
     // Different in each process, as if each had measured its own links.
     const std::size_t chunk_bytes = 5000 * static_cast<std::size_t>(place.process + 1);
@@ -146,7 +186,7 @@ TEST_P(UplinkTest, BucketsAreSummedOverAllProcesses) {
       for (int iteration = 0; iteration < 5; ++iteration) {
         if (iteration == 3) sync.hold();
         sync.start();
-        ops::fill(compute, gradients, place.first_rank + rank + 1);
+        ops::fill(compute, gradients, place.first_rank() + rank + 1);
         sync.layer_done(0, compute.stream());
         if (iteration == 3) {
           sync.finish_reduction();

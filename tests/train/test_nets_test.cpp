@@ -15,7 +15,7 @@ TEST(TestNets, ResultsComeInTheOrderOfTheBatches) {
   std::vector<DeviceBoard> boards(2);
   boards[0].test_results = {{0, 1}, {20, 21}, {40, 41}};
   boards[1].test_results = {{10, 11}, {30, 31}};
-  const std::vector<double> all = order_test_results(boards, {0, 1, 0, 2}, 2, 5, 0);
+  const std::vector<double> all = order_test_results(boards, {0, {2}}, 2, 5, 0);
   EXPECT_THAT(all, ElementsAre(0, 1, 10, 11, 20, 21, 30, 31, 40, 41));
   EXPECT_THAT(sum_test_results(all, 2), ElementsAre(100, 105));
 }
@@ -23,7 +23,7 @@ TEST(TestNets, ResultsComeInTheOrderOfTheBatches) {
 TEST(TestNets, BatchesOfOtherProcessesAreLeftAtZero) {
   std::vector<DeviceBoard> boards(1);  // the third of three devices
   boards[0].test_results = {{2}};
-  EXPECT_THAT(order_test_results(boards, {1, 2, 2, 3}, 1, 5, 0), ElementsAre(0, 0, 2, 0, 0));
+  EXPECT_THAT(order_test_results(boards, {1, {2, 1}}, 1, 5, 0), ElementsAre(0, 0, 2, 0, 0));
 }
 
 TEST(TestNets, BatchesWithDifferentNumbersOfOutputsAreRefused) {
@@ -31,7 +31,7 @@ TEST(TestNets, BatchesWithDifferentNumbersOfOutputsAreRefused) {
   boards[0].test_results = {{0, 1}};
   boards[1].test_results = {{0, 1, 2}};
   try {
-    order_test_results(boards, {0, 1, 0, 2}, 2, 2, 3);
+    order_test_results(boards, {0, {2}}, 2, 2, 3);
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),

@@ -23,9 +23,12 @@ class TrainerProcess {
   /// size in bytes that a file may grow to, as on a full disk (0: no limit).
   TrainerProcess(const std::string& folder, const std::string& output,
                  const std::vector<std::string>& arguments, rlim_t largest_file = 0)
+      : TrainerProcess(folder, output, with_program(arguments), largest_file, Whole{}) {}
+  struct Whole {};
+  /// The same with any program, such as mpirun; `words` begin with its name.
+  TrainerProcess(const std::string& folder, const std::string& output, std::vector<std::string> words,
+                 rlim_t largest_file, Whole)
       : output_(output) {
-    std::vector<std::string> words = {std::string(BANYAN_BIN) + "/trainer"};
-    words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -39,7 +42,7 @@ class TrainerProcess {
         ::signal(SIGXFSZ, SIG_IGN);  // so that a write fails, as on a full disk
         ::setrlimit(RLIMIT_FSIZE, &limit);
       }
-      if (::chdir(folder.c_str()) == 0) ::execv(argv[0], argv.data());
+      if (::chdir(folder.c_str()) == 0) ::execvp(argv[0], argv.data());
       ::_exit(127);
     }
     ::close(log);
@@ -70,6 +73,7 @@ class TrainerProcess {
     std::ifstream file(output_);
     return {std::istreambuf_iterator<char>(file), {}};
   }
+  static std::string program() { return std::string(BANYAN_BIN) + "/trainer"; }
   /// Waits until the output contains `words`.
   bool says(const std::string& words, double seconds = 20) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -81,6 +85,12 @@ class TrainerProcess {
   }
 
  private:
+  static std::vector<std::string> with_program(const std::vector<std::string>& arguments) {
+    std::vector<std::string> words = {program()};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return words;
+  }
+
   std::string output_;
   pid_t pid_ = -1;
   bool ended_ = false;

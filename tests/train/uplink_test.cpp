@@ -7,14 +7,11 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/train/session.hpp"
-#include "parallel/memory_uplink.hpp"
-#include "training_case.hpp"
+#include "joined_run.hpp"
 
 namespace banyan {
 namespace {
 
-using parallel::MemoryHub;
-using parallel::MemoryUplink;
 
 const char* const kSolver =
     "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'step' gamma: 0.5 stepsize: 8 random_seed: 3 "
@@ -34,42 +31,6 @@ layer { name: 'ip' type: 'InnerProduct' bottom: 'drop' top: 'ip'
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss'
   loss_param { ignore_label: 2 normalization: VALID } }
 )";
-
-struct Joined {
-  Trained trained;
-  std::vector<std::string> errors;  ///< of each process; empty: none
-  std::uint64_t messages = 0;
-};
-
-/// Trains with one group of devices[p] devices for each process p, each group from its own thread.
-Joined train_joined(const TrainingCase& of, const std::vector<int>& devices,
-                    const std::function<void(int process, TrainOptions&)>& change = {}) {
-  FLAGS_minloglevel = google::FATAL;
-  const TrainingFolder folder;
-  MemoryHub hub(devices);
-  Joined joined;
-  joined.errors.resize(devices.size());
-  std::vector<std::unique_ptr<MemoryUplink>> uplinks;
-  std::vector<std::thread> processes;
-  for (int p = 0; p < hub.processes(); ++p) uplinks.push_back(std::make_unique<MemoryUplink>(hub, p));
-  for (int p = 0; p < hub.processes(); ++p)
-    processes.emplace_back([&, p] {
-      const auto at = static_cast<std::size_t>(p);
-      try {
-        TrainOptions options = options_of(of, folder, devices[at]);
-        options.uplink = uplinks[at].get();
-        if (change) change(p, options);
-        train(options);
-      } catch (const Error& error) {
-        joined.errors[at] = error.what();
-      }
-    });
-  for (std::thread& process : processes) process.join();
-  joined.messages = hub.messages;
-  if (joined.errors == std::vector<std::string>(devices.size()))
-    joined.trained = read_trained(folder, of.iterations);
-  return joined;
-}
 
 class UplinkTest : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 INSTANTIATE_TEST_SUITE_P(Uplink, UplinkTest,
@@ -117,7 +78,7 @@ TEST(Uplink, AFailureInOneProcessEndsTheOthers) {
     if (process == 1) options.memory_limit = 40'000;
   });
   EXPECT_THAT(joined.errors[1], testing::HasSubstr("out of memory on cpu:"));
-  EXPECT_THAT(joined.errors[0], testing::HasSubstr("process 1 has failed"));
+  EXPECT_THAT(joined.errors[0], testing::HasSubstr("out of memory on cpu:"));
 }
 
 /// Both processes name the places of both exchanges.
@@ -132,21 +93,30 @@ TEST(Uplink, ProcessesThatTrainDifferentNetsAreToldSo) {
   EXPECT_THAT(told, testing::ContainsRegex("process 0 at \"conv1\" start.*process 1 at \"conv1\" start"));
 }
 
-TEST(Uplink, RefusesWhatProcessesCouldNotAgreeOn) {
+/// The groups of a batch normalization are made of the devices of all processes.
+TEST(Uplink, SyncGroupsMaySpanProcesses) {
   TrainingCase what{kSolver, kNet};
-  EXPECT_THAT(
-      train_joined(what, {2, 2}, [](int, TrainOptions& options) { options.solver.random_seed.reset(); })
-          .errors[0],
-      testing::HasSubstr("random_seed"));
-  EXPECT_THAT(train_joined(what, {2, 2},
-                           [](int, TrainOptions& options) {
-                             options.solver.nets.mutable_net_param()
-                                 ->mutable_layer(2)
-                                 ->mutable_bn_param()
-                                 ->set_sync_group_size(3);
-                           })
-                  .errors[0],
-              testing::HasSubstr("sync_group_size 3"));
+  what.iterations = 10;
+  const std::string sync = "slope_filler { value: 1 }";
+  what.net.replace(what.net.find(sync), sync.size(), sync + " sync_group_size: 3");
+  const Trained one = train_case(what, 6);
+  for (const std::vector<int>& devices : std::vector<std::vector<int>>{{2, 2, 2}, {1, 5}, {4, 1, 1}}) {
+    const Joined joined = train_joined(what, devices);
+    SCOPED_TRACE(testing::PrintToString(devices));
+    ASSERT_THAT(joined.errors, testing::Each(""));
+    EXPECT_LE(largest_difference(one.values(), joined.trained.values()), 1e-10);
+    EXPECT_LE(largest_difference(one.losses(), joined.trained.losses()), 1e-10);
+  }
+  what.net.replace(what.net.find("group_size: 3"), 13, "group_size: 6");
+  EXPECT_GT(largest_difference(one.values(), train_case(what, 6).values()), 1e-3);  // the test can fail
+}
+
+/// Without random_seed all take the first one's.
+TEST(Uplink, ProcessesAgreeOnADrawnSeed) {
+  const TrainingCase what{kSolver, kNet, 2};
+  const Joined joined =
+      train_joined(what, {1, 2}, [](int, TrainOptions& options) { options.solver.random_seed.reset(); });
+  EXPECT_THAT(joined.errors, testing::Each(""));
 }
 
 TEST(Uplink, AWishToStopInOneProcessStopsAll) {
@@ -171,14 +141,14 @@ TEST(Uplink, ARefusedCallEndsTheOtherProcessesToo) {
   TrainingCase of;
   of.net = kNet;
   of.solver = kSolver;
-  MemoryHub hub({1, 2});
+  parallel::MemoryHub hub({1, 2});
   std::array<std::string, 2> errors;
   std::vector<std::thread> processes;
   for (int p = 0; p < 2; ++p)
     processes.emplace_back([&, p] {
-      MemoryUplink uplink(hub, p);
+      const auto uplink = hub.join(p);
       TrainOptions options = options_of(of, folder, p + 1);
-      options.uplink = &uplink;
+      options.uplink = uplink.get();
       try {
         Session session(options);
         session.step(2);

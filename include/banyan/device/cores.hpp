@@ -18,6 +18,8 @@ enum class Pinning : std::uint8_t {
   off
 };
 
+/// The same for all processes on this machine, in whatever container, and different elsewhere.
+std::string machine_id();
 /// Cores that the calling thread may run on, ascending; never empty.
 std::vector<int> allowed_cores();
 /// Restricts the calling thread to `cores`. False if the system refuses.

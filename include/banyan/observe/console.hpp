@@ -7,6 +7,7 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "banyan/base/log.hpp"
@@ -26,6 +27,10 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
+  /// Begins every log line's text from now on: "[process 2 on host b] ". Call it while one thread runs.
+  void set_origin(std::string origin) { origin_ = std::move(origin); }
+  const std::string& origin() const { return origin_; }
+
   bool is_terminal() const { return terminal_; }
   bool shows_status() const { return shows_status_; }
   /// Writes whole lines (ending in a newline) above the status line.
@@ -43,6 +48,7 @@ class Console {
   int width_;
   bool terminal_;
   bool shows_status_;
+  std::string origin_;
   std::mutex mutex_;
   std::string status_;
 };

@@ -11,8 +11,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "banyan/base/error.hpp"
 #include "banyan/observe/activity.hpp"
 
 namespace banyan::parallel {
@@ -28,6 +30,10 @@ class AbortState {
   const std::atomic<bool>& flag() const { return raised_; }
   /// Ends every present and future wait. Idempotent.
   void raise();
+  /// The same, because of `error`. The first one that is not merely an abort caused by another is kept.
+  void raise(const Error& error);
+  /// The first error; nothing if there was none, or not yet.
+  std::optional<Error> error() const;
   /// Throws Error(aborted) once raised.
   void check() const;
   /// Calls `action` when the abort is raised, immediately if it has been; on any thread, possibly twice. For
@@ -43,6 +49,8 @@ class AbortState {
   std::mutex mutex_;
   std::vector<Doorbell*> bells_;
   std::vector<std::function<void()>> actions_;
+  mutable std::mutex error_mutex_;  ///< of its own: actions may ask for the error
+  std::optional<Error> error_;
 };
 
 /// How long a waiting device spins before it sleeps.

@@ -20,14 +20,16 @@ namespace banyan::parallel {
 class StatisticsTrees {
  public:
   /// Group size 0 (all devices) always exists. `links` covers all members. With an `uplink` (nullptr: none)
-  /// the group of all devices includes the other processes, and any other group size whose groups would span
-  /// processes is bad_input.
+  /// groups are made of the devices of all processes: one that spans processes has a tree in each of them,
+  /// whose roots are joined.
   StatisticsTrees(const LinkMatrix& links, const Tree& whole, const std::vector<Member>& members,
                   const std::vector<int>& group_sizes, AbortState& abort, SpinPolicy policy,
                   Uplink* uplink = nullptr);
   struct Place {
     DeviceTree* tree;
     int node;
+    int slot;            ///< of the exchange above the root, where the tree has an uplink
+    ProcessRange among;  ///< the processes in it
   };
   /// Where this process's devices are among those of all processes.
   const UplinkPlace& above() const { return above_; }
@@ -35,9 +37,15 @@ class StatisticsTrees {
   Place place(int group_size, int rank);
 
  private:
+  /// This process's part of a group.
+  struct Group {
+    std::unique_ptr<DeviceTree> tree;
+    int first;  ///< rank, among the devices of this process
+    int slot;
+    ProcessRange among;
+  };
   int effective_group(int group_size) const;
-  std::map<int, std::vector<std::unique_ptr<DeviceTree>>> trees_;  ///< by size; 0: all devices
-  int devices_;
+  std::map<int, std::vector<Group>> groups_;  ///< by size; 0: all devices
   UplinkPlace above_;
 };
 
@@ -45,8 +53,8 @@ class StatisticsExchange : public Exchange {
  public:
   /// `rank` among the devices of this process.
   StatisticsExchange(StatisticsTrees& trees, int rank) : trees_(trees), rank_(rank) {}
-  int rank() const override { return trees_.above().first_rank + rank_; }
-  int devices() const override { return trees_.above().devices; }
+  int rank() const override { return trees_.above().first_rank() + rank_; }
+  int devices() const override { return trees_.above().devices(); }
   void all_reduce(Context& context, Tensor& message, Merge merge, int group_size,
                   const Ticket& ticket) override;
   /// `values` of rank 0 to every device.

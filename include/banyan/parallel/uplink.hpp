@@ -1,5 +1,6 @@
 // Uplink: the parent of the root. A run on the devices of one process has none. A run over several processes,
-// each with its own device tree, attaches an implementation (MPI, NCCL) here and nowhere else.
+// each with its own device tree, is joined to the others here and nowhere else (WireUplink in
+// wire_uplink.hpp does it over MPI).
 //
 //        process 0              process 1
 //
@@ -14,10 +15,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "banyan/device/context.hpp"
 #include "banyan/parallel/abort.hpp"
 #include "banyan/parallel/pipe.hpp"
+#include "banyan/parallel/worker_group.hpp"
 #include "banyan/tensor/tensor.hpp"
 
 namespace banyan::parallel {
@@ -25,41 +30,76 @@ namespace banyan::parallel {
 enum class UplinkMerge : std::uint8_t {
   sum,      ///< elementwise
   moments,  ///< ops::merge_moments of f64 (1 + 2 C) messages
-  first,    ///< every process gets the message of process 0
+  first,    ///< every process gets the message of the first one
+};
+
+/// Neighbouring processes, both ends included.
+struct ProcessRange {
+  int first = 0, last = 0;
+  int size() const { return last - first + 1; }
 };
 
 /// One process among those that train together. Devices are numbered across processes: those of process 0
 /// come first.
 struct UplinkPlace {
-  int process = 0, processes = 1;
-  int first_rank = 0;  ///< of this process's devices
-  int devices = 1;     ///< of all processes
+  int process = 0;
+  std::vector<int> devices_of = {1};  ///< each process
+
+  int processes() const { return static_cast<int>(devices_of.size()); }
+  int devices() const;     ///< of all processes
+  int first_rank() const;  ///< of this process's devices
+  ProcessRange everybody() const { return {0, processes() - 1}; }
+  /// The processes that hold the devices from rank `first` to rank `last`.
+  ProcessRange holding(int first, int last) const;
+};
+
+/// What the uplink and the devices of a run know of each other while the run lasts.
+struct UplinkRun {
+  std::vector<const Activity*> activities;  ///< of this process's devices
+  /// Another process has failed: ends the run with this error. Called on any thread.
+  std::function<void(const Error& error)> fail;
 };
 
 class Uplink {
  public:
-  /// Messages of the statistics tree; bucket b has slot kFirstBucket + b.
+  /// Messages of the statistics tree; bucket b has slot kFirstBucket + b. Negative ones are those of sync
+  /// groups that span processes.
   static constexpr int kStatistics = 0, kFirstBucket = 1;
 
   virtual ~Uplink() = default;
-  virtual UplinkPlace place() const = 0;
+  virtual const UplinkPlace& place() const = 0;
+  /// "process 2 on host b", for messages.
+  virtual std::string name() const = 0;
 
-  /// Begins to merge `message` with those of the other processes in `slot`, in process order, so that all
-  /// results are bit-identical. The message is complete once `context`'s stream has done what is enqueued
-  /// there, and belongs to the uplink until done() returns true. `bell` is rung when done() should be polled
-  /// again. Does not wait. Called by the thread of the slot's root, which differs from slot to slot: slots
-  /// may begin in any order and in different orders in different processes. (An implementation whose library
-  /// requires one order starts them by slot: a slot that has not begun never waits for a later one.)
-  /// `meeting` says what the message is; a process with a different one is a runtime failure that names both,
-  /// here or in done().
-  virtual void begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting, Context& context,
-                     Doorbell& bell) = 0;
+  /// Every process's string, in process order. All processes call it; waits for all of them. Not while an
+  /// exchange is under way here. Throws as done() does.
+  virtual std::vector<std::string> share(const std::string& mine) = 0;
+
+  /// The devices are about to begin.
+  virtual void attach(UplinkRun run) = 0;
+  /// They have ended: returns when the uplink uses nothing of theirs any more, neither messages nor bells nor
+  /// what attach() was given. Exchanges that were under way are lost, which is meant for a run that failed.
+  virtual void detach() noexcept = 0;
+  /// For the watchdog.
+  virtual OtherDevices others() const = 0;
+
+  /// Begins to merge `message` with those of the other processes `among` which this one is, in `slot`, in
+  /// process order, so that all results are bit-identical. The message is complete once `context`'s stream
+  /// has done what is enqueued there, and belongs to the uplink until done() returns true or detach()
+  /// returns. `bell` is rung when done() should be polled again. Does not wait. Called by the thread of the
+  /// slot's root, which differs from slot to slot: slots may begin in any order and in different orders in
+  /// different processes. (An implementation whose library requires one order starts them by slot: a slot
+  /// that has not begun never waits for a later one.) `meeting` says what the message is; a process with a
+  /// different one is a runtime failure that names both, here or in done().
+  virtual void begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting, ProcessRange among,
+                     Context& context, Doorbell& bell) = 0;
   /// Once true, work enqueued on `context` from now on finds the result in the message. Called by the thread
   /// that called begin(). If another process has failed, throws a runtime failure that names it.
   virtual bool done(int slot, Context& context) = 0;
-  /// This process has failed: done() throws in the others, and its own bells are no longer rung. On any
-  /// thread, possibly twice; does not wait.
-  virtual void abort() noexcept = 0;
+  /// This process has failed, because of `error`: it is told to the others, where done() throws it, and the
+  /// bells of this one are no longer rung. On any thread, possibly several times, of which the first counts;
+  /// does not wait.
+  virtual void abort(const Error& error) noexcept = 0;
 };
 
 }  // namespace banyan::parallel

@@ -9,12 +9,20 @@
 
 namespace banyan::parallel {
 
+/// What other processes' devices do, as far as it is known here.
+struct OtherDevices {
+  bool any_waits = false;
+  bool all_wait = true;
+};
+
 /// In seconds during which the process ran: a debugger or a shell may stop and resume it.
 struct WatchdogOptions {
   /// A device without a heartbeat for this long, while others wait for it, is presumed dead. 0: never.
   double silence_seconds = 0;
   /// How long the others may take to stop after a failure before the process is terminated.
   double grace_seconds = 2;
+  /// Called now and then on the thread that watches; empty: there are no other processes.
+  std::function<OtherDevices()> others = {};
 };
 
 class WorkerGroup {
@@ -23,12 +31,12 @@ class WorkerGroup {
       : activities_(std::move(activities)), abort_(abort), watchdog_(watchdog) {}
 
   /// Runs body(rank) for every device and returns when all have returned. A single device runs on the calling
-  /// thread. The first exception (not the aborts that it causes) raises the abort and is rethrown as an Error
-  /// that names device, iteration, layer and stage; a thread that cannot be started is such a failure. A
-  /// thread that does not stop within the grace period is named on stderr after the first error, and the
-  /// process ends by _exit with that error's exit code. `wind_down(rank)` runs on the device's thread after
-  /// its body has ended in any way, and after the abort: it drains streams, so that nothing enqueued touches
-  /// what is destroyed after run(). Must not throw.
+  /// thread, unless other processes wait for it. The first exception (not the aborts that it causes) raises
+  /// the abort and is rethrown as an Error that names device, iteration, layer and stage; a thread that
+  /// cannot be started is such a failure. A thread that does not stop within the grace period is named on
+  /// stderr after the first error, and the process ends by _exit with that error's exit code.
+  /// `wind_down(rank)` runs on the device's thread after its body has ended in any way, and after the abort:
+  /// it drains streams, so that nothing enqueued touches what is destroyed after run(). Must not throw.
   void run(const std::function<void(int rank)>& body, const std::function<void(int rank)>& wind_down = {});
 
  private:

@@ -124,6 +124,7 @@ struct SolverSettings {
   std::vector<std::string> weights;  ///< to start from; an entry may be a comma-separated list
   caffe::SolverParameter nets;       ///< only the fields that name nets and their states (solver_nets.hpp)
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;  ///< of the nets' files
+  std::uint32_t checksum = 0;  ///< of what must be the same in all processes of a run
   std::string text;  ///< what was read, upgraded, in text form; without nets written into it
 };
 

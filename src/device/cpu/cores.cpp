@@ -36,6 +36,13 @@ std::vector<int> parse_core_list(std::istream& in) {
 
 }  // namespace
 
+std::string machine_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
 std::vector<int> allowed_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);

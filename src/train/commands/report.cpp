@@ -7,6 +7,7 @@
 #include "banyan/device/cuda_devices.hpp"
 #include "banyan/ops/library_versions.hpp"
 #include "banyan/ops/processor.hpp"
+#include "banyan/parallel/mpi.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "train/processor_name.hpp"
@@ -47,6 +48,8 @@ std::string version_report() {
   out << "protobuf " << google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION) << "\n";
   for (const auto& [library, version] : data::library_versions()) out << library << " " << version << "\n";
   out << "CUDA back end: " << (built_with_cuda() ? cuda_versions() : std::string("not built")) << "\n";
+  out << "MPI library: " << (parallel::built_with_mpi() ? parallel::mpi_version() : std::string("not built"))
+      << "\n";
   out << describe_devices({});
   return out.str();
 }

@@ -1,0 +1,57 @@
+// WireUplink: an Uplink over a Wire, such as MPI's. One thread owns the wire: it moves the messages of all
+// slots, reports to the other processes what this one is doing, and notices when one of them is missing.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/parallel/uplink.hpp"
+#include "banyan/parallel/wire.hpp"
+
+namespace banyan::parallel {
+
+struct WireUplinkOptions {
+  double watchdog_seconds = 0;            ///< a process that is not heard of for so long has failed; 0: never
+  std::optional<DType> reduce_precision;  ///< bf16 or f16: sums of f32 gradients travel as these
+  const std::atomic<bool>* stop = nullptr;  ///< this process was told to stop; outlives the uplink
+  std::string host;                         ///< for messages; "": the machine's name
+};
+
+class WireUplink : public Uplink {
+ public:
+  /// Calls `connect` on the thread that will own the wire, and returns when all processes have joined. Throws
+  /// what it throws.
+  WireUplink(ConnectWire connect, const WireUplinkOptions& options);
+  /// After leave() or a failure; otherwise the others are told that this process has failed.
+  ~WireUplink() override;
+  WireUplink(const WireUplink&) = delete;
+  WireUplink& operator=(const WireUplink&) = delete;
+
+  /// How many devices this process will use, which place() needs. All processes call it.
+  void bring(int devices);
+  /// Returns when all processes have called it; nothing may follow. Throws as done() does.
+  void leave();
+  /// After a failure: is this process the one on its machine whose user is to see it? One that failed itself
+  /// is, or the first one where all have only heard of it.
+  bool speaks() const;
+
+  const UplinkPlace& place() const override;
+  std::string name() const override;
+  std::vector<std::string> share(const std::string& mine) override;
+  void attach(UplinkRun run) override;
+  void detach() noexcept override;
+  OtherDevices others() const override;
+  void begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting, ProcessRange among,
+             Context& context, Doorbell& bell) override;
+  bool done(int slot, Context& context) override;
+  void abort(const Error& error) noexcept override;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace banyan::parallel

@@ -1,0 +1,74 @@
+#include "banyan/parallel/mpi.hpp"
+
+#include <array>
+#include <cstdlib>
+
+#include "banyan/base/error.hpp"
+#include "device/sibling_library.hpp"
+#include "parallel/mpi_backend.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+constexpr const char* kLibrary = "libbanyan_mpi.so";
+
+struct LoadedBackend {
+  const MpiBackend* table = nullptr;
+  std::string why;  ///< the reason for a null table
+};
+
+LoadedBackend load() {
+  LoadedBackend loaded;
+  const auto function = reinterpret_cast<MpiBackendFunction>(
+      load_sibling(kLibrary, "MPI library", kMpiBackendSymbol, loaded.why));
+  if (function == nullptr) return loaded;
+  loaded.table = function();
+  if (loaded.table == nullptr || loaded.table->version != MpiBackend::kVersion)
+    return {nullptr, cat(sibling_library(kLibrary), " belongs to another build of Banyan")};
+  return loaded;
+}
+
+const LoadedBackend& backend() {
+  static const LoadedBackend loaded = load();
+  return loaded;
+}
+
+}  // namespace
+
+std::optional<Launch> find_launch() {
+  struct Variable {
+    const char* name;
+    const char* launcher;
+  };
+  // mpirun inside a Slurm job has variables of both.
+  constexpr std::array<Variable, 3> kVariables = {Variable{"OMPI_COMM_WORLD_SIZE", "mpirun"},
+                                                  Variable{"SLURM_STEP_NUM_TASKS", "srun"},
+                                                  Variable{"PMI_SIZE", "mpirun"}};
+  for (const Variable& variable : kVariables)
+    if (const char* processes = std::getenv(variable.name))
+      return Launch{variable.launcher, std::atoi(processes)};
+  return std::nullopt;
+}
+
+bool built_with_mpi() { return !sibling_library(kLibrary).empty(); }
+
+std::string mpi_version() { return backend().table != nullptr ? backend().table->versions() : "none"; }
+
+ConnectWire connect_by_mpi() {
+  const std::optional<Launch> launch = find_launch();
+  if (!launch)
+    bad_input(
+        "--uplink=mpi joins processes that mpirun or srun started; this one was started by itself (such as "
+        "mpirun -np 2 trainer --uplink=mpi ...)");
+  if (backend().table == nullptr) bad_input("--uplink=mpi: ", backend().why);
+  return [launched = *launch] {
+    std::unique_ptr<Wire> wire = backend().table->connect();
+    if (wire->processes() == 1 && launched.processes > 1)
+      bad_input(launched.launcher, " started ", launched.processes, " processes, but ", mpi_version(),
+                " finds this one alone: mpirun must be of the same MPI, and srun "
+                "needs its plugin for it (--mpi=pmix)");
+    return wire;
+  };
+}
+
+}  // namespace banyan::parallel

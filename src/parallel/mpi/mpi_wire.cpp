@@ -1,0 +1,150 @@
+// The Wire over MPI: MPI_Isend, MPI_Irecv and MPI_Testsome on a communicator of its own. MPI is initialized
+// and finalized here, and used by one thread only.
+#include <mpi.h>
+
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "parallel/mpi_backend.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+void check(int code, const char* what) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  runtime_failure("MPI: ", what, ": ", std::string(text, static_cast<std::size_t>(length)));
+}
+
+class MpiWire : public Wire {
+ public:
+  MpiWire() {
+    int initialized = 0, provided = MPI_THREAD_SINGLE;
+    MPI_Initialized(&initialized);
+    if (initialized != 0) runtime_failure("MPI has been initialized before");
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "initialization");
+    if (provided < MPI_THREAD_FUNNELED)
+      runtime_failure("MPI: this build of it does not allow programs with threads");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "duplicating the communicator");
+    check(MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN), "setting the error handler");
+    check(MPI_Comm_rank(world_, &process_), "rank");
+    check(MPI_Comm_size(world_, &processes_), "size");
+    void* value = nullptr;
+    int found = 0;
+    check(MPI_Comm_get_attr(world_, MPI_TAG_UB, &value, &found), "tags");
+    last_tag_ = found != 0 ? *static_cast<int*>(value) : 32767;
+  }
+  // Without leave() MPI is left as it is: to finalize it waits for all processes.
+
+  int process() const override { return process_; }
+  int processes() const override { return processes_; }
+  int last_tag() const override { return last_tag_; }
+
+  void send(int to, int tag, const void* data, std::size_t bytes, Done done) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, world_, &request), "sending");
+    requests_.push_back(request);
+    transfers_.push_back({std::move(done), bytes, false});
+  }
+
+  void receive(int from, int tag, void* data, std::size_t bytes, Done done) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, world_, &request), "receiving");
+    requests_.push_back(request);
+    transfers_.push_back({std::move(done), bytes, true});
+  }
+
+  bool progress() override {
+    for (int call = 0; call < kCalls && done_.empty(); ++call) find_done();
+    if (done_.empty()) return false;
+    while (!done_.empty()) {
+      // Out of the list first: it may throw, and it may call send() and receive().
+      const auto [done, bytes] = std::move(done_.front());
+      done_.pop_front();
+      if (done) done(bytes);
+    }
+    return true;
+  }
+
+  void leave() override {
+    for (MPI_Request& request : requests_) {
+      MPI_Cancel(&request);
+      MPI_Request_free(&request);
+    }
+    requests_.clear();
+    transfers_.clear();
+    MPI_Comm_free(&world_);
+    check(MPI_Finalize(), "finalization");
+  }
+
+ private:
+  /// Open MPI looks at its sockets in every eighth call only; the thread may sleep between two progress().
+  static constexpr int kCalls = 8;
+
+  struct Transfer {
+    Done done;
+    std::size_t bytes;
+    bool received;
+  };
+
+  void find_done() {
+    indices_.resize(requests_.size());
+    statuses_.resize(requests_.size());
+    int count = 0;
+    const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                  indices_.data(), statuses_.data());
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check(code, "waiting");
+    if (count == MPI_UNDEFINED || count == 0) return;
+    for (int i = 0; i < count; ++i) {
+      const MPI_Status& status = statuses_[i];
+      if (code == MPI_ERR_IN_STATUS) check(status.MPI_ERROR, "a message");
+      Transfer& transfer = transfers_[indices_[i]];
+      int bytes = static_cast<int>(transfer.bytes);
+      if (transfer.received) check(MPI_Get_count(&status, MPI_BYTE, &bytes), "size of a message");
+      done_.emplace_back(std::move(transfer.done), static_cast<std::size_t>(bytes));
+    }
+    // In the order in which they were begun, so that MPI looks at old ones first.
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      if (kept != i) {
+        requests_[kept] = requests_[i];
+        transfers_[kept] = std::move(transfers_[i]);
+      }
+      ++kept;
+    }
+    requests_.resize(kept);
+    transfers_.resize(kept);
+  }
+
+  MPI_Comm world_ = MPI_COMM_NULL;
+  int process_ = 0, processes_ = 1, last_tag_ = 0;
+  std::vector<MPI_Request> requests_;
+  std::vector<Transfer> transfers_;  ///< of the requests
+  std::vector<int> indices_;
+  std::vector<MPI_Status> statuses_;
+  std::deque<std::pair<Done, std::size_t>> done_;
+};
+
+std::string versions() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string version(text, static_cast<std::size_t>(length));
+  return version.substr(0, version.find_first_of(",\n"));  // "Open MPI v4.1.4, package: ..."
+}
+
+std::unique_ptr<Wire> connect() { return std::make_unique<MpiWire>(); }
+
+constexpr MpiBackend kTable{MpiBackend::kVersion, &versions, &connect};
+
+}  // namespace
+}  // namespace banyan::parallel
+
+extern "C" const banyan::parallel::MpiBackend* banyan_mpi_backend() { return &banyan::parallel::kTable; }

@@ -1,0 +1,279 @@
+#include "parallel/slot_exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/ops/normalization.hpp"
+#include "parallel/wire_values.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+constexpr std::size_t kHeader = sizeof(SlotHeader);
+/// Messages up to this size travel with the header: one way instead of two, at the price of more bytes.
+constexpr std::size_t kInline = std::size_t{16} << 10;
+/// Of long messages: large enough that a piece's handling is negligible, small enough that one is added while
+/// the next one travels.
+constexpr std::size_t kPiece = std::size_t{256} << 10, kSmallestPiece = std::size_t{8} << 10;
+constexpr std::int64_t kLine = 64;  // bytes; pieces begin at cache lines if their messages do
+
+template <std::size_t N>
+void copy_text(std::string_view text, char (&to)[N]) {
+  std::memcpy(to, text.data(), std::min(text.size(), N - 1));
+}
+
+/// Pieces of a sum over `processes`: the same number for each owner, if there are enough of them.
+std::int64_t pieces_of(std::size_t bytes, int processes) {
+  const auto wanted = static_cast<std::int64_t>((bytes + kPiece - 1) / kPiece);
+  const auto most = static_cast<std::int64_t>(bytes / kSmallestPiece);
+  if (wanted <= processes) return std::clamp<std::int64_t>(processes, 1, std::max<std::int64_t>(most, 1));
+  const std::int64_t rounds = (wanted + processes - 1) / processes;
+  return std::min<std::int64_t>(rounds * processes, SlotExchange::kMostPieces);
+}
+
+}  // namespace
+
+SlotHeader SlotHeader::of(const Meeting& meeting, const Tensor& message, UplinkMerge merge) {
+  SlotHeader header;
+  copy_text(meeting.what, header.what);
+  copy_text(meeting.phase, header.phase);
+  header.number = meeting.number;
+  header.sequence = meeting.sequence;
+  header.count = message.count();
+  header.dtype = message.dtype();
+  header.merge = merge;
+  return header;
+}
+
+bool SlotHeader::operator==(const SlotHeader& other) const {
+  return std::strcmp(what, other.what) == 0 && std::strcmp(phase, other.phase) == 0 &&
+         number == other.number && sequence == other.sequence && count == other.count &&
+         dtype == other.dtype && merge == other.merge;
+}
+
+std::string SlotHeader::to_string() const { return Meeting{what, phase, number, sequence}.to_string(); }
+
+template <class Visit>
+void SlotExchange::for_others(Visit visit) const {
+  for (int process = among_.first; process <= among_.last; ++process)
+    if (process != me()) visit(process, static_cast<std::size_t>(process - among_.first));
+}
+
+Wire::Done SlotExchange::awaited(std::function<void(std::size_t)> then) {
+  ++open_;
+  return [this, then = std::move(then)](std::size_t bytes) {
+    if (then) then(bytes);
+    one_done();
+  };
+}
+
+void SlotExchange::one_done() {
+  if (--open_ == 0) finished_();
+}
+
+void SlotExchange::begin(const SlotHeader& header, void* values, ProcessRange among,
+                         std::optional<DType> short_values, std::function<void()> finished) {
+  header_ = header;
+  values_ = static_cast<char*>(values);
+  element_ = static_cast<std::int64_t>(size_of(header.dtype));
+  among_ = among;
+  short_values_ =
+      header.merge == UplinkMerge::sum && header.dtype == DType::f32 ? short_values : std::nullopt;
+  finished_ = std::move(finished);
+  in_header_ = header.bytes() <= kInline;
+  open_ = 1;  // this call
+  send_headers();
+  if (!in_header_) {
+    cut();
+    for (std::size_t piece = 0; piece < pieces_.size(); ++piece) begin_piece(static_cast<int>(piece));
+  }
+  one_done();
+}
+
+/// The message of the first process is all that counts where it is spread; elsewhere all hear of all.
+void SlotExchange::send_headers() {
+  const bool spread = header_.merge == UplinkMerge::first;
+  const std::size_t inline_bytes = in_header_ ? header_.bytes() : 0;
+  headers_missing_ = 0;
+  in_.resize(static_cast<std::size_t>(among_.size()));
+  if (!spread || me() != among_.first)
+    for_others([&](int process, std::size_t index) {
+      if (spread && process != among_.first) return;
+      ++headers_missing_;
+      in_[index].resize(kHeader + (of_one_size_ ? inline_bytes : kInline));
+      wire_.receive(process, first_tag_, in_[index].data(), in_[index].size(),
+                    awaited([this, process](std::size_t bytes) { check_header(process, bytes); }));
+    });
+  if (spread && me() != among_.first) return;
+  out_.resize(kHeader + inline_bytes);
+  std::memcpy(out_.data(), &header_, kHeader);
+  if (inline_bytes > 0) std::memcpy(out_.data() + kHeader, values_, inline_bytes);
+  for_others([&](int process, std::size_t) {
+    wire_.send(process, first_tag_, out_.data(), out_.size(), awaited());
+  });
+}
+
+void SlotExchange::check_header(int from, std::size_t bytes) {
+  const std::vector<char>& in = in_[static_cast<std::size_t>(from - among_.first)];
+  SlotHeader theirs;
+  if (bytes >= kHeader) std::memcpy(static_cast<void*>(&theirs), in.data(), kHeader);
+  if (!(theirs == header_)) {
+    const bool first = me() < from;
+    runtime_failure("processes meet at different exchanges: process ", first ? me() : from, " at ",
+                    (first ? header_ : theirs).to_string(), ", process ", first ? from : me(), " at ",
+                    (first ? theirs : header_).to_string());
+  }
+  if (--headers_missing_ == 0 && in_header_) merge_inline();
+}
+
+void SlotExchange::merge_inline() {
+  std::vector<const char*> parts(in_.size(), values_);
+  for_others([&](int, std::size_t index) { parts[index] = in_[index].data() + kHeader; });
+  switch (header_.merge) {
+    case UplinkMerge::first:
+      std::memcpy(values_, parts[0], header_.bytes());
+      return;
+    case UplinkMerge::moments:
+      merge_moments(parts);
+      return;
+    case UplinkMerge::sum: {
+      std::vector<SumPart> sum;
+      for (const char* part : parts) sum.push_back({part, false});
+      sum_parts(sum, header_.count, header_.dtype, DType::f32, values_);
+      return;
+    }
+  }
+}
+
+/// In process order, in tensors of the host's own.
+void SlotExchange::merge_moments(const std::vector<const char*>& parts) {
+  if (moments_.empty() || moments_[0].count() != header_.count)
+    moments_ = {Tensor(host_.device(), Shape{header_.count}, DType::f64),
+                Tensor(host_.device(), Shape{header_.count}, DType::f64)};
+  std::memcpy(moments_[0].raw(), parts[0], header_.bytes());
+  for (std::size_t p = 1; p < parts.size(); ++p) {
+    std::memcpy(moments_[1].raw(), parts[p], header_.bytes());
+    ops::merge_moments(host_, moments_[1], moments_[0]);
+  }
+  std::memcpy(values_, moments_[0].raw(), header_.bytes());
+}
+
+std::size_t SlotExchange::bytes_of(const Piece& piece) const {
+  return short_values_ ? packed_bytes(piece.count, *short_values_)
+                       : static_cast<std::size_t>(piece.count * element_);
+}
+
+/// Moments cannot be cut; what is only spread comes from one process.
+void SlotExchange::cut() {
+  if (!pieces_.empty() && cut_for_.count == header_.count && cut_for_.dtype == header_.dtype &&
+      cut_for_.merge == header_.merge && cut_among_.first == among_.first && cut_among_.last == among_.last)
+    return;
+  cut_for_ = header_;
+  cut_among_ = among_;
+  const std::int64_t pieces = header_.merge == UplinkMerge::moments ? 1
+                              : header_.merge == UplinkMerge::first
+                                  ? pieces_of(header_.bytes(), 1)
+                                  : pieces_of(header_.bytes(), among_.size());
+  const std::int64_t line = kLine / element_;
+  const std::int64_t size = ((header_.count + pieces - 1) / pieces + line - 1) / line * line;
+  pieces_.clear();
+  for (std::int64_t offset = 0; offset < header_.count; offset += size) {
+    Piece& piece = pieces_.emplace_back();
+    piece.offset = offset;
+    piece.count = std::min(size, header_.count - offset);
+    // Buckets of few pieces begin at different owners.
+    const auto turn = header_.merge == UplinkMerge::sum
+                          ? (static_cast<int>(pieces_.size()) - 1 + first_tag_ / kTags) % among_.size()
+                          : 0;
+    piece.owner = among_.first + turn;
+  }
+}
+
+void SlotExchange::begin_piece(int number) {
+  const bool spread = header_.merge == UplinkMerge::first, mine = pieces_[number].owner == me();
+  if (mine && spread)
+    send_result(number);
+  else if (mine)
+    receive_parts(number);
+  else if (spread)
+    receive_result(number);
+  else
+    send_part(number);
+}
+
+/// The result comes to the place of the part, which must have left.
+void SlotExchange::send_part(int number) {
+  Piece& piece = pieces_[number];
+  const char* data = at(piece);
+  if (short_values_) {
+    piece.packed.resize(bytes_of(piece));
+    pack(reinterpret_cast<const float*>(data), piece.count, *short_values_, piece.packed.data());
+    data = piece.packed.data();
+  }
+  wire_.send(piece.owner, up_tag(number), data, bytes_of(piece),
+             awaited([this, number](std::size_t) { receive_result(number); }));
+}
+
+void SlotExchange::receive_parts(int number) {
+  Piece& piece = pieces_[number];
+  piece.parts.resize(static_cast<std::size_t>(among_.size()));
+  piece.missing = among_.size() - 1;
+  for_others([&](int process, std::size_t index) {
+    piece.parts[index].resize(bytes_of(piece));
+    wire_.receive(process, up_tag(number), piece.parts[index].data(), piece.parts[index].size(),
+                  awaited([this, number](std::size_t) {
+                    if (--pieces_[number].missing == 0) merge_piece(number);
+                  }));
+  });
+}
+
+void SlotExchange::merge_piece(int number) {
+  const Piece& piece = pieces_[number];
+  if (header_.merge == UplinkMerge::moments) {
+    std::vector<const char*> parts(piece.parts.size(), at(piece));
+    for_others([&](int, std::size_t index) { parts[index] = piece.parts[index].data(); });
+    merge_moments(parts);
+  } else {
+    std::vector<SumPart> parts(piece.parts.size(), SumPart{at(piece), false});
+    for_others([&](int, std::size_t index) {
+      parts[index] = {piece.parts[index].data(), short_values_.has_value()};
+    });
+    sum_parts(parts, piece.count, header_.dtype, short_values_.value_or(DType::f32), at(piece));
+  }
+  send_result(number);
+}
+
+/// The owner too goes on with what the others get.
+void SlotExchange::send_result(int number) {
+  Piece& piece = pieces_[number];
+  const char* data = at(piece);
+  if (short_values_) {
+    auto* values = reinterpret_cast<float*>(at(piece));
+    piece.packed.resize(bytes_of(piece));
+    pack(values, piece.count, *short_values_, piece.packed.data());
+    unpack(piece.packed.data(), piece.count, *short_values_, values);
+    data = piece.packed.data();
+  }
+  for_others([&](int process, std::size_t) {
+    wire_.send(process, down_tag(number), data, bytes_of(piece), awaited());
+  });
+}
+
+void SlotExchange::receive_result(int number) {
+  Piece& piece = pieces_[number];
+  char* data = at(piece);
+  if (short_values_) {
+    piece.packed.resize(bytes_of(piece));
+    data = piece.packed.data();
+  }
+  wire_.receive(piece.owner, down_tag(number), data, bytes_of(piece), awaited([this, number](std::size_t) {
+                  Piece& arrived = pieces_[number];
+                  if (short_values_)
+                    unpack(arrived.packed.data(), arrived.count, *short_values_,
+                           reinterpret_cast<float*>(at(arrived)));
+                }));
+}
+
+}  // namespace banyan::parallel

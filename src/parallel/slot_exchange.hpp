@@ -1,0 +1,106 @@
+// SlotExchange: one exchange after the other in one slot of a WireUplink.
+//
+// Every process sends every other one a header that says what is merged, short messages together with their
+// values: each process then has all of them and merges them itself. Long ones are cut into pieces that are
+// shared out: the owner of a piece receives it from all others, merges in process order and sends them the
+// result. So every process sends and receives each value about twice, however many there are, and all have
+// the same bits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/device/context.hpp"
+#include "banyan/parallel/uplink.hpp"
+#include "banyan/parallel/wire.hpp"
+#include "banyan/tensor/tensor.hpp"
+
+namespace banyan::parallel {
+
+/// What is merged, as the processes compare it.
+struct SlotHeader {
+  char what[64] = "";
+  char phase[16] = "";
+  std::int64_t number = 0;
+  std::uint64_t sequence = 0;
+  std::int64_t count = 0;
+  DType dtype = DType::f32;
+  UplinkMerge merge = UplinkMerge::sum;
+
+  static SlotHeader of(const Meeting& meeting, const Tensor& message, UplinkMerge merge);
+  bool operator==(const SlotHeader& other) const;
+  std::string to_string() const;
+  std::size_t bytes() const { return static_cast<std::size_t>(count) * size_of(dtype); }
+};
+
+class SlotExchange {
+ public:
+  /// `host` merges moments. `first_tag`: kTags tags from there on are this slot's. `of_one_size`: all
+  /// messages of all processes are, so that only their headers need room.
+  SlotExchange(Wire& wire, Context& host, int first_tag, bool of_one_size)
+      : wire_(wire), host_(host), first_tag_(first_tag), of_one_size_(of_one_size) {}
+  SlotExchange(const SlotExchange&) = delete;
+  SlotExchange& operator=(const SlotExchange&) = delete;
+  static constexpr int kMostPieces = 256, kTags = 1 + 2 * kMostPieces;
+
+  /// `values`, in host memory, become the result. `short_values`: what long sums of f32 are sent as. Calls
+  /// `finished` from Wire::progress(), or from here if there is nothing to wait for. What is wrong is thrown
+  /// there.
+  void begin(const SlotHeader& header, void* values, ProcessRange among, std::optional<DType> short_values,
+             std::function<void()> finished);
+
+ private:
+  struct Piece {
+    std::int64_t offset = 0, count = 0;    ///< elements
+    int owner = 0;                         ///< process
+    int missing = 0;                       ///< parts that the owner still waits for
+    std::vector<std::vector<char>> parts;  ///< at the owner: of each process of the range
+    std::vector<char> packed;              ///< on its way, where values are sent as shorter ones
+  };
+  int me() const { return wire_.process(); }
+  char* at(const Piece& piece) const { return values_ + piece.offset * element_; }
+  std::size_t bytes_of(const Piece& piece) const;
+  void cut();
+  void send_headers();
+  void check_header(int from, std::size_t bytes);
+  void merge_inline();
+  void begin_piece(int number);
+  void send_part(int number);
+  void receive_parts(int number);
+  void merge_piece(int number);
+  void send_result(int number);
+  void receive_result(int number);
+  void merge_moments(const std::vector<const char*>& parts);
+  template <class Visit>
+  void for_others(Visit visit) const;
+  /// One more transfer that ends with a call of what this returns.
+  Wire::Done awaited(std::function<void(std::size_t)> then = {});
+  void one_done();
+  int up_tag(int piece) const { return first_tag_ + 1 + 2 * piece; }
+  int down_tag(int piece) const { return first_tag_ + 2 + 2 * piece; }
+
+  Wire& wire_;
+  Context& host_;
+  int first_tag_;
+  bool of_one_size_;
+  SlotHeader header_;
+  char* values_ = nullptr;
+  std::int64_t element_ = 4;
+  ProcessRange among_;
+  std::optional<DType> short_values_;
+  std::function<void()> finished_;
+  bool in_header_ = false;  ///< the values travel with the header
+  int headers_missing_ = 0;
+  int open_ = 0;  ///< transfers
+  std::vector<char> out_;
+  std::vector<std::vector<char>> in_;  ///< headers, of each process of the range
+  std::vector<Piece> pieces_;
+  SlotHeader cut_for_;  ///< what pieces_ fit
+  ProcessRange cut_among_;
+  std::vector<Tensor> moments_;
+};
+
+}  // namespace banyan::parallel

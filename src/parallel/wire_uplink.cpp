@@ -1,0 +1,519 @@
+#include "banyan/parallel/wire_uplink.hpp"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "parallel/process_watch.hpp"
+#include "parallel/slot_exchange.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kNewsTag = 0, kShareSizeTag = 1, kShareTag = 2, kFirstSlotTag = 3;
+/// How long the thread polls for something that a device waits for before it sleeps between polls.
+constexpr std::chrono::microseconds kSpin{2000};
+/// Between polls: while devices wait, while they compute and something is under way (the thread may need one
+/// of their cores), and while nothing is. What begins here wakes the thread.
+constexpr std::chrono::microseconds kNap{20}, kLongNap{100}, kRest{2000};
+/// After a failure: for what is told to leave, and to hear whether others have failed too.
+constexpr std::chrono::milliseconds kLinger{150}, kLongestLinger{1000};
+
+/// Slots have any sign, tags have not.
+int first_tag_of(int slot) {
+  const int index = slot >= 0 ? 2 * slot : -2 * slot - 1;
+  return kFirstSlotTag + index * SlotExchange::kTags;
+}
+
+/// A string of each process on its way to all others.
+struct Sharing {
+  std::vector<std::string> all;
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t size = 0;  ///< of this process's
+  int open = 0;            ///< transfers
+  bool under_way = false;
+};
+
+}  // namespace
+
+class WireUplink::State {
+ public:
+  State(ConnectWire connect, const WireUplinkOptions& options)
+      : options_(options), host_device_(make_cpu_device(0)), host_(*host_device_) {
+    thread_ = std::thread([this, connect = std::move(connect)] { run(connect); });
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return joined_ || failure_; });
+    if (!failure_) return;
+    const Error error = failure_->error;
+    lock.unlock();
+    thread_.join();
+    throw Error(error);
+  }
+  ~State() {
+    if (!thread_.joinable()) return;
+    abort(Error(ErrorKind::runtime, "the process has ended"));
+    thread_.join();
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  const UplinkPlace& place() const { return place_; }
+  std::string name_of(int process) const { return cat("process ", process, " on ", hosts_[process]); }
+  std::string name() const { return name_of(place_.process); }
+
+  std::vector<std::string> share(const std::string& mine) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    check();
+    to_share_ = mine;
+    wake();
+    changed_.wait(lock, [&] { return shared_ || failure_; });
+    check();
+    return *std::exchange(shared_, std::nullopt);
+  }
+
+  void bring(int devices) {
+    const std::vector<std::string> all = share(std::to_string(devices));
+    for (std::size_t p = 0; p < all.size(); ++p) place_.devices_of[p] = std::stoi(all[p]);
+  }
+
+  void attach(UplinkRun run) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    run_ = std::move(run);
+  }
+
+  void detach() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (under_way_ > 0) fail_here(Error(ErrorKind::runtime, "the run has ended early"));
+    wake();
+    changed_.wait(lock, [&] { return settled_ || left_ || !failure_; });
+    slots_.clear();
+    run_ = {};
+  }
+
+  OtherDevices others() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return others_;
+  }
+
+  void begin(int number, Tensor& message, UplinkMerge merge, const Meeting& meeting, ProcessRange among,
+             Context& context, Doorbell& bell) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    check();
+    std::unique_ptr<Slot>& entry = slots_[number];
+    if (!entry) {
+      if (first_tag_of(number) + SlotExchange::kTags > wire_->last_tag())
+        runtime_failure("too many buckets, or sync groups, for the tags of this MPI, which end at ",
+                        wire_->last_tag());
+      entry = std::make_unique<Slot>(*wire_, host_, number);
+      entry->filled = context.device().create_event();
+    }
+    Slot& slot = *entry;
+    slot.message = &message;
+    slot.header = SlotHeader::of(meeting, message, merge);
+    slot.among = among;
+    slot.bell = &bell;
+    slot.finished = false;
+    slot.values = message.raw();
+    if (!context.device().in_host_memory()) {
+      if (slot.staged_bytes < message.bytes()) {
+        slot.staged = context.device().allocate_host(message.bytes());
+        slot.staged_bytes = message.bytes();
+      }
+      slot.values = slot.staged.get();
+      context.stream().copy(slot.values, message.raw(), message.bytes());
+    }
+    context.stream().record(*slot.filled);
+    begun_.push_back(&slot);
+    ++under_way_;
+    wake();
+  }
+
+  bool done(int number, Context& context) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Slot& slot = *slots_.at(number);
+    if (!slot.finished) {
+      check();
+      return false;
+    }
+    if (slot.values != slot.message->raw())
+      context.stream().copy(slot.message->raw(), slot.values, slot.message->bytes());
+    return true;
+  }
+
+  void abort(const Error& error) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    fail_here(error);
+    wake();
+  }
+
+  void leave() {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      check();
+      leaving_ = true;
+      wake();
+      changed_.wait(lock, [&] { return left_ || failure_; });
+      check();
+    }
+    thread_.join();
+  }
+
+  bool speaks() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!failure_) return true;
+    changed_.wait(lock, [&] { return settled_; });
+    const int me = place_.process;
+    std::optional<int> first_failed, first_alive;
+    for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
+      if (hosts_[process] != hosts_[me]) continue;
+      const auto failed = failed_.find(process);
+      if (failed == failed_.end()) {
+        if (!first_alive) first_alive = process;
+      } else if (failed->second && !first_failed) {
+        first_failed = process;
+      }
+    }
+    return me == first_failed.value_or(first_alive.value_or(me));
+  }
+
+ private:
+  struct Slot {
+    Slot(Wire& wire, Context& host, int number)
+        : is_bucket(number >= kFirstBucket), exchange(wire, host, first_tag_of(number), is_bucket) {}
+    const bool is_bucket;
+    SlotExchange exchange;  ///< used by the thread of the wire only
+    // The rest is written under the mutex, and by the owner of the slot only.
+    Tensor* message = nullptr;
+    SlotHeader header;
+    ProcessRange among;
+    Doorbell* bell = nullptr;
+    void* values = nullptr;         ///< of the message, in host memory
+    std::unique_ptr<Event> filled;  ///< after which they are there
+    std::shared_ptr<void> staged;   ///< where they are if the message is not in host memory
+    std::size_t staged_bytes = 0;
+    bool finished = false;
+  };
+
+  // On any thread, under the mutex.
+
+  void check() const {
+    if (failure_) throw Error(failure_->error);
+  }
+  void wake() {
+    woken_ = true;
+    work_.notify_one();
+  }
+  /// The first failure counts. The thread then tells it.
+  void fail(const ProcessFailure& failure) {
+    if (failure_ || left_) return;
+    failure_ = failure;
+    failed_at_ = Clock::now();
+    changed_.notify_all();
+  }
+  void fail_here(const Error& error) {
+    if (!failure_) failed_[place_.process] = true;
+    fail({place_.process, error, true});
+  }
+
+  // On the thread of the wire.
+
+  void run(const ConnectWire& connect) {
+    ::pthread_setname_np(::pthread_self(), "uplink");
+    ::prctl(PR_SET_TIMERSLACK, 1000UL);  // nanoseconds: the usual 50 us are longer than the naps
+    host_device_->make_current_for_helper();
+    try {
+      wire_ = connect();
+      join();
+      while (work()) {
+      }
+    } catch (const Error& error) {
+      end_run(error);
+    } catch (const std::exception& error) {
+      end_run(Error(ErrorKind::runtime, error.what()));
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    wire_.reset();
+    settled_ = failure_.has_value();
+    changed_.notify_all();
+  }
+
+  /// What was thrown on this thread.
+  void end_run(const Error& error) {
+    std::function<void(const Error&)> end;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      fail_here(error);
+      end = run_.fail;
+    }
+    if (end) end(error);
+    if (!watch_) return;
+    try {
+      if (!std::exchange(telling_, true)) watch_->tell(place_.process, error);
+      while (linger()) wire_->progress();
+    } catch (const Error&) {
+      // Of a wire that is broken too, and the first error is the one that counts.
+    }
+  }
+
+  void join() {
+    place_.process = wire_->process();
+    hosts_.resize(static_cast<std::size_t>(wire_->processes()));
+    begin_sharing(identify(options_.host).pack());
+    while (sharing_.open > 0)
+      if (!wire_->progress()) std::this_thread::sleep_for(kNap);
+    std::vector<ProcessIdentity> identities;
+    place_.devices_of.assign(hosts_.size(), 0);
+    for (std::size_t p = 0; p < hosts_.size(); ++p) {
+      identities.push_back(ProcessIdentity::unpack(sharing_.all[p]));
+      hosts_[p] = identities[p].host;
+    }
+    WatchOptions options;
+    options.silence_seconds = options_.watchdog_seconds;
+    options.told_to_stop = [this] { return options_.stop != nullptr && options_.stop->load(); };
+    watch_ = std::make_unique<ProcessWatch>(*wire_, kNewsTag, std::move(identities), options);
+    sharing_.under_way = false;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    joined_ = true;
+    changed_.notify_all();
+  }
+
+  void begin_sharing(std::string text) {
+    sharing_.under_way = true;
+    sharing_.all.assign(hosts_.size(), "");
+    sharing_.sizes.assign(hosts_.size(), 0);
+    std::string& mine = sharing_.all[place_.process];
+    mine = std::move(text);
+    sharing_.size = mine.size();
+    sharing_.open = 1;
+    const auto count_down = [this](std::size_t) { --sharing_.open; };
+    for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
+      if (process == place_.process) continue;
+      sharing_.open += 2;
+      wire_->receive(process, kShareSizeTag, &sharing_.sizes[process], sizeof(std::uint64_t),
+                     [this, process](std::size_t) { receive_share(process); });
+      wire_->send(process, kShareSizeTag, &sharing_.size, sizeof sharing_.size, count_down);
+      for (std::size_t at = 0; at < mine.size(); at += Wire::kMostBytes) {
+        ++sharing_.open;
+        wire_->send(process, kShareTag, mine.data() + at, std::min(Wire::kMostBytes, mine.size() - at),
+                    count_down);
+      }
+    }
+    --sharing_.open;
+  }
+  void receive_share(int process) {
+    std::string& text = sharing_.all[process];
+    text.resize(sharing_.sizes[process]);
+    for (std::size_t at = 0; at < text.size(); at += Wire::kMostBytes) {
+      ++sharing_.open;
+      wire_->receive(process, kShareTag, text.data() + at, std::min(Wire::kMostBytes, text.size() - at),
+                     [this](std::size_t) { --sharing_.open; });
+    }
+    --sharing_.open;
+  }
+
+  /// Everything once, then a rest that fits what is under way. False: the end.
+  bool work() {
+    bool moved = begin_what_is_ready();
+    moved = wire_->progress() || moved;
+    moved = hand_over() || moved;
+    watch_->tick([this] { return report(); });
+    follow_failures();
+    if (leave_when_all_do()) return false;
+    if (telling_) return linger();
+    rest(moved);
+    return true;
+  }
+
+  bool begin_what_is_ready() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (failure_) return false;
+      if (to_share_) begin_sharing(*std::exchange(to_share_, std::nullopt));
+      arrived_.insert(arrived_.end(), begun_.begin(), begun_.end());
+      begun_.clear();
+    }
+    bool any = false;
+    std::erase_if(arrived_, [&](Slot* slot) {
+      if (!slot->filled->done()) return false;
+      any = true;
+      if (!slot->is_bucket) ++waited_for_;
+      slot->exchange.begin(slot->header, slot->values, slot->among,
+                           slot->is_bucket ? options_.reduce_precision : std::nullopt,
+                           [this, slot] { finished_.push_back(slot); });
+      return true;
+    });
+    return any;
+  }
+
+  /// Tells those who wait what is done.
+  bool hand_over() {
+    const bool shared = sharing_.under_way && sharing_.open == 0;
+    if (finished_.empty() && !shared) return false;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (shared) {
+      shared_ = std::move(sharing_.all);
+      sharing_.under_way = false;
+      changed_.notify_all();
+    }
+    for (Slot* slot : finished_) {
+      slot->finished = true;
+      if (!slot->is_bucket) --waited_for_;
+      --under_way_;
+      if (!failure_) slot->bell->ring();
+    }
+    finished_.clear();
+    return true;
+  }
+
+  bool a_device_waits() const {
+    return std::any_of(run_.activities.begin(), run_.activities.end(),
+                       [](const Activity* activity) { return activity->state().waiting; });
+  }
+
+  /// What the devices of this process do.
+  ProcessReport report() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    others_ = watch_->others();
+    ProcessReport report;
+    const Activity* slowest = nullptr;
+    report.all_wait = !run_.activities.empty();
+    for (const Activity* activity : run_.activities) {
+      const bool waits = activity->state().waiting;
+      report.any_waits = report.any_waits || waits;
+      report.all_wait = report.all_wait && waits;
+      if (slowest == nullptr || (slowest->state().waiting && !waits) ||
+          (slowest->state().waiting == waits && activity->last_beat() < slowest->last_beat()))
+        slowest = activity;
+    }
+    if (slowest != nullptr) report.doing = slowest->describe();
+    return report;
+  }
+
+  /// Of this process, which the others must hear of, and of others, which end the run here.
+  void follow_failures() {
+    const std::vector<ProcessFailure> of_others = watch_->take_failures();
+    std::optional<ProcessFailure> news;
+    std::function<void(const Error&)> end;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const ProcessFailure& failure : of_others) {
+        failed_.insert({failure.process, failure.told});
+        if (failure_) continue;
+        fail(failure);
+        end = run_.fail;
+      }
+      if (failure_ && !telling_) news = failure_;
+    }
+    if (!news) return;
+    telling_ = true;
+    // A process that can tells all others itself.
+    if (news->process == place_.process || !news->told) watch_->tell(news->process, news->error);
+    if (end) end(news->error);
+  }
+
+  /// While there is still something to tell or to hear after a failure.
+  bool linger() {
+    const auto since = Clock::now() - failed_at_;
+    if (since > kLinger && (watch_->all_sent() || since > kLongestLinger)) return false;
+    std::this_thread::sleep_for(kNap);
+    return true;
+  }
+
+  bool leave_when_all_do() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!leaving_ || failure_) return false;
+    }
+    if (!std::exchange(said_goodbye_, true)) watch_->say_goodbye();
+    if (!watch_->all_said_goodbye() || !watch_->all_sent()) return false;
+    wire_->leave();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    left_ = true;
+    return true;
+  }
+
+  void rest(bool moved) {
+    const Clock::time_point now = Clock::now();
+    if (moved) {
+      moved_ = now;
+      return;
+    }
+    const bool waited_for = waited_for_ > 0 || sharing_.under_way;
+    if (waited_for && now - moved_ < kSpin) {
+      std::this_thread::yield();
+      return;
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto pause = waited_for || (under_way_ > 0 && a_device_waits()) ? kNap
+                       : under_way_ > 0                                   ? kLongNap
+                                                                          : kRest;
+    work_.wait_for(lock, pause, [this] { return woken_; });
+    if (std::exchange(woken_, false)) moved_ = now;
+  }
+
+  const WireUplinkOptions options_;
+  std::unique_ptr<Device> host_device_;
+  Context host_;  ///< of the thread, for what is merged
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  ///< for other threads
+  std::condition_variable work_;     ///< for the thread of the wire
+  // Written by that thread before the constructor returns:
+  UplinkPlace place_;
+  std::vector<std::string> hosts_;
+  // Under the mutex:
+  bool joined_ = false, leaving_ = false, left_ = false, settled_ = false, woken_ = false;
+  std::optional<ProcessFailure> failure_;  ///< the first one
+  Clock::time_point failed_at_;
+  std::map<int, bool> failed_;  ///< processes; true: has told it itself
+  UplinkRun run_;
+  OtherDevices others_;
+  std::map<int, std::unique_ptr<Slot>> slots_;
+  std::vector<Slot*> begun_;
+  int under_way_ = 0;  ///< exchanges
+  std::optional<std::string> to_share_;
+  std::optional<std::vector<std::string>> shared_;
+  // The thread's:
+  Sharing sharing_;
+  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<ProcessWatch> watch_;
+  std::vector<Slot*> arrived_;  ///< begun, but perhaps still being computed
+  std::vector<Slot*> finished_;
+  int waited_for_ = 0;  ///< exchanges that devices wait for
+  bool telling_ = false, said_goodbye_ = false;
+  Clock::time_point moved_;
+  std::thread thread_;
+};
+
+WireUplink::WireUplink(ConnectWire connect, const WireUplinkOptions& options)
+    : state_(std::make_unique<State>(std::move(connect), options)) {}
+WireUplink::~WireUplink() = default;
+
+void WireUplink::bring(int devices) { state_->bring(devices); }
+void WireUplink::leave() { state_->leave(); }
+bool WireUplink::speaks() const { return state_->speaks(); }
+const UplinkPlace& WireUplink::place() const { return state_->place(); }
+std::string WireUplink::name() const { return state_->name(); }
+std::vector<std::string> WireUplink::share(const std::string& mine) { return state_->share(mine); }
+void WireUplink::attach(UplinkRun run) { state_->attach(std::move(run)); }
+void WireUplink::detach() noexcept { state_->detach(); }
+OtherDevices WireUplink::others() const { return state_->others(); }
+void WireUplink::begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting,
+                       ProcessRange among, Context& context, Doorbell& bell) {
+  state_->begin(slot, message, merge, meeting, among, context, bell);
+}
+bool WireUplink::done(int slot, Context& context) { return state_->done(slot, context); }
+void WireUplink::abort(const Error& error) noexcept { state_->abort(error); }
+
+}  // namespace banyan::parallel

@@ -1,0 +1,131 @@
+// A wire through memory: joins threads of one test as if each were a process. It can be slow, and be cut.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+#include "banyan/parallel/wire_uplink.hpp"
+
+namespace banyan::parallel {
+
+/// Shared by the processes. Outlives their wires.
+class MemoryHub {
+ public:
+  /// `devices[p]` of process p. A message takes up to `delay_us`, drawn by a generator that begins with
+  /// `seed`.
+  explicit MemoryHub(std::vector<int> devices, int delay_us = 0, unsigned seed = 1)
+      : devices_(std::move(devices)), delay_us_(delay_us), random_(seed), cut_(devices_.size()) {}
+  int processes() const { return static_cast<int>(devices_.size()); }
+  /// Sent so far, those of the first handshake included.
+  std::uint64_t messages() const { return messages_; }
+  /// From now on nothing leaves this process or comes to it.
+  void cut_off(int process) { cut_[process] = true; }
+
+  /// Joins; on the thread of the process, because it waits for all others.
+  std::unique_ptr<WireUplink> join(int process, WireUplinkOptions options = {});
+
+ private:
+  friend class MemoryWire;
+  using Clock = std::chrono::steady_clock;
+  struct Message {
+    std::vector<char> bytes;
+    Clock::time_point arrives;
+  };
+  struct Channel {
+    std::deque<Message> messages;
+    Clock::time_point last;  ///< arrives: no message overtakes another
+  };
+
+  std::vector<int> devices_;
+  int delay_us_;
+  std::mutex mutex_;
+  std::mt19937 random_;
+  std::map<std::tuple<int, int, int>, Channel> channels_;  ///< from, to, tag
+  std::atomic<std::uint64_t> messages_{0};
+  std::deque<std::atomic<bool>> cut_;
+};
+
+class MemoryWire : public Wire {
+ public:
+  MemoryWire(MemoryHub& hub, int process) : hub_(hub), process_(process) {}
+  int process() const override { return process_; }
+  int processes() const override { return hub_.processes(); }
+  int last_tag() const override { return 8'388'607; }  // of UCX
+
+  void send(int to, int tag, const void* data, std::size_t bytes, Done done) override {
+    ++hub_.messages_;
+    if (!hub_.cut_[process_] && !hub_.cut_[to]) {
+      const std::lock_guard<std::mutex> lock(hub_.mutex_);
+      MemoryHub::Channel& channel = hub_.channels_[{process_, to, tag}];
+      const auto delay = std::uniform_int_distribution<int>(0, hub_.delay_us_)(hub_.random_);
+      channel.last = std::max(channel.last, MemoryHub::Clock::now() + std::chrono::microseconds(delay));
+      const char* first = static_cast<const char*>(data);
+      channel.messages.push_back({std::vector<char>(first, first + bytes), channel.last});
+    }
+    sent_.emplace_back(std::move(done), bytes);
+  }
+
+  void receive(int from, int tag, void* data, std::size_t bytes, Done done) override {
+    waiting_.push_back({from, tag, data, bytes, std::move(done)});
+  }
+
+  bool progress() override {
+    std::deque<std::pair<Done, std::size_t>> done = std::exchange(sent_, {});
+    std::vector<Receipt> still;
+    for (Receipt& receipt : waiting_)
+      if (!take(receipt, done)) still.push_back(std::move(receipt));
+    waiting_ = std::move(still);
+    for (auto& [call, bytes] : done)
+      if (call) call(bytes);
+    return !done.empty();
+  }
+
+  void leave() override {}
+
+ private:
+  struct Receipt {
+    int from, tag;
+    void* data;
+    std::size_t bytes;
+    Done done;
+  };
+  bool take(Receipt& receipt, std::deque<std::pair<Done, std::size_t>>& done) {
+    const std::lock_guard<std::mutex> lock(hub_.mutex_);
+    auto& messages = hub_.channels_[{receipt.from, process_, receipt.tag}].messages;
+    if (messages.empty() || messages.front().arrives > MemoryHub::Clock::now() || hub_.cut_[process_])
+      return false;
+    const std::vector<char>& bytes = messages.front().bytes;
+    if (bytes.size() > receipt.bytes)
+      runtime_failure("a message of ", bytes.size(), " bytes arrived where at most ", receipt.bytes,
+                      " were expected");
+    std::memcpy(receipt.data, bytes.data(), bytes.size());
+    done.emplace_back(std::move(receipt.done), bytes.size());
+    messages.pop_front();
+    return true;
+  }
+
+  MemoryHub& hub_;
+  int process_;
+  std::deque<std::pair<Done, std::size_t>> sent_;
+  std::vector<Receipt> waiting_;
+};
+
+inline std::unique_ptr<WireUplink> MemoryHub::join(int process, WireUplinkOptions options) {
+  if (options.host.empty()) options.host = "host" + std::to_string(process);
+  auto uplink = std::make_unique<WireUplink>(
+      [this, process] { return std::make_unique<MemoryWire>(*this, process); }, options);
+  uplink->bring(devices_[process]);
+  return uplink;
+}
+
+}  // namespace banyan::parallel

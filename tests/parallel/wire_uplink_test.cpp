@@ -1,0 +1,339 @@
+// What WireUplink adds to the seam: messages of any size, failures of processes, and who tells of them.
+#include "banyan/parallel/wire_uplink.hpp"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "banyan/ops/normalization.hpp"
+#include "memory_wire.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// One process with one device, which is the test's thread.
+struct Process {
+  Process(MemoryHub& hub, int number, const WireUplinkOptions& options = {})
+      : uplink(hub.join(number, options)), number(number), device(make_cpu_device(0)), context(*device) {
+    uplink->attach({{&activity}, [this](const Error& error) { abort.raise(error); }});
+    abort.on_raise([this] { uplink->abort(abort.error().value_or(Error(ErrorKind::runtime, "aborted"))); });
+  }
+  ~Process() { uplink->detach(); }
+  void begin(int slot, Tensor& message, UplinkMerge merge, const char* what = "bucket") {
+    uplink->begin(slot, message, merge, Meeting{what, "above", slot, ++round}, uplink->place().everybody(),
+                  context, bell);
+  }
+  void finish(int slot) {
+    activity.enter(Stage::exchange, "bn1");
+    bell.wait(activity, [&] { return uplink->done(slot, context); });
+  }
+  std::unique_ptr<WireUplink> uplink;
+  int number;
+  std::unique_ptr<Device> device;
+  Context context;
+  AbortState abort;
+  Activity activity{"cpu:0 of process " + std::to_string(number), &abort.flag()};
+  Doorbell bell{abort, {}};
+  std::uint64_t round = 0;
+};
+
+/// Runs body(process) on a thread for each; returns what they threw.
+std::vector<std::string> run_all(MemoryHub& hub, const std::function<void(Process&)>& body,
+                                 const std::function<void(int, WireUplinkOptions&)>& change = {}) {
+  std::vector<std::string> errors(static_cast<std::size_t>(hub.processes()));
+  std::vector<std::thread> threads;
+  for (int p = 0; p < hub.processes(); ++p)
+    threads.emplace_back([&, p] {
+      WireUplinkOptions options;
+      if (change) change(p, options);
+      try {
+        Process process(hub, p, options);
+        try {
+          body(process);
+          process.uplink->detach();
+          process.uplink->leave();
+        } catch (const Error& error) {
+          process.abort.raise(error);
+          throw Error(process.abort.error().value_or(error));
+        }
+      } catch (const Error& error) {
+        errors[p] = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// What process p puts into a message: sums of these depend on the order of additions.
+template <class T>
+std::vector<T> values_of(int process, std::int64_t count) {
+  std::mt19937 random(static_cast<unsigned>(process * 1000) + 17);
+  std::normal_distribution<T> normal;
+  std::vector<T> values(static_cast<std::size_t>(count));
+  for (T& value : values) value = normal(random) * static_cast<T>(std::exp2(random() % 20));
+  return values;
+}
+
+template <class T>
+std::vector<T> sum_of(int processes, std::int64_t count) {
+  std::vector<T> sum = values_of<T>(0, count);
+  for (int p = 1; p < processes; ++p) {
+    const std::vector<T> part = values_of<T>(p, count);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+  }
+  return sum;
+}
+
+template <class T>
+void expect_sums(Process& process, const std::vector<std::int64_t>& counts) {
+  const int processes = process.uplink->place().processes(), slots = static_cast<int>(counts.size());
+  std::vector<Tensor> messages;
+  for (const std::int64_t count : counts) {
+    messages.emplace_back(*process.device, Shape{count}, DTypeOf<T>::value);
+    copy_from_host(process.context, values_of<T>(process.number, count).data(), messages.back());
+  }
+  // Each process begins with another slot.
+  for (int i = 0; i < slots; ++i) {
+    const int slot = (i + process.number) % slots;
+    process.begin(Uplink::kFirstBucket + slot, messages[slot], UplinkMerge::sum);
+    process.round = 0;
+  }
+  for (int slot = 0; slot < slots; ++slot) {
+    process.finish(Uplink::kFirstBucket + slot);
+    std::vector<T> sums(static_cast<std::size_t>(counts[slot]));
+    copy_to_host(process.context, messages[slot], sums.data());
+    EXPECT_EQ(sums, sum_of<T>(processes, counts[slot])) << counts[slot] << " values";
+  }
+}
+
+class WireUplinkTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Processes, WireUplinkTest, testing::Values(1, 2, 3, 5));
+
+/// Short ones that travel with the header, ones of a few pieces, and many pieces.
+TEST_P(WireUplinkTest, SumsAreInProcessOrderWhateverTheSize) {
+  MemoryHub hub(std::vector<int>(GetParam(), 1), 300);
+  const auto errors = run_all(hub, [](Process& process) {
+    expect_sums<float>(process, {1, 17, 4096, 4097, 5000, 70'001, 900'000});
+    expect_sums<double>(process, {1, 2048, 2049, 100'000});
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST_P(WireUplinkTest, MomentsAreMergedInProcessOrder) {
+  MemoryHub hub(std::vector<int>(GetParam(), 1), 300);
+  const auto errors = run_all(hub, [](Process& process) {
+    for (const std::int64_t channels : {3, 3000}) {
+      const auto moments = [&](int p) {
+        std::vector<double> values = values_of<double>(p, 1 + 2 * channels);
+        for (double& value : values) value = std::abs(value);
+        values[0] = p + 1;
+        return values;
+      };
+      const Shape shape{1 + 2 * channels};
+      Tensor message(*process.device, shape, DType::f64), expected(*process.device, shape, DType::f64),
+          part(*process.device, shape, DType::f64);
+      copy_from_host(process.context, moments(0).data(), expected);
+      for (int p = 1; p < process.uplink->place().processes(); ++p) {
+        copy_from_host(process.context, moments(p).data(), part);
+        ops::merge_moments(process.context, part, expected);
+      }
+      copy_from_host(process.context, moments(process.number).data(), message);
+      process.begin(Uplink::kStatistics, message, UplinkMerge::moments, "bn1");
+      process.finish(Uplink::kStatistics);
+      std::vector<double> found(shape.count()), wanted(shape.count());
+      copy_to_host(process.context, message, found.data());
+      copy_to_host(process.context, expected, wanted.data());
+      EXPECT_EQ(found, wanted);
+    }
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST_P(WireUplinkTest, SpreadsWhatTheFirstOneHas) {
+  MemoryHub hub(std::vector<int>(GetParam(), 1), 300);
+  const auto errors = run_all(hub, [](Process& process) {
+    for (const std::int64_t count : {2, 100'000, 3}) {
+      Tensor message(*process.device, Shape{count}, DType::f32);
+      copy_from_host(process.context, values_of<float>(process.number, count).data(), message);
+      process.begin(Uplink::kStatistics, message, UplinkMerge::first, "ip1");
+      process.finish(Uplink::kStatistics);
+      std::vector<float> found(static_cast<std::size_t>(count));
+      copy_to_host(process.context, message, found.data());
+      EXPECT_EQ(found, values_of<float>(0, count));
+    }
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+/// Each value is rounded when it leaves its process, and the sum once more: with P processes the error is at
+/// most half a unit of the last digit of each of them and of the sum. f16 loses what is 2^-25 of a piece's
+/// largest value.
+TEST_P(WireUplinkTest, ShorterValuesGiveTheSameBitsEverywhere) {
+  const int processes = GetParam();
+  for (const DType type : {DType::bf16, DType::f16}) {
+    MemoryHub hub(std::vector<int>(processes, 1), 300);
+    constexpr std::int64_t kCount = 200'000;
+    std::vector<std::vector<float>> sums(static_cast<std::size_t>(processes), std::vector<float>(kCount));
+    const auto errors = run_all(
+        hub,
+        [&](Process& process) {
+          Tensor message(*process.device, Shape{kCount}, DType::f32);
+          copy_from_host(process.context, values_of<float>(process.number, kCount).data(), message);
+          process.begin(Uplink::kFirstBucket, message, UplinkMerge::sum);
+          process.finish(Uplink::kFirstBucket);
+          copy_to_host(process.context, message, sums[process.number].data());
+          // Statistics and short messages are not shortened.
+          Tensor exact(*process.device, Shape{1000}, DType::f32);
+          copy_from_host(process.context, values_of<float>(process.number, 1000).data(), exact);
+          process.begin(Uplink::kStatistics, exact, UplinkMerge::sum, "loss");
+          process.finish(Uplink::kStatistics);
+          std::vector<float> found(1000);
+          copy_to_host(process.context, exact, found.data());
+          EXPECT_EQ(found, sum_of<float>(process.uplink->place().processes(), 1000));
+        },
+        [type](int, WireUplinkOptions& options) { options.reduce_precision = type; });
+    ASSERT_THAT(errors, testing::Each(""));
+    for (int p = 1; p < processes; ++p) EXPECT_EQ(sums[p], sums[0]);
+    const std::vector<float> exact = sum_of<float>(processes, kCount);
+    std::vector<double> bound(kCount, 0);
+    const double unit = type == DType::bf16 ? 0x1p-8 : 0x1p-11,
+                 floor = type == DType::f16 ? 0x1p-24 * 0x1p22 : 0;
+    for (int p = 0; p < processes; ++p) {
+      const std::vector<float> part = values_of<float>(p, kCount);
+      for (std::size_t i = 0; i < bound.size(); ++i) bound[i] += unit * std::abs(part[i]) + floor;
+    }
+    int changed = 0;
+    for (std::size_t i = 0; i < bound.size(); ++i) {
+      ASSERT_LE(std::abs(sums[0][i] - exact[i]), 1.01 * (bound[i] + unit * std::abs(exact[i]) + floor));
+      changed += sums[0][i] != exact[i] ? 1 : 0;
+    }
+    EXPECT_GE(changed, processes > 1 ? kCount / 2 : 0);
+  }
+}
+
+TEST_P(WireUplinkTest, SharesStrings) {
+  MemoryHub hub(std::vector<int>(GetParam(), 1), 300);
+  const auto errors = run_all(hub, [](Process& process) {
+    for (const std::size_t length : {0, 3, 1'000'000}) {
+      const auto of = [&](int p) {
+        return std::string(length * static_cast<std::size_t>(p), static_cast<char>('a' + p));
+      };
+      const std::vector<std::string> all = process.uplink->share(of(process.number));
+      ASSERT_EQ(all.size(), static_cast<std::size_t>(process.uplink->place().processes()));
+      for (std::size_t p = 0; p < all.size(); ++p) EXPECT_EQ(all[p], of(static_cast<int>(p)));
+    }
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(WireUplink, NamesBothMeetingsWhateverTheirSizes) {
+  for (const std::int64_t count : {3, 100'000}) {
+    MemoryHub hub({1, 1});
+    const auto errors = run_all(hub, [count](Process& process) {
+      Tensor message(*process.device, Shape{process.number == 0 ? 5 : count}, DType::f64);
+      process.begin(Uplink::kStatistics, message, UplinkMerge::sum, process.number == 0 ? "bn3" : "bn4");
+      process.finish(Uplink::kStatistics);
+    });
+    EXPECT_THAT(
+        errors,
+        testing::Each(testing::ContainsRegex("process 0 at \"bn3\" above.*process 1 at \"bn4\" above")));
+  }
+}
+
+/// All end with the error of the one that failed, and on each host one of them shows it.
+TEST(WireUplink, AFailureEndsAllAndIsShownOnceOnEveryHost) {
+  MemoryHub hub({1, 1, 1, 1, 1});
+  std::array<bool, 5> speaks{};
+  const auto before = Clock::now();
+  const auto errors = run_all(
+      hub,
+      [&](Process& process) {
+        Tensor message(*process.device, Shape{3}, DType::f64);
+        try {
+          if (process.number == 2) bad_input("record 17 is damaged");
+          process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
+          process.finish(Uplink::kStatistics);
+        } catch (const Error& error) {
+          process.abort.raise(error);
+          speaks[process.number] = process.uplink->speaks();
+          throw;
+        }
+      },
+      [](int process, WireUplinkOptions& options) { options.host = process < 3 ? "here" : "there"; });
+  EXPECT_THAT(errors, testing::Each("record 17 is damaged"));
+  EXPECT_EQ(speaks, (std::array<bool, 5>{false, false, true, true, false}));
+  EXPECT_LT(Clock::now() - before, std::chrono::seconds(2));
+}
+
+/// One that has lost its network, or was stopped, is missed: both sides say so.
+TEST(WireUplink, AProcessThatIsNotHeardOfIsNamedWithWhatItDidLast) {
+  MemoryHub hub({1, 1, 1});
+  const auto errors = run_all(
+      hub,
+      [&](Process& process) {
+        Tensor message(*process.device, Shape{3}, DType::f64);
+        process.activity.set_iteration(5);
+        process.activity.enter(Stage::forward, "conv1");
+        process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
+        process.finish(Uplink::kStatistics);
+        std::this_thread::sleep_for(std::chrono::milliseconds(400));  // the others hear what it does
+        if (process.number == 1) hub.cut_off(1);
+        process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
+        process.finish(Uplink::kStatistics);
+      },
+      [](int, WireUplinkOptions& options) { options.watchdog_seconds = 1; });
+  for (const int process : {0, 2}) {
+    EXPECT_THAT(errors[process], testing::HasSubstr("process 1 on host1"));
+    EXPECT_THAT(errors[process], testing::HasSubstr("has not been heard of for 1"));
+    EXPECT_THAT(errors[process],
+                testing::HasSubstr("layer \"bn1\" exchange on cpu:0 of process 1, iteration 5"));
+  }
+  EXPECT_THAT(errors[1], testing::ContainsRegex("process [02] on host[02].*has not been heard of"));
+}
+
+/// What the watchdog of each process needs to know: whether others wait for its devices.
+TEST(WireUplink, ProcessesKnowWhoWaits) {
+  MemoryHub hub({1, 1});
+  const auto errors = run_all(hub, [&](Process& process) {
+    Tensor message(*process.device, Shape{3}, DType::f64);
+    if (process.number == 1) {
+      process.activity.enter(Stage::forward, "conv1");
+      const auto since = Clock::now();
+      while (!process.uplink->others().any_waits && Clock::now() - since < std::chrono::seconds(10))
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      EXPECT_TRUE(process.uplink->others().any_waits);
+      EXPECT_TRUE(process.uplink->others().all_wait);
+    }
+    process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
+    process.finish(Uplink::kStatistics);
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(WireUplink, ARunThatEndsWithoutTheOthersIsAFailure) {
+  MemoryHub hub({1, 1});
+  std::string error;
+  std::thread other([&] {
+    Process process(hub, 1);
+    try {
+      process.uplink->share("");
+      process.uplink->share("");
+    } catch (const Error& thrown) {
+      error = thrown.what();
+    }
+  });
+  {
+    Process process(hub, 0);
+    process.uplink->share("");
+  }
+  other.join();
+  EXPECT_THAT(error, testing::HasSubstr("has ended"));
+}
+
+}  // namespace
+}  // namespace banyan::parallel
