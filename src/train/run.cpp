@@ -32,7 +32,7 @@ void compare_processes(const TrainOptions& options) {
       "instruction set (ONEDNN_MAX_CPU_ISA=AVX2 makes all processors compute alike)"};
   const std::vector<std::string> all = options.uplink->share(
       cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n", static_cast<int>(options.sync_bn), "\n",
-          options.solver.checksum, "\n", name_of(instruction_set())));
+          options.solver.checksum, "\n", name_of(ops::instruction_set())));
   for (std::size_t process = 1; process < all.size(); ++process) {
     std::istringstream first(all[0]), other(all[process]);
     std::string mine, theirs;
