@@ -15,7 +15,7 @@
 #include "io/io_test_tools.hpp"
 #include "metrics/kept.hpp"
 #include "metrics/read_json.hpp"
-#include "parallel/memory_uplink.hpp"
+#include "parallel/memory_wire.hpp"
 #include "proto/tensorboard_subset.pb.h"
 #include "train/part_bench.hpp"
 #include "train/trainer_fixture.hpp"
@@ -363,15 +363,15 @@ TEST_F(RunMetricsTest, OneProcessSpeaksForAll) {
   const auto expected = told(options(4))->of<metrics::Train>();
   parallel::MemoryHub hub({2, 2});
   const std::vector<std::shared_ptr<Kept>> kept = {std::make_shared<Kept>(), std::make_shared<Kept>()};
-  std::vector<std::unique_ptr<parallel::MemoryUplink>> uplinks;
   std::vector<std::thread> processes;
-  for (int p = 0; p < 2; ++p) uplinks.push_back(std::make_unique<parallel::MemoryUplink>(hub, p));
-  for (std::size_t p = 0; p < 2; ++p)
+  for (int p = 0; p < 2; ++p)
     processes.emplace_back([&, p] {
+      const auto uplink = hub.join(p);
       TrainOptions asked = options(2);
-      asked.uplink = uplinks[p].get();
-      asked.metrics.sinks = {kept[p]};
+      asked.uplink = uplink.get();
+      asked.metrics.sinks = {kept[static_cast<std::size_t>(p)]};
       train(asked);
+      uplink->leave();
     });
   for (std::thread& process : processes) process.join();
   EXPECT_TRUE(kept[1]->of<metrics::Start>().empty());
