@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "banyan/base/contains.hpp"
@@ -12,10 +13,12 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
+#include "banyan/net/filter.hpp"
 #include "banyan/net/fold.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
+#include "banyan/train/solver_settings.hpp"
 
 namespace banyan {
 
@@ -103,10 +106,37 @@ std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
   return replaced;
 }
 
+void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state,
+                      std::map<std::string, Shape>& shapes) {
+  for (const caffe::LayerParameter& layer : filter_net(net, state).layer()) {
+    const bool list = layer.type() == "ImageData";
+    if ((!list && layer.type() != "Data") || layer.top_size() == 0 || !stand_in_shapes(layer, shapes).empty())
+      continue;
+    const std::string& source = list ? layer.image_data_param().source() : layer.data_param().source();
+    const std::int64_t batch = list ? layer.image_data_param().batch_size() : layer.data_param().batch_size();
+    const std::int64_t crop = layer.transform_param().crop_size();
+    std::error_code error;
+    if (batch == 0 || crop == 0 || source.empty() || std::filesystem::exists(source, error)) continue;
+    const bool gray = list ? !layer.image_data_param().is_color() : layer.transform_param().force_gray();
+    const Shape shape{batch, gray ? 1 : 3, crop, crop};
+    log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): there is no ", quoted(source),
+                    "; constant values take its place, of the shape ", shape.to_string(),
+                    " that batch_size and crop_size give (--shape gives another)"));
+    shapes[layer.top(0)] = shape;
+  }
+}
+
 Model::Model(const ModelOptions& options, bool shapes_only) {
   caffe::NetParameter parameter = io::read_net_text(options.model, options.unknown_fields);
   io::upgrade_net(parameter, options.model);
-  stood_in_for_ = make_up_data(parameter, options.shapes);
+  std::map<std::string, Shape> shapes = options.shapes;
+  if (options.missing_data) {
+    caffe::NetState state;
+    state.set_phase(options.phase == Phase::train ? caffe::TRAIN : caffe::TEST);
+    add_to_state(state, options.level, options.stages);
+    add_missing_data(parameter, state, shapes);
+  }
+  stood_in_for_ = make_up_data(parameter, shapes);
   device_ = make_device(options.device, options.threads, options.precision);
   device_->make_current();
   context_ = std::make_unique<Context>(*device_);
