@@ -3,7 +3,6 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "banyan/base/contains.hpp"
@@ -13,12 +12,12 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
-#include "banyan/net/filter.hpp"
 #include "banyan/net/fold.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "banyan/train/solver_settings.hpp"
+#include "train/missing_data.hpp"
 
 namespace banyan {
 
@@ -54,9 +53,18 @@ void warn_of_refusal(const caffe::LayerParameter& layer) {
 
 bool makes_table(const caffe::LayerParameter& source) { return source.type() == "AnnotatedData"; }
 
-/// Of one value per image, or of AnnotatedData's table with one row.
-Shape stand_in_labels(const caffe::LayerParameter& source, std::int64_t items) {
-  return makes_table(source) ? Shape{1, 1, 1, 8} : Shape{items};
+/// Of blob `top` of a source whose first one is `first`: of one value per image; of AnnotatedData's table
+/// with one row; of a label for each pixel, and the images' sizes.
+Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape& first) {
+  const std::int64_t items = first.dim(0);
+  if (makes_table(source)) return {1, 1, 1, 8};
+  const bool per_pixel = source.type() == "ImageSegData" || source.type() == "SegData";
+  if (per_pixel && top == 1 && first.axes() == 4) return {items, 1, first[2], first[3]};
+  if (per_pixel && top == 2) return {items, 1, 1, 2};
+  const caffe::ImageDataParameter& images = source.image_data_param();
+  const std::int64_t labels = images.has_label_size() ? images.label_size() : images.label_dim();
+  if (source.type() == "ImageData" && labels > 1) return {items, labels};
+  return {items};
 }
 
 }  // namespace
@@ -67,8 +75,9 @@ std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
   const auto first = std::find_if(source.top().begin(), source.top().end(), given);
   std::vector<Shape> found;
   if (first == source.top().end()) return found;
-  for (const std::string& top : source.top())
-    found.push_back(given(top) ? shapes.at(top) : stand_in_labels(source, shapes.at(*first).dim(0)));
+  for (int k = 0; k < source.top_size(); ++k)
+    found.push_back(given(source.top(k)) ? shapes.at(source.top(k))
+                                         : stand_in_labels(source, k, shapes.at(*first)));
   return found;
 }
 
@@ -104,26 +113,6 @@ std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
   if (!unused.empty())
     bad_input("--shape: no source layer of the net makes the blob ", quoted(*unused.begin()));
   return replaced;
-}
-
-void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state,
-                      std::map<std::string, Shape>& shapes) {
-  for (const caffe::LayerParameter& layer : filter_net(net, state).layer()) {
-    const bool list = layer.type() == "ImageData";
-    if ((!list && layer.type() != "Data") || layer.top_size() == 0 || !stand_in_shapes(layer, shapes).empty())
-      continue;
-    const std::string& source = list ? layer.image_data_param().source() : layer.data_param().source();
-    const std::int64_t batch = list ? layer.image_data_param().batch_size() : layer.data_param().batch_size();
-    const std::int64_t crop = layer.transform_param().crop_size();
-    std::error_code error;
-    if (batch == 0 || crop == 0 || source.empty() || std::filesystem::exists(source, error)) continue;
-    const bool gray = list ? !layer.image_data_param().is_color() : layer.transform_param().force_gray();
-    const Shape shape{batch, gray ? 1 : 3, crop, crop};
-    log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): there is no ", quoted(source),
-                    "; constant values take its place, of the shape ", shape.to_string(),
-                    " that batch_size and crop_size give (--shape gives another)"));
-    shapes[layer.top(0)] = shape;
-  }
 }
 
 Model::Model(const ModelOptions& options, bool shapes_only) {

@@ -10,6 +10,7 @@
 #include "banyan/train/commands.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "train/commands/time_report.hpp"
+#include "train/missing_data.hpp"
 
 namespace banyan {
 
