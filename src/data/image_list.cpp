@@ -39,10 +39,11 @@ std::string take_labels(const std::string& list, std::uint64_t line, std::string
                         std::vector<float>& labels) {
   for (std::size_t i = labels.size(); i-- > 0;) {
     const std::size_t split = text.find_last_of(" \t");
-    if (split == std::string::npos)
-      bad_input(list, ":", line, ": expected a path and ", labels.size(), " labels, found ", i, " too few");
+    const std::size_t before = text.find_last_not_of(" \t", split);
+    if (split == std::string::npos || before == std::string::npos)
+      bad_input(list, ":", line, ": expected a path and ", labels.size(), " labels");
     labels[i] = number_of(text.substr(split + 1), list, line);
-    text.resize(text.find_last_not_of(" \t", split) + 1);
+    text.resize(before + 1);
   }
   return text;
 }

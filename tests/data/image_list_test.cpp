@@ -52,6 +52,7 @@ TEST_F(ImageList, LinesMayHaveSeveralLabels) {
     return bad_input_of([&] { read_image_list(path("list"), 2); });
   };
   EXPECT_THAT(refusal("a.jpg 1 2\nb.jpg 3\n"), HasSubstr("list:2: expected a path and 2 labels"));
+  EXPECT_THAT(refusal("  1 2\n"), HasSubstr("list:1: expected a path and 2 labels"));
   EXPECT_THAT(refusal("b c.jpg 3\n"), HasSubstr("list:1: expected a number as a label, found \"c.jpg\""));
   EXPECT_THAT(refusal("b.jpg 3 nan\n"), HasSubstr("found \"nan\""));
   EXPECT_THAT(refusal("\"b.jpg 3 4\n"), HasSubstr("list:1: expected \"path\" in quotes and 2 labels"));
