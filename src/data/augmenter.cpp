@@ -215,13 +215,16 @@ void Augmenter::apply(const Record& record, std::uint64_t item, Layout layout, T
 
 std::vector<Shape> Augmenter::shapes(const Record& record, std::uint64_t) const {
   const ItemShape pixels = output_shape(record);
-  return {Shape{pixels.channels, pixels.height, pixels.width}, Shape()};
+  const auto labels = static_cast<std::int64_t>(record.labels.size());
+  return {Shape{pixels.channels, pixels.height, pixels.width}, labels > 0 ? Shape{labels} : Shape()};
 }
 
 void Augmenter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
   dispatch_float(place.dtype, "a data layer", [&]<class T>() {
     apply(record, item, place.layout, static_cast<T*>(place.outputs[0]));
-    *static_cast<T*>(place.outputs[1]) = static_cast<T>(record.label);
+    T* const label = static_cast<T*>(place.outputs[1]);
+    *label = static_cast<T>(record.label);
+    std::copy(record.labels.begin(), record.labels.end(), label);
   });
 }
 

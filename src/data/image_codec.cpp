@@ -24,6 +24,23 @@ void gray_from_bgr(Image& image) {
   image.channels = 1;
 }
 
+namespace {
+
+/// One channel of three equal ones.
+void gray_from_equal(Image& image) {
+  const std::size_t count = image.pixels.size() / 3;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t* p = &image.pixels[3 * i];
+    if (p[0] != p[1] || p[0] != p[2])
+      bad_input("expected a number for each pixel, a gray value or an index into a palette, found colours");
+    image.pixels[i] = p[0];
+  }
+  image.pixels.resize(count);
+  image.channels = 1;
+}
+
+}  // namespace
+
 void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image,
                   LeastSize least) {
   constexpr std::uint8_t kPng[] = {0x89, 'P', 'N', 'G'};
@@ -40,6 +57,7 @@ void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, I
   else
     bad_input("expected a JPEG, PNG, WebP or BMP image, found ", size, " bytes that begin with ",
               banyan::quoted({reinterpret_cast<const char*>(bytes), std::min<std::size_t>(size, 8)}));
+  if (mode == ColorMode::labels && image.channels == 3) gray_from_equal(image);
 }
 
 std::vector<std::uint8_t> encode_image(const Image& image, const std::string& type) {

@@ -25,6 +25,46 @@ namespace {
 
 constexpr const char* kBlank = " \t\r";
 
+float number_of(const std::string& word, const std::string& list, std::uint64_t line) {
+  float value = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data() + (word[0] == '+' ? 1 : 0), end, value);
+  if (error != std::errc() || stop != end || !std::isfinite(value))
+    bad_input(list, ":", line, ": expected a number as a label, found ", banyan::quoted(word));
+  return value;
+}
+
+/// `text` without the numbers at its end.
+std::string take_labels(const std::string& list, std::uint64_t line, std::string text,
+                        std::vector<float>& labels) {
+  for (std::size_t i = labels.size(); i-- > 0;) {
+    const std::size_t split = text.find_last_of(" \t");
+    const std::size_t before = text.find_last_not_of(" \t", split);
+    if (split == std::string::npos || before == std::string::npos)
+      bad_input(list, ":", line, ": expected a path and ", labels.size(), " labels");
+    labels[i] = number_of(text.substr(split + 1), list, line);
+    text.resize(before + 1);
+  }
+  return text;
+}
+
+ListedImage parse_line_of_labels(const std::string& list, std::uint64_t number, const std::string& line,
+                                 int labels) {
+  ListedImage image;
+  image.labels.resize(static_cast<std::size_t>(labels));
+  image.path = take_labels(list, number, line, image.labels);
+  if (image.path[0] == '"') {
+    std::istringstream words(image.path);
+    std::string path;
+    words >> std::quoted(path) >> std::ws;
+    if (words.fail() || !words.eof())
+      bad_input(list, ":", number, ": expected \"path\" in quotes and ", labels, " labels, found ",
+                banyan::quoted(line));
+    image.path = std::move(path);
+  }
+  return image;
+}
+
 ListedImage parse_line(const std::string& list, std::uint64_t number, const std::string& line) {
   std::size_t split = line.find_last_of(" \t");
   std::string path;
@@ -52,16 +92,16 @@ ListedImage parse_line(const std::string& list, std::uint64_t number, const std:
 
 struct ListRegistry {
   std::mutex mutex;
-  std::map<std::string, std::weak_ptr<const std::vector<ListedImage>>> open;
+  std::map<std::pair<std::string, int>, std::weak_ptr<const std::vector<ListedImage>>> open;
 };
 
-std::shared_ptr<const std::vector<ListedImage>> shared_list(const std::string& path) {
+std::shared_ptr<const std::vector<ListedImage>> shared_list(const std::string& path, int labels) {
   static ListRegistry registry;
   const std::lock_guard lock(registry.mutex);
-  auto& entry = registry.open[path];
+  auto& entry = registry.open[{path, labels}];
   auto list = entry.lock();
   if (!list) {
-    list = std::make_shared<const std::vector<ListedImage>>(read_image_list(path));
+    list = std::make_shared<const std::vector<ListedImage>>(read_image_list(path, labels));
     entry = list;
   }
   return list;
@@ -88,6 +128,7 @@ class ImageListReader : public RecordReader {
     read_whole_file(options_.root_folder + listed.path, record.file);
     record.stored = {record.file.data(), record.file.size()};
     record.label = listed.label;
+    record.labels = listed.labels;
   }
   void decode(Record& record) override {
     const bool resize = options_.short_side > 0 || (options_.new_height > 0 && options_.new_width > 0);
@@ -131,7 +172,7 @@ class ImageListReader : public RecordReader {
 class ImageListSource : public RecordSource {
  public:
   ImageListSource(const std::string& path, const ImageListOptions& options)
-      : path_(path), list_(shared_list(path)), options_(options) {}
+      : path_(path), list_(shared_list(path, options.labels)), options_(options) {}
   std::uint64_t size() const override { return list_->size(); }
   std::string name() const override { return "image list " + banyan::quoted(path_); }
   std::unique_ptr<RecordReader> reader() const override {
@@ -146,7 +187,7 @@ class ImageListSource : public RecordSource {
 
 }  // namespace
 
-std::vector<ListedImage> read_image_list(const std::string& path) {
+std::vector<ListedImage> read_image_list(const std::string& path, int labels) {
   std::error_code error;
   std::ifstream file(path);
   if (!file) bad_input("cannot open the image list ", banyan::quoted(path), ": ", std::strerror(errno));
@@ -157,7 +198,8 @@ std::vector<ListedImage> read_image_list(const std::string& path) {
     const std::size_t last = line.find_last_not_of(kBlank);
     if (last == std::string::npos) continue;
     line.resize(last + 1);
-    images.push_back(parse_line(path, number, line));
+    images.push_back(labels > 1 ? parse_line_of_labels(path, number, line, labels)
+                                : parse_line(path, number, line));
   }
   if (images.empty()) bad_input("the image list ", banyan::quoted(path), " lists no images");
   return images;

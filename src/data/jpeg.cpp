@@ -77,7 +77,7 @@ void decode_jpeg(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Im
   width = (width + divisor - 1) / divisor;
   const bool cmyk = colorspace == TJCS_CMYK || colorspace == TJCS_YCCK;
   // The luma of an RGB JPEG is not stored: it is made from the decoded colours.
-  const bool gray = mode == ColorMode::gray || (mode == ColorMode::as_stored && colorspace == TJCS_GRAY);
+  const bool gray = mode == ColorMode::gray || (mode != ColorMode::bgr && colorspace == TJCS_GRAY);
   const bool direct_gray = gray && !cmyk && colorspace != TJCS_RGB;
   const TJPF format = cmyk ? TJPF_CMYK : direct_gray ? TJPF_GRAY : TJPF_BGR;
   image.channels = cmyk ? 4 : direct_gray ? 1 : 3;

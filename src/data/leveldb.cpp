@@ -9,6 +9,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/datum.hpp"
+#include "data/leveldb_files.hpp"
 #include "data/new_folder.hpp"
 
 #ifdef BANYAN_WITH_LEVELDB
@@ -50,12 +51,17 @@ class Database {
   /// Keeps every key, or one of each kStride.
   Database(const std::string& path, bool all_keys) : path_(path), stride_(all_keys ? 1 : kStride) {
     check_folder(path);
+    if (const std::string log = cut_off_log(path); !log.empty())
+      bad_input(name(), ": its log ", log,
+                " ends within a record: the folder was written or copied in part, and records are missing");
     leveldb::Options options;
     options.create_if_missing = false;
     options.max_open_files = 100;
     options.paranoid_checks = true;  // else records in a damaged log are dropped without a word, for good
+    if (!can_write_in(path)) links_ = std::make_unique<LinkFolder>(path);
     leveldb::DB* opened = nullptr;
-    if (const leveldb::Status status = leveldb::DB::Open(options, path, &opened); !status.ok())
+    const std::string& folder = links_ ? links_->path() : path;
+    if (const leveldb::Status status = leveldb::DB::Open(options, folder, &opened); !status.ok())
       bad_input(name(), " cannot be opened: ", status.ToString());
     database_.reset(opened);
     const auto walk = iterator();
@@ -80,6 +86,7 @@ class Database {
   static constexpr std::uint64_t kStride = 256;
   std::string path_;
   std::uint64_t stride_, records_ = 0;
+  std::unique_ptr<LinkFolder> links_;  // of a folder without write access; outlives the database
   std::unique_ptr<leveldb::DB> database_;
   std::vector<std::string> keys_;
 };

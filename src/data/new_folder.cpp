@@ -1,12 +1,17 @@
 #include "data/new_folder.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mutex>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan::data {
@@ -72,15 +77,64 @@ NewFolder::NewFolder(const std::string& path, bool overwrite, const std::string&
   claim_ = key_of(temporary_);
   if (!claims().take(claim_))
     bad_input(banyan::quoted(path_), " is being written already: it is named twice");
-  fs::remove_all(temporary_, error);
-  if (fs::create_directory(temporary_, error)) return;
-  claims().give_back(claim_);
-  runtime_failure("cannot create the folder ", banyan::quoted(temporary_), ": ", error.message());
+  try {
+    remove_abandoned(belongs);
+    make_temporary();
+  } catch (...) {
+    claims().give_back(claim_);
+    throw;
+  }
+}
+
+void NewFolder::remove_abandoned(const std::function<bool(const std::string&)>& belongs) const {
+  const fs::path path(path_);
+  const std::string begin = path.filename().string() + ".tmp.";
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(path.has_parent_path() ? path.parent_path() : ".", error)) {
+    const std::string name = entry.path().filename();
+    if (name.size() > begin.size() && name.starts_with(begin) &&
+        name.find_first_not_of("0123456789", begin.size()) == std::string::npos)
+      found.push_back(entry.path());
+  }
+  for (const fs::path& folder : found) {
+    const int lock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (lock < 0) continue;
+    if (::flock(lock, LOCK_EX | LOCK_NB) == 0 && holds_only(folder, belongs)) {
+      fs::remove_all(folder, error);
+      log_info(cat("Removed ", banyan::quoted(folder.string()), ", which a killed process left behind"));
+    }
+    ::close(lock);
+  }
+}
+
+void NewFolder::make_temporary() {
+  while (true) {
+    std::error_code error;
+    fs::remove_all(temporary_, error);
+    if (!fs::create_directory(temporary_, error))
+      runtime_failure("cannot create the folder ", banyan::quoted(temporary_), ": ", error.message());
+    lock_ = ::open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (lock_ < 0 || ::flock(lock_, LOCK_EX) != 0)
+      return;  // a file system without locks: nobody removes it either
+    // Another process may have taken the lock first, and removed the folder.
+    struct stat opened {
+    }, named{};
+    if (::fstat(lock_, &opened) == 0 && ::lstat(temporary_.c_str(), &named) == 0 &&
+        opened.st_ino == named.st_ino)
+      return;
+    unlock();
+  }
+}
+
+void NewFolder::unlock() {
+  if (lock_ >= 0) ::close(std::exchange(lock_, -1));
 }
 
 NewFolder::~NewFolder() {
   std::error_code ignored;
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  unlock();
   claims().give_back(claim_);
 }
 
@@ -100,6 +154,7 @@ void NewFolder::commit() {
                     error.message());
   }
   temporary_.clear();
+  unlock();
   claims().give_back(std::exchange(claim_, ""));
   if (replaces) fs::remove_all(aside, ignored);
 }

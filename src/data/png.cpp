@@ -21,6 +21,7 @@ struct Reading {
   char problem[160] = "";
   std::vector<png_bytep> rows;
   Image* image = nullptr;
+  bool wide = false;  // two bytes for each number, the upper one first
 };
 
 struct Writing {
@@ -53,10 +54,15 @@ void write_bytes(png_structp png, png_bytep from, png_size_t count) {
 
 void flush_bytes(png_structp) {}
 
-/// Asks libpng for 8-bit gray or B, G, R without alpha, whatever is stored. Converting colour to gray is left
-/// to the caller.
+/// Asks libpng for 8-bit gray or B, G, R without alpha, whatever is stored; for labels as they are stored, in
+/// bytes or 16 bits. Converting colour to gray is left to the caller.
 void normalize(png_structp png, png_infop info, ColorMode mode) {
   const png_byte color = png_get_color_type(png, info);
+  if (mode == ColorMode::labels) {
+    png_set_packing(png);
+    png_set_strip_alpha(png);
+    return;
+  }
   if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
   if (color == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png, info) < 8) png_set_expand_gray_1_2_4_to_8(png);
   png_set_strip_16(png);
@@ -79,6 +85,7 @@ bool read_rows(png_structp png, png_infop info, ColorMode mode, Reading& job) {
   image.channels = png_get_channels(png, info);
   image.height = static_cast<int>(png_get_image_height(png, info));
   image.width = static_cast<int>(png_get_image_width(png, info));
+  job.wide = png_get_bit_depth(png, info) == 16;
   const std::size_t pitch = png_get_rowbytes(png, info);
   image.pixels.resize(pitch * static_cast<std::size_t>(image.height));
   job.rows.resize(image.height);
@@ -86,6 +93,17 @@ bool read_rows(png_structp png, png_infop info, ColorMode mode, Reading& job) {
   png_read_image(png, job.rows.data());
   png_read_end(png, nullptr);
   return true;
+}
+
+void keep_lower_bytes(Image& image) {
+  const std::size_t count = image.pixels.size() / 2;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (image.pixels[2 * i] != 0)
+      bad_input("a pixel has the label ", image.pixels[2 * i] * 256 + image.pixels[2 * i + 1],
+                "; labels of pixels must be at most 255");
+    image.pixels[i] = image.pixels[2 * i + 1];
+  }
+  image.pixels.resize(count);
 }
 
 bool write_rows(png_structp png, png_infop info, Writing& job) {
@@ -116,6 +134,7 @@ void decode_png(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Ima
   const bool read = info && read_rows(png, info, mode, job);
   png_destroy_read_struct(&png, &info, nullptr);
   if (!read) bad_input("damaged PNG image: ", job.problem);
+  if (job.wide) keep_lower_bytes(image);
   if (mode == ColorMode::gray && image.channels == 3) gray_from_bgr(image);
 }
 

@@ -154,6 +154,7 @@ std::vector<Shape> PartWriter::shapes(const Record& record, std::uint64_t item) 
   Record part;
   part.channels = record.channels;
   part.height = part.width = crop_;
+  part.labels = record.labels;
   return augmenter_.shapes(part, item);
 }
 
@@ -189,6 +190,7 @@ void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace
   part.bytes = part.image.pixels.data();
   part.interleaved = true;
   part.label = record.label;
+  part.labels = record.labels;
   if (flow_ && augmenter_.draw(part, augmenter_.output_shape(part), item).mirror)
     for (std::size_t i = 0; i < part.image.pixels.size(); ++i)
       if (i % static_cast<std::size_t>(part.channels) % 2 == 0)

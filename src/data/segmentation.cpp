@@ -1,6 +1,7 @@
 #include "banyan/data/segmentation.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <iomanip>
@@ -10,6 +11,7 @@
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/box_geometry.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "data/resampling.hpp"
@@ -20,6 +22,7 @@ namespace {
 
 constexpr std::size_t kLargestFile = std::size_t{1} << 30;
 constexpr int kLongestSide = 1 << 15;  // of a scaled image
+constexpr std::uint32_t kMostRedraws = 10;
 
 struct Entry {
   std::string image, labels;  // paths; empty: no image of labels
@@ -65,6 +68,18 @@ void decode(const std::string& bytes, ColorMode color, Image& image) {
   decode_image(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(), color, image);
 }
 
+/// Has one label more than 80 % of the part's pixels?
+bool one_label_rules(const Image& labels, const PixelBox& part) {
+  std::array<int, 256> counts{};
+  const int bottom = std::min(part.top + part.height, labels.height);
+  const int right = std::min(part.left + part.width, labels.width);
+  for (int y = part.top; y < bottom; ++y)
+    for (int x = part.left; x < right; ++x)
+      ++counts[labels.pixels[static_cast<std::size_t>(y) * static_cast<std::size_t>(labels.width) +
+                             static_cast<std::size_t>(x)]];
+  return *std::max_element(counts.begin(), counts.end()) > 0.8 * part.height * part.width;
+}
+
 class SegmentationReader : public RecordReader {
  public:
   SegmentationReader(std::string name, std::shared_ptr<const std::vector<Entry>> entries,
@@ -106,12 +121,10 @@ class SegmentationReader : public RecordReader {
   void read_labels(const Image& image, Image& labels) const {
     const std::string path = banyan::quoted(options_.root_folder + entry_->labels);
     try {
-      data::decode(label_file_, ColorMode::as_stored, labels);
+      data::decode(label_file_, ColorMode::labels, labels);
     } catch (const Error& error) {
       throw Error(error.kind(), "label image " + path + ": " + error.message());
     }
-    if (labels.channels != 1)
-      bad_input("label image ", path, ": expected a gray image, whose values are the labels, found colours");
     if (labels.height != image.height || labels.width != image.width)
       bad_input("label image ", path, ": expected the size of its image, ", image.height, " x ", image.width,
                 ", found ", labels.height, " x ", labels.width);
@@ -150,9 +163,9 @@ std::shared_ptr<RecordSource> open_segmentation_list(const std::string& path,
 }
 
 void check_segmentation_transform(const caffe::TransformationParameter& settings, int channels,
-                                  const std::string& layer) {
-  static const std::vector<std::string> known = {"scale",       "mirror",     "crop_size",     "mean_value",
-                                                 "crop_height", "crop_width", "scale_factors", "display"};
+                                  const std::vector<std::string>& own, const std::string& layer) {
+  std::vector<std::string> known = {"scale", "mirror", "crop_size", "mean_value", "display"};
+  known.insert(known.end(), own.begin(), own.end());
   const auto refuse = [&](const auto&... parts) {
     bad_input("layer ", banyan::quoted(layer), ": transform_param.", parts...);
   };
@@ -168,6 +181,14 @@ void check_segmentation_transform(const caffe::TransformationParameter& settings
   constexpr std::uint32_t kMost = 1 << 15;
   if (std::max({settings.crop_size(), settings.crop_height(), settings.crop_width()}) > kMost)
     refuse("crop_size, crop_height and crop_width must be at most ", kMost);
+  if ((settings.has_upper_height() != settings.has_upper_width()) ||
+      (settings.has_upper_size() && settings.has_upper_height()))
+    refuse("upper_size, or upper_height and upper_width, may be set");
+  for (const int length :
+       {settings.has_stride() ? settings.stride() : 1, settings.has_upper_size() ? settings.upper_size() : 1,
+        settings.has_upper_height() ? settings.upper_height() : 1,
+        settings.has_upper_width() ? settings.upper_width() : 1})
+    if (length < 1) refuse("stride, upper_size, upper_height and upper_width must be positive, not ", length);
   if (settings.mean_value_size() > 1 && settings.mean_value_size() != channels)
     refuse("mean_value must have one value or one per channel (", channels, "), not ",
            settings.mean_value_size());
@@ -178,13 +199,15 @@ void check_segmentation_transform(const caffe::TransformationParameter& settings
 }
 
 SegmentationWriter::SegmentationWriter(const caffe::TransformationParameter& settings, int channels,
-                                       int ignore_label, bool random_crop, const ops::RandomKey& key)
-    : scale_factors_(settings.scale_factors().begin(), settings.scale_factors().end()),
+                                       const Options& options, const ops::RandomKey& key)
+    : options_(options),
+      scale_factors_(settings.scale_factors().begin(), settings.scale_factors().end()),
       means_(static_cast<std::size_t>(channels)),
       crop_height_(static_cast<int>(std::max(settings.crop_size(), settings.crop_height()))),
       crop_width_(static_cast<int>(std::max(settings.crop_size(), settings.crop_width()))),
-      ignore_label_(ignore_label),
-      random_crop_(random_crop),
+      stride_(settings.stride()),
+      upper_height_(settings.has_upper_size() ? settings.upper_size() : settings.upper_height()),
+      upper_width_(settings.has_upper_size() ? settings.upper_size() : settings.upper_width()),
       mirror_(settings.mirror()),
       scale_(settings.scale()),
       key_(key) {
@@ -195,13 +218,22 @@ SegmentationWriter::SegmentationWriter(const caffe::TransformationParameter& set
 std::vector<Shape> SegmentationWriter::shapes(const Record& record, std::uint64_t) const {
   if (crop_height_ == 0 && !scale_factors_.empty())
     bad_input("scale_factors need a crop: images of a batch have one size");
-  const int height = crop_height_ > 0 ? crop_height_ : record.height;
-  const int width = crop_width_ > 0 ? crop_width_ : record.width;
+  const auto length = [this](int crop, int stored, int upper) {
+    if (crop > 0) return crop;
+    const int whole = stored / stride_ * stride_;
+    return upper > 0 ? std::min(whole, upper) : whole;
+  };
+  const int height = length(crop_height_, record.height, upper_height_);
+  const int width = length(crop_width_, record.width, upper_width_);
+  if (height < 1 || width < 1)
+    bad_input("the image (", record.height, " x ", record.width, ") is smaller than stride, ", stride_);
+  if (!options_.pads && (height > record.height || width > record.width))
+    bad_input("crop_size ", height, " is larger than the image (", record.height, " x ", record.width, ")");
   return {Shape{record.channels, height, width}, Shape{1, height, width}, Shape{1, 1, 2}};
 }
 
 void SegmentationWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
-  const ops::Philox4 draws = ops::philox(key_.key(), item, 0);
+  ops::Philox4 draws = ops::philox(key_.key(), item, 0);
   const float factor = scale_factors_.empty() ? 1 : scale_factors_[draws.v[3] % scale_factors_.size()];
   Image scaled, scaled_labels;
   const Image *image = &record.image, *labels = &record.label_image;
@@ -218,13 +250,17 @@ void SegmentationWriter::write(const Record& record, std::uint64_t item, const I
   }
   const std::vector<Shape> shape = shapes(record, item);
   const int height = static_cast<int>(shape[0][1]), width = static_cast<int>(shape[0][2]);
-  const bool mirror = mirror_ && draws.v[0] % 2 == 1;
   // Nothing is cut from what has to be enlarged.
   const int free_rows = std::max(0, image->height - height), free_columns = std::max(0, image->width - width);
-  const int top =
-      random_crop_ ? static_cast<int>(draws.v[1] % static_cast<std::uint32_t>(free_rows + 1)) : free_rows / 2;
-  const int left = random_crop_ ? static_cast<int>(draws.v[2] % static_cast<std::uint32_t>(free_columns + 1))
-                                : free_columns / 2;
+  int top = free_rows / 2, left = free_columns / 2;
+  for (std::uint32_t attempt = 0; options_.random_crop; ++attempt) {
+    if (attempt > 0) draws = ops::philox(key_.key(), item, attempt);
+    top = static_cast<int>(draws.v[1] % static_cast<std::uint32_t>(free_rows + 1));
+    left = static_cast<int>(draws.v[2] % static_cast<std::uint32_t>(free_columns + 1));
+    if (!options_.balance || attempt == kMostRedraws || !one_label_rules(*labels, {top, left, height, width}))
+      break;
+  }
+  const bool mirror = mirror_ && draws.v[0] % 2 == 1;
   dispatch_float(place.dtype, "a data layer", [&]<class T>() {
     T* const pixels = static_cast<T*>(place.outputs[0]);
     T* const classes = static_cast<T*>(place.outputs[1]);
@@ -235,7 +271,7 @@ void SegmentationWriter::write(const Record& record, std::uint64_t item, const I
         const std::ptrdiff_t at = std::ptrdiff_t{y} * width + (mirror ? width - 1 - x : x);
         const bool inside = y + top < image->height && x + left < image->width;
         const std::ptrdiff_t from = inside ? std::ptrdiff_t{y + top} * image->width + x + left : 0;
-        classes[at] = static_cast<T>(inside ? labels->pixels.data()[from] : ignore_label_);
+        classes[at] = static_cast<T>(inside ? labels->pixels.data()[from] : options_.ignore_label);
         for (int c = 0; c < channels; ++c) {
           const T mean = static_cast<T>(means_[static_cast<std::size_t>(c)]);
           // Pixels have 8 bits, also those that are added.

@@ -16,7 +16,7 @@ const std::map<std::string, Kind>& kinds() {
     const std::pair<Kind, std::vector<const char*>> lists[] = {
         {Kind::data,
          {"AnnotatedData", "Data", "DummyData", "HDF5Data", "ImageData", "ImageSegData", "Input",
-          "MemoryData", "Parameter", "VideoData", "WindowData"}},
+          "MemoryData", "Parameter", "SegData", "VideoData", "WindowData"}},
         {Kind::linear,
          {"Bias", "BiasChannel", "Convolution", "ConvolutionDepthwise", "Deconvolution",
           "DepthwiseConvolution", "Embed", "InnerProduct", "MarginInnerProduct", "Scale"}},

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -20,16 +19,21 @@ constexpr const char* kDiff = "diff";
 constexpr const char* kHistory = "history";
 constexpr const char* kBanyan = "banyan";
 
-/// Calls visit(layer, blob number) for the blobs that a file holds.
-void for_each_stored_blob(const caffe::NetParameter& net,
-                          const std::function<void(const caffe::LayerParameter&, int)>& visit) {
+const caffe::LayerParameter& layer_of(const caffe::NetParameter& net, int l) { return net.layer(l); }
+caffe::LayerParameter& layer_of(caffe::NetParameter& net, int l) { return *net.mutable_layer(l); }
+
+/// Calls visit(layer, blob number) for the blobs that a file holds. `Net`: a NetParameter, const or not.
+template <class Net, class Visit>
+void for_each_stored_blob(Net& net, const Visit& visit) {
   std::set<std::string> shared;
-  for (const caffe::LayerParameter& layer : net.layer())
+  for (int l = 0; l < net.layer_size(); ++l) {
+    auto& layer = layer_of(net, l);
     for (int i = 0; i < layer.blobs_size(); ++i) {
       const bool named = i < layer.param_size() && !layer.param(i).name().empty();
       if (named && !shared.insert(layer.param(i).name()).second) continue;  // an earlier layer owns it
       visit(layer, i);
     }
+  }
 }
 
 bool is_path(const std::string& name) {
@@ -153,12 +157,13 @@ void check_hdf5_names(const caffe::NetParameter& net) {
   });
 }
 
-std::string hdf5_model(const caffe::NetParameter& net, const std::string& name) {
+std::string hdf5_model(caffe::NetParameter net, const std::string& name) {
   Hdf5File file = Hdf5File::create_in_memory(name);
   file.make_group(kData);
   for (const caffe::LayerParameter& layer : net.layer()) file.make_group(cat(kData, "/", layer.name()));
-  for_each_stored_blob(net, [&](const caffe::LayerParameter& layer, int i) {
-    const caffe::BlobProto& blob = layer.blobs(i);
+  for_each_stored_blob(net, [&](caffe::LayerParameter& layer, int i) {
+    caffe::BlobProto blob;  // what is in the file is given up: a model is large
+    blob.Swap(layer.mutable_blobs(i));
     write_values(file, cat(kData, "/", layer.name(), "/", i), blob, false);
     if (blob.diff_size() + blob.double_diff_size() > 0)
       write_values(file, cat(kDiff, "/", layer.name(), "/", i), blob, true);
@@ -168,15 +173,18 @@ std::string hdf5_model(const caffe::NetParameter& net, const std::string& name) 
 
 ModelWeights read_hdf5_model(const std::string& path) { return ModelReader(Hdf5File::open(path)).read(); }
 
-std::string hdf5_state(const caffe::SolverState& state, const std::string& name) {
+std::string hdf5_state(caffe::SolverState state, const std::string& name) {
   Hdf5File file = Hdf5File::create_in_memory(name);
   const std::int32_t iteration = state.iter(), step = state.current_step();
   file.write("iter", {1}, &iteration);
   file.write_text("learned_net", state.learned_net());
   file.write("current_step", {1}, &step);
   file.make_group(kHistory);
-  for (int i = 0; i < state.history_size(); ++i)
-    write_values(file, cat(kHistory, "/", i), state.history(i), false);
+  for (int i = 0; i < state.history_size(); ++i) {
+    caffe::BlobProto blob;
+    blob.Swap(state.mutable_history(i));
+    write_values(file, cat(kHistory, "/", i), blob, false);
+  }
   if (state.has_banyan()) {
     const std::string bytes = state.banyan().SerializeAsString();
     file.write(kBanyan, {static_cast<std::int64_t>(bytes.size())},

@@ -20,9 +20,10 @@ namespace banyan::io {
 /// numbers of blobs and shared parameters only.
 void check_hdf5_names(const caffe::NetParameter& net);
 
-/// The contents of the files. `name` is for messages.
-std::string hdf5_model(const caffe::NetParameter& net, const std::string& name);
-std::string hdf5_state(const caffe::SolverState& state, const std::string& name);
+/// The contents of the files. `name` is for messages. Of what is moved in, each array is given up when it is
+/// written.
+std::string hdf5_model(caffe::NetParameter net, const std::string& name);
+std::string hdf5_state(caffe::SolverState state, const std::string& name);
 
 /// Throw bad_input with the file and the dataset for what is no such file, or damaged. As in Caffe, blobs
 /// that a model does not hold are `missing`; the reader of the net knows which of them are shared.

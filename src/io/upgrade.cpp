@@ -322,6 +322,10 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
     net = upgrade_fused_relu(std::move(net));
     log_info(origin + ": made layers of fused ReLUs");
   }
+  if (needs_bn_stats_upgrade(net)) {
+    net = upgrade_bn_stats(std::move(net));
+    log_info(origin + ": wrote the net's bn_stats_batch_size into its BatchNorm layers");
+  }
   if (needs_input_upgrade(net)) {
     net = upgrade_inputs(std::move(net), origin);
     log_info(origin + ": upgraded `input` fields to an Input layer");

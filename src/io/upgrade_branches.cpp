@@ -221,4 +221,14 @@ caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net) {
   return net;
 }
 
+bool needs_bn_stats_upgrade(const caffe::NetParameter& net) { return net.has_bn_stats_batch_size(); }
+
+caffe::NetParameter upgrade_bn_stats(caffe::NetParameter net) {
+  for (caffe::LayerParameter& layer : *net.mutable_layer())
+    if (layer.type() == "BatchNorm" && !layer.batch_norm_param().has_stats_batch_size())
+      layer.mutable_batch_norm_param()->set_stats_batch_size(net.bn_stats_batch_size());
+  net.clear_bn_stats_batch_size();
+  return net;
+}
+
 }  // namespace banyan::io

@@ -11,6 +11,10 @@ void BatchNormalization::setup(const Blobs& inputs, const Blobs&) {
   dialect_ = read_dialect(channels_);
   if (options().sync_batch_norm != SyncBatchNorm::as_written)
     dialect_.sync = options().sync_batch_norm == SyncBatchNorm::on;
+  if (dialect_.sync && dialect_.part > 0)
+    refuse(
+        "statistics of parts of the batch (stats_batch_size) cannot be those of several devices; leave "
+        "stats_batch_size out, or synchronization");
   if (dialect_.sync) traits_.meets = Meets::both_ways;
   traits_.fuses_affine = dialect_.slope < 0 && dialect_.bias < 0;
   forward_ticket_ = {name().c_str(), "forward"};
@@ -63,15 +67,38 @@ void BatchNormalization::read_stored_statistics(Context& context, Tensor& mean_i
                          value_of(dialect_.factor), dialect_.eps, mean_inv_std);
 }
 
+Tensor BatchNormalization::Part::of(const Tensor& whole) const {
+  const std::int64_t samples = whole.shape().axes() > 0 ? whole.shape()[0] : 0;
+  if (!whole.defined() || count == samples) return whole;
+  Shape shape = whole.shape();
+  const std::int64_t sample = shape.count(1);
+  shape.set_dim(0, count);
+  return whole.slice(first * sample, shape, whole.layout());
+}
+
+/// Into one part, also if there are no samples, or into those that have statistics of their own.
+void BatchNormalization::divide(std::int64_t samples) {
+  const std::int64_t size =
+      dialect_.part > 0 && !from_stored_ ? dialect_.part : std::max<std::int64_t>(samples, 1);
+  parts_.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, (samples + size - 1) / size)));
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    parts_[p].first = static_cast<std::int64_t>(p) * size;
+    parts_[p].count = std::min(size, samples - parts_[p].first);
+  }
+}
+
 void BatchNormalization::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
   const Tensor& x = inputs[0]->data;
-  ensure(context, mean_inv_std_, Shape{2 * channels_}, DType::f64);
   from_stored_ = uses_stored();
-  if (from_stored_)
-    read_stored_statistics(context, mean_inv_std_);
-  else
-    batch_statistics(pass, x);
+  divide(x.shape()[0]);
+  for (Part& part : parts_) {
+    ensure(context, part.mean_inv_std, Shape{2 * channels_}, DType::f64);
+    if (from_stored_)
+      read_stored_statistics(context, part.mean_inv_std);
+    else
+      batch_statistics(pass, part.of(x), part);
+  }
   normalize(pass, inputs, outputs);
 }
 
@@ -82,49 +109,54 @@ void BatchNormalization::recompute(Pass& pass, const Blobs& inputs, const Blobs&
 
 void BatchNormalization::normalize(const Pass& pass, const Blobs& inputs, const Blobs& outputs) const {
   Context& context = *pass.context;
-  const Tensor& x = inputs[0]->data;
-  Tensor& y = outputs[0]->data;
-  if (pass.fused.addend == nullptr)
-    ops::normalize_forward(context, x, mean_inv_std_, affine(pass, pass.fused.output), y);
-  else
-    ops::normalize_and_add(context, x, mean_inv_std_, affine(pass, pass.fused.sum), *pass.fused.addend, y);
+  for (const Part& part : parts_) {
+    const Tensor x = part.of(inputs[0]->data);
+    Tensor y = part.of(outputs[0]->data);
+    if (pass.fused.addend == nullptr)
+      ops::normalize_forward(context, x, part.mean_inv_std, affine(pass, pass.fused.output), y);
+    else
+      ops::normalize_and_add(context, x, part.mean_inv_std, affine(pass, pass.fused.sum),
+                             part.of(*pass.fused.addend), y);
+  }
 }
 
-void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x) {
+void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x, Part& part) {
   Context& context = *pass.context;
-  ensure(context, moments_, Shape{1 + 2 * channels_}, DType::f64);
-  ops::batch_moments(context, x, moments_);
+  ensure(context, part.moments, Shape{1 + 2 * channels_}, DType::f64);
+  ops::batch_moments(context, x, part.moments);
   if (exchanges(pass))
-    pass.exchange->all_reduce(context, moments_, Merge::moments, dialect_.sync_group_size, forward_ticket_);
+    pass.exchange->all_reduce(context, part.moments, Merge::moments, dialect_.sync_group_size,
+                              forward_ticket_);
   const bool unbiased = dialect_.arithmetic == caffe::BatchNormArithmetic::UNBIASED;
-  ops::finish_moments(context, moments_, dialect_.eps, unbiased, mean_inv_std_);
+  ops::finish_moments(context, part.moments, dialect_.eps, unbiased, part.mean_inv_std);
   const bool keeps = dialect_.running != BatchNormDialect::Running::none;
-  if (keeps && options().phase == Phase::train && pass.update_statistics) update_running_statistics(context);
+  if (keeps && options().phase == Phase::train && pass.update_statistics)
+    update_running_statistics(context, part.moments);
 }
 
-void BatchNormalization::update_running_statistics(Context& context) {
+void BatchNormalization::update_running_statistics(Context& context, const Tensor& moments) {
   double keep = dialect_.fraction, add = 1 - dialect_.fraction;
   if (dialect_.running == BatchNormDialect::Running::sums) {
     add = 1;
-    update_factor(context, keep, 1);
+    update_factor(context, moments, keep, 1);
   } else if (dialect_.running == BatchNormDialect::Running::corrected) {
     // The host waits for the device until the factor is known: only in the first two passes.
     if (known_factor_ == 0) known_factor_ = values_of(context, value_of(dialect_.factor)).values[0];
     if (known_factor_ == 0) {
       keep = 0;
       add = 1;
-      update_factor(context, 0, 1);
+      update_factor(context, moments, 0, 1);
     } else {
       add *= known_factor_;  // statistics that were stored as sums keep their scale
     }
   }
-  ops::update_running(context, moments_, keep, add, dialect_.arithmetic != caffe::BatchNormArithmetic::BIASED,
+  ops::update_running(context, moments, keep, add, dialect_.arithmetic != caffe::BatchNormArithmetic::BIASED,
                       parameters_[dialect_.mean].value, parameters_[dialect_.variance].value);
 }
 
 /// factor = keep * factor + add, unless no device had a sample, which only the device knows. So the factor is
 /// updated as the running mean of an extra channel whose mean is always 1.
-void BatchNormalization::update_factor(Context& context, double keep, double add) {
+void BatchNormalization::update_factor(Context& context, const Tensor& moments, double keep, double add) {
   Tensor& factor = parameters_[dialect_.factor].value;
   if (!factor_moments_.defined()) {
     ensure(context, factor_moments_, Shape{3}, DType::f64);
@@ -135,21 +167,22 @@ void BatchNormalization::update_factor(Context& context, double keep, double add
     ops::fill(context, factor_variance_, 0);
   }
   Tensor count = factor_moments_.slice(0, Shape{1});
-  ops::copy(context, moments_.slice(0, Shape{1}), count);
+  ops::copy(context, moments.slice(0, Shape{1}), count);
   ops::update_running(context, factor_moments_, keep, add, false, factor, factor_variance_);
 }
 
 /// A kept output has its activation undone in place: nothing else needs it any more.
 BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, const Blobs& outputs,
-                                                              const Blobs& inputs, bool wants_sums) {
+                                                              const Blobs& inputs, const Part& part,
+                                                              bool wants_sums) {
   Context& context = *pass.context;
   if (pass.fused.kept_output == nullptr) {
     ops::Affine ended = affine(pass, pass.fused.output);
-    if (ended.activation.kind == ops::Activation::Kind::elu) ended.output = outputs[0]->data;
-    return {inputs[0]->data, mean_inv_std_, ended};
+    if (ended.activation.kind == ops::Activation::Kind::elu) ended.output = part.of(outputs[0]->data);
+    return {part.of(inputs[0]->data), part.mean_inv_std, ended};
   }
-  Tensor y = *pass.fused.kept_output;
-  if (!wants_sums) return {y, mean_inv_std_, {slope(pass), none_}};  // y is not read
+  Tensor y = part.of(*pass.fused.kept_output);
+  if (!wants_sums) return {y, part.mean_inv_std, {slope(pass), none_}};  // y is not read
   ops::invert_activation(context, y, pass.fused.kept_activation, y);
   ensure(context, of_output_, Shape{2 * channels_}, DType::f64);
   ensure(context, slope_of_output_, Shape{channels_}, y.dtype());
@@ -157,7 +190,7 @@ BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, 
     ensure(context, unusable_, Shape{channels_}, DType::f64);
     ops::fill(context, unusable_, 0);
   }
-  ops::output_statistics(context, slope(pass), bias(pass), mean_inv_std_, of_output_, slope_of_output_,
+  ops::output_statistics(context, slope(pass), bias(pass), part.mean_inv_std, of_output_, slope_of_output_,
                          unusable_);
   return {y, of_output_, {slope_of_output_, none_}};
 }
@@ -165,7 +198,6 @@ BatchNormalization::Normalized BatchNormalization::normalized(const Pass& pass, 
 void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                                   const Blobs& inputs) {
   Context& context = *pass.context;
-  const Tensor& dy = outputs[0]->grad;
   Tensor no_slope, no_bias;
   const auto gradient = [&](Parameter* fused, int slot, Tensor& none) -> Tensor& {
     if (fused != nullptr) return fused->grad;
@@ -175,18 +207,22 @@ void BatchNormalization::backward(Pass& pass, const Blobs& outputs, const std::v
   Tensor& grad_bias = gradient(pass.fused.bias, dialect_.bias, no_bias);
   const bool wants_affine = grad_slope.defined() || grad_bias.defined();
   const bool wants_sums = wants_affine || (propagate[0] && !from_stored_);
-  const Normalized from = normalized(pass, outputs, inputs, wants_sums);
-  if (wants_sums) {
-    ensure(context, sums_, Shape{2 * channels_}, DType::f64);
-    ops::normalize_backward_sums(context, from.x, dy, from.mean_inv_std, from.affine, sums_);
+  for (const Part& part : parts_) {
+    const Tensor dy = part.of(outputs[0]->grad);
+    const Normalized from = normalized(pass, outputs, inputs, part, wants_sums);
+    if (wants_sums) {
+      ensure(context, sums_, Shape{2 * channels_}, DType::f64);
+      ops::normalize_backward_sums(context, from.x, dy, from.mean_inv_std, from.affine, sums_);
+    }
+    // Before the exchange: gradients of slope and bias are summed over the devices like all others.
+    if (wants_affine) ops::add_affine_gradients(context, sums_, grad_slope, grad_bias);
+    if (!propagate[0]) continue;
+    if (!from_stored_ && exchanges(pass))
+      pass.exchange->all_reduce(context, sums_, Merge::sum, dialect_.sync_group_size, backward_ticket_);
+    Tensor dx = part.of(inputs[0]->grad);
+    ops::normalize_backward(context, from.x, dy, from.mean_inv_std, from.affine, from_stored_ ? none_ : sums_,
+                            part.moments, dx);
   }
-  // Before the exchange: gradients of slope and bias are summed over the devices like all others.
-  if (wants_affine) ops::add_affine_gradients(context, sums_, grad_slope, grad_bias);
-  if (!propagate[0]) return;
-  if (!from_stored_ && exchanges(pass))
-    pass.exchange->all_reduce(context, sums_, Merge::sum, dialect_.sync_group_size, backward_ticket_);
-  ops::normalize_backward(context, from.x, dy, from.mean_inv_std, from.affine, from_stored_ ? none_ : sums_,
-                          moments_, inputs[0]->grad);
 }
 
 void BatchNormalization::check_results(Context& context) {

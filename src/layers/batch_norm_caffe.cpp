@@ -61,7 +61,6 @@ void CaffeBatchNorm::refuse_unsupported() const {
   const auto& s = settings();
   if (s.relu() || s.fused_relu()) refuse("a fused ReLU is not supported; add a ReLU layer");
   if (s.update_global_stats()) refuse("update_global_stats is not supported");
-  if (s.stats_batch_size() != 0) refuse("stats_batch_size is not supported");
   if (is_intel() && !s.bias_term()) refuse("bias_term: false is not supported");
   if (!(s.eps() >= 0)) refuse("eps must not be negative; found ", s.eps());
   // Multipliers of statistics have no meaning, but NVIDIA's files have them.
@@ -91,6 +90,7 @@ BatchNormDialect CaffeBatchNorm::read_dialect(std::int64_t channels) {
   dialect.arithmetic = s.variance();
   dialect.sync = s.sync();
   dialect.sync_group_size = sync_group_size(parameter_);
+  dialect.part = s.stats_batch_size();
   if (is_nvidia() || is_intel()) declare_scale_and_bias(dialect, channels);
   return dialect;
 }
@@ -135,7 +135,7 @@ std::vector<const io::BlobData*> CaffeBatchNorm::match_blobs(const io::LayerWeig
 
 const RegisterLayer<CaffeBatchNorm> registered("BatchNorm", {"batch normalization of BVLC, NVIDIA and Intel",
                                                              "batch_norm_param",
-                                                             {""},
+                                                             {"", "stats_batch_size: 2"},
                                                              sync_group_size});
 
 }  // namespace

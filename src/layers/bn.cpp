@@ -23,6 +23,10 @@ class BnLayer : public BatchNormalization {
 
   /// Old files have only slope and bias.
   std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override {
+    if (source.blobs.size() == 4 && parameters_.size() == 2 && !parameter_.bn_param().moving_average())
+      refuse(
+          "the file has mean and variance besides slope and bias; the net takes them without "
+          "moving_average: false");
     if (source.blobs.size() == 4 && parameters_.size() == 2)
       refuse(
           "the file has mean and variance besides scale and shift, as caffe-windows has; the net takes them "
@@ -91,8 +95,7 @@ class BnLayer : public BatchNormalization {
     if (is_segnet() && s.has_momentum())
       refuse(
           "momentum needs stored statistics, which a BN with scale_filler, shift_filler or bn_mode (SegNet) "
-          "has "
-          "not; the other branches' names are slope_filler and bias_filler");
+          "has not; the other branches' names are slope_filler and bias_filler");
     if (windows && s.has_bn_mode())
       refuse("bn_mode (SegNet) goes with neither var_eps nor decay (caffe-windows)");
     if (s.frozen() && (is_segnet() || !s.moving_average()))

@@ -2,6 +2,7 @@
 // data_param.prefetch, and force_color and force_gray have no effect (is_color decides).
 #include <algorithm>
 
+#include "banyan/base/text.hpp"
 #include "banyan/data/image_list.hpp"
 #include "layers/source_layer.hpp"
 
@@ -32,6 +33,7 @@ class ImageDataLayer : public SourceLayer {
     if (images.label_type() != caffe::ImageDataParameter::IMAGE)
       refuse("image_data_param.label_type",
              "must be IMAGE here: ImageSegData reads images with other labels");
+    labels_per_line();
     return settings_of(images);
   }
 
@@ -43,8 +45,21 @@ class ImageDataLayer : public SourceLayer {
     options.new_width = static_cast<int>(images.new_width());
     options.short_side = static_cast<int>(images.short_side());
     options.scaled_decoding = images.scaled_decoding();
+    options.labels = labels_per_line();
     options.color = images.is_color() ? data::ColorMode::bgr : data::ColorMode::gray;
     return data::open_image_list(images.source(), options);
+  }
+
+ private:
+  int labels_per_line() const {
+    const caffe::ImageDataParameter& images = parameter().image_data_param();
+    if (images.has_label_dim() && images.has_label_size())
+      refuse("image_data_param", "has label_dim and label_size, two names of the same: give one of them");
+    const std::uint32_t labels = images.has_label_size() ? images.label_size() : images.label_dim();
+    constexpr std::uint32_t kMost = 1 << 16;
+    if (labels < 1 || labels > kMost)
+      refuse("image_data_param.label_dim", cat("must be from 1 to ", kMost, ", not ", labels));
+    return static_cast<int>(labels);
   }
 };
 

@@ -25,6 +25,7 @@ class ImageSegDataLayer : public SourceLayer {
              cat("must set both of new_height and new_width, or neither, to at most ", kMost));
     if (images.ignore_label() < 0 || images.ignore_label() > 255)
       refuse("image_data_param.ignore_label", cat("must be in [0, 255], not ", images.ignore_label()));
+    refuse_label_lists(images);
     if (images.scaled_decoding() || images.short_side() > 0 || images.min_height() > 0 ||
         images.min_width() > 0)
       refuse("image_data_param",
@@ -33,7 +34,8 @@ class ImageSegDataLayer : public SourceLayer {
   }
 
   void check_transform() const override {
-    data::check_segmentation_transform(parameter().transform_param(), channels(), name());
+    data::check_segmentation_transform(parameter().transform_param(), channels(),
+                                       {"crop_height", "crop_width", "scale_factors"}, name());
   }
 
   std::shared_ptr<data::RecordSource> open() const override {
@@ -49,9 +51,11 @@ class ImageSegDataLayer : public SourceLayer {
   }
 
   std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource&) const override {
-    return std::make_shared<data::SegmentationWriter>(parameter().transform_param(), channels(),
-                                                      parameter().image_data_param().ignore_label(),
-                                                      options().phase == Phase::train, key_of("crop"));
+    data::SegmentationWriter::Options writing;
+    writing.ignore_label = parameter().image_data_param().ignore_label();
+    writing.random_crop = options().phase == Phase::train;
+    return std::make_shared<data::SegmentationWriter>(parameter().transform_param(), channels(), writing,
+                                                      key_of("crop"));
   }
 
  private:

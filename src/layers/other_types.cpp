@@ -40,7 +40,6 @@ constexpr std::array kOthers{
     OtherType{
         "Rescale", "a branch for skeletons",
         "ports of it disagree about values outside its receptive field; prepare such labels beforehand"},
-    OtherType{"SegData", "yjxiong's Caffe", "ImageSegData reads such lists"},
     OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kNone},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},

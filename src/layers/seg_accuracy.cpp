@@ -3,6 +3,7 @@
 // union, 1 for a class that neither occurs nor is predicted. Inputs: scores (N, C, ...), one label per pixel.
 // Output: (1, 1, 1, 3). Pixels with an ignore_label do not count. All three are those of the whole batch on
 // any number of devices.
+#include "banyan/base/log.hpp"
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/selection.hpp"
 #include "label_list.hpp"
@@ -31,6 +32,9 @@ class SegAccuracyLayer : public Layer {
 
   void setup(const Blobs&, const Blobs&) override {
     check_settings();
+    if (settings().has_metric() && options().rank == 0)
+      log_warning(cat("layer ", quoted(name()), " (", type(),
+                      "): metric has no effect: the output holds all three values"));
     ignored_ = label_list(settings().ignore_label(), name(), "ignore_label");
   }
 

@@ -18,7 +18,10 @@ class SoftmaxedLossLayer : public LossLayer {
     normalization_ = read_normalization(Normalization::valid);
     traits_.meets = meets_for(normalization_);
     ignore_ = {loss.has_ignore_label(), loss.ignore_label()};
-    if (loss.thresh_ratio() != 1) refuse("thresh_ratio other than 1 is not supported");
+    if (loss.thresh_ratio() != 1)
+      refuse(
+          "thresh_ratio other than 1 is not supported: no description says what yjxiong's branch selects by "
+          "it; R-FCN's BoxAnnotatorOHEM selects the positions with the largest losses");
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

@@ -168,6 +168,11 @@ SourceLayer::Settings SourceLayer::settings_of(const caffe::ImageDataParameter& 
   return settings;
 }
 
+void SourceLayer::refuse_label_lists(const caffe::ImageDataParameter& images) const {
+  if (images.label_dim() != 1 || images.label_size() != 1)
+    refuse("image_data_param.label_dim", "is for ImageData only");
+}
+
 void SourceLayer::start(Device& device) {
   const data::ShareSequence shares = dealt_whole()
                                          ? data::ShareSequence::test(*dealing_, consumed_, test_iter_)

@@ -57,6 +57,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   };
   /// What the layers that read lists of images take from the same message.
   Settings settings_of(const caffe::ImageDataParameter& images) const;
+  void refuse_label_lists(const caffe::ImageDataParameter& images) const;
   /// Checks and returns the settings; throws bad_input. Opens nothing.
   virtual Settings settings() const = 0;
   virtual std::shared_ptr<data::RecordSource> open() const = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 
@@ -32,13 +31,7 @@ void warn_once(const caffe::NetParameter& net, const char* what, const Has& has)
 
 }  // namespace
 
-void check_fork_settings(const caffe::NetParameter& net, bool log) {
-  if (net.bn_stats_batch_size() != 0)
-    bad_input("bn_stats_batch_size: ", net.bn_stats_batch_size(),
-              " (statistics of parts of a device's batch) is not supported; a batch_size of that many does "
-              "the same, "
-              "and sync_group_size of a batch normalization sets how many devices share statistics");
-  if (!log) return;
+void warn_of_fork_settings(const caffe::NetParameter& net) {
   if (net.default_forward_type() != caffe::FLOAT || net.default_backward_type() != caffe::FLOAT ||
       net.default_forward_math() != caffe::FLOAT || net.default_backward_math() != caffe::FLOAT)
     log_warning(

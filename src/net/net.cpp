@@ -82,7 +82,7 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
       options_.channels_last.value_or(channels_last_by_default(context.device().kind(), options_.dtype));
   activity.enter(Stage::set_up);
   try {
-    check_fork_settings(parameter, options_.rank == 0 && options_.phase == Phase::train);
+    if (options_.rank == 0 && options_.phase == Phase::train) warn_of_fork_settings(parameter);
     definition_ = define_net(parameter, options_);
     precision_ =
         read_precision(definition_, options_.dtype, context.device().kind(), context.device().math());

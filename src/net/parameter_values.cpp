@@ -21,10 +21,27 @@ int index_of(const std::vector<std::unique_ptr<Layer>>& layers, const std::strin
   return -1;
 }
 
-void check_shapes(const std::vector<const io::BlobData*>& blobs, const Layer& target) {
+/// The weights of an InnerProduct over a whole map and those of a Convolution whose window is the map are the
+/// same numbers in the same order (net surgery makes detectors and segmenters of classifiers so).
+bool same_rows(const io::BlobData& blob, const std::string& from, const Shape& wanted,
+               const std::string& to) {
+  if (!(from == "InnerProduct" && to == "Convolution") && !(from == "Convolution" && to == "InnerProduct"))
+    return false;
+  const bool padded = from == "InnerProduct" && blob.legacy_shape && blob.shape.size() == 4;
+  if (blob.shape.size() < 2 || wanted.axes() < 2) return false;
+  return blob.shape[padded ? 2 : 0] == wanted[0] && blob.count() == static_cast<std::size_t>(wanted.count());
+}
+
+/// `from`: the file's layer, whose blobs these are.
+void check_shapes(const std::vector<const io::BlobData*>& blobs, const io::LayerWeights& from,
+                  const Layer& target) {
   for (std::size_t i = 0; i < blobs.size(); ++i) {
     const std::vector<std::int64_t>& wanted = target.parameters()[i].shape.dims();
-    if (blobs[i] != nullptr && !io::shapes_compatible(*blobs[i], wanted))
+    if (blobs[i] == nullptr || io::shapes_compatible(*blobs[i], wanted)) continue;
+    if (i == 0 && same_rows(*blobs[i], from.type, target.parameters()[i].shape, target.type()))
+      log_info(cat("layer ", quoted(target.name()), " (", target.type(), ") takes the weights of an ",
+                   from.type, ", ", io::shape_text(blobs[i]->shape), " as ", io::shape_text(wanted)));
+    else
       bad_input("layer ", quoted(target.name()), " (", target.type(), "), blob ", i, ": the net needs shape ",
                 io::shape_text(wanted), ", the file has shape ", io::shape_text(blobs[i]->shape));
   }
@@ -155,7 +172,7 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
       const io::LayerWeights whole =
           weights.shared_once ? with_shared_blobs(net, target, source, weights) : io::LayerWeights();
       const std::vector<const io::BlobData*> blobs = to.match_blobs(weights.shared_once ? whole : source);
-      check_shapes(blobs, to);
+      check_shapes(blobs, source, to);
       for (std::size_t s = 0; s < blobs.size(); ++s) {
         if (blobs[s] == nullptr) continue;
         Tensor& value = to.parameters()[s].value;
@@ -198,7 +215,7 @@ void check_weights(const Net& net, io::ModelWeights& weights, const std::string&
       bad_input(origin, ": the net has no layer ", quoted(source.name), did_you_mean(source.name, names));
     const Layer& layer = *net.layers()[target];
     try {
-      check_shapes(layer.match_blobs(source), layer);
+      check_shapes(layer.match_blobs(source), source, layer);
     } catch (const Error& error) {
       throw Error(error.kind(), origin + ": " + error.message());
     }

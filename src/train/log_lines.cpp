@@ -40,6 +40,9 @@ std::string test_output(int index, const std::string& name, double value, double
   return cat("    Test net output #", index, ": ", name, " = ", value, weighted(value, loss_weight));
 }
 
+/// As SSD writes it.
+std::string class_result(int label, double value) { return cat("class", label, ": ", value); }
+
 std::string snapshot_model(const std::string& path, bool hdf5) {
   return cat("Snapshotting to ", hdf5 ? "HDF5" : "binary proto", " file ", path);
 }

@@ -16,6 +16,8 @@
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
+#include "banyan/train/solver_settings.hpp"
+#include "train/missing_data.hpp"
 
 namespace banyan {
 
@@ -51,9 +53,18 @@ void warn_of_refusal(const caffe::LayerParameter& layer) {
 
 bool makes_table(const caffe::LayerParameter& source) { return source.type() == "AnnotatedData"; }
 
-/// Of one value per image, or of AnnotatedData's table with one row.
-Shape stand_in_labels(const caffe::LayerParameter& source, std::int64_t items) {
-  return makes_table(source) ? Shape{1, 1, 1, 8} : Shape{items};
+/// Of blob `top` of a source whose first one is `first`: of one value per image; of AnnotatedData's table
+/// with one row; of a label for each pixel, and the images' sizes.
+Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape& first) {
+  const std::int64_t items = first.dim(0);
+  if (makes_table(source)) return {1, 1, 1, 8};
+  const bool per_pixel = source.type() == "ImageSegData" || source.type() == "SegData";
+  if (per_pixel && top == 1 && first.axes() == 4) return {items, 1, first[2], first[3]};
+  if (per_pixel && top == 2) return {items, 1, 1, 2};
+  const caffe::ImageDataParameter& images = source.image_data_param();
+  const std::int64_t labels = images.has_label_size() ? images.label_size() : images.label_dim();
+  if (source.type() == "ImageData" && labels > 1) return {items, labels};
+  return {items};
 }
 
 }  // namespace
@@ -64,8 +75,9 @@ std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
   const auto first = std::find_if(source.top().begin(), source.top().end(), given);
   std::vector<Shape> found;
   if (first == source.top().end()) return found;
-  for (const std::string& top : source.top())
-    found.push_back(given(top) ? shapes.at(top) : stand_in_labels(source, shapes.at(*first).dim(0)));
+  for (int k = 0; k < source.top_size(); ++k)
+    found.push_back(given(source.top(k)) ? shapes.at(source.top(k))
+                                         : stand_in_labels(source, k, shapes.at(*first)));
   return found;
 }
 
@@ -106,7 +118,14 @@ std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
 Model::Model(const ModelOptions& options, bool shapes_only) {
   caffe::NetParameter parameter = io::read_net_text(options.model, options.unknown_fields);
   io::upgrade_net(parameter, options.model);
-  stood_in_for_ = make_up_data(parameter, options.shapes);
+  std::map<std::string, Shape> shapes = options.shapes;
+  if (options.missing_data) {
+    caffe::NetState state;
+    state.set_phase(options.phase == Phase::train ? caffe::TRAIN : caffe::TEST);
+    add_to_state(state, options.level, options.stages);
+    add_missing_data(parameter, state, shapes);
+  }
+  stood_in_for_ = make_up_data(parameter, shapes);
   device_ = make_device(options.device, options.threads, options.precision);
   device_->make_current();
   context_ = std::make_unique<Context>(*device_);

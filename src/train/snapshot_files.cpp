@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <tuple>
+#include <utility>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -156,15 +157,15 @@ void remove_snapshot_leftovers(const std::string& prefix) {
   });
 }
 
-SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
-                             const caffe::NetParameter& model, caffe::SolverState state,
-                             const std::function<void()>& beat, SnapshotFormat format) {
+SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration, caffe::NetParameter model,
+                             caffe::SolverState state, const std::function<void()>& beat,
+                             SnapshotFormat format) {
   const SnapshotPaths paths = snapshot_paths(prefix, iteration, format);
   const bool hdf5 = format == SnapshotFormat::hdf5;
   LOG(INFO) << log_lines::snapshot_model(paths.model, hdf5);
   io::AtomicFile model_file(paths.model, beat);
   if (hdf5)
-    write_all(model_file, io::hdf5_model(model, paths.model));
+    write_all(model_file, io::hdf5_model(std::move(model), paths.model));
   else
     io::write_binary_proto(model_file, model);
   state.set_iter(static_cast<int>(iteration));
@@ -173,7 +174,7 @@ SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
   LOG(INFO) << log_lines::snapshot_state(paths.state, hdf5);
   io::AtomicFile state_file(paths.state, beat);
   if (hdf5)
-    write_all(state_file, io::hdf5_state(state, paths.state));
+    write_all(state_file, io::hdf5_state(std::move(state), paths.state));
   else
     io::write_binary_proto(state_file, state);
   keep_previous(paths);

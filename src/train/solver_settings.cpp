@@ -142,6 +142,10 @@ class Reader {
     test.interval = s_.test_interval();
     test.initialization = s_.test_initialization();
     test.compute_loss = s_.test_compute_loss();
+    test.precision = s_.ap_version() == "11point"       ? AveragePrecision::eleven_points
+                     : s_.ap_version() == "MaxIntegral" ? AveragePrecision::max_integral
+                                                        : AveragePrecision::integral;
+    test.per_class = s_.show_per_class_result();
     return test;
   }
 
@@ -361,12 +365,9 @@ class Reader {
         << " without power takes power: 0 and so a constant rate, as Caffe does";
     LOG_IF(WARNING, policy == "multistep" && s_.stepvalue().empty())
         << origin_ << ": lr_policy \"multistep\" without a stepvalue is a constant rate";
-    const bool detection = s_.eval_type() == "detection";
-    LOG_IF(WARNING, detection || s_.eval_type() == "segmentation")
-        << origin_ << ": eval_type " << quoted(s_.eval_type()) << ": "
-        << (detection ? "the average precision (ap_version, show_per_class_result)"
-                      : "the result per class (show_per_class_result)")
-        << " is not computed; tests show the means of their outputs";
+    LOG_IF(WARNING, s_.eval_type() == "segmentation")
+        << origin_ << ": eval_type \"segmentation\": the result per class (show_per_class_result) is not "
+        << "computed; tests show the means of their outputs";
     LOG_IF(WARNING, s_.test_interval() > 0 && s_.test_iter().empty())
         << origin_ << ": test_interval without test_iter: nothing will be tested";
   }

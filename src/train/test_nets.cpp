@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "average_precision.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/data/batch_source.hpp"
 #include "banyan/observe/spans.hpp"
@@ -169,7 +170,20 @@ TestResult TestNets::means_of(int number, const std::vector<double>& results) co
   std::size_t at = 1;
   for (const Blob* blob : net.outputs()) {
     std::vector<double>& values = means.outputs.emplace_back(TestResult::Output{blob->name, {}}).values;
-    for (std::int64_t i = 0; i < blob->shape.count(); ++i) values.push_back(sums[at++] / batches);
+    const auto count = static_cast<std::size_t>(blob->shape.count());
+    if (holds_detections(net, *blob)) {
+      std::vector<double> rows;
+      for (std::size_t batch = at; batch < results.size(); batch += sums.size())
+        rows.insert(rows.end(), results.begin() + static_cast<std::ptrdiff_t>(batch),
+                    results.begin() + static_cast<std::ptrdiff_t>(batch + count));
+      const std::map<int, double> precisions = average_precisions(rows, settings_.precision);
+      for (const auto& [label, precision] : precisions)
+        LOG_IF(INFO, settings_.per_class) << log_lines::class_result(label, precision);
+      values = {mean_of(precisions)};
+    } else {
+      for (std::size_t i = at; i < at + count; ++i) values.push_back(sums[i] / batches);
+    }
+    at += count;
   }
   return means;
 }

@@ -320,6 +320,32 @@ TEST_F(ImageDataLayer, ShuffleVisitsEveryImageOnceAnEpochInTheSameOrderForAnyN) 
   EXPECT_EQ(second, first);
 }
 
+TEST_F(ImageDataLayer, SeveralLabelsPerLine) {
+  make(3, "");
+  write_file(path("list"), std::string("image 0.jpg 1 2.5 -3\nimage 1.png 4 5 6\nimage 2.jpg 7 8 9\n"));
+  const auto text = [&](const std::string& more) {
+    return "name: 'data' type: 'ImageData' top: 'data' top: 'label' image_data_param { source: '" +
+           path("list") + "' root_folder: '" + folder_ + "/' new_height: 6 new_width: 5 " + more + "}";
+  };
+  // Random parts of an image keep its labels.
+  for (const std::string transform : {"", "transform_param { crop_size: 4 multi_scale: true }"}) {
+    Replica replica(text("batch_size: 2 label_dim: 3") + transform);
+    EXPECT_EQ(replica.outputs[1]->shape, (Shape{2, 3}));
+    replica.step();
+    EXPECT_EQ(replica.values(1), (std::vector<double>{1, 2.5, -3, 4, 5, 6}));
+    replica.step();
+    EXPECT_EQ(replica.values(1), (std::vector<double>{7, 8, 9, 1, 2.5, -3}));
+  }
+  Replica other_name(text("batch_size: 1 label_size: 3"));
+  EXPECT_EQ(other_name.outputs[1]->shape, (Shape{1, 3}));
+  const auto message = [&](const std::string& more) {
+    return bad_input_of([&] { Replica(text(more)).step(); });
+  };
+  EXPECT_THAT(message("label_dim: 0"), HasSubstr("label_dim must be from 1"));
+  EXPECT_THAT(message("label_dim: 3 label_size: 3"), HasSubstr("two names of the same"));
+  EXPECT_THAT(message("label_dim: 4"), HasSubstr("list:1: expected a number as a label"));
+}
+
 TEST_F(ImageDataLayer, RandomSkipStartsFurtherAndIsInThePosition) {
   const std::string text = make(7, "batch_size: 1 rand_skip: 5");
   Replica replica(text), other(text, 1, 2);

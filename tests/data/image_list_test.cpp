@@ -39,6 +39,26 @@ TEST_F(ImageList, BadListsAreNamedWithTheirLine) {
   EXPECT_THAT(bad_input_of([&] { read_image_list(path("list")); }), HasSubstr("lists no images"));
 }
 
+TEST_F(ImageList, LinesMayHaveSeveralLabels) {
+  write_file(path("list"), std::string("a b.jpg 3 -0.5\t1e2 \r\n\"c d.png\"  1 2 +3\n"));
+  const auto list = read_image_list(path("list"), 3);
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0].path, "a b.jpg");
+  EXPECT_EQ(list[0].labels, (std::vector<float>{3, -0.5f, 100}));
+  EXPECT_EQ(list[1].path, "c d.png");
+  EXPECT_EQ(list[1].labels, (std::vector<float>{1, 2, 3}));
+  const auto refusal = [&](const std::string& text) {
+    write_file(path("list"), text);
+    return bad_input_of([&] { read_image_list(path("list"), 2); });
+  };
+  EXPECT_THAT(refusal("a.jpg 1 2\nb.jpg 3\n"), HasSubstr("list:2: expected a path and 2 labels"));
+  EXPECT_THAT(refusal("  1 2\n"), HasSubstr("list:1: expected a path and 2 labels"));
+  EXPECT_THAT(refusal("b c.jpg 3\n"), HasSubstr("list:1: expected a number as a label, found \"c.jpg\""));
+  EXPECT_THAT(refusal("b.jpg 3 nan\n"), HasSubstr("found \"nan\""));
+  EXPECT_THAT(refusal("\"b.jpg 3 4\n"), HasSubstr("list:1: expected \"path\" in quotes and 2 labels"));
+  EXPECT_THAT(refusal("\"b.jpg\" 7 3 4\n"), HasSubstr("list:1: expected \"path\" in quotes and 2 labels"));
+}
+
 TEST_F(ImageList, PathsMayBeQuoted) {
   write_file(path("list"), std::string("\"a b.jpg\" 3\n\"say \\\"x\\\".png\"\t-4\nc\"d.png 5\n"));
   const auto images = read_image_list(path("list"));

@@ -3,6 +3,10 @@
 #include "banyan/data/leveldb.hpp"
 
 #include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <set>
 
 #include "banyan/data/lmdb_source.hpp"
 #include "data/data_test_tools.hpp"
@@ -142,6 +146,53 @@ TEST_F(Leveldb, AWriterLeavesNothingInTheLog) {
   const std::string table = file_in("db", ".ldb");
   std::filesystem::resize_file(table, std::filesystem::file_size(table) / 2);
   EXPECT_THAT(bad_input_of([&] { open_leveldb(path("db")); }), HasSubstr("is damaged"));
+}
+
+TEST_F(Leveldb, ALogThatIsCutOffIsNotTakenForItsRecords) {
+  make("db", 2000);  // more than one block
+  const std::string log = file_in("db", ".log");
+  const auto whole = std::filesystem::file_size(log);
+  ASSERT_GT(whole, 65536U);
+  for (const auto left : {whole - 1, whole / 2, std::uintmax_t{32768 + 3}}) {
+    std::filesystem::resize_file(log, left);
+    EXPECT_THAT(bad_input_of([&] { open_leveldb(path("db")); }), HasSubstr("ends within a record")) << left;
+  }
+  std::filesystem::resize_file(log, 0);
+  EXPECT_THAT(bad_input_of([&] { open_leveldb(path("db")); }), HasSubstr("has no records"));
+}
+
+/// As somebody who may read but not write; root may always write.
+TEST_F(Leveldb, ReadsAFolderThatCannotBeWritten) {
+  make("db", 1000);
+  namespace fs = std::filesystem;
+  const auto names = [&] {
+    std::set<std::string> all;
+    for (const auto& entry : fs::directory_iterator(path("db"))) all.insert(entry.path().filename());
+    return all;
+  };
+  const std::set<std::string> before = names();
+  fs::permissions(path("db"), fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write,
+                  fs::perm_options::remove);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (::geteuid() == 0 && ::seteuid(kNobody) != 0) ::_exit(2);
+    int code = 3;
+    try {
+      Record record;
+      const auto source = open_leveldb(path("db"));
+      source->reader()->read(999, record);
+      if (source->size() == 1000 && record.label == 999) code = 0;
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+    ::_exit(code);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
+  EXPECT_EQ(names(), before);
+  fs::permissions(path("db"), fs::perms::owner_write, fs::perm_options::add);
 }
 
 TEST_F(Leveldb, AnotherProcessIsAnErrorNotAWait) {

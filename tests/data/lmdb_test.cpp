@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <lmdb.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -241,6 +242,28 @@ TEST_F(Lmdb, WriterLeavesNothingBehindAndOverwritesOnlyWhenAsked) {
   EXPECT_THAT(bad_input_of([&] { LmdbWriter(path("no/such/db")); }), HasSubstr("there is no folder"));
   write_file(path("db/other"), std::string("x"));
   EXPECT_THAT(bad_input_of([&] { LmdbWriter(path("db"), true); }), HasSubstr("will not be overwritten"));
+}
+
+/// Their writers were killed: nobody holds the lock on them.
+TEST_F(Lmdb, WriterRemovesWhatKilledOnesLeft) {
+  namespace fs = std::filesystem;
+  make_numbered_lmdb(path("db.tmp.4194305"), 2);
+  make_numbered_lmdb(path("db.tmp.4194306"), 2);
+  make_numbered_lmdb(path("db.tmp.4194307"), 2);
+  write_file(path("db.tmp.4194307/mine"), std::string("x"));
+  make_numbered_lmdb(path("db.tmp.1x"), 2);
+  make_numbered_lmdb(path("other.tmp.4194305"), 2);
+  const int running = ::open(path("db.tmp.4194306").c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(running, LOCK_EX), 0);
+  LmdbWriter writer(path("db"));
+  EXPECT_FALSE(fs::exists(path("db.tmp.4194305")));
+  for (const char* kept : {"db.tmp.4194306", "db.tmp.4194307", "db.tmp.1x", "other.tmp.4194305"})
+    EXPECT_TRUE(fs::exists(path(kept))) << kept;
+  // What is being written is nobody's to remove.
+  const int other = ::open(path("db.tmp." + std::to_string(::getpid())).c_str(), O_RDONLY | O_DIRECTORY);
+  EXPECT_NE(::flock(other, LOCK_EX | LOCK_NB), 0);
+  ::close(other);
+  ::close(running);
 }
 
 TEST_F(Lmdb, WriterRefusesAKeyTwice) {

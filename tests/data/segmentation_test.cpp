@@ -1,7 +1,10 @@
-// The ImageSegData layer.
+// The ImageSegData and SegData layers.
 
 #include "banyan/data/segmentation.hpp"
 
+#include <png.h>
+
+#include <algorithm>
 #include <set>
 
 #include "data/data_test_tools.hpp"
@@ -140,6 +143,111 @@ TEST_F(ImageSegData, SeveralDevicesTogetherAreOne) {
       }
     }
   }
+}
+
+/// A PNG of `bits` per pixel, with a palette or gray.
+std::vector<std::uint8_t> stored_png(int type, int bits, int height, int width,
+                                     const std::vector<std::uint8_t>& rows) {
+  std::vector<std::uint8_t> bytes;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_set_write_fn(
+      png, &bytes,
+      [](png_structp to, png_bytep from, png_size_t count) {
+        auto* all = static_cast<std::vector<std::uint8_t>*>(png_get_io_ptr(to));
+        all->insert(all->end(), from, from + count);
+      },
+      [](png_structp) {});
+  png_set_IHDR(png, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), bits, type,
+               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  const png_color colours[4] = {{0, 0, 0}, {128, 0, 0}, {0, 128, 0}, {224, 224, 192}};
+  if (type == PNG_COLOR_TYPE_PALETTE) png_set_PLTE(png, info, colours, 4);
+  png_write_info(png, info);
+  const std::size_t pitch = rows.size() / static_cast<std::size_t>(height);
+  for (int y = 0; y < height; ++y) png_write_row(png, rows.data() + static_cast<std::size_t>(y) * pitch);
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  return bytes;
+}
+
+TEST_F(ImageSegData, LabelsAreTheNumbersThatAFileStores) {
+  write_file(path("a.png"), encode_image(numbered(3, 1, 4), "png"));
+  const auto labels_of = [&](int type, int bits, const std::vector<std::uint8_t>& row) {
+    write_file(path("a_labels.png"), stored_png(type, bits, 1, 4, row));
+    Replica replica(text("label_type: PIXEL", ""));
+    replica.step();
+    return replica.values(1);
+  };
+  const std::vector<double> expected{0, 1, 2, 3};
+  EXPECT_EQ(labels_of(PNG_COLOR_TYPE_PALETTE, 8, {0, 1, 2, 3}), expected);
+  EXPECT_EQ(labels_of(PNG_COLOR_TYPE_PALETTE, 2, {0x1b}), expected);
+  EXPECT_EQ(labels_of(PNG_COLOR_TYPE_GRAY, 2, {0x1b}), expected);
+  EXPECT_EQ(labels_of(PNG_COLOR_TYPE_GRAY, 4, {0x01, 0x23}), expected);
+  EXPECT_EQ(labels_of(PNG_COLOR_TYPE_GRAY, 1, {0x50}), (std::vector<double>{0, 1, 0, 1}));
+  EXPECT_EQ(labels_of(PNG_COLOR_TYPE_GRAY, 16, {0, 0, 0, 1, 0, 2, 0, 3}), expected);
+  EXPECT_EQ(labels_of(PNG_COLOR_TYPE_GRAY_ALPHA, 8, {0, 9, 1, 9, 2, 9, 3, 9}), expected);
+  EXPECT_EQ(labels_of(PNG_COLOR_TYPE_RGB, 8, {0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}), expected);
+  write_file(path("a_labels.png"), stored_png(PNG_COLOR_TYPE_GRAY, 16, 1, 4, {0, 0, 1, 0, 0, 2, 0, 3}));
+  EXPECT_THAT(refusal(text("label_type: PIXEL", "")), HasSubstr("a pixel has the label 256"));
+}
+
+class SegData : public ImageSegData {
+ protected:
+  std::string pairs(const std::string& more, const std::string& transform) {
+    return "name: 's' type: 'SegData' top: 'data' top: 'label' seg_data_param { source: '" + path("list") +
+           "' root_dir: '" + folder_ + "/' " + more + " } transform_param { " + transform + " }";
+  }
+};
+
+TEST_F(SegData, SidesAreCutToMultiplesOfAStride) {
+  Replica whole(pairs("", "stride: 4 scale: 0.5 mean_value: 2"), 0, 1, Phase::test);
+  whole.step();
+  EXPECT_EQ(whole.outputs[0]->shape, (Shape{1, 3, 4, 8}));
+  EXPECT_EQ(whole.outputs[1]->shape, (Shape{1, 1, 4, 8}));
+  EXPECT_EQ(whole.values(1)[0], 10);  // tests cut the middle: row 1
+  EXPECT_EQ(whole.values(0)[0], 0.5 * (10 - 2));
+  Replica upper(pairs("", "upper_size: 5"));
+  EXPECT_EQ(upper.outputs[0]->shape, (Shape{1, 3, 5, 5}));
+  Replica both(pairs("", "stride: 2 upper_height: 3 upper_width: 9"));
+  EXPECT_EQ(both.outputs[0]->shape, (Shape{1, 3, 3, 8}));
+}
+
+TEST_F(SegData, BatchesNeedACrop) {
+  Replica replica(pairs("batch_size: 3", "crop_size: 4 mirror: true"));
+  replica.step();
+  EXPECT_EQ(replica.outputs[0]->shape, (Shape{3, 3, 4, 4}));
+  const std::vector<double> pixels = replica.values(0), labels = replica.values(1);
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t at = 0; at < 16; ++at) ASSERT_EQ(pixels[i * 48 + at], labels[i * 16 + at]);
+  EXPECT_THAT(refusal(pairs("batch_size: 2", "")), HasSubstr("needs a crop_size"));
+}
+
+/// One pixel in the corner of 6 x 8 has another label: of the 35 places of a 2 x 2 part only the first has
+/// it.
+TEST_F(SegData, BalanceAvoidsPartsOfOneLabel) {
+  Image labels{1, 6, 8, std::vector<std::uint8_t>(48, 7)};
+  labels.pixels[0] = 1;
+  write_file(path("a_labels.png"), encode_image(labels, "png"));
+  const auto mixed = [&](const std::string& balance) {
+    Replica replica(pairs("batch_size: 1000 " + balance, "crop_size: 2"));
+    replica.step();
+    const std::vector<double> cut = replica.values(1);
+    return std::count(cut.begin(), cut.end(), 1.0);
+  };
+  // Expected: 1000 / 35 = 29 of one draw, 1000 (1 - (34 / 35)^11) = 273 of up to eleven; bounds are five
+  // standard deviations (5.3 and 14.1) away.
+  EXPECT_NEAR(static_cast<double>(mixed("")), 29, 27);
+  EXPECT_NEAR(static_cast<double>(mixed("balance: true")), 273, 71);
+}
+
+TEST_F(SegData, RefusesWhatDoesNotFit) {
+  EXPECT_THAT(refusal(pairs("", "crop_size: 7")), HasSubstr("crop_size 7 is larger than the image (6 x 8)"));
+  EXPECT_THAT(refusal(pairs("", "stride: 7")), HasSubstr("smaller than stride, 7"));
+  EXPECT_THAT(refusal(pairs("", "stride: 0")), HasSubstr("must be positive, not 0"));
+  EXPECT_THAT(refusal(pairs("", "upper_height: 7")), HasSubstr("upper_height and upper_width"));
+  EXPECT_THAT(refusal(pairs("", "scale_factors: 2")), HasSubstr("scale_factors is not supported"));
+  EXPECT_THAT(refusal(text("label_type: PIXEL", "stride: 2")), HasSubstr("stride is not supported"));
+  EXPECT_THAT(refusal(text("label_type: PIXEL label_dim: 2", "")), HasSubstr("ImageData only"));
 }
 
 TEST_F(ImageSegData, RefusesWhatDoesNotFit) {

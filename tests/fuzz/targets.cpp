@@ -30,6 +30,8 @@
 #include "banyan/train/session.hpp"
 #include "banyan/train/snapshot_files.hpp"
 #include "banyan/train/solver_settings.hpp"
+#include "io/hdf5_file.hpp"
+#include "io/hdf5_model.hpp"
 
 namespace banyan::fuzz {
 namespace {
@@ -248,6 +250,18 @@ void run_restore(std::string_view bytes) {
   }
 }
 
+/// A build without HDF5 refuses them all.
+Seeds hdf5_seeds(bool state) {
+  if (!io::has_hdf5()) return {"\x89HDF\r\n\x1a\n"};
+  if (!state) return {io::hdf5_model(model_seed(), "seed")};
+  caffe::SolverState whole = read_snapshot(trained_state().path).state;
+  caffe::SolverState plain = whole;
+  plain.clear_banyan();
+  return {io::hdf5_state(whole, "seed"), io::hdf5_state(plain, "seed")};
+}
+void run_hdf5_weights(std::string_view bytes) { io::read_hdf5_model(BytesAsFile(bytes).path()); }
+void run_hdf5_state(std::string_view bytes) { io::read_hdf5_state(BytesAsFile(bytes).path()); }
+
 std::string png_seed(int channels) {
   data::Image image{channels, 9, 12, {}};
   for (int i = 0; i < channels * 9 * 12; ++i) image.pixels.push_back(static_cast<std::uint8_t>(i * 7));
@@ -294,6 +308,10 @@ void decode_every_way(std::string_view bytes) {
   for (const data::ColorMode mode : {data::ColorMode::as_stored, data::ColorMode::bgr, data::ColorMode::gray})
     for (const data::LeastSize least : {data::LeastSize{}, data::LeastSize{4, 4}})
       data::decode_image(begin, bytes.size(), mode, image, least);
+  try {
+    data::decode_image(begin, bytes.size(), data::ColorMode::labels, image);
+  } catch (const Error&) {  // colours, or numbers above 255
+  }
 }
 
 Seeds datum_seeds() {
@@ -337,8 +355,17 @@ void run_idx(std::string_view bytes) {
   }
 }
 
-Seeds list_seeds() { return {"a.jpg 1\nfolder/b c.png 2\n\n/x +3\r\n", "x 0"}; }
-void run_list(std::string_view bytes) { data::read_image_list(BytesAsFile(bytes).path()); }
+Seeds list_seeds() {
+  return {"a.jpg 1\nfolder/b c.png 2\n\n/x +3\r\n", "x 0", "a.jpg 1 2\n\"b c.png\" -3 4\n"};
+}
+void run_list(std::string_view bytes) {
+  const BytesAsFile file(bytes);
+  try {
+    data::read_image_list(file.path(), 2);
+  } catch (const Error&) {  // lines with one label
+  }
+  data::read_image_list(file.path());
+}
 
 Seeds metrics_seeds() {
   std::string lines;
@@ -406,6 +433,8 @@ const std::vector<Target>& targets() {
       {"npz", "weights as npz", [] { return array_seeds(io::write_npz); }, run_arrays<io::parse_npz>},
       {"state", "a solverstate", state_seeds, run_state},
       {"restore", "a solverstate, restored into a session that goes on training", state_seeds, run_restore},
+      {"hdf5_weights", "weights in HDF5", [] { return hdf5_seeds(false); }, run_hdf5_weights},
+      {"hdf5_state", "a solver's state in HDF5", [] { return hdf5_seeds(true); }, run_hdf5_state},
       {"datum", "a record of a database", datum_seeds, run_datum},
       {"jpeg", "a JPEG file",
        [] {

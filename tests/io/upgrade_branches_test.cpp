@@ -101,6 +101,19 @@ TEST(UpgradeFusedRelu, ItsNameIsNotThatOfALayerOfTheFile) {
   EXPECT_EQ(net.layer(1).type(), "ReLU");
 }
 
+TEST(UpgradeBnStats, ReachesLayersThatDoNotGiveTheirOwn) {
+  expect_same(upgraded("bn_stats_batch_size: 8\n"
+                       "layer { name: 'a' type: 'BatchNorm' bottom: 'x' top: 'x' }\n"
+                       "layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'x' batch_norm_param { "
+                       "stats_batch_size: 4 } }\n"
+                       "layer { name: 'c' type: 'BN' bottom: 'x' top: 'x' }"),
+              "layer { name: 'a' type: 'BatchNorm' bottom: 'x' top: 'x' batch_norm_param { "
+              "stats_batch_size: 8 } }\n"
+              "layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'x' batch_norm_param { "
+              "stats_batch_size: 4 } }\n"
+              "layer { name: 'c' type: 'BN' bottom: 'x' top: 'x' }");
+}
+
 TEST(UpgradeV1Branches, SettingsAreCopied) {
   expect_same(
       upgraded("layers { name: 'b' type: BN bottom: 'a' top: 'b' blobs_lr: 1 bn_param { bn_mode: INFERENCE "

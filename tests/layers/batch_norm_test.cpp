@@ -81,6 +81,43 @@ TEST(BatchNorm, NormalizesAndSumsStatistics) {
   }
 }
 
+TEST(BatchNorm, PartsOfABatchHaveStatisticsOfTheirOwn) {
+  // Five samples in parts of two: the last part has one.
+  const Shape whole{5, 4, 2, 5};
+  const Values x = spread_values(whole.count(), 1, 4);
+  Bench bench("type: 'BatchNorm' batch_norm_param { moving_average_fraction: 0.75 stats_batch_size: 2 }",
+              {whole}, 1);
+  bench.set_input(0, x);
+  bench.forward();
+  Values y, mean(4, 0), variance(4, 0);
+  double factor = 0;
+  for (const auto& [first, count] : {std::pair{0, 2}, std::pair{2, 2}, std::pair{4, 1}}) {
+    Shape shape = whole;
+    shape.set_dim(0, count);
+    const auto begin = x.begin() + first * whole.count(1);
+    const Values part(begin, begin + shape.count());
+    const Reference reference(part, shape);
+    const Values normalized = reference.normalized(part, false, kEps);
+    y.insert(y.end(), normalized.begin(), normalized.end());
+    mean = sum(scaled(mean, 0.75), reference.mean);
+    variance = sum(scaled(variance, 0.75), reference.variances(true));
+    factor = 0.75 * factor + 1;
+  }
+  expect_near(bench.output(), y, kTight);
+  expect_near(bench.parameter(0), mean, kTight);
+  expect_near(bench.parameter(1), variance, kTight);
+  expect_near(bench.parameter(2), {factor}, kTight);
+}
+
+TEST(BatchNorm, PartsDoNotGoWithSynchronization) {
+  try {
+    const Bench bench("type: 'BatchNorm' batch_norm_param { stats_batch_size: 2 sync: true }", {kShape}, 1);
+    FAIL() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("stats_batch_size"), std::string::npos) << error.what();
+  }
+}
+
 TEST(BatchNorm, UsesSumsDividedByTheFactorInTests) {
   BenchOptions options;
   options.phase = Phase::test;

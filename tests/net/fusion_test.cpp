@@ -335,8 +335,8 @@ std::string inner_product_of(const std::string& bottom, const std::string& top, 
              " weight_filler { type: 'xavier' } bias_filler { type: 'uniform' min: -0.1 max: 0.1 } } } ");
 }
 
-/// Every kind of fusion and sharing: convolution, SyncBN, sums and inner products before ReLUs and ELUs,
-/// splits and dropout after them, a sum of three, a blob that is added to itself.
+/// Every kind of fusion and sharing: convolution, SyncBN, BatchNorm in parts, sums and inner products before
+/// ReLUs and ELUs, splits and dropout after them, a sum of three, a blob that is added to itself.
 std::string every_kind(int batch) {
   return cat("layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: ", batch,
              " dim: 3 dim: 12 dim: 12 } shape { dim: ", batch, " } } } ") +
@@ -348,9 +348,11 @@ std::string every_kind(int batch) {
          "{ coeff: 1 coeff: 1 coeff: -0.5 } } " +
          "layer { name: 's3' type: 'Eltwise' bottom: 's2' bottom: 's2' top: 's3' } " + relu("s3", "0.25") +
          convolution("s3", "e", 8, 1) + sync_bn("e") + elu("e_n", "alpha: 0.5 lambda: 2") +
-         convolution("e_n", "f", 8, 1) + sync_bn("f") +
-         "layer { name: 's4' type: 'Eltwise' bottom: 's3' bottom: 'f_n' top: 's4' } " + elu("s4") +
-         convolution("s4", "g", 6, 1) + elu("g") +
+         convolution("e_n", "f", 8, 1) +
+         "layer { name: 'f_n' type: 'BatchNorm' bottom: 'f' top: 'f_n' batch_norm_param { scale_bias: true "
+         "stats_batch_size: 4 } } "  // of 6
+         "layer { name: 's4' type: 'Eltwise' bottom: 's3' bottom: 'f_n' top: 's4' } " +
+         elu("s4") + convolution("s4", "g", 6, 1) + elu("g") +
          "layer { name: 's5' type: 'Eltwise' bottom: 'g' bottom: 'g' top: 's5' } " +
          convolution("s5", "h", 6, 1) + relu("h") + dropout("h", "h") + convolution("h", "i", 4, 1) +
          dropout("i", "i_d", "dropout_ratio: 0.2") + inner_product_of("i_d", "fc1", 21) + relu("fc1") +

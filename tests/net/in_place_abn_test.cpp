@@ -136,8 +136,9 @@ std::string every_kind() {
   return input(6, 10) + convolution("data", "a") + layer("SyncBN", "a", "a", kSlopes) + leaky_relu("a", "a") +
          convolution("a", "b") + layer("BN", "b", "b_n", kSlopes) + layer("ELU", "b_n", "b_e") +
          layer("Dropout", "b_e", "b_e", "dropout_param { dropout_ratio: 0.25 }") + convolution("b_e", "c") +
-         layer("BatchNorm", "c", "c") + layer("ELU", "c", "c", "elu_param { alpha: 0.5 lambda: 2 }") +
-         convolution("c", "d") + layer("SyncBN", "d", "d_n", kSlopes) + leaky_relu("d_n", "d_r") +
+         layer("BatchNorm", "c", "c", "batch_norm_param { stats_batch_size: 4 }") +  // of 6
+         layer("ELU", "c", "c", "elu_param { alpha: 0.5 lambda: 2 }") + convolution("c", "d") +
+         layer("SyncBN", "d", "d_n", kSlopes) + leaky_relu("d_n", "d_r") +
          "layer { name: 'sum' type: 'Eltwise' bottom: 'c' bottom: 'd_r' top: 'sum' } " +
          convolution("sum", "e") +
          layer("BatchNorm", "e", "e_n", "batch_norm_param { use_global_stats: true eps: 1 }") +

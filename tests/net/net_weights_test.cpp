@@ -96,6 +96,40 @@ TEST(NetWeights, RefusesWrongShapesAndCounts) {
               HasSubstr("layer \"ip\" (InnerProduct): the net needs 2 blobs, the file has 1"));
 }
 
+/// A classifier's fully connected layer as a convolution over its whole input, and back.
+TEST(NetWeights, AnInnerProductIsAConvolutionOverTheWholeMap) {
+  const std::string input =
+      "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 3 dim: 4 dim: 2 } } } ";
+  const std::string inner =
+      input +
+      "layer { name: 'fc' type: 'InnerProduct' bottom: 'x' top: 'y' inner_product_param { "
+      "num_output: 5 weight_filler { type: 'xavier' } } } ";
+  const std::string window =
+      input +
+      "layer { name: 'fc' type: 'Convolution' bottom: 'x' top: 'y' convolution_param { "
+      "num_output: 5 kernel_h: 4 kernel_w: 2 weight_filler { type: 'xavier' } } } ";
+  for (const auto& [from, to] : {std::pair{inner, window}, std::pair{window, inner}}) {
+    NetBench bench;
+    const auto given = bench.make(from.c_str(), f64_options()), taken = bench.make(to.c_str(), f64_options());
+    load_weights(*taken, io::parse_weights(to_proto(*given, false).SerializeAsString(), "m"), "m");
+    EXPECT_EQ(values_of<double>(bench.context, taken->parameters()[0].value),
+              values_of<double>(bench.context, given->parameters()[0].value));
+  }
+  // The same number of values in other rows are other weights.
+  NetBench bench;
+  const auto net = bench.make(window.c_str(), f64_options());
+  io::ModelWeights weights;
+  weights.layers.push_back(
+      {"fc", "InnerProduct", {blob({10, 12}, std::vector<float>(120)), blob({5}, std::vector<float>(5))}});
+  EXPECT_THAT(message_of([&] { load_weights(*net, weights, "w"); }),
+              HasSubstr("the net needs shape (5, 3, 4, 2)"));
+  // A file of the oldest kind pads shapes from the left.
+  weights.layers[0].blobs[0] = blob({1, 1, 5, 24}, std::vector<float>(120, 2));
+  weights.layers[0].blobs[0].legacy_shape = true;
+  load_weights(*net, weights, "w");
+  EXPECT_EQ(values_of<double>(bench.context, net->parameters()[0].value), std::vector<double>(120, 2));
+}
+
 TEST(NetWeights, ReadsEveryFormOfBatchNorm) {
   NetBench bench;
   const auto net = bench.make(kNet, f64_options());

@@ -399,6 +399,31 @@ TEST_F(Trainer, TestsWithNormalizationsFoldedOrNot) {
   EXPECT_THAT(wrong.text, HasSubstr("--fold=of: expected on, off"));
 }
 
+TEST_F(Trainer, TimesNetsWhoseDataAreMissing) {
+  const auto net = [&](const std::string& transform) {
+    std::ofstream(folder_ / "missing.prototxt")
+        << "layer { name: 'd' type: 'Data' top: 'd' top: 'l' data_param { source: 'no_db' backend: LMDB "
+           "batch_size: 4 } "
+        << transform
+        << " } layer { name: 'ip' type: 'InnerProduct' bottom: 'd' top: 'ip' inner_product_param { "
+           "num_output: 2 } } "
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'l' top: 'loss' }";
+  };
+  net("transform_param { crop_size: 5 }");
+  for (const std::string devices : {"--cpu=1", "--cpu=2"}) {
+    const Outcome time = run("time " + devices + " --iterations=2 --model=missing.prototxt");
+    EXPECT_EQ(time.code, 0) << time.text;
+    EXPECT_THAT(time.text, AllOf(HasSubstr("\"no_db\" does not exist"), HasSubstr("4 3 5 5 (300)"),
+                                 HasSubstr(devices == "--cpu=1" ? "(batch 4)" : "(batch 8)")));
+  }
+  EXPECT_THAT(run("time --cpu=1 --iterations=2 --model=missing.prototxt --shape=d:6,1,5,5").text,
+              AllOf(HasSubstr("(batch 6)"), Not(HasSubstr("does not exist"))));
+  net("");
+  const Outcome refused = run("time --cpu=1 --iterations=2 --model=missing.prototxt");
+  EXPECT_EQ(refused.code, 2) << refused.text;
+  EXPECT_THAT(refused.text, HasSubstr("no_db"));
+}
+
 TEST_F(Trainer, TimesTestNetsForwardOnly) {
   const Outcome time = run("time --cpu=1 --phase=TEST --iterations=2 --model=net.prototxt");
   EXPECT_EQ(time.code, 0) << time.text;

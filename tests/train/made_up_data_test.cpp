@@ -40,5 +40,20 @@ TEST(MadeUpData, TopsWithoutAShapeHaveTheEntriesOfTheFirstThatHasOne) {
   EXPECT_TRUE(stand_in_shapes(source, {{"other", Shape{9}}}).empty());
 }
 
+TEST(MadeUpData, LabelsHaveTheFormThatTheirSourceGivesThem) {
+  caffe::LayerParameter source;
+  for (const char* top : {"a", "b", "c"}) source.add_top(top);
+  const Shapes images = {{"a", Shape{4, 3, 5, 6}}};
+  const Shape whole{4, 3, 5, 6};
+  source.set_type("ImageSegData");
+  EXPECT_EQ(stand_in_shapes(source, images), (std::vector<Shape>{whole, {4, 1, 5, 6}, {4, 1, 1, 2}}));
+  source.set_type("AnnotatedData");
+  EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{1, 1, 1, 8}));
+  source.set_type("ImageData");
+  EXPECT_EQ(stand_in_shapes(source, images)[1], Shape{4});
+  source.mutable_image_data_param()->set_label_dim(7);
+  EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{4, 7}));
+}
+
 }  // namespace
 }  // namespace banyan

@@ -55,6 +55,32 @@ TEST(TestNets, LogsMeansOverTheBatches) {
                                      "    Test net output #0: loss = 2 (* 2 = 4 loss)"));
 }
 
+/// Two boxes, of which one is found; another detection, less sure, is wrong.
+TEST(TestNets, ShowsTheAveragePrecisionOfDetections) {
+  PartBench bench;
+  const auto trained =
+      bench.net(R"(layer { name: "in" type: "Input" top: "in" input_param { shape { dim: 1 } } })");
+  std::vector<std::unique_ptr<Net>> nets;
+  nets.push_back(bench.net(R"(
+      layer { name: "in" type: "Input" top: "found" top: "truth" input_param {
+              shape { dim: 1 dim: 1 dim: 2 dim: 7 } shape { dim: 1 dim: 1 dim: 2 dim: 8 } } }
+      layer { name: "evaluate" type: "DetectionEvaluate" bottom: "found" bottom: "truth" top: "detection_eval"
+              detection_evaluate_param { num_classes: 3 } })",
+                           Phase::test));
+  nets[0]->set_input("found", {0, 1, 0.9, 0.1, 0.1, 0.4, 0.4, 0, 1, 0.3, 0.6, 0.6, 0.7, 0.7});
+  nets[0]->set_input("truth", {0, 1, 0, 0.1, 0.1, 0.4, 0.4, 0, 0, 2, 0, 0.5, 0.5, 0.9, 0.9, 0});
+  TestSettings settings;
+  settings.batches = {2};
+  settings.per_class = true;
+  TestNets tests(settings, bench.peers, *trained, std::move(nets));
+  const LoggedLines log;
+  const std::vector<TestResult> results = tests.run(40);
+  EXPECT_THAT(log.lines, ElementsAre("Iteration 40, Testing net (#0)", "class1: 1", "class2: 0",
+                                     "    Test net output #0: detection_eval = 0.5"));
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_EQ(results[0].outputs[0].values, std::vector<double>{0.5});
+}
+
 TEST(TestNets, EndsWithoutAResultWhenAskedToStop) {
   PartBench bench;
   const auto trained =

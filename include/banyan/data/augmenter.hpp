@@ -54,7 +54,7 @@ class Augmenter : public ItemWriter {
   /// Shape of the item that `record` gives. Throws bad_input if crop or mean do not fit.
   ItemShape output_shape(const Record& record) const;
 
-  /// Pixels C x H x W, and the label.
+  /// Pixels C x H x W, and the label or labels.
   std::vector<Shape> shapes(const Record& record, std::uint64_t item) const override;
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 

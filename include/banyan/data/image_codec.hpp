@@ -15,7 +15,9 @@ struct Image {
   std::vector<std::uint8_t> pixels;
 };
 
-enum class ColorMode : std::uint8_t { as_stored, bgr, gray };
+/// labels: one channel, the numbers that a file stores for its pixels: a PNG's indices into its palette, or
+/// its gray values, which are neither spread over 8 bits nor cut off to them. Colours are gray if B = G = R.
+enum class ColorMode : std::uint8_t { as_stored, bgr, gray, labels };
 
 /// A size that a decoder may scale down to; {0, 0}: the stored size.
 struct LeastSize {
@@ -25,8 +27,8 @@ struct LeastSize {
 /// Decodes a JPEG, PNG, still WebP or BMP file held in memory. With a `least` size a JPEG is decoded at 1/2,
 /// 1/4 or 1/8 of its size, the smallest that is not below `least` in either direction: the mean of each block
 /// comes directly from the transform's low frequencies, and the rest is not computed. Alpha is dropped;
-/// 16-bit samples keep their upper byte. Gray from colour is BT.601 luma. Throws bad_input for any other
-/// format and for a damaged or truncated image.
+/// 16-bit samples keep their upper byte (labels: must fit into the lower one). Gray from colour is BT.601
+/// luma. Throws bad_input for any other format and for a damaged or truncated image.
 void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Image& image,
                   LeastSize least = {});
 

@@ -13,12 +13,14 @@ namespace banyan::data {
 struct ListedImage {
   std::string path;
   std::int32_t label = 0;
+  std::vector<float> labels;  ///< instead, where a line has several
 };
 
 /// One `path label` per line, split at the last space or tab: paths may contain spaces. A line that begins
 /// with a double quote: `"path" label`. Blank lines are skipped. Throws bad_input `file:line: ...` for a line
-/// without a label or with one that is not a 32-bit integer, and for an empty list.
-std::vector<ListedImage> read_image_list(const std::string& path);
+/// without a label or with one that is not a 32-bit integer, and for an empty list. With `labels` above 1 as
+/// many numbers follow each path, which need not be integers.
+std::vector<ListedImage> read_image_list(const std::string& path, int labels = 1);
 
 struct ImageListOptions {
   std::string root_folder;            ///< prepended to each path as is
@@ -26,6 +28,7 @@ struct ImageListOptions {
   int short_side = 0;                 ///< if positive, resize so that the shorter side is as long
   ColorMode color = ColorMode::bgr;
   bool scaled_decoding = false;  ///< decode_image's `least` is the new size
+  int labels = 1;                ///< numbers after each path
 };
 
 /// The list is read once per process for all sources that use it.

@@ -18,9 +18,10 @@ struct LeveldbOptions {
 };
 
 /// Opens the LevelDB in folder `path`. All sources of a process on the same folder share one database;
-/// another process can not open it meanwhile, and LevelDB writes its log into the folder. Positions are in
-/// key order. LevelDB does not know the number of its records: opening reads through all of them once. Throws
-/// bad_input if the folder is missing, no LevelDB, damaged, in use or has no records.
+/// another process can not open it meanwhile, and LevelDB writes its log into the folder; one without write
+/// access is opened through links in a temporary folder. Positions are in key order. LevelDB does not know
+/// the number of its records: opening reads through all of them once. Throws bad_input if the folder is
+/// missing, no LevelDB, damaged, written in part, in use or has no records.
 std::shared_ptr<RecordSource> open_leveldb(const std::string& path, const LeveldbOptions& options = {});
 
 /// Writes into a folder `<path>.tmp.<pid>` that close() renames to `path`.

@@ -29,6 +29,7 @@ struct Record {
   const float* floats = nullptr;        ///< float pixels where bytes is nullptr
   bool interleaved = false;             ///< H x W x C in memory, otherwise C x H x W
   std::int32_t label = 0;
+  std::vector<float> labels;    ///< instead, where an item has several
   std::array<int, 4> window{};  ///< of the image, where only one is wanted: x1, y1, x2, y2, all inside
   bool encoded = false;         ///< was stored as an image file
   std::vector<ObjectBox> objects;

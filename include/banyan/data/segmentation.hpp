@@ -17,8 +17,8 @@ struct SegmentationOptions {
   int new_height = 0,
       new_width = 0;  ///< resize if both are positive: images bilinearly, labels to the nearest
   ColorMode color = ColorMode::bgr;
-  /// What the second word of a line is. PIXEL: a gray image of labels, of the size of the image. IMAGE: the
-  /// label of all pixels. NONE: there is none, and all pixels have ignore_label.
+  /// What the second word of a line is. PIXEL: an image of labels (ColorMode::labels), of the size of the
+  /// image. IMAGE: the label of all pixels. NONE: there is none, and all pixels have ignore_label.
   caffe::ImageDataParameter::LabelType labels = caffe::ImageDataParameter::PIXEL;
   int ignore_label = 255;
 };
@@ -30,24 +30,33 @@ std::shared_ptr<RecordSource> open_segmentation_list(const std::string& path,
 /// Outputs: pixels C x H x W; labels 1 x H x W; height and width of the image, 1 x 1 x 2. Image and labels
 /// are scaled by one of scale_factors (drawn), get mean_value and ignore_label below and to the right up to
 /// the crop, are cut at the same place (in training at random, else in the middle) and mirrored together.
+/// Without a crop they are cut to multiples of `stride`, at most `upper_...`.
 class SegmentationWriter : public ItemWriter {
  public:
+  struct Options {
+    int ignore_label = 255;
+    bool pads = true;          ///< else an image that is smaller than the crop is an error
+    bool random_crop = false;  ///< training
+    bool balance = false;  ///< draw again, up to 10 times, while one label covers more than 80 % of the part
+  };
   /// `channels`: of the images.
-  SegmentationWriter(const caffe::TransformationParameter& settings, int channels, int ignore_label,
-                     bool random_crop, const ops::RandomKey& key);
+  SegmentationWriter(const caffe::TransformationParameter& settings, int channels, const Options& options,
+                     const ops::RandomKey& key);
   std::vector<Shape> shapes(const Record& record, std::uint64_t item) const override;
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
  private:
+  Options options_;
   std::vector<float> scale_factors_, means_;  // one mean per channel
-  int crop_height_, crop_width_, ignore_label_;
-  bool random_crop_, mirror_;
+  int crop_height_, crop_width_, stride_, upper_height_, upper_width_;
+  bool mirror_;
   float scale_;
   ops::RandomKey key_;
 };
 
-/// Throws bad_input for settings that a SegmentationWriter cannot follow.
+/// Throws bad_input for settings that a SegmentationWriter cannot follow; `own`: those that the layer has
+/// beside the common ones.
 void check_segmentation_transform(const caffe::TransformationParameter& settings, int channels,
-                                  const std::string& layer);
+                                  const std::vector<std::string>& own, const std::string& layer);
 
 }  // namespace banyan::data

@@ -31,6 +31,9 @@ caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& or
 /// `relu: true` of a Convolution, Eltwise or BatchNorm (Intel; fused_relu in BVLC's opencl branch) becomes an
 /// in-place ReLU layer after it.
 caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
+/// The net's bn_stats_batch_size (Intel) becomes stats_batch_size of the BatchNorm layers that do not give
+/// it.
+caffe::NetParameter upgrade_bn_stats(caffe::NetParameter net);
 /// input + input_shape or input_dim become a first layer "input" of type Input; without shapes they are
 /// dropped.
 caffe::NetParameter upgrade_inputs(caffe::NetParameter net, const std::string& origin);
@@ -43,6 +46,7 @@ bool needs_v1_upgrade(const caffe::NetParameter& net);
 bool needs_type_name_upgrade(const caffe::NetParameter& net);
 bool needs_depth_upgrade(const caffe::NetParameter& net);
 bool needs_fused_relu_upgrade(const caffe::NetParameter& net);
+bool needs_bn_stats_upgrade(const caffe::NetParameter& net);
 bool needs_input_upgrade(const caffe::NetParameter& net);
 bool needs_batch_norm_upgrade(const caffe::NetParameter& net);
 

@@ -4,8 +4,9 @@
 //
 // In training, mean and variance are those of the batch; with synchronization, of the batches of all devices
 // of a group: the local moments (count, mean, sum of squared deviations) are merged, and in the backward pass
-// the sums of dy and of dy * xhat. A device without samples takes part in both. Running statistics depend on
-// the dialect:
+// the sums of dy and of dy * xhat. A device without samples takes part in both. Or they are those of parts of
+// the device's batch, which are normalized one after the other, as if each came from a device of its own;
+// each moves the running statistics (Intel). These depend on the dialect:
 //
 //   sums       BVLC BatchNorm   M = f M + m, factor = f factor + 1, used as M / factor
 //   corrected  NV BatchNorm     M = f M + (1 - f) m, the first batch with weight 1; the stored factor is 1
@@ -38,6 +39,7 @@ struct BatchNormDialect {
   caffe::BatchNormArithmetic::Variance arithmetic = caffe::BatchNormArithmetic::STANDARD;
   bool sync = false;
   int sync_group_size = 0;  ///< devices that share statistics; 0: all
+  std::int64_t part = 0;    ///< samples whose statistics are their own, the last part may be shorter; 0: all
 };
 
 class BatchNormalization : public Layer {
@@ -74,28 +76,38 @@ class BatchNormalization : public Layer {
   virtual BatchNormDialect read_dialect(std::int64_t channels) = 0;
 
  private:
+  /// Samples that are normalized together, and their statistics.
+  struct Part {
+    std::int64_t first = 0, count = 0;
+    Tensor moments, mean_inv_std;  ///< named as in the operators; moments of the whole group of devices
+    /// Its samples; `whole` itself if it is all of them.
+    Tensor of(const Tensor& whole) const;
+  };
   /// Where backward() finds the normalized values.
   struct Normalized {
     Tensor x, mean_inv_std;
     ops::Affine affine;
   };
-  Normalized normalized(const Pass& pass, const Blobs& outputs, const Blobs& inputs, bool wants_sums);
+  Normalized normalized(const Pass& pass, const Blobs& outputs, const Blobs& inputs, const Part& part,
+                        bool wants_sums);
+  void divide(std::int64_t samples);
   bool exchanges(const Pass& pass) const;
   const Tensor& value_of(int slot) const;
   const Tensor& slope(const Pass& pass) const;
   const Tensor& bias(const Pass& pass) const;
   ops::Affine affine(const Pass& pass, const ops::Activation& activation) const;
   void normalize(const Pass& pass, const Blobs& inputs, const Blobs& outputs) const;
-  void batch_statistics(Pass& pass, const Tensor& x);
-  void update_running_statistics(Context& context);
-  void update_factor(Context& context, double keep, double add);
+  void batch_statistics(Pass& pass, const Tensor& x, Part& part);
+  void update_running_statistics(Context& context, const Tensor& moments);
+  void update_factor(Context& context, const Tensor& moments, double keep, double add);
 
   BatchNormDialect dialect_;
   std::int64_t channels_ = 0;
   bool from_stored_ = false;  ///< did the last forward pass use stored statistics?
   double known_factor_ = 0;   ///< Running::corrected: the stored factor, 0 until it is known to be set
   Ticket forward_ticket_, backward_ticket_;
-  Tensor moments_, mean_inv_std_, sums_;           ///< named as in the operators; moments of the whole group
+  std::vector<Part> parts_{1};
+  Tensor sums_;                                    ///< named as in the operators
   Tensor factor_moments_, factor_variance_;        ///< see update_factor
   Tensor of_output_, slope_of_output_, unusable_;  ///< with a kept output; see ops::output_statistics
   Tensor none_;

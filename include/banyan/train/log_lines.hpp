@@ -30,6 +30,8 @@ std::string testing(std::int64_t i, int net);
 std::string test_loss(double loss);
 /// `    Test net output #0: accuracy = 0.98`
 std::string test_output(int index, const std::string& name, double value, double loss_weight);
+/// `class3: 0.77`: the average precision of a class
+std::string class_result(int label, double value);
 
 std::string snapshot_model(const std::string& path, bool hdf5);
 std::string snapshot_state(const std::string& path, bool hdf5);

@@ -29,10 +29,11 @@ struct ModelOptions {
   bool keep_blobs = false;  ///< blobs share no memory: after a pass each one can be read; nothing is folded
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;
   std::map<std::string, Shape> shapes;  ///< summary, time: of outputs of sources whose data need not exist
+  bool missing_data = false;            ///< time: where data are missing, shapes come from the settings
 };
 
 /// The shapes of a source's tops if `shapes` has one of them, else none: a top without a shape of its own has
-/// as many entries as the first top that has one.
+/// as many entries as the first top that has one, in the form that the source gives its labels.
 std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
                                    const std::map<std::string, Shape>& shapes);
 

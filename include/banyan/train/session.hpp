@@ -19,7 +19,7 @@ struct Metrics {
   double rate = 0;             ///< of the last iteration; 0 before the first one
 };
 
-/// Means over the batches of a test pass.
+/// Means over the batches of a test pass; of an output with detections the mean average precision.
 struct TestResult {
   double loss = 0;
   struct Output {

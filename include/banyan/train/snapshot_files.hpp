@@ -39,9 +39,8 @@ void remove_snapshot_leftovers(const std::string& prefix);
 
 /// Logs Caffe's two lines, writes the model, then the state with iter and learned_net filled in. Returns the
 /// paths. Throws runtime_failure and then leaves earlier snapshots untouched. `beat`: as io::AtomicFile's.
-SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration,
-                             const caffe::NetParameter& model, caffe::SolverState state,
-                             const std::function<void()>& beat = {},
+SnapshotPaths write_snapshot(const std::string& prefix, std::int64_t iteration, caffe::NetParameter model,
+                             caffe::SolverState state, const std::function<void()>& beat = {},
                              SnapshotFormat format = SnapshotFormat::binary);
 
 struct SolverSnapshot {

@@ -77,11 +77,17 @@ const char* name_of(ops::UpdateRule rule);
 /// History blobs per parameter: 2 for Adam, AdamW, LAMB and AdaDelta, else 1.
 int histories_of(ops::UpdateRule rule);
 
+/// ap_version: the area under the curve of precision over recall, the mean of its best at eleven recalls (VOC
+/// 2007), or the area under the best (VOC 2010).
+enum class AveragePrecision : std::uint8_t { integral, eleven_points, max_integral };
+
 struct TestSettings {
   std::vector<int> batches;    ///< test_iter of each test net; there are as many test nets
   int interval = 0;            ///< iterations; 0: never
   bool initialization = true;  ///< also before the first iteration
   bool compute_loss = false;   ///< show the mean loss
+  AveragePrecision precision = AveragePrecision::integral;  ///< of detections
+  bool per_class = false;                                   ///< show that of each class
 };
 
 /// snapshot_format
@@ -125,7 +131,7 @@ struct SolverSettings {
   caffe::SolverParameter nets;       ///< only the fields that name nets and their states (solver_nets.hpp)
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;  ///< of the nets' files
   std::uint32_t checksum = 0;  ///< of what must be the same in all processes of a run
-  std::string text;  ///< what was read, upgraded, in text form; without nets written into it
+  std::string text;            ///< what was read, upgraded, in text form; without nets written into it
 };
 
 /// Is something that is due every `interval` iterations (0: never) due at `iteration`?

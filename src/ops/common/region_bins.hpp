@@ -110,6 +110,12 @@ struct BinPoints {
     first = begin + static_cast<T>(bin) * size + distance / 2;
   }
   BANYAN_HOST_DEVICE T at(std::int64_t point) const { return first + static_cast<T>(point) * distance; }
+  /// Those that may count in an axis of `length` pixels, and a few more. A region can be as long as it likes.
+  BANYAN_HOST_DEVICE Span near(std::int64_t length) const {
+    const auto before = static_cast<std::int64_t>(std::floor((T(-1) - first) / distance));
+    const auto last = static_cast<std::int64_t>(std::floor((static_cast<T>(length) - first) / distance));
+    return {clipped(before, count), clipped(last + 2, count)};
+  }
 };
 
 /// A point between two pixels of an axis; outside: it counts as 0.
@@ -135,9 +141,10 @@ BANYAN_HOST_DEVICE inline void visit_points(const Regions& over, const T* roi, s
   const BinPoints<T> down(roi[2], roi[4], over, row, over.pooled_h);
   const BinPoints<T> right(roi[1], roi[3], over, column, over.pooled_w);
   const T share = T(1) / static_cast<T>(down.count * right.count);
-  for (std::int64_t i = 0; i < down.count; ++i) {
+  const Span rows = down.near(over.height), columns = right.near(over.width);
+  for (std::int64_t i = rows.begin; i < rows.end; ++i) {
     const PointBetween<T> y(down.at(i), over.height);
-    for (std::int64_t j = 0; j < right.count && !y.outside; ++j) {
+    for (std::int64_t j = columns.begin; j < columns.end && !y.outside; ++j) {
       const PointBetween<T> x(right.at(j), over.width);
       if (x.outside) continue;
       visit(y.low * over.width + x.low, (1 - y.fraction) * (1 - x.fraction) * share);

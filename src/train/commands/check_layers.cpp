@@ -1,8 +1,5 @@
 #include "check_layers.hpp"
 
-#include <google/protobuf/descriptor.h>
-
-#include <filesystem>
 #include <map>
 
 #include "banyan/base/text.hpp"
@@ -10,23 +7,10 @@
 #include "banyan/net/connections.hpp"
 #include "banyan/net/splits.hpp"
 #include "banyan/train/model.hpp"
+#include "train/missing_data.hpp"
 
 namespace banyan {
 namespace {
-
-std::int64_t number_in(const google::protobuf::Message& message, const char* name) {
-  const auto* field = message.GetDescriptor()->FindFieldByName(name);
-  if (field == nullptr || field->is_repeated()) return 0;
-  const auto* reflection = message.GetReflection();
-  switch (field->cpp_type()) {
-    case google::protobuf::FieldDescriptor::CPPTYPE_UINT32:
-      return reflection->GetUInt32(message, field);
-    case google::protobuf::FieldDescriptor::CPPTYPE_INT32:
-      return reflection->GetInt32(message, field);
-    default:
-      return 0;
-  }
-}
 
 class LayerCheck {
  public:
@@ -88,50 +72,24 @@ class LayerCheck {
     return true;
   }
 
-  /// Of images that cannot be looked at.
-  static std::int64_t channels_of(const caffe::LayerParameter& parameter) {
-    const caffe::TransformationParameter& transform = parameter.transform_param();
-    if (parameter.type() == "VideoData") {
-      const caffe::VideoDataParameter& video = parameter.video_data_param();
-      const bool flow = video.modality() == caffe::VideoDataParameter::FLOW;
-      const std::int64_t frame = flow ? 2 : video.grayscale() ? 1 : 3;
-      return frame * video.num_segments() * video.new_length();
-    }
-    if (transform.mean_value_size() > 1) return transform.mean_value_size();
-    const bool gray = transform.force_gray() || !parameter.image_data_param().is_color();
-    return gray ? 1 : 3;
-  }
-
   /// False if the shapes of what it reads cannot be known.
   bool set_up_source(Layer& layer, const caffe::LayerParameter& parameter, const Blobs& outputs) {
     std::vector<Shape> shapes = stand_in_shapes(parameter, options_.shapes);
-    const google::protobuf::Message* settings = nullptr;
-    const std::string source = source_of(parameter, settings);
-    std::error_code ignored;
-    if (shapes.empty() && (source.empty() || std::filesystem::exists(source, ignored)))
-      return set_up(layer, {}, outputs);
+    const std::string source = missing_source(parameter);
+    if (shapes.empty() && source.empty()) return set_up(layer, {}, outputs);
     layer.check_settings();
     if (shapes.empty()) {
-      const caffe::TransformationParameter& transform = parameter.transform_param();
-      const std::int64_t crop = transform.crop_size();
-      // Of AnnotatedData.
-      const bool resizes = transform.has_resize_param() &&
-                           transform.resize_param().resize_mode() != caffe::ResizeParameter::FIT_SMALL_SIZE;
-      const std::int64_t height = crop == 0 && resizes ? transform.resize_param().height() : crop,
-                         width = crop == 0 && resizes ? transform.resize_param().width() : crop;
-      const std::int64_t batch = number_in(*settings, "batch_size");
-      if (height == 0 || batch == 0) {
-        findings_.note(
-            cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(), "): ", quoted(source),
-                " does not exist here, so the layers after it were checked without their shapes; --shape=",
-                parameter.top(0), ":N,C,H,W gives one"));
+      const std::string begin = cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
+                                    "): ", quoted(source), " does not exist here");
+      const Shape shape = shape_of_missing(parameter);
+      if (shape.axes() == 0) {
+        findings_.note(cat(begin, ", so the layers after it were checked without their shapes; --shape=",
+                           parameter.top(0), ":N,C,H,W gives one"));
         return false;
       }
-      const std::int64_t channels = channels_of(parameter);
-      findings_.note(cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
-                         "): ", quoted(source), " does not exist here; checked as if its images had ",
-                         channels, channels == 1 ? " channel" : " channels"));
-      shapes = stand_in_shapes(parameter, {{parameter.top(0), Shape{batch, channels, height, width}}});
+      findings_.note(
+          cat(begin, "; checked as if its images had ", shape[1], shape[1] == 1 ? " channel" : " channels"));
+      shapes = stand_in_shapes(parameter, {{parameter.top(0), shape}});
     }
     for (std::size_t i = 0; i < outputs.size(); ++i)
       outputs[i]->shape = checked_.stand_ins[outputs[i]->name] = shapes[i];
@@ -178,22 +136,6 @@ class LayerCheck {
 };
 
 }  // namespace
-
-std::string source_of(const caffe::LayerParameter& layer, const google::protobuf::Message*& settings) {
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  layer.GetReflection()->ListFields(layer, &fields);
-  for (const auto* field : fields) {
-    if (field->is_repeated() || field->message_type() == nullptr) continue;
-    const auto& message = layer.GetReflection()->GetMessage(layer, field);
-    const auto* source = message.GetDescriptor()->FindFieldByName("source");
-    if (source == nullptr || source->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING ||
-        source->is_repeated() || !message.GetReflection()->HasField(message, source))
-      continue;
-    settings = &message;
-    return message.GetReflection()->GetString(message, source);
-  }
-  return "";
-}
 
 CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& source,
                            const CheckOptions& options, Findings& findings) {

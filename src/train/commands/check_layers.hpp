@@ -54,10 +54,6 @@ struct CheckedSource {
   caffe::NetParameter net;  ///< upgraded, with the layers of all phases
 };
 
-/// The field of the layer's settings that names a data source (`source`), and the message that it is in; ""
-/// if there is none.
-std::string source_of(const caffe::LayerParameter& layer, const google::protobuf::Message*& settings);
-
 /// Connections and layers of one phase (`net`: filtered). What follows from a problem is not checked instead
 /// of complained of.
 CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& source,

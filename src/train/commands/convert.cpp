@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -57,9 +58,9 @@ void write_model(const ConvertOptions& options, FileKind kind, const io::ModelWe
     return;
   }
   if (kind == FileKind::h5) {
-    const caffe::NetParameter net = io::to_proto(weights);
+    caffe::NetParameter net = io::to_proto(weights);
     io::check_hdf5_names(net);
-    io::write_file(options.to, io::hdf5_model(net, options.to));
+    io::write_file(options.to, io::hdf5_model(std::move(net), options.to));
     return;
   }
   const io::NamedArrays arrays = io::to_arrays(weights, options.names);

@@ -2,6 +2,7 @@
 
 #include "banyan/train/commands.hpp"
 #include "banyan/train/log_lines.hpp"
+#include "train/average_precision.hpp"
 
 namespace banyan {
 
@@ -11,6 +12,7 @@ void test_model(const ModelOptions& options) {
   LOG(INFO) << "Running for " << options.iterations << " iterations.";
   std::vector<std::vector<double>> sums(net.outputs().size());
   double loss = 0;
+  std::vector<std::vector<double>> detections(sums.size());  // rows of all batches
   for (int batch = 0; batch < options.iterations; ++batch) {
     Pass pass = model.next_pass();
     net.forward(pass);
@@ -19,6 +21,10 @@ void test_model(const ModelOptions& options) {
     for (std::size_t k = 0; k < sums.size(); ++k) {
       const Blob& output = *net.outputs()[k];
       const auto values = values_of(model.context(), output.data).values;
+      if (holds_detections(net, output)) {
+        detections[k].insert(detections[k].end(), values.begin(), values.end());
+        continue;
+      }
       sums[k].resize(values.size());
       for (std::size_t i = 0; i < values.size(); ++i) {
         sums[k][i] += values[i];
@@ -29,6 +35,11 @@ void test_model(const ModelOptions& options) {
   LOG(INFO) << log_lines::mean_loss(loss / options.iterations);
   for (std::size_t k = 0; k < sums.size(); ++k) {
     const Blob& output = *net.outputs()[k];
+    if (holds_detections(net, output)) {
+      const auto precisions = average_precisions(detections[k], AveragePrecision::integral);
+      for (const auto& [label, value] : precisions) LOG(INFO) << log_lines::class_result(label, value);
+      LOG(INFO) << log_lines::mean_value(output.name, mean_of(precisions), 0);
+    }
     for (double sum : sums[k])
       LOG(INFO) << log_lines::mean_value(output.name, sum / options.iterations, net.loss_weight(output));
   }

@@ -10,6 +10,7 @@
 #include "banyan/train/commands.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "train/commands/time_report.hpp"
+#include "train/missing_data.hpp"
 
 namespace banyan {
 
@@ -75,6 +76,7 @@ void run_once(Model& model, Phase phase, int iteration) {
 
 TimeReport time_one_device(const TimeOptions& options, Timeline& timeline) {
   ModelOptions of_model = options.model;
+  of_model.missing_data = true;
   of_model.device = options.devices.at(0);
   const Phase phase = of_model.phase;
   Model model(of_model);
@@ -98,8 +100,12 @@ SolverSettings solver_for(const ModelOptions& options) {
   caffe::NetParameter& net = *solver.mutable_train_net_param();
   net = io::read_net_text(options.model, options.unknown_fields);
   io::upgrade_net(net, options.model);
-  make_up_data(net, options.shapes);
   add_to_state(*solver.mutable_train_state(), options.level, options.stages);
+  caffe::NetState state = solver.train_state();
+  state.set_phase(caffe::TRAIN);
+  std::map<std::string, Shape> shapes = options.shapes;
+  add_missing_data(net, state, shapes);
+  make_up_data(net, shapes);
   solver.set_base_lr(1e-6f);
   solver.set_lr_policy("fixed");
   solver.set_momentum(0.9f);

@@ -9,7 +9,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/net/filter.hpp"
-#include "train/commands/check_layers.hpp"
+#include "train/missing_data.hpp"
 
 namespace banyan::doctor {
 namespace {

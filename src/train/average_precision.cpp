@@ -1,0 +1,93 @@
+#include "average_precision.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace banyan {
+namespace {
+
+constexpr std::size_t kRow = 5;  // item, label, score, true positives, false positives
+
+struct Detection {
+  double score;
+  bool right;
+};
+
+/// Precision and recall with the first i + 1 detections.
+struct Point {
+  double precision, recall;
+};
+
+std::vector<Point> curve_of(std::vector<Detection> detections, double objects) {
+  std::stable_sort(detections.begin(), detections.end(),
+                   [](const Detection& a, const Detection& b) { return a.score > b.score; });
+  std::vector<Point> curve;
+  double right = 0;
+  for (const Detection& detection : detections) {
+    right += detection.right ? 1 : 0;
+    curve.push_back({right / static_cast<double>(curve.size() + 1), right / objects});
+  }
+  return curve;
+}
+
+/// Each precision becomes the best that any recall from there on has.
+void take_best(std::vector<Point>& curve) {
+  for (std::size_t i = curve.size(); i-- > 1;)
+    curve[i - 1].precision = std::max(curve[i - 1].precision, curve[i].precision);
+}
+
+double area_under(const std::vector<Point>& curve) {
+  double area = 0, before = 0;
+  for (const Point& point : curve) {
+    area += point.precision * (point.recall - before);
+    before = point.recall;
+  }
+  return area;
+}
+
+double precision_of(std::vector<Point> curve, AveragePrecision kind) {
+  if (kind != AveragePrecision::integral) take_best(curve);
+  if (kind != AveragePrecision::eleven_points) return area_under(curve);
+  double sum = 0;
+  for (int tenth = 0; tenth <= 10; ++tenth) {
+    const auto reached = std::find_if(curve.begin(), curve.end(), [tenth](const Point& point) {
+      return point.recall * 10 >= tenth - 1e-9;  // 0.3 of three objects in ten is reached
+    });
+    if (reached != curve.end()) sum += reached->precision;
+  }
+  return sum / 11;
+}
+
+}  // namespace
+
+bool holds_detections(const Net& net, const Blob& blob) {
+  const auto& blobs = net.graph().by_name;
+  const auto found = blobs.find(blob.name);
+  return found != blobs.end() && net.graph().producer_of(found->second).type == "DetectionEvaluate";
+}
+
+std::map<int, double> average_precisions(const std::vector<double>& rows, AveragePrecision kind) {
+  std::map<int, double> objects;
+  std::map<int, std::vector<Detection>> detections;
+  for (std::size_t at = 0; at + kRow <= rows.size(); at += kRow) {
+    const double* row = rows.data() + at;
+    const int label = static_cast<int>(row[1]);
+    if (label < 0) continue;  // no row of a class or a detection
+    if (row[0] < 0)
+      objects[label] += row[2];
+    else if (row[3] > 0 || row[4] > 0)  // else it found a difficult object, which does not count
+      detections[label].push_back({row[2], row[3] > 0});
+  }
+  std::map<int, double> precisions;
+  for (const auto& [label, count] : objects)
+    precisions[label] = count > 0 ? precision_of(curve_of(detections[label], count), kind) : 0;
+  return precisions;
+}
+
+double mean_of(const std::map<int, double>& precisions) {
+  double sum = 0;
+  for (const auto& [label, value] : precisions) sum += value;
+  return precisions.empty() ? 0 : sum / static_cast<double>(precisions.size());
+}
+
+}  // namespace banyan

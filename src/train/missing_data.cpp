@@ -1,0 +1,97 @@
+#include "train/missing_data.hpp"
+
+#include <google/protobuf/descriptor.h>
+
+#include <filesystem>
+
+#include "banyan/base/log.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/net/filter.hpp"
+#include "banyan/train/model.hpp"
+
+namespace banyan {
+namespace {
+
+std::int64_t number_in(const google::protobuf::Message& message, const char* name) {
+  const auto* field = message.GetDescriptor()->FindFieldByName(name);
+  if (field == nullptr || field->is_repeated()) return 0;
+  const auto* reflection = message.GetReflection();
+  switch (field->cpp_type()) {
+    case google::protobuf::FieldDescriptor::CPPTYPE_UINT32:
+      return reflection->GetUInt32(message, field);
+    case google::protobuf::FieldDescriptor::CPPTYPE_INT32:
+      return reflection->GetInt32(message, field);
+    default:
+      return 0;
+  }
+}
+
+/// Of images that cannot be looked at.
+std::int64_t channels_of(const caffe::LayerParameter& parameter) {
+  const caffe::TransformationParameter& transform = parameter.transform_param();
+  if (parameter.type() == "VideoData") {
+    const caffe::VideoDataParameter& video = parameter.video_data_param();
+    const bool flow = video.modality() == caffe::VideoDataParameter::FLOW;
+    const std::int64_t frame = flow ? 2 : video.grayscale() ? 1 : 3;
+    return frame * video.num_segments() * video.new_length();
+  }
+  if (transform.mean_value_size() > 1) return transform.mean_value_size();
+  const bool gray = transform.force_gray() || !parameter.image_data_param().is_color();
+  return gray ? 1 : 3;
+}
+
+}  // namespace
+
+std::string source_of(const caffe::LayerParameter& layer, const google::protobuf::Message*& settings) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  layer.GetReflection()->ListFields(layer, &fields);
+  for (const auto* field : fields) {
+    if (field->is_repeated() || field->message_type() == nullptr) continue;
+    const auto& message = layer.GetReflection()->GetMessage(layer, field);
+    const auto* source = message.GetDescriptor()->FindFieldByName("source");
+    if (source == nullptr || source->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING ||
+        source->is_repeated() || !message.GetReflection()->HasField(message, source))
+      continue;
+    settings = &message;
+    return message.GetReflection()->GetString(message, source);
+  }
+  return "";
+}
+
+std::string missing_source(const caffe::LayerParameter& layer) {
+  const google::protobuf::Message* settings = nullptr;
+  const std::string source = source_of(layer, settings);
+  std::error_code ignored;
+  return std::filesystem::exists(source, ignored) ? "" : source;
+}
+
+Shape shape_of_missing(const caffe::LayerParameter& layer) {
+  const google::protobuf::Message* settings = nullptr;
+  if (source_of(layer, settings).empty()) return {};
+  const caffe::TransformationParameter& transform = layer.transform_param();
+  const std::int64_t crop = transform.crop_size();
+  // Of AnnotatedData.
+  const bool resizes = transform.has_resize_param() &&
+                       transform.resize_param().resize_mode() != caffe::ResizeParameter::FIT_SMALL_SIZE;
+  const std::int64_t height = crop == 0 && resizes ? transform.resize_param().height() : crop,
+                     width = crop == 0 && resizes ? transform.resize_param().width() : crop;
+  const std::int64_t batch = number_in(*settings, "batch_size");
+  if (height == 0 || batch == 0) return {};
+  return {batch, channels_of(layer), height, width};
+}
+
+void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state,
+                      std::map<std::string, Shape>& shapes) {
+  for (const caffe::LayerParameter& layer : filter_net(net, state).layer()) {
+    if (layer.bottom_size() > 0 || layer.top_size() == 0 || !stand_in_shapes(layer, shapes).empty()) continue;
+    const std::string source = missing_source(layer);
+    const Shape shape = shape_of_missing(layer);
+    if (source.empty() || shape.axes() == 0) continue;
+    log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(source),
+                    " does not exist; constant values take its place, of the shape ", shape.to_string(),
+                    " that batch_size and crop_size give (--shape gives another)"));
+    shapes[layer.top(0)] = shape;
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,29 @@
+// What a net's settings say of data that do not exist.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "banyan/tensor/shape.hpp"
+#include "proto/banyan.pb.h"
+
+namespace banyan {
+
+/// The field of the layer's settings that names a data source (`source`), and the message that it is in; ""
+/// if there is none.
+std::string source_of(const caffe::LayerParameter& layer, const google::protobuf::Message*& settings);
+
+/// The path of the layer's source, if it names one that does not exist, else "".
+std::string missing_source(const caffe::LayerParameter& layer);
+
+/// Of the first blob of a layer with such a source: batch_size x channels x crop_size x crop_size
+/// (AnnotatedData: or resize_param's lengths), three channels unless the settings say otherwise. No axes:
+/// they do not tell.
+Shape shape_of_missing(const caffe::LayerParameter& layer);
+
+/// Adds to `shapes` those of the layers of `state` (upgraded net) that miss their sources and have no shape
+/// in it; logs a warning for each.
+void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state,
+                      std::map<std::string, Shape>& shapes);
+
+}  // namespace banyan

@@ -1,0 +1,67 @@
+"""Compares what layers made (NAME.npz in a folder) with torchvision's operators. Exit code 0: all agree; 1: the lines say
+what does not; 77: a module is missing."""
+import pathlib
+import sys
+
+try:
+    import numpy
+    import torch
+    import torchvision
+    from torchvision.models.detection._utils import BoxCoder
+except ImportError as error:
+    print(error)
+    sys.exit(77)
+
+# Sums of some hundred f32 products in different orders, of values below 1.
+TOLERANCE = 1e-5
+
+
+def tensor(array):
+    return torch.from_numpy(numpy.asarray(array, dtype=numpy.float32))
+
+
+def difference(name, found, wanted):
+    if found.shape != wanted.shape:
+        yield f"{name}: shape {found.shape}, torchvision's is {wanted.shape}"
+    elif not numpy.allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE):
+        yield f"{name}: off by {numpy.abs(found - wanted).max()} in {(numpy.abs(found - wanted) > TOLERANCE).sum()} values"
+
+
+def regions(name, arrays):
+    x, rois = tensor(arrays["x"]).requires_grad_(), tensor(arrays["rois"])
+    size, scale = tuple(arrays["y"].shape[2:]), float(arrays["scale"][0])
+    if name.startswith("roi_pool"):
+        y = torchvision.ops.roi_pool(x, rois, size, scale)
+    elif name.startswith("roi_align"):
+        y = torchvision.ops.roi_align(x, rois, size, scale, int(arrays["points"][0]), aligned=False)
+    else:
+        y = torchvision.ops.ps_roi_pool(x, rois + torch.tensor([0.0, 0, 0, 1, 1]), size, scale)
+    y.backward(tensor(arrays["dy"]))
+    yield from difference("output", arrays["y"], y.detach().numpy())
+    yield from difference("gradient", arrays["dx"], x.grad.numpy())
+
+
+def detections(_, arrays):
+    priors, shifts, scores = (tensor(arrays[key]) for key in ("priors", "shifts", "scores"))
+    if arrays["center_size"][0]:
+        boxes = BoxCoder((10.0, 10.0, 5.0, 5.0)).decode_single(shifts, priors)
+    else:
+        boxes = priors + shifts * torch.tensor([0.1, 0.1, 0.2, 0.2])
+    rows = []
+    for label in range(1, scores.shape[1]):
+        sure = scores[:, label] > 0.2
+        kept = torchvision.ops.nms(boxes[sure], scores[sure, label], float(arrays["threshold"][0]))
+        for box, score in zip(boxes[sure][kept], scores[sure, label][kept]):
+            rows.append([0, label, float(score), *box.tolist()])
+    order = lambda found: sorted(found, key=lambda row: (row[1], -row[2]))
+    found = [row for row in arrays["kept"].tolist() if row[1] >= 0]
+    yield from difference("kept boxes", numpy.array(order(found)), numpy.array(order(rows)))
+
+
+failed = 0
+for path in sorted(pathlib.Path(sys.argv[1]).glob("*.npz")):
+    compare = detections if path.stem.startswith("detections") else regions
+    for line in compare(path.stem, numpy.load(path)):
+        print(f"{path.stem}: {line}")
+        failed += 1
+sys.exit(1 if failed else 0)
