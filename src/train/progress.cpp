@@ -45,11 +45,12 @@ void Progress::update(std::int64_t iteration, std::int64_t samples, double loss,
     numbers.seconds_left = elapsed * static_cast<double>(max_iter_ - iteration) /
                            static_cast<double>(iteration - first.iteration);
   }
-  console_->set_status(progress_line(numbers));
+  if (board_ != nullptr) board_->set_progress(numbers);
+  if (draws()) console_->set_status(progress_line(numbers));
 }
 
 void Progress::clear() {
-  if (active()) console_->clear_status();
+  if (draws()) console_->clear_status();
 }
 
 }  // namespace banyan

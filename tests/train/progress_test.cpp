@@ -50,7 +50,7 @@ TEST(Progress, Durations) {
 TEST(Progress, SpeedAndRateLimit) {
   Output output;
   Console console(ProgressMode::on, output.fd(), 200);
-  Progress progress(&console, 100);
+  Progress progress(&console, nullptr, 100);
   const auto start = Progress::Clock::now();
   using std::chrono::milliseconds;
   progress.update(0, 0, 1, 0.1, start);
