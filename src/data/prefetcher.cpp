@@ -112,9 +112,11 @@ struct Prefetcher::State {
   void stop_now();
   bool copies_end() noexcept;
   std::uint64_t items() const { return options.items ? options.items->load() : 0; }
-  /// With the mutex held.
+  /// With the mutex held. Before the first is taken there is one more than usual.
   void show_ready() const {
-    if (options.gauge) options.gauge->filled.store(static_cast<int>(ready.size()), std::memory_order_relaxed);
+    if (options.gauge)
+      options.gauge->filled.store(static_cast<int>(std::min(ready.size(), slots.size() - 1)),
+                                  std::memory_order_relaxed);
   }
   bool stopped() {
     const std::lock_guard lock(mutex);

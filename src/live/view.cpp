@@ -5,7 +5,7 @@
 
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
-#include "banyan/train/progress.hpp"
+#include "banyan/base/units.hpp"
 
 namespace banyan::live {
 namespace {

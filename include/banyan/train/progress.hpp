@@ -13,8 +13,6 @@
 namespace banyan {
 
 std::string progress_line(const ProgressNumbers& numbers);
-/// `45 s`, `2 min 10 s`, `3 h 5 min`, `2 d 4 h`
-std::string duration_text(double seconds);
 
 /// Measures speed over the last 10 seconds and shows it at most five times a second.
 class Progress {
