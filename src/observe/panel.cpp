@@ -14,7 +14,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <new>
 #include <string_view>
+#include <utility>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
@@ -24,18 +26,21 @@ namespace {
 
 // The whole screen scrolls again, which moves the cursor, so it is saved and restored. The panel is what
 // stands below it.
-constexpr std::string_view kGiveBack =
-    "\x1b[m\x1b"
-    "7\x1b[r\x1b"
-    "8\x1b[J\x1b[?7h\x1b[?25h";
+constexpr std::string_view kGiveBack = "\033[m\0337\033[r\0338\033[J\033[?7h\033[?25h";
+/// To where the cursor was before something was drawn.
+constexpr std::string_view kBack = "\0338";
 
 // A signal handler cannot be passed data, so what it needs must be global.
 std::atomic<int> terminal{-1};  ///< of the panel; -1: there is none
-std::atomic<bool> own_flag{false};
-std::atomic<bool>* has_rows = &own_flag;  ///< they are set apart now; in memory shared with the guard
-// A thread that draws says so first and then looks whether it may; who gives the rows back does the opposite.
-std::atomic<bool> drawing{false}, suspended{false};
-std::atomic<bool> take_again{false};  ///< somebody else has used the terminal
+struct Flags {
+  std::atomic<bool> has_rows{false};  ///< they are set apart now
+  // A thread that draws says so first and then looks whether it may; who gives the rows back does the
+  // opposite.
+  std::atomic<bool> drawing{false}, suspended{false};
+  std::atomic<bool> take_again{false};  ///< somebody else has used the terminal
+};
+Flags own_flags;
+Flags* flags = &own_flags;  ///< in memory that the guard shares
 struct sigaction stop_before, continue_before;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler may only touch lock-free atomics");
@@ -61,11 +66,17 @@ void on_stop(int number) {
   ::raise(number);
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // here the process stops
   ::sigaction(number, &ours, nullptr);
-  suspended = false;
+  flags->suspended = false;
   errno = saved;
 }
 
-void on_continue(int) { take_again = true; }
+void on_continue(int) { flags->take_again = true; }
+
+void write_give_back(int fd) noexcept {
+  if (!flags->has_rows.exchange(false)) return;
+  if (flags->drawing) write_all(fd, kBack);
+  write_all(fd, kGiveBack);
+}
 
 /// Another one's writing would be mixed up with its own.
 bool is_in_foreground(int fd) {
@@ -78,11 +89,11 @@ bool is_in_foreground(int fd) {
 void give_back_panel() noexcept {
   const int fd = terminal;
   if (fd < 0) return;
-  suspended = true;
+  flags->suspended = true;
   // Not for ever: a terminal may take nothing more.
   const timespec pause{0, 1000000};
-  for (int i = 0; i < 50 && drawing; ++i) ::nanosleep(&pause, nullptr);
-  if (has_rows->exchange(false)) write_all(fd, kGiveBack);
+  for (int i = 0; i < 50 && flags->drawing; ++i) ::nanosleep(&pause, nullptr);
+  write_give_back(fd);
 }
 
 /// A child process that does nothing but wait for this one's end, which closes the pipe between them.
@@ -90,10 +101,10 @@ class Panel::Guard {
  public:
   explicit Guard(int fd) {
     void* shared =
-        ::mmap(nullptr, sizeof own_flag, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        ::mmap(nullptr, sizeof own_flags, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int ends[2] = {-1, -1};
     if (shared != MAP_FAILED && ::pipe2(ends, O_CLOEXEC) == 0) {
-      has_rows = new (shared) std::atomic<bool>(false);
+      flags = new (shared) Flags;
       child_ = ::fork();
       if (child_ == 0) watch(ends, fd);
       ::close(ends[0]);
@@ -105,7 +116,7 @@ class Panel::Guard {
   }
   /// The panel has given its rows back.
   ~Guard() {
-    if (has_rows != &own_flag) ::munmap(std::exchange(has_rows, &own_flag), sizeof own_flag);
+    if (flags != &own_flags) ::munmap(std::exchange(flags, &own_flags), sizeof own_flags);
     if (pipe_ >= 0) ::close(pipe_);
     while (child_ > 0 && ::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
     }
@@ -125,7 +136,7 @@ class Panel::Guard {
     char nothing = 0;
     while (::read(ends[0], &nothing, 1) < 0 && errno == EINTR) {
     }
-    if (*has_rows) write_all(fd, kGiveBack);
+    write_give_back(fd);
     ::_exit(0);
   }
   /// Files of the parent, and its ends of pipes, are not held open.
@@ -171,7 +182,7 @@ Panel::~Panel() {
   ::sigaction(SIGCONT, &continue_before, nullptr);
   give_back_panel();
   terminal = -1;
-  suspended = false;
+  flags->suspended = false;
   console_.set_panel(false);
 }
 
@@ -184,31 +195,24 @@ Panel::Size Panel::size() const {
 /// Works wherever the cursor is and whatever a terminal did with its lines when its size changed, as long as
 /// an earlier panel is below the cursor: erases that, scrolls as far as needed, and sets the rows apart.
 std::string Panel::take_rows(int count) const {
-  std::string bytes =
-      "\x1b[m\x1b"
-      "7\x1b[r\x1b"
-      "8\x1b[J";
-  if (count == 0) return bytes;
-  bytes += std::string(static_cast<std::size_t>(count), '\n') + cat("\x1b[", count, "A");
-  return bytes + cat("\x1b"
-                     "7\x1b[1;",
-                     size_.rows - count,
-                     "r\x1b"
-                     "8\x1b[?25l");
+  if (count == 0) return std::string(kGiveBack);
+  return "\033[m\0337\033[r\0338\033[J" + std::string(static_cast<std::size_t>(count), '\n') +
+         cat("\033[", count, "A\0337\033[1;", size_.rows - count, "r\0338\033[?25l");
 }
 
 void Panel::draw(const std::vector<std::string>& rows) {
-  drawing = true;
-  if (!suspended && is_in_foreground(console_.fd_)) write(rows);
-  drawing = false;
+  flags->drawing = true;
+  if (!flags->suspended && is_in_foreground(console_.fd_)) write(rows);
+  flags->drawing = false;
 }
 
 void Panel::write(const std::vector<std::string>& rows) {
   const Size now = size();
   const int count = std::max(0, std::min(static_cast<int>(rows.size()), now.rows - kLeast));
   std::string bytes;
-  const bool again = take_again.exchange(false);
-  const bool anew = again || !*has_rows || now != size_ || static_cast<std::size_t>(count) != shown_.size();
+  const bool again = flags->take_again.exchange(false);
+  const bool anew =
+      again || !flags->has_rows || now != size_ || static_cast<std::size_t>(count) != shown_.size();
   size_ = now;
   if (anew) bytes = take_rows(count);
   bool changed = false;
@@ -216,20 +220,14 @@ void Panel::write(const std::vector<std::string>& rows) {
     const std::string& row = rows[static_cast<std::size_t>(i)];
     if (!anew && row == shown_[static_cast<std::size_t>(i)]) continue;
     // Without wrapping: a character that the terminal takes for a wider one must not scroll it.
-    if (!changed)
-      bytes +=
-          "\x1b"
-          "7\x1b[?7l";
+    if (!changed) bytes += "\0337\033[?7l";
     changed = true;
-    bytes += cat("\x1b[", now.rows - count + i + 1, ";1H\x1b[m\x1b[2K", row);
+    bytes += cat("\033[", now.rows - count + i + 1, ";1H\033[m\033[2K", row);
   }
-  if (changed)
-    bytes +=
-        "\x1b[m\x1b[?7h\x1b"
-        "8";
+  if (changed) bytes += "\033[m\033[?7h\0338";
   shown_.assign(rows.begin(), rows.begin() + count);
   if (bytes.empty()) return;
-  *has_rows = true;
+  flags->has_rows = true;
   console_.write(bytes);
 }
 

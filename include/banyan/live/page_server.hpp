@@ -12,10 +12,10 @@ namespace banyan::live {
 bool has_page_server();
 
 struct PageServerOptions {
-  int port = 0;          ///< 0: any that is free
-  std::string name;      ///< of the run, where there is no folder
-  std::string folder;    ///< of --metrics; may be empty
-  bool resumes = false;  ///< what the folder holds is the beginning of this run
+  int port = 0;             ///< 0: any that is free
+  std::string name = {};    ///< of the run, where there is no folder
+  std::string folder = {};  ///< of --metrics; may be empty
+  bool resumes = false;     ///< what the folder holds is the beginning of this run
 };
 
 /// Listens on 127.0.0.1 only. Whoever knows the address, which has a random part, may read; nothing can be
