@@ -161,7 +161,9 @@ void Console::set_status(const std::string& line) {
 }
 
 void Console::set_panel(bool present) {
-  if (present) clear_status();
+  const std::lock_guard lock(mutex_);
+  if (present && !status_.empty()) write_out(kEraseLine);
+  status_.clear();
   has_panel_ = present;
 }
 

@@ -147,7 +147,7 @@ function about(run) {
   const start = run.start, host = start.host || {};
   const text = (title, body) => body ? h("details", { class: "text" }, h("summary", null, title), h("pre", null, body)) : null;
   return h("section", { class: "card wide", "data-title": "run" }, h("div", { class: "head" }, h("h3", null, "Run")), facts([
-    ["folder", run.data.folder], ["started", moment(run.first.time)], ["last line", moment(run.data.last_time)], ["program", `Banyan ${start.version}`],
+    ["folder", run.data.folder], ["started", moment(run.first.time)], ["last line", page_data.live === undefined ? moment(run.data.last_time) : null], ["program", `Banyan ${start.version}`],
     ["command", (start.command_line || []).join(" ")], ["in", start.working_directory], ["host", [host.name, host.processor, host.cores ? `${host.cores} cores` : null, numeric(host.memory) ? bytes(host.memory) : null].filter(Boolean).join(", ")],
     ["seed", start.seed], ["precision", start.precision], ["weights", (start.weights || []).join(", ")], ["resumed from", start.resumed_from],
     ["data", (start.datasets || []).map(set => `${set.net}: ${set.source}${numeric(set.records) ? `, ${grouped(set.records)} records` : ""}`).join("; ")]]),
@@ -194,9 +194,9 @@ function details_of(run) {
 }
 
 function build() {
-  let chosen = runs[0];
+  let chosen = 0;
   const fill = () => {
-    parts.details.replaceChildren(...details_of(chosen));
+    parts.details.replaceChildren(...details_of(runs[chosen]));
     redraw_details();
   };
   const axes = ["iteration", ...(runs.some(run => run.has("epoch")) ? ["epoch"] : []), "hours"];
@@ -212,7 +212,7 @@ function build() {
     h("label", null, "smoothing ", smoothing), h("button", { type: "button", id: "reset", disabled: true, onclick: () => zoom(null) }, "whole run"),
     h("span", { class: "hint" }, "drag to zoom, double-click for the whole run"));
   const picker = several ? h("h2", { class: "picker" }, h("select", { id: "run", "aria-label": "run", onchange: event => {
-    chosen = runs[Number(event.target.value)];
+    chosen = Number(event.target.value);
     fill();
   } }, runs.map((run, i) => h("option", { value: i }, run.name))), " in detail") : null;
   document.title = `${runs.map(run => run.name).join(", ")} \u2013 Banyan`;
@@ -224,7 +224,7 @@ function build() {
   fill();
   view.listeners.push(() => {
     const bars = parts.details.querySelector('[data-title="shares"]');
-    const now = bars && share_bars(chosen);
+    const now = bars && share_bars(runs[chosen]);
     if (now) bars.replaceWith(now);
   });
   let width = document.body.clientWidth;

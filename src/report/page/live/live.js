@@ -41,6 +41,7 @@ function show_run(data) {
   replace("top", tiles(runs[0]));
   replace("thinned", thinned());
   const cards = charts().map(one => one.card);
+  view.charts = view.charts.filter(one => cards.includes(one.card));
   if (cards.length !== parts.charts.children.length || cards.some((card, i) => card !== parts.charts.children[i]))
     parts.charts.replaceChildren(...cards);
   const axis = document.getElementById("axis");
