@@ -161,7 +161,7 @@ TEST_F(PageServerTest, NobodyElseReadsAndNobodyWrites) {
   EXPECT_EQ(status_of(get(at, wrong)), 403);
   EXPECT_EQ(status_of(get(at, wrong + "data?after=0")), 403);
   EXPECT_EQ(status_of(get(at, "/x/")), 403);
-  for (const std::string path :
+  for (const std::string& path :
        {std::string("/"), std::string("/favicon.ico"), wrong + "other", at.path + "other", at.path + "data/",
         at.path + "../", std::string("//"), std::string("/data"), std::string("/%2e%2e/etc/passwd")})
     EXPECT_THAT(status_of(get(at, path)), testing::AnyOf(404, 403)) << path;
@@ -181,7 +181,7 @@ TEST_F(PageServerTest, NobodyElseReadsAndNobodyWrites) {
        {"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "localhost.evil.example"})
     EXPECT_EQ(status_of(get(at, at.path, host)), 403) << host;
   EXPECT_EQ(status_of(ask(at.port, "GET " + at.path + " HTTP/1.0\r\n\r\n")), 403);
-  for (const std::string garbage :
+  for (const std::string& garbage :
        {std::string("\r\n\r\n"), std::string("GET\r\n\r\n"), std::string("GET * HTTP/1.1\r\n\r\n"),
         std::string(20000, 'x') + "\r\n\r\n",
         "GET /" + std::string(20000, 'x') + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
