@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -17,7 +18,10 @@
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "banyan/layers/layer.hpp"
+#include "banyan/live/dashboard.hpp"
+#include "banyan/live/page_server.hpp"
 #include "banyan/observe/console.hpp"
+#include "banyan/observe/panel.hpp"
 #include "banyan/parallel/mpi.hpp"
 #include "banyan/parallel/wire_uplink.hpp"
 #include "banyan/train/commands.hpp"
@@ -88,6 +92,13 @@ DEFINE_string(help_field, "", "explain this field, such as convolution_param.str
 DEFINE_string(log_format, "text",
               "the log in Caffe's form, or as one JSON object in each line (without a progress line)");
 DEFINE_string(progress, "auto", "the progress line; auto: on a terminal");
+DEFINE_bool(
+    dashboard, false,
+    "on a terminal: curves, what each device is doing, time left, below the log (elsewhere: the log)");
+DEFINE_string(
+    serve, "",
+    "the report of this run, live, for browsers on this machine: on this port (0: any that is free), "
+    "at an address that the log tells");
 DEFINE_double(watchdog, 120,
               "time after which a run ends if a device that others wait for makes no progress (0: never)");
 DEFINE_string(trace, "", "write what ran when to this file (JSON for Perfetto or Chrome's tracing page)");
@@ -136,6 +147,8 @@ std::vector<tools::FlagRow> flag_rows() {
       {"metrics", file({""}), {"train"}},
       {"histograms", some("N"), {"train"}},
       {"images", some("N"), {"train"}},
+      {"dashboard", toggle(), {"train"}},
+      {"serve", some("PORT"), {"train"}},
       {"pin", one_of({"auto", "on", "off"}), {"train", "time", "doctor"}},
       {"sync_bn", one_of({"as_written", "on", "off"}), {"train", "time", "doctor"}},
       {"tree",
@@ -236,6 +249,8 @@ T choice_of(const char* flag, const std::vector<T>& values) {
   const std::string text = gflags::GetCommandLineFlagInfoOrDie(flag).current_value;
   return values.at(static_cast<std::size_t>(std::find(words.begin(), words.end(), text) - words.begin()));
 }
+
+bool json_log() { return choice_of<bool>("log_format", {false, true}); }
 
 DeviceFlags device_flags() {
   DeviceFlags flags;
@@ -338,6 +353,37 @@ void set_metrics(TrainOptions& options) {
                                                : metrics::Existing::refuse;
 }
 
+/// --serve; nullptr without it.
+std::unique_ptr<live::PageServer> page_server(TrainOptions& options) {
+  if (!given("serve")) return nullptr;
+  live::PageServerOptions serving;
+  const char* const end = FLAGS_serve.data() + FLAGS_serve.size();
+  const auto [stop, error] = std::from_chars(FLAGS_serve.data(), end, serving.port);
+  if (error != std::errc() || stop != end || serving.port < 0 || serving.port > 65535)
+    bad_input("--serve=", FLAGS_serve, ": expected a port from 1 to 65535, or 0 for any that is free");
+  serving.name = std::filesystem::path(options.solver_path).stem().string();
+  serving.folder = options.solver.metrics.folder;
+  serving.resumes = !options.snapshot.empty();
+  auto server = std::make_unique<live::PageServer>(serving);
+  LOG(INFO) << "This run's report: " << server->url();
+  options.metrics.sinks.push_back(server->sink());
+  return server;
+}
+
+/// --dashboard; nullptr without it, and where it cannot be shown.
+std::unique_ptr<live::Dashboard> dashboard(Console& console, TrainOptions& options) {
+  if (!FLAGS_dashboard) return nullptr;
+  std::string why;
+  if (!Panel::possible(console, why)) {
+    LOG(INFO) << "--dashboard shows the log only: " << why;
+    return nullptr;
+  }
+  auto made = std::make_unique<live::Dashboard>(console);
+  options.metrics.sinks.push_back(made->sink());
+  options.board = made->board();
+  return made;
+}
+
 /// What the flags say about a training run, apart from its solver and its devices.
 TrainOptions run_options() {
   if (!FLAGS_weights.empty() && !FLAGS_snapshot.empty())
@@ -377,6 +423,9 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
       << "_iter_*.solverstate yet: starting from the beginning";
   set_metrics(options);
   install_signals(effect_of("sigint_effect"), effect_of("sighup_effect"), signal_flags());
+  // One process speaks for all.
+  const auto server = process == 0 ? page_server(options) : nullptr;
+  const auto shown = process == 0 ? dashboard(console, options) : nullptr;
   int code = 0;
   with_trace(trace_path(process), [&](const std::shared_ptr<Timeline>& timeline) {
     options.timeline = timeline;
@@ -388,6 +437,7 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
 int run_train(Console& console, const Files&) {
   require_flag(FLAGS_solver, "solver",
                "the solver to train with, such as --solver=models/lenet/solver.prototxt");
+  if (FLAGS_dashboard && json_log()) bad_input("--dashboard and --log_format=json exclude each other");
   if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
   const std::unique_ptr<parallel::WireUplink> uplink = join_processes(console);
   if (!uplink) return train_with(console, nullptr);
@@ -644,8 +694,6 @@ tools::Tool description() {
   for (const auto& flag : command_line().library_flags) tool.other_flags.push_back(flag.name);
   return tool;
 }
-
-bool json_log() { return choice_of<bool>("log_format", {false, true}); }
 
 int run_command(const std::vector<std::string>& words) {
   const std::vector<Command>& all = commands();

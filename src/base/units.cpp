@@ -1,8 +1,12 @@
 #include "banyan/base/units.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <sstream>
 #include <utility>
+
+#include "banyan/base/error.hpp"
 
 namespace banyan {
 
@@ -23,6 +27,14 @@ std::string scaled(double count) {
     }
   out << count;
   return out.str();
+}
+
+std::string duration_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::llround(std::max(seconds, 0.0)));
+  if (s < 60) return cat(s, " s");
+  if (s < 3600) return cat(s / 60, " min ", s % 60, " s");
+  if (s < 86400) return cat(s / 3600, " h ", s % 3600 / 60, " min");
+  return cat(s / 86400, " d ", s % 86400 / 3600, " h");
 }
 
 }  // namespace banyan

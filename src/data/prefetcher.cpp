@@ -112,6 +112,12 @@ struct Prefetcher::State {
   void stop_now();
   bool copies_end() noexcept;
   std::uint64_t items() const { return options.items ? options.items->load() : 0; }
+  /// With the mutex held. Before the first is taken there is one more than usual.
+  void show_ready() const {
+    if (options.gauge)
+      options.gauge->filled.store(static_cast<int>(std::min(ready.size(), slots.size() - 1)),
+                                  std::memory_order_relaxed);
+  }
   bool stopped() {
     const std::lock_guard lock(mutex);
     return stop;
@@ -159,6 +165,7 @@ void Prefetcher::State::finish(Slot* slot, std::uint64_t number) {
   const std::lock_guard lock(mutex);
   if (slot->problem) failed = true;
   ready[number] = slot;
+  show_ready();
   filled.notify_all();
   if (failed) freed.notify_all();
 }
@@ -230,6 +237,10 @@ Prefetcher::Prefetcher(Device& device, const ShareSequence& shares, MakeFill mak
     : Prefetcher(std::make_shared<State>(device, shares, std::move(make_fill), options)) {
   let_reads_be_interrupted();
   const int depth = std::max(options.depth, 1), threads = std::clamp(options.threads, 1, depth);
+  if (options.gauge) {
+    options.gauge->filled = 0;
+    options.gauge->most = depth;
+  }
   for (int i = 0; i <= depth; ++i) {
     state_->slots.push_back(std::make_unique<State::Slot>());
     state_->free.push_back(state_->slots.back().get());
@@ -288,6 +299,7 @@ HostBatch& Prefetcher::take() {
   State::Slot* slot = entry->second;
   if (slot->problem) std::rethrow_exception(slot->problem);
   state.ready.erase(entry);
+  state.show_ready();
   ++state.next_take;
   state.in_use = slot;
   return slot->batch;

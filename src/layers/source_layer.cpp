@@ -150,6 +150,7 @@ data::InputPipeline SourceLayer::pipeline() {
   prefetch.items = assembly.items = std::make_shared<std::atomic<std::uint64_t>>(0);
   prefetch.beat = beat_;
   prefetch.tracing = tracing_;
+  prefetch.gauge = gauge_;
   return made;
 }
 

@@ -43,6 +43,7 @@ class SourceLayer : public Layer, public data::BatchSource {
     if (prefetcher_) prefetcher_->stop();
   }
   void trace_to(const Tracing& tracing) override { tracing_ = tracing; }
+  std::shared_ptr<const QueueGauge> gauge() const override { return gauge_; }
 
  protected:
   /// Settings from the layer's own message.
@@ -100,6 +101,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   std::shared_ptr<std::atomic<bool>> interrupted_ = std::make_shared<std::atomic<bool>>(false);
   std::function<void()> beat_;
   Tracing tracing_;
+  std::shared_ptr<QueueGauge> gauge_ = std::make_shared<QueueGauge>();
   std::unique_ptr<data::Prefetcher> prefetcher_;
   data::HostBatch* batch_ = nullptr;  // the prefetcher's, valid from prepare() to the next one
 };

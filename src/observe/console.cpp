@@ -153,11 +153,23 @@ void Console::print(std::string_view lines) {
 }
 
 void Console::set_status(const std::string& line) {
-  if (!shows_status_) return;
   const std::lock_guard lock(mutex_);
+  if (!shows_status()) return;
   if (line.empty() && status_.empty()) return;
   status_ = line;
   write_out(kEraseLine + drawn());
+}
+
+void Console::set_panel(bool present) {
+  const std::lock_guard lock(mutex_);
+  if (present && !status_.empty()) write_out(kEraseLine);
+  status_.clear();
+  has_panel_ = present;
+}
+
+void Console::write(std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  write_out(bytes);
 }
 
 std::string json_log_line(Severity severity, const std::string& text, const std::source_location& where) {

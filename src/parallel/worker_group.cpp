@@ -13,6 +13,7 @@
 #include <string>
 
 #include "banyan/base/error.hpp"
+#include "banyan/observe/panel.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -127,6 +128,7 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
     const std::string text =
         cat(error ? error->what() : "aborted", "\n  the thread of ", activities_[joined]->device(),
             " cannot be stopped (", activities_[joined]->describe(), "): ending the process\n");
+    give_back_panel();
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
     ::_exit(exit_code(error ? error->kind() : ErrorKind::aborted));
   }

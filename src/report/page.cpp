@@ -45,14 +45,27 @@ std::string filled(std::string_view text,
   }
 }
 
+/// `connect`: what the page's policy lets it ask; `more`: what follows its scripts.
+std::string page(const std::string& runs, const std::string& connect, std::string_view more) {
+  const std::string data = cat("{\"version\":", json_string(BANYAN_VERSION), runs, "}");
+  return filled(kPageHtml, {{"STYLE", std::string(kPageCss)},
+                            {"SCRIPT", cat(kPageJs, more)},
+                            {"CONNECT", connect},
+                            {"DATA", script_json(data)}});
+}
+
 }  // namespace
 
 std::string page_of(const std::vector<std::string>& runs) {
-  const std::string data =
-      cat("{\"version\":", json_string(BANYAN_VERSION), ",\"runs\":[", join(runs, ",\n"), "]}");
-  return filled(
-      kPageHtml,
-      {{"STYLE", std::string(kPageCss)}, {"SCRIPT", std::string(kPageJs)}, {"DATA", script_json(data)}});
+  return page(cat(",\"runs\":[", join(runs, ",\n"), "]"), "", "");
+}
+
+std::string live_page_of(const std::string& run, std::int64_t version) {
+  return page(cat(",\"live\":", version, ",\"runs\":[", run, "]"), "; connect-src 'self'", kLiveJs);
+}
+
+std::string live_data(const std::string& run, std::int64_t version, bool ended) {
+  return cat("{\"version\":", version, ",\"ended\":", ended ? "true" : "false", ",\"run\":", run, "}");
 }
 
 }  // namespace banyan::report

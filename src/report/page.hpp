@@ -5,6 +5,6 @@
 
 namespace banyan::report {
 
-extern const std::string_view kPageHtml, kPageCss, kPageJs;
+extern const std::string_view kPageHtml, kPageCss, kPageJs, kLiveJs;
 
 }  // namespace banyan::report

@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 constexpr int kFormat = 1;
 // A page stays usable, whatever the length of the run.
 constexpr std::size_t kMostRows = 12000, kMostDeviceRows = 1500, kMostParameterRows = 1500;
+// Of a run that goes on less is shown, so that showing it again and again costs little, and not all is kept.
+constexpr std::size_t kMostLiveRows = 3000, kMostKeptRows = 16000;
 constexpr std::size_t kMostWarnings = 1000, kMostComponents = 16, kMostLayerLines = 100;
 
 /// Outputs of a net: each component of each is a column.
@@ -55,6 +57,9 @@ struct TestNet {
 class Run {
  public:
   explicit Run(const std::string& folder) : folder_(folder) {}
+  /// A run that goes on.
+  Run(const std::string& folder, const std::string& name)
+      : folder_(folder), name_(name), most_rows_(kMostLiveRows), train_(kMostKeptRows) {}
 
   void take(const Json& line) {
     const auto kind = line["kind"].get<std::string>();
@@ -81,6 +86,7 @@ class Run {
   }
 
   void note(const std::string& text) { notes_.push_back(text); }
+  void forget_notes() { notes_.clear(); }
   bool empty() const { return starts_.empty(); }
 
   Json json() const {
@@ -91,9 +97,9 @@ class Run {
     run["last_time"] = last_time_;
     run["starts"] = starts_;
     run["ends"] = ends_;
-    const std::vector<std::size_t> rows = train_.thinned("loss", kMostRows);
+    const std::vector<std::size_t> rows = train_.thinned("loss", most_rows_);
     run["train"] = {
-        {"rows", train_.rows()}, {"columns", train_.json(rows)}, {"outputs", train_outputs_.json()}};
+        {"rows", train_.added()}, {"columns", train_.json(rows)}, {"outputs", train_outputs_.json()}};
     run["devices"] = {{"rows", devices_.added()}, {"names", device_names_}, {"columns", devices_.json()}};
     Json& tests = run["tests"] = Json::array();
     for (const auto& [net, test] : tests_)
@@ -113,6 +119,7 @@ class Run {
  private:
   /// Two runs in folders of one name are told apart by the folders above.
   std::string name() const {
+    if (folder_.empty()) return name_;
     fs::path path = fs::path(folder_).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
     const std::string name = path.filename().string();
@@ -134,7 +141,7 @@ class Run {
     devices_.cut(iteration);
     parameters_.cut(iteration);
     for (auto& [net, test] : tests_) test.columns.cut(iteration + 1);
-    for (Json* lines : {&layers_, &snapshots_, &warnings_})
+    for (Json* lines : {&layers_, &snapshots_, &warnings_, &ends_})
       while (!lines->empty() && lines->back()["iteration"] > iteration) lines->erase(lines->size() - 1);
     // Of earlier parts of the run only when they began matters.
     if (!starts_.empty())
@@ -196,7 +203,8 @@ class Run {
     }
   }
 
-  std::string folder_;
+  std::string folder_, name_;
+  std::size_t most_rows_ = kMostRows;
   std::vector<std::string> notes_;
   Json last_time_;
   Json starts_ = Json::array(), ends_ = Json::array(), layers_ = Json::array(), snapshots_ = Json::array(),
@@ -218,6 +226,16 @@ Json parse(const std::string& text) {
   }
 }
 
+void take_line(const std::string& text, Run& run) {
+  const Json line = parse(text);
+  if (const std::string problem = problem_in(line); !problem.empty()) bad_input(problem);
+  run.take(line);
+}
+
+std::string text_of(const Run& run) {
+  return run.json().dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 void take_lines(std::istream& in, const std::string& path, Run& run) {
   std::int64_t number = 0;
   for (std::string text; std::getline(in, text);) {
@@ -227,9 +245,7 @@ void take_lines(std::istream& in, const std::string& path, Run& run) {
       return;
     }
     try {
-      const Json line = parse(text);
-      if (const std::string problem = problem_in(line); !problem.empty()) bad_input(problem);
-      run.take(line);
+      take_line(text, run);
     } catch (const Error& error) {
       bad_input(path, ":", number, ": ", error.message());
     }
@@ -253,7 +269,33 @@ std::string read_run(std::istream& lines, const std::string& folder) {
   Run run(folder);
   take_lines(lines, path, run);
   if (run.empty()) bad_input(banyan::quoted(path), " holds no complete line yet");
-  return run.json().dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text_of(run);
 }
+
+struct LiveRun::State {
+  std::string folder;
+  Run run;
+};
+
+LiveRun::LiveRun(const std::string& name, const std::string& folder)
+    : state_(std::make_unique<State>(State{folder, Run(folder, name)})) {}
+
+LiveRun::~LiveRun() = default;
+
+void LiveRun::take_file() {
+  const std::string path = state_->folder + "/metrics.jsonl";
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return;
+  try {
+    take_lines(in, path, state_->run);
+  } catch (const Error&) {
+    // The run cuts its file there, and says so.
+  }
+  state_->run.forget_notes();
+}
+
+void LiveRun::take(const std::string& line) { take_line(line, state_->run); }
+
+std::string LiveRun::json() const { return state_->run.empty() ? "" : text_of(state_->run); }
 
 }  // namespace banyan::report

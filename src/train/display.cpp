@@ -8,14 +8,14 @@
 namespace banyan {
 
 Display::Display(const SolverSettings& solver, int interval, Peers& peers, Net& net, Losses& losses,
-                 Console* console, Meter* meter)
+                 Console* console, RunBoard* board, Meter* meter)
     : every_(interval),
       logs_(solver.display > 0),
       meter_(meter),
       peers_(peers),
       net_(net),
       losses_(losses),
-      progress_(peers.first() ? console : nullptr, solver.max_iter) {}
+      progress_(peers.first() ? console : nullptr, peers.first() ? board : nullptr, solver.max_iter) {}
 
 void Display::begin(std::int64_t iteration, std::int64_t samples) {
   start_ = shown_ = iteration;

@@ -18,9 +18,9 @@ namespace banyan {
 class Display {
  public:
   /// `interval`: of the solver's display, or of the metrics where that is 0. `console` shows the progress
-  /// line on the first device; nullptr: none. `meter`: nullptr: no metrics.
+  /// line, and `board` its numbers, on the first device; nullptr: none. `meter`: nullptr: no metrics.
   Display(const SolverSettings& solver, int interval, Peers& peers, Net& net, Losses& losses,
-          Console* console, Meter* meter);
+          Console* console, RunBoard* board, Meter* meter);
   /// `iteration`: the first one. `samples`: of all devices in each.
   void begin(std::int64_t iteration, std::int64_t samples);
   bool is_turn(std::int64_t iteration) const { return banyan::is_turn(iteration, every_); }

@@ -1,21 +1,11 @@
 #include "banyan/train/progress.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <iomanip>
 #include <sstream>
 
-#include "banyan/base/error.hpp"
+#include "banyan/base/units.hpp"
 
 namespace banyan {
-
-std::string duration_text(double seconds) {
-  const auto s = static_cast<std::int64_t>(std::llround(std::max(seconds, 0.0)));
-  if (s < 60) return cat(s, " s");
-  if (s < 3600) return cat(s / 60, " min ", s % 60, " s");
-  if (s < 86400) return cat(s / 3600, " h ", s % 3600 / 60, " min");
-  return cat(s / 86400, " d ", s % 86400 / 3600, " h");
-}
 
 std::string progress_line(const ProgressNumbers& n) {
   std::ostringstream out;
@@ -45,11 +35,12 @@ void Progress::update(std::int64_t iteration, std::int64_t samples, double loss,
     numbers.seconds_left = elapsed * static_cast<double>(max_iter_ - iteration) /
                            static_cast<double>(iteration - first.iteration);
   }
-  console_->set_status(progress_line(numbers));
+  if (board_ != nullptr) board_->set_progress(numbers);
+  if (draws()) console_->set_status(progress_line(numbers));
 }
 
 void Progress::clear() {
-  if (active()) console_->clear_status();
+  if (draws()) console_->clear_status();
 }
 
 }  // namespace banyan

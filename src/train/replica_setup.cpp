@@ -93,6 +93,7 @@ void Replica::build_nets() {
 void Replica::connect_sources() {
   sources_.set_beat([this] { activity_.beat(); });
   sources_.trace_to({run_.options.timeline, rank_});
+  if (run_.options.board) sources_.show_on(*run_.options.board, rank_);
   // From here on nothing is added.
   run_.abort.on_raise([this] { sources_.interrupt(); });
 }
@@ -192,7 +193,7 @@ void Replica::set_up() {
     meter_ = std::make_unique<Meter>(
         *run_.metrics, rank_, Meter::Parts{*peers_, *net_, *updater_, sources_, lane()}, run_.interval);
   display_ = std::make_unique<Display>(run_.solver, run_.interval, *peers_, *net_, *losses_,
-                                       run_.options.console, meter_.get());
+                                       run_.options.console, run_.options.board.get(), meter_.get());
   snapshots_ = std::make_unique<Snapshots>(run_.snapshots, *peers_, lane(),
                                            SnapshotParts{*net_, *updater_, *rate_, *losses_, sources_});
   load_initial_state();

@@ -167,10 +167,12 @@ void plan_snapshots(Run& run) {
   run.snapshots.run.set_seed(run.seed);
 }
 
-/// One process speaks for all, but all must stop at the same displays.
+/// One process speaks for all, and only it may have a terminal, but all must stop at the same displays.
 void open_metrics(Run& run) {
   run.interval = run.solver.display;
-  if (!RunMetrics::wanted(run.options)) return;
+  bool wanted = RunMetrics::wanted(run.options);
+  if (parallel::Uplink* uplink = run.options.uplink) wanted = uplink->share(wanted ? "yes" : "")[0] == "yes";
+  if (!wanted) return;
   if (run.interval == 0) run.interval = RunMetrics::kInterval;
   if (run.team.place.process != 0) return;
   std::vector<Activity*> activities;

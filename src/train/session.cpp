@@ -73,6 +73,7 @@ struct Session::State {
 
   std::unique_ptr<Run> run;
   std::vector<std::unique_ptr<Replica>> replicas;
+  std::optional<OnBoard> on_board;
   std::optional<Attachment> attachment;
   std::unique_ptr<parallel::Crew> crew;
 };
@@ -84,6 +85,7 @@ Session::State::State(const TrainOptions& options) : run(make_run(options)) {
   for (const auto& activity : run->activities) activities.push_back(activity.get());
   LOG(INFO) << log_lines::solving(run->train_net.net.name());
   LOG(INFO) << log_lines::policy(name_of(run->solver.rate.policy));
+  on_board.emplace(options.board.get(), std::vector<const Activity*>(activities.begin(), activities.end()));
   attachment.emplace(*run);
   parallel::WatchdogOptions watchdog{options.watchdog_seconds, kGraceSeconds};
   if (parallel::Uplink* uplink = options.uplink) watchdog.others = [uplink] { return uplink->others(); };

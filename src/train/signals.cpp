@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "banyan/observe/panel.hpp"
+
 namespace banyan {
 
 namespace {
@@ -17,7 +19,10 @@ void on_signal(int number) {
   const SignalEffect effect = number == SIGINT   ? effect_of_sigint
                               : number == SIGHUP ? effect_of_sighup
                                                  : SignalEffect::stop;
-  if ((number == SIGINT || number == SIGTERM) && requests->stop.load()) ::_exit(128 + number);
+  if ((number == SIGINT || number == SIGTERM) && requests->stop.load()) {
+    give_back_panel();
+    ::_exit(128 + number);
+  }
   if (effect == SignalEffect::stop) requests->stop.store(true);
   if (effect == SignalEffect::snapshot) requests->snapshot.store(true);
 }

@@ -18,6 +18,11 @@ void Sources::trace_to(const Tracing& tracing) {
   for (const Entry& entry : entries_) entry.source->trace_to(tracing);
 }
 
+void Sources::show_on(RunBoard& board, int rank) const {
+  for (const Entry& entry : entries_)
+    if (entry.net == "train") board.add_queue(rank, entry.layer, entry.source->gauge());
+}
+
 void Sources::interrupt() {
   for (const Entry& entry : entries_) entry.source->interrupt();
 }

@@ -10,6 +10,7 @@
 #include "banyan/data/batch_source.hpp"
 #include "banyan/metrics/record.hpp"
 #include "banyan/net/net.hpp"
+#include "banyan/observe/run_board.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan {
@@ -21,6 +22,8 @@ class Sources {
   /// Sets what is called as long as records arrive for a device that waits for them.
   void set_beat(const std::function<void()>& beat);
   void trace_to(const Tracing& tracing);
+  /// How many batches are ready for the train net, as device `rank`'s.
+  void show_on(RunBoard& board, int rank) const;
   /// Ends waits for data. On any thread, once nothing more is added.
   void interrupt();
   /// Ends reading, at the end of a run.

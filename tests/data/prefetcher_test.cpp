@@ -64,6 +64,40 @@ TEST(Prefetcher, FillsNoMoreThanItsDepthAhead) {
   EXPECT_EQ(filled, 4);
 }
 
+TEST(Prefetcher, TellsHowManyBatchesAreReady) {
+  const auto device = make_cpu_device(0);
+  const auto gauge = std::make_shared<QueueGauge>();
+  std::atomic<int> filled{0};
+  std::mutex slow;
+  std::unique_lock hold(slow, std::defer_lock);
+  Prefetcher::Options options{3, 1, "test", nullptr};
+  options.gauge = gauge;
+  Prefetcher prefetcher(
+      *device, shares(),
+      [&](const auto&) {
+        return [&](HostBatch&) {
+          const std::lock_guard wait(slow);
+          ++filled;
+        };
+      },
+      options);
+  EXPECT_EQ(gauge->most, 3);
+  const auto becomes = [](const std::atomic<int>& value, int wanted) {
+    for (int i = 0; i < 1000 && value != wanted; ++i) std::this_thread::sleep_for(5ms);
+    return value == wanted;
+  };
+  // All of its four batches, because none is in use yet.
+  EXPECT_TRUE(becomes(filled, 4));
+  EXPECT_TRUE(becomes(gauge->filled, 3)) << gauge->filled;
+  hold.lock();
+  for (int left = 3; left >= 0; --left) {
+    prefetcher.take();
+    EXPECT_TRUE(becomes(gauge->filled, left)) << gauge->filled << ", not " << left;
+  }
+  hold.unlock();
+  EXPECT_TRUE(becomes(gauge->filled, 3)) << gauge->filled;
+}
+
 TEST(Prefetcher, AFailureComesOutAtItsBatchAndStays) {
   const auto device = make_cpu_device(0);
   Prefetcher prefetcher(*device, shares(),

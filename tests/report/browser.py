@@ -84,7 +84,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
         self.emulate(dark, media)
         self.events.clear()
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        self.call("Page.navigate", url=path if "://" in path else "file://" + os.path.abspath(path))
         deadline = time.monotonic() + self.patience
         while self.run("document.readyState") != "complete" or not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             if time.monotonic() > deadline:

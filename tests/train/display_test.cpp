@@ -18,7 +18,7 @@ TEST(Display, ShowsEveryFewIterations) {
   solver.display = 4;
   solver.average_loss = 2;
   Losses losses(bench.peers, solver.average_loss);
-  Display display(solver, solver.display, bench.peers, *net, losses, nullptr, nullptr);
+  Display display(solver, solver.display, bench.peers, *net, losses, nullptr, nullptr, nullptr);
   losses.begin(7);
   display.begin(7, 2);
   Pass pass = bench.pass();
@@ -38,7 +38,7 @@ TEST(Display, ZeroIsNever) {
   PartBench bench;
   const auto net = bench.net(kLossNet);
   Losses losses(bench.peers, 1);
-  const Display display({}, 0, bench.peers, *net, losses, nullptr, nullptr);
+  const Display display({}, 0, bench.peers, *net, losses, nullptr, nullptr, nullptr);
   EXPECT_FALSE(display.is_turn(0));
 }
 

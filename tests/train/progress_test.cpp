@@ -40,17 +40,10 @@ TEST(Progress, Line) {
   EXPECT_EQ(progress_line(numbers), "Iteration 120/1000 (12 %)  loss 0.1234  lr 0.01");
 }
 
-TEST(Progress, Durations) {
-  EXPECT_EQ(duration_text(0.2), "0 s");
-  EXPECT_EQ(duration_text(59.6), "1 min 0 s");
-  EXPECT_EQ(duration_text(3 * 3600 + 5 * 60), "3 h 5 min");
-  EXPECT_EQ(duration_text(2 * 86400 + 4 * 3600), "2 d 4 h");
-}
-
 TEST(Progress, SpeedAndRateLimit) {
   Output output;
   Console console(ProgressMode::on, output.fd(), 200);
-  Progress progress(&console, 100);
+  Progress progress(&console, nullptr, 100);
   const auto start = Progress::Clock::now();
   using std::chrono::milliseconds;
   progress.update(0, 0, 1, 0.1, start);
@@ -59,6 +52,23 @@ TEST(Progress, SpeedAndRateLimit) {
   EXPECT_EQ(output.take(), "");  // less than 200 ms after the last one
   progress.update(10, 320, 1, 0.1, start + milliseconds(1000));
   EXPECT_THAT(output.take(), HasSubstr("320 samples/s  9 s left"));
+}
+
+/// A display that draws by itself gets the same numbers.
+TEST(Progress, GoesToABoardToo) {
+  RunBoard board;
+  Progress progress(nullptr, &board, 100);
+  EXPECT_TRUE(progress.active());
+  const auto start = Progress::Clock::now();
+  progress.update(0, 0, 1, 0.1, start);
+  progress.update(10, 320, 0.5, 0.2, start + std::chrono::seconds(1));
+  const ProgressNumbers numbers = board.progress();
+  EXPECT_EQ(numbers.iteration, 10);
+  EXPECT_EQ(numbers.max_iter, 100);
+  EXPECT_EQ(numbers.loss, 0.5);
+  EXPECT_EQ(numbers.rate, 0.2);
+  EXPECT_DOUBLE_EQ(numbers.samples_per_second, 320);
+  EXPECT_DOUBLE_EQ(numbers.seconds_left, 9);
 }
 
 TEST(Console, NothingWithoutATerminal) {

@@ -45,6 +45,9 @@ endfunction()
 
 banyan_optional_dependency(hdf5 hdf5.h "hdf5_serial;hdf5" hdf5/serial)
 banyan_optional_dependency(leveldb leveldb/db.h leveldb)
+banyan_optional_dependency(httplib httplib.h cpp-httplib)
+# As Debian builds the library (cpp-httplib.pc): its classes have other members without.
+target_compile_definitions(dependency_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
 
 set(BANYAN_WITH_MPI OFF)
 if(NOT BANYAN_MPI STREQUAL OFF)

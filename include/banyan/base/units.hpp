@@ -10,5 +10,7 @@ namespace banyan {
 std::string mebibytes(std::int64_t bytes);
 /// 1234567 as "1.235 M".
 std::string scaled(double count);
+/// `45 s`, `2 min 10 s`, `3 h 5 min`, `2 d 4 h`
+std::string duration_text(double seconds);
 
 }  // namespace banyan

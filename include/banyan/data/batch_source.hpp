@@ -9,6 +9,7 @@
 #include "banyan/data/assembler.hpp"
 #include "banyan/data/dealing.hpp"
 #include "banyan/data/prefetcher.hpp"
+#include "banyan/observe/run_board.hpp"
 #include "banyan/observe/timeline.hpp"
 
 namespace banyan::data {
@@ -64,6 +65,8 @@ class BatchSource {
   virtual void stop() = 0;
   /// Threads started from now on record the batches that they make.
   virtual void trace_to(const Tracing& tracing) = 0;
+  /// How many batches are ready, from the first prepare() on; on any thread, even after this is gone.
+  virtual std::shared_ptr<const QueueGauge> gauge() const = 0;
 };
 
 }  // namespace banyan::data

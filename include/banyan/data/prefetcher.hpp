@@ -15,6 +15,7 @@
 
 #include "banyan/data/dealing.hpp"
 #include "banyan/device/device.hpp"
+#include "banyan/observe/run_board.hpp"
 #include "banyan/observe/timeline.hpp"
 #include "banyan/tensor/shape.hpp"
 
@@ -65,7 +66,8 @@ class Prefetcher {
     /// `beat`.
     std::shared_ptr<const std::atomic<std::uint64_t>> items = nullptr;
     std::function<void()> beat = nullptr;
-    Tracing tracing = {};  ///< where each thread opens a track
+    Tracing tracing = {};                         ///< where each thread opens a track
+    std::shared_ptr<QueueGauge> gauge = nullptr;  ///< is kept up to date
   };
 
   /// Called once on each thread. It and what it returns must own what they use, and touch the device only

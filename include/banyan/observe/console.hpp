@@ -1,6 +1,8 @@
-// The terminal: log lines that stay, and below them one status line that is redrawn in place.
+// The terminal: log lines that stay, and below them one status line that is redrawn in place, or a panel
+// (panel.hpp).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -32,7 +34,7 @@ class Console {
   const std::string& origin() const { return origin_; }
 
   bool is_terminal() const { return terminal_; }
-  bool shows_status() const { return shows_status_; }
+  bool shows_status() const { return shows_status_ && !has_panel_; }
   /// Writes whole lines (ending in a newline) above the status line.
   void print(std::string_view lines);
   /// Replaces the status line; truncated to one character less than the width, so that it never wraps. Does
@@ -41,13 +43,18 @@ class Console {
   void clear_status() { set_status(""); }
 
  private:
+  friend class Panel;
+  /// From here on there is no status line; or again one.
+  void set_panel(bool present);
+  void write(std::string_view bytes);
   void write_out(std::string_view bytes);
   std::string drawn() const;
 
   int fd_;
   int width_;
   bool terminal_;
-  bool shows_status_;
+  const bool shows_status_;
+  std::atomic<bool> has_panel_{false};
   std::string origin_;
   std::mutex mutex_;
   std::string status_;

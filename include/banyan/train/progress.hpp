@@ -8,28 +8,21 @@
 #include <string>
 
 #include "banyan/observe/console.hpp"
+#include "banyan/observe/run_board.hpp"
 
 namespace banyan {
 
-struct ProgressNumbers {
-  std::int64_t iteration = 0;  ///< updates done
-  std::int64_t max_iter = 0;
-  double loss = 0, rate = 0;
-  double samples_per_second = 0;  ///< 0: not known yet
-  double seconds_left = -1;       ///< < 0: not known yet
-};
 std::string progress_line(const ProgressNumbers& numbers);
-/// `45 s`, `2 min 10 s`, `3 h 5 min`, `2 d 4 h`
-std::string duration_text(double seconds);
 
-/// Measures speed over the last 10 seconds and draws at most five times a second.
+/// Measures speed over the last 10 seconds and shows it at most five times a second.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
-  /// `console` may be nullptr: then nothing happens.
-  Progress(Console* console, std::int64_t max_iter) : console_(console), max_iter_(max_iter) {}
+  /// Both may be nullptr.
+  Progress(Console* console, RunBoard* board, std::int64_t max_iter)
+      : console_(console), board_(board), max_iter_(max_iter) {}
 
-  bool active() const { return console_ != nullptr && console_->shows_status(); }
+  bool active() const { return board_ != nullptr || draws(); }
   /// After `iteration` updates and `samples` samples on all devices since the start of this run.
   void update(std::int64_t iteration, std::int64_t samples, double loss, double rate,
               Clock::time_point now = Clock::now());
@@ -40,9 +33,11 @@ class Progress {
     Clock::time_point time;
     std::int64_t iteration, samples;
   };
+  bool draws() const { return console_ != nullptr && console_->shows_status(); }
   Console* console_;
+  RunBoard* board_;
   std::int64_t max_iter_;
-  std::deque<Mark> marks_;  ///< one for each drawing, oldest first
+  std::deque<Mark> marks_;  ///< one for each update that was shown, oldest first
 };
 
 }  // namespace banyan

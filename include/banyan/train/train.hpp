@@ -11,6 +11,7 @@
 #include "banyan/layers/layer.hpp"
 #include "banyan/metrics/sink.hpp"
 #include "banyan/observe/console.hpp"
+#include "banyan/observe/run_board.hpp"
 #include "banyan/observe/timeline.hpp"
 #include "banyan/tensor/dtype.hpp"
 #include "banyan/train/solver_settings.hpp"
@@ -69,6 +70,7 @@ struct TrainOptions {
   /// must then set random_seed. Process 0 writes the snapshots. nullptr: there are no others.
   parallel::Uplink* uplink = nullptr;
   std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
+  std::shared_ptr<RunBoard> board;     ///< what goes on right now is shown here; nullptr: nowhere
   MetricsOptions metrics;
 };
 

@@ -66,7 +66,9 @@ class Chart {
     view.charts.push(this);
   }
 
-  visible() { return this.series.filter(one => one.run.shown && !this.hidden.has(one)); }
+  // Its name, as long as the page is shown.
+  key(one) { return `${one.run.index} ${one.name}`; }
+  visible() { return this.series.filter(one => one.run.shown && !this.hidden.has(this.key(one))); }
 
   // Curves on the chosen axis, sorted as they are in the file.
   prepare() {
@@ -200,9 +202,9 @@ class Chart {
   draw_legend() {
     if (this.series.length < 2) return;
     this.legend.replaceChildren(...this.series.filter(one => one.run.shown).map(one => {
-      const off = this.hidden.has(one);
+      const off = this.hidden.has(this.key(one));
       return h("button", { type: "button", class: "key", "aria-pressed": !off, onclick: () => {
-        off ? this.hidden.delete(one) : this.hidden.add(one);
+        off ? this.hidden.delete(this.key(one)) : this.hidden.add(this.key(one));
         this.draw();
       } }, s("svg", { width: 20, height: 8 }, s("line", { class: "curve", x1: 1, x2: 19, y1: 4, y2: 4, stroke: one.colour, "stroke-dasharray": one.dash })),
       one.label || one.name);

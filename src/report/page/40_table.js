@@ -1,8 +1,12 @@
 // Tables that are sorted by a click on a column's head.
 
+// How tables are sorted, by their names: a table that is made again stays so.
+const sorted_by = new Map();
+
 // columns: {title, value(row), text(row), number, bar}
 function sortable(columns, rows, options = {}) {
-  let by = options.by ?? null, down = true;
+  let { by, down } = sorted_by.get(options.name) || { by: null, down: true };
+  if (by !== null && by >= columns.length) by = null;
   const body = h("tbody"), heads = [];
   const draw = () => {
     const order = rows.map((row, i) => [row, i]);
@@ -29,6 +33,7 @@ function sortable(columns, rows, options = {}) {
       h("button", { type: "button", onclick: () => {
         down = by === c ? !down : Boolean(column.number);
         by = c;
+        sorted_by.set(options.name, { by, down });
         draw();
       } }, column.title));
     heads.push(cell);

@@ -60,5 +60,6 @@ function plan_picture(run) {
     h("span", { class: "unit" }, `MiB over ${steps} steps; ${plan.blocks.length} blocks in ${bytes(top)}`)),
   h("div", { class: "legend fixed" }, h("span", { class: "key" }, h("i", { class: "activation" }), "data"), h("span", { class: "key" }, h("i", { class: "gradient" }), "gradients")), holder);
   card.redraw = draw;
+  card.fixed = run.start.time;  // nothing else in it changes
   return card;
 }

@@ -4,10 +4,9 @@ const kDashes = [null, "6 3", "2 3", "8 3 2 3", "1 4"];
 const several = runs.length > 1;
 const run_title = run => several ? `${run.name}: ` : "";
 
-// A chart of the curves that `find` gives for each run; null where no run has any.
-function chart(title, find, options) {
+// The curves that `find` gives for each run.
+function series_of(find) {
   const series = runs.flatMap(run => find(run).filter(one => one.values.some(value => value !== null)).map(one => ({ run, colour: run.colour, ...one })));
-  if (!series.length) return null;
   // One run: colours tell curves apart; several: colours tell runs apart and dashes curves.
   const kinds = [...new Set(series.map(one => one.name))];
   for (const one of series) {
@@ -16,7 +15,7 @@ function chart(title, find, options) {
     else one.colour = `var(--c${kind % kColours})`;
     one.label = !several ? one.name : kinds.length > 1 ? run_title(one.run) + one.name : one.run.name;
   }
-  return new Chart(title, series, options);
+  return series;
 }
 
 const train_curve = (name, column, more) => run => [{ name, iterations: run.iterations, times: run.times, values: run.column(column), ...more }];
@@ -45,8 +44,7 @@ function output_curves(label) {
 }
 
 const kMostDevices = several ? 8 : 16;
-const most_devices = Math.max(...runs.map(run => run.device_names.length));
-const of_devices = unit => most_devices > kMostDevices ? `${unit}, the first ${kMostDevices} devices` : unit;
+const of_devices = unit => Math.max(...runs.map(run => run.device_names.length)) > kMostDevices ? `${unit}, the first ${kMostDevices} devices` : unit;
 const device_curves = (key, scale = 1) => run => run.device_names.slice(0, kMostDevices).map((name, device) => ({
   name, iterations: run.device_columns.iteration, times: null,
   values: run.device_column(device, key).map(value => value === null ? null : value * scale)
@@ -149,11 +147,45 @@ function about(run) {
   const start = run.start, host = start.host || {};
   const text = (title, body) => body ? h("details", { class: "text" }, h("summary", null, title), h("pre", null, body)) : null;
   return h("section", { class: "card wide", "data-title": "run" }, h("div", { class: "head" }, h("h3", null, "Run")), facts([
-    ["folder", run.data.folder], ["started", moment(run.first.time)], ["last line", moment(run.data.last_time)], ["program", `Banyan ${start.version}`],
+    ["folder", run.data.folder], ["started", moment(run.first.time)], ["last line", page_data.live === undefined ? moment(run.data.last_time) : null], ["program", `Banyan ${start.version}`],
     ["command", (start.command_line || []).join(" ")], ["in", start.working_directory], ["host", [host.name, host.processor, host.cores ? `${host.cores} cores` : null, numeric(host.memory) ? bytes(host.memory) : null].filter(Boolean).join(", ")],
     ["seed", start.seed], ["precision", start.precision], ["weights", (start.weights || []).join(", ")], ["resumed from", start.resumed_from],
     ["data", (start.datasets || []).map(set => `${set.net}: ${set.source}${numeric(set.records) ? `, ${grouped(set.records)} records` : ""}`).join("; ")]]),
   text(`Solver ${(start.solver || {}).path || ""}`, (start.solver || {}).text), (start.nets || []).map(net => text(`Net ${net.name} ${net.path || ""}`, net.text)));
+}
+
+// [title, curves, options] of all charts that may be.
+function chart_list() {
+  return [["Loss", loss_curves], ...output_names().map(label => [`Output ${label}`, output_curves(label)]),
+    ["Learning rate", train_curve("rate", "rate")], ["Gradient norm", train_curve("norm", "gradient_norm", { smooth: true })],
+    ["Throughput", train_curve("samples/s", "samples_per_second"), { unit: "samples/s", zero: true }],
+    ["Waiting for data", device_curves("waiting_for_data", 100), { unit: of_devices("% of the time"), zero: true }], ["Memory in use", device_curves("in_use", 1 / 2 ** 20), { unit: of_devices("MiB"), zero: true }],
+    ["Peak of memory", device_curves("peak", 1 / 2 ** 20), { unit: of_devices("MiB"), zero: true }]];
+}
+
+// Those that have a curve; one that is there already gets its new ones.
+function charts() {
+  return chart_list().map(([title, find, options]) => {
+    const series = series_of(find);
+    if (!series.length) return null;
+    const known = view.charts.find(one => one.title === title);
+    if (!known) return new Chart(title, series, options);
+    known.series = series;
+    return known;
+  }).filter(Boolean);
+}
+
+const head = () => h("header", null, h("h1", null, several ? `${runs.length} runs` : runs[0].name, " ", several ? null : badge(runs[0])),
+  h("p", null, [...new Set(runs.map(run => `Banyan ${run.start.version}`))].join(", "), several ? "" : `, ${moment(runs[0].first.time)}`));
+
+const thinned = () => h("div", null, runs.filter(run => run.data.train.rows > run.iterations.length)
+  .map(run => h("p", { class: "note" }, `${run_title(run)}${grouped(run.iterations.length)} of ${grouped(run.data.train.rows)} lines are shown: the extremes of each interval.`)));
+
+// What a page that follows its run replaces.
+const parts = {};
+
+function redraw_details() {
+  for (const card of parts.details.children) if (card.redraw) card.redraw();
 }
 
 function details_of(run) {
@@ -162,21 +194,11 @@ function details_of(run) {
 }
 
 function build() {
-  let chosen = runs[0];
-  const redrawn = [];
-  const holder = h("div", { class: "grid", id: "details" });
+  let chosen = 0;
   const fill = () => {
-    redrawn.length = 0;
-    const cards = details_of(chosen);
-    redrawn.push(...cards.filter(card => card.redraw));
-    holder.replaceChildren(...cards);
-    for (const card of redrawn) card.redraw();
+    parts.details.replaceChildren(...details_of(runs[chosen]));
+    redraw_details();
   };
-  const charts = [chart("Loss", loss_curves), ...output_names().map(label => chart(`Output ${label}`, output_curves(label))),
-    chart("Learning rate", train_curve("rate", "rate")), chart("Gradient norm", train_curve("norm", "gradient_norm", { smooth: true })),
-    chart("Throughput", train_curve("samples/s", "samples_per_second"), { unit: "samples/s", zero: true }),
-    chart("Waiting for data", device_curves("waiting_for_data", 100), { unit: of_devices("% of the time"), zero: true }), chart("Memory in use", device_curves("in_use", 1 / 2 ** 20), { unit: of_devices("MiB"), zero: true }),
-    chart("Peak of memory", device_curves("peak", 1 / 2 ** 20), { unit: of_devices("MiB"), zero: true })].filter(Boolean);
   const axes = ["iteration", ...(runs.some(run => run.has("epoch")) ? ["epoch"] : []), "hours"];
   const smoothing = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: view.smoothing, id: "smoothing", oninput: event => {
     view.smoothing = Number(event.target.value);
@@ -190,22 +212,19 @@ function build() {
     h("label", null, "smoothing ", smoothing), h("button", { type: "button", id: "reset", disabled: true, onclick: () => zoom(null) }, "whole run"),
     h("span", { class: "hint" }, "drag to zoom, double-click for the whole run"));
   const picker = several ? h("h2", { class: "picker" }, h("select", { id: "run", "aria-label": "run", onchange: event => {
-    chosen = runs[Number(event.target.value)];
+    chosen = Number(event.target.value);
     fill();
   } }, runs.map((run, i) => h("option", { value: i }, run.name))), " in detail") : null;
   document.title = `${runs.map(run => run.name).join(", ")} \u2013 Banyan`;
-  const thinned = runs.filter(run => run.data.train.rows > run.iterations.length);
-  document.body.append(
-    h("header", null, h("h1", null, several ? `${runs.length} runs` : runs[0].name, " ", several ? null : badge(runs[0])),
-      h("p", null, [...new Set(runs.map(run => `Banyan ${run.start.version}`))].join(", "), several ? "" : `, ${moment(runs[0].first.time)}`)),
-    h("main", null, several ? h("div", { class: "grid" }, run_table(redraw), differences()) : tiles(runs[0]), controls, h("div", { class: "grid", id: "charts" }, charts.map(one => one.card)),
-      thinned.map(run => h("p", { class: "note" }, `${run_title(run)}${grouped(run.iterations.length)} of ${grouped(run.data.train.rows)} lines are shown: the extremes of each interval.`)), picker, holder),
-    h("footer", null, `Written by trainer report, Banyan ${page_data.version}`));
+  Object.assign(parts, { head: head(), top: several ? h("div", { class: "grid" }, run_table(redraw), differences()) : tiles(runs[0]),
+    charts: h("div", { class: "grid", id: "charts" }, charts().map(one => one.card)), thinned: thinned(), details: h("div", { class: "grid", id: "details" }) });
+  document.body.append(parts.head, h("main", null, parts.top, controls, parts.charts, parts.thinned, picker, parts.details),
+    h("footer", null, `${page_data.live === undefined ? "Written by trainer report" : "Served by trainer --serve"}, Banyan ${page_data.version}`));
   redraw();
   fill();
   view.listeners.push(() => {
-    const bars = holder.querySelector('[data-title="shares"]');
-    const now = bars && share_bars(chosen);
+    const bars = parts.details.querySelector('[data-title="shares"]');
+    const now = bars && share_bars(runs[chosen]);
     if (now) bars.replaceWith(now);
   });
   let width = document.body.clientWidth;
@@ -213,13 +232,13 @@ function build() {
     if (document.body.clientWidth === width) return;
     width = document.body.clientWidth;
     redraw();
-    for (const card of redrawn) card.redraw();
+    redraw_details();
   });
   // Paper has another width.
   for (const event of ["beforeprint", "afterprint"])
     addEventListener(event, () => {
       redraw();
-      for (const card of redrawn) card.redraw();
+      redraw_details();
     });
 }
 
