@@ -18,6 +18,7 @@
 #include "banyan/io/atomic_file.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/observe/console.hpp"
+#include "banyan/parallel/device_uplink.hpp"
 #include "banyan/parallel/mpi.hpp"
 #include "banyan/parallel/wire_uplink.hpp"
 #include "banyan/train/commands.hpp"
@@ -71,8 +72,8 @@ DEFINE_string(
     "CPU devices bound to their own cores; auto: if there are enough that no other run is bound to");
 DEFINE_string(
     uplink, "auto",
-    "the processes that mpirun or srun started: joined by MPI, or none (each trains by itself); auto: "
-    "none, and an error if there are several");
+    "the processes that mpirun or srun started: joined by MPI, their GPUs by NCCL, or none (each trains by "
+    "itself); auto: none, and an error if there are several");
 DEFINE_string(reduce_precision, "f32", "what gradients are sent as between processes; their sums are f32");
 DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products and stored activations)");
 DEFINE_string(sync_bn, "as_written",
@@ -126,7 +127,7 @@ std::vector<tools::FlagRow> flag_rows() {
   return {
       {"solver", file({".prototxt"}), runs},
       {"snapshot", file({".solverstate", ".solverstate.h5"}, {"latest"}), runs},
-      {"uplink", one_of({"auto", "none", "mpi"}), {"train"}},
+      {"uplink", one_of({"auto", "none", "mpi", "nccl"}), {"train"}},
       {"reduce_precision", one_of({"f32", "bf16", "f16"}), {"train"}},
       {"watchdog", some("SECONDS"), {"train"}},
       {"check_nan", toggle(), {"train"}},
@@ -291,17 +292,20 @@ io::UnknownFields unknown_fields() {
 std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
   const auto narrow =
       choice_of<std::optional<DType>>("reduce_precision", {std::nullopt, DType::bf16, DType::f16});
-  if (FLAGS_uplink != "mpi") {
+  if (FLAGS_uplink != "mpi" && FLAGS_uplink != "nccl") {
     const std::optional<parallel::Launch> launch = parallel::find_launch();
     if (FLAGS_uplink == "auto" && launch && launch->processes > 1)
       bad_input(
           "this is one of ", launch->processes, " processes that ", launch->launcher,
-          " started: pass --uplink=mpi to train on all of their devices together, or --uplink=none to have "
-          "each train by itself");
+          " started: pass --uplink=mpi (or nccl) to train on all of their devices together, or --uplink=none "
+          "to have each train by itself");
     if (narrow)
       bad_input("--reduce_precision=", FLAGS_reduce_precision, " is for processes joined by --uplink=mpi");
     return nullptr;
   }
+  if (narrow && FLAGS_uplink == "nccl")
+    bad_input("--reduce_precision=", FLAGS_reduce_precision,
+              " needs --uplink=mpi: GPUs cannot shorten gradients yet");
   parallel::WireUplinkOptions options;
   options.watchdog_seconds = FLAGS_watchdog;
   options.reduce_precision = narrow;
@@ -312,6 +316,15 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
     if (!given("minloglevel")) FLAGS_minloglevel = google::GLOG_WARNING;
   }
   return uplink;
+}
+
+/// --uplink=nccl
+const parallel::DeviceWires& nccl_for(const std::vector<DeviceChoice>& devices) {
+  if (devices[0].kind != DeviceKind::cuda)
+    bad_input("--uplink=nccl joins GPUs: processes with CPU devices are joined by --uplink=mpi");
+  const parallel::DeviceWires& wires = parallel::nccl_wires();
+  LOG(INFO) << "GPUs of different processes exchange by " << wires.version();
+  return wires;
 }
 
 /// A trace of each process: trace.json, trace.1.json...
@@ -365,9 +378,11 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   options.watchdog_seconds = FLAGS_watchdog;
   options.check_nan = FLAGS_check_nan;
   options.uplink = uplink;
+  std::optional<parallel::DeviceUplink> on_devices;
   if (uplink != nullptr) {
     uplink->bring(static_cast<int>(options.devices.size()));
     LOG(INFO) << uplink->place().processes() << " processes with " << uplink->place().devices() << " devices";
+    if (FLAGS_uplink == "nccl") options.uplink = &on_devices.emplace(*uplink, nccl_for(options.devices));
   }
   const int process = uplink != nullptr ? uplink->place().process : 0;
   if (process == 0) options.console = &console;

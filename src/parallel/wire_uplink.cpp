@@ -387,14 +387,19 @@ class WireUplink::State {
     others_ = watch_->others();
     ProcessReport report;
     const Activity* slowest = nullptr;
+    bool slowest_waits = false;
     report.all_wait = !run_.activities.empty();
-    for (const Activity* activity : run_.activities) {
-      const bool waits = activity->state().waiting;
+    for (std::size_t device = 0; device < run_.activities.size(); ++device) {
+      const Activity* activity = run_.activities[device];
+      const bool waits =
+          activity->state().waiting || (run_.held_up && run_.held_up(static_cast<int>(device)));
       report.any_waits = report.any_waits || waits;
       report.all_wait = report.all_wait && waits;
-      if (slowest == nullptr || (slowest->state().waiting && !waits) ||
-          (slowest->state().waiting == waits && activity->last_beat() < slowest->last_beat()))
+      if (slowest == nullptr || (slowest_waits && !waits) ||
+          (slowest_waits == waits && activity->last_beat() < slowest->last_beat())) {
         slowest = activity;
+        slowest_waits = waits;
+      }
     }
     if (slowest != nullptr) report.doing = slowest->describe();
     return report;

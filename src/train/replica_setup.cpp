@@ -112,10 +112,13 @@ void Replica::set_up_rate() {
 
 void Replica::build_exchange() {
   const Tensor& values = net_->flat_values();
+  // A bucket's owner has the same number in every process.
+  const std::vector<int>& devices_of = run_.team.place.devices_of;
+  const int owners = *std::min_element(devices_of.begin(), devices_of.end());
   const std::vector<parallel::Bucket> buckets =
       parallel::plan_buckets(exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
-                             size_of(tensor_type(run_.options.precision)), run_.team.devices(),
-                             peers_->devices(), run_.solver.update.needs_norms());
+                             size_of(tensor_type(run_.options.precision)), owners, peers_->devices(),
+                             run_.solver.update.needs_norms());
   updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                        net_->flat_gradients());
   if (!peers_->alone()) {
