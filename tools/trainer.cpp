@@ -21,6 +21,7 @@
 #include "banyan/parallel/device_uplink.hpp"
 #include "banyan/parallel/mpi.hpp"
 #include "banyan/parallel/wire_uplink.hpp"
+#include "banyan/train/batch_sharing.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/doctor.hpp"
@@ -75,6 +76,7 @@ DEFINE_string(
     "the processes that mpirun or srun started: joined by MPI, their GPUs by NCCL, or none (each trains by "
     "itself); auto: none, and an error if there are several");
 DEFINE_string(reduce_precision, "f32", "what gradients are sent as between processes; their sums are f32");
+DEFINE_bool(share_data, false, "only process 0 reads the data sets, and sends the others their batches");
 DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products and stored activations)");
 DEFINE_string(sync_bn, "as_written",
               "batch norms synchronized over the devices: as the net says, all or none");
@@ -128,6 +130,7 @@ std::vector<tools::FlagRow> flag_rows() {
       {"solver", file({".prototxt"}), runs},
       {"snapshot", file({".solverstate", ".solverstate.h5"}, {"latest"}), runs},
       {"uplink", one_of({"auto", "none", "mpi", "nccl"}), {"train"}},
+      {"share_data", toggle(), {"train"}},
       {"reduce_precision", one_of({"f32", "bf16", "f16"}), {"train"}},
       {"watchdog", some("SECONDS"), {"train"}},
       {"check_nan", toggle(), {"train"}},
@@ -301,6 +304,7 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
           "to have each train by itself");
     if (narrow)
       bad_input("--reduce_precision=", FLAGS_reduce_precision, " is for processes joined by --uplink=mpi");
+    if (FLAGS_share_data) bad_input("--share_data is for processes joined by --uplink");
     return nullptr;
   }
   if (narrow && FLAGS_uplink == "nccl")
@@ -382,6 +386,7 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   if (uplink != nullptr) {
     uplink->bring(static_cast<int>(options.devices.size()));
     LOG(INFO) << uplink->place().processes() << " processes with " << uplink->place().devices() << " devices";
+    if (FLAGS_share_data) options.shared_batches = share_batches(*uplink);
     if (FLAGS_uplink == "nccl") options.uplink = &on_devices.emplace(*uplink, nccl_for(options.devices));
   }
   const int process = uplink != nullptr ? uplink->place().process : 0;

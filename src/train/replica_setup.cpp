@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "banyan/base/error.hpp"
+#include "banyan/data/shared_batches.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/observe/spans.hpp"
@@ -61,7 +62,7 @@ void Replica::drain() noexcept {
     }
 }
 
-std::unique_ptr<Net> Replica::make_net(const SolverNet& definition) {
+std::unique_ptr<Net> Replica::make_net(const SolverNet& definition, const std::string& name) {
   const caffe::NetState& state = definition.net.state();
   NetOptions options;
   options.phase = state.phase() == caffe::TRAIN ? Phase::train : Phase::test;
@@ -74,14 +75,15 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition) {
   options.sync_batch_norm = run_.options.sync_bn;
   options.reuse_memory = !run_.options.keep_blobs;
   options.origin = definition.origin;
+  const data::SharingScope scope(run_.options.shared_batches, name);
   return std::make_unique<Net>(definition.net, options, *context_, activity_);
 }
 
 void Replica::build_nets() {
-  net_ = make_net(run_.train_net);
+  net_ = make_net(run_.train_net, "train");
   std::vector<std::unique_ptr<Net>> tests;
   for (const SolverNet& definition : run_.test_nets) {
-    tests.push_back(make_net(definition));
+    tests.push_back(make_net(definition, cat("test", tests.size())));
     share_parameters(*tests.back(), *net_, true);
   }
   watch_layers(*net_, *context_, peers_->first() && run_.solver.debug_info, run_.options.check_nan);
