@@ -129,7 +129,7 @@ std::vector<tools::FlagRow> flag_rows() {
   return {
       {"solver", file({".prototxt"}), runs},
       {"snapshot", file({".solverstate", ".solverstate.h5"}, {"latest"}), runs},
-      {"uplink", one_of({"auto", "none", "mpi", "nccl"}), {"train"}},
+      {"uplink", one_of({"auto", "none", "mpi", "nccl"}), {"train", "topology"}},
       {"share_data", toggle(), {"train"}},
       {"reduce_precision", one_of({"f32", "bf16", "f16"}), {"train"}},
       {"watchdog", some("SECONDS"), {"train"}},
@@ -405,26 +405,29 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   return code;
 }
 
+/// Does something together with the other processes; whatever fails, one of them says it.
+int do_joined(parallel::WireUplink& uplink, const std::function<int()>& work) try {
+  const int code = work();
+  uplink.leave();
+  return code;
+} catch (Error& error) {
+  uplink.abort(error);
+  if (!uplink.speaks()) return exit_code(error.kind());
+  if (std::string(error.what()).find(uplink.name()) == std::string::npos)
+    error.add_context(cat("in ", uplink.name()));
+  throw;
+} catch (const std::exception& error) {
+  uplink.abort(Error(ErrorKind::runtime, cat(error.what(), "\n  in ", uplink.name())));
+  throw;
+}
+
 int run_train(Console& console, const Files&) {
   require_flag(FLAGS_solver, "solver",
                "the solver to train with, such as --solver=models/lenet/solver.prototxt");
   if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
   const std::unique_ptr<parallel::WireUplink> uplink = join_processes(console);
   if (!uplink) return train_with(console, nullptr);
-  try {
-    const int code = train_with(console, uplink.get());
-    uplink->leave();
-    return code;
-  } catch (Error& error) {
-    uplink->abort(error);
-    if (!uplink->speaks()) return exit_code(error.kind());
-    if (std::string(error.what()).find(uplink->name()) == std::string::npos)
-      error.add_context(cat("in ", uplink->name()));
-    throw;
-  } catch (const std::exception& error) {
-    uplink->abort(Error(ErrorKind::runtime, cat(error.what(), "\n  in ", uplink->name())));
-    throw;
-  }
+  return do_joined(*uplink, [&] { return train_with(console, uplink.get()); });
 }
 
 int run_doctor(Console& console, const Files&) {
@@ -546,7 +549,7 @@ int run_device_query(Console&, const Files&) {
   return 0;
 }
 
-int run_topology(Console&, const Files&) {
+int run_topology(Console& console, const Files&) {
   if (given("simulate")) {
     if (FLAGS_dot) bad_input("--dot and --simulate exclude each other");
     std::cout << describe_simulation(FLAGS_simulate, FLAGS_json);
@@ -563,8 +566,20 @@ int run_topology(Console&, const Files&) {
   options.repeats = given("iterations") ? FLAGS_iterations : 0;
   options.json = FLAGS_json;
   options.dot = FLAGS_dot;
-  std::cout << describe_topology(options);
-  return 0;
+  if (FLAGS_uplink == "nccl") bad_input("topology measures networks by --uplink=mpi");
+  const std::unique_ptr<parallel::WireUplink> uplink = join_processes(console);
+  if (!uplink) {
+    std::cout << describe_topology(options);
+    return 0;
+  }
+  return do_joined(*uplink, [&] {
+    if (FLAGS_dot) bad_input("--dot draws the devices of one process");
+    uplink->bring(static_cast<int>(options.devices.size()));
+    options.uplink = uplink.get();
+    const std::string text = describe_topology(options);
+    if (uplink->place().process == 0) std::cout << text;
+    return 0;
+  });
 }
 
 int run_layers(Console&, const Files& types) {

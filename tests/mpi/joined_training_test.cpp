@@ -157,6 +157,25 @@ TEST_F(JoinedTraining, OnlyTheFirstProcessLogsButAllWarn) {
   EXPECT_THAT(log, testing::ContainsRegex("W[^\n]*\\] \\[process 1 on [^\n]*\\] [^\n]*of_the_future"));
 }
 
+/// All processes as one picture, and the network between them.
+TEST_F(JoinedTraining, TopologyShowsAllProcesses) {
+  const std::vector<std::string> flags = {"topology", "--uplink=mpi", "--threads_per_device=1",
+                                          "--iterations=2"};
+  std::vector<MpiProcess> processes(3, {flags});
+  processes[0].flags.push_back("--cpu=2");
+  for (int p : {1, 2}) processes[p].flags.push_back("--cpu=1");
+  EXPECT_EQ(start_processes(processes)->wait(120), 0) << file("log");
+  const std::string text = file("log");
+  EXPECT_THAT(text, HasSubstr("3 processes with 4 devices:\n├── process 0 on "));
+  EXPECT_THAT(text, HasSubstr("│   └── cpu:0\n│       └── cpu:1\n├── process 1 on "));
+  EXPECT_THAT(text, testing::ContainsRegex("└── process 2 on [^\n]*\n    └── cpu:0\n"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("process 1 on [^ ]* +process 2 on [^ ]* +[0-9.]+ GB/s +[0-9.]+ GB/s"));
+  EXPECT_THAT(text, HasSubstr("Sum of f32 over all 4 devices:"));
+  EXPECT_THAT(text, HasSubstr("256 MiB"));
+  EXPECT_EQ(text.find("processes with"), text.rfind("processes with"));  // said once
+}
+
 /// mpirun passes SIGUSR1 on, and gives those that are told to end a second before it kills them.
 TEST_F(JoinedTraining, ASignalEndsAllAfterASnapshot) {
   write("solver", solver_for("net", "max_iter: 1000000 display: 1000"));

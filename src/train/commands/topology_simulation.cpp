@@ -288,7 +288,7 @@ std::string simulation_text(const SimulationReport& report) {
   out << (report.model.empty() ? "The layers given" : report.model) << ": "
       << number(static_cast<double>(report.parameters) / 1e6, 2) << " M parameters in f32; one device takes "
       << ms(report.compute_s) << " ms forward and backward, " << ms(report.update_s) << " ms update.\n"
-      << "Links: " << join(report.levels, "; ") << ".\n\n"
+      << (report.levels.empty() ? "" : cat("Links: ", join(report.levels, "; "), ".\n")) << "\n"
       << "           tree, overlapped        ring, overlapped        P2PSync\n"
       << "  devices        ms  efficiency        ms  efficiency        ms  efficiency\n";
   for (const SimulatedRow& row : report.rows) {
