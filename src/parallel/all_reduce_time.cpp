@@ -32,7 +32,8 @@ float part(int rank, std::int64_t i) { return static_cast<float>((rank + 1) * (i
 std::vector<Bucket> buckets_of(std::size_t bytes, const UplinkPlace& place) {
   const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
   return plan_buckets({{0, count, 0}}, count, sizeof(float),
-                      *std::min_element(place.devices_of.begin(), place.devices_of.end()), place.devices());
+                      *std::min_element(place.devices_of.begin(), place.devices_of.end()), place.devices(),
+                      false, place.processes());
 }
 
 /// One device's side of all sums of one size.

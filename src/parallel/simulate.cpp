@@ -45,6 +45,7 @@ class Replay {
         ready_s_(ready_s),
         devices_(machine.tree.size()),
         card_(machine.network),
+        summed_here_(buckets.size(), kNotSent),
         above_(buckets.size(), kNotSent) {
     std::size_t most = 0;
     for (std::size_t b = 0; b < buckets.size(); ++b) {
@@ -70,7 +71,7 @@ class Replay {
       const std::uint64_t before = steps_;
       for (int node = 0; node < machine_.tree.size(); ++node) finished &= step(node);
       fruitless = steps_ == before ? fruitless + 1 : 0;
-      if (fruitless > std::min(window_, chunks_.size())) end_earliest_merge();
+      if (fruitless > std::min(window_, chunks_.size())) go_on_above();
     }
     double end = 0;
     for (const DeviceState& device : devices_) end = std::max(end, device.clock);
@@ -97,12 +98,23 @@ class Replay {
   };
   DeviceState& state(int node) { return devices_[node]; }
 
-  /// Everybody waits for other machines: the next bucket arrives.
-  void end_earliest_merge() {
-    std::size_t earliest = above_.size();
-    for (std::size_t b = 0; b < above_.size(); ++b)
-      if (above_[b] > now_above_ && (earliest == above_.size() || above_[b] < above_[earliest])) earliest = b;
-    if (earliest < above_.size()) now_above_ = above_[earliest];
+  /// Everybody waits for other machines. Next in time, the card takes a bucket or a sum arrives.
+  void go_on_above() {
+    const std::size_t none = above_.size();
+    std::size_t leaves = none, arrives = none;
+    for (std::size_t b = 0; b < above_.size(); ++b) {
+      if (above_[b] == kNotSent && summed_here_[b] != kNotSent &&
+          (leaves == none || summed_here_[b] < summed_here_[leaves]))
+        leaves = b;
+      if (above_[b] > now_above_ && (arrives == none || above_[b] < above_[arrives])) arrives = b;
+    }
+    if (leaves != none && (arrives == none || summed_here_[leaves] <= above_[arrives])) {
+      double bytes = 0;
+      for (std::size_t c = bounds_[leaves].first; c < bounds_[leaves].second; ++c) bytes += chunks_[c].bytes;
+      above_[leaves] = card_.exchange(bytes, summed_here_[leaves]);
+    } else if (arrives != none) {
+      now_above_ = above_[arrives];
+    }
   }
 
   /// The next chunk of the device's window: threads go through their windows concurrently.
@@ -159,13 +171,11 @@ class Replay {
     if (mine.summed[bucket] < end - first) return;
     mine.clock = std::max(mine.clock, ready_s_[bucket]);
     if (machine_.network.machines > 1) {
-      if (above_[bucket] == kNotSent) {
-        double bytes = 0;
-        for (std::size_t c = first; c < end; ++c) bytes += chunks_[c].bytes;
-        above_[bucket] = card_.exchange(bytes, mine.clock);
+      if (summed_here_[bucket] == kNotSent) {
+        summed_here_[bucket] = mine.clock;
         ++steps_;
       }
-      if (above_[bucket] > std::max(mine.clock, now_above_)) return;
+      if (above_[bucket] == kNotSent || above_[bucket] > std::max(mine.clock, now_above_)) return;
       mine.clock = std::max(mine.clock, above_[bucket]);
     }
     ++steps_;
@@ -181,8 +191,8 @@ class Replay {
   std::size_t window_ = 0;
   std::vector<DeviceState> devices_;
   Card card_;
-  std::vector<double> above_;  ///< when buckets are summed on all machines
-  double now_above_ = 0;       ///< what is summed there by now has arrived
+  std::vector<double> summed_here_, above_;  ///< when buckets are summed on this machine, and on all
+  double now_above_ = 0;                     ///< what is summed there by now has arrived
   std::uint64_t steps_ = 0;
 };
 

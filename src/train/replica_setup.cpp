@@ -120,7 +120,7 @@ void Replica::build_exchange() {
   const std::vector<parallel::Bucket> buckets =
       parallel::plan_buckets(exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
                              size_of(tensor_type(run_.options.precision)), owners, peers_->devices(),
-                             run_.solver.update.needs_norms());
+                             run_.solver.update.needs_norms(), run_.team.place.processes());
   updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                        net_->flat_gradients());
   if (!peers_->alone()) {

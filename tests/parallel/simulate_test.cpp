@@ -211,7 +211,7 @@ TEST_P(SimulateTest, PredictsSeveralMachines) {
       const auto layers = small_net();
       const PlannedNet net = planned(layers);
       const std::size_t bytes = static_cast<std::size_t>(net.total) * 4;
-      const Trial trial{plan_buckets(net.ranges, net.total, 4, devices, machines * devices),
+      const Trial trial{plan_buckets(net.ranges, net.total, 4, devices, machines * devices, false, machines),
                         devices == 1 ? bytes : best_chunk(bytes, 1, kPair, machine.largest_chunk), true};
       const SimulatedIteration expected = simulate_tree(machine, layers);
       const double seen = fastest(expected.total_s, [&] { return measure_machines(machine, layers, trial); });

@@ -72,9 +72,6 @@ TEST(Questions, WhoeverAsksMayStopWaiting) {
 }
 
 TEST(LinkProbe, MeasuresEachPair) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "times mean nothing under a sanitizer";
-#endif
   MemoryHub hub({1, 1, 1});
   run_all(hub, [&](int process, WireUplink& uplink) {
     if (process == 0) hub.slow_down(200e6, 2e-3);
@@ -84,11 +81,11 @@ TEST(LinkProbe, MeasuresEachPair) {
     for (const auto& [a, b] : {std::pair{0, 1}, {0, 2}, {1, 2}}) {
       if (process == a || process == b) {
         const NetworkSpeed speed = probe->measure(process == a ? b : a, [] {});
-        if (process == a) {
-          EXPECT_NEAR(speed.latency_s, 2e-3, 1e-3);
-          // The wire itself copies each message, in the time of others.
-          EXPECT_NEAR(speed.there_bytes_per_s, 200e6, 60e6);
-          EXPECT_NEAR(speed.back_bytes_per_s, 200e6, 60e6);
+        if (process == a) {  // a busy machine can only slow it down
+          EXPECT_GE(speed.latency_s, 2e-3);
+          EXPECT_LE(speed.there_bytes_per_s, 1.01 * 200e6);
+          EXPECT_LE(speed.back_bytes_per_s, 1.01 * 200e6);
+          EXPECT_GT(std::min(speed.there_bytes_per_s, speed.back_bytes_per_s), 1e6);
         }
       }
       uplink.share("");
