@@ -22,8 +22,10 @@
 #include "banyan/live/page_server.hpp"
 #include "banyan/observe/console.hpp"
 #include "banyan/observe/panel.hpp"
+#include "banyan/parallel/device_uplink.hpp"
 #include "banyan/parallel/mpi.hpp"
 #include "banyan/parallel/wire_uplink.hpp"
+#include "banyan/train/batch_sharing.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/doctor.hpp"
@@ -75,9 +77,10 @@ DEFINE_string(
     "CPU devices bound to their own cores; auto: if there are enough that no other run is bound to");
 DEFINE_string(
     uplink, "auto",
-    "the processes that mpirun or srun started: joined by MPI, or none (each trains by itself); auto: "
-    "none, and an error if there are several");
+    "the processes that mpirun or srun started: joined by MPI, their GPUs by NCCL, or none (each trains by "
+    "itself); auto: none, and an error if there are several");
 DEFINE_string(reduce_precision, "f32", "what gradients are sent as between processes; their sums are f32");
+DEFINE_bool(share_data, false, "only process 0 reads the data sets, and sends the others their batches");
 DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products and stored activations)");
 DEFINE_string(sync_bn, "as_written",
               "batch norms synchronized over the devices: as the net says, all or none");
@@ -137,7 +140,8 @@ std::vector<tools::FlagRow> flag_rows() {
   return {
       {"solver", file({".prototxt"}), runs},
       {"snapshot", file({".solverstate", ".solverstate.h5"}, {"latest"}), runs},
-      {"uplink", one_of({"auto", "none", "mpi"}), {"train"}},
+      {"uplink", one_of({"auto", "none", "mpi", "nccl"}), {"train", "topology"}},
+      {"share_data", toggle(), {"train"}},
       {"reduce_precision", one_of({"f32", "bf16", "f16"}), {"train"}},
       {"watchdog", some("SECONDS"), {"train"}},
       {"check_nan", toggle(), {"train"}},
@@ -306,17 +310,21 @@ io::UnknownFields unknown_fields() {
 std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
   const auto narrow =
       choice_of<std::optional<DType>>("reduce_precision", {std::nullopt, DType::bf16, DType::f16});
-  if (FLAGS_uplink != "mpi") {
+  if (FLAGS_uplink != "mpi" && FLAGS_uplink != "nccl") {
     const std::optional<parallel::Launch> launch = parallel::find_launch();
     if (FLAGS_uplink == "auto" && launch && launch->processes > 1)
       bad_input(
           "this is one of ", launch->processes, " processes that ", launch->launcher,
-          " started: pass --uplink=mpi to train on all of their devices together, or --uplink=none to have "
-          "each train by itself");
+          " started: pass --uplink=mpi (or nccl) to train on all of their devices together, or --uplink=none "
+          "to have each train by itself");
     if (narrow)
       bad_input("--reduce_precision=", FLAGS_reduce_precision, " is for processes joined by --uplink=mpi");
+    if (FLAGS_share_data) bad_input("--share_data is for processes joined by --uplink");
     return nullptr;
   }
+  if (narrow && FLAGS_uplink == "nccl")
+    bad_input("--reduce_precision=", FLAGS_reduce_precision,
+              " needs --uplink=mpi: GPUs cannot shorten gradients yet");
   parallel::WireUplinkOptions options;
   options.watchdog_seconds = FLAGS_watchdog;
   options.reduce_precision = narrow;
@@ -327,6 +335,15 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
     if (!given("minloglevel")) FLAGS_minloglevel = google::GLOG_WARNING;
   }
   return uplink;
+}
+
+/// --uplink=nccl
+const parallel::DeviceWires& nccl_for(const std::vector<DeviceChoice>& devices) {
+  if (devices[0].kind != DeviceKind::cuda)
+    bad_input("--uplink=nccl joins GPUs: processes with CPU devices are joined by --uplink=mpi");
+  const parallel::DeviceWires& wires = parallel::nccl_wires();
+  LOG(INFO) << "GPUs of different processes exchange by " << wires.version();
+  return wires;
 }
 
 /// A trace of each process: trace.json, trace.1.json...
@@ -411,9 +428,12 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   options.watchdog_seconds = FLAGS_watchdog;
   options.check_nan = FLAGS_check_nan;
   options.uplink = uplink;
+  std::optional<parallel::DeviceUplink> on_devices;
   if (uplink != nullptr) {
     uplink->bring(static_cast<int>(options.devices.size()));
     LOG(INFO) << uplink->place().processes() << " processes with " << uplink->place().devices() << " devices";
+    if (FLAGS_share_data) options.shared_batches = share_batches(*uplink);
+    if (FLAGS_uplink == "nccl") options.uplink = &on_devices.emplace(*uplink, nccl_for(options.devices));
   }
   const int process = uplink != nullptr ? uplink->place().process : 0;
   if (process == 0) options.console = &console;
@@ -434,6 +454,22 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   return code;
 }
 
+/// Does something together with the other processes; whatever fails, one of them says it.
+int do_joined(parallel::WireUplink& uplink, const std::function<int()>& work) try {
+  const int code = work();
+  uplink.leave();
+  return code;
+} catch (Error& error) {
+  uplink.abort(error);
+  if (!uplink.speaks()) return exit_code(error.kind());
+  if (std::string(error.what()).find(uplink.name()) == std::string::npos)
+    error.add_context(cat("in ", uplink.name()));
+  throw;
+} catch (const std::exception& error) {
+  uplink.abort(Error(ErrorKind::runtime, cat(error.what(), "\n  in ", uplink.name())));
+  throw;
+}
+
 int run_train(Console& console, const Files&) {
   require_flag(FLAGS_solver, "solver",
                "the solver to train with, such as --solver=models/lenet/solver.prototxt");
@@ -441,20 +477,7 @@ int run_train(Console& console, const Files&) {
   if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
   const std::unique_ptr<parallel::WireUplink> uplink = join_processes(console);
   if (!uplink) return train_with(console, nullptr);
-  try {
-    const int code = train_with(console, uplink.get());
-    uplink->leave();
-    return code;
-  } catch (Error& error) {
-    uplink->abort(error);
-    if (!uplink->speaks()) return exit_code(error.kind());
-    if (std::string(error.what()).find(uplink->name()) == std::string::npos)
-      error.add_context(cat("in ", uplink->name()));
-    throw;
-  } catch (const std::exception& error) {
-    uplink->abort(Error(ErrorKind::runtime, cat(error.what(), "\n  in ", uplink->name())));
-    throw;
-  }
+  return do_joined(*uplink, [&] { return train_with(console, uplink.get()); });
 }
 
 int run_doctor(Console& console, const Files&) {
@@ -576,7 +599,7 @@ int run_device_query(Console&, const Files&) {
   return 0;
 }
 
-int run_topology(Console&, const Files&) {
+int run_topology(Console& console, const Files&) {
   if (given("simulate")) {
     if (FLAGS_dot) bad_input("--dot and --simulate exclude each other");
     std::cout << describe_simulation(FLAGS_simulate, FLAGS_json);
@@ -593,8 +616,20 @@ int run_topology(Console&, const Files&) {
   options.repeats = given("iterations") ? FLAGS_iterations : 0;
   options.json = FLAGS_json;
   options.dot = FLAGS_dot;
-  std::cout << describe_topology(options);
-  return 0;
+  if (FLAGS_uplink == "nccl") bad_input("topology measures networks by --uplink=mpi");
+  const std::unique_ptr<parallel::WireUplink> uplink = join_processes(console);
+  if (!uplink) {
+    std::cout << describe_topology(options);
+    return 0;
+  }
+  return do_joined(*uplink, [&] {
+    if (FLAGS_dot) bad_input("--dot draws the devices of one process");
+    uplink->bring(static_cast<int>(options.devices.size()));
+    options.uplink = uplink.get();
+    const std::string text = describe_topology(options);
+    if (uplink->place().process == 0) std::cout << text;
+    return 0;
+  });
 }
 
 int run_layers(Console&, const Files& types) {

@@ -146,6 +146,7 @@ struct Prefetcher::State {
 void Prefetcher::State::stop_now() {
   if (!stop) stopped_at = std::chrono::steady_clock::now();
   stop = true;
+  memory->end();
   freed.notify_all();
 }
 

@@ -27,7 +27,12 @@ SourceLayer::SourceLayer(const caffe::LayerParameter& parameter, const LayerOpti
              .layout = layout,
              .backward_reads_inputs = false,
              .backward_reads_outputs = false,
-             .repeatable = false}) {}
+             .repeatable = false}) {
+  const data::SharingScope* scope = data::SharingScope::current();
+  if (scope == nullptr || scope->shared() == nullptr) return;
+  shared_ = scope->shared();
+  shared_name_ = scope->net() + "/" + name();
+}
 
 void SourceLayer::refuse(const std::string& field, const std::string& why) const {
   bad_input("layer ", banyan::quoted(name()), ": ", field, " ", why);
@@ -74,13 +79,11 @@ void SourceLayer::open_source() {
   if (source_) return;
   settings_ = checked_settings();
   check_transform();
-  try {
-    source_ = open();
-  } catch (Error& error) {
-    error.add_context("while opening the source of layer " + banyan::quoted(name()));
-    throw;
-  }
-  writer_ = make_writer(*source_);
+  const bool elsewhere = shared_ && !shared_->has_data();
+  if (elsewhere)
+    open_elsewhere();
+  else
+    open_here();
   data::DealingRule rule;
   rule.records = source_->size();
   rule.rank = options().rank;
@@ -92,7 +95,38 @@ void SourceLayer::open_source() {
       std::make_shared<data::EpochOrder>(rule.records, settings_.shuffle, key_of("order"), source_->parts());
   if (!sought_ && settings_.random_skip > 0)
     consumed_ = ops::philox(key_of("skip").key(), 0, 0).v[0] % settings_.random_skip;
-  item_ = first_item();
+  if (!elsewhere) item_ = first_item();
+  if (shared_ && !elsewhere) shared_->offer(shared_name_, pipeline());
+}
+
+void SourceLayer::open_here() {
+  try {
+    source_ = open();
+  } catch (Error& error) {
+    error.add_context("while opening the source of layer " + banyan::quoted(name()));
+    throw;
+  }
+  writer_ = make_writer(*source_);
+}
+
+void SourceLayer::open_elsewhere() {
+  const data::OfferedSource offered = shared_->describe(shared_name_);
+  source_ = data::source_elsewhere(offered);
+  writer_ = data::writer_elsewhere(offered);
+  item_ = offered.item;
+}
+
+/// Each of the prefetcher's threads is a reader of its own, as it would be here.
+data::Prefetcher::MakeFill SourceLayer::fill_elsewhere(const data::AssemblerOptions& assembly) const {
+  return [shared = shared_, what = shared_name_, dtype = assembly.dtype, layout = assembly.layout,
+          items = assembly.items](const std::shared_ptr<data::HostMemory>& memory) -> data::Prefetcher::Fill {
+    static std::atomic<std::uint64_t> readers{0};
+    return [=, reader = ++readers](data::HostBatch& batch) {
+      shared->fetch({what, reader, batch.share, dtype, layout}, batch, *memory,
+                    [&] { return memory->ending(); });
+      *items += std::max<std::uint64_t>(batch.share.count, 1);
+    };
+  };
 }
 
 std::vector<Shape> SourceLayer::first_item() const {
@@ -151,6 +185,7 @@ data::InputPipeline SourceLayer::pipeline() {
   prefetch.beat = beat_;
   prefetch.tracing = tracing_;
   prefetch.gauge = gauge_;
+  if (shared_ && !shared_->has_data()) made.elsewhere = fill_elsewhere(assembly);
   return made;
 }
 

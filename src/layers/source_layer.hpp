@@ -16,6 +16,7 @@
 #include "banyan/data/assembler.hpp"
 #include "banyan/data/augmenter.hpp"
 #include "banyan/data/batch_source.hpp"
+#include "banyan/data/shared_batches.hpp"
 #include "banyan/layers/layer.hpp"
 
 namespace banyan {
@@ -78,12 +79,17 @@ class SourceLayer : public Layer, public data::BatchSource {
   Layout first_layout() const;
   Settings checked_settings() const;
   void open_source();
+  void open_here();
+  void open_elsewhere();
+  data::Prefetcher::MakeFill fill_elsewhere(const data::AssemblerOptions& assembly) const;
   void start(Device& device);
   void begin_pass(std::uint64_t test_iter);
   std::vector<Shape> first_item() const;
   data::Share first_share() const;
   void set_shapes(const Blobs& outputs, const std::vector<Shape>& shapes) const;
 
+  std::shared_ptr<data::SharedBatches> shared_;  // nullptr: every process reads for itself
+  std::string shared_name_;
   Settings settings_;
   std::shared_ptr<data::RecordSource> source_;
   std::shared_ptr<const data::EpochOrder> order_;

@@ -29,33 +29,36 @@ int repeats_for(std::size_t bytes, int devices) {
 float part(int rank, std::int64_t i) { return static_cast<float>((rank + 1) * (i % 127 + 1)); }
 
 /// The buckets of one parameter of this size, as training would cut it.
-std::vector<Bucket> buckets_of(std::size_t bytes, int devices) {
+std::vector<Bucket> buckets_of(std::size_t bytes, const UplinkPlace& place) {
   const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
-  return plan_buckets({{0, count, 0}}, count, sizeof(float), devices);
+  return plan_buckets({{0, count, 0}}, count, sizeof(float),
+                      *std::min_element(place.devices_of.begin(), place.devices_of.end()), place.devices(),
+                      false, place.processes());
 }
 
 /// One device's side of all sums of one size.
 class Worker {
  public:
-  Worker(StatisticsTrees& trees, DeviceTree& tree, Rendezvous& meeting, int rank, std::size_t bytes,
-         std::size_t chunk_bytes)
+  Worker(StatisticsTrees& trees, DeviceTree& tree, const UplinkPlace& place, Rendezvous& meeting, int rank,
+         std::size_t bytes, std::size_t chunk_bytes)
       : meeting_(meeting),
         activity_(*tree.member(rank).activity),
         compute_(*tree.member(rank).device, "all-reduce"),
         lane_(*tree.member(rank).device, "gradients"),
         rank_(rank),
-        devices_(tree.size()),
+        first_rank_(place.first_rank()),
+        devices_(place.devices()),
         values_(compute_.device(), Shape{static_cast<std::int64_t>(bytes / sizeof(float))}, DType::f32),
         exchange_(trees, rank) {
     if (bytes <= kShortMessage || devices_ == 1) return;
     const auto no_update = [](int) {};
-    sync_ = std::make_unique<GradientSync>(&tree, rank, lane_, buckets_of(bytes, devices_), values_, values_,
+    sync_ = std::make_unique<GradientSync>(&tree, rank, lane_, buckets_of(bytes, place), values_, values_,
                                            no_update, chunk_bytes);
   }
 
   void check() {
     std::vector<float> host(values_.count());
-    for (std::int64_t i = 0; i < values_.count(); ++i) host[i] = part(rank_, i);
+    for (std::int64_t i = 0; i < values_.count(); ++i) host[i] = part(first_rank_ + rank_, i);
     copy_from_host(compute_, host.data(), values_);
     run_once();
     copy_to_host(compute_, values_, host.data());
@@ -101,7 +104,7 @@ class Worker {
   Rendezvous& meeting_;
   Activity& activity_;
   Context compute_, lane_;
-  int rank_, devices_;
+  int rank_, first_rank_, devices_;
   Tensor values_;
   StatisticsExchange exchange_;
   std::unique_ptr<GradientSync> sync_;
@@ -127,26 +130,26 @@ double run_rounds(Worker& worker, int repeats) {
 std::vector<AllReduceTime> time_all_reduce(const LinkMatrix& links, const Tree& tree,
                                            const std::vector<Member>& members,
                                            const std::vector<std::size_t>& sizes, int repeats,
-                                           AbortState& abort, SpinPolicy policy) {
-  const int devices = tree.size();
+                                           AbortState& abort, SpinPolicy policy, Uplink* uplink) {
+  const UplinkPlace place = uplink != nullptr ? uplink->place() : UplinkPlace{0, {tree.size()}};
   std::vector<Activity*> activities;
   for (const Member& member : members) activities.push_back(member.activity);
   std::vector<AllReduceTime> times;
   const LinkCost cost = measure_link_cost(tree, members, policy).slowest;
   for (const std::size_t bytes : sizes) {
     const std::size_t chunk = chunk_for(tree, members[0].device->kind(), bytes, cost);
-    const int slots = GradientSync::slots_for(buckets_of(bytes, devices), sizeof(float), chunk);
-    StatisticsTrees trees(links, tree, members, {}, abort, policy);
-    DeviceTree gradients(tree, members, abort, policy, slots);
-    Rendezvous meeting(devices, abort, policy);
-    AllReduceTime time{bytes, 0, repeats > 0 ? repeats : repeats_for(bytes, devices)};
+    const int slots = GradientSync::slots_for(buckets_of(bytes, place), sizeof(float), chunk);
+    StatisticsTrees trees(links, tree, members, {}, abort, policy, uplink);
+    DeviceTree gradients(tree, members, abort, policy, slots, uplink);
+    Rendezvous meeting(tree.size(), abort, policy);
+    AllReduceTime time{bytes, 0, repeats > 0 ? repeats : repeats_for(bytes, place.devices())};
     std::vector<std::unique_ptr<Worker>> workers(members.size());  // outlive every thread that reads them
     const auto body = [&](int rank) {
       Activity& activity = *activities[rank];
       members[rank].device->make_current();
       activity.enter(Stage::exchange, "all-reduce");
       auto& worker = workers[rank];
-      worker = std::make_unique<Worker>(trees, gradients, meeting, rank, bytes, chunk);
+      worker = std::make_unique<Worker>(trees, gradients, place, meeting, rank, bytes, chunk);
       meeting.meet(rank, activity, {"timing"});
       const double median = run_rounds(*worker, time.repeats);
       if (rank == 0) time.seconds_median = median;

@@ -7,19 +7,23 @@ namespace banyan::parallel {
 namespace {
 
 /// Small enough that the levels of the tree overlap and owners share the work, large enough that a bucket's
-/// handshake (microseconds) is negligible compared with its transfer.
-std::int64_t bucket_elements(std::int64_t total, std::size_t element_bytes, int devices) {
+/// handshake (microseconds) is negligible compared with its transfer. Between processes that is a piece for
+/// each of them, and a header.
+std::int64_t bucket_elements(std::int64_t total, std::size_t element_bytes, int devices, int processes) {
   constexpr std::int64_t kSmallest = 64 << 10, kLargest = 4 << 20;  // bytes
   const std::int64_t bytes = total * static_cast<std::int64_t>(element_bytes) / (4 * devices);
-  return std::clamp(bytes, kSmallest, kLargest) / static_cast<std::int64_t>(element_bytes);
+  const std::int64_t least = std::clamp<std::int64_t>((processes - 1) * kSmallest, kSmallest, kLargest);
+  return std::clamp(bytes, least, kLargest) / static_cast<std::int64_t>(element_bytes);
 }
 
 }  // namespace
 
 std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
-                                 std::size_t element_bytes, int devices, int everywhere, bool whole) {
+                                 std::size_t element_bytes, int devices, int everywhere, bool whole,
+                                 int processes) {
   everywhere = std::max(everywhere, devices);
-  const std::int64_t wanted = everywhere == 1 ? total : bucket_elements(total, element_bytes, everywhere);
+  const std::int64_t wanted =
+      everywhere == 1 ? total : bucket_elements(total, element_bytes, everywhere, processes);
   std::vector<Bucket> buckets;
   if (total == 0) return buckets;
   Bucket open{0, 0, 0, 0};

@@ -224,6 +224,8 @@ OtherDevices ProcessWatch::others() const {
   return others;
 }
 
+double ProcessWatch::silence_of(int process) const { return seconds(looked_ - peers_[process].heard); }
+
 void ProcessWatch::tell(int failed, const Error& error) {
   failed_ = true;
   const std::string text = error.what();

@@ -62,6 +62,8 @@ class ProcessWatch {
   /// Failures of others that became known since the last call.
   std::vector<ProcessFailure> take_failures();
   OtherDevices others() const;
+  /// Seconds since another process was last heard of.
+  double silence_of(int process) const;
   /// "process 2 on host b"
   std::string name_of(int process) const;
   const std::vector<ProcessIdentity>& processes() const { return processes_; }

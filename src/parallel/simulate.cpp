@@ -3,10 +3,37 @@
 #include <algorithm>
 #include <numeric>
 
+#include "parallel/slot_exchange.hpp"
+
 namespace banyan::parallel {
 namespace {
 
 double seconds_at(double bytes, double bytes_per_s) { return bytes_per_s > 0 ? bytes / bytes_per_s : 0; }
+
+/// The way of buckets from one machine to the others and back. Card and thread work at the same time, on one
+/// bucket after the other.
+class Card {
+ public:
+  explicit Card(const SimulatedNetwork& network) : network_(network) {}
+  /// When a bucket that is summed on this machine at `start` is summed on all.
+  double exchange(double bytes, double start) {
+    const double others = network_.machines - 1, share = others / network_.machines;
+    const auto pieces =
+        static_cast<double>(SlotExchange::pieces_of(static_cast<std::size_t>(bytes), network_.machines));
+    // Parts to the owners of the pieces, results from them; and a header to everybody.
+    const double sent = 2 * share * bytes * network_.width;
+    const double messages = 2 * (2 * share * pieces + others);
+    const double card = seconds_at(sent, network_.cost.bytes_per_s);
+    const double thread = messages * network_.message_s + seconds_at(share * bytes, network_.sum_bytes_per_s);
+    const double copy = seconds_at(bytes, network_.host_bytes_per_s);
+    free_ = std::max(free_, start + copy) + std::max(card, thread);
+    return free_ + 2 * network_.cost.latency_s + copy;
+  }
+
+ private:
+  const SimulatedNetwork& network_;
+  double free_ = 0;
+};
 
 /// TreeCollective with threads that take no time: the messages alone determine what is enqueued on a device's
 /// stream, and in which order. The time of an enqueued message is known, so each message is visited once.
@@ -14,7 +41,12 @@ class Replay {
  public:
   Replay(const SimulatedMachine& machine, const std::vector<Bucket>& buckets,
          const std::vector<double>& ready_s, std::size_t chunk_bytes)
-      : machine_(machine), ready_s_(ready_s), devices_(machine.tree.size()) {
+      : machine_(machine),
+        ready_s_(ready_s),
+        devices_(machine.tree.size()),
+        card_(machine.network),
+        summed_here_(buckets.size(), kNotSent),
+        above_(buckets.size(), kNotSent) {
     std::size_t most = 0;
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       const std::size_t first = chunks_.size();
@@ -33,9 +65,13 @@ class Replay {
   }
 
   double run() {
+    std::size_t fruitless = 0;  // sweeps without a step forward
     for (bool finished = false; !finished;) {
       finished = true;
+      const std::uint64_t before = steps_;
       for (int node = 0; node < machine_.tree.size(); ++node) finished &= step(node);
+      fruitless = steps_ == before ? fruitless + 1 : 0;
+      if (fruitless > std::min(window_, chunks_.size())) go_on_above();
     }
     double end = 0;
     for (const DeviceState& device : devices_) end = std::max(end, device.clock);
@@ -62,6 +98,25 @@ class Replay {
   };
   DeviceState& state(int node) { return devices_[node]; }
 
+  /// Everybody waits for other machines. Next in time, the card takes a bucket or a sum arrives.
+  void go_on_above() {
+    const std::size_t none = above_.size();
+    std::size_t leaves = none, arrives = none;
+    for (std::size_t b = 0; b < above_.size(); ++b) {
+      if (above_[b] == kNotSent && summed_here_[b] != kNotSent &&
+          (leaves == none || summed_here_[b] < summed_here_[leaves]))
+        leaves = b;
+      if (above_[b] > now_above_ && (arrives == none || above_[b] < above_[arrives])) arrives = b;
+    }
+    if (leaves != none && (arrives == none || summed_here_[leaves] <= above_[arrives])) {
+      double bytes = 0;
+      for (std::size_t c = bounds_[leaves].first; c < bounds_[leaves].second; ++c) bytes += chunks_[c].bytes;
+      above_[leaves] = card_.exchange(bytes, summed_here_[leaves]);
+    } else if (arrives != none) {
+      now_above_ = above_[arrives];
+    }
+  }
+
   /// The next chunk of the device's window: threads go through their windows concurrently.
   bool step(int node) {
     DeviceState& mine = state(node);
@@ -79,14 +134,13 @@ class Replay {
     DeviceState& mine = state(node);
     Way& way = mine.chunks[c];
     const int parent = machine_.tree.parent(node, chunk.root);
-    if (way.up == kNotSent) {
-      if (!add_children(node, c)) return;
-      if (parent < 0) leave_root(node, chunk.bucket);
-    }
+    if (way.up == kNotSent && !add_children(node, c)) return;
+    if (parent < 0 && way.down == kNotSent) leave_root(node, chunk.bucket);
     if (parent >= 0 && state(parent).chunks[c].down != kNotSent) {
       mine.clock = std::max(mine.clock, state(parent).chunks[c].down);
       mine.clock += machine_.link(node, parent).seconds(chunk.bytes);
       way.down = mine.clock;
+      ++steps_;
     }
   }
 
@@ -105,16 +159,26 @@ class Replay {
           machine_.link(node, child).seconds(chunk.bytes) + seconds_at(chunk.bytes, machine_.add_bytes_per_s);
     }
     way.up = children.empty() ? ready : mine.clock;
+    ++steps_;
     if (machine_.tree.parent(node, chunk.root) < 0) ++mine.summed[chunk.bucket];
     return true;
   }
 
-  /// The update and the way down start when the bucket's last chunk is summed.
+  /// The update and the way down start when the bucket's last chunk is summed, on all machines.
   void leave_root(int node, std::size_t bucket) {
     DeviceState& mine = state(node);
     const auto [first, end] = bounds_[bucket];
     if (mine.summed[bucket] < end - first) return;
     mine.clock = std::max(mine.clock, ready_s_[bucket]);
+    if (machine_.network.machines > 1) {
+      if (summed_here_[bucket] == kNotSent) {
+        summed_here_[bucket] = mine.clock;
+        ++steps_;
+      }
+      if (above_[bucket] == kNotSent || above_[bucket] > std::max(mine.clock, now_above_)) return;
+      mine.clock = std::max(mine.clock, above_[bucket]);
+    }
+    ++steps_;
     for (std::size_t c = first; c < end; ++c)
       mine.clock += seconds_at(chunks_[c].bytes, machine_.update_bytes_per_s);
     for (std::size_t c = first; c < end; ++c) mine.chunks[c].down = mine.clock;
@@ -126,6 +190,10 @@ class Replay {
   std::vector<std::pair<std::size_t, std::size_t>> bounds_;  ///< of each bucket's chunks
   std::size_t window_ = 0;
   std::vector<DeviceState> devices_;
+  Card card_;
+  std::vector<double> summed_here_, above_;  ///< when buckets are summed on this machine, and on all
+  double now_above_ = 0;                     ///< what is summed there by now has arrived
+  std::uint64_t steps_ = 0;
 };
 
 /// Seconds from the beginning of forward until backward has done layer i; [0]: all.
@@ -166,14 +234,18 @@ SimulatedIteration simulate_tree(const SimulatedMachine& machine, const std::vec
   const std::vector<double> ends = ends_of_backward(layers);
   std::int64_t total = 0;
   const auto ranges = ranges_of(layers, total);
-  if (machine.tree.size() == 1 || total == 0) return alone(machine, ends[0], total);
-  const auto buckets = plan_buckets(ranges, total, machine.element_bytes, machine.tree.size());
+  if (machine.devices_everywhere() == 1 || total == 0) return alone(machine, ends[0], total);
+  const auto buckets =
+      plan_buckets(ranges, total, machine.element_bytes, machine.tree.size(), machine.devices_everywhere());
   std::vector<double> ready;
   for (const Bucket& bucket : buckets) ready.push_back(ends[bucket.ready_layer]);
   const LinkCost slowest =
       slowest_link(machine.tree, [&](int a, int b) -> LinkCost { return machine.link(a, b); });
-  const std::size_t chunk = best_chunk(static_cast<std::size_t>(total) * machine.element_bytes,
-                                       machine.tree.greatest_depth(), slowest, machine.largest_chunk);
+  // One device has no edges, and nothing to cut for.
+  const std::size_t chunk = machine.tree.size() == 1
+                                ? static_cast<std::size_t>(total) * machine.element_bytes
+                                : best_chunk(static_cast<std::size_t>(total) * machine.element_bytes,
+                                             machine.tree.greatest_depth(), slowest, machine.largest_chunk);
   return {std::max(ends[0], simulate_buckets(machine, buckets, ready, chunk)), ends[0]};
 }
 

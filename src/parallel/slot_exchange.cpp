@@ -24,16 +24,15 @@ void copy_text(std::string_view text, char (&to)[N]) {
   std::memcpy(to, text.data(), std::min(text.size(), N - 1));
 }
 
-/// Pieces of a sum over `processes`: the same number for each owner, if there are enough of them.
-std::int64_t pieces_of(std::size_t bytes, int processes) {
+}  // namespace
+
+std::int64_t SlotExchange::pieces_of(std::size_t bytes, int processes) {
   const auto wanted = static_cast<std::int64_t>((bytes + kPiece - 1) / kPiece);
   const auto most = static_cast<std::int64_t>(bytes / kSmallestPiece);
   if (wanted <= processes) return std::clamp<std::int64_t>(processes, 1, std::max<std::int64_t>(most, 1));
   const std::int64_t rounds = (wanted + processes - 1) / processes;
-  return std::min<std::int64_t>(rounds * processes, SlotExchange::kMostPieces);
+  return std::min<std::int64_t>(rounds * processes, kMostPieces);
 }
-
-}  // namespace
 
 SlotHeader SlotHeader::of(const Meeting& meeting, const Tensor& message, UplinkMerge merge) {
   SlotHeader header;

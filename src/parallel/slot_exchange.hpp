@@ -45,6 +45,9 @@ class SlotExchange {
   SlotExchange(const SlotExchange&) = delete;
   SlotExchange& operator=(const SlotExchange&) = delete;
   static constexpr int kMostPieces = 256, kTags = 1 + 2 * kMostPieces;
+  /// Into how many pieces a long sum over `processes` is cut: the same number for each owner, if there are
+  /// enough of them.
+  static std::int64_t pieces_of(std::size_t bytes, int processes);
 
   /// `values`, in host memory, become the result. `short_values`: what long sums of f32 are sent as. Calls
   /// `finished` from Wire::progress(), or from here if there is nothing to wait for. What is wrong is thrown

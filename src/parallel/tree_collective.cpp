@@ -36,6 +36,7 @@ TreeCollective::TreeCollective(DeviceTree& tree, int node, Context& context, std
     route.parent = tree_.tree().parent(node_, segment.root);
     route.children = tree_.tree().children(node_, segment.root);
     route.ready = context.device().create_event();
+    if (route.parent < 0) own_.push_back(routes_.size());
     routes_.push_back(std::move(route));
   }
   parts_.reserve(ops::kMostParts);
@@ -108,7 +109,7 @@ void TreeCollective::part_is_in(std::size_t segment, Stream& stream) {
 
 void TreeCollective::start() {
   ++round_;
-  first_ = 0;
+  first_ = begun_above_ = 0;
   for (Chunk& chunk : chunks_) {
     chunk.state = State::local;
     chunk.added = 0;
@@ -194,14 +195,18 @@ bool TreeCollective::add_children(std::size_t c) {
   return true;
 }
 
-/// Root: merges the segment with those of other processes once all of it is summed; true when that is done.
-/// Whole segments, because other processes may have measured other chunks.
+/// Root: merges the segment with those of other processes once all of it is summed, and after this device's
+/// earlier ones have begun; true when that is done. Whole segments, because other processes may have measured
+/// other chunks.
 bool TreeCollective::merge_above(std::size_t s) {
   Uplink* uplink = tree_.uplink();
   Route& route = routes_[s];
   if (route.summed < route.chunks.size()) return false;
   const int slot = Uplink::kFirstBucket + static_cast<int>(s);
-  if (!std::exchange(route.merging, true)) {
+  if (!route.merging) {
+    if (own_[begun_above_] != s) return false;
+    ++begun_above_;
+    route.merging = true;
     uplink->begin(slot, segments_[s].up, UplinkMerge::sum, meeting(s, "above"), uplink->place().everybody(),
                   context_, tree_.bell(node_));
     ++steps_;

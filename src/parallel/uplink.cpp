@@ -7,8 +7,8 @@ namespace banyan::parallel {
 
 int UplinkPlace::devices() const { return std::accumulate(devices_of.begin(), devices_of.end(), 0); }
 
-int UplinkPlace::first_rank() const {
-  return std::accumulate(devices_of.begin(), devices_of.begin() + process, 0);
+int UplinkPlace::first_rank(int of_process) const {
+  return std::accumulate(devices_of.begin(), devices_of.begin() + of_process, 0);
 }
 
 ProcessRange UplinkPlace::holding(int first, int last) const {
@@ -21,6 +21,7 @@ ProcessRange UplinkPlace::holding(int first, int last) const {
       range.last = process;
     }
   }
+  range.first_device = std::max(first - first_rank(range.first), 0);
   return range;
 }
 

@@ -22,6 +22,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kNewsTag = 0, kShareSizeTag = 1, kShareTag = 2, kFirstSlotTag = 3;
+/// The last ones are a WireProtocol's.
+constexpr int kProtocolTags = 16;
 /// How long the thread polls for something that a device waits for before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{2000};
 /// Between polls: while devices wait, while they compute and something is under way (the thread may need one
@@ -87,6 +89,12 @@ class WireUplink::State {
     for (std::size_t p = 0; p < all.size(); ++p) place_.devices_of[p] = std::stoi(all[p]);
   }
 
+  void carry(std::shared_ptr<WireProtocol> protocol) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    to_carry_ = std::move(protocol);
+    wake();
+  }
+
   void attach(UplinkRun run) {
     const std::lock_guard<std::mutex> lock(mutex_);
     run_ = std::move(run);
@@ -112,7 +120,7 @@ class WireUplink::State {
     check();
     std::unique_ptr<Slot>& entry = slots_[number];
     if (!entry) {
-      if (first_tag_of(number) + SlotExchange::kTags > wire_->last_tag())
+      if (first_tag_of(number) + SlotExchange::kTags > wire_->last_tag() - kProtocolTags)
         runtime_failure("too many buckets, or sync groups, for the tags of this MPI, which end at ",
                         wire_->last_tag());
       entry = std::make_unique<Slot>(*wire_, host_, number);
@@ -328,6 +336,7 @@ class WireUplink::State {
     moved = wire_->progress() || moved;
     moved = hand_over() || moved;
     watch_->tick([this] { return report(); });
+    moved = step_protocol() || moved;
     follow_failures();
     if (leave_when_all_do()) return false;
     if (telling_) return linger();
@@ -354,6 +363,22 @@ class WireUplink::State {
       return true;
     });
     return any;
+  }
+
+  bool step_protocol() {
+    if (!protocol_) {
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        protocol_ = std::exchange(to_carry_, nullptr);
+      }
+      if (!protocol_) return false;
+      protocol_->join(*wire_, [this] {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        wake();
+      });
+    }
+    return !telling_ &&
+           protocol_->step(Clock::now(), [this](int process) { return watch_->silence_of(process); });
   }
 
   /// Tells those who wait what is done.
@@ -387,14 +412,19 @@ class WireUplink::State {
     others_ = watch_->others();
     ProcessReport report;
     const Activity* slowest = nullptr;
+    bool slowest_waits = false;
     report.all_wait = !run_.activities.empty();
-    for (const Activity* activity : run_.activities) {
-      const bool waits = activity->state().waiting;
+    for (std::size_t device = 0; device < run_.activities.size(); ++device) {
+      const Activity* activity = run_.activities[device];
+      const bool waits =
+          activity->state().waiting || (run_.held_up && run_.held_up(static_cast<int>(device)));
       report.any_waits = report.any_waits || waits;
       report.all_wait = report.all_wait && waits;
-      if (slowest == nullptr || (slowest->state().waiting && !waits) ||
-          (slowest->state().waiting == waits && activity->last_beat() < slowest->last_beat()))
+      if (slowest == nullptr || (slowest_waits && !waits) ||
+          (slowest_waits == waits && activity->last_beat() < slowest->last_beat())) {
         slowest = activity;
+        slowest_waits = waits;
+      }
     }
     if (slowest != nullptr) report.doing = slowest->describe();
     return report;
@@ -435,7 +465,9 @@ class WireUplink::State {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!leaving_ || failure_) return false;
     }
+    if (!said_goodbye_ && protocol_ && !protocol_->quiet()) return false;
     if (!std::exchange(said_goodbye_, true)) watch_->say_goodbye();
+    if (protocol_ && !protocol_->quiet()) return false;  // others may have asked since
     if (!watch_->all_said_goodbye() || !watch_->all_sent()) return false;
     wire_->leave();
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -454,9 +486,10 @@ class WireUplink::State {
       std::this_thread::yield();
       return;
     }
+    const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
     std::unique_lock<std::mutex> lock(mutex_);
     const auto pause = waited_for || (under_way_ > 0 && a_device_waits()) ? kNap
-                       : under_way_ > 0                                   ? kLongNap
+                       : under_way_ > 0 || protocol_busy                  ? kLongNap
                                                                           : kRest;
     work_.wait_for(lock, pause, [this] { return woken_; });
     if (std::exchange(woken_, false)) moved_ = now;
@@ -484,8 +517,10 @@ class WireUplink::State {
   int under_way_ = 0;  ///< exchanges
   std::optional<std::string> to_share_;
   std::optional<std::vector<std::string>> shared_;
+  std::shared_ptr<WireProtocol> to_carry_;
   // The thread's:
   Sharing sharing_;
+  std::shared_ptr<WireProtocol> protocol_;  ///< outlives the wire, which reads and writes its messages
   std::unique_ptr<Wire> wire_;
   std::unique_ptr<ProcessWatch> watch_;
   std::vector<Slot*> arrived_;  ///< begun, but perhaps still being computed
@@ -501,6 +536,7 @@ WireUplink::WireUplink(ConnectWire connect, const WireUplinkOptions& options)
 WireUplink::~WireUplink() = default;
 
 void WireUplink::bring(int devices) { state_->bring(devices); }
+void WireUplink::carry(std::shared_ptr<WireProtocol> protocol) { state_->carry(std::move(protocol)); }
 void WireUplink::leave() { state_->leave(); }
 bool WireUplink::speaks() const { return state_->speaks(); }
 const UplinkPlace& WireUplink::place() const { return state_->place(); }

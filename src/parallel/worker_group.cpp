@@ -55,15 +55,18 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, const
   double longest = watchdog.silence_seconds;
   const OtherDevices others = watchdog.others ? watchdog.others() : OtherDevices{};
   bool any_waits = others.any_waits, all_wait = others.all_wait;
-  for (const Activity* activity : activities) {
-    const bool waits = activity->state().waiting;
-    any_waits = any_waits || waits;
-    all_wait = all_wait && waits;
+  const auto waits = [&](std::size_t i) {
+    return activities[i]->state().waiting || (!others.held_up.empty() && others.held_up[i]);
+  };
+  for (std::size_t i = 0; i < activities.size(); ++i) {
+    any_waits = any_waits || waits(i);
+    all_wait = all_wait && waits(i);
   }
-  for (const Activity* activity : activities) {
+  for (std::size_t i = 0; i < activities.size(); ++i) {
+    const Activity* activity = activities[i];
     const ActivityState state = activity->state();
     const double age = seconds_since(std::max(activity->last_beat(), from));
-    if ((all_wait || !state.waiting) && state.stage != Stage::idle && age > longest) {
+    if ((all_wait || !waits(i)) && state.stage != Stage::idle && age > longest) {
       silent = activity;
       longest = age;
     }

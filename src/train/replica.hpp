@@ -62,7 +62,7 @@ class Replica {
   static constexpr std::int64_t kRunAhead = 2;
 
   // Set-up.
-  std::unique_ptr<Net> make_net(const SolverNet& definition);
+  std::unique_ptr<Net> make_net(const SolverNet& definition, const std::string& name);
   void build_nets();
   void connect_sources();
   void set_up_rate();

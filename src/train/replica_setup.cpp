@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "banyan/base/error.hpp"
+#include "banyan/data/shared_batches.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/observe/spans.hpp"
@@ -61,7 +62,7 @@ void Replica::drain() noexcept {
     }
 }
 
-std::unique_ptr<Net> Replica::make_net(const SolverNet& definition) {
+std::unique_ptr<Net> Replica::make_net(const SolverNet& definition, const std::string& name) {
   const caffe::NetState& state = definition.net.state();
   NetOptions options;
   options.phase = state.phase() == caffe::TRAIN ? Phase::train : Phase::test;
@@ -74,14 +75,15 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition) {
   options.sync_batch_norm = run_.options.sync_bn;
   options.reuse_memory = !run_.options.keep_blobs;
   options.origin = definition.origin;
+  const data::SharingScope scope(run_.options.shared_batches, name);
   return std::make_unique<Net>(definition.net, options, *context_, activity_);
 }
 
 void Replica::build_nets() {
-  net_ = make_net(run_.train_net);
+  net_ = make_net(run_.train_net, "train");
   std::vector<std::unique_ptr<Net>> tests;
   for (const SolverNet& definition : run_.test_nets) {
-    tests.push_back(make_net(definition));
+    tests.push_back(make_net(definition, cat("test", tests.size())));
     share_parameters(*tests.back(), *net_, true);
   }
   watch_layers(*net_, *context_, peers_->first() && run_.solver.debug_info, run_.options.check_nan);
@@ -113,10 +115,13 @@ void Replica::set_up_rate() {
 
 void Replica::build_exchange() {
   const Tensor& values = net_->flat_values();
+  // A bucket's owner has the same number in every process.
+  const std::vector<int>& devices_of = run_.team.place.devices_of;
+  const int owners = *std::min_element(devices_of.begin(), devices_of.end());
   const std::vector<parallel::Bucket> buckets =
       parallel::plan_buckets(exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
-                             size_of(tensor_type(run_.options.precision)), run_.team.devices(),
-                             peers_->devices(), run_.solver.update.needs_norms());
+                             size_of(tensor_type(run_.options.precision)), owners, peers_->devices(),
+                             run_.solver.update.needs_norms(), run_.team.place.processes());
   updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                        net_->flat_gradients());
   if (!peers_->alone()) {

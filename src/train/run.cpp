@@ -13,6 +13,7 @@
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/shared_batches.hpp"
 #include "banyan/device/cuda_devices.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/processor.hpp"
@@ -232,6 +233,7 @@ std::unique_ptr<Run> make_run(const TrainOptions& options) {
   choose_seed(run);
   plan_snapshots(run);
   open_metrics(run);
+  if (options.shared_batches) run.abort.on_raise([shared = options.shared_batches] { shared->end(); });
   if (parallel::Uplink* uplink = options.uplink)
     run.abort.on_raise([uplink, &run] {
       uplink->abort(run.abort.error().value_or(Error(ErrorKind::runtime, "the run was ended")));

@@ -61,6 +61,7 @@ struct Session::State {
       parallel::UplinkRun seen;
       for (const auto& activity : run.activities) seen.activities.push_back(activity.get());
       seen.fail = [&run](const Error& error) { run.abort.raise(error); };
+      for (const auto& device : run.devices) seen.devices.push_back(device.get());
       uplink->attach(std::move(seen));
     }
     ~Attachment() {

@@ -126,6 +126,26 @@ TEST_F(JoinedTraining, ResumesWithOtherProcessesAlsoWhereOnlyTheFirstHasTheFiles
   EXPECT_TRUE(std::filesystem::is_empty(path("elsewhere")));  // only the first process writes
 }
 
+/// Where the others look for the data there is nothing.
+TEST_F(JoinedTraining, OneProcessReadsForAll) {
+  std::string net = file("net");
+  const std::string there = path("db");
+  ASSERT_NE(net.find(there), std::string::npos) << net;
+  net.replace(net.find(there), there.size(), "db");
+  write("relative", net);
+  write("solver", solver_for("relative", "max_iter: 20 snapshot_after_train: true"));
+  ASSERT_EQ(run_joined({1, 2}, {"--solver=" + path("solver")}), 0) << file("log");
+  const std::string own = file("run/s_iter_20.caffemodel");
+  std::filesystem::create_directories(path("elsewhere"));
+  auto processes = joined({1, 2}, {"--solver=" + path("solver"), "--share_data"});
+  processes[1].folder = path("elsewhere");
+  ASSERT_EQ(start_processes(processes)->wait(), 0) << file("log");
+  EXPECT_EQ(file("run/s_iter_20.caffemodel"), own);
+  processes = joined({1, 2}, {"--solver=" + path("solver")});
+  processes[1].folder = path("elsewhere");
+  EXPECT_EQ(start_processes(processes)->wait(), 2) << file("log");
+}
+
 TEST_F(JoinedTraining, OnlyTheFirstProcessLogsButAllWarn) {
   write("solver", solver_for("net", "max_iter: 4 display: 1 of_the_future: 3"));
   ASSERT_EQ(run_joined({1, 1}, {"--solver=" + path("solver"), "--ignore_unknown_fields"}), 0) << file("log");
@@ -135,6 +155,25 @@ TEST_F(JoinedTraining, OnlyTheFirstProcessLogsButAllWarn) {
   for (std::size_t at = 0; (at = log.find("Iteration 2 (", at)) != std::string::npos; ++at) ++lines;
   EXPECT_EQ(lines, 1u) << log;
   EXPECT_THAT(log, testing::ContainsRegex("W[^\n]*\\] \\[process 1 on [^\n]*\\] [^\n]*of_the_future"));
+}
+
+/// All processes as one picture, and the network between them.
+TEST_F(JoinedTraining, TopologyShowsAllProcesses) {
+  const std::vector<std::string> flags = {"topology", "--uplink=mpi", "--threads_per_device=1",
+                                          "--iterations=2"};
+  std::vector<MpiProcess> processes(3, {flags});
+  processes[0].flags.push_back("--cpu=2");
+  for (int p : {1, 2}) processes[p].flags.push_back("--cpu=1");
+  EXPECT_EQ(start_processes(processes)->wait(120), 0) << file("log");
+  const std::string text = file("log");
+  EXPECT_THAT(text, HasSubstr("3 processes with 4 devices:\n├── process 0 on "));
+  EXPECT_THAT(text, HasSubstr("│   └── cpu:0\n│       └── cpu:1\n├── process 1 on "));
+  EXPECT_THAT(text, testing::ContainsRegex("└── process 2 on [^\n]*\n    └── cpu:0\n"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("process 1 on [^ ]* +process 2 on [^ ]* +[0-9.]+ GB/s +[0-9.]+ GB/s"));
+  EXPECT_THAT(text, HasSubstr("Sum of f32 over all 4 devices:"));
+  EXPECT_THAT(text, HasSubstr("256 MiB"));
+  EXPECT_EQ(text.find("processes with"), text.rfind("processes with"));  // said once
 }
 
 /// mpirun passes SIGUSR1 on, and gives those that are told to end a second before it kills them.
@@ -163,6 +202,11 @@ TEST_F(JoinedTraining, WithoutAFlagItSaysWhatToPass) {
   EXPECT_THAT(message(), HasSubstr("this one was started by itself"));
   EXPECT_EQ(train_with("solver", {"--reduce_precision=bf16"}), 2);
   EXPECT_THAT(message(), HasSubstr("is for processes joined by --uplink=mpi"));
+  EXPECT_EQ(train_with("solver", {"--share_data"}), 2);
+  EXPECT_THAT(message(), HasSubstr("--share_data is for processes joined by --uplink"));
+  const std::vector<std::string> nccl = {"--uplink=nccl", "--cpu=1", "--solver=" + path("solver")};
+  EXPECT_EQ(start_processes({{nccl}, {nccl}})->wait(), 2);
+  EXPECT_THAT(error_in_log(), HasSubstr("--uplink=nccl joins GPUs"));
 }
 
 }  // namespace

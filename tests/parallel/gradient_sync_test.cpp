@@ -61,6 +61,17 @@ TEST(PlanBuckets, CutsNoParameterThatMustStayWhole) {
   }
 }
 
+/// With many processes a bucket has a piece for each of them.
+TEST(PlanBuckets, BucketsGrowWithTheProcesses) {
+  constexpr std::int64_t kTotal = 25'000'000;
+  const auto of = [&](int processes) {
+    return plan_buckets({{0, kTotal, 0}}, kTotal, 4, 8, 8 * processes, false, processes);
+  };
+  EXPECT_EQ(of(1)[0].count, kTotal / 32);
+  EXPECT_EQ(of(8)[0].count, 7 << 14);   // 448 KiB, not a 256th: 390 KB
+  EXPECT_EQ(of(64)[0].count, 1 << 20);  // not 64 KiB
+}
+
 TEST(PlanBuckets, NothingToExchange) { EXPECT_TRUE(plan_buckets({}, 0, 4, 2).empty()); }
 
 class GradientSyncTest : public testing::TestWithParam<TreeSetting> {};

@@ -28,6 +28,13 @@ class MemoryHub {
   int processes() const { return static_cast<int>(devices_.size()); }
   /// Sent so far, those of the first handshake included.
   std::uint64_t messages() const { return messages_; }
+  /// From now on each process sends one message after the other at this speed, and each then takes
+  /// `latency_s`.
+  void slow_down(double bytes_per_s, double latency_s) {
+    bytes_per_s_ = bytes_per_s;
+    latency_s_ = latency_s;
+    free_.assign(devices_.size(), Clock::now());
+  }
   /// From now on nothing leaves this process or comes to it.
   void cut_off(int process) { cut_[process] = true; }
 
@@ -46,8 +53,25 @@ class MemoryHub {
     Clock::time_point last;  ///< arrives: no message overtakes another
   };
 
+  static Clock::duration seconds(double count) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count));
+  }
+  /// Under the mutex: when a message of so many bytes that leaves now arrives.
+  Clock::time_point arrival(int from, std::size_t bytes) {
+    const auto delay = std::uniform_int_distribution<int>(0, delay_us_)(random_);
+    Clock::time_point sent = Clock::now() + std::chrono::microseconds(delay);
+    if (bytes_per_s_ > 0) {
+      Clock::time_point& free = free_[static_cast<std::size_t>(from)];
+      free = sent = std::max(free, sent) + seconds(static_cast<double>(bytes) / bytes_per_s_);
+      sent += seconds(latency_s_);
+    }
+    return sent;
+  }
+
   std::vector<int> devices_;
   int delay_us_;
+  double bytes_per_s_ = 0, latency_s_ = 0;  ///< 0: no limit
+  std::vector<Clock::time_point> free_;     ///< by process: when it may send again
   std::mutex mutex_;
   std::mt19937 random_;
   std::map<std::tuple<int, int, int>, Channel> channels_;  ///< from, to, tag
@@ -67,8 +91,7 @@ class MemoryWire : public Wire {
     if (!hub_.cut_[process_] && !hub_.cut_[to]) {
       const std::lock_guard<std::mutex> lock(hub_.mutex_);
       MemoryHub::Channel& channel = hub_.channels_[{process_, to, tag}];
-      const auto delay = std::uniform_int_distribution<int>(0, hub_.delay_us_)(hub_.random_);
-      channel.last = std::max(channel.last, MemoryHub::Clock::now() + std::chrono::microseconds(delay));
+      channel.last = std::max(channel.last, hub_.arrival(process_, bytes));
       const char* first = static_cast<const char*>(data);
       channel.messages.push_back({std::vector<char>(first, first + bytes), channel.last});
     }

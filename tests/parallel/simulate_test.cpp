@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "banyan/ops/basic.hpp"
+#include "memory_wire.hpp"
 #include "slow_box.hpp"
 #include "tree_fixture.hpp"
 
@@ -43,13 +44,22 @@ struct Trial {
 /// One iteration of GradientSync on devices that sleep for as long as the layers compute. Returns the seconds
 /// of the slowest device.
 double measure_iteration(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers,
-                         const Trial& trial) {
+                         const Trial& trial, Uplink* uplink = nullptr) {
   SlowBoxOptions options;
   options.devices = machine.links.devices();
   options.cost = [&](int a, int b) { return machine.link(a, b); };
   LinkAccess copied(Access::copied);
   TreeFixture fixture(slow_box(options), &copied);
-  DeviceTree tree = fixture.tree(machine.tree, GradientSync::slots_for(trial.buckets, 4, trial.chunk_bytes));
+  DeviceTree tree(machine.tree, fixture.members, fixture.abort, fixture.spin(),
+                  GradientSync::slots_for(trial.buckets, 4, trial.chunk_bytes), uplink);
+  const int devices = uplink == nullptr ? fixture.size() : uplink->place().devices();
+  if (uplink != nullptr) {
+    UplinkRun run;
+    for (const Member& member : fixture.members) run.activities.push_back(member.activity);
+    run.fail = [&](const Error& error) { fixture.abort.raise(error); };
+    uplink->attach(std::move(run));
+    uplink->share("");  // all begin at the same time
+  }
   const std::int64_t total = trial.buckets.back().offset + trial.buckets.back().count;
   std::vector<double> seconds(fixture.members.size());
   fixture.run([&](int rank) {
@@ -82,8 +92,28 @@ double measure_iteration(const SimulatedMachine& machine, const std::vector<Simu
     float sum = 0;
     Tensor last = values.slice(total - 1, Shape{1});
     copy_to_host(compute, last, &sum);
-    EXPECT_EQ(sum, static_cast<float>(fixture.size()));
+    EXPECT_EQ(sum, static_cast<float>(devices));
   });
+  if (uplink != nullptr) uplink->detach();
+  return *std::max_element(seconds.begin(), seconds.end());
+}
+
+/// The same on several machines, whose uplinks' messages take the modelled time.
+double measure_machines(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers,
+                        const Trial& trial) {
+  MemoryHub hub(
+      std::vector<int>(static_cast<std::size_t>(machine.network.machines), machine.links.devices()));
+  std::vector<double> seconds(static_cast<std::size_t>(machine.network.machines));
+  std::vector<std::thread> processes;
+  for (int p = 0; p < hub.processes(); ++p)
+    processes.emplace_back([&, p] {
+      const auto uplink = hub.join(p);
+      if (p == 0) hub.slow_down(machine.network.cost.bytes_per_s, machine.network.cost.latency_s);
+      uplink->share("");
+      seconds[static_cast<std::size_t>(p)] = measure_iteration(machine, layers, trial, uplink.get());
+      uplink->leave();
+    });
+  for (std::thread& process : processes) process.join();
   return *std::max_element(seconds.begin(), seconds.end());
 }
 
@@ -170,6 +200,26 @@ TEST_P(SimulateTest, PredictsTheOverlappedTree) {
   EXPECT_LT(expected.total_s, simulate_p2p_sync(machine, layers).total_s);
 }
 
+/// Cards that hide behind backward, and cards that decide.
+TEST_P(SimulateTest, PredictsSeveralMachines) {
+  for (const auto& [machines, devices] : {std::pair{2, 1}, {2, 2}, {4, 2}}) {
+    if (machines * devices != GetParam() * (machines / 2)) continue;  // shared out among the instances
+    for (const double bytes_per_s : {30e6, 6e6}) {
+      SCOPED_TRACE(cat(machines, " machines of ", devices, ", ", bytes_per_s, " bytes/s"));
+      SimulatedMachine machine = box_of(devices, kPair, kAcross);
+      machine.network = {machines, {2e-3, bytes_per_s}};
+      const auto layers = small_net();
+      const PlannedNet net = planned(layers);
+      const std::size_t bytes = static_cast<std::size_t>(net.total) * 4;
+      const Trial trial{plan_buckets(net.ranges, net.total, 4, devices, machines * devices, false, machines),
+                        devices == 1 ? bytes : best_chunk(bytes, 1, kPair, machine.largest_chunk), true};
+      const SimulatedIteration expected = simulate_tree(machine, layers);
+      const double seen = fastest(expected.total_s, [&] { return measure_machines(machine, layers, trial); });
+      EXPECT_NEAR(seen, expected.total_s, kWithin * expected.total_s);
+    }
+  }
+}
+
 TEST_P(SimulateTest, PredictsP2pSync) {
   const SimulatedMachine machine = box_of(GetParam(), kPair, kAcross);
   const auto layers = small_net();
@@ -203,6 +253,13 @@ TEST(Simulate, HandCheckedTimes) {
   two.update_bytes_per_s = 0;
   // 2 (N - 1) = 2 steps of half the bytes.
   EXPECT_NEAR(simulate_ring(two, {{0.1, 0.2, 1000}}).total_s, 0.303, 1e-9);
+  // Half of the bucket to the other machine, half of the sum from it; the same again for what follows.
+  SimulatedMachine apart = box_of(1, kLink, kLink);
+  apart.network = {2, {1e-3, 4e6}};
+  EXPECT_NEAR(simulate_buckets(apart, {{0, 1000, 0, 0}}, {0.5}, 4000), 0.503, 1e-9);
+  EXPECT_NEAR(simulate_buckets(apart, {{0, 1000, 0, 0}, {1000, 1000, 0, 0}}, {0.5, 0.5}, 4000), 0.504, 1e-9);
+  apart.network.width = 0.5;
+  EXPECT_NEAR(simulate_buckets(apart, {{0, 1000, 0, 0}}, {0.5}, 4000), 0.5025, 1e-9);
   const SimulatedMachine one = box_of(1, kLink, kLink);
   EXPECT_NEAR(simulate_tree(one, {{0.1, 0.2, 1000}}).total_s, 0.3, 1e-9);
 }

@@ -51,6 +51,26 @@ TEST(TopologySimulation, ComparesNumbersOfDevices) {
   EXPECT_THAT(json, HasSubstr("\"advice\": [\"4 devices would"));
 }
 
+TEST(TopologySimulation, ComparesMachinesAndNetworks) {
+  const SimulationReport report =
+      simulate_text(kLevels + kLayers + "network { machines: [2, 16] gigabits_per_s: [10, 100] bits: 16 }");
+  ASSERT_EQ(report.joined.size(), 2u);
+  for (const SimulatedMachines& row : report.joined) {
+    ASSERT_EQ(row.times.size(), 2u);
+    EXPECT_GT(row.times[0].total_s, row.times[1].total_s);
+    EXPECT_GE(row.times[1].total_s, report.rows.back().tree.total_s);
+  }
+  // 20 MB out and in through 1.25 GB/s: 30 ms with 16 machines, nearly all of it while backward runs.
+  EXPECT_LT(report.joined[1].times[0].total_s, 0.09);
+  const std::string text = simulation_text(report);
+  EXPECT_THAT(text, HasSubstr("Machines of 4 devices each, network: latency 30.0 us, 16 bits a value."));
+  EXPECT_THAT(text, HasSubstr("10 Gbit/s"));
+  EXPECT_THAT(simulation_json(report), HasSubstr("\"machines\": 16, \"gigabits_per_second\": 100, "));
+  // One device each needs no links.
+  const auto single = simulate_text(kLayers + "network { machines: 2 gigabits_per_s: 10 }");
+  EXPECT_THAT(simulation_text(single), HasSubstr("Machines of 1 device each"));
+}
+
 TEST(TopologySimulation, SlowLinksAreSaidToDecide) {
   const auto report = simulate_text("level { devices: 2 link: 'SYS' gigabytes_per_s: 0.5 } " + kLayers);
   EXPECT_THAT(simulation_text(report), HasSubstr("The links decide"));
@@ -107,6 +127,10 @@ TEST(TopologySimulation, RefusesWhatItCannotMean) {
   expect_refused(kLevels + "layer { name: 'a' forward_ms: 1 backward_ms: 1 parameters: 8589934593 }",
                  "expected at most 8589934592 in all layers");
   expect_refused(kLevels + "model: 'x.prototxt'", "either `compute_ms` or `gigaflops`");
+  expect_refused(kLevels + kLayers + "network { }", "network: expected 1 to 6 values of gigabits_per_s");
+  expect_refused(kLevels + kLayers + "network { gigabits_per_s: 0 }", "network: gigabits_per_s: expected");
+  expect_refused(kLevels + kLayers + "network { gigabits_per_s: 1 machines: 1000 }", "network: machines");
+  expect_refused(kLevels + kLayers + "network { gigabits_per_s: 1 bits: 8 }", "expected 16 or 32, not 8");
   expect_refused(kLevels + kLayers + "layr { }", "box.prototxt:1:");
   EXPECT_THROW(describe_simulation("/nonexistent/box.prototxt", false), Error);
 }

@@ -22,6 +22,8 @@ struct InputPipeline {
   Dealing dealing;
   AssemblerOptions assembly;
   Prefetcher::Options prefetch;
+  /// Where the data set is another process's: fills batches instead of what is above.
+  Prefetcher::MakeFill elsewhere = {};
 
   /// On its own threads, in the order of `shares`.
   std::unique_ptr<Prefetcher> start(Device& device, const ShareSequence& shares) const;

@@ -46,11 +46,15 @@ class HostMemory {
   void make_current();
   /// Once it has returned, the device is no longer touched.
   void close();
+  /// Nobody waits for a batch any more: whoever waits for something may stop waiting.
+  void end() { ending_ = true; }
+  bool ending() const { return ending_; }
 
  private:
   Device& open_device();
   std::mutex mutex_;
   Device* device_;
+  std::atomic<bool> ending_{false};
 };
 
 class Prefetcher {

@@ -30,12 +30,13 @@ struct Bucket {
 };
 
 /// Pure. `ranges` ascend in offset and descend in ready_layer; the buckets cover [0, total) in that order.
-/// Large parameters are cut; owners are chosen so that every device owns about the same number of elements.
-/// One device: one bucket. `everywhere` counts the devices of other processes too (0: there are none): the
-/// cuts must be the same in all of them. `whole`: no parameter is cut, its owner has all of it.
+/// Large parameters are cut; owners are chosen so that each of the first `devices` owns about the same number
+/// of elements. One device: one bucket. `everywhere` counts the devices of other processes too (0: there are
+/// none): the cuts must be the same in all of them. `whole`: no parameter is cut, its owner has all of it.
+/// `processes`: with many, buckets are larger, because each is cut again for all of them.
 std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
                                  std::size_t element_bytes, int devices, int everywhere = 0,
-                                 bool whole = false);
+                                 bool whole = false, int processes = 1);
 
 class GradientSync {
  public:

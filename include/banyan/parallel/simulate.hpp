@@ -1,6 +1,10 @@
 // How long would an iteration take on a machine that is not available? The gradient exchange is simulated
 // with modelled links; nothing is measured and nothing runs. Pure.
 //
+// Several machines: the roots' sums are exchanged by each machine's network card, which sends and receives at
+// the same time, one bucket after the other, and by the thread of the uplink. All machines are alike, so that
+// one is simulated.
+//
 // The model: one copy engine per device, which fetches what the device reads one message after the other,
 // each taking latency + bytes / bandwidth of its link; adding and updating on the same engine; backward
 // alongside it. It leaves out links that several pairs of devices share, SyncBN's exchanges and input.
@@ -21,6 +25,16 @@ struct SimulatedLayer {
   std::int64_t parameters = 0;  ///< elements
 };
 
+/// How machines are joined, as by a WireUplink.
+struct SimulatedNetwork {
+  int machines = 1;
+  LinkCost cost;                ///< of each machine's card, for each direction
+  double message_s = 0;         ///< the thread's time for sending or receiving a message
+  double host_bytes_per_s = 0;  ///< copies between devices and the host's memory; 0: they take no time
+  double sum_bytes_per_s = 0;   ///< of incoming parts, by the thread; 0: takes no time
+  double width = 1;             ///< of a value on the wire, as a part of its width in memory
+};
+
 struct SimulatedMachine {
   LinkMatrix links;
   Tree tree;
@@ -29,6 +43,8 @@ struct SimulatedMachine {
   double update_bytes_per_s = 0;        ///< of parameters by the optimizer; 0: takes no time
   std::size_t element_bytes = 4;
   std::size_t largest_chunk = std::size_t{8} << 20;
+  SimulatedNetwork network = {};  ///< to machines like this one
+  int devices_everywhere() const { return network.machines * links.devices(); }
   const LinkCost& link(int a, int b) const { return costs.at(links.at(a, b)); }
 };
 

@@ -117,14 +117,16 @@ class TreeCollective {
   Context& context_;
   std::vector<Segment> segments_;
   std::vector<Route> routes_;     ///< of the segments
+  std::vector<std::size_t> own_;  ///< segments whose root this device is
   std::vector<Chunk> chunks_;     ///< in the order of work
   std::size_t largest_wave_ = 0;  ///< chunks
   std::function<void(int)> at_root_;
   Tensor staging_, staged_;
   std::vector<Tensor> parts_;  ///< children's, added together
   std::uint64_t round_ = 0;
-  std::size_t first_ = 0;    ///< unfinished chunk
-  std::uint64_t steps_ = 0;  ///< taken so far
+  std::size_t first_ = 0;        ///< unfinished chunk
+  std::size_t begun_above_ = 0;  ///< of own_: how many are being merged with other processes
+  std::uint64_t steps_ = 0;      ///< taken so far
   bool roots_held_ = false;
 };
 

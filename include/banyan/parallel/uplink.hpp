@@ -1,6 +1,6 @@
 // Uplink: the parent of the root. A run on the devices of one process has none. A run over several processes,
 // each with its own device tree, is joined to the others here and nowhere else (WireUplink in
-// wire_uplink.hpp does it over MPI).
+// wire_uplink.hpp does it over MPI, DeviceUplink in device_uplink.hpp over NCCL).
 //
 //        process 0              process 1
 //
@@ -36,6 +36,7 @@ enum class UplinkMerge : std::uint8_t {
 /// Neighbouring processes, both ends included.
 struct ProcessRange {
   int first = 0, last = 0;
+  int first_device = 0;  ///< of those of the first process, the first one that takes part
   int size() const { return last - first + 1; }
 };
 
@@ -46,8 +47,9 @@ struct UplinkPlace {
   std::vector<int> devices_of = {1};  ///< each process
 
   int processes() const { return static_cast<int>(devices_of.size()); }
-  int devices() const;     ///< of all processes
-  int first_rank() const;  ///< of this process's devices
+  int devices() const;                                    ///< of all processes
+  int first_rank() const { return first_rank(process); }  ///< of this process's devices
+  int first_rank(int of_process) const;
   ProcessRange everybody() const { return {0, processes() - 1}; }
   /// The processes that hold the devices from rank `first` to rank `last`.
   ProcessRange holding(int first, int last) const;
@@ -58,6 +60,9 @@ struct UplinkRun {
   std::vector<const Activity*> activities;  ///< of this process's devices
   /// Another process has failed: ends the run with this error. Called on any thread.
   std::function<void(const Error& error)> fail;
+  std::vector<Device*> devices = {};  ///< of this process
+  /// Does this device's stream wait for another process, whatever its thread does? Called on any thread.
+  std::function<bool(int device)> held_up = {};
 };
 
 class Uplink {
@@ -75,7 +80,7 @@ class Uplink {
   /// exchange is under way here. Throws as done() does.
   virtual std::vector<std::string> share(const std::string& mine) = 0;
 
-  /// The devices are about to begin.
+  /// The devices are about to begin. All processes call it, and it may wait for all of them.
   virtual void attach(UplinkRun run) = 0;
   /// They have ended: returns when the uplink uses nothing of theirs any more, neither messages nor bells nor
   /// what attach() was given. Exchanges that were under way are lost, which is meant for a run that failed.
@@ -88,9 +93,10 @@ class Uplink {
   /// has done what is enqueued there, and belongs to the uplink until done() returns true or detach()
   /// returns. `bell` is rung when done() should be polled again. Does not wait. Called by the thread of the
   /// slot's root, which differs from slot to slot: slots may begin in any order and in different orders in
-  /// different processes. (An implementation whose library requires one order starts them by slot: a slot
-  /// that has not begun never waits for a later one.) `meeting` says what the message is; a process with a
-  /// different one is a runtime failure that names both, here or in done().
+  /// different processes; but each device begins its buckets in their order, and other slots in the order of
+  /// the net. A slot that has not begun never waits for a later one. A bucket's root has the same number in
+  /// every process; that of another slot is the first device that takes part. `meeting` says what the message
+  /// is; a process with a different one is a runtime failure that names both, here or in done().
   virtual void begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting, ProcessRange among,
                      Context& context, Doorbell& bell) = 0;
   /// Once true, work enqueued on `context` from now on finds the result in the message. Called by the thread

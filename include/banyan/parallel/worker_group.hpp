@@ -13,6 +13,7 @@ namespace banyan::parallel {
 struct OtherDevices {
   bool any_waits = false;
   bool all_wait = true;
+  std::vector<bool> held_up = {};  ///< this process's devices whose streams wait for them; empty: none
 };
 
 /// In seconds during which the process ran: a debugger or a shell may stop and resume it.

@@ -15,6 +15,10 @@
 
 namespace banyan {
 
+namespace parallel {
+class WireUplink;
+}
+
 struct TimeOptions {
   ModelOptions model;  ///< `device` is not used
   std::vector<DeviceChoice> devices;
@@ -102,9 +106,14 @@ struct TopologyOptions {
   int repeats = 0;            ///< of each sum; 0: as many as fit in a fraction of a second
   bool json = false;
   bool dot = false;  ///< only the tree, as a graph; nothing is measured
+  /// Joins this process to others, which all call describe_topology; outlives the call. nullptr: there are
+  /// none.
+  parallel::WireUplink* uplink = nullptr;
 };
-/// Links, tree, speed and correctness of each link, speed of sums over all devices, advice. A link that
-/// stalls ends the process with code 1 after the report, because the driver may never release it.
+/// With an uplink: all processes as one picture, the network between them, and sums over all devices; the
+/// same text in every process. Otherwise: links, tree, speed and correctness of each link, speed of sums over
+/// all devices, advice. A link that stalls ends the process with code 1 after the report, because the driver
+/// may never release it.
 std::string describe_topology(const TopologyOptions& options);
 /// Predicts the iterations of the machine and the net described in `file` (proto/simulation.proto, text) on 1
 /// to 16 devices; measures nothing. Throws bad_input.

@@ -18,6 +18,9 @@
 
 namespace banyan {
 
+namespace data {
+class SharedBatches;
+}
 namespace parallel {
 class Uplink;
 }
@@ -69,6 +72,8 @@ struct TrainOptions {
   /// Joins this process to others that train the same net on their own devices; outlives the call. The solver
   /// must then set random_seed. Process 0 writes the snapshots. nullptr: there are no others.
   parallel::Uplink* uplink = nullptr;
+  /// With an uplink: only process 0 reads the data sets (share_batches). nullptr: every process does.
+  std::shared_ptr<data::SharedBatches> shared_batches;
   std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
   std::shared_ptr<RunBoard> board;     ///< what goes on right now is shown here; nullptr: nowhere
   MetricsOptions metrics;

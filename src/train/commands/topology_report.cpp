@@ -81,13 +81,22 @@ std::string links_text(const TopologyReport& report) {
   return table(rows, 5);
 }
 
-std::string all_reduce_text(const TopologyReport& report) {
+std::string all_reduce_text(const std::vector<parallel::AllReduceTime>& times) {
   std::vector<std::vector<std::string>> rows = {{"size", "median", "bandwidth", "repeats"}};
-  for (const auto& time : report.all_reduce)
+  for (const auto& time : times)
     rows.push_back({size(time.bytes), duration(time.seconds_median),
                     rate(static_cast<double>(time.bytes) / time.seconds_median),
                     std::to_string(time.repeats)});
   return table(rows, 0);
+}
+
+std::string all_reduce_json(const std::vector<parallel::AllReduceTime>& times) {
+  std::ostringstream out;
+  out << std::setprecision(9);
+  for (const auto& time : times)
+    out << (&time == &times[0] ? "" : ",") << "\n  {\"bytes\": " << time.bytes
+        << ", \"seconds_median\": " << time.seconds_median << ", \"repeats\": " << time.repeats << "}";
+  return out.str();
 }
 
 LinkClass slowest_edge(const parallel::Tree& tree, const parallel::LinkMatrix& links) {
@@ -161,10 +170,15 @@ bool TopologyReport::stalled() const {
                      [](const MeasuredLink& link) { return link.check.verdict == LinkVerdict::stalled; });
 }
 
-std::vector<std::string> topology_advice(const TopologyReport& report) {
+std::vector<std::string> topology_warnings(const TopologyReport& report) {
   std::vector<std::string> advice;
   advise_on_links(report, advice);
   advise_on_devices(report, advice);
+  return advice;
+}
+
+std::vector<std::string> topology_advice(const TopologyReport& report) {
+  std::vector<std::string> advice = topology_warnings(report);
   if (advice.empty())
     advice.emplace_back(report.tree.size() == 1 ? "One device needs no tree: nothing is exchanged."
                                                 : "All data arrived whole, and nothing looks slow.");
@@ -182,7 +196,8 @@ std::string topology_text(const TopologyReport& report) {
         << (report.edges_only ? "The tree's links" : "Links") << ", measured:\n"
         << links_text(report);
   if (!report.all_reduce.empty())
-    out << "\nSum of f32 over all " << report.devices.size() << " devices:\n" << all_reduce_text(report);
+    out << "\nSum of f32 over all " << report.devices.size() << " devices:\n"
+        << all_reduce_text(report.all_reduce);
   out << "\n";
   for (const std::string& line : topology_advice(report)) out << line << "\n";
   return out.str();
@@ -208,11 +223,8 @@ std::string topology_json(const TopologyReport& report) {
         << ", \"way\": " << json_string(name_of(link.access))
         << ", \"bytes_per_second\": " << link.speed.bytes_per_second
         << ", \"latency_seconds\": " << link.speed.latency_seconds << "}";
-  out << "],\n \"all_reduce\": [";
-  for (const auto& time : report.all_reduce)
-    out << (&time == &report.all_reduce[0] ? "" : ",") << "\n  {\"bytes\": " << time.bytes
-        << ", \"seconds_median\": " << time.seconds_median << ", \"repeats\": " << time.repeats << "}";
-  out << "],\n \"advice\": " << json_strings(topology_advice(report)) << "}\n";
+  out << "],\n \"all_reduce\": [" << all_reduce_json(report.all_reduce)
+      << "],\n \"advice\": " << json_strings(topology_advice(report)) << "}\n";
   return out.str();
 }
 
@@ -231,6 +243,93 @@ std::string topology_dot(const TopologyReport& report) {
           << (edge ? "" : ", style=dotted") << "];\n";
     }
   out << "}\n";
+  return out.str();
+}
+
+namespace {
+
+constexpr char kField = '\x1f';  // in no name and no drawing
+
+/// A process's tree as a branch of the picture.
+std::string branch(const ProcessTopology& process, bool last) {
+  std::string out = (last ? "└── " : "├── ") + process.name + "\n", line;
+  std::istringstream lines(process.tree);
+  for (bool first = true; std::getline(lines, line); first = false)
+    out += (last ? "    " : "│   ") + std::string(first ? "└── " : "    ") + line + "\n";
+  return out;
+}
+
+double slower_way(const MeasuredNetwork& link) {
+  return std::min(link.speed.there_bytes_per_s, link.speed.back_bytes_per_s);
+}
+
+}  // namespace
+
+std::string ProcessTopology::pack() const {
+  std::string packed = name + kField + tree + kField + json;
+  for (const std::string& line : advice) packed += kField + line;
+  return packed;
+}
+
+ProcessTopology ProcessTopology::unpack(const std::string& packed) {
+  ProcessTopology process;
+  std::istringstream in(packed);
+  std::getline(in, process.name, kField);
+  std::getline(in, process.tree, kField);
+  std::getline(in, process.json, kField);
+  for (std::string line; std::getline(in, line, kField);) process.advice.push_back(line);
+  return process;
+}
+
+std::vector<std::string> joined_topology_advice(const JoinedTopology& report) {
+  std::vector<std::string> advice;
+  for (const ProcessTopology& process : report.processes)
+    for (const std::string& line : process.advice) advice.push_back(process.name + ": " + line);
+  std::vector<double> speeds;
+  for (const MeasuredNetwork& link : report.network) speeds.push_back(slower_way(link));
+  std::sort(speeds.begin(), speeds.end());
+  for (const MeasuredNetwork& link : report.network)
+    if (slower_way(link) < 0.5 * speeds[speeds.size() / 2])
+      advice.push_back(cat("Messages between ", report.processes[link.from].name, " and ",
+                           report.processes[link.to].name, " reach ", rate(slower_way(link)),
+                           ", less than half of what is usual here: look for another interface "
+                           "(--mca btl_tcp_if_include), or another program on the network."));
+  if (advice.empty()) advice.emplace_back("All data arrived whole, and nothing looks slow.");
+  return advice;
+}
+
+std::string joined_topology_text(const JoinedTopology& report) {
+  std::ostringstream out;
+  out << report.processes.size() << " processes with " << report.devices << " devices:\n";
+  for (const ProcessTopology& process : report.processes)
+    out << branch(process, &process == &report.processes.back());
+  std::vector<std::vector<std::string>> rows = {{"from", "to", "there", "back", "latency"}};
+  for (const MeasuredNetwork& link : report.network)
+    rows.push_back({report.processes[link.from].name, report.processes[link.to].name,
+                    rate(link.speed.there_bytes_per_s), rate(link.speed.back_bytes_per_s),
+                    duration(link.speed.latency_s)});
+  out << "\nNetwork between " << (report.all_pairs ? "processes" : "neighbouring processes")
+      << ", measured:\n"
+      << table(rows, 2) << "\nSum of f32 over all " << report.devices << " devices:\n"
+      << all_reduce_text(report.all_reduce) << "\n";
+  for (const std::string& line : joined_topology_advice(report)) out << line << "\n";
+  return out.str();
+}
+
+std::string joined_topology_json(const JoinedTopology& report) {
+  std::ostringstream out;
+  out << std::setprecision(9) << "{\"processes\": [";
+  for (const ProcessTopology& process : report.processes)
+    out << (&process == &report.processes[0] ? "" : ",") << "\n {\"name\": " << json_string(process.name)
+        << ", \"topology\": " << process.json << "}";
+  out << "],\n \"network\": [";
+  for (const MeasuredNetwork& link : report.network)
+    out << (&link == &report.network[0] ? "" : ",") << "\n  {\"from\": " << link.from
+        << ", \"to\": " << link.to << ", \"bytes_per_second\": " << link.speed.there_bytes_per_s
+        << ", \"bytes_per_second_back\": " << link.speed.back_bytes_per_s
+        << ", \"latency_seconds\": " << link.speed.latency_s << "}";
+  out << "],\n \"all_reduce\": [" << all_reduce_json(report.all_reduce)
+      << "],\n \"advice\": " << json_strings(joined_topology_advice(report)) << "}\n";
   return out.str();
 }
 

@@ -6,6 +6,7 @@
 
 #include "banyan/parallel/all_reduce_time.hpp"
 #include "banyan/parallel/link_check.hpp"
+#include "banyan/parallel/link_probe.hpp"
 #include "banyan/parallel/topology.hpp"
 
 namespace banyan {
@@ -32,11 +33,40 @@ struct TopologyReport {
   bool stalled() const;
 };
 
+/// What one process tells the others about its devices.
+struct ProcessTopology {
+  std::string name;                 ///< "process 2 on b"
+  std::string tree;                 ///< drawn
+  std::vector<std::string> advice;  ///< empty: nothing is wrong
+  std::string json;                 ///< topology_json
+
+  std::string pack() const;
+  static ProcessTopology unpack(const std::string& packed);
+};
+/// The network between two processes.
+struct MeasuredNetwork {
+  int from = 0, to = 0;
+  parallel::NetworkSpeed speed;
+};
+/// Processes that are joined.
+struct JoinedTopology {
+  std::vector<ProcessTopology> processes;
+  int devices = 0;
+  bool all_pairs = true;  ///< otherwise neighbours only
+  std::vector<MeasuredNetwork> network;
+  std::vector<parallel::AllReduceTime> all_reduce;
+};
+std::string joined_topology_text(const JoinedTopology& report);
+std::string joined_topology_json(const JoinedTopology& report);
+std::vector<std::string> joined_topology_advice(const JoinedTopology& report);
+
 std::string topology_text(const TopologyReport& report);
 std::string topology_json(const TopologyReport& report);
 /// The tree as an undirected graph; edges carry their classes, links that the tree does not use are dotted.
 std::string topology_dot(const TopologyReport& report);
 /// What the user should know or do, a sentence or two each; never empty.
 std::vector<std::string> topology_advice(const TopologyReport& report);
+/// The same without the sentence that nothing is wrong.
+std::vector<std::string> topology_warnings(const TopologyReport& report);
 
 }  // namespace banyan

@@ -19,7 +19,7 @@ using parallel::LinkClass;
 using parallel::SimulatedIteration;
 using parallel::SimulatedLayer;
 
-constexpr int kMostDevices = 16;
+constexpr int kMostDevices = 16, kMostMachines = 128, kMostRows = 8, kMostSpeeds = 6;
 constexpr std::uint64_t kMostParameters = std::uint64_t{1} << 33;  // of a net, 32 GiB in f32
 
 LinkClass link_named(const std::string& name, const std::string& where) {
@@ -41,7 +41,8 @@ void require_between(double value, double least, double most, const std::string&
 }
 
 void check_levels(const SimulationParameter& machine, const std::string& origin) {
-  if (machine.level_size() == 0) bad_input(origin, ": no `level`: say how the devices are joined");
+  if (machine.level_size() == 0 && !machine.has_network())
+    bad_input(origin, ": no `level`: say how the devices are joined");
   std::set<LinkClass> seen;
   std::uint32_t inner = 1;
   for (int i = 0; i < machine.level_size(); ++i) {
@@ -57,6 +58,11 @@ void check_levels(const SimulationParameter& machine, const std::string& origin)
     require_between(level.gigabytes_per_s(), 0.1, 1e6, where + ": gigabytes_per_s");
     require_between(level.latency_us(), 0.1, 1e6, where + ": latency_us");
   }
+}
+
+/// Those of a whole machine.
+std::uint32_t most_devices(const SimulationParameter& machine) {
+  return machine.level_size() == 0 ? 1 : machine.level(machine.level_size() - 1).devices();
 }
 
 parallel::SimulatedMachine machine_of(const SimulationParameter& machine, int devices,
@@ -81,8 +87,56 @@ parallel::SimulatedMachine machine_of(const SimulationParameter& machine, int de
           parallel::largest_chunk(devices, DeviceKind::cuda)};
 }
 
+std::string number(double value, int digits) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(digits) << value;
+  return out.str();
+}
+
+void check_network(const SimulationParameter::Network& network, const std::string& where) {
+  if (network.gigabits_per_s_size() < 1 || network.gigabits_per_s_size() > kMostSpeeds ||
+      network.machines_size() > kMostRows)
+    bad_input(where, ": expected 1 to ", kMostSpeeds, " values of gigabits_per_s and at most ", kMostRows,
+              " of machines");
+  for (const double speed : network.gigabits_per_s())
+    require_between(speed, 0.01, 1e5, where + ": gigabits_per_s");
+  for (const std::uint32_t machines : network.machines())
+    require_between(machines, 1, kMostMachines, where + ": machines");
+  require_between(network.latency_us(), 0, 1e6, where + ": latency_us");
+  require_between(network.message_us(), 0, 1e6, where + ": message_us");
+  for (const double rate : {network.host_gigabytes_per_s(), network.sum_gigabytes_per_s()})
+    require_between(rate, 0, 1e6, where + ": gigabytes per second");
+  if (network.bits() != 16 && network.bits() != 32)
+    bad_input(where, ": bits: expected 16 or 32, not ", network.bits());
+}
+
+/// Each machine with all devices of the outermost level.
+void simulate_network(const SimulationParameter& machine, const std::string& origin,
+                      const std::vector<SimulatedLayer>& layers, SimulationReport& report) {
+  const SimulationParameter::Network& network = machine.network();
+  check_network(network, origin + ": network");
+  report.gigabits_per_s = {network.gigabits_per_s().begin(), network.gigabits_per_s().end()};
+  report.network = cat("latency ", number(network.latency_us(), 1), " us, ", network.bits(), " bits a value");
+  std::set<int> counts(network.machines().begin(), network.machines().end());
+  if (counts.empty()) counts = {2, 4, 8, 16, 32, 64};
+  parallel::SimulatedMachine modelled = machine_of(machine, static_cast<int>(most_devices(machine)), origin);
+  for (const int count : counts) {
+    SimulatedMachines& row = report.joined.emplace_back();
+    row.machines = count;
+    for (const double speed : report.gigabits_per_s) {
+      modelled.network = {count,
+                          {network.latency_us() * 1e-6, speed * 1e9 / 8},
+                          network.message_us() * 1e-6,
+                          network.host_gigabytes_per_s() * 1e9,
+                          network.sum_gigabytes_per_s() * 1e9,
+                          network.bits() / 32.0};
+      row.times.push_back(simulate_tree(modelled, layers));
+    }
+  }
+}
+
 std::vector<int> device_counts(const SimulationParameter& machine, const std::string& origin) {
-  const std::uint32_t most = machine.level(machine.level_size() - 1).devices();
+  const std::uint32_t most = most_devices(machine);
   std::vector<int> counts;
   for (const std::uint32_t count : machine.devices()) {
     if (count < 1 || count > most)
@@ -150,12 +204,6 @@ std::vector<SimulatedLayer> layers_of(const SimulationParameter& machine, const 
   return layers;
 }
 
-std::string number(double value, int digits) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(digits) << value;
-  return out.str();
-}
-
 std::string ms(double seconds) { return number(seconds * 1e3, 2); }
 
 std::string compared(double other, double tree) {
@@ -207,15 +255,40 @@ SimulationReport simulate_machine(const SimulationParameter& machine, const std:
     report.rows.push_back({count, simulate_tree(modelled, layers), simulate_ring(modelled, layers),
                            simulate_p2p_sync(modelled, layers)});
   }
+  if (machine.has_network()) simulate_network(machine, origin, layers, report);
   return report;
 }
+
+namespace {
+
+std::string joined_text(const SimulationReport& report) {
+  std::ostringstream out;
+  const int devices = report.rows.back().devices;
+  out << "\nMachines of " << devices << (devices == 1 ? " device" : " devices")
+      << " each, network: " << report.network << ".\n\n         ";
+  for (const double speed : report.gigabits_per_s) out << std::setw(15) << number(speed, 0) << " Gbit/s";
+  out << "\n machines";
+  for (std::size_t i = 0; i < report.gigabits_per_s.size(); ++i) out << "        ms  efficiency";
+  out << "\n";
+  for (const SimulatedMachines& row : report.joined) {
+    out << std::setw(9) << row.machines;
+    for (const SimulatedIteration& time : row.times)
+      out << std::setw(10) << ms(time.total_s) << std::setw(10) << number(100 * report.efficiency(time), 1)
+          << " %";
+    out << "\n";
+  }
+  out << "\n";
+  return out.str();
+}
+
+}  // namespace
 
 std::string simulation_text(const SimulationReport& report) {
   std::ostringstream out;
   out << (report.model.empty() ? "The layers given" : report.model) << ": "
       << number(static_cast<double>(report.parameters) / 1e6, 2) << " M parameters in f32; one device takes "
       << ms(report.compute_s) << " ms forward and backward, " << ms(report.update_s) << " ms update.\n"
-      << "Links: " << join(report.levels, "; ") << ".\n\n"
+      << (report.levels.empty() ? "" : cat("Links: ", join(report.levels, "; "), ".\n")) << "\n"
       << "           tree, overlapped        ring, overlapped        P2PSync\n"
       << "  devices        ms  efficiency        ms  efficiency        ms  efficiency\n";
   for (const SimulatedRow& row : report.rows) {
@@ -227,6 +300,7 @@ std::string simulation_text(const SimulationReport& report) {
   }
   out << "\n";
   for (const std::string& line : words(report)) out << line << "\n";
+  if (!report.joined.empty()) out << joined_text(report);
   out << "A model: links shared by several pairs, SyncBN's exchanges and input are left out.\n";
   return out.str();
 }
@@ -246,6 +320,14 @@ std::string simulation_json(const SimulationReport& report) {
   }
   std::vector<std::string> lines;
   for (const std::string& line : words(report)) lines.push_back(json_string(line));
+  out << "],\n \"machines\": [";
+  for (std::size_t i = 0; i < report.joined.size(); ++i)
+    for (std::size_t k = 0; k < report.gigabits_per_s.size(); ++k)
+      out << (i + k > 0 ? "," : "") << "\n  {\"machines\": " << report.joined[i].machines
+          << ", \"gigabits_per_second\": " << report.gigabits_per_s[k]
+          << ", \"seconds\": " << report.joined[i].times[k].total_s
+          << ", \"exposed_seconds\": " << report.joined[i].times[k].exposed_s()
+          << ", \"efficiency\": " << report.efficiency(report.joined[i].times[k]) << "}";
   out << "],\n \"advice\": [" << join(lines, ", ") << "]}\n";
   return out.str();
 }

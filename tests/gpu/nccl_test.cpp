@@ -1,0 +1,136 @@
+// Processes whose GPUs exchange by NCCL: the same promises as over the host. The processes are threads of the
+// test, each with GPUs of its own.
+#include <gmock/gmock.h>
+
+#include <numeric>
+
+#include "banyan/parallel/device_uplink.hpp"
+#include "gpu/gpu_training.hpp"
+#include "train/fault.hpp"
+#include "train/joined_run.hpp"
+#include "train/promise_cases.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+std::string why_no_nccl() {
+  try {
+    static_cast<void>(parallel::nccl_wires());
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+class NcclTraining : public GpuTraining {
+ protected:
+  void SetUp() override {
+    GpuTraining::SetUp();
+    if (!IsSkipped() && !why_no_nccl().empty()) GTEST_SKIP() << why_no_nccl();
+  }
+  static bool enough_gpus(int wanted) { return cuda_device_count() >= wanted; }
+
+  /// Process p has the next devices[p] GPUs.
+  Joined train(const TrainingCase& what, const std::vector<int>& devices,
+               const std::function<void(int process, TrainOptions&)>& change = {},
+               const TrainingFolder& folder = TrainingFolder()) {
+    std::vector<std::unique_ptr<parallel::DeviceUplink>> uplinks(devices.size());
+    return train_joined(
+        what, devices,
+        [&](int process, TrainOptions& options) {
+          const auto at = static_cast<std::size_t>(process);
+          options.devices.clear();
+          const int first = std::accumulate(devices.begin(), devices.begin() + process, 0);
+          for (int i = 0; i < devices[at]; ++i) options.devices.push_back({DeviceKind::cuda, first + i});
+          uplinks[at] = std::make_unique<parallel::DeviceUplink>(*options.uplink, parallel::nccl_wires());
+          options.uplink = uplinks[at].get();
+          if (change) change(process, options);
+        },
+        folder);
+  }
+};
+
+/// Two parts have one sum, whatever the order.
+TEST_F(NcclTraining, TwoProcessesHaveTheBitsOfTwoGpus) {
+  if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
+  // Wide enough that some buckets go whole and others in pieces.
+  std::string net = data_layer() + kBody + classifier();
+  net.replace(net.find("num_output: 8"), 13, "num_output: 256");
+  TrainingCase what{std::string(kSolver) + "clip_gradients: 0.5", net};
+  what.precision = DType::f32;
+  const Trained two = train_case(what, gpu_devices(2));
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const Joined joined = train(what, {1, 1});
+    ASSERT_THAT(joined.errors, Each(""));
+    EXPECT_EQ(joined.trained.model_bytes, two.model_bytes);
+  }
+}
+
+/// As in expect_the_same_run; with different numbers of devices, and sync groups that span processes.
+TEST_F(NcclTraining, ProcessesAreOneDevice) {
+  if (!enough_gpus(4)) GTEST_SKIP() << "needs 4 GPUs";
+  TrainingCase grouped{kSolver, data_layer() + kBody + classifier()};
+  const std::string sync = "slope_filler { value: 1 }";
+  grouped.net.replace(grouped.net.find(sync), sync.size(), sync + " sync_group_size: 3");
+  const Trained in_groups = train_case(grouped, 4);
+  for (const std::vector<int>& devices : std::vector<std::vector<int>>{{2, 2}, {1, 1, 2}}) {
+    SCOPED_TRACE(testing::PrintToString(devices));
+    for (const TrainingCase& what : {TrainingCase{std::string(kSolver) + "iter_size: 2 clip_gradients: 0.5",
+                                                  data_layer("epoch_end: PARTIAL shuffle: true") + kBody +
+                                                      classifier("ignore_label: 2") + kSecondLoss},
+                                     TrainingCase{std::string(kSolver) + "larc: true larc_eta: 0.02",
+                                                  data_layer() + kRecurrentBody + classifier()}}) {
+      const Trained one = train_case(what, 1);
+      const Joined joined = train(what, devices);
+      ASSERT_THAT(joined.errors, Each(""));
+      EXPECT_LE(largest_difference(one.values(), joined.trained.values()), 1e-10);
+      EXPECT_LE(largest_difference(one.losses(), joined.trained.losses()), 1e-10);
+    }
+    const Joined joined = train(grouped, devices);
+    ASSERT_THAT(joined.errors, Each(""));
+    EXPECT_LE(largest_difference(in_groups.values(), joined.trained.values()), 1e-10);
+    EXPECT_LE(largest_difference(in_groups.losses(), joined.trained.losses()), 1e-10);
+  }
+}
+
+/// While the others' streams wait for the one that fails.
+TEST_F(NcclTraining, AFailureEndsAllWithItsMessage) {
+  if (!enough_gpus(3)) GTEST_SKIP() << "needs 3 GPUs";
+  TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+  what.iterations = 1000;
+  for (const Stage stage : {Stage::forward, Stage::exchange, Stage::backward, Stage::reduce, Stage::update}) {
+    SCOPED_TRACE(name_of(stage));
+    const InstalledFaults faults({{0, stage, 3, FaultKind::exception}}, {"gpu:1 of process 1 on host1"});
+    const Joined joined = train(what, {1, 2});
+    ASSERT_EQ(faults.struck(), 1);
+    EXPECT_LT(faults.seconds_since(), 2);
+    EXPECT_THAT(joined.errors, Each(HasSubstr("an injected fault")));
+    EXPECT_THAT(joined.errors, Each(HasSubstr("on gpu:1 of process 1 on host1, iteration 3")));
+  }
+}
+
+/// A device that stands still, without an error: those that wait for it on their streams are not to blame.
+TEST_F(NcclTraining, AHangingDeviceIsNamed) {
+  if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
+  TrainingCase what{std::string(kSolver) + "display: 1", data_layer() + kBody + classifier()};
+  what.iterations = 1000;
+  const InstalledFaults faults({{0, Stage::forward, 3, FaultKind::hang}}, {"gpu:1 of process 1 on host1"});
+  const Joined joined = train(what, {1, 1}, [](int, TrainOptions& options) { options.watchdog_seconds = 3; });
+  EXPECT_LT(faults.seconds_since(), 6);
+  EXPECT_THAT(joined.errors, Each(HasSubstr("gpu:1 of process 1 on host1 has made no progress for 3")));
+}
+
+/// Two devices of one GPU cannot be told apart by NCCL.
+TEST_F(NcclTraining, ReplicasOnOneGpuAreRefused) {
+  TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+  const Joined joined = train(what, {1, 2}, [](int, TrainOptions& options) {
+    for (DeviceChoice& device : options.devices) device.ordinal = 0;
+  });
+  EXPECT_THAT(joined.errors, Each(HasSubstr("cannot share one: gpu:0 and gpu:0#1")));
+}
+
+}  // namespace
+}  // namespace banyan

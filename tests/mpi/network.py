@@ -1,0 +1,398 @@
+#!/usr/bin/env python3
+"""Runs of several processes, each in a network namespace of its own, over networks that are slow, lose packets, or fail.
+
+usage: network.py [BUILD_FOLDER] [--table] [--schedules=N] [--seed=S] [--more=FLAGS]
+
+  --table        how fast LeNet trains on two processes over networks of several kinds
+  --schedules=N  N random schedules of faults (delay and loss, a slow network, kill -9, SIGSTOP, a cut link), each drawn from a seed of its own:
+                 S, S + 1, ... A run must end in time, with one error if the fault was one that ends it, and leave no process behind.
+  --more=FLAGS   further flags of the trainers, separated by spaces
+  --keep         leave the folder of the first schedule that fails
+
+Needs root, iproute2 (ip netns, tc) and Open MPI; exit code 77, with the reason, where one is missing."""
+
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "bench"))
+import common  # noqa: E402
+
+SKIPPED = 77
+WATCHDOG = 3  # seconds
+IN_TIME = WATCHDOG + 2
+OF_MPIRUN = 6  # it waits before it kills what does not end, and longer on a busy machine
+MOST_HOSTS = 4
+
+NET = """
+layer { name: "digits" type: "Data" top: "data" top: "label" transform_param { scale: 0.00390625 }
+  data_param { source: "DATA" batch_size: 16 backend: LMDB } }
+layer { name: "ip1" type: "InnerProduct" bottom: "data" top: "ip1" inner_product_param { num_output: 100 weight_filler { type: "xavier" } } }
+layer { name: "bn1" type: "SyncBN" bottom: "ip1" top: "bn1" }
+layer { name: "relu1" type: "ReLU" bottom: "bn1" top: "bn1" }
+layer { name: "ip2" type: "InnerProduct" bottom: "bn1" top: "ip2" inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" }
+"""
+SOLVER = 'net: "NET" base_lr: 0.01 lr_policy: "fixed" max_iter: 100000000 display: 20 random_seed: 3 snapshot_prefix: "PREFIX"'
+
+
+def quietly(*words):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True)
+
+
+def must(*words):
+    done = quietly(*words)
+    if done.returncode != 0:
+        raise common.Failed(f"{' '.join(str(word) for word in words)}: {done.stderr.strip()}")
+
+
+def why_not(build):
+    """Why nothing can be run here; "": it can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    for program in ("ip", "tc", "mpirun", "unshare"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    if "Open MPI" not in quietly("mpirun", "--version").stdout:
+        return "mpirun is not Open MPI's"
+    if not (build / "lib/libbanyan_mpi.so").exists():
+        return "this build has no MPI library"
+    name = f"bynprobe{os.getpid()}"
+    made = quietly("ip", "netns", "add", name)
+    quietly("ip", "netns", "del", name)
+    return "" if made.returncode == 0 else f"no network namespaces here: {made.stderr.strip()}"
+
+
+class Network:
+    """Hosts 0, 1, ...: network namespaces on one bridge."""
+
+    def __init__(self, hosts, folder):
+        self.tag = f"byn{os.getpid() % 100000}"
+        self.hosts, self.folder = hosts, folder
+        self.agent = folder / "agent"
+        try:
+            self.make()
+        except common.Failed:
+            self.close()
+            raise
+
+    def make(self):
+        must("ip", "netns", "add", self.hub())
+        must("ip", "-n", self.hub(), "link", "add", "bridge", "type", "bridge")
+        must("ip", "-n", self.hub(), "link", "set", "bridge", "up")
+        for host in range(self.hosts):
+            must("ip", "netns", "add", self.name(host))
+            must("ip", "-n", self.hub(), "link", "add", f"port{host}", "type", "veth", "peer", "name", "net0", "netns", self.name(host))
+            must("ip", "-n", self.hub(), "link", "set", f"port{host}", "master", "bridge", "up")
+            must("ip", "-n", self.name(host), "addr", "add", f"{self.address(host)}/24", "dev", "net0")
+            for device in ("lo", "net0"):
+                must("ip", "-n", self.name(host), "link", "set", device, "up")
+        # mpirun starts a program on another host by this instead of ssh. Each host has a name of its own.
+        self.agent.write_text(
+            "#!/bin/bash\nhost=${1##*.}; shift\n"
+            f'exec ip netns exec {self.tag}h$((host - 1)) unshare --uts bash -c "hostname host$((host - 1)); $*"\n'
+        )
+        self.agent.chmod(0o755)
+
+    def close(self):
+        for host in range(self.hosts):
+            quietly("ip", "netns", "del", self.name(host))
+        quietly("ip", "netns", "del", self.hub())
+
+    def hub(self):
+        return f"{self.tag}hub"
+
+    def name(self, host):
+        return f"{self.tag}h{host}"
+
+    def address(self, host):
+        return f"10.209.77.{host + 1}"
+
+    def shape(self, host, *words):
+        """What leaves the host is treated by tc's netem; no words: as it comes."""
+        quietly("tc", "-n", self.name(host), "qdisc", "del", "dev", "net0", "root")
+        if words:
+            must("tc", "-n", self.name(host), "qdisc", "add", "dev", "net0", "root", "netem", "limit", 100000, *words)
+
+    def cut(self, host):
+        must("ip", "-n", self.hub(), "link", "set", f"port{host}", "down")
+
+    def mend(self, host):
+        must("ip", "-n", self.hub(), "link", "set", f"port{host}", "up")
+
+    def mpirun(self, trainer, flags, log):
+        subnet = f"{self.address(0).rsplit('.', 1)[0]}.0/24"
+        words = ["ip", "netns", "exec", self.name(0), "unshare", "--uts", "bash", "-c", 'hostname host0; exec "$@"', "mpirun"]
+        words += ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--mca", "plm_rsh_agent", str(self.agent)]
+        words += ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", subnet, "--mca", "oob_tcp_if_include", subnet]
+        words += ["-H", ",".join(f"{self.address(host)}:1" for host in range(self.hosts)), "-np", str(self.hosts)]
+        words += [str(trainer), *flags]
+        return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=self.folder)
+
+
+def trainers(marker):
+    """{number: process ID} of the trainers that have this among their arguments and still run."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            if marker.encode() not in words or not words[0].endswith(b"trainer") or state in "ZX":
+                continue
+            values = dict(pair.partition(b"=")[::2] for pair in (entry / "environ").read_bytes().split(b"\0"))
+            found[int(values.get(b"OMPI_COMM_WORLD_RANK", -1))] = int(entry.name)
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+def wait_until(reached, seconds):
+    """How long it took; None: longer than that."""
+    began = time.monotonic()
+    while not reached():
+        if time.monotonic() - began > seconds:
+            return None
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+class Run:
+    """One mpirun in a network of its own."""
+
+    def __init__(self, build, hosts, folder, flags):
+        self.folder = folder
+        self.marker = f"--solver={folder}/solver.prototxt"
+        self.network = Network(hosts, folder)
+        self.log = folder / "log"
+        flags = ["--uplink=mpi", "--cpu=1", "--threads_per_device=1", f"--watchdog={WATCHDOG}", self.marker, *flags]
+        self.mpirun = self.network.mpirun(build / "bin/trainer", flags, open(self.log, "w"))
+
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+    def iterations(self):
+        lines = re.findall(r"Iteration (\d+) ", self.text())
+        return int(lines[-1]) if lines else 0
+
+    def gone(self):
+        return not trainers(self.marker)
+
+    def close(self):
+        for pid in trainers(self.marker).values():
+            os.kill(pid, signal.SIGKILL)
+        if self.mpirun.poll() is None:
+            self.mpirun.kill()
+        self.mpirun.wait()
+        self.network.close()
+
+
+def write_files(folder, database, net=NET, solver=SOLVER):
+    (folder / "net.prototxt").write_text(net.replace("DATA", str(database)))
+    text = solver.replace("NET", str(folder / "net.prototxt")).replace("PREFIX", str(folder / "run"))
+    (folder / "solver.prototxt").write_text(text)
+
+
+# --- schedules of faults ---
+
+def harmless(draw, run):
+    host = draw.randrange(run.network.hosts)
+    words = draw.choice((
+        ("delay", f"{draw.randint(1, 30)}ms", f"{draw.randint(1, 10)}ms"),
+        ("loss", f"{draw.uniform(0.1, 5):.1f}%"),
+        ("rate", f"{draw.choice((5, 20, 100))}mbit"),
+        ("delay", "5ms", "loss", "1%", "reorder", "10%"),
+    ))
+    run.network.shape(host, *words)
+    return f"host {host}: {' '.join(words)}", False
+
+
+def kill(draw, run):
+    pids = trainers(run.marker)
+    number = draw.choice(sorted(pids))
+    os.kill(pids[number], signal.SIGKILL)
+    return f"kill -9 of process {number}", True
+
+
+def stop(draw, run):
+    pids = trainers(run.marker)
+    number = draw.choice(sorted(pids))
+    os.kill(pids[number], signal.SIGSTOP)
+    return f"SIGSTOP of process {number}", True
+
+
+def pause(draw, run):
+    pids = trainers(run.marker)
+    number, seconds = draw.choice(sorted(pids)), draw.uniform(0.2, WATCHDOG - 1.5)
+    os.kill(pids[number], signal.SIGSTOP)
+    time.sleep(seconds)
+    os.kill(pids[number], signal.SIGCONT)
+    return f"process {number} stopped for {seconds:.1f} s", False
+
+
+def cut(draw, run):
+    host = draw.randrange(run.network.hosts)
+    run.network.cut(host)
+    return f"link of host {host} cut", True
+
+
+def blink(draw, run):
+    host, seconds = draw.randrange(run.network.hosts), draw.uniform(0.1, 0.5)
+    run.network.cut(host)
+    time.sleep(seconds)
+    run.network.mend(host)
+    return f"link of host {host} cut for {seconds:.1f} s", False
+
+
+FAULTS = (harmless, kill, stop, pause, cut, blink)
+
+
+def complaint(run, fatal, told, since):
+    """What is wrong with how the run ended; "": nothing."""
+    limit = IN_TIME + OF_MPIRUN
+    if not fatal:
+        # It must still train, and end when it is told to.
+        before = run.iterations()
+        if wait_until(lambda: run.iterations() > before + 40, 30) is None and not run.gone():
+            return "it goes on no longer, and does not end"
+        if run.gone():
+            return "" if "has not been heard of for" in run.text() else "it ended without a reason"
+        run.mpirun.send_signal(signal.SIGUSR1)
+        if wait_until(run.gone, 20) is None:
+            return "it does not stop when it is told to"
+        return "" if run.mpirun.wait(10) == 0 else "it stopped with an error"
+    # A process that was stopped cannot end itself: mpirun kills it, where it still can.
+    ended = wait_until(lambda: set(trainers(run.marker)) <= told, limit)
+    if ended is None:
+        return f"processes {sorted(trainers(run.marker))} are left after {limit} s"
+    took = time.monotonic() - since
+    if "trainer: " not in run.text():
+        return f"no error was said (ended after {took:.1f} s)"
+    return ""
+
+
+def schedule(build, database, seed, flags):
+    """Runs one; returns its words and what is wrong."""
+    draw = random.Random(seed)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="banyan_network_"))
+    write_files(folder, database)
+    hosts = draw.randint(2, MOST_HOSTS)
+    words, wrong, run = [f"{hosts} hosts"], "", None
+    try:
+        run = Run(build, hosts, folder, flags)
+        if draw.random() < 0.2:
+            time.sleep(draw.uniform(0, 1.5))  # while it starts
+            wait_until(lambda: len(trainers(run.marker)) == hosts, 30)
+        elif wait_until(lambda: run.iterations() >= 20, 60) is None:
+            return words, "it does not start", folder
+        else:
+            time.sleep(draw.uniform(0, 1))
+        fatal, stopped, since = False, set(), time.monotonic()
+        for number in range(draw.randint(1, 3)):
+            if fatal or len(trainers(run.marker)) < hosts:
+                break
+            fault = draw.choice(FAULTS)
+            before = trainers(run.marker)
+            said, fatal = fault(draw, run)
+            since = time.monotonic()
+            words.append(said)
+            if fault is stop:
+                stopped = {int(said.split()[-1])}
+        wrong = complaint(run, fatal, stopped, since)
+    finally:
+        if run is not None:
+            run.close()
+    return words, wrong, folder
+
+
+def run_schedules(build, database, count, first, flags, keep):
+    failed = 0
+    for seed in range(first, first + count):
+        words, wrong, folder = schedule(build, database, seed, flags)
+        print(f"{seed}: {'; '.join(words)}: {wrong or 'as it should'}", flush=True)
+        if wrong:
+            failed += 1
+            print((folder / "log").read_text(errors="replace")[-3000:], flush=True)
+            if keep:
+                sys.exit(f"left in {folder}")
+        shutil.rmtree(folder)
+    print(f"{count} schedules, {failed} of them wrong")
+    return failed
+
+
+# --- the table ---
+
+KINDS = (
+    ("as it comes", ()),
+    ("1 ms", ("delay", "500us")),
+    ("10 ms", ("delay", "5ms")),
+    ("0.1 % lost", ("loss", "0.1%")),
+    ("1 % lost", ("loss", "1%")),
+    ("1 Gbit/s", ("rate", "1gbit")),
+    ("100 Mbit/s", ("rate", "100mbit")),
+    ("20 Mbit/s, 20 ms", ("rate", "20mbit", "delay", "10ms")),
+)
+
+
+def iterations_per_second(build, database, kind, flags):
+    lenet = (common.REPOSITORY / "models/lenet/train_test.prototxt").read_text()
+    lenet = re.sub(r'source: "[^"]*"', f'source: "{database}"', lenet)
+    with tempfile.TemporaryDirectory(prefix="banyan_network_") as name:
+        folder = pathlib.Path(name)
+        write_files(folder, database, lenet, SOLVER.replace("display: 20", "display: 5 average_loss: 5"))
+        run = Run(build, 2, folder, flags)
+        try:
+            if wait_until(lambda: run.iterations() >= 20, 60) is None:
+                raise common.Failed(f"no training:\n{run.text()[-2000:]}")
+            for host in range(2):
+                run.network.shape(host, *kind)
+            time.sleep(1)
+            before, began = run.iterations(), time.monotonic()
+            time.sleep(8)
+            return (run.iterations() - before) / (time.monotonic() - began)
+        finally:
+            run.close()
+
+
+def print_table(build, database, flags):
+    rows = []
+    for name, kind in KINDS:
+        row = [name]
+        for more in ([], ["--reduce_precision=bf16"]):
+            row.append(f"{iterations_per_second(build, database, kind, [*flags, *more]):.1f}")
+        rows.append(row)
+        print(row, file=sys.stderr)
+    print(common.table(["network", "iterations/s", "bf16 on the wire"], rows))
+
+
+def main():
+    options = {"table": False, "schedules": 0, "seed": 1, "more": "", "keep": False}
+    words = common.parse(sys.argv[1:], options, __doc__)
+    if len(words) > 1 or not (options["table"] or options["schedules"]):
+        sys.exit(__doc__)
+    build = common.build_folder(words)
+    if why := why_not(build):
+        print(f"SKIPPED: {why}")
+        sys.exit(SKIPPED)
+    flags, failed = options["more"].split(), 0
+    with tempfile.TemporaryDirectory(prefix="banyan_network_") as name:
+        common.run([build / "bin/make_digits", name, "--train=2000", "--test=1"])
+        database = pathlib.Path(name) / "train_lmdb"
+        if options["table"]:
+            print_table(build, database, flags)
+        if options["schedules"]:
+            failed = run_schedules(build, database, options["schedules"], options["seed"], flags, options["keep"])
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    common.run_main(main)
