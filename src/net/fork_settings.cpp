@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/net/filter.hpp"
