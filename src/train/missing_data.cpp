@@ -83,8 +83,8 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
 
 void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state,
                       std::map<std::string, Shape>& shapes) {
-  const caffe::NetParameter filtered = filter_net(net, state);
-  for (const caffe::LayerParameter& layer : filtered.layer()) {
+  const caffe::NetParameter kept = filter_net(net, state);
+  for (const caffe::LayerParameter& layer : kept.layer()) {
     if (layer.bottom_size() > 0 || layer.top_size() == 0 || !stand_in_shapes(layer, shapes).empty()) continue;
     const std::string source = missing_source(layer);
     const Shape shape = shape_of_missing(layer);
