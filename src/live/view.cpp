@@ -91,7 +91,9 @@ void View::take_test(const metrics::Test& test, std::int64_t iteration) {
 }
 
 void View::add_loss(const std::string& series, std::int64_t iteration, double loss) {
-  chart(kLoss)->named(series).curve.add(iteration, loss);
+  Chart& losses = *chart(kLoss);
+  losses.named(kTraining);  // first, though a test may come before it
+  losses.named(series).curve.add(iteration, loss);
 }
 
 void View::take_outputs(const std::vector<metrics::Output>& outputs, const std::string& series,

@@ -22,7 +22,8 @@ class DashboardTest : public tools::ProgramTest {
     ProgramTest::SetUp();
     write("net.prototxt", R"(name: "small"
       layer { name: "data" type: "DummyData" top: "data" top: "label"
-              dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } } }
+              dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" }
+                               data_filler { value: 1 } } }
       layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2 } }
       layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
       layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy"
