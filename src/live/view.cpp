@@ -179,7 +179,7 @@ void View::draw_head(Canvas& canvas) const {
   if (epoch_) add("epoch " + short_number(*epoch_));
   if (gradient_norm_) add("gradient norm " + short_number(*gradient_norm_));
   if (left_out_ > 0) add(cat(left_out_, " more outputs"));
-  canvas.put(0, 2, facts.empty() ? "The run is being set up." : facts);
+  canvas.put(0, 2, facts.empty() && name_.empty() ? "The run is being set up." : facts);
 }
 
 void View::draw_charts(Canvas& canvas, int y, int height, const Look& look) const {
