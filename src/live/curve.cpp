@@ -93,6 +93,7 @@ class Dots {
 };
 
 struct Range {
+  bool log = false;
   double low = std::numeric_limits<double>::infinity(), high = -low;
   void take(double value) {
     low = std::min(low, value);
@@ -101,9 +102,10 @@ struct Range {
   bool empty() const { return low > high; }
   /// From 0 to count - 1; the middle where there is only one value. Halves, so that no difference overflows.
   int place(double value, int count) const {
-    const double size = high / 2 - low / 2;
+    const auto on = [this](double x) { return log ? std::log(x) : x / 2; };
+    const double size = on(high) - on(low);
     if (!(size > 0)) return (count - 1) / 2;
-    const double share = (value / 2 - low / 2) / size;
+    const double share = (on(value) - on(low)) / size;
     return std::clamp(static_cast<int>(std::lround(share * (count - 1))), 0, count - 1);
   }
 };
@@ -143,12 +145,6 @@ void draw_series(const Curve& curve, const Range& xs, const Range& ys, Style sty
 }  // namespace
 
 void draw_chart(const Chart& chart, Canvas& canvas, int x, int y, int width, int height, bool braille) {
-  int at = canvas.put(x, y, chart.title, Style::bold, width);
-  for (std::size_t i = 0; i < chart.series.size() && at + 2 < x + width; ++i) {
-    const Series& one = chart.series[i];
-    const std::string name = chart.series.size() > 1 ? one.name + " " : "";
-    at = canvas.put(at + 2, y, name + short_number(one.curve.last()), curve_style(i), x + width - at - 2);
-  }
   Range xs, ys;
   for (const Series& one : chart.series)
     for (const Curve::Bin& bin : one.curve.bins()) {
@@ -157,6 +153,14 @@ void draw_chart(const Chart& chart, Canvas& canvas, int x, int y, int width, int
       ys.take(bin.low);
       ys.take(bin.high);
     }
+  ys.log = ys.low > 0 && ys.high / ys.low > kLogFrom;
+  int at = canvas.put(x, y, chart.title + (ys.log ? " (log)" : ""), Style::bold, width);
+  for (std::size_t i = 0; i < chart.series.size() && at + 2 < x + width; ++i) {
+    const Series& one = chart.series[i];
+    if (one.curve.bins().empty()) continue;
+    const std::string name = chart.series.size() > 1 ? one.name + " " : "";
+    at = canvas.put(at + 2, y, name + short_number(one.curve.last()), curve_style(i), x + width - at - 2);
+  }
   constexpr int kLabels = 9;  // columns, with a blank
   const int plot_width = width - kLabels, plot_height = height - 2;
   if (plot_width < 1 || plot_height < 1 || xs.empty()) return;

@@ -37,17 +37,21 @@ struct Series {
   Curve curve;
 };
 
+inline constexpr double kLogFrom = 100;
+
 struct Chart {
   std::string title;
   std::vector<Series> series;
+  /// Added last if there is none.
   Series& named(const std::string& name);
 };
 
 /// Six significant digits at most, as short as they say it: 0.1234, 1.2e-05, nan.
 std::string short_number(double value, int digits = 4);
 
-/// The chart within this rectangle: a line with title and last values, the curves, a line of iterations. In
-/// braille (2 x 4 dots a character) or, without UTF-8, in three heights a character.
+/// The chart within this rectangle: a line with title and last values, the curves, a line of iterations. On a
+/// log scale, which the title says, where positive values differ by more than kLogFrom times. In braille (2 x
+/// 4 dots a character) or, without UTF-8, in three heights a character.
 void draw_chart(const Chart& chart, Canvas& canvas, int x, int y, int width, int height, bool braille);
 
 }  // namespace banyan::live

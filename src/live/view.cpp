@@ -91,7 +91,9 @@ void View::take_test(const metrics::Test& test, std::int64_t iteration) {
 }
 
 void View::add_loss(const std::string& series, std::int64_t iteration, double loss) {
-  chart(kLoss)->named(series).curve.add(iteration, loss);
+  Chart& losses = *chart(kLoss);
+  losses.named(kTraining);  // first, though a test may come before it
+  losses.named(series).curve.add(iteration, loss);
 }
 
 void View::take_outputs(const std::vector<metrics::Output>& outputs, const std::string& series,
@@ -177,7 +179,7 @@ void View::draw_head(Canvas& canvas) const {
   if (epoch_) add("epoch " + short_number(*epoch_));
   if (gradient_norm_) add("gradient norm " + short_number(*gradient_norm_));
   if (left_out_ > 0) add(cat(left_out_, " more outputs"));
-  canvas.put(0, 2, facts.empty() ? "The run is being set up." : facts);
+  canvas.put(0, 2, facts.empty() && name_.empty() ? "The run is being set up." : facts);
 }
 
 void View::draw_charts(Canvas& canvas, int y, int height, const Look& look) const {

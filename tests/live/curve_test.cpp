@@ -64,6 +64,16 @@ TEST(Chart, ARisingLineInAscii) {
   EXPECT_EQ(rows[2], "       0 .-'");
 }
 
+/// Each step is a tenth: a straight line on a log scale.
+TEST(Chart, ValuesOfManySizesAreOnALogScale) {
+  const auto rows = drawn(chart_of({1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7}), 24, 4, true);
+  EXPECT_EQ(rows[0], "loss (log)  1e+07");
+  const auto narrow = drawn(chart_of({1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7}), 13, 4, true);
+  EXPECT_EQ(narrow[1], "   1e+07   \u2860\u280a");
+  EXPECT_EQ(narrow[2], "       1 \u2860\u280a");
+  EXPECT_EQ(drawn(chart_of({0, 1000}), 24, 4, true)[0], "loss  1000");
+}
+
 TEST(Chart, WhatIsNotFiniteIsMarkedAndTheRestDrawn) {
   const auto rows = drawn(chart_of({1, kNan, 2, std::numeric_limits<double>::infinity(), 3}), 20, 5, true);
   EXPECT_EQ(rows[0], "loss  3");
@@ -93,7 +103,9 @@ TEST(Canvas, TextIsCutAndCannotBreakOut) {
   EXPECT_EQ(canvas.rows({true, false})[0], "a [2J b");
   canvas = Canvas(8, 1);
   canvas.put(0, 0, "\xff\xc3(\u00e9\u0301");  // two broken ones, an accent that takes no column
-  EXPECT_EQ(canvas.rows({true, false})[0], "?" "?(\u00e9");
+  EXPECT_EQ(canvas.rows({true, false})[0],
+            "?"
+            "?(\u00e9");
   canvas = Canvas(5, 1);
   canvas.put(0, 0, "\u6f22\u5b57\u6f22");  // two columns each
   EXPECT_EQ(canvas.rows({true, false})[0], "\u6f22\u5b57\u2026");

@@ -22,7 +22,8 @@ class DashboardTest : public tools::ProgramTest {
     ProgramTest::SetUp();
     write("net.prototxt", R"(name: "small"
       layer { name: "data" type: "DummyData" top: "data" top: "label"
-              dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } } }
+              dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" }
+                               data_filler { value: 1 } } }
       layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2 } }
       layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
       layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy"
@@ -58,21 +59,21 @@ class DashboardTest : public tools::ProgramTest {
 
 TEST_F(DashboardTest, ShowsARunAndLeavesItsCurves) {
   Terminal terminal(
-      training("max_iter: 60000 display: 2000 test_interval: 20000 test_iter: 2 snapshot_after_train: false"),
+      training("max_iter: 300000 display: 10000 test_interval: 100000 test_iter: 2 snapshot_after_train: false"),
       folder_, 24, 80);
   ASSERT_TRUE(terminal.becomes([](const Screen& screen) {
     return is_shown(screen) && screen.has("output accuracy");
   })) << terminal.screen().all();
   const Screen& screen = terminal.screen();
   EXPECT_TRUE(screen.has("solver.prototxt"));
-  EXPECT_TRUE(screen.has("/60000 ("));
+  EXPECT_TRUE(screen.has("/300000 ("));
   EXPECT_TRUE(screen.has("cpu:0"));
-  EXPECT_EQ(terminal.end(), 0);
+  EXPECT_EQ(terminal.end(200), 0);
   expect_restored(terminal.screen());
   // Every line of the log is there, and after it the curves.
   const std::string printed = terminal.screen().printed();
   for (int i = 0; i < 30; ++i)
-    EXPECT_THAT(printed, HasSubstr("Iteration " + std::to_string(2000 * i) + " (")) << printed;
+    EXPECT_THAT(printed, HasSubstr("Iteration " + std::to_string(10000 * i) + " (")) << printed;
   EXPECT_THAT(printed, HasSubstr("Optimization Done."));
   EXPECT_LT(printed.rfind("Optimization Done."), printed.rfind("output accuracy"));
   EXPECT_THAT(printed, Not(HasSubstr("samples/s  ")));

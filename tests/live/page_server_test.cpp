@@ -271,7 +271,6 @@ TEST_F(PageServerTest, ALongRunStaysSmall) {
   EXPECT_EQ(run["train"]["rows"], 60000);
   EXPECT_LT(run["train"]["columns"]["loss"].size(), 3200u);
   EXPECT_GT(run["train"]["columns"]["loss"].size(), 1000u);
-  EXPECT_EQ(feed.later_than(60000 + 5).size(), 0u);
 }
 
 /// The file's beginning of a resumed run, without what comes again.
@@ -305,7 +304,8 @@ class ServeTest : public PageServerTest {
     if (IsSkipped()) return;
     write("net.prototxt", R"(name: "small"
       layer { name: "data" type: "DummyData" top: "data" top: "label"
-              dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } } }
+              dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" }
+                               data_filler { value: 1 } } }
       layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2 } }
       layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" })");
     write("solver.prototxt",

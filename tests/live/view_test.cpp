@@ -147,7 +147,7 @@ TEST(View, SmallTerminalsGetWhatFits) {
   view.take(train(0, 0.5));
   now.board.set_progress({500, 10000, 0.25, 0.01, 1520, 130});
   view.look_at(now.board);
-  EXPECT_THAT(view.rows({5, 20}, kPlain), ElementsAre("500/10000", "loss 0.25"));
+  EXPECT_THAT(view.rows({5, 20}, kPlain), ElementsAre("500/10000  loss 0.25", "2 min 10 s left"));
   EXPECT_THAT(view.rows({6, 60}, kPlain),
               ElementsAre("500/10000  loss 0.25  2 min 10 s left  lr 0.01", "1520 samples/s"));
   EXPECT_TRUE(view.rows({3, 80}, kPlain).empty());

@@ -8,6 +8,14 @@ function tell(text, state) {
   told.textContent = text;
 }
 
+// Makes these the children, without touching those that stay: a selection would be lost.
+function set_children(holder, children) {
+  for (const child of [...holder.children]) if (!children.includes(child)) child.remove();
+  children.forEach((child, i) => {
+    if (holder.children[i] !== child) holder.insertBefore(child, holder.children[i] || null);
+  });
+}
+
 // Cards that would look the same stay: a selected text stays selected, an opened one open.
 function show_details() {
   const before = new Map([...parts.details.children].map(card => [card.dataset.title, card]));
@@ -23,8 +31,7 @@ function show_details() {
       if (open.has(summary.textContent)) summary.parentNode.open = true;
     return card;
   });
-  if (cards.length !== parts.details.children.length || cards.some((card, i) => card !== parts.details.children[i]))
-    parts.details.replaceChildren(...cards);
+  set_children(parts.details, cards);
   for (const card of cards)
     if (card.redraw && before.get(card.dataset.title) !== card) card.redraw();
 }
@@ -42,8 +49,7 @@ function show_run(data) {
   replace("thinned", thinned());
   const cards = charts().map(one => one.card);
   view.charts = view.charts.filter(one => cards.includes(one.card));
-  if (cards.length !== parts.charts.children.length || cards.some((card, i) => card !== parts.charts.children[i]))
-    parts.charts.replaceChildren(...cards);
+  set_children(parts.charts, cards);
   const axis = document.getElementById("axis");
   if (runs[0].has("epoch") && ![...axis.options].some(option => option.value === "epoch"))
     axis.options[0].after(h("option", { value: "epoch" }, "epochs"));
