@@ -131,7 +131,8 @@ class Network:
     def mpirun(self, trainer, flags, log):
         subnet = f"{self.address(0).rsplit('.', 1)[0]}.0/24"
         words = ["ip", "netns", "exec", self.name(0), "unshare", "--uts", "bash", "-c", 'hostname host0; exec "$@"', "mpirun"]
-        words += ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--mca", "plm_rsh_agent", str(self.agent)]
+        # What ends the others kills them after a second otherwise, on a busy machine before they have said why.
+        words += ["mpirun", "--mca", "odls_base_sigkill_timeout", "5", "--allow-run-as-root", "--bind-to", "none", "--mca", "plm_rsh_agent", str(self.agent)]
         words += ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", subnet, "--mca", "oob_tcp_if_include", subnet]
         words += ["-H", ",".join(f"{self.address(host)}:1" for host in range(self.hosts)), "-np", str(self.hosts)]
         words += [str(trainer), *flags]
