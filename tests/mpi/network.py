@@ -307,8 +307,10 @@ def schedule(build, database, seed, flags):
         if draw.random() < 0.2:
             time.sleep(draw.uniform(0, 1.5))  # while it starts
             wait_until(lambda: len(trainers(run.marker)) == hosts, 30)
-        elif wait_until(lambda: run.iterations() >= 20, 60) is None:
+        elif wait_until(lambda: run.iterations() >= 20 or (run.gone() and "watchdog" in run.text()), 60) is None:
             return words, "it does not start", folder
+        elif run.gone():
+            return [*words, "the watchdog ended it before any fault: this machine is too busy"], "", folder
         else:
             time.sleep(draw.uniform(0, 1))
         fatal, stopped, since = False, set(), time.monotonic()
