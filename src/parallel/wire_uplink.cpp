@@ -135,8 +135,10 @@ class WireUplink::State {
     slot.values = message.raw();
     if (!context.device().in_host_memory()) {
       if (slot.staged_bytes < message.bytes()) {
-        slot.staged = context.device().allocate_host(message.bytes());
-        slot.staged_bytes = message.bytes();
+        // The stream may still read what was there: it is kept until detach().
+        if (slot.staged) slot.outgrown.push_back(std::move(slot.staged));
+        slot.staged_bytes = std::max(message.bytes(), 2 * slot.staged_bytes);
+        slot.staged = context.device().allocate_host(slot.staged_bytes);
       }
       slot.values = slot.staged.get();
       context.stream().copy(slot.values, message.raw(), message.bytes());
@@ -210,6 +212,7 @@ class WireUplink::State {
     std::unique_ptr<Event> filled;  ///< after which they are there
     std::shared_ptr<void> staged;   ///< where they are if the message is not in host memory
     std::size_t staged_bytes = 0;
+    std::vector<std::shared_ptr<void>> outgrown;
     bool finished = false;
   };
 

@@ -115,7 +115,8 @@ TEST_F(NcclTraining, AFailureEndsAllWithItsMessage) {
 /// A device that stands still, without an error: those that wait for it on their streams are not to blame.
 TEST_F(NcclTraining, AHangingDeviceIsNamed) {
   if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
-  TrainingCase what{std::string(kSolver) + "display: 1", data_layer() + kBody + classifier()};
+  TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+  what.solver.replace(what.solver.find("display: 0"), 10, "display: 1");  // where the host waits for the GPU
   what.iterations = 1000;
   const InstalledFaults faults({{0, Stage::forward, 3, FaultKind::hang}}, {"gpu:1 of process 1 on host1"});
   const Joined joined = train(what, {1, 1}, [](int, TrainOptions& options) { options.watchdog_seconds = 3; });

@@ -58,7 +58,8 @@ TEST(TopologySimulation, ComparesMachinesAndNetworks) {
   for (const SimulatedMachines& row : report.joined) {
     ASSERT_EQ(row.times.size(), 2u);
     EXPECT_GT(row.times[0].total_s, row.times[1].total_s);
-    EXPECT_GE(row.times[1].total_s, report.rows.back().tree.total_s);
+    // As with one machine, but for other buckets.
+    EXPECT_GE(row.times[1].total_s, 0.99 * report.rows.back().tree.total_s);
   }
   // 20 MB out and in through 1.25 GB/s: 30 ms with 16 machines, nearly all of it while backward runs.
   EXPECT_LT(report.joined[1].times[0].total_s, 0.09);

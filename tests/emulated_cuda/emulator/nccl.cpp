@@ -95,11 +95,11 @@ bool call_fails(const char* function, int gpu) {
 /// Waits until `reached`; false: the communicator was aborted, or its GPU is lost.
 template <class Reached>
 bool wait_in(ncclComm& comm, std::unique_lock<std::mutex>& lock, const Reached& reached) {
-  while (!reached()) {
+  for (;;) {
     if (comm.aborted || is_broken(comm.gpu)) return false;
+    if (reached()) return true;
     comm.clique->changed.wait_for(lock, std::chrono::milliseconds(2));
   }
-  return true;
 }
 
 void run_group(ncclComm& comm, const std::vector<Transfer>& transfers, Running& now) {
@@ -110,6 +110,7 @@ void run_group(ncclComm& comm, const std::vector<Transfer>& transfers, Running& 
     if (transfer.send) sources.push_back(now.read(transfer.values, transfer.bytes, "what ncclSend sends"));
   const Quiet quiet;
   std::unique_lock<std::mutex> lock(clique.mutex);
+  if (comm.aborted) return;
   std::size_t number = 0;
   for (const Transfer& transfer : transfers) {
     if (!transfer.send) continue;
