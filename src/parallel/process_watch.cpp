@@ -193,7 +193,8 @@ void ProcessWatch::look(int process, Clock::time_point now, bool told_to_stop) {
     give_up(process,
             cat("has not been heard of for ", rounded(silence), " s: it was killed, or has lost its network"),
             now);
-  } else if (options_.silence_seconds > 0 && silence > options_.silence_seconds && anybody_waits()) {
+  } else if (options_.silence_seconds > 0 && silence > options_.silence_seconds &&
+             (leaving_ || (anybody_waits() && (process == 0 || !options_.only_first_must_answer)))) {
     give_up(process,
             cat("has not been heard of for ", rounded(silence),
                 " s while others wait for it: it was stopped, or has lost its network"),
@@ -223,6 +224,8 @@ OtherDevices ProcessWatch::others() const {
   }
   return others;
 }
+
+double ProcessWatch::silence_of(int process) const { return seconds(looked_ - peers_[process].heard); }
 
 void ProcessWatch::tell(int failed, const Error& error) {
   failed_ = true;

@@ -47,6 +47,8 @@ struct WatchOptions {
   double silence_seconds = 0;  ///< nothing heard for so long while others wait is a failure; 0: never
   /// True: this process was told to end from outside, which is also what becomes of those whose sibling died.
   std::function<bool()> told_to_stop = {};
+  /// Only the silence of process 0 is a failure, but at the end.
+  bool only_first_must_answer = false;
 };
 
 class ProcessWatch {
@@ -62,6 +64,8 @@ class ProcessWatch {
   /// Failures of others that became known since the last call.
   std::vector<ProcessFailure> take_failures();
   OtherDevices others() const;
+  /// Seconds since another process was last heard of.
+  double silence_of(int process) const;
   /// "process 2 on host b"
   std::string name_of(int process) const;
   const std::vector<ProcessIdentity>& processes() const { return processes_; }

@@ -197,7 +197,7 @@ bool TreeCollective::add_children(std::size_t c) {
 /// Root: merges the segment with those of other processes once all of it is summed; true when that is done.
 /// Whole segments, because other processes may have measured other chunks.
 bool TreeCollective::merge_above(std::size_t s) {
-  Uplink* uplink = tree_.uplink();
+  RootParent* uplink = tree_.uplink();
   Route& route = routes_[s];
   if (route.summed < route.chunks.size()) return false;
   const int slot = Uplink::kFirstBucket + static_cast<int>(s);

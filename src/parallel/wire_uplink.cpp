@@ -87,6 +87,12 @@ class WireUplink::State {
     for (std::size_t p = 0; p < all.size(); ++p) place_.devices_of[p] = std::stoi(all[p]);
   }
 
+  void carry(std::shared_ptr<WireProtocol> protocol) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    to_carry_ = std::move(protocol);
+    wake();
+  }
+
   void attach(UplinkRun run) {
     const std::lock_guard<std::mutex> lock(mutex_);
     run_ = std::move(run);
@@ -280,6 +286,7 @@ class WireUplink::State {
     }
     WatchOptions options;
     options.silence_seconds = options_.watchdog_seconds;
+    options.only_first_must_answer = options_.served_by_first;
     options.told_to_stop = [this] { return options_.stop != nullptr && options_.stop->load(); };
     watch_ = std::make_unique<ProcessWatch>(*wire_, kNewsTag, std::move(identities), options);
     sharing_.under_way = false;
@@ -328,6 +335,7 @@ class WireUplink::State {
     moved = wire_->progress() || moved;
     moved = hand_over() || moved;
     watch_->tick([this] { return report(); });
+    moved = step_protocol() || moved;
     follow_failures();
     if (leave_when_all_do()) return false;
     if (telling_) return linger();
@@ -354,6 +362,21 @@ class WireUplink::State {
       return true;
     });
     return any;
+  }
+
+  bool step_protocol() {
+    if (!protocol_) {
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        protocol_ = std::exchange(to_carry_, nullptr);
+      }
+      if (!protocol_) return false;
+      protocol_->join(*wire_, [this] {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        wake();
+      });
+    }
+    return !telling_ && protocol_->step(Clock::now(), [this](int process) { return watch_->silence_of(process); });
   }
 
   /// Tells those who wait what is done.
@@ -435,6 +458,7 @@ class WireUplink::State {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!leaving_ || failure_) return false;
     }
+    if (!said_goodbye_ && protocol_ && !protocol_->quiet()) return false;
     if (!std::exchange(said_goodbye_, true)) watch_->say_goodbye();
     if (!watch_->all_said_goodbye() || !watch_->all_sent()) return false;
     wire_->leave();
@@ -455,8 +479,9 @@ class WireUplink::State {
       return;
     }
     std::unique_lock<std::mutex> lock(mutex_);
+    const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
     const auto pause = waited_for || (under_way_ > 0 && a_device_waits()) ? kNap
-                       : under_way_ > 0                                   ? kLongNap
+                       : under_way_ > 0 || protocol_busy                  ? kLongNap
                                                                           : kRest;
     work_.wait_for(lock, pause, [this] { return woken_; });
     if (std::exchange(woken_, false)) moved_ = now;
@@ -484,8 +509,10 @@ class WireUplink::State {
   int under_way_ = 0;  ///< exchanges
   std::optional<std::string> to_share_;
   std::optional<std::vector<std::string>> shared_;
+  std::shared_ptr<WireProtocol> to_carry_;
   // The thread's:
   Sharing sharing_;
+  std::shared_ptr<WireProtocol> protocol_;  ///< outlives the wire, which reads and writes its messages
   std::unique_ptr<Wire> wire_;
   std::unique_ptr<ProcessWatch> watch_;
   std::vector<Slot*> arrived_;  ///< begun, but perhaps still being computed
@@ -501,6 +528,7 @@ WireUplink::WireUplink(ConnectWire connect, const WireUplinkOptions& options)
 WireUplink::~WireUplink() = default;
 
 void WireUplink::bring(int devices) { state_->bring(devices); }
+void WireUplink::carry(std::shared_ptr<WireProtocol> protocol) { state_->carry(std::move(protocol)); }
 void WireUplink::leave() { state_->leave(); }
 bool WireUplink::speaks() const { return state_->speaks(); }
 const UplinkPlace& WireUplink::place() const { return state_->place(); }

@@ -60,14 +60,33 @@ struct UplinkRun {
   std::function<void(const Error& error)> fail;
 };
 
-class Uplink {
+/// What a root begins above itself, and waits for: the part of an uplink that a device tree sees.
+class RootParent {
  public:
   /// Messages of the statistics tree; bucket b has slot kFirstBucket + b. Negative ones are those of sync
   /// groups that span processes.
   static constexpr int kStatistics = 0, kFirstBucket = 1;
 
-  virtual ~Uplink() = default;
+  virtual ~RootParent() = default;
   virtual const UplinkPlace& place() const = 0;
+
+  /// Begins to merge `message` with those of the other processes `among` which this one is, in `slot`, in
+  /// process order, so that all results are bit-identical. The message is complete once `context`'s stream
+  /// has done what is enqueued there, and belongs to the uplink until done() returns true or detach()
+  /// returns. `bell` is rung when done() should be polled again. Does not wait. Called by the thread of the
+  /// slot's root, which differs from slot to slot: slots may begin in any order and in different orders in
+  /// different processes. (An implementation whose library requires one order starts them by slot: a slot
+  /// that has not begun never waits for a later one.) `meeting` says what the message is; a process with a
+  /// different one is a runtime failure that names both, here or in done().
+  virtual void begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting, ProcessRange among,
+                     Context& context, Doorbell& bell) = 0;
+  /// Once true, work enqueued on `context` from now on finds the result in the message. Called by the thread
+  /// that called begin(). If another process has failed, throws a runtime failure that names it.
+  virtual bool done(int slot, Context& context) = 0;
+};
+
+class Uplink : public RootParent {
+ public:
   /// "process 2 on host b", for messages.
   virtual std::string name() const = 0;
 
@@ -83,19 +102,6 @@ class Uplink {
   /// For the watchdog.
   virtual OtherDevices others() const = 0;
 
-  /// Begins to merge `message` with those of the other processes `among` which this one is, in `slot`, in
-  /// process order, so that all results are bit-identical. The message is complete once `context`'s stream
-  /// has done what is enqueued there, and belongs to the uplink until done() returns true or detach()
-  /// returns. `bell` is rung when done() should be polled again. Does not wait. Called by the thread of the
-  /// slot's root, which differs from slot to slot: slots may begin in any order and in different orders in
-  /// different processes. (An implementation whose library requires one order starts them by slot: a slot
-  /// that has not begun never waits for a later one.) `meeting` says what the message is; a process with a
-  /// different one is a runtime failure that names both, here or in done().
-  virtual void begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting, ProcessRange among,
-                     Context& context, Doorbell& bell) = 0;
-  /// Once true, work enqueued on `context` from now on finds the result in the message. Called by the thread
-  /// that called begin(). If another process has failed, throws a runtime failure that names it.
-  virtual bool done(int slot, Context& context) = 0;
   /// This process has failed, because of `error`: it is told to the others, where done() throws it, and the
   /// bells of this one are no longer rung. On any thread, possibly several times, of which the first counts;
   /// does not wait.

@@ -10,6 +10,7 @@
 
 #include "banyan/parallel/uplink.hpp"
 #include "banyan/parallel/wire.hpp"
+#include "banyan/parallel/wire_protocol.hpp"
 
 namespace banyan::parallel {
 
@@ -18,6 +19,8 @@ struct WireUplinkOptions {
   std::optional<DType> reduce_precision;  ///< bf16 or f16: sums of f32 gradients travel as these
   const std::atomic<bool>* stop = nullptr;  ///< this process was told to stop; outlives the uplink
   std::string host;                         ///< for messages; "": the machine's name
+  /// Process 0 serves the others: their silence is its business, and no failure.
+  bool served_by_first = false;
 };
 
 class WireUplink : public Uplink {
@@ -32,6 +35,8 @@ class WireUplink : public Uplink {
 
   /// How many devices this process will use, which place() needs. All processes call it.
   void bring(int devices);
+  /// From now on until the end this travels too. Once.
+  void carry(std::shared_ptr<WireProtocol> protocol);
   /// Returns when all processes have called it; nothing may follow. Throws as done() does.
   void leave();
   /// After a failure: is this process the one on its machine whose user is to see it? One that failed itself
