@@ -58,8 +58,8 @@ ConnectWire connect_by_mpi() {
   const std::optional<Launch> launch = find_launch();
   if (!launch)
     bad_input(
-        "--uplink=mpi joins processes that mpirun or srun started; this one was started by itself (such as "
-        "mpirun -np 2 trainer --uplink=mpi ...)");
+        "--uplink=mpi joins processes that mpirun or srun started, as --parameter_server does; this one was "
+        "started by itself (such as mpirun -np 2 trainer --uplink=mpi ...)");
   if (backend().table == nullptr) bad_input("--uplink=mpi: ", backend().why);
   return [launched = *launch] {
     std::unique_ptr<Wire> wire = backend().table->connect();

@@ -14,8 +14,7 @@ constexpr std::chrono::milliseconds kLook{20};  // how often a wait looks whethe
 
 /// A bucket, up and down.
 struct ServerWorker::Piece {
-  Piece(std::int64_t count, DType type, const Compression& compression)
-      : encoder(count, type, compression) {}
+  Piece(std::int64_t count, DType type, const Compression& compression) : encoder(count, type, compression) {}
   DifferenceEncoder encoder;  ///< used by the thread of the wire only
   std::size_t offset = 0;     ///< bytes, in values_
   const void* difference = nullptr;
@@ -49,6 +48,16 @@ void ServerWorker::begin_work() {
     wake = wake_;
   }
   if (wake) wake();
+}
+
+void ServerWorker::release() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  task_.end = true;
+  for (const auto& piece : pieces_) {
+    piece->bell = nullptr;
+    piece->filled.reset();
+    piece->staged.reset();
+  }
 }
 
 ServerWorker::Task ServerWorker::wait_for_first(const std::function<void()>& check) {
@@ -197,8 +206,8 @@ bool ServerWorker::step(Clock::time_point, const Silence&) {
   return send_done() || sent;
 }
 
-/// A difference that was begun stays as it is until its values arrive or the end does, which this thread would
-/// have noticed: it is read without the lock.
+/// A difference that was begun stays as it is until its values arrive or the end does, which this thread
+/// would have noticed: it is read without the lock.
 bool ServerWorker::send_pieces() {
   bool any = false;
   for (std::size_t at = 0; at < pieces_.size(); ++at) {

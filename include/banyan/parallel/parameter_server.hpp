@@ -52,21 +52,22 @@ struct ServerLayout {
 
 struct ServerRules {
   static constexpr double kForEver = std::numeric_limits<double>::infinity();
-  double wait_seconds = kForEver;  ///< from a round's first difference on; then the round ends without the rest
-  int staleness = 0;               ///< a difference may be so many versions old
-  double silent_seconds = 5;       ///< a worker that is not heard of for so long is taken out
-  double lost_seconds = 0;         ///< nobody heard of for so long is a failure; 0: never
-  std::int64_t first_task = 0;     ///< number of the first task
-  double report_seconds = 0;       ///< from one line in the log to the next; 0: none
+  double wait_seconds =
+      kForEver;                 ///< from a round's first difference on; then the round ends without the rest
+  int staleness = 0;            ///< a difference may be so many versions old
+  double silent_seconds = 5;    ///< a worker that is not heard of for so long is taken out
+  double lost_seconds = 0;      ///< nobody heard of for so long is a failure; 0: never
+  std::int64_t first_task = 0;  ///< number of the first task
+  double report_seconds = 0;    ///< from one line in the log to the next; 0: none
   std::vector<std::string> names;  ///< of the processes; [0] is the server
 };
 
 /// What a server has counted.
 struct ServerCounts {
   std::int64_t updates = 0, applied = 0, dropped = 0, tasks = 0;  ///< `applied`, `dropped`: differences
-  std::vector<std::int64_t> ages;                                ///< applied differences of each age
-  std::int64_t taken_out = 0, taken_back = 0;                    ///< workers
-  std::uint64_t received = 0, saved = 0;                         ///< bytes of differences; saved by compression
+  std::vector<std::int64_t> ages;                                 ///< applied differences of each age
+  std::int64_t taken_out = 0, taken_back = 0;                     ///< workers
+  std::uint64_t received = 0, saved = 0;  ///< bytes of differences; saved by compression
 };
 /// `ages: 0: 12, 1: 3`, and so on.
 std::string describe(const ServerCounts& counts);
@@ -90,8 +91,7 @@ class ParameterServer : public WireProtocol {
 
   /// The parameters of `version`: the differences of the last round have been used. `make_rest`, called if it
   /// is needed, gives what workers get with their first task.
-  void publish(std::int64_t version, const char* values,
-               const std::function<std::vector<char>()>& make_rest);
+  void publish(std::int64_t version, const char* values, const std::function<std::vector<char>()>& make_rest);
   /// The differences of the round, by process, once it is complete; nothing before.
   std::optional<std::vector<Difference>> try_round();
   /// Waits for it; `check` is called now and then, and throws to end the wait.
@@ -171,9 +171,12 @@ class ServerWorker : public WireProtocol, public RootParent {
   const char* values(int piece) const;
   /// What came with the first task.
   const std::vector<char>& rest() const { return rest_; }
-  /// Every device's part of the task's loss, before its last bucket is waited for; and the running statistics,
-  /// by one of them.
+  /// Every device's part of the task's loss, before its last bucket is waited for; and the running
+  /// statistics, by one of them.
   void note_loss(double loss, std::vector<char> statistics = {});
+
+  /// No device calls it any more: gives back what belongs to devices.
+  void release();
 
   const UplinkPlace& place() const override { return place_; }
   void begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting, ProcessRange among,

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "banyan/metrics/sink.hpp"
 #include "banyan/observe/console.hpp"
 #include "banyan/observe/timeline.hpp"
+#include "banyan/parallel/difference_coding.hpp"
 #include "banyan/tensor/dtype.hpp"
 #include "banyan/train/solver_settings.hpp"
 
@@ -19,7 +22,8 @@ namespace banyan {
 
 namespace parallel {
 class Uplink;
-}
+class WireUplink;
+}  // namespace parallel
 
 /// One replica's place. The same GPU may occur more than once; CPU devices are virtual and numbered from 0.
 struct DeviceChoice {
@@ -46,6 +50,17 @@ struct MetricsOptions {
   std::vector<std::shared_ptr<metrics::Sink>> sinks;       ///< besides the folder's files
 };
 
+/// Process 0 serves: it holds parameters and the solver's state, tests and takes snapshots. The others
+/// compute differences (parallel/parameter_server.hpp).
+struct ParameterServerOptions {
+  parallel::WireUplink* uplink = nullptr;  ///< the same as TrainOptions::uplink
+  double wait_seconds =
+      std::numeric_limits<double>::infinity();  ///< for the rest, from the first difference on
+  int staleness = 0;                  ///< a difference may be so many versions of the parameters old
+  double silent_seconds = 5;          ///< a worker that is not heard of for so long is not waited for
+  parallel::Compression compression;  ///< of differences
+};
+
 struct TrainOptions {
   SolverSettings solver;    ///< level and stages of the command line are already in its nets
   std::string solver_path;  ///< for messages and for the default snapshot prefix
@@ -68,6 +83,8 @@ struct TrainOptions {
   /// Joins this process to others that train the same net on their own devices; outlives the call. The solver
   /// must then set random_seed. Process 0 writes the snapshots. nullptr: there are no others.
   parallel::Uplink* uplink = nullptr;
+  /// Of the processes joined by `uplink`; nothing: all train together. The server has one device.
+  std::optional<ParameterServerOptions> parameter_server;
   std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
   MetricsOptions metrics;
 };
