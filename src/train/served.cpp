@@ -79,6 +79,8 @@ void check_served(const TrainOptions& options) {
       bad_input("process ", process, " has ", devices[process], " devices and process 1 has ", devices[1],
                 ": with a parameter server all workers must have as many, because they take batches of one "
                 "size");
+  if (options.solver.metrics.images > 0)
+    bad_input("images of metrics: the train net does not run on a parameter server");
   if (options.solver.snapshot.diff)
     bad_input("snapshot_diff: a parameter server keeps no gradients of an iteration");
 }
