@@ -267,7 +267,8 @@ bool TreeCollective::advance(std::size_t c) {
 
 bool TreeCollective::progress() {
   const std::size_t count = chunks_.size(), most = window();
-  for (std::size_t c = first_; c < (roots_held_ ? count : std::min(count, first_ + most)); ++c) {
+  const bool all = roots_held_ || (tree_.uplink() != nullptr && tree_.uplink()->needs_all());
+  for (std::size_t c = first_; c < (all ? count : std::min(count, first_ + most)); ++c) {
     if (chunks_[c].state != State::done) advance(c);
     while (first_ < count && chunks_[first_].state == State::done) ++first_;
   }

@@ -7,7 +7,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
-#include "banyan/io/weights.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/layers/batch_norm.hpp"
 #include "banyan/parallel/wire_uplink.hpp"
 

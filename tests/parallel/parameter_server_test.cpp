@@ -76,8 +76,11 @@ struct SimulatedWorker {
       for (std::size_t piece = 0; piece < messages.size(); ++piece)
         if (!end->done(slot(piece), context)) return;
     }
-    if (tasks.empty()) EXPECT_EQ(end->rest().size(), layout.rest_bytes);
-    if (next) EXPECT_EQ(task.number, *next);
+    if (tasks.empty()) {
+      EXPECT_EQ(end->rest().size(), layout.rest_bytes);
+    } else {
+      EXPECT_EQ(task.number, *next);
+    }
     next = task.next;
     tasks.push_back(task.number);
     computing = task;

@@ -182,6 +182,7 @@ class ServerWorker : public WireProtocol, public RootParent {
   void begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting, ProcessRange among,
              Context& context, Doorbell& bell) override;
   bool done(int slot, Context& context) override;
+  bool needs_all() const override { return true; }
 
   void join(Wire& wire, std::function<void()> wake) override;
   bool step(Clock::time_point now, const Silence& silence) override;

@@ -83,6 +83,8 @@ class RootParent {
   /// Once true, work enqueued on `context` from now on finds the result in the message. Called by the thread
   /// that called begin(). If another process has failed, throws a runtime failure that names it.
   virtual bool done(int slot, Context& context) = 0;
+  /// Is no slot done before all buckets have begun?
+  virtual bool needs_all() const { return false; }
 };
 
 class Uplink : public RootParent {
