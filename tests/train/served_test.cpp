@@ -148,7 +148,7 @@ TEST(Served, AsynchronousTrainingLearns) {
 }
 
 TEST(Served, TestsAndSnapshotsAreTheServers) {
-  TrainingCase what{std::string(kSolver) + "test_iter: 3 test_interval: 5 snapshot: 5 display: 5",
+  TrainingCase what{std::string(kFixedSolver) + "test_iter: 3 test_interval: 5 snapshot: 5",
                     plain_net(6) +
                         "layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: "
                         "'accuracy' include { phase: TEST } }"};
@@ -180,7 +180,7 @@ TEST(Served, AFailureOfAWorkerEndsAll) {
   const TrainingCase what{kSolver, plain_net(6)};
   const Joined served = train_served(what, {1, 1, 1}, waiting_for_all(), TrainingFolder(),
                                      [](int process, TrainOptions& options) {
-                                       if (process == 2) options.memory_limit = 100'000;
+                                       if (process == 2) options.memory_limit = 4096;
                                      });
   for (const std::string& error : served.errors) EXPECT_THAT(error, HasSubstr("process 2")) << error;
 }
