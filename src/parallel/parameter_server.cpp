@@ -127,9 +127,10 @@ std::optional<std::vector<ParameterServer::Difference>> ParameterServer::try_rou
   std::vector<Difference> round;
   for (int process = 1; process < static_cast<int>(workers_.size()); ++process) {
     Worker& worker = *workers_[static_cast<std::size_t>(process)];
-    if (worker.state != State::full) continue;
-    worker.state = State::taken;
     const std::int64_t age = version_->number - worker.version;
+    // One that has come since the round was complete may be too old; it is dropped in its turn.
+    if (worker.state != State::full || age > rules_.staleness) continue;
+    worker.state = State::taken;
     round.push_back({process, worker.task, age, worker.loss, worker.difference.data(),
                      worker.statistics.empty() ? nullptr : worker.statistics.data()});
     if (counts_.ages.size() <= static_cast<std::size_t>(age))
@@ -378,9 +379,9 @@ void ParameterServer::report(Clock::time_point now) {
   const auto in = std::count_if(workers_.begin() + 1, workers_.end(), [](const auto& worker) {
     return worker->state != State::absent && !worker->out;
   });
-  log_info(cat("Parameter server: ",
-               rounded(static_cast<double>(counts_.updates - reported_counts_->updates) / since),
-               " updates/s, ", in, " of ", workers_.size() - 1, " workers; so far ", describe(counts_)));
+  log_info(cat(
+      "Parameter server: ", rounded(static_cast<double>(counts_.updates - reported_counts_->updates) / since),
+      " updates/s, ", in, " of ", workers_.size() - 1, " workers; so far ", describe(counts_)));
   reported_counts_ = counts_;
   reported_ = now;
 }

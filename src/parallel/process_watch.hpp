@@ -117,6 +117,7 @@ class ProcessWatch {
   std::vector<ProcessFailure> failures_;
   ProcessReport mine_;
   Clock::time_point looked_, reported_;
+  std::optional<Clock::time_point> told_;  ///< to stop
   bool leaving_ = false, failed_ = false;
   int parent_;
 };

@@ -376,7 +376,8 @@ class WireUplink::State {
         wake();
       });
     }
-    return !telling_ && protocol_->step(Clock::now(), [this](int process) { return watch_->silence_of(process); });
+    return !telling_ &&
+           protocol_->step(Clock::now(), [this](int process) { return watch_->silence_of(process); });
   }
 
   /// Tells those who wait what is done.

@@ -85,6 +85,21 @@ TEST_F(ParameterServerRun, AStoppedWorkerIsTakenOutNamedAndTakenBack) {
   EXPECT_THAT(file("log"), HasSubstr("workers taken out 1 times, back 1 times"));
 }
 
+/// The run stops with a snapshot as it was asked to, and then says who is missing.
+TEST_F(ParameterServerRun, AStopDoesNotWaitForASilentWorker) {
+  const auto mpirun = start_long(2);
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 3);
+  ::kill(trainers[2], SIGSTOP);
+  ASSERT_TRUE(mpirun->says("is taken out")) << mpirun->text();
+  mpirun->signal(SIGUSR1);
+  EXPECT_GT(mpirun->wait(4 + 2 + kOfMpirun), 0) << mpirun->text();
+  const auto latest = find_latest_snapshot(path("run/s"));
+  ASSERT_TRUE(latest);
+  EXPECT_GE(read_snapshot(*latest).state.iter(), iterations_in_log());
+  EXPECT_THAT(error_in_log(), ContainsRegex("process 2 on .* has not been heard of for [45]"));
+  expect_gone(trainers);
+}
+
 /// Open MPI 4 ends all processes when one dies.
 TEST_F(ParameterServerRun, AKilledWorkerEndsAllAtOnce) {
   const auto mpirun = start_long(3);
