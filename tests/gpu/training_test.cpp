@@ -55,6 +55,7 @@ TEST_F(GpuTraining, TwoProcessesHaveTheBitsOfTwoGpus) {
 TEST_F(GpuTraining, WorkersOfAParameterServerAreOneProcess) {
   TrainingCase what{std::string(kSolver) + "clip_gradients: 0.5 iter_size: 2",
                     data_layer() + kBody + classifier()};
+  what.iterations = 8;
   const Trained two = train_case(what, gpu_devices(2));
   const Joined served = train_joined(
       what, {1, 2},
