@@ -81,6 +81,20 @@ DEFINE_string(
     "itself); auto: none, and an error if there are several");
 DEFINE_string(reduce_precision, "f32", "what gradients are sent as between processes; their sums are f32");
 DEFINE_bool(share_data, false, "only process 0 reads the data sets, and sends the others their batches");
+DEFINE_bool(parameter_server, false,
+            "process 0 of those that mpirun or srun started serves the parameters, the others train");
+DEFINE_string(
+    wait_time, "all",
+    "with --parameter_server: how long an update waits for the other workers after the first one has "
+    "sent its difference; all: until they have");
+DEFINE_int32(staleness, 0,
+             "with --parameter_server: differences that are more updates old than this are dropped");
+DEFINE_double(silence, 5,
+              "with --parameter_server: a worker that is not heard of for so long is not waited for");
+DEFINE_string(
+    compress, "none",
+    "with --parameter_server: topk:0.01 sends the largest hundredth of each piece of a difference, and "
+    "the rest later");
 DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products and stored activations)");
 DEFINE_string(sync_bn, "as_written",
               "batch norms synchronized over the devices: as the net says, all or none");
@@ -143,6 +157,11 @@ std::vector<tools::FlagRow> flag_rows() {
       {"uplink", one_of({"auto", "none", "mpi", "nccl"}), {"train", "topology"}},
       {"share_data", toggle(), {"train"}},
       {"reduce_precision", one_of({"f32", "bf16", "f16"}), {"train"}},
+      {"parameter_server", toggle(), {"train"}},
+      {"wait_time", some("SECONDS", {"all"}), {"train"}},
+      {"staleness", some("UPDATES"), {"train"}},
+      {"silence", some("SECONDS"), {"train"}},
+      {"compress", some("topk:SHARE", {"none"}), {"train"}},
       {"watchdog", some("SECONDS"), {"train"}},
       {"check_nan", toggle(), {"train"}},
       {"sigint_effect", one_of(effects), {"train"}},
@@ -306,11 +325,59 @@ io::UnknownFields unknown_fields() {
   return FLAGS_ignore_unknown_fields ? io::UnknownFields::ignore : io::UnknownFields::refuse;
 }
 
+std::optional<DType> reduce_precision() {
+  return choice_of<std::optional<DType>>("reduce_precision", {std::nullopt, DType::bf16, DType::f16});
+}
+
+/// The number that is all of the text, or nothing.
+std::optional<double> number_in(const std::string& text) {
+  std::istringstream in(text);
+  double value = 0;
+  if (!(in >> value) || !in.eof()) return std::nullopt;
+  return value;
+}
+
+/// --parameter_server and what belongs to it.
+std::optional<ParameterServerOptions> parameter_server() {
+  if (!FLAGS_parameter_server) {
+    for (const char* flag : {"wait_time", "staleness", "silence", "compress"})
+      if (given(flag)) bad_input("--", flag, " belongs to --parameter_server, which is missing");
+    return std::nullopt;
+  }
+  if (FLAGS_uplink == "none" || FLAGS_uplink == "nccl")
+    bad_input("--parameter_server joins the processes by MPI; --uplink=", FLAGS_uplink,
+              " does not go with it");
+  if (FLAGS_share_data)
+    bad_input("--parameter_server does not go with --share_data: every worker reads its data");
+  ParameterServerOptions options;
+  if (FLAGS_wait_time != "all") {
+    options.wait_seconds = number_in(FLAGS_wait_time).value_or(-1);
+    if (!(options.wait_seconds >= 0))
+      bad_input("--wait_time=", FLAGS_wait_time, ": expected seconds, or all");
+  }
+  options.staleness = FLAGS_staleness;
+  if (FLAGS_staleness < 0) bad_input("--staleness=", FLAGS_staleness, ": expected updates, 0 or more");
+  options.silent_seconds = FLAGS_silence;
+  if (!(FLAGS_silence >= 1))
+    bad_input("--silence=", FLAGS_silence,
+              ": expected at least 1 second: processes tell of themselves several "
+              "times in each");
+  if (FLAGS_compress != "none") {
+    const bool top = FLAGS_compress.rfind("topk:", 0) == 0;
+    options.compression.top = top ? number_in(FLAGS_compress.substr(5)).value_or(0) : 0;
+    if (!(options.compression.top > 0 && options.compression.top <= 1))
+      bad_input("--compress=", FLAGS_compress,
+                ": expected none, or topk: with the share of values to send, such "
+                "as topk:0.01");
+  }
+  options.compression.narrow = reduce_precision();
+  return options;
+}
+
 /// --uplink: to the processes that were started together with this one; nullptr: there are none.
 std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
-  const auto narrow =
-      choice_of<std::optional<DType>>("reduce_precision", {std::nullopt, DType::bf16, DType::f16});
-  if (FLAGS_uplink != "mpi" && FLAGS_uplink != "nccl") {
+  const std::optional<DType> narrow = reduce_precision();
+  if (FLAGS_uplink != "mpi" && FLAGS_uplink != "nccl" && !FLAGS_parameter_server) {
     const std::optional<parallel::Launch> launch = parallel::find_launch();
     if (FLAGS_uplink == "auto" && launch && launch->processes > 1)
       bad_input(
@@ -329,6 +396,7 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
   options.watchdog_seconds = FLAGS_watchdog;
   options.reduce_precision = narrow;
   options.stop = &signal_flags().stop;
+  options.served_by_first = FLAGS_parameter_server;
   auto uplink = std::make_unique<parallel::WireUplink>(parallel::connect_by_mpi(), options);
   if (uplink->place().process > 0) {
     console.set_origin(cat("[", uplink->name(), "] "));
@@ -429,13 +497,23 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   options.check_nan = FLAGS_check_nan;
   options.uplink = uplink;
   std::optional<parallel::DeviceUplink> on_devices;
+  options.parameter_server = parameter_server();
+  const int process = uplink != nullptr ? uplink->place().process : 0;
+  if (options.parameter_server) {
+    options.parameter_server->uplink = uplink;
+    if (process == 0) {
+      options.devices.resize(1);
+      options.pinning = Pinning::off;  // it computes little: the cores are for workers
+    } else {
+      options.signals = nullptr;  // the server decides when to stop
+    }
+  }
   if (uplink != nullptr) {
     uplink->bring(static_cast<int>(options.devices.size()));
     LOG(INFO) << uplink->place().processes() << " processes with " << uplink->place().devices() << " devices";
     if (FLAGS_share_data) options.shared_batches = share_batches(*uplink);
     if (FLAGS_uplink == "nccl") options.uplink = &on_devices.emplace(*uplink, nccl_for(options.devices));
   }
-  const int process = uplink != nullptr ? uplink->place().process : 0;
   if (process == 0) options.console = &console;
   resolve_start(options);
   LOG_IF(INFO, FLAGS_snapshot == "latest" && options.snapshot.empty())
@@ -475,6 +553,7 @@ int run_train(Console& console, const Files&) {
                "the solver to train with, such as --solver=models/lenet/solver.prototxt");
   if (FLAGS_dashboard && json_log()) bad_input("--dashboard and --log_format=json exclude each other");
   if (!(FLAGS_watchdog >= 0)) bad_input("--watchdog=", FLAGS_watchdog, ": expected seconds, 0 for none");
+  parameter_server();  // what is wrong there is said before anybody waits
   const std::unique_ptr<parallel::WireUplink> uplink = join_processes(console);
   if (!uplink) return train_with(console, nullptr);
   return do_joined(*uplink, [&] { return train_with(console, uplink.get()); });

@@ -21,8 +21,11 @@ std::uint64_t Dealing::batch_end(std::uint64_t first) const {
 
 std::uint64_t Dealing::batch_start(std::uint64_t first, std::uint64_t t) const {
   if (rule_.epoch_end == EpochEnd::wrap) return first + t * rule_.batch;
-  for (; t > 0; --t) first = batch_end(first);
-  return first;
+  const auto batches = [this](std::uint64_t items) { return (items + rule_.batch - 1) / rule_.batch; };
+  const std::uint64_t end = (epoch(first) + 1) * rule_.records, left = batches(end - first);
+  if (t < left) return first + t * rule_.batch;
+  const std::uint64_t in_epoch = batches(rule_.records);
+  return end + (t - left) / in_epoch * rule_.records + (t - left) % in_epoch * rule_.batch;
 }
 
 Share Dealing::deal(std::uint64_t first) const {
@@ -52,6 +55,17 @@ ShareSequence ShareSequence::test(const Dealing& dealing, std::uint64_t first, s
   return {dealing, first, test_iter};
 }
 
+ShareSequence ShareSequence::announced(const Dealing& dealing) {
+  ShareSequence shares{dealing, 0, 0};
+  shares.announced_.emplace();
+  return shares;
+}
+
+void ShareSequence::announce(std::uint64_t first) {
+  if (!announced_) runtime_failure("a batch was announced to a sequence that goes on by itself");
+  announced_->push_back(first);
+}
+
 bool ShareSequence::has_shares() const {
   return test_iter_ == 0 || static_cast<std::uint64_t>(dealing_.rule().rank) < test_iter_;
 }
@@ -65,6 +79,10 @@ void ShareSequence::begin_pass(std::uint64_t first) {
 Share ShareSequence::next() {
   if (!has_shares()) runtime_failure("this device has no batch in a test pass of ", test_iter_, " batches");
   if (test_iter_ > 0) return next_whole();
+  if (announced_) {
+    first_ = announced_->front();
+    announced_->pop_front();
+  }
   const Share share = dealing_.deal(first_);
   first_ = share.consumed;
   return share;

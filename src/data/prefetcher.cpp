@@ -153,7 +153,7 @@ void Prefetcher::State::stop_now() {
 /// Jobs are handed out in order, each with a slot, so that the earliest batch always has one.
 Prefetcher::State::Slot* Prefetcher::State::next_job(std::uint64_t& number) {
   std::unique_lock lock(mutex);
-  freed.wait(lock, [&] { return stop || failed || !free.empty(); });
+  freed.wait(lock, [&] { return stop || failed || (!free.empty() && shares.ready()); });
   if (stop || failed) return nullptr;
   Slot* slot = free.front();
   free.pop_front();
@@ -247,6 +247,12 @@ Prefetcher::Prefetcher(Device& device, const ShareSequence& shares, MakeFill mak
     state_->free.push_back(state_->slots.back().get());
   }
   for (int i = 0; i < threads; ++i) State::start_thread(state_);
+}
+
+void Prefetcher::announce(std::uint64_t first) {
+  const std::lock_guard lock(state_->mutex);
+  state_->shares.announce(first);
+  state_->freed.notify_one();
 }
 
 void Prefetcher::stop() {

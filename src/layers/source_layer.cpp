@@ -210,10 +210,30 @@ void SourceLayer::refuse_label_lists(const caffe::ImageDataParameter& images) co
 }
 
 void SourceLayer::start(Device& device) {
-  const data::ShareSequence shares = dealt_whole()
-                                         ? data::ShareSequence::test(*dealing_, consumed_, test_iter_)
-                                         : data::ShareSequence::training(*dealing_, consumed_);
+  const data::ShareSequence shares =
+      dealt_whole()    ? data::ShareSequence::test(*dealing_, consumed_, test_iter_)
+      : counted_from_ ? data::ShareSequence::announced(*dealing_)
+                       : data::ShareSequence::training(*dealing_, consumed_);
   prefetcher_ = pipeline().start(device, shares);
+  for (const std::uint64_t first : announced_batches_) prefetcher_->announce(first);
+  announced_batches_.clear();
+}
+
+void SourceLayer::announce(std::uint64_t number) {
+  if (dealt_whole())
+    runtime_failure("layer ", banyan::quoted(name()), " belongs to tests: its batches are not announced");
+  open_source();
+  if (!counted_from_) counted_from_ = consumed_;
+  const std::uint64_t first = position_after(*counted_from_, number);
+  if (prefetcher_)
+    prefetcher_->announce(first);
+  else
+    announced_batches_.push_back(first);
+}
+
+std::uint64_t SourceLayer::position_after(std::uint64_t consumed, std::uint64_t batches) {
+  open_source();
+  return dealing_->batch_start(consumed, batches);
 }
 
 void SourceLayer::prepare(Pass& pass, const Blobs& outputs) {
@@ -253,6 +273,8 @@ void SourceLayer::seek(std::uint64_t consumed) {
   prefetcher_.reset();
   consumed_ = consumed;
   sought_ = true;
+  counted_from_.reset();
+  announced_batches_.clear();
   test_iter_ = batches_left_ = 0;
   announced_ = false;
 }

@@ -11,7 +11,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "banyan/data/assembler.hpp"
 #include "banyan/data/augmenter.hpp"
@@ -36,6 +38,8 @@ class SourceLayer : public Layer, public data::BatchSource {
   data::InputPipeline pipeline() override;
   std::uint64_t consumed() const override { return consumed_; }
   void seek(std::uint64_t consumed) override;
+  void announce(std::uint64_t number) override;
+  std::uint64_t position_after(std::uint64_t consumed, std::uint64_t batches) override;
   void begin_test_pass(int test_iter) override;
   void end_test_pass() override;
   void interrupt() override { *interrupted_ = true; }
@@ -99,6 +103,8 @@ class SourceLayer : public Layer, public data::BatchSource {
 
   std::uint64_t consumed_ = 0;
   bool sought_ = false;
+  std::optional<std::uint64_t> counted_from_;  // item where announced batches are counted from
+  std::vector<std::uint64_t> announced_batches_;  // first items, until there is a prefetcher
   // Test passes.
   std::uint64_t test_iter_ = 0;     // of the pass that the prefetcher is working on; 0: none yet
   std::uint64_t batches_left_ = 0;  // of this device in the pass

@@ -5,7 +5,7 @@
 namespace banyan::parallel {
 
 DeviceTree::DeviceTree(const Tree& tree, std::vector<Member> members, AbortState& abort, SpinPolicy policy,
-                       int slots, Uplink* uplink)
+                       int slots, RootParent* uplink)
     : tree_(tree), members_(std::move(members)), uplink_(uplink) {
   const auto edges = static_cast<std::size_t>(size()) * static_cast<std::size_t>(size());
   pipes_.resize(edges);

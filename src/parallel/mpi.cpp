@@ -58,9 +58,9 @@ ConnectWire connect_by_mpi() {
   const std::optional<Launch> launch = find_launch();
   if (!launch)
     bad_input(
-        "--uplink joins processes that mpirun or srun started; this one was started by itself (such as "
-        "mpirun -np 2 trainer --uplink=mpi ...)");
-  if (backend().table == nullptr) bad_input("--uplink: ", backend().why);
+        "--uplink and --parameter_server join processes that mpirun or srun started; this one was started by "
+        "itself (such as mpirun -np 2 trainer --uplink=mpi ...)");
+  if (backend().table == nullptr) bad_input("MPI: ", backend().why);
   return [launched = *launch] {
     std::unique_ptr<Wire> wire = backend().table->connect();
     if (wire->processes() == 1 && launched.processes > 1)

@@ -21,7 +21,8 @@ using std::chrono::duration;
 /// What a process that has ended has told before may arrive a little later.
 constexpr double kLastWords = 0.05;
 /// Whoever was told to stop, and then hears nothing from another for this long, takes it for dead: mpirun
-/// tells all to stop when one has died, and kills them a second later.
+/// tells all to stop when one has died, and kills them a second later. (Where silence alone is no failure,
+/// one that was silent before is still only that.)
 constexpr double kSilentAtTheEnd = 0.5;
 /// A thread that was away for longer than this has not been able to listen.
 constexpr double kAway = 1;
@@ -156,6 +157,7 @@ void ProcessWatch::tick(const std::function<ProcessReport()>& report) {
     }
   }
   const bool told_to_stop = options_.told_to_stop && options_.told_to_stop();
+  if (told_to_stop && !told_) told_ = now;
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
     Peer& peer = peers_[process];
     if (process == me()) continue;
@@ -189,11 +191,13 @@ void ProcessWatch::look(int process, Clock::time_point now, bool told_to_stop) {
     if (!peer.ended) peer.ended = now;
     if (seconds(now - *peer.ended) > kLastWords)
       give_up(process, "was killed, or has ended without a word", now);
-  } else if (told_to_stop && silence > kSilentAtTheEnd) {
+  } else if (told_to_stop && silence > kSilentAtTheEnd &&
+             (!options_.only_first_must_answer || silence - seconds(now - *told_) < kAway)) {
     give_up(process,
             cat("has not been heard of for ", rounded(silence), " s: it was killed, or has lost its network"),
             now);
-  } else if (options_.silence_seconds > 0 && silence > options_.silence_seconds && anybody_waits()) {
+  } else if (options_.silence_seconds > 0 && silence > options_.silence_seconds &&
+             (leaving_ || (anybody_waits() && (process == 0 || !options_.only_first_must_answer)))) {
     give_up(process,
             cat("has not been heard of for ", rounded(silence),
                 " s while others wait for it: it was stopped, or has lost its network"),

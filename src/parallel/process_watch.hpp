@@ -47,6 +47,8 @@ struct WatchOptions {
   double silence_seconds = 0;  ///< nothing heard for so long while others wait is a failure; 0: never
   /// True: this process was told to end from outside, which is also what becomes of those whose sibling died.
   std::function<bool()> told_to_stop = {};
+  /// Only the silence of process 0 is a failure, but at the end.
+  bool only_first_must_answer = false;
 };
 
 class ProcessWatch {
@@ -115,6 +117,7 @@ class ProcessWatch {
   std::vector<ProcessFailure> failures_;
   ProcessReport mine_;
   Clock::time_point looked_, reported_;
+  std::optional<Clock::time_point> told_;  ///< to stop
   bool leaving_ = false, failed_ = false;
   int parent_;
 };

@@ -112,7 +112,7 @@ void StatisticsExchange::send_down(Context& context, Group& group, const Tensor&
 void StatisticsExchange::exchange_above(Context& context, Group& group, UplinkMerge merge,
                                         const Meeting& meeting) {
   DeviceTree& tree = *group.place.tree;
-  Uplink* uplink = tree.uplink();
+  RootParent* uplink = tree.uplink();
   if (uplink == nullptr) return;
   Doorbell& bell = tree.bell(group.place.node);
   const int slot = group.place.slot;

@@ -199,7 +199,7 @@ bool TreeCollective::add_children(std::size_t c) {
 /// earlier ones have begun; true when that is done. Whole segments, because other processes may have measured
 /// other chunks.
 bool TreeCollective::merge_above(std::size_t s) {
-  Uplink* uplink = tree_.uplink();
+  RootParent* uplink = tree_.uplink();
   Route& route = routes_[s];
   if (route.summed < route.chunks.size()) return false;
   const int slot = Uplink::kFirstBucket + static_cast<int>(s);
@@ -272,7 +272,8 @@ bool TreeCollective::advance(std::size_t c) {
 
 bool TreeCollective::progress() {
   const std::size_t count = chunks_.size(), most = window();
-  for (std::size_t c = first_; c < (roots_held_ ? count : std::min(count, first_ + most)); ++c) {
+  const bool all = roots_held_ || (tree_.uplink() != nullptr && tree_.uplink()->needs_all());
+  for (std::size_t c = first_; c < (all ? count : std::min(count, first_ + most)); ++c) {
     if (chunks_[c].state != State::done) advance(c);
     while (first_ < count && chunks_[first_].state == State::done) ++first_;
   }

@@ -291,6 +291,7 @@ class WireUplink::State {
     }
     WatchOptions options;
     options.silence_seconds = options_.watchdog_seconds;
+    options.only_first_must_answer = options_.served_by_first;
     options.told_to_stop = [this] { return options_.stop != nullptr && options_.stop->load(); };
     watch_ = std::make_unique<ProcessWatch>(*wire_, kNewsTag, std::move(identities), options);
     sharing_.under_way = false;
@@ -491,6 +492,7 @@ class WireUplink::State {
     }
     const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
     std::unique_lock<std::mutex> lock(mutex_);
+    const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
     const auto pause = waited_for || (under_way_ > 0 && a_device_waits()) ? kNap
                        : under_way_ > 0 || protocol_busy                  ? kLongNap
                                                                           : kRest;

@@ -40,10 +40,10 @@ void Display::show(std::int64_t iteration, double rate) {
 std::vector<double> Display::outputs_of_all(std::int64_t iteration) {
   std::vector<double>& mine = peers_.board().outputs;
   mine.clear();
-  append_outputs(peers_.context(), net_, mine);
+  if (has_outputs_) append_outputs(peers_.context(), net_, mine);
   if (meter_ != nullptr) meter_->report();
   peers_.meet("outputs", iteration);
-  if (!peers_.gathers()) return {};
+  if (!peers_.gathers() || !has_outputs_) return {};
   std::vector<const std::vector<double>*> of_devices;
   for (const DeviceBoard& board : peers_.boards()) of_devices.push_back(&board.outputs);
   return peers_.sum_processes(combine_outputs(layout_of_outputs(net_), of_devices, peers_.in_first_process()),
@@ -59,7 +59,7 @@ void Display::log(std::int64_t iteration, double rate, const std::vector<double>
   shown_at_ = now;
   std::size_t at = 0;
   int number = 0;
-  for (const Blob* blob : net_.outputs())
+  for (const Blob* blob : has_outputs_ ? net_.outputs() : Blobs{})
     for (std::int64_t i = 0; i < blob->shape.count(); ++i, ++at)
       LOG(INFO) << log_lines::train_output(number++, blob->name, outputs.at(at), net_.loss_weight(*blob));
   LOG(INFO) << log_lines::rate(iteration, rate);
@@ -68,7 +68,7 @@ void Display::log(std::int64_t iteration, double rate, const std::vector<double>
 std::vector<metrics::Output> Display::named(const std::vector<double>& outputs) const {
   std::vector<metrics::Output> named;
   auto at = outputs.begin();
-  for (const Blob* blob : net_.outputs()) {
+  for (const Blob* blob : has_outputs_ ? net_.outputs() : Blobs{}) {
     const auto end = at + blob->shape.count();
     named.push_back({blob->name, {at, end}, net_.loss_weight(*blob)});
     at = end;

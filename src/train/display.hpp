@@ -28,6 +28,8 @@ class Display {
   bool logs() const { return logs_; }
   /// After an iteration with this learning rate. All devices meet if it is shown.
   void show(std::int64_t iteration, double rate);
+  /// The net does not run here: its outputs are not shown.
+  void leave_out_outputs() { has_outputs_ = false; }
   /// Removes the progress line before other lines.
   void clear() { progress_.clear(); }
 
@@ -36,7 +38,7 @@ class Display {
   void log(std::int64_t iteration, double rate, const std::vector<double>& outputs);
   std::vector<metrics::Output> named(const std::vector<double>& outputs) const;
   int every_;
-  bool logs_;
+  bool logs_, has_outputs_ = true;
   Meter* meter_;
   Peers& peers_;
   Net& net_;

@@ -21,6 +21,9 @@ class Losses {
   /// Enqueues a copy of this device's loss, f64 (1); with other processes, of the loss of all devices.
   void push(const Tensor& loss, std::int64_t iteration);
 
+  /// This device's, of an iteration that was pushed; waits for it.
+  double own(std::int64_t iteration) { return ring_.get(iteration); }
+
   /// Must the first device gather now, after iteration `iteration`?
   bool overdue(std::int64_t iteration) const { return iteration - gathered_ >= kGatherEvery; }
   /// Reads the global losses up to and including `through`, which every device has pushed (this device has

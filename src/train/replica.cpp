@@ -15,6 +15,10 @@
 namespace banyan {
 
 void Replica::step(std::int64_t count) {
+  if (run_.is_worker()) {
+    work();
+    return;
+  }
   forget_last_loss();
   const std::int64_t left = std::max<std::int64_t>(0, run_.solver.max_iter - done_);
   const std::int64_t end = done_ + std::min(left, count);
@@ -25,7 +29,8 @@ void Replica::step(std::int64_t count) {
 
 void Replica::train() {
   step(run_.solver.max_iter);
-  finish();
+  if (server_) server_->end();
+  if (!run_.is_worker()) finish();
 }
 
 Pass Replica::training_pass(std::int64_t iteration, int sub) {
@@ -53,12 +58,16 @@ bool Replica::iterate(std::int64_t iteration) {
   updater_->begin(lane(), iteration, rate);
   {
     const StreamSpan span(activity_, DeviceTrack::compute, context_->stream(), SpanKind::iteration);
-    forward_backward(iteration);
+    if (server_)
+      gather_differences(iteration);
+    else
+      forward_backward(iteration);
     exchange_and_update(iteration);
   }
+  if (server_) server_->publish(iteration + 1);
   if (meter_) meter_->end(iteration);
   context_->stream().record(end);
-  if (iteration == start_) compare_kernels();
+  if (iteration == start_ && !server_) compare_kernels();
   // Where nothing is learned there is no exchange that would tell of the others' requests.
   if (!peers_->joined() && !net_->flat_values().defined()) peers_->meet("iteration", iteration);
   const Wishes wishes = requests_->of_everybody(iteration);
@@ -89,6 +98,50 @@ void Replica::forward_backward(std::int64_t iteration) {
     if (device_.runs_inline() || iteration % Losses::kGatherEvery == 0 || display_->is_turn(iteration))
       net_->check_results();
   }
+}
+
+/// The server's forward and backward pass.
+void Replica::gather_differences(std::int64_t iteration) {
+  const double loss = server_->gather();
+  copy_from_host(*context_, &loss, loss_);
+  push_loss(loss_, iteration);
+  if (clipping_) clipping_->begin();
+  sync_->start();
+}
+
+/// A worker's loop: what the server says, until it says that there is nothing more.
+void Replica::work() {
+  for (std::int64_t pass = 0;; ++pass) {
+    // One device asks, because the end may come at any time.
+    parallel::ServerWorker::Task& task = run_.tasks[static_cast<std::size_t>(pass % 2)];
+    if (peers_->first()) task = run_.worker->task();
+    peers_->meet("task", pass);
+    if (task.end) return;
+    if (pass == 0) announce(task.number, task);
+    announce(task.next, task);
+    Event& end = *ends_[static_cast<std::size_t>(pass % kRunAhead)];
+    end.synchronize();
+    work_on(task);
+    context_->stream().record(end);
+    ++done_;
+  }
+}
+
+/// The batches of a task will be read in their turn.
+void Replica::announce(std::int64_t number, const parallel::ServerWorker::Task& task) {
+  const int subs = run_.solver.iter_size;
+  for (int sub = 0; sub < subs; ++sub)
+    sources_.announce(static_cast<std::uint64_t>((number - task.first) * subs + sub));
+}
+
+void Replica::work_on(const parallel::ServerWorker::Task& task) {
+  activity_.set_iteration(task.version);
+  const StreamSpan span(activity_, DeviceTrack::compute, context_->stream(), SpanKind::iteration);
+  forward_backward(task.number);
+  run_.worker->note_loss(losses_->own(task.number),
+                         peers_->first() ? statistics_of(*net_, *context_) : std::vector<char>());
+  activity_.enter(Stage::exchange, "parameter server");
+  sync_->finish(context_->stream());
 }
 
 void Replica::exchange_and_update(std::int64_t iteration) {
@@ -164,6 +217,9 @@ double Replica::apart(const std::function<void()>& work) {
 
 void Replica::snapshot() {
   forget_last_loss();
+  if (server_)
+    sources_.count_batches(static_cast<std::uint64_t>(server_->finished_tasks()) *
+                           static_cast<std::uint64_t>(run_.solver.iter_size));
   display_->clear();
   if (peers_->first()) {
     losses_->gather(done_ - 1);
@@ -193,6 +249,11 @@ void Replica::finish() {
 }
 
 void Replica::show_last_loss() {
+  if (server_) {
+    losses_->gather(done_ - 1);
+    LOG(INFO) << log_lines::last_iteration(done_, losses_->smoothed());
+    return;
+  }
   before_last_loss_.emplace();
   sources_.save(*before_last_loss_);
   losses_->save(*before_last_loss_);

@@ -21,6 +21,7 @@
 #include "peers.hpp"
 #include "requests.hpp"
 #include "run.hpp"
+#include "served.hpp"
 #include "snapshots.hpp"
 #include "sources.hpp"
 #include "test_nets.hpp"
@@ -68,6 +69,7 @@ class Replica {
   void set_up_rate();
   void build_exchange();
   void load_initial_state();
+  void receive_first_task();
   void spread_parameters();
   void begin();
   /// The context of the gradients' sums and updates.
@@ -79,6 +81,10 @@ class Replica {
   Pass training_pass(std::int64_t iteration, int sub);
   void forward_backward(std::int64_t iteration);
   void exchange_and_update(std::int64_t iteration);
+  void gather_differences(std::int64_t iteration);
+  void work();
+  void announce(std::int64_t number, const parallel::ServerWorker::Task& task);
+  void work_on(const parallel::ServerWorker::Task& task);
   void push_loss(const Tensor& loss, std::int64_t iteration);
   void note_last_loss(std::int64_t iteration);
   void compare_kernels();
@@ -100,14 +106,15 @@ class Replica {
   std::unique_ptr<TestNets> tests_;
   Sources sources_;
   std::unique_ptr<LearningRate> rate_;
-  std::unique_ptr<Updater> updater_;
+  std::unique_ptr<Updater> updater_;  ///< nullptr: a server updates
   std::unique_ptr<parallel::GradientSync> sync_;
   std::unique_ptr<Clipping> clipping_;  ///< nullptr: gradients are not clipped
   std::unique_ptr<Losses> losses_;
   std::unique_ptr<Requests> requests_;
   std::unique_ptr<Meter> meter_;  ///< nullptr: no metrics
   std::unique_ptr<Display> display_;
-  std::unique_ptr<Snapshots> snapshots_;
+  std::unique_ptr<Snapshots> snapshots_;                ///< nullptr: a server takes them
+  std::unique_ptr<Server> server_;                      ///< of the device of a parameter server
   std::optional<caffe::BanyanState> before_last_loss_;  ///< positions and losses before show_last_loss()
   std::array<std::unique_ptr<Event>, kRunAhead> ends_;  ///< of iteration i at i % kRunAhead
   Tensor loss_;                                         ///< of the iteration, over its passes: f64 (1)

@@ -1,5 +1,6 @@
 // Replica: set-up. Nets, data positions, exchange, initial parameters.
 #include <algorithm>
+#include <cmath>
 
 #include "banyan/base/error.hpp"
 #include "banyan/data/shared_batches.hpp"
@@ -15,15 +16,6 @@
 namespace banyan {
 namespace {
 
-std::vector<parallel::ParameterRange> exchanged_ranges(const std::vector<LearnableParameter>& parameters) {
-  std::vector<parallel::ParameterRange> ranges;
-  for (const LearnableParameter& parameter : parameters)
-    if (!parameter.is_statistic && parameter.offset >= 0)
-      ranges.push_back({parameter.offset, parameter.count, parameter.ready_layer});
-  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
-  return ranges;
-}
-
 /// The tree with room for all chunks of all buckets.
 void build_gradient_tree(Run& run, const std::vector<parallel::Bucket>& buckets) {
   const std::size_t element = size_of(tensor_type(run.options.precision));
@@ -33,7 +25,8 @@ void build_gradient_tree(Run& run, const std::vector<parallel::Bucket>& buckets)
       parallel::chunk_for(*run.tree, run.members[0].device->kind(), values * element, run.links.slowest);
   run.gradient_tree = std::make_unique<parallel::DeviceTree>(
       *run.tree, run.members, run.abort, run.spin,
-      parallel::GradientSync::slots_for(buckets, element, run.chunk_bytes), run.options.uplink);
+      parallel::GradientSync::slots_for(buckets, element, run.chunk_bytes),
+      run.worker ? static_cast<parallel::RootParent*>(run.worker.get()) : run.team.uplink);
 }
 
 /// Samples that this device takes in one forward pass.
@@ -71,6 +64,8 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition, const std::s
   options.dtype = tensor_type(run_.options.precision);
   options.rank = peers_->rank_everywhere();
   options.devices = peers_->devices();
+  // A server's train net is that of a worker's first device.
+  if (run_.is_server() && options.phase == Phase::train) options.devices = devices_of_worker(run_);
   options.seed = run_.seed;
   options.sync_batch_norm = run_.options.sync_bn;
   options.reuse_memory = !run_.options.keep_blobs;
@@ -106,6 +101,11 @@ void Replica::set_up_rate() {
   peers_->meet("batch");
   std::int64_t batch = 0;
   for (const DeviceBoard& board : peers_->boards()) batch += board.share;
+  if (run_.is_server()) {
+    batch *= devices_of_worker(run_);
+    if (std::isinf(run_.options.parameter_server->wait_seconds))
+      batch *= run_.options.uplink->place().processes() - 1;
+  }
   batch = static_cast<std::int64_t>(peers_->sum_processes({static_cast<double>(batch)}, "batch")[0]);
   samples_ = batch * run_.solver.iter_size;
   if (peers_->first()) run_.outcome.samples_per_iteration = samples_;
@@ -115,28 +115,37 @@ void Replica::set_up_rate() {
 
 void Replica::build_exchange() {
   const Tensor& values = net_->flat_values();
+  const bool worker = run_.is_worker();
   // A bucket's owner has the same number in every process.
   const std::vector<int>& devices_of = run_.team.place.devices_of;
   const int owners = *std::min_element(devices_of.begin(), devices_of.end());
   const std::vector<parallel::Bucket> buckets =
-      parallel::plan_buckets(exchanged_ranges(net_->parameters()), values.defined() ? values.count() : 0,
-                             size_of(tensor_type(run_.options.precision)), owners, peers_->devices(),
-                             run_.solver.update.needs_norms(), run_.team.place.processes());
-  updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
-                                       net_->flat_gradients());
-  if (!peers_->alone()) {
+      worker ? worker_buckets(run_, *net_)
+             : parallel::plan_buckets(exchanged_ranges(net_->parameters()),
+                                      values.defined() ? values.count() : 0,
+                                      size_of(tensor_type(run_.options.precision)), owners, peers_->devices(),
+                                      run_.solver.update.needs_norms(), run_.team.place.processes());
+  if (!worker)
+    updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
+                                         net_->flat_gradients());
+  if (!peers_->alone() || worker) {
+    if (peers_->first() && worker) run_.worker = make_worker(run_, *net_);
     if (peers_->first()) build_gradient_tree(run_, buckets);
     peers_->meet("gradient tree");
   }
   sync_ = std::make_unique<parallel::GradientSync>(
       run_.gradient_tree.get(), rank_, lane(), buckets, net_->flat_gradients(), values,
       [this](int bucket) { update(bucket); }, run_.chunk_bytes);
-  if (run_.solver.clip_norm)
+  if (run_.solver.clip_norm && !worker)
     clipping_ = std::make_unique<Clipping>(*run_.solver.clip_norm, *peers_, *sync_, *updater_, lane());
 }
 
-/// The gradients' sum is complete on this device, the bucket's owner.
+/// The gradients' sum is complete on this device, the bucket's owner; or has become the server's parameters.
 void Replica::update(int bucket) {
+  if (run_.worker) {
+    take_bucket(*run_.worker, *net_, sync_->buckets()[static_cast<std::size_t>(bucket)], bucket, lane());
+    return;
+  }
   activity_.enter(Stage::update, "bucket");
   const StreamSpan span(activity_, lane_ ? DeviceTrack::gradients : DeviceTrack::compute, lane().stream(),
                         SpanKind::update, "bucket", "", bucket);
@@ -144,6 +153,10 @@ void Replica::update(int bucket) {
 }
 
 void Replica::load_initial_state() {
+  if (run_.is_worker()) {
+    receive_first_task();
+    return;
+  }
   if (peers_->first() && peers_->in_first_process()) {
     fill_parameters(*net_);
     for (const std::string& file : run_.options.weights) {
@@ -152,6 +165,20 @@ void Replica::load_initial_state() {
     }
   }
   if (run_.resume) start_ = snapshots_->restore(*run_.resume);
+  spread_parameters();
+}
+
+/// The server's parameters; data from where the run goes on.
+void Replica::receive_first_task() {
+  if (run_.resume) sources_.restore(run_.resume->state.banyan());
+  if (peers_->first()) {
+    run_.worker->begin_work();
+    activity_.set_waiting(true);
+    run_.worker->wait_for_first([this] { run_.abort.check(); });
+    activity_.set_waiting(false);
+    receive_parameters(*run_.worker, *peers_, *net_);
+  }
+  peers_->meet("first task");
   spread_parameters();
 }
 
@@ -184,7 +211,7 @@ void Replica::set_up() {
   device_.make_current();
   activity_.enter(Stage::set_up);
   context_ = std::make_unique<Context>(device_, "compute");
-  if (!run_.team.alone()) lane_ = std::make_unique<Context>(device_, "gradients");
+  if (!run_.team.alone() || run_.is_worker()) lane_ = std::make_unique<Context>(device_, "gradients");
   peers_ = std::make_unique<Peers>(run_.team, rank_, activity_, *context_);
   loss_ = Tensor(device_, Shape{1}, DType::f64);
   requests_ = std::make_unique<Requests>(*peers_, run_.options.signals);
@@ -199,10 +226,16 @@ void Replica::set_up() {
         *run_.metrics, rank_, Meter::Parts{*peers_, *net_, *updater_, sources_, lane()}, run_.interval);
   display_ = std::make_unique<Display>(run_.solver, run_.interval, *peers_, *net_, *losses_,
                                        run_.options.console, run_.options.board.get(), meter_.get());
-  snapshots_ = std::make_unique<Snapshots>(run_.snapshots, *peers_, lane(),
-                                           SnapshotParts{*net_, *updater_, *rate_, *losses_, sources_});
+  if (updater_)
+    snapshots_ = std::make_unique<Snapshots>(run_.snapshots, *peers_, lane(),
+                                             SnapshotParts{*net_, *updater_, *rate_, *losses_, sources_});
   load_initial_state();
   begin();
+  if (run_.is_server()) {
+    display_->leave_out_outputs();
+    server_ = std::make_unique<Server>(run_, *peers_, *net_, start_);
+    server_->publish(start_);
+  }
   if (meter_ && peers_->first())
     run_.metrics->start(describe_run(run_, *net_, sources_), parameter_names(*net_));
 }

@@ -21,6 +21,7 @@
 #include "banyan/parallel/tree_choice.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
+#include "served.hpp"
 
 namespace banyan {
 namespace {
@@ -28,12 +29,14 @@ namespace {
 /// What all processes must have in common, and what would otherwise be noticed late, or never.
 void compare_processes(const TrainOptions& options) {
   if (options.uplink == nullptr) return;
+  // A server's workers only compute differences: they need not compute alike.
+  const char* set = options.parameter_server ? "" : name_of(ops::instruction_set());
   const std::array<const char*, 5> names = {
       "version of the program", "--precision", "--sync_bn", "solver",
       "instruction set (ONEDNN_MAX_CPU_ISA=AVX2 makes all processors compute alike)"};
-  const std::vector<std::string> all = options.uplink->share(
-      cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n", static_cast<int>(options.sync_bn), "\n",
-          options.solver.checksum, "\n", name_of(ops::instruction_set())));
+  const std::vector<std::string> all =
+      options.uplink->share(cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n",
+                                static_cast<int>(options.sync_bn), "\n", options.solver.checksum, "\n", set));
   for (std::size_t process = 1; process < all.size(); ++process) {
     std::istringstream first(all[0]), other(all[process]);
     std::string mine, theirs;
@@ -130,7 +133,7 @@ void build_tree_of(Run& run) {
   measure_links(run);
   run.team.trees = std::make_unique<parallel::StatisticsTrees>(links, *run.tree, run.members,
                                                                sync_group_sizes(run.train_net.net), run.abort,
-                                                               run.spin, run.options.uplink);
+                                                               run.spin, run.team.uplink);
 }
 
 /// The seed: that of the resumed state, else random_seed, else drawn now.
@@ -151,7 +154,7 @@ void choose_seed(Run& run) {
 caffe::BanyanState describe(const Run& run) {
   const Device& device = *run.devices[0];
   caffe::BanyanState state;
-  state.set_devices(run.team.place.devices());
+  state.set_devices(run.is_server() ? run.options.uplink->place().devices() - 1 : run.team.place.devices());
   state.set_device_kind(device.kind() == DeviceKind::cpu ? "cpu" : "gpu");
   state.set_threads_per_device(device.threads());
   state.set_precision(name_of(run.options.precision));
@@ -175,7 +178,7 @@ void open_metrics(Run& run) {
   if (parallel::Uplink* uplink = run.options.uplink) wanted = uplink->share(wanted ? "yes" : "")[0] == "yes";
   if (!wanted) return;
   if (run.interval == 0) run.interval = RunMetrics::kInterval;
-  if (run.team.place.process != 0) return;
+  if (run.process() != 0) return;
   std::vector<Activity*> activities;
   for (const auto& activity : run.activities) activities.push_back(activity.get());
   run.metrics =
@@ -193,7 +196,7 @@ void check_options(const TrainOptions& options) {
 
 void read_resume(Run& run, const std::string& state_path) {
   LOG(INFO) << log_lines::resuming(state_path);
-  const bool first = run.team.place.process == 0;
+  const bool first = run.process() == 0;
   SolverSnapshot snapshot;
   if (first) snapshot = read_snapshot(state_path);
   if (parallel::Uplink* uplink = run.options.uplink) {
@@ -211,6 +214,7 @@ void read_resume(Run& run, const std::string& state_path) {
 
 std::unique_ptr<Run> make_run(const TrainOptions& options) {
   check_options(options);
+  check_served(options);
   compare_processes(options);
   const int devices = devices_on_these_cores(options), threads = threads_for_each(options, devices);
   std::unique_ptr<DeviceCores> cores = cores_for(options, threads);
@@ -220,12 +224,12 @@ std::unique_ptr<Run> make_run(const TrainOptions& options) {
   Run& run = *made;
   run.cores = std::move(cores);
   run.snapshots.prefix = snapshot_prefix_of(run.solver.snapshot, options.solver_path);
-  if (run.team.place.process == 0 && (run.solver.snapshot.interval > 0 || run.solver.snapshot.after_train)) {
+  if (run.process() == 0 && (run.solver.snapshot.interval > 0 || run.solver.snapshot.after_train)) {
     check_snapshot_prefix(run.snapshots.prefix);
     remove_snapshot_leftovers(run.snapshots.prefix);
   }
   run.train_net = train_net_of(run.solver, options.solver_path);
-  run.test_nets = test_nets_of(run.solver, options.solver_path);
+  if (!run.is_worker()) run.test_nets = test_nets_of(run.solver, options.solver_path);
   make_devices(run, threads);
   build_tree_of(run);
   for (const auto& device : run.devices) device->limit_memory(options.memory_limit);  // links are measured

@@ -2,6 +2,7 @@
 // after a meeting (Rendezvous) or after an exchange of the tree, which order memory the same way.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "banyan/device/cores.hpp"
 #include "banyan/parallel/device_tree.hpp"
 #include "banyan/parallel/link_cost.hpp"
+#include "banyan/parallel/parameter_server.hpp"
 #include "banyan/train/session.hpp"
 #include "banyan/train/snapshot_files.hpp"
 #include "banyan/train/solver_nets.hpp"
@@ -30,7 +32,17 @@ struct Run {
         solver(options.solver),
         spin(policy),
         access(std::move(warn)),
-        team(static_cast<int>(asked.devices.size()), abort, policy, asked.uplink) {}
+        team(static_cast<int>(asked.devices.size()), abort, policy,
+             asked.parameter_server ? nullptr : asked.uplink) {}
+  ~Run() {
+    if (worker) worker->release();
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  int process() const { return options.uplink == nullptr ? 0 : options.uplink->place().process; }
+  bool is_server() const { return options.parameter_server && process() == 0; }
+  bool is_worker() const { return options.parameter_server && process() > 0; }
 
   const TrainOptions options;
   const SolverSettings& solver;
@@ -48,6 +60,9 @@ struct Run {
   std::optional<parallel::Tree> tree;
   std::vector<parallel::Member> members;
   Team team;
+  std::shared_ptr<parallel::ServerWorker> worker;  ///< above the gradient tree of a worker; made by rank 0
+  /// Of a worker's devices, by the number of the pass modulo 2: written by rank 0, read after a meeting.
+  std::array<parallel::ServerWorker::Task, 2> tasks;
   std::unique_ptr<parallel::DeviceTree> gradient_tree;  ///< made by rank 0 when the buckets are known
   std::optional<parallel::LinkMatrix> link_classes;
   parallel::MeasuredLinks links;  ///< measured before the nets take their memory

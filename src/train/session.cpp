@@ -48,9 +48,13 @@ struct Session::State {
     if (device < 0 || device >= count) bad_input("there is no device ", device, ": this process has ", count);
   }
 
+  /// Throws bad_input where a parameter server, or what it serves, cannot do it.
+  void refuse_served(const char* what) const {
+    if (run->options.parameter_server) bad_input("a session with a parameter server only trains: no ", what);
+  }
   /// Before the devices begin. A refusal leaves all as it was, but other processes would wait for this one.
   void alone(const std::function<void()>& check) try { check(); } catch (const Error& error) {
-    if (run->team.joined()) run->abort.raise(error);
+    if (run->options.uplink != nullptr) run->abort.raise(error);
     throw;
   }
 
@@ -126,18 +130,21 @@ TrainOutcome Session::train() {
 }
 
 std::vector<TestResult> Session::test() {
+  state_->refuse_served("test()");
   state_->on_all([](Replica& replica) { replica.test(false); });
   return state_->run->tests;
 }
 
 std::string Session::snapshot() {
-  if (state_->run->team.place.process == 0)
+  state_->refuse_served("snapshot()");
+  if (state_->run->process() == 0)
     state_->alone([&] { check_snapshot_prefix(state_->run->snapshots.prefix); });
   state_->on_all([](Replica& replica) { replica.snapshot(); });
   return snapshot_paths(state_->run->snapshots.prefix, iteration(), state_->run->snapshots.format).state;
 }
 
 void Session::restore(const std::string& state_path) {
+  state_->refuse_served("restore()");
   state_->alone([&] { read_resume(*state_->run, state_path); });
   state_->on_all([](Replica& replica) { replica.restore(); });
   if (state_->run->metrics) state_->run->metrics->restart(iteration(), state_path);
@@ -175,6 +182,7 @@ Values Session::parameter(const std::string& layer, int index) {
 }
 
 void Session::set_parameter(const std::string& layer, int index, const std::vector<double>& values) {
+  state_->refuse_served("set_parameter()");
   const auto count = parameter(layer, index).values.size();
   if (values.size() != count)
     bad_input("parameter ", index, " of layer ", quoted(layer), " has ", count, " values, not ",

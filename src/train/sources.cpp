@@ -31,6 +31,19 @@ void Sources::stop() {
   for (const Entry& entry : entries_) entry.source->stop();
 }
 
+void Sources::announce(std::uint64_t number) {
+  for (const Entry& entry : entries_)
+    if (trains(entry)) entry.source->announce(number);
+}
+
+void Sources::count_batches(std::uint64_t batches) {
+  for (Entry& entry : entries_) {
+    if (!trains(entry)) continue;
+    if (!entry.counted_from) entry.counted_from = entry.source->consumed();
+    entry.source->seek(entry.source->position_after(*entry.counted_from, batches));
+  }
+}
+
 void Sources::save(caffe::BanyanState& state) const {
   for (const Entry& entry : entries_) {
     auto& position = *state.add_source();
@@ -41,7 +54,8 @@ void Sources::save(caffe::BanyanState& state) const {
 }
 
 void Sources::restore(const caffe::BanyanState& state) {
-  for (const Entry& entry : entries_) {
+  for (Entry& entry : entries_) {
+    entry.counted_from.reset();
     const auto& positions = state.source();
     const auto found = std::find_if(positions.begin(), positions.end(), [&](const auto& position) {
       return position.net() == entry.net && position.layer() == entry.layer;
@@ -62,7 +76,7 @@ std::vector<metrics::Start::DataSet> Sources::describe() const {
 
 std::optional<double> Sources::epoch() const {
   const auto first =
-      std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.net == "train"; });
+std::find_if(entries_.begin(), entries_.end(), trains);
   if (first == entries_.end() || first->records == 0) return std::nullopt;
   return static_cast<double>(first->source->consumed()) / static_cast<double>(first->records);
 }

@@ -28,6 +28,10 @@ class Sources {
   void interrupt();
   /// Ends reading, at the end of a run.
   void stop();
+  /// Where somebody else deals the train net's batches (data::BatchSource).
+  void announce(std::uint64_t number);
+  /// The train net's sources stand `batches` batches after where they stood when this was first called.
+  void count_batches(std::uint64_t batches);
   void save(caffe::BanyanState& state) const;
   /// Continues where the sources of the same names stood; others begin again.
   void restore(const caffe::BanyanState& state);
@@ -41,7 +45,9 @@ class Sources {
     std::string net, layer;
     data::BatchSource* source;
     std::uint64_t records = 0;
+    std::optional<std::uint64_t> counted_from = std::nullopt;
   };
+  static bool trains(const Entry& entry) { return entry.net == "train"; }
   std::vector<Entry> entries_;
 };
 

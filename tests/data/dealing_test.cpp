@@ -56,6 +56,33 @@ TEST(Dealing, UnionOverDevicesIsTheBatchOfOneDevice) {
   }
 }
 
+TEST(Dealing, WhereABatchStartsIsWhereStepsLead) {
+  for (const EpochEnd end : {EpochEnd::wrap, EpochEnd::partial})
+    for (const std::uint64_t records : {1u, 10u, 12u, 37u})
+      for (const std::uint64_t batch : {1u, 4u, 12u, 50u})
+        for (const std::uint64_t first : {0u, 5u, 36u, 40u}) {
+          const Dealing deals = dealing(records, batch, 0, 1, end);
+          std::uint64_t step = first;
+          for (std::uint64_t t = 0; t < 30; ++t, step = deals.batch_end(step))
+            EXPECT_EQ(deals.batch_start(first, t), step)
+                << records << " " << batch << " " << first << " " << t;
+        }
+}
+
+TEST(Dealing, AnnouncedBatchesComeInTheirOrder) {
+  ShareSequence shares = ShareSequence::announced(dealing(100, 8, 1, 4, EpochEnd::wrap));
+  EXPECT_FALSE(shares.ready());
+  shares.announce(40);
+  shares.announce(16);
+  EXPECT_EQ(items_of(shares.next()), (Items{41, 45}));
+  EXPECT_TRUE(shares.ready());
+  EXPECT_EQ(items_of(shares.next()), (Items{17, 21}));
+  EXPECT_FALSE(shares.ready());
+  ShareSequence by_rule = ShareSequence::training(dealing(100, 8, 1, 4, EpochEnd::wrap), 0);
+  EXPECT_TRUE(by_rule.ready());
+  EXPECT_THROW(by_rule.announce(8), Error);
+}
+
 TEST(Dealing, WrapRunsOnAndPartialStopsAtTheEnd) {
   ShareSequence wrap = ShareSequence::training(dealing(10, 4, 0, 1, EpochEnd::wrap), 0);
   ShareSequence partial = ShareSequence::training(dealing(10, 4, 0, 1, EpochEnd::partial), 0);

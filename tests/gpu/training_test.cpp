@@ -51,6 +51,24 @@ TEST_F(GpuTraining, TwoProcessesHaveTheBitsOfTwoGpus) {
   EXPECT_EQ(joined.trained.model_bytes, two.model_bytes);
 }
 
+/// The root devices' differences and parameters go through pinned memory.
+TEST_F(GpuTraining, WorkersOfAParameterServerAreOneProcess) {
+  TrainingCase what{std::string(kSolver) + "clip_gradients: 0.5 iter_size: 2",
+                    data_layer() + kBody + classifier()};
+  what.iterations = 8;
+  const Trained two = train_case(what, gpu_devices(2));
+  const Joined served = train_joined(
+      what, {1, 2},
+      [](int process, TrainOptions& options) {
+        options.devices = gpu_devices(3);
+        if (process == 0) options.devices.resize(1);
+        if (process == 1) options.devices.erase(options.devices.begin());
+      },
+      TrainingFolder(), ParameterServerOptions{});
+  ASSERT_THAT(served.errors, testing::Each(""));
+  EXPECT_LE(largest_difference(two.values(), served.trained.values()), 1e-10);
+}
+
 TEST_F(GpuTraining, ResumesBitForBit) {
   TrainingCase what{std::string(kSolver) + "snapshot: 7 type: 'Adam'",
                     data_layer("epoch_end: PARTIAL") + kBody + classifier()};

@@ -4,6 +4,7 @@
 #include <glog/logging.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,9 +22,11 @@ struct Joined {
 };
 
 /// Trains with one group of devices[p] devices for each process p, each group from its own thread.
+/// `server`: the first process is a parameter server.
 inline Joined train_joined(const TrainingCase& of, const std::vector<int>& devices,
                            const std::function<void(int process, TrainOptions&)>& change = {},
-                           const TrainingFolder& folder = TrainingFolder()) {
+                           const TrainingFolder& folder = TrainingFolder(),
+                           const std::optional<ParameterServerOptions>& server = std::nullopt) {
   FLAGS_minloglevel = google::FATAL;
   parallel::MemoryHub hub(devices);
   Joined joined;
@@ -33,9 +36,13 @@ inline Joined train_joined(const TrainingCase& of, const std::vector<int>& devic
     processes.emplace_back([&, p] {
       const auto at = static_cast<std::size_t>(p);
       try {
-        const auto uplink = hub.join(p);
+        parallel::WireUplinkOptions joining;
+        joining.served_by_first = server.has_value();
+        const auto uplink = hub.join(p, joining);
         TrainOptions options = options_of(of, folder, devices[at]);
         options.uplink = uplink.get();
+        options.parameter_server = server;
+        if (server) options.parameter_server->uplink = uplink.get();
         if (change) change(p, options);
         train(options);
         uplink->leave();

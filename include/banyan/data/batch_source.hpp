@@ -45,6 +45,13 @@ class BatchSource {
   /// Continues from item `consumed`. Prefetched batches are dropped.
   virtual void seek(std::uint64_t consumed) = 0;
 
+  /// Training where somebody else deals the batches: batch `number`, counted from where the source stands
+  /// when the first one is announced, comes after those announced before. From then on prepare() takes
+  /// announced batches only.
+  virtual void announce(std::uint64_t number) = 0;
+  /// consumed() after `batches` batches more than `consumed`.
+  virtual std::uint64_t position_after(std::uint64_t consumed, std::uint64_t batches) = 0;
+
   /// Test nets: announces a pass of `test_iter` batches dealt whole. This device serves batches rank, rank +
   /// devices, ... below test_iter; afterwards consumed() is past all of them. An unfinished pass starts again
   /// from its beginning. A runtime failure in the training phase. Without an announcement, a pass is one

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <vector>
 
 namespace banyan::data {
@@ -57,7 +59,13 @@ class ShareSequence {
   static ShareSequence training(const Dealing& dealing, std::uint64_t first);
   /// Passes of `test_iter` batches one after the other, dealt whole.
   static ShareSequence test(const Dealing& dealing, std::uint64_t first, std::uint64_t test_iter);
+  /// Global batches in the order in which they are announced, dealt item by item.
+  static ShareSequence announced(const Dealing& dealing);
 
+  /// The global batch that starts at item `first` comes after those announced before.
+  void announce(std::uint64_t first);
+  /// Is the next share known?
+  bool ready() const { return !announced_ || !announced_->empty(); }
   /// Does this device ever get a share?
   bool has_shares() const;
   Share next();
@@ -72,6 +80,7 @@ class ShareSequence {
   std::uint64_t first_;      // of the next batch of this device
   std::uint64_t pass_ = 0;   // first item of the test pass
   std::uint64_t turn_ = 0;   // number of the next batch within the pass
+  std::optional<std::deque<std::uint64_t>> announced_;  // first items
 };
 
 /// Batches of a pass that device `rank` of `devices` serves.

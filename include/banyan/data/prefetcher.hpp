@@ -87,6 +87,9 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
+  /// Of a ShareSequence of announced batches: the next one.
+  void announce(std::uint64_t first);
+
   /// Tells the threads to end; take() must not be called afterwards. Does not wait.
   void stop();
 

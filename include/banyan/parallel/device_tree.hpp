@@ -25,14 +25,14 @@ struct Member {
 class DeviceTree {
  public:
   /// Node i of `tree` is members[i]. Every edge gets a pipe in each direction with `slots` slots. Peer access
-  /// is enabled along the edges, and verified where the members have a LinkAccess. `uplink` joins the roots
-  /// to other processes and outlives the tree; nullptr: there are none.
+  /// is enabled along the edges, and verified where the members have a LinkAccess. `uplink` is above the
+  /// roots and outlives the tree; nullptr: nothing is.
   DeviceTree(const Tree& tree, std::vector<Member> members, AbortState& abort, SpinPolicy policy, int slots,
-             Uplink* uplink = nullptr);
+             RootParent* uplink = nullptr);
 
   const Tree& tree() const { return tree_; }
   int size() const { return tree_.size(); }
-  Uplink* uplink() const { return uplink_; }
+  RootParent* uplink() const { return uplink_; }
   /// One device and no other processes: nothing to exchange.
   bool is_alone() const { return size() == 1 && uplink_ == nullptr; }
   const Member& member(int node) const { return members_[node]; }
@@ -51,7 +51,7 @@ class DeviceTree {
   }
   Tree tree_;
   std::vector<Member> members_;
-  Uplink* uplink_;
+  RootParent* uplink_;
   std::vector<std::unique_ptr<Doorbell>> bells_;
   std::vector<std::unique_ptr<Pipe>> pipes_;
   std::vector<std::unique_ptr<Transfer>> transfers_;  ///< [edge(reader, owner)]

@@ -14,7 +14,7 @@
 // A leaf's parts go up as soon as they are ready. The rest of the work stays within a window of chunks from
 // the first unfinished one on, so that a chunk that comes back down is still in the caches it was added in.
 // (The first chunk unfinished anywhere is in every device's window, so one device can always proceed.) While
-// roots are held nothing finishes, and there is no window.
+// roots are held, or wait above for all segments, nothing finishes, and there is no window.
 //
 // Only finish() blocks the host; progress() does what can be done now. No acknowledgements are needed: within
 // a round a device's part is overwritten only after the answer has come down, which the parent sent after

@@ -65,28 +65,15 @@ struct UplinkRun {
   std::function<bool(int device)> held_up = {};
 };
 
-class Uplink {
+/// What a root begins above itself, and waits for: the part of an uplink that a device tree sees.
+class RootParent {
  public:
   /// Messages of the statistics tree; bucket b has slot kFirstBucket + b. Negative ones are those of sync
   /// groups that span processes.
   static constexpr int kStatistics = 0, kFirstBucket = 1;
 
-  virtual ~Uplink() = default;
+  virtual ~RootParent() = default;
   virtual const UplinkPlace& place() const = 0;
-  /// "process 2 on host b", for messages.
-  virtual std::string name() const = 0;
-
-  /// Every process's string, in process order. All processes call it; waits for all of them. Not while an
-  /// exchange is under way here. Throws as done() does.
-  virtual std::vector<std::string> share(const std::string& mine) = 0;
-
-  /// The devices are about to begin. All processes call it, and it may wait for all of them.
-  virtual void attach(UplinkRun run) = 0;
-  /// They have ended: returns when the uplink uses nothing of theirs any more, neither messages nor bells nor
-  /// what attach() was given. Exchanges that were under way are lost, which is meant for a run that failed.
-  virtual void detach() noexcept = 0;
-  /// For the watchdog.
-  virtual OtherDevices others() const = 0;
 
   /// Begins to merge `message` with those of the other processes `among` which this one is, in `slot`, in
   /// process order, so that all results are bit-identical. The message is complete once `context`'s stream
@@ -102,6 +89,27 @@ class Uplink {
   /// Once true, work enqueued on `context` from now on finds the result in the message. Called by the thread
   /// that called begin(). If another process has failed, throws a runtime failure that names it.
   virtual bool done(int slot, Context& context) = 0;
+  /// Is no slot done before all buckets have begun?
+  virtual bool needs_all() const { return false; }
+};
+
+class Uplink : public RootParent {
+ public:
+  /// "process 2 on host b", for messages.
+  virtual std::string name() const = 0;
+
+  /// Every process's string, in process order. All processes call it; waits for all of them. Not while an
+  /// exchange is under way here. Throws as done() does.
+  virtual std::vector<std::string> share(const std::string& mine) = 0;
+
+  /// The devices are about to begin. All processes call it, and it may wait for all of them.
+  virtual void attach(UplinkRun run) = 0;
+  /// They have ended: returns when the uplink uses nothing of theirs any more, neither messages nor bells nor
+  /// what attach() was given. Exchanges that were under way are lost, which is meant for a run that failed.
+  virtual void detach() noexcept = 0;
+  /// For the watchdog.
+  virtual OtherDevices others() const = 0;
+
   /// This process has failed, because of `error`: it is told to the others, where done() throws it, and the
   /// bells of this one are no longer rung. On any thread, possibly several times, of which the first counts;
   /// does not wait.

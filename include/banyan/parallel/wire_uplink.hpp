@@ -19,6 +19,8 @@ struct WireUplinkOptions {
   std::optional<DType> reduce_precision;  ///< bf16 or f16: sums of f32 gradients travel as these
   const std::atomic<bool>* stop = nullptr;  ///< this process was told to stop; outlives the uplink
   std::string host;                         ///< for messages; "": the machine's name
+  /// Process 0 serves the others: their silence is its business, and no failure.
+  bool served_by_first = false;
 };
 
 class WireUplink : public Uplink {

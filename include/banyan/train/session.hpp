@@ -36,7 +36,7 @@ struct TestResult {
 /// (see WorkerGroup); the session is then at its end, and every later call throws the same error. What a call
 /// refuses before the devices begin (a wrong name, a file that cannot be read) leaves the session as it was;
 /// a run over multiple processes ends there too, because the others wait. Such processes make the same calls
-/// in the same order.
+/// in the same order; with a parameter server they only call step() or train().
 class Session {
  public:
   /// Makes devices, tree and nets, fills, loads or resumes the parameters. Throws bad_input for anything

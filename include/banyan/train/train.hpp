@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "banyan/observe/console.hpp"
 #include "banyan/observe/run_board.hpp"
 #include "banyan/observe/timeline.hpp"
+#include "banyan/parallel/difference_coding.hpp"
 #include "banyan/tensor/dtype.hpp"
 #include "banyan/train/solver_settings.hpp"
 
@@ -23,7 +26,8 @@ class SharedBatches;
 }
 namespace parallel {
 class Uplink;
-}
+class WireUplink;
+}  // namespace parallel
 
 /// One replica's place. The same GPU may occur more than once; CPU devices are virtual and numbered from 0.
 struct DeviceChoice {
@@ -50,6 +54,17 @@ struct MetricsOptions {
   std::vector<std::shared_ptr<metrics::Sink>> sinks;       ///< besides the folder's files
 };
 
+/// Process 0 serves: it holds parameters and the solver's state, tests and takes snapshots. The others
+/// compute differences (parallel/parameter_server.hpp).
+struct ParameterServerOptions {
+  parallel::WireUplink* uplink = nullptr;  ///< the same as TrainOptions::uplink
+  double wait_seconds =
+      std::numeric_limits<double>::infinity();  ///< for the rest, from the first difference on
+  int staleness = 0;                  ///< a difference may be so many versions of the parameters old
+  double silent_seconds = 5;          ///< a worker that is not heard of for so long is not waited for
+  parallel::Compression compression;  ///< of differences
+};
+
 struct TrainOptions {
   SolverSettings solver;    ///< level and stages of the command line are already in its nets
   std::string solver_path;  ///< for messages and for the default snapshot prefix
@@ -74,6 +89,8 @@ struct TrainOptions {
   parallel::Uplink* uplink = nullptr;
   /// With an uplink: only process 0 reads the data sets (share_batches). nullptr: every process does.
   std::shared_ptr<data::SharedBatches> shared_batches;
+  /// Of the processes joined by `uplink`; nothing: all train together. The server has one device.
+  std::optional<ParameterServerOptions> parameter_server;
   std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
   std::shared_ptr<RunBoard> board;     ///< what goes on right now is shown here; nullptr: nowhere
   MetricsOptions metrics;

@@ -1,0 +1,70 @@
+// A run with a parameter server: what the server's one device and the workers' devices do differently from a
+// run by themselves. The messages are in parallel/parameter_server.hpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "banyan/net/net.hpp"
+#include "banyan/parallel/gradient_sync.hpp"
+#include "banyan/parallel/parameter_server.hpp"
+#include "peers.hpp"
+#include "run.hpp"
+
+namespace banyan {
+
+/// The flat buffers' parameters, by place.
+std::vector<parallel::ParameterRange> exchanged_ranges(const std::vector<LearnableParameter>& parameters);
+
+/// Throws bad_input for what a run with a parameter server cannot do.
+void check_served(const TrainOptions& options);
+
+/// Devices of each worker, all of which have as many.
+int devices_of_worker(const Run& run);
+
+/// The buckets of the worker's devices: also the pieces in which differences and parameters travel.
+std::vector<parallel::Bucket> worker_buckets(const Run& run, const Net& net);
+
+/// The server's side: the gradients of its device come from the workers.
+class Server {
+ public:
+  /// `first`: iterations done before.
+  Server(Run& run, const Peers& peers, Net& net, std::int64_t first);
+  /// Tells the workers that there is nothing more to do.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// Waits for the round's differences: their mean becomes the net's gradients, and that of the running
+  /// statistics the net's. Returns the mean of the losses.
+  double gather();
+  /// The net's parameters after that many iterations go to the workers.
+  void publish(std::int64_t iterations);
+  void end();
+  /// Tasks whose differences have been used, or dropped.
+  std::int64_t finished_tasks() const;
+
+ private:
+  template <class T>
+  void average(const std::vector<parallel::ParameterServer::Difference>& round);
+
+  Run& run_;
+  const Peers& peers_;
+  Net& net_;
+  std::shared_ptr<parallel::ParameterServer> server_;
+  std::vector<char> host_;  ///< values or gradients on their way
+  bool ended_ = false;
+};
+
+/// The worker's side, made by its first device; tells the server that its devices are there.
+std::shared_ptr<parallel::ServerWorker> make_worker(Run& run, const Net& net);
+/// On the first device, before the first iteration: all parameters of the net come from the server.
+void receive_parameters(const parallel::ServerWorker& worker, const Peers& peers, Net& net);
+/// One bucket of the task that has come.
+void take_bucket(const parallel::ServerWorker& worker, Net& net, const parallel::Bucket& bucket, int number,
+                 Context& context);
+/// The running statistics as they are now; the host waits for the device.
+std::vector<char> statistics_of(Net& net, Context& context);
+
+}  // namespace banyan

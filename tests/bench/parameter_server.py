@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Accuracy by the way of training: one process, synchronous ones, and a parameter server's workers.
+
+usage: parameter_server.py [--updates=942] [--workers=8] [--only=TEXT] SOLVER [BUILD]
+  parameter_server.py models/digits/solver.prototxt
+
+Every row trains the same solver for the same number of updates. The batch of an update is that of the net: synchronous
+processes divide it among them; a worker of the asynchronous rows has all of it, and an update has the differences that
+are there, mostly one. Prints a table in Markdown. Run it from the repository's folder; the solver's data must exist
+(tools/quickstart.sh makes the digits). The net must divide its batch among devices (batch_size_is_total). Never part of a test run.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+DROPPED = ("max_iter", "display", "test_interval", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_after_train")
+
+
+def solver_text(path, updates):
+    lines = [line for line in open(path) if line.split(":")[0].strip() not in DROPPED]
+    return "".join(lines) + (f"\nmax_iter: {updates}\ndisplay: {updates}\ntest_interval: {updates}\ntest_initialization: false\n"
+                             "snapshot_after_train: false\n")
+
+
+def rows(workers):
+    server = ["--parameter_server"]
+    now = [*server, "--wait_time=0"]
+    yield "1 process", 1, []
+    yield "4 processes, synchronous", 4, ["--uplink=mpi"]
+    for staleness in (0, 2, 4, 8, 16):
+        yield f"{workers} workers, staleness {staleness}", workers + 1, [*now, f"--staleness={staleness}"]
+    yield f"{workers} workers, staleness 8, bf16", workers + 1, [*now, "--staleness=8", "--reduce_precision=bf16"]
+    for share, name in (("0.1", "10 %"), ("0.01", "1 %")):
+        yield f"{workers} workers, staleness 8, top {name}", workers + 1, [*now, "--staleness=8", f"--compress=topk:{share}"]
+
+
+def train(build, solver, processes, flags):
+    command = [f"{build}/bin/trainer", f"--solver={solver}", "--cpu=1", "--threads_per_device=1", *flags]
+    if processes > 1:
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        command = ["mpirun", *root, "--oversubscribe", "--bind-to", "none", "-np", str(processes), *command]
+    finished = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    if finished.returncode != 0:
+        sys.exit(f"{' '.join(command)} ended with {finished.returncode}: {finished.stderr[-2000:]}")
+    return finished.stderr
+
+
+def main():
+    options = {"updates": 942, "workers": 8, "only": ""}
+    words = sys.argv[1:]
+    while words and words[0].split("=")[0].lstrip("-") in options:
+        name, value = words.pop(0).lstrip("-").split("=")
+        options[name] = type(options[name])(value)
+    if not 1 <= len(words) <= 2:
+        sys.exit(__doc__)
+    build = words[1] if len(words) > 1 else "build/release"
+    print("| | accuracy | differences used | dropped | mean age | received MB | of |\n|---|---|---|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        solver = f"{folder}/solver.prototxt"
+        with open(solver, "w") as out:
+            out.write(solver_text(words[0], options["updates"]))
+        for name, processes, flags in rows(options["workers"]):
+            if options["only"] not in name:
+                continue
+            log = train(build, solver, processes, flags)
+            accuracy = float(re.findall(r"Test net output #\d+: accuracy = ([0-9.e-]+)", log)[-1])
+            counts = re.findall(r"Parameter server: \d+ updates of (\d+) differences, by age([ 0-9:]*); (\d+) dropped.*; "
+                                r"([0-9.e+]+) MB received(?:, ([0-9.e+]+) MB saved)?", log)
+            cells = ["", "", "", "", ""]
+            if counts:
+                used, ages, dropped, received, saved = counts[-1]
+                by_age = [[int(n) for n in pair.split(":")] for pair in ages.split()]
+                mean = sum(age * n for age, n in by_age) / max(1, int(used))
+                cells = [used, dropped, f"{mean:.1f}", received, f"{float(received) + float(saved or 0):.1f}"]
+            print(f"| {name} | {100 * accuracy:.2f} % | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+// A parameter server under a real mpirun: stopped, killed and late workers, a killed server, what is logged.
+// (What does not depend on MPI is tested without it: tests/parallel/parameter_server_test.cpp,
+// tests/train/served_test.cpp.)
+#include <regex>
+
+#include "mpi_run.hpp"
+#include "train/promise_cases.hpp"
+
+namespace banyan {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+/// Of mpirun itself: it waits for a second before it kills what does not end, and longer on a busy machine.
+constexpr double kOfMpirun = 3;
+
+class ParameterServerRun : public MpiRun {
+ protected:
+  /// A server and workers with one device each.
+  std::unique_ptr<TrainerProcess> start_served(int workers, const std::vector<std::string>& flags) const {
+    std::vector<std::string> all = {"--parameter_server", "--cpu=1", "--threads_per_device=1"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return start_processes(std::vector<MpiProcess>(static_cast<std::size_t>(workers) + 1, MpiProcess{all}));
+  }
+  std::unique_ptr<TrainerProcess> start_long(int workers, const std::vector<std::string>& flags = {}) const {
+    write("solver", solver_for("net", "max_iter: 1000000 display: 100 snapshot: 200"));
+    std::vector<std::string> all = {"--solver=" + path("solver"), "--watchdog=4", "--silence=1"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    auto mpirun = start_served(workers, all);
+    EXPECT_TRUE(mpirun->says("Iteration 300 ")) << mpirun->text();
+    return mpirun;
+  }
+  std::int64_t iterations_in_log() const {
+    const std::string log = file("log");
+    std::int64_t last = 0;
+    const std::regex line("Iteration ([0-9]+) \\(");
+    for (std::sregex_iterator it(log.begin(), log.end(), line), end; it != end; ++it)
+      last = std::stoll((*it)[1]);
+    return last;
+  }
+  bool goes_on(std::int64_t from, double seconds = 20) const {
+    for (int i = 0; i < seconds * 20 && iterations_in_log() <= from; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return iterations_in_log() > from;
+  }
+};
+
+TEST_F(ParameterServerRun, TrainsToTheEnd) {
+  write("solver", solver_for("net", "max_iter: 40 snapshot: 20 display: 10 test_iter: 2 test_interval: 20"));
+  const auto mpirun = start_served(3, {"--solver=" + path("solver")});
+  EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+  const std::string log = file("log");
+  EXPECT_THAT(log, HasSubstr("Iteration 30 "));
+  EXPECT_THAT(log, HasSubstr("Iteration 40, Testing net (#0)"));
+  EXPECT_THAT(log, HasSubstr("Parameter server: 40 updates of 120 differences, by age 0:120; 0 dropped"));
+  EXPECT_THAT(log, ContainsRegex(
+                       "synchronized over the 1 device of each worker, not over all workers: layer \"bn\""));
+  EXPECT_THAT(log, HasSubstr("Optimization Done."));
+  EXPECT_TRUE(find_latest_snapshot(path("run/s")));
+}
+
+TEST_F(ParameterServerRun, AsynchronousAndCompressed) {
+  write("solver", solver_for("net", "max_iter: 100 snapshot: 0 display: 50"));
+  const auto mpirun = start_served(3, {"--solver=" + path("solver"), "--wait_time=0", "--staleness=6",
+                                       "--compress=topk:0.1", "--reduce_precision=bf16"});
+  EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+  EXPECT_THAT(file("log"), ContainsRegex("Parameter server: 100 updates of [0-9]+ differences, .* saved"));
+}
+
+TEST_F(ParameterServerRun, AStoppedWorkerIsTakenOutNamedAndTakenBack) {
+  const auto mpirun = start_long(2);
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 3);
+  ::kill(trainers[2], SIGSTOP);
+  ASSERT_TRUE(mpirun->says("is taken out")) << mpirun->text();
+  EXPECT_THAT(file("log"),
+              ContainsRegex("process 2 on .* has not been heard of for 1[.0-9]* s and is taken out"));
+  EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << "with one worker";
+  ::kill(trainers[2], SIGCONT);
+  ASSERT_TRUE(mpirun->says("is heard of again and taken back")) << mpirun->text();
+  EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << "with both";
+  mpirun->signal(SIGUSR1);
+  EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+  EXPECT_THAT(file("log"), HasSubstr("workers taken out 1 times, back 1 times"));
+}
+
+/// The run stops with a snapshot as it was asked to, and then says who is missing.
+TEST_F(ParameterServerRun, AStopDoesNotWaitForASilentWorker) {
+  const auto mpirun = start_long(2);
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 3);
+  ::kill(trainers[2], SIGSTOP);
+  ASSERT_TRUE(mpirun->says("is taken out")) << mpirun->text();
+  mpirun->signal(SIGUSR1);
+  EXPECT_GT(mpirun->wait(4 + 2 + kOfMpirun), 0) << mpirun->text();
+  const auto latest = find_latest_snapshot(path("run/s"));
+  ASSERT_TRUE(latest);
+  EXPECT_GE(read_snapshot(*latest).state.iter(), iterations_in_log());
+  EXPECT_THAT(error_in_log(), ContainsRegex("process 2 on .* has not been heard of for [45]"));
+  expect_gone(trainers);
+}
+
+/// Open MPI 4 ends all processes when one dies.
+TEST_F(ParameterServerRun, AKilledWorkerEndsAllAtOnce) {
+  const auto mpirun = start_long(3);
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 4);
+  const auto before = Clock::now();
+  ::kill(trainers[2], SIGKILL);
+  ASSERT_TRUE(mpirun->says("trainer: process 2 on ")) << mpirun->text();
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - before).count(), 2);
+  EXPECT_GT(mpirun->wait(2 + kOfMpirun), 0) << mpirun->text();
+  EXPECT_THAT(error_in_log(), HasSubstr("was killed, or has ended without a word"));
+  expect_gone(trainers);
+}
+
+TEST_F(ParameterServerRun, AfterAKilledServerTheRunGoesOnFromItsSnapshot) {
+  {
+    const auto mpirun = start_long(2);
+    ASSERT_TRUE(mpirun->says("s_iter_400.solverstate")) << mpirun->text();
+    const std::vector<pid_t> trainers = trainers_of(*mpirun, 3);
+    ::kill(trainers[0], SIGKILL);
+    EXPECT_GT(mpirun->wait(2 + kOfMpirun), 0) << mpirun->text();
+    EXPECT_THAT(error_in_log(), ContainsRegex("process 0 on .* was killed, or has ended without a word"));
+    expect_gone(trainers);
+  }
+  const std::int64_t reached = iterations_in_log();
+  const auto latest = find_latest_snapshot(path("run/s"));
+  ASSERT_TRUE(latest);
+  const std::int64_t saved = read_snapshot(*latest).state.iter();
+  EXPECT_GE(saved, 400);
+  EXPECT_GT(saved, reached - 300) << "snapshots are 200 iterations apart, displays 100";
+  write("solver", solver_for("net", cat("max_iter: ", saved + 50, " display: 10 snapshot: 0")));
+  const auto again = start_served(2, {"--solver=" + path("solver"), "--snapshot=latest"});
+  EXPECT_EQ(again->wait(), 0) << again->text();
+  EXPECT_THAT(file("log"), HasSubstr(cat("Resuming from ", *latest)));
+  EXPECT_THAT(file("log"), HasSubstr("Parameter server: 50 updates of 100 differences"));
+}
+
+/// A server that is stopped is a failure: nobody can go on without it.
+TEST_F(ParameterServerRun, AStoppedServerIsMissed) {
+  const auto mpirun = start_long(2);
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 3);
+  ::kill(trainers[0], SIGSTOP);
+  ASSERT_TRUE(mpirun->says("trainer: process 0 on ")) << mpirun->text();
+  EXPECT_GT(mpirun->wait(4 + 2 + kOfMpirun), 0) << mpirun->text();
+  EXPECT_THAT(error_in_log(), ContainsRegex("has not been heard of for 4.*while others wait for it"));
+  expect_gone(trainers);
+}
+
+TEST_F(ParameterServerRun, FlagsAreChecked) {
+  const auto refused = [&](const std::vector<std::string>& flags, const char* words) {
+    std::vector<std::string> all = {"--solver=" + path("solver"), "--cpu=1"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    EXPECT_EQ(run(all), 2);
+    EXPECT_THAT(message(), HasSubstr(words));
+  };
+  refused({"--parameter_server"}, "this one was started by itself");
+  refused({"--staleness=3"}, "--staleness belongs to --parameter_server");
+  refused({"--parameter_server", "--staleness=-1"}, "--staleness=-1: expected updates");
+  refused({"--parameter_server", "--wait_time=soon"}, "--wait_time=soon: expected seconds, or all");
+  refused({"--parameter_server", "--compress=topk:2"}, "--compress=topk:2: expected none, or topk:");
+  refused({"--parameter_server", "--uplink=none"}, "--parameter_server joins the processes");
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,463 @@
+// The state machines of a parameter server and its workers on a simulated network: what is applied to what,
+// who is waited for, and that no schedule of delays, stopped processes and cut links hangs.
+#include "banyan/parallel/parameter_server.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
+#include "banyan/device/context.hpp"
+#include "simulated_network.hpp"
+
+namespace banyan::parallel {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kTick = 0.002, kSilent = 0.2;
+
+ServerLayout small_layout(DType type = DType::f64) {
+  ServerLayout layout;
+  layout.type = type;
+  layout.pieces = {5, 3, 8};
+  layout.rest_bytes = 4;
+  layout.statistics_bytes = 2 * sizeof(double);
+  layout.checksum = 77;
+  return layout;
+}
+
+/// What a worker computes for a task: a pull towards 1, and something that depends on the task.
+double difference_of(double value, std::int64_t task, std::size_t i) {
+  return value - 1 + 0.1 * std::sin(static_cast<double>(task * 31) + static_cast<double>(i));
+}
+
+/// A worker with one device whose pass takes a time.
+struct SimulatedWorker {
+  SimulatedWorker(SimulatedNetwork& net, int number, const ServerLayout& layout,
+                  const Compression& compression)
+      : network(net),
+        number(number),
+        layout(layout),
+        device(make_cpu_device(0)),
+        context(*device),
+        end(std::make_unique<ServerWorker>(layout, compression, 1, *device)),
+        wire(net, number) {
+    for (const std::int64_t count : layout.pieces) messages.emplace_back(*device, Shape{count}, layout.type);
+    end->join(wire, [] {});
+    end->begin_work();
+  }
+
+  /// A moment of the process's life.
+  void live() {
+    if (!network.runs(number)) return;
+    wire.progress();
+    end->step(network.now(), {});
+    stepped = true;
+    if (computing && network.seconds() >= ready_at) finish();
+    if (!computing && stepped && !finished) begin();
+    end->step(network.now(), {});
+  }
+
+  void begin() {
+    if (end->waits()) return;
+    const ServerWorker::Task task = end->task();
+    if (task.end) {
+      finished = true;
+      return;
+    }
+    if (sent) {
+      for (std::size_t piece = 0; piece < messages.size(); ++piece)
+        if (!end->done(slot(piece), context)) return;
+    }
+    if (tasks.empty()) {
+      EXPECT_EQ(end->rest().size(), layout.rest_bytes);
+    } else {
+      EXPECT_EQ(task.number, *next);
+    }
+    next = task.next;
+    tasks.push_back(task.number);
+    computing = task;
+    ready_at = network.seconds() + network.random(0, slowness);
+  }
+
+  void finish() {
+    std::size_t i = 0;
+    for (std::size_t piece = 0; piece < messages.size(); ++piece) {
+      dispatch_float(layout.type, "test", [&]<class T>() {
+        const T* values = reinterpret_cast<const T*>(end->values(static_cast<int>(piece)));
+        T* message = messages[piece].data<T>();
+        for (std::int64_t k = 0; k < messages[piece].count(); ++k, ++i)
+          message[k] = static_cast<T>(difference_of(static_cast<double>(values[k]), computing->number, i));
+      });
+    }
+    // Backward finishes buckets in an order of its own.
+    std::vector<std::size_t> order(messages.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::shuffle(order.begin(), order.end(), network.generator());
+    for (const std::size_t piece : order)
+      end->begin(slot(piece), messages[piece], UplinkMerge::sum, {}, {}, context, bell);
+    std::vector<char> statistics(layout.statistics_bytes, 0);
+    end->note_loss(static_cast<double>(computing->number), statistics);
+    sent = true;
+    computing.reset();
+  }
+  static int slot(std::size_t piece) { return RootParent::kFirstBucket + static_cast<int>(piece); }
+
+  SimulatedNetwork& network;
+  int number;
+  ServerLayout layout;
+  std::unique_ptr<Device> device;
+  Context context;
+  AbortState abort;
+  Doorbell bell{abort, {}};
+  std::vector<Tensor> messages;
+  std::unique_ptr<ServerWorker> end;
+  SimulatedWire wire;  // goes first: it reads and writes what the others own
+  double slowness = 0.02, ready_at = 0;
+  bool stepped = false, sent = false, finished = false;
+  std::optional<ServerWorker::Task> computing;
+  std::optional<std::int64_t> next;
+  std::vector<std::int64_t> tasks;
+};
+
+/// All processes of a run.
+struct Simulation {
+  Simulation(int workers, ServerRules rules, unsigned seed, double longest = 0.01,
+             const Compression& compression = {}, DType type = DType::f64)
+      : network(workers + 1, longest, seed), layout(small_layout(type)) {
+    rules.silent_seconds = kSilent;
+    for (int process = 0; process <= workers; ++process) rules.names.push_back(cat("process ", process));
+    rules.names.resize(static_cast<std::size_t>(workers) + 1);
+    server = std::make_unique<ParameterServer>(layout, rules, workers);
+    wire = std::make_unique<SimulatedWire>(network, 0);
+    server->join(*wire, [] {});
+    for (int process = 1; process <= workers; ++process)
+      people.push_back(std::make_unique<SimulatedWorker>(network, process, layout, compression));
+    values.assign(static_cast<std::size_t>(layout.count()), 0);
+    publish();
+  }
+  ~Simulation() { wire.reset(); }
+
+  void publish() {
+    dispatch_float(layout.type, "test", [&]<class T>() {
+      const std::vector<T> typed(values.begin(), values.end());
+      server->publish(version, reinterpret_cast<const char*>(typed.data()),
+                      [this] { return std::vector<char>(layout.rest_bytes, 'r'); });
+    });
+  }
+
+  /// Rate 0.1; as the solver does.
+  void update(const std::vector<ParameterServer::Difference>& round) {
+    dispatch_float(layout.type, "test", [&]<class T>() {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        double sum = 0;
+        for (const auto& difference : round)
+          sum += static_cast<double>(reinterpret_cast<const T*>(difference.values)[i]);
+        values[i] -= 0.1 * sum / static_cast<double>(round.size());
+      }
+    });
+    for (const auto& difference : round) {
+      EXPECT_TRUE(applied.insert(difference.task).second) << "task " << difference.task << " twice";
+      EXPECT_EQ(difference.loss, static_cast<double>(difference.task));
+    }
+    sizes.push_back(round.size());
+    ++version;
+    publish();
+  }
+
+  void tick() {
+    network.pass(kTick);
+    wire->progress();
+    server->step(network.now(), [this](int process) { return network.silence(process); });
+    // The solver's thread may come for the round later.
+    if (!round && version < updates && network.random(0, 1) < 0.4) {
+      round = server->try_round();
+      if (round) updated_at = network.seconds() + network.random(0, solving);
+    }
+    if (round && network.seconds() >= updated_at) {
+      update(*round);
+      round.reset();
+    }
+    for (const auto& worker : people) worker->live();
+  }
+
+  /// To that many updates and the end; false: it takes longer than `seconds`.
+  bool run(std::int64_t count, double seconds, const std::function<void()>& meanwhile = {}) {
+    updates = count;
+    const double begun = network.seconds();
+    bool ended = false;
+    while (network.seconds() - begun < seconds) {
+      tick();
+      if (meanwhile) meanwhile();
+      if (version == updates && !std::exchange(ended, ended || version == updates)) server->end();
+      const bool all = std::all_of(people.begin(), people.end(), [this](const auto& worker) {
+        return worker->finished || !network.runs(worker->number) || network.silence(worker->number) > 0;
+      });
+      if (ended && all) return true;
+    }
+    return false;
+  }
+
+  SimulatedNetwork network;
+  ServerLayout layout;
+  std::unique_ptr<ParameterServer> server;
+  std::vector<std::unique_ptr<SimulatedWorker>> people;
+  std::unique_ptr<SimulatedWire> wire;
+  std::vector<double> values;
+  std::int64_t version = 0, updates = 0;
+  double solving = 0.004, updated_at = 0;
+  std::optional<std::vector<ParameterServer::Difference>> round;
+  std::set<std::int64_t> applied;
+  std::vector<std::size_t> sizes;  ///< of the rounds
+};
+
+class ParameterServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    set_log_sink([](Severity, const std::string&, const std::source_location&) {});
+  }
+  void TearDown() override { set_log_sink(nullptr); }
+};
+
+/// One after the other, as one process with all workers' batches would.
+std::vector<double> trained_alone(int workers, std::int64_t updates, std::size_t count) {
+  std::vector<double> values(count, 0);
+  for (std::int64_t version = 0; version < updates; ++version)
+    for (std::size_t i = 0; i < count; ++i) {
+      const double before = values[i];
+      double sum = 0;
+      for (std::int64_t task = version * workers; task < (version + 1) * workers; ++task)
+        sum += difference_of(before, task, i);
+      values[i] -= 0.1 * sum / workers;
+    }
+  return values;
+}
+
+TEST_F(ParameterServerTest, WaitingForAllIsSynchronousTraining) {
+  for (const int workers : {1, 2, 5}) {
+    std::vector<double> first;
+    for (const unsigned seed : {1u, 2u}) {  // other delays
+      Simulation simulation(workers, {}, seed);
+      ASSERT_TRUE(simulation.run(30, 60));
+      const std::vector<double> alone = trained_alone(workers, 30, simulation.values.size());
+      // The mean is summed per process here and per task there: some roundings of numbers around 1.
+      for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(simulation.values[i], alone[i], 1e-13);
+      if (first.empty()) first = simulation.values;
+      EXPECT_EQ(simulation.values, first) << "the same bits in every run";
+      const ServerCounts counts = simulation.server->counts();
+      EXPECT_EQ(counts.dropped, 0);
+      EXPECT_EQ(counts.updates, 30);
+      EXPECT_EQ(counts.ages, (std::vector<std::int64_t>{30 * workers}));
+    }
+  }
+}
+
+/// Nobody waits: every update has the differences that are there, and their ages are within the limit.
+TEST_F(ParameterServerTest, AsynchronousUpdatesKeepToTheStaleness) {
+  for (const int staleness : {0, 1, 4, 8}) {
+    ServerRules rules;
+    rules.wait_seconds = 0;
+    rules.staleness = staleness;
+    Simulation simulation(8, rules, 3);
+    simulation.people[7]->slowness = 0.5;
+    ASSERT_TRUE(simulation.run(200, 600));
+    const ServerCounts counts = simulation.server->counts();
+    EXPECT_LE(counts.ages.size(), static_cast<std::size_t>(staleness) + 1);
+    EXPECT_GT(counts.dropped, 0) << "the slow one's";
+    EXPECT_EQ(counts.applied, static_cast<std::int64_t>(simulation.applied.size()));
+    EXPECT_LE(counts.applied + counts.dropped, counts.tasks);
+    EXPECT_GE(counts.applied + counts.dropped, counts.tasks - 8) << "only those of the end are missing";
+    EXPECT_EQ(counts.taken_out, 0);
+    for (const double value : simulation.values) EXPECT_NEAR(value, 1, 0.2);  // sin has a mean of 0
+  }
+}
+
+TEST_F(ParameterServerTest, ARoundWaitsAsLongAsItIsTold) {
+  for (const double wait : {0.02, 1.0}) {
+    ServerRules rules;
+    rules.wait_seconds = wait;
+    rules.staleness = 0;
+    Simulation simulation(3, rules, 4, 0.001);
+    for (const int fast : {0, 1}) simulation.people[static_cast<std::size_t>(fast)]->slowness = 0.004;
+    simulation.people[2]->slowness = 0.3;
+    ASSERT_TRUE(simulation.run(40, 60));
+    const auto of_all = std::count(simulation.sizes.begin(), simulation.sizes.end(), 3u);
+    if (wait == 1.0) {
+      EXPECT_EQ(of_all, 40);
+    } else {
+      // The slow one's passes take 0 to 0.3 s: about one in eight is done within the round and 0.02 s.
+      EXPECT_LT(of_all, 20);
+      EXPECT_GT(simulation.server->counts().dropped, 0);
+    }
+  }
+}
+
+TEST_F(ParameterServerTest, AStoppedWorkerIsTakenOutAndBack) {
+  Simulation simulation(3, {}, 5);
+  int passed = 0;
+  bool was_out = false;
+  ASSERT_TRUE(simulation.run(200, 60, [&] {
+    ++passed;
+    if (passed == 100) simulation.network.stop(2, true);
+    if (passed == 600) simulation.network.stop(2, false);
+    was_out = was_out || simulation.server->workers_in() == 2;
+  }));
+  const ServerCounts counts = simulation.server->counts();
+  EXPECT_TRUE(was_out);
+  EXPECT_EQ(simulation.server->workers_in(), 3);
+  EXPECT_EQ(counts.taken_out, 1);
+  EXPECT_EQ(counts.taken_back, 1);
+  EXPECT_EQ(counts.dropped, 1) << "what it was at when it was stopped";
+  EXPECT_EQ(simulation.sizes.back(), 3u);
+  EXPECT_EQ(std::count(simulation.sizes.begin(), simulation.sizes.end(), 1u), 0);
+}
+
+TEST_F(ParameterServerTest, NoTwoWorkersGetTheSameTask) {
+  ServerRules rules;
+  rules.wait_seconds = 0;
+  rules.staleness = 3;
+  rules.first_task = 1000;
+  Simulation simulation(4, rules, 6);
+  ASSERT_TRUE(simulation.run(100, 60));
+  std::set<std::int64_t> all;
+  for (const auto& worker : simulation.people)
+    for (const std::int64_t task : worker->tasks) EXPECT_TRUE(all.insert(task).second) << task;
+  EXPECT_EQ(*all.begin(), 1000);
+}
+
+TEST_F(ParameterServerTest, WithoutAnyWorkerTheRunEnds) {
+  ServerRules rules;
+  rules.lost_seconds = 2;
+  Simulation simulation(2, rules, 7);
+  for (const int process : {1, 2}) simulation.network.cut(process, true);
+  try {
+    simulation.run(10, 60);
+    ADD_FAILURE() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has not heard of any worker for 2"));
+  }
+  EXPECT_LT(simulation.network.seconds(), 2.1);
+}
+
+TEST_F(ParameterServerTest, AWorkerWithAnotherNetIsRefused) {
+  Simulation simulation(1, {}, 8);
+  ServerLayout other = small_layout();
+  other.checksum = 78;
+  simulation.people[0] = std::make_unique<SimulatedWorker>(simulation.network, 1, other, Compression{});
+  try {
+    simulation.run(1, 60);
+    ADD_FAILURE() << "it was not noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_THAT(error.what(), HasSubstr("other parameters than the server's"));
+    EXPECT_THAT(error.what(), HasSubstr("listened to process 1"));
+  }
+}
+
+/// Error feedback: what is not sent now is sent later, so the values get where they would get.
+TEST_F(ParameterServerTest, CompressedDifferencesTrainToo) {
+  for (const Compression& compression : {Compression{DType::bf16, 1}, Compression{DType::f16, 1},
+                                         Compression{std::nullopt, 0.25}, Compression{DType::bf16, 0.25}}) {
+    Simulation simulation(3, {}, 9, 0.01, compression, DType::f32);
+    ASSERT_TRUE(simulation.run(300, 600));
+    for (const double value : simulation.values) EXPECT_NEAR(value, 1, 0.2);
+    EXPECT_GT(simulation.server->counts().received, 0u);
+  }
+}
+
+/// A thousand random schedules: no hang, nothing applied twice, nothing too old.
+TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
+  for (unsigned seed = 1; seed <= 1000; ++seed) {
+    std::mt19937 random(seed);
+    const auto pick = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
+    const int workers = 1 + pick(5);
+    ServerRules rules;
+    rules.wait_seconds =
+        std::vector<double>{ServerRules::kForEver, 0, 0.01, 0.1}[static_cast<std::size_t>(pick(3))];
+    rules.staleness = pick(8);
+    const Compression compression{std::nullopt, pick(2) == 0 ? 0.3 : 1};
+    Simulation simulation(workers, rules, seed, 0.001 * (1 + pick(30)), compression);
+    for (const auto& worker : simulation.people) worker->slowness = 0.005 * (1 + pick(20));
+    struct Fault {
+      int process;
+      bool cuts;
+      double begins, ends;
+    };
+    std::vector<Fault> faults;
+    for (int k = pick(4); k > 0; --k) {
+      const double begins = 0.01 * pick(100);
+      // Some for ever, but never of process 1: a run needs somebody.
+      const int process = 1 + pick(workers - 1);
+      const bool for_ever = process > 1 && pick(3) == 0;
+      faults.push_back({process, pick(1) == 0, begins, for_ever ? 1e9 : begins + 0.01 * (1 + pick(60))});
+    }
+    const bool ended = simulation.run(30, 120, [&] {
+      const double now = simulation.network.seconds();
+      for (int process = 1; process <= workers; ++process) {
+        bool stopped = false, cut = false;
+        for (const Fault& fault : faults)
+          if (fault.process == process && now >= fault.begins && now < fault.ends)
+            (fault.cuts ? cut : stopped) = true;
+        simulation.network.stop(process, stopped);
+        simulation.network.cut(process, cut);
+      }
+    });
+    const ServerCounts counts = simulation.server->counts();
+    ASSERT_TRUE(ended) << "seed " << seed << ": " << describe(counts);
+    ASSERT_EQ(simulation.version, 30) << "seed " << seed;
+    ASSERT_LE(counts.ages.size(), static_cast<std::size_t>(rules.staleness) + 1) << "seed " << seed;
+    ASSERT_EQ(counts.applied, static_cast<std::int64_t>(simulation.applied.size())) << "seed " << seed;
+  }
+}
+
+TEST(DifferenceCoding, TheLargestValuesAreSentAndTheRestLater) {
+  DifferenceEncoder encoder(5, DType::f32, {std::nullopt, 0.4});
+  const auto send = [&](const std::vector<float>& values) {
+    std::vector<char> encoded;
+    encoder.encode(reinterpret_cast<const char*>(values.data()), encoded);
+    EXPECT_LE(encoded.size(), encoder.most_bytes());
+    std::vector<float> decoded(values.size());
+    decode_difference(encoded.data(), encoded.size(), 5, DType::f32, reinterpret_cast<char*>(decoded.data()));
+    return decoded;
+  };
+  EXPECT_EQ(send({1, -4, 0.5F, 3, 2}), (std::vector<float>{0, -4, 0, 3, 0}));
+  EXPECT_EQ(send({1, 0, 0.5F, 0, 0.5F}), (std::vector<float>{2, 0, 0, 0, 2.5F}));
+  EXPECT_EQ(send({0, 0, 0, 0, 0}), (std::vector<float>{0, 0, 1, 0, 0}));
+}
+
+TEST(DifferenceCoding, WhatIsNotANumberIsSent) {
+  DifferenceEncoder encoder(4, DType::f64, {std::nullopt, 0.25});
+  const std::vector<double> values = {1, 2, NAN, 3};
+  std::vector<char> encoded;
+  encoder.encode(reinterpret_cast<const char*>(values.data()), encoded);
+  std::vector<double> decoded(4);
+  decode_difference(encoded.data(), encoded.size(), 4, DType::f64, reinterpret_cast<char*>(decoded.data()));
+  EXPECT_TRUE(std::isnan(decoded[2]));
+  EXPECT_EQ(decoded[3], 0);
+}
+
+TEST(DifferenceCoding, DamagedOnesAreRefused) {
+  DifferenceEncoder encoder(6, DType::f32, {std::nullopt, 0.5});
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  std::vector<char> encoded;
+  encoder.encode(reinterpret_cast<const char*>(values.data()), encoded);
+  std::vector<float> decoded(6);
+  char* to = reinterpret_cast<char*>(decoded.data());
+  EXPECT_THROW(decode_difference(encoded.data(), encoded.size() - 1, 6, DType::f32, to), Error);
+  EXPECT_THROW(decode_difference(encoded.data(), 3, 6, DType::f32, to), Error);
+  EXPECT_THROW(decode_difference(encoded.data(), encoded.size(), 2, DType::f32, to), Error);
+  EXPECT_THROW(decode_difference(encoded.data(), encoded.size(), 6, DType::f64, to), Error);
+  std::uint32_t beyond = 6;
+  std::memcpy(encoded.data() + 16, &beyond, sizeof beyond);
+  EXPECT_THROW(decode_difference(encoded.data(), encoded.size(), 6, DType::f32, to), Error);
+}
+
+}  // namespace
+}  // namespace banyan::parallel
