@@ -18,6 +18,7 @@
 #include "picture_meter.hpp"
 #include "run_metrics.hpp"
 #include "sources.hpp"
+#include "vitals.hpp"
 
 namespace banyan {
 
@@ -51,8 +52,12 @@ class Meter {
   /// At a display: puts what was measured on the device's board, before the devices meet. Waits for the
   /// device.
   void report();
+  /// After a forward pass: says where values that are not finite come from, if the loss is not; once, and
+  /// only where the host need not wait for that.
+  void look_at_loss(const Pass& pass);
   /// On the first device, after they have met.
-  void publish(std::int64_t iteration, double loss, double rate, std::vector<metrics::Output> outputs);
+  void publish(std::int64_t iteration, double loss, const LossInterval& losses, double rate,
+               std::vector<metrics::Output> outputs);
   /// Only the loss of an iteration of which nothing was learned.
   void publish_last(std::int64_t iteration, double loss);
 
@@ -69,8 +74,12 @@ class Meter {
   int interval_;
   std::optional<ParameterMeter> parameters_;
   std::optional<PictureMeter> pictures_;
+  std::optional<Vitals> vitals_;         ///< none without early warnings
   std::optional<std::int64_t> sampled_;  ///< iteration, not yet reported
   bool measures_parameters_ = false;     ///< in this iteration
+  bool checks_ = false;                  ///< the vital signs, in this iteration
+  bool looks_at_loss_ = false;           ///< nothing that is not finite has been seen yet
+  std::int64_t next_check_ = 0;          ///< not before this iteration
   std::int64_t start_ = 0, reported_ = 0, samples_ = 0;
   Moment since_;  ///< the last report
 };

@@ -197,8 +197,9 @@ void Replica::set_up() {
                                            SnapshotParts{*net_, *updater_, *rate_, *losses_, sources_});
   load_initial_state();
   begin();
-  if (meter_ && peers_->first())
-    run_.metrics->start(describe_run(run_, *net_, sources_), parameter_names(*net_));
+  if (!meter_ || !peers_->first()) return;
+  if (run_.metrics->watches()) run_.metrics->watch(warning_facts(run_, *net_, sources_, peers_->devices()));
+  run_.metrics->start(describe_run(run_, *net_, sources_), parameter_names(*net_));
 }
 
 }  // namespace banyan

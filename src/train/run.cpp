@@ -171,7 +171,7 @@ void plan_snapshots(Run& run) {
 void open_metrics(Run& run) {
   run.interval = run.solver.display;
   if (!RunMetrics::wanted(run.options)) return;
-  if (run.interval == 0) run.interval = RunMetrics::kInterval;
+  if (run.interval == 0 && RunMetrics::told(run.options)) run.interval = RunMetrics::kInterval;
   if (run.team.place.process != 0) return;
   std::vector<Activity*> activities;
   for (const auto& activity : run.activities) activities.push_back(activity.get());

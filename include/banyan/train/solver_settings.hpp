@@ -44,7 +44,8 @@ struct LearningRateSettings {
   double warmup_start_lr = 0;
   int rampup_interval = 0;  ///< quadratic, from rampup_lr; 0: none
   double rampup_lr = 0;
-  std::optional<int> base_batch_size;  ///< lr_scaling: LINEAR: samples per update that base_lr is meant for
+  std::optional<int> base_batch_size;    ///< lr_scaling: LINEAR: samples per update that base_lr is meant for
+  std::optional<int> stated_batch_size;  ///< the same without lr_scaling: nothing follows from it
 };
 
 enum class MomentumPolicy : std::uint8_t { fixed, poly, opt };
@@ -125,7 +126,7 @@ struct SolverSettings {
   caffe::SolverParameter nets;       ///< only the fields that name nets and their states (solver_nets.hpp)
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;  ///< of the nets' files
   std::uint32_t checksum = 0;  ///< of what must be the same in all processes of a run
-  std::string text;  ///< what was read, upgraded, in text form; without nets written into it
+  std::string text;            ///< what was read, upgraded, in text form; without nets written into it
 };
 
 /// Is something that is due every `interval` iterations (0: never) due at `iteration`?

@@ -70,6 +70,7 @@ struct TrainOptions {
   parallel::Uplink* uplink = nullptr;
   std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
   MetricsOptions metrics;
+  bool warnings = false;  ///< what looks wrong with the training is logged (docs/guide.md, "Early warnings")
 };
 
 /// Where the run starts: "latest" becomes the state that it names (none: empty), and a run that resumes from
