@@ -237,9 +237,7 @@ void EarlyWarnings::judge_finite(const Observed& observed, const metrics::Train&
 }
 
 void EarlyWarnings::judge_losses(const Observed& observed, Found& found) {
-  pending_.count += observed.losses.count;
-  pending_.sum += observed.losses.sum;
-  pending_.squares += observed.losses.squares;
+  pending_.add(observed.losses);
   if (pending_.count < kLossesOfAMean) return;
   const auto count = static_cast<double>(pending_.count);
   Mean mean{pending_.sum / count, 0, observed.iteration};

@@ -21,6 +21,13 @@ void LossInterval::add(std::int64_t iteration, double loss) {
   squares += loss * loss;
 }
 
+void LossInterval::add(const LossInterval& next) {
+  count += next.count;
+  sum += next.sum;
+  squares += next.squares;
+  if (!first_not_finite) first_not_finite = next.first_not_finite;
+}
+
 Losses::Losses(Peers& peers, int average_loss)
     : peers_(peers), ring_(peers.context().device(), average_loss + kSlack), smoothed_(average_loss) {
   peers_.board().losses = &ring_;

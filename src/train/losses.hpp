@@ -17,6 +17,8 @@ struct LossInterval {
   double sum = 0, squares = 0;                   ///< of the finite ones
   std::optional<std::int64_t> first_not_finite;  ///< iteration
   void add(std::int64_t iteration, double loss);
+  /// Those that follow.
+  void add(const LossInterval& next);
 };
 
 class Losses {

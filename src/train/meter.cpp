@@ -1,6 +1,7 @@
 #include "meter.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "banyan/base/error.hpp"
 #include "banyan/observe/spans.hpp"
@@ -35,11 +36,19 @@ void Meter::start(std::int64_t iteration, std::int64_t samples) {
   samples_ = samples;
   since_ = now();
   sampled_.reset();
+  losses_ = {};
+}
+
+/// All devices decide alike.
+bool Meter::is_check(std::int64_t iteration) const {
+  return vitals_ && is_turn(iteration, interval_) && iteration >= next_check_;
 }
 
 /// The one before a report: in the reported one itself a GPU's host waits before the update is enqueued.
 bool Meter::samples_spans(std::int64_t iteration) const {
-  return iteration >= start_ + kWarmUp && is_turn(interval_ > 1 ? iteration + 1 : iteration, interval_);
+  const std::int64_t reported = interval_ > 1 ? iteration + 1 : iteration;
+  return iteration >= start_ + kWarmUp && is_turn(reported, interval_) &&
+         (metrics_.tells() || is_check(reported));
 }
 
 void Meter::begin(std::int64_t iteration) {
@@ -48,7 +57,7 @@ void Meter::begin(std::int64_t iteration) {
     measures_parameters_ = false;
     metrics_.parameters(iteration, nullptr);
   }
-  checks_ = vitals_ && is_turn(iteration, interval_) && iteration >= next_check_;
+  checks_ = is_check(iteration);
   if (checks_) vitals_->begin();
   if (!samples_spans(iteration)) return;
   sampled_ = iteration;
@@ -68,6 +77,7 @@ void Meter::end(std::int64_t iteration) {
 }
 
 void Meter::report() {
+  if (!metrics_.tells() && !checks_) return;
   Measured& measured = parts_.peers.board().measured;
   const Moment moment = now();
   measured.seconds = static_cast<double>(moment.time - since_.time) / 1e9;
@@ -102,6 +112,8 @@ void Meter::look_at_loss(const Pass& pass) {
 
 void Meter::publish(std::int64_t iteration, double loss, const LossInterval& losses, double rate,
                     std::vector<metrics::Output> outputs) {
+  losses_.add(losses);
+  if (!metrics_.tells() && !checks_) return;
   metrics::Train record;
   record.loss = loss;
   record.rate = rate;
@@ -110,7 +122,7 @@ void Meter::publish(std::int64_t iteration, double loss, const LossInterval& los
   record.iterations = iteration + 1 - reported_;
   reported_ = iteration + 1;
   SpansOfDevices spans;
-  Observed observed{iteration, rate, losses, {}};
+  Observed observed{iteration, rate, std::exchange(losses_, {}), {}};
   double squares = 0;
   for (DeviceBoard& board : parts_.peers.team().boards) {
     Measured& measured = board.measured;

@@ -120,6 +120,7 @@ RunMetrics::RunMetrics(const TrainOptions& options, const std::vector<Activity*>
     : settings_(options.solver.metrics),
       options_(options.metrics),
       max_iter_(options.solver.max_iter),
+      tells_(told(options)),
       watches_(options.warnings),
       cores_(static_cast<int>(allowed_cores().size())),
       layer_times_(std::make_shared<LayerTimes>()),

@@ -57,6 +57,8 @@ class RunMetrics {
   void test(std::int64_t iteration, metrics::Test record) { write(iteration, std::move(record)); }
   void snapshot(std::int64_t iteration, metrics::Snapshot record) { write(iteration, std::move(record)); }
   void pictures(std::int64_t iteration, std::function<metrics::Pictures()> make);
+  /// Is it told to files or other sinks? If not, only what warnings need is measured.
+  bool tells() const { return tells_; }
   /// Are there early warnings?
   bool watches() const { return watches_; }
   /// Before start(): from here on there are early warnings, those of the facts at once.
@@ -86,7 +88,7 @@ class RunMetrics {
   const MetricsSettings settings_;
   const MetricsOptions options_;
   const int max_iter_;
-  const bool watches_;
+  const bool tells_, watches_;
   const int cores_;  ///< of the process; the devices' threads may be bound to some of them
   std::vector<std::string> device_names_;
   std::vector<std::unique_ptr<SpanSampler>> samplers_;  ///< before the writer, whose records name their spans
