@@ -111,6 +111,11 @@ bool EarlyWarnings::is_new(const std::string& cause) {
   return said_.insert(cause).second;
 }
 
+bool EarlyWarnings::was_said(const std::string& cause) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return said_.contains(cause);
+}
+
 EarlyWarnings::Found EarlyWarnings::only_new(Found found) {
   std::erase_if(found, [&](const EarlyWarning& warning) { return !is_new(warning.cause); });
   return found;
@@ -202,9 +207,11 @@ EarlyWarnings::Found EarlyWarnings::look(const Observed& observed, const metrics
   Found found;
   largest_rate_ = std::max(largest_rate_, observed.rate);
   judge_finite(observed, train, found);
-  judge_losses(observed, found);
-  judge_layers(observed, train, found);
-  judge_rectifiers(observed, found);
+  if (found.empty() && !was_said(kNotFinite)) {  // after that nothing about the values is news
+    judge_losses(observed, found);
+    judge_layers(observed, train, found);
+    judge_rectifiers(observed, found);
+  }
   judge_balance(train, found);
   judge_input(train, found);
   ++displays_;
@@ -232,7 +239,7 @@ void EarlyWarnings::judge_finite(const Observed& observed, const metrics::Train&
   else if (!damaged.empty())
     text += cat("; nor are the parameters of ", damaged.size(), " of ", all.size(),
                 " layers, the last of which is ", quoted(last));
-  found.push_back({"not finite", text,
+  found.push_back({kNotFinite, text,
                    cat(kGentler, "; --check_nan from the last snapshot names the layer where it begins")});
 }
 
@@ -316,7 +323,7 @@ void EarlyWarnings::judge_layers(const Observed& observed, const metrics::Train&
     const std::string cause = "still " + layer.name;
     if (layer.unreached >= kInARow && is_new(cause)) {
       unreached.push_back(layer.name);
-    } else if (layer.unmoved >= kInARow && is_new(cause)) {
+    } else if (layer.unmoved >= kInARow && layer.vanished < kInARow && is_new(cause)) {
       unmoved.push_back(layer.name);
       since = std::min(since, layer.moved_at);
     }
@@ -423,6 +430,7 @@ void EarlyWarnings::judge_input(const metrics::Train& train, Found& found) {
       if (key == "iteration") iteration = value;
       if (key == "data") data = value;
     }
+    if (iteration > 0 && iteration < kShortIteration) continue;
     // A GPU works on while its host waits: what is lost is what the sampled iteration lost.
     if (iteration > 0) share = std::min(share, data / iteration);
     if (share <= largest) continue;

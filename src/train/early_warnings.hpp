@@ -82,6 +82,8 @@ class EarlyWarnings {
   void restart();
   /// True once for each cause. On any thread.
   bool is_new(const std::string& cause);
+  /// Of values that are not finite.
+  static constexpr const char* kNotFinite = "not finite";
 
  private:
   using Found = std::vector<EarlyWarning>;
@@ -106,6 +108,7 @@ class EarlyWarnings {
   void judge_rectifiers(const Observed& observed, Found& found);
   void judge_balance(const metrics::Train& train, Found& found);
   void judge_input(const metrics::Train& train, Found& found);
+  bool was_said(const std::string& cause);
   Found only_new(Found found);
 
   const WarningFacts facts_;
