@@ -105,7 +105,8 @@ void Meter::look_at_loss(const Pass& pass) {
   const NotFinite found = find_not_finite(parts_.net, pass);
   if (found.text.empty()) return;  // another device has them
   metrics_.warn_of(
-      {"not finite", cat("the loss of iteration ", pass.iteration, " is not finite; ", found.text),
+      {EarlyWarnings::kNotFinite,
+       cat("the loss of iteration ", pass.iteration, " is not finite; ", found.text),
        found.in_data ? "look at the data, or at what transform_param makes of them"
                      : "a smaller base_lr, warmup_iter or clip_gradients; go on from an earlier snapshot"});
 }
