@@ -127,6 +127,8 @@ DEFINE_int32(histograms, 0,
 DEFINE_int32(images, 0,
              "with --metrics: iterations from one picture of inputs and first filters to the next (0: none)");
 DEFINE_bool(check_nan, false, "end at the first loss or gradient that is not finite");
+DEFINE_string(warnings, "on",
+              "warn early of what looks wrong with the training: not finite, rising loss, dead ReLUs...");
 DEFINE_string(sigint_effect, "stop", "what Ctrl-C does; stop: after a snapshot");
 DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does");
 
@@ -164,6 +166,7 @@ std::vector<tools::FlagRow> flag_rows() {
       {"compress", some("topk:SHARE", {"none"}), {"train"}},
       {"watchdog", some("SECONDS"), {"train"}},
       {"check_nan", toggle(), {"train"}},
+      {"warnings", one_of({"on", "off"}), {"train"}},
       {"sigint_effect", one_of(effects), {"train"}},
       {"sighup_effect", one_of(effects), {"train"}},
       {"trace", file({".json"}), {"train", "time"}},
@@ -495,6 +498,7 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   options.precision = precision_for(options.devices);
   options.watchdog_seconds = FLAGS_watchdog;
   options.check_nan = FLAGS_check_nan;
+  options.warnings = choice_of<bool>("warnings", {true, false});
   options.uplink = uplink;
   std::optional<parallel::DeviceUplink> on_devices;
   options.parameter_server = parameter_server();

@@ -142,6 +142,7 @@ void Executor::run_forward(std::size_t index, Pass& pass) {
   if (step.runs_layer) layer.forward(pass, blobs_of(step).inputs, blobs_of(step).outputs);
   add_loss(step);
   if (after_) after_(step.layer, false);
+  if (probe_) probe_(step.layer);
 }
 
 void Executor::backward(Pass& pass, const std::function<void(int)>& layer_done) {
@@ -224,5 +225,7 @@ void Executor::observe(LayerHook before, LayerHook after) {
   before_ = std::move(before);
   after_ = std::move(after);
 }
+
+void Executor::probe(std::function<void(int layer)> after_forward) { probe_ = std::move(after_forward); }
 
 }  // namespace banyan

@@ -216,6 +216,10 @@ void Net::observe_layers(Executor::LayerHook before, Executor::LayerHook after) 
   plan_and_bind();
 }
 
+void Net::probe_layers(std::function<void(int layer)> after_forward) {
+  executor_->probe(std::move(after_forward));
+}
+
 /// Do sources' outputs have other shapes than those planned for?
 bool Net::sources_changed() const {
   for (std::size_t b = 0; b < activations_.blobs.size(); ++b)

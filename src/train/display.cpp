@@ -29,7 +29,8 @@ void Display::show(std::int64_t iteration, double rate) {
     if (peers_.first()) {
       losses_.gather(iteration);
       if (logs_) log(iteration, rate, outputs);
-      if (meter_ != nullptr) meter_->publish(iteration, losses_.smoothed(), rate, named(outputs));
+      if (meter_ != nullptr)
+        meter_->publish(iteration, losses_.smoothed(), losses_.take_interval(), rate, named(outputs));
     }
     peers_.meet("display", iteration);
   }

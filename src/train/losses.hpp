@@ -2,12 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "banyan/train/smoothed_loss.hpp"
 #include "loss_ring.hpp"
 #include "peers.hpp"
 
 namespace banyan {
+
+/// The losses of the iterations of an interval.
+struct LossInterval {
+  std::int64_t count = 0;
+  double sum = 0, squares = 0;                   ///< of the finite ones
+  std::optional<std::int64_t> first_not_finite;  ///< iteration
+  void add(std::int64_t iteration, double loss);
+  /// Those that follow.
+  void add(const LossInterval& next);
+};
 
 class Losses {
  public:
@@ -31,6 +43,8 @@ class Losses {
   void gather(std::int64_t through);
   /// The mean of the last gathered ones.
   double smoothed() const { return smoothed_.value(); }
+  /// Those that were gathered since the last call.
+  LossInterval take_interval() { return std::exchange(interval_, {}); }
   void save(caffe::BanyanState& state) const { smoothed_.save(state); }
   void restore(const caffe::BanyanState& state) { smoothed_.restore(state); }
 
@@ -38,6 +52,7 @@ class Losses {
   Peers& peers_;
   LossRing ring_;
   SmoothedLoss smoothed_;
+  LossInterval interval_;
   std::int64_t gathered_ = 0;
 };
 

@@ -18,6 +18,7 @@
 #include "picture_meter.hpp"
 #include "run_metrics.hpp"
 #include "sources.hpp"
+#include "vitals.hpp"
 
 namespace banyan {
 
@@ -48,11 +49,16 @@ class Meter {
     since_.waited += after.waited - before.waited;
     return static_cast<double>(after.time - before.time) / 1e9;
   }
-  /// At a display: puts what was measured on the device's board, before the devices meet. Waits for the
-  /// device.
+  /// At a display, if there is anything to be told: puts what was measured on the device's board, before the
+  /// devices meet. Waits for the device.
   void report();
+  /// After a forward pass: says where values that are not finite come from, if the loss is not; once, and
+  /// only where the host need not wait for that.
+  void look_at_loss(const Pass& pass);
   /// On the first device, after they have met.
-  void publish(std::int64_t iteration, double loss, double rate, std::vector<metrics::Output> outputs);
+  /// `losses`: since the last display.
+  void publish(std::int64_t iteration, double loss, const LossInterval& losses, double rate,
+               std::vector<metrics::Output> outputs);
   /// Only the loss of an iteration of which nothing was learned.
   void publish_last(std::int64_t iteration, double loss);
 
@@ -61,6 +67,7 @@ class Meter {
     std::int64_t time = 0, waited = 0;  ///< nanoseconds
   };
   Moment now() const;
+  bool is_check(std::int64_t iteration) const;
   bool samples_spans(std::int64_t iteration) const;
 
   RunMetrics& metrics_;
@@ -69,10 +76,15 @@ class Meter {
   int interval_;
   std::optional<ParameterMeter> parameters_;
   std::optional<PictureMeter> pictures_;
+  std::optional<Vitals> vitals_;         ///< none without early warnings
   std::optional<std::int64_t> sampled_;  ///< iteration, not yet reported
   bool measures_parameters_ = false;     ///< in this iteration
+  bool checks_ = false;                  ///< the vital signs, in this iteration
+  bool looks_at_loss_ = false;           ///< nothing that is not finite has been seen yet
+  std::int64_t next_check_ = 0;          ///< not before this iteration
   std::int64_t start_ = 0, reported_ = 0, samples_ = 0;
-  Moment since_;  ///< the last report
+  Moment since_;         ///< the last report
+  LossInterval losses_;  ///< the same
 };
 
 }  // namespace banyan

@@ -26,6 +26,18 @@ struct Wishes {
   bool snapshot = false;
 };
 
+/// Of one device, for early warnings: vitals.hpp.
+struct VitalSigns {
+  /// For each parameter of the net, the sums of squares of what this device updates: its values, its
+  /// gradient, and its gradient times its lr_mult. Empty: not measured.
+  struct Squares {
+    double values = 0, gradient = 0, scaled_gradient = 0;
+  };
+  std::vector<Squares> parameters;
+  /// For each rectifier the channels that gave anything but 0; empty: it saw no samples.
+  std::vector<std::vector<bool>> alive;
+};
+
 /// For the metrics of a run, at a display.
 struct Measured {
   double seconds = 0, waited = 0;  ///< since the last one; in `waited` of them the host had no batch
@@ -33,6 +45,7 @@ struct Measured {
   MemoryUse memory;
   std::optional<std::int64_t> sampled;  ///< the iteration that the spans are of
   std::vector<RecordedSpan> spans;
+  VitalSigns vitals;
 };
 
 /// The host's view of one device's results. Written by the device's own thread, read by others only after a

@@ -86,6 +86,7 @@ void Replica::forward_backward(std::int64_t iteration) {
     Pass pass = training_pass(iteration, sub);
     net_->forward(pass);
     ops::axpby(*context_, 1.0 / subs, net_->loss(), sub == 0 ? 0.0 : 1.0, loss_);
+    if (meter_) meter_->look_at_loss(pass);
     if (last) {
       push_loss(loss_, iteration);
       if (clipping_) clipping_->begin();

@@ -236,8 +236,9 @@ void Replica::set_up() {
     server_ = std::make_unique<Server>(run_, *peers_, *net_, start_);
     server_->publish(start_);
   }
-  if (meter_ && peers_->first())
-    run_.metrics->start(describe_run(run_, *net_, sources_), parameter_names(*net_));
+  if (!meter_ || !peers_->first()) return;
+  if (run_.metrics->watches()) run_.metrics->watch(warning_facts(run_, *net_, sources_, peers_->devices()));
+  run_.metrics->start(describe_run(run_, *net_, sources_), parameter_names(*net_));
 }
 
 }  // namespace banyan

@@ -174,10 +174,14 @@ void plan_snapshots(Run& run) {
 /// One process speaks for all, and only it may have a terminal, but all must stop at the same displays.
 void open_metrics(Run& run) {
   run.interval = run.solver.display;
-  bool wanted = RunMetrics::wanted(run.options);
-  if (parallel::Uplink* uplink = run.options.uplink) wanted = uplink->share(wanted ? "yes" : "")[0] == "yes";
+  bool wanted = RunMetrics::wanted(run.options), told = RunMetrics::told(run.options);
+  if (parallel::Uplink* uplink = run.options.uplink) {
+    const std::string first = uplink->share(told ? "told" : wanted ? "watched" : "")[0];
+    wanted = !first.empty();
+    told = first == "told";
+  }
   if (!wanted) return;
-  if (run.interval == 0) run.interval = RunMetrics::kInterval;
+  if (run.interval == 0 && told) run.interval = RunMetrics::kInterval;
   if (run.process() != 0) return;
   std::vector<Activity*> activities;
   for (const auto& activity : run.activities) activities.push_back(activity.get());

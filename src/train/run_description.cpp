@@ -7,8 +7,10 @@
 #include <sstream>
 
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/layers/batch_norm.hpp"
 #include "net_summary.hpp"
 #include "processor_name.hpp"
+#include "vitals.hpp"
 
 namespace banyan {
 namespace {
@@ -161,6 +163,58 @@ metrics::Start describe_run(const Run& run, const Net& net, const Sources& sourc
   start.memory = memory_of(run, net, summary);
   start.plan = plan_of(net.plan());
   return start;
+}
+
+namespace {
+
+/// Of an iteration of the run that wrote the snapshot: a mean, if that changed.
+std::optional<double> samples_before(const Run& run) {
+  if (!run.resume || run.resume->state.iter() <= 0) return std::nullopt;
+  for (const auto& position : run.resume->state.banyan().source())
+    if (position.net() == "train")
+      return static_cast<double>(position.consumed()) / static_cast<double>(run.resume->state.iter());
+  return std::nullopt;
+}
+
+/// Of the layers that take statistics of their batch.
+std::vector<WarningFacts::Normalization> normalizations_of(const Net& net, int devices) {
+  std::vector<WarningFacts::Normalization> found;
+  for (std::size_t l = 0; l < net.layers().size(); ++l) {
+    const auto* layer = dynamic_cast<const BatchNormalization*>(net.layers()[l].get());
+    if (layer == nullptr || layer->uses_stored()) continue;
+    const Blobs inputs = net.inputs_of(static_cast<int>(l));
+    const std::int64_t samples = inputs[0]->shape.axes() > 0 ? inputs[0]->shape[0] : 1;
+    const BatchNormDialect& dialect = layer->dialect();
+    int group = 1;
+    if (dialect.sync) group = dialect.sync_group_size > 0 ? dialect.sync_group_size : devices;
+    found.push_back({layer->name(), samples * group, samples * devices});
+  }
+  return found;
+}
+
+}  // namespace
+
+WarningFacts warning_facts(const Run& run, const Net& net, const Sources& sources, int devices) {
+  const SolverSettings& solver = run.solver;
+  WarningFacts facts;
+  facts.sources = sources.facts(solver.test.interval > 0 ? solver.test.batches : std::vector<int>{});
+  facts.normalizations = normalizations_of(net, devices);
+  for (const LearnableParameter& parameter : net.parameters())
+    facts.parameters.push_back(
+        {parameter.layer, parameter.learns() && parameter.offset >= 0, parameter.value.shape().axes() > 1});
+  for (const int layer : rectifiers_of(net))
+    facts.rectifiers.push_back(net.layers()[static_cast<std::size_t>(layer)]->name());
+  facts.iter_size = solver.iter_size;
+  facts.steps_by_gradient =
+      (solver.update.rule == ops::UpdateRule::sgd || solver.update.rule == ops::UpdateRule::nesterov) &&
+      solver.update.layer_wise == LayerWise::none;
+  facts.clip_norm = solver.clip_norm;
+  facts.samples = run.outcome.samples_per_iteration;
+  facts.base_lr = solver.rate.base_lr;
+  facts.stated_batch_size = solver.rate.stated_batch_size;
+  facts.scales_rate = solver.rate.base_batch_size.has_value();
+  facts.samples_before = samples_before(run);
+  return facts;
 }
 
 }  // namespace banyan

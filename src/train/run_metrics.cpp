@@ -24,6 +24,13 @@ double wall_time() {
 /// The warning that this thread is logging comes with a record of its own.
 thread_local bool has_own_record = false;
 
+/// A warning that has a record of its own.
+void log(const std::string& text, const std::string& advice) {
+  has_own_record = true;
+  LOG(WARNING) << text << (advice.empty() ? "" : "; ") << advice;
+  has_own_record = false;
+}
+
 /// Enough that what follows will not fail at once.
 void check_room(const std::string& folder) {
   constexpr std::size_t kRoom = 64 << 10;
@@ -102,7 +109,9 @@ class RunMetrics::LayerTimes {
   std::vector<metrics::Layers::Time> sums_;
 };
 
-bool RunMetrics::wanted(const TrainOptions& options) {
+bool RunMetrics::wanted(const TrainOptions& options) { return told(options) || options.warnings; }
+
+bool RunMetrics::told(const TrainOptions& options) {
   return !options.solver.metrics.folder.empty() || !options.metrics.sinks.empty();
 }
 
@@ -111,6 +120,8 @@ RunMetrics::RunMetrics(const TrainOptions& options, const std::vector<Activity*>
     : settings_(options.solver.metrics),
       options_(options.metrics),
       max_iter_(options.solver.max_iter),
+      tells_(told(options)),
+      watches_(options.warnings),
       cores_(static_cast<int>(allowed_cores().size())),
       layer_times_(std::make_shared<LayerTimes>()),
       iteration_(iteration) {
@@ -173,11 +184,11 @@ void RunMetrics::later(metrics::Writer::Maker maker) {
 }
 
 void RunMetrics::train(std::int64_t iteration, metrics::Train record, std::optional<std::int64_t> sampled,
-                       SpansOfDevices spans) {
+                       SpansOfDevices spans, std::optional<Observed> observed) {
   record.seconds = seconds();
   const double now = wall_time();
-  later([times = layer_times_, iteration, now, record = std::move(record), sampled,
-         spans = std::move(spans)]() mutable {
+  later([times = layer_times_, judge = judge_, iteration, now, record = std::move(record), sampled,
+         spans = std::move(spans), observed = std::move(observed)]() mutable {
     std::vector<metrics::Record> records;
     if (sampled) {
       const auto shares = measure_overlap(spans);
@@ -192,8 +203,14 @@ void RunMetrics::train(std::int64_t iteration, metrics::Train record, std::optio
       if (complete) times->add(spans, *sampled);
     }
     const double seconds = record.seconds.value_or(0);
+    std::vector<EarlyWarning> warnings;
+    if (judge && observed) warnings = judge->look(*observed, record);
     records.push_back({iteration, now, std::move(record)});
     if (times->due(seconds)) records.push_back({iteration, now, times->take(seconds)});
+    for (const EarlyWarning& warning : warnings) {
+      log(warning.text, warning.advice);
+      records.push_back({iteration + 1, now, metrics::Warning{warning.text, warning.advice}});
+    }
     return records;
   });
 }
@@ -205,10 +222,18 @@ void RunMetrics::pictures(std::int64_t iteration, std::function<metrics::Picture
 }
 
 void RunMetrics::warn(const std::string& text, const std::string& advice) {
-  has_own_record = true;
-  LOG(WARNING) << text << (advice.empty() ? "" : "; ") << advice;
-  has_own_record = false;
+  log(text, advice);
   write(iteration_, metrics::Warning{text, advice});
+}
+
+void RunMetrics::watch(WarningFacts facts) {
+  facts.cores = cores_;
+  judge_ = std::make_shared<EarlyWarnings>(std::move(facts));
+  for (const EarlyWarning& warning : judge_->at_start()) warn(warning.text, warning.advice);
+}
+
+void RunMetrics::warn_of(const EarlyWarning& warning) {
+  if (judge_->is_new(warning.cause)) warn(warning.text, warning.advice);
 }
 
 void RunMetrics::parameters(std::int64_t iteration, std::shared_ptr<const ParameterSample> part) {
@@ -243,6 +268,7 @@ void RunMetrics::restart(std::int64_t iteration, const std::string& snapshot) {
   }
   earlier.reset();  // closes the files
   layer_times_ = std::make_shared<LayerTimes>();
+  if (judge_) judge_->restart();
   try {
     open(iteration, metrics::Existing::resume);
   } catch (const std::exception& error) {

@@ -16,6 +16,7 @@
 #include "banyan/observe/overlap.hpp"
 #include "banyan/observe/sampling.hpp"
 #include "banyan/train/train.hpp"
+#include "early_warnings.hpp"
 #include "parameter_meter.hpp"
 
 namespace banyan {
@@ -27,8 +28,10 @@ class RunMetrics {
   /// Where `display` is 0, iterations from one train record to the next.
   static constexpr int kInterval = 100;
 
-  /// Are metrics wanted at all?
+  /// Is anything told or watched at all?
   static bool wanted(const TrainOptions& options);
+  /// Is it told to files or other sinks?
+  static bool told(const TrainOptions& options);
   /// Opens the files. Throws bad_input if that is impossible, naming --metrics. `iteration`: the first one.
   RunMetrics(const TrainOptions& options, const std::vector<Activity*>& activities, std::int64_t iteration);
   /// Writes the end. The devices still exist, but nothing runs on them.
@@ -48,11 +51,21 @@ class RunMetrics {
   /// So many iterations are done.
   void at(std::int64_t iteration) { iteration_.store(iteration, std::memory_order_relaxed); }
   /// `sampled`: the iteration that the spans are of; without it there are none.
+  /// `observed`: for early warnings.
   void train(std::int64_t iteration, metrics::Train record, std::optional<std::int64_t> sampled,
-             SpansOfDevices spans);
+             SpansOfDevices spans, std::optional<Observed> observed);
   void test(std::int64_t iteration, metrics::Test record) { write(iteration, std::move(record)); }
   void snapshot(std::int64_t iteration, metrics::Snapshot record) { write(iteration, std::move(record)); }
   void pictures(std::int64_t iteration, std::function<metrics::Pictures()> make);
+  /// Is it told to files or other sinks? If not, only what warnings need is measured.
+  bool tells() const { return tells_; }
+  /// Are there early warnings?
+  bool watches() const { return watches_; }
+  /// Before start(): from here on there are early warnings, those of the facts at once.
+  void watch(WarningFacts facts);
+  /// Gives an early warning, unless there was one of the same cause. On any thread, after watch() began on
+  /// the first device's.
+  void warn_of(const EarlyWarning& warning);
   /// Logs a warning, with what to do about it. On any thread.
   void warn(const std::string& text, const std::string& advice);
 
@@ -75,10 +88,12 @@ class RunMetrics {
   const MetricsSettings settings_;
   const MetricsOptions options_;
   const int max_iter_;
+  const bool tells_, watches_;
   const int cores_;  ///< of the process; the devices' threads may be bound to some of them
   std::vector<std::string> device_names_;
   std::vector<std::unique_ptr<SpanSampler>> samplers_;  ///< before the writer, whose records name their spans
   std::shared_ptr<LayerTimes> layer_times_;             ///< of the writer's thread
+  std::shared_ptr<EarlyWarnings> judge_;                ///< looks on the writer's thread; null: none
   std::atomic<std::int64_t> iteration_;
   std::int64_t began_ = 0;  ///< nanoseconds
   metrics::Start description_;

@@ -326,7 +326,10 @@ class Reader {
     rate.warmup_start_lr = s_.warmup_start_lr();
     rate.rampup_interval = s_.rampup_interval();
     rate.rampup_lr = s_.rampup_lr();
-    if (s_.lr_scaling() == caffe::SolverParameter::LINEAR) rate.base_batch_size = s_.base_batch_size();
+    if (s_.lr_scaling() == caffe::SolverParameter::LINEAR)
+      rate.base_batch_size = s_.base_batch_size();
+    else if (s_.base_batch_size() > 0)
+      rate.stated_batch_size = s_.base_batch_size();
     return rate;
   }
 

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 
+#include "banyan/base/error.hpp"
+
 namespace banyan {
 
 void Sources::add(const Net& net, const std::string& name) {
   for (const auto& layer : net.layers())
-    if (auto* source = dynamic_cast<data::BatchSource*>(layer.get()))
-      entries_.push_back({name, layer->name(), source, source->pipeline().source->size()});
+    if (auto* source = dynamic_cast<data::BatchSource*>(layer.get())) {
+      const data::InputPipeline pipeline = source->pipeline();
+      const caffe::LayerParameter& settings = layer->parameter();
+      entries_.push_back({name, layer->name(), source, pipeline.source->size(), pipeline.dealing.rule().batch,
+                          pipeline.prefetch.threads,
+                          settings.has_data_param() || settings.has_image_data_param()});
+    }
 }
 
 void Sources::set_beat(const std::function<void()>& beat) {
@@ -72,6 +79,19 @@ std::vector<metrics::Start::DataSet> Sources::describe() const {
   for (const Entry& entry : entries_)
     described.push_back({entry.net, entry.layer, entry.source->pipeline().source->name(), entry.records});
   return described;
+}
+
+std::vector<WarningFacts::Source> Sources::facts(const std::vector<int>& test_iter) const {
+  std::vector<WarningFacts::Source> facts;
+  for (const Entry& entry : entries_) {
+    WarningFacts::Source source{entry.net, entry.layer, entry.records, entry.batch};
+    source.threads = entry.threads;
+    source.takes_threads = entry.takes_threads;
+    for (std::size_t k = 0; k < test_iter.size(); ++k)
+      if (entry.net == cat("test", k)) source.test_iter = test_iter[k];
+    facts.push_back(std::move(source));
+  }
+  return facts;
 }
 
 std::optional<double> Sources::epoch() const {

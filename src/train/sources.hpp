@@ -11,6 +11,7 @@
 #include "banyan/metrics/record.hpp"
 #include "banyan/net/net.hpp"
 #include "banyan/observe/run_board.hpp"
+#include "early_warnings.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan {
@@ -37,6 +38,8 @@ class Sources {
   void restore(const caffe::BanyanState& state);
   /// The data sets, once every device's nets are made.
   std::vector<metrics::Start::DataSet> describe() const;
+  /// The same for early warnings; `test_iter`: of each test net.
+  std::vector<WarningFacts::Source> facts(const std::vector<int>& test_iter) const;
   /// Passes through the data set of the train net's first source so far, with fractions; nothing without one.
   std::optional<double> epoch() const;
 
@@ -44,7 +47,9 @@ class Sources {
   struct Entry {
     std::string net, layer;
     data::BatchSource* source;
-    std::uint64_t records = 0;
+    std::uint64_t records = 0, batch = 0;
+    int threads = 1;
+    bool takes_threads = false;
     std::optional<std::uint64_t> counted_from = std::nullopt;
   };
   static bool trains(const Entry& entry) { return entry.net == "train"; }

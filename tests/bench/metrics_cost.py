@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What metrics cost: the same solver with and without them, in alternating runs, as ratios.
+"""What metrics and early warnings cost: the same solver with all of them and with none, in alternating runs, as ratios.
 
 usage: metrics_cost.py [BUILD_FOLDER] [options]          (default build/release)
   --solver=models/digits/solver.prototxt    its data must exist (tools/quickstart.sh makes the digits); run from the repository
@@ -8,10 +8,11 @@ usage: metrics_cost.py [BUILD_FOLDER] [options]          (default build/release)
   --display=20            iterations from one report to the next
   --histograms=100        iterations; 0: none
   --images=1000           iterations; 0: none
+  --warnings=on           off: metrics only; only: warnings without metrics
   --devices=--cpu=2       flags that choose the devices
   --json=FILE             default BUILD_FOLDER/bench/metrics_cost.json
 
-Prints the median of the rounds' ratios, with metrics to without, of the time that iterations take (from the log), and of the
+Prints the median of the rounds' ratios, with them to without, of the time that iterations take (from the log), and of the
 processor time of the whole process, which other programs disturb less.
 """
 
@@ -51,7 +52,7 @@ def run(command, warmup):
 
 def main():
     options = {"solver": "models/digits/solver.prototxt", "rounds": 9, "iterations": 1000, "warmup": 100, "display": 20,
-               "histograms": 100, "images": 1000, "devices": "--cpu=2", "json": ""}
+               "histograms": 100, "images": 1000, "warnings": "on", "devices": "--cpu=2", "json": ""}
     words = common.parse(sys.argv[1:], options, USAGE)
     build = common.build_folder(words)
     trainer = build / "bin/trainer"
@@ -62,12 +63,18 @@ def main():
             with open(solver, "w") as out:
                 out.write(solver_text(options["solver"], options, folder))
             plain = [trainer, f"--solver={solver}", "--progress=off", *options["devices"].split()]
-            metrics = [f"--metrics={folder}/metrics", f"--histograms={options['histograms']}",
-                       f"--images={options['images']}"]
-            without = run(plain, options["warmup"])
-            with_them = run(plain + metrics, options["warmup"])
-            size = subprocess.run(["du", "-sb", f"{folder}/metrics"], capture_output=True, text=True).stdout.split()[0]
-            result["rounds"].append({"without": without, "with": with_them, "bytes": int(size)})
+            extras = [f"--metrics={folder}/metrics", f"--histograms={options['histograms']}",
+                      f"--images={options['images']}", f"--warnings={options['warnings']}"]
+            if options["warnings"] == "only":
+                extras = ["--warnings=on"]
+            contenders = [("without", ["--warnings=off"]), ("with", extras)]
+            if len(result["rounds"]) % 2:
+                contenders.reverse()
+            measured = {name: run(plain + flags, options["warmup"]) for name, flags in contenders}
+            size = 0
+            if options["warnings"] != "only":
+                size = subprocess.run(["du", "-sb", f"{folder}/metrics"], capture_output=True, text=True).stdout.split()[0]
+            result["rounds"].append({**measured, "bytes": int(size)})
     rounds = result["rounds"]
     rows = []
     for index, what in enumerate(("iteration, ms", "processor, s")):
@@ -76,7 +83,7 @@ def main():
         ratios = [y / x for x, y in zip(a, b)]
         rows.append([what, f"{statistics.median(a):.3f}", f"{statistics.median(b):.3f}",
                      f"{statistics.median(ratios):.4f}", f"{min(ratios):.4f} to {max(ratios):.4f}"])
-    print(common.table(["median of rounds", "without", "with metrics", "ratio", "range"], rows))
+    print(common.table(["median of rounds", "without", "with", "ratio", "range"], rows))
     print(f"{rounds[-1]['bytes'] / options['iterations']:.0f} bytes an iteration")
     common.save_json(options["json"] or build / "bench/metrics_cost.json", result)
 

@@ -140,6 +140,34 @@ TEST_F(GpuTraining, MetricsChangeNoBitAndAreThoseOfTheCpu) {
   }
 }
 
+/// What CPU devices find, GPUs find; watching changes no bit.
+TEST_F(GpuTraining, EarlyWarningsSeeDeadRectifiers) {
+  TrainingCase what{kSolver, data_layer() + kBody + R"(
+    layer { name: 'lost' type: 'InnerProduct' bottom: 'data' top: 'lost'
+      inner_product_param { num_output: 7 weight_filler { type: 'xavier' } bias_filler { value: -1000 } } }
+    layer { name: 'dead' type: 'ReLU' bottom: 'lost' top: 'dead' }
+    layer { name: 'nothing' type: 'Reduction' bottom: 'dead' top: 'nothing' loss_weight: 1 })" +
+                                 classifier()};
+  what.iterations = 50;
+  what.precision = DType::f32;
+  FLAGS_minloglevel = google::FATAL;
+  for (const int number : {1, 2}) {
+    const TrainingFolder folder;
+    TrainOptions options = options_of(what, folder, gpu_devices(number));
+    const auto kept = std::make_shared<Kept>();
+    options.metrics.sinks = {kept};
+    options.warnings = true;
+    options.solver.display = 20;
+    train(options);
+    std::vector<std::string> texts;
+    for (const auto& [iteration, warning] : kept->of<metrics::Warning>()) texts.push_back(warning.text);
+    EXPECT_THAT(texts, testing::ElementsAre(testing::HasSubstr("no gradient reaches layer \"lost\""),
+                                            testing::HasSubstr("in layer \"dead\" 100 % of the channels")));
+    EXPECT_EQ(read_trained(folder, what.iterations).model_bytes,
+              train_case(what, gpu_devices(number)).model_bytes);
+  }
+}
+
 TEST_F(GpuTraining, CheckpointsGiveTheSameBits) {
   const TrainingCase plain{kSolver, data_layer() + kBody + classifier()};
   TrainingCase cut = plain;

@@ -33,6 +33,9 @@ class Executor {
   /// f64 (1) on the device.
   Tensor& loss() { return loss_; }
   void observe(LayerHook before, LayerHook after);
+  /// Called on the host after each layer's step of a forward pass, whether it runs the layer or others did
+  /// its work: its outputs are there.
+  void probe(std::function<void(int layer)> after_forward);
 
  private:
   void bind_memory();
@@ -62,6 +65,7 @@ class Executor {
   ops::DeviceValue<std::uint64_t> draw_;
   bool gradients_count_as_zero_ = false;
   LayerHook before_, after_;
+  std::function<void(int layer)> probe_;
 };
 
 }  // namespace banyan

@@ -44,7 +44,8 @@ struct LearningRateSettings {
   double warmup_start_lr = 0;
   int rampup_interval = 0;  ///< quadratic, from rampup_lr; 0: none
   double rampup_lr = 0;
-  std::optional<int> base_batch_size;  ///< lr_scaling: LINEAR: samples per update that base_lr is meant for
+  std::optional<int> base_batch_size;    ///< lr_scaling: LINEAR: samples per update that base_lr is meant for
+  std::optional<int> stated_batch_size;  ///< the same without lr_scaling: nothing follows from it
 };
 
 enum class MomentumPolicy : std::uint8_t { fixed, poly, opt };

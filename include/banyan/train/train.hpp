@@ -94,6 +94,7 @@ struct TrainOptions {
   std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
   std::shared_ptr<RunBoard> board;     ///< what goes on right now is shown here; nullptr: nowhere
   MetricsOptions metrics;
+  bool warnings = false;  ///< what looks wrong with the training is logged (docs/guide.md, "Early warnings")
 };
 
 /// Where the run starts: "latest" becomes the state that it names (none: empty), and a run that resumes from

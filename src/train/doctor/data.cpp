@@ -9,6 +9,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/net/filter.hpp"
+#include "train/early_warnings.hpp"
 #include "train/missing_data.hpp"
 
 namespace banyan::doctor {
@@ -89,24 +90,6 @@ std::string labels_text(const data::LabelCheck& labels, const data::ClassOutput&
   return cat(", labels ", labels.least, " to ", labels.most, " of ", asked.classes, " classes");
 }
 
-void judge_test_iter(const std::string& topic, std::uint64_t records, std::uint64_t batch, int test_iter,
-                     Findings& findings) {
-  const std::uint64_t tested = batch * static_cast<std::uint64_t>(test_iter);
-  if (tested == records) return;
-  if (tested < records)
-    findings.warn(topic,
-                  cat("a test takes ", tested, " of ", records, " records (test_iter ", test_iter,
-                      " x batch ", batch, "); the next one takes those that follow"),
-                  records % batch == 0 ? cat("test_iter: ", records / batch)
-                                       : cat("test_iter: ", (records + batch - 1) / batch,
-                                             ", or a batch_size that divides ", records));
-  else if (tested >= records + batch || records % batch == 0)
-    findings.warn(topic,
-                  cat("a test takes ", tested, " records (test_iter ", test_iter, " x batch ", batch, ") of ",
-                      records, ": some count more than once"),
-                  cat("test_iter: ", (records + batch - 1) / batch));
-}
-
 class Examination {
  public:
   Examination(const Nets& nets, const DataNeeds& needs, Findings& findings)
@@ -141,9 +124,9 @@ class Examination {
                       of_device, findings_);
       if (trains)
         judge_order(topic, pipeline, options.labels, batch);
-      else
-        judge_test_iter(topic, pipeline.source->size(), batch,
-                        needs_.test_iter.at(static_cast<std::size_t>(built.test)), findings_);
+      else if (const auto coverage = test_coverage(pipeline.source->size(), batch,
+                                                   needs_.test_iter.at(static_cast<std::size_t>(built.test))))
+        findings_.warn(topic, coverage->text, coverage->advice);
       if (trains && batch > pipeline.source->size())
         findings_.warn(
             topic,

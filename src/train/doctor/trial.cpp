@@ -77,6 +77,7 @@ TrainOptions quiet(TrainOptions options, const SnapshotFolder& snapshots) {
   for (int& batches : solver.test.batches) batches = std::min(batches, most);
   options.console = nullptr;
   options.check_nan = false;
+  options.warnings = false;
   return options;
 }
 
