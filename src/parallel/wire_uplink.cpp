@@ -492,7 +492,6 @@ class WireUplink::State {
     }
     const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
     std::unique_lock<std::mutex> lock(mutex_);
-    const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
     const auto pause = waited_for || (under_way_ > 0 && a_device_waits()) ? kNap
                        : under_way_ > 0 || protocol_busy                  ? kLongNap
                                                                           : kRest;
