@@ -175,7 +175,7 @@ PageServer::PageServer(const PageServerOptions& options) : state_(std::make_uniq
 }
 
 PageServer::~PageServer() {
-  constexpr std::chrono::milliseconds kPatience{500};
+  constexpr std::chrono::milliseconds kPatience{2000};
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   Shared& shared = *state_->shared;
   shared.feed->end();

@@ -140,8 +140,11 @@ std::vector<const Chart*> View::in_order() const {
 void View::look_at(const RunBoard& board) {
   devices_ = board.devices();
   const ProgressNumbers now = board.progress();
-  if (now.max_iter == 0 || now.iteration < numbers_.iteration)
-    return;  // it has not begun, or records say more
+  if (now.max_iter == 0) return;  // the run has not begun
+  numbers_.max_iter = now.max_iter;
+  numbers_.samples_per_second = now.samples_per_second;
+  numbers_.seconds_left = now.seconds_left;
+  if (now.iteration < numbers_.iteration) return;  // records say more
   numbers_ = now;
   // Between two records too: with a long way from one to the next there would be no curve.
   if (now.iteration > iteration_ && !charts_.empty()) {

@@ -59,7 +59,8 @@ class DashboardTest : public tools::ProgramTest {
 
 TEST_F(DashboardTest, ShowsARunAndLeavesItsCurves) {
   Terminal terminal(
-      training("max_iter: 300000 display: 10000 test_interval: 100000 test_iter: 2 snapshot_after_train: false"),
+      training(
+          "max_iter: 300000 display: 10000 test_interval: 100000 test_iter: 2 snapshot_after_train: false"),
       folder_, 24, 80);
   ASSERT_TRUE(terminal.becomes([](const Screen& screen) {
     return is_shown(screen) && screen.has("output accuracy");

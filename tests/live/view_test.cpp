@@ -203,6 +203,19 @@ TEST(View, TheCurveGrowsBetweenRecords) {
   EXPECT_EQ(view.charts()[0].series[0].curve.bins().size(), 10u);
 }
 
+/// In a fast run the last record is always later than what the board says.
+TEST(View, SpeedIsTheBoardsThoughARecordIsLater) {
+  View view;
+  Board now(1);
+  view.take(start(1000));
+  view.take(train(400, 0.125));
+  now.board.set_progress({300, 1000, 0.25, 0.5, 1520, 130});
+  view.look_at(now.board);
+  const auto rows = view.rows({24, 80}, kPlain);
+  EXPECT_THAT(rows[1], AllOf(HasSubstr("Iteration 401/1000"), HasSubstr("2 min 10 s left")));
+  EXPECT_THAT(rows[2], AllOf(HasSubstr("loss 0.125"), HasSubstr("lr 0.01"), HasSubstr("1520 samples/s")));
+}
+
 TEST(View, TheRunIsBeingSetUp) {
   View view;
   Board now(1);

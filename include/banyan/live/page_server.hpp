@@ -24,7 +24,7 @@ class PageServer {
  public:
   /// Throws bad_input if the port cannot be used, or in a build without the library.
   explicit PageServer(const PageServerOptions& options);
-  /// Pages that are open get the run's last state; waits for them half a second at most.
+  /// Pages that are open get the run's last state; waits for them two seconds at most.
   ~PageServer();
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;
