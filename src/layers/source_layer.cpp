@@ -210,10 +210,10 @@ void SourceLayer::refuse_label_lists(const caffe::ImageDataParameter& images) co
 }
 
 void SourceLayer::start(Device& device) {
-  const data::ShareSequence shares =
-      dealt_whole()    ? data::ShareSequence::test(*dealing_, consumed_, test_iter_)
-      : counted_from_ ? data::ShareSequence::announced(*dealing_)
-                       : data::ShareSequence::training(*dealing_, consumed_);
+  const data::ShareSequence shares = dealt_whole()
+                                         ? data::ShareSequence::test(*dealing_, consumed_, test_iter_)
+                                     : counted_from_ ? data::ShareSequence::announced(*dealing_)
+                                                     : data::ShareSequence::training(*dealing_, consumed_);
   prefetcher_ = pipeline().start(device, shares);
   for (const std::uint64_t first : announced_batches_) prefetcher_->announce(first);
   announced_batches_.clear();

@@ -103,7 +103,7 @@ class SourceLayer : public Layer, public data::BatchSource {
 
   std::uint64_t consumed_ = 0;
   bool sought_ = false;
-  std::optional<std::uint64_t> counted_from_;  // item where announced batches are counted from
+  std::optional<std::uint64_t> counted_from_;     // item where announced batches are counted from
   std::vector<std::uint64_t> announced_batches_;  // first items, until there is a prefetcher
   // Test passes.
   std::uint64_t test_iter_ = 0;     // of the pass that the prefetcher is working on; 0: none yet

@@ -95,8 +95,7 @@ std::vector<WarningFacts::Source> Sources::facts(const std::vector<int>& test_it
 }
 
 std::optional<double> Sources::epoch() const {
-  const auto first =
-std::find_if(entries_.begin(), entries_.end(), trains);
+  const auto first = std::find_if(entries_.begin(), entries_.end(), trains);
   if (first == entries_.end() || first->records == 0) return std::nullopt;
   return static_cast<double>(first->source->consumed()) / static_cast<double>(first->records);
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Accuracy by the way of training: one process, synchronous ones, and a parameter server's workers.
 
-usage: parameter_server.py [--updates=942] [--workers=8] [--only=TEXT] SOLVER [BUILD]
+usage: parameter_server.py [--updates=942] [--workers=8] [--only=TEXT] [--set=FIELDS] SOLVER [BUILD]
   parameter_server.py models/digits/solver.prototxt
+  parameter_server.py --set="momentum: 0; base_lr: 0.2" models/digits/solver.prototxt
 
 Every row trains the same solver for the same number of updates. The batch of an update is that of the net: synchronous
 processes divide it among them; a worker of the asynchronous rows has all of it, and an update has the differences that
-are there, mostly one. Prints a table in Markdown. Run it from the repository's folder; the solver's data must exist
+are there, mostly one or two. --set replaces fields of the solver. Prints a table in Markdown. Run it from the repository's folder; the solver's data must exist
 (tools/quickstart.sh makes the digits). The net must divide its batch among devices (batch_size_is_total). Never part of a test run.
 """
 import os
@@ -18,9 +19,11 @@ import tempfile
 DROPPED = ("max_iter", "display", "test_interval", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_after_train")
 
 
-def solver_text(path, updates):
-    lines = [line for line in open(path) if line.split(":")[0].strip() not in DROPPED]
-    return "".join(lines) + (f"\nmax_iter: {updates}\ndisplay: {updates}\ntest_interval: {updates}\ntest_initialization: false\n"
+def solver_text(path, updates, fields):
+    given = [field.strip() for field in fields.split(";") if field.strip()]
+    dropped = [*DROPPED, *(field.split(":")[0] for field in given)]
+    lines = [line for line in open(path) if line.split(":")[0].strip() not in dropped]
+    return "".join(lines) + "\n" + "\n".join(given) + (f"\nmax_iter: {updates}\ndisplay: {updates}\ntest_interval: {updates}\ntest_initialization: false\n"
                              "snapshot_after_train: false\n")
 
 
@@ -48,10 +51,10 @@ def train(build, solver, processes, flags):
 
 
 def main():
-    options = {"updates": 942, "workers": 8, "only": ""}
+    options = {"updates": 942, "workers": 8, "only": "", "set": ""}
     words = sys.argv[1:]
     while words and words[0].split("=")[0].lstrip("-") in options:
-        name, value = words.pop(0).lstrip("-").split("=")
+        name, value = words.pop(0).lstrip("-").split("=", 1)
         options[name] = type(options[name])(value)
     if not 1 <= len(words) <= 2:
         sys.exit(__doc__)
@@ -60,7 +63,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         solver = f"{folder}/solver.prototxt"
         with open(solver, "w") as out:
-            out.write(solver_text(words[0], options["updates"]))
+            out.write(solver_text(words[0], options["updates"], options["set"]))
         for name, processes, flags in rows(options["workers"]):
             if options["only"] not in name:
                 continue

@@ -76,10 +76,10 @@ class ShareSequence {
   Share next_whole();
 
   Dealing dealing_;
-  std::uint64_t test_iter_;  // 0: training
-  std::uint64_t first_;      // of the next batch of this device
-  std::uint64_t pass_ = 0;   // first item of the test pass
-  std::uint64_t turn_ = 0;   // number of the next batch within the pass
+  std::uint64_t test_iter_;                             // 0: training
+  std::uint64_t first_;                                 // of the next batch of this device
+  std::uint64_t pass_ = 0;                              // first item of the test pass
+  std::uint64_t turn_ = 0;                              // number of the next batch within the pass
   std::optional<std::deque<std::uint64_t>> announced_;  // first items
 };
 

@@ -1,4 +1,5 @@
-// WireProtocol: what the processes of a run say to each other besides a WireUplink's exchanges, on the same wire.
+// WireProtocol: what the processes of a run say to each other besides a WireUplink's exchanges, on the same
+// wire.
 #pragma once
 
 #include <chrono>
