@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -24,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kNewsTag = 0, kShareSizeTag = 1, kShareTag = 2, kFirstSlotTag = 3;
 /// The last ones are a WireProtocol's.
 constexpr int kProtocolTags = 16;
+/// Seconds for the processes to find each other in the beginning; more if the watchdog waits longer.
+constexpr double kLeastPatience = 20;
 /// How long the thread polls for something that a device waits for before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{2000};
 /// Between polls: while devices wait, while they compute and something is under way (the thread may need one
@@ -55,7 +58,12 @@ class WireUplink::State {
       : options_(options), host_device_(make_cpu_device(0)), host_(*host_device_) {
     thread_ = std::thread([this, connect = std::move(connect)] { run(connect); });
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return joined_ || failure_; });
+    const auto begun = [&] { return joined_ || failure_; };
+    if (options_.watchdog_seconds <= 0)
+      changed_.wait(lock, begun);
+    else if (const double patience = std::max(options_.watchdog_seconds, kLeastPatience);
+             !changed_.wait_for(lock, std::chrono::duration<double>(patience), begun))
+      end_process(patience);
     if (!failure_) return;
     const Error error = failure_->error;
     lock.unlock();
@@ -215,6 +223,16 @@ class WireUplink::State {
     std::vector<std::shared_ptr<void>> outgrown;
     bool finished = false;
   };
+
+  /// A library that waits for other processes in its initialization cannot be told to stop.
+  [[noreturn]] void end_process(double seconds) const {
+    const std::string text = cat("the processes of this run have not found each other for ", seconds,
+                                 " s: one of them has not started, or the network between them is cut (in a "
+                                 "process on ",
+                                 identify(options_.host).host, ")\n");
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+    ::_exit(exit_code(ErrorKind::runtime));
+  }
 
   // On any thread, under the mutex.
 

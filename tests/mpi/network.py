@@ -30,6 +30,7 @@ SKIPPED = 77
 WATCHDOG = 3  # seconds
 IN_TIME = WATCHDOG + 2
 OF_MPIRUN = 6  # it waits before it kills what does not end, and longer on a busy machine
+TO_START = 20  # the least time that processes have to find each other
 MOST_HOSTS = 4
 
 NET = """
@@ -145,6 +146,8 @@ class Network:
         words = ["ip", "netns", "exec", self.name(0), "unshare", "--uts", "bash", "-c", 'hostname host0; exec "$@"', "mpirun"]
         # What ends the others kills them after a second otherwise, on a busy machine before they have said why.
         words += ["mpirun", "--mca", "odls_base_sigkill_timeout", "5", "--allow-run-as-root", "--bind-to", "none", "--mca", "plm_rsh_agent", str(self.agent)]
+        # mpirun passes on no output any more when the process beside it has died.
+        words += ["--output-filename", str(self.folder / "said")]
         words += ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", subnet, "--mca", "oob_tcp_if_include", subnet]
         words += ["-H", ",".join(f"{self.address(host)}:1" for host in range(self.hosts)), "-np", str(self.hosts)]
         words += [str(trainer), *flags]
@@ -191,10 +194,12 @@ class Run:
         self.mpirun = self.network.mpirun(build / "bin/trainer", flags, open(self.log, "w"))
 
     def text(self):
-        return self.log.read_text(errors="replace")
+        """What mpirun and the trainers said."""
+        files = [self.log, *(self.folder / "said").glob("**/stderr")]
+        return "\n".join(file.read_text(errors="replace") for file in files)
 
     def iterations(self):
-        lines = re.findall(r"Iteration (\d+) ", self.text())
+        lines = re.findall(r"Iteration (\d+) ", self.log.read_text(errors="replace"))
         return int(lines[-1]) if lines else 0
 
     def gone(self):
@@ -273,7 +278,7 @@ FAULTS = (harmless, kill, stop, pause, cut, blink)
 
 def complaint(run, fatal, told, since):
     """What is wrong with how the run ended; "": nothing."""
-    limit = IN_TIME + OF_MPIRUN
+    limit = IN_TIME + OF_MPIRUN + (0 if "Iteration" in run.text() else TO_START)
     if not fatal:
         # It must still train, and end when it is told to.
         before = run.iterations()
@@ -290,7 +295,7 @@ def complaint(run, fatal, told, since):
     if ended is None:
         return f"processes {sorted(trainers(run.marker))} are left after {limit} s"
     took = time.monotonic() - since
-    if "trainer: " not in run.text():
+    if "trainer: " not in run.text() and "have not found each other" not in run.text():
         return f"no error was said (ended after {took:.1f} s)"
     return ""
 
