@@ -295,7 +295,9 @@ def complaint(run, fatal, told, since):
     if ended is None:
         return f"processes {sorted(trainers(run.marker))} are left after {limit} s"
     took = time.monotonic() - since
-    if "trainer: " not in run.text() and "have not found each other" not in run.text():
+    # Before they have found each other, mpirun alone knows that one was killed.
+    words = ["trainer: "] if "Iteration" in run.text() else ["trainer: ", "have not found each other", "the job has been aborted"]
+    if not any(word in run.text() for word in words):
         return f"no error was said (ended after {took:.1f} s)"
     return ""
 
