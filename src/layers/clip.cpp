@@ -9,7 +9,9 @@ class ClipLayer : public FunctionLayer {
   ClipLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : FunctionLayer(
             parameter, options,
-            {ops::Function::Kind::clip, parameter.clip_param().min(), parameter.clip_param().max()}) {}
+            {ops::Function::Kind::clip, parameter.clip_param().min(), parameter.clip_param().max()}) {
+    traits_.activation = ops::clip_activation(function_.a, function_.b);
+  }
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& settings = parameter_.clip_param();

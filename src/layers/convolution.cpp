@@ -8,6 +8,7 @@
 // the same weights. The branches with the first name write `group`, those with the second do not; either may
 // be left out or written here. Both use num_output, bias_term, the fillers, and kernel, pad, stride and
 // dilation in either form.
+#include "banyan/ops/functions.hpp"
 #include "convolution_base.hpp"
 
 namespace banyan {

@@ -3,6 +3,7 @@
 //
 // Weights (C, num_output / group, kernel...), bias (num_output), as in Caffe. Each spatial axis becomes
 // stride * (length - 1) + dilation * (kernel - 1) + 1 - 2 pad long.
+#include "banyan/ops/functions.hpp"
 #include "convolution_base.hpp"
 
 namespace banyan {

@@ -5,7 +5,7 @@
 
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
-#include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/functions.hpp"
 
 namespace banyan {
 namespace {

@@ -32,9 +32,9 @@ class Search {
       // A kept output holds normalized values after the activation, which the backward pass undoes.
       const ActivationFusion fuses =
           kept_by_[producer] < 0 ? layer(producer).traits.fuses_activation : ActivationFusion::forward;
-      // What the output does not show is in the input, which only `both` can do without.
-      if (fuses == ActivationFusion::both ||
-          (fuses == ActivationFusion::forward && activation.shows_gradient())) {
+      // What the output does not show is in the input, which a gradient can do without only by `both`.
+      const bool output_suffices = activation.shows_gradient() || !own.needs_backward;
+      if (fuses == ActivationFusion::both || (fuses == ActivationFusion::forward && output_suffices)) {
         fusions_[producer].output = activation;
         fusion.forward_elsewhere = true;
         fusion.backward_elsewhere = fuses == ActivationFusion::both;

@@ -58,6 +58,8 @@ std::string numbers(const std::vector<int>& list) {
 
 std::string shown(const ops::Activation& activation) {
   if (activation.kind == ops::Activation::Kind::elu) return "an ELU";
+  if (activation.kind == ops::Activation::Kind::clip)
+    return cat("a clip to ", activation.low, " ... ", activation.high);
   return activation.slope == 0 ? "a ReLU" : cat("a ReLU with slope ", activation.slope);
 }
 

@@ -39,6 +39,16 @@ GraphLayer elu_on(int blob) {
   made.traits.backward_reads_outputs = true;
   return made;
 }
+GraphLayer clip_on(int blob) {
+  GraphLayer made = layer({blob}, {blob});
+  made.traits.activation = ops::clip_activation(0, 6);
+  made.traits.backward_reads_inputs = true;
+  return made;
+}
+GraphLayer without_gradient(GraphLayer made) {
+  made.needs_backward = false;
+  return made;
+}
 GraphLayer reader_of(int blob, std::vector<int> outputs) {
   GraphLayer made = layer({blob}, std::move(outputs));
   made.traits.fuses_activation_of_input = InputActivation::by_input;
@@ -100,6 +110,11 @@ TEST(FindFusions, GivesThePassesToTheNeighboursThatTakeThem) {
   EXPECT_EQ(shown({both, elu_on(1), split}), "output of 0 no forward 1 no backward 1 ");
   EXPECT_EQ(shown({forward, elu_on(1), split}), "output of 0 no forward 1 no backward 1 input of 2 ");
   EXPECT_EQ(shown({none, elu_on(1), plain}), "");
+  // A clip's output does not show its gradient.
+  EXPECT_EQ(shown({both, clip_on(1), split}), "output of 0 no forward 1 no backward 1 ");
+  EXPECT_EQ(shown({forward, clip_on(1), split}), "");
+  EXPECT_EQ(shown({without_gradient(forward), without_gradient(clip_on(1)), without_gradient(split)}),
+            "output of 0 no forward 1 ");
   // Both results, kept in one tensor, are recovered by undoing the ReLU.
   EXPECT_EQ(shown({both, relu_on(1, 0.5), plain}, -1, 0), "output of 0 no forward 1 ");
 }

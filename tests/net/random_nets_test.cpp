@@ -82,6 +82,7 @@ class RandomNet {
   void add_activation(std::size_t from) {
     if (below(4) == 0)
       return add_elementwise(from, "ELU", below(2) == 0 ? "elu_param { alpha: 0.5 lambda: 1.5 }" : "");
+    if (below(6) == 0) return add_elementwise(from, "Clip", "clip_param { min: -0.5 max: 0.75 }");
     const char* const slopes[] = {"0", "0", "0", "0.3", "-0.25"};
     add_elementwise(from, "ReLU", cat("relu_param { negative_slope: ", slopes[below(5)], " }"));
     if (below(3) == 0) add_elementwise(blobs_.size() - 1, "Dropout", dropout());
@@ -336,7 +337,7 @@ TEST(RandomNets, NeedTheSameMemoryHoweverTheyAreWritten) {
   NetOptions options;
   options.shapes_only = true;
   const unsigned nets = number_of_nets(60);
-  unsigned elus = 0, sums = 0, drops = 0, gradients = 0;
+  unsigned elus = 0, clips = 0, sums = 0, drops = 0, gradients = 0;
   for (unsigned seed = 0; seed < nets; ++seed) {
     const RandomNet net(seed);
     const Plan in_place = bench.make(net.text(true), options)->plan();
@@ -346,13 +347,15 @@ TEST(RandomNets, NeedTheSameMemoryHoweverTheyAreWritten) {
     for (std::size_t i = 0; i < in_place.backward; ++i) {
       const PlanStep& step = in_place.steps[i];
       elus += step.runs_layer && step.output.kind == ops::Activation::Kind::elu ? 1 : 0;
+      clips += step.runs_layer && step.output.kind == ops::Activation::Kind::clip ? 1 : 0;
       sums += step.runs_layer && step.addend >= 0 ? 1 : 0;
       drops += step.runs_layer && step.drop_layer >= 0 ? 1 : 0;
     }
     for (std::size_t i = in_place.backward; i < in_place.steps.size(); ++i)
       gradients += in_place.steps[i].runs_layer && in_place.steps[i].input.on() ? 1 : 0;
   }
-  EXPECT_GE(std::min({elus, sums, drops, gradients}), nets / 6) << elus << " " << sums << " " << drops;
+  EXPECT_GE(std::min({elus, clips, sums, drops, gradients}), nets / 8)
+      << elus << " " << clips << " " << sums << " " << drops;
 }
 
 /// A normalization that applies the Scale after it, alone or in one tensor with the activation

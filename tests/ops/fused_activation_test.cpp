@@ -3,7 +3,7 @@
 // EXPECT_EQ -0 equals 0, as for everything computed from it.)
 #include "banyan/base/error.hpp"
 #include "banyan/ops/convolution.hpp"
-#include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/functions.hpp"
 #include "banyan/ops/normalization.hpp"
 #include "ops/device_fixture.hpp"
 
@@ -13,9 +13,10 @@ namespace {
 using Values = std::vector<double>;
 
 const ops::Activation kActivations[] = {ops::relu_activation(), ops::relu_activation(0.3),
-                                        ops::elu_activation({1, 1}), ops::elu_activation({0.5, 2})};
+                                        ops::elu_activation({1, 1}), ops::elu_activation({0.5, 2}),
+                                        ops::clip_activation(-0.5, 0.75)};
 std::string shown(const ops::Activation& a) {
-  return cat(static_cast<int>(a.kind), " ", a.slope, " ", a.elu.alpha, " ", a.elu.lambda);
+  return cat(static_cast<int>(a.kind), " ", a.slope, " ", a.elu.alpha, " ", a.elu.lambda, " ", a.low);
 }
 
 class FusedActivation : public DeviceTest {
@@ -24,18 +25,27 @@ class FusedActivation : public DeviceTest {
     Tensor y = empty(x.shape(), x.layout());
     if (activation.kind == ops::Activation::Kind::relu)
       ops::relu_forward(context(), x, activation.slope, y);
+    else if (activation.kind == ops::Activation::Kind::clip)
+      ops::apply_function(context(), x, clip(activation), y);
     else
       ops::elu_forward(context(), x, activation.elu, y);
     return y;
   }
-  /// Of the activation's input, given its output.
-  Tensor gradient(const Tensor& y, const Tensor& dy, const ops::Activation& activation) {
+  /// Of the activation's input x, given its output y; a clip's is given by x.
+  Tensor gradient(const Tensor& x, const Tensor& y, const Tensor& dy, const ops::Activation& activation) {
     Tensor dx = empty(dy.shape(), dy.layout());
-    if (activation.kind == ops::Activation::Kind::relu)
+    if (activation.kind == ops::Activation::Kind::clip)
+      ops::apply_slope(context(), x, dy, clip(activation), dx);
+    else if (activation.kind == ops::Activation::Kind::relu)
       ops::relu_backward(context(), y, dy, activation.slope, dx);
     else
       ops::elu_backward(context(), y, dy, activation.elu, dx);
     return dx;
+  }
+
+ private:
+  static ops::Function clip(const ops::Activation& activation) {
+    return {ops::Function::Kind::clip, activation.low, activation.high};
   }
 };
 
@@ -86,16 +96,18 @@ TEST_P(FusedActivation, SumsMayStandWhereATermWas) {
 TEST_P(FusedActivation, GradientOfASum) {
   for (const std::int64_t n : {1, 37, 40001})
     for (const ops::Activation& activation : kActivations) {
+      if (!activation.shows_gradient()) continue;
       Tensor a = make({n}, random_values(n, 1));
       const Tensor b = make({n}, random_values(n, 2)), y = make({n}, random_values(n, 3));
       Tensor sum = empty({n});
       ops::weighted_sum(context(), {&a, &b}, {1, 1}, {}, sum);
-      const Values expected = values(gradient(y, sum, activation));
+      const Values expected = values(gradient(y, y, sum, activation));
       ops::activation_backward_of_sum(context(), {&a, &b}, y, activation, a);
       EXPECT_EQ(values(a), expected);
     }
   Tensor y = make({2}, {1, 2});
-  for (const ops::Activation& activation : {ops::Activation(), ops::relu_activation(-0.5)})
+  for (const ops::Activation& activation :
+       {ops::Activation(), ops::relu_activation(-0.5), ops::clip_activation(0, 6)})
     EXPECT_THROW(ops::activation_backward_of_sum(context(), {&y}, y, activation, y), Error);
 }
 
@@ -145,7 +157,7 @@ TEST_P(FusedActivation, Normalization) {
         EXPECT_EQ(values(unrectified), values(sum));
         EXPECT_EQ(values(whole), values(activated(sum, activation)));
 
-        const Tensor before = gradient(fused_y, dy, activation);
+        const Tensor before = gradient(y, fused_y, dy, activation);
         if (activation.kind == ops::Activation::Kind::elu) fused.output = fused_y;
         Tensor sums(device(), {2 * c}, DType::f64), fused_sums(device(), {2 * c}, DType::f64), none;
         ops::normalize_backward_sums(context(), x, before, statistics, plain, sums);
@@ -228,7 +240,7 @@ TEST_P(FusedActivation, Dropout) {
           ops::dropout(context(), y, ratio, on, samples, dropped);
           ops::dropout(context(), dy, ratio, on, samples, before);
           ops::activate_and_drop_backward(context(), dropped, dy, slope, ratio, on, samples, dx);
-          EXPECT_EQ(values(dx), values(gradient(y, before, activation)));
+          EXPECT_EQ(values(dx), values(gradient(y, y, before, activation)));
         }
   Tensor y = make({1, 2}, {1, 2});
   const ops::PassKey on = on_device(key);

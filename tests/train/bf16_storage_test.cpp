@@ -1,4 +1,6 @@
 // Training with activations in bf16: N devices equal one device, and learning is as in f32.
+#include <cmath>
+
 #include "training_case.hpp"
 
 namespace banyan {
@@ -61,8 +63,9 @@ TEST(Bf16StorageTraining, IsTestedAndObserved) {
   EXPECT_EQ(train_case(observed, 2).values(), train_case(plain, 2).values());
 }
 
-/// The losses in the last third of a run vary with the batches, which are the same, and with the rounding:
-/// their mean is within a twentieth of f32's.
+/// The losses in the last third of a run vary with the batches, which are the same, and with the rounding. A
+/// small loss is exp(-margin), here of 6.4, and bf16 rounds such a margin by up to 0.016 wherever it is
+/// stored or multiplied: a few of these add up to less than a tenth.
 TEST(Bf16StorageTraining, LearnsAsF32Does) {
   const auto end_of = [](const TrainingCase& what) {
     const std::vector<double> losses = train_case(what, 1).losses();
@@ -73,7 +76,8 @@ TEST(Bf16StorageTraining, LearnsAsF32Does) {
   };
   const double full = end_of(with("", 10, 60));
   for (const DType precision : {DType::f32, DType::bf16})
-    EXPECT_NEAR(end_of(with(kStorage, 10, 60, precision)), full, 0.05 * full) << name_of(precision);
+    EXPECT_NEAR(std::log(end_of(with(kStorage, 10, 60, precision))), std::log(full), 0.1)
+        << name_of(precision);
 }
 
 }  // namespace

@@ -31,27 +31,27 @@ inline constinit Operator<void(const Tensor& x, const EluShape& shape, Tensor& y
 /// dx = dy * (y > 0 ? lambda : y + alpha * lambda).
 inline constinit Operator<void(const Tensor& y, const Tensor& dy, const EluShape& shape, Tensor& dx)>
     elu_backward{"elu_backward"};
-/// A ReLU or an ELU as the last step of another operator, or neither. Results are bit-identical to running
-/// the two operators one after the other, except that a zero may have the other sign.
+/// A ReLU, an ELU or a clip as the last step of another operator, or none of them. Results are bit-identical
+/// to running the two operators one after the other, except that a zero may have the other sign.
 struct Activation {
-  enum class Kind : std::uint8_t { none, relu, elu };
+  enum class Kind : std::uint8_t { none, relu, elu, clip };
   Kind kind = Kind::none;
   double slope = 0;  ///< relu
   EluShape elu;
+  double low = 0, high = 0;  ///< clip: its bounds
 
   constexpr bool on() const { return kind != Kind::none; }
-  /// Does the output determine its gradient? Not that of a ReLU with a negative slope.
-  constexpr bool shows_gradient() const { return kind != Kind::relu || slope >= 0; }
+  /// Does the output determine its gradient? Not that of a ReLU with a negative slope, nor at a clip's
+  /// bounds.
+  constexpr bool shows_gradient() const { return kind == Kind::relu ? slope >= 0 : kind != Kind::clip; }
   constexpr bool invertible() const {
     return (kind == Kind::relu && slope > 0) || (kind == Kind::elu && elu.alpha > 0);
   }
 };
-constexpr Activation relu_activation(double slope = 0) { return {Activation::Kind::relu, slope, {}}; }
-constexpr Activation elu_activation(const EluShape& shape) { return {Activation::Kind::elu, 0, shape}; }
-/// y = activation(y).
-inline void activate(Context& context, const Activation& activation, Tensor& y) {
-  if (activation.kind == Activation::Kind::relu) relu_forward(context, y, activation.slope, y);
-  if (activation.kind == Activation::Kind::elu) elu_forward(context, y, activation.elu, y);
+constexpr Activation relu_activation(double slope = 0) { return {Activation::Kind::relu, slope, {}, 0, 0}; }
+constexpr Activation elu_activation(const EluShape& shape) { return {Activation::Kind::elu, 0, shape, 0, 0}; }
+constexpr Activation clip_activation(double low, double high) {
+  return {Activation::Kind::clip, 0, {}, low, high};
 }
 /// The x from which an invertible activation made y, to a few roundings of y; x may be y. If an ELU's y is as
 /// close to its lower bound as rounding allows, x is the logarithm of the data type's epsilon (-15.9 in f32,

@@ -49,6 +49,20 @@ inline constinit Operator<void(const Tensor& x, const Function& f, Tensor& y)> a
 inline constinit Operator<void(const Tensor& seen, const Tensor& dy, const Function& f, Tensor& dx)>
     apply_slope{"apply_slope"};
 
+/// y = activation(y).
+inline void activate(Context& context, const Activation& activation, Tensor& y) {
+  switch (activation.kind) {
+    case Activation::Kind::none:
+      return;
+    case Activation::Kind::relu:
+      return relu_forward(context, y, activation.slope, y);
+    case Activation::Kind::elu:
+      return elu_forward(context, y, activation.elu, y);
+    case Activation::Kind::clip:
+      return apply_function(context, y, {Function::Kind::clip, activation.low, activation.high}, y);
+  }
+}
+
 /// y = x > 0 ? x : slope[d] * x.
 inline constinit Operator<void(const Tensor& x, const Tensor& slope, const Broadcast& over, Tensor& y)>
     prelu_forward{"prelu_forward"};

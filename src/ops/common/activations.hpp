@@ -37,6 +37,12 @@ template <class T>
 struct TanhGradient {
   BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * (T(1) - y * y); }
 };
+template <class T>
+struct ClipFunction {
+  T a, b;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return x < a ? a : x > b ? b : x; }
+  BANYAN_HOST_DEVICE T slope(T x) const { return x >= a && x <= b ? T(1) : T(0); }
+};
 /// a b + c, with one rounding where that is an instruction: written out, because the compiler must not choose
 /// differently in two places.
 BANYAN_HOST_DEVICE inline float multiply_add(float a, float b, float c) {
@@ -130,6 +136,16 @@ struct EluEnd {
     return stored<T>(EluGradient<A>{floor, lambda}(y, dy));
   }
 };
+template <class T>
+struct ClipEnd {
+  using A = Arithmetic<T>;
+  static constexpr bool by_output = false;
+  ClipFunction<A> clip;
+  BANYAN_HOST_DEVICE A operator()(A value) const { return clip(stored<T>(value)); }
+  BANYAN_HOST_DEVICE A gradient(A value, A dy) const { return stored<T>(clip.slope(stored<T>(value)) * dy); }
+  /// Not asked for: the output does not tell.
+  BANYAN_HOST_DEVICE A gradient_by_output(A y, A dy) const { return gradient(y, dy); }
+};
 
 /// body(end) with the activation's.
 template <class T, class Body>
@@ -145,6 +161,8 @@ void with_activation(const Activation& activation, const Body& body) {
       return body(ReluEnd<T>{static_cast<A>(activation.slope)});
     case Activation::Kind::elu:
       return body(EluEnd<T>{static_cast<A>(elu.alpha * elu.lambda), static_cast<A>(elu.lambda)});
+    case Activation::Kind::clip:
+      return body(ClipEnd<T>{{static_cast<A>(activation.low), static_cast<A>(activation.high)}});
   }
 }
 

@@ -55,12 +55,6 @@ struct SoftplusFunction {
   BANYAN_HOST_DEVICE T slope(T y) const { return -std::expm1(-y); }
 };
 template <class T>
-struct ClipFunction {
-  T a, b;
-  BANYAN_HOST_DEVICE T operator()(T x) const { return x < a ? a : x > b ? b : x; }
-  BANYAN_HOST_DEVICE T slope(T x) const { return x >= a && x <= b ? T(1) : T(0); }
-};
-template <class T>
 struct SwishFunction {  // where exp overflows to infinity the quotients are 0, as they should be
   T a;
   BANYAN_HOST_DEVICE T operator()(T x) const { return x / (T(1) + std::exp(-a * x)); }

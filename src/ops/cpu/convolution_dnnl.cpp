@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "banyan/ops/convolution.hpp"
+#include "banyan/ops/functions.hpp"
 #include "ops/common/convolution_check.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
@@ -192,6 +193,16 @@ bool is_slow(const Description& description) {
   return std::string_view(description.impl_info_str()).find("ref") != std::string_view::npos;
 }
 
+/// Are numbers of 16 bits still such numbers after it? Then a kernel, which rounds once at its end, computes
+/// what two operators compute.
+bool keeps_bf16(const Activation& activation) {
+  const auto is_bf16 = [](double value) {
+    return BFloat16::rounded(static_cast<float>(value)) == static_cast<float>(value);
+  };
+  return activation.kind == Activation::Kind::clip ? is_bf16(activation.low) && is_bf16(activation.high)
+                                                   : activation.slope == 0;
+}
+
 class DnnlConvolution final : public Convolution {
  public:
   /// `own_kernels`: ours stand in for oneDNN's where the rules say so.
@@ -208,9 +219,9 @@ class DnnlConvolution final : public Convolution {
   }
 
   bool fuse_activation(const Activation& activation) override {
-    slope_.reset();
-    if (activation.kind == Activation::Kind::relu) slope_ = activation.slope;
-    return slope_ || !activation.on();
+    const bool has_kernel = activation.kind != Activation::Kind::elu;
+    end_ = has_kernel ? activation : Activation();
+    return has_kernel;
   }
 
   void weights_stay() override {
@@ -222,15 +233,17 @@ class DnnlConvolution final : public Convolution {
                Tensor& output) override {
     check_convolution(geometry_, input, weight, output);
     if (output.count() == 0) return;
-    // With a slope a bf16 kernel would round once, where two operators round twice.
-    relu_inside_ = slope_ && (*slope_ == 0 || output.dtype() == DType::f32);
-    if (own_kernels_ && rows_pay_forward(geometry_, input, output))
-      forward_by_rows(context, geometry_, input, weight, bias, relu_inside_ ? *slope_ : 1, output);
-    else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined()))
+    inside_ = output.dtype() == DType::f32 || keeps_bf16(end_) ? end_ : Activation();
+    if (own_kernels_ && rows_pay_forward(geometry_, input, output)) {
+      if (inside_.kind != Activation::Kind::relu) inside_ = {};
+      forward_by_rows(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
+    } else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined())) {
       forward_by(context, *plan, input, weight, bias, output);
-    else
-      relu_inside_ = false, reference_->forward(context, input, weight, bias, output);
-    if (slope_ && !relu_inside_) relu_forward(context, output, *slope_, output);
+    } else {
+      inside_ = {};
+      reference_->forward(context, input, weight, bias, output);
+    }
+    if (!inside_.on()) activate(context, end_, output);
   }
 
   void backward_data(Context& context, const Tensor& grad_output, const Tensor& weight,
@@ -304,12 +317,13 @@ class DnnlConvolution final : public Convolution {
   /// The plan for these shapes and layouts, made on first use; nullptr if our reference should be used.
   const Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
     const int threads = context.device().threads();
-    const bool relu = pass == Pass::forward && relu_inside_;
+    const Activation end = pass == Pass::forward ? inside_ : Activation();
+    const auto bits = [](double value) { return std::bit_cast<std::int64_t>(value); };
     Key key = input.shape().dims();
-    key.insert(key.end(),
-               {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
-                static_cast<std::int64_t>(output.layout()), bias, threads, relu,
-                std::bit_cast<std::int64_t>(relu ? *slope_ : 0.0), static_cast<std::int64_t>(input.dtype())});
+    key.insert(key.end(), {static_cast<std::int64_t>(pass), static_cast<std::int64_t>(input.layout()),
+                           static_cast<std::int64_t>(output.layout()), bias, threads,
+                           static_cast<std::int64_t>(end.kind), bits(end.slope), bits(end.low),
+                           bits(end.high), static_cast<std::int64_t>(input.dtype())});
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second ? &*found->second : nullptr;
     const OpenMpThreads guard(threads);  // kernels are generated for a fixed number of threads
@@ -381,10 +395,13 @@ class DnnlConvolution final : public Convolution {
   }
   dnnl::primitive_attr forward_attributes() const {
     dnnl::primitive_attr attributes = plain_attributes();
-    if (relu_inside_) {
-      dnnl::post_ops relu;
-      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, static_cast<float>(*slope_), 0.0f);
-      attributes.set_post_ops(relu);
+    if (inside_.on()) {
+      const bool clips = inside_.kind == Activation::Kind::clip;
+      dnnl::post_ops end;
+      end.append_eltwise(1.0f, clips ? dnnl::algorithm::eltwise_clip : dnnl::algorithm::eltwise_relu,
+                         static_cast<float>(clips ? inside_.low : inside_.slope),
+                         static_cast<float>(clips ? inside_.high : 0));
+      attributes.set_post_ops(end);
     }
     return attributes;
   }
@@ -506,8 +523,8 @@ class DnnlConvolution final : public Convolution {
   bool own_kernels_;
   dnnl::primitive_attr attributes_;  // for everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
-  std::optional<double> slope_;               ///< forward() ends with a ReLU
-  bool relu_inside_ = false;                  ///< run by the kernel
+  Activation end_;                            ///< of forward(): no ELU
+  Activation inside_;                         ///< the same if the kernel runs it
   std::map<Key, std::optional<Plan>> plans_;  // node-based: enqueued work refers to its elements
   bool weights_stay_ = false;
   Tensor kept_;              ///< the weights as the last plan's kernel reads them,
