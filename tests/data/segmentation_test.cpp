@@ -264,7 +264,7 @@ TEST_F(ImageSegData, RefusesWhatDoesNotFit) {
   write_file(path("a_labels.png"), encode_image(numbered(1, 6, 7), "png"));
   EXPECT_THAT(refusal(text("label_type: PIXEL", "")),
               AllOf(HasSubstr("a_labels.png"), HasSubstr("6 x 8"), HasSubstr("found 6 x 7")));
-  write_file(path("a_labels.png"), encode_image(numbered(3, 6, 8), "png"));
+  write_file(path("a_labels.png"), encode_image(gradient_image(3, 6, 8), "png"));
   EXPECT_THAT(refusal(text("label_type: PIXEL", "")), HasSubstr("found colours"));
   write_file(path("a_labels.png"), std::string("x"));
   EXPECT_THAT(refusal(text("label_type: PIXEL", "")), HasSubstr("a_labels.png"));

@@ -221,6 +221,17 @@ const TrainedState& trained_state() {
   return state;
 }
 
+/// Removed when the process ends.
+struct TemporaryFile {
+  const std::string path;
+  explicit TemporaryFile(const std::string& name)
+      : path(cat(fs::temp_directory_path().string(), "/fuzz_", ::getpid(), "_", name)) {}
+  ~TemporaryFile() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+};
+
 /// Without waiting for the disk, as io::write_file does.
 void write(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -259,8 +270,15 @@ Seeds hdf5_seeds(bool state) {
   plain.clear_banyan();
   return {io::hdf5_state(whole, "seed"), io::hdf5_state(plain, "seed")};
 }
-void run_hdf5_weights(std::string_view bytes) { io::read_hdf5_model(BytesAsFile(bytes).path()); }
-void run_hdf5_state(std::string_view bytes) { io::read_hdf5_state(BytesAsFile(bytes).path()); }
+/// HDF5 does not open files that are in memory only, as those of BytesAsFile.
+template <class Read>
+void run_hdf5(std::string_view bytes, const Read& read) {
+  static const TemporaryFile file("hdf5");
+  write(file.path, bytes);
+  read(file.path);
+}
+void run_hdf5_weights(std::string_view bytes) { run_hdf5(bytes, io::read_hdf5_model); }
+void run_hdf5_state(std::string_view bytes) { run_hdf5(bytes, io::read_hdf5_state); }
 
 std::string png_seed(int channels) {
   data::Image image{channels, 9, 12, {}};

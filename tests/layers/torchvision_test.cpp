@@ -34,10 +34,10 @@ class Torchvision : public ::testing::Test {
     arrays_.clear();
   }
 
-  /// Regions of all sizes, some beyond the images and some smaller than a pixel. `whole`: corners are whole
-  /// numbers.
-  Values regions(int count, int images, double side, bool whole) {
-    std::uniform_real_distribution<double> place(-0.2 * side, 1.2 * side);
+  /// Regions of all sizes, some beyond the images and some smaller than a pixel. `inside`: between whole
+  /// numbers, and some way from the images' ends.
+  Values regions(int count, int images, double side, bool inside) {
+    std::uniform_real_distribution<double> place(inside ? 0 : -0.2 * side, inside ? 16.9 : 1.2 * side);
     Values rois;
     for (int i = 0; i < count; ++i) {
       double x1 = place(random_), x2 = place(random_), y1 = place(random_), y2 = place(random_);
@@ -45,19 +45,19 @@ class Torchvision : public ::testing::Test {
       if (x2 < x1) std::swap(x1, x2);
       if (y2 < y1) std::swap(y1, y2);
       rois.push_back(i % images);
-      for (const double value : {x1, y1, x2, y2}) rois.push_back(whole ? std::floor(value) : value);
+      for (const double value : {x1, y1, x2, y2}) rois.push_back(inside ? std::floor(value) : value);
     }
     return rois;
   }
 
   /// An operator's output and, where it has one, the gradient of its input.
   void regions_case(const std::string& file, const std::string& text, const Shape& input, double scale,
-                    int points, bool whole) {
+                    int points, bool inside) {
     constexpr int kRegions = 40;
     BenchOptions options;
     options.dtype = DType::f32;
     Bench bench(text, {input, Shape{kRegions, 5}}, 1, options);
-    const Values x = spread_values(input.count(), 1), rois = regions(kRegions, 2, 20 / scale, whole);
+    const Values x = spread_values(input.count(), 1), rois = regions(kRegions, 2, 20 / scale, inside);
     bench.set_input(0, x);
     bench.set_input(1, rois);
     bench.forward();
