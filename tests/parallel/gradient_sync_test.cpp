@@ -68,8 +68,9 @@ TEST(PlanBuckets, BucketsGrowWithTheProcesses) {
     return plan_buckets({{0, kTotal, 0}}, kTotal, 4, 8, 8 * processes, false, processes);
   };
   EXPECT_EQ(of(1)[0].count, kTotal / 32);
-  EXPECT_EQ(of(8)[0].count, 7 << 14);   // 448 KiB, not a 256th: 390 KB
-  EXPECT_EQ(of(64)[0].count, 1 << 20);  // not 64 KiB
+  EXPECT_EQ(of(8)[0].count, 7 << 14);    // 448 KiB, not a 256th: 390 KB
+  EXPECT_EQ(of(64)[0].count, 63 << 14);  // not 64 KiB
+  EXPECT_EQ(of(99)[0].count, 1 << 20);   // 4 MiB is the most
 }
 
 TEST(PlanBuckets, NothingToExchange) { EXPECT_TRUE(plan_buckets({}, 0, 4, 2).empty()); }
