@@ -111,11 +111,6 @@ bool EarlyWarnings::is_new(const std::string& cause) {
   return said_.insert(cause).second;
 }
 
-bool EarlyWarnings::was_said(const std::string& cause) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return said_.contains(cause);
-}
-
 EarlyWarnings::Found EarlyWarnings::only_new(Found found) {
   std::erase_if(found, [&](const EarlyWarning& warning) { return !is_new(warning.cause); });
   return found;
@@ -207,7 +202,7 @@ EarlyWarnings::Found EarlyWarnings::look(const Observed& observed, const metrics
   Found found;
   largest_rate_ = std::max(largest_rate_, observed.rate);
   judge_finite(observed, train, found);
-  if (found.empty() && !was_said(kNotFinite)) {  // after that nothing about the values is news
+  if (found.empty()) {  // otherwise nothing about the values is news
     judge_losses(observed, found);
     judge_layers(observed, train, found);
     judge_rectifiers(observed, found);

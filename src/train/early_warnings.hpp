@@ -108,7 +108,6 @@ class EarlyWarnings {
   void judge_rectifiers(const Observed& observed, Found& found);
   void judge_balance(const metrics::Train& train, Found& found);
   void judge_input(const metrics::Train& train, Found& found);
-  bool was_said(const std::string& cause);
   Found only_new(Found found);
 
   const WarningFacts facts_;
