@@ -254,6 +254,7 @@ TEST(WireUplink, AFailureEndsAllAndIsShownOnceOnEveryHost) {
       hub,
       [&](Process& process) {
         Tensor message(*process.device, Shape{3}, DType::f64);
+        process.uplink->share("");  // all have joined, or some would fail before they can be asked
         try {
           if (process.number == 2) bad_input("record 17 is damaged");
           process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
