@@ -225,7 +225,8 @@ const TrainedState& trained_state() {
 struct TemporaryFile {
   const std::string path;
   explicit TemporaryFile(const std::string& name)
-      : path(cat(fs::temp_directory_path().string(), "/fuzz_", ::getpid(), "_", name)) {}
+      : path(cat(fs::is_directory("/dev/shm") ? "/dev/shm" : fs::temp_directory_path().string(), "/fuzz_",
+                 ::getpid(), "_", name)) {}
   ~TemporaryFile() {
     std::error_code ignored;
     fs::remove(path, ignored);
