@@ -1,12 +1,12 @@
 // The trainer's command line: one table of commands and flags, from which --help, the man page and both
 // completions are made. Each flag that is defined and each command must be in all of them.
-#include <algorithm>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <regex>
 #include <set>
