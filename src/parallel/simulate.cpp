@@ -235,9 +235,8 @@ SimulatedIteration simulate_tree(const SimulatedMachine& machine, const std::vec
   std::int64_t total = 0;
   const auto ranges = ranges_of(layers, total);
   if (machine.devices_everywhere() == 1 || total == 0) return alone(machine, ends[0], total);
-  const auto buckets =
-      plan_buckets(ranges, total, machine.element_bytes, machine.tree.size(), machine.devices_everywhere(),
-                   false, machine.network.machines);
+  const auto buckets = plan_buckets(ranges, total, machine.element_bytes, machine.tree.size(),
+                                    machine.devices_everywhere(), false, machine.network.machines);
   std::vector<double> ready;
   for (const Bucket& bucket : buckets) ready.push_back(ends[bucket.ready_layer]);
   const LinkCost slowest =

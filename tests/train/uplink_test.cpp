@@ -12,7 +12,6 @@
 namespace banyan {
 namespace {
 
-
 const char* const kSolver =
     "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'step' gamma: 0.5 stepsize: 8 random_seed: 3 "
     "test_iter: 5 test_interval: 5 ";

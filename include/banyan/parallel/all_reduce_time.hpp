@@ -15,9 +15,9 @@ struct AllReduceTime {
   int repeats = 0;
 };
 
-/// f32 sums of each of `sizes` bytes over all members, and those of the other processes if there is an uplink,
-/// `repeats` times (0: as many as fit in a fraction of a second). Sums are checked once per size; a wrong one
-/// is a runtime failure. Starts a thread per device.
+/// f32 sums of each of `sizes` bytes over all members, and those of the other processes if there is an
+/// uplink, `repeats` times (0: as many as fit in a fraction of a second). Sums are checked once per size; a
+/// wrong one is a runtime failure. Starts a thread per device.
 std::vector<AllReduceTime> time_all_reduce(const LinkMatrix& links, const Tree& tree,
                                            const std::vector<Member>& members,
                                            const std::vector<std::size_t>& sizes, int repeats,
