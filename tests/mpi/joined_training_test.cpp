@@ -206,7 +206,8 @@ TEST_F(JoinedTraining, WithoutAFlagItSaysWhatToPass) {
   EXPECT_THAT(message(), HasSubstr("--share_data is for processes joined by --uplink"));
   const std::vector<std::string> nccl = {"--uplink=nccl", "--cpu=1", "--solver=" + path("solver")};
   EXPECT_EQ(start_processes({{nccl}, {nccl}})->wait(), 2);
-  EXPECT_THAT(error_in_log(), HasSubstr("--uplink=nccl joins GPUs"));
+  // Both find it at the same time, and both may say it.
+  EXPECT_THAT(file("log"), HasSubstr("--uplink=nccl joins GPUs"));
 }
 
 }  // namespace
