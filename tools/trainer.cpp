@@ -83,6 +83,10 @@ DEFINE_string(reduce_precision, "f32", "what gradients are sent as between proce
 DEFINE_bool(share_data, false, "only process 0 reads the data sets, and sends the others their batches");
 DEFINE_bool(parameter_server, false,
             "process 0 of those that mpirun or srun started serves the parameters, the others train");
+DEFINE_int32(
+    servers, 1,
+    "with --parameter_server: so many processes, the first ones, serve; each updates its share of the "
+    "parameters");
 DEFINE_string(
     wait_time, "all",
     "with --parameter_server: how long an update waits for the other workers after the first one has "
@@ -160,6 +164,7 @@ std::vector<tools::FlagRow> flag_rows() {
       {"share_data", toggle(), {"train"}},
       {"reduce_precision", one_of({"f32", "bf16", "f16"}), {"train"}},
       {"parameter_server", toggle(), {"train"}},
+      {"servers", some("PROCESSES"), {"train"}},
       {"wait_time", some("SECONDS", {"all"}), {"train"}},
       {"staleness", some("UPDATES"), {"train"}},
       {"silence", some("SECONDS"), {"train"}},
@@ -343,7 +348,7 @@ std::optional<double> number_in(const std::string& text) {
 /// --parameter_server and what belongs to it.
 std::optional<ParameterServerOptions> parameter_server() {
   if (!FLAGS_parameter_server) {
-    for (const char* flag : {"wait_time", "staleness", "silence", "compress"})
+    for (const char* flag : {"servers", "wait_time", "staleness", "silence", "compress"})
       if (given(flag)) bad_input("--", flag, " belongs to --parameter_server, which is missing");
     return std::nullopt;
   }
@@ -353,6 +358,8 @@ std::optional<ParameterServerOptions> parameter_server() {
   if (FLAGS_share_data)
     bad_input("--parameter_server does not go with --share_data: every worker reads its data");
   ParameterServerOptions options;
+  options.servers = FLAGS_servers;
+  if (FLAGS_servers < 1) bad_input("--servers=", FLAGS_servers, ": expected processes, 1 or more");
   if (FLAGS_wait_time != "all") {
     options.wait_seconds = number_in(FLAGS_wait_time).value_or(-1);
     if (!(options.wait_seconds >= 0))
@@ -505,12 +512,11 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   const int process = uplink != nullptr ? uplink->place().process : 0;
   if (options.parameter_server) {
     options.parameter_server->uplink = uplink;
-    if (process == 0) {
+    if (process < options.parameter_server->servers) {
       options.devices.resize(1);
       options.pinning = Pinning::off;  // it computes little: the cores are for workers
-    } else {
-      options.signals = nullptr;  // the server decides when to stop
     }
+    if (process > 0) options.signals = nullptr;  // the first server decides when to stop
   }
   if (uplink != nullptr) {
     uplink->bring(static_cast<int>(options.devices.size()));

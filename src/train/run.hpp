@@ -42,7 +42,11 @@ struct Run {
 
   int process() const { return options.uplink == nullptr ? 0 : options.uplink->place().process; }
   bool is_server() const { return options.parameter_server && process() == 0; }
-  bool is_worker() const { return options.parameter_server && process() > 0; }
+  /// A server besides the first one, which decides and speaks for all.
+  bool is_further_server() const { return options.parameter_server && process() > 0 && !is_worker(); }
+  bool is_worker() const {
+    return options.parameter_server && process() >= options.parameter_server->servers;
+  }
 
   const TrainOptions options;
   const SolverSettings& solver;
