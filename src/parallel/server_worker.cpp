@@ -202,7 +202,8 @@ void ServerWorker::take_values(const ServerHeader& header, const char* data, std
 /// Of one part of the next task. From the server that hands it out the task comes before its values: it is
 /// there when all buckets are done.
 void ServerWorker::note_arrival() {
-  if (--missing_ > 0) return;
+  // The end may overtake what other servers have sent.
+  if (--missing_ > 0 || task_.end) return;
   for (const auto& piece : pieces_)
     if (piece->version != arriving_.version)
       runtime_failure("parameters of version ", piece->version, " arrived for a task of version ",
