@@ -44,12 +44,13 @@ class ParameterServer::State {
   State(ServerLayout layout, ServerRules rules, const std::vector<int>& workers)
       : layout_(std::move(layout)),
         rules_(std::move(rules)),
-        held_(layout_, 0),
+        held_(layout_, rules_.process),
         next_task_(rules_.first_task) {
     if (layout_.pieces.empty()) bad_input("the net has nothing to learn: a parameter server has no work");
-    for (const int process : workers) workers_[process];
+    for (std::size_t k = 0; k < workers.size(); ++k)
+      workers_[workers[k]].below = rules_.below.empty() ? 1 : rules_.below[k];
     for (const int server : layout_.servers())
-      if (server != 0) further_[server].held = layout_.held_by(server);
+      if (server != rules_.process) further_[server].held = layout_.held_by(server);
   }
 
   // On the thread of the solver.
@@ -94,17 +95,18 @@ class ParameterServer::State {
     std::vector<Difference> round;
     std::vector<std::int32_t> of;
     for (auto& [process, worker] : workers_) {
-      const std::int64_t age = version_->number - worker.version;
+      const std::int64_t age = version_->number - worker.oldest;
       // One that has come since the round was complete may be too old; it is dropped in its turn.
       if (worker.at != At::full || age > rules_.staleness) continue;
       worker.at = At::taken;
       of.push_back(process);
-      round.push_back({process, worker.task, age, worker.loss, worker.difference.values.data(),
+      round.push_back({process, worker.count, worker.task, age, worker.oldest, worker.loss,
+                       worker.difference.values.data(),
                        worker.statistics.empty() ? nullptr : worker.statistics.data()});
       if (counts_.ages.size() <= static_cast<std::size_t>(age))
         counts_.ages.resize(static_cast<std::size_t>(age) + 1);
-      ++counts_.ages[static_cast<std::size_t>(age)];
-      ++counts_.applied;
+      counts_.ages[static_cast<std::size_t>(age)] += worker.count;
+      counts_.applied += worker.count;
     }
     ServerHeader header{ServerMessage::average};
     header.squares = rules_.squares;
@@ -116,8 +118,14 @@ class ParameterServer::State {
     for (;;) {
       if (auto round = try_round()) return *round;
       Lock lock(mutex_);
-      wait(lock, check, [this] { return complete_; });
+      if (ending_) return {};
+      wait(lock, check, [this] { return complete_ || ending_; });
     }
+  }
+
+  void give_tasks(std::int64_t first, int count) {
+    const Lock lock(mutex_);
+    for (int k = 0; k < count; ++k) given_.push_back(first + k);
   }
 
   void wait_for_squares(std::vector<double>& by_piece, const Check& check) {
@@ -162,7 +170,7 @@ class ParameterServer::State {
 
   void end() {
     const Lock lock(mutex_);
-    ending_ = true;
+    if (std::exchange(ending_, true)) return;
     log_info(cat("Parameter server: ", describe(counts_)));
     wake();
   }
@@ -237,8 +245,11 @@ class ParameterServer::State {
     bool has_rest = false;
     std::int64_t task = 0, next = -1;  ///< next: -1: none is set aside
     std::int64_t version = 0;          ///< of the parameters that it computes with
+    int below = 1;                     ///< workers
     std::vector<char> in;              ///< being received
     ArrivingDifference difference;
+    int count = 1;            ///< differences of workers in it
+    std::int64_t oldest = 0;  ///< version that one of them was computed with
     std::vector<char> statistics;
     std::size_t missing = 0;  ///< its last message, and what the further servers get
     double loss = 0;
@@ -306,6 +317,9 @@ class ParameterServer::State {
         if (size != layout_.statistics_bytes) runtime_failure("its running statistics arrived damaged");
         worker.statistics.assign(data, data + size);
         worker.loss = header.loss;
+        worker.count = header.count;
+        worker.oldest = header.version;
+        counts_.dropped += header.dropped;
         --worker.missing;
       } else {
         runtime_failure("it sent a message that only a server sends");
@@ -380,9 +394,9 @@ class ParameterServer::State {
     bool any = false;
     for (auto& [process, worker] : workers_) {
       if (worker.at != At::full) continue;
-      if (version_->number - worker.version > rules_.staleness) {
+      if (version_->number - worker.oldest > rules_.staleness) {
         worker.at = At::idle;
-        ++counts_.dropped;
+        counts_.dropped += worker.count;
       } else {
         any = true;
       }
@@ -412,12 +426,22 @@ class ParameterServer::State {
     if (!started_) return;
     const auto is_idle = [](const Worker& worker) { return worker.at == At::idle && !worker.out; };
     for (auto& [process, worker] : workers_)
-      if (is_idle(worker)) worker.task = worker.next >= 0 ? worker.next : next_task_++;
+      if (is_idle(worker)) worker.task = worker.next >= 0 ? worker.next : take_tasks(worker.below);
     for (auto& [process, worker] : workers_) {
       if (!is_idle(worker)) continue;
-      worker.next = next_task_++;
+      worker.next = take_tasks(worker.below);
       send_task(process, worker);
     }
+  }
+
+  /// The first one's number. An inner server never runs out of them: it is given one for each worker with
+  /// each version, and no worker gets two tasks of one version.
+  std::int64_t take_tasks(int count) {
+    if (!rules_.inner) return std::exchange(next_task_, next_task_ + count);
+    if (given_.empty()) runtime_failure("an inner parameter server has no task left");
+    const std::int64_t task = given_.front();
+    given_.pop_front();
+    return task;
   }
 
   void send_task(int process, Worker& worker) {
@@ -459,8 +483,8 @@ class ParameterServer::State {
     if (since < rules_.report_seconds) return;
     log_info(cat("Parameter server: ",
                  rounded(static_cast<double>(counts_.updates - reported_counts_->updates) / since),
-                 " updates/s, ", count_in(), " of ", workers_.size(), " workers; so far ",
-                 describe(counts_)));
+                 " updates/s, ", count_in(), " of ", workers_.size(),
+                 rules_.below.empty() ? " workers" : " inner servers", "; so far ", describe(counts_)));
     reported_counts_ = counts_;
     reported_ = now;
   }
@@ -485,6 +509,7 @@ class ParameterServer::State {
   bool complete_ = false;                       ///< the round, for try_round()
   bool ending_ = false, further_ended_ = false, started_ = false;
   std::int64_t next_task_;
+  std::deque<std::int64_t> given_;                  ///< numbers of tasks
   std::optional<Clock::time_point> first_arrived_;  ///< in this round
   ServerCounts counts_;
   // Of the thread of the wire:
@@ -518,6 +543,7 @@ void ParameterServer::fetch(const std::vector<ServerState>& what, const TakePiec
 void ParameterServer::end() { state_->end(); }
 void ParameterServer::end_further() { state_->end_further(); }
 ServerCounts ParameterServer::counts() const { return state_->counts(); }
+void ParameterServer::give_tasks(std::int64_t first, int count) { state_->give_tasks(first, count); }
 int ParameterServer::workers_in() const { return state_->workers_in(); }
 void ParameterServer::join(Wire& wire, std::function<void()> wake) { state_->join(wire, std::move(wake)); }
 bool ParameterServer::step(Clock::time_point now, const Silence& silence) {

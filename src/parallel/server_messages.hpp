@@ -43,6 +43,7 @@ struct ServerHeader {
   std::int32_t piece = 0;
   std::int32_t process = 0;  ///< assign, arrived: the worker
   std::int32_t count = 1;    ///< done: differences that it is the sum of
+  std::int32_t dropped = 0;  ///< done: differences, by an inner server
   std::int64_t task = 0, next = 0, first = 0, version = 0;
   double loss = 0, rate = 0, factor = 1;
   std::uint64_t checksum = 0;

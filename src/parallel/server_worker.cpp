@@ -100,6 +100,14 @@ void ServerWorker::note_loss(double loss, std::vector<char> statistics) {
   wake();
 }
 
+void ServerWorker::note_sum(const Sum& sum, double loss, std::vector<char> statistics) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sum_ = sum;
+  }
+  note_loss(loss, std::move(statistics));
+}
+
 void ServerWorker::begin(int slot, Tensor& message, UplinkMerge, const Meeting&, ProcessRange,
                          Context& context, Doorbell& bell) {
   const auto at = static_cast<std::size_t>(slot - kFirstBucket);
@@ -274,7 +282,11 @@ bool ServerWorker::send_done() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (pieces_to_send_ > 0 || losses_ < devices_) return false;
+    const Sum sum = sum_.value_or(Sum{1, 0, task_.version});
     header.task = task_.number;
+    header.version = sum.version;
+    header.count = sum.count;
+    header.dropped = sum.dropped;
     header.loss = std::exchange(loss_, 0);
     losses_ = 0;
     statistics = std::move(statistics_);

@@ -124,8 +124,10 @@ void Replica::work() {
     if (peers_->first()) task = run_.worker->task();
     peers_->meet("task", pass);
     if (task.end) return;
-    if (pass == 0) announce(task.number, task);
-    announce(task.next, task);
+    if (!inner_) {
+      if (pass == 0) announce(task.number, task);
+      announce(task.next, task);
+    }
     Event& end = *ends_[static_cast<std::size_t>(pass % kRunAhead)];
     end.synchronize();
     work_on(task);
@@ -144,9 +146,16 @@ void Replica::announce(std::int64_t number, const parallel::ServerWorker::Task& 
 void Replica::work_on(const parallel::ServerWorker::Task& task) {
   activity_.set_iteration(task.version);
   const StreamSpan span(activity_, DeviceTrack::compute, context_->stream(), SpanKind::iteration);
-  forward_backward(task.number);
-  run_.worker->note_loss(losses_->own(task.number),
-                         peers_->first() ? statistics_of(*net_, *context_) : std::vector<char>());
+  if (inner_) {
+    inner_->publish(task);
+    if (!inner_->gather()) return;
+    sync_->start();
+    sync_->layer_done(0, context_->stream());
+  } else {
+    forward_backward(task.number);
+    run_.worker->note_loss(losses_->own(task.number),
+                           peers_->first() ? statistics_of(*net_, *context_) : std::vector<char>());
+  }
   activity_.enter(Stage::exchange, "parameter server");
   sync_->finish(context_->stream());
 }

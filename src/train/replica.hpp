@@ -68,6 +68,7 @@ class Replica {
   void connect_sources();
   void set_up_rate();
   void build_exchange();
+  void carry_worker();
   void load_initial_state();
   void receive_first_task();
   void spread_parameters();
@@ -85,6 +86,7 @@ class Replica {
   void work();
   void announce(std::int64_t number, const parallel::ServerWorker::Task& task);
   void work_on(const parallel::ServerWorker::Task& task);
+
   void push_loss(const Tensor& loss, std::int64_t iteration);
   void note_last_loss(std::int64_t iteration);
   void compare_kernels();
@@ -115,6 +117,7 @@ class Replica {
   std::unique_ptr<Display> display_;
   std::unique_ptr<Snapshots> snapshots_;                ///< nullptr: a server takes them
   std::unique_ptr<Server> server_;                      ///< of the device of the first parameter server
+  std::unique_ptr<InnerServer> inner_;                  ///< of the device of an inner parameter server
   std::optional<caffe::BanyanState> before_last_loss_;  ///< positions and losses before show_last_loss()
   std::array<std::unique_ptr<Event>, kRunAhead> ends_;  ///< of iteration i at i % kRunAhead
   Tensor loss_;                                         ///< of the iteration, over its passes: f64 (1)

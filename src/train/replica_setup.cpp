@@ -65,7 +65,8 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition, const std::s
   options.rank = peers_->rank_everywhere();
   options.devices = peers_->devices();
   // A server's train net is that of a worker's first device.
-  if ((run_.is_server() || run_.is_further_server()) && options.phase == Phase::train)
+  if ((run_.is_server() || run_.is_further_server() || run_.is_inner_server()) &&
+      options.phase == Phase::train)
     options.devices = devices_of_worker(run_);
   options.seed = run_.seed;
   options.sync_batch_norm = run_.options.sync_bn;
@@ -131,7 +132,7 @@ void Replica::build_exchange() {
     updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                          net_->flat_gradients());
   if (!peers_->alone() || worker) {
-    if (peers_->first() && worker) run_.worker = make_worker(run_, *net_);
+    if (peers_->first() && worker) carry_worker();
     if (peers_->first()) build_gradient_tree(run_, buckets);
     peers_->meet("gradient tree");
   }
@@ -143,6 +144,15 @@ void Replica::build_exchange() {
         *run_.solver.clip_norm, *peers_, *sync_, *updater_,
         [this] { return server_ ? server_->sum_of_squares(lane()) : updater_->sum_of_squares(lane()); },
         lane());
+}
+
+/// Both ends of an inner server, or a worker's one.
+void Replica::carry_worker() {
+  run_.worker = make_worker(run_, *net_);
+  if (run_.is_inner_server())
+    inner_ = std::make_unique<InnerServer>(run_, *peers_, *net_, run_.worker);
+  else
+    run_.options.parameter_server->uplink->carry(run_.worker);
 }
 
 /// The gradients' sum is complete on this device, the bucket's owner; or has become the server's parameters.

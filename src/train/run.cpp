@@ -31,13 +31,15 @@ void compare_processes(const TrainOptions& options) {
   if (options.uplink == nullptr) return;
   // A server's workers only compute differences: they need not compute alike.
   const char* set = options.parameter_server ? "" : name_of(ops::instruction_set());
-  const int servers = options.parameter_server ? options.parameter_server->servers : 0;
+  const std::string servers =
+      options.parameter_server ? cat(options.parameter_server->servers, " ", options.parameter_server->inner)
+                               : "";
   const std::array<const char*, 6> names = {
       "version of the program",
       "--precision",
       "--sync_bn",
       "solver",
-      "number of --servers",
+      "--servers or --server_tree",
       "instruction set (ONEDNN_MAX_CPU_ISA=AVX2 makes all processors compute alike)"};
   const std::vector<std::string> all = options.uplink->share(
       cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n", static_cast<int>(options.sync_bn), "\n",
@@ -245,6 +247,7 @@ std::unique_ptr<Run> make_run(const TrainOptions& options) {
   for (const auto& device : run.devices) device->limit_memory(options.memory_limit);  // links are measured
   if (!options.snapshot.empty()) read_resume(run, options.snapshot);
   choose_seed(run);
+  if (options.parameter_server) run.names = options.uplink->share(options.uplink->name());
   plan_snapshots(run);
   open_metrics(run);
   if (options.shared_batches) run.abort.on_raise([shared = options.shared_batches] { shared->end(); });

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <numeric>
+#include <utility>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
@@ -29,12 +33,33 @@ void append_bytes(Context& context, const Tensor& tensor, std::vector<char>& to)
 /// Is it outside of the flat parameters? They travel with every task, the rest with the first one.
 bool is_rest(const LearnableParameter& parameter) { return parameter.is_statistic || parameter.offset < 0; }
 
+/// Servers of all kinds come first.
+int servers_of(const ParameterServerOptions& options) { return options.servers + options.inner; }
+
+/// The workers below an inner server: neighbouring processes, of which there are about as many everywhere.
+std::vector<int> workers_below(const Run& run, int inner) {
+  const ParameterServerOptions& options = *run.options.parameter_server;
+  std::vector<int> workers;
+  for (int k = (inner - 1) * workers_of(run) / options.inner; k < inner * workers_of(run) / options.inner;
+       ++k)
+    workers.push_back(servers_of(options) + k);
+  return workers;
+}
+
+/// The server that hands out tasks to this process.
+int parent_of(const Run& run) {
+  for (int inner = 1; inner <= run.options.parameter_server->inner; ++inner)
+    if (contains(workers_below(run, inner), run.process())) return inner;
+  return 0;
+}
+
 parallel::ServerLayout layout_of(const Run& run, const Net& net) {
   parallel::ServerLayout layout;
   layout.type = tensor_type(run.options.precision);
   for (const parallel::Bucket& bucket : worker_buckets(run, net)) layout.pieces.push_back(bucket.count);
   if (const int servers = run.options.parameter_server->servers; servers > 1)
     layout.holders = parallel::share_out(layout.pieces, servers);
+  if (const int parent = parent_of(run); parent > 0) layout.holders.assign(layout.pieces.size(), parent);
   std::string alike;
   for (const LearnableParameter& parameter : net.parameters()) {
     alike += cat(parameter.layer, "/", parameter.slot, " ", parameter.offset, " ", parameter.count, "\n");
@@ -47,17 +72,50 @@ parallel::ServerLayout layout_of(const Run& run, const Net& net) {
   return layout;
 }
 
-/// Process numbers.
-std::vector<int> workers_among(const Run& run) {
-  std::vector<int> workers(static_cast<std::size_t>(workers_of(run)));
-  std::iota(workers.begin(), workers.end(), run.options.parameter_server->servers);
-  return workers;
+/// Processes from `first` on.
+std::vector<int> processes_from(int first, int count) {
+  std::vector<int> processes(static_cast<std::size_t>(count));
+  std::iota(processes.begin(), processes.end(), first);
+  return processes;
 }
 
-/// The sum of `parts`, in their order, so that the same differences give the same bits, divided by their
-/// number.
+parallel::ServerRules rules_of(const Run& run, std::int64_t first) {
+  const ParameterServerOptions& options = *run.options.parameter_server;
+  parallel::ServerRules rules;
+  rules.wait_seconds = options.wait_seconds;
+  rules.staleness = options.staleness;
+  rules.silent_seconds = options.silent_seconds;
+  rules.lost_seconds = run.options.watchdog_seconds;
+  // As if all before had been rounds of all workers.
+  rules.first_task = first * workers_of(run);
+  rules.names = run.names;
+  rules.process = run.process();
+  return rules;
+}
+
+/// Two protocols of one process.
+class BothProtocols : public parallel::WireProtocol {
+ public:
+  BothProtocols(std::shared_ptr<WireProtocol> a, std::shared_ptr<WireProtocol> b)
+      : a_(std::move(a)), b_(std::move(b)) {}
+  void join(parallel::Wire& wire, std::function<void()> wake) override {
+    a_->join(wire, wake);
+    b_->join(wire, wake);
+  }
+  bool step(Clock::time_point now, const Silence& silence) override {
+    const bool of_a = a_->step(now, silence), of_b = b_->step(now, silence);
+    return of_a || of_b;
+  }
+  bool waits() const override { return a_->waits() || b_->waits(); }
+  bool quiet() const override { return a_->quiet() && b_->quiet(); }
+
+ private:
+  const std::shared_ptr<WireProtocol> a_, b_;
+};
+
+/// The sum of `parts`, in their order, so that the same differences give the same bits, divided by `divisor`.
 template <class T>
-void write_mean(const std::vector<const char*>& parts, std::vector<char>& to) {
+void write_mean(const std::vector<const char*>& parts, int divisor, std::vector<char>& to) {
   T* mean = reinterpret_cast<T*>(to.data());
   const std::size_t count = to.size() / sizeof(T);
   std::copy_n(reinterpret_cast<const T*>(parts[0]), count, mean);
@@ -65,25 +123,25 @@ void write_mean(const std::vector<const char*>& parts, std::vector<char>& to) {
     const T* values = reinterpret_cast<const T*>(parts[k]);
     for (std::size_t i = 0; i < count; ++i) mean[i] += values[i];
   }
-  if (parts.size() == 1) return;
-  const T share = T(1) / static_cast<T>(parts.size());
+  if (divisor == 1) return;
+  const T share = T(1) / static_cast<T>(divisor);
   for (std::size_t i = 0; i < count; ++i) mean[i] *= share;
 }
 
-void write_mean(DType type, const std::vector<const char*>& parts, std::vector<char>& to) {
-  dispatch_float(type, "a difference", [&]<class T>() { write_mean<T>(parts, to); });
+void write_mean(DType type, const std::vector<const char*>& parts, int divisor, std::vector<char>& to) {
+  dispatch_float(type, "a difference", [&]<class T>() { write_mean<T>(parts, divisor, to); });
 }
 
-/// The mean of differences of the pieces that `holder` has becomes the net's gradient. `host` is kept.
+/// The sum of differences of the pieces `held`, divided by `divisor`, becomes the net's gradient.
 void set_gradient(Context& context, Net& net, const std::vector<parallel::Bucket>& buckets,
                   const std::vector<std::size_t>& held, const std::vector<const char*>& differences,
-                  std::vector<char>& host) {
+                  int divisor, std::vector<char>& host) {
   Tensor& gradients = net.flat_gradients();
   std::size_t bytes = 0;
   for (const std::size_t piece : held)
     bytes += static_cast<std::size_t>(buckets[piece].count) * size_of(gradients.dtype());
   host.resize(bytes);
-  write_mean(gradients.dtype(), differences, host);
+  write_mean(gradients.dtype(), differences, divisor, host);
   std::size_t at = 0;
   for (const std::size_t piece : held) {
     Tensor to = gradients.slice(buckets[piece].offset, Shape{buckets[piece].count});
@@ -91,6 +149,30 @@ void set_gradient(Context& context, Net& net, const std::vector<parallel::Bucket
     at += to.bytes();
   }
   context.synchronize();
+}
+
+/// A round's differences.
+struct Gathered {
+  explicit Gathered(const std::vector<parallel::ParameterServer::Difference>& round) {
+    for (const auto& difference : round) {
+      values.push_back(difference.values);
+      statistics.push_back(difference.statistics);
+      loss += difference.loss;
+      count += difference.count;
+      oldest = std::min(oldest, difference.version);
+    }
+  }
+  std::vector<const char*> values, statistics;
+  double loss = 0;  ///< sum
+  int count = 0;    ///< of workers
+  std::int64_t oldest = std::numeric_limits<std::int64_t>::max();
+};
+
+std::vector<char> rest_of(Net& net, Context& context) {
+  std::vector<char> rest;
+  for (const LearnableParameter& parameter : net.parameters())
+    if (is_rest(parameter)) append_bytes(context, parameter.value, rest);
+  return rest;
 }
 
 /// Of the flat parameters, into `host`, which holds all of them; waits.
@@ -161,13 +243,17 @@ std::vector<parallel::ParameterRange> exchanged_ranges(const std::vector<Learnab
 void check_served(const TrainOptions& options) {
   if (!options.parameter_server) return;
   const parallel::UplinkPlace& place = options.parameter_server->uplink->place();
-  const int servers = options.parameter_server->servers;
+  const int servers = options.parameter_server->servers, inner = options.parameter_server->inner;
+  if (servers > 1 && inner > 0) bad_input("several parameter servers and a tree of them exclude each other");
+  if (inner > 0 && place.processes() < 1 + 2 * inner)
+    bad_input("a tree with ", inner, inner == 1 ? " inner parameter server" : " inner parameter servers",
+              " needs a worker for each: start ", 1 + 2 * inner, " processes or more");
   if (place.processes() <= servers)
     bad_input(
         servers == 1 ? std::string("a parameter server needs") : cat(servers, " parameter servers need"),
         " at least one worker: start ", servers + 1, " processes or more (mpirun -np ", servers + 2, " ...)");
   const std::vector<int>& devices = place.devices_of;
-  const auto first = static_cast<std::size_t>(servers);
+  const auto first = static_cast<std::size_t>(servers_of(*options.parameter_server));
   for (std::size_t process = 0; process < first; ++process)
     if (devices[process] != 1) runtime_failure("a parameter server has ", devices[process], " devices");
   for (std::size_t process = first + 1; process < devices.size(); ++process)
@@ -185,7 +271,7 @@ void check_served(const TrainOptions& options) {
 }
 
 int workers_of(const Run& run) {
-  return run.options.uplink->place().processes() - run.options.parameter_server->servers;
+  return run.options.uplink->place().processes() - servers_of(*run.options.parameter_server);
 }
 
 int devices_of_worker(const Run& run) { return run.options.uplink->place().devices_of.back(); }
@@ -220,17 +306,13 @@ Server::Server(Run& run, const Peers& peers, Net& net, Updater& updater, std::in
       buckets_(worker_buckets(run, net)),
       layout_(layout_of(run, net)) {
   const ParameterServerOptions& options = *run.options.parameter_server;
-  parallel::ServerRules rules;
-  rules.wait_seconds = options.wait_seconds;
-  rules.staleness = options.staleness;
-  rules.silent_seconds = options.silent_seconds;
-  rules.lost_seconds = run.options.watchdog_seconds;
+  parallel::ServerRules rules = rules_of(run, first);
   rules.report_seconds = kReportSeconds;
-  // As if all before had been rounds of all workers.
-  rules.first_task = first * workers_of(run);
   rules.squares = run.solver.clip_norm.has_value();
-  rules.names = options.uplink->share(options.uplink->name());
-  server_ = std::make_shared<parallel::ParameterServer>(layout_, rules, workers_among(run));
+  for (int inner = 1; inner <= options.inner; ++inner)
+    rules.below.push_back(static_cast<int>(workers_below(run, inner).size()));
+  server_ = std::make_shared<parallel::ParameterServer>(
+      layout_, rules, processes_from(options.servers, options.inner > 0 ? options.inner : workers_of(run)));
   options.uplink->carry(server_);
   warn_of_synchronized(net, devices_of_worker(run));
   if (options.servers > 1) LOG(INFO) << describe_shares(layout_);
@@ -257,12 +339,7 @@ void Server::publish(std::int64_t iterations) {
     std::iota(pieces.begin(), pieces.end(), std::size_t{0});
   }
   copy_values(peers_.context(), net_, buckets_, pieces, host_);
-  server_->publish(iterations, host_.data(), [this] {
-    std::vector<char> rest;
-    for (const LearnableParameter& parameter : net_.parameters())
-      if (is_rest(parameter)) append_bytes(peers_.context(), parameter.value, rest);
-    return rest;
-  });
+  server_->publish(iterations, host_.data(), [this] { return rest_of(net_, peers_.context()); });
 }
 
 double Server::gather() {
@@ -273,21 +350,15 @@ double Server::gather() {
       server_->wait_for_round([this] { run_.abort.check(); });
   activity.set_waiting(false);
   activity.enter(Stage::reduce, "differences");
-  std::vector<const char*> values, statistics;
-  double loss = 0;
-  for (const auto& difference : round) {
-    values.push_back(difference.values);
-    statistics.push_back(difference.statistics);
-    loss += difference.loss;
-  }
-  set_gradient(peers_.context(), net_, buckets_, layout_.held_by(0), values, host_);
+  const Gathered gathered(round);
+  set_gradient(peers_.context(), net_, buckets_, layout_.held_by(0), gathered.values, gathered.count, host_);
   if (Tensor& to = net_.statistics(); to.defined() && to.count() > 0) {
     host_.resize(to.bytes());
-    write_mean(to.dtype(), statistics, host_);
+    write_mean(to.dtype(), gathered.statistics, gathered.count, host_);
     peers_.context().stream().copy(to.raw(), host_.data(), host_.size());
     peers_.context().synchronize();
   }
-  return loss / static_cast<double>(round.size());
+  return gathered.loss / gathered.count;
 }
 
 double Server::sum_of_squares(Context& lane) {
@@ -327,6 +398,58 @@ void Server::fetch_all() {
   fetch(what);
 }
 
+InnerServer::InnerServer(Run& run, const Peers& peers, Net& net,
+                         std::shared_ptr<parallel::ServerWorker> upwards)
+    : run_(run),
+      peers_(peers),
+      net_(net),
+      buckets_(worker_buckets(run, net)),
+      workers_(static_cast<int>(workers_below(run, run.process()).size())),
+      upwards_(std::move(upwards)) {
+  parallel::ServerLayout layout = layout_of(run, net);
+  layout.holders.assign(layout.pieces.size(), run.process());
+  parallel::ServerRules rules = rules_of(run, run.resume ? run.resume->state.iter() : 0);
+  rules.inner = true;
+  downwards_ = std::make_shared<parallel::ParameterServer>(std::move(layout), std::move(rules),
+                                                           workers_below(run, run.process()));
+  run.options.parameter_server->uplink->carry(std::make_shared<BothProtocols>(upwards_, downwards_));
+}
+
+InnerServer::~InnerServer() { downwards_->end(); }
+
+void InnerServer::publish(const parallel::ServerWorker::Task& task) {
+  if (!std::exchange(published_, true)) downwards_->give_tasks(task.number, workers_);
+  downwards_->give_tasks(task.next, workers_);
+  host_.clear();
+  append_bytes(peers_.context(), net_.flat_values(), host_);
+  downwards_->publish(task.version, host_.data(), [this] { return rest_of(net_, peers_.context()); });
+}
+
+bool InnerServer::gather() {
+  Activity& activity = peers_.activity();
+  activity.enter(Stage::exchange, "differences");
+  activity.set_waiting(true);
+  const std::vector<parallel::ParameterServer::Difference> round = downwards_->wait_for_round([this] {
+    run_.abort.check();
+    if (upwards_->task().end) downwards_->end();
+  });
+  activity.set_waiting(false);
+  if (round.empty()) return false;
+  activity.enter(Stage::reduce, "differences");
+  const Gathered gathered(round);
+  constexpr int kSum = 1;  // the server above divides
+  std::vector<std::size_t> all(buckets_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  set_gradient(peers_.context(), net_, buckets_, all, gathered.values, kSum, host_);
+  std::vector<char> statistics(net_.statistics().defined() ? net_.statistics().bytes() : 0);
+  if (!statistics.empty()) write_mean(net_.statistics().dtype(), gathered.statistics, kSum, statistics);
+  const std::int64_t dropped = downwards_->counts().dropped;
+  upwards_->note_sum(
+      {gathered.count, static_cast<int>(dropped - std::exchange(dropped_, dropped)), gathered.oldest},
+      gathered.loss, std::move(statistics));
+  return true;
+}
+
 void serve_further(Run& run, const Peers& peers, Net& net, Updater& updater) {
   using Kind = parallel::FurtherServer::Order::Kind;
   Context& context = peers.context();
@@ -337,7 +460,8 @@ void serve_further(Run& run, const Peers& peers, Net& net, Updater& updater) {
   const std::vector<int> numbers(held.begin(), held.end());
   parallel::WireUplink& uplink = *run.options.parameter_server->uplink;
   const auto server = std::make_shared<parallel::FurtherServer>(
-      layout, run.process(), uplink.share(uplink.name()), workers_among(run));
+      layout, run.process(), run.names,
+      processes_from(run.options.parameter_server->servers, workers_of(run)));
   uplink.carry(server);
   std::vector<char> host;
   const auto publish = [&](std::int64_t version) {
@@ -363,7 +487,8 @@ void serve_further(Run& run, const Peers& peers, Net& net, Updater& updater) {
       }
       case Kind::average:
         activity.enter(Stage::reduce, "differences");
-        set_gradient(context, net, buckets, held, order.differences, host);
+        set_gradient(context, net, buckets, held, order.differences,
+                     static_cast<int>(order.differences.size()), host);
         if (order.squares) server->tell_squares(updater.sums_of_squares(context, numbers));
         break;
       case Kind::update:
@@ -393,11 +518,10 @@ std::shared_ptr<parallel::ServerWorker> make_worker(Run& run, const Net& net) {
   const ParameterServerOptions& options = *run.options.parameter_server;
   parallel::ServerWorker::Serving serving;
   serving.lost_seconds = run.options.watchdog_seconds;
-  serving.names = options.uplink->share(options.uplink->name());
-  auto worker = std::make_shared<parallel::ServerWorker>(layout_of(run, net), serving, options.compression,
-                                                         run.team.devices(), *run.devices[0]);
-  options.uplink->carry(worker);
-  return worker;
+  serving.first = parent_of(run);
+  serving.names = run.names;
+  return std::make_shared<parallel::ServerWorker>(layout_of(run, net), serving, options.compression,
+                                                  run.team.devices(), *run.devices[0]);
 }
 
 void receive_parameters(const parallel::ServerWorker& worker, const Peers& peers, Net& net) {

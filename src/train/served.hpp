@@ -75,10 +75,39 @@ class Server {
   bool published_ = false, ended_ = false;
 };
 
+/// An inner server of a tree: a worker towards the first server, and a server of its own workers.
+class InnerServer {
+ public:
+  /// Begins to carry both ends; `upwards` is the worker's.
+  InnerServer(Run& run, const Peers& peers, Net& net, std::shared_ptr<parallel::ServerWorker> upwards);
+  /// Its workers have nothing more to do.
+  ~InnerServer();
+  InnerServer(const InnerServer&) = delete;
+  InnerServer& operator=(const InnerServer&) = delete;
+
+  /// The parameters that have come, and the tasks, go to the workers.
+  void publish(const parallel::ServerWorker::Task& task);
+  /// Waits for the round's differences: their sum becomes the net's gradients, and the rest is noted for the
+  /// server above. False: the end has come meanwhile.
+  bool gather();
+
+ private:
+  Run& run_;
+  const Peers& peers_;
+  Net& net_;
+  const std::vector<parallel::Bucket> buckets_;
+  const int workers_;
+  std::shared_ptr<parallel::ServerWorker> upwards_;
+  std::shared_ptr<parallel::ParameterServer> downwards_;
+  std::vector<char> host_;  ///< values or gradients on their way
+  bool published_ = false;
+  std::int64_t dropped_ = 0;  ///< as told
+};
+
 /// A further server does what the first one says, until it says that there is nothing more.
 void serve_further(Run& run, const Peers& peers, Net& net, Updater& updater);
 
-/// The worker's side, made by its first device; tells the server that its devices are there.
+/// The worker's side, made by its first device. The uplink does not carry it yet.
 std::shared_ptr<parallel::ServerWorker> make_worker(Run& run, const Net& net);
 /// On the first device, before the first iteration: all parameters of the net come from the server.
 void receive_parameters(const parallel::ServerWorker& worker, const Peers& peers, Net& net);

@@ -272,6 +272,28 @@ TEST_F(ParameterServerRun, AStoppedFurtherServerIsMissed) {
   expect_gone(trainers);
 }
 
+TEST_F(ParameterServerRun, ATreeTrainsAndTakesAWorkerOutAndBack) {
+  const auto mpirun = start_long(4, {"--server_tree=2"});  // process 0, 2 inner servers, 2 workers
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 5);
+  ::kill(trainers[1], SIGSTOP);
+  ASSERT_TRUE(mpirun->says("is taken out")) << mpirun->text();
+  EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << "with the other inner server";
+  ::kill(trainers[1], SIGCONT);
+  ASSERT_TRUE(mpirun->says("is heard of again and taken back")) << mpirun->text();
+  EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << "with both";
+  mpirun->signal(SIGUSR1);
+  EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+}
+
+TEST_F(ParameterServerRun, AKilledInnerServerEndsAllAtOnce) {
+  const auto mpirun = start_long(4, {"--server_tree=2"});
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 5);
+  ::kill(trainers[2], SIGKILL);
+  EXPECT_GT(mpirun->wait(2 + kOfMpirun), 0) << mpirun->text();
+  EXPECT_THAT(error_in_log(), ContainsRegex("process 2 on .* was killed, or has ended without a word"));
+  expect_gone(trainers);
+}
+
 TEST_F(ParameterServerRun, TooManyServersAreRefused) {
   write("solver", solver_for("wide"));
   const auto refuses = [&](int processes, int servers, const char* words) {
@@ -294,6 +316,9 @@ TEST_F(ParameterServerRun, FlagsAreChecked) {
   refused({"--staleness=3"}, "--staleness belongs to --parameter_server");
   refused({"--servers=2"}, "--servers belongs to --parameter_server");
   refused({"--uplink=mpi", "--servers=2"}, "--servers belongs to --parameter_server");
+  refused({"--server_tree=2"}, "--server_tree belongs to --parameter_server");
+  refused({"--parameter_server", "--server_tree=-1"}, "--server_tree=-1: expected inner servers");
+  refused({"--parameter_server", "--server_tree=2", "--servers=2"}, "exclude each other");
   refused({"--parameter_server", "--servers=0"}, "--servers=0: expected processes, 1 or more");
   refused({"--parameter_server", "--uplink=nccl"}, "--uplink=nccl does not go with it");
   refused({"--parameter_server", "--staleness=-1"}, "--staleness=-1: expected updates");

@@ -36,7 +36,7 @@ ServerLayout small_layout(DType type = DType::f64) {
 
 /// As the solver does, with a rate of 0.1: the values of some pieces, of which the differences are.
 void step_by_mean(const ServerLayout& layout, const std::vector<std::size_t>& held,
-                  const std::vector<const char*>& differences, std::vector<double>& values) {
+                  const std::vector<const char*>& differences, int count, std::vector<double>& values) {
   dispatch_float(layout.type, "test", [&]<class T>() {
     std::size_t at = 0;
     for (const std::size_t piece : held) {
@@ -47,7 +47,7 @@ void step_by_mean(const ServerLayout& layout, const std::vector<std::size_t>& he
         double sum = 0;
         for (const char* difference : differences)
           sum += static_cast<double>(reinterpret_cast<const T*>(difference)[at]);
-        values[first + static_cast<std::size_t>(i)] -= 0.1 * sum / static_cast<double>(differences.size());
+        values[first + static_cast<std::size_t>(i)] -= 0.1 * sum / count;
       }
     }
   });
@@ -71,13 +71,13 @@ double difference_of(double value, std::int64_t task, std::size_t i) {
 /// A worker with one device whose pass takes a time.
 struct SimulatedWorker {
   SimulatedWorker(SimulatedNetwork& net, int number, const ServerLayout& layout,
-                  const Compression& compression)
+                  const Compression& compression, int server = 0)
       : network(net),
         number(number),
         layout(layout),
         device(make_cpu_device(0)),
         context(*device),
-        end(std::make_unique<ServerWorker>(layout, ServerWorker::Serving{}, compression, 1, *device)),
+        end(std::make_unique<ServerWorker>(layout, ServerWorker::Serving{server}, compression, 1, *device)),
         wire(net, number) {
     for (const std::int64_t count : layout.pieces) messages.emplace_back(*device, Shape{count}, layout.type);
     end->join(wire, [] {});
@@ -180,7 +180,7 @@ struct SimulatedFurther {
     busy_until = network.seconds() + network.random(0, 0.004);
     using Kind = FurtherServer::Order::Kind;
     if (order->kind == Kind::average) {
-      step_by_mean(layout, held, order->differences, values);
+      step_by_mean(layout, held, order->differences, static_cast<int>(order->differences.size()), values);
     } else if (order->kind == Kind::start) {
       end->publish(order->version, bytes_of(layout, values).data());
     } else if (order->kind == Kind::update) {
@@ -208,25 +208,137 @@ struct SimulatedFurther {
   bool finished = false;
 };
 
-/// All processes of a run: servers, then workers.
+/// An inner server of a tree.
+struct SimulatedInner {
+  SimulatedInner(SimulatedNetwork& net, int number, const ServerLayout& layout, ServerRules rules,
+                 const std::vector<int>& workers, const Compression& compression)
+      : network(net),
+        number(number),
+        layout(layout),
+        below(static_cast<int>(workers.size())),
+        device(make_cpu_device(0)),
+        context(*device),
+        upwards(layout, ServerWorker::Serving{}, compression, 1, *device),
+        wire(net, number) {
+    for (const std::int64_t count : layout.pieces) messages.emplace_back(*device, Shape{count}, layout.type);
+    ServerLayout own = layout;
+    own.holders.assign(layout.pieces.size(), number);
+    rules.process = number;
+    rules.inner = true;
+    downwards = std::make_unique<ParameterServer>(own, std::move(rules), workers);
+    upwards.join(wire, [] {});
+    downwards->join(wire, [] {});
+    upwards.begin_work();
+  }
+  void live() {
+    if (!network.runs(number)) return;
+    wire.progress();
+    upwards.step(network.now(), {});
+    stepped = true;
+    downwards->step(network.now(), [this](int process) { return network.silence(process); });
+    if (!gathering) publish();
+    if (gathering) gather();
+    upwards.step(network.now(), {});
+  }
+  void publish() {
+    if (finished || upwards.waits()) return;
+    const ServerWorker::Task task = upwards.task();
+    if (task.end) {
+      finished = true;
+      downwards->end();
+      return;
+    }
+    for (std::size_t piece = 0; sent && piece < messages.size(); ++piece)
+      if (!upwards.done(SimulatedWorker::slot(piece), context)) return;
+    if (!sent && !published) downwards->give_tasks(task.number, below);
+    downwards->give_tasks(task.next, below);
+    published = gathering = true;
+    downwards->publish(task.version, upwards.values(0), [this] { return upwards.rest(); });
+  }
+  void gather() {
+    if (upwards.task().end) {
+      gathering = false;
+      return;
+    }
+    const auto round = downwards->try_round();
+    if (!round) return;
+    ServerWorker::Sum sum{0, 0, round->front().version};
+    double loss = 0;
+    std::vector<const char*> differences;
+    for (const auto& difference : *round) {
+      differences.push_back(difference.values);
+      sum.count += difference.count;
+      sum.version = std::min(sum.version, difference.version);
+      loss += difference.loss;
+    }
+    const std::int64_t dropped = downwards->counts().dropped;
+    sum.dropped = static_cast<int>(dropped - std::exchange(told_dropped, dropped));
+    std::size_t at = 0;
+    for (Tensor& message : messages)
+      dispatch_float(layout.type, "test", [&]<class T>() {
+        T* to = message.data<T>();
+        for (std::int64_t i = 0; i < message.count(); ++i, ++at) {
+          to[i] = 0;
+          for (const char* difference : differences) to[i] += reinterpret_cast<const T*>(difference)[at];
+        }
+      });
+    for (std::size_t piece = 0; piece < messages.size(); ++piece)
+      upwards.begin(SimulatedWorker::slot(piece), messages[piece], UplinkMerge::sum, {}, {}, context, bell);
+    upwards.note_sum(sum, loss, std::vector<char>(layout.statistics_bytes, 0));
+    gathering = false;
+    sent = true;
+  }
+
+  SimulatedNetwork& network;
+  int number;
+  ServerLayout layout;
+  int below;
+  std::unique_ptr<Device> device;
+  Context context;
+  AbortState abort;
+  Doorbell bell{abort, {}};
+  std::vector<Tensor> messages;
+  ServerWorker upwards;
+  std::unique_ptr<ParameterServer> downwards;
+  SimulatedWire wire;  // goes first
+  std::int64_t told_dropped = 0;
+  bool stepped = false, published = false, gathering = false, sent = false, finished = false;
+};
+
+/// All processes of a run: servers, inner servers of a tree, workers.
 struct Simulation {
   Simulation(int workers, ServerRules rules, unsigned seed, double longest = 0.01,
-             const Compression& compression = {}, DType type = DType::f64, int servers = 1)
-      : servers(servers), network(workers + servers, longest, seed), layout(small_layout(type)) {
+             const Compression& compression = {}, DType type = DType::f64, int servers = 1, int inner = 0)
+      : first_worker(servers + inner),
+        network(workers + first_worker, longest, seed),
+        layout(small_layout(type)) {
     if (servers > 1) layout.holders = share_out(layout.pieces, servers);
     rules.silent_seconds = kSilent;
-    std::vector<int> processes;
-    for (int process = 0; process < workers + servers; ++process) {
+    std::vector<int> processes, inner_processes;
+    for (int process = 0; process < workers + first_worker; ++process) {
       rules.names.push_back(cat("process ", process));
-      if (process >= servers) processes.push_back(process);
+      if (process >= first_worker) processes.push_back(process);
     }
-    server = std::make_unique<ParameterServer>(layout, rules, processes);
+    for (int k = 0; k < inner; ++k) {
+      const auto at = [&](int end) { return processes.begin() + end * workers / inner; };
+      const std::vector<int> below(at(k), at(k + 1));
+      tree.push_back(std::make_unique<SimulatedInner>(network, 1 + k, layout, rules, below, compression));
+      inner_processes.push_back(1 + k);
+    }
+    for (const auto& other : tree) rules.below.push_back(other->below);
+    server = std::make_unique<ParameterServer>(layout, rules, inner > 0 ? inner_processes : processes);
     wire = std::make_unique<SimulatedWire>(network, 0);
     server->join(*wire, [] {});
     for (int process = 1; process < servers; ++process)
       further.push_back(std::make_unique<SimulatedFurther>(network, process, layout, rules.names, processes));
-    for (const int process : processes)
-      people.push_back(std::make_unique<SimulatedWorker>(network, process, layout, compression));
+    for (const int process : processes) {
+      ServerLayout own = layout;
+      int parent = 0;
+      for (int k = 0, before = 0; k < inner; before += tree[static_cast<std::size_t>(k++)]->below)
+        if (process - first_worker >= before) parent = 1 + k;
+      if (parent > 0) own.holders.assign(layout.pieces.size(), parent);
+      people.push_back(std::make_unique<SimulatedWorker>(network, process, own, compression, parent));
+    }
     values.assign(static_cast<std::size_t>(layout.count()), 0);
     publish();
   }
@@ -240,12 +352,16 @@ struct Simulation {
   /// Rate 0.1; as the solver does.
   void update(const std::vector<ParameterServer::Difference>& round) {
     std::vector<const char*> differences;
+    int count = 0;
     for (const auto& difference : round) {
       EXPECT_TRUE(applied.insert(difference.task).second) << "task " << difference.task << " twice";
-      EXPECT_EQ(difference.loss, static_cast<double>(difference.task));
+      if (tree.empty()) {
+        EXPECT_EQ(difference.loss, static_cast<double>(difference.task));
+      }
       differences.push_back(difference.values);
+      count += difference.count;
     }
-    step_by_mean(layout, layout.held_by(0), differences, values);
+    step_by_mean(layout, layout.held_by(0), differences, count, values);
     server->update_further(version, 0.1, 1);
     sizes.push_back(round.size());
     ++version;
@@ -286,6 +402,7 @@ struct Simulation {
       round.reset();
     }
     for (const auto& other : further) other->live();
+    for (const auto& other : tree) other->live();
     for (const auto& worker : people) worker->live();
   }
 
@@ -306,11 +423,12 @@ struct Simulation {
     return false;
   }
 
-  int servers;
+  int first_worker;
   SimulatedNetwork network;
   ServerLayout layout;
   std::unique_ptr<ParameterServer> server;
   std::vector<std::unique_ptr<SimulatedFurther>> further;
+  std::vector<std::unique_ptr<SimulatedInner>> tree;
   std::vector<std::unique_ptr<SimulatedWorker>> people;
   std::unique_ptr<SimulatedWire> wire;
   std::vector<double> values;
@@ -380,6 +498,42 @@ TEST_F(ParameterServerTest, SeveralServersGiveTheBitsOfOne) {
         EXPECT_EQ(counts.updates, 30);
       }
     }
+}
+
+/// An inner server adds up before the first one does: only the order of additions is another one.
+TEST_F(ParameterServerTest, ATreeIsAsOneServer) {
+  for (const auto& [workers, inner] : {std::pair{2, 1}, std::pair{4, 2}, std::pair{5, 2}, std::pair{7, 3}}) {
+    Simulation tree(workers, {}, 1, 0.01, {}, DType::f64, 1, inner);
+    ASSERT_TRUE(tree.run(30, 60));
+    const std::vector<double> alone = trained_alone(workers, 30, tree.values.size());
+    for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(tree.values[i], alone[i], 1e-13);
+    const ServerCounts counts = tree.server->counts();
+    EXPECT_EQ(counts.applied, 30 * workers);
+    EXPECT_EQ(counts.dropped, 0);
+    EXPECT_EQ(counts.ages, (std::vector<std::int64_t>{30 * workers}));
+    Simulation again(workers, {}, 2, 0.01, {}, DType::f64, 1, inner);
+    ASSERT_TRUE(again.run(30, 60));
+    EXPECT_EQ(again.values, tree.values) << "the same bits in every run";
+  }
+}
+
+TEST_F(ParameterServerTest, ATreeKeepsToTheStaleness) {
+  for (const int staleness : {0, 2, 6}) {
+    ServerRules rules;
+    rules.wait_seconds = 0;
+    rules.staleness = staleness;
+    Simulation simulation(8, rules, 3, 0.01, {}, DType::f64, 1, 2);
+    simulation.people[7]->slowness = 0.5;
+    ASSERT_TRUE(simulation.run(200, 600));
+    const ServerCounts counts = simulation.server->counts();
+    EXPECT_LE(counts.ages.size(), static_cast<std::size_t>(staleness) + 1);
+    EXPECT_GT(counts.dropped, 0) << "the slow one's";
+    EXPECT_GE(counts.applied, 200);
+    std::set<std::int64_t> all;
+    for (const auto& worker : simulation.people)
+      for (const std::int64_t task : worker->tasks) EXPECT_TRUE(all.insert(task).second) << task;
+    for (const double value : simulation.values) EXPECT_NEAR(value, 1, 0.2);  // sin has a mean of 0
+  }
 }
 
 TEST(ServerLayout, PiecesAreSharedOutBySize) {
@@ -533,8 +687,11 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
         std::vector<double>{ServerRules::kForEver, 0, 0.01, 0.1}[static_cast<std::size_t>(pick(3))];
     rules.staleness = pick(8);
     const Compression compression{std::nullopt, pick(2) == 0 ? 0.3 : 1};
-    const int servers = 1 + pick(2);
-    Simulation simulation(workers, rules, seed, 0.001 * (1 + pick(30)), compression, DType::f64, servers);
+    int servers = 1 + pick(2), inner = 0;
+    if (servers == 1 && pick(1) == 0) inner = 1 + pick(std::min(workers, 3) - 1);
+    const int first = servers + inner;
+    Simulation simulation(workers, rules, seed, 0.001 * (1 + pick(30)), compression, DType::f64, servers,
+                          inner);
     for (const auto& worker : simulation.people) worker->slowness = 0.005 * (1 + pick(20));
     struct Fault {
       int process;
@@ -544,14 +701,15 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
     std::vector<Fault> faults;
     for (int k = pick(4); k > 0; --k) {
       const double begins = 0.01 * pick(100);
-      // Some for ever, but never of the first worker: a run needs somebody.
-      const int process = servers + pick(workers - 1);
-      const bool for_ever = process > servers && pick(3) == 0;
+      // Some for ever, but never of the first worker: a run needs somebody. (In a tree every inner server
+      // does.)
+      const int process = first + pick(workers - 1);
+      const bool for_ever = process > first && inner == 0 && pick(3) == 0;
       faults.push_back({process, pick(1) == 0, begins, for_ever ? 1e9 : begins + 0.01 * (1 + pick(60))});
     }
     const bool ended = simulation.run(30, 120, [&] {
       const double now = simulation.network.seconds();
-      for (int process = servers; process < servers + workers; ++process) {
+      for (int process = first; process < first + workers; ++process) {
         bool stopped = false, cut = false;
         for (const Fault& fault : faults)
           if (fault.process == process && now >= fault.begins && now < fault.ends)
@@ -564,7 +722,8 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
     ASSERT_TRUE(ended) << "seed " << seed << ": " << describe(counts);
     ASSERT_EQ(simulation.version, 30) << "seed " << seed;
     ASSERT_LE(counts.ages.size(), static_cast<std::size_t>(rules.staleness) + 1) << "seed " << seed;
-    ASSERT_EQ(counts.applied, static_cast<std::int64_t>(simulation.applied.size())) << "seed " << seed;
+    if (inner == 0)
+      ASSERT_EQ(counts.applied, static_cast<std::int64_t>(simulation.applied.size())) << "seed " << seed;
   }
 }
 

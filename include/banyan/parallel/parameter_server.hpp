@@ -1,5 +1,7 @@
 // A parameter server: process 0 holds the parameters, the others (workers) compute differences. With several
-// servers each holds some pieces of the parameters (further_server.hpp); the first one decides for all.
+// servers each holds some pieces of the parameters (further_server.hpp); the first one decides for all. In a
+// tree inner servers are between: towards process 0 each is a ServerWorker whose difference is the sum of
+// what its own workers sent it, to which it is a ParameterServer.
 //
 //        worker                                server
 //          ready                    ──────>     queue of idle workers
@@ -53,6 +55,9 @@ struct ServerRules {
   double report_seconds = 0;    ///< from one line in the log to the next; 0: none
   bool squares = false;         ///< further servers say how large each round's gradient is
   std::vector<std::string> names;  ///< of all processes
+  int process = 0;                 ///< this one
+  std::vector<int> below = {};     ///< in a tree, the root's: workers below each inner server
+  bool inner = false;              ///< in a tree: tasks come from above, by give_tasks()
 };
 
 /// What a server has counted.
@@ -74,13 +79,15 @@ class ParameterServer : public WireProtocol {
   /// A worker's difference, which stays until publish().
   struct Difference {
     int worker = 0;  ///< process
+    int count = 1;   ///< of an inner server: workers' differences that it is the sum of; the loss is, too
     std::int64_t task = 0, age = 0;
+    std::int64_t version = 0;  ///< of the parameters; the oldest ones, if there are several
     double loss = 0;
     const char* values = nullptr;      ///< of the layout's type: the pieces held here, one after the other
     const char* statistics = nullptr;  ///< nullptr: there are none
   };
 
-  /// On process 0, for these processes. The layout's other holders are further servers.
+  /// For these processes: workers, or inner servers. The layout's other holders are further servers.
   ParameterServer(ServerLayout layout, ServerRules rules, const std::vector<int>& workers);
   ~ParameterServer() override;
 
@@ -93,7 +100,10 @@ class ParameterServer : public WireProtocol {
   /// The differences of the round, by process, once it is complete; nothing before. The further servers begin
   /// to average theirs.
   std::optional<std::vector<Difference>> try_round();
+  /// Nothing, if end() was called meanwhile.
   std::vector<Difference> wait_for_round(const Check& check);
+  /// With ServerRules::inner: the numbers of so many tasks from this one on.
+  void give_tasks(std::int64_t first, int count);
   /// With ServerRules::squares, after a round: fills in those of the pieces that are held elsewhere.
   void wait_for_squares(std::vector<double>& by_piece, const Check& check);
   /// The further servers make their step of the solver, before publish().
@@ -156,6 +166,14 @@ class ServerWorker : public WireProtocol, public RootParent {
   /// Every device's part of the task's loss, before its last bucket is waited for; and the running
   /// statistics, by one of them.
   void note_loss(double loss, std::vector<char> statistics = {});
+  /// What an inner server has gathered for its task.
+  struct Sum {
+    int count = 1;             ///< differences
+    int dropped = 0;           ///< meanwhile
+    std::int64_t version = 0;  ///< the oldest one
+  };
+  /// The same of an inner server: sums of losses and statistics.
+  void note_sum(const Sum& sum, double loss, std::vector<char> statistics);
 
   /// No device calls it any more: gives back what belongs to devices.
   void release();
@@ -200,6 +218,7 @@ class ServerWorker : public WireProtocol, public RootParent {
   std::size_t missing_ = 0;  ///< of the next task: itself and its values
   int pieces_to_send_ = 0, losses_ = 0;
   double loss_ = 0;
+  std::optional<Sum> sum_;
 };
 
 }  // namespace banyan::parallel

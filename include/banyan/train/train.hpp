@@ -60,6 +60,7 @@ struct MetricsOptions {
 struct ParameterServerOptions {
   parallel::WireUplink* uplink = nullptr;  ///< the same as TrainOptions::uplink
   int servers = 1;
+  int inner = 0;  ///< servers of a tree, between process 0 and the workers; excludes further servers
   double wait_seconds =
       std::numeric_limits<double>::infinity();  ///< for the rest, from the first difference on
   int staleness = 0;                  ///< a difference may be so many versions of the parameters old
