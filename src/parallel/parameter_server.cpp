@@ -190,6 +190,8 @@ class ParameterServer::State {
     return count_in();
   }
 
+  bool forsaken() const { return forsaken_; }
+
   // On the thread of the wire.
 
   bool quiet() const {
@@ -220,11 +222,16 @@ class ParameterServer::State {
       post_.to_worker(outbox_.front().first, std::move(outbox_.front().second));
     double least = rules_.kForEver;
     for (auto& [process, worker] : workers_) {
-      const double silent = silence(process);
+      double silent = silence(process);
+      if (worker.forsaken) {
+        if (!worker.forsaken_since) worker.forsaken_since = now;
+        silent = std::max(silent, rules_.silent_seconds + seconds(now - *worker.forsaken_since));
+      }
       least = std::min(least, silent);
       look(process, worker, silent);
     }
-    if (rules_.lost_seconds > 0 && !ending_ && least > rules_.lost_seconds)
+    forsaken_ = least > rules_.silent_seconds;
+    if (rules_.lost_seconds > 0 && !ending_ && !rules_.inner && least > rules_.lost_seconds)
       runtime_failure("the parameter server has not heard of any worker for ", rounded(least), " s");
     if (rules_.lost_seconds > 0 && !further_ended_)
       for (const auto& [server, further] : further_)
@@ -243,6 +250,8 @@ class ParameterServer::State {
     bool out = false;
     bool told_end = false;
     bool has_rest = false;
+    bool forsaken = false;  ///< an inner server by its workers
+    std::optional<Clock::time_point> forsaken_since;
     std::int64_t task = 0, next = -1;  ///< next: -1: none is set aside
     std::int64_t version = 0;          ///< of the parameters that it computes with
     int below = 1;                     ///< workers
@@ -307,6 +316,9 @@ class ParameterServer::State {
       if (header.checksum != layout_.checksum)
         bad_input("its net has other parameters than the server's: all must have the same solver and net");
       worker.at = At::idle;
+    } else if (header.kind == ServerMessage::forsaken) {
+      worker.forsaken = header.count > 0;
+      worker.forsaken_since.reset();
     } else {
       if (worker.at != At::busy || header.task != worker.task)
         runtime_failure("it sent something of task ", header.task, ", which it does not have");
@@ -375,8 +387,9 @@ class ParameterServer::State {
     if (!worker.out && silence > rules_.silent_seconds) {
       worker.out = true;
       ++counts_.taken_out;
-      log_warning(cat("Parameter server: ", name_of(process), " has not been heard of for ", rounded(silence),
-                      " s and is taken out"));
+      log_warning(cat("Parameter server: ", name_of(process),
+                      worker.forsaken ? ", or none of its workers," : "", " has not been heard of for ",
+                      rounded(silence), " s and is taken out"));
     } else if (worker.out && silence < rules_.silent_seconds) {
       worker.out = false;
       ++counts_.taken_back;
@@ -513,6 +526,7 @@ class ParameterServer::State {
   std::optional<Clock::time_point> first_arrived_;  ///< in this round
   ServerCounts counts_;
   // Of the thread of the wire:
+  bool forsaken_ = false;
   Clock::time_point reported_;
   std::optional<ServerCounts> reported_counts_;
 };
@@ -545,6 +559,7 @@ void ParameterServer::end_further() { state_->end_further(); }
 ServerCounts ParameterServer::counts() const { return state_->counts(); }
 void ParameterServer::give_tasks(std::int64_t first, int count) { state_->give_tasks(first, count); }
 int ParameterServer::workers_in() const { return state_->workers_in(); }
+bool ParameterServer::forsaken() const { return state_->forsaken(); }
 void ParameterServer::join(Wire& wire, std::function<void()> wake) { state_->join(wire, std::move(wake)); }
 bool ParameterServer::step(Clock::time_point now, const Silence& silence) {
   return state_->step(now, silence);

@@ -18,9 +18,10 @@
 namespace banyan::parallel {
 
 enum class ServerMessage : std::uint8_t {
-  ready,   ///< worker: can compute
-  piece,   ///< worker: an encoded piece of a difference
-  done,    ///< worker: loss of the task; the running statistics follow
+  ready,     ///< worker: can compute
+  piece,     ///< worker: an encoded piece of a difference
+  done,      ///< worker: loss of the task; the running statistics follow
+  forsaken,  ///< inner server: none of its workers is heard of; or (count 0) one is again
   task,    ///< server: the pieces of values follow in messages of their own, from the servers that hold them
   rest,    ///< server: parameters that are not learned; before the values of a worker's first task
   values,  ///< server: a piece of the parameters; to a further server: to begin with

@@ -108,6 +108,17 @@ void ServerWorker::note_sum(const Sum& sum, double loss, std::vector<char> stati
   note_loss(loss, std::move(statistics));
 }
 
+void ServerWorker::tell_forsaken(bool forsaken) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!said_ready_ || forsaken == forsaken_) return;
+    forsaken_ = forsaken;
+  }
+  ServerHeader header{ServerMessage::forsaken};
+  header.count = forsaken ? 1 : 0;
+  post_->to_server(serving_.first, ServerPost::keep(server_message(header)));
+}
+
 void ServerWorker::begin(int slot, Tensor& message, UplinkMerge, const Meeting&, ProcessRange,
                          Context& context, Doorbell& bell) {
   const auto at = static_cast<std::size_t>(slot - kFirstBucket);

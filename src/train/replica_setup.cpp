@@ -7,6 +7,7 @@
 #include "banyan/io/weights.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/observe/spans.hpp"
+#include "banyan/parallel/wire_uplink.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "glog/logging.h"
 #include "layer_watch.hpp"

@@ -93,24 +93,27 @@ parallel::ServerRules rules_of(const Run& run, std::int64_t first) {
   return rules;
 }
 
-/// Two protocols of one process.
-class BothProtocols : public parallel::WireProtocol {
+/// Both ends of an inner server.
+class InnerProtocol : public parallel::WireProtocol {
  public:
-  BothProtocols(std::shared_ptr<WireProtocol> a, std::shared_ptr<WireProtocol> b)
-      : a_(std::move(a)), b_(std::move(b)) {}
+  InnerProtocol(std::shared_ptr<parallel::ServerWorker> upwards,
+                std::shared_ptr<parallel::ParameterServer> downwards)
+      : upwards_(std::move(upwards)), downwards_(std::move(downwards)) {}
   void join(parallel::Wire& wire, std::function<void()> wake) override {
-    a_->join(wire, wake);
-    b_->join(wire, wake);
+    upwards_->join(wire, wake);
+    downwards_->join(wire, wake);
   }
   bool step(Clock::time_point now, const Silence& silence) override {
-    const bool of_a = a_->step(now, silence), of_b = b_->step(now, silence);
-    return of_a || of_b;
+    const bool up = upwards_->step(now, silence), down = downwards_->step(now, silence);
+    upwards_->tell_forsaken(downwards_->forsaken());
+    return up || down;
   }
-  bool waits() const override { return a_->waits() || b_->waits(); }
-  bool quiet() const override { return a_->quiet() && b_->quiet(); }
+  bool waits() const override { return upwards_->waits() || downwards_->waits(); }
+  bool quiet() const override { return upwards_->quiet() && downwards_->quiet(); }
 
  private:
-  const std::shared_ptr<WireProtocol> a_, b_;
+  const std::shared_ptr<parallel::ServerWorker> upwards_;
+  const std::shared_ptr<parallel::ParameterServer> downwards_;
 };
 
 /// The sum of `parts`, in their order, so that the same differences give the same bits, divided by `divisor`.
@@ -412,7 +415,7 @@ InnerServer::InnerServer(Run& run, const Peers& peers, Net& net,
   rules.inner = true;
   downwards_ = std::make_shared<parallel::ParameterServer>(std::move(layout), std::move(rules),
                                                            workers_below(run, run.process()));
-  run.options.parameter_server->uplink->carry(std::make_shared<BothProtocols>(upwards_, downwards_));
+  run.options.parameter_server->uplink->carry(std::make_shared<InnerProtocol>(upwards_, downwards_));
 }
 
 InnerServer::~InnerServer() { downwards_->end(); }

@@ -236,6 +236,7 @@ struct SimulatedInner {
     upwards.step(network.now(), {});
     stepped = true;
     downwards->step(network.now(), [this](int process) { return network.silence(process); });
+    upwards.tell_forsaken(downwards->forsaken());
     if (!gathering) publish();
     if (gathering) gather();
     upwards.step(network.now(), {});
@@ -536,6 +537,33 @@ TEST_F(ParameterServerTest, ATreeKeepsToTheStaleness) {
   }
 }
 
+TEST_F(ParameterServerTest, AnInnerServerWithoutWorkersIsTakenOutAndBack) {
+  Simulation simulation(4, {}, 5, 0.01, {}, DType::f64, 1, 2);
+  int passed = 0;
+  bool was_out = false;
+  ASSERT_TRUE(simulation.run(200, 60, [&] {
+    ++passed;
+    for (const int worker : {3, 4}) {
+      if (passed == 100) simulation.network.stop(worker, true);
+      if (passed == 600) simulation.network.stop(worker, false);
+    }
+    was_out = was_out || simulation.server->workers_in() == 1;
+  }));
+  EXPECT_TRUE(was_out);
+  EXPECT_EQ(simulation.server->workers_in(), 2);
+  EXPECT_EQ(simulation.server->counts().taken_out, 1);
+  EXPECT_EQ(simulation.server->counts().taken_back, 1);
+}
+
+TEST_F(ParameterServerTest, ATreeWithoutAnyWorkerEnds) {
+  ServerRules rules;
+  rules.lost_seconds = 2;
+  Simulation simulation(2, rules, 7, 0.01, {}, DType::f64, 1, 2);
+  for (const int worker : {3, 4}) simulation.network.cut(worker, true);
+  EXPECT_THROW(simulation.run(10, 60), Error);
+  EXPECT_LT(simulation.network.seconds(), 2.5);
+}
+
 TEST(ServerLayout, PiecesAreSharedOutBySize) {
   EXPECT_EQ(share_out({5, 3, 8}, 2), (std::vector<int>{1, 1, 0}));
   EXPECT_EQ(share_out({4, 4, 4, 4, 1}, 2), (std::vector<int>{0, 1, 0, 1, 0}));
@@ -701,10 +729,9 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
     std::vector<Fault> faults;
     for (int k = pick(4); k > 0; --k) {
       const double begins = 0.01 * pick(100);
-      // Some for ever, but never of the first worker: a run needs somebody. (In a tree every inner server
-      // does.)
+      // Some for ever, but never of the first worker: a run needs somebody.
       const int process = first + pick(workers - 1);
-      const bool for_ever = process > first && inner == 0 && pick(3) == 0;
+      const bool for_ever = process > first && pick(3) == 0;
       faults.push_back({process, pick(1) == 0, begins, for_ever ? 1e9 : begins + 0.01 * (1 + pick(60))});
     }
     const bool ended = simulation.run(30, 120, [&] {
@@ -722,8 +749,9 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
     ASSERT_TRUE(ended) << "seed " << seed << ": " << describe(counts);
     ASSERT_EQ(simulation.version, 30) << "seed " << seed;
     ASSERT_LE(counts.ages.size(), static_cast<std::size_t>(rules.staleness) + 1) << "seed " << seed;
-    if (inner == 0)
+    if (inner == 0) {
       ASSERT_EQ(counts.applied, static_cast<std::int64_t>(simulation.applied.size())) << "seed " << seed;
+    }
   }
 }
 

@@ -57,7 +57,8 @@ struct ServerRules {
   std::vector<std::string> names;  ///< of all processes
   int process = 0;                 ///< this one
   std::vector<int> below = {};     ///< in a tree, the root's: workers below each inner server
-  bool inner = false;              ///< in a tree: tasks come from above, by give_tasks()
+  bool inner =
+      false;  ///< in a tree: tasks come from above, by give_tasks(), and nobody heard of is no failure
 };
 
 /// What a server has counted.
@@ -118,6 +119,8 @@ class ParameterServer : public WireProtocol {
   ServerCounts counts() const;
   /// Workers that are not out.
   int workers_in() const;
+  /// None of the workers is heard of. On the thread of the wire.
+  bool forsaken() const;
 
   void join(Wire& wire, std::function<void()> wake) override;
   bool step(Clock::time_point now, const Silence& silence) override;
@@ -175,6 +178,9 @@ class ServerWorker : public WireProtocol, public RootParent {
   /// The same of an inner server: sums of losses and statistics.
   void note_sum(const Sum& sum, double loss, std::vector<char> statistics);
 
+  /// An inner server says whether none of its workers is heard of. On the thread of the wire.
+  void tell_forsaken(bool forsaken);
+
   /// No device calls it any more: gives back what belongs to devices.
   void release();
 
@@ -215,6 +221,7 @@ class ServerWorker : public WireProtocol, public RootParent {
   std::vector<char> rest_, statistics_;
   Task task_, arriving_;
   bool working_ = false, said_ready_ = false, awaiting_ = false;
+  bool forsaken_ = false;    ///< as told
   std::size_t missing_ = 0;  ///< of the next task: itself and its values
   int pieces_to_send_ = 0, losses_ = 0;
   double loss_ = 0;
