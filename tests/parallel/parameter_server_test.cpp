@@ -729,14 +729,14 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
     std::vector<Fault> faults;
     for (int k = pick(4); k > 0; --k) {
       const double begins = 0.01 * pick(100);
-      // Some for ever, but never of the first worker: a run needs somebody.
-      const int process = first + pick(workers - 1);
+      // Some for ever, but never of a server or the first worker: a run needs them.
+      const int process = 1 + pick(first + workers - 2);
       const bool for_ever = process > first && pick(3) == 0;
       faults.push_back({process, pick(1) == 0, begins, for_ever ? 1e9 : begins + 0.01 * (1 + pick(60))});
     }
     const bool ended = simulation.run(30, 120, [&] {
       const double now = simulation.network.seconds();
-      for (int process = first; process < first + workers; ++process) {
+      for (int process = 1; process < first + workers; ++process) {
         bool stopped = false, cut = false;
         for (const Fault& fault : faults)
           if (fault.process == process && now >= fault.begins && now < fault.ends)
