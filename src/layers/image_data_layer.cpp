@@ -24,12 +24,18 @@ class ImageDataLayer : public SourceLayer {
       refuse("image_data_param.scaled_decoding",
              "needs new_height and new_width: they say how far down it may go");
     constexpr std::uint32_t kMost = 1 << 15;
-    if (std::max({images.new_height(), images.new_width(), images.short_side()}) > kMost)
-      refuse("image_data_param", cat("must have new_height, new_width and short_side of at most ", kMost));
+    if (std::max({images.new_height(), images.new_width(), images.short_side(), images.min_height(),
+                  images.min_width()}) > kMost)
+      refuse("image_data_param",
+             cat("must have new_height, new_width, short_side, min_height and min_width of at most ", kMost));
     if (images.short_side() > 0 && images.new_height() > 0)
       refuse("image_data_param", "has short_side and new_height: give one of them");
-    if (images.min_height() > 0 || images.min_width() > 0)
-      refuse("image_data_param", "has min_height or min_width, which are not supported");
+    if ((images.min_height() > 0) != (images.min_width() > 0))
+      refuse("image_data_param", "must set both of min_height and min_width, or neither");
+    if (images.min_height() > 0 && (images.short_side() > 0 || images.new_height() > 0))
+      refuse("image_data_param",
+             "has min_height and min_width besides another size: give one of min_height, new_height and "
+             "short_side");
     if (images.label_type() != caffe::ImageDataParameter::IMAGE)
       refuse("image_data_param.label_type",
              "must be IMAGE here: ImageSegData reads images with other labels");
@@ -44,6 +50,8 @@ class ImageDataLayer : public SourceLayer {
     options.new_height = static_cast<int>(images.new_height());
     options.new_width = static_cast<int>(images.new_width());
     options.short_side = static_cast<int>(images.short_side());
+    options.min_height = static_cast<int>(images.min_height());
+    options.min_width = static_cast<int>(images.min_width());
     options.scaled_decoding = images.scaled_decoding();
     options.labels = labels_per_line();
     options.color = images.is_color() ? data::ColorMode::bgr : data::ColorMode::gray;
