@@ -146,9 +146,12 @@ class Case:
                 f'layer {{ name: "{name}" type: "Parameter" top: "{top}" param {{ lr_mult: {rate} }} '
                 f"parameter_param {{ shape {{ {dims} }} }} }}\n"
             )
-            if image:  # changes nothing but the memory order, and fuses nothing that follows
+            if image:  # a convolution that changes nothing but the memory order, and a layer that keeps it from fusing what follows
                 text += (
-                    f'layer {{ name: "{name}_image" type: "Pooling" bottom: "{top}" top: "{name}" '
+                    f'layer {{ name: "{name}_image" type: "DepthwiseConvolution" bottom: "{top}" top: "{name}_image" '
+                    f"convolution_param {{ num_output: {shape[1]} kernel_size: 1 bias_term: false "
+                    f'weight_filler {{ type: "constant" value: 1 }} }} }}\n'
+                    f'layer {{ name: "{name}_end" type: "Pooling" bottom: "{name}_image" top: "{name}" '
                     f"pooling_param {{ pool: AVE kernel_size: 1 }} }}\n"
                 )
         bottoms = re.findall(r'\btop: "(\w+)"', self.before) or self.tensors

@@ -1,8 +1,8 @@
 // Bilinear resizing on CPU devices: where the points of an axis lie is worked out once, because it takes
-// divisions; channels-last tensors have vector loops over the channels. Arithmetic and order of additions are
-// the functors', so results are bit-identical.
+// divisions; channels-last tensors have vector loops over the channels. Backward adds up rows, then columns.
 #include "ops/common/resize.hpp"
 
+#include <cstring>
 #include <vector>
 
 #include "ops/cpu/channel_blocks.hpp"
@@ -102,58 +102,57 @@ class Readers {
   std::vector<A> weights_;
 };
 
-/// Backward, of the pixels of one input row inside the part. `dy`: of the image.
+/// Backward: the weighted sum of the output rows that an input row contributes to. `n`: numbers in a row.
 template <class T, class A>
-void gather_row(const ResizePlanes& p, const Readers<A>& rows, const typename Readers<A>::Run& row,
-                const Readers<A>& columns, const T* dy, T* dx) {
+void sum_rows(const Readers<A>& rows, const typename Readers<A>::Run& row, std::int64_t n, const T* dy,
+              A* sum) {
+  std::fill_n(sum, n, A(0));
   const A* const shares = rows.weights(row);
-  for (const auto& column : columns.runs()) {
-    const A* const weights = columns.weights(column);
-    A sum = 0;
-    for (std::int64_t r = row.first; r < row.last; ++r)
-      for (std::int64_t c = column.first; c < column.last; ++c)
-        sum += shares[r - row.first] * weights[c - column.first] * dy[r * p.w.output + c];
-    *dx++ = static_cast<T>(sum);
+  for (std::int64_t r = row.first; r < row.last; ++r) {
+    const A share = shares[r - row.first];
+    const T* const from = dy + r * n;
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i) sum[i] += share * from[i];
   }
 }
 
+/// And the weighted sum of its columns for each pixel of the input row inside the part.
 template <class T, class A>
-void gather_pixels(const ResizePlanes& p, const Readers<A>& rows, const typename Readers<A>::Run& row,
-                   const Readers<A>& columns, const T* dy, T* dx) {
-  const A* const shares = rows.weights(row);
+void sum_columns(std::int64_t channels, const Readers<A>& columns, const A* sums, T* dx) {
   for (const auto& column : columns.runs()) {
     const A* const weights = columns.weights(column);
-    for_channel_blocks<T>(p.channels, [&]<class Block>(std::int64_t first, Block) {
-      typename Block::Values g, sum{};
-      for (std::int64_t r = row.first; r < row.last; ++r)
-        for (std::int64_t c = column.first; c < column.last; ++c) {
-          Block::load(dy + (r * p.w.output + c) * p.channels + first, g);
-          sum += shares[r - row.first] * weights[c - column.first] * g;
-        }
+    for_channel_blocks<T>(channels, [&]<class Block>(std::int64_t first, Block) {
+      typename Block::Values sum{};
+      for (std::int64_t c = column.first; c < column.last; ++c) {
+        typename Block::Values g;
+        std::memcpy(&g, sums + c * channels + first, sizeof(g));
+        sum += weights[c - column.first] * g;
+      }
       Block::store(sum, dx + first);
     });
-    dx += p.channels;
+    dx += channels;
   }
 }
 
+/// Rows first, so that every gradient is read once for each of two input rows.
 template <class T>
 void backward_rows(int threads, const ResizePlanes& p, std::int64_t images, const T* dy, T* dx) {
   using A = Arithmetic<T>;
   const ResizeAxis &h = p.h, &w = p.w;
   const Readers<A> rows(h), columns(w);
-  const std::int64_t step = p.step(), out = h.output * w.output * step;
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (std::int64_t r = 0; r < images * h.input; ++r) {
-    const std::int64_t row = r % h.input - h.begin;
-    T* const to = dx + r * w.input * step;
-    std::fill_n(to, w.input * step, T(0));  // what is outside the part
-    if (row < 0 || row >= h.length) continue;
-    const T* const from = dy + r / h.input * out;
-    T* const first = to + w.begin * step;
-    if (p.channels_last)
-      gather_pixels(p, rows, rows.runs()[row], columns, from, first);
-    else
-      gather_row(p, rows, rows.runs()[row], columns, from, first);
+  const std::int64_t step = p.step(), length = w.output * step;
+#pragma omp parallel num_threads(threads)
+  {
+    std::vector<A> sums(static_cast<std::size_t>(length));
+#pragma omp for schedule(static)
+    for (std::int64_t r = 0; r < images * h.input; ++r) {
+      const std::int64_t row = r % h.input - h.begin;
+      T* const to = dx + r * w.input * step;
+      if (row < 0 || row >= h.length || w.length < w.input) std::fill_n(to, w.input * step, T(0));
+      if (row < 0 || row >= h.length) continue;
+      sum_rows(rows, rows.runs()[row], length, dy + r / h.input * h.output * length, sums.data());
+      sum_columns(step, columns, sums.data(), to + w.begin * step);
+    }
   }
 }
 
