@@ -398,7 +398,7 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
   parallel::WireUplinkOptions options;
   options.watchdog_seconds = FLAGS_watchdog;
   options.reduce_precision = narrow;
-  options.stop = &signal_flags().stop;
+  options.told_to_end = &told_to_end();
   options.served_by_first = FLAGS_parameter_server;
   auto uplink = std::make_unique<parallel::WireUplink>(parallel::connect_by_mpi(), options);
   if (uplink->place().process > 0) {

@@ -17,8 +17,9 @@ namespace banyan::parallel {
 struct WireUplinkOptions {
   double watchdog_seconds = 0;            ///< a process that is not heard of for so long has failed; 0: never
   std::optional<DType> reduce_precision;  ///< bf16 or f16: sums of f32 gradients travel as these
-  const std::atomic<bool>* stop = nullptr;  ///< this process was told to stop; outlives the uplink
-  std::string host;                         ///< for messages; "": the machine's name
+  /// This process was told to end, as are all whose sibling died; outlives the uplink.
+  const std::atomic<bool>* told_to_end = nullptr;
+  std::string host;  ///< for messages; "": the machine's name
   /// Process 0 serves the others: their silence is its business, and no failure.
   bool served_by_first = false;
 };
