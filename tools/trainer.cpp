@@ -276,6 +276,13 @@ T choice_of(const char* flag, const std::vector<T>& values) {
   return values.at(static_cast<std::size_t>(std::find(words.begin(), words.end(), text) - words.begin()));
 }
 
+/// As the log's last line, where a program reads it.
+void say_error(const std::string& what) {
+  const std::string text = "trainer: " + what;
+  std::cerr << (FLAGS_log_format == "json" ? json_log_line(Severity::error, text) : text) + "\n"
+            << std::flush;
+}
+
 bool json_log() { return choice_of<bool>("log_format", {false, true}); }
 
 DeviceFlags device_flags() {
@@ -543,10 +550,13 @@ int do_joined(parallel::WireUplink& uplink, const std::function<int()>& work) tr
   return code;
 } catch (Error& error) {
   uplink.abort(error);
-  if (!uplink.speaks()) return exit_code(error.kind());
-  if (std::string(error.what()).find(uplink.name()) == std::string::npos)
-    error.add_context(cat("in ", uplink.name()));
-  throw;
+  if (uplink.speaks()) {
+    if (std::string(error.what()).find(uplink.name()) == std::string::npos)
+      error.add_context(cat("in ", uplink.name()));
+    say_error(error.what());
+  }
+  uplink.let_others_speak();
+  return exit_code(error.kind());
 } catch (const std::exception& error) {
   uplink.abort(Error(ErrorKind::runtime, cat(error.what(), "\n  in ", uplink.name())));
   throw;
@@ -862,10 +872,8 @@ int run(int argc, char** argv) {
   return run_command(words);
 }
 
-/// As the log's last line, where a program reads it.
 int failed(const std::string& what, int code) {
-  const std::string text = "trainer: " + what;
-  std::cerr << (FLAGS_log_format == "json" ? json_log_line(Severity::error, text) : text) + "\n";
+  say_error(what);
   return code;
 }
 

@@ -292,6 +292,8 @@ double ProcessWatch::silence_of(int process) const {
   return silence(peers_[process]);
 }
 
+bool ProcessWatch::has_ended(int process) const { return readable(peers_[process].pid_descriptor); }
+
 void ProcessWatch::tell(int failed, const Error& error) {
   std::vector<bool> over(peers_.size());
   {

@@ -93,6 +93,8 @@ class ProcessWatch {
   OtherDevices others() const;
   /// Seconds since another process was last heard of; those in which this one did not listen do not count.
   double silence_of(int process) const;
+  /// Known for processes of this machine only; false: it has not, or is elsewhere.
+  bool has_ended(int process) const;
   /// "process 2 on host b"
   std::string name_of(int process) const;
   const std::vector<ProcessIdentity>& processes() const { return processes_; }

@@ -40,6 +40,9 @@ constexpr std::chrono::milliseconds kLinger{150}, kLongestLinger{1000};
 /// Between two looks of the guard; how much of one counts, so that time in which this process was stopped
 /// does not; and for how long the thread of the wire may stay in a call after a failure.
 constexpr std::chrono::milliseconds kLook{30}, kLongestLook{100}, kStuck{400};
+/// mpirun kills all when one ends: whoever has spoken gives other hosts so long to speak too, and whoever has
+/// nothing to say gives the one that speaks for its host so long.
+constexpr std::chrono::milliseconds kHold{300}, kLongestHold{1000};
 /// One that is not heard of for so long is not expected to say what has happened.
 constexpr double kSilent = 1;
 
@@ -204,7 +207,22 @@ class WireUplink::State {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!failure_) return true;
     changed_.wait(lock, [&] { return settled_; });
-    return is_speaker();
+    return speaker() == place_.process;
+  }
+
+  void let_others_speak() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!failure_) return;
+    changed_.wait(lock, [&] { return settled_; });
+    const int speaks = speaker();
+    lock.unlock();
+    const Clock::time_point since = Clock::now();
+    if (speaks != place_.process)
+      while (Clock::now() - since < kLongestHold && !watch_->has_ended(speaks))
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    else if (std::any_of(hosts_.begin(), hosts_.end(),
+                         [&](const auto& host) { return host != hosts_[speaks]; }))
+      std::this_thread::sleep_for(kHold);
   }
 
  private:
@@ -266,7 +284,7 @@ class WireUplink::State {
   }
   /// After a failure: of the processes of this host, the first one that failed by itself, or else the first
   /// one that lives.
-  bool is_speaker() const {
+  int speaker() const {
     const int me = place_.process;
     std::optional<int> first_failed, first_alive;
     for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
@@ -279,7 +297,7 @@ class WireUplink::State {
         first_failed = process;
       }
     }
-    return me == first_failed.value_or(first_alive.value_or(me));
+    return first_failed.value_or(first_alive.value_or(me));
   }
 
   // On the guard's thread, which judges the others, and sees to it that this process ends even if the thread
@@ -303,7 +321,7 @@ class WireUplink::State {
       if (stuck < kStuck) continue;
       Error error(failure_->error);
       error.add_context(cat("in ", name()));
-      end_process(error, is_speaker());
+      end_process(error, speaker() == place_.process);
     }
   }
 
@@ -632,6 +650,7 @@ void WireUplink::bring(int devices) { state_->bring(devices); }
 void WireUplink::carry(std::shared_ptr<WireProtocol> protocol) { state_->carry(std::move(protocol)); }
 void WireUplink::leave() { state_->leave(); }
 bool WireUplink::speaks() const { return state_->speaks(); }
+void WireUplink::let_others_speak() const { state_->let_others_speak(); }
 const UplinkPlace& WireUplink::place() const { return state_->place(); }
 std::string WireUplink::name() const { return state_->name(); }
 std::vector<std::string> WireUplink::share(const std::string& mine) { return state_->share(mine); }

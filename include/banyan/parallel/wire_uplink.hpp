@@ -43,6 +43,9 @@ class WireUplink : public Uplink {
   /// After a failure: is this process the one on its machine whose user is to see it? One that failed itself
   /// is, or the first one where all have only heard of it.
   bool speaks() const;
+  /// After a failure, once that is done: what started the processes kills all of them when one ends, and this
+  /// returns when those that are to speak have had the time.
+  void let_others_speak() const;
 
   const UplinkPlace& place() const override;
   std::string name() const override;
