@@ -31,7 +31,7 @@ constexpr int kProtocolTags = 16;
 /// Seconds for the processes to find each other in the beginning; more if the watchdog waits longer.
 constexpr double kLeastPatience = 20;
 /// How long the thread polls for something that a device waits for before it sleeps between polls.
-constexpr std::chrono::microseconds kSpin{2000};
+constexpr std::chrono::microseconds kSpin{2000}, kShortSpin{30};
 /// Between polls: while devices wait, while they compute and something is under way (the thread may need one
 /// of their cores), and while nothing is. What begins here wakes the thread.
 constexpr std::chrono::microseconds kNap{20}, kLongNap{100}, kRest{2000};
@@ -177,6 +177,7 @@ class WireUplink::State {
     const Slot& slot = *slots_.at(number);
     if (!slot.finished) {
       check();
+      if (napping_ && a_device_waits()) wake();
       return false;
     }
     if (slot.values != slot.message->raw())
@@ -584,24 +585,29 @@ class WireUplink::State {
     return true;
   }
 
+  /// Sleeping costs more than most messages take, so what a device waits for is polled for without a pause,
+  /// and so is, for a moment, what has just moved. The device sleeps by then, or polls too; others get the
+  /// core by the yields.
   void rest(bool moved) {
     const Clock::time_point now = Clock::now();
     if (moved) {
       moved_ = now;
       return;
     }
-    const bool waited_for = waited_for_ > 0 || sharing_.under_way;
-    if (waited_for && now - moved_ < kSpin) {
+    const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
+    std::unique_lock<std::mutex> lock(mutex_);
+    const bool waited_for = waited_for_ > 0 || sharing_.under_way || (under_way_ > 0 && a_device_waits());
+    const auto spin = waited_for ? kSpin : under_way_ > 0 ? kShortSpin : std::chrono::microseconds(0);
+    if (now - moved_ < spin) {
+      lock.unlock();
       std::this_thread::yield();
       return;
     }
-    const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto pause = waited_for || (under_way_ > 0 && a_device_waits()) ? kNap
-                       : under_way_ > 0 || protocol_busy                  ? kLongNap
-                                                                          : kRest;
+    const auto pause = waited_for ? kNap : under_way_ > 0 || protocol_busy ? kLongNap : kRest;
+    napping_ = !waited_for;
     work_.wait_for(lock, pause, [this] { return woken_; });
-    if (std::exchange(woken_, false)) moved_ = now;
+    napping_ = false;
+    if (std::exchange(woken_, false)) moved_ = Clock::now();
   }
 
   const WireUplinkOptions options_;
@@ -616,6 +622,7 @@ class WireUplink::State {
   std::vector<std::string> hosts_;
   // Under the mutex:
   bool joined_ = false, leaving_ = false, left_ = false, settled_ = false, woken_ = false;
+  bool napping_ = false;                   ///< the thread, which need not sleep on if a device waits now
   bool ending_ = false;                    ///< run_.fail is being called
   std::optional<ProcessFailure> failure_;  ///< the first one
   Clock::time_point failed_at_;

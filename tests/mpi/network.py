@@ -323,7 +323,8 @@ def wrong_errors(run, faults):
             return f"process {process} said {len(said)} errors"
         # One that is cut off can only say that it hears nobody; a slow or broken network may have been noticed before the last fault.
         blamed = {fault.process for fault in faults}
-        if joined and process not in blamed and not any(f"process {other} on " in said[0].replace(f"in process {process} on", "") for other in blamed):
+        words = [f"process {other} on " for other in blamed] + (["has not heard of any worker"] if run.server and process == 0 else [])
+        if joined and process not in blamed and not any(word in said[0].replace(f"in process {process} on", "") for word in words):
             return f"process {process} blames another one than {sorted(blamed)}: {said[0]}"
     if any(word in last.words for word in ("kill", "SIGSTOP")) or not last.ends:
         if wait_until(lambda: run.mpirun.poll() is not None, MPIRUN_ENDS) is None and "cut" not in " ".join(fault.words for fault in faults):
