@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -15,6 +14,7 @@
 #include <tuple>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "banyan/layers/layer.hpp"
@@ -452,9 +452,8 @@ void set_metrics(TrainOptions& options) {
 std::unique_ptr<live::PageServer> page_server(TrainOptions& options) {
   if (!given("serve")) return nullptr;
   live::PageServerOptions serving;
-  const char* const end = FLAGS_serve.data() + FLAGS_serve.size();
-  const auto [stop, error] = std::from_chars(FLAGS_serve.data(), end, serving.port);
-  if (error != std::errc() || stop != end || serving.port < 0 || serving.port > 65535)
+  serving.port = banyan::number_in<int>(FLAGS_serve).value_or(-1);
+  if (serving.port < 0 || serving.port > 65535)
     bad_input("--serve=", FLAGS_serve, ": expected a port from 1 to 65535, or 0 for any that is free");
   serving.name = std::filesystem::path(options.solver_path).stem().string();
   serving.folder = options.solver.metrics.folder;
