@@ -146,9 +146,7 @@ void ProcessWatch::send(int process, std::size_t channel, NewsKind kind, std::si
 
 void ProcessWatch::tick(const std::function<ProcessReport()>& report) {
   const Clock::time_point now = Clock::now();
-  // Many processes report less often: every one hears all others.
-  const double period = std::max(options_.beat_seconds, 0.005 * static_cast<double>(peers_.size()));
-  const bool due = !said_goodbye_ && seconds(now - reported_) >= period;
+  const bool due = !said_goodbye_ && seconds(now - reported_) >= beat();
   const ProcessReport mine = due ? report() : ProcessReport{};
   std::vector<int> to;
   {
@@ -211,6 +209,11 @@ void ProcessWatch::judge() {
   if (failures_.empty() && !failed_) look_at_wire(now, told_to_end);
 }
 
+/// Many processes report less often: every one hears all others.
+double ProcessWatch::beat() const {
+  return std::max(options_.beat_seconds, 0.005 * static_cast<double>(peers_.size()));
+}
+
 double ProcessWatch::silence(const Peer& peer) const { return std::max(0.0, seconds(ticked_ - peer.heard)); }
 
 bool ProcessWatch::judges_silence_of(int process) const {
@@ -232,7 +235,7 @@ void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end) {
   if (readable(peer.pid_descriptor)) {
     if (!peer.ended) peer.ended = now;
     if (seconds(now - *peer.ended) > kLastWords) give_up(process, "was killed, or has ended without a word");
-  } else if (told_to_end && silent > kSilentAtTheEnd &&
+  } else if (told_to_end && silent > std::max(kSilentAtTheEnd, 4 * beat()) &&
              (!options_.served_by_first ||
               ((process == 0 || me_ == 0) && silent - seconds(now - *told_) < kAway))) {
     lost(": it was killed, or has lost its network");
@@ -243,21 +246,22 @@ void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end) {
 }
 
 /// The wire's library may wait for something that does not come, such as an answer of mpirun's when it has
-/// other sorrows. Then nobody is heard, whoever is to blame.
+/// other sorrows. Then nobody is heard, and who is to blame is known only if it was silent before.
 void ProcessWatch::look_at_wire(Clock::time_point now, bool told_to_end) {
   const double away = seconds(now - ticked_);
   const bool too_long = options_.silence_seconds > 0 && away > options_.silence_seconds;
   if (!too_long && !(told_to_end && away > kSilentAtTheEnd && !left_)) return;
-  int least = -1;
+  std::vector<int> silent;
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
-    if (process != me_ && (least < 0 || peers_[process].heard < peers_[least].heard)) least = process;
-  std::string text = cat("the message library has not returned from a call for ", rounded(away), " s",
-                         told_to_end ? " and this process was told to end" : "",
-                         ": another process was killed, or has lost its network");
-  if (least >= 0)
-    text += cat(" (", name_of(least), " was heard of last ", rounded(seconds(now - peers_[least].heard)),
-                " s ago)");
-  failures_.push_back({me_, Error(ErrorKind::runtime, text), true});
+    if (process != me_ && (silence(peers_[process]) > 4 * beat() || peers_.size() == 2))
+      silent.push_back(process);
+  failures_.push_back(
+      {me_,
+       Error(ErrorKind::runtime, cat("the message library has not returned from a call for ", rounded(away),
+                                     " s", told_to_end ? " and this process was told to end" : "", ": ",
+                                     silent.size() == 1 ? name_of(silent[0]) : "another process",
+                                     " was killed, or has lost its network")),
+       true});
 }
 
 void ProcessWatch::give_up(int process, const std::string& why) {

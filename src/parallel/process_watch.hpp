@@ -134,6 +134,7 @@ class ProcessWatch {
   void look(int process, Clock::time_point now, bool told_to_end);
   void look_at_wire(Clock::time_point now, bool told_to_end);
   void give_up(int process, const std::string& why);
+  double beat() const;  ///< seconds between two reports
   double silence(const Peer& peer) const;
   bool judges_silence_of(int process) const;
   bool anybody_waits() const;
