@@ -276,6 +276,13 @@ T choice_of(const char* flag, const std::vector<T>& values) {
   return values.at(static_cast<std::size_t>(std::find(words.begin(), words.end(), text) - words.begin()));
 }
 
+/// As the log's last line, where a program reads it.
+void say_error(const std::string& what) {
+  const std::string text = "trainer: " + what;
+  std::cerr << (FLAGS_log_format == "json" ? json_log_line(Severity::error, text) : text) + "\n"
+            << std::flush;
+}
+
 bool json_log() { return choice_of<bool>("log_format", {false, true}); }
 
 DeviceFlags device_flags() {
@@ -398,7 +405,7 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
   parallel::WireUplinkOptions options;
   options.watchdog_seconds = FLAGS_watchdog;
   options.reduce_precision = narrow;
-  options.stop = &signal_flags().stop;
+  options.told_to_end = &told_to_end();
   options.served_by_first = FLAGS_parameter_server;
   auto uplink = std::make_unique<parallel::WireUplink>(parallel::connect_by_mpi(), options);
   if (uplink->place().process > 0) {
@@ -542,10 +549,13 @@ int do_joined(parallel::WireUplink& uplink, const std::function<int()>& work) tr
   return code;
 } catch (Error& error) {
   uplink.abort(error);
-  if (!uplink.speaks()) return exit_code(error.kind());
-  if (std::string(error.what()).find(uplink.name()) == std::string::npos)
-    error.add_context(cat("in ", uplink.name()));
-  throw;
+  if (uplink.speaks()) {
+    if (std::string(error.what()).find(uplink.name()) == std::string::npos)
+      error.add_context(cat("in ", uplink.name()));
+    say_error(error.what());
+  }
+  uplink.let_others_speak();
+  return exit_code(error.kind());
 } catch (const std::exception& error) {
   uplink.abort(Error(ErrorKind::runtime, cat(error.what(), "\n  in ", uplink.name())));
   throw;
@@ -861,10 +871,8 @@ int run(int argc, char** argv) {
   return run_command(words);
 }
 
-/// As the log's last line, where a program reads it.
 int failed(const std::string& what, int code) {
-  const std::string text = "trainer: " + what;
-  std::cerr << (FLAGS_log_format == "json" ? json_log_line(Severity::error, text) : text) + "\n";
+  say_error(what);
   return code;
 }
 
