@@ -287,10 +287,9 @@ T choice_of(const char* flag, const std::vector<T>& values) {
 }
 
 /// As the log's last line, where a program reads it.
-void say_error(const std::string& what) {
+void say_error(const std::string& what, bool json) {
   const std::string text = "trainer: " + what;
-  std::cerr << (FLAGS_log_format == "json" ? json_log_line(Severity::error, text) : text) + "\n"
-            << std::flush;
+  std::cerr << (json ? json_log_line(Severity::error, text) : text) + "\n" << std::flush;
 }
 
 bool json_log() { return choice_of<bool>("log_format", {false, true}); }
@@ -568,7 +567,7 @@ int do_joined(parallel::WireUplink& uplink, const std::function<int()>& work) tr
   if (uplink.speaks()) {
     if (std::string(error.what()).find(uplink.name()) == std::string::npos)
       error.add_context(cat("in ", uplink.name()));
-    say_error(error.what());
+    say_error(error.what(), FLAGS_log_format == "json");
   }
   uplink.let_others_speak();
   return exit_code(error.kind());
@@ -887,8 +886,21 @@ int run(int argc, char** argv) {
   return run_command(words);
 }
 
-int failed(const std::string& what, int code) {
-  say_error(what);
+/// Whether the log is to be JSON, though the words before may be wrong and end the reading of flags.
+bool asks_for_json_log(const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string word = words[i];
+    std::replace(word.begin(), word.end(), '-', '_');
+    if (word.starts_with("__")) word.erase(0, 1);
+    if (word == "_log_format=json") return true;
+    if (word == "_log_format" && i + 1 < words.size() && words[i + 1] == "json") return true;
+  }
+  return false;
+}
+
+/// As the log's last line, where a program reads it.
+int failed(const std::string& what, int code, const std::vector<std::string>& words) {
+  say_error(what, FLAGS_log_format == "json" || asks_for_json_log(words));
   return code;
 }
 
@@ -896,13 +908,14 @@ int failed(const std::string& what, int code) {
 }  // namespace banyan
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   try {
     return banyan::run(argc, argv);
   } catch (const banyan::Error& error) {
-    return banyan::failed(error.what(), banyan::exit_code(error.kind()));
+    return banyan::failed(error.what(), banyan::exit_code(error.kind()), words);
   } catch (const std::bad_alloc&) {
-    return banyan::failed("out of memory", 1);
+    return banyan::failed("out of memory", 1, words);
   } catch (const std::exception& error) {
-    return banyan::failed(error.what(), 1);
+    return banyan::failed(error.what(), 1, words);
   }
 }
