@@ -286,6 +286,12 @@ T choice_of(const char* flag, const std::vector<T>& values) {
   return values.at(static_cast<std::size_t>(std::find(words.begin(), words.end(), text) - words.begin()));
 }
 
+/// As the log's last line, where a program reads it.
+void say_error(const std::string& what, bool json) {
+  const std::string text = "trainer: " + what;
+  std::cerr << (json ? json_log_line(Severity::error, text) : text) + "\n" << std::flush;
+}
+
 bool json_log() { return choice_of<bool>("log_format", {false, true}); }
 
 DeviceFlags device_flags() {
@@ -415,7 +421,7 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
   parallel::WireUplinkOptions options;
   options.watchdog_seconds = FLAGS_watchdog;
   options.reduce_precision = narrow;
-  options.stop = &signal_flags().stop;
+  options.told_to_end = &told_to_end();
   options.served_by_first = FLAGS_parameter_server;
   auto uplink = std::make_unique<parallel::WireUplink>(parallel::connect_by_mpi(), options);
   if (uplink->place().process > 0) {
@@ -558,10 +564,13 @@ int do_joined(parallel::WireUplink& uplink, const std::function<int()>& work) tr
   return code;
 } catch (Error& error) {
   uplink.abort(error);
-  if (!uplink.speaks()) return exit_code(error.kind());
-  if (std::string(error.what()).find(uplink.name()) == std::string::npos)
-    error.add_context(cat("in ", uplink.name()));
-  throw;
+  if (uplink.speaks()) {
+    if (std::string(error.what()).find(uplink.name()) == std::string::npos)
+      error.add_context(cat("in ", uplink.name()));
+    say_error(error.what(), FLAGS_log_format == "json");
+  }
+  uplink.let_others_speak();
+  return exit_code(error.kind());
 } catch (const std::exception& error) {
   uplink.abort(Error(ErrorKind::runtime, cat(error.what(), "\n  in ", uplink.name())));
   throw;
@@ -877,10 +886,21 @@ int run(int argc, char** argv) {
   return run_command(words);
 }
 
+/// Whether the log is to be JSON, though the words before may be wrong and end the reading of flags.
+bool asks_for_json_log(const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string word = words[i];
+    std::replace(word.begin(), word.end(), '-', '_');
+    if (word.starts_with("__")) word.erase(0, 1);
+    if (word == "_log_format=json") return true;
+    if (word == "_log_format" && i + 1 < words.size() && words[i + 1] == "json") return true;
+  }
+  return false;
+}
+
 /// As the log's last line, where a program reads it.
-int failed(const std::string& what, int code) {
-  const std::string text = "trainer: " + what;
-  std::cerr << (FLAGS_log_format == "json" ? json_log_line(Severity::error, text) : text) + "\n";
+int failed(const std::string& what, int code, const std::vector<std::string>& words) {
+  say_error(what, FLAGS_log_format == "json" || asks_for_json_log(words));
   return code;
 }
 
@@ -888,13 +908,14 @@ int failed(const std::string& what, int code) {
 }  // namespace banyan
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   try {
     return banyan::run(argc, argv);
   } catch (const banyan::Error& error) {
-    return banyan::failed(error.what(), banyan::exit_code(error.kind()));
+    return banyan::failed(error.what(), banyan::exit_code(error.kind()), words);
   } catch (const std::bad_alloc&) {
-    return banyan::failed("out of memory", 1);
+    return banyan::failed("out of memory", 1, words);
   } catch (const std::exception& error) {
-    return banyan::failed(error.what(), 1);
+    return banyan::failed(error.what(), 1, words);
   }
 }
