@@ -135,7 +135,8 @@ class ImageListReader : public RecordReader {
     record.labels = listed.labels;
   }
   void decode(Record& record) override {
-    const bool resize = options_.short_side > 0 || (options_.new_height > 0 && options_.new_width > 0);
+    const bool resize = options_.short_side > 0 || options_.min_height > 0 ||
+                        (options_.new_height > 0 && options_.new_width > 0);
     const LeastSize least =
         resize && options_.scaled_decoding ? LeastSize{options_.new_height, options_.new_width} : LeastSize{};
     Image& decoded = resize ? record.scratch : record.image;
@@ -157,13 +158,18 @@ class ImageListReader : public RecordReader {
 
  private:
   std::pair<int, int> new_size(const Image& image) const {
-    if (options_.short_side == 0) return {options_.new_height, options_.new_width};
-    const double factor = options_.short_side / double(std::min(image.height, image.width));
+    const bool enlarge = options_.min_height > 0;
+    if (!enlarge && options_.short_side == 0) return {options_.new_height, options_.new_width};
+    const double factor = enlarge ? std::max({1.0, options_.min_height / double(image.height),
+                                              options_.min_width / double(image.width)})
+                                  : options_.short_side / double(std::min(image.height, image.width));
     const double longest = factor * std::max(image.height, image.width);
     constexpr int kMost = 1 << 15;
-    if (longest > kMost)
-      bad_input("short_side ", options_.short_side, " would make the image of ", image.height, " x ",
-                image.width, " longer than ", kMost, " pixels");
+    if (longest > kMost && factor != 1)
+      bad_input(enlarge ? cat("min_height ", options_.min_height, " and min_width ", options_.min_width)
+                        : cat("short_side ", options_.short_side),
+                " would make the image of ", image.height, " x ", image.width, " longer than ", kMost,
+                " pixels");
     return {static_cast<int>(std::lround(factor * image.height)),
             static_cast<int>(std::lround(factor * image.width))};
   }

@@ -134,8 +134,8 @@ PageServer::PageServer(const PageServerOptions& options) : state_(std::make_uniq
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  // Each page that is open waits on one of these.
-  constexpr std::size_t kThreads = 8, kLargestRequest = 4096;
+  // Pages that are open wait on these; three are left for those that are being loaded.
+  constexpr std::size_t kThreads = PageFeed::kMostWaiting + 3, kLargestRequest = 4096;
   constexpr time_t kPatience = 5;
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   server.set_keep_alive_max_count(1);
