@@ -286,7 +286,7 @@ OtherDevices ProcessWatch::others() const {
     if (process == me_) continue;
     const Peer& peer = peers_[process];
     others.any_waits = others.any_waits || peer.any_waits;
-    others.all_wait = others.all_wait && peer.all_wait && silence(peer) < kAway;
+    others.all_wait = others.all_wait && peer.all_wait && seconds(Clock::now() - peer.heard) < kAway;
   }
   return others;
 }

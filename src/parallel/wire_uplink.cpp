@@ -132,10 +132,7 @@ class WireUplink::State {
     run_ = {};
   }
 
-  OtherDevices others() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return others_;
-  }
+  OtherDevices others() const { return watch_->others(); }
 
   void begin(int number, Tensor& message, UplinkMerge merge, const Meeting& meeting, ProcessRange among,
              Context& context, Doorbell& bell) {
@@ -530,7 +527,6 @@ class WireUplink::State {
   /// What the devices of this process do.
   ProcessReport report() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    others_ = watch_->others();
     ProcessReport report;
     const Activity* slowest = nullptr;
     bool slowest_waits = false;
@@ -628,7 +624,6 @@ class WireUplink::State {
   Clock::time_point failed_at_;
   std::map<int, bool> failed_;  ///< processes; true: has told it itself
   UplinkRun run_;
-  OtherDevices others_;
   std::map<int, std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> begun_;
   int under_way_ = 0;  ///< exchanges

@@ -323,7 +323,10 @@ def wrong_errors(run, faults):
             return f"process {process} said {len(said)} errors"
         # One that is cut off, or held up in MPI, can only say that it hears nobody; a slow or broken network may have been noticed before the last fault.
         blamed = {fault.process for fault in faults}
-        words = [f"process {other} on " for other in blamed] + ["the message library has not returned"] + (["has not heard of any worker"] if run.server and process == 0 else [])
+        words = ["the message library has not returned"]
+        words += [f"{start}process {other}{end}" for other in blamed for start, end in (("", " on "), ("MPI: sending to ", ":"))]
+        if run.server and process == 0:
+            words.append("has not heard of any worker")
         if joined and process not in blamed and not any(word in said[0].replace(f"in process {process} on", "") for word in words):
             return f"process {process} blames another one than {sorted(blamed)}: {said[0]}"
     if any(word in last.words for word in ("kill", "SIGSTOP")) or not last.ends:

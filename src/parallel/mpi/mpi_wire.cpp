@@ -15,12 +15,19 @@
 namespace banyan::parallel {
 namespace {
 
-void check(int code, const char* what) {
-  if (code == MPI_SUCCESS) return;
+std::string text_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  runtime_failure("MPI: ", what, ": ", std::string(text, static_cast<std::size_t>(length)));
+  return {text, static_cast<std::size_t>(length)};
+}
+
+void check(int code, const char* what) {
+  if (code != MPI_SUCCESS) runtime_failure("MPI: ", what, ": ", text_of(code));
+}
+
+void check(int code, const char* what, int process) {
+  if (code != MPI_SUCCESS) runtime_failure("MPI: ", what, " process ", process, ": ", text_of(code));
 }
 
 class MpiWire : public Wire {
@@ -49,14 +56,15 @@ class MpiWire : public Wire {
 
   void send(int to, int tag, const void* data, std::size_t bytes, Done done) override {
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, world_, &request), "sending");
+    check(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, world_, &request), "sending to", to);
     requests_.push_back(request);
     transfers_.push_back({std::move(done), bytes, false});
   }
 
   void receive(int from, int tag, void* data, std::size_t bytes, Done done) override {
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, world_, &request), "receiving");
+    check(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, world_, &request), "receiving from",
+          from);
     requests_.push_back(request);
     transfers_.push_back({std::move(done), bytes, true});
   }
