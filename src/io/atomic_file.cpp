@@ -96,7 +96,9 @@ AtomicFile::AtomicFile(const std::string& path, std::function<void()> beat)
 bool AtomicFile::open() {
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   // Nothing was created, so there is nothing to remove.
-  if (fd_ < 0) runtime_failure("cannot create ", quoted(temporary_, 4096), ": ", reason(errno));
+  if (fd_ < 0)
+    runtime_failure("cannot write ", quoted(path_, 4096), ": ", reason(errno), " (creating ",
+                    quoted(temporary_, 4096), ")");
   // On a file system without locks no process can take one, so none removes the file.
   while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
   }
@@ -214,6 +216,7 @@ void write_file(const std::string& path, std::string_view bytes) {
 }
 
 std::string read_file(const std::string& path, std::size_t max_bytes) {
+  if (path.empty()) bad_input("a file without a name cannot be opened");
   const std::string shown = quoted(path, 4096);
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) bad_input("cannot open ", shown, ": ", reason(errno));

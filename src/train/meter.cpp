@@ -77,7 +77,7 @@ void Meter::end(std::int64_t iteration) {
 }
 
 void Meter::report() {
-  if (!metrics_.tells() && !checks_) return;
+  if (!reads_parameters()) return;
   Measured& measured = parts_.peers.board().measured;
   const Moment moment = now();
   measured.seconds = static_cast<double>(moment.time - since_.time) / 1e9;
