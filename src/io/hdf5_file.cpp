@@ -206,6 +206,7 @@ namespace {
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::setrlimit(RLIMIT_CPU, &time);
   if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
+  set_log_sink([](Severity, const std::string&, const std::source_location&) {});
   try {
     read();
   } catch (const std::exception&) {  // the same follows in the process itself

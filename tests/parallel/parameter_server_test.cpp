@@ -341,6 +341,7 @@ struct Simulation {
       people.push_back(std::make_unique<SimulatedWorker>(network, process, own, compression, parent));
     }
     values.assign(static_cast<std::size_t>(layout.count()), 0);
+    expected.push_back(values);
     publish();
   }
   ~Simulation() { wire.reset(); }
@@ -362,11 +363,24 @@ struct Simulation {
       differences.push_back(difference.values);
       count += difference.count;
     }
+    expect(round);
     step_by_mean(layout, layout.held_by(0), differences, count, values);
     server->update_further(version, 0.1, 1);
     sizes.push_back(round.size());
     ++version;
     publish();
+  }
+
+  /// What this round makes of all pieces, without messages.
+  void expect(const std::vector<ParameterServer::Difference>& round) {
+    std::vector<double> next = expected.back();
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      double sum = 0;
+      for (const auto& difference : round)
+        sum += difference_of(expected[static_cast<std::size_t>(difference.version)][i], difference.task, i);
+      next[i] -= 0.1 * sum / static_cast<double>(round.size());
+    }
+    expected.push_back(std::move(next));
   }
 
   /// With what further servers hold.
@@ -433,6 +447,7 @@ struct Simulation {
   std::vector<std::unique_ptr<SimulatedWorker>> people;
   std::unique_ptr<SimulatedWire> wire;
   std::vector<double> values;
+  std::vector<std::vector<double>> expected;  ///< of each version, without a tree and compression
   std::int64_t version = 0, updates = 0;
   double solving = 0.004, updated_at = 0;
   std::optional<std::vector<ParameterServer::Difference>> round;
@@ -498,6 +513,25 @@ TEST_F(ParameterServerTest, SeveralServersGiveTheBitsOfOne) {
         EXPECT_EQ(counts.received, one.server->counts().received);
         EXPECT_EQ(counts.updates, 30);
       }
+    }
+}
+
+/// Late differences too are applied to all pieces alike, in the same updates, and were computed with pieces
+/// of one version.
+TEST_F(ParameterServerTest, SeveralServersAgreeOnWhatIsLate) {
+  for (const int servers : {1, 2, 3})
+    for (const unsigned seed : {1u, 2u, 3u}) {
+      ServerRules rules;
+      rules.wait_seconds = 0;
+      rules.staleness = 4;
+      Simulation simulation(6, rules, seed, 0.01, {}, DType::f64, servers);
+      simulation.people[5]->slowness = 0.3;
+      ASSERT_TRUE(simulation.run(200, 600));
+      simulation.fetch();
+      for (std::size_t i = 0; i < simulation.values.size(); ++i)
+        EXPECT_NEAR(simulation.values[i], simulation.expected.back()[i], 1e-13);  // the same operations
+      EXPECT_GT(simulation.server->counts().ages.size(), 2u);
+      EXPECT_GT(simulation.server->counts().dropped, 0);
     }
 }
 
@@ -729,14 +763,14 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
     std::vector<Fault> faults;
     for (int k = pick(4); k > 0; --k) {
       const double begins = 0.01 * pick(100);
-      // Some for ever, but never of the first worker: a run needs somebody.
-      const int process = first + pick(workers - 1);
+      // Some for ever, but never of a server or the first worker: a run needs them.
+      const int process = 1 + pick(first + workers - 2);
       const bool for_ever = process > first && pick(3) == 0;
       faults.push_back({process, pick(1) == 0, begins, for_ever ? 1e9 : begins + 0.01 * (1 + pick(60))});
     }
     const bool ended = simulation.run(30, 120, [&] {
       const double now = simulation.network.seconds();
-      for (int process = first; process < first + workers; ++process) {
+      for (int process = 1; process < first + workers; ++process) {
         bool stopped = false, cut = false;
         for (const Fault& fault : faults)
           if (fault.process == process && now >= fault.begins && now < fault.ends)
