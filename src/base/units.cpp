@@ -10,9 +10,16 @@
 
 namespace banyan {
 
-std::string mebibytes(std::int64_t bytes) {
+std::string size_text(std::int64_t bytes) {
+  const auto size = static_cast<double>(bytes);
   std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / (1 << 20) << " MiB";
+  out << std::fixed;
+  if (bytes < 1 << 10)
+    out << bytes << " B";
+  else if (size < 0.1 * (1 << 20))
+    out << std::setprecision(1) << size / (1 << 10) << " KiB";
+  else
+    out << std::setprecision(2) << size / (1 << 20) << " MiB";
   return out.str();
 }
 

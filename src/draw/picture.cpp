@@ -234,7 +234,7 @@ class Painter {
     if (tensor.dtype != net_.options().dtype) drawn.shape += std::string(" ") + name_of(tensor.dtype);
     const std::int64_t bytes = tensor.shape.count() * static_cast<std::int64_t>(size_of(tensor.dtype));
     drawn.notes = {cat("blob ", blob.name),
-                   cat(name_of(tensor.dtype), ", ", name_of(tensor.layout), ", ", mebibytes(bytes))};
+                   cat(name_of(tensor.dtype), ", ", name_of(tensor.layout), ", ", size_text(bytes))};
     const int owner = memory_of(number);
     std::string place = "not in the plan's memory";
     if (owner != number)
@@ -243,7 +243,7 @@ class Painter {
       place = cat("at ", tensor.data);
     drawn.notes.push_back("data " + place);
     if (options_.plan && tensor.data >= 0)
-      drawn.place = cat(mebibytes(bytes), " at ", mebibytes(tensor.data));
+      drawn.place = cat(size_text(bytes), " at ", size_text(tensor.data));
     else if (options_.plan && owner != number)
       drawn.place = "in " + plan_.tensors[owner].name;
     picture_.blobs.push_back(std::move(drawn));
@@ -262,7 +262,7 @@ class Painter {
     picture_.facts = {
         cat(shown, " layers"), cat(scaled(static_cast<double>(parameters)), " parameters"),
         scaled(work) + " multiply-adds",
-        mebibytes(plan_.bytes) + " for activations" + (graph_.trains ? " and their gradients" : "")};
+        size_text(plan_.bytes) + " for activations" + (graph_.trains ? " and their gradients" : "")};
     if (options_.plan) picture_.facts.push_back(cat(plan_.steps.size(), " steps"));
   }
 

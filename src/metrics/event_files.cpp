@@ -137,7 +137,10 @@ std::string as_code(const std::string& text) {
 std::string about(const Start& start) {
   std::string text = "| | |\n|---|---|\n";
   const auto add = [&text](const std::string& what, const std::string& value) {
-    if (!value.empty()) text += cat("| ", what, " | ", value, " |\n");
+    if (value.empty()) return;
+    text += cat("| ", what, " | ");
+    for (const char c : value) text += c == '|' ? "\\|" : c == '\n' ? std::string(" ") : std::string(1, c);
+    text += " |\n";
   };
   std::string command, devices;
   for (const std::string& word : start.command_line) command += (command.empty() ? "" : " ") + word;

@@ -20,12 +20,13 @@ void on_signal(int number) {
   const SignalEffect effect = number == SIGINT   ? effect_of_sigint
                               : number == SIGHUP ? effect_of_sighup
                                                  : SignalEffect::stop;
-  if ((number == SIGINT || number == SIGTERM) && requests->stop.load()) {
+  if (number == SIGTERM) terminated.store(true);
+  // Two threads may be here at the same time, with two signals: one of them is the second.
+  const bool asked = effect == SignalEffect::stop ? requests->stop.exchange(true) : requests->stop.load();
+  if ((number == SIGINT || number == SIGTERM) && asked) {
     give_back_panel();
     ::_exit(128 + number);
   }
-  if (number == SIGTERM) terminated.store(true);
-  if (effect == SignalEffect::stop) requests->stop.store(true);
   if (effect == SignalEffect::snapshot) requests->snapshot.store(true);
 }
 

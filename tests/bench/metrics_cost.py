@@ -15,7 +15,9 @@ usage: metrics_cost.py [BUILD_FOLDER] [options]          (default build/release)
   --json=FILE             default BUILD_FOLDER/bench/metrics_cost.json
 
 Prints the median of the rounds' ratios, with them to without, of the time that iterations take (from the log), and of the
-processor time of the whole process, its start included, which other programs disturb less.
+processor time of the whole process, its start included, which other programs disturb less. With --live=on also which part of
+that time the threads take that exist for it only: that can be told even on a busy machine, where they seem to take more than they
+do, because they work by the clock.
 """
 
 import fcntl
@@ -63,14 +65,31 @@ def read_page(url):
         return
 
 
+OWN_THREADS = ("dashboard", "metrics", "serve")
+
+
+def watch_threads(process, seconds, ended):
+    """Fills seconds[thread] = (name, time on a processor)."""
+    while not ended.wait(0.2):
+        try:
+            for thread in os.listdir(f"/proc/{process}/task"):
+                folder = f"/proc/{process}/task/{thread}"
+                name, time = open(f"{folder}/comm").read().strip(), open(f"{folder}/schedstat").read().split()[0]
+                seconds[thread] = (name, int(time) / 1e9)
+        except OSError:  # it has ended meanwhile
+            pass
+
+
 def run_in_terminal(command, readers):
-    """What it writes to a terminal."""
+    """What it writes to a terminal, and the shares of OWN_THREADS."""
     child, terminal = pty.fork()
     if child == 0:
         os.environ.update(TERM="xterm-256color", LC_ALL="C.UTF-8")
         os.execv(command[0], command)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    log, pages = b"", []
+    log, pages, seconds, ended = b"", [], {}, threading.Event()
+    watcher = threading.Thread(target=watch_threads, args=(child, seconds, ended))
+    watcher.start()
     while True:
         try:
             got = os.read(terminal, 65536)
@@ -83,24 +102,31 @@ def run_in_terminal(command, readers):
             pages[-1].start()
     _, status = os.waitpid(child, 0)
     os.close(terminal)
+    ended.set()
+    watcher.join()
     log = log.decode(errors="replace")
     if status != 0:
         raise common.Failed(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}: {log[-1000:]}")
-    return log
+    total = sum(time for _, time in seconds.values())
+    return log, [sum(time for name, time in seconds.values() if name == own) / total for own in OWN_THREADS]
 
 
 def run(command, options):
-    """Seconds per iteration after the warm-up, and of the processor."""
+    """Seconds per iteration after the warm-up, and of the processor; and the shares of OWN_THREADS."""
     warmup = options["warmup"]
     command = [str(word) for word in command]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    log = run_in_terminal(command, options["readers"]) if options["live"] == "on" else common.run(command).err
+    shares = []
+    if options["live"] == "on":
+        log, shares = run_in_terminal(command, options["readers"])
+    else:
+        log = common.run(command).err
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     shown = [(int(i), float(s)) for i, s in re.findall(r"Iteration (\d+) \([^,]*, ([0-9.e+-]+)s/", log)]
     counted = [(i, s) for i, s in shown if i > warmup]
     iterations = counted[-1][0] - max(i for i, _ in shown if i <= warmup)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return sum(s for _, s in counted) / iterations, processor
+    return sum(s for _, s in counted) / iterations, processor, shares
 
 
 def main():
@@ -142,6 +168,9 @@ def main():
                      f"{statistics.median(ratios):.4f}", f"{min(ratios):.4f} to {max(ratios):.4f}"])
     print(common.table(["median of rounds", "without", "with", "ratio", "range"], rows))
     print(f"{rounds[-1]['bytes'] / options['iterations']:.0f} bytes an iteration")
+    if options["live"] == "on":
+        own = [statistics.median(one["with"][2][i] for one in rounds) for i in range(len(OWN_THREADS))]
+        print("threads of their own: " + ", ".join(f"{name} {100 * share:.2f} %" for name, share in zip(OWN_THREADS, own)))
     common.save_json(options["json"] or build / "bench/metrics_cost.json", result)
 
 

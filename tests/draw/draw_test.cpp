@@ -195,7 +195,7 @@ TEST_F(Draw, ThePlanShowsStepsPlacesAndCuts) {
   EXPECT_EQ(count_of(text, "class=\"cut\""), 2);
   EXPECT_THAT(text, HasSubstr("back "));
   EXPECT_THAT(text, HasSubstr("again "));
-  EXPECT_THAT(text, HasSubstr(" MiB at "));
+  EXPECT_THAT(text, HasSubstr("B at "));
   // Cards of later segments are lower.
   const Scene scene = arrange(picture, lay_out_all);
   ASSERT_EQ(scene.cuts.size(), 2u);

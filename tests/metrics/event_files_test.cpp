@@ -88,6 +88,18 @@ TEST_F(EventFilesTest, HoldTheCurves) {
   for (const tb::Event& event : events()) EXPECT_GE(event.wall_time(), 1700000000.25);
 }
 
+/// A bar in a name would begin another column of the table.
+TEST_F(EventFilesTest, AnyCommandStaysInItsCell) {
+  Start start = example_start();
+  start.command_line = {"trainer", "--metrics=a|b\nc"};
+  write(0, Existing::refuse, {record(0, start)});
+  std::string text;
+  for (const tb::Event& event : events())
+    for (const auto& value : event.summary().value())
+      if (value.tag() == "run") text = value.tensor().string_val(0);
+  EXPECT_THAT(text, testing::HasSubstr("| command | trainer --metrics=a\\|b c |\n"));
+}
+
 TEST_F(EventFilesTest, HoldTheNetWithoutItsSplits) {
   write(0, Existing::refuse, run(0, 1));
   tb::GraphDef graph;

@@ -58,8 +58,10 @@ close("speed/samples_per_second", of_lines("train", lambda line: line.get("sampl
 close("test0/loss", of_lines("test", lambda line: line["loss"]))
 for device in range(len(of_kind["start"][0]["devices"])):
     name = of_kind["start"][0]["devices"][device]["name"]
-    close(f"time/{name}/compute", of_lines("train", lambda line: line.get("devices", [{}] * 8)[device].get(
-        "milliseconds", {}).get("compute")))
+    for key in ("compute", "exposed", "exposed_sync_bn", "exposed_divisors", "exposed_gradients", "exposed_skew", "update",
+                "data", "other", "iteration", "hidden"):
+        close(f"time/{name}/{key}", of_lines("train", lambda line: line.get("devices", [{}] * 8)[device].get(
+            "milliseconds", {}).get(key)))
 for index, parameter in enumerate(of_kind["parameters"][0]["parameters"]):
     name = parameter["name"]
     close(f"norm/{name}", of_lines("parameters", lambda line: line["parameters"][index]["norm"]))

@@ -239,11 +239,11 @@ TEST_F(Trainer, SummaryCounts) {
   EXPECT_THAT(outcome.text, HasSubstr(R"("parameters": 1531, "parameter_bytes": 6124,)"));
   EXPECT_THAT(outcome.text, HasSubstr(R"("running_statistics": 17, "not_learning": 10,)"));
   outcome = run(what + shapes);
-  EXPECT_THAT(outcome.text, ContainsRegex("conv +Convolution +2x8x4x4 +224 +6.912 k +0.00 MiB"));
+  EXPECT_THAT(outcome.text, ContainsRegex("conv +Convolution +2x8x4x4 +224 +6.912 k +1.0 KiB"));
   EXPECT_THAT(outcome.text, ContainsRegex("relu +ReLU +2x8x4x4 +0 +[0-9]+ +in place"));
   EXPECT_THAT(outcome.text, ContainsRegex("again +InnerProduct +2x10 +0 \\(\\+1290 shared\\)"));
   EXPECT_THAT(outcome.text,
-              HasSubstr("1531 parameters (0.01 MiB; 17 are running statistics; 10 do not learn), "));
+              HasSubstr("1531 parameters (6.0 KiB; 17 are running statistics; 10 do not learn), "));
   expect_refused(what, "--shape=data:");
 }
 
@@ -302,7 +302,7 @@ TEST_F(Trainer, SummaryShowsCheckpoints) {
   };
   EXPECT_THAT(show("off").text, Not(HasSubstr("Checkpoints")));
   EXPECT_THAT(show("3").text,
-              AllOf(HasSubstr("Checkpoints: 3 segments, cut before ip"), HasSubstr(" MiB without them; "),
+              AllOf(HasSubstr("Checkpoints: 3 segments, cut before ip"), HasSubstr("B without them; "),
                     HasSubstr(" multiply-adds are done twice")));
   EXPECT_THAT(show("auto", " --json").text, AllOf(HasSubstr("\"checkpoints\": {\"cut_before\": [\"ip"),
                                                   HasSubstr("\"repeated_multiply_adds\": ")));
@@ -327,7 +327,7 @@ TEST_F(Trainer, SummaryShowsInPlaceAbn) {
   };
   EXPECT_THAT(show("").text, Not(HasSubstr("In-place")));
   EXPECT_THAT(show("in_place_abn: true").text,
-              AllOf(HasSubstr("In-place ABN: 1 of 2 batch normalizations; "), HasSubstr(" MiB without it\n"),
+              AllOf(HasSubstr("In-place ABN: 1 of 2 batch normalizations; "), HasSubstr("B without it\n"),
                     HasSubstr("  \"b2\" (BN) keeps its input: after it comes \"r2\" (ReLU), not a ReLU")));
   EXPECT_THAT(show("in_place_abn: true", " --json").text,
               AllOf(HasSubstr("\"in_place_abn\": {\"in_place\": [\"b1\"], \"keep_their_input\": [{\"name\": "
@@ -417,7 +417,7 @@ TEST_F(Trainer, TimesAndShowsNetsWhoseDataAreMissing) {
                                  HasSubstr(devices == "--cpu=1" ? "(batch 4)" : "(batch 8)")));
   }
   for (const auto& [command, shape] :
-       {std::pair{"summary", "4x3x5x5"}, std::pair{"draw", "d 4\u00d73\u00d75\u00d75"}}) {
+       {std::pair{"summary", "4x3x5x5"}, std::pair{"draw", ">4\u00d73\u00d75\u00d75<"}}) {
     const Outcome shown = run(std::string(command) + " --model=missing.prototxt");
     EXPECT_EQ(shown.code, 0) << shown.text;
     EXPECT_THAT(shown.text, AllOf(HasSubstr("\"no_db\" does not exist"), HasSubstr(shape)));

@@ -31,7 +31,7 @@ std::string as_table(const NetSummary& summary) {
     std::string parameters = std::to_string(layer.parameters);
     if (layer.shared_parameters > 0) parameters += cat(" (+", layer.shared_parameters, " shared)");
     rows.push_back({layer.name, layer.type, join(shapes, ", "), parameters, scaled(layer.multiply_adds),
-                    layer.in_place ? "in place" : mebibytes(layer.output_bytes)});
+                    layer.in_place ? "in place" : size_text(layer.output_bytes)});
   }
   std::vector<std::size_t> widths(rows[0].size());
   for (const auto& row : rows)
@@ -43,23 +43,23 @@ std::string as_table(const NetSummary& summary) {
       out << (c < 3 ? std::left : std::right) << std::setw(static_cast<int>(widths[c])) << row[c]
           << (c + 1 < row.size() ? "  " : "\n");
   }
-  out << "\n" << summary.parameters << " parameters (" << mebibytes(summary.parameter_bytes);
+  out << "\n" << summary.parameters << " parameters (" << size_text(summary.parameter_bytes);
   if (summary.running_statistics > 0) out << "; " << summary.running_statistics << " are running statistics";
   if (summary.not_learning > 0) out << "; " << summary.not_learning << " do not learn";
   out << "), " << scaled(summary.multiply_adds) << " multiply-adds in a forward pass\n"
-      << "Activations and their gradients: " << mebibytes(summary.activation_bytes) << " ("
-      << mebibytes(summary.unshared_bytes) << " if no blob shared memory)\n";
+      << "Activations and their gradients: " << size_text(summary.activation_bytes) << " ("
+      << size_text(summary.unshared_bytes) << " if no blob shared memory)\n";
   if (summary.precision.storage != summary.precision.master)
     out << "Precision: activations in " << name_of(summary.precision.storage)
         << " where the layers' types allow it, products of " << name_of(summary.precision.compute)
         << ", parameters in " << name_of(summary.precision.master) << "\n";
   if (!summary.cuts.empty())
     out << "Checkpoints: " << summary.cuts.size() + 1 << " segments, cut before " << join(summary.cuts, ", ")
-        << "; " << mebibytes(summary.uncut_bytes) << " without them; " << scaled(summary.repeated)
+        << "; " << size_text(summary.uncut_bytes) << " without them; " << scaled(summary.repeated)
         << " multiply-adds are done twice\n";
   if (!summary.abn.empty() || !summary.not_abn.empty())
     out << "In-place ABN: " << summary.abn.size() << " of " << summary.abn.size() + summary.not_abn.size()
-        << " batch normalizations; " << mebibytes(summary.without_abn_bytes)
+        << " batch normalizations; " << size_text(summary.without_abn_bytes)
         << (summary.cuts.empty() ? " without it\n" : " without it, cut at the same places\n");
   for (const auto& [layer, reason] : summary.not_abn) {
     const LayerSummary& row = summary.layers[layer];
