@@ -37,13 +37,15 @@ Updater::Updater(Context& context, const SolverSettings& solver,
   values_.momentum2 = settings_.momentum2;
   step_.rms_decay = settings_.rms_decay;
   step_.delta = settings_.delta;
-  std::int64_t longest = 0;
+  const bool stays = flat_gradients.defined();
+  std::int64_t longest = 0, sums = 0;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const parallel::Bucket& bucket = buckets[b];
     if (bucket.owner != rank) continue;
     const Tensor history = zeros(context, bucket.count, flat_values.dtype());
     const Tensor history2 = histories_ == 2 ? zeros(context, bucket.count, flat_values.dtype()) : Tensor();
-    owned_[b].gradient = flat_gradients.slice(bucket.offset, Shape{bucket.count});
+    if (stays) owned_[b].gradient = flat_gradients.slice(bucket.offset, Shape{bucket.count});
+    sums += stays ? 1 : 0;
     owned_[b].offset = bucket.offset;
     for (std::size_t p = 0; p < parameters_.size(); ++p) {
       const LearnableParameter& parameter = parameters_[p];
@@ -54,16 +56,19 @@ Updater::Updater(Context& context, const SolverSettings& solver,
       const Shape length{last - first};
       owned_[b].pieces.push_back(
           {static_cast<int>(p), first - parameter.offset, parameter.lr_mult, parameter.decay_mult,
-           flat_values.slice(first, length), flat_gradients.slice(first, length),
+           flat_values.slice(first, length), stays ? flat_gradients.slice(first, length) : Tensor(),
            history.slice(first - bucket.offset, length),
            histories_ == 2 ? history2.slice(first - bucket.offset, length) : Tensor(),
-           settings_.needs_norms() ? Tensor(context.device(), Shape{2}, DType::f64) : Tensor()});
+           settings_.needs_norms() ? Tensor(context.device(), Shape{2}, DType::f64) : Tensor(), Tensor()});
       longest = std::max(longest, last - first);
+      sums += stays ? 0 : 1;
     }
   }
-  const auto buckets_here = std::count_if(owned_.begin(), owned_.end(),
-                                          [](const Owned& owned) { return owned.gradient.defined(); });
-  sums_ = Tensor(context.device(), Shape{std::max<std::int64_t>(buckets_here, 1)}, DType::f64);
+  sums_ = zeros(context, std::max<std::int64_t>(sums, 1), DType::f64);
+  std::int64_t place = 0;
+  for (Owned& owned : owned_)
+    for (Piece& piece : owned.pieces)
+      if (!stays) piece.gradient_squares = sums_.slice(place++, Shape{1});
   if (settings_.rule == ops::UpdateRule::lamb) direction_ = zeros(context, longest, flat_values.dtype());
 }
 
@@ -80,16 +85,24 @@ void Updater::set_gradient_factor(Context& context, double factor) {
   values_on_device_.write(context, values_);
 }
 
+Tensor Updater::gradient_of(const Piece& piece) const {
+  if (piece.gradient.defined()) return piece.gradient;
+  return parameters_[piece.parameter].grad.reshaped(piece.value.shape());
+}
+
 void Updater::update(Context& context, int bucket) {
   for (Piece& piece : owned_[bucket].pieces) {
+    const Tensor gradient = gradient_of(piece);
+    if (notes_squares_ && piece.gradient_squares.defined())
+      ops::sum_of_squares(context, gradient, piece.gradient_squares);
     ops::UpdateStep step = step_;
     (settings_.l1 ? step.l1 : step.l2) = piece.decay_mult;
     step.lr_mult = piece.lr_mult;
     if (settings_.layer_wise != LayerWise::none && piece.lr_mult > 0)
-      step.layer_wise = measure(context, piece);
+      step.layer_wise = measure(context, piece, gradient);
     Tensor direction;
     if (settings_.rule == ops::UpdateRule::lamb) direction = direction_.slice(0, piece.value.shape());
-    ops::update_parameters(context, step, values_on_device_.get(), piece.value, piece.gradient, piece.history,
+    ops::update_parameters(context, step, values_on_device_.get(), piece.value, gradient, piece.history,
                            piece.history2, direction);
     if (!direction.defined()) continue;
     measure_norms(context, piece, direction);
@@ -105,8 +118,8 @@ void Updater::measure_norms(Context& context, Piece& piece, const Tensor& step) 
   ops::sum_of_squares(context, step, of_step);
 }
 
-ops::LayerWiseRate Updater::measure(Context& context, Piece& piece) const {
-  measure_norms(context, piece, piece.gradient);
+ops::LayerWiseRate Updater::measure(Context& context, Piece& piece, const Tensor& gradient) const {
+  measure_norms(context, piece, gradient);
   ops::LayerWiseRate rate;
   rate.squares = piece.squares.data<double>();
   rate.eta = settings_.layer_wise_eta;
@@ -125,9 +138,8 @@ double Updater::sum_of_squares(Context& context) {
     Tensor sum = sums_.slice(bucket++, Shape{1});
     ops::sum_of_squares(context, owned.gradient, sum);
   }
-  if (bucket == 0) return 0;
-  std::vector<double> sums(static_cast<std::size_t>(bucket));
-  copy_to_host(context, sums_.slice(0, Shape{bucket}), sums.data());
+  std::vector<double> sums(static_cast<std::size_t>(sums_.count()));
+  copy_to_host(context, sums_, sums.data());
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
@@ -135,7 +147,8 @@ std::vector<Updater::OwnedPiece> Updater::owned_pieces() const {
   std::vector<OwnedPiece> pieces;
   for (const Owned& owned : owned_)
     for (const Piece& piece : owned.pieces)
-      pieces.push_back({piece.parameter, piece.parameter_offset, piece.value, piece.gradient});
+      pieces.push_back(
+          {piece.parameter, piece.parameter_offset, piece.value, piece.gradient, piece.gradient_squares});
   return pieces;
 }
 
