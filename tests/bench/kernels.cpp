@@ -184,7 +184,8 @@ void compare_convolutions(Device& device, const Options& options) {
     const auto library = ops::make_library_convolution(g);
     const bool possible = ops::rows_apply(g, x, y);
     const bool forward = ops::rows_pay_forward(g, x, y), weight = ops::rows_pay_backward_weight(g, x, y);
-    const bool products = ops::products_pay(g, x, y, device.threads());
+    const bool products = ops::products_pay_backward_weight(g, x, y, device.threads());
+    const bool data_products = ops::products_pay_backward_data(g, x, y);
     const bool data = ops::columns_pay(g, x, y, device.threads());
     compare(options, c.text("forward"), 1e-3,
             {{"oneDNN", [&] { library->forward(context, x, w, b, y); }, !forward},
@@ -198,11 +199,13 @@ void compare_convolutions(Device& device, const Options& options) {
              {"columns", nullptr},
              {"products", [&] { ops::backward_weight_by_products(context, g, x, y, true, w); }, products}});
     const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::kColumnValues, x); };
-    compare(options, c.text("data"), 1e-3,
-            {{"oneDNN", [&] { library->backward_data(context, y, w, x); }, !data},
-             {"rows", nullptr},
-             {"columns", by_columns, data},
-             {"products", nullptr}});
+    compare(
+        options, c.text("data"), 1e-3,
+        {{"oneDNN", [&] { library->backward_data(context, y, w, x); }, !data_products && !data},
+         {"rows", nullptr},
+         {"columns", by_columns, data},
+         {"products", where(ops::is_product(g), [&] { ops::backward_data_by_products(context, g, y, w, x); }),
+          data_products}});
   }
 }
 

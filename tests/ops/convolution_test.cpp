@@ -522,8 +522,8 @@ TEST(ConvolutionRows, PayBackwardWeight) {
                  ops::rows_pay_backward_weight);
 }
 
-TEST(ConvolutionProducts, Pay) {
-  const auto pay = [](const auto&... all) { return ops::products_pay(all..., 2); };
+TEST(ConvolutionProducts, PayBackwardWeight) {
+  const auto pay = [](const auto&... all) { return ops::products_pay_backward_weight(all..., 2); };
   expect_choices({{kAvx512, {64, 256, 1}, true},
                   {kAvx512, {256, 17, 1}, true},
                   {kAvx512, {12, 256, 1}, false},
@@ -537,6 +537,19 @@ TEST(ConvolutionProducts, Pay) {
                   {kAvx2, {64, 256, 1}, false},
                   {kBaseline, {64, 256, 1}, false}},
                  pay);
+}
+
+TEST(ConvolutionProducts, PayBackwardData) {
+  expect_choices({{kAvx512, {64, 256, 1}, true},
+                  {kAvx512, {64, 64, 1, 1}, true},
+                  {kAvx512, {256, 48, 1}, false},
+                  {kAvx512, {12, 256, 1}, false},
+                  {kAvx512, {64, 256, 3}, false},
+                  {kAvx512, {64, 256, 1, 64, 1}, false},
+                  {kAvx512, {64, 256, 1, 64, 0, Layout::contiguous}, false},
+                  {kAvx2, {64, 256, 1}, false},
+                  {kBaseline, {64, 256, 1}, false}},
+                 ops::products_pay_backward_data);
 }
 
 /// Teams that divide the columns, the images or both; results that are transposed, and columns that are
@@ -576,6 +589,15 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
       const Tensor before = random(c.weight_shape(), 3, Layout::contiguous);
       // Rounding of sums, as ConvolutionTest::tolerance says.
       const double tolerance = static_cast<double>(c.batch * c.output_shape().count(2) + 4) * 0x1p-23;
+      if (ops::is_product(c.geometry)) {
+        Tensor dx = random(c.input_shape(), 4, Layout::channels_last),
+               expected_dx = random(c.input_shape(), 5, Layout::channels_last);
+        ops::make_reference_convolution(c.geometry)->backward_data(context, dy, before, expected_dx);
+        ops::backward_data_by_products(context, c.geometry, dy, before, dx);
+        const double rounding = static_cast<double>(c.geometry.out_channels + 4) * 0x1p-23;
+        for (std::int64_t i = 0; i < dx.count(); ++i)
+          ASSERT_NEAR(dx.data<float>()[i], expected_dx.data<float>()[i], rounding) << i;
+      }
       for (std::int64_t k = 0; k < sum.count(); ++k) {
         ASSERT_NEAR(sum.data<float>()[k], expected.data<float>()[k], tolerance) << k;
         ASSERT_NEAR(product.data<float>()[k] + before.data<float>()[k], expected.data<float>()[k], tolerance)

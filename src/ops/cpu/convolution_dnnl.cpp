@@ -258,6 +258,8 @@ class DnnlConvolution final : public Convolution {
                      Tensor& grad_input) override {
     check_convolution(geometry_, grad_input, weight, grad_output);
     if (grad_input.count() == 0) return;
+    if (own_kernels_ && products_pay_backward_data(geometry_, grad_input, grad_output))
+      return backward_data_by_products(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && columns_pay(geometry_, grad_input, grad_output, context.device().threads()))
       return backward_data_by_columns(context, geometry_, grad_output, weight, kColumnValues, grad_input);
     const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
@@ -269,7 +271,8 @@ class DnnlConvolution final : public Convolution {
                        Tensor& grad_bias) override {
     check_convolution(geometry_, input, grad_weight, grad_output);
     if (input.count() == 0) return;
-    if (own_kernels_ && products_pay(geometry_, input, grad_output, context.device().threads()))
+    if (own_kernels_ &&
+        products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
       return backward_weight_by_product(context, true, input, grad_output, grad_weight, grad_bias);
     if (own_kernels_ && rows_pay_backward_weight(geometry_, input, grad_output))
       return backward_weight_by_rows(context, geometry_, input, grad_output, grad_weight, grad_bias);
@@ -280,7 +283,8 @@ class DnnlConvolution final : public Convolution {
   void first_backward_weight(Context& context, const Tensor& input, const Tensor& grad_output,
                              Tensor& grad_weight, Tensor& grad_bias) override {
     check_convolution(geometry_, input, grad_weight, grad_output);
-    if (own_kernels_ && products_pay(geometry_, input, grad_output, context.device().threads()))
+    if (own_kernels_ &&
+        products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
       return backward_weight_by_product(context, false, input, grad_output, grad_weight, grad_bias);
     const bool others = input.count() == 0 ||
                         (own_kernels_ && rows_pay_backward_weight(geometry_, input, grad_output)) ||

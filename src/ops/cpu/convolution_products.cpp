@@ -1,7 +1,9 @@
 // For images x (H x W x C) and y (h x w x O), summed over all pixels of all images:
 //   grad weight (O x kernel C) = grad y ^T (O x pixels) * columns of x (pixels x kernel C)
-// or, where that is the wider matrix, its transpose. A team of threads divides the columns of the result, and
-// where these would become too few for GEMM, the images too.
+// or, where that is the wider matrix, its transpose; and of a 1 x 1 convolution
+//   grad x (pixels x C) = grad y (pixels x O) * weight (O x C)
+// For the former a team of threads divides the columns of the result, and where these would become too few
+// for GEMM, the images too.
 #include "ops/cpu/convolution_products.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -31,6 +33,7 @@ struct Axis {
 struct Products {
   Axis h, w;
   std::int64_t batch, channels, outputs;
+  bool direct;             ///< the images x are its columns
   int threads, divisions;  ///< of the result's columns; threads / divisions: of the images
 
   Products(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
@@ -39,6 +42,7 @@ struct Products {
         batch(input.shape()[0]),
         channels(g.in_channels),
         outputs(g.out_channels),
+        direct(is_product(g)),
         threads(team),
         divisions(1) {
     for (int parts = 2; parts <= team; ++parts)
@@ -54,15 +58,13 @@ struct Products {
   std::int64_t depth() const { return taps() * channels; }
   std::int64_t pixels() const { return h.output * w.output; }
   std::int64_t values() const { return outputs * depth(); }
-  /// Are the images x its columns?
-  bool direct() const { return taps() == 1 && h.stride == 1 && w.stride == 1 && h.pad == 0 && w.pad == 0; }
-  bool transposed() const { return direct() && outputs > depth(); }
+  bool transposed() const { return direct && outputs > depth(); }
   std::int64_t rows() const { return transposed() ? depth() : outputs; }
   std::int64_t columns() const { return transposed() ? outputs : depth(); }
   int shares() const { return threads / divisions; }  ///< of the images
   std::int64_t first_image(int share) const { return batch * share / shares(); }
   std::int64_t first_column(int division) const { return columns() * division / divisions; }
-  std::int64_t gathered() const { return direct() ? 0 : kGatheredColumns * kGatheredPixels; }
+  std::int64_t gathered() const { return direct ? 0 : kGatheredColumns * kGatheredPixels; }
 };
 
 /// The values [from, to) of the columns of x for one output pixel; 0 outside the image.
@@ -145,11 +147,16 @@ void convert(const Products& s, const float* sums, std::int64_t first, std::int6
   }
 }
 
+void expect_success(dnnl_status_t status) {
+  if (status != dnnl_success)
+    runtime_failure("convolution: oneDNN's sgemm failed with status ", static_cast<int>(status));
+}
+
 void run_backward_weight(const Products& s, const float* x, const float* dy, bool adds, float* dw,
                          float* workspace) {
   const OpenMpThreads single(1);  // of sgemm
   std::atomic<dnnl_status_t> status = dnnl_success;
-  const bool in_place = s.direct() && !s.transposed() && s.shares() == 1 && !adds;
+  const bool in_place = s.direct && !s.transposed() && s.shares() == 1 && !adds;
   float* const sums = in_place ? dw : workspace + s.threads * s.gathered();
 #pragma omp parallel num_threads(s.threads)
   {
@@ -163,7 +170,7 @@ void run_backward_weight(const Products& s, const float* x, const float* dy, boo
       if (first == last) {  // of which sgemm would leave the result as it is
         for (std::int64_t row = 0; row < s.rows(); ++row)
           std::fill_n(sum + row * s.columns() + from, to - from, 0.0f);
-      } else if (s.direct()) {
+      } else if (s.direct) {
         const float *const wide = s.transposed() ? dy : x, *const narrow = s.transposed() ? x : dy;
         done =
             multiply(s.rows(), to - from, (last - first) * s.pixels(), narrow + first * s.pixels() * s.rows(),
@@ -182,8 +189,30 @@ void run_backward_weight(const Products& s, const float* x, const float* dy, boo
       adds ? convert<true>(s, sums, first, last, dw) : convert<false>(s, sums, first, last, dw);
     }
   }
-  if (status != dnnl_success)
-    runtime_failure("convolution: oneDNN's sgemm failed with status ", static_cast<int>(status.load()));
+  expect_success(status);
+}
+
+void run_backward_data(const Products& s, const float* dy, const float* weight, float* dx) {
+  const OpenMpThreads single(1);  // of sgemm
+  std::atomic<dnnl_status_t> status = dnnl_success;
+  const std::int64_t rows = s.batch * s.pixels();
+#pragma omp parallel for num_threads(s.threads) schedule(static)
+  for (int part = 0; part < s.threads; ++part) {
+    const std::int64_t first = rows * part / s.threads, last = rows * (part + 1) / s.threads;
+    if (first == last) continue;
+    const dnnl_status_t done =
+        dnnl_sgemm('N', 'N', last - first, s.channels, s.outputs, 1, dy + first * s.outputs, s.outputs,
+                   weight, s.channels, 0, dx + first * s.channels, s.channels);
+    if (done != dnnl_success) status = done;
+  }
+  expect_success(status);
+}
+
+void backward_data_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& grad_output,
+                          const Tensor& weight, Tensor& grad_input) {
+  const Products sizes(geometry, grad_input, grad_output, context.device().threads());
+  context.run([sizes, dy = grad_output.data<float>(), w = weight.data<float>(),
+               dx = grad_input.data<float>()] { run_backward_data(sizes, dy, w, dx); });
 }
 
 void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
@@ -197,20 +226,35 @@ void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometr
 }
 
 const Define define_backward_weight(backward_weight_by_products, DeviceKind::cpu, &backward_weight_on_cpu);
+const Define define_backward_data(backward_data_by_products, DeviceKind::cpu, &backward_data_on_cpu);
 
 }  // namespace
+
+bool is_product(const ConvolutionGeometry& geometry) {
+  const auto all = [](const std::vector<std::int64_t>& lengths, std::int64_t wanted) {
+    return std::all_of(lengths.begin(), lengths.end(), [&](std::int64_t length) { return length == wanted; });
+  };
+  return all(geometry.kernel, 1) && all(geometry.stride, 1) && all(geometry.pad, 0);
+}
 
 bool products_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
   return is_plain_convolution(geometry, input, output) && input.count() > 0 && output.count() > 0;
 }
 
-bool products_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output,
-                  int threads) {
+bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tensor& input,
+                                const Tensor& output) {
+  return instruction_set() == InstructionSet::avx512 && is_product(geometry) &&
+         products_apply(geometry, input, output) &&
+         std::min(geometry.in_channels, geometry.out_channels) >= 64;
+}
+
+bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input,
+                                  const Tensor& output, int threads) {
   constexpr std::int64_t kFewestPixels = 196;  // of one thread
   if (instruction_set() != InstructionSet::avx512 || !products_apply(geometry, input, output)) return false;
   const Products s(geometry, input, output, threads);
   if (s.batch / s.shares() * s.pixels() < kFewestPixels) return false;
-  if (s.direct()) return s.rows() >= 16;
+  if (s.direct) return s.rows() >= 16;
   // Gathering costs what it does for any kernel; oneDNN's are slow where neighbours in the image are not used
   // together, or rows are short.
   const bool strided = s.h.stride > 1 && s.w.stride > 1, is_short = s.taps() > 1 && s.w.output < 8;
