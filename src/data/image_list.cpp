@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan::data {
@@ -25,13 +25,17 @@ namespace {
 
 constexpr const char* kBlank = " \t\r";
 
+/// A label's sign may be a plus.
+template <typename Number>
+std::optional<Number> label_in(std::string_view word) {
+  return number_in<Number>(word.starts_with('+') ? word.substr(1) : word);
+}
+
 float number_of(const std::string& word, const std::string& list, std::uint64_t line) {
-  float value = 0;
-  const char* end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data() + (word[0] == '+' ? 1 : 0), end, value);
-  if (error != std::errc() || stop != end || !std::isfinite(value))
+  const auto value = label_in<float>(word);
+  if (!value || !std::isfinite(*value))
     bad_input(list, ":", line, ": expected a number as a label, found ", banyan::quoted(word));
-  return value;
+  return *value;
 }
 
 /// `text` without the numbers at its end.
@@ -81,11 +85,11 @@ ListedImage parse_line(const std::string& list, std::uint64_t number, const std:
   }
   const std::string label = line.substr(split + 1);
   ListedImage image;
-  const char* end = label.data() + label.size();
-  const auto [stop, error] = std::from_chars(label.data() + (label[0] == '+' ? 1 : 0), end, image.label);
-  if (error != std::errc() || stop != end)
+  const auto value = label_in<decltype(image.label)>(label);
+  if (!value)
     bad_input(list, ":", number, ": expected an integer label after the last space, found ",
               banyan::quoted(label));
+  image.label = *value;
   image.path = std::move(path);
   return image;
 }
@@ -131,7 +135,8 @@ class ImageListReader : public RecordReader {
     record.labels = listed.labels;
   }
   void decode(Record& record) override {
-    const bool resize = options_.short_side > 0 || (options_.new_height > 0 && options_.new_width > 0);
+    const bool resize = options_.short_side > 0 || options_.min_height > 0 ||
+                        (options_.new_height > 0 && options_.new_width > 0);
     const LeastSize least =
         resize && options_.scaled_decoding ? LeastSize{options_.new_height, options_.new_width} : LeastSize{};
     Image& decoded = resize ? record.scratch : record.image;
@@ -153,13 +158,18 @@ class ImageListReader : public RecordReader {
 
  private:
   std::pair<int, int> new_size(const Image& image) const {
-    if (options_.short_side == 0) return {options_.new_height, options_.new_width};
-    const double factor = options_.short_side / double(std::min(image.height, image.width));
+    const bool enlarge = options_.min_height > 0;
+    if (!enlarge && options_.short_side == 0) return {options_.new_height, options_.new_width};
+    const double factor = enlarge ? std::max({1.0, options_.min_height / double(image.height),
+                                              options_.min_width / double(image.width)})
+                                  : options_.short_side / double(std::min(image.height, image.width));
     const double longest = factor * std::max(image.height, image.width);
     constexpr int kMost = 1 << 15;
-    if (longest > kMost)
-      bad_input("short_side ", options_.short_side, " would make the image of ", image.height, " x ",
-                image.width, " longer than ", kMost, " pixels");
+    if (longest > kMost && factor != 1)
+      bad_input(enlarge ? cat("min_height ", options_.min_height, " and min_width ", options_.min_width)
+                        : cat("short_side ", options_.short_side),
+                " would make the image of ", image.height, " x ", image.width, " longer than ", kMost,
+                " pixels");
     return {static_cast<int>(std::lround(factor * image.height)),
             static_cast<int>(std::lround(factor * image.width))};
   }

@@ -1,36 +1,27 @@
 // ImageSegData: images with a label for each pixel, named in a list (PSPNet, DeepLab). Outputs: images,
 // labels and, if wanted, the images' heights and widths.
-#include <algorithm>
-
 #include "banyan/data/segmentation.hpp"
-#include "layers/source_layer.hpp"
+#include "layers/image_list_layer.hpp"
 
 namespace banyan {
 
 namespace {
 
-class ImageSegDataLayer : public SourceLayer {
+class ImageSegDataLayer : public ImageListLayer {
  public:
   ImageSegDataLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : SourceLayer(parameter, options, {0, 0, 2, 3}) {}
+      : ImageListLayer(parameter, options, {0, 0, 2, 3}) {}
 
  protected:
-  Settings settings() const override {
-    const caffe::ImageDataParameter& images = parameter().image_data_param();
-    if (images.source().empty()) refuse("image_data_param.source", "is missing");
-    constexpr std::uint32_t kMost = 1 << 15;
-    if ((images.new_height() > 0) != (images.new_width() > 0) ||
-        std::max(images.new_height(), images.new_width()) > kMost)
-      refuse("image_data_param",
-             cat("must set both of new_height and new_width, or neither, to at most ", kMost));
-    if (images.ignore_label() < 0 || images.ignore_label() > 255)
-      refuse("image_data_param.ignore_label", cat("must be in [0, 255], not ", images.ignore_label()));
-    refuse_label_lists(images);
-    if (images.scaled_decoding() || images.short_side() > 0 || images.min_height() > 0 ||
-        images.min_width() > 0)
+  void check_own_settings() const override {
+    if (images().ignore_label() < 0 || images().ignore_label() > 255)
+      refuse("image_data_param.ignore_label", cat("must be in [0, 255], not ", images().ignore_label()));
+    if (images().label_dim() != 1 || images().label_size() != 1)
+      refuse("image_data_param.label_dim", "is for ImageData only");
+    if (images().scaled_decoding() || images().short_side() > 0 || images().min_height() > 0 ||
+        images().min_width() > 0)
       refuse("image_data_param",
              "has scaled_decoding, short_side, min_height or min_width, which ImageSegData does not support");
-    return settings_of(images);
   }
 
   void check_transform() const override {
@@ -39,27 +30,26 @@ class ImageSegDataLayer : public SourceLayer {
   }
 
   std::shared_ptr<data::RecordSource> open() const override {
-    const caffe::ImageDataParameter& images = parameter().image_data_param();
     data::SegmentationOptions options;
-    options.root_folder = images.root_folder();
-    options.new_height = static_cast<int>(images.new_height());
-    options.new_width = static_cast<int>(images.new_width());
-    options.color = images.is_color() ? data::ColorMode::bgr : data::ColorMode::gray;
-    options.labels = images.label_type();
-    options.ignore_label = images.ignore_label();
-    return data::open_segmentation_list(images.source(), options);
+    options.root_folder = images().root_folder();
+    options.new_height = static_cast<int>(images().new_height());
+    options.new_width = static_cast<int>(images().new_width());
+    options.color = images().is_color() ? data::ColorMode::bgr : data::ColorMode::gray;
+    options.labels = images().label_type();
+    options.ignore_label = images().ignore_label();
+    return data::open_segmentation_list(images().source(), options);
   }
 
   std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource&) const override {
     data::SegmentationWriter::Options writing;
-    writing.ignore_label = parameter().image_data_param().ignore_label();
+    writing.ignore_label = images().ignore_label();
     writing.random_crop = options().phase == Phase::train;
     return std::make_shared<data::SegmentationWriter>(parameter().transform_param(), channels(), writing,
                                                       key_of("crop"));
   }
 
  private:
-  int channels() const { return parameter().image_data_param().is_color() ? 3 : 1; }
+  int channels() const { return images().is_color() ? 3 : 1; }
 };
 
 const RegisterLayer<ImageSegDataLayer> registered(

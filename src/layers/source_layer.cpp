@@ -189,26 +189,6 @@ data::InputPipeline SourceLayer::pipeline() {
   return made;
 }
 
-SourceLayer::Settings SourceLayer::settings_of(const caffe::ImageDataParameter& images) const {
-  if (images.dataset_share_per_node() != 1)
-    refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
-  Settings settings;
-  settings.field = "image_data_param";
-  settings.batch_size = images.batch_size();
-  settings.batch_size_is_total = images.batch_size_is_total();
-  settings.epoch_end = images.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
-  settings.shuffle = images.shuffle();
-  settings.random_skip = images.rand_skip();
-  settings.threads =
-      images.has_threads() ? static_cast<int>(std::clamp<std::uint32_t>(images.threads(), 1, 256)) : 1;
-  return settings;
-}
-
-void SourceLayer::refuse_label_lists(const caffe::ImageDataParameter& images) const {
-  if (images.label_dim() != 1 || images.label_size() != 1)
-    refuse("image_data_param.label_dim", "is for ImageData only");
-}
-
 void SourceLayer::start(Device& device) {
   const data::ShareSequence shares = dealt_whole()
                                          ? data::ShareSequence::test(*dealing_, consumed_, test_iter_)

@@ -61,9 +61,6 @@ class SourceLayer : public Layer, public data::BatchSource {
     std::uint64_t random_skip = 0;  ///< start at a random item below this; 0: at the first
     int threads = 1;
   };
-  /// What the layers that read lists of images take from the same message.
-  Settings settings_of(const caffe::ImageDataParameter& images) const;
-  void refuse_label_lists(const caffe::ImageDataParameter& images) const;
   /// Checks and returns the settings; throws bad_input. Opens nothing.
   virtual Settings settings() const = 0;
   virtual std::shared_ptr<data::RecordSource> open() const = 0;

@@ -126,11 +126,11 @@ def probabilities(classes):
 class Case:
     """`tensors`: the inputs, name to (shape, values); `layer`: type, settings. `constant`: inputs without a gradient; `weights`:
     the layer's own parameters; `passes`: 1 without a backward pass; `before`: a layer that makes the input; `agrees`: compare the
-    sums."""
+    sums; `then`: layers that work in place on the output, and run as one step with the layer."""
 
-    def __init__(self, tensors, layer, constant=(), weights=(), passes=2, before="", agrees=True):
+    def __init__(self, tensors, layer, constant=(), weights=(), passes=2, before="", agrees=True, then=()):
         self.tensors, self.layer, self.constant = tensors, layer, constant
-        self.weights, self.passes, self.before, self.agrees = weights, passes, before, agrees
+        self.weights, self.passes, self.before, self.agrees, self.then = weights, passes, before, agrees, then
 
     def all_tensors(self):
         return {**self.tensors, **{f"measured/{i}": weight for i, weight in enumerate(self.weights)}}
@@ -146,24 +146,87 @@ class Case:
                 f'layer {{ name: "{name}" type: "Parameter" top: "{top}" param {{ lr_mult: {rate} }} '
                 f"parameter_param {{ shape {{ {dims} }} }} }}\n"
             )
-            if image:  # a convolution that changes nothing but the memory order
+            if image:  # a convolution that changes nothing but the memory order, and a layer that keeps it from fusing what follows
                 text += (
-                    f'layer {{ name: "{name}_image" type: "DepthwiseConvolution" bottom: "{top}" top: "{name}" '
+                    f'layer {{ name: "{name}_image" type: "DepthwiseConvolution" bottom: "{top}" top: "{name}_image" '
                     f"convolution_param {{ num_output: {shape[1]} kernel_size: 1 bias_term: false "
                     f'weight_filler {{ type: "constant" value: 1 }} }} }}\n'
+                    f'layer {{ name: "{name}_end" type: "Pooling" bottom: "{name}_image" top: "{name}" '
+                    f"pooling_param {{ pool: AVE kernel_size: 1 }} }}\n"
                 )
         bottoms = re.findall(r'\btop: "(\w+)"', self.before) or self.tensors
         bottoms = " ".join(f'bottom: "{name}"' for name in bottoms)
         weight = "" if self.passes == 1 or "Loss" in self.layer.split()[0] else "loss_weight: 1"
-        type, _, settings = self.layer.partition(" ")
-        measured = f'layer {{ name: "measured" type: "{type}" {bottoms} top: "measured" {weight} {settings} }}\n'
-        return text + self.before + measured
+        text += self.before
+        for number, layer in enumerate((self.layer, *self.then)):
+            type, _, settings = layer.partition(" ")
+            name = f"measured_{number}" if number else "measured"
+            text += f'layer {{ name: "{name}" type: "{type}" {bottoms} top: "measured" {settings} '
+            text += f"{weight if number == len(self.then) else ''} }}\n"
+            bottoms = 'bottom: "measured"'
+        return text
 
 
 MAPS, ROIS = (1, 512, 38, 63), (128, 5)  # Faster R-CNN with VGG-16: an image of 600 x 1000
 SSD_BOXES = 8732
 IMAGE = (16, 64, 56, 56)
+
+
+
+def convolution(inputs, outputs, kernel, settings="", group=1, then=()):
+    """Without a bias, as before a batch normalization."""
+    layer = f"Convolution convolution_param {{ num_output: {outputs} kernel_size: {kernel} group: {group} bias_term: false {settings} }}"
+    weights = (((outputs, inputs[1] // group, kernel, kernel), small),)
+    return Case({"x": (inputs, signed)}, layer, weights=weights, then=then)
+
+
 CASES = {
+    # What most of the time of the nets in models/ goes into.
+    "Convolution 7x7 /2": convolution((16, 3, 224, 224), 64, 7, "stride: 2 pad: 3"),
+    "Convolution 3x3": convolution(IMAGE, 64, 3, "pad: 1"),
+    "Convolution 3x3 small": convolution((16, 512, 7, 7), 512, 3, "pad: 1"),
+    "Convolution 1x1": convolution((16, 256, 56, 56), 64, 1),
+    "Convolution 5x5 in 2 groups": convolution((16, 96, 27, 27), 256, 5, "pad: 2", group=2),
+    "Convolution 3x3 in 32 groups": convolution((16, 128, 56, 56), 128, 3, "pad: 1", group=32),
+    "Convolution 3x3 dilated": convolution((1, 512, 60, 60), 512, 3, "pad: 4 dilation: 4"),
+    "Convolution 3x3 + ReLU": convolution(IMAGE, 64, 3, "pad: 1", then=("ReLU",)),
+    "InnerProduct": Case(
+        {"x": ((16, 9216), signed)},
+        "InnerProduct inner_product_param { num_output: 4096 }",
+        weights=(((4096, 9216), small), ((4096,), small)),
+    ),
+    "InnerProduct small": Case(
+        {"x": ((100, 784), signed)},
+        "InnerProduct inner_product_param { num_output: 1000 }",
+        weights=(((1000, 784), small), ((1000,), small)),
+    ),
+    "BatchNorm": Case({"x": (IMAGE, signed)}, "BatchNorm"),
+    "BatchNorm + Scale + ReLU": Case(
+        {"x": (IMAGE, signed)}, "BatchNorm", then=("Scale scale_param { bias_term: true }", "ReLU")
+    ),
+    "BN": Case({"x": (IMAGE, signed)}, "BN bn_param { slope_filler { value: 1 } }"),
+    "SyncBN": Case({"x": (IMAGE, signed)}, "SyncBN bn_param { slope_filler { value: 1 } }"),
+    "Pooling MAX": Case({"x": ((16, 64, 112, 112), signed)}, "Pooling pooling_param { kernel_size: 3 stride: 2 }"),
+    "Pooling MAX 3x3 /1": Case(
+        {"x": ((16, 192, 28, 28), signed)}, "Pooling pooling_param { kernel_size: 3 stride: 1 pad: 1 }"
+    ),
+    "Pooling AVE global": Case({"x": ((16, 1024, 7, 7), signed)}, "Pooling pooling_param { pool: AVE global_pooling: true }"),
+    "ReLU": Case({"x": (IMAGE, signed)}, "ReLU"),
+    "Sigmoid": Case({"x": ((100, 1000), signed)}, "Sigmoid"),
+    "Dropout": Case({"x": ((16, 512, 14, 14), signed)}, "Dropout", agrees=False),
+    "Eltwise": Case({"x": ((16, 256, 56, 56), signed), "y": ((16, 256, 56, 56), signed)}, "Eltwise"),
+    "Concat": Case({name: ((16, n, 28, 28), signed) for name, n in (("a", 128), ("b", 192), ("c", 96), ("d", 64))}, "Concat"),
+    "SoftmaxWithLoss": Case({"x": ((16, 1000), signed), "y": ((16,), below(1000))}, "SoftmaxWithLoss", constant=("y",)),
+    "SoftmaxWithLoss of maps": Case(
+        {"x": ((1, 150, 473, 473), signed), "y": ((1, 1, 473, 473), below(150))}, "SoftmaxWithLoss", constant=("y",)
+    ),
+    "MarginInnerProduct": Case(
+        {"x": ((64, 512), signed), "y": ((64,), below(10572))},
+        "MarginInnerProduct margin_inner_product_param { num_output: 10572 type: QUADRUPLE base: 5 lambda_min: 5 }",
+        constant=("y",),
+        weights=(((10572, 512), small),),
+    ),
+    # What is in fewer of them, or in none.
     "LSTM": Case(
         {"x": ((16, 8, 4096), signed), "cont": ((16, 8), continued)},
         "LSTM recurrent_param { num_output: 256 }",
@@ -250,6 +313,7 @@ CASES = {
         "Deconvolution convolution_param { num_output: 21 group: 21 kernel_size: 16 stride: 8 bias_term: false }",
         weights=(((21, 1, 16, 16), small),),
     ),
+    "Interp x8": Case({"x": ((1, 150, 60, 60), signed)}, "Interp interp_param { height: 473 width: 473 }"),
     "Interp": Case({"x": ((1, 512, 6, 6), signed)}, "Interp interp_param { height: 60 width: 60 }"),
     "Upsample": Case(
         {"x": (IMAGE, signed)},
@@ -377,8 +441,9 @@ class Measurement:
         )
         layers = {layer["name"]: layer for layer in json.loads(done.out)["layers"]}
         loss = re.search(r"Initial loss: (\S+)", done.err)
-        measured = layers["measured"]
-        return {"forward": measured["forward"], "backward": measured["backward"], "sum": float(loss[1]) if loss else None}
+        measured = [layer for name, layer in layers.items() if re.fullmatch(r"measured(_\d+)?", name)]
+        times = {way: sum(layer[way] for layer in measured) for way in ("forward", "backward")}
+        return {**times, "sum": float(loss[1]) if loss else None}
 
     def run_theirs(self, iterations):
         constant = ",".join(self.case.constant) or "none"

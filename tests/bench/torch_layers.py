@@ -164,7 +164,65 @@ def images_by_channel(t):
     return t["measured/0"].view(1, -1, 1, 1)
 
 
+def convolution(t, stride=1, pad=0, dilation=1, groups=1):
+    return lambda: F.conv2d(t["x"], t["measured/0"], None, stride, pad, dilation, groups)
+
+
+def then_relu(run):
+    return lambda: F.relu(run())
+
+
+def batch_norm(t, learned=True):
+    """Slopes are 1, biases 0, as ours are filled."""
+    channels = t["x"].shape[1]
+    slope = torch.ones(channels, requires_grad=True) if learned else None
+    bias = torch.zeros(channels, requires_grad=True) if learned else None
+    mean, variance = torch.zeros(channels), torch.ones(channels)
+    return lambda: F.batch_norm(t["x"], mean, variance, slope, bias, True)
+
+
+def margin_inner_product(t):
+    """SphereFace's: of the label's class |x| cos(4 angle), continued so that it falls, and lambda = 5 parts of |x| cos(angle)."""
+    labels = t["y"].long()
+
+    def run():
+        lengths = t["x"].norm(dim=1, keepdim=True)
+        scores = F.linear(t["x"], F.normalize(t["measured/0"]))
+        cosine = scores.gather(1, labels[:, None]) / lengths
+        quarter = (4 * cosine.detach().clamp(-1, 1).acos() / math.pi).floor()
+        powers = cosine * cosine
+        margin = (1 - 2 * (quarter % 2)) * (8 * powers * powers - 8 * powers + 1) - 2 * quarter
+        return scores.scatter(1, labels[:, None], lengths * (5 * cosine + margin) / 6)
+
+    return run
+
+
 CASES = {
+    "Convolution 7x7 /2": lambda t: convolution(t, 2, 3),
+    "Convolution 3x3": lambda t: convolution(t, pad=1),
+    "Convolution 3x3 small": lambda t: convolution(t, pad=1),
+    "Convolution 1x1": convolution,
+    "Convolution 5x5 in 2 groups": lambda t: convolution(t, pad=2, groups=2),
+    "Convolution 3x3 in 32 groups": lambda t: convolution(t, pad=1, groups=32),
+    "Convolution 3x3 dilated": lambda t: convolution(t, pad=4, dilation=4),
+    "Convolution 3x3 + ReLU": lambda t: then_relu(convolution(t, pad=1)),
+    "InnerProduct": lambda t: lambda: F.linear(t["x"], t["measured/0"], t["measured/1"]),
+    "InnerProduct small": lambda t: lambda: F.linear(t["x"], t["measured/0"], t["measured/1"]),
+    "BatchNorm": lambda t: batch_norm(t, learned=False),
+    "BatchNorm + Scale + ReLU": lambda t: then_relu(batch_norm(t)),
+    "BN": batch_norm,
+    "SyncBN": batch_norm,
+    "Pooling MAX": lambda t: lambda: F.max_pool2d(t["x"], 3, 2, ceil_mode=True),
+    "Pooling MAX 3x3 /1": lambda t: lambda: F.max_pool2d(t["x"], 3, 1, 1),
+    "Pooling AVE global": lambda t: lambda: F.adaptive_avg_pool2d(t["x"], 1),
+    "ReLU": lambda t: lambda: F.relu(t["x"]),
+    "Sigmoid": lambda t: lambda: torch.sigmoid(t["x"]),
+    "Dropout": lambda t: lambda: F.dropout(t["x"]),
+    "Eltwise": lambda t: lambda: t["x"] + t["y"],
+    "Concat": lambda t: lambda: torch.cat([t["a"], t["b"], t["c"], t["d"]], 1),
+    "SoftmaxWithLoss": lambda t: lambda: F.cross_entropy(t["x"], t["y"].long()),
+    "SoftmaxWithLoss of maps": lambda t: lambda: F.cross_entropy(t["x"], t["y"][:, 0].long()),
+    "MarginInnerProduct": margin_inner_product,
     "LSTM": lstm,
     "RNN": rnn,
     "ROIPooling": lambda t: lambda: ops.roi_pool(t["x"], rois(t), 7, 1 / 16),
@@ -181,6 +239,7 @@ CASES = {
     "LRN within": lrn_within,
     "Deconvolution": lambda t: lambda: F.conv_transpose2d(t["x"], t["measured/0"], t["measured/1"], 2, 1),
     "Deconvolution x8": lambda t: lambda: F.conv_transpose2d(t["x"], t["measured/0"], None, 8, groups=21),
+    "Interp x8": lambda t: lambda: F.interpolate(t["x"], size=(473, 473), mode="bilinear", align_corners=True),
     "Interp": lambda t: lambda: F.interpolate(t["x"], size=(60, 60), mode="bilinear", align_corners=True),
     "Upsample": mask_unpool,
     "Crop": lambda t: lambda: t["x"][:, :, 19:519, 19:519].contiguous(),

@@ -300,6 +300,14 @@ TEST_F(ImageDataLayer, ReadsResizesAndDeals) {
     scaled.step();
     EXPECT_EQ(scaled.outputs[0]->shape, (Shape{1, 3, height, 4}));
   }
+  Replica large_enough(make(7, "batch_size: 1 min_height: 9 min_width: 4"));
+  for (const auto& [height, width] : {std::pair{9, 9}, std::pair{9, 8}, std::pair{10, 8}}) {
+    large_enough.step();
+    EXPECT_EQ(large_enough.outputs[0]->shape, (Shape{1, 3, height, width}));
+  }
+  Replica wide(make(7, "batch_size: 1 min_height: 11 min_width: 16"));  // twice as wide
+  wide.step();
+  EXPECT_EQ(wide.outputs[0]->shape, (Shape{1, 3, 16, 16}));
   Replica gray(make(7, "batch_size: 1 is_color: false"));
   gray.step();
   EXPECT_EQ(gray.outputs[0]->shape, (Shape{1, 1, 8, 8}));
@@ -359,6 +367,11 @@ TEST_F(ImageDataLayer, BadSettingsAndImagesAreNamed) {
   const auto message = [&](const std::string& text) { return bad_input_of([&] { Replica(text).step(); }); };
   EXPECT_THAT(message(make(3, "new_height: 4")), HasSubstr("both of new_height and new_width"));
   EXPECT_THAT(message(make(3, "short_side: 4 new_height: 4 new_width: 4")), HasSubstr("give one of them"));
+  EXPECT_THAT(message(make(3, "min_height: 4")), HasSubstr("both of min_height and min_width"));
+  EXPECT_THAT(message(make(3, "min_height: 4 min_width: 4 short_side: 4")), HasSubstr("give one of"));
+  const std::string too_large = make(3, "min_height: 30000 min_width: 30000");
+  write_file(path("list"), std::string("image 1.png 1\n"));
+  EXPECT_THAT(message(too_large), HasSubstr("min_height 30000 and min_width 30000 would make"));
   EXPECT_THAT(message(make(3, "batch_size: 3")),
               testing::AllOf(HasSubstr("image 1.png"), HasSubstr("3 x 9 x 8")));
   const std::string text = make(3, "");

@@ -1,5 +1,5 @@
 // Layers that move or combine values: shapes and values, changing and empty batches, channels-last inputs.
-#include "layers/bench.hpp"
+#include "layers/gradient_checker.hpp"
 
 namespace banyan::testing {
 namespace {
@@ -302,14 +302,16 @@ std::vector<AnyBatch> every_layer() {
 }
 
 Values as_they_are(Values values) { return values; }
+Values as_shares(Values values) {
+  for (double& value : values) value = 0.5 + value / 4;
+  return values;
+}
 Values rounded_to_bf16(Values values) {
   for (double& value : values) value = BFloat16(static_cast<float>(value));
   return values;
 }
 
-/// Outputs and gradients for a batch. `prepared`: applied to inputs and gradients first.
-std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t batch,
-                              Values (*prepared)(Values) = &as_they_are) {
+void set_inputs(Bench& bench, const AnyBatch& tested, std::int64_t batch, Values (*prepared)(Values)) {
   for (std::size_t i = 0; i < bench.inputs.size(); ++i) {
     const std::int64_t count = batch * tested.samples[i].count();
     const bool scores = tested.samples[i].axes() > 0 && !tested.whole_numbers;
@@ -317,6 +319,12 @@ std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t
                            ? prepared(spread_values(count, static_cast<unsigned>(i + 1)))
                            : integers(count, 4, 1));
   }
+}
+
+/// Outputs and gradients for a batch. `prepared`: applied to inputs and gradients first.
+std::vector<Values> run_batch(Bench& bench, const AnyBatch& tested, std::int64_t batch,
+                              Values (*prepared)(Values) = &as_they_are) {
+  set_inputs(bench, tested, batch, prepared);
   bench.zero_parameter_gradients();
   bench.pass.update_statistics = false;  // nothing of the batch before
   bench.forward();
@@ -357,6 +365,29 @@ TEST(EveryLayer, TakesAnyBatchSizeIncludingNone) {
         EXPECT_EQ(found, run_batch(fresh, tested, batch)) << "batch " << batch;
       }
     }
+  }
+}
+
+/// What a new layer has without a test of its own; the layers' own tests have more settings.
+TEST(EveryLayer, HasTheGradientsOfItsOutputs) {
+  for (const AnyBatch& tested : every_layer()) {
+    SCOPED_TRACE(tested.text);
+    const auto is = [&](const char* type) {
+      return tested.text.find(cat("'", type, "'")) != std::string::npos;
+    };
+    if (is("CenterLoss")) continue;  // its centers have a rule of their own
+    // Their masks name pixels twice here; with those of a pooling layer they are in
+    // spatial_gradient_test.cpp.
+    if (is("Upsample") || is("Unpooling")) continue;
+    // What losses show besides has no gradient.
+    const bool loss = tested.text.find("Loss") != std::string::npos;
+    Bench bench(tested.text, tested.shapes(2), loss ? 1 : tested.outputs);
+    set_inputs(bench, tested, 2, is("MultinomialLogisticLoss") ? &as_shares : &as_they_are);
+    bench.pass.update_statistics = false;  // nothing of the pass before
+    for (std::size_t p = 0; p < bench.layer().parameters().size(); ++p)
+      if (const Parameter& parameter = bench.layer().parameters()[p]; parameter.grad.defined())
+        bench.set_parameter(p, spread_values(parameter.shape.count(), static_cast<unsigned>(p + 20)));
+    GradientChecker(bench).run();
   }
 }
 

@@ -1,219 +1,29 @@
 // Random valid nets of most layer types, small enough for hundreds of them to run within seconds.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <random>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "banyan/base/text.hpp"
+#include "net/net_drawing.hpp"
 
 namespace banyan {
 
-/// The seeds a test draws its nets with: from BANYAN_RANDOM_FIRST (0) on, BANYAN_RANDOM_NETS of them or as
-/// many as usual.
-struct Seeds {
-  unsigned first = 0, end = 0;
-};
-inline Seeds random_seeds(unsigned usual) {
-  const auto wished = [](const char* name, unsigned otherwise) {
-    const char* const text = std::getenv(name);
-    return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : otherwise;
-  };
-  const unsigned first = wished("BANYAN_RANDOM_FIRST", 0);
-  return {first, first + wished("BANYAN_RANDOM_NETS", usual)};
-}
-
-/// The samples of a batch: first, first + step... of one that `devices` devices divide.
-struct Share {
-  int first = 0, step = 1, devices = 1;
-};
-
-/// What a net may hold.
-struct Allowed {
-  bool kinks = true;  ///< layers whose gradient jumps, is stopped, or is not that of the loss (CenterLoss)
-};
-
 /// Maps (N x C x H x W) go through layers that keep, change or restore their size; vectors (N x C) branch off
-/// them; 1 to 3 losses of any kind end the net. A blob that a layer works on in place is not read again under
-/// its old name, so the same net can be written with and without in-place layers.
-class WideRandomNet {
+/// them; 1 to 3 losses of any kind end the net, and sometimes a detector's head.
+class WideRandomNet : public NetDrawing {
  public:
-  explicit WideRandomNet(unsigned seed, Allowed allowed = {}) : random_(seed), allowed_(allowed) {
+  explicit WideRandomNet(unsigned seed, Allowed allowed = {}) : NetDrawing(seed, allowed) {
     for (int i = 5 + below(12); i > 0; --i) add_layer();
     for (int i = 1 + below(3); i > 0; --i) add_loss();
-  }
-
-  std::string text(int batch, bool in_place, const std::string& settings = "") const {
-    std::string text = settings + "\n";
-    for (const Fed& fed : kFed)
-      if (used_.count(fed.name) > 0) {
-        text += cat("layer { name: 'in_", fed.name, "' type: 'Input' top: '", fed.name,
-                    "' input_param { shape {");
-        for (const int dim : fed.dims) text += cat(" dim: ", dim == 0 ? batch : dim);
-        text += " } } }\n";
-      }
-    std::vector<std::string> names{"data"};
-    for (std::size_t l = 0; l < layers_.size(); ++l) {
-      const Drawn& layer = layers_[l];
-      text += cat("layer { name: 'l", l, "' type: '", layer.type, "' ");
-      for (const std::size_t input : layer.inputs) text += cat("bottom: '", names[input], "' ");
-      for (const std::string& input : layer.fed) text += cat("bottom: '", input, "' ");
-      for (const std::size_t input : layer.last) text += cat("bottom: '", names[input], "' ");
-      for (int o = 0; o < layer.outputs; ++o) {
-        names.push_back(in_place && layer.in_place ? names[layer.inputs[0]] : cat("b", names.size()));
-        text += cat("top: '", names.back(), "' ");
-      }
-      text += layer.settings + " }\n";
-    }
-    return text;
-  }
-
-  /// Number of layers, Inputs not counted.
-  std::size_t layers() const { return layers_.size(); }
-
-  /// Names of the Inputs.
-  const std::set<std::string>& fed() const { return used_; }
-  /// The values of an Input for a batch.
-  static std::vector<double> values(const std::string& name, int batch, const Share& share = {}) {
-    const Fed& fed =
-        *std::find_if(std::begin(kFed), std::end(kFed), [&](const Fed& one) { return one.name == name; });
-    std::vector<double> values;
-    std::vector<int> at(fed.dims.size(), 0);
-    while (true) {
-      auto hash = static_cast<std::uint32_t>(&fed - kFed);
-      int local = 0;
-      for (std::size_t axis = 0; axis < at.size(); ++axis) {
-        const bool samples = fed.dims[axis] == 0;
-        if (samples) local = at[axis];
-        hash += static_cast<std::uint32_t>(samples ? share.first + local * share.step : at[axis]) + 1;
-        hash = hash * 2654435761U ^ hash * 40503U >> 15;
-      }
-      const double unit = (hash * 2246822519U >> 8) / 16777216.0;
-      const double drawn[] = {2 * unit - 1, 0.25 + unit / 2, std::floor(2 * unit), std::floor(5 * unit)};
-      double value = 0;
-      switch (fed.kind) {
-        case Kind::neighbour:
-          value = (local / share.devices ^ 1) * share.devices + local % share.devices;
-          break;
-        case Kind::region:  // corners in the upper left and the lower right
-          value = at[1] == 0 ? local : at[1] < 3 ? 2 * unit : 3 + 2 * unit;
-          break;
-        default:
-          value = drawn[static_cast<std::size_t>(fed.kind)];
-      }
-      values.push_back(value);
-      std::size_t axis = at.size();
-      while (axis > 0 && ++at[axis - 1] == (fed.dims[axis - 1] == 0 ? batch : fed.dims[axis - 1]))
-        at[--axis] = 0;
-      if (axis == 0) return values;
-    }
+    if (allowed_.kinks && below(6) == 0) add_single_shot_head();
+    if (allowed_.kinks && below(6) == 0) add_region_head();
   }
 
  private:
-  /// Values: -1 to 1, 1/4 to 3/4, 0 or 1, 0 to 4, the number of another sample, image and corners.
-  enum class Kind : std::uint8_t { wide, share, flag, label, neighbour, region };
-  struct Fed {
-    std::string name;
-    std::vector<int> dims;  ///< 0: the batch
-    Kind kind = Kind::wide;
-  };
-  inline static const Fed kFed[] = {
-      {"data", {0, 4, 6, 6}, Kind::wide},    {"label", {0}, Kind::label},
-      {"label_map", {0, 6, 6}, Kind::label}, {"target", {0, 5}, Kind::share},
-      {"weights", {0, 5}, Kind::share},      {"flag", {0}, Kind::flag},
-      {"neighbour", {0}, Kind::neighbour},   {"gain", {5, 5}, Kind::share},
-      {"cont", {6, 0}, Kind::flag},          {"regions", {0, 5}, Kind::region},
-  };
-  struct Drawn {
-    std::string type, settings;
-    std::vector<std::size_t> inputs;
-    std::vector<std::string> fed = {};  ///< after the inputs
-    int outputs = 1;
-    bool in_place = false;
-    std::vector<std::size_t> last = {};  ///< inputs after those
-  };
-  struct Form {
-    int c = 4, h = 6, w = 6;  ///< a vector: h = 0
-    bool operator==(const Form&) const = default;
-  };
-  struct DrawnBlob {
-    Form form;
-    bool readable = true;
-  };
-
-  int below(int limit) { return static_cast<int>(random_() % static_cast<unsigned>(limit)); }
-  template <class... Texts>
-  std::string one_of(Texts... texts) {
-    const std::vector<std::string> all{texts...};
-    return all[random_() % all.size()];
-  }
-  const Form& form(std::size_t blob) const { return blobs_[blob].form; }
-
-  /// A readable blob of maps, or of vectors, preferring late ones; there are always maps.
-  std::size_t pick(bool maps = true) {
-    std::vector<std::size_t> all;
-    for (std::size_t b = 0; b < blobs_.size(); ++b)
-      if (blobs_[b].readable && (form(b).h > 0) == maps) all.push_back(b);
-    if (all.empty()) return vector_of(pick(), 5);
-    const int late = std::min(2, static_cast<int>(all.size()));
-    return all[all.size() - 1 -
-               static_cast<std::size_t>(below(below(4) == 0 ? static_cast<int>(all.size()) : late))];
-  }
-  std::size_t like(std::size_t blob) {
-    for (int i = 0; i < 20; ++i)
-      if (const std::size_t other = pick(form(blob).h > 0); form(other) == form(blob)) return other;
-    return blob;
-  }
-
-  /// The first output.
-  std::size_t add(Drawn layer, Form form) {
-    for (int o = 0; o < layer.outputs; ++o) blobs_.push_back({form, true});
-    if (layer.in_place) blobs_[layer.inputs[0]].readable = false;
-    used_.insert(layer.fed.begin(), layer.fed.end());
-    const auto outputs = static_cast<std::size_t>(layer.outputs);
-    layers_.push_back(std::move(layer));
-    return blobs_.size() - outputs;
-  }
-  std::size_t add_elementwise(std::size_t from, const std::string& type, const std::string& settings = "") {
-    const bool in_place = from != 0 && below(3) != 0;
-    const std::string weight = !in_place && below(16) == 0 ? " loss_weight: 0.01" : "";
-    return add({type, settings + weight, {from}, {}, 1, in_place}, form(from));
-  }
-  static constexpr const char* kFillers =
-      "weight_filler { type: 'msra' } bias_filler { type: 'uniform' min: -0.1 max: 0.1 }";
-  /// Parameters of one size are shared now and then, or do not learn.
-  std::string shared(const std::string& name, int parameters) {
-    std::string text;
-    if (below(12) == 0) return " param { lr_mult: 0 }";
-    if (below(12) == 0 && allowed_.kinks) return " propagate_down: false";
-    if (below(4) == 0)
-      for (int i = 0; i < parameters; ++i) text += cat(" param { name: '", name, "_", i, "' }");
-    return text;
-  }
-  std::size_t convolution(std::size_t from, int made, int kernel) {
-    const Form& f = form(from);
-    return add({"Convolution",
-                cat("convolution_param { num_output: ", made, " kernel_size: ", kernel, " pad: ", kernel / 2,
-                    " ", kFillers, " }", shared(cat("conv_", f.c, "_", made, "_", kernel), 2)),
-                {from}},
-               {made, f.h, f.w});
-  }
-  std::size_t vector_of(std::size_t from, int made) {
-    const Form& f = form(from);
-    return add({"InnerProduct",
-                cat("inner_product_param { num_output: ", made, " ", kFillers, " }",
-                    shared(cat("ip_", f.c * std::max(1, f.h * f.w), "_", made), 2)),
-                {from}},
-               {made, 0, 0});
-  }
-
   void add_layer() {
-    switch (below(10)) {
+    switch (below(11)) {
+      case 10:
+        return add_volume(pick());
       case 0:
       case 1:
         return add_function(pick(below(5) != 0));
@@ -364,10 +174,42 @@ class WideRandomNet {
     }
   }
 
+  /// The channels as the depth of a volume.
+  void add_volume(std::size_t from) {
+    const Form f = form(from);
+    std::size_t at = add_unreadable(
+        {"Reshape",
+         cat("reshape_param { shape { dim: 0 dim: 1 dim: ", f.c, " dim: ", f.h, " dim: -1 } }"),
+         {from}});
+    at = add_unreadable(
+        {one_of("Convolution", "Deconvolution"),
+         cat("convolution_param { num_output: 2 kernel_size: [3, 1, 3] pad: [1, 0, 1] ", kFillers, " }"),
+         {at}});
+    if (below(2) == 0) at = add_unreadable({"BatchNorm", "", {at}});
+    if (below(2) == 0)
+      at = add_unreadable({"Pooling",
+                           cat("pooling_param { kernel_size: [3, 3, 1] pad: [1, 1, 0] pool: ",
+                               allowed_.kinks ? one_of("MAX", "AVE") : "AVE", " }"),
+                           {at}});
+    add({"Reshape",
+         cat("reshape_param { shape { dim: 0 dim: ", 2 * f.c, " dim: ", f.h, " dim: -1 } }"),
+         {at}},
+        {2 * f.c, f.h, f.w});
+  }
+
   void add_join(std::size_t from) {
     const Form f = form(from);
     const std::size_t other = like(from);
-    switch (below(10)) {
+    switch (below(12)) {
+      case 10:
+        add({"Split", "", {from}, {}, 2}, f);
+        return;
+      case 11: {
+        const std::size_t added =
+            add_unreadable({"Parameter", cat("parameter_param { shape { dim: ", f.c, " } }"), {}});
+        add({"Bias", "", {from, added}}, f);
+        return;
+      }
       case 0:
       case 1:
         add({"Eltwise", one_of("", "", "eltwise_param { coeff: 1 coeff: -0.5 }"), {from, other}}, f);
@@ -599,7 +441,17 @@ class WideRandomNet {
   void add_vectors() {
     const std::size_t from = pick();
     const Form f = form(from);
-    switch (below(8)) {
+    switch (below(9)) {
+      case 8: {
+        const std::size_t cell = vector_of(from, 2), gates = vector_of(from, 8);
+        const std::size_t c =
+            add_unreadable({"Reshape", "reshape_param { shape { dim: 1 dim: -1 dim: 2 } }", {cell}});
+        const std::size_t g =
+            add_unreadable({"Reshape", "reshape_param { shape { dim: 1 dim: -1 dim: 8 } }", {gates}});
+        const std::size_t step = add_unreadable({"LSTMUnit", "", {c, g}, {"cont_1"}, 2});
+        add({"Reshape", "reshape_param { shape { dim: -1 dim: 2 } }", {step + 1}}, {2, 0, 0});
+        return;
+      }
       case 0:
         if (f.h < 2 || f.w < 2) return;
         add({"SPP",
@@ -676,6 +528,7 @@ class WideRandomNet {
         if (below(3) == 0)
           from = add({"BiasChannel", "bias_channel_param { label_type: PIXEL }", {from}, {"label_map"}},
                      {5, 6, 6});
+        if (below(3) == 0) add_unreadable({"SegAccuracy", "", {from}, {"label_map"}});
         return loss("SoftmaxWithLoss",
                     softmax(one_of("ignore_label: 2", "label_smoothing: 0.1 ignore_label: 1")), {from},
                     {"label_map"});
@@ -762,11 +615,100 @@ class WideRandomNet {
     }
   }
 
-  std::mt19937 random_;
-  Allowed allowed_;
-  std::vector<DrawnBlob> blobs_{{{}, true}};
-  std::vector<Drawn> layers_;
-  std::set<std::string> used_{"data"};
+  /// Of a layer that gives `each` numbers for every box of a map: N x numbers.
+  std::size_t predictions(std::size_t from, int boxes, int each) {
+    const std::size_t maps = convolution(from, boxes * each, 1);
+    const std::size_t last = add_unreadable({"Permute", "permute_param { order: [0, 2, 3, 1] }", {maps}});
+    return add_unreadable({"Flatten", "", {last}});
+  }
+  /// SSD's loss for one map, or its detections.
+  void add_single_shot_head() {
+    const std::size_t from = pick();
+    constexpr int kBoxes = 3, kClasses = 3;
+    const std::size_t priors =
+        add_unreadable({"PriorBox",
+                        "prior_box_param { min_size: 2 aspect_ratio: 2 variance: [0.1, 0.1, 0.2, 0.2] }",
+                        {from},
+                        {"data"}});
+    const std::size_t shifts = predictions(from, kBoxes, 4);
+    std::size_t scores = predictions(from, kBoxes, kClasses);
+    const std::string classes = cat("num_classes: ", kClasses, " ");
+    if (below(4) != 0) {
+      add_unreadable({"MultiBoxLoss",
+                      cat("multibox_loss_param { code_type: CENTER_SIZE ", classes,
+                          one_of("", "neg_overlap: 0.4", "conf_loss_type: LOGISTIC"), " }"),
+                      {shifts, scores, priors},
+                      {"truth"}});
+      return;
+    }
+    scores = add_unreadable(
+        {"Reshape", cat("reshape_param { shape { dim: 0 dim: -1 dim: ", kClasses, " } }"), {scores}});
+    scores = add_unreadable({"Softmax", "softmax_param { axis: 2 }", {scores}});
+    scores = add_unreadable({"Flatten", "", {scores}});
+    add_unreadable(
+        {"DetectionOutput",
+         cat("detection_output_param { code_type: CENTER_SIZE keep_top_k: 4 nms_param { top_k: 9 } ", classes,
+             " }"),
+         {shifts, scores, priors}});
+  }
+  /// Faster R-CNN's: a region proposal network and the head for its regions, the latter sometimes with
+  /// R-FCN's hard examples.
+  void add_region_head() {
+    const std::size_t from = pick();
+    const Form f = form(from);
+    const std::string anchors = "base_size: 2 ratio: 1 scale: 1 scale: 2 feat_stride: 1 ";
+    std::size_t scores = convolution(from, 4, 1);
+    const std::size_t shifts = convolution(from, 8, 1);
+    const std::size_t targets =
+        add_unreadable({"AnchorTarget",
+                        cat("anchor_target_param { ", anchors, "allowed_border: 1 batch_size: 6 }"),
+                        {scores},
+                        {"boxes", "info"},
+                        4});
+    add_unreadable({"SmoothL1Loss",
+                    "smooth_l1_loss_param { sigma: 3 }",
+                    {shifts, targets + 1, targets + 2, targets + 3}});
+    scores = add_unreadable(
+        {"Reshape", cat("reshape_param { shape { dim: 0 dim: 2 dim: -1 dim: ", f.w, " } }"), {scores}});
+    add_unreadable({"SoftmaxWithLoss", "loss_param { ignore_label: -1 }", {scores, targets}});
+    scores = add_unreadable({"Softmax", "", {scores}});
+    scores = add_unreadable(
+        {"Reshape", cat("reshape_param { shape { dim: 0 dim: 4 dim: -1 dim: ", f.w, " } }"), {scores}});
+    const std::size_t proposals =
+        add_unreadable({"Proposal",
+                        cat("proposal_param { ", anchors, "min_size: 1 post_nms_topn: 4 }"),
+                        {scores, shifts},
+                        {"info"}});
+    const std::size_t sample = add_unreadable(
+        {"ProposalTarget",
+         cat("proposal_target_param { num_classes: 3 batch_size: 4 ", one_of("", "ignore_label: -1"), " }"),
+         {proposals},
+         {"boxes"},
+         5});
+    const std::size_t pooled =
+        add_unreadable({"ROIAlign", "roi_align_param { pooled_h: 2 pooled_w: 2 }", {from, sample}});
+    const std::string learned = cat("inner_product_param { ", kFillers, " num_output: ");
+    const std::size_t classes = add_unreadable({"InnerProduct", learned + "3 }", {pooled}}),
+                      boxes = add_unreadable({"InnerProduct", learned + "12 }", {pooled}});
+    std::size_t labels = sample + 1, weights = sample + 4;
+    if (below(2) == 0) {
+      const std::size_t losses =
+          add_unreadable({"SoftmaxWithLossOHEM",
+                          "loss_param { ignore_label: -1 } loss_weight: 0 loss_weight: 0 "
+                          "loss_weight: 0",
+                          {classes, labels},
+                          {},
+                          3});
+      labels = add_unreadable({"BoxAnnotatorOHEM",
+                               "box_annotator_ohem_param { roi_per_img: 2 }",
+                               {sample, losses + 2, labels, weights},
+                               {},
+                               2});
+      weights = labels + 1;
+    }
+    add_unreadable({"SoftmaxWithLoss", "loss_param { ignore_label: -1 }", {classes, labels}});
+    add_unreadable({"SmoothL1Loss", "", {boxes, sample + 2, sample + 3, weights}});
+  }
 };
 
 }  // namespace banyan

@@ -31,6 +31,13 @@ TEST(Shape, AnAxisOutOfRangeIsAnError) {
   EXPECT_THROW(Shape().dim(0), Error);
 }
 
+TEST(Shape, TooManyElementsAreAnError) {
+  const Shape shape{std::int64_t{1} << 32, 2, std::int64_t{1} << 31};
+  EXPECT_EQ(shape.count(0, 2), std::int64_t{1} << 33);
+  EXPECT_THROW(shape.count(), Error);
+  EXPECT_EQ(shape.to_string(), "4294967296 2 2147483648 (too many)");
+}
+
 TEST(DTypes, HaveSizesAndNames) {
   EXPECT_EQ(size_of(DType::f32), 4u);
   EXPECT_EQ(size_of(DType::f64), 8u);

@@ -198,6 +198,8 @@ TEST_F(Convert, RefusesWrongArgumentsAndFiles) {
   expect_bad_input("trainer convert a.npz b.npz c.npz", "found 3 arguments after it");
   expect_bad_input("trainer convert a.npz", "convert needs two files");
   expect_bad_input("trainer convert net.caffemodel out.h5x", "expected a name that ends in .caffemodel");
+  std::filesystem::create_directory(path("folder.npz"));
+  expect_bad_input("trainer convert net.caffemodel folder.npz --overwrite", "\"folder.npz\" is a folder");
   expect_bad_input("trainer convert net.txt out.npz", "\"net.txt\": expected a name that ends in");
   expect_bad_input("trainer convert none.npz out.caffemodel", "none.npz");
   expect_bad_input("trainer convert net.caffemodel out.npz --level=1", "--level belongs to a net");

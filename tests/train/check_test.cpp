@@ -59,6 +59,28 @@ layer { name: "f" type: "Convolution" bottom: "data" top: "f" convolution_param 
   EXPECT_THAT(report.text, HasSubstr("file.prototxt: a net of 7 layers to train, 7 to test; 5 problems\n"));
 }
 
+TEST_F(Check, FillersAndSizes) {
+  const CheckReport report = check(std::string(kData) + R"(
+layer { name: "a" type: "InnerProduct" bottom: "data" top: "a" inner_product_param { num_output: 2 weight_filler { type: "gausian" } } }
+layer { name: "b" type: "Input" top: "b" input_param { shape { dim: 4294967296 dim: 4294967296 } } }
+layer { name: "c" type: "Flatten" bottom: "b" top: "c" })");
+  EXPECT_THAT(report.text,
+              HasSubstr(":4: layer \"a\" (InnerProduct): unknown filler type \"gausian\" (did you "
+                        "mean \"gaussian\"?)"));
+  EXPECT_THAT(
+      report.text,
+      HasSubstr(
+          ":5: layer \"b\" (Input): the shape 4294967296 4294967296 (too many) has more elements than"));
+}
+
+TEST_F(Check, AShapeOfABlobThatNoSourceMakes) {
+  const std::string net = std::string(kData) + "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'r' }";
+  EXPECT_EQ(check(net, "data:1,3").problems, 0);
+  const CheckReport report = check(net, "r:1,3");
+  EXPECT_EQ(report.problems, 1);
+  EXPECT_THAT(report.text, HasSubstr("--shape: no source layer of these files makes the blob \"r\""));
+}
+
 TEST_F(Check, ANetWithManyUnknownFieldsIsNotTakenForASolver) {
   const CheckReport report = check(
       "layer { name: \"a\" type: \"Input\" top: \"a\" uno: 1 due: 2 tre: 3 input_param { shape { dim: 1 } } "

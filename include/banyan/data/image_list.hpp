@@ -26,6 +26,7 @@ struct ImageListOptions {
   std::string root_folder;            ///< prepended to each path as is
   int new_height = 0, new_width = 0;  ///< resize if both are positive
   int short_side = 0;                 ///< if positive, resize so that the shorter side is as long
+  int min_height = 0, min_width = 0;  ///< enlarge smaller images, with their aspect, to both at least
   ColorMode color = ColorMode::bgr;
   bool scaled_decoding = false;  ///< decode_image's `least` is the new size
   int labels = 1;                ///< numbers after each path

@@ -1,6 +1,7 @@
 // `trainer check`: everything that is wrong with solvers and nets, without their data.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "banyan/base/contains.hpp"
@@ -89,8 +90,9 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
       findings.note(cat(source.origin, ": phase ",
                         phase.net().state().phase() == caffe::TRAIN ? "TRAIN" : "TEST",
                         " has no layer that makes data and was not checked"));
-  return cat("a net of ", phases[0].net().layer_size(), " layers to train, ", phases[1].net().layer_size(),
-             " to test");
+  const int trained = phases[0].net().layer_size();
+  return cat("a net of ", trained, trained == 1 ? " layer" : " layers", " to train, ",
+             phases[1].net().layer_size(), " to test");
 }
 
 void report_text(const io::TextProblems& found, io::UnknownFields unknown, Findings& findings) {
@@ -159,6 +161,7 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
 
 CheckReport check_files(const CheckOptions& options) {
   CheckReport report;
+  std::set<std::string> sources;
   for (const std::string& path : options.files) {
     Findings findings;
     const std::string what = check_file(path, options, findings);
@@ -172,7 +175,14 @@ CheckReport check_files(const CheckOptions& options) {
                                     : cat(found, " problems"),
                        findings.notes().empty() ? "" : ", not everything could be checked", "\n");
     report.problems += found;
+    sources.insert(findings.sources().begin(), findings.sources().end());
   }
+  if (report.problems > 0) return report;  // a layer that is not read may make the blob
+  for (const auto& [blob, shape] : options.shapes)
+    if (sources.count(blob) == 0) {
+      report.text += cat("--shape: no source layer of these files makes the blob ", quoted(blob), "\n");
+      ++report.problems;
+    }
   return report;
 }
 

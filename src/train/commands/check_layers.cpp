@@ -4,6 +4,7 @@
 
 #include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
+#include "banyan/layers/filler.hpp"
 #include "banyan/net/connections.hpp"
 #include "banyan/net/splits.hpp"
 #include "banyan/train/model.hpp"
@@ -58,7 +59,11 @@ class LayerCheck {
       if (known)
         known = layer->traits().source ? set_up_source(*layer, parameter, outputs)
                                        : set_up(*layer, inputs, outputs);
-      for (int i = 0; known && i < parameter.top_size(); ++i) blobs_[parameter.top(i)] = outputs[i];
+      for (const Parameter& p : layer->parameters()) check_filler(p.filler, p.shape);
+      for (int i = 0; known && i < parameter.top_size(); ++i) {
+        static_cast<void>(outputs[i]->shape.count());  // throws if there are too many
+        blobs_[parameter.top(i)] = outputs[i];
+      }
       checked_.all_shapes = checked_.all_shapes && known;
     } catch (const Error& error) {
       complain(parameter, error.message());
@@ -75,6 +80,7 @@ class LayerCheck {
   /// False if the shapes of what it reads cannot be known.
   bool set_up_source(Layer& layer, const caffe::LayerParameter& parameter, const Blobs& outputs) {
     std::vector<Shape> shapes = stand_in_shapes(parameter, options_.shapes);
+    for (const std::string& top : parameter.top()) findings_.add_source(top);
     const std::string source = missing_source(parameter);
     if (shapes.empty() && source.empty()) return set_up(layer, {}, outputs);
     layer.check_settings();

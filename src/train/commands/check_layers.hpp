@@ -33,11 +33,14 @@ class Findings {
     }
     return false;
   }
+  /// Blobs that come from outside, whose shapes the user can give.
+  void add_source(const std::string& blob) { sources_.insert(blob); }
+  const std::set<std::string>& sources() const { return sources_; }
   const std::vector<std::string>& problems() const { return problems_; }
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  std::set<std::string> seen_;
+  std::set<std::string> seen_, sources_;
   std::vector<std::string> problems_, notes_;
 };
 

@@ -84,6 +84,10 @@ void export_net(const ConvertOptions& options) {
 
 void convert_files(const ConvertOptions& options) {
   const FileKind to = kind_of(options.to);
+  if (options.from.empty() && to != FileKind::onnx)
+    bad_input("convert needs two files, such as net.caffemodel net.safetensors");
+  if (std::filesystem::is_directory(options.to))
+    bad_input(quoted(options.to), " is a folder; expected the name of a file");
   if (!options.overwrite && std::filesystem::exists(options.to))
     bad_input(quoted(options.to), " exists; remove it, or pass --overwrite");
   const bool takes_map = is_model(to) && !options.from.empty() && !is_model(kind_of(options.from));
@@ -92,7 +96,6 @@ void convert_files(const ConvertOptions& options) {
     export_net(options);
     return;
   }
-  if (options.from.empty()) bad_input("convert needs two files, such as net.caffemodel net.safetensors");
   const FileKind from = kind_of(options.from);
   if (from == FileKind::onnx) bad_input(quoted(options.from), ": ONNX files can be written, not read");
   if (!options.model.weights.empty())
@@ -109,7 +112,7 @@ void convert_files(const ConvertOptions& options) {
   if (count == 0) bad_input(quoted(options.from), " holds no weights");
   refuse_missing_blobs(weights, options.from);
   write_model(options, to, weights);
-  LOG(INFO) << "Wrote the weights of " << count << " layers to " << options.to;
+  LOG(INFO) << "Wrote the weights of " << count << (count == 1 ? " layer to " : " layers to ") << options.to;
 }
 
 }  // namespace banyan

@@ -1,0 +1,47 @@
+// What the layers have in common whose images are files named in a list: image_data_param. Internal to the
+// room.
+#pragma once
+
+#include <algorithm>
+
+#include "banyan/base/text.hpp"
+#include "layers/source_layer.hpp"
+
+namespace banyan {
+
+class ImageListLayer : public SourceLayer {
+ public:
+  using SourceLayer::SourceLayer;
+
+ protected:
+  /// Checks what not all of these layers have; throws bad_input.
+  virtual void check_own_settings() const = 0;
+  const caffe::ImageDataParameter& images() const { return parameter().image_data_param(); }
+
+  Settings settings() const final {
+    if (images().source().empty()) refuse("image_data_param.source", "is missing");
+    if ((images().new_height() > 0) != (images().new_width() > 0))
+      refuse("image_data_param", "must set both of new_height and new_width, or neither");
+    constexpr std::uint32_t kMost = 1 << 15;
+    if (std::max({images().new_height(), images().new_width(), images().short_side(), images().min_height(),
+                  images().min_width()}) > kMost)
+      refuse("image_data_param",
+             cat("must have new_height, new_width, short_side, min_height and min_width of at most ", kMost));
+    if (images().dataset_share_per_node() != 1)
+      refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
+    check_own_settings();
+    Settings settings;
+    settings.field = "image_data_param";
+    settings.batch_size = images().batch_size();
+    settings.batch_size_is_total = images().batch_size_is_total();
+    settings.epoch_end =
+        images().epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
+    settings.shuffle = images().shuffle();
+    settings.random_skip = images().rand_skip();
+    settings.threads =
+        images().has_threads() ? static_cast<int>(std::clamp<std::uint32_t>(images().threads(), 1, 256)) : 1;
+    return settings;
+  }
+};
+
+}  // namespace banyan
