@@ -57,9 +57,12 @@ class ConvolutionLayer : public ConvolutionBase {
     return convolved_length(axis, input);
   }
 
-  void backward_parameters(Context& context, const Tensor& input, const Tensor& grad_output,
+  void backward_parameters(Context& context, const Tensor& input, const Tensor& grad_output, bool first,
                            Tensor& grad_weight, Tensor& grad_bias) override {
-    convolution(context).backward_weight(context, input, grad_output, grad_weight, grad_bias);
+    if (first)
+      convolution(context).first_backward_weight(context, input, grad_output, grad_weight, grad_bias);
+    else
+      convolution(context).backward_weight(context, input, grad_output, grad_weight, grad_bias);
   }
   void backward_input(Context& context, const Tensor& grad_output, const Tensor& weight,
                       Tensor& grad_input) override {

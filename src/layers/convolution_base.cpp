@@ -140,6 +140,13 @@ void ConvolutionBase::backward(Pass& pass, const Blobs& outputs, const std::vect
   Context& context = *pass.context;
   Tensor no_bias;
   Tensor& grad_bias = parameters_.size() > 1 ? parameters_[1].grad : no_bias;
+  // The first input's overwrite them, unless only one of the two is fresh: sharers may have one of them only.
+  const auto clear_fresh = [&] {
+    for (std::size_t slot = 0; slot < parameters_.size(); ++slot)
+      if (pass.is_fresh(slot)) ops::fill(context, parameters_[slot].grad, 0);
+  };
+  bool first = pass.is_fresh(0) && (!grad_bias.defined() || pass.is_fresh(1));
+  if (!first) clear_fresh();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!outputs[i]->grad.defined()) {  // a side output that no loss depends on
       if (propagate[i]) ops::fill(context, inputs[i]->grad, 0);
@@ -148,7 +155,9 @@ void ConvolutionBase::backward(Pass& pass, const Blobs& outputs, const std::vect
     const Tensor grad_output = seen_by_operator(outputs[i]->grad);
     if (parameters_[0].grad.defined()) {
       Tensor grad_weight = weight_for_operator(parameters_[0].grad);
-      backward_parameters(context, seen_by_operator(inputs[i]->data), grad_output, grad_weight, grad_bias);
+      backward_parameters(context, seen_by_operator(inputs[i]->data), grad_output, first, grad_weight,
+                          grad_bias);
+      first = false;
     } else if (grad_bias.defined()) {
       ops::scale_backward(context, none_, grad_output, over_channels(grad_output), grad_bias);
     }
@@ -157,6 +166,7 @@ void ConvolutionBase::backward(Pass& pass, const Blobs& outputs, const std::vect
       backward_input(context, grad_output, weight_for_operator(parameters_[0].value), grad_input);
     }
   }
+  if (first) clear_fresh();
 }
 
 }  // namespace banyan

@@ -48,6 +48,7 @@ class ConvolutionBase : public WindowLayer {
                      .layout = LayoutRule::channels_last,
                      .storage = StorageRule::sixteen_bits,
                      .backward_reads_outputs = false,
+                     .overwrites_gradients = true,
                      .fuses_activation = ActivationFusion::forward}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -71,9 +72,9 @@ class ConvolutionBase : public WindowLayer {
   virtual std::int64_t output_length(int axis, const Blob& input) const = 0;
   /// The number of channels in the layer's input.
   virtual std::int64_t input_channels() const = 0;
-  /// Adds to the gradients of weight and, where defined, bias.
+  /// Adds to the gradients of weight and, where defined, bias; `first`: overwrites them.
   virtual void backward_parameters(Context& context, const Tensor& input, const Tensor& grad_output,
-                                   Tensor& grad_weight, Tensor& grad_bias) = 0;
+                                   bool first, Tensor& grad_weight, Tensor& grad_bias) = 0;
   virtual void backward_input(Context& context, const Tensor& grad_output, const Tensor& weight,
                               Tensor& grad_input) = 0;
   /// The places of an operator's channels in memory.

@@ -3,6 +3,7 @@
 //
 // Weights (C, num_output / group, kernel...), bias (num_output), as in Caffe. Each spatial axis becomes
 // stride * (length - 1) + dilation * (kernel - 1) + 1 - 2 pad long.
+#include "banyan/ops/basic.hpp"
 #include "banyan/ops/functions.hpp"
 #include "convolution_base.hpp"
 
@@ -58,12 +59,16 @@ class DeconvolutionLayer : public ConvolutionBase {
     return made;
   }
 
-  void backward_parameters(Context& context, const Tensor& input, const Tensor& grad_output,
+  void backward_parameters(Context& context, const Tensor& input, const Tensor& grad_output, bool first,
                            Tensor& grad_weight, Tensor& grad_bias) override {
     Tensor no_bias;
-    convolution(context).backward_weight(context, grad_output, input, grad_weight, no_bias);
-    if (grad_bias.defined())
-      ops::scale_backward(context, none_, grad_output, over_channels(grad_output), grad_bias);
+    if (first)
+      convolution(context).first_backward_weight(context, grad_output, input, grad_weight, no_bias);
+    else
+      convolution(context).backward_weight(context, grad_output, input, grad_weight, no_bias);
+    if (!grad_bias.defined()) return;
+    if (first) ops::fill(context, grad_bias, 0);
+    ops::scale_backward(context, none_, grad_output, over_channels(grad_output), grad_bias);
   }
   void backward_input(Context& context, const Tensor& grad_output, const Tensor& weight,
                       Tensor& grad_input) override {

@@ -94,6 +94,7 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
     const int segments = read_checkpoint(parameter);
     policy_.segments = saves ? segments : 1;
     policy_.in_place_abn = saves && parameter.in_place_abn();
+    if (saves && !options_.keep_gradients) policy_.gradient_element = size_of(options_.dtype);
     build();
   } catch (Error& error) {
     if (!options_.origin.empty()) error.add_context(cat("in the net of ", options_.origin));
@@ -123,7 +124,8 @@ void Net::build() {
   find_ready_layers();
   for (const int output : graph_.outputs()) outputs_.push_back(activations_.blobs[output].get());
   if (!options_.shapes_only) {
-    bind_parameters(*context_, options_.dtype, graph_.trains, layers_, store_);
+    const bool flat_gradients = graph_.trains && policy_.gradient_element == 0;
+    bind_parameters(*context_, options_.dtype, flat_gradients, layers_, store_);
     executor_ = std::make_unique<Executor>(layers_, *context_, *activity_);
   }
   plan_and_bind();
@@ -201,7 +203,11 @@ Plan Net::plan_with(const PlanPolicy& policy) const {
 void Net::plan_and_bind() {
   plan_ = plan_with(policy_);
   if (policy_.segments != 1) policy_.cuts = plan_.cuts;
-  if (executor_) executor_->bind(plan_, activations_);
+  if (!executor_) return;
+  const bool places_gradients = policy_.gradient_element > 0;
+  if (places_gradients) bind_gradients({}, plan_.parameter_gradients, layers_, store_);  // as in bind_memory
+  executor_->bind(plan_, activations_);
+  if (places_gradients) bind_gradients(executor_->memory(), plan_.parameter_gradients, layers_, store_);
 }
 
 Plan Net::plan_without_in_place_abn() const {
@@ -301,6 +307,7 @@ void Net::backward(Pass& pass, const std::function<void(int)>& layer_done) {
   if (!executor_ || !graph_.trains)
     runtime_failure("net ", quoted(name_), " was made without gradients and has no backward pass");
   try {
+    if (policy_.gradient_element > 0) executor_->zero_gradients();
     executor_->backward(pass, layer_done);
   } catch (...) {
     rethrow_with_place();

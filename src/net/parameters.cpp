@@ -137,7 +137,7 @@ FlatLayout place_parameters(std::vector<LearnableParameter>& parameters, std::in
   return layout;
 }
 
-void bind_parameters(Context& context, DType dtype, bool with_gradients,
+void bind_parameters(Context& context, DType dtype, bool flat_gradients,
                      const std::vector<std::unique_ptr<Layer>>& layers, ParameterStore& store) {
   const auto alignment = static_cast<std::int64_t>(64 / size_of(dtype));
   const FlatLayout flat = place_parameters(store.parameters, alignment);
@@ -147,7 +147,7 @@ void bind_parameters(Context& context, DType dtype, bool with_gradients,
     return tensor;
   };
   if (flat.exchanged > 0) store.flat_values = zeros(flat.exchanged);
-  if (flat.exchanged > 0 && with_gradients) store.flat_gradients = zeros(flat.exchanged);
+  if (flat.exchanged > 0 && flat_gradients) store.flat_gradients = zeros(flat.exchanged);
   if (flat.statistics > 0) store.statistics = zeros(flat.statistics);
   for (std::size_t l = 0; l < layers.size(); ++l) {
     for (std::size_t s = 0; s < store.owner[l].size(); ++s) {
@@ -158,7 +158,7 @@ void bind_parameters(Context& context, DType dtype, bool with_gradients,
         Tensor& home = entry.is_statistic ? store.statistics : store.flat_values;
         entry.value =
             frozen ? zeros(entry.count).reshaped(parameter.shape) : home.slice(entry.offset, parameter.shape);
-        if (!frozen && !entry.is_statistic && with_gradients)
+        if (!frozen && !entry.is_statistic && flat_gradients)
           entry.grad = store.flat_gradients.slice(entry.offset, parameter.shape);
       }
       parameter.value = entry.value.reshaped(parameter.shape);
@@ -167,6 +167,23 @@ void bind_parameters(Context& context, DType dtype, bool with_gradients,
       parameter.decay_mult = entry.decay_mult;
     }
   }
+}
+
+void bind_gradients(const Tensor& memory, const std::vector<std::int64_t>& places,
+                    const std::vector<std::unique_ptr<Layer>>& layers, ParameterStore& store) {
+  for (std::size_t p = 0; p < store.parameters.size(); ++p) {
+    LearnableParameter& entry = store.parameters[p];
+    const bool placed = memory.defined() && places[p] >= 0;
+    entry.grad =
+        placed ? memory.bytes_as(places[p], entry.value.dtype(), entry.value.shape(), Layout::contiguous)
+               : Tensor();
+  }
+  for (std::size_t l = 0; l < layers.size(); ++l)
+    for (std::size_t s = 0; s < store.owner[l].size(); ++s) {
+      const Tensor& grad = store.parameters[store.owner[l][s]].grad;
+      Parameter& parameter = layers[l]->parameters()[s];
+      parameter.grad = grad.defined() ? grad.reshaped(parameter.shape) : Tensor();
+    }
 }
 
 }  // namespace banyan

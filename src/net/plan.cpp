@@ -1,5 +1,6 @@
 #include "banyan/net/plan.hpp"
 
+#include "banyan/base/contains.hpp"
 #include "banyan/net/checkpoints.hpp"
 #include "banyan/net/data_sharing.hpp"
 #include "banyan/net/fusion.hpp"
@@ -42,40 +43,73 @@ void list_tensors(const Graph& graph, const Activations& activations, const Tens
   }
 }
 
-/// Places every tensor that owns its memory.
-MemoryPlan place_tensors(const TensorUses& uses, const Schedule& schedule, bool reuse, Plan& plan) {
+/// Of each parameter that learns, the steps that touch its gradient; the last of them completes it.
+std::vector<Span> gradient_lifetimes(const ParameterStore& parameters, const Schedule& schedule) {
+  std::vector<Span> spans(parameters.parameters.size());
+  for (std::size_t step = 0; step < schedule.size(); ++step) {
+    const Action& action = schedule[step];
+    if (action.work != Work::backward) continue;
+    for (std::size_t p = 0; p < spans.size(); ++p) {
+      const LearnableParameter& parameter = parameters.parameters[p];
+      const bool touched = parameter.ready_layer == action.layer ||
+                           contains(parameters.owner[action.layer], static_cast<int>(p));
+      if (parameter.learns() && touched) spans[p].include(static_cast<int>(step));
+    }
+  }
+  return spans;
+}
+
+/// Places every tensor that owns its memory, and gradients of parameters if the policy says so.
+MemoryPlan place_tensors(const TensorUses& uses, const ParameterStore& parameters, const Schedule& schedule,
+                         const PlanPolicy& policy, Plan& plan) {
+  const bool reuse = policy.reuse_memory;
   TensorSpans spans = find_lifetimes(uses, schedule);
   std::vector<Lifetime> lifetimes;
   plan.blocks.clear();
-  const auto add = [&](std::size_t tensor, bool gradient, std::int64_t bytes, std::vector<Span> alive) {
+  const auto add = [&](int tensor, int parameter, bool gradient, std::int64_t bytes,
+                       std::vector<Span> alive) {
     if (!reuse) alive = {{0, static_cast<int>(schedule.size())}};
-    plan.blocks.push_back({static_cast<int>(tensor), gradient, 0, bytes, alive});
+    plan.blocks.push_back({tensor, parameter, gradient, 0, bytes, alive});
     lifetimes.push_back({bytes, std::move(alive)});
   };
   for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
     PlannedTensor& tensor = plan.tensors[t];
     tensor.data = tensor.grad = -1;
-    if (!spans.data[t].empty() && !tensor.outside) add(t, false, uses.data_size[t], std::move(spans.data[t]));
-    if (spans.grad[t].used()) add(t, true, uses.grad_size[t], {spans.grad[t]});
+    const int number = static_cast<int>(t);
+    if (!spans.data[t].empty() && !tensor.outside)
+      add(number, -1, false, uses.data_size[t], std::move(spans.data[t]));
+    if (spans.grad[t].used()) add(number, -1, true, uses.grad_size[t], {spans.grad[t]});
+  }
+  plan.parameter_gradients.assign(parameters.parameters.size(), -1);
+  if (policy.gradient_element > 0) {
+    const std::vector<Span> alive = gradient_lifetimes(parameters, schedule);
+    const auto element = static_cast<std::int64_t>(policy.gradient_element);
+    for (std::size_t p = 0; p < alive.size(); ++p)
+      if (alive[p].used())
+        add(-1, static_cast<int>(p), true, element * parameters.parameters[p].count, {alive[p]});
   }
   const MemoryPlan memory = reuse ? plan_memory(lifetimes, kAlignment) : plan_separate(lifetimes, kAlignment);
   for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
     PlannedBlock& block = plan.blocks[i];
-    PlannedTensor& tensor = plan.tensors[block.tensor];
-    (block.gradient ? tensor.grad : tensor.data) = block.offset = memory.offsets[i];
+    block.offset = memory.offsets[i];
+    if (block.tensor < 0)
+      plan.parameter_gradients[block.parameter] = block.offset;
+    else
+      (block.gradient ? plan.tensors[block.tensor].grad : plan.tensors[block.tensor].data) = block.offset;
   }
   return memory;
 }
 
 /// Cuts are chosen once, for the first shapes: they determine what is computed when, which should not change.
-Schedule place_and_schedule(const TensorUses& uses, const PlanPolicy& policy, Plan& plan) {
+Schedule place_and_schedule(const TensorUses& uses, const ParameterStore& parameters,
+                            const PlanPolicy& policy, Plan& plan) {
   Schedule schedule = plain_schedule(static_cast<int>(uses.layers.size()));
-  MemoryPlan memory = place_tensors(uses, schedule, policy.reuse_memory, plan);
+  MemoryPlan memory = place_tensors(uses, parameters, schedule, policy, plan);
   plan.bytes_without_cuts = memory.total;
   if (policy.segments != 1) plan.cuts = policy.cuts ? *policy.cuts : choose_cuts(uses, policy.segments);
   if (!plan.cuts.empty()) {
     schedule = checkpointed_schedule(uses, plan.cuts);
-    memory = place_tensors(uses, schedule, true, plan);
+    memory = place_tensors(uses, parameters, schedule, policy, plan);
   }
   plan.bytes = memory.total;
   plan.unshared_bytes = memory.sum;
@@ -187,7 +221,7 @@ Plan make_plan(const Graph& graph, const Activations& activations, const Paramet
     share_gradients(uses);
   }
   list_tensors(graph, activations, uses, plan);
-  const Schedule schedule = place_and_schedule(uses, policy, plan);
+  const Schedule schedule = place_and_schedule(uses, parameters, policy, plan);
   StepMaker maker(graph, activations, parameters, choices, uses);
   for (const Action& action : schedule) plan.steps.push_back(maker.make(action));
   plan.backward = graph.layers.size();

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "banyan/ops/basic.hpp"
+
 namespace banyan::ops {
 
 namespace {
@@ -40,6 +42,13 @@ std::int64_t ConvolutionGeometry::output_length(int axis, std::int64_t input) co
 std::int64_t ConvolutionGeometry::input_length(int axis, std::int64_t output) const {
   const auto a = static_cast<std::size_t>(axis);
   return stride[a] * (output - 1) + dilation[a] * (kernel[a] - 1) + 1 - 2 * pad[a];
+}
+
+void Convolution::first_backward_weight(Context& context, const Tensor& input, const Tensor& grad_output,
+                                        Tensor& grad_weight, Tensor& grad_bias) {
+  fill(context, grad_weight, 0);
+  if (grad_bias.defined()) fill(context, grad_bias, 0);
+  backward_weight(context, input, grad_output, grad_weight, grad_bias);
 }
 
 std::unique_ptr<Convolution> make_convolution(Context& context, const ConvolutionGeometry& geometry,

@@ -54,6 +54,17 @@ std::vector<Bucket> cut_buckets(const std::vector<ParameterRange>& ranges, std::
   return buckets;
 }
 
+std::vector<Bucket> buckets_by_layer(const std::vector<ParameterRange>& ranges, std::int64_t total) {
+  std::vector<Bucket> buckets;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (buckets.empty() || buckets.back().ready_layer != ranges[i].ready_layer)
+      buckets.push_back({ranges[i].offset, 0, ranges[i].ready_layer, 0});
+    const std::int64_t end = i + 1 < ranges.size() ? ranges[i + 1].offset : total;
+    buckets.back().count = end - buckets.back().offset;
+  }
+  return buckets;
+}
+
 GradientSync::GradientSync(DeviceTree* tree, int rank, Context& lane, const std::vector<Bucket>& buckets,
                            const Tensor& gradients, const Tensor& values, std::function<void(int)> update,
                            std::size_t chunk_bytes)
@@ -87,14 +98,21 @@ void GradientSync::start() {
 }
 
 void GradientSync::layer_done(int layer, Stream& compute) {
-  if (!collective_) return;
-  for (; next_ < buckets_.size() && buckets_[next_].ready_layer >= layer; ++next_)
-    collective_->make_ready(static_cast<int>(next_), compute);
-  if (next_ > 0) collective_->progress();
+  if (held_) return;
+  for (; next_ < buckets_.size() && buckets_[next_].ready_layer >= layer; ++next_) {
+    if (collective_)
+      collective_->make_ready(static_cast<int>(next_), compute);
+    else
+      update_(static_cast<int>(next_));
+  }
+  if (collective_ && next_ > 0) collective_->progress();
 }
 
 void GradientSync::hold() {
-  if (collective_) collective_->hold_roots();
+  if (collective_)
+    collective_->hold_roots();
+  else
+    held_ = true;
 }
 
 void GradientSync::finish_reduction() {
@@ -102,12 +120,13 @@ void GradientSync::finish_reduction() {
 }
 
 void GradientSync::release() {
+  held_ = false;
   if (collective_) collective_->release_roots();
 }
 
 void GradientSync::finish(Stream& compute) {
   if (!collective_) {
-    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) update_(static_cast<int>(bucket));
+    for (; next_ < buckets_.size(); ++next_) update_(static_cast<int>(next_));
     return;
   }
   collective_->finish();

@@ -59,6 +59,7 @@ void Meter::begin(std::int64_t iteration) {
   }
   checks_ = is_check(iteration);
   if (checks_) vitals_->begin();
+  parts_.updater.note_squares(is_turn(iteration, interval_) && (metrics_.tells() || checks_));
   if (!samples_spans(iteration)) return;
   sampled_ = iteration;
   metrics_.sampler(rank_).begin();
@@ -136,7 +137,7 @@ void Meter::publish(std::int64_t iteration, double loss, const LossInterval& los
     merge(measured.vitals, observed.vitals);
   }
   const Measured& mine = parts_.peers.board().measured;
-  if (parts_.net.flat_gradients().defined()) record.gradient_norm = std::sqrt(squares);
+  if (parts_.net.flat_values().defined()) record.gradient_norm = std::sqrt(squares);
   if (mine.seconds > 0)
     record.samples_per_second = static_cast<double>(record.iterations * samples_) / mine.seconds;
   metrics_.train(iteration, std::move(record), mine.sampled, std::move(spans), std::move(observed));

@@ -72,6 +72,7 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition, const std::s
   options.seed = run_.seed;
   options.sync_batch_norm = run_.options.sync_bn;
   options.reuse_memory = !run_.options.keep_blobs;
+  options.keep_gradients = keeps_gradients(run_.options);
   options.origin = definition.origin;
   const data::SharingScope scope(run_.options.shared_batches, name);
   return std::make_unique<Net>(definition.net, options, *context_, activity_);
@@ -121,14 +122,16 @@ void Replica::build_exchange() {
   // A bucket's owner has the same number in every process.
   const std::vector<int>& devices_of = run_.team.place.devices_of;
   const int owners = *std::min_element(devices_of.begin(), devices_of.end());
+  const std::int64_t total = values.defined() ? values.count() : 0;
+  const std::vector<parallel::ParameterRange> ranges = exchanged_ranges(net_->parameters());
   const std::vector<parallel::Bucket> buckets =
-      worker ? worker_buckets(run_, *net_)
-      : run_.options.parameter_server
-          ? server_buckets(run_, *net_)
-          : parallel::plan_buckets(exchanged_ranges(net_->parameters()),
-                                   values.defined() ? values.count() : 0,
-                                   size_of(tensor_type(run_.options.precision)), owners, peers_->devices(),
-                                   run_.solver.update.needs_norms(), run_.team.place.processes());
+      worker                          ? worker_buckets(run_, *net_)
+      : run_.options.parameter_server ? server_buckets(run_, *net_)
+      : keeps_gradients(run_.options)
+          ? parallel::plan_buckets(ranges, total, size_of(tensor_type(run_.options.precision)), owners,
+                                   peers_->devices(), run_.solver.update.needs_norms(),
+                                   run_.team.place.processes())
+          : parallel::buckets_by_layer(ranges, total);
   if (!worker)
     updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                          net_->flat_gradients());

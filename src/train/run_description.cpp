@@ -9,6 +9,7 @@
 #include "banyan/device/cuda_devices.hpp"
 #include "banyan/layers/batch_norm.hpp"
 #include "net_summary.hpp"
+#include "parameter_meter.hpp"
 #include "processor_name.hpp"
 #include "vitals.hpp"
 
@@ -100,15 +101,20 @@ std::vector<metrics::Start::LayerDescription> layers_of(const Net& net, const Ne
 metrics::Start::Memory memory_of(const Run& run, const Net& net, const NetSummary& summary) {
   metrics::Start::Memory memory;
   memory.parameters = summary.parameter_bytes;
-  const Tensor& gradients = net.parameter_store().flat_gradients;
-  if (gradients.defined()) memory.gradients = static_cast<std::int64_t>(gradients.bytes());
-  memory.optimizer = memory.gradients * histories_of(run.solver.update.rule);
+  const ParameterStore& store = net.parameter_store();
+  if (store.flat_gradients.defined())
+    memory.gradients = static_cast<std::int64_t>(store.flat_gradients.bytes());
+  if (store.flat_values.defined())
+    memory.optimizer =
+        static_cast<std::int64_t>(store.flat_values.bytes()) * histories_of(run.solver.update.rule);
   memory.activations = summary.activation_bytes;
   memory.activations_unshared = summary.unshared_bytes;
   return memory;
 }
 
-metrics::Start::MemoryPlan plan_of(const Plan& plan) {
+metrics::Start::MemoryPlan plan_of(const Net& net) {
+  const Plan& plan = net.plan();
+  const std::vector<ParameterName> parameters = parameter_names(net);
   static constexpr const char* kWork[] = {"forward", "convert", "recompute", "backward"};
   metrics::Start::MemoryPlan described;
   for (const PlanStep& step : plan.steps)
@@ -117,7 +123,7 @@ metrics::Start::MemoryPlan plan_of(const Plan& plan) {
   for (const PlannedBlock& block : plan.blocks) {
     if (block.bytes == 0) continue;
     metrics::Start::Block& one = described.blocks.emplace_back();
-    one.name = plan.tensors[block.tensor].name;
+    one.name = block.tensor < 0 ? parameters[block.parameter].name : plan.tensors[block.tensor].name;
     one.gradient = block.gradient;
     one.offset = block.offset;
     one.bytes = block.bytes;
@@ -161,7 +167,7 @@ metrics::Start describe_run(const Run& run, const Net& net, const Sources& sourc
   start.datasets = sources.describe();
   start.layers = layers_of(net, summary);
   start.memory = memory_of(run, net, summary);
-  start.plan = plan_of(net.plan());
+  start.plan = plan_of(net);
   return start;
 }
 

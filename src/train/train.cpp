@@ -30,6 +30,14 @@ void resolve_start(TrainOptions& options) {
   }
 }
 
+bool keeps_gradients(const TrainOptions& options) {
+  const SolverSettings& solver = options.solver;
+  const bool together = options.devices.size() > 1 || options.uplink != nullptr || solver.iter_size > 1 ||
+                        solver.clip_norm.has_value();
+  const bool looks = options.keep_blobs || solver.snapshot.diff || solver.metrics.histograms > 0;
+  return together || looks;
+}
+
 TrainOutcome run_training(const TrainOptions& options) { return Session(options).train(); }
 
 int train(const TrainOptions& options) {

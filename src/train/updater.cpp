@@ -37,13 +37,15 @@ Updater::Updater(Context& context, const SolverSettings& solver,
   values_.momentum2 = settings_.momentum2;
   step_.rms_decay = settings_.rms_decay;
   step_.delta = settings_.delta;
-  std::int64_t longest = 0;
+  const bool stays = flat_gradients.defined();
+  std::int64_t longest = 0, sums = 0;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const parallel::Bucket& bucket = buckets[b];
     if (bucket.owner != rank) continue;
     const Tensor history = zeros(context, bucket.count, flat_values.dtype());
     const Tensor history2 = histories_ == 2 ? zeros(context, bucket.count, flat_values.dtype()) : Tensor();
-    owned_[b].gradient = flat_gradients.slice(bucket.offset, Shape{bucket.count});
+    if (stays) owned_[b].gradient = flat_gradients.slice(bucket.offset, Shape{bucket.count});
+    sums += stays ? 1 : 0;
     owned_[b].offset = bucket.offset;
     owned_[b].histories.push_back(history);
     if (histories_ == 2) owned_[b].histories.push_back(history2);
@@ -56,16 +58,19 @@ Updater::Updater(Context& context, const SolverSettings& solver,
       const Shape length{last - first};
       owned_[b].pieces.push_back(
           {static_cast<int>(p), first - parameter.offset, parameter.lr_mult, parameter.decay_mult,
-           flat_values.slice(first, length), flat_gradients.slice(first, length),
+           flat_values.slice(first, length), stays ? flat_gradients.slice(first, length) : Tensor(),
            history.slice(first - bucket.offset, length),
            histories_ == 2 ? history2.slice(first - bucket.offset, length) : Tensor(),
-           settings_.needs_norms() ? Tensor(context.device(), Shape{2}, DType::f64) : Tensor()});
+           settings_.needs_norms() ? Tensor(context.device(), Shape{2}, DType::f64) : Tensor(), Tensor()});
       longest = std::max(longest, last - first);
+      sums += stays ? 0 : 1;
     }
   }
-  const auto buckets_here = std::count_if(owned_.begin(), owned_.end(),
-                                          [](const Owned& owned) { return owned.gradient.defined(); });
-  sums_ = Tensor(context.device(), Shape{std::max<std::int64_t>(buckets_here, 1)}, DType::f64);
+  sums_ = zeros(context, std::max<std::int64_t>(sums, 1), DType::f64);
+  std::int64_t place = 0;
+  for (Owned& owned : owned_)
+    for (Piece& piece : owned.pieces)
+      if (!stays) piece.gradient_squares = sums_.slice(place++, Shape{1});
   if (settings_.rule == ops::UpdateRule::lamb) direction_ = zeros(context, longest, flat_values.dtype());
 }
 
@@ -82,16 +87,24 @@ void Updater::set_gradient_factor(Context& context, double factor) {
   values_on_device_.write(context, values_);
 }
 
+Tensor Updater::gradient_of(const Piece& piece) const {
+  if (piece.gradient.defined()) return piece.gradient;
+  return parameters_[piece.parameter].grad.reshaped(piece.value.shape());
+}
+
 void Updater::update(Context& context, int bucket) {
   for (Piece& piece : owned_[bucket].pieces) {
+    const Tensor gradient = gradient_of(piece);
+    if (notes_squares_ && piece.gradient_squares.defined())
+      ops::sum_of_squares(context, gradient, piece.gradient_squares);
     ops::UpdateStep step = step_;
     (settings_.l1 ? step.l1 : step.l2) = piece.decay_mult;
     step.lr_mult = piece.lr_mult;
     if (settings_.layer_wise != LayerWise::none && piece.lr_mult > 0)
-      step.layer_wise = measure(context, piece);
+      step.layer_wise = measure(context, piece, gradient);
     Tensor direction;
     if (settings_.rule == ops::UpdateRule::lamb) direction = direction_.slice(0, piece.value.shape());
-    ops::update_parameters(context, step, values_on_device_.get(), piece.value, piece.gradient, piece.history,
+    ops::update_parameters(context, step, values_on_device_.get(), piece.value, gradient, piece.history,
                            piece.history2, direction);
     if (!direction.defined()) continue;
     measure_norms(context, piece, direction);
@@ -107,8 +120,8 @@ void Updater::measure_norms(Context& context, Piece& piece, const Tensor& step) 
   ops::sum_of_squares(context, step, of_step);
 }
 
-ops::LayerWiseRate Updater::measure(Context& context, Piece& piece) const {
-  measure_norms(context, piece, piece.gradient);
+ops::LayerWiseRate Updater::measure(Context& context, Piece& piece, const Tensor& gradient) const {
+  measure_norms(context, piece, gradient);
   ops::LayerWiseRate rate;
   rate.squares = piece.squares.data<double>();
   rate.eta = settings_.layer_wise_eta;
@@ -124,7 +137,11 @@ double Updater::sum_of_squares(Context& context) {
   std::vector<int> buckets;
   for (std::size_t bucket = 0; bucket < owned_.size(); ++bucket)
     if (owned_[bucket].gradient.defined()) buckets.push_back(static_cast<int>(bucket));
-  const std::vector<double> sums = sums_of_squares(context, buckets);
+  std::vector<double> sums(static_cast<std::size_t>(sums_.count()));
+  if (buckets.empty())
+    copy_to_host(context, sums_, sums.data());  // noted before the updates, or 0 where nothing is owned
+  else
+    sums = sums_of_squares(context, buckets);
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
@@ -147,7 +164,8 @@ std::vector<Updater::OwnedPiece> Updater::owned_pieces() const {
   std::vector<OwnedPiece> pieces;
   for (const Owned& owned : owned_)
     for (const Piece& piece : owned.pieces)
-      pieces.push_back({piece.parameter, piece.parameter_offset, piece.value, piece.gradient});
+      pieces.push_back(
+          {piece.parameter, piece.parameter_offset, piece.value, piece.gradient, piece.gradient_squares});
   return pieces;
 }
 

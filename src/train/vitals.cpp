@@ -60,7 +60,10 @@ VitalSigns Vitals::read(Context& lane) {
     Tensor of_values = squares_.slice(2 * static_cast<std::int64_t>(i), Shape{1}),
            of_gradient = squares_.slice(2 * static_cast<std::int64_t>(i) + 1, Shape{1});
     ops::sum_of_squares(lane, owned_[i].value, of_values);
-    ops::sum_of_squares(lane, owned_[i].gradient, of_gradient);
+    if (owned_[i].gradient.defined())
+      ops::sum_of_squares(lane, owned_[i].gradient, of_gradient);
+    else
+      ops::axpby(lane, 1, owned_[i].gradient_squares, 0, of_gradient);
   }
   if (!owned_.empty()) {
     std::vector<double> squares(2 * owned_.size());

@@ -4,19 +4,20 @@
 //
 // usage: bench_kernels [--threads=1] [--rounds=7] [--only=TEXT] [PART...]     (default: all parts)
 //   --only=TEXT  rows whose names contain the text
-//   convolution  oneDNN's kernels, rows and columns, for each pass over many shapes; ms
+//   convolution  oneDNN's kernels, rows, columns and products, for each pass over many shapes; ms
 //   columns      gradients by columns, by the KiB of columns at a time; ms
 //   blocks       statistics of batch normalization, by the KiB of a block; us
 //   layout       oneDNN's kernels for channels-last tensors and for its own blocked layout; ms
 //
 // * marks what the rules choose, ! a choice more than 5 % slower than the fastest. Each figure is the least
-// of the rounds, in which the kernels alternate: what else runs on the machine can only add to it.
+// of the rounds, in which the kernels alternate: what else runs on the machine can only add to it. With one
+// thread only the processor's time counts, so figures of a busy machine can be used.
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <limits>
 #include <map>
@@ -29,6 +30,7 @@
 #include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/normalization_blocks.hpp"
 
@@ -49,10 +51,18 @@ struct Kernel {
   bool chosen = false;
 };
 
+clockid_t measured_clock = CLOCK_MONOTONIC;
+
+double now() {
+  timespec time{};
+  clock_gettime(measured_clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 double seconds_of(const std::function<void()>& run, int repetitions) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = now();
   for (int i = 0; i < repetitions; ++i) run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repetitions;
+  return (now() - start) / repetitions;
 }
 
 /// Seconds of each kernel; infinite for those that cannot do the work.
@@ -125,7 +135,17 @@ std::vector<Case> layers_of_nets() {
       {"ResNet-20", 64, 16, 32, 16, 3, 1, 1},   {"ResNet-20", 64, 64, 8, 64, 3, 1, 1},
       {"ResNet-50", 8, 3, 224, 64, 7, 2, 3},    {"ResNet-50", 8, 64, 56, 64, 3, 1, 1},
       {"ResNet-50", 8, 64, 56, 256, 1},         {"ResNet-50", 8, 256, 56, 64, 1},
-      {"ResNet-50", 8, 512, 7, 512, 3, 1, 1},   {"GoogLeNet", 16, 24, 14, 64, 5, 1, 2},
+      {"ResNet-50", 8, 512, 7, 512, 3, 1, 1},   {"ResNet-50", 8, 256, 56, 128, 1},
+      {"ResNet-50", 8, 128, 28, 512, 1},        {"ResNet-50", 8, 512, 28, 128, 1},
+      {"ResNet-50", 8, 256, 14, 1024, 1},       {"ResNet-50", 8, 1024, 14, 256, 1},
+      {"ResNet-50", 8, 512, 7, 2048, 1},        {"ResNet-50", 8, 2048, 7, 512, 1},
+      {"ResNet-50", 8, 128, 56, 128, 3, 2, 1},  {"ResNet-50", 8, 256, 28, 256, 3, 2, 1},
+      {"ResNet-50", 8, 128, 28, 128, 3, 1, 1},  {"ResNet-50", 8, 256, 14, 256, 3, 1, 1},
+      {"ResNet-50", 8, 64, 56, 64, 1},          {"ResNet-50", 8, 512, 14, 512, 3, 2, 1},
+      {"ResNet-50", 8, 256, 56, 512, 1, 2},     {"GoogLeNet", 16, 480, 14, 192, 1},
+      {"GoogLeNet", 16, 832, 7, 384, 1},        {"GoogLeNet", 16, 512, 14, 24, 1},
+      {"MobileNet-v2", 8, 384, 14, 64, 1},      {"MobileNet-v2", 8, 160, 7, 960, 1},
+      {"MobileNet-v2", 8, 320, 7, 1280, 1},     {"GoogLeNet", 16, 24, 14, 64, 5, 1, 2},
       {"GoogLeNet", 16, 112, 14, 224, 3, 1, 1}, {"GoogLeNet", 16, 192, 28, 16, 1},
       {"MobileNet-v2", 8, 16, 112, 96, 1},      {"MobileNet-v2", 8, 96, 56, 24, 1},
       {"MobileNet-v2", 8, 24, 56, 144, 1},
@@ -151,7 +171,7 @@ std::function<void()> where(bool possible, std::function<void()> run) {
 
 void compare_convolutions(Device& device, const Options& options) {
   Context context(device);
-  print_header("convolution", {"oneDNN", "rows", "columns"});
+  print_header("convolution", {"oneDNN", "rows", "columns", "products"});
   std::vector<Case> cases = layers_of_nets();
   for (Case& c : grid()) cases.push_back(std::move(c));
   for (const Case& c : cases) {
@@ -160,24 +180,32 @@ void compare_convolutions(Device& device, const Options& options) {
     Tensor x = random_tensor(device, {c.batch, c.in, c.length, c.length});
     Tensor y = random_tensor(device, {c.batch, c.out, length, length});
     Tensor w = random_tensor(device, {c.out, c.in, c.kernel, c.kernel}, Layout::contiguous);
-    Tensor b = random_tensor(device, {c.out}, Layout::contiguous);
+    Tensor b = random_tensor(device, {c.out}, Layout::contiguous), none;
     const auto library = ops::make_library_convolution(g);
     const bool possible = ops::rows_apply(g, x, y);
     const bool forward = ops::rows_pay_forward(g, x, y), weight = ops::rows_pay_backward_weight(g, x, y);
+    const bool products = ops::products_pay_backward_weight(g, x, y, device.threads());
+    const bool data_products = ops::products_pay_backward_data(g, x, y);
     const bool data = ops::columns_pay(g, x, y, device.threads());
     compare(options, c.text("forward"), 1e-3,
             {{"oneDNN", [&] { library->forward(context, x, w, b, y); }, !forward},
              {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }), forward},
-             {"columns", nullptr}});
+             {"columns", nullptr},
+             {"products", nullptr}});
     compare(options, c.text("weights"), 1e-3,
-            {{"oneDNN", [&] { library->backward_weight(context, x, y, w, b); }, !weight},
-             {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, b); }), weight},
-             {"columns", nullptr}});
+            {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); }, !products && !weight},
+             {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, none); }),
+              !products && weight},
+             {"columns", nullptr},
+             {"products", [&] { ops::backward_weight_by_products(context, g, x, y, true, w); }, products}});
     const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::kColumnValues, x); };
-    compare(options, c.text("data"), 1e-3,
-            {{"oneDNN", [&] { library->backward_data(context, y, w, x); }, !data},
-             {"rows", nullptr},
-             {"columns", by_columns, data}});
+    compare(
+        options, c.text("data"), 1e-3,
+        {{"oneDNN", [&] { library->backward_data(context, y, w, x); }, !data_products && !data},
+         {"rows", nullptr},
+         {"columns", by_columns, data},
+         {"products", where(ops::is_product(g), [&] { ops::backward_data_by_products(context, g, y, w, x); }),
+          data_products}});
   }
 }
 
@@ -317,6 +345,7 @@ void run(int count, char** words) {
   }
   CpuDeviceOptions how;
   how.threads = options.threads;
+  if (options.threads == 1) measured_clock = CLOCK_THREAD_CPUTIME_ID;
   const auto device = make_cpu_device(0, how);
   device->make_current();
   std::printf("%d thread(s); kernels: %s; L2 cache: %ld KiB\n", options.threads,

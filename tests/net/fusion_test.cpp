@@ -469,8 +469,8 @@ TEST(Fusion, OfConvolutionsAndInnerProducts) {
     }
 }
 
-// Weights that two layers share, weights that no loss depends on, an empty batch: zero whatever the gradients
-// held.
+// Weights that two layers share (with biases of their own), weights that no loss depends on, an empty batch:
+// zero whatever the gradients held.
 TEST(Fusion, ClearedGradientsAreZeroWhateverTheyHeld) {
   const std::string text =
       "layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: 4 dim: 6 } shape "
@@ -485,7 +485,14 @@ TEST(Fusion, ClearedGradientsAreZeroWhateverTheyHeld) {
       "weight_filler { type: 'xavier' } } } "
       "layer { name: 'quiet' type: 'Silence' bottom: 'side' } "
       "layer { name: 'scale' type: 'Scale' bottom: 'b' top: 'c' scale_param { bias_term: true } } "
-      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' top: 'loss' } ";
+      "layer { name: 'd' type: 'Convolution' bottom: 'c' top: 'd' param { name: 'v' } convolution_param { "
+      "num_output: 6 weight_filler { type: 'xavier' } } } "
+      "layer { name: 'e' type: 'Convolution' bottom: 'd' top: 'e' param { name: 'v' } convolution_param { "
+      "num_output: 6 weight_filler { type: 'xavier' } } } "
+      "layer { name: 'aside' type: 'Deconvolution' bottom: 'd' top: 'aside' convolution_param { num_output: "
+      "6 weight_filler { type: 'xavier' } } } "
+      "layer { name: 'still' type: 'Silence' bottom: 'aside' } "
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'e' bottom: 'label' top: 'loss' } ";
   NetBench bench;
   const auto net = bench.make(text, f64_options());
   for (const std::int64_t batch : {4, 0}) {

@@ -227,6 +227,31 @@ Results<T> results_of(const std::string& text, NetOptions options, bool observed
   return results;
 }
 
+/// The gradients of one pass, each as it is when its last layer is done.
+template <class T>
+std::vector<std::vector<T>> gradients_when_ready(const std::string& text, NetOptions options, bool observed) {
+  NetBench bench;
+  options.seed = 5;
+  options.dtype = DTypeOf<T>::value;
+  const auto net = bench.make(text, options);
+  if (observed) net->observe_layers({}, {});
+  EXPECT_EQ(net->flat_gradients().defined(), options.keep_gradients);
+  feed<T>(bench, *net, 5);
+  std::vector<std::vector<T>> gradients(net->parameters().size());
+  for (int pass = 0; pass < 2; ++pass) {  // nothing of the first one is left in the second
+    net->zero_gradients();
+    net->forward(bench.pass);
+    net->backward(bench.pass, [&](int layer) {
+      for (std::size_t p = 0; p < gradients.size(); ++p) {
+        const LearnableParameter& parameter = net->parameters()[p];
+        if (parameter.learns() && parameter.ready_layer == layer)
+          gradients[p] = values_of<T>(bench.context, parameter.grad);
+      }
+    });
+  }
+  return gradients;
+}
+
 unsigned number_of_nets(unsigned usual) {
   const char* const wished = std::getenv("BANYAN_RANDOM_NETS");
   return wished != nullptr ? static_cast<unsigned>(std::atoi(wished)) : usual;
@@ -270,6 +295,37 @@ TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
     }
   }
   EXPECT_GE(finite, nets);  // out of twice as many
+}
+
+/// keep_gradients: false
+TEST(RandomNets, HaveTheSameGradientsWhereTheseDoNotStay) {
+  const unsigned nets = number_of_nets(60);
+  std::int64_t kept_bytes = 0, brief_bytes = 0;
+  for (unsigned seed = 0; seed < nets; ++seed) {
+    const RandomNet net(seed);
+    const std::string text = net.text(true), cut = net.text(true, "checkpoint: 'auto'");
+    SCOPED_TRACE(cat("seed ", seed, ": ", text));
+    NetOptions kept, brief, planned;
+    brief.keep_gradients = planned.keep_gradients = false;
+    planned.shapes_only = true;
+    const auto expected = gradients_when_ready<double>(text, kept, false);
+    if (std::any_of(expected.begin(), expected.end(), [](const std::vector<double>& gradient) {
+          return std::any_of(gradient.begin(), gradient.end(), [](double x) { return std::isnan(x); });
+        }))
+      continue;  // products of products
+    ASSERT_EQ(gradients_when_ready<double>(text, brief, false), expected);
+    ASSERT_EQ(gradients_when_ready<double>(cut, brief, false), expected);
+    ASSERT_EQ(gradients_when_ready<double>(text, brief, true),
+              gradients_when_ready<double>(text, kept, true));
+    NetBench bench;
+    const auto shapes = bench.make(text, planned);
+    brief_bytes += shapes->plan().bytes;
+    planned.keep_gradients = true;
+    kept_bytes += bench.make(text, planned)->plan().bytes;
+    for (const LearnableParameter& parameter : shapes->parameters())
+      if (parameter.learns()) kept_bytes += parameter.count * static_cast<std::int64_t>(sizeof(float));
+  }
+  EXPECT_LT(brief_bytes, kept_bytes);
 }
 
 /// 16-bit storage: a step that does several layers' work rounds where the layers do.

@@ -6,6 +6,7 @@
 #include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/device_fixture.hpp"
 #include "ops/gradient_check.hpp"
@@ -208,6 +209,20 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
         Tensor alone = make(c.weight_shape(), dw_before), none;
         convolution->backward_weight(context(), input, grad_output, alone, none);
         expect_near(values(alone), dw, tolerance(terms));
+
+        // What is overwritten may be anything; the result is that of an addition to zeros.
+        Tensor sum = make(c.weight_shape(), std::vector<double>(dw.size(), 0.0));
+        Tensor bias_sum = make({c.geometry.out_channels}, std::vector<double>(db.size(), 0.0));
+        convolution->backward_weight(context(), input, grad_output, sum, bias_sum);
+        const double nan = std::numeric_limits<double>::quiet_NaN();
+        Tensor first = make(c.weight_shape(), std::vector<double>(dw.size(), nan));
+        Tensor first_alone = make(c.weight_shape(), std::vector<double>(dw.size(), nan));
+        Tensor first_bias = make({c.geometry.out_channels}, std::vector<double>(db.size(), nan));
+        convolution->first_backward_weight(context(), input, grad_output, first, first_bias);
+        EXPECT_EQ(values(first), values(sum));
+        EXPECT_EQ(values(first_bias), values(bias_sum));
+        convolution->first_backward_weight(context(), input, grad_output, first_alone, none);
+        EXPECT_EQ(values(first_alone), values(sum));
       }
     }
   }
@@ -216,7 +231,7 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
 /// Our own kernels wherever they can do the work, also where the rules prefer oneDNN's.
 TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   if (on_cuda() || dtype() != DType::f32) GTEST_SKIP() << "kernels for f32 on CPU devices";
-  int by_rows = 0, by_columns = 0;
+  int by_rows = 0, by_columns = 0, by_products = 0;
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Layout last = Layout::channels_last;
@@ -244,6 +259,18 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       expect_near(values(grad_weight), dw, tolerance(c.batch * c.output_shape().count(2)));
       expect_near(values(grad_bias), db, tolerance(c.batch * c.output_shape().count(2)));
     }
+    if (ops::products_apply(c.geometry, input, grad_output)) {
+      ++by_products;
+      auto dw = w;
+      std::vector<double> first_dw(w.size(), 0.0);
+      for_each_product(c, [&](auto o, auto i, auto k) { first_dw[k] += dy[o] * x[i]; });
+      for (std::size_t k = 0; k < dw.size(); ++k) dw[k] += first_dw[k];
+      Tensor grad_weight = make(c.weight_shape(), w);
+      ops::backward_weight_by_products(context(), c.geometry, input, grad_output, true, grad_weight);
+      expect_near(values(grad_weight), dw, tolerance(c.batch * c.output_shape().count(2)));
+      ops::backward_weight_by_products(context(), c.geometry, input, grad_output, false, grad_weight);
+      expect_near(values(grad_weight), first_dw, tolerance(c.batch * c.output_shape().count(2)));
+    }
     if (ops::is_plain_convolution(c.geometry, input, grad_output)) {
       ++by_columns;
       std::vector<double> dx(x.size(), 0.0);
@@ -258,6 +285,7 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   }
   EXPECT_GE(by_rows, 6);
   EXPECT_GE(by_columns, 15);
+  EXPECT_GE(by_products, 15);
 }
 
 TEST_P(ConvolutionTest, GradientsMatchDifferences) {
@@ -297,6 +325,9 @@ TEST_P(ConvolutionTest, EmptyBatchContributesNothing) {
   convolution->backward_weight(context(), input, output, weight, bias);
   EXPECT_EQ(values(weight), before);
   EXPECT_EQ(values(bias), bias_before);
+  convolution->first_backward_weight(context(), input, output, weight, bias);
+  EXPECT_EQ(values(weight), std::vector<double>(before.size(), 0.0));
+  EXPECT_EQ(values(bias), std::vector<double>(6, 0.0));
 }
 
 TEST_P(ConvolutionTest, SameBitsEveryTime) {
@@ -344,7 +375,8 @@ TEST_P(ConvolutionTest, WeightsThatStay) {
   const auto plain = ops::make_convolution(context(), geometry, dtype());
   Tensor weight = empty({32, 16, 3, 3});
   for (int change = 0; change < 3; ++change) {
-    ops::copy(context(), make(weight.shape(), random_values(weight.count(), 40 + change)), weight);
+    const Tensor drawn = make(weight.shape(), random_values(weight.count(), 40 + change));
+    ops::copy(context(), drawn, weight);
     keeping->weights_stay();
     // Batches and directions may differ in the order of weights that they prefer.
     for (const std::int64_t batch : {2, 2, 1, 2}) {
@@ -488,6 +520,91 @@ TEST(ConvolutionRows, PayBackwardWeight) {
                   {kAvx2, {1, 20, 5}, false},
                   {kBaseline, {20, 50, 5}, false}},
                  ops::rows_pay_backward_weight);
+}
+
+TEST(ConvolutionProducts, PayBackwardWeight) {
+  const auto pay = [](const auto&... all) { return ops::products_pay_backward_weight(all..., 2); };
+  expect_choices({{kAvx512, {64, 256, 1}, true},
+                  {kAvx512, {256, 17, 1}, true},
+                  {kAvx512, {12, 256, 1}, false},
+                  {kAvx512, {64, 256, 1, 1}, false},  // two threads would divide one image
+                  {kAvx512, {64, 512, 1, 2}, true},   // or the columns
+                  {kAvx512, {64, 64, 3}, false},
+                  {kAvx512, {64, 64, 6}, true},  // rows of 7
+                  {kAvx512, {64, 48, 6}, false},
+                  {kAvx512, {60, 64, 6}, false},
+                  {kAvx512, {64, 256, 1, 64, 0, Layout::contiguous}, false},
+                  {kAvx2, {64, 256, 1}, false},
+                  {kBaseline, {64, 256, 1}, false}},
+                 pay);
+}
+
+TEST(ConvolutionProducts, PayBackwardData) {
+  expect_choices({{kAvx512, {64, 256, 1}, true},
+                  {kAvx512, {64, 64, 1, 1}, true},
+                  {kAvx512, {256, 48, 1}, false},
+                  {kAvx512, {12, 256, 1}, false},
+                  {kAvx512, {64, 256, 3}, false},
+                  {kAvx512, {64, 256, 1, 64, 1}, false},
+                  {kAvx512, {64, 256, 1, 64, 0, Layout::contiguous}, false},
+                  {kAvx2, {64, 256, 1}, false},
+                  {kBaseline, {64, 256, 1}, false}},
+                 ops::products_pay_backward_data);
+}
+
+/// Teams that divide the columns, the images or both; results that are transposed, and columns that are
+/// gathered.
+TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
+  const std::vector<Case> shapes{
+      {"wide input", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 520, 24}},
+      {"wide output", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 24, 530}},
+      {"narrow", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 20, 30}},
+      {"strided", 5, {9, 10}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, 120, 20}},
+      {"uneven", 5, {13, 12}, {{3, 2}, {2, 1}, {1, 0}, {2, 3}, 1, 90, 33}},
+      {"strided 1x1", 5, {9, 10}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 20, 300}},
+  };
+  for (const Case& c : shapes)
+    for (const int threads : {1, 2, 3, 4, 6}) {
+      SCOPED_TRACE(cat(c.name, ", ", threads, " threads"));
+      CpuDeviceOptions options;
+      options.threads = threads;
+      const auto device = make_cpu_device(0, options);
+      Context context(*device);
+      const auto random = [&](const Shape& shape, int seed, Layout layout) {
+        Tensor tensor(*device, shape, DType::f32, layout);
+        const auto drawn = random_values(shape.count(), seed);
+        std::copy(drawn.begin(), drawn.end(), tensor.data<float>());
+        return tensor;
+      };
+      const Tensor x = random(c.input_shape(), 1, Layout::channels_last);
+      const Tensor dy = random(c.output_shape(), 2, Layout::channels_last);
+      Tensor sum = random(c.weight_shape(), 3, Layout::contiguous),
+             expected = random(c.weight_shape(), 3, Layout::contiguous);
+      Tensor none, product(*device, c.weight_shape(), DType::f32),
+          again(*device, c.weight_shape(), DType::f32);
+      ops::make_reference_convolution(c.geometry)->backward_weight(context, x, dy, expected, none);
+      ops::backward_weight_by_products(context, c.geometry, x, dy, true, sum);
+      ops::backward_weight_by_products(context, c.geometry, x, dy, false, product);
+      ops::backward_weight_by_products(context, c.geometry, x, dy, false, again);
+      const Tensor before = random(c.weight_shape(), 3, Layout::contiguous);
+      // Rounding of sums, as ConvolutionTest::tolerance says.
+      const double tolerance = static_cast<double>(c.batch * c.output_shape().count(2) + 4) * 0x1p-23;
+      if (ops::is_product(c.geometry)) {
+        Tensor dx = random(c.input_shape(), 4, Layout::channels_last),
+               expected_dx = random(c.input_shape(), 5, Layout::channels_last);
+        ops::make_reference_convolution(c.geometry)->backward_data(context, dy, before, expected_dx);
+        ops::backward_data_by_products(context, c.geometry, dy, before, dx);
+        const double rounding = static_cast<double>(c.geometry.out_channels + 4) * 0x1p-23;
+        for (std::int64_t i = 0; i < dx.count(); ++i)
+          ASSERT_NEAR(dx.data<float>()[i], expected_dx.data<float>()[i], rounding) << i;
+      }
+      for (std::int64_t k = 0; k < sum.count(); ++k) {
+        ASSERT_NEAR(sum.data<float>()[k], expected.data<float>()[k], tolerance) << k;
+        ASSERT_NEAR(product.data<float>()[k] + before.data<float>()[k], expected.data<float>()[k], tolerance)
+            << k;
+        ASSERT_EQ(product.data<float>()[k], again.data<float>()[k]) << k;
+      }
+    }
 }
 
 TEST(ConvolutionGeometryTest, OutputLength) {

@@ -28,7 +28,8 @@ std::vector<double> updated(double largest_norm, std::vector<std::string>& logge
   copy_from_host(bench.context, ones.data(), values);
   copy_from_host(bench.context, steep.data(), gradients);
   const std::vector<parallel::Bucket> buckets = {{0, 2, 0, 0}};
-  Updater updater(bench.context, {}, {parameter}, buckets, 0, values, gradients);
+  const std::vector<LearnableParameter> parameters = {parameter};
+  Updater updater(bench.context, {}, parameters, buckets, 0, values, gradients);
   parallel::GradientSync sync(
       nullptr, 0, bench.context, buckets, gradients, values,
       [&](int bucket) { updater.update(bench.context, bucket); }, 0);

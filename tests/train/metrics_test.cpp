@@ -181,6 +181,29 @@ TEST_F(RunMetricsTest, GradientNormIsWhatClippingSees) {
                 HasSubstr(cat("(L2 norm ", trained[i].second.gradient_norm.value(), " > 1e-06)")));
 }
 
+/// Where gradients do not stay after the updates, they are measured before.
+TEST_F(RunMetricsTest, GradientNormIsTheSameWhereGradientsDoNotStay) {
+  TrainOptions asked = options(1);
+  const auto trained = [&asked] {
+    const auto kept = std::make_shared<Kept>();
+    asked.metrics.sinks = {kept};
+    Session(asked).train();
+    return kept->of<metrics::Train>();
+  };
+  ASSERT_FALSE(keeps_gradients(asked));
+  const auto found = trained();
+  asked.solver.clip_norm = 1e30;
+  const auto expected = trained();
+  ASSERT_EQ(found.size(), expected.size());
+  std::set<double> norms;
+  for (std::size_t i = 0; i + 1 < found.size(); ++i) {  // the last one tells of a loss only
+    const double norm = expected[i].second.gradient_norm.value();
+    EXPECT_NEAR(found[i].second.gradient_norm.value(), norm, 1e-12 * norm);  // f64, added in another order
+    norms.insert(norm);
+  }
+  EXPECT_GE(norms.size(), 6u);
+}
+
 /// Plain SGD: the change is the rate times the gradient.
 TEST_F(RunMetricsTest, ParametersAreMeasuredExactly) {
   TrainOptions asked = options(2);

@@ -39,7 +39,7 @@ class ParameterMeterTest : public testing::Test {
       const auto stretch = [&](const Tensor& of) {
         return of.reshaped(Shape{of.count()}).slice(first, Shape{last - first});
       };
-      pieces.push_back({static_cast<int>(p), first, stretch(parameter.value), stretch(parameter.grad)});
+      pieces.push_back({static_cast<int>(p), first, stretch(parameter.value), stretch(parameter.grad), {}});
     }
     return pieces;
   }

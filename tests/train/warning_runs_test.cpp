@@ -289,8 +289,11 @@ TEST(Vitals, SeeChannelsThatAreFusedIntoOtherLayers) {
   std::vector<Updater::OwnedPiece> owned;
   for (int p = 0; p < 4; ++p) {
     const LearnableParameter& parameter = net->parameters()[static_cast<std::size_t>(p)];
-    owned.push_back({p, 0, parameter.value.reshaped(Shape{parameter.count}),
-                     parameter.grad.reshaped(Shape{parameter.count})});
+    owned.push_back({p,
+                     0,
+                     parameter.value.reshaped(Shape{parameter.count}),
+                     parameter.grad.reshaped(Shape{parameter.count}),
+                     {}});
   }
   Vitals vitals(*net, owned);
   Pass pass = bench.pass();

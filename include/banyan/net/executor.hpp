@@ -23,6 +23,9 @@ class Executor {
   /// keep theirs if their shape has not changed.
   void bind(const Plan& plan, Activations& activations);
 
+  /// What the plan's offsets are in.
+  const Tensor& memory() const { return memory_; }
+
   /// Writes what the steps of `pass` read from device memory.
   void prepare(const Pass& pass);
   void forward(Pass& pass);

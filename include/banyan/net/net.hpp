@@ -40,6 +40,10 @@ struct NetOptions {
   /// Blobs share memory where their lifetimes do not overlap: after a pass, only the sources' outputs, the
   /// net's outputs and the parameters hold their own values. Off: every blob keeps its own data and gradient.
   bool reuse_memory = true;
+  /// Off, with reuse_memory: the gradient of a parameter has memory, among the activations, only from the
+  /// first step of a backward pass that touches it until layer_done(ready_layer) returns. There are no
+  /// flat_gradients(), and every backward pass begins with zeros.
+  bool keep_gradients = true;
   /// ReLUs and sums run as part of their neighbours (net/fusion.hpp); only with reuse_memory. Results are
   /// bit-identical, except for the sign of zeros.
   bool fuse = true;
@@ -126,7 +130,7 @@ class Net {
   /// Exchanged parameters (learnable, lr_mult not 0) in descending order of ready_layer, each 64-byte
   /// aligned.
   Tensor& flat_values() { return store_.flat_values; }
-  Tensor& flat_gradients() { return store_.flat_gradients; }  ///< undefined in nets without backward
+  Tensor& flat_gradients() { return store_.flat_gradients; }  ///< undefined without backward, keep_gradients
   Tensor& statistics() { return store_.statistics; }  ///< all running statistics; undefined if there are none
 
   /// Observers see what each layer does on its own, so nothing stays fused except Scale layers, whose outputs

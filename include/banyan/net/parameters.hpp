@@ -17,7 +17,9 @@ struct LearnableParameter {
   int slot = 0;  ///< index in the layer's blobs
   double lr_mult = 1, decay_mult = 1;
   Tensor value;  ///< a view into the flat buffer; separate if frozen
-  Tensor grad;   ///< undefined for frozen parameters (lr_mult 0), statistics, and nets without backward
+  /// Undefined for frozen parameters (lr_mult 0), statistics, and nets without backward. Its memory may
+  /// change with the shapes of activations (bind_gradients).
+  Tensor grad;
   int ready_layer = 0;  ///< the backward pass of this layer is the last that touches the gradient
   std::int64_t offset =
       -1;  ///< in elements of the flat buffers; -1 if frozen; in statistics() for statistics
@@ -49,8 +51,14 @@ FlatLayout place_parameters(std::vector<LearnableParameter>& parameters, std::in
 /// multipliers fixed by a layer's type. No storage is bound. Throws bad_input naming layers and shapes.
 ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& layers);
 
-/// Allocates the flat buffers (zeros) and binds values and gradients of all layers.
-void bind_parameters(Context& context, DType dtype, bool with_gradients,
+/// Allocates the flat buffers (zeros), that of gradients only if there are `flat_gradients`, and binds values
+/// and gradients of all layers.
+void bind_parameters(Context& context, DType dtype, bool flat_gradients,
                      const std::vector<std::unique_ptr<Layer>>& layers, ParameterStore& store);
+
+/// Without flat gradients: those of all layers are in `memory`, at the byte offsets `places` (-1: none).
+/// Undefined memory: for now they are nowhere.
+void bind_gradients(const Tensor& memory, const std::vector<std::int64_t>& places,
+                    const std::vector<std::unique_ptr<Layer>>& layers, ParameterStore& store);
 
 }  // namespace banyan

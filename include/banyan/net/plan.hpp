@@ -22,6 +22,9 @@ struct PlanPolicy {
   bool fuse = true;        ///< activations, dropouts and sums run in other layers, with bit-identical results
   bool fuse_scale = true;  ///< and Scales as part of batch normalizations, with one rounding less
   bool in_place_abn = false;
+  /// Bytes of an element of a parameter's gradient, where these are placed among the activations; 0: they are
+  /// elsewhere.
+  std::size_t gradient_element = 0;
   int segments = 1;                      ///< see read_checkpoint
   std::optional<std::vector<int>> cuts;  ///< if given, no others are chosen
 };
@@ -40,10 +43,11 @@ struct PlannedTensor {
   bool zeroed = false;  ///< where memory is new; only outside
 };
 
-/// A tensor's data or gradient in the activations' memory, and the steps during which its contents are needed
-/// (lifetimes.hpp; Plan::steps.size(): after the pass).
+/// A tensor's data or gradient in the activations' memory, or the gradient of a parameter, and the steps
+/// during which its contents are needed (lifetimes.hpp; Plan::steps.size(): after the pass).
 struct PlannedBlock {
-  int tensor = 0;
+  int tensor = 0;  ///< -1: of a parameter
+  int parameter = -1;
   bool gradient = false;
   std::int64_t offset = 0, bytes = 0;
   std::vector<Span> spans;
@@ -84,11 +88,13 @@ struct Plan {
   std::vector<PlannedTensor> tensors;  ///< the graph's blobs first, then stand-ins in order of layers
   std::vector<PlanStep> steps;         ///< forward, then backward; includes steps of layers that do nothing
   std::size_t backward = 0;            ///< the first step of the backward pass
-  std::int64_t bytes = 0;              ///< of the activations and their gradients
+  std::int64_t bytes = 0;              ///< of the activations and their gradients, and what is placed there
   std::int64_t unshared_bytes = 0;     ///< if no blob shared memory
   std::int64_t bytes_without_cuts = 0;
-  std::vector<PlannedBlock> blocks;  ///< of tensors that own their memory
-  std::vector<int> cuts;             ///< first layer of each segment after the first (checkpoints.hpp)
+  std::vector<PlannedBlock> blocks;  ///< of tensors that own their memory, then of parameters
+  /// Of each parameter: the byte offset of its gradient; -1: elsewhere, or there is none.
+  std::vector<std::int64_t> parameter_gradients;
+  std::vector<int> cuts;  ///< first layer of each segment after the first (checkpoints.hpp)
   std::vector<InPlaceAbn> in_place_abn;
 };
 

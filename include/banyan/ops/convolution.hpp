@@ -43,6 +43,9 @@ class Convolution {
   /// Adds to grad_weight and, where defined, grad_bias.
   virtual void backward_weight(Context& context, const Tensor& input, const Tensor& grad_output,
                                Tensor& grad_weight, Tensor& grad_bias) = 0;
+  /// The same where these hold nothing yet: overwrites them.
+  virtual void first_backward_weight(Context& context, const Tensor& input, const Tensor& grad_output,
+                                     Tensor& grad_weight, Tensor& grad_bias);
 };
 
 /// Throws a runtime failure for anything the device cannot do (more than 3 spatial axes on CUDA, ...).

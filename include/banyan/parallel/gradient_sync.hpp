@@ -42,10 +42,14 @@ std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std:
 std::vector<Bucket> cut_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
                                 std::int64_t wanted, int devices, bool whole);
 
+/// Pure. For one device whose gradients do not stay: a bucket for each ready_layer, complete as soon as the
+/// gradients in it are.
+std::vector<Bucket> buckets_by_layer(const std::vector<ParameterRange>& ranges, std::int64_t total);
+
 class GradientSync {
  public:
   /// `update(bucket)` runs on the owner, on `lane`'s stream, when the bucket's sum is complete. `tree` needs
-  /// slots_for() slots and may be nullptr for one device in one process.
+  /// slots_for() slots and may be nullptr for one device in one process, which does not use `gradients`.
   GradientSync(DeviceTree* tree, int rank, Context& lane, const std::vector<Bucket>& buckets,
                const Tensor& gradients, const Tensor& values, std::function<void(int bucket)> update,
                std::size_t chunk_bytes);
@@ -54,7 +58,8 @@ class GradientSync {
 
   /// Before the backward pass whose gradients are exchanged.
   void start();
-  /// Backward has passed `layer` (all higher ones too); `compute` is the stream it runs on.
+  /// Backward has passed `layer` (all higher ones too); `compute` is the stream it runs on. One device
+  /// updates the buckets that are ready.
   void layer_done(int layer, Stream& compute);
   /// Holds updates back until release(): for decisions over all gradients (clipping).
   void hold();
@@ -73,7 +78,8 @@ class GradientSync {
   std::function<void(int)> update_;
   std::unique_ptr<TreeCollective> collective_;  ///< nullptr: one device
   std::unique_ptr<Event> handover_;
-  std::size_t next_ = 0;  ///< first bucket that is not ready
+  std::size_t next_ = 0;  ///< first bucket that is not ready; one device: that is not updated
+  bool held_ = false;     ///< one device: until release()
 };
 
 }  // namespace banyan::parallel

@@ -100,6 +100,11 @@ struct TrainOptions {
   bool warnings = false;  ///< what looks wrong with the training is logged (docs/guide.md, "Early warnings")
 };
 
+/// Does a run need all gradients of its parameters at the same time, or look at them after the updates? If
+/// not, its device updates each parameter during the backward pass, and the gradient has no memory
+/// afterwards.
+bool keeps_gradients(const TrainOptions& options);
+
 /// Where the run starts: "latest" becomes the state that it names (none: empty), and a run that resumes from
 /// none and has no weights takes those of the solver.
 void resolve_start(TrainOptions& options);

@@ -16,8 +16,9 @@ namespace banyan {
 
 class Updater {
  public:
-  /// `flat_values` and `flat_gradients` are the device's exchanged parameters, `parameters` the net's list.
-  /// History starts at 0.
+  /// `flat_values` and `flat_gradients` are the device's exchanged parameters, `parameters` the net's list,
+  /// which outlives the updater. History starts at 0. Without `flat_gradients` gradients do not stay after
+  /// update() (NetOptions::keep_gradients), and buckets hold whole parameters.
   Updater(Context& context, const SolverSettings& solver, const std::vector<LearnableParameter>& parameters,
           const std::vector<parallel::Bucket>& buckets, int rank, const Tensor& flat_values,
           const Tensor& flat_gradients);
@@ -30,6 +31,9 @@ class Updater {
   void set_gradient_factor(Context& context, double factor);
   /// One step for a bucket owned here, on `context`'s stream.
   void update(Context& context, int bucket);
+  /// Will squares of the gradients be asked for after the updates to come? Where gradients do not stay, they
+  /// are summed before each update.
+  void note_squares(bool wanted) { notes_squares_ = wanted; }
   /// Sum of the squared gradients of the buckets owned here. Waits for the device, once.
   double sum_of_squares(Context& context);
   /// The same for each of these, which are owned here.
@@ -41,6 +45,7 @@ class Updater {
     int parameter;        ///< index in the net's list
     std::int64_t offset;  ///< in the parameter
     Tensor value, gradient;
+    Tensor gradient_squares;  ///< instead of a gradient that does not stay: f64 (1), see note_squares
   };
   std::vector<OwnedPiece> owned_pieces() const;
 
@@ -60,31 +65,37 @@ class Updater {
     int parameter;
     std::int64_t parameter_offset;
     double lr_mult, decay_mult;
-    Tensor value, gradient, history, history2;
+    Tensor value;
+    Tensor gradient;  ///< undefined: it does not stay
+    Tensor history, history2;
     Tensor squares;  ///< with rates by norms: sums of the squared values and gradients (LAMB: directions)
+    Tensor gradient_squares;
   };
   struct Owned {
-    Tensor gradient;          ///< of the whole bucket
+    Tensor gradient;          ///< of the whole bucket; undefined: it does not stay
     std::int64_t offset = 0;  ///< of the bucket
     std::vector<Tensor> histories;
     std::vector<Piece> pieces;
   };
   /// Sums the squares of a piece's values and of `step` into piece.squares.
   static void measure_norms(Context& context, Piece& piece, const Tensor& step);
-  ops::LayerWiseRate measure(Context& context, Piece& piece) const;
+  ops::LayerWiseRate measure(Context& context, Piece& piece, const Tensor& gradient) const;
+  Tensor gradient_of(const Piece& piece) const;
   template <class Visit>
   void for_each_history(Visit visit) const;
 
   UpdateSettings settings_;
   std::int64_t max_iter_;
   int iter_size_;
-  std::vector<LearnableParameter> parameters_;
+  const std::vector<LearnableParameter>& parameters_;
   std::vector<Owned> owned_;  ///< by bucket number; empty where another device owns it
   ops::UpdateStep step_;
   ops::UpdateValues values_;
   ops::DeviceValue<ops::UpdateValues> values_on_device_;
   int histories_;
-  Tensor sums_;       ///< one for each bucket owned here
+  Tensor
+      sums_;  ///< of squares: one for each bucket owned here, or for each piece whose gradient does not stay
+  bool notes_squares_ = false;
   Tensor direction_;  ///< of LAMB: as long as the longest piece, used by one after the other
 };
 

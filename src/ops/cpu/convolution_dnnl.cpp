@@ -14,11 +14,13 @@
 #include <optional>
 #include <string_view>
 
+#include "banyan/ops/basic.hpp"
 #include "banyan/ops/convolution.hpp"
 #include "banyan/ops/functions.hpp"
 #include "ops/common/convolution_check.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 #include "ops/cpu/round_to_bf16.hpp"
@@ -85,6 +87,9 @@ class Plan {
     widen_outside(port);
     if (port.outer != inner) convert(port, inner, port.outer, {});
     ports_.push_back(std::move(port));
+  }
+  void write_or_add(int argument, const memory::desc& outer, const memory::desc& inner, bool adds) {
+    adds ? add(argument, outer, inner) : write(argument, outer, inner);
   }
   /// Like write, but adds the result to the caller's memory.
   void add(int argument, const memory::desc& outer, const memory::desc& inner) {
@@ -185,7 +190,10 @@ class Plan {
   std::size_t bytes_ = 0;
 };
 
-enum class Pass : std::uint8_t { forward, backward_data, backward_weight };
+/// first_backward_weight overwrites gradients.
+enum class Pass : std::uint8_t { forward, backward_data, backward_weight, first_backward_weight };
+
+bool is_of_weight(Pass pass) { return pass == Pass::backward_weight || pass == Pass::first_backward_weight; }
 
 /// A kernel that is neither vectorized nor GEMM-based would be slower than our own im2col + GEMM.
 template <class Description>
@@ -250,6 +258,8 @@ class DnnlConvolution final : public Convolution {
                      Tensor& grad_input) override {
     check_convolution(geometry_, grad_input, weight, grad_output);
     if (grad_input.count() == 0) return;
+    if (own_kernels_ && products_pay_backward_data(geometry_, grad_input, grad_output))
+      return backward_data_by_products(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && columns_pay(geometry_, grad_input, grad_output, context.device().threads()))
       return backward_data_by_columns(context, geometry_, grad_output, weight, kColumnValues, grad_input);
     const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
@@ -261,19 +271,50 @@ class DnnlConvolution final : public Convolution {
                        Tensor& grad_bias) override {
     check_convolution(geometry_, input, grad_weight, grad_output);
     if (input.count() == 0) return;
+    if (own_kernels_ &&
+        products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
+      return backward_weight_by_product(context, true, input, grad_output, grad_weight, grad_bias);
     if (own_kernels_ && rows_pay_backward_weight(geometry_, input, grad_output))
       return backward_weight_by_rows(context, geometry_, input, grad_output, grad_weight, grad_bias);
-    const bool with_bias = grad_bias.defined();
-    const Plan* plan = plan_for(context, Pass::backward_weight, input, grad_output, with_bias);
-    if (plan == nullptr)
-      return reference_->backward_weight(context, input, grad_output, grad_weight, grad_bias);
-    std::vector<void*> data{activation(input), activation(grad_output), grad_weight.data<float>()};
-    if (with_bias) data.push_back(grad_bias.data<float>());
-    run(context, *plan, std::move(data), "backward weight");
+    if (!backward_weight_by_plan(context, Pass::backward_weight, input, grad_output, grad_weight, grad_bias))
+      reference_->backward_weight(context, input, grad_output, grad_weight, grad_bias);
+  }
+
+  void first_backward_weight(Context& context, const Tensor& input, const Tensor& grad_output,
+                             Tensor& grad_weight, Tensor& grad_bias) override {
+    check_convolution(geometry_, input, grad_weight, grad_output);
+    if (own_kernels_ &&
+        products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
+      return backward_weight_by_product(context, false, input, grad_output, grad_weight, grad_bias);
+    const bool others = input.count() == 0 ||
+                        (own_kernels_ && rows_pay_backward_weight(geometry_, input, grad_output)) ||
+                        !backward_weight_by_plan(context, Pass::first_backward_weight, input, grad_output,
+                                                 grad_weight, grad_bias);
+    if (others) Convolution::first_backward_weight(context, input, grad_output, grad_weight, grad_bias);
   }
 
  private:
   using Key = std::vector<std::int64_t>;
+
+  void backward_weight_by_product(Context& context, bool adds, const Tensor& input, const Tensor& grad_output,
+                                  Tensor& grad_weight, Tensor& grad_bias) const {
+    backward_weight_by_products(context, geometry_, input, grad_output, adds, grad_weight);
+    if (!grad_bias.defined()) return;
+    if (!adds) fill(context, grad_bias, 0);
+    const std::int64_t outputs = geometry_.out_channels;
+    scale_backward(context, Tensor(), grad_output, {grad_output.count() / outputs, outputs, 1}, grad_bias);
+  }
+
+  /// False: oneDNN has no good kernel.
+  bool backward_weight_by_plan(Context& context, Pass pass, const Tensor& input, const Tensor& grad_output,
+                               Tensor& grad_weight, Tensor& grad_bias) {
+    const Plan* plan = plan_for(context, pass, input, grad_output, grad_bias.defined());
+    if (plan == nullptr) return false;
+    std::vector<void*> data{activation(input), activation(grad_output), grad_weight.data<float>()};
+    if (grad_bias.defined()) data.push_back(grad_bias.data<float>());
+    run(context, *plan, std::move(data), "backward weight");
+    return true;
+  }
 
   void forward_by(Context& context, const Plan& plan, const Tensor& input, const Tensor& weight,
                   const Tensor& bias, Tensor& output) {
@@ -339,7 +380,7 @@ class DnnlConvolution final : public Convolution {
   bool is_miscomputed(Pass pass) const {
     constexpr std::int64_t kVector = 8;
     const auto is_one = [](std::int64_t length) { return length == 1; };
-    return pass == Pass::backward_weight && std::ranges::all_of(geometry_.kernel, is_one) &&
+    return is_of_weight(pass) && std::ranges::all_of(geometry_.kernel, is_one) &&
            !std::ranges::all_of(geometry_.stride, is_one) &&
            (geometry_.in_channels / geometry_.group % kVector != 0 ||
             geometry_.out_channels / geometry_.group % kVector != 0);
@@ -447,15 +488,13 @@ class DnnlConvolution final : public Convolution {
   auto choose(memory::data_type factors, Pass pass, const Tensor& input, const Tensor& output,
               Describe describe) const {
     memory::dims in = input.shape().dims(), out = output.shape().dims();
-    const bool makes_bf16 = pass != Pass::backward_weight && input.dtype() == DType::bf16;
-    const auto type_of = [&](Pass pass_that_makes_it) {
-      return pass == pass_that_makes_it && !makes_bf16 ? kF32 : factors;
-    };
-    const memory::desc any = any_weight(type_of(Pass::backward_weight));
+    const bool makes_bf16 = !is_of_weight(pass) && input.dtype() == DType::bf16;
+    const auto type_of = [&](bool is_made) { return is_made && !makes_bf16 ? kF32 : factors; };
+    const memory::desc any = any_weight(type_of(is_of_weight(pass)));
     const auto at = [&](std::int64_t batch, const memory::desc& weight) {
       in[0] = out[0] = batch;
-      return describe(kernel_activation(in, type_of(Pass::backward_data)), weight,
-                      kernel_activation(out, type_of(Pass::forward)));
+      return describe(kernel_activation(in, type_of(pass == Pass::backward_data)), weight,
+                      kernel_activation(out, type_of(pass == Pass::forward)));
     };
     const std::int64_t batch = input.shape()[0];
     auto fixed = at(kFixedBatch, any);
@@ -500,7 +539,9 @@ class DnnlConvolution final : public Convolution {
         plan.write(DNNL_ARG_DIFF_SRC, in, chosen.diff_src_desc());
         return plan;
       }
-      case Pass::backward_weight: {
+      case Pass::backward_weight:
+      case Pass::first_backward_weight: {
+        const bool adds = pass == Pass::backward_weight;
         const auto chosen = choose(
             factors, pass, input, output,
             [&](const Desc& i, const Desc& w, const Desc& o) { return backward_weight_desc(i, w, o, bias); });
@@ -509,8 +550,8 @@ class DnnlConvolution final : public Convolution {
         plan.set_kernel(BackwardWeights(chosen));
         plan.read(DNNL_ARG_SRC, in, chosen.src_desc());
         plan.read(DNNL_ARG_DIFF_DST, out, chosen.diff_dst_desc());
-        plan.add(DNNL_ARG_DIFF_WEIGHTS, weight, chosen.diff_weights_desc());
-        if (bias) plan.add(DNNL_ARG_DIFF_BIAS, bias_desc(), chosen.diff_bias_desc());
+        plan.write_or_add(DNNL_ARG_DIFF_WEIGHTS, weight, chosen.diff_weights_desc(), adds);
+        if (bias) plan.write_or_add(DNNL_ARG_DIFF_BIAS, bias_desc(), chosen.diff_bias_desc(), adds);
         return plan;
       }
     }

@@ -101,6 +101,7 @@ std::unique_ptr<Net> Nets::build(const caffe::NetParameter& net, const std::stri
   how.dtype = tensor_type(options_.precision);
   how.devices = static_cast<int>(options_.devices.size());
   how.sync_batch_norm = options_.sync_bn;
+  how.keep_gradients = keeps_gradients(options_);
   how.shapes_only = true;
   how.origin = origin;
   return std::make_unique<Net>(net, how, *context_, activity);
@@ -141,7 +142,8 @@ std::int64_t Nets::fixed_bytes() const {
   }
   // Each device keeps the history of its own buckets.
   const std::int64_t history = histories_of(options_.solver.update.rule) * learning / devices;
-  return element * (all + learning + history);
+  const std::int64_t gradients = keeps_gradients(options_) ? learning : 0;  // else in the plan
+  return element * (all + gradients + history);
 }
 
 std::int64_t Nets::activation_bytes() const {

@@ -33,7 +33,7 @@ class Nets {
   const std::vector<BuiltNet>& all() const { return nets_; }
   const BuiltNet& train() const { return nets_.front(); }
 
-  /// Bytes that one device needs for parameters, gradients and the optimizer's history.
+  /// Bytes that one device needs for parameters, gradients that stay, and the optimizer's history.
   std::int64_t fixed_bytes() const;
   /// Bytes of one device for the activations of all nets; what was measured beyond the plan comes on top.
   std::int64_t activation_bytes() const;

@@ -1,0 +1,269 @@
+// For images x (H x W x C) and y (h x w x O), summed over all pixels of all images:
+//   grad weight (O x kernel C) = grad y ^T (O x pixels) * columns of x (pixels x kernel C)
+// or, where that is the wider matrix, its transpose; and of a 1 x 1 convolution
+//   grad x (pixels x C) = grad y (pixels x O) * weight (O x C)
+// For the former a team of threads divides the columns of the result, and where these would become too few
+// for GEMM, the images too.
+#include "ops/cpu/convolution_products.hpp"
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "ops/cpu/convolution_choice.hpp"
+#include "ops/cpu/openmp_threads.hpp"
+
+namespace banyan::ops {
+namespace {
+
+/// Columns of the result that a thread computes, at least: GEMM with fewer is slower.
+constexpr std::int64_t kFewestColumns = 256;
+/// What a thread gathers of the columns of x at a time: at most 512 KiB, which stay in its L2 cache, and
+/// enough pixels that GEMM seldom has to load and store its sums.
+constexpr std::int64_t kGatheredColumns = 512, kGatheredPixels = 256;
+/// Pixels that are multiplied with the weights at a time: sgemm copies its factors, 15 MiB of them for each
+/// thread where it may.
+constexpr std::int64_t kPixels = 1024;
+/// Rows of a transposed result that are converted together: a cache line.
+constexpr std::int64_t kLine = 16;
+
+struct Axis {
+  std::int64_t input, output, kernel, stride, pad, dilation;
+};
+
+/// Sizes for one call; plain values, copied into the enqueued work.
+struct Products {
+  Axis h, w;
+  std::int64_t batch, channels, outputs;
+  bool direct;             ///< the images x are its columns
+  int threads, divisions;  ///< of the result's columns; threads / divisions: of the images
+
+  Products(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
+      : h(axis(g, input, output, 0)),
+        w(axis(g, input, output, 1)),
+        batch(input.shape()[0]),
+        channels(g.in_channels),
+        outputs(g.out_channels),
+        direct(is_product(g)),
+        threads(team),
+        divisions(1) {
+    for (int parts = 2; parts <= team; ++parts)
+      if (team % parts == 0 && columns() / parts >= kFewestColumns) divisions = parts;
+  }
+  static Axis axis(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int a) {
+    const auto at = static_cast<std::size_t>(a);
+    return {input.shape()[a + 2], output.shape()[a + 2], g.kernel[at], g.stride[at], g.pad[at],
+            g.dilation[at]};
+  }
+
+  std::int64_t taps() const { return h.kernel * w.kernel; }
+  std::int64_t depth() const { return taps() * channels; }
+  std::int64_t pixels() const { return h.output * w.output; }
+  std::int64_t values() const { return outputs * depth(); }
+  bool transposed() const { return direct && outputs > depth(); }
+  std::int64_t rows() const { return transposed() ? depth() : outputs; }
+  std::int64_t columns() const { return transposed() ? outputs : depth(); }
+  int shares() const { return threads / divisions; }  ///< of the images
+  std::int64_t first_image(int share) const { return batch * share / shares(); }
+  std::int64_t first_column(int division) const { return columns() * division / divisions; }
+  std::int64_t gathered() const { return direct ? 0 : kGatheredColumns * kGatheredPixels; }
+};
+
+/// The values [from, to) of the columns of x for one output pixel; 0 outside the image.
+void gather_pixel(const Products& s, const float* image, std::int64_t y, std::int64_t x, std::int64_t from,
+                  std::int64_t to, float* into) {
+  while (from < to) {
+    const std::int64_t tap = from / s.channels, channel = from % s.channels;
+    const std::int64_t count = std::min(to - from, s.channels - channel);
+    const std::int64_t in_y = y * s.h.stride - s.h.pad + tap / s.w.kernel * s.h.dilation;
+    const std::int64_t in_x = x * s.w.stride - s.w.pad + tap % s.w.kernel * s.w.dilation;
+    if (in_y >= 0 && in_y < s.h.input && in_x >= 0 && in_x < s.w.input)
+      std::copy_n(image + (in_y * s.w.input + in_x) * s.channels + channel, count, into);
+    else
+      std::fill_n(into, count, 0.0f);
+    into += count;
+    from += count;
+  }
+}
+
+/// c (m x n, rows of `stride`) = keep * c + a^T * b: one thread's part of the result.
+dnnl_status_t multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_stride,
+                       const float* b, std::int64_t b_stride, float keep, float* c, std::int64_t stride) {
+  return dnnl_sgemm('T', 'N', m, n, k, 1, a, a_stride, b, b_stride, keep, c, stride);
+}
+
+/// Columns [from, to) of the result for images [first, last), into `sum`.
+dnnl_status_t multiply_gathered(const Products& s, const float* x, const float* dy, std::int64_t first,
+                                std::int64_t last, std::int64_t from, std::int64_t to, float* gathered,
+                                float* sum) {
+  dnnl_status_t status = dnnl_success;
+  const std::int64_t pieces = (to - from + kGatheredColumns - 1) / kGatheredColumns;
+  const std::int64_t image = s.h.input * s.w.input * s.channels;
+  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    const std::int64_t left = from + (to - from) * piece / pieces;
+    const std::int64_t width = from + (to - from) * (piece + 1) / pieces - left;
+    const std::int64_t end = last * s.pixels();
+    for (std::int64_t pixel = first * s.pixels(); pixel < end; pixel += kGatheredPixels) {
+      const std::int64_t count = std::min(kGatheredPixels, end - pixel);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t at = (pixel + i) % s.pixels();
+        gather_pixel(s, x + (pixel + i) / s.pixels() * image, at / s.w.output, at % s.w.output, left,
+                     left + width, gathered + i * width);
+      }
+      const dnnl_status_t done =
+          multiply(s.outputs, width, count, dy + pixel * s.outputs, s.outputs, gathered, width,
+                   pixel == first * s.pixels() ? 0 : 1, sum + left, s.columns());
+      if (done != dnnl_success) status = done;
+    }
+  }
+  return status;
+}
+
+/// For outputs [first, last): sums the shares' results into those of the first one, in their order.
+void add_shares(const Products& s, float* sums, std::int64_t first, std::int64_t last) {
+  const std::int64_t lines = s.transposed() ? s.depth() : last - first;
+  const std::int64_t length = s.transposed() ? last - first : s.depth();
+  const std::int64_t start = s.transposed() ? first : first * s.depth();
+  for (int share = 1; share < s.shares(); ++share)
+    for (std::int64_t line = 0; line < lines; ++line) {
+      float* const to = sums + start + line * s.columns();
+      const float* const from = to + share * s.values();
+      for (std::int64_t i = 0; i < length; ++i) to[i] += from[i];
+    }
+}
+
+/// For outputs [first, last): converts to (O, C, taps).
+template <bool kAdd>
+void convert(const Products& s, const float* sums, std::int64_t first, std::int64_t last, float* weight) {
+  const auto put = [](float value, float& to) { to = kAdd ? to + value : value; };
+  if (s.transposed()) {
+    for (std::int64_t d = 0; d < s.depth(); ++d)
+      for (std::int64_t o = first; o < last; ++o) put(sums[d * s.outputs + o], weight[o * s.depth() + d]);
+    return;
+  }
+  for (std::int64_t o = first; o < last; ++o) {
+    const float* const from = sums + o * s.depth();
+    float* const to = weight + o * s.depth();
+    for (std::int64_t tap = 0; tap < s.taps(); ++tap)
+      for (std::int64_t c = 0; c < s.channels; ++c) put(from[tap * s.channels + c], to[c * s.taps() + tap]);
+  }
+}
+
+void expect_success(dnnl_status_t status) {
+  if (status != dnnl_success)
+    runtime_failure("convolution: oneDNN's sgemm failed with status ", static_cast<int>(status));
+}
+
+void run_backward_weight(const Products& s, const float* x, const float* dy, bool adds, float* dw,
+                         float* workspace) {
+  const OpenMpThreads single(1);  // of sgemm
+  std::atomic<dnnl_status_t> status = dnnl_success;
+  const bool in_place = s.direct && !s.transposed() && s.shares() == 1 && !adds;
+  float* const sums = in_place ? dw : workspace + s.threads * s.gathered();
+#pragma omp parallel num_threads(s.threads)
+  {
+#pragma omp for schedule(static)
+    for (int part = 0; part < s.threads; ++part) {
+      const int share = part / s.divisions, division = part % s.divisions;
+      const std::int64_t first = s.first_image(share), last = s.first_image(share + 1);
+      const std::int64_t from = s.first_column(division), to = s.first_column(division + 1);
+      float* const sum = sums + share * s.values();
+      dnnl_status_t done = dnnl_success;
+      if (first == last) {  // of which sgemm would leave the result as it is
+        for (std::int64_t row = 0; row < s.rows(); ++row)
+          std::fill_n(sum + row * s.columns() + from, to - from, 0.0f);
+      } else if (s.direct) {
+        const float *const wide = s.transposed() ? dy : x, *const narrow = s.transposed() ? x : dy;
+        done =
+            multiply(s.rows(), to - from, (last - first) * s.pixels(), narrow + first * s.pixels() * s.rows(),
+                     s.rows(), wide + first * s.pixels() * s.columns() + from, s.columns(), 0, sum + from,
+                     s.columns());
+      } else {
+        done = multiply_gathered(s, x, dy, first, last, from, to, workspace + part * s.gathered(), sum);
+      }
+      if (done != dnnl_success) status = done;
+    }
+    const std::int64_t lines = (s.outputs + kLine - 1) / kLine;
+#pragma omp for schedule(static)
+    for (std::int64_t line = 0; line < (in_place ? 0 : lines); ++line) {
+      const std::int64_t first = line * kLine, last = std::min(first + kLine, s.outputs);
+      add_shares(s, sums, first, last);
+      adds ? convert<true>(s, sums, first, last, dw) : convert<false>(s, sums, first, last, dw);
+    }
+  }
+  expect_success(status);
+}
+
+void run_backward_data(const Products& s, const float* dy, const float* weight, float* dx) {
+  const OpenMpThreads single(1);  // of sgemm
+  std::atomic<dnnl_status_t> status = dnnl_success;
+  const std::int64_t rows = s.batch * s.pixels();
+#pragma omp parallel for num_threads(s.threads) schedule(static)
+  for (int part = 0; part < s.threads; ++part) {
+    const std::int64_t first = rows * part / s.threads, last = rows * (part + 1) / s.threads;
+    for (std::int64_t row = first; row < last; row += kPixels) {
+      const std::int64_t count = std::min(kPixels, last - row);
+      const dnnl_status_t done =
+          dnnl_sgemm('N', 'N', count, s.channels, s.outputs, 1, dy + row * s.outputs, s.outputs, weight,
+                     s.channels, 0, dx + row * s.channels, s.channels);
+      if (done != dnnl_success) status = done;
+    }
+  }
+  expect_success(status);
+}
+
+void backward_data_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& grad_output,
+                          const Tensor& weight, Tensor& grad_input) {
+  const Products sizes(geometry, grad_input, grad_output, context.device().threads());
+  context.run([sizes, dy = grad_output.data<float>(), w = weight.data<float>(),
+               dx = grad_input.data<float>()] { run_backward_data(sizes, dy, w, dx); });
+}
+
+void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
+                            const Tensor& grad_output, bool adds, Tensor& grad_weight) {
+  const Products sizes(geometry, input, grad_output, context.device().threads());
+  auto* workspace =
+      context.workspace_of<float>(sizes.threads * sizes.gathered() + sizes.shares() * sizes.values());
+  context.run([sizes, x = input.data<float>(), dy = grad_output.data<float>(), adds,
+               dw = grad_weight.data<float>(),
+               workspace] { run_backward_weight(sizes, x, dy, adds, dw, workspace); });
+}
+
+const Define define_backward_weight(backward_weight_by_products, DeviceKind::cpu, &backward_weight_on_cpu);
+const Define define_backward_data(backward_data_by_products, DeviceKind::cpu, &backward_data_on_cpu);
+
+}  // namespace
+
+bool is_product(const ConvolutionGeometry& geometry) {
+  const auto all = [](const std::vector<std::int64_t>& lengths, std::int64_t wanted) {
+    return std::all_of(lengths.begin(), lengths.end(), [&](std::int64_t length) { return length == wanted; });
+  };
+  return all(geometry.kernel, 1) && all(geometry.stride, 1) && all(geometry.pad, 0);
+}
+
+bool products_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
+  return is_plain_convolution(geometry, input, output) && input.count() > 0 && output.count() > 0;
+}
+
+bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tensor& input,
+                                const Tensor& output) {
+  return instruction_set() == InstructionSet::avx512 && is_product(geometry) &&
+         products_apply(geometry, input, output) &&
+         std::min(geometry.in_channels, geometry.out_channels) >= 64;
+}
+
+bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input,
+                                  const Tensor& output, int threads) {
+  constexpr std::int64_t kFewestPixels = 196;  // of one thread
+  if (instruction_set() != InstructionSet::avx512 || !products_apply(geometry, input, output)) return false;
+  const Products s(geometry, input, output, threads);
+  if (s.batch / s.shares() * s.pixels() < kFewestPixels) return false;
+  if (s.direct) return s.rows() >= 16;
+  // Gathering costs what it does for any kernel; oneDNN's are slow where neighbours in the image are not used
+  // together, or rows are short.
+  const bool strided = s.h.stride > 1 && s.w.stride > 1, is_short = s.taps() > 1 && s.w.output < 8;
+  return (strided || is_short) && s.channels % kLine == 0 && s.outputs >= 64 && s.columns() >= kFewestColumns;
+}
+
+}  // namespace banyan::ops
