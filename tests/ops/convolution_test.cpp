@@ -344,7 +344,8 @@ TEST_P(ConvolutionTest, WeightsThatStay) {
   const auto plain = ops::make_convolution(context(), geometry, dtype());
   Tensor weight = empty({32, 16, 3, 3});
   for (int change = 0; change < 3; ++change) {
-    ops::copy(context(), make(weight.shape(), random_values(weight.count(), 40 + change)), weight);
+    const Tensor changed = make(weight.shape(), random_values(weight.count(), 40 + change));
+    ops::copy(context(), changed, weight);
     keeping->weights_stay();
     // Batches and directions may differ in the order of weights that they prefer.
     for (const std::int64_t batch : {2, 2, 1, 2}) {
