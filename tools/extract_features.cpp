@@ -1,10 +1,10 @@
 // extract_features WEIGHTS NET BLOBS DBS BATCHES lmdb|leveldb [CPU|GPU] [DEVICE_ID]: what a net computes,
 // sample by sample, as LMDBs of Datum records with float_data; arguments, keys and records of Caffe's tool of
 // that name.
-#include <charconv>
 #include <memory>
 #include <sstream>
 
+#include "banyan/base/number.hpp"
 #include "banyan/data/record_writer.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/model.hpp"
@@ -29,11 +29,10 @@ std::vector<std::string> comma_list(const std::string& text, const char* what) {
 }
 
 int whole_number(const std::string& text, const char* what, int least) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < least)
+  const auto number = banyan::number_in<int>(text);
+  if (!number || *number < least)
     bad_input(what, ": expected a number >= ", least, ", found ", banyan::quoted(text));
-  return number;
+  return *number;
 }
 
 /// [CPU|GPU] [DEVICE_ID]; Caffe's usage line writes the latter as DEVICE_ID=0.

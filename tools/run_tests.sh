@@ -98,8 +98,8 @@ case $what in
     fi
     build release
     check release
-    build tsan test_device test_parallel
-    with_tsan check tsan -L '^(device|parallel)$'
+    build tsan-tree test_device test_parallel
+    with_tsan check tsan-tree -L '^(device|parallel)$'
     build asan test_io test_net test_device fuzz
     check asan -L '^(io|net|device|fuzz)$'
     ;;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -15,6 +14,7 @@
 #include <tuple>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "banyan/layers/layer.hpp"
@@ -83,6 +83,14 @@ DEFINE_string(reduce_precision, "f32", "what gradients are sent as between proce
 DEFINE_bool(share_data, false, "only process 0 reads the data sets, and sends the others their batches");
 DEFINE_bool(parameter_server, false,
             "process 0 of those that mpirun or srun started serves the parameters, the others train");
+DEFINE_int32(
+    servers, 1,
+    "with --parameter_server: so many processes, the first ones, serve; each updates its share of the "
+    "parameters");
+DEFINE_int32(
+    server_tree, 0,
+    "with --parameter_server: so many processes, those after the first one, are inner servers, which add "
+    "up what their workers send; 0: no tree");
 DEFINE_string(
     wait_time, "all",
     "with --parameter_server: how long an update waits for the other workers after the first one has "
@@ -160,6 +168,8 @@ std::vector<tools::FlagRow> flag_rows() {
       {"share_data", toggle(), {"train"}},
       {"reduce_precision", one_of({"f32", "bf16", "f16"}), {"train"}},
       {"parameter_server", toggle(), {"train"}},
+      {"servers", some("PROCESSES"), {"train"}},
+      {"server_tree", some("PROCESSES"), {"train"}},
       {"wait_time", some("SECONDS", {"all"}), {"train"}},
       {"staleness", some("UPDATES"), {"train"}},
       {"silence", some("SECONDS"), {"train"}},
@@ -276,6 +286,12 @@ T choice_of(const char* flag, const std::vector<T>& values) {
   return values.at(static_cast<std::size_t>(std::find(words.begin(), words.end(), text) - words.begin()));
 }
 
+/// As the log's last line, where a program reads it.
+void say_error(const std::string& what, bool json) {
+  const std::string text = "trainer: " + what;
+  std::cerr << (json ? json_log_line(Severity::error, text) : text) + "\n" << std::flush;
+}
+
 bool json_log() { return choice_of<bool>("log_format", {false, true}); }
 
 DeviceFlags device_flags() {
@@ -343,7 +359,7 @@ std::optional<double> number_in(const std::string& text) {
 /// --parameter_server and what belongs to it.
 std::optional<ParameterServerOptions> parameter_server() {
   if (!FLAGS_parameter_server) {
-    for (const char* flag : {"wait_time", "staleness", "silence", "compress"})
+    for (const char* flag : {"servers", "server_tree", "wait_time", "staleness", "silence", "compress"})
       if (given(flag)) bad_input("--", flag, " belongs to --parameter_server, which is missing");
     return std::nullopt;
   }
@@ -353,6 +369,13 @@ std::optional<ParameterServerOptions> parameter_server() {
   if (FLAGS_share_data)
     bad_input("--parameter_server does not go with --share_data: every worker reads its data");
   ParameterServerOptions options;
+  options.servers = FLAGS_servers;
+  if (FLAGS_servers < 1) bad_input("--servers=", FLAGS_servers, ": expected processes, 1 or more");
+  options.inner = FLAGS_server_tree;
+  if (FLAGS_server_tree < 0)
+    bad_input("--server_tree=", FLAGS_server_tree, ": expected inner servers, 0 for no tree");
+  if (FLAGS_servers > 1 && FLAGS_server_tree > 0)
+    bad_input("--servers and --server_tree exclude each other: the servers of a tree have all parameters");
   if (FLAGS_wait_time != "all") {
     options.wait_seconds = number_in(FLAGS_wait_time).value_or(-1);
     if (!(options.wait_seconds >= 0))
@@ -398,7 +421,7 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
   parallel::WireUplinkOptions options;
   options.watchdog_seconds = FLAGS_watchdog;
   options.reduce_precision = narrow;
-  options.stop = &signal_flags().stop;
+  options.told_to_end = &told_to_end();
   options.served_by_first = FLAGS_parameter_server;
   auto uplink = std::make_unique<parallel::WireUplink>(parallel::connect_by_mpi(), options);
   if (uplink->place().process > 0) {
@@ -445,9 +468,8 @@ void set_metrics(TrainOptions& options) {
 std::unique_ptr<live::PageServer> page_server(TrainOptions& options) {
   if (!given("serve")) return nullptr;
   live::PageServerOptions serving;
-  const char* const end = FLAGS_serve.data() + FLAGS_serve.size();
-  const auto [stop, error] = std::from_chars(FLAGS_serve.data(), end, serving.port);
-  if (error != std::errc() || stop != end || serving.port < 0 || serving.port > 65535)
+  serving.port = banyan::number_in<int>(FLAGS_serve).value_or(-1);
+  if (serving.port < 0 || serving.port > 65535)
     bad_input("--serve=", FLAGS_serve, ": expected a port from 1 to 65535, or 0 for any that is free");
   serving.name = std::filesystem::path(options.solver_path).stem().string();
   serving.folder = options.solver.metrics.folder;
@@ -505,12 +527,11 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   const int process = uplink != nullptr ? uplink->place().process : 0;
   if (options.parameter_server) {
     options.parameter_server->uplink = uplink;
-    if (process == 0) {
+    if (process < options.parameter_server->servers + options.parameter_server->inner) {
       options.devices.resize(1);
       options.pinning = Pinning::off;  // it computes little: the cores are for workers
-    } else {
-      options.signals = nullptr;  // the server decides when to stop
     }
+    if (process > 0) options.signals = nullptr;  // the first server decides when to stop
   }
   if (uplink != nullptr) {
     uplink->bring(static_cast<int>(options.devices.size()));
@@ -543,10 +564,13 @@ int do_joined(parallel::WireUplink& uplink, const std::function<int()>& work) tr
   return code;
 } catch (Error& error) {
   uplink.abort(error);
-  if (!uplink.speaks()) return exit_code(error.kind());
-  if (std::string(error.what()).find(uplink.name()) == std::string::npos)
-    error.add_context(cat("in ", uplink.name()));
-  throw;
+  if (uplink.speaks()) {
+    if (std::string(error.what()).find(uplink.name()) == std::string::npos)
+      error.add_context(cat("in ", uplink.name()));
+    say_error(error.what(), FLAGS_log_format == "json");
+  }
+  uplink.let_others_speak();
+  return exit_code(error.kind());
 } catch (const std::exception& error) {
   uplink.abort(Error(ErrorKind::runtime, cat(error.what(), "\n  in ", uplink.name())));
   throw;
@@ -862,10 +886,21 @@ int run(int argc, char** argv) {
   return run_command(words);
 }
 
+/// Whether the log is to be JSON, though the words before may be wrong and end the reading of flags.
+bool asks_for_json_log(const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string word = words[i];
+    std::replace(word.begin(), word.end(), '-', '_');
+    if (word.starts_with("__")) word.erase(0, 1);
+    if (word == "_log_format=json") return true;
+    if (word == "_log_format" && i + 1 < words.size() && words[i + 1] == "json") return true;
+  }
+  return false;
+}
+
 /// As the log's last line, where a program reads it.
-int failed(const std::string& what, int code) {
-  const std::string text = "trainer: " + what;
-  std::cerr << (FLAGS_log_format == "json" ? json_log_line(Severity::error, text) : text) + "\n";
+int failed(const std::string& what, int code, const std::vector<std::string>& words) {
+  say_error(what, FLAGS_log_format == "json" || asks_for_json_log(words));
   return code;
 }
 
@@ -873,13 +908,14 @@ int failed(const std::string& what, int code) {
 }  // namespace banyan
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   try {
     return banyan::run(argc, argv);
   } catch (const banyan::Error& error) {
-    return banyan::failed(error.what(), banyan::exit_code(error.kind()));
+    return banyan::failed(error.what(), banyan::exit_code(error.kind()), words);
   } catch (const std::bad_alloc&) {
-    return banyan::failed("out of memory", 1);
+    return banyan::failed("out of memory", 1, words);
   } catch (const std::exception& error) {
-    return banyan::failed(error.what(), 1);
+    return banyan::failed(error.what(), 1, words);
   }
 }

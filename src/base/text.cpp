@@ -6,31 +6,13 @@
 #include <sstream>
 #include <utility>
 
+#include "banyan/base/utf8.hpp"
+
 namespace banyan {
 namespace {
 
 char folded(char c) {
   return c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-
-/// Bytes of the character that UTF-8 text begins with; 0: these bytes are none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf5   ? 0
-                             : first >= 0xf0 ? 4
-                             : first >= 0xe0 ? 3
-                             : first >= 0xc2 ? 2
-                                             : 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  // Forms that are too long, halves of UTF-16 pairs, and what lies beyond Unicode.
-  const unsigned second = byte(1);
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
-    return 0;
-  return length;
 }
 
 }  // namespace
@@ -113,17 +95,16 @@ std::string json_string(std::string_view text) {
   std::ostringstream out;
   out << '"';
   for (std::size_t at = 0; at < text.size();) {
-    const char c = text[at];
-    const std::size_t length = utf8_length(text.substr(at));
-    if (length == 0)
+    const std::size_t begin = at;
+    const std::optional<char32_t> c = next_utf8(text, at);
+    if (!c)
       out << "\\ufffd";
-    else if (c == '"' || c == '\\')
-      out << '\\' << c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(c) << std::dec;
+    else if (*c == '"' || *c == '\\')
+      out << '\\' << text[begin];
+    else if (*c < 0x20)
+      out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(*c) << std::dec;
     else
-      out << text.substr(at, length);
-    at += std::max<std::size_t>(length, 1);
+      out << text.substr(begin, at - begin);
   }
   out << '"';
   return out.str();

@@ -56,6 +56,7 @@ class Hdf5Source : public RowSource, public std::enable_shared_from_this<Hdf5Sou
         files_(read_list(path)),
         largest_in_memory_(largest_in_memory) {
     for (std::size_t i = 0; i < files_.size(); ++i) {
+      io::rehearse_hdf5(files_[i], [&] { open(i); });
       const std::shared_ptr<const OpenFile> file = open(i);
       if (i == 0)
         for (const io::Hdf5Dataset& dataset : file->datasets)

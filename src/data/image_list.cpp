@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan::data {
@@ -25,13 +25,17 @@ namespace {
 
 constexpr const char* kBlank = " \t\r";
 
+/// A label's sign may be a plus.
+template <typename Number>
+std::optional<Number> label_in(std::string_view word) {
+  return number_in<Number>(word.starts_with('+') ? word.substr(1) : word);
+}
+
 float number_of(const std::string& word, const std::string& list, std::uint64_t line) {
-  float value = 0;
-  const char* end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data() + (word[0] == '+' ? 1 : 0), end, value);
-  if (error != std::errc() || stop != end || !std::isfinite(value))
+  const auto value = label_in<float>(word);
+  if (!value || !std::isfinite(*value))
     bad_input(list, ":", line, ": expected a number as a label, found ", banyan::quoted(word));
-  return value;
+  return *value;
 }
 
 /// `text` without the numbers at its end.
@@ -81,11 +85,11 @@ ListedImage parse_line(const std::string& list, std::uint64_t number, const std:
   }
   const std::string label = line.substr(split + 1);
   ListedImage image;
-  const char* end = label.data() + label.size();
-  const auto [stop, error] = std::from_chars(label.data() + (label[0] == '+' ? 1 : 0), end, image.label);
-  if (error != std::errc() || stop != end)
+  const auto value = label_in<decltype(image.label)>(label);
+  if (!value)
     bad_input(list, ":", number, ": expected an integer label after the last space, found ",
               banyan::quoted(label));
+  image.label = *value;
   image.path = std::move(path);
   return image;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <iomanip>
 #include <sstream>
@@ -10,6 +9,7 @@
 
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
+#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/box_geometry.hpp"
 #include "banyan/data/image_codec.hpp"
@@ -30,11 +30,10 @@ struct Entry {
 };
 
 int label_of(const std::string& word, const std::string& list, std::uint64_t line) {
-  int label = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), label);
-  if (error != std::errc() || end != word.data() + word.size() || label < 0 || label > 255)
+  const auto label = number_in<int>(word);
+  if (!label || *label < 0 || *label > 255)
     bad_input(list, ":", line, ": expected a label from 0 to 255, found ", banyan::quoted(word));
-  return label;
+  return *label;
 }
 
 std::vector<Entry> read_list(const std::string& path, const SegmentationOptions& options) {

@@ -1,12 +1,12 @@
 #include "banyan/data/window_list.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/io/atomic_file.hpp"
@@ -36,10 +36,9 @@ class Words {
   template <class Number>
   Number number(const char* what) {
     const std::string_view word = next(what);
-    Number value{};
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size()) fail(what, banyan::quoted(word));
-    return value;
+    const auto value = number_in<Number>(word);
+    if (!value) fail(what, banyan::quoted(word));
+    return *value;
   }
   [[noreturn]] void fail(const std::string& expected, const std::string& found) const {
     bad_input(origin_, ":", line_, ": expected ", expected, ", found ", found);

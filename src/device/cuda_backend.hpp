@@ -32,6 +32,5 @@ struct CudaBackend {
 
 inline constexpr const char* kCudaBackendSymbol = "banyan_cuda_backend";
 /// Type of the exported function: `extern "C" const banyan::CudaBackend* banyan_cuda_backend();`
-using CudaBackendFunction = const CudaBackend* (*)();
 
 }  // namespace banyan

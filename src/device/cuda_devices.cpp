@@ -11,24 +11,8 @@ namespace {
 
 constexpr const char* kLibrary = "libbanyan_cuda.so";
 
-struct LoadedBackend {
-  const CudaBackend* table = nullptr;
-  std::string why;  ///< the reason for a null table
-};
-
-LoadedBackend load() {
-  LoadedBackend loaded;
-  const auto function = reinterpret_cast<CudaBackendFunction>(
-      load_sibling(kLibrary, "CUDA back end", kCudaBackendSymbol, loaded.why));
-  if (function == nullptr) return loaded;
-  loaded.table = function();
-  if (loaded.table == nullptr || loaded.table->version != CudaBackend::kVersion)
-    return {nullptr, cat(sibling_library(kLibrary), " belongs to another build of Banyan")};
-  return loaded;
-}
-
-const LoadedBackend& backend() {
-  static const LoadedBackend loaded = load();
+const LoadedBackend<CudaBackend>& backend() {
+  static const auto loaded = load_backend<CudaBackend>(kLibrary, "CUDA back end", kCudaBackendSymbol);
   return loaded;
 }
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "banyan/base/utf8.hpp"
+
 namespace banyan::draw {
 namespace {
 
@@ -17,51 +19,16 @@ constexpr std::array<std::uint16_t, 95> kWidths = {
 constexpr double kOtherFonts = 1.06, kBold = 1.07;
 constexpr char32_t kUnknown = 0xfffd;
 
-/// The next character; advances `at`. Overlong forms, surrogates and what XML does not allow are kUnknown.
+/// What XML does not allow, and what is no UTF-8, is kUnknown.
 char32_t next_character(const std::string& text, std::size_t& at) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(at++);
-  if (first < 0x80) return first < 0x20 || first == 0x7f ? kUnknown : first;
-  const int more = first >= 0xf0 && first < 0xf5   ? 3
-                   : first >= 0xe0 && first < 0xf0 ? 2
-                   : first >= 0xc2 && first < 0xe0 ? 1
-                                                   : 0;
-  if (more == 0) return kUnknown;
-  char32_t character = first & (0x3f >> more);
-  for (int i = 0; i < more; ++i) {
-    if (at + i >= text.size() || (byte(at + i) & 0xc0) != 0x80) return kUnknown;
-    character = character << 6 | (byte(at + i) & 0x3f);
-  }
-  constexpr std::array<char32_t, 4> kLeast = {0, 0x80, 0x800, 0x10000};
-  if (character < kLeast[more] || character > 0x10ffff || (character >= 0xd800 && character < 0xe000))
-    return kUnknown;
-  at += more;
-  return character == 0xfffe || character == 0xffff || character < 0xa0 ? kUnknown : character;
+  const char32_t c = next_utf8(text, at).value_or(kUnknown);
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xfffe || c == 0xffff ? kUnknown : c;
 }
 
 std::vector<char32_t> characters(const std::string& text) {
   std::vector<char32_t> all;
   for (std::size_t at = 0; at < text.size();) all.push_back(next_character(text, at));
   return all;
-}
-
-void append(std::string& out, char32_t c) {
-  const auto tail = [&](int shift) { out += static_cast<char>(0x80 | (c >> shift & 0x3f)); };
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xc0 | c >> 6);
-    tail(0);
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xe0 | c >> 12);
-    tail(6);
-    tail(0);
-  } else {
-    out += static_cast<char>(0xf0 | c >> 18);
-    tail(12);
-    tail(6);
-    tail(0);
-  }
 }
 
 }  // namespace
@@ -79,10 +46,10 @@ std::string shortened(const std::string& text, std::size_t most) {
   const std::vector<char32_t> all = characters(text);
   std::string out;
   const std::size_t front = all.size() <= most ? all.size() : most / 2;
-  for (std::size_t i = 0; i < front; ++i) append(out, all[i]);
+  for (std::size_t i = 0; i < front; ++i) append_utf8(out, all[i]);
   if (front == all.size()) return out;
-  append(out, 0x2026);
-  for (std::size_t i = all.size() - (most - front - 1); i < all.size(); ++i) append(out, all[i]);
+  append_utf8(out, 0x2026);
+  for (std::size_t i = all.size() - (most - front - 1); i < all.size(); ++i) append_utf8(out, all[i]);
   return out;
 }
 
@@ -100,7 +67,7 @@ std::string xml(const std::string& text) {
     else if (c == '\'')
       out += "&#39;";
     else
-      append(out, c);
+      append_utf8(out, c);
   }
   return out;
 }

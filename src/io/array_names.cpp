@@ -1,7 +1,6 @@
 #include "banyan/io/array_names.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,6 +9,7 @@
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
+#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan::io {
@@ -58,10 +58,8 @@ struct Place {
 };
 
 std::optional<std::size_t> index_of(std::string_view text) {
-  std::size_t index = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-  if (error != std::errc() || end != text.data() + text.size() || index >= 1000) return std::nullopt;
-  return index;
+  const auto index = number_in<std::size_t>(text);
+  return index && *index < 1000 ? index : std::nullopt;
 }
 
 /// `conv1/0`, `conv1.0` or `conv1.weight`.
@@ -160,11 +158,9 @@ std::optional<MapLine> read_line(std::string text, const std::string& where) {
 BlobData number_blob(const std::string& text, const std::string& where) {
   BlobData blob;
   blob.shape = {1};
-  float value = 0;
-  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    bad_input(where, ": expected a number after =, found ", quoted(text));
-  blob.floats = {value};
+  const auto value = number_in<float>(std::string_view(text).substr(1));
+  if (!value) bad_input(where, ": expected a number after =, found ", quoted(text));
+  blob.floats = {*value};
   return blob;
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <iterator>
@@ -63,6 +64,15 @@ std::uint32_t add_to_checksum(std::uint32_t checksum, const char* bytes, std::si
   return static_cast<std::uint32_t>(::crc32_z(checksum, reinterpret_cast<const Bytef*>(bytes), size));
 }
 
+/// Devices, pipes and sockets; and links into /proc, such as /dev/stdout, which name what is open already.
+bool stays_where_it_is(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return true;
+  std::error_code none;
+  const std::filesystem::path target = std::filesystem::read_symlink(path, none);
+  return !none && target.string().starts_with("/proc/");
+}
+
 bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -72,7 +82,12 @@ bool all_digits(std::string_view text) {
 AtomicFile::AtomicFile(const std::string& path, std::function<void()> beat)
     : path_(path),
       temporary_(cat(path, kTemporary, ::getpid(), ".", process_start())),
-      beat_(std::move(beat)) {
+      beat_(std::move(beat)),
+      in_place_(stays_where_it_is(path)) {
+  if (in_place_) {
+    open_in_place();
+    return;
+  }
   while (!open()) {
   }
 }
@@ -91,6 +106,13 @@ bool AtomicFile::open() {
   if (::fstat(fd_, &info) == 0 && info.st_nlink > 0) return true;
   ::close(std::exchange(fd_, -1));
   return false;
+}
+
+void AtomicFile::open_in_place() {
+  temporary_.clear();
+  // Appending: what was printed there before stays.
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (fd_ < 0) runtime_failure("cannot open ", quoted(path_, 4096), ": ", reason(errno));
 }
 
 AtomicFile::~AtomicFile() { discard(); }
@@ -130,12 +152,17 @@ int AtomicFile::sync(int fd) const try {
 
 void AtomicFile::complete() {
   if (fd_ < 0) runtime_failure("completing ", quoted(path_, 4096), " after it was committed");
-  if (const int error = sync(fd_); error != 0) fail("sync", error);
+  // Pipes and most devices have nothing to sync.
+  if (const int error = sync(fd_); error != 0 && !(in_place_ && error == EINVAL)) fail("sync", error);
   complete_ = true;
 }
 
 void AtomicFile::commit() {
   if (!complete_ || fd_ < 0) complete();
+  if (in_place_) {
+    ::close(std::exchange(fd_, -1));
+    return;
+  }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename", errno);
   temporary_.clear();
   ::close(std::exchange(fd_, -1));  // synced: nothing is left that could fail here
@@ -149,7 +176,7 @@ void AtomicFile::commit() {
 void AtomicFile::fail(const std::string& doing, int error) {
   discard();
   runtime_failure("cannot ", doing, " ", quoted(path_, 4096), ": ", reason(error),
-                  "; a file of that name is as it was before");
+                  in_place_ ? "" : "; a file of that name is as it was before");
 }
 
 void AtomicFile::discard() noexcept {

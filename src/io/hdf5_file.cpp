@@ -1,6 +1,13 @@
 #include "io/hdf5_file.hpp"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -10,6 +17,7 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/weights.hpp"
 
@@ -39,7 +47,7 @@ namespace {
 /// Held during every use of the library.
 class Lock {
  public:
-  Lock() : lock_(mutex()) {
+  Lock() : lock_(*mutex_) {
     static const bool once = [] {
       // A thread that hangs in a read at the end of the process must not stop it.
       H5dont_atexit();
@@ -49,11 +57,11 @@ class Lock {
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors become exceptions here
   }
 
+  /// In a new process, whose only thread is a copy of the one that had the lock.
+  static void forget() { mutex_ = new std::recursive_mutex; }
+
  private:
-  static std::recursive_mutex& mutex() {
-    static auto& instance = *new std::recursive_mutex;
-    return instance;
-  }
+  inline static std::recursive_mutex* mutex_ = new std::recursive_mutex;
   std::lock_guard<std::recursive_mutex> lock_;
 };
 
@@ -188,6 +196,49 @@ void Hdf5Dataset::read_rows(std::uint64_t first, std::uint64_t count, T* values)
 }
 
 // -------- files
+
+namespace {
+
+[[noreturn]] void read_in_copy(const std::function<void()>& read, rlim_t seconds) {
+  Lock::forget();
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU}) ::signal(signal, SIG_DFL);
+  const rlimit no_core{0, 0}, time{seconds, seconds + 1};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  ::setrlimit(RLIMIT_CPU, &time);
+  if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
+  try {
+    read();
+  } catch (const std::exception&) {  // the same follows in the process itself
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+void rehearse_hdf5(const std::string& path, const std::function<void()>& read) {
+  struct stat file {};
+  if (::stat(path.c_str(), &file) != 0) return;  // `read` will say so
+  constexpr off_t kLeastBytesPerSecond = 20'000'000;
+  pid_t copy;
+  {
+    const Lock lock;  // no other thread is inside the library
+    copy = ::fork();
+    if (copy == 0) read_in_copy(read, static_cast<rlim_t>(1 + file.st_size / kLeastBytesPerSecond));
+  }
+  int status = 0;
+  while (copy > 0 && ::waitpid(copy, &status, 0) < 0)
+    if (errno != EINTR) copy = -1;
+  if (copy < 0)
+    log_warning(cat(quoted(path, 4096), " is read without having tried it in a process of its own (",
+                    std::strerror(errno), "): should it be damaged, this one may crash."));
+  else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+    bad_input(quoted(path, 4096), " is damaged: HDF5's library does not come to an end with it");
+  else if (WIFSIGNALED(status))
+    bad_input(quoted(path, 4096), " is damaged: HDF5's library crashes when it reads it (",
+              strsignal(WTERMSIG(status)), ")");
+  else if (WEXITSTATUS(status) != 0)
+    bad_input(quoted(path, 4096), " is damaged: HDF5's library damages memory when it reads it");
+}
 
 Hdf5File Hdf5File::open(const std::string& path) {
   const Lock lock;
@@ -503,6 +554,7 @@ template <class T>
 void Hdf5Dataset::read_rows(std::uint64_t, std::uint64_t, T*) const {
   missing();
 }
+void rehearse_hdf5(const std::string&, const std::function<void()>&) {}
 Hdf5File Hdf5File::open(const std::string& path) {
   require_hdf5("reading " + quoted(path, 4096));
   missing();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,11 @@ bool has_hdf5();
 void require_hdf5(const std::string& what);
 /// Whether the file begins as HDF5 files do; false if it cannot be read.
 bool looks_like_hdf5(const std::string& path);
+
+/// To be called before `read`, which reads the file: libhdf5 follows wild pointers in damaged files, so that
+/// a copy of this process does it first. Throws bad_input if that copy crashes or goes on for longer than
+/// such a file can take. What `read` throws there does not matter: it will throw it here again.
+void rehearse_hdf5(const std::string& path, const std::function<void()>& read);
 
 /// An open dataset of numbers; keeps its file open.
 class Hdf5Dataset {

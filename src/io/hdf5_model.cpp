@@ -1,12 +1,12 @@
 #include "io/hdf5_model.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 #include "io/hdf5_file.hpp"
 
@@ -57,11 +57,10 @@ void write_values(Hdf5File& file, const std::string& path, const caffe::BlobProt
 }
 
 /// The number in a dataset's name, or -1.
-int number_in(const std::string& name) {
+int number_of(const std::string& name) {
   constexpr int kMost = 4096;
-  int number = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  return error == std::errc() && end == name.data() + name.size() && number <= kMost ? number : -1;
+  const int number = number_in<int>(name).value_or(-1);
+  return number <= kMost ? number : -1;
 }
 
 BlobData read_blob(const Hdf5Dataset& set) {
@@ -106,7 +105,7 @@ class ModelReader {
         groups.push_back(name);
         continue;
       }
-      const int number = number_in(name);
+      const int number = number_of(name);
       if (number < 0 || layer.empty())
         bad_input(file_.name(), ", dataset ", quoted(inside),
                   ": expected LAYER/NUMBER within the group \"data\"");
@@ -171,7 +170,11 @@ std::string hdf5_model(caffe::NetParameter net, const std::string& name) {
   return file.bytes();
 }
 
-ModelWeights read_hdf5_model(const std::string& path) { return ModelReader(Hdf5File::open(path)).read(); }
+ModelWeights read_hdf5_model(const std::string& path) {
+  const auto read = [&] { return ModelReader(Hdf5File::open(path)).read(); };
+  rehearse_hdf5(path, read);
+  return read();
+}
 
 std::string hdf5_state(caffe::SolverState state, const std::string& name) {
   Hdf5File file = Hdf5File::create_in_memory(name);
@@ -193,7 +196,9 @@ std::string hdf5_state(caffe::SolverState state, const std::string& name) {
   return file.bytes();
 }
 
-caffe::SolverState read_hdf5_state(const std::string& path) {
+namespace {
+
+caffe::SolverState read_state(const std::string& path) {
   const Hdf5File file = Hdf5File::open(path);
   if (!file.contains("iter") || !file.contains("learned_net") || !file.contains(kHistory))
     bad_input(file.name(),
@@ -215,6 +220,14 @@ caffe::SolverState read_hdf5_state(const std::string& path) {
       bad_input(file.name(), ", dataset \"banyan\": damaged");
   }
   return state;
+}
+
+}  // namespace
+
+caffe::SolverState read_hdf5_state(const std::string& path) {
+  const auto read = [&] { return read_state(path); };
+  rehearse_hdf5(path, read);
+  return read();
 }
 
 }  // namespace banyan::io

@@ -1,47 +1,17 @@
 #include "live/canvas.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
+
+#include "banyan/base/utf8.hpp"
 
 namespace banyan::live {
 namespace {
 
-/// The next character of UTF-8; advances `at`. '?' for what is none.
+/// '?' for what is no UTF-8, a space for what would move the cursor.
 char32_t next_character(std::string_view text, std::size_t& at) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(at++);
-  if (first < 0x80) return first < 0x20 || first == 0x7f ? U' ' : first;
-  const int more = first >= 0xf0 && first < 0xf5   ? 3
-                   : first >= 0xe0 && first < 0xf0 ? 2
-                   : first >= 0xc2 && first < 0xe0 ? 1
-                                                   : 0;
-  char32_t character = first & (0x3f >> more);
-  for (int i = 0; i < more; ++i) {
-    if (at >= text.size() || (byte(at) & 0xc0) != 0x80) return U'?';
-    character = character << 6 | (byte(at++) & 0x3f);
-  }
-  constexpr std::array<char32_t, 4> kLeast = {0x110000, 0x80, 0x800, 0x10000};
-  if (character < kLeast[static_cast<std::size_t>(more)] || character > 0x10ffff ||
-      (character >= 0xd800 && character < 0xe000))
-    return U'?';
-  return character < 0xa0 ? U' ' : character;
-}
-
-void append(std::string& out, char32_t c) {
-  const auto tail = [&](int shift) { out += static_cast<char>(0x80 | (c >> shift & 0x3f)); };
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xc0 | c >> 6);
-    tail(0);
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xe0 | c >> 12);
-    tail(6), tail(0);
-  } else {
-    out += static_cast<char>(0xf0 | c >> 18);
-    tail(12), tail(6), tail(0);
-  }
+  const char32_t c = next_utf8(text, at).value_or(U'?');
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) ? U' ' : c;
 }
 
 /// What stands in for a character of ours where there is no UTF-8.
@@ -136,7 +106,7 @@ std::vector<std::string> Canvas::rows(const Look& look) const {
         row += code_of(style = cell.style);
       }
       if (look.utf8) {
-        if (cell.character != 0) append(row, cell.character);
+        if (cell.character != 0) append_utf8(row, cell.character);
       } else {
         row += cell.character != 0 ? ascii_of(cell.character) : '?';
       }

@@ -4,6 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace banyan::live {
 
@@ -142,6 +145,36 @@ void draw_series(const Curve& curve, const Range& xs, const Range& ys, Style sty
   }
 }
 
+/// The last values, with as much beside them as fits; those that do not fit even so are left out, none is
+/// cut.
+void draw_legend(const Chart& chart, Canvas& canvas, int x, int y, int end) {
+  struct Entry {
+    std::string text;
+    Style style;
+  };
+  std::vector<Entry> entries;
+  const auto width = [&] {
+    int sum = 0;
+    for (const Entry& entry : entries) sum += 2 + static_cast<int>(entry.text.size());
+    return sum;
+  };
+  for (const auto& [digits, first_name] : {std::pair{4, true}, std::pair{3, true}, std::pair{3, false}}) {
+    entries.clear();
+    for (std::size_t i = 0; i < chart.series.size(); ++i) {
+      const Series& one = chart.series[i];
+      if (one.curve.bins().empty()) continue;
+      const bool named = chart.series.size() > 1 && (i > 0 || first_name);
+      entries.push_back(
+          {(named ? one.name + " " : "") + short_number(one.curve.last(), digits), curve_style(i)});
+    }
+    if (x + width() <= end) break;
+  }
+  for (const Entry& entry : entries) {
+    if (x + 2 + static_cast<int>(entry.text.size()) > end) break;
+    x = canvas.put(x + 2, y, entry.text, entry.style);
+  }
+}
+
 }  // namespace
 
 void draw_chart(const Chart& chart, Canvas& canvas, int x, int y, int width, int height, bool braille) {
@@ -154,13 +187,8 @@ void draw_chart(const Chart& chart, Canvas& canvas, int x, int y, int width, int
       ys.take(bin.high);
     }
   ys.log = ys.low > 0 && ys.high / ys.low > kLogFrom;
-  int at = canvas.put(x, y, chart.title + (ys.log ? " (log)" : ""), Style::bold, width);
-  for (std::size_t i = 0; i < chart.series.size() && at + 2 < x + width; ++i) {
-    const Series& one = chart.series[i];
-    if (one.curve.bins().empty()) continue;
-    const std::string name = chart.series.size() > 1 ? one.name + " " : "";
-    at = canvas.put(at + 2, y, name + short_number(one.curve.last()), curve_style(i), x + width - at - 2);
-  }
+  const int at = canvas.put(x, y, chart.title + (ys.log ? " (log)" : ""), Style::bold, width);
+  draw_legend(chart, canvas, at, y, x + width);
   constexpr int kLabels = 9;  // columns, with a blank
   const int plot_width = width - kLabels, plot_height = height - 2;
   if (plot_width < 1 || plot_height < 1 || xs.empty()) return;

@@ -46,16 +46,20 @@ std::string PageFeed::page() {
 std::string PageFeed::later_than(std::int64_t after) {
   std::unique_lock lock(mutex_);
   ++waiting_;
+  const std::int64_t number = ++came_;
+  changed_.notify_all();
   const Clock::time_point patience = Clock::now() + kPatience;
   for (;;) {
     const Clock::time_point now = Clock::now();
     if (ended_ || now >= patience || (version_ > after && now >= next_)) break;
+    if (came_ - number >= kMostWaiting) break;
     changed_.wait_until(lock, version_ > after ? std::min(next_, patience) : patience);
   }
   --waiting_;
   asked_ = Clock::now();
   std::string data;
-  if ((version_ > after || ended_) && !newest().empty()) {
+  const bool is_new = version_ > after && asked_ >= next_;
+  if ((is_new || ended_) && !newest().empty()) {
     data = report::live_data(json_, json_version_, ended_);
     given_ = json_version_;
   }

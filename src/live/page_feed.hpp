@@ -21,6 +21,8 @@ class PageFeed : public metrics::Sink {
   /// From one version to the next; and a version is made in at most this part of the time.
   static constexpr std::chrono::milliseconds kLeastPause{1000};
   static constexpr int kPausePerWork = 200;
+  /// So many requests wait; of more, the first ones are answered, so that pages can still be loaded.
+  static constexpr std::int64_t kMostWaiting = 5;
 
   PageFeed(const std::string& name, const std::string& folder, bool resumes);
   void write(const metrics::Record& record) override;
@@ -46,6 +48,7 @@ class PageFeed : public metrics::Sink {
   std::int64_t json_version_ = -1;
   Clock::time_point next_ = Clock::now();  ///< when the next one may be made
   int waiting_ = 0;                        ///< requests
+  std::int64_t came_ = 0;                  ///< requests that began to wait, so far
   std::int64_t given_ = -1;                ///< the last version that went out
   Clock::time_point asked_{};              ///< when somebody asked last
 };

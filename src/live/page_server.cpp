@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -20,6 +19,7 @@
 #endif
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/number.hpp"
 #include "live/page_feed.hpp"
 
 namespace banyan::live {
@@ -104,12 +104,9 @@ struct Shared {
     if (rest.empty()) return response.set_redirect("/" + token + "/");
     if (!is_page) return say(404, "Not found.");
     if (rest == "/") return response.set_content(feed->page(), "text/html; charset=utf-8");
-    const std::string after = request.get_param_value("after");
-    std::int64_t version = -1;
-    const auto [end, error] = std::from_chars(after.data(), after.data() + after.size(), version);
-    if (error != std::errc() || end != after.data() + after.size())
-      return say(400, "Expected data?after=VERSION.");
-    const std::string data = request.method == "HEAD" ? "" : feed->later_than(version);
+    const auto version = number_in<std::int64_t>(request.get_param_value("after"));
+    if (!version) return say(400, "Expected data?after=VERSION.");
+    const std::string data = request.method == "HEAD" ? "" : feed->later_than(*version);
     if (data.empty())
       response.status = 204;
     else
@@ -137,8 +134,8 @@ PageServer::PageServer(const PageServerOptions& options) : state_(std::make_uniq
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  // Each page that is open waits on one of these.
-  constexpr std::size_t kThreads = 8, kLargestRequest = 4096;
+  // Pages that are open wait on these; three are left for those that are being loaded.
+  constexpr std::size_t kThreads = PageFeed::kMostWaiting + 3, kLargestRequest = 4096;
   constexpr time_t kPatience = 5;
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   server.set_keep_alive_max_count(1);

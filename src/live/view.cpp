@@ -227,10 +227,15 @@ void View::draw_devices(Canvas& canvas, int y, int count) const {
     const auto found = std::find_if(shares_.begin(), shares_.end(),
                                     [&](const Shares& one) { return one.device == device.name; });
     if (found == shares_.end() || x >= canvas.width()) continue;
-    canvas.put(x, y + i,
-               cat("compute ", percent(found->compute), "  communication ", percent(found->communication),
-                   "  data ", percent(found->data)),
-               Style::dim);
+    // As much as fits: what is not compute says more.
+    const std::string communication = percent(found->communication), data = "  data " + percent(found->data);
+    for (const std::string& shares :
+         {cat("compute ", percent(found->compute), "  communication ", communication, data),
+          cat("communication ", communication, data), cat("comm. ", communication, data)})
+      if (x + static_cast<int>(shares.size()) <= canvas.width()) {
+        canvas.put(x, y + i, shares, Style::dim);
+        break;
+      }
   }
   if (all > shown) canvas.put(0, y + shown, cat("and ", all - shown, " more devices"), Style::dim);
 }

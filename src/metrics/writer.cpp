@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -18,6 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// A disk that is almost full takes some records and refuses others: that is said this often.
+constexpr auto kSayEvery = std::chrono::minutes(10);
+
 /// A power cut loses this much at most.
 constexpr auto kSyncEvery = std::chrono::seconds(30);
 
@@ -26,28 +30,38 @@ class Outlet {
  public:
   explicit Outlet(std::shared_ptr<Sink> sink) : sink_(std::move(sink)) {}
   void write(const Record& record) {
-    attempt([&] { sink_->write(record); });
+    if (!attempt([&] { sink_->write(record); })) ++lost_;
   }
   void sync() {
     attempt([&] { sink_->sync(); });
   }
+  /// After the last record.
+  void end() const {
+    if (lost_ > 0) log_warning(cat("Metrics: ", lost_, " records were lost; the last time: ", reason_));
+  }
 
  private:
   template <class Work>
-  void attempt(Work work) {
+  bool attempt(Work work) {
     try {
       work();
-      failing_ = false;
+      return true;
     } catch (const std::exception& error) {
+      reason_ = error.what();
+      const Clock::time_point now = Clock::now();
       // First: the report may come back as a record.
-      if (!std::exchange(failing_, true))
-        log_warning(cat("Metrics: ", error.what(),
-                        "; training goes on, and they will be written again when that is "
-                        "possible"));
+      if (said_ && now - *said_ < kSayEvery) return false;
+      said_ = now;
+      log_warning(cat("Metrics: ", reason_,
+                      "; training goes on, and they will be written again when that is "
+                      "possible"));
+      return false;
     }
   }
   std::shared_ptr<Sink> sink_;
-  bool failing_ = false;
+  std::size_t lost_ = 0;
+  std::string reason_;
+  std::optional<Clock::time_point> said_;
 };
 
 }  // namespace
@@ -82,6 +96,7 @@ struct Writer::State {
       synced = Clock::now();
     }
     sync();
+    for (const Outlet& outlet : outlets) outlet.end();
     const std::lock_guard<std::mutex> lock(mutex);
     ended = true;
     changed.notify_all();

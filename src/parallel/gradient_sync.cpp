@@ -22,8 +22,13 @@ std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std:
                                  std::size_t element_bytes, int devices, int everywhere, bool whole,
                                  int processes) {
   everywhere = std::max(everywhere, devices);
-  const std::int64_t wanted =
-      everywhere == 1 ? total : bucket_elements(total, element_bytes, everywhere, processes);
+  return cut_buckets(ranges, total,
+                     everywhere == 1 ? total : bucket_elements(total, element_bytes, everywhere, processes),
+                     devices, whole);
+}
+
+std::vector<Bucket> cut_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
+                                std::int64_t wanted, int devices, bool whole) {
   std::vector<Bucket> buckets;
   if (total == 0) return buckets;
   Bucket open{0, 0, 0, 0};

@@ -12,24 +12,8 @@ namespace {
 
 constexpr const char* kLibrary = "libbanyan_mpi.so";
 
-struct LoadedBackend {
-  const MpiBackend* table = nullptr;
-  std::string why;  ///< the reason for a null table
-};
-
-LoadedBackend load() {
-  LoadedBackend loaded;
-  const auto function = reinterpret_cast<MpiBackendFunction>(
-      load_sibling(kLibrary, "MPI library", kMpiBackendSymbol, loaded.why));
-  if (function == nullptr) return loaded;
-  loaded.table = function();
-  if (loaded.table == nullptr || loaded.table->version != MpiBackend::kVersion)
-    return {nullptr, cat(sibling_library(kLibrary), " belongs to another build of Banyan")};
-  return loaded;
-}
-
-const LoadedBackend& backend() {
-  static const LoadedBackend loaded = load();
+const LoadedBackend<MpiBackend>& backend() {
+  static const auto loaded = load_backend<MpiBackend>(kLibrary, "MPI library", kMpiBackendSymbol);
   return loaded;
 }
 

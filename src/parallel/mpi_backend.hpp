@@ -20,6 +20,5 @@ struct MpiBackend {
 
 inline constexpr const char* kMpiBackendSymbol = "banyan_mpi_backend";
 /// Type of the exported function: `extern "C" const banyan::parallel::MpiBackend* banyan_mpi_backend();`
-using MpiBackendFunction = const MpiBackend* (*)();
 
 }  // namespace banyan::parallel

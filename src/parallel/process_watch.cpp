@@ -20,11 +20,11 @@ using std::chrono::duration;
 
 /// What a process that has ended has told before may arrive a little later.
 constexpr double kLastWords = 0.05;
-/// Whoever was told to stop, and then hears nothing from another for this long, takes it for dead: mpirun
-/// tells all to stop when one has died, and kills them a second later. (Where silence alone is no failure,
+/// Whoever was told to end, and then hears nothing from another for this long, takes it for dead: mpirun
+/// tells all to end when one has died, and kills them a second later. (Where silence alone is no failure,
 /// one that was silent before is still only that.)
 constexpr double kSilentAtTheEnd = 0.5;
-/// A thread that was away for longer than this has not been able to listen.
+/// A thread that was away for longer than this has not been able to listen, or to judge.
 constexpr double kAway = 1;
 
 std::string link_of(const char* path) {
@@ -71,17 +71,19 @@ ProcessIdentity identify(const std::string& host) {
 
 ProcessWatch::ProcessWatch(Wire& wire, int tag, std::vector<ProcessIdentity> processes, WatchOptions options)
     : wire_(wire),
+      me_(wire.process()),
       tag_(tag),
       processes_(std::move(processes)),
       options_(std::move(options)),
       peers_(processes_.size()),
-      looked_(Clock::now()),
+      ticked_(Clock::now()),
+      judged_(ticked_),
       parent_(static_cast<int>(::getppid())) {
-  const ProcessIdentity& self = processes_[me()];
+  const ProcessIdentity& self = processes_[me_];
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
-    if (process == me()) continue;
+    if (process == me_) continue;
     Peer& peer = peers_[process];
-    peer.heard = looked_;
+    peer.heard = ticked_;
     if (processes_[process].machine == self.machine && processes_[process].pid != self.pid)
       peer.pid_descriptor = descriptor_of(processes_[process].pid);
     listen(process);
@@ -105,24 +107,30 @@ void ProcessWatch::listen(int process) {
 
 void ProcessWatch::heard_from(int process) {
   Peer& peer = peers_[process];
-  peer.heard = Clock::now();
-  switch (peer.in.kind) {
-    case NewsKind::goodbye:
-      peer.gone = true;
-      peer.any_waits = false;
-      return;  // nothing follows
-    case NewsKind::failure: {
-      const int failed = peer.in.process;
-      if (failed != me() && !peers_[failed].gone)
-        failures_.push_back({failed, Error(peer.in.error, peer.in.text), failed == process});
-      peers_[failed].gone = true;
-      break;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    peer.heard = Clock::now();
+    switch (peer.in.kind) {
+      case NewsKind::goodbye:
+        peer.gone = true;
+        peer.any_waits = false;
+        return;  // nothing follows
+      case NewsKind::ready:
+        peer.ready = true;
+        break;
+      case NewsKind::failure: {
+        const int failed = peer.in.process;
+        if (failed != me_ && !peers_[failed].failed)
+          failures_.push_back({failed, Error(peer.in.error, peer.in.text), failed == process});
+        peers_[failed].failed = true;
+        break;
+      }
+      case NewsKind::report:
+        peer.doing = peer.in.text;
+        peer.any_waits = peer.in.any_waits;
+        peer.all_wait = peer.in.all_wait;
+        break;
     }
-    case NewsKind::report:
-      peer.doing = peer.in.text;
-      peer.any_waits = peer.in.any_waits;
-      peer.all_wait = peer.in.all_wait;
-      break;
   }
   listen(process);
 }
@@ -138,45 +146,79 @@ void ProcessWatch::send(int process, std::size_t channel, NewsKind kind, std::si
 
 void ProcessWatch::tick(const std::function<ProcessReport()>& report) {
   const Clock::time_point now = Clock::now();
-  if (seconds(now - looked_) > kAway)
-    for (Peer& peer : peers_) {
-      peer.heard = now;
-      peer.ended_before = readable(peer.pid_descriptor);
-    }
-  looked_ = now;
-  // Many processes report less often: every one hears all others.
-  const double period = std::max(options_.beat_seconds, 0.005 * static_cast<double>(peers_.size()));
-  const bool due = !leaving_ && seconds(now - reported_) >= period;
-  if (due) {
-    reported_ = now;
-    mine_ = report();
-    if (::getppid() != parent_ && !failed_) {
-      failures_.push_back(
-          {me(), Error(ErrorKind::runtime, "the program that started this process has ended"), false});
-      parent_ = static_cast<int>(::getppid());
-    }
+  const bool due = !said_goodbye_ && seconds(now - reported_) >= beat();
+  const ProcessReport mine = due ? report() : ProcessReport{};
+  std::vector<int> to;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (seconds(now - ticked_) > kAway)
+      for (Peer& peer : peers_) peer.heard = now;
+    ticked_ = now;
+    if (due) mine_ = mine;
+    if (due || owing_)
+      for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
+        if (process != me_ && !peers_[process].failed) to.push_back(process);
   }
-  const bool told_to_stop = options_.told_to_stop && options_.told_to_stop();
-  if (told_to_stop && !told_) told_ = now;
-  for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
+  if (due) reported_ = now;
+  owing_ = false;
+  for (const int process : to) {
     Peer& peer = peers_[process];
-    if (process == me()) continue;
+    if (peer.owes_ready && !peer.busy[0]) {
+      peer.owes_ready = false;
+      send(process, 0, NewsKind::ready, 0);
+    }
     if (peer.owes_goodbye && !peer.busy[0]) {
       peer.owes_goodbye = false;
       send(process, 0, NewsKind::goodbye, 0);
     }
-    if (peer.gone) continue;
-    if (due && !peer.busy[0]) {
-      News& news = peer.out[0];
-      const std::size_t length = std::min(mine_.doing.size(), kMostText - 1);
-      std::memcpy(news.text, mine_.doing.data(), length);
-      news.text[length] = 0;
-      news.any_waits = mine_.any_waits;
-      news.all_wait = mine_.all_wait;
-      send(process, 0, NewsKind::report, length);
-    }
-    look(process, now, told_to_stop);
+    if (due && !peer.busy[0]) send_report(process, mine);
+    owing_ = owing_ || peer.owes_ready || peer.owes_goodbye;
   }
+}
+
+void ProcessWatch::send_report(int process, const ProcessReport& report) {
+  News& news = peers_[process].out[0];
+  const std::size_t length = std::min(report.doing.size(), kMostText - 1);
+  std::memcpy(news.text, report.doing.data(), length);
+  news.text[length] = 0;
+  news.any_waits = report.any_waits;
+  news.all_wait = report.all_wait;
+  send(process, 0, NewsKind::report, length);
+}
+
+void ProcessWatch::judge() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  if (seconds(now - judged_) > kAway) {
+    ticked_ = now;
+    for (Peer& peer : peers_) {
+      peer.heard = now;
+      peer.ended_before = readable(peer.pid_descriptor);
+    }
+  }
+  judged_ = now;
+  if (::getppid() != parent_ && !failed_) {
+    failures_.push_back(
+        {me_, Error(ErrorKind::runtime, "the program that started this process has ended"), true});
+    parent_ = static_cast<int>(::getppid());
+  }
+  const bool told_to_end = options_.told_to_end && options_.told_to_end();
+  if (told_to_end && !told_) told_ = now;
+  for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
+    if (process != me_ && !peers_[process].over()) look(process, now, told_to_end);
+  if (failures_.empty() && !failed_) look_at_wire(now, told_to_end);
+}
+
+/// Many processes report less often: every one hears all others.
+double ProcessWatch::beat() const {
+  return std::max(options_.beat_seconds, 0.005 * static_cast<double>(peers_.size()));
+}
+
+double ProcessWatch::silence(const Peer& peer) const { return std::max(0.0, seconds(ticked_ - peer.heard)); }
+
+bool ProcessWatch::judges_silence_of(int process) const {
+  if (options_.served_by_first && process != 0) return me_ == 0 && leaving_;
+  return leaving_ || anybody_waits();
 }
 
 bool ProcessWatch::anybody_waits() const {
@@ -184,59 +226,90 @@ bool ProcessWatch::anybody_waits() const {
          std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.any_waits; });
 }
 
-void ProcessWatch::look(int process, Clock::time_point now, bool told_to_stop) {
+void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end) {
   Peer& peer = peers_[process];
-  const double silence = seconds(now - peer.heard);
+  const double silent = silence(peer);
+  const auto lost = [&](const char* why) {
+    give_up(process, cat("has not been heard of for ", rounded(silent), " s", why));
+  };
   if (readable(peer.pid_descriptor)) {
     if (!peer.ended) peer.ended = now;
-    if (seconds(now - *peer.ended) > kLastWords)
-      give_up(process, "was killed, or has ended without a word", now);
-  } else if (told_to_stop && silence > kSilentAtTheEnd &&
-             (!options_.only_first_must_answer || silence - seconds(now - *told_) < kAway)) {
-    give_up(process,
-            cat("has not been heard of for ", rounded(silence), " s: it was killed, or has lost its network"),
-            now);
-  } else if (options_.silence_seconds > 0 && silence > options_.silence_seconds &&
-             (leaving_ || (anybody_waits() && (process == 0 || !options_.only_first_must_answer)))) {
-    give_up(process,
-            cat("has not been heard of for ", rounded(silence),
-                " s while others wait for it: it was stopped, or has lost its network"),
-            now);
+    if (seconds(now - *peer.ended) > kLastWords) give_up(process, "was killed, or has ended without a word");
+  } else if (told_to_end && silent > std::max(kSilentAtTheEnd, 4 * beat()) &&
+             (!options_.served_by_first ||
+              ((process == 0 || me_ == 0) && silent - seconds(now - *told_) < kAway))) {
+    lost(": it was killed, or has lost its network");
+  } else if (options_.silence_seconds > 0 && silent > options_.silence_seconds &&
+             judges_silence_of(process)) {
+    lost(" while others wait for it: it was stopped, or has lost its network");
   }
 }
 
-void ProcessWatch::give_up(int process, const std::string& why, Clock::time_point now) {
+/// The wire's library may wait for something that does not come, such as an answer of mpirun's when it has
+/// other sorrows. Then nobody is heard, and who is to blame is known only if it was silent before.
+void ProcessWatch::look_at_wire(Clock::time_point now, bool told_to_end) {
+  const double away = seconds(now - ticked_);
+  const bool too_long = options_.silence_seconds > 0 && away > options_.silence_seconds;
+  if (!too_long && !(told_to_end && away > kSilentAtTheEnd && !left_)) return;
+  std::vector<int> silent;
+  for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
+    if (process != me_ && (silence(peers_[process]) > 4 * beat() || peers_.size() == 2))
+      silent.push_back(process);
+  failures_.push_back(
+      {me_,
+       Error(ErrorKind::runtime, cat("the message library has not returned from a call for ", rounded(away),
+                                     " s", told_to_end ? " and this process was told to end" : "", ": ",
+                                     silent.size() == 1 ? name_of(silent[0]) : "another process",
+                                     " was killed, or has lost its network")),
+       true});
+}
+
+void ProcessWatch::give_up(int process, const std::string& why) {
   Peer& peer = peers_[process];
   Error error(ErrorKind::runtime, cat(name_of(process), " (process ID ", processes_[process].pid, ") ", why));
   if (!peer.doing.empty())
-    error.add_context(cat(peer.doing, ", ", rounded(seconds(now - peer.heard)), " s before"));
-  peer.gone = true;
+    error.add_context(cat(peer.doing, ", ", rounded(seconds(judged_ - peer.heard)), " s before"));
+  peer.failed = true;
   failures_.push_back({process, error, peer.ended_before});
 }
 
-std::vector<ProcessFailure> ProcessWatch::take_failures() { return std::exchange(failures_, {}); }
+std::vector<ProcessFailure> ProcessWatch::take_failures() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(failures_, {});
+}
 
 /// A process that is not heard of does not count as one that waits.
 OtherDevices ProcessWatch::others() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
   OtherDevices others;
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
-    if (process == me()) continue;
+    if (process == me_) continue;
     const Peer& peer = peers_[process];
     others.any_waits = others.any_waits || peer.any_waits;
-    others.all_wait = others.all_wait && peer.all_wait && seconds(looked_ - peer.heard) < kAway;
+    others.all_wait = others.all_wait && peer.all_wait && silence(peer) < kAway;
   }
   return others;
 }
 
-double ProcessWatch::silence_of(int process) const { return seconds(looked_ - peers_[process].heard); }
+double ProcessWatch::silence_of(int process) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return silence(peers_[process]);
+}
+
+bool ProcessWatch::has_ended(int process) const { return readable(peers_[process].pid_descriptor); }
 
 void ProcessWatch::tell(int failed, const Error& error) {
-  failed_ = true;
+  std::vector<bool> over(peers_.size());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    failed_ = true;
+    for (std::size_t process = 0; process < peers_.size(); ++process) over[process] = peers_[process].over();
+  }
   const std::string text = error.what();
   const std::size_t length = std::min(text.size(), kMostText - 1);
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
     Peer& peer = peers_[process];
-    if (process == me() || peer.gone || peer.busy[1]) continue;
+    if (process == me_ || over[process] || peer.busy[1]) continue;
     std::memcpy(peer.out[1].text, text.data(), length);
     peer.out[1].text[length] = 0;
     peer.out[1].process = failed;
@@ -245,21 +318,41 @@ void ProcessWatch::tell(int failed, const Error& error) {
   }
 }
 
-void ProcessWatch::say_goodbye() {
+void ProcessWatch::begin_to_leave() {
+  const std::lock_guard<std::mutex> lock(mutex_);
   leaving_ = true;
-  for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
-    if (process != me()) peers_[process].owes_goodbye = true;
 }
 
-bool ProcessWatch::all_said_goodbye() const {
-  for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
-    if (process != me() && !peers_[process].gone) return false;
+bool ProcessWatch::leave(bool quiet) {
+  if (!quiet) return false;
+  if (!std::exchange(said_ready_, true)) {
+    owing_ = true;
+    for (Peer& peer : peers_) peer.owes_ready = true;
+  }
+  bool all_ready = true, all_gone = true;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
+      if (process == me_) continue;
+      all_ready = all_ready && peers_[process].ready;
+      all_gone = all_gone && peers_[process].gone;
+    }
+  }
+  if (!all_ready) return false;
+  if (!std::exchange(said_goodbye_, true)) {
+    owing_ = true;
+    for (Peer& peer : peers_) peer.owes_goodbye = true;
+  }
+  if (!all_gone || owing_ || !all_sent()) return false;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  left_ = true;
   return true;
 }
 
 bool ProcessWatch::all_sent() const {
-  return std::all_of(peers_.begin(), peers_.end(),
-                     [](const Peer& peer) { return !peer.owes_goodbye && !peer.busy[0] && !peer.busy[1]; });
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::none_of(peers_.begin(), peers_.end(),
+                      [](const Peer& peer) { return !peer.failed && (peer.busy[0] || peer.busy[1]); });
 }
 
 }  // namespace banyan::parallel

@@ -1,12 +1,23 @@
 // ProcessWatch: what a process of a run knows of the others. Every one tells all others several times a
-// second what it is doing; one that fails says so; one that says nothing is missed. On the thread of the
-// wire.
+// second what it is doing; one that fails says so; one that says nothing is missed.
+//
+// Two threads share it. That of the wire sends and listens; another one judges, so that a library that does
+// not return from a call, as some do when a connection breaks, keeps nobody from saying what has happened.
+//
+// How a process comes to its end, and what the others hear of it:
+//
+//   here ──────> leaving ──────> ready ──────> gone         failed: from any of them
+//       begin_to_leave()  quiet       all are ready
+//
+// Reports and failures travel in both directions until it is gone: until then it is heard, and judged. Its
+// goodbye is the last that it says, and says it when all are ready: nobody needs it any more then.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,10 +56,10 @@ struct ProcessFailure {
 struct WatchOptions {
   double beat_seconds = 0.1;
   double silence_seconds = 0;  ///< nothing heard for so long while others wait is a failure; 0: never
-  /// True: this process was told to end from outside, which is also what becomes of those whose sibling died.
-  std::function<bool()> told_to_stop = {};
-  /// Only the silence of process 0 is a failure, but at the end.
-  bool only_first_must_answer = false;
+  /// True: this process was told to end from outside, which is what becomes of those whose sibling died.
+  std::function<bool()> told_to_end = {};
+  /// Process 0 serves the others. They judge nobody's silence but its, and it judges theirs at the end only.
+  bool served_by_first = false;
 };
 
 class ProcessWatch {
@@ -59,28 +70,38 @@ class ProcessWatch {
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
-  /// Sends reports when they are due and looks for those that are missing. `report` is called if one is due.
+  // On the thread of the wire.
+  /// Sends what is due. `report` is called if a report is.
   void tick(const std::function<ProcessReport()>& report);
-  /// Failures of others that became known since the last call.
+  /// Tells all others that `process`, this one or one that cannot tell it itself, has failed.
+  void tell(int process, const Error& error);
+  /// This process would go. Until all others are ready too it still reports, listens and judges.
+  void begin_to_leave();
+  /// The next step to the end, `quiet` if nothing else of this process is under way. True: everybody has said
+  /// the last word, so that the wire may go.
+  bool leave(bool quiet);
+  /// What was told has left for those who can still hear it.
+  bool all_sent() const;
+
+  // On another thread.
+  /// Looks for processes that are missing.
+  void judge();
+
+  // On any thread.
+  /// Failures that became known since the last call.
   std::vector<ProcessFailure> take_failures();
   OtherDevices others() const;
-  /// Seconds since another process was last heard of.
+  /// Seconds since another process was last heard of; those in which this one did not listen do not count.
   double silence_of(int process) const;
+  /// Known for processes of this machine only; false: it has not, or is elsewhere.
+  bool has_ended(int process) const;
   /// "process 2 on host b"
   std::string name_of(int process) const;
   const std::vector<ProcessIdentity>& processes() const { return processes_; }
 
-  /// Tells all others that `process`, this one or one that cannot tell it itself, has failed.
-  void tell(int process, const Error& error);
-  /// This process has nothing more to say; it still listens until the others say the same.
-  void say_goodbye();
-  bool all_said_goodbye() const;
-  /// What was told has left, so that the wire may go.
-  bool all_sent() const;
-
  private:
   static constexpr std::size_t kMostText = 4000;
-  enum class NewsKind : std::uint8_t { report, failure, goodbye };
+  enum class NewsKind : std::uint8_t { report, failure, ready, goodbye };
   struct News {
     NewsKind kind = NewsKind::report;
     int process = 0;  ///< that has failed
@@ -89,36 +110,51 @@ class ProcessWatch {
     char text[kMostText] = "";
   };
   struct Peer {
+    // The wire's thread's:
     News in;                     ///< being received
-    std::array<News, 2> out;     ///< reports and goodbye; failure
+    std::array<News, 2> out;     ///< all but failures; failures
     std::array<bool, 2> busy{};  ///< out is being sent
+    bool owes_ready = false, owes_goodbye = false;
+    // Under the mutex:
     std::string doing;
     bool any_waits = false, all_wait = false;
-    bool gone = false;  ///< said goodbye, or is known to have failed
-    bool owes_goodbye = false;
+    bool ready = false, gone = false, failed = false;
     Clock::time_point heard;
-    int pid_descriptor = -1;  ///< readable when the process has ended
     std::optional<Clock::time_point> ended;
     bool ended_before = false;  ///< while this process was stopped: the others have told it long ago
+    // Constant:
+    int pid_descriptor = -1;  ///< readable when the process has ended
+    bool over() const { return gone || failed; }
   };
-  int me() const { return wire_.process(); }
   void listen(int process);
   void heard_from(int process);
   void send(int process, std::size_t channel, NewsKind kind, std::size_t text_bytes);
-  void look(int process, Clock::time_point now, bool told_to_stop);
-  void give_up(int process, const std::string& why, Clock::time_point now);
+  void send_report(int process, const ProcessReport& report);
+  // Under the mutex:
+  void look(int process, Clock::time_point now, bool told_to_end);
+  void look_at_wire(Clock::time_point now, bool told_to_end);
+  void give_up(int process, const std::string& why);
+  double beat() const;  ///< seconds between two reports
+  double silence(const Peer& peer) const;
+  bool judges_silence_of(int process) const;
   bool anybody_waits() const;
 
   Wire& wire_;
+  const int me_;
   int tag_;
   std::vector<ProcessIdentity> processes_;
   WatchOptions options_;
   std::vector<Peer> peers_;  ///< by process; this one's is not used
+  // The wire's thread's:
+  Clock::time_point reported_;
+  bool said_ready_ = false, said_goodbye_ = false, owing_ = false;
+  mutable std::mutex mutex_;
+  // Under it:
   std::vector<ProcessFailure> failures_;
   ProcessReport mine_;
-  Clock::time_point looked_, reported_;
-  std::optional<Clock::time_point> told_;  ///< to stop
-  bool leaving_ = false, failed_ = false;
+  Clock::time_point ticked_, judged_;
+  std::optional<Clock::time_point> told_;  ///< to end
+  bool leaving_ = false, left_ = false, failed_ = false;
   int parent_;
 };
 

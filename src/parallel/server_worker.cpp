@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -21,12 +22,19 @@ struct ServerWorker::Piece {
   std::unique_ptr<Event> filled;  ///< after which it is there
   std::shared_ptr<void> staged;   ///< where it is if the message is not in host memory
   Doorbell* bell = nullptr;
-  bool begun = false;    ///< and not sent
-  bool arrived = false;  ///< the values of the next task
+  bool begun = false;         ///< and not sent
+  bool arrived = false;       ///< the values of the next task
+  std::int64_t version = -1;  ///< of those that arrived last
 };
 
-ServerWorker::ServerWorker(ServerLayout layout, const Compression& compression, int devices, Device& host)
-    : layout_(std::move(layout)), devices_(devices), place_{0, {devices}} {
+ServerWorker::ServerWorker(ServerLayout layout, Serving serving, const Compression& compression, int devices,
+                           Device& host)
+    : layout_(std::move(layout)),
+      serving_(std::move(serving)),
+      devices_(devices),
+      place_{0, {devices}},
+      post_(std::make_unique<ServerPost>()),
+      missing_(layout_.pieces.size() + 1) {
   if (layout_.pieces.empty()) bad_input("the net has nothing to learn: a parameter server has no work");
   std::size_t offset = 0;
   for (std::size_t piece = 0; piece < layout_.pieces.size(); ++piece) {
@@ -92,6 +100,25 @@ void ServerWorker::note_loss(double loss, std::vector<char> statistics) {
   wake();
 }
 
+void ServerWorker::note_sum(const Sum& sum, double loss, std::vector<char> statistics) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sum_ = sum;
+  }
+  note_loss(loss, std::move(statistics));
+}
+
+void ServerWorker::tell_forsaken(bool forsaken) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!said_ready_ || forsaken == forsaken_) return;
+    forsaken_ = forsaken;
+  }
+  ServerHeader header{ServerMessage::forsaken};
+  header.count = forsaken ? 1 : 0;
+  post_->to_server(serving_.first, ServerPost::keep(server_message(header)));
+}
+
 void ServerWorker::begin(int slot, Tensor& message, UplinkMerge, const Meeting&, ProcessRange,
                          Context& context, Doorbell& bell) {
   const auto at = static_cast<std::size_t>(slot - kFirstBucket);
@@ -128,53 +155,43 @@ bool ServerWorker::waits() const {
   return awaiting_;
 }
 
-bool ServerWorker::quiet() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return sending_ == 0;
-}
+bool ServerWorker::quiet() const { return post_->quiet(); }
 
 void ServerWorker::join(Wire& wire, std::function<void()> wake) {
   const std::lock_guard<std::mutex> lock(mutex_);
   wire_ = &wire;
   wake_ = std::move(wake);
-  in_.resize(sizeof(ServerHeader) + std::max(layout_.largest_piece(), layout_.rest_bytes));
-  listen();
+  post_->join(wire);
+  for (const int server : layout_.servers()) {
+    in_[server].resize(sizeof(ServerHeader) + std::max(layout_.largest_piece(), layout_.rest_bytes));
+    listen(server);
+  }
 }
 
-void ServerWorker::listen() {
-  wire_->receive(0, tag_to_worker(*wire_), in_.data(), in_.size(),
-                 [this](std::size_t bytes) { handle(bytes); });
+void ServerWorker::listen(int server) {
+  std::vector<char>& in = in_.at(server);
+  wire_->receive(server, tag_to_worker(*wire_), in.data(), in.size(),
+                 [this, server](std::size_t bytes) { handle(server, bytes); });
 }
 
-void ServerWorker::handle(std::size_t bytes) {
-  const ServerHeader header = header_of(in_, bytes);
-  const char* data = in_.data() + sizeof header;
+void ServerWorker::handle(int server, std::size_t bytes) {
+  const std::vector<char>& in = in_.at(server);
+  const ServerHeader header = header_of(in, bytes);
+  const char* data = in.data() + sizeof header;
   const std::size_t size = bytes - sizeof header;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     switch (header.kind) {
       case ServerMessage::task:
         arriving_ = {header.task, header.next, header.version, header.first, false};
-        values_missing_ = static_cast<int>(pieces_.size());
+        note_arrival();
         break;
       case ServerMessage::rest:
         rest_.assign(data, data + size);
         break;
-      case ServerMessage::values: {
-        const auto at = static_cast<std::size_t>(header.piece);
-        if (at >= pieces_.size() || size != layout_.piece_bytes(at) || header.version != arriving_.version)
-          runtime_failure("parameters arrived damaged from the server");
-        Piece& piece = *pieces_[at];
-        std::memcpy(static_cast<char*>(values_.get()) + piece.offset, data, size);
-        if (--values_missing_ == 0) {
-          task_ = arriving_;
-          awaiting_ = false;
-          changed_.notify_all();
-        }
-        piece.arrived = true;
-        if (piece.bell != nullptr) piece.bell->ring();
+      case ServerMessage::values:
+        take_values(header, data, size);
         break;
-      }
       case ServerMessage::end:
         task_.end = true;
         awaiting_ = false;
@@ -186,18 +203,57 @@ void ServerWorker::handle(std::size_t bytes) {
         runtime_failure("the server sent a message that only a worker sends");
     }
   }
-  listen();
+  listen(server);
 }
 
-bool ServerWorker::step(Clock::time_point, const Silence&) {
+void ServerWorker::take_values(const ServerHeader& header, const char* data, std::size_t bytes) {
+  const auto at = static_cast<std::size_t>(header.piece);
+  if (at >= pieces_.size() || bytes != layout_.piece_bytes(at) || missing_ == 0)
+    runtime_failure("parameters arrived damaged from the server");
+  Piece& piece = *pieces_[at];
+  std::memcpy(static_cast<char*>(values_.get()) + piece.offset, data, bytes);
+  piece.version = header.version;
+  note_arrival();
+  piece.arrived = true;
+  if (piece.bell != nullptr) piece.bell->ring();
+}
+
+/// Of one part of the next task. From the server that hands it out the task comes before its values: it is
+/// there when all buckets are done.
+void ServerWorker::note_arrival() {
+  // The end may overtake what other servers have sent.
+  if (--missing_ > 0 || task_.end) return;
+  for (const auto& piece : pieces_)
+    if (piece->version != arriving_.version)
+      runtime_failure("parameters of version ", piece->version, " arrived for a task of version ",
+                      arriving_.version);
+  task_ = arriving_;
+  awaiting_ = false;
+  changed_.notify_all();
+}
+
+/// The first server is missed by all, a further one by the first server; this is for a link that is cut
+/// between the two ends only.
+void ServerWorker::miss_servers(const Silence& silence) const {
+  if (serving_.lost_seconds <= 0 || !awaiting_) return;
+  constexpr double kAfterTheFirst = 1;
+  for (const auto& [server, in] : in_) {
+    if (server == serving_.first) continue;
+    if (const double silent = silence(server); silent > serving_.lost_seconds + kAfterTheFirst)
+      runtime_failure(missed_server(serving_.names[static_cast<std::size_t>(server)], silent));
+  }
+}
+
+bool ServerWorker::step(Clock::time_point, const Silence& silence) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!working_ || task_.end) return false;
+    miss_servers(silence);
   }
   if (!said_ready_) {
     ServerHeader header{ServerMessage::ready};
     header.checksum = layout_.checksum;
-    send(server_message(header));
+    post_->to_server(serving_.first, ServerPost::keep(server_message(header)));
     const std::lock_guard<std::mutex> lock(mutex_);
     said_ready_ = awaiting_ = true;
     return true;
@@ -222,7 +278,7 @@ bool ServerWorker::send_pieces() {
     std::vector<char> message = server_message(header);
     message.reserve(message.size() + piece.encoder.most_bytes());
     piece.encoder.encode(static_cast<const char*>(piece.difference), message);
-    send(std::move(message));
+    post_->to_server(layout_.holder(at), ServerPost::keep(std::move(message)));
     const std::lock_guard<std::mutex> lock(mutex_);
     piece.begun = false;
     --pieces_to_send_;
@@ -237,29 +293,22 @@ bool ServerWorker::send_done() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (pieces_to_send_ > 0 || losses_ < devices_) return false;
+    const Sum sum = sum_.value_or(Sum{1, 0, task_.version});
     header.task = task_.number;
+    header.version = sum.version;
+    header.count = sum.count;
+    header.dropped = sum.dropped;
     header.loss = std::exchange(loss_, 0);
     losses_ = 0;
     statistics = std::move(statistics_);
     statistics_.clear();
     pieces_to_send_ = static_cast<int>(pieces_.size());
+    missing_ = pieces_.size() + 1;
     awaiting_ = true;
   }
-  send(server_message(header, statistics.data(), statistics.size()));
+  post_->to_server(serving_.first,
+                   ServerPost::keep(server_message(header, statistics.data(), statistics.size())));
   return true;
-}
-
-void ServerWorker::send(std::vector<char> message) {
-  auto kept = std::make_shared<const std::vector<char>>(std::move(message));
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ++sending_;
-  }
-  const std::vector<char>& bytes = *kept;
-  wire_->send(0, tag_to_server(*wire_), bytes.data(), bytes.size(), [this, kept](std::size_t) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    --sending_;
-  });
 }
 
 }  // namespace banyan::parallel

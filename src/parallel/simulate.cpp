@@ -10,27 +10,35 @@ namespace {
 
 double seconds_at(double bytes, double bytes_per_s) { return bytes_per_s > 0 ? bytes / bytes_per_s : 0; }
 
-/// The way of buckets from one machine to the others and back. Card and thread work at the same time, on one
-/// bucket after the other.
+/// The way of buckets from one machine to the others and back. What is sent leaves in the order in which it
+/// is ready: the parts of a bucket, for the owners of its pieces, and as soon as these have all parts, the
+/// results. Card and thread work at the same time.
 class Card {
  public:
   explicit Card(const SimulatedNetwork& network) : network_(network) {}
-  /// When a bucket that is summed on this machine at `start` is summed on all.
-  double exchange(double bytes, double start) {
-    const double others = network_.machines - 1, share = others / network_.machines;
-    const auto pieces =
-        static_cast<double>(SlotExchange::pieces_of(static_cast<std::size_t>(bytes), network_.machines));
-    // Parts to the owners of the pieces, results from them; and a header to everybody.
-    const double sent = 2 * share * bytes * network_.width;
-    const double messages = 2 * (2 * share * pieces + others);
-    const double card = seconds_at(sent, network_.cost.bytes_per_s);
-    const double thread = messages * network_.message_s + seconds_at(share * bytes, network_.sum_bytes_per_s);
-    const double copy = seconds_at(bytes, network_.host_bytes_per_s);
-    free_ = std::max(free_, start + copy) + std::max(card, thread);
-    return free_ + 2 * network_.cost.latency_s + copy;
+  /// When the parts of a bucket, which is summed on this machine at `start`, are with their owners.
+  double send_parts(double bytes, double start) {
+    return send(bytes, start + seconds_at(bytes, network_.host_bytes_per_s));
+  }
+  /// When the bucket is summed on all machines.
+  double send_results(double bytes, double start) {
+    return send(bytes, start) + seconds_at(bytes, network_.host_bytes_per_s);
   }
 
  private:
+  double send(double bytes, double start) {
+    const double others = network_.machines - 1, share = others / network_.machines;
+    const auto pieces =
+        static_cast<double>(SlotExchange::pieces_of(static_cast<std::size_t>(bytes), network_.machines));
+    // With the parts goes a header to everybody; half of the time for sums and headers is counted each way.
+    const double messages = 2 * share * pieces + others;
+    const double card = seconds_at(share * bytes * network_.width, network_.cost.bytes_per_s);
+    const double thread =
+        messages * network_.message_s + seconds_at(share * bytes / 2, network_.sum_bytes_per_s);
+    free_ = std::max(free_, start) + std::max(card, thread);
+    return free_ + network_.cost.latency_s;
+  }
+
   const SimulatedNetwork& network_;
   double free_ = 0;
 };
@@ -46,7 +54,7 @@ class Replay {
         devices_(machine.tree.size()),
         card_(machine.network),
         summed_here_(buckets.size(), kNotSent),
-        above_(buckets.size(), kNotSent) {
+        above_(buckets.size()) {
     std::size_t most = 0;
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       const std::size_t first = chunks_.size();
@@ -89,6 +97,11 @@ class Replay {
     std::size_t added = 0;
     double up = kNotSent, down = kNotSent;  ///< when the message may be read
   };
+  /// A bucket between the machines.
+  struct Above {
+    double parts = kNotSent;   ///< when the owners of its pieces have all parts
+    double summed = kNotSent;  ///< when all machines have the sum
+  };
   struct DeviceState {
     double clock = 0;
     std::vector<Way> chunks;
@@ -98,23 +111,30 @@ class Replay {
   };
   DeviceState& state(int node) { return devices_[node]; }
 
-  /// Everybody waits for other machines. Next in time, the card takes a bucket or a sum arrives.
+  /// Everybody waits for other machines. Next in time, the card takes a bucket's parts or results, or a sum
+  /// arrives.
   void go_on_above() {
-    const std::size_t none = above_.size();
-    std::size_t leaves = none, arrives = none;
+    enum class Next { nothing, parts, results, sum } next = Next::nothing;
+    std::size_t bucket = 0;
+    double time = 0;
+    const auto consider = [&](Next what, std::size_t b, double at) {
+      if (next == Next::nothing || at < time) next = what, bucket = b, time = at;
+    };
     for (std::size_t b = 0; b < above_.size(); ++b) {
-      if (above_[b] == kNotSent && summed_here_[b] != kNotSent &&
-          (leaves == none || summed_here_[b] < summed_here_[leaves]))
-        leaves = b;
-      if (above_[b] > now_above_ && (arrives == none || above_[b] < above_[arrives])) arrives = b;
+      const Above& above = above_[b];
+      if (above.summed != kNotSent) {
+        if (above.summed > now_above_) consider(Next::sum, b, above.summed);
+      } else if (above.parts != kNotSent) {
+        consider(Next::results, b, above.parts);
+      } else if (summed_here_[b] != kNotSent) {
+        consider(Next::parts, b, summed_here_[b]);
+      }
     }
-    if (leaves != none && (arrives == none || summed_here_[leaves] <= above_[arrives])) {
-      double bytes = 0;
-      for (std::size_t c = bounds_[leaves].first; c < bounds_[leaves].second; ++c) bytes += chunks_[c].bytes;
-      above_[leaves] = card_.exchange(bytes, summed_here_[leaves]);
-    } else if (arrives != none) {
-      now_above_ = above_[arrives];
-    }
+    double bytes = 0;
+    for (std::size_t c = bounds_[bucket].first; c < bounds_[bucket].second; ++c) bytes += chunks_[c].bytes;
+    if (next == Next::parts) above_[bucket].parts = card_.send_parts(bytes, time);
+    if (next == Next::results) above_[bucket].summed = card_.send_results(bytes, time);
+    if (next == Next::sum) now_above_ = time;
   }
 
   /// The next chunk of the device's window: threads go through their windows concurrently.
@@ -175,8 +195,9 @@ class Replay {
         summed_here_[bucket] = mine.clock;
         ++steps_;
       }
-      if (above_[bucket] == kNotSent || above_[bucket] > std::max(mine.clock, now_above_)) return;
-      mine.clock = std::max(mine.clock, above_[bucket]);
+      const double summed = above_[bucket].summed;
+      if (summed == kNotSent || summed > std::max(mine.clock, now_above_)) return;
+      mine.clock = std::max(mine.clock, summed);
     }
     ++steps_;
     for (std::size_t c = first; c < end; ++c)
@@ -191,8 +212,9 @@ class Replay {
   std::size_t window_ = 0;
   std::vector<DeviceState> devices_;
   Card card_;
-  std::vector<double> summed_here_, above_;  ///< when buckets are summed on this machine, and on all
-  double now_above_ = 0;                     ///< what is summed there by now has arrived
+  std::vector<double> summed_here_;  ///< when buckets are summed on this machine
+  std::vector<Above> above_;
+  double now_above_ = 0;  ///< what is summed on all machines by now has arrived
   std::uint64_t steps_ = 0;
 };
 

@@ -1,12 +1,12 @@
 #include "banyan/parallel/tree_choice.hpp"
 
-#include <charconv>
 #include <fstream>
 #include <optional>
 #include <sstream>
 #include <vector>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 
 namespace banyan::parallel {
@@ -48,11 +48,9 @@ class TreeReader {
       std::istringstream words(line.substr(0, line.find('#')));
       Line found{number, {}};
       for (std::string word; words >> word;) {
-        int value = 0;
-        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-        if (error != std::errc() || end != word.data() + word.size())
-          refuse(number, "expected a device number, found ", quoted(word));
-        found.values.push_back(value);
+        const auto value = number_in<int>(word);
+        if (!value) refuse(number, "expected a device number, found ", quoted(word));
+        found.values.push_back(*value);
       }
       if (!found.values.empty()) lines.push_back(found);
     }

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -14,6 +16,7 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/observe/panel.hpp"
 #include "parallel/process_watch.hpp"
 #include "parallel/slot_exchange.hpp"
 
@@ -28,12 +31,20 @@ constexpr int kProtocolTags = 16;
 /// Seconds for the processes to find each other in the beginning; more if the watchdog waits longer.
 constexpr double kLeastPatience = 20;
 /// How long the thread polls for something that a device waits for before it sleeps between polls.
-constexpr std::chrono::microseconds kSpin{2000};
+constexpr std::chrono::microseconds kSpin{2000}, kShortSpin{30};
 /// Between polls: while devices wait, while they compute and something is under way (the thread may need one
 /// of their cores), and while nothing is. What begins here wakes the thread.
 constexpr std::chrono::microseconds kNap{20}, kLongNap{100}, kRest{2000};
 /// After a failure: for what is told to leave, and to hear whether others have failed too.
 constexpr std::chrono::milliseconds kLinger{150}, kLongestLinger{1000};
+/// Between two looks of the guard; how much of one counts, so that time in which this process was stopped
+/// does not; and for how long the thread of the wire may stay in a call after a failure.
+constexpr std::chrono::milliseconds kLook{30}, kLongestLook{100}, kStuck{400};
+/// mpirun kills all when one ends: whoever has spoken gives other hosts so long to speak too, and whoever has
+/// nothing to say gives the one that speaks for its host so long.
+constexpr std::chrono::milliseconds kHold{300}, kLongestHold{1000};
+/// One that is not heard of for so long is not expected to say what has happened.
+constexpr double kSilent = 1;
 
 /// Slots have any sign, tags have not.
 int first_tag_of(int slot) {
@@ -64,7 +75,10 @@ class WireUplink::State {
     else if (const double patience = std::max(options_.watchdog_seconds, kLeastPatience);
              !changed_.wait_for(lock, std::chrono::duration<double>(patience), begun))
       end_process(patience);
-    if (!failure_) return;
+    if (!failure_) {
+      guard_ = std::thread([this] { guard(); });
+      return;
+    }
     const Error error = failure_->error;
     lock.unlock();
     thread_.join();
@@ -74,6 +88,7 @@ class WireUplink::State {
     if (!thread_.joinable()) return;
     abort(Error(ErrorKind::runtime, "the process has ended"));
     thread_.join();
+    guard_.join();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -112,7 +127,7 @@ class WireUplink::State {
     std::unique_lock<std::mutex> lock(mutex_);
     if (under_way_ > 0) fail_here(Error(ErrorKind::runtime, "the run has ended early"));
     wake();
-    changed_.wait(lock, [&] { return settled_ || left_ || !failure_; });
+    changed_.wait(lock, [&] { return (settled_ || left_ || !failure_) && !ending_; });
     slots_.clear();
     run_ = {};
   }
@@ -162,6 +177,7 @@ class WireUplink::State {
     const Slot& slot = *slots_.at(number);
     if (!slot.finished) {
       check();
+      if (napping_ && a_device_waits()) wake();
       return false;
     }
     if (slot.values != slot.message->raw())
@@ -185,24 +201,29 @@ class WireUplink::State {
       check();
     }
     thread_.join();
+    guard_.join();
   }
 
   bool speaks() {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!failure_) return true;
     changed_.wait(lock, [&] { return settled_; });
-    const int me = place_.process;
-    std::optional<int> first_failed, first_alive;
-    for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
-      if (hosts_[process] != hosts_[me]) continue;
-      const auto failed = failed_.find(process);
-      if (failed == failed_.end()) {
-        if (!first_alive) first_alive = process;
-      } else if (failed->second && !first_failed) {
-        first_failed = process;
-      }
-    }
-    return me == first_failed.value_or(first_alive.value_or(me));
+    return speaker() == place_.process;
+  }
+
+  void let_others_speak() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!failure_) return;
+    changed_.wait(lock, [&] { return settled_; });
+    const int speaks = speaker();
+    lock.unlock();
+    const Clock::time_point since = Clock::now();
+    if (speaks != place_.process)
+      while (Clock::now() - since < kLongestHold && !watch_->has_ended(speaks))
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    else if (std::any_of(hosts_.begin(), hosts_.end(),
+                         [&](const auto& host) { return host != hosts_[speaks]; }))
+      std::this_thread::sleep_for(kHold);
   }
 
  private:
@@ -226,12 +247,20 @@ class WireUplink::State {
 
   /// A library that waits for other processes in its initialization cannot be told to stop.
   [[noreturn]] void end_process(double seconds) const {
-    const std::string text = cat("the processes of this run have not found each other for ", seconds,
-                                 " s: one of them has not started, or the network between them is cut (in a "
-                                 "process on ",
-                                 identify(options_.host).host, ")\n");
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-    ::_exit(exit_code(ErrorKind::runtime));
+    end_process(Error(ErrorKind::runtime,
+                      cat("the processes of this run have not found each other for ", seconds,
+                          " s: one of them has not started, or the network between them is cut (in a "
+                          "process on ",
+                          identify(options_.host).host, ")")),
+                true);
+  }
+  [[noreturn]] static void end_process(const Error& error, bool speaks) {
+    const std::string text = cat(::program_invocation_short_name, ": ", error.what(), "\n");
+    give_back_panel();
+    if (speaks) {
+      [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+    }
+    ::_exit(exit_code(error.kind()));
   }
 
   // On any thread, under the mutex.
@@ -253,6 +282,72 @@ class WireUplink::State {
   void fail_here(const Error& error) {
     if (!failure_) failed_[place_.process] = true;
     fail({place_.process, error, true});
+  }
+  /// After a failure: of the processes of this host, the first one that failed by itself, or else the first
+  /// one that lives.
+  int speaker() const {
+    const int me = place_.process;
+    std::optional<int> first_failed, first_alive;
+    for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
+      if (hosts_[process] != hosts_[me]) continue;
+      const auto failed = failed_.find(process);
+      if (failed == failed_.end()) {
+        const bool alive = process == me || !watch_ || watch_->silence_of(process) < kSilent;
+        if (alive && !first_alive) first_alive = process;
+      } else if (failed->second && !first_failed) {
+        first_failed = process;
+      }
+    }
+    return first_failed.value_or(first_alive.value_or(me));
+  }
+
+  // On the guard's thread, which judges the others, and sees to it that this process ends even if the thread
+  // of the wire is held up in a call.
+
+  void guard() {
+    ::pthread_setname_np(::pthread_self(), "uplink guard");
+    Clock::time_point looked = Clock::now();
+    Clock::duration stuck{};
+    std::uint64_t beats = 0;
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!changed_.wait_for(lock, kLook, [&] { return settled_ || left_; })) {
+      lock.unlock();
+      watch_->judge();
+      note_failures();
+      lock.lock();
+      const Clock::duration look = Clock::now() - std::exchange(looked, Clock::now());
+      const std::uint64_t now = beats_;
+      const bool moves = now != std::exchange(beats, now);
+      stuck = moves || !failure_ ? Clock::duration{} : stuck + std::min<Clock::duration>(look, kLongestLook);
+      if (stuck < kStuck) continue;
+      Error error(failure_->error);
+      error.add_context(cat("in ", name()));
+      end_process(error, speaker() == place_.process);
+    }
+  }
+
+  // On either of these threads.
+
+  /// Failures of other processes, which end the run here.
+  void note_failures() {
+    const std::vector<ProcessFailure> of_others = watch_->take_failures();
+    if (of_others.empty()) return;
+    std::function<void(const Error&)> end;
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (const ProcessFailure& failure : of_others) {
+      failed_.insert({failure.process, failure.told});
+      if (failure_) continue;
+      fail(failure);
+      if (failure_) end = run_.fail;
+    }
+    if (!end) return;
+    const Error error(failure_->error);
+    ending_ = true;
+    lock.unlock();
+    end(error);
+    lock.lock();
+    ending_ = false;
+    changed_.notify_all();
   }
 
   // On the thread of the wire.
@@ -289,7 +384,10 @@ class WireUplink::State {
     if (!watch_) return;
     try {
       if (!std::exchange(telling_, true)) watch_->tell(place_.process, error);
-      while (linger()) wire_->progress();
+      while (linger()) {
+        wire_->progress();
+        ++beats_;
+      }
     } catch (const Error&) {
       // Of a wire that is broken too, and the first error is the one that counts.
     }
@@ -309,8 +407,8 @@ class WireUplink::State {
     }
     WatchOptions options;
     options.silence_seconds = options_.watchdog_seconds;
-    options.only_first_must_answer = options_.served_by_first;
-    options.told_to_stop = [this] { return options_.stop != nullptr && options_.stop->load(); };
+    options.served_by_first = options_.served_by_first;
+    options.told_to_end = [this] { return options_.told_to_end != nullptr && options_.told_to_end->load(); };
     watch_ = std::make_unique<ProcessWatch>(*wire_, kNewsTag, std::move(identities), options);
     sharing_.under_way = false;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -354,6 +452,7 @@ class WireUplink::State {
 
   /// Everything once, then a rest that fits what is under way. False: the end.
   bool work() {
+    ++beats_;
     bool moved = begin_what_is_ready();
     moved = wire_->progress() || moved;
     moved = hand_over() || moved;
@@ -452,26 +551,17 @@ class WireUplink::State {
     return report;
   }
 
-  /// Of this process, which the others must hear of, and of others, which end the run here.
+  /// The others must hear of the failure that ends the run here.
   void follow_failures() {
-    const std::vector<ProcessFailure> of_others = watch_->take_failures();
+    note_failures();
     std::optional<ProcessFailure> news;
-    std::function<void(const Error&)> end;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      for (const ProcessFailure& failure : of_others) {
-        failed_.insert({failure.process, failure.told});
-        if (failure_) continue;
-        fail(failure);
-        end = run_.fail;
-      }
-      if (failure_ && !telling_) news = failure_;
+      news = failure_;
     }
-    if (!news) return;
-    telling_ = true;
+    if (!news || std::exchange(telling_, true)) return;
     // A process that can tells all others itself.
     if (news->process == place_.process || !news->told) watch_->tell(news->process, news->error);
-    if (end) end(news->error);
   }
 
   /// While there is still something to tell or to hear after a failure.
@@ -487,34 +577,37 @@ class WireUplink::State {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!leaving_ || failure_) return false;
     }
-    if (!said_goodbye_ && protocol_ && !protocol_->quiet()) return false;
-    if (!std::exchange(said_goodbye_, true)) watch_->say_goodbye();
-    if (protocol_ && !protocol_->quiet()) return false;  // others may have asked since
-    if (!watch_->all_said_goodbye() || !watch_->all_sent()) return false;
+    watch_->begin_to_leave();
+    if (!watch_->leave(!protocol_ || protocol_->quiet())) return false;
     wire_->leave();
     const std::lock_guard<std::mutex> lock(mutex_);
     left_ = true;
     return true;
   }
 
+  /// Sleeping costs more than most messages take, so what a device waits for is polled for without a pause,
+  /// and so is, for a moment, what has just moved. The device sleeps by then, or polls too; others get the
+  /// core by the yields.
   void rest(bool moved) {
     const Clock::time_point now = Clock::now();
     if (moved) {
       moved_ = now;
       return;
     }
-    const bool waited_for = waited_for_ > 0 || sharing_.under_way;
-    if (waited_for && now - moved_ < kSpin) {
+    const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
+    std::unique_lock<std::mutex> lock(mutex_);
+    const bool waited_for = waited_for_ > 0 || sharing_.under_way || (under_way_ > 0 && a_device_waits());
+    const auto spin = waited_for ? kSpin : under_way_ > 0 ? kShortSpin : std::chrono::microseconds(0);
+    if (now - moved_ < spin) {
+      lock.unlock();
       std::this_thread::yield();
       return;
     }
-    const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto pause = waited_for || (under_way_ > 0 && a_device_waits()) ? kNap
-                       : under_way_ > 0 || protocol_busy                  ? kLongNap
-                                                                          : kRest;
+    const auto pause = waited_for ? kNap : under_way_ > 0 || protocol_busy ? kLongNap : kRest;
+    napping_ = !waited_for;
     work_.wait_for(lock, pause, [this] { return woken_; });
-    if (std::exchange(woken_, false)) moved_ = now;
+    napping_ = false;
+    if (std::exchange(woken_, false)) moved_ = Clock::now();
   }
 
   const WireUplinkOptions options_;
@@ -529,6 +622,8 @@ class WireUplink::State {
   std::vector<std::string> hosts_;
   // Under the mutex:
   bool joined_ = false, leaving_ = false, left_ = false, settled_ = false, woken_ = false;
+  bool napping_ = false;                   ///< the thread, which need not sleep on if a device waits now
+  bool ending_ = false;                    ///< run_.fail is being called
   std::optional<ProcessFailure> failure_;  ///< the first one
   Clock::time_point failed_at_;
   std::map<int, bool> failed_;  ///< processes; true: has told it itself
@@ -548,9 +643,10 @@ class WireUplink::State {
   std::vector<Slot*> arrived_;  ///< begun, but perhaps still being computed
   std::vector<Slot*> finished_;
   int waited_for_ = 0;  ///< exchanges that devices wait for
-  bool telling_ = false, said_goodbye_ = false;
+  bool telling_ = false;
   Clock::time_point moved_;
-  std::thread thread_;
+  std::atomic<std::uint64_t> beats_{0};  ///< of that thread
+  std::thread thread_, guard_;
 };
 
 WireUplink::WireUplink(ConnectWire connect, const WireUplinkOptions& options)
@@ -561,6 +657,7 @@ void WireUplink::bring(int devices) { state_->bring(devices); }
 void WireUplink::carry(std::shared_ptr<WireProtocol> protocol) { state_->carry(std::move(protocol)); }
 void WireUplink::leave() { state_->leave(); }
 bool WireUplink::speaks() const { return state_->speaks(); }
+void WireUplink::let_others_speak() const { state_->let_others_speak(); }
 const UplinkPlace& WireUplink::place() const { return state_->place(); }
 std::string WireUplink::name() const { return state_->name(); }
 std::vector<std::string> WireUplink::share(const std::string& mine) { return state_->share(mine); }

@@ -257,6 +257,8 @@ void take_lines(std::istream& in, const std::string& path, Run& run) {
 std::string read_run(const std::string& folder) {
   const std::string path = folder + "/metrics.jsonl";
   if (!fs::exists(folder)) bad_input(banyan::quoted(folder), ": there is no such folder");
+  if (!fs::is_directory(folder))
+    bad_input(banyan::quoted(folder), " is a file; expected the folder that a run wrote with --metrics");
   if (!fs::exists(path))
     bad_input(banyan::quoted(folder), " holds no metrics.jsonl; a run writes it with --metrics=", folder);
   std::ifstream in(path, std::ios::binary);

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <cmath>
+#include <utility>
 
 #include "banyan/train/log_lines.hpp"
 
@@ -11,20 +12,26 @@ namespace banyan {
 double clip_factor(double norm, double largest) { return norm > largest ? largest / norm : 1; }
 
 Clipping::Clipping(double largest_norm, Peers& peers, parallel::GradientSync& sync, Updater& updater,
-                   Context& lane)
-    : largest_norm_(largest_norm), peers_(peers), sync_(sync), updater_(updater), lane_(lane) {}
+                   std::function<double()> squares, Context& lane)
+    : largest_norm_(largest_norm),
+      peers_(peers),
+      sync_(sync),
+      updater_(updater),
+      squares_(std::move(squares)),
+      lane_(lane) {}
 
-void Clipping::finish(std::int64_t iteration) {
+double Clipping::finish(std::int64_t iteration) {
   peers_.activity().enter(Stage::reduce, "gradients");
   sync_.finish_reduction();
   const double norm = norm_of_all(iteration), factor = clip_factor(norm, largest_norm_);
   if (norm > largest_norm_ && peers_.first()) LOG(INFO) << log_lines::clipping(norm, largest_norm_, factor);
   updater_.set_gradient_factor(lane_, factor);
   sync_.release();
+  return factor;
 }
 
 double Clipping::norm_of_all(std::int64_t iteration) {
-  peers_.board().gradient_squares = updater_.sum_of_squares(lane_);
+  peers_.board().gradient_squares = squares_();
   peers_.meet("norm", iteration);
   double squares = 0;
   for (const DeviceBoard& board : peers_.boards()) squares += board.gradient_squares;

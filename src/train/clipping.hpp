@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "banyan/parallel/gradient_sync.hpp"
 #include "banyan/train/updater.hpp"
@@ -15,13 +16,15 @@ double clip_factor(double norm, double largest);
 
 class Clipping {
  public:
-  /// `lane`: the context of the gradients' sums and updates.
-  Clipping(double largest_norm, Peers& peers, parallel::GradientSync& sync, Updater& updater, Context& lane);
+  /// `squares`: the sum of the squared gradients that this device has. `lane`: the context of the gradients'
+  /// sums and updates.
+  Clipping(double largest_norm, Peers& peers, parallel::GradientSync& sync, Updater& updater,
+           std::function<double()> squares, Context& lane);
   /// Before the sync starts: keeps updates back.
   void begin() { sync_.hold(); }
   /// After backward: waits until all sums are complete, passes the factor to the updater and releases the
-  /// updates. The host waits for the device here.
-  void finish(std::int64_t iteration);
+  /// updates. Returns the factor. The host waits for the device here.
+  double finish(std::int64_t iteration);
 
  private:
   double norm_of_all(std::int64_t iteration);
@@ -29,6 +32,7 @@ class Clipping {
   Peers& peers_;
   parallel::GradientSync& sync_;
   Updater& updater_;
+  std::function<double()> squares_;
   Context& lane_;
 };
 

@@ -3,9 +3,9 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/device/cores.hpp"
 #include "banyan/device/cuda_devices.hpp"
@@ -16,13 +16,6 @@ namespace banyan {
 namespace {
 
 constexpr int kMostCpuDevices = 256;
-
-std::optional<int> number(const std::string& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 /// Items between commas and blanks.
 std::vector<std::string> items_of(const std::string& list) {
@@ -51,7 +44,7 @@ std::vector<DeviceChoice> gpus_of(const std::string& list, const GpuCensus& gpus
     return devices;
   }
   for (const auto& item : items_of(list)) {
-    const auto ordinal = number(item);
+    const auto ordinal = number_in<int>(item);
     if (!ordinal)
       bad_input(flag, ": expected a list of numbers such as 0,1 or the word all, found ", quoted(item));
     if (*ordinal < 0 || *ordinal >= gpus.count)
@@ -86,7 +79,7 @@ ChosenDevices choose_devices(const DeviceFlags& flags, const SolverDevices& solv
     return chosen;
   }
   if (flags.cpu) {
-    const auto wanted = number(*flags.cpu);
+    const auto wanted = number_in<int>(*flags.cpu);
     if (!wanted || *wanted < 1 || *wanted > kMostCpuDevices)
       bad_input("--cpu=", *flags.cpu, ": expected the number of virtual CPU devices, 1 to ", kMostCpuDevices);
     chosen.devices = cpus(*wanted);

@@ -25,13 +25,13 @@ constexpr double kWorse = 1.2;        ///< to this times the best mean so far
 constexpr double kLargestStep = 0.5;  ///< of the norm of the weights
 constexpr double kVanishing = 1e-6;   ///< of the median layer's ratio of gradient to weights
 constexpr double kSmallRate = 1e-3;   ///< of the largest rate: steps may then be too small for rounding
-constexpr std::size_t kTimes = 8;     ///< samples of the devices' times
-constexpr std::size_t kSameSlowest = 6;
+constexpr std::size_t kTimes = 16;    ///< samples of the devices' times
+// Of equal devices, disturbed at random, one is the slowest so often in 1 of 50 cases, and by kUnequal in
+// fewer.
+constexpr std::size_t kSameSlowest = 13;
 constexpr double kUnequal = 1.25;
 constexpr double kShortIteration = 1;  ///< milliseconds, below which times say nothing
 constexpr double kStarved = 0.1;
-
-const char* const kGentler = "a smaller base_lr, warmup_iter or clip_gradients";
 
 /// Three significant digits.
 std::string number(double value) {
@@ -69,6 +69,12 @@ void merge(const VitalSigns& of_device, VitalSigns& into) {
     if (to.size() < from.size()) to.resize(from.size());
     for (std::size_t c = 0; c < from.size(); ++c) to[c] = to[c] || from[c];
   }
+}
+
+std::string nor_parameters_of(std::size_t damaged, std::size_t layers, const std::string& last) {
+  if (damaged == 1) return cat("nor are the parameters of layer ", quoted(last));
+  return cat("nor are the parameters of ", damaged == layers ? "all" : cat(damaged, " of ", layers),
+             " layers, the last of which is ", quoted(last));
 }
 
 std::optional<EarlyWarning> test_coverage(std::uint64_t records, std::uint64_t batch, int test_iter) {
@@ -229,11 +235,7 @@ void EarlyWarnings::judge_finite(const Observed& observed, const metrics::Train&
   std::string text = observed.losses.first_not_finite
                          ? cat("the loss is not finite since iteration ", *observed.losses.first_not_finite)
                          : cat("the gradient of iteration ", observed.iteration, " is not finite");
-  if (!damaged.empty() && damaged.size() == all.size())
-    text += cat("; nor are the parameters of all layers, the last of which is ", quoted(last));
-  else if (!damaged.empty())
-    text += cat("; nor are the parameters of ", damaged.size(), " of ", all.size(),
-                " layers, the last of which is ", quoted(last));
+  if (!damaged.empty()) text += "; " + nor_parameters_of(damaged.size(), all.size(), last);
   found.push_back({kNotFinite, text,
                    cat(kGentler, "; --check_nan from the last snapshot names the layer where it begins")});
 }
@@ -375,12 +377,12 @@ void EarlyWarnings::judge_rectifiers(const Observed& observed, Found& found) {
     largest = std::max(largest, share);
   }
   if (dead.empty()) return;
-  found.push_back(
-      {cat("dead channels ", dead[0]),
-       cat("dead ReLUs: in ", naming(dead), dead.size() > 1 ? " up to " : " ", percent(largest),
-           " of the channels gave 0 for every sample of the last ", kInARow, " checks"),
-       "a smaller base_lr or warmup_iter, msra as weight_filler of the layer before, batch normalization, or "
-       "negative_slope: 0.01"});
+  found.push_back({cat("dead channels ", dead[0]),
+                   cat("dead ReLUs: in ", naming(dead), dead.size() > 1 ? " up to " : " ", percent(largest),
+                       " of the channels gave 0 for every sample of the last ", kInARow, " checks"),
+                   "a smaller base_lr or a warm-up (warmup_iter), msra as weight_filler of the layer before, "
+                   "batch normalization, or "
+                   "negative_slope: 0.01"});
 }
 
 void EarlyWarnings::judge_balance(const metrics::Train& train, Found& found) {
@@ -398,21 +400,28 @@ void EarlyWarnings::judge_balance(const metrics::Train& train, Found& found) {
   own_times_.push_back(std::move(own));
   if (own_times_.size() > kTimes) own_times_.pop_front();
   if (own_times_.size() < kTimes) return;
-  std::vector<double> means(train.devices.size(), 0);
-  std::vector<std::size_t> slowest(train.devices.size(), 0);
-  for (const std::vector<double>& times : own_times_) {
-    for (std::size_t d = 0; d < times.size(); ++d) means[d] += times[d] / static_cast<double>(kTimes);
-    ++slowest[static_cast<std::size_t>(std::max_element(times.begin(), times.end()) - times.begin())];
+  // Medians: a single iteration that something held up says nothing of the device.
+  std::vector<double> usual;
+  for (std::size_t d = 0; d < train.devices.size(); ++d) {
+    std::vector<double> times;
+    for (const std::vector<double>& sample : own_times_) times.push_back(sample[d]);
+    std::nth_element(times.begin(), times.begin() + kTimes / 2, times.end());
+    usual.push_back(times[kTimes / 2]);
   }
-  const auto last = static_cast<std::size_t>(std::max_element(means.begin(), means.end()) - means.begin());
+  const auto last = std::max_element(usual.begin(), usual.end()) - usual.begin();
+  const auto slowest =
+      static_cast<std::size_t>(std::count_if(own_times_.begin(), own_times_.end(), [&](const auto& times) {
+        return std::max_element(times.begin(), times.end()) - times.begin() == last;
+      }));
+  const double its_own = usual[static_cast<std::size_t>(last)];
   double others = 0;
-  for (std::size_t d = 0; d < means.size(); ++d)
-    if (d != last) others += means[d] / static_cast<double>(means.size() - 1);
-  if (slowest[last] < kSameSlowest || means[last] < kUnequal * others) return;
+  for (const double one : usual) others += one;
+  others = (others - its_own) / static_cast<double>(usual.size() - 1);
+  if (slowest < kSameSlowest || its_own < kUnequal * others) return;
   found.push_back(
       {"balance",
-       cat("devices are out of balance: ", train.devices[last].name, " needs ", number(means[last]),
-           " ms for an iteration, the others ", number(others), " and then wait for it"),
+       cat("devices are out of balance: ", train.devices[static_cast<std::size_t>(last)].name, " needs ",
+           number(its_own), " ms for an iteration, the others ", number(others), " and then wait for it"),
        "look for other programs on it (trainer doctor); devices of one model with batches of one size"});
 }
 

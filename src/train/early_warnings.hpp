@@ -22,6 +22,12 @@ struct EarlyWarning {
   bool operator==(const EarlyWarning&) const = default;
 };
 
+/// What to do where values grow too large.
+inline constexpr const char* kGentler = "a smaller base_lr, a warm-up (warmup_iter), or clip_gradients";
+
+/// After `is not finite; `: of how many layers the parameters are not finite either, and the last of them.
+std::string nor_parameters_of(std::size_t damaged, std::size_t layers, const std::string& last);
+
 /// What is known of a run before its first iteration.
 struct WarningFacts {
   struct Source {

@@ -77,7 +77,7 @@ void Meter::end(std::int64_t iteration) {
 }
 
 void Meter::report() {
-  if (!metrics_.tells() && !checks_) return;
+  if (!reads_parameters()) return;
   Measured& measured = parts_.peers.board().measured;
   const Moment moment = now();
   measured.seconds = static_cast<double>(moment.time - since_.time) / 1e9;
@@ -104,11 +104,10 @@ void Meter::look_at_loss(const Pass& pass) {
   looks_at_loss_ = false;
   const NotFinite found = find_not_finite(parts_.net, pass);
   if (found.text.empty()) return;  // another device has them
-  metrics_.warn_of(
-      {EarlyWarnings::kNotFinite,
-       cat("the loss of iteration ", pass.iteration, " is not finite; ", found.text),
-       found.in_data ? "look at the data, or at what transform_param makes of them"
-                     : "a smaller base_lr, warmup_iter or clip_gradients; go on from an earlier snapshot"});
+  metrics_.warn_of({EarlyWarnings::kNotFinite,
+                    cat("the loss of iteration ", pass.iteration, " is not finite; ", found.text),
+                    found.in_data ? std::string("look at the data, or at what transform_param makes of them")
+                                  : cat(kGentler, "; go on from an earlier snapshot")});
 }
 
 void Meter::publish(std::int64_t iteration, double loss, const LossInterval& losses, double rate,

@@ -49,6 +49,8 @@ class Meter {
     since_.waited += after.waited - before.waited;
     return static_cast<double>(after.time - before.time) / 1e9;
   }
+  /// At a display: does report() read parameters and gradients?
+  bool reads_parameters() const { return metrics_.tells() || checks_; }
   /// At a display, if there is anything to be told: puts what was measured on the device's board, before the
   /// devices meet. Waits for the device.
   void report();

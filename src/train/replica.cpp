@@ -19,6 +19,10 @@ void Replica::step(std::int64_t count) {
     work();
     return;
   }
+  if (run_.is_further_server()) {
+    serve_further(run_, *peers_, *net_, *updater_);
+    return;
+  }
   forget_last_loss();
   const std::int64_t left = std::max<std::int64_t>(0, run_.solver.max_iter - done_);
   const std::int64_t end = done_ + std::min(left, count);
@@ -30,7 +34,7 @@ void Replica::step(std::int64_t count) {
 void Replica::train() {
   step(run_.solver.max_iter);
   if (server_) server_->end();
-  if (!run_.is_worker()) finish();
+  if (!run_.is_worker() && !run_.is_further_server()) finish();
 }
 
 Pass Replica::training_pass(std::int64_t iteration, int sub) {
@@ -62,7 +66,7 @@ bool Replica::iterate(std::int64_t iteration) {
       gather_differences(iteration);
     else
       forward_backward(iteration);
-    exchange_and_update(iteration);
+    exchange_and_update(iteration, rate);
   }
   if (server_) server_->publish(iteration + 1);
   if (meter_) meter_->end(iteration);
@@ -71,6 +75,8 @@ bool Replica::iterate(std::int64_t iteration) {
   // Where nothing is learned there is no exchange that would tell of the others' requests.
   if (!peers_->joined() && !net_->flat_values().defined()) peers_->meet("iteration", iteration);
   const Wishes wishes = requests_->of_everybody(iteration);
+  if (server_ && meter_ && display_->is_turn(iteration) && meter_->reads_parameters())
+    server_->fetch({parallel::ServerState::values, parallel::ServerState::gradient});
   display_->show(iteration, rate);
   last_rate_ = rate;
   activity_.set_iteration(++done_);
@@ -118,8 +124,10 @@ void Replica::work() {
     if (peers_->first()) task = run_.worker->task();
     peers_->meet("task", pass);
     if (task.end) return;
-    if (pass == 0) announce(task.number, task);
-    announce(task.next, task);
+    if (!inner_) {
+      if (pass == 0) announce(task.number, task);
+      announce(task.next, task);
+    }
     Event& end = *ends_[static_cast<std::size_t>(pass % kRunAhead)];
     end.synchronize();
     work_on(task);
@@ -138,15 +146,23 @@ void Replica::announce(std::int64_t number, const parallel::ServerWorker::Task& 
 void Replica::work_on(const parallel::ServerWorker::Task& task) {
   activity_.set_iteration(task.version);
   const StreamSpan span(activity_, DeviceTrack::compute, context_->stream(), SpanKind::iteration);
-  forward_backward(task.number);
-  run_.worker->note_loss(losses_->own(task.number),
-                         peers_->first() ? statistics_of(*net_, *context_) : std::vector<char>());
+  if (inner_) {
+    inner_->publish(task);
+    if (!inner_->gather()) return;
+    sync_->start();
+    sync_->layer_done(0, context_->stream());
+  } else {
+    forward_backward(task.number);
+    run_.worker->note_loss(losses_->own(task.number),
+                           peers_->first() ? statistics_of(*net_, *context_) : std::vector<char>());
+  }
   activity_.enter(Stage::exchange, "parameter server");
   sync_->finish(context_->stream());
 }
 
-void Replica::exchange_and_update(std::int64_t iteration) {
-  if (clipping_) clipping_->finish(iteration);
+void Replica::exchange_and_update(std::int64_t iteration, double rate) {
+  const double factor = clipping_ ? clipping_->finish(iteration) : 1;
+  if (server_) server_->update_further(iteration, rate, factor);
   activity_.enter(Stage::update, "parameters");
   sync_->finish(context_->stream());
   if (peers_->first() && losses_->overdue(iteration)) losses_->gather(iteration - 1);
@@ -188,6 +204,7 @@ void Replica::test(bool may_be_stopped) {
   display_->clear();
   std::vector<TestResult> results;
   apart([&] {
+    if (server_) server_->fetch({parallel::ServerState::values});
     results = tests_->run(
         done_, may_be_stopped && run_.options.signals != nullptr ? &run_.options.signals->stop : nullptr);
   });
@@ -227,7 +244,10 @@ void Replica::snapshot() {
     note_last_loss(done_);
   }
   std::optional<SnapshotPaths> paths;
-  const double seconds = apart([&] { paths = snapshots_->save(done_); });
+  const double seconds = apart([&] {
+    if (server_) server_->fetch_all();
+    paths = snapshots_->save(done_);
+  });
   if (!paths || !meter_) return;
   std::error_code unknown;
   metrics::Snapshot record{paths->model, paths->state, 0, seconds};

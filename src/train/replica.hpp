@@ -68,6 +68,7 @@ class Replica {
   void connect_sources();
   void set_up_rate();
   void build_exchange();
+  void carry_worker();
   void load_initial_state();
   void receive_first_task();
   void spread_parameters();
@@ -80,11 +81,12 @@ class Replica {
   bool iterate(std::int64_t iteration);
   Pass training_pass(std::int64_t iteration, int sub);
   void forward_backward(std::int64_t iteration);
-  void exchange_and_update(std::int64_t iteration);
+  void exchange_and_update(std::int64_t iteration, double rate);
   void gather_differences(std::int64_t iteration);
   void work();
   void announce(std::int64_t number, const parallel::ServerWorker::Task& task);
   void work_on(const parallel::ServerWorker::Task& task);
+
   void push_loss(const Tensor& loss, std::int64_t iteration);
   void note_last_loss(std::int64_t iteration);
   void compare_kernels();
@@ -114,7 +116,8 @@ class Replica {
   std::unique_ptr<Meter> meter_;  ///< nullptr: no metrics
   std::unique_ptr<Display> display_;
   std::unique_ptr<Snapshots> snapshots_;                ///< nullptr: a server takes them
-  std::unique_ptr<Server> server_;                      ///< of the device of a parameter server
+  std::unique_ptr<Server> server_;                      ///< of the device of the first parameter server
+  std::unique_ptr<InnerServer> inner_;                  ///< of the device of an inner parameter server
   std::optional<caffe::BanyanState> before_last_loss_;  ///< positions and losses before show_last_loss()
   std::array<std::unique_ptr<Event>, kRunAhead> ends_;  ///< of iteration i at i % kRunAhead
   Tensor loss_;                                         ///< of the iteration, over its passes: f64 (1)

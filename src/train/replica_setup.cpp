@@ -7,6 +7,7 @@
 #include "banyan/io/weights.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/observe/spans.hpp"
+#include "banyan/parallel/wire_uplink.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "glog/logging.h"
 #include "layer_watch.hpp"
@@ -65,7 +66,9 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition, const std::s
   options.rank = peers_->rank_everywhere();
   options.devices = peers_->devices();
   // A server's train net is that of a worker's first device.
-  if (run_.is_server() && options.phase == Phase::train) options.devices = devices_of_worker(run_);
+  if ((run_.is_server() || run_.is_further_server() || run_.is_inner_server()) &&
+      options.phase == Phase::train)
+    options.devices = devices_of_worker(run_);
   options.seed = run_.seed;
   options.sync_batch_norm = run_.options.sync_bn;
   options.reuse_memory = !run_.options.keep_blobs;
@@ -103,8 +106,7 @@ void Replica::set_up_rate() {
   for (const DeviceBoard& board : peers_->boards()) batch += board.share;
   if (run_.is_server()) {
     batch *= devices_of_worker(run_);
-    if (std::isinf(run_.options.parameter_server->wait_seconds))
-      batch *= run_.options.uplink->place().processes() - 1;
+    if (std::isinf(run_.options.parameter_server->wait_seconds)) batch *= workers_of(run_);
   }
   batch = static_cast<std::int64_t>(peers_->sum_processes({static_cast<double>(batch)}, "batch")[0]);
   samples_ = batch * run_.solver.iter_size;
@@ -121,15 +123,17 @@ void Replica::build_exchange() {
   const int owners = *std::min_element(devices_of.begin(), devices_of.end());
   const std::vector<parallel::Bucket> buckets =
       worker ? worker_buckets(run_, *net_)
-             : parallel::plan_buckets(exchanged_ranges(net_->parameters()),
-                                      values.defined() ? values.count() : 0,
-                                      size_of(tensor_type(run_.options.precision)), owners, peers_->devices(),
-                                      run_.solver.update.needs_norms(), run_.team.place.processes());
+      : run_.options.parameter_server
+          ? server_buckets(run_, *net_)
+          : parallel::plan_buckets(exchanged_ranges(net_->parameters()),
+                                   values.defined() ? values.count() : 0,
+                                   size_of(tensor_type(run_.options.precision)), owners, peers_->devices(),
+                                   run_.solver.update.needs_norms(), run_.team.place.processes());
   if (!worker)
     updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
                                          net_->flat_gradients());
   if (!peers_->alone() || worker) {
-    if (peers_->first() && worker) run_.worker = make_worker(run_, *net_);
+    if (peers_->first() && worker) carry_worker();
     if (peers_->first()) build_gradient_tree(run_, buckets);
     peers_->meet("gradient tree");
   }
@@ -137,7 +141,19 @@ void Replica::build_exchange() {
       run_.gradient_tree.get(), rank_, lane(), buckets, net_->flat_gradients(), values,
       [this](int bucket) { update(bucket); }, run_.chunk_bytes);
   if (run_.solver.clip_norm && !worker)
-    clipping_ = std::make_unique<Clipping>(*run_.solver.clip_norm, *peers_, *sync_, *updater_, lane());
+    clipping_ = std::make_unique<Clipping>(
+        *run_.solver.clip_norm, *peers_, *sync_, *updater_,
+        [this] { return server_ ? server_->sum_of_squares(lane()) : updater_->sum_of_squares(lane()); },
+        lane());
+}
+
+/// Both ends of an inner server, or a worker's one.
+void Replica::carry_worker() {
+  run_.worker = make_worker(run_, *net_);
+  if (run_.is_inner_server())
+    inner_ = std::make_unique<InnerServer>(run_, *peers_, *net_, run_.worker);
+  else
+    run_.options.parameter_server->uplink->carry(run_.worker);
 }
 
 /// The gradients' sum is complete on this device, the bucket's owner; or has become the server's parameters.
@@ -146,6 +162,7 @@ void Replica::update(int bucket) {
     take_bucket(*run_.worker, *net_, sync_->buckets()[static_cast<std::size_t>(bucket)], bucket, lane());
     return;
   }
+  if (server_ && !server_->holds(bucket)) return;
   activity_.enter(Stage::update, "bucket");
   const StreamSpan span(activity_, lane_ ? DeviceTrack::gradients : DeviceTrack::compute, lane().stream(),
                         SpanKind::update, "bucket", "", bucket);
@@ -155,6 +172,11 @@ void Replica::update(int bucket) {
 void Replica::load_initial_state() {
   if (run_.is_worker()) {
     receive_first_task();
+    return;
+  }
+  if (run_.is_further_server()) {
+    // Its parameters come from the first server.
+    if (run_.resume) updater_->restore(*context_, run_.resume->state, run_.resume->state_path);
     return;
   }
   if (peers_->first() && peers_->in_first_process()) {
@@ -233,7 +255,7 @@ void Replica::set_up() {
   begin();
   if (run_.is_server()) {
     display_->leave_out_outputs();
-    server_ = std::make_unique<Server>(run_, *peers_, *net_, start_);
+    server_ = std::make_unique<Server>(run_, *peers_, *net_, *updater_, start_);
     server_->publish(start_);
   }
   if (!meter_ || !peers_->first()) return;

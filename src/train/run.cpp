@@ -31,12 +31,19 @@ void compare_processes(const TrainOptions& options) {
   if (options.uplink == nullptr) return;
   // A server's workers only compute differences: they need not compute alike.
   const char* set = options.parameter_server ? "" : name_of(ops::instruction_set());
-  const std::array<const char*, 5> names = {
-      "version of the program", "--precision", "--sync_bn", "solver",
+  const std::string servers =
+      options.parameter_server ? cat(options.parameter_server->servers, " ", options.parameter_server->inner)
+                               : "";
+  const std::array<const char*, 6> names = {
+      "version of the program",
+      "--precision",
+      "--sync_bn",
+      "solver",
+      "--servers or --server_tree",
       "instruction set (ONEDNN_MAX_CPU_ISA=AVX2 makes all processors compute alike)"};
-  const std::vector<std::string> all =
-      options.uplink->share(cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n",
-                                static_cast<int>(options.sync_bn), "\n", options.solver.checksum, "\n", set));
+  const std::vector<std::string> all = options.uplink->share(
+      cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n", static_cast<int>(options.sync_bn), "\n",
+          options.solver.checksum, "\n", servers, "\n", set));
   for (std::size_t process = 1; process < all.size(); ++process) {
     std::istringstream first(all[0]), other(all[process]);
     std::string mine, theirs;
@@ -154,7 +161,7 @@ void choose_seed(Run& run) {
 caffe::BanyanState describe(const Run& run) {
   const Device& device = *run.devices[0];
   caffe::BanyanState state;
-  state.set_devices(run.is_server() ? run.options.uplink->place().devices() - 1 : run.team.place.devices());
+  state.set_devices(run.is_server() ? workers_of(run) * devices_of_worker(run) : run.team.place.devices());
   state.set_device_kind(device.kind() == DeviceKind::cpu ? "cpu" : "gpu");
   state.set_threads_per_device(device.threads());
   state.set_precision(name_of(run.options.precision));
@@ -218,8 +225,8 @@ void read_resume(Run& run, const std::string& state_path) {
 
 std::unique_ptr<Run> make_run(const TrainOptions& options) {
   check_options(options);
-  check_served(options);
   compare_processes(options);
+  check_served(options);
   const int devices = devices_on_these_cores(options), threads = threads_for_each(options, devices);
   std::unique_ptr<DeviceCores> cores = cores_for(options, threads);
   auto made = std::make_unique<Run>(
@@ -233,12 +240,14 @@ std::unique_ptr<Run> make_run(const TrainOptions& options) {
     remove_snapshot_leftovers(run.snapshots.prefix);
   }
   run.train_net = train_net_of(run.solver, options.solver_path);
-  if (!run.is_worker()) run.test_nets = test_nets_of(run.solver, options.solver_path);
+  if (!run.is_worker() && !run.is_further_server())
+    run.test_nets = test_nets_of(run.solver, options.solver_path);
   make_devices(run, threads);
   build_tree_of(run);
   for (const auto& device : run.devices) device->limit_memory(options.memory_limit);  // links are measured
   if (!options.snapshot.empty()) read_resume(run, options.snapshot);
   choose_seed(run);
+  if (options.parameter_server) run.names = options.uplink->share(options.uplink->name());
   plan_snapshots(run);
   open_metrics(run);
   if (options.shared_batches) run.abort.on_raise([shared = options.shared_batches] { shared->end(); });

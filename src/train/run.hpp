@@ -42,7 +42,13 @@ struct Run {
 
   int process() const { return options.uplink == nullptr ? 0 : options.uplink->place().process; }
   bool is_server() const { return options.parameter_server && process() == 0; }
-  bool is_worker() const { return options.parameter_server && process() > 0; }
+  /// A server besides the first one, which decides and speaks for all.
+  bool is_further_server() const { return options.parameter_server && process() > 0 && !is_worker(); }
+  bool is_worker() const {
+    return options.parameter_server && process() >= options.parameter_server->servers;
+  }
+  /// A worker whose differences come from workers below it.
+  bool is_inner_server() const { return is_worker() && process() <= options.parameter_server->inner; }
 
   const TrainOptions options;
   const SolverSettings& solver;
@@ -63,6 +69,7 @@ struct Run {
   std::shared_ptr<parallel::ServerWorker> worker;  ///< above the gradient tree of a worker; made by rank 0
   /// Of a worker's devices, by the number of the pass modulo 2: written by rank 0, read after a meeting.
   std::array<parallel::ServerWorker::Task, 2> tasks;
+  std::vector<std::string> names;                       ///< of all processes, with a parameter server
   std::unique_ptr<parallel::DeviceTree> gradient_tree;  ///< made by rank 0 when the buckets are known
   std::optional<parallel::LinkMatrix> link_classes;
   parallel::MeasuredLinks links;  ///< measured before the nets take their memory

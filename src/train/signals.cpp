@@ -12,6 +12,7 @@ namespace {
 
 // A signal handler cannot be passed data, so what it needs must be global.
 SignalFlags* requests = nullptr;
+std::atomic<bool> terminated{false};
 SignalEffect effect_of_sigint = SignalEffect::stop;
 SignalEffect effect_of_sighup = SignalEffect::snapshot;
 
@@ -23,6 +24,7 @@ void on_signal(int number) {
     give_back_panel();
     ::_exit(128 + number);
   }
+  if (number == SIGTERM) terminated.store(true);
   if (effect == SignalEffect::stop) requests->stop.store(true);
   if (effect == SignalEffect::snapshot) requests->snapshot.store(true);
 }
@@ -42,5 +44,7 @@ void install_signals(SignalEffect sigint, SignalEffect sighup, SignalFlags& flag
   action.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &action, nullptr);
 }
+
+const std::atomic<bool>& told_to_end() { return terminated; }
 
 }  // namespace banyan

@@ -27,7 +27,7 @@ void Sources::trace_to(const Tracing& tracing) {
 
 void Sources::show_on(RunBoard& board, int rank) const {
   for (const Entry& entry : entries_)
-    if (entry.net == "train") board.add_queue(rank, entry.layer, entry.source->gauge());
+    if (trains(entry)) board.add_queue(rank, entry.layer, entry.source->gauge());
 }
 
 void Sources::interrupt() {

@@ -45,6 +45,8 @@ Updater::Updater(Context& context, const SolverSettings& solver,
     const Tensor history2 = histories_ == 2 ? zeros(context, bucket.count, flat_values.dtype()) : Tensor();
     owned_[b].gradient = flat_gradients.slice(bucket.offset, Shape{bucket.count});
     owned_[b].offset = bucket.offset;
+    owned_[b].histories.push_back(history);
+    if (histories_ == 2) owned_[b].histories.push_back(history2);
     for (std::size_t p = 0; p < parameters_.size(); ++p) {
       const LearnableParameter& parameter = parameters_[p];
       if (parameter.is_statistic || parameter.offset < 0) continue;
@@ -119,16 +121,26 @@ ops::LayerWiseRate Updater::measure(Context& context, Piece& piece) const {
 }
 
 double Updater::sum_of_squares(Context& context) {
-  std::int64_t bucket = 0;
-  for (const Owned& owned : owned_) {
-    if (!owned.gradient.defined()) continue;
-    Tensor sum = sums_.slice(bucket++, Shape{1});
-    ops::sum_of_squares(context, owned.gradient, sum);
-  }
-  if (bucket == 0) return 0;
-  std::vector<double> sums(static_cast<std::size_t>(bucket));
-  copy_to_host(context, sums_.slice(0, Shape{bucket}), sums.data());
+  std::vector<int> buckets;
+  for (std::size_t bucket = 0; bucket < owned_.size(); ++bucket)
+    if (owned_[bucket].gradient.defined()) buckets.push_back(static_cast<int>(bucket));
+  const std::vector<double> sums = sums_of_squares(context, buckets);
   return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+std::vector<double> Updater::sums_of_squares(Context& context, const std::vector<int>& buckets) {
+  std::vector<double> sums(buckets.size());
+  if (buckets.empty()) return sums;
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    Tensor sum = sums_.slice(static_cast<std::int64_t>(i), Shape{1});
+    ops::sum_of_squares(context, owned_[static_cast<std::size_t>(buckets[i])].gradient, sum);
+  }
+  copy_to_host(context, sums_.slice(0, Shape{std::ssize(buckets)}), sums.data());
+  return sums;
+}
+
+std::vector<Tensor> Updater::histories_of_bucket(int bucket) const {
+  return owned_[static_cast<std::size_t>(bucket)].histories;
 }
 
 std::vector<Updater::OwnedPiece> Updater::owned_pieces() const {

@@ -7,6 +7,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/normalization.hpp"
+#include "early_warnings.hpp"
 
 namespace banyan {
 
@@ -102,8 +103,7 @@ NotFinite find_not_finite(Net& net, Pass pass) {
     last = parameter.layer;
   }
   if (!damaged_layers.empty())
-    return {cat("so are parameters of ", damaged_layers.size(), " of ", layers.size(),
-                " layers, the last of which is ", quoted(last),
+    return {cat(nor_parameters_of(damaged_layers.size(), layers.size(), last),
                 ": a gradient before was not finite there or in a layer after it"),
             false};
 

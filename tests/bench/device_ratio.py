@@ -8,6 +8,7 @@ usage: device_ratio.py [--rounds=5] [--iterations=60] [--warmup=20] SOLVER [BUIL
 
 ARGS of joined processes begin with their number:
   device_ratio.py models/cifar10_resnet20/solver.prototxt --cpu=2 -- 2 --cpu=1 --threads_per_device=1
+  device_ratio.py models/digits/solver.prototxt 3 --parameter_server --cpu=1 -- 4 --parameter_server --servers=2 --cpu=1
 
 Prints the median milliseconds per iteration of both and the median of the rounds' ratios B / A. A build is a folder (default
 build/release). Run it from the repository's folder; the solver's data must exist (tools/quickstart.sh makes the digits). Never part of a test run.

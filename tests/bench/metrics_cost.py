@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What metrics and early warnings cost: the same solver with all of them and with none, in alternating runs, as ratios.
+"""What metrics, early warnings, dashboard and page cost: the same solver with all of them and with none, in alternating runs, as ratios.
 
 usage: metrics_cost.py [BUILD_FOLDER] [options]          (default build/release)
   --solver=models/digits/solver.prototxt    its data must exist (tools/quickstart.sh makes the digits); run from the repository
@@ -9,19 +9,28 @@ usage: metrics_cost.py [BUILD_FOLDER] [options]          (default build/release)
   --histograms=100        iterations; 0: none
   --images=1000           iterations; 0: none
   --warnings=on           off: metrics only; only: warnings without metrics
+  --live=off              on: also --dashboard, on a terminal of 40 x 120, and --serve=0; those without have the progress line there
+  --readers=0             pages of --serve that are open meanwhile
   --devices=--cpu=2       flags that choose the devices
   --json=FILE             default BUILD_FOLDER/bench/metrics_cost.json
 
 Prints the median of the rounds' ratios, with them to without, of the time that iterations take (from the log), and of the
-processor time of the whole process, which other programs disturb less.
+processor time of the whole process, its start included, which other programs disturb less.
 """
 
+import fcntl
+import os
+import pty
 import re
 import resource
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
+import urllib.request
 
 import common
 
@@ -38,10 +47,54 @@ def solver_text(path, options, folder):
     )
 
 
-def run(command, warmup):
+def read_page(url):
+    """As the page's script does, until the run ends."""
+    version = -1
+    try:
+        urllib.request.urlopen(url).read()
+        while True:
+            with urllib.request.urlopen(f"{url}data?after={version}") as answer:
+                text = answer.read().decode()
+            if text:
+                version = int(re.search(r'"version": *(\d+)', text)[1])
+            if re.search(r'"ended": *true', text):
+                return
+    except OSError:
+        return
+
+
+def run_in_terminal(command, readers):
+    """What it writes to a terminal."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(TERM="xterm-256color", LC_ALL="C.UTF-8")
+        os.execv(command[0], command)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    log, pages = b"", []
+    while True:
+        try:
+            got = os.read(terminal, 65536)
+        except OSError:  # Linux says so that the other side has closed it
+            break
+        log += got
+        found = re.search(rb"report: (http://[\d.:]+/\w+/)", log) if len(pages) < readers else None
+        while found and len(pages) < readers:
+            pages.append(threading.Thread(target=read_page, args=(found[1].decode(),), daemon=True))
+            pages[-1].start()
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+    log = log.decode(errors="replace")
+    if status != 0:
+        raise common.Failed(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}: {log[-1000:]}")
+    return log
+
+
+def run(command, options):
     """Seconds per iteration after the warm-up, and of the processor."""
+    warmup = options["warmup"]
+    command = [str(word) for word in command]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    log = common.run(command).err
+    log = run_in_terminal(command, options["readers"]) if options["live"] == "on" else common.run(command).err
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     shown = [(int(i), float(s)) for i, s in re.findall(r"Iteration (\d+) \([^,]*, ([0-9.e+-]+)s/", log)]
     counted = [(i, s) for i, s in shown if i > warmup]
@@ -52,7 +105,8 @@ def run(command, warmup):
 
 def main():
     options = {"solver": "models/digits/solver.prototxt", "rounds": 9, "iterations": 1000, "warmup": 100, "display": 20,
-               "histograms": 100, "images": 1000, "warnings": "on", "devices": "--cpu=2", "json": ""}
+               "histograms": 100, "images": 1000, "warnings": "on", "live": "off", "readers": 0,
+               "devices": "--cpu=2", "json": ""}
     words = common.parse(sys.argv[1:], options, USAGE)
     build = common.build_folder(words)
     trainer = build / "bin/trainer"
@@ -62,15 +116,18 @@ def main():
             solver = f"{folder}/solver.prototxt"
             with open(solver, "w") as out:
                 out.write(solver_text(options["solver"], options, folder))
-            plain = [trainer, f"--solver={solver}", "--progress=off", *options["devices"].split()]
+            progress = [] if options["live"] == "on" else ["--progress=off"]
+            plain = [trainer, f"--solver={solver}", *progress, *options["devices"].split()]
             extras = [f"--metrics={folder}/metrics", f"--histograms={options['histograms']}",
                       f"--images={options['images']}", f"--warnings={options['warnings']}"]
             if options["warnings"] == "only":
                 extras = ["--warnings=on"]
+            if options["live"] == "on":
+                extras += ["--dashboard", "--serve=0"]
             contenders = [("without", ["--warnings=off"]), ("with", extras)]
             if len(result["rounds"]) % 2:
                 contenders.reverse()
-            measured = {name: run(plain + flags, options["warmup"]) for name, flags in contenders}
+            measured = {name: run(plain + flags, options) for name, flags in contenders}
             size = 0
             if options["warnings"] != "only":
                 size = subprocess.run(["du", "-sb", f"{folder}/metrics"], capture_output=True, text=True).stdout.split()[0]

@@ -34,6 +34,8 @@ def rows(workers):
     yield "4 processes, synchronous", 4, ["--uplink=mpi"]
     for staleness in (0, 2, 4, 8, 16):
         yield f"{workers} workers, staleness {staleness}", workers + 1, [*now, f"--staleness={staleness}"]
+    yield f"{workers} workers, staleness 8, 2 servers", workers + 2, [*now, "--staleness=8", "--servers=2"]
+    yield f"{workers} workers, staleness 8, tree of 2", workers + 3, [*now, "--staleness=8", "--server_tree=2"]
     yield f"{workers} workers, staleness 8, bf16", workers + 1, [*now, "--staleness=8", "--reduce_precision=bf16"]
     for share, name in (("0.1", "10 %"), ("0.01", "1 %")):
         yield f"{workers} workers, staleness 8, top {name}", workers + 1, [*now, "--staleness=8", f"--compress=topk:{share}"]

@@ -1,5 +1,6 @@
 #include "banyan/io/atomic_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -54,6 +55,35 @@ TEST(AtomicFile, AFullDiskLeavesTheEarlierFile) {
   }
   EXPECT_EQ(get_file(path), "earlier");
   EXPECT_EQ(folder.count(), 1u);
+}
+
+/// Renaming a file over /dev/null, as root can, would be the end of it.
+TEST(AtomicFile, DevicesAndPipesAreWrittenInPlace) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.file("pipe"), device = folder.file("device"), out = folder.file("out");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  write_file(pipe, "through");
+  char got[16] = "";
+  EXPECT_EQ(::read(reader, got, sizeof got), 7);
+  EXPECT_STREQ(got, "through");
+  ::close(reader);
+  std::filesystem::create_symlink("/dev/null", device);
+  write_file(device, "nowhere");
+  EXPECT_TRUE(std::filesystem::is_symlink(device));
+  // As /dev/stdout, where it leads to a file: appended, because something may have been printed already.
+  const int open_file = ::open(out.c_str(), O_WRONLY | O_CREAT, 0600);
+  ASSERT_EQ(::write(open_file, "before ", 7), 7);
+  std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(open_file), folder.file("link"));
+  write_file(folder.file("link"), "after");
+  ::close(open_file);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.file("link")));
+  EXPECT_EQ(get_file(out), "before after");
+  EXPECT_EQ(folder.count(), 4u);
+  const std::string error =
+      error_of([] { write_file("/dev/full", std::string(20000, 'x')); }, ErrorKind::runtime);
+  expect_contains(error, "cannot write \"/dev/full\": No space left on device");
 }
 
 TEST(AtomicFile, AFullDiskUnderAProtobufStream) {

@@ -3,8 +3,13 @@
 #include "io/hdf5_model.hpp"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdlib>
+#include <functional>
+#include <stdexcept>
 
 #include "banyan/io/atomic_file.hpp"
 #include "io/hdf5_file.hpp"
@@ -183,6 +188,40 @@ TEST(Hdf5State, IsReadByH5py) {
       "import h5py, sys; f = h5py.File(sys.argv[1], 'r'); assert f['iter'][()] == 12; "
       "assert f['learned_net'][()] == b'net.caffemodel.h5'; assert f['history/0'][()].tolist() == [[1, 2.5]]";
   EXPECT_EQ(std::system(("python3 -c \"" + program + "\" " + path).c_str()), 0);
+}
+
+std::string refusal_of(const std::function<void()>& read) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("some.h5");
+  write_file(path, "anything");
+  try {
+    rehearse_hdf5(path, read);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RehearseHdf5, WhatCrashesOrHangsIsRefused) {
+  EXPECT_THAT(refusal_of([] { ::raise(SIGSEGV); }),
+              HasSubstr("some.h5\" is damaged: HDF5's library crashes"));
+  EXPECT_THAT(refusal_of([] { ::_exit(1); }), HasSubstr("damages memory"));
+  const auto endless = [] {
+    for (std::atomic<int> i = 0;; ++i) {
+    }
+  };
+  EXPECT_THAT(refusal_of(endless), HasSubstr("does not come to an end"));
+}
+
+TEST(RehearseHdf5, WhatEndsIsNot) {
+  EXPECT_EQ(refusal_of([] {}), "");
+  EXPECT_EQ(refusal_of([] { throw std::runtime_error("once more, then"); }), "");
+  EXPECT_NO_THROW(rehearse_hdf5("/nowhere.h5", [] { FAIL(); }));
+  const TemporaryFolder folder;
+  caffe::NetParameter net;
+  add_layer(net, "ip", 1);
+  const std::string path = saved(folder, net);
+  EXPECT_EQ(refusal_of([&] { read_hdf5_model(path); }), "") << "in a copy of the process too";
 }
 
 #else

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -239,6 +240,34 @@ TEST_F(PageServerTest, EndsAtOnceButTellsThoseWhoWait) {
   EXPECT_EQ(data["ended"], true);
   EXPECT_EQ(data["run"]["ends"][0]["reason"], "finished");
   EXPECT_EQ(ask(at.port, "GET / HTTP/1.1\r\n\r\n"), "");
+}
+
+/// More pages than there are threads wait for news; one more can still be loaded.
+TEST_F(PageServerTest, ManyPagesAreOpen) {
+  auto server = std::make_unique<PageServer>(PageServerOptions{.name = "solver"});
+  const Address at = address_in(server->url());
+  server->sink()->write(start(0, 1000));
+  EXPECT_EQ(status_of(get(at, at.path)), 200);
+  constexpr int kPages = 40;
+  std::vector<std::thread> pages;
+  std::atomic<int> told{0};
+  for (int i = 0; i < kPages; ++i)
+    pages.emplace_back([&] {
+      // As the page's script does, but without its pause.
+      for (int status = 204; status == 204;) {
+        const std::string answer = get(at, at.path + "data?after=1");
+        status = status_of(answer);
+        if (status == 200) ++told;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const Clock::time_point begin = Clock::now();
+  EXPECT_EQ(status_of(get(at, at.path)), 200);
+  EXPECT_LT(seconds_since(begin), 5);  // those who wait do so for 20 s
+  server->sink()->write(train(0, 0.5));
+  for (std::thread& page : pages) page.join();
+  EXPECT_EQ(told, kPages);
 }
 
 /// Whoever sends half a request, or does not read the answer, holds up nothing.

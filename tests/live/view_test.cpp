@@ -140,6 +140,21 @@ TEST(View, LogAndPanelFitEveryTerminal) {
   }
 }
 
+/// Of numbers that do not fit, a part would be worse than none.
+TEST(View, EightyColumnsShowWholeNumbers) {
+  View view;
+  Board now(2);
+  view.take(start(1000));
+  view.take(train(0, 77.61234));
+  view.take(train(100, 0.019861234, {{"loss", {0.1}, 1}}));
+  view.take(test(0, 100, 0.037123456, {{"accuracy", {0.9}, 0}}));
+  view.look_at(now.board);
+  const std::string shown = text(view.rows({24, 80}, kPlain));
+  EXPECT_THAT(shown, HasSubstr("loss (log)  0.0199  test0 0.0371  "));
+  EXPECT_THAT(shown, HasSubstr("comm. 15 %  data 5 %\n"));
+  EXPECT_THAT(text(view.rows({24, 100}, kPlain)), HasSubstr("loss (log)  training 0.01986  test0 0.03712"));
+}
+
 TEST(View, SmallTerminalsGetWhatFits) {
   View view;
   Board now(1);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Runs of several processes, each in a network namespace of its own, over networks that are slow, lose packets, or fail.
 
-usage: network.py [BUILD_FOLDER] [--table] [--schedules=N] [--seed=S] [--more=FLAGS]
+usage: network.py [BUILD_FOLDER] [--table] [--schedules=N] [--seed=S] [--server] [--more=FLAGS]
 
   --table        how fast LeNet trains on two processes over networks of several kinds
   --schedules=N  N random schedules of faults (delay and loss, a slow network, kill -9, SIGSTOP, a cut link), each drawn from a seed of its own:
-                 S, S + 1, ... A run must end in time, with one error if the fault was one that ends it, and leave no process behind.
+                 S, S + 1, ... A run must end in time, with one error on each host and a failure as mpirun's exit code if the fault was one that
+                 ends it, or go on and stop when it is told to; and leave no process behind.
+  --server       the schedules with a parameter server, which goes on without a worker that is stopped or cut off
   --more=FLAGS   further flags of the trainers, separated by spaces
   --keep         leave the folder of the first schedule that fails
 
@@ -30,6 +32,8 @@ SKIPPED = 77
 WATCHDOG = 3  # seconds
 IN_TIME = WATCHDOG + 2
 OF_MPIRUN = 6  # it waits before it kills what does not end, and longer on a busy machine
+MPIRUN_ENDS = 30  # itself, when a process was killed
+SILENCE = 1  # after so long a server goes on without a worker
 TO_START = 20  # the least time that processes have to find each other
 MOST_HOSTS = 4
 
@@ -42,7 +46,7 @@ layer { name: "relu1" type: "ReLU" bottom: "bn1" top: "bn1" }
 layer { name: "ip2" type: "InnerProduct" bottom: "bn1" top: "ip2" inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" }
 """
-SOLVER = 'net: "NET" base_lr: 0.01 lr_policy: "fixed" max_iter: 100000000 display: 20 random_seed: 3 snapshot_prefix: "PREFIX"'
+SOLVER = 'net: "NET" base_lr: 0.01 lr_policy: "fixed" max_iter: 100000000 display: 5 random_seed: 3 snapshot_prefix: "PREFIX"'
 
 
 def quietly(*words):
@@ -85,9 +89,10 @@ def has_netem():
 class Network:
     """Hosts 0, 1, ...: network namespaces on one bridge."""
 
-    def __init__(self, hosts, folder):
+    def __init__(self, hosts, folder, far=False):
+        """`far`: the processes of different hosts do not find out that they are on one machine, and see less of each other."""
         self.tag = f"byn{os.getpid() % 100000}"
-        self.hosts, self.folder = hosts, folder
+        self.hosts, self.folder, self.far = hosts, folder, far
         self.agent = folder / "agent"
         try:
             self.make()
@@ -106,10 +111,12 @@ class Network:
             must("ip", "-n", self.name(host), "addr", "add", f"{self.address(host)}/24", "dev", "net0")
             for device in ("lo", "net0"):
                 must("ip", "-n", self.name(host), "link", "set", device, "up")
-        # mpirun starts a program on another host by this instead of ssh. Each host has a name of its own.
+        # On host N: ... agent PREFIX.(N + 1) PROGRAM. mpirun starts a program on another host by this instead of ssh. Each host has a name of
+        # its own, and where it is far a boot ID.
+        away = 'echo far$host > "$0.boot$host"; mount --bind "$0.boot$host" /proc/sys/kernel/random/boot_id; ' if self.far else ""
         self.agent.write_text(
-            "#!/bin/bash\nhost=${1##*.}; shift\n"
-            f'exec ip netns exec {self.tag}h$((host - 1)) unshare --uts bash -c "hostname host$((host - 1)); $*"\n'
+            "#!/bin/bash\nexport host=$((${1##*.} - 1)); shift\n"
+            f"exec ip netns exec {self.tag}h$host unshare --uts --mount bash -c 'hostname host$host; {away}exec bash -c \"$*\"' \"$0\" \"$@\"\n"
         )
         self.agent.chmod(0o755)
 
@@ -143,9 +150,9 @@ class Network:
 
     def mpirun(self, trainer, flags, log):
         subnet = f"{self.address(0).rsplit('.', 1)[0]}.0/24"
-        words = ["ip", "netns", "exec", self.name(0), "unshare", "--uts", "bash", "-c", 'hostname host0; exec "$@"', "mpirun"]
+        words = [str(self.agent), self.address(0), "exec", "mpirun", "--allow-run-as-root", "--bind-to", "none"]
         # What ends the others kills them after a second otherwise, on a busy machine before they have said why.
-        words += ["mpirun", "--mca", "odls_base_sigkill_timeout", "5", "--allow-run-as-root", "--bind-to", "none", "--mca", "plm_rsh_agent", str(self.agent)]
+        words += ["--mca", "odls_base_sigkill_timeout", "2", "--mca", "plm_rsh_agent", str(self.agent)]
         # mpirun passes on no output any more when the process beside it has died.
         words += ["--output-filename", str(self.folder / "said")]
         words += ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", subnet, "--mca", "oob_tcp_if_include", subnet]
@@ -185,18 +192,28 @@ def wait_until(reached, seconds):
 class Run:
     """One mpirun in a network of its own."""
 
-    def __init__(self, build, hosts, folder, flags):
-        self.folder = folder
+    def __init__(self, build, hosts, folder, flags, server=False, far=False):
+        self.folder, self.server = folder, server
         self.marker = f"--solver={folder}/solver.prototxt"
-        self.network = Network(hosts, folder)
+        self.network = Network(hosts, folder, far)
         self.log = folder / "log"
-        flags = ["--uplink=mpi", "--cpu=1", "--threads_per_device=1", f"--watchdog={WATCHDOG}", self.marker, *flags]
+        mode = ["--parameter_server", f"--silence={SILENCE}"] if server else ["--uplink=mpi"]
+        flags = [*mode, "--cpu=1", "--threads_per_device=1", f"--watchdog={WATCHDOG}", self.marker, *flags]
         self.mpirun = self.network.mpirun(build / "bin/trainer", flags, open(self.log, "w"))
 
     def text(self):
         """What mpirun and the trainers said."""
         files = [self.log, *(self.folder / "said").glob("**/stderr")]
         return "\n".join(file.read_text(errors="replace") for file in files)
+
+    def errors(self):
+        """{process: its errors}, of those that said one."""
+        found = {}
+        for process in range(self.network.hosts):
+            for file in (self.folder / "said").glob(f"**/rank.{process}/stderr"):
+                if said := re.findall(r"^trainer: .*(?:\n  .*)*", file.read_text(errors="replace"), re.MULTILINE):
+                    found[process] = said
+        return found
 
     def iterations(self):
         lines = re.findall(r"Iteration (\d+) ", self.log.read_text(errors="replace"))
@@ -222,6 +239,13 @@ def write_files(folder, database, net=NET, solver=SOLVER):
 
 # --- schedules of faults ---
 
+class Fault:
+    """What was done, to which process; whether the run must end, or go on without that process."""
+
+    def __init__(self, words, process, ends=False, without=False):
+        self.words, self.process, self.ends, self.without = words, process, ends, without
+
+
 def harmless(draw, run):
     host = draw.randrange(run.network.hosts)
     kinds = [("rate", f"{draw.choice((5, 20, 100))}mbit")]
@@ -233,36 +257,44 @@ def harmless(draw, run):
         ]
     words = draw.choice(kinds)
     run.network.shape(host, *words)
-    return f"host {host}: {' '.join(words)}", False
+    return Fault(f"host {host}: {' '.join(words)}", host)
+
+
+def signal_one(draw, run, number):
+    pids = trainers(run.marker)
+    process = draw.choice(sorted(pids))
+    os.kill(pids[process], number)
+    return process, pids[process]
+
+
+def without(run, words, process):
+    """A process that is silent for ever: a parameter server goes on without it if it is a worker, and not the last one."""
+    goes_on = run.server and process > 0 and run.network.hosts > 2 and "Iteration" in run.text()
+    return Fault(words, process, ends=not goes_on, without=goes_on)
 
 
 def kill(draw, run):
-    pids = trainers(run.marker)
-    number = draw.choice(sorted(pids))
-    os.kill(pids[number], signal.SIGKILL)
-    return f"kill -9 of process {number}", True
+    process, _ = signal_one(draw, run, signal.SIGKILL)
+    return Fault(f"kill -9 of process {process}", process, ends=True)
 
 
 def stop(draw, run):
-    pids = trainers(run.marker)
-    number = draw.choice(sorted(pids))
-    os.kill(pids[number], signal.SIGSTOP)
-    return f"SIGSTOP of process {number}", True
+    process, _ = signal_one(draw, run, signal.SIGSTOP)
+    return without(run, f"SIGSTOP of process {process}", process)
 
 
 def pause(draw, run):
-    pids = trainers(run.marker)
-    number, seconds = draw.choice(sorted(pids)), draw.uniform(0.2, WATCHDOG - 1.5)
-    os.kill(pids[number], signal.SIGSTOP)
+    process, pid = signal_one(draw, run, signal.SIGSTOP)
+    seconds = draw.uniform(0.2, WATCHDOG - 1.5)
     time.sleep(seconds)
-    os.kill(pids[number], signal.SIGCONT)
-    return f"process {number} stopped for {seconds:.1f} s", False
+    os.kill(pid, signal.SIGCONT)
+    return Fault(f"process {process} stopped for {seconds:.1f} s", process)
 
 
 def cut(draw, run):
     host = draw.randrange(run.network.hosts)
     run.network.cut(host)
-    return f"link of host {host} cut", True
+    return without(run, f"link of host {host} cut", host)
 
 
 def blink(draw, run):
@@ -270,47 +302,79 @@ def blink(draw, run):
     run.network.cut(host)
     time.sleep(seconds)
     run.network.mend(host)
-    return f"link of host {host} cut for {seconds:.1f} s", False
+    return Fault(f"link of host {host} cut for {seconds:.1f} s", host)
 
 
 FAULTS = (harmless, kill, stop, pause, cut, blink)
 
 
-def complaint(run, fatal, told, since):
+def wrong_errors(run, faults):
+    """What is wrong with what was said when a run ended; "": nothing."""
+    joined = "Iteration" in run.text()
+    last = faults[-1]
+    # mpirun writes what it was told a little after a process has ended.
+    wait_until(lambda: run.errors(), 3)
+    errors = run.errors()
+    # Before they have found each other, mpirun alone knows that one was killed.
+    if not errors and (joined or "the job has been aborted" not in run.text()):
+        return "no error was said"
+    for process, said in errors.items():
+        if len(said) > 1:
+            return f"process {process} said {len(said)} errors"
+        # One that is cut off, or held up in MPI, can only say that it hears nobody; a slow or broken network may have been noticed before the last fault.
+        blamed = {fault.process for fault in faults}
+        words = [f"process {other} on " for other in blamed] + ["the message library has not returned"] + (["has not heard of any worker"] if run.server and process == 0 else [])
+        if joined and process not in blamed and not any(word in said[0].replace(f"in process {process} on", "") for word in words):
+            return f"process {process} blames another one than {sorted(blamed)}: {said[0]}"
+    if any(word in last.words for word in ("kill", "SIGSTOP")) or not last.ends:
+        if wait_until(lambda: run.mpirun.poll() is not None, MPIRUN_ENDS) is None and "cut" not in " ".join(fault.words for fault in faults):
+            return f"mpirun does not end in {MPIRUN_ENDS} s"
+    return "mpirun's exit code is 0" if run.mpirun.poll() == 0 else ""
+
+
+def wrong_stop(run, faults):
+    """What is wrong with how a run goes on that has no reason to end, and with how it stops; "": nothing."""
+    before = run.iterations()
+    # With 5 Mbit/s and four hosts an iteration, which sends 0.47 MB from each, takes 0.75 s.
+    if wait_until(lambda: run.iterations() > before + 10 or run.gone(), 60) is None:
+        return "it goes on no longer, and does not end"
+    if run.gone():
+        return wrong_errors(run, faults) if "has not been heard of for" in run.text() else "it ended without a reason"
+    run.mpirun.send_signal(signal.SIGUSR1)
+    silent = {fault.process for fault in faults if fault.without}
+    if wait_until(lambda: set(trainers(run.marker)) <= silent, 20 + WATCHDOG) is None:
+        return "it does not stop when it is told to"
+    if not list(run.folder.glob("run_iter_*.solverstate")):
+        return "it took no snapshot"
+    if silent:
+        return wrong_errors(run, faults)
+    return "" if run.mpirun.wait(10) == 0 else "it stopped with an error"
+
+
+def complaint(run, faults, since):
     """What is wrong with how the run ended; "": nothing."""
+    last = faults[-1]
+    if not last.ends:
+        return wrong_stop(run, faults)
     limit = IN_TIME + OF_MPIRUN + (0 if "Iteration" in run.text() else TO_START)
-    if not fatal:
-        # It must still train, and end when it is told to.
-        before = run.iterations()
-        if wait_until(lambda: run.iterations() > before + 40, 30) is None and not run.gone():
-            return "it goes on no longer, and does not end"
-        if run.gone():
-            return "" if "has not been heard of for" in run.text() else "it ended without a reason"
-        run.mpirun.send_signal(signal.SIGUSR1)
-        if wait_until(run.gone, 20) is None:
-            return "it does not stop when it is told to"
-        return "" if run.mpirun.wait(10) == 0 else "it stopped with an error"
     # A process that was stopped cannot end itself: mpirun kills it, where it still can.
-    ended = wait_until(lambda: set(trainers(run.marker)) <= told, limit)
-    if ended is None:
+    excused = {last.process} if "SIGSTOP" in last.words else set()
+    if wait_until(lambda: set(trainers(run.marker)) <= excused, limit) is None:
         return f"processes {sorted(trainers(run.marker))} are left after {limit} s"
     took = time.monotonic() - since
-    # Before they have found each other, mpirun alone knows that one was killed.
-    words = ["trainer: "] if "Iteration" in run.text() else ["trainer: ", "have not found each other", "the job has been aborted"]
-    if not any(word in run.text() for word in words):
-        return f"no error was said (ended after {took:.1f} s)"
-    return ""
+    wrong = wrong_errors(run, faults)
+    return wrong and f"{wrong} (ended after {took:.1f} s)"
 
 
-def schedule(build, database, seed, flags):
-    """Runs one; returns its words and what is wrong."""
+def schedule(build, database, seed, flags, server):
+    """Runs one; returns its words, what is wrong, and its folder."""
     draw = random.Random(seed)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="banyan_network_"))
     write_files(folder, database)
-    hosts = draw.randint(2, MOST_HOSTS)
-    words, wrong, run = [f"{hosts} hosts"], "", None
+    hosts, far = draw.randint(2, MOST_HOSTS), draw.random() < 0.5
+    words, wrong, run = [f"{hosts} {'far ' if far else ''}hosts"], "", None
     try:
-        run = Run(build, hosts, folder, flags)
+        run = Run(build, hosts, folder, flags, server, far)
         if draw.random() < 0.2:
             time.sleep(draw.uniform(0, 1.5))  # while it starts
             wait_until(lambda: len(trainers(run.marker)) == hosts, 30)
@@ -320,34 +384,33 @@ def schedule(build, database, seed, flags):
             return [*words, "the watchdog ended it before any fault: this machine is too busy"], "", folder
         else:
             time.sleep(draw.uniform(0, 1))
-        fatal, stopped, since = False, set(), time.monotonic()
+        faults, since = [], time.monotonic()
         for number in range(draw.randint(1, 3)):
-            if fatal or len(trainers(run.marker)) < hosts:
+            if faults and (faults[-1].ends or faults[-1].without or len(trainers(run.marker)) < hosts):
                 break
-            fault = draw.choice(FAULTS)
-            before = trainers(run.marker)
-            said, fatal = fault(draw, run)
+            faults.append(draw.choice(FAULTS)(draw, run))
             since = time.monotonic()
-            words.append(said)
-            if fault is stop:
-                stopped = {int(said.split()[-1])}
-        wrong = complaint(run, fatal, stopped, since)
+            words.append(faults[-1].words)
+        wrong = complaint(run, faults, since)
+        spoken = run.errors()
+        if spoken:
+            words.append(f"errors from {sorted(spoken)}")
     finally:
         if run is not None:
             run.close()
     return words, wrong, folder
 
 
-def run_schedules(build, database, count, first, flags, keep):
+def run_schedules(build, database, count, first, flags, server, keep):
     failed = 0
     if not has_netem():
         common.skip("delay and loss", "this kernel's tc has no netem")
     for seed in range(first, first + count):
-        words, wrong, folder = schedule(build, database, seed, flags)
+        words, wrong, folder = schedule(build, database, seed, flags, server)
         print(f"{seed}: {'; '.join(words)}: {wrong or 'as it should'}", flush=True)
         if wrong:
             failed += 1
-            print((folder / "log").read_text(errors="replace")[-3000:], flush=True)
+            print("\n".join(line for line in (folder / "log").read_text(errors="replace").splitlines() if not line.startswith("I"))[-3000:], flush=True)
             if keep:
                 sys.exit(f"left in {folder}")
         shutil.rmtree(folder)
@@ -375,7 +438,7 @@ def iterations_per_second(build, database, kind, flags):
     lenet = re.sub(r'source: "[^"]*"', f'source: "{database}"', lenet)
     with tempfile.TemporaryDirectory(prefix="banyan_network_") as name:
         folder = pathlib.Path(name)
-        write_files(folder, database, lenet, SOLVER.replace("display: 20", "display: 5 average_loss: 5"))
+        write_files(folder, database, lenet, SOLVER.replace("display: 5", "display: 5 average_loss: 5"))
         run = Run(build, 2, folder, flags)
         try:
             if wait_until(lambda: run.iterations() >= 20, 60) is None:
@@ -405,7 +468,7 @@ def print_table(build, database, flags):
 
 
 def main():
-    options = {"table": False, "schedules": 0, "seed": 1, "more": "", "keep": False}
+    options = {"table": False, "schedules": 0, "seed": 1, "server": False, "more": "", "keep": False}
     words = common.parse(sys.argv[1:], options, __doc__)
     if len(words) > 1 or not (options["table"] or options["schedules"]):
         sys.exit(__doc__)
@@ -420,7 +483,7 @@ def main():
         if options["table"]:
             print_table(build, database, flags)
         if options["schedules"]:
-            failed = run_schedules(build, database, options["schedules"], options["seed"], flags, options["keep"])
+            failed = run_schedules(build, database, options["schedules"], options["seed"], flags, options["server"], options["keep"])
     sys.exit(1 if failed else 0)
 
 

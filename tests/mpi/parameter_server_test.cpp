@@ -18,19 +18,53 @@ constexpr double kOfMpirun = 3;
 
 class ParameterServerRun : public MpiRun {
  protected:
-  /// A server and workers with one device each.
-  std::unique_ptr<TrainerProcess> start_served(int workers, const std::vector<std::string>& flags) const {
-    std::vector<std::string> all = {"--parameter_server", "--cpu=1", "--threads_per_device=1"};
-    all.insert(all.end(), flags.begin(), flags.end());
-    return start_processes(std::vector<MpiProcess>(static_cast<std::size_t>(workers) + 1, MpiProcess{all}));
+  void SetUp() override {
+    MpiRun::SetUp();
+    write("wide", lmdb_source() + wide_net());
   }
-  std::unique_ptr<TrainerProcess> start_long(int workers, const std::vector<std::string>& flags = {}) const {
-    write("solver", solver_for("net", "max_iter: 1000000 display: 100 snapshot: 200"));
+  /// Parameters for several servers.
+  static std::string wide_net() {
+    return "layer { name: 'wide' type: 'InnerProduct' bottom: 'data' top: 'wide' inner_product_param { "
+           "num_output: 200 weight_filler { type: 'xavier' } } } "
+           "layer { name: 'relu' type: 'ReLU' bottom: 'wide' top: 'wide' } "
+           "layer { name: 'ip' type: 'InnerProduct' bottom: 'wide' top: 'ip' inner_product_param { "
+           "num_output: 5 weight_filler { type: 'xavier' } } } "
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } "
+           "layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'accuracy' include { "
+           "phase: TEST } }";
+  }
+  /// Servers and workers with one device each.
+  std::unique_ptr<TrainerProcess> start_served(int workers, const std::vector<std::string>& flags,
+                                               int servers = 1) const {
+    std::vector<std::string> all = {"--parameter_server", "--cpu=1", "--threads_per_device=1",
+                                    "--servers=" + std::to_string(servers)};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return start_processes(
+        std::vector<MpiProcess>(static_cast<std::size_t>(workers + servers), MpiProcess{all}));
+  }
+  std::unique_ptr<TrainerProcess> start_long(int workers, const std::vector<std::string>& flags = {},
+                                             int servers = 1) const {
+    write("solver", solver_for(servers > 1 ? "wide" : "net", "max_iter: 1000000 display: 100 snapshot: 200"));
     std::vector<std::string> all = {"--solver=" + path("solver"), "--watchdog=4", "--silence=1"};
     all.insert(all.end(), flags.begin(), flags.end());
-    auto mpirun = start_served(workers, all);
+    auto mpirun = start_served(workers, all, servers);
     EXPECT_TRUE(mpirun->says("Iteration 300 ")) << mpirun->text();
     return mpirun;
+  }
+  /// What a run shows, without times.
+  static std::vector<std::string> shown(const std::string& log) {
+    std::vector<std::string> found;
+    const std::regex line("Iteration [0-9]+.*, loss = .*|Test net output .*|Gradient clipping: .*");
+    for (std::sregex_iterator it(log.begin(), log.end(), line), end; it != end; ++it)
+      found.push_back(std::regex_replace(it->str(), std::regex("\\(.* iters\\)"), ""));
+    return found;
+  }
+  static std::vector<std::string> norms(const std::string& records) {
+    std::vector<std::string> found;
+    const std::regex number("\"gradient_norm\":([^,}]*)");
+    for (std::sregex_iterator it(records.begin(), records.end(), number), end; it != end; ++it)
+      found.push_back((*it)[1]);
+    return found;
   }
   std::int64_t iterations_in_log() const {
     const std::string log = file("log");
@@ -39,6 +73,12 @@ class ParameterServerRun : public MpiRun {
     for (std::sregex_iterator it(log.begin(), log.end(), line), end; it != end; ++it)
       last = std::stoll((*it)[1]);
     return last;
+  }
+  bool comes(const std::string& pattern, double seconds = 20) const {
+    const std::regex wanted(pattern);
+    for (int i = 0; i < seconds * 20 && !std::regex_search(file("log"), wanted); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return std::regex_search(file("log"), wanted);
   }
   bool goes_on(std::int64_t from, double seconds = 20) const {
     for (int i = 0; i < seconds * 20 && iterations_in_log() <= from; ++i)
@@ -85,8 +125,7 @@ TEST_F(ParameterServerRun, AStoppedWorkerIsTakenOutNamedAndTakenBack) {
   EXPECT_THAT(file("log"), HasSubstr("workers taken out 1 times, back 1 times"));
 }
 
-/// The run stops with a snapshot as it was asked to, and then says who is missing: the silent worker, or, if
-/// another worker has taken its leave before the server, the server, which that worker hears no more.
+/// The run stops with a snapshot as it was asked to, and then the server says who is missing.
 TEST_F(ParameterServerRun, AStopDoesNotWaitForASilentWorker) {
   const auto mpirun = start_long(2);
   const std::vector<pid_t> trainers = trainers_of(*mpirun, 3);
@@ -97,7 +136,8 @@ TEST_F(ParameterServerRun, AStopDoesNotWaitForASilentWorker) {
   const auto latest = find_latest_snapshot(path("run/s"));
   ASSERT_TRUE(latest);
   EXPECT_GE(read_snapshot(*latest).state.iter(), iterations_in_log());
-  EXPECT_THAT(error_in_log(), ContainsRegex("process [02] on .* has not been heard of for "))
+  EXPECT_THAT(error_in_log(),
+              ContainsRegex("process 2 on .* has not been heard of for (.|\n)*in process 0 on"))
       << mpirun->text();
   expect_gone(trainers);
 }
@@ -149,6 +189,134 @@ TEST_F(ParameterServerRun, AStoppedServerIsMissed) {
   expect_gone(trainers);
 }
 
+/// Tests, displays, norms for clipping and metrics, and the snapshot: bit for bit those of one server.
+TEST_F(ParameterServerRun, TwoServersAreAsOne) {
+  write("solver", solver_for("wide",
+                             "max_iter: 40 snapshot: 20 display: 10 test_iter: 2 test_interval: 20 momentum: "
+                             "0.9 clip_gradients: 0.5"));
+  std::vector<std::string> lines, gradients;
+  std::string model, state;
+  for (const int servers : {1, 2}) {
+    const std::string metrics = path(cat("metrics", servers));
+    const auto mpirun = start_served(2, {"--solver=" + path("solver"), "--metrics=" + metrics}, servers);
+    ASSERT_EQ(mpirun->wait(), 0) << mpirun->text();
+    EXPECT_THAT(file("log"),
+                HasSubstr("Parameter server: 40 updates of 80 differences, by age 0:80; 0 dropped"));
+    const std::vector<std::string> now = shown(file("log"));
+    const std::vector<std::string> norms_now = norms(file(cat("metrics", servers, "/metrics.jsonl")));
+    EXPECT_GE(now.size(), 8u) << file("log");
+    EXPECT_GE(norms_now.size(), 3u);
+    if (servers == 1) {
+      lines = now;
+      gradients = norms_now;
+      model = file("run/s_iter_40.caffemodel");
+      ASSERT_FALSE(model.empty());
+      state = file("run/s_iter_40.solverstate");
+    } else {
+      EXPECT_THAT(file("log"), HasSubstr("The parameters are shared out over 2 servers: "));
+      EXPECT_EQ(now, lines);
+      EXPECT_EQ(norms_now, gradients);
+      EXPECT_TRUE(file("run/s_iter_40.caffemodel") == model);
+      EXPECT_TRUE(file("run/s_iter_40.solverstate") == state);
+    }
+  }
+}
+
+TEST_F(ParameterServerRun, TwoServersAsynchronousAndCompressed) {
+  write("solver", solver_for("wide", "max_iter: 100 snapshot: 0 display: 50"));
+  const auto mpirun = start_served(3,
+                                   {"--solver=" + path("solver"), "--wait_time=0", "--staleness=6",
+                                    "--compress=topk:0.1", "--reduce_precision=bf16"},
+                                   2);
+  EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+  EXPECT_THAT(file("log"), ContainsRegex("Parameter server: 100 updates of [0-9]+ differences, .* saved"));
+}
+
+TEST_F(ParameterServerRun, AWorkerOfTwoServersIsTakenOutAndBack) {
+  const auto mpirun = start_long(2, {}, 2);
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 4);
+  ::kill(trainers[3], SIGSTOP);
+  ASSERT_TRUE(mpirun->says("is taken out")) << mpirun->text();
+  EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << "with one worker";
+  ::kill(trainers[3], SIGCONT);
+  ASSERT_TRUE(mpirun->says("is heard of again and taken back")) << mpirun->text();
+  EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << "with both";
+  mpirun->signal(SIGUSR1);
+  EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+}
+
+/// Either of two servers; a snapshot of theirs is gone on from by one.
+TEST_F(ParameterServerRun, AfterAKilledServerOfTwoOneGoesOn) {
+  for (const std::size_t victim : {std::size_t{0}, std::size_t{1}}) {
+    const auto mpirun = start_long(2, {}, 2);
+    ASSERT_TRUE(mpirun->says("s_iter_400.solverstate")) << mpirun->text();
+    const std::vector<pid_t> trainers = trainers_of(*mpirun, 4);
+    ::kill(trainers[victim], SIGKILL);
+    EXPECT_GT(mpirun->wait(2 + kOfMpirun), 0) << mpirun->text();
+    EXPECT_THAT(error_in_log(),
+                ContainsRegex(cat("process ", victim, " on .* was killed, or has ended without a word")));
+    expect_gone(trainers);
+  }
+  const auto latest = find_latest_snapshot(path("run/s"));
+  ASSERT_TRUE(latest);
+  const std::int64_t saved = read_snapshot(*latest).state.iter();
+  write("solver", solver_for("wide", cat("max_iter: ", saved + 50, " display: 10 snapshot: 0")));
+  const auto again = start_served(2, {"--solver=" + path("solver"), "--snapshot=latest"});
+  EXPECT_EQ(again->wait(), 0) << again->text();
+  EXPECT_THAT(file("log"), HasSubstr(cat("Resuming from ", *latest)));
+  EXPECT_THAT(file("log"), HasSubstr("Parameter server: 50 updates of 100 differences"));
+}
+
+TEST_F(ParameterServerRun, AStoppedFurtherServerIsMissed) {
+  const auto mpirun = start_long(2, {}, 2);
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 4);
+  ::kill(trainers[1], SIGSTOP);
+  ASSERT_TRUE(mpirun->says("trainer: process 1 on ")) << mpirun->text();
+  EXPECT_GT(mpirun->wait(4 + 2 + kOfMpirun), 0) << mpirun->text();
+  EXPECT_THAT(error_in_log(),
+              ContainsRegex("process 1 on .*, a parameter server, has not been heard of for 4"));
+  expect_gone(trainers);
+}
+
+/// An inner server, and the only worker of one.
+TEST_F(ParameterServerRun, ATreeGoesOnWithoutAnInnerServer) {
+  const auto mpirun = start_long(4, {"--server_tree=2"});  // process 0, 2 inner servers, 2 workers
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 5);
+  for (const std::size_t stopped : {std::size_t{1}, std::size_t{4}}) {
+    ::kill(trainers[stopped], SIGSTOP);
+    const char* words = stopped == 1 ? "process 1 on .* has not been heard of for 1[.0-9]* s and is taken out"
+                                     : "process 2 on .*, or none of its workers, has not been heard of";
+    EXPECT_TRUE(comes(words)) << mpirun->text();
+    EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << "with the other inner server";
+    ::kill(trainers[stopped], SIGCONT);
+    EXPECT_TRUE(comes(cat("process ", stopped == 1 ? 1 : 2, " on .* is heard of again and taken back")))
+        << mpirun->text();
+    EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << "with both";
+  }
+  mpirun->signal(SIGUSR1);
+  EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+}
+
+TEST_F(ParameterServerRun, AKilledInnerServerEndsAllAtOnce) {
+  const auto mpirun = start_long(4, {"--server_tree=2"});
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 5);
+  ::kill(trainers[2], SIGKILL);
+  EXPECT_GT(mpirun->wait(2 + kOfMpirun), 0) << mpirun->text();
+  EXPECT_THAT(error_in_log(), ContainsRegex("process 2 on .* was killed, or has ended without a word"));
+  expect_gone(trainers);
+}
+
+TEST_F(ParameterServerRun, TooManyServersAreRefused) {
+  write("solver", solver_for("wide"));
+  const auto refuses = [&](int processes, int servers, const char* words) {
+    const auto mpirun = start_served(processes - servers, {"--solver=" + path("solver")}, servers);
+    EXPECT_GT(mpirun->wait(), 0);
+    EXPECT_THAT(file("log"), HasSubstr(words));
+  };
+  refuses(2, 2, "2 parameter servers need at least one worker: start 3 processes or more");
+  refuses(2, 3, "3 parameter servers need at least one worker: start 4 processes or more");
+}
+
 TEST_F(ParameterServerRun, FlagsAreChecked) {
   const auto refused = [&](const std::vector<std::string>& flags, const char* words) {
     std::vector<std::string> all = {"--solver=" + path("solver"), "--cpu=1"};
@@ -158,6 +326,13 @@ TEST_F(ParameterServerRun, FlagsAreChecked) {
   };
   refused({"--parameter_server"}, "this one was started by itself");
   refused({"--staleness=3"}, "--staleness belongs to --parameter_server");
+  refused({"--servers=2"}, "--servers belongs to --parameter_server");
+  refused({"--uplink=mpi", "--servers=2"}, "--servers belongs to --parameter_server");
+  refused({"--server_tree=2"}, "--server_tree belongs to --parameter_server");
+  refused({"--parameter_server", "--server_tree=-1"}, "--server_tree=-1: expected inner servers");
+  refused({"--parameter_server", "--server_tree=2", "--servers=2"}, "exclude each other");
+  refused({"--parameter_server", "--servers=0"}, "--servers=0: expected processes, 1 or more");
+  refused({"--parameter_server", "--uplink=nccl"}, "--uplink=nccl does not go with it");
   refused({"--parameter_server", "--staleness=-1"}, "--staleness=-1: expected updates");
   refused({"--parameter_server", "--wait_time=soon"}, "--wait_time=soon: expected seconds, or all");
   refused({"--parameter_server", "--compress=topk:2"}, "--compress=topk:2: expected none, or topk:");

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,7 +25,11 @@ class MemoryHub {
   /// `devices[p]` of process p. A message takes up to `delay_us`, drawn by a generator that begins with
   /// `seed`.
   explicit MemoryHub(std::vector<int> devices, int delay_us = 0, unsigned seed = 1)
-      : devices_(std::move(devices)), delay_us_(delay_us), random_(seed), cut_(devices_.size()) {}
+      : devices_(std::move(devices)),
+        delay_us_(delay_us),
+        random_(seed),
+        cut_(devices_.size()),
+        held_up_(devices_.size()) {}
   int processes() const { return static_cast<int>(devices_.size()); }
   /// Sent so far, those of the first handshake included.
   std::uint64_t messages() const { return messages_; }
@@ -37,6 +42,8 @@ class MemoryHub {
   }
   /// From now on nothing leaves this process or comes to it.
   void cut_off(int process) { cut_[process] = true; }
+  /// From now on this process's thread does not return from progress().
+  void hold_up(int process) { held_up_[process] = true; }
 
   /// Joins; on the thread of the process, because it waits for all others.
   std::unique_ptr<WireUplink> join(int process, WireUplinkOptions options = {});
@@ -76,7 +83,7 @@ class MemoryHub {
   std::mt19937 random_;
   std::map<std::tuple<int, int, int>, Channel> channels_;  ///< from, to, tag
   std::atomic<std::uint64_t> messages_{0};
-  std::deque<std::atomic<bool>> cut_;
+  std::deque<std::atomic<bool>> cut_, held_up_;
 };
 
 class MemoryWire : public Wire {
@@ -103,6 +110,7 @@ class MemoryWire : public Wire {
   }
 
   bool progress() override {
+    while (hub_.held_up_[process_]) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     std::deque<std::pair<Done, std::size_t>> done = std::exchange(sent_, {});
     std::vector<Receipt> still;
     for (Receipt& receipt : waiting_)

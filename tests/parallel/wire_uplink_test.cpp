@@ -297,6 +297,83 @@ TEST(WireUplink, AProcessThatIsNotHeardOfIsNamedWithWhatItDidLast) {
   EXPECT_THAT(errors[1], testing::ContainsRegex("process [02] on host[02].*has not been heard of"));
 }
 
+/// Whoever would go is heard, and hears, until all would: none is taken for dead because it is early.
+TEST(WireUplink, ALateProcessIsWaitedForByThoseThatWouldGo) {
+  for (const bool served : {false, true}) {
+    MemoryHub hub({1, 1, 1});
+    const std::atomic<bool> told_to_end{true};
+    const auto errors = run_all(
+        hub,
+        [](Process& process) {
+          process.uplink->share("");
+          if (process.number != 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        },
+        [&](int, WireUplinkOptions& options) {
+          options.watchdog_seconds = 0.7;
+          options.told_to_end = &told_to_end;
+          options.served_by_first = served;
+        });
+    EXPECT_THAT(errors, testing::Each("")) << (served ? "served" : "joined");
+  }
+}
+
+/// At the end the server misses a worker that has been silent for long; the other workers have it from the
+/// server, which they never take for the one to blame.
+TEST(WireUplink, OnlyTheServerJudgesWorkers) {
+  MemoryHub hub({1, 1, 1});
+  std::array<bool, 3> speaks{};
+  std::vector<std::string> errors(3);
+  std::vector<std::thread> threads;
+  for (int p = 0; p < 3; ++p)
+    threads.emplace_back([&, p] {
+      WireUplinkOptions options;
+      options.watchdog_seconds = 0.7;
+      options.served_by_first = true;
+      options.host = p < 2 ? "here" : "there";
+      Process process(hub, p, options);
+      process.uplink->share("");
+      if (p == 2) hub.cut_off(2);
+      try {
+        if (p == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+        process.uplink->detach();
+        process.uplink->leave();
+      } catch (const Error& error) {
+        errors[p] = error.what();
+        speaks[p] = process.uplink->speaks();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(errors[0], testing::ContainsRegex("process 2 on there .*has not been heard of"));
+  EXPECT_EQ(errors[1], errors[0]);
+  EXPECT_THAT(errors[2], testing::ContainsRegex("process 0 on here .*has not been heard of"));
+  EXPECT_EQ(speaks, (std::array<bool, 3>{true, false, true}));
+}
+
+/// A library that does not return from a call keeps no process from ending, and from saying why.
+TEST(WireUplink, AThreadHeldUpInTheWireDoesNotHoldUpTheEnd) {
+  const auto fail = [](bool by_itself) {
+    MemoryHub hub({1, 1});
+    run_all(
+        hub,
+        [&](Process& process) {
+          process.uplink->share("");
+          if (process.number == 0) std::this_thread::sleep_for(std::chrono::seconds(60));
+          hub.hold_up(1);
+          if (by_itself) bad_input("record 17 is damaged");
+          Tensor message(*process.device, Shape{3}, DType::f64);
+          process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
+          process.finish(Uplink::kStatistics);
+        },
+        [](int process, WireUplinkOptions& options) {
+          if (process == 1) options.watchdog_seconds = 0.7;
+        });
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(fail(true), testing::ExitedWithCode(2), "record 17 is damaged\n  in process 1 on host1");
+  EXPECT_EXIT(fail(false), testing::ExitedWithCode(1),
+              "message library has not returned from a call for [0-9.]* s: process 0 on host0 was killed");
+}
+
 /// What the watchdog of each process needs to know: whether others wait for its devices.
 TEST(WireUplink, ProcessesKnowWhoWaits) {
   MemoryHub hub({1, 1});

@@ -140,6 +140,8 @@ TEST_F(ReadRun, FoldersWithoutMetricsAreRefused) {
     return std::string();
   };
   EXPECT_THAT(message(path("nowhere")), HasSubstr("there is no such folder"));
+  std::ofstream(path("file")) << "text";
+  EXPECT_THAT(message(path("file")), HasSubstr("is a file; expected the folder that a run wrote"));
   EXPECT_THAT(message(folder_), HasSubstr("holds no metrics.jsonl; a run writes it with --metrics="));
   EXPECT_THAT(refusal(""), HasSubstr("holds no complete line yet"));
   EXPECT_THAT(refusal("{\"kind\""), HasSubstr("holds no complete line yet"));

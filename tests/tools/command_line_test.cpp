@@ -367,5 +367,18 @@ TEST_F(JsonLog, ErrorsAreObjectsToo) {
               AllOf(HasSubstr("trainer: "), HasSubstr("nowhere.prototxt")));
 }
 
+/// Even if the flags before are wrong, so that --log_format is never read.
+TEST_F(JsonLog, SoAreErrorsOfTheCommandLine) {
+  for (const char* words :
+       {"--sover=x --log_format=json", "--sover=x -log-format json", "--log_format=json"}) {
+    const Result result = run("trainer " + std::string(words));
+    EXPECT_EQ(result.code, 2);
+    const auto lines = parsed(result.output);
+    ASSERT_EQ(lines.size(), 1u) << result.output;
+    EXPECT_EQ(lines[0].at("severity").string_value(), "error");
+  }
+  EXPECT_THAT(run("trainer --log_format=jsn").output, testing::StartsWith("trainer: --log_format=jsn"));
+}
+
 }  // namespace
 }  // namespace banyan::tools

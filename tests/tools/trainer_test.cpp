@@ -399,7 +399,7 @@ TEST_F(Trainer, TestsWithNormalizationsFoldedOrNot) {
   EXPECT_THAT(wrong.text, HasSubstr("--fold=of: expected on, off"));
 }
 
-TEST_F(Trainer, TimesNetsWhoseDataAreMissing) {
+TEST_F(Trainer, TimesAndShowsNetsWhoseDataAreMissing) {
   const auto net = [&](const std::string& transform) {
     std::ofstream(folder_ / "missing.prototxt")
         << "layer { name: 'd' type: 'Data' top: 'd' top: 'l' data_param { source: 'no_db' backend: LMDB "
@@ -415,6 +415,12 @@ TEST_F(Trainer, TimesNetsWhoseDataAreMissing) {
     EXPECT_EQ(time.code, 0) << time.text;
     EXPECT_THAT(time.text, AllOf(HasSubstr("\"no_db\" does not exist"), HasSubstr("4 3 5 5 (300)"),
                                  HasSubstr(devices == "--cpu=1" ? "(batch 4)" : "(batch 8)")));
+  }
+  for (const auto& [command, shape] :
+       {std::pair{"summary", "4x3x5x5"}, std::pair{"draw", "d 4\u00d73\u00d75\u00d75"}}) {
+    const Outcome shown = run(std::string(command) + " --model=missing.prototxt");
+    EXPECT_EQ(shown.code, 0) << shown.text;
+    EXPECT_THAT(shown.text, AllOf(HasSubstr("\"no_db\" does not exist"), HasSubstr(shape)));
   }
   EXPECT_THAT(run("time --cpu=1 --iterations=2 --model=missing.prototxt --shape=d:6,1,5,5").text,
               AllOf(HasSubstr("(batch 6)"), Not(HasSubstr("does not exist"))));

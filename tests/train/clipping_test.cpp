@@ -32,7 +32,9 @@ std::vector<double> updated(double largest_norm, std::vector<std::string>& logge
   parallel::GradientSync sync(
       nullptr, 0, bench.context, buckets, gradients, values,
       [&](int bucket) { updater.update(bench.context, bucket); }, 0);
-  Clipping clipping(largest_norm, bench.peers, sync, updater, bench.context);
+  Clipping clipping(
+      largest_norm, bench.peers, sync, updater, [&] { return updater.sum_of_squares(bench.context); },
+      bench.context);
   const LoggedLines log;
   updater.begin(bench.context, 0, 1);
   clipping.begin();

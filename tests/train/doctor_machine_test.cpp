@@ -134,6 +134,8 @@ TEST_F(Machine, OtherPrograms) {
   file("proc/loadavg", "7.90 7 7 1/200 4711\n");
   EXPECT_EQ(about("processor").kind, FindingKind::warning);
   EXPECT_THAT(about("processor").text, HasSubstr("keep 7.9 of 8 cores busy"));
+  file("proc/loadavg", "16.25 7 7 1/200 4711\n");
+  EXPECT_THAT(about("processor").text, HasSubstr("keep all cores busy (load 16.25)"));
 }
 
 TEST_F(Machine, LittleMemory) {

@@ -172,8 +172,22 @@ TEST_F(Doctor, DevicesThatAreNotThere) {
 TEST_F(Doctor, DataThatAreNotThere) {
   write("net", lmdb_source("nowhere") + net_behind_sources());
   const Finding found = only(diagnose(doctor()), FindingKind::error);
-  EXPECT_THAT(found.text, AllOf(HasSubstr("nowhere"), HasSubstr("there is no such folder")));
-  EXPECT_EQ(found.topic, "train net");
+  EXPECT_THAT(found.text, AllOf(HasSubstr("nowhere"), HasSubstr("does not exist")));
+  EXPECT_THAT(found.topic, HasSubstr("train \""));
+  EXPECT_THAT(found.remedy, HasSubstr("correct source"));
+}
+
+TEST_F(Doctor, AFolderThatCannotBeWritten) {
+  std::string solver = solver_for("net");
+  solver.replace(solver.find(path("run/s")), path("run/s").size(), "/proc/s");
+  write("solver", solver);
+  const Diagnosis diagnosis = diagnose(doctor());
+  EXPECT_EQ(diagnosis.exit_code(), 2);
+  std::vector<std::string> errors;
+  for (const Finding& finding : diagnosis.findings)
+    if (finding.kind == FindingKind::error) errors.push_back(finding.topic);
+  EXPECT_THAT(errors, testing::ElementsAre("disk")) << text_of(diagnosis);
+  EXPECT_THAT(only(diagnosis, FindingKind::warning).text, HasSubstr("snapshots cannot be written"));
 }
 
 TEST_F(Doctor, ARecordThatIsDamaged) {

@@ -89,6 +89,123 @@ TEST_P(ServedPromiseTest, ResumesWithTheSameBits) {
             whole.trained.state.banyan().source(0).consumed());
 }
 
+/// More parameters: pieces for several servers.
+std::string widened(std::string net, const std::string& narrow, const std::string& wide) {
+  return net.replace(net.find(narrow), narrow.size(), wide);
+}
+std::string wide_net(int batch, const std::string& data = "") {
+  return widened(plain_net(batch, data), "num_output: 9 ", "num_output: 1000 ");
+}
+
+ParameterServerOptions several(int servers) {
+  ParameterServerOptions options;
+  options.servers = servers;
+  return options;
+}
+
+/// The same pieces, added and updated in the same way, wherever that is.
+TEST_P(ServedPromiseTest, TwoServersGiveTheBitsOfOne) {
+  for (const DType precision : {DType::f64, DType::f32}) {
+    TrainingCase what{GetParam().solver, wide_net(6, "shuffle: true")};
+    what.precision = precision;
+    const Joined one = train_served(what, {1, 2, 2}), two = train_served(what, {1, 1, 2, 2}, several(2));
+    ASSERT_THAT(one.errors, Each(""));
+    ASSERT_THAT(two.errors, Each(""));
+    EXPECT_EQ(two.trained.model_bytes, one.trained.model_bytes);
+    EXPECT_EQ(two.trained.losses(), one.trained.losses());
+  }
+}
+
+/// A snapshot does not tell how many servers there were.
+TEST_P(ServedPromiseTest, AnotherNumberOfServersGoesOn) {
+  const TrainingCase what{GetParam().solver + " snapshot: 7", wide_net(6, "shuffle: true")};
+  const Joined whole = train_served(what, {1, 1, 1});
+  ASSERT_THAT(whole.errors, Each(""));
+  const std::vector<std::pair<int, int>> changes = {{2, 1}, {1, 2}};
+  for (const auto& [before, after] : changes) {
+    SCOPED_TRACE(cat(before, " servers, then ", after));
+    const TrainingFolder folder;
+    const auto processes = [](int servers) {
+      return std::vector<int>(static_cast<std::size_t>(servers) + 2, 1);
+    };
+    ASSERT_THAT(train_served(what, processes(before), several(before), folder).errors, Each(""));
+    const Joined resumed =
+        train_served(what, processes(after), several(after), folder, [&](int process, TrainOptions& options) {
+          const std::string state = snapshot_paths(folder.path() + "/out", 7).state;
+          options.snapshot = process == 0 ? state : "/nowhere/" + state;
+        });
+    ASSERT_THAT(resumed.errors, Each(""));
+    EXPECT_EQ(resumed.trained.model_bytes, whole.trained.model_bytes);
+    EXPECT_EQ(resumed.trained.losses(), whole.trained.losses());
+  }
+}
+
+TEST(Served, ThreeServersWithLayersThatDependOnTheBatch) {
+  const TrainingCase what{kSolver,
+                          data_layer() + widened(kBody, "num_output: 8 ", "num_output: 64 ") + classifier()};
+  const Joined one = train_served(what, {1, 1, 1}), three = train_served(what, {1, 1, 1, 1, 1}, several(3));
+  ASSERT_THAT(one.errors, Each(""));
+  ASSERT_THAT(three.errors, Each(""));
+  EXPECT_EQ(three.trained.model_bytes, one.trained.model_bytes);
+}
+
+ParameterServerOptions tree_of(int inner) {
+  ParameterServerOptions options;
+  options.inner = inner;
+  return options;
+}
+
+/// f64 leaves room for another order of additions: first below each inner server, then above.
+TEST_P(ServedPromiseTest, ATreeIsOneServer) {
+  const TrainingCase what{GetParam().solver, wide_net(6, "shuffle: true")};
+  const Joined flat = train_served(what, {1, 1, 1, 1, 1}),
+               tree = train_served(what, {1, 1, 1, 1, 1, 1, 1}, tree_of(2));
+  ASSERT_THAT(flat.errors, Each(""));
+  ASSERT_THAT(tree.errors, Each(""));
+  EXPECT_LE(largest_difference(flat.trained.values(), tree.trained.values()), 1e-10);
+  EXPECT_LE(largest_difference(flat.trained.losses(), tree.trained.losses()), 1e-10);
+  EXPECT_EQ(flat.trained.state.banyan().source(0).consumed(),
+            tree.trained.state.banyan().source(0).consumed());
+}
+
+/// Workers with several devices, not as many below each inner server, running statistics, and a run that goes
+/// on without the tree.
+TEST(Served, AnUnevenTreeGoesOnWithoutIt) {
+  const TrainingCase what{std::string(kSolver) + " snapshot: 7", data_layer() + kBody + classifier()};
+  const TrainingFolder folder;
+  const Joined flat = train_served(what, {1, 2, 2, 2});
+  ASSERT_THAT(flat.errors, Each(""));
+  const Joined tree = train_served(what, {1, 1, 1, 2, 2, 2}, tree_of(2), folder);
+  ASSERT_THAT(tree.errors, Each(""));
+  EXPECT_LE(largest_difference(flat.trained.values(), tree.trained.values()), 1e-10);
+  const Joined resumed =
+      train_served(what, {1, 2, 2, 2}, waiting_for_all(), folder, [&](int process, TrainOptions& options) {
+        const std::string state = snapshot_paths(folder.path() + "/out", 7).state;
+        options.snapshot = process == 0 ? state : "/nowhere/" + state;
+      });
+  ASSERT_THAT(resumed.errors, Each(""));
+  EXPECT_LE(largest_difference(flat.trained.values(), resumed.trained.values()), 1e-10);
+}
+
+TEST(Served, AnAsynchronousTreeLearns) {
+  TrainingCase what{"base_lr: 0.02 momentum: 0.5 lr_policy: 'fixed' random_seed: 3 average_loss: 20 ",
+                    wide_net(10)};
+  what.precision = DType::f32;
+  what.iterations = 20;
+  const double in_the_beginning = train_served(what, {1, 1}).trained.losses()[0];
+  what.iterations = 200;
+  ParameterServerOptions server = tree_of(2);
+  server.wait_seconds = 0;
+  server.staleness = 4;
+  server.compression = {DType::bf16, 0.3};
+  const Joined served = train_served(what, {1, 1, 1, 1, 1, 1, 1}, server);
+  ASSERT_THAT(served.errors, Each(""));
+  const std::vector<double> losses = served.trained.losses();
+  double mean = 0;
+  for (const double loss : losses) mean += loss / static_cast<double>(losses.size());
+  EXPECT_LT(mean, 0.5 * in_the_beginning);
+}
+
 /// A run without a server goes on where one with a server was, and with the same data.
 TEST(Served, ARunWithoutServerGoesOn) {
   TrainingCase what{std::string(kSolver) + " snapshot: 7", plain_net(24)};
@@ -126,7 +243,7 @@ TEST(Served, EveryRunHasTheSameBits) {
 /// Nobody waits, differences are old and compressed: it learns nevertheless.
 TEST(Served, AsynchronousTrainingLearns) {
   TrainingCase what{"base_lr: 0.02 momentum: 0.5 lr_policy: 'fixed' random_seed: 3 average_loss: 20 ",
-                    plain_net(10)};
+                    wide_net(10)};
   what.precision = DType::f32;
   what.iterations = 20;
   const double in_the_beginning = train_served(what, {1, 1}).trained.losses()[0];
@@ -138,7 +255,8 @@ TEST(Served, AsynchronousTrainingLearns) {
     server.wait_seconds = 0;
     server.staleness = 4;
     server.compression = compression;
-    const Joined served = train_served(what, {1, 1, 1, 1}, server);
+    server.servers = compression.narrow ? 1 : 2;
+    const Joined served = train_served(what, {1, 1, 1, 1, 1}, server);
     ASSERT_THAT(served.errors, Each(""));
     const std::vector<double> losses = served.trained.losses();
     double mean = 0;
@@ -164,6 +282,17 @@ TEST(Served, WhatCannotBeIsSaidByAll) {
     EXPECT_THAT(error, HasSubstr("all workers must have as many"));
   for (const std::string& error : train_served(what, {1}).errors)
     EXPECT_THAT(error, HasSubstr("needs at least one worker"));
+  for (const std::string& error : train_served(what, {1, 1}, several(2)).errors)
+    EXPECT_THAT(error, HasSubstr("2 parameter servers need at least one worker"));
+  for (const std::string& error : train_served(what, {1, 1, 1, 1}, tree_of(2)).errors)
+    EXPECT_THAT(error, HasSubstr("2 inner parameter servers needs a worker for each: start 5 processes"));
+  for (const std::string& error : train_served(what, {1, 1, 1}, several(2)).errors)
+    EXPECT_THAT(error, HasSubstr("1 piece: too few for 2 parameter servers"));
+  for (const std::string& error :
+       train_served(what, {1, 1, 1}, several(2), TrainingFolder(), [](int process, TrainOptions&options) {
+         if (process == 2) options.parameter_server->servers = 1;
+       }).errors)
+    EXPECT_THAT(error, HasSubstr("process 2 has another --servers or --server_tree than process 0"));
   const std::string frozen = plain_net(6);
   const TrainingCase nothing{
       kSolver,
@@ -173,6 +302,16 @@ TEST(Served, WhatCannotBeIsSaidByAll) {
           "name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }"};
   for (const std::string& error : train_served(nothing, {1, 1}).errors)
     EXPECT_THAT(error, HasSubstr("has nothing to learn"));
+}
+
+/// The same of a further server.
+TEST(Served, AFailureOfAServerEndsAll) {
+  const TrainingCase what{kSolver, wide_net(6)};
+  const Joined served =
+      train_served(what, {1, 1, 1, 1}, several(2), TrainingFolder(), [](int process, TrainOptions& options) {
+        if (process == 1) options.memory_limit = 4096;
+      });
+  for (const std::string& error : served.errors) EXPECT_THAT(error, HasSubstr("process 1")) << error;
 }
 
 /// A failure of one ends all, with its error.

@@ -212,7 +212,7 @@ TEST_F(WarningRuns, DevicesOutOfBalance) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
   });
   const std::vector<std::string> found =
-      said(options(kHealthy, 2, "base_lr: 0.01 lr_policy: 'fixed' random_seed: 3 display: 3 ", 40), true);
+      said(options(kHealthy, 2, "base_lr: 0.01 lr_policy: 'fixed' random_seed: 3 display: 3 ", 60), true);
   EXPECT_THAT(found, testing::Contains(HasSubstr("devices are out of balance: cpu:1 needs")));
 }
 

@@ -16,6 +16,8 @@ namespace banyan::io {
 /// throw runtime_failure with the path and the system's reason. Not thread-safe. Disks are slow: `beat`, if
 /// given, is called on the caller's thread after every piece written and about ten times a second during a
 /// sync, for ten minutes; a sync that takes longer has stalled.
+/// What is no regular file (a device such as /dev/null, a pipe, /dev/stdout whatever it leads to) cannot be
+/// replaced: it is written to directly.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path, std::function<void()> beat = {});
@@ -36,16 +38,18 @@ class AtomicFile {
 
  private:
   bool open();
+  void open_in_place();
   int sync(int fd) const;
   [[noreturn]] void fail(const std::string& doing, int error);
   void discard() noexcept;
 
   std::string path_;
-  std::string temporary_;
+  std::string temporary_;  ///< empty if the file is written in place, and once there is none any more
   std::function<void()> beat_;
   int fd_ = -1;  ///< holds the lock
   std::uint32_t checksum_ = 0;
   bool complete_ = false;
+  bool in_place_ = false;
 };
 
 /// The target's name, if `name` is that of an AtomicFile's temporary file; otherwise empty.

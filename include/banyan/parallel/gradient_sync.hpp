@@ -38,6 +38,10 @@ std::vector<Bucket> plan_buckets(const std::vector<ParameterRange>& ranges, std:
                                  std::size_t element_bytes, int devices, int everywhere = 0,
                                  bool whole = false, int processes = 1);
 
+/// The same with about `wanted` elements in a bucket.
+std::vector<Bucket> cut_buckets(const std::vector<ParameterRange>& ranges, std::int64_t total,
+                                std::int64_t wanted, int devices, bool whole);
+
 class GradientSync {
  public:
   /// `update(bucket)` runs on the owner, on `lane`'s stream, when the bucket's sum is complete. `tree` needs

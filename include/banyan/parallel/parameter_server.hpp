@@ -1,4 +1,7 @@
-// A parameter server: process 0 holds the parameters, the others (workers) compute differences.
+// A parameter server: process 0 holds the parameters, the others (workers) compute differences. With several
+// servers each holds some pieces of the parameters (further_server.hpp); the first one decides for all. In a
+// tree inner servers are between: towards process 0 each is a ServerWorker whose difference is the sum of
+// what its own workers sent it, to which it is a ParameterServer.
 //
 //        worker                                server
 //          ready                    ──────>     queue of idle workers
@@ -22,9 +25,9 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,23 +35,14 @@
 #include <vector>
 
 #include "banyan/parallel/difference_coding.hpp"
+#include "banyan/parallel/server_layout.hpp"
 #include "banyan/parallel/uplink.hpp"
 #include "banyan/parallel/wire_protocol.hpp"
 
 namespace banyan::parallel {
 
-/// What server and workers know alike.
-struct ServerLayout {
-  DType type = DType::f32;
-  std::vector<std::int64_t> pieces;  ///< values in each, in the order of the flat parameters
-  std::size_t rest_bytes = 0;        ///< parameters that are not learned, running statistics included
-  std::size_t statistics_bytes = 0;  ///< running statistics
-  std::uint64_t checksum = 0;        ///< of all that must be alike
-
-  std::int64_t count() const;
-  std::size_t piece_bytes(std::size_t piece) const;
-  std::size_t largest_piece() const;  ///< bytes
-};
+struct ServerHeader;
+class ServerPost;
 
 struct ServerRules {
   static constexpr double kForEver = std::numeric_limits<double>::infinity();
@@ -59,7 +53,12 @@ struct ServerRules {
   double lost_seconds = 0;      ///< nobody heard of for so long is a failure; 0: never
   std::int64_t first_task = 0;  ///< number of the first task
   double report_seconds = 0;    ///< from one line in the log to the next; 0: none
-  std::vector<std::string> names;  ///< of the processes; [0] is the server
+  bool squares = false;         ///< further servers say how large each round's gradient is
+  std::vector<std::string> names;  ///< of all processes
+  int process = 0;                 ///< this one
+  std::vector<int> below = {};     ///< in a tree, the root's: workers below each inner server
+  bool inner =
+      false;  ///< in a tree: tasks come from above, by give_tasks(), and nobody heard of is no failure
 };
 
 /// What a server has counted.
@@ -72,35 +71,56 @@ struct ServerCounts {
 /// `ages: 0: 12, 1: 3`, and so on.
 std::string describe(const ServerCounts& counts);
 
+/// What a server keeps for each of its pieces, besides what workers see.
+enum class ServerState : std::uint8_t { values, gradient, history, history2 };
+
 class ParameterServer : public WireProtocol {
  public:
+  using Check = std::function<void()>;  ///< called now and then while something waits; throws to end the wait
   /// A worker's difference, which stays until publish().
   struct Difference {
     int worker = 0;  ///< process
+    int count = 1;   ///< of an inner server: workers' differences that it is the sum of; the loss is, too
     std::int64_t task = 0, age = 0;
+    std::int64_t version = 0;  ///< of the parameters; the oldest ones, if there are several
     double loss = 0;
-    const char* values = nullptr;      ///< of the layout's type
+    const char* values = nullptr;      ///< of the layout's type: the pieces held here, one after the other
     const char* statistics = nullptr;  ///< nullptr: there are none
   };
 
-  /// `workers` are processes 1 to that number.
-  ParameterServer(ServerLayout layout, ServerRules rules, int workers);
+  /// For these processes: workers, or inner servers. The layout's other holders are further servers.
+  ParameterServer(ServerLayout layout, ServerRules rules, const std::vector<int>& workers);
   ~ParameterServer() override;
 
   // On the thread of the solver.
 
-  /// The parameters of `version`: the differences of the last round have been used. `make_rest`, called if it
-  /// is needed, gives what workers get with their first task.
+  /// The flat parameters of `version`: the differences of the last round have been used. Only the first time
+  /// those that are held elsewhere are read, too, and sent there. `make_rest`, called if it is needed, gives
+  /// what workers get with their first task.
   void publish(std::int64_t version, const char* values, const std::function<std::vector<char>()>& make_rest);
-  /// The differences of the round, by process, once it is complete; nothing before.
+  /// The differences of the round, by process, once it is complete; nothing before. The further servers begin
+  /// to average theirs.
   std::optional<std::vector<Difference>> try_round();
-  /// Waits for it; `check` is called now and then, and throws to end the wait.
-  std::vector<Difference> wait_for_round(const std::function<void()>& check);
+  /// Nothing, if end() was called meanwhile.
+  std::vector<Difference> wait_for_round(const Check& check);
+  /// With ServerRules::inner: the numbers of so many tasks from this one on.
+  void give_tasks(std::int64_t first, int count);
+  /// With ServerRules::squares, after a round: fills in those of the pieces that are held elsewhere.
+  void wait_for_squares(std::vector<double>& by_piece, const Check& check);
+  /// The further servers make their step of the solver, before publish().
+  void update_further(std::int64_t iteration, double rate, double factor);
+  /// Every piece that is held elsewhere is taken, as it is after the last step.
+  using TakePiece = std::function<void(ServerState, std::size_t piece, const char* data, std::size_t bytes)>;
+  void fetch(const std::vector<ServerState>& what, const TakePiece& take, const Check& check);
   /// Every worker is told that there is nothing more to do.
   void end();
+  /// The same for the further servers, when nothing will be fetched any more.
+  void end_further();
   ServerCounts counts() const;
   /// Workers that are not out.
   int workers_in() const;
+  /// None of the workers is heard of. On the thread of the wire.
+  bool forsaken() const;
 
   void join(Wire& wire, std::function<void()> wake) override;
   bool step(Clock::time_point now, const Silence& silence) override;
@@ -108,41 +128,8 @@ class ParameterServer : public WireProtocol {
   bool quiet() const override;
 
  private:
-  enum class State : std::uint8_t { absent, idle, busy, full, taken };
-  struct Worker;
-  struct Version;
-  void listen(int process);
-  void handle(int process, std::size_t bytes);
-  void take_piece(Worker& worker, int piece, const char* data, std::size_t bytes);
-  void look(int process, double silence);
-  void settle(Clock::time_point now);
-  void hand_out();
-  void send_task(int process);
-  void tell_end();
-  bool round_is_complete(Clock::time_point now) const;
-  void send(int process, std::shared_ptr<const std::vector<char>> message);
-  void report(Clock::time_point now);
-  const std::string& name_of(int process) const { return rules_.names[static_cast<std::size_t>(process)]; }
-
-  const ServerLayout layout_;
-  const ServerRules rules_;
-  Wire* wire_ = nullptr;
-  std::function<void()> wake_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // Under the mutex:
-  std::vector<std::unique_ptr<Worker>> workers_;  ///< by process; [0] is nullptr
-  std::shared_ptr<const Version> version_;        ///< nullptr: none yet
-  bool computing_ = true;                         ///< the solver has the round
-  bool complete_ = false;                         ///< the round, for try_round()
-  bool ending_ = false, started_ = false;
-  std::int64_t next_task_;
-  std::optional<Clock::time_point> first_arrived_;  ///< in this round
-  int sending_ = 0;
-  ServerCounts counts_;
-  // Of the thread of the wire:
-  Clock::time_point reported_;
-  std::optional<ServerCounts> reported_counts_;
+  class State;
+  std::unique_ptr<State> state_;
 };
 
 /// The worker's end, and what is above its device tree: a bucket begun here goes to the server, and is done
@@ -155,8 +142,16 @@ class ServerWorker : public WireProtocol, public RootParent {
     bool end = false;        ///< there are none any more
   };
 
+  /// What a worker knows of those that serve it.
+  struct Serving {
+    int first = 0;                        ///< the server that hands out its tasks
+    double lost_seconds = 0;              ///< another not heard of for longer is a failure; 0: never
+    std::vector<std::string> names = {};  ///< of all processes
+  };
+
   /// Messages of `devices` devices; `host`: allocates where values arrive.
-  ServerWorker(ServerLayout layout, const Compression& compression, int devices, Device& host);
+  ServerWorker(ServerLayout layout, Serving serving, const Compression& compression, int devices,
+               Device& host);
   ~ServerWorker() override;
 
   // On the threads of devices.
@@ -174,6 +169,17 @@ class ServerWorker : public WireProtocol, public RootParent {
   /// Every device's part of the task's loss, before its last bucket is waited for; and the running
   /// statistics, by one of them.
   void note_loss(double loss, std::vector<char> statistics = {});
+  /// What an inner server has gathered for its task.
+  struct Sum {
+    int count = 1;             ///< differences
+    int dropped = 0;           ///< meanwhile
+    std::int64_t version = 0;  ///< the oldest one
+  };
+  /// The same of an inner server: sums of losses and statistics.
+  void note_sum(const Sum& sum, double loss, std::vector<char> statistics);
+
+  /// An inner server says whether none of its workers is heard of. On the thread of the wire.
+  void tell_forsaken(bool forsaken);
 
   /// No device calls it any more: gives back what belongs to devices.
   void release();
@@ -191,19 +197,23 @@ class ServerWorker : public WireProtocol, public RootParent {
 
  private:
   struct Piece;
-  void listen();
-  void handle(std::size_t bytes);
+  void listen(int server);
+  void handle(int server, std::size_t bytes);
+  void take_values(const ServerHeader& header, const char* data, std::size_t bytes);
+  void note_arrival();
   bool send_pieces();
   bool send_done();
-  void send(std::vector<char> message);
+  void miss_servers(const Silence& silence) const;
 
   const ServerLayout layout_;
+  const Serving serving_;
   const int devices_;
   const UplinkPlace place_;
+  const std::unique_ptr<ServerPost> post_;
   Wire* wire_ = nullptr;
   std::function<void()> wake_;
-  std::vector<char> in_;
-  std::shared_ptr<void> values_;  ///< all pieces
+  std::map<int, std::vector<char>> in_;  ///< by server
+  std::shared_ptr<void> values_;         ///< all pieces
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Under the mutex:
@@ -211,8 +221,11 @@ class ServerWorker : public WireProtocol, public RootParent {
   std::vector<char> rest_, statistics_;
   Task task_, arriving_;
   bool working_ = false, said_ready_ = false, awaiting_ = false;
-  int values_missing_ = 0, pieces_to_send_ = 0, losses_ = 0, sending_ = 0;
+  bool forsaken_ = false;    ///< as told
+  std::size_t missing_ = 0;  ///< of the next task: itself and its values
+  int pieces_to_send_ = 0, losses_ = 0;
   double loss_ = 0;
+  std::optional<Sum> sum_;
 };
 
 }  // namespace banyan::parallel

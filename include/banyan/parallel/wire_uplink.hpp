@@ -17,8 +17,9 @@ namespace banyan::parallel {
 struct WireUplinkOptions {
   double watchdog_seconds = 0;            ///< a process that is not heard of for so long has failed; 0: never
   std::optional<DType> reduce_precision;  ///< bf16 or f16: sums of f32 gradients travel as these
-  const std::atomic<bool>* stop = nullptr;  ///< this process was told to stop; outlives the uplink
-  std::string host;                         ///< for messages; "": the machine's name
+  /// This process was told to end, as are all whose sibling died; outlives the uplink.
+  const std::atomic<bool>* told_to_end = nullptr;
+  std::string host;  ///< for messages; "": the machine's name
   /// Process 0 serves the others: their silence is its business, and no failure.
   bool served_by_first = false;
 };
@@ -42,6 +43,9 @@ class WireUplink : public Uplink {
   /// After a failure: is this process the one on its machine whose user is to see it? One that failed itself
   /// is, or the first one where all have only heard of it.
   bool speaks() const;
+  /// After a failure, once that is done: what started the processes kills all of them when one ends, and this
+  /// returns when those that are to speak have had the time.
+  void let_others_speak() const;
 
   const UplinkPlace& place() const override;
   std::string name() const override;

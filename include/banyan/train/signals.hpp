@@ -1,6 +1,7 @@
 // Signals as requests to the training loop.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "banyan/train/train.hpp"
@@ -14,5 +15,8 @@ enum class SignalEffect : std::uint8_t { none, snapshot, stop };
 /// the process at once with 128 + its number. SIGPIPE is ignored: a closed terminal must not end training.
 /// `flags` must live to the end of the process.
 void install_signals(SignalEffect sigint, SignalEffect sighup, SignalFlags& flags);
+
+/// SIGTERM has arrived since: mpirun sends it to all processes when one of them has died.
+const std::atomic<bool>& told_to_end();
 
 }  // namespace banyan

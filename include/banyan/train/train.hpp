@@ -54,10 +54,13 @@ struct MetricsOptions {
   std::vector<std::shared_ptr<metrics::Sink>> sinks;       ///< besides the folder's files
 };
 
-/// Process 0 serves: it holds parameters and the solver's state, tests and takes snapshots. The others
-/// compute differences (parallel/parameter_server.hpp).
+/// Process 0 serves: it holds parameters and the solver's state, tests and takes snapshots. With further
+/// servers, the processes after it, each updates its pieces of the parameters. The others compute differences
+/// (parallel/parameter_server.hpp).
 struct ParameterServerOptions {
   parallel::WireUplink* uplink = nullptr;  ///< the same as TrainOptions::uplink
+  int servers = 1;
+  int inner = 0;  ///< servers of a tree, between process 0 and the workers; excludes further servers
   double wait_seconds =
       std::numeric_limits<double>::infinity();  ///< for the rest, from the first difference on
   int staleness = 0;                  ///< a difference may be so many versions of the parameters old
@@ -89,7 +92,7 @@ struct TrainOptions {
   parallel::Uplink* uplink = nullptr;
   /// With an uplink: only process 0 reads the data sets (share_batches). nullptr: every process does.
   std::shared_ptr<data::SharedBatches> shared_batches;
-  /// Of the processes joined by `uplink`; nothing: all train together. The server has one device.
+  /// Of the processes joined by `uplink`; nothing: all train together. A server has one device.
   std::optional<ParameterServerOptions> parameter_server;
   std::shared_ptr<Timeline> timeline;  ///< what ran when is recorded here; nullptr: nowhere
   std::shared_ptr<RunBoard> board;     ///< what goes on right now is shown here; nullptr: nowhere

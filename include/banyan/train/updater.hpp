@@ -32,6 +32,10 @@ class Updater {
   void update(Context& context, int bucket);
   /// Sum of the squared gradients of the buckets owned here. Waits for the device, once.
   double sum_of_squares(Context& context);
+  /// The same for each of these, which are owned here.
+  std::vector<double> sums_of_squares(Context& context, const std::vector<int>& buckets);
+  /// The optimizer's state of a bucket owned here.
+  std::vector<Tensor> histories_of_bucket(int bucket) const;
   /// A stretch of a parameter that is updated here.
   struct OwnedPiece {
     int parameter;        ///< index in the net's list
@@ -62,6 +66,7 @@ class Updater {
   struct Owned {
     Tensor gradient;          ///< of the whole bucket
     std::int64_t offset = 0;  ///< of the bucket
+    std::vector<Tensor> histories;
     std::vector<Piece> pieces;
   };
   /// Sums the squares of a piece's values and of `step` into piece.squares.

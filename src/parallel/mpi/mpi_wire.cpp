@@ -2,6 +2,7 @@
 // and finalized here, and used by one thread only.
 #include <mpi.h>
 
+#include <chrono>
 #include <deque>
 #include <string>
 #include <utility>
@@ -61,7 +62,9 @@ class MpiWire : public Wire {
   }
 
   bool progress() override {
-    for (int call = 0; call < kCalls && done_.empty(); ++call) find_done();
+    const Clock::time_point now = Clock::now();
+    const int calls = now - std::exchange(last_, now) < kOften ? 1 : kCalls;
+    for (int call = 0; call < calls && done_.empty(); ++call) find_done();
     if (done_.empty()) return false;
     while (!done_.empty()) {
       // Out of the list first: it may throw, and it may call send() and receive().
@@ -84,8 +87,11 @@ class MpiWire : public Wire {
   }
 
  private:
-  /// Open MPI looks at its sockets in every eighth call only; the thread may sleep between two progress().
+  using Clock = std::chrono::steady_clock;
+  /// Open MPI looks at its sockets in every eighth call only: all are made at once unless the thread calls
+  /// progress() so often that they come anyway.
   static constexpr int kCalls = 8;
+  static constexpr std::chrono::microseconds kOften{20};
 
   struct Transfer {
     Done done;
@@ -129,6 +135,7 @@ class MpiWire : public Wire {
   std::vector<Transfer> transfers_;  ///< of the requests
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;
+  Clock::time_point last_;
   std::deque<std::pair<Done, std::size_t>> done_;
 };
 

@@ -50,13 +50,15 @@ const device_curves = (key, scale = 1) => run => run.device_names.slice(0, kMost
   values: run.device_column(device, key).map(value => value === null ? null : value * scale)
 }));
 
-// The best result of the tests: of accuracies and the like the largest, of losses the least.
+// The best result of the tests: of accuracies and the like the largest, of losses the least. Where the loss is
+// not finite, an accuracy means nothing: Caffe's takes scores that are not numbers for right.
 function best_results(run) {
   return run.tests().flatMap(test => test.results.map(output => {
     const is_loss = /loss|error/i.test(output.label) || (numeric(output.weight) || 0) !== 0;
     let best = null;
     output.values.forEach((value, i) => {
       if (value === null || !Number.isFinite(value)) return;
+      if (test.loss[i] !== undefined && test.loss[i] !== null && !Number.isFinite(test.loss[i])) return;
       if (best === null || (is_loss ? value < best.value : value > best.value)) best = { value, iteration: test.iterations[i] };
     });
     return best && { ...best, name: run.data.tests.length > 1 ? `${test.name} ${output.label}` : output.label, is_loss, latest: last(output.values) };

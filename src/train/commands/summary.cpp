@@ -110,7 +110,9 @@ std::string as_json(const NetSummary& summary) {
 }  // namespace
 
 std::string summarize_model(const ModelOptions& options, SummaryFormat format) {
-  Model model(options, true);
+  ModelOptions of_model = options;
+  of_model.missing_data = true;
+  Model model(of_model, true);
   if (format == SummaryFormat::plan) return to_text(model.net().graph(), model.net().plan());
   const NetSummary summary = summary_of(model.net(), model.stood_in_for());
   return format == SummaryFormat::json ? as_json(summary) : as_table(summary);

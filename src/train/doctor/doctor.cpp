@@ -144,7 +144,7 @@ class Examination {
                       .string()
                 : std::string("."));
     show("measuring the disk");
-    findings_.attempt("disk", "choose another snapshot_prefix, or allow writing there", [&] {
+    disk_works_ = findings_.attempt("disk", "choose another snapshot_prefix, or allow writing there", [&] {
       disk_ = measure_disk(snapshot_folder_, kProbeBytes);
       judge_disk(disk_, findings_);
     });
@@ -168,8 +168,10 @@ class Examination {
     available_ = available_bytes();
     if (!planned_fits(nets)) return;
     // A run with such data would end with the same message.
-    if (!good_data) {
-      findings_.warn("time", "no iteration was timed, because the data cannot be used",
+    if (!good_data || !disk_works_) {
+      findings_.warn("time",
+                     cat("no iteration was timed, because ",
+                         good_data ? "snapshots cannot be written" : "the data cannot be used"),
                      "correct what is found above");
       return;
     }
@@ -257,7 +259,7 @@ class Examination {
   DiskState disk_;
   std::string snapshot_folder_;
   std::int64_t available_ = 0;  ///< bytes of a device
-  bool solver_ = false, stalled_ = false;
+  bool solver_ = false, stalled_ = false, disk_works_ = false;
 };
 
 }  // namespace

@@ -188,9 +188,14 @@ void judge_cores(const MachineState& machine, const MachineNeeds& needs, Finding
   }
   // Its own start is a part of the load.
   if (machine.load > 0.5 * machine.cores + 1) {
-    findings.warn(
-        "processor", cat(text, "; other programs keep ", machine.load, " of ", machine.cores, " cores busy"),
-        "end them, or leave them their cores with taskset; every device waits for the slowest", figures);
+    findings.warn("processor",
+                  cat(text, "; other programs keep ",
+                      machine.load < machine.cores
+                          ? cat(machine.load, " of ",
+                                count_text(static_cast<std::uint64_t>(machine.cores), "core"), " busy")
+                          : cat("all cores busy (load ", machine.load, ")")),
+                  "end them, or leave them their cores with taskset; every device waits for the slowest",
+                  figures);
     return;
   }
   findings.ok("processor", text, figures);

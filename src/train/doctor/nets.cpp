@@ -1,12 +1,15 @@
 #include "nets.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/net/filter.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/model.hpp"
+#include "train/missing_data.hpp"
 
 namespace banyan::doctor {
 namespace {
@@ -41,18 +44,48 @@ std::map<std::string, Shape> shapes_with(const BuiltNet& built, std::int64_t bat
   return shapes;
 }
 
+/// Whether all sources of the net exist; an error for each that does not.
+bool has_sources(const std::string& name, const caffe::NetParameter& net, Findings& findings) {
+  bool all = true;
+  const caffe::NetParameter kept = filter_net(net, net.state());
+  for (const caffe::LayerParameter& layer : kept.layer()) {
+    if (layer.bottom_size() > 0 || layer.top_size() == 0) continue;
+    const std::string source = missing_source(layer);
+    if (source.empty()) continue;
+    all = false;
+    std::string remedy = "make it, or correct source";
+    if (source[0] != '/') {
+      std::error_code ignored;
+      remedy += cat("; it is relative to the folder where the run starts, here ",
+                    std::filesystem::current_path(ignored).string());
+    }
+    findings.fail(cat(name, " ", quoted(layer.name())),
+                  cat(layer.type(), ": ", quoted(source), " does not exist"), remedy);
+  }
+  return all;
+}
+
 }  // namespace
 
 Nets::Nets(const TrainOptions& options, Findings& findings) : options_(options) {
   device_ = make_device(options.devices.at(0), options.threads_per_device, options.precision);
   device_->make_current();
   context_ = std::make_unique<Context>(*device_);
-  complete_ = findings.attempt("train net", kNetRemedy,
-                               [&] { add(-1, train_net_of(options.solver, options.solver_path), findings); });
-  if (!complete_) return;
+  std::optional<SolverNet> training;
   std::vector<SolverNet> tests;
+  complete_ = findings.attempt("train net", kNetRemedy,
+                               [&] { training = train_net_of(options.solver, options.solver_path); });
+  if (!complete_) return;
   complete_ = findings.attempt("test nets", kNetRemedy,
                                [&] { tests = test_nets_of(options.solver, options.solver_path); });
+  bool sources = has_sources("train", training->net, findings);
+  for (int number = 0; number < static_cast<int>(tests.size()); ++number)
+    sources = has_sources(name_of(number), tests[static_cast<std::size_t>(number)].net, findings) && sources;
+  if (!sources ||
+      !findings.attempt("train net", kNetRemedy, [&] { add(-1, std::move(*training), findings); })) {
+    complete_ = false;
+    return;
+  }
   for (int number = 0; number < static_cast<int>(tests.size()); ++number)
     if (!findings.attempt(name_of(number), kNetRemedy,
                           [&] { add(number, std::move(tests[static_cast<std::size_t>(number)]), findings); }))

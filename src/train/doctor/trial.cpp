@@ -13,6 +13,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/train/session.hpp"
 #include "train/commands/time_report.hpp"
+#include "train/early_warnings.hpp"
 
 namespace banyan::doctor {
 namespace {
@@ -154,7 +155,7 @@ void judge_time(const Trial& trial, const SolverSettings& solver, Findings& find
     findings.ok("time", text, figures);
   if (!std::isfinite(trial.loss))
     findings.fail("loss", cat("not finite after ", trial.iterations + kWarmUp, " iterations"),
-                  "a smaller base_lr, warmup_iter or clip_gradients; --check_nan names the layer");
+                  cat(kGentler, "; --check_nan names the layer"));
 }
 
 void judge_shares(const Trial& trial, int devices, Findings& findings) {

@@ -77,7 +77,9 @@ async function follow() {
         show_run(news.run);
         tell(news.ended ? "The run has ended." : `Live, ${moment(Date.now() / 1000).slice(11)}`, news.ended ? "ended" : "live");
         if (news.ended) return;
-      } else if (answer.status !== 204) {
+      } else if (answer.status === 204) {
+        await pause(1000);  // at once if many pages are open
+      } else {
         break;  // another run is there now
       }
       failures = 0;
