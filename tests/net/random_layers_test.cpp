@@ -215,6 +215,7 @@ TEST(RandomLayers, LearnTheSameOnSeveralDevices) {
   FLAGS_minloglevel = 2;
   const Folder folder;
   const Seeds seeds = random_seeds(300);
+  unsigned compared = 0;
   for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
     const WideRandomNet net(seed);
     const int devices = 2 + static_cast<int>(seed % 2);
@@ -234,11 +235,15 @@ TEST(RandomLayers, LearnTheSameOnSeveralDevices) {
         values.push_back(trained_values(session, folder));
       }
       EXPECT_LE(largest_difference(losses[0], losses[1]), 1e-8);
+      // A net that diverges amplifies rounding without limit.
+      if (losses[0].back() > 1e6) continue;
+      ++compared;
       EXPECT_LE(largest_difference(values[0], values[1]), 1e-8);
     } catch (const Error& error) {
       ADD_FAILURE() << error.what();
     }
   }
+  EXPECT_GE(compared, (seeds.end - seeds.first) * 9 / 10);
 }
 
 TEST(RandomLayers, GoOnFromASnapshotAsIfNothingHadHappened) {

@@ -18,20 +18,15 @@ BANYAN_HOST_DEVICE inline bool is_listed(const LabelList& list, T label) {
 
 /// The first label that is neither a class nor ignored, over all labels.
 template <class T>
-struct FindStrayLabel {
-  using State = WrongLabel;
-  Channels over;  ///< of the labels: inner of them per sample
+struct FindStrayLabel : FindFirst {
+  std::int64_t channels;
   LabelList ignored;
   const T* labels;
-  double* noted;
-  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
     const T label = labels[i];
-    if (!is_listed(ignored, label) && kind_of(label, {}, over.channels) == LabelKind::wrong)
-      s.note(static_cast<double>(i + 1), static_cast<double>(label));
+    if (!is_listed(ignored, label) && kind_of(label, {}, channels) == LabelKind::wrong)
+      note(s, i, static_cast<double>(label));
   }
-  BANYAN_HOST_DEVICE void merge(State& a, const State& b) const { a.note(b.place, b.label); }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const { s.keep(noted, over.inner); }
 };
 
 /// Per class: reduces over memory as outer x channels x inner.
@@ -119,23 +114,10 @@ struct NextValue {
   }
 };
 
-struct FindFinite {
-  struct State {
-    double place, value;
-  };
+struct FindFinite : FindFirst {
   const double* last;
-  double* noted;
-  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
-    if (last[i] < HUGE_VAL) merge(s, {static_cast<double>(i + 1), last[i]});
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
-    if (later.place != 0 && (into.place == 0 || later.place < into.place)) into = later;
-  }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
-    if (s.place == 0 || noted[0] != 0) return;
-    noted[0] = s.place;
-    noted[1] = s.value;
+    if (last[i] < HUGE_VAL) note(s, i, last[i]);
   }
 };
 
@@ -186,7 +168,8 @@ void count_agreement_on(Context& context, const Tensor& predicted, const Tensor&
                              detail::AgreementOfClass<T>{over, ignored, predicted.data<T>(), labels.data<T>(),
                                                          counts.data<double>()});
     Backend::reduce_all(context, labels.count(),
-                        detail::FindStrayLabel<T>{over, ignored, labels.data<T>(), noted.data<double>()});
+                        detail::FindStrayLabel<T>{
+                            {noted.data<double>(), over.inner}, over.channels, ignored, labels.data<T>()});
   });
 }
 
@@ -214,7 +197,8 @@ void next_value_on(Context& context, const Tensor& x, const LabelList& ignored, 
 template <class Backend>
 void note_finite_on(Context& context, const Tensor& last, Tensor& noted) {
   require_count("note_finite", noted, 2);
-  Backend::reduce_all(context, last.count(), detail::FindFinite{last.data<double>(), noted.data<double>()});
+  Backend::reduce_all(context, last.count(),
+                      detail::FindFinite{{noted.data<double>(), 0}, last.data<double>()});
 }
 
 template <class Backend>
@@ -230,7 +214,8 @@ void bias_channels_on(Context& context, const Tensor& x, const Tensor& labels, c
                       detail::BiasChannels<T>{over, bias, x.data<T>(), labels.data<T>(), y.data<T>()});
     Backend::reduce_all(
         context, labels.count(),
-        detail::FindStrayLabel<T>{of_labels, bias.ignored, labels.data<T>(), noted.data<double>()});
+        detail::FindStrayLabel<T>{
+            {noted.data<double>(), of_labels.inner}, of_labels.channels, bias.ignored, labels.data<T>()});
   });
 }
 

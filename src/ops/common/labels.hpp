@@ -7,6 +7,7 @@
 #include "banyan/ops/loss.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/common/found.hpp"
 #include "ops/common/index_below.hpp"
 
 namespace banyan::ops::detail {
@@ -37,29 +38,11 @@ BANYAN_HOST_DEVICE inline LabelKind kind_of(T label, const IgnoreLabel& ignore, 
   return index_below(label, channels) >= 0 ? LabelKind::valid : LabelKind::wrong;
 }
 
-/// The first label out of range of a pass: 1 + its position (0: none), and the label.
-struct WrongLabel {
-  double place, label;
-  BANYAN_HOST_DEVICE void note(double other_place, double other_label) {
-    if (other_place == 0 || (place != 0 && place < other_place)) return;
-    place = other_place;
-    label = other_label;
-  }
-  /// The record of an earlier pass stays until the host has read it.
-  BANYAN_HOST_DEVICE void keep(double* noted, std::int64_t inner) const {
-    if (place == 0 || noted[0] != 0) return;
-    const auto position = static_cast<std::int64_t>(place) - 1;
-    noted[0] = static_cast<double>(position / inner + 1);
-    noted[1] = static_cast<double>(position % inner);
-    noted[2] = label;
-  }
-};
-
 /// A reducer's sums over positions with labels, and where they go (`partial` and `noted` of ops/loss.hpp).
 struct ClassLossSum {
   struct State {
     double loss, valid;
-    WrongLabel wrong;
+    Found wrong;  ///< the first label out of range
   };
   std::int64_t inner;
   double *partial, *noted;
@@ -68,14 +51,14 @@ struct ClassLossSum {
   BANYAN_HOST_DEVICE static bool counts(State& s, T label, std::int64_t position, const Channels& over,
                                         const IgnoreLabel& ignore) {
     const LabelKind kind = kind_of(label, ignore, over.channels);
-    if (kind == LabelKind::wrong) s.wrong.note(static_cast<double>(position + 1), static_cast<double>(label));
+    if (kind == LabelKind::wrong) FindFirst::note(s.wrong, position, static_cast<double>(label));
     return kind == LabelKind::valid;
   }
   BANYAN_HOST_DEVICE State identity() const { return {0, 0, {0, 0}}; }
   BANYAN_HOST_DEVICE void merge(State& a, const State& b) const {
     a.loss += b.loss;
     a.valid += b.valid;
-    a.wrong.note(b.wrong.place, b.wrong.label);
+    a.wrong.note(b.wrong);
   }
   BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
     partial[0] = s.loss;

@@ -175,19 +175,14 @@ struct AccuracyTotals {
 };
 
 template <class T>
-struct FindWrongLabel {
-  using State = WrongLabel;
-  Channels over;
+struct FindWrongLabel : FindFirst {
+  std::int64_t channels;
   IgnoreLabel ignore;
   const T* labels;
-  double* noted;
-  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
-    if (kind_of(labels[position], ignore, over.channels) == LabelKind::wrong)
-      s.note(static_cast<double>(position + 1), static_cast<double>(labels[position]));
+    const T label = labels[position];
+    if (kind_of(label, ignore, channels) == LabelKind::wrong) note(s, position, static_cast<double>(label));
   }
-  BANYAN_HOST_DEVICE void merge(State& a, const State& b) const { a.note(b.place, b.label); }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const { s.keep(noted, over.inner); }
 };
 
 }  // namespace detail
@@ -293,7 +288,8 @@ void accuracy_counts_on(Context& context, const Tensor& scores, const Tensor& la
         detail::AccuracyOfClass<T>{over, ignore, top_k, scores.data<T>(), labels.data<T>(), to});
     Backend::for_each(context, 1, detail::AccuracyTotals{over.channels, to});
     Backend::reduce_all(context, over.outer * over.inner,
-                        detail::FindWrongLabel<T>{over, ignore, labels.data<T>(), noted.data<double>()});
+                        detail::FindWrongLabel<T>{
+                            {noted.data<double>(), over.inner}, over.channels, ignore, labels.data<T>()});
   });
 }
 

@@ -116,8 +116,9 @@ void add_margin_on(Context& context, const Tensor& squares, const Tensor& labels
         context, samples,
         detail::AddMargin<T>{over, margin, squares.data<double>(), lambda.data<double>(), labels.data<T>(),
                              y.data<T>(), slopes.data<double>(), lengths.data<double>()});
-    Backend::reduce_all(context, samples,
-                        detail::FindWrongLabel<T>{over, {}, labels.data<T>(), noted.data<double>()});
+    Backend::reduce_all(
+        context, samples,
+        detail::FindWrongLabel<T>{{noted.data<double>(), over.inner}, over.channels, {}, labels.data<T>()});
   });
 }
 

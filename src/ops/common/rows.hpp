@@ -4,6 +4,7 @@
 #include "banyan/ops/rows.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/common/found.hpp"
 #include "ops/common/index_below.hpp"
 
 namespace banyan::ops {
@@ -114,25 +115,12 @@ struct AddToRows {
 };
 
 template <class T>
-struct FindOutside {
-  struct State {
-    double place, value;  ///< place: 1 + number, 0 for none
-  };
+struct FindOutside : FindFirst {
   std::int64_t step, limit;
   const T* x;
-  double* noted;
-  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
     const T value = x[i * step];
-    if (index_below(value, limit) < 0) merge(s, {static_cast<double>(i + 1), static_cast<double>(value)});
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
-    if (later.place != 0 && (into.place == 0 || later.place < into.place)) into = later;
-  }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
-    if (s.place == 0 || noted[0] != 0) return;
-    noted[0] = s.place;
-    noted[1] = s.value;
+    if (index_below(value, limit) < 0) note(s, i, static_cast<double>(value));
   }
 };
 
@@ -229,7 +217,7 @@ void note_outside_on(Context& context, const Tensor& x, std::int64_t step, std::
   require_count("note_outside", noted, 2);
   dispatch_float(x.dtype(), "note_outside", [&]<class T>() {
     Backend::reduce_all(context, x.count() / step,
-                        detail::FindOutside<T>{step, limit, x.data<T>(), noted.data<double>()});
+                        detail::FindOutside<T>{{noted.data<double>(), 0}, step, limit, x.data<T>()});
   });
 }
 
