@@ -8,8 +8,8 @@
 
 namespace banyan {
 
-/// The number, in decimal, that is the whole text; nothing if it is none, has anything before or after it (blanks and
-/// a plus too), or does not fit.
+/// The number, in decimal, that is the whole text; nothing if it is none, has anything before or after it
+/// (blanks and a plus too), or does not fit.
 template <typename Number>
 std::optional<Number> number_in(std::string_view text) {
   Number number{};
