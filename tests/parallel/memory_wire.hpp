@@ -36,6 +36,7 @@ class MemoryHub {
   /// From now on each process sends one message after the other at this speed, and each then takes
   /// `latency_s`.
   void slow_down(double bytes_per_s, double latency_s) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     bytes_per_s_ = bytes_per_s;
     latency_s_ = latency_s;
     free_.assign(devices_.size(), Clock::now());

@@ -353,6 +353,7 @@ TEST(WireUplink, OnlyTheServerJudgesWorkers) {
 TEST(WireUplink, AThreadHeldUpInTheWireDoesNotHoldUpTheEnd) {
   const auto fail = [](bool by_itself) {
     MemoryHub hub({1, 1});
+    Tensor message;  // as in a run, it is there for as long as the uplink may read it
     run_all(
         hub,
         [&](Process& process) {
@@ -360,7 +361,7 @@ TEST(WireUplink, AThreadHeldUpInTheWireDoesNotHoldUpTheEnd) {
           if (process.number == 0) std::this_thread::sleep_for(std::chrono::seconds(60));
           hub.hold_up(1);
           if (by_itself) bad_input("record 17 is damaged");
-          Tensor message(*process.device, Shape{3}, DType::f64);
+          message = Tensor(*process.device, Shape{3}, DType::f64);
           process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
           process.finish(Uplink::kStatistics);
         },
