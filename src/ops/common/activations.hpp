@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "ops/common/backend.hpp"
+#include "ops/common/exponential.hpp"
 
 namespace banyan::ops {
 
@@ -21,9 +22,13 @@ struct ReluGradient {
   T slope;
   BANYAN_HOST_DEVICE T operator()(T x, T dy) const { return x > T(0) ? dy : slope * dy; }
 };
+/// 1 / (1 + e^-x).
 template <class T>
-struct Sigmoid {  // for very negative x, exp overflows to infinity and the quotient is 0, as it should be
-  BANYAN_HOST_DEVICE T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); }
+struct Sigmoid {
+  BANYAN_HOST_DEVICE T operator()(T x) const {
+    const T e = detail::exponential(-std::fabs(x));
+    return (x < T(0) ? e : T(1)) / (T(1) + e);
+  }
 };
 template <class T>
 struct SigmoidGradient {

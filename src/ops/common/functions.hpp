@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "banyan/ops/functions.hpp"
+#include "ops/common/activations.hpp"
 #include "ops/common/elementwise.hpp"
 
 namespace banyan::ops {
@@ -55,11 +56,11 @@ struct SoftplusFunction {
   BANYAN_HOST_DEVICE T slope(T y) const { return -std::expm1(-y); }
 };
 template <class T>
-struct SwishFunction {  // where exp overflows to infinity the quotients are 0, as they should be
+struct SwishFunction {
   T a;
-  BANYAN_HOST_DEVICE T operator()(T x) const { return x / (T(1) + std::exp(-a * x)); }
+  BANYAN_HOST_DEVICE T operator()(T x) const { return x * Sigmoid<T>{}(a * x); }
   BANYAN_HOST_DEVICE T slope(T x) const {
-    const T s = T(1) / (T(1) + std::exp(-a * x));
+    const T s = Sigmoid<T>{}(a * x);
     return s + a * x * s * (T(1) - s);
   }
 };

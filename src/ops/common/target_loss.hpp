@@ -2,6 +2,7 @@
 #pragma once
 
 #include "banyan/ops/target_loss.hpp"
+#include "ops/common/activations.hpp"
 #include "ops/common/labels.hpp"
 
 namespace banyan::ops {
@@ -14,7 +15,7 @@ struct SigmoidCrossEntropy {
   BANYAN_HOST_DEVICE T value(T x, T target, T) const {
     return (x > T(0) ? x : T(0)) - x * target + std::log1p(std::exp(-std::fabs(x)));
   }
-  BANYAN_HOST_DEVICE T slope(T x, T target, T) const { return T(1) / (T(1) + std::exp(-x)) - target; }
+  BANYAN_HOST_DEVICE T slope(T x, T target, T) const { return Sigmoid<T>{}(x)-target; }
 };
 template <class T>
 struct AbsoluteDifference {

@@ -3,8 +3,8 @@
 // position per SIMD lane. The rest are the shared functors.
 #include "ops/common/loss.hpp"
 
+#include "ops/common/exponential.hpp"
 #include "ops/cpu/cpu_backend.hpp"
-#include "ops/cpu/exponential.hpp"
 
 namespace banyan::ops {
 namespace {

@@ -5,12 +5,14 @@
 #include <cmath>
 #include <cstdint>
 
+#include "ops/common/backend.hpp"
+
 namespace banyan::ops::detail {
 
 /// e^x for x <= 0, within 2 units in the last place (relative 2^-22.9); 0 below -104, NaN for NaN. With n the
 /// integer nearest to x / ln 2, it is 2^n times the Taylor series of e^r up to r^7, with r = x - n ln 2 in
 /// +-0.35. ln 2 is split into two parts; n times the first is exact.
-inline float exponential(float x) {
+BANYAN_HOST_DEVICE inline float exponential(float x) {
   constexpr float kWhole = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   x = x < -104 ? -104.0f : x;
   const float shifted = x * 1.44269504f + kWhole, n = shifted - kWhole;
@@ -23,6 +25,6 @@ inline float exponential(float x) {
   const std::int32_t half = steps / 2, rest = steps - half;
   return series * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((rest + 127) << 23);
 }
-inline double exponential(double x) { return std::exp(x); }
+BANYAN_HOST_DEVICE inline double exponential(double x) { return std::exp(x); }
 
 }  // namespace banyan::ops::detail
