@@ -134,6 +134,8 @@ def main():
                "histograms": 100, "images": 1000, "warnings": "on", "live": "off", "readers": 0,
                "devices": "--cpu=2", "json": ""}
     words = common.parse(sys.argv[1:], options, USAGE)
+    if options["iterations"] < options["warmup"] + options["display"] or options["warmup"] < options["display"]:
+        raise common.Failed("--iterations must be at least --warmup + --display, and --warmup at least --display")
     build = common.build_folder(words)
     trainer = build / "bin/trainer"
     result = common.provenance(trainer, options=options, rounds=[])

@@ -7,8 +7,8 @@
 // cuDNN's workspace, weights, input, output.
 //
 // Only deterministic algorithms, no TF32; the last attempt, where cuDNN has no such algorithm, is a matrix
-// product over unfolded images. Weight gradients are computed into scratch memory and added by our own
-// kernel, so that no algorithm needs to support accumulation.
+// product over unfolded images. Weight gradients that are to be added to others are computed into scratch
+// memory and added by our own kernel, so that no algorithm needs to support accumulation.
 #include "banyan/ops/convolution.hpp"
 
 #include <cudnn.h>
@@ -120,12 +120,14 @@ class CudnnConvolution final : public Convolution {
 
   void backward_weight(Context& context, const Tensor& input, const Tensor& grad_output, Tensor& grad_weight,
                        Tensor& grad_bias) override {
-    check(input, grad_weight, grad_output);
-    if (grad_output.count() == 0) return;
-    run(context, ConvolutionDirection::backward_weight, input, grad_output,
-        [&](const Attempt& attempt) { return with_grad_weight(attempt, input, grad_output, grad_weight); });
-    if (grad_bias.defined())
-      scale_backward(context, Tensor(), grad_output, over_channels(grad_output), grad_bias);
+    find_grad_weight(context, input, grad_output, true, grad_weight, grad_bias);
+  }
+
+  void first_backward_weight(Context& context, const Tensor& input, const Tensor& grad_output,
+                             Tensor& grad_weight, Tensor& grad_bias) override {
+    if (grad_output.count() == 0) context.stream().zero(grad_weight.raw(), grad_weight.bytes());
+    if (grad_bias.defined()) context.stream().zero(grad_bias.raw(), grad_bias.bytes());
+    find_grad_weight(context, input, grad_output, false, grad_weight, grad_bias);
   }
 
   KernelChoices kernel_choices() const override {
@@ -171,6 +173,18 @@ class CudnnConvolution final : public Convolution {
       plan = std::make_unique<ConvolutionPlan>(context.device(), geometry_, dtype_, input.shape(),
                                                output.shape(), channels_last);
     return *plan;
+  }
+
+  /// Adds to grad_weight or overwrites it; adds to grad_bias, where defined.
+  void find_grad_weight(Context& context, const Tensor& input, const Tensor& grad_output, bool add,
+                        Tensor& grad_weight, Tensor& grad_bias) {
+    check(input, grad_weight, grad_output);
+    if (grad_output.count() == 0) return;
+    run(context, ConvolutionDirection::backward_weight, input, grad_output, [&](const Attempt& attempt) {
+      return with_grad_weight(attempt, input, grad_output, add, grad_weight);
+    });
+    if (grad_bias.defined())
+      scale_backward(context, Tensor(), grad_output, over_channels(grad_output), grad_bias);
   }
 
   /// Works through the attempts until cuDNN accepts one. `body` returns cuDNN's status.
@@ -317,26 +331,31 @@ class CudnnConvolution final : public Convolution {
     return status;
   }
 
-  cudnnStatus_t with_grad_weight(const Attempt& a, const Tensor& input, const Tensor& grad_output,
+  cudnnStatus_t with_grad_weight(const Attempt& a, const Tensor& input, const Tensor& grad_output, bool add,
                                  Tensor& grad_weight) const {
     const bool last = a.format.channels_last;
+    const bool stage_dw = add || last || !is_aligned(grad_weight.raw());
     const bool stage_x = !is_usable(input, last), stage_dy = !is_usable(grad_output, last);
     Scratch scratch;
-    const std::size_t work = scratch.reserve(a.workspace_bytes), dw = scratch.reserve(grad_weight.bytes()),
+    const std::size_t work = scratch.reserve(a.workspace_bytes),
+                      dw = scratch.reserve(stage_dw ? grad_weight.bytes() : 0),
                       x = scratch.reserve(stage_x ? input.bytes() : 0),
                       dy = scratch.reserve(stage_dy ? grad_output.bytes() : 0);
     scratch.make(a.context);
     if (stage_x) stage(a.context, input, scratch.at(x), last);
     if (stage_dy) stage(a.context, grad_output, scratch.at(dy), last);
-    const cudnnStatus_t status = compute_backward_weight(
-        a, problem(input, grad_output), stage_x ? scratch.at(x) : input.raw(),
-        stage_dy ? scratch.at(dy) : grad_output.raw(), scratch.at(dw), scratch.at(work));
-    if (status != CUDNN_STATUS_SUCCESS) return status;
-    // (O, spatial, I) -> (O, I, spatial), or one long row, added to the gradient.
+    const cudnnStatus_t status =
+        compute_backward_weight(a, problem(input, grad_output), stage_x ? scratch.at(x) : input.raw(),
+                                stage_dy ? scratch.at(dy) : grad_output.raw(),
+                                stage_dw ? scratch.at(dw) : grad_weight.raw(), scratch.at(work));
+    if (status != CUDNN_STATUS_SUCCESS || !stage_dw) return status;
+    // (O, spatial, I) -> (O, I, spatial), or one long row.
     const std::int64_t in = geometry_.in_channels / geometry_.group, per_output = weights_per_output();
     if (last)
       transpose_on_cuda(a.context, dtype_, scratch.at(dw), grad_weight.raw(), geometry_.out_channels,
-                        per_output / in, in, true);
+                        per_output / in, in, add);
+    else if (!add)
+      a.context.stream().copy(grad_weight.raw(), scratch.at(dw), grad_weight.bytes());
     else
       add_on_cuda(a.context, dtype_, scratch.at(dw), grad_weight.raw(), grad_weight.count());
     return status;
