@@ -2,9 +2,9 @@
 // that was saved, and what was interrupted ends with the bits of what was not; bad input is named, with exit
 // code 2.
 #include <filesystem>
-#include <optional>
 #include <random>
 
+#include "banyan/train/snapshot_files.hpp"
 #include "train/run_devices.hpp"
 #include "train/trainer_fixture.hpp"
 
