@@ -44,7 +44,7 @@ def check(script, build, report, settings, *options, **environment):
     """Exit code and report."""
     more = {"LD_LIBRARY_PATH": str(build / "lib/emulated"), "EMULATED_CUDA": settings + ",notes=0,leaks=0", "BANYAN_SLOW_GPU": "1",
             "PATH": f"{script.parent.parent / 'tools'}:{os.environ['PATH']}", **environment}
-    done = subprocess.run([script, report, "--quick", *options], env={**os.environ, **more}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run([script, report, "--quick", "--minutes=60", *options], env={**os.environ, **more}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print(done.stdout, flush=True)
     return done.returncode, json.loads((report / "report.json").read_text()), (report / "report.md").read_text()
 
