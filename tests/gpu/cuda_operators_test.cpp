@@ -52,7 +52,7 @@ TEST(CudaOperators, AllAreRegistered) {
                  normalize_forward, normalize_and_add, normalize_backward_sums, normalize_backward,
                  add_affine_gradients, output_statistics, lrn_forward, lrn_backward);
   expect_on_cuda(pooling_forward, pooling_backward, update_parameters);
-  expect_on_cuda(apply_function, apply_slope, prelu_forward, prelu_backward, prelu_slope_backward);
+  expect_on_cuda(apply_function, apply_slope, prelu_forward, prelu_backward);
   expect_on_cuda(target_loss_forward, target_loss_backward, target_losses, hinge_loss_forward,
                  hinge_loss_backward, logistic_loss_forward, logistic_loss_backward, smoothed_loss_forward,
                  smoothed_loss_backward, infogain_loss_forward, infogain_loss_backward, position_losses,

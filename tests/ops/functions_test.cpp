@@ -105,13 +105,17 @@ TEST_P(Functions, PRelu) {
       dslope[d] += x[i] > 0 ? 0 : x[i] * dy[i];
     }
     const Tensor input = make({n}, x), slopes = make({over.dim}, slope);
-    Tensor out = empty({n}), gradient = make({n}, dy), of_slopes = make({over.dim}, before);
+    Tensor out = empty({n}), gradient = make({n}, dy), none;
     ops::prelu_forward(context(), input, slopes, over, out);
-    ops::prelu_slope_backward(context(), input, gradient, over, of_slopes);
-    ops::prelu_backward(context(), input, gradient, slopes, over, gradient);
     expect_near(values(out), y, epsilon());
-    expect_near(values(gradient), dx, epsilon());
-    expect_near(values(of_slopes), dslope, 8 * epsilon() + 1e-12);  // added in f64, in another order
+    // One of the gradients alone, then both in place.
+    for (const bool both : {false, true}) {
+      Tensor of_slopes = make({over.dim}, before), of_input = both ? gradient : empty({n});
+      if (!both) ops::prelu_backward(context(), input, gradient, slopes, over, of_input, none);
+      ops::prelu_backward(context(), input, gradient, slopes, over, both ? of_input : none, of_slopes);
+      expect_near(values(of_input), dx, epsilon());
+      expect_near(values(of_slopes), dslope, 8 * epsilon() + 1e-12);  // added in f64, in another order
+    }
   }
 }
 

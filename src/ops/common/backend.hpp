@@ -10,6 +10,7 @@
 //   for_each_long(context, n, elements, f)      the same where one call of f does the work of so many elements
 //   for_each_made(context, n, make)             the same with f = make(), called when the work runs; may read
 //                                               device memory (DeviceValue), once for many elements
+//   for_each_made(context, rows, columns, make) the same for f(row, column), the columns of a row in any order
 //   for_each_channel(context, broadcast, f)     f(i, d) for all elements i of outer x dim x inner memory,
 //                                               where d = i / inner % dim, any order
 //   reduce_channels(context, broadcast, r)      for each d of outer x dim x inner memory: State s =
