@@ -24,9 +24,9 @@ class MarginInnerProductLayer : public Layer {
   MarginInnerProductLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
               {.arity = {2, 2, 1, 2},
-               .overwrites_gradients = true,
                .differentiable_inputs = 1,
-               .differentiable_outputs = 1}),
+               .differentiable_outputs = 1,
+               .overwrites_gradients = true}),
         margin_(static_cast<int>(settings().type()) + 1) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {

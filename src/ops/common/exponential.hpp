@@ -10,12 +10,13 @@
 
 namespace banyan::ops::detail {
 
-/// e^x for x <= 0, within 2 units in the last place (relative 2^-22.9); 0 below -104, NaN for NaN. With n the
-/// integer nearest to x / ln 2, it is 2^n times the Taylor series of e^r up to r^7, with r = x - n ln 2 in
+/// e^x within 2 units in the last place (relative 2^-22.9); 0 below -104, infinite above 89, NaN for NaN.
+/// With n the integer nearest to x / ln 2, it is 2^n times the Taylor series of e^r up to r^7, with r = x - n
+/// ln 2 in
 /// +-0.35. ln 2 is split into two parts; n times the first is exact.
 BANYAN_HOST_DEVICE inline float exponential(float x) {
   constexpr float kWhole = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
-  x = x < -104 ? -104.0f : x;
+  x = x < -104 ? -104.0f : x > 89 ? 89.0f : x;
   const float shifted = x * 1.44269504f + kWhole, n = shifted - kWhole;
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
   float series = 1.0f / 5040;

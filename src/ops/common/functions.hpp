@@ -30,10 +30,17 @@ struct PowerFunction {
   BANYAN_HOST_DEVICE T operator()(T x) const { return std::pow(a * x + b, c); }
   BANYAN_HOST_DEVICE T slope(T x) const { return a * c * std::pow(a * x + b, c - T(1)); }
 };
+/// The power 2.
+template <class T>
+struct SquareFunction {
+  T a, b;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return (a * x + b) * (a * x + b); }
+  BANYAN_HOST_DEVICE T slope(T x) const { return T(2) * a * (a * x + b); }
+};
 template <class T>
 struct ExponentialFunction {
   T a, b;
-  BANYAN_HOST_DEVICE T operator()(T x) const { return std::exp(a * x + b); }
+  BANYAN_HOST_DEVICE T operator()(T x) const { return exponential(a * x + b); }
   BANYAN_HOST_DEVICE T slope(T y) const { return a * y; }
 };
 template <class T>
@@ -87,6 +94,7 @@ void with_functor(const Function& f, const Body& body) {
     case Function::Kind::affine:
       return body(AffineFunction<A>{a, b});
     case Function::Kind::power:
+      if (f.c == 2) return body(SquareFunction<A>{a, b});
       return body(PowerFunction<A>{a, b, c});
     case Function::Kind::exponential:
       return body(ExponentialFunction<A>{a, b});

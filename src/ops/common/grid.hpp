@@ -134,16 +134,8 @@ void copy_grid_on(Context& context, const Tensor& from, Tensor& to, const Grid& 
   const Grid grid = detail::ordered(wanted);
   detail::require_grid("source", from.count(), grid, grid.from_offset, grid.from_stride);
   detail::require_grid("target", to.count(), grid, grid.to_offset, grid.to_stride);
-  switch (size_of(from.dtype())) {
-    case 8:
-      return detail::copy_grid_of<Backend, std::uint64_t>(context, from, to, grid);
-    case 4:
-      return detail::copy_grid_of<Backend, std::uint32_t>(context, from, to, grid);
-    case 2:
-      return detail::copy_grid_of<Backend, std::uint16_t>(context, from, to, grid);
-    default:
-      return detail::copy_grid_of<Backend, std::uint8_t>(context, from, to, grid);
-  }
+  dispatch_size(from.dtype(),
+                [&]<class Element>() { detail::copy_grid_of<Backend, Element>(context, from, to, grid); });
 }
 
 }  // namespace banyan::ops

@@ -107,12 +107,30 @@ class CpuBackend {
 
   template <class Element>
   static void copy_blocks(Context& context, const Element* from, Element* to, const BlockCopy& what) {
-    const int threads = threads_for(context, what.blocks * what.length);
+    copy_streams<Element>(
+        context, what.blocks,
+        {{from + what.from_offset, to + what.to_offset, what.length, what.from_stride, what.to_stride}});
+  }
+
+  template <class Element>
+  static void copy_streams(Context& context, std::int64_t blocks,
+                           const std::vector<BlockStream<Element>>& streams) {
+    std::int64_t length = 0;
+    for (const BlockStream<Element>& s : streams) length += s.length;
+    const int threads = threads_for(context, blocks * length);
     context.run([=] {
-      for_tasks(threads, what.blocks, [&](std::int64_t block) {
-        std::copy_n(from + what.from_offset + block * what.from_stride, what.length,
-                    to + what.to_offset + block * what.to_stride);
-      });
+      const auto move = [](const BlockStream<Element>& s, std::int64_t block) {
+        std::copy_n(s.from + block * s.from_stride, s.length, s.to + block * s.to_stride);
+      };
+      const auto count = static_cast<std::int64_t>(streams.size());
+      if (blocks >= 4 * threads)
+        for_tasks(threads, blocks, [&](std::int64_t block) {
+          for (const BlockStream<Element>& s : streams) move(s, block);
+        });
+      else
+        for_tasks(threads, blocks * count, [&](std::int64_t task) {
+          move(streams[static_cast<std::size_t>(task % count)], task / count);
+        });
     });
   }
 
