@@ -102,11 +102,12 @@ TEST_P(UnfoldTest, UnpoolsManyPlanes) {
     dx.push_back(mask[i] >= 0 ? dy[plane + static_cast<std::size_t>(mask[i])] : 0);
   }
   for (const Layout layout : kLayouts) {
-    const Tensor where = make(narrow, mask, layout);
+    const Tensor where = make(narrow, mask, layout), from = make(narrow, x, layout),
+                 wide_dy = make(wide, dy, layout);
     Tensor wide_y = empty(wide, layout), narrow_dx = empty(narrow, layout);
-    ops::unpool_forward(context(), make(narrow, x, layout), where, wide_y);
+    ops::unpool_forward(context(), from, where, wide_y);
     EXPECT_EQ(values(wide_y), y);
-    ops::unpool_backward(context(), make(wide, dy, layout), where, narrow_dx);
+    ops::unpool_backward(context(), wide_dy, where, narrow_dx);
     EXPECT_EQ(values(narrow_dx), dx);
   }
 }
