@@ -502,10 +502,11 @@ def schedule(setting, seed, server):
         if draw.random() < 0.2:
             time.sleep(draw.uniform(0, 1.5))  # while it starts
             wait_until(lambda: len(trainers(run.marker)) == hosts, 30)
-        elif wait_until(lambda: run.iterations() >= 20 or (run.gone() and "watchdog" in run.text()), 60) is None:
+        elif wait_until(lambda: run.iterations() >= 20 or run.gone(), 60) is None:
             return words, "it does not start", run.said(), folder
         elif run.gone():
-            return [*words, "the watchdog ended it before any fault: this machine is too busy"], "", {}, folder
+            busy = "watchdog" in run.text() or "has not been heard of for" in run.text()
+            return [*words, "the watchdog ended it before any fault: this machine is too busy"], "" if busy else "it does not start", run.said(), folder
         else:
             time.sleep(draw.uniform(0, 1))
         faults, since = [], time.monotonic()
