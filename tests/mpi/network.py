@@ -311,11 +311,11 @@ class Run:
         return "\n".join(file.read_text(errors="replace") for file in files)
 
     def said(self):
-        """{process: what it wrote, but for what it logged}"""
+        """{process, or mpirun: what it wrote, but for what it logged}"""
+        files = {f"process {file.parent.name.rpartition('.')[2]}": file for file in sorted((self.folder / "said").glob("**/stderr"))}
         found = {}
-        for file in sorted((self.folder / "said").glob("**/stderr")):
-            lines = [line for line in file.read_text(errors="replace").splitlines() if not line.startswith("I")]
-            found[int(file.parent.name.rpartition(".")[2])] = "\n".join(lines)
+        for name, file in (files | {"mpirun": self.log}).items():
+            found[name] = "\n".join(line for line in file.read_text(errors="replace").splitlines() if line[:1] not in "IW")
         return found
 
     def errors(self):
@@ -422,8 +422,8 @@ def wrong_errors(run, faults):
     """What is wrong with what was said when a run ended; "": nothing."""
     joined = "Iteration" in run.text()
     last = faults[-1]
-    # mpirun writes what it was told a little after a process has ended.
-    wait_until(lambda: run.errors(), 3)
+    # While mpirun ends processes of its own host it sleeps, and writes what they have said afterwards.
+    wait_until(lambda: run.errors() or run.mpirun.poll() is not None, 2 * OF_MPIRUN)
     errors = run.errors()
     # Before they have found each other, mpirun alone knows that one was killed.
     if not errors and (joined or "the job has been aborted" not in run.text()):
@@ -435,7 +435,7 @@ def wrong_errors(run, faults):
         blamed = {fault.process for fault in faults}
         words = ["the message library has not returned"]
         words += [f"{start}process {other}{end}" for other in blamed for start, end in (("", " on "), ("MPI: sending to ", ":"))]
-        if run.mode.server and process < run.mode.servers + run.mode.inner:
+        if run.mode.server:
             words.append("has not heard of any worker")
         if joined and process not in blamed and not any(word in said[0].replace(f"in process {process} on", "") for word in words):
             return f"process {process} blames another one than {sorted(blamed)}: {said[0]}"
@@ -502,7 +502,7 @@ def schedule(setting, seed, server):
         if draw.random() < 0.2:
             time.sleep(draw.uniform(0, 1.5))  # while it starts
             wait_until(lambda: len(trainers(run.marker)) == hosts, 30)
-        elif wait_until(lambda: run.iterations() >= 20 or run.gone(), 60) is None:
+        elif wait_until(lambda: run.iterations() >= 20 or (run.gone() and ("watchdog" in run.text() or run.errors())), 60) is None:
             return words, "it does not start", run.said(), folder
         elif run.gone():
             busy = "watchdog" in run.text() or "has not been heard of for" in run.text()
@@ -533,8 +533,8 @@ def run_schedules(setting, count, first, server, keep):
         print(f"{seed}: {'; '.join(words)}: {wrong or 'as it should'}", flush=True)
         if wrong:
             failed += 1
-            for process, text in said.items():
-                print(f"--- process {process}:\n{text[-2000:]}", flush=True)
+            for name, text in said.items():
+                print(f"--- {name}:\n{text[-2000:]}", flush=True)
             if keep:
                 sys.exit(f"left in {folder}")
         shutil.rmtree(folder)
