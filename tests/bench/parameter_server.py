@@ -77,7 +77,10 @@ def main():
             for seed in options["seeds"].split(","):
                 pathlib.Path(solver).write_text(solver_text(words[0], options["updates"], options["set"], seed))
                 log = train(build, solver, processes, flags)
-                accuracies.append(float(re.findall(r"Test net output #\d+: accuracy = ([0-9.e-]+)", log)[-1]))
+                found = re.findall(r"Test net output #\d+: accuracy = ([0-9.e-]+)", log)
+                if not found:
+                    sys.exit(f"{name}, seed {seed}: no accuracy was logged: {log[-2000:]}")
+                accuracies.append(float(found[-1]))
             counts = re.findall(r"Parameter server: \d+ updates of (\d+) differences, by age([ 0-9:]*); (\d+) dropped.*; "
                                 r"([0-9.e+]+) MB received(?:, ([0-9.e+]+) MB saved)?", log)
             cells = ["", "", "", "", ""]
