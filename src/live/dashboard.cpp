@@ -12,6 +12,7 @@
 
 #include "banyan/base/text.hpp"
 #include "banyan/observe/panel.hpp"
+#include "base/background_thread.hpp"
 #include "live/view.hpp"
 
 namespace banyan::live {
@@ -77,7 +78,7 @@ struct Dashboard::State {
   }
 
   void run() {
-    ::pthread_setname_np(::pthread_self(), "dashboard");
+    enter_background("dashboard");
     std::unique_lock lock(mutex);
     while (!ended) {
       lock.unlock();

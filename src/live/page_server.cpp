@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/number.hpp"
+#include "base/background_thread.hpp"
 #include "live/page_feed.hpp"
 
 namespace banyan::live {
@@ -161,7 +161,7 @@ PageServer::PageServer(const PageServerOptions& options) : state_(std::make_uniq
               " cannot be used: ", refusal(options.port), "; --serve=0 takes any that is free");
   state_->url = cat("http://", kAddress, ":", port, "/", shared->token, "/");
   state_->thread = std::thread([shared] {
-    ::pthread_setname_np(::pthread_self(), "serve");
+    enter_background("serve");
     shared->server.listen_after_bind();
     const std::lock_guard lock(shared->mutex);
     shared->ended = true;

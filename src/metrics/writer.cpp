@@ -1,7 +1,5 @@
 #include "banyan/metrics/writer.hpp"
 
-#include <pthread.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -13,6 +11,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
+#include "base/background_thread.hpp"
 
 namespace banyan::metrics {
 namespace {
@@ -79,7 +78,7 @@ struct Writer::State {
   std::vector<Outlet> outlets;
 
   void run() {
-    ::pthread_setname_np(::pthread_self(), "metrics");
+    enter_background("metrics");
     Clock::time_point synced = Clock::now();
     for (;;) {
       std::unique_lock<std::mutex> lock(mutex);

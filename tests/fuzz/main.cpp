@@ -2,6 +2,7 @@
 // --help.
 #include <glog/logging.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -47,10 +48,11 @@ constexpr const char* kUsage =
   --seconds=S     of each target at most (default: no limit)
   --seed=K        of the mutations (default 1)
   --list          names the targets
-An input that crashes, takes more than a second or 256 MB more than its size, or throws anything but an Error of Banyan's, is kept in
+An input that crashes, takes more than a second of the processor or 256 MB more than its size, or throws anything but an Error of Banyan's, is kept in
 fuzz_TARGET.input, and the exit code is not 0. Build with the preset asan, so that accesses to wrong memory are found too.
 )";
-constexpr unsigned kHangSeconds = 1;
+constexpr int kHangSeconds = 1;        // of the processor, which other programs cannot use up
+constexpr unsigned kWaitSeconds = 60;  // for something that never comes
 constexpr long kMostKilobytes = 256 * 1024;
 constexpr std::size_t kKept = 200;  // accepted inputs, which are mutated further
 
@@ -75,7 +77,7 @@ void keep_input() {
 }
 
 extern "C" void on_signal(int signal) {
-  std::fprintf(stderr, "fuzz: %s\n", signal == SIGALRM ? "hangs" : strsignal(signal));
+  std::fprintf(stderr, "fuzz: %s\n", signal == SIGALRM || signal == SIGPROF ? "hangs" : strsignal(signal));
   keep_input();
   std::_Exit(1);
 }
@@ -98,11 +100,17 @@ const Target* find_target(const std::string& name) {
   return nullptr;
 }
 
+void limit_time(bool limited) {
+  const itimerval timer{{0, 0}, {limited ? kHangSeconds : 0, 0}};
+  ::setitimer(ITIMER_PROF, &timer, nullptr);
+  ::alarm(limited ? kWaitSeconds : 0);
+}
+
 /// Whether the target accepts the input.
 bool run(const Target& target, const std::string& input) {
   running = &input;
   const long before = resident_kilobytes();
-  ::alarm(kHangSeconds + 1);  // whole seconds: at least one of them has passed
+  limit_time(true);
   bool accepted = false;
   try {
     target.run(input);
@@ -111,7 +119,7 @@ bool run(const Target& target, const std::string& input) {
   } catch (const std::exception& error) {
     fault(std::string("an exception that no user should see: ") + error.what());
   }
-  ::alarm(0);
+  limit_time(false);
   const long grown = resident_kilobytes() - before - static_cast<long>(input.size() / 1024);
   if (grown > kMostKilobytes) fault("took " + std::to_string(grown / 1024) + " MB more than its input");
   running = nullptr;
@@ -169,6 +177,7 @@ int main_of(int count, char** arguments) {
   set_log_sink([](Severity, const std::string&, const std::source_location&) {});
   FLAGS_minloglevel = 3;
   std::signal(SIGALRM, on_signal);
+  std::signal(SIGPROF, on_signal);
   if (__sanitizer_set_death_callback != nullptr)
     __sanitizer_set_death_callback(keep_input);
   else
