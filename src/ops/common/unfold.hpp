@@ -165,7 +165,7 @@ template <class Backend>
 void unpool_forward_on(Context& context, const Tensor& x, const Tensor& mask, Tensor& y) {
   const detail::Planes planes = detail::unpool_planes(x, mask, y);
   const bool together = Backend::kind == DeviceKind::cpu && planes.channels_last;
-  const std::int64_t run = together ? 16 : 1, runs = (planes.channels + run - 1) / run;
+  const std::int64_t run = together ? 64 : 1, runs = (planes.channels + run - 1) / run;
   dispatch_float(x.dtype(), "unpool_forward", [&]<class T>() {
     Backend::for_each_long(context, x.shape()[0] * runs, run * y.shape().count(2),
                            detail::UnpoolForward<T>{planes, run, runs, x.shape().count(2), y.shape().count(2),
