@@ -210,7 +210,13 @@ why() {  # of the last run's failure
     132) printf 'illegal instruction: this build is for another processor (build with -DBANYAN_NATIVE=OFF)' ;;
     134) printf 'aborted: %s' "$(tail -n 1 "$folder/$log")" ;;
     139) printf 'segmentation fault' ;;
-    *) printf 'ended with %s: %s' "$rc" "$(grep -v '^[[:space:]]*$' "$folder/$log" | tail -n 1)" ;;
+    *)
+      # The trainer's error has several lines: what happened, then where.
+      local said
+      said=$(awk '/^trainer: / { text = ""; inside = 1 } inside && NF { sub(/^ +/, ""); text = text (text == "" ? "" : "; ") $0 } END { print text }' "$folder/$log")
+      [ -n "$said" ] || said=$(grep -v '^[[:space:]]*$' "$folder/$log" | tail -n 1)
+      printf 'ended with %s: %s' "$rc" "$said"
+      ;;
   esac
 }
 
