@@ -1,7 +1,7 @@
 // Concat: joins inputs along one axis; all other axes are equal.
 #include "axis_blocks.hpp"
 #include "banyan/layers/layer.hpp"
-#include "banyan/ops/basic.hpp"
+#include "banyan/ops/join.hpp"
 
 namespace banyan {
 namespace {
@@ -42,36 +42,20 @@ class ConcatLayer : public Layer {
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    std::int64_t offset = 0;
-    for (const Blob* input : inputs) {
-      const ops::BlockCopy part = part_of(*outputs[0], *input, offset);
-      if (input->shape.count() > 0)
-        ops::copy_blocks(*pass.context, input->data, outputs[0]->data,
-                         {part.blocks, part.length, 0, part.length, part.to_offset, part.to_stride});
-      offset += part.length;
-    }
+    std::vector<const Tensor*> parts;
+    for (const Blob* input : inputs) parts.push_back(&input->data);
+    ops::join_blocks(*pass.context, parts, block_parts(*outputs[0], inputs, axis_), outputs[0]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const ops::BlockCopy part = part_of(*outputs[0], *inputs[i], offset);
-      if (propagate[i] && inputs[i]->shape.count() > 0)
-        ops::copy_blocks(*pass.context, outputs[0]->grad, inputs[i]->grad,
-                         {part.blocks, part.length, part.to_offset, part.to_stride, 0, part.length});
-      offset += part.length;
-    }
+    std::vector<Tensor*> parts;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      parts.push_back(propagate[i] ? &inputs[i]->grad : nullptr);
+    ops::split_blocks(*pass.context, outputs[0]->grad, block_parts(*outputs[0], inputs, axis_), parts);
   }
 
  private:
-  /// Where `input` goes: `offset` elements into each block of the output.
-  ops::BlockCopy part_of(const Blob& output, const Blob& input, std::int64_t offset) const {
-    const AxisBlocks blocks = axis_blocks(output.shape, output.layout, axis_);
-    const std::int64_t length = input.shape[axis_] * blocks.inner;
-    return {blocks.outer, length, 0, length, offset, output.shape[axis_] * blocks.inner};
-  }
-
   int axis_ = 1;
 };
 

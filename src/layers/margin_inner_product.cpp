@@ -6,13 +6,13 @@
 // `iteration`), which is iteration * iter_size + sub-iteration of the run, so a resumed run goes on with it.
 // In a test net the batches of the test count. The gradient is exact; SphereFace leaves out factors of it,
 // and replaces the rows of W by unit vectors in each pass. Here only the update writes parameters: while a
-// device is already in its next pass, others may still read its copy.
-#include <array>
+// device is already in its next pass, others may still read its copy. So the unit vectors are never made:
+// scores and gradients are divided by the rows' lengths, of which there are fewer than of weights.
 #include <cfloat>
 
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/basic.hpp"
-#include "banyan/ops/functions.hpp"
+#include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/margin.hpp"
 #include "banyan/ops/norms.hpp"
 
@@ -24,9 +24,9 @@ class MarginInnerProductLayer : public Layer {
   MarginInnerProductLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
               {.arity = {2, 2, 1, 2},
-               .backward_reads_outputs = false,
                .differentiable_inputs = 1,
-               .differentiable_outputs = 1}),
+               .differentiable_outputs = 1,
+               .overwrites_gradients = true}),
         margin_(static_cast<int>(settings().type()) + 1) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {
@@ -58,55 +58,59 @@ class MarginInnerProductLayer : public Layer {
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
     const Tensor& w = parameters_[0].value;
-    ensure(context, unit_, w.shape(), w.dtype());
-    ensure(context, weight_squares_, Shape{classes_.outer}, DType::f64);
+    const Shape rows{classes_.outer};
+    ensure(context, weight_squares_, rows, DType::f64);
+    ensure(context, inverse_, rows, w.dtype());
+    ensure(context, steps_, rows, w.dtype());
     ops::dot_products(context, w, w, classes_, kLeastSquare, weight_squares_);
-    ops::divide_by_norm(context, w, weight_squares_, classes_, unit_);
+    ops::invert_lengths(context, weight_squares_, kShortLength, inverse_, steps_);
     recompute(pass, inputs, outputs);
   }
 
-  /// With the unit vectors of the forward pass.
+  /// With the lengths found in the forward pass.
   void recompute(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
     const Tensor& x = inputs[0]->data;
+    Tensor& y = outputs[0]->data;
     ensure(context, lambda_, Shape{1}, DType::f64);
     ops::margin_lambda(context, decay_, pass.draw_on_device, lambda_);
     if (outputs.size() > 1) ops::copy(context, lambda_, outputs[1]->data);
     if (samples_.outer == 0) return;
-    for (Tensor* tensor : {&squares_, &slopes_, &lengths_})
+    for (Tensor* tensor : {&squares_, &slopes_, &lengths_, &plain_})
       ensure(context, *tensor, Shape{samples_.outer}, DType::f64);
-    ops::gemm(context, {false, true, samples_.outer, classes_.outer, classes_.channels}, 1, x, unit_, 0,
-              outputs[0]->data);
+    ops::gemm(context, {false, true, samples_.outer, classes_.outer, classes_.channels}, 1, x,
+              parameters_[0].value, 0, y);
+    ops::scale_bias(context, y, inverse_, none_, scores(), {}, y);
     ops::dot_products(context, x, x, samples_, 0, squares_);
-    ops::add_margin(context, squares_, inputs[1]->data, margin_, lambda_, outputs[0]->data, slopes_, lengths_,
+    ops::add_margin(context, squares_, inputs[1]->data, margin_, lambda_, y, slopes_, lengths_, plain_,
                     note_.on(context));
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
-    if (samples_.outer == 0) return;
     Context& context = *pass.context;
-    const Tensor &x = inputs[0]->data, &labels = inputs[1]->data, &dy = outputs[0]->grad;
-    ensure(context, scaled_, dy.shape(), dy.dtype());
-    ops::scale_at_labels(context, dy, labels, slopes_, scaled_);
+    Tensor& dw = parameters_[0].grad;
+    if (samples_.outer == 0) {
+      if (pass.is_fresh(0)) ops::fill(context, dw, 0);
+      return;
+    }
+    const Tensor &x = inputs[0]->data, &labels = inputs[1]->data, &w = parameters_[0].value;
+    const Tensor &y = outputs[0]->data, &dy = outputs[0]->grad;
+    ensure(context, dz_, dy.shape(), dy.dtype());
+    ensure(context, divided_, dy.shape(), dy.dtype());
+    ops::scale_at_labels(context, dy, labels, slopes_, dz_);
     const std::int64_t m = samples_.outer, n = classes_.outer, k = classes_.channels;
-    if (Tensor& dw = parameters_[0].grad; dw.defined()) {
-      ensure(context, unit_gradient_, dw.shape(), dw.dtype());
-      ensure(context, products_, Shape{n}, DType::f64);
-      ops::gemm(context, {true, false, n, k, m}, 1, scaled_, x, 0, unit_gradient_);
-      // unit_ has length 1: what is left is the division by the length of the row that was there.
-      ops::dot_products(context, unit_, unit_gradient_, classes_, 0, products_);
-      ensure(context, ones_, Shape{n}, DType::f64);
-      ops::fill(context, ones_, 1);
-      ops::divide_by_norm_backward(context, unit_, unit_gradient_, ones_, products_, classes_,
-                                   unit_gradient_);
-      ops::apply_function(context, weight_squares_, {ops::Function::Kind::clip, kShortSquare, DBL_MAX},
-                          weight_squares_);
-      ops::divide_by_norm(context, unit_gradient_, weight_squares_, classes_, unit_gradient_);
-      ops::axpby(context, 1, unit_gradient_, 1, dw);
+    if (dw.defined()) {
+      // Of a row w with unit vector u: (dz x - u (dz u.x)) / length, summed over the samples.
+      ensure(context, along_, Shape{n}, w.dtype());
+      ops::sum_along_classes(context, dz_, y, labels, plain_, along_);
+      ops::scale_bias(context, dz_, steps_, none_, scores(), {}, divided_);
+      ops::gemm(context, {true, false, n, k, m}, 1, divided_, x, pass.is_fresh(0) ? 0 : 1, dw);
+      ops::subtract_along_rows(context, w, along_, inverse_, steps_, dw);
     }
     if (!propagate[0]) return;
-    ops::gemm(context, {false, false, m, k, n}, 1, scaled_, unit_, 0, inputs[0]->grad);
+    ops::scale_bias(context, dz_, inverse_, none_, scores(), {}, divided_);
+    ops::gemm(context, {false, false, m, k, n}, 1, divided_, w, 0, inputs[0]->grad);
     ops::add_along_samples(context, dy, labels, lengths_, x, inputs[0]->grad);
   }
 
@@ -121,19 +125,22 @@ class MarginInnerProductLayer : public Layer {
  private:
   /// Added to squared lengths, so that a row of zeros stays one.
   static constexpr double kLeastSquare = 1e-60;
-  /// Of a row as long as 0.01: shorter ones (of zeros) get the gradient of one of that length.
-  static constexpr double kShortSquare = 1e-4;
+  /// Shorter rows (of zeros) get the gradient of one of this length.
+  static constexpr double kShortLength = 0.01;
 
   const caffe::MarginInnerProductParameter& settings() const {
     return parameter_.margin_inner_product_param();
   }
 
+  /// As a matrix with one column per class.
+  ops::Broadcast scores() const { return {samples_.outer, classes_.outer, 1}; }
+
   int margin_, axis_ = 1;
   ops::MarginDecay decay_;
   ops::Channels classes_{}, samples_{};  ///< rows of W, of x: outer is their number, channels their length
-  Tensor unit_, weight_squares_;         ///< W as unit vectors; the squared lengths of its rows
-  Tensor lambda_, squares_, slopes_, lengths_;  ///< see ops/margin.hpp
-  Tensor scaled_, unit_gradient_, products_, ones_;
+  Tensor weight_squares_, inverse_, steps_;             ///< of the rows of W
+  Tensor lambda_, squares_, slopes_, lengths_, plain_;  ///< see ops/margin.hpp
+  Tensor dz_, divided_, along_, none_;
   LabelNote note_;
 };
 

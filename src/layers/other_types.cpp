@@ -37,6 +37,7 @@ constexpr std::array kOthers{
     OtherType{
         "Python", "BVLC Caffe",
         "Banyan runs no Python code: only a layer written in C++ (docs/new_layer.md) can take its place"},
+    OtherType{"ReLU6", "a branch for MobileNets", "Clip with clip_param { min: 0 max: 6 } computes the same"},
     OtherType{
         "Rescale", "a branch for skeletons",
         "ports of it disagree about values outside its receptive field; prepare such labels beforehand"},

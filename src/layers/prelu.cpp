@@ -32,12 +32,9 @@ class PreluLayer : public ElementwiseLayer {
   }
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
-    const Tensor &x = inputs[0]->data, &dy = outputs[0]->grad;
     Parameter& slope = parameters_[0];
-    if (slope.grad.defined()) ops::prelu_slope_backward(*pass.context, x, dy, over(*inputs[0]), slope.grad);
-    // Last: in place, dx overwrites dy.
-    if (propagate[0])
-      ops::prelu_backward(*pass.context, x, dy, slope.value, over(*inputs[0]), inputs[0]->grad);
+    ops::prelu_backward(*pass.context, inputs[0]->data, outputs[0]->grad, slope.value, over(*inputs[0]),
+                        propagate[0] ? inputs[0]->grad : none_, slope.grad);
   }
 
  private:
@@ -46,6 +43,8 @@ class PreluLayer : public ElementwiseLayer {
     return shared() ? ops::Broadcast{1, 1, input.shape.count()}
                     : broadcast_over(input, {1, parameters_[0].shape});
   }
+
+  Tensor none_;
 };
 
 const RegisterLayer<PreluLayer> registered("PReLU", {"rectifier whose slope is learned",

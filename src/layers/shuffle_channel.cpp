@@ -30,17 +30,11 @@ class ShuffleChannelLayer : public GridLayer {
     const std::vector<std::int64_t> strides = ops::strides_of(input.shape, input.layout);
     const std::int64_t each = input.shape[1] / group();
     ops::Grid grid;
-    // Channel-wise runs are the fastest index where the channels are neighbours, else the pixels are.
     grid.add(input.shape[0], strides[0], strides[0]);
-    const auto add_channels = [&] {
-      grid.add(each, strides[1], group() * strides[1]);
-      grid.add(group(), each * strides[1], strides[1]);
-    };
-    const bool last = strides[1] == 1;
-    if (!last) add_channels();
+    grid.add(each, strides[1], group() * strides[1]);
+    grid.add(group(), each * strides[1], strides[1]);
     for (std::size_t axis = 2; axis < strides.size(); ++axis)
       grid.add(input.shape.dims()[axis], strides[axis], strides[axis]);
-    if (last) add_channels();
     return grid;
   }
 };

@@ -2,6 +2,7 @@
 #include "axis_blocks.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/join.hpp"
 
 namespace banyan {
 namespace {
@@ -39,38 +40,23 @@ class SliceLayer : public Layer {
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    const Blob& input = *inputs[0];
-    const AxisBlocks blocks = axis_blocks(input.shape, input.layout, axis_);
-    const std::int64_t stride = input.shape[axis_] * blocks.inner;
-    std::int64_t offset = 0;
-    for (Blob* output : outputs) {
-      const std::int64_t length = output->shape[axis_] * blocks.inner;
-      if (output->shape.count() > 0)
-        ops::copy_blocks(*pass.context, input.data, output->data,
-                         {blocks.outer, length, offset, stride, 0, length});
-      offset += length;
-    }
+    std::vector<Tensor*> parts;
+    for (Blob* output : outputs) parts.push_back(&output->data);
+    ops::split_blocks(*pass.context, inputs[0]->data, block_parts(*inputs[0], outputs, axis_), parts);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
     if (!propagate[0]) return;
-    Blob& input = *inputs[0];
-    const AxisBlocks blocks = axis_blocks(input.shape, input.layout, axis_);
-    const std::int64_t stride = input.shape[axis_] * blocks.inner;
-    for (const Blob* output : outputs) {
-      if (output->grad.defined()) continue;  // no loss depends on this part
-      ops::fill(*pass.context, input.grad, 0);
-      break;
+    Tensor& dx = inputs[0]->grad;
+    std::vector<const Tensor*> parts;
+    bool all = true;
+    for (const Blob* output : outputs) {  // no loss may depend on a part
+      parts.push_back(output->grad.defined() ? &output->grad : nullptr);
+      all = all && output->grad.defined();
     }
-    std::int64_t offset = 0;
-    for (const Blob* output : outputs) {
-      const std::int64_t length = output->shape[axis_] * blocks.inner;
-      if (output->grad.defined() && output->shape.count() > 0)
-        ops::copy_blocks(*pass.context, output->grad, input.grad,
-                         {blocks.outer, length, 0, length, offset, stride});
-      offset += length;
-    }
+    if (!all) ops::fill(*pass.context, dx, 0);
+    ops::join_blocks(*pass.context, parts, block_parts(*inputs[0], outputs, axis_), dx);
   }
 
  private:

@@ -230,7 +230,7 @@ void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end) {
   Peer& peer = peers_[process];
   const double silent = silence(peer);
   const auto lost = [&](const char* why) {
-    give_up(process, cat("has not been heard of for ", rounded(silent), " s", why));
+    give_up(process, cat("has not been heard of for ", rounded(silent), " s by ", name_of(me_), why));
   };
   if (readable(peer.pid_descriptor)) {
     if (!peer.ended) peer.ended = now;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/thread.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -128,9 +129,9 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
     stopping += std::min(look, kLongestLook);
     if (stopping < watchdog_.grace_seconds) continue;
     const auto error = abort_.error();
-    const std::string text =
-        cat(error ? error->what() : "aborted", "\n  the thread of ", activities_[joined]->device(),
-            " cannot be stopped (", activities_[joined]->describe(), "): ending the process\n");
+    const std::string text = cat(::program_invocation_short_name, ": ", error ? error->what() : "aborted",
+                                 "\n  the thread of ", activities_[joined]->device(), " cannot be stopped (",
+                                 activities_[joined]->describe(), "): ending the process\n");
     give_back_panel();
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
     ::_exit(exit_code(error ? error->kind() : ErrorKind::aborted));

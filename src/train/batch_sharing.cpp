@@ -168,7 +168,8 @@ class Server {
       ::pthread_setname_np(::pthread_self(), "share_data");
       device->make_current_for_helper();
       HostBatch batch;
-      for (std::unique_lock<std::mutex> lock(mutex);;) {
+      std::unique_lock<std::mutex> lock(mutex);
+      for (;;) {
         changed.wait(lock, [this] { return ending || !asked.empty(); });
         if (ending) break;
         Question question = std::move(asked.front());

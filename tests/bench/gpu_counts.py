@@ -151,7 +151,7 @@ def check(build):
 
 
 def main():
-    options = {"nets": ",".join(NETS), "gpus": "1,2,4", "out": str(common.REPOSITORY / "docs/bench"), "check": False, "record": False}
+    options = {"nets": ",".join(NETS), "gpus": "1,2,3,4", "out": str(common.REPOSITORY / "docs/bench"), "check": False, "record": False}
     build = common.build_folder(common.parse(sys.argv[1:], options, __doc__))
     if options["check"]:
         return check(build)

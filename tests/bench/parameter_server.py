@@ -1,29 +1,32 @@
 #!/usr/bin/env python3
 """Accuracy by the way of training: one process, synchronous ones, and a parameter server's workers.
 
-usage: parameter_server.py [--updates=942] [--workers=8] [--only=TEXT] [--set=FIELDS] SOLVER [BUILD]
+usage: parameter_server.py [--updates=942] [--workers=8] [--seeds=1] [--only=TEXT] [--set=FIELDS] SOLVER [BUILD]
   parameter_server.py models/digits/solver.prototxt
   parameter_server.py --set="momentum: 0; base_lr: 0.2" models/digits/solver.prototxt
+  parameter_server.py --seeds=1,2,3 --only=process models/digits/solver.prototxt      without a server: 16 bits on the wire
 
 Every row trains the same solver for the same number of updates. The batch of an update is that of the net: synchronous
 processes divide it among them; a worker of the asynchronous rows has all of it, and an update has the differences that
-are there, mostly one or two. --set replaces fields of the solver. Prints a table in Markdown. Run it from the repository's folder; the solver's data must exist
+are there, mostly one or two. --set replaces fields of the solver; --only picks the rows whose name has TEXT in it. With several --seeds there is an
+accuracy for each, and the rest is of the last. Prints a table in Markdown. Run it from the repository's folder; the solver's data must exist
 (tools/quickstart.sh makes the digits). The net must divide its batch among devices (batch_size_is_total). Never part of a test run.
 """
 import os
+import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-DROPPED = ("max_iter", "display", "test_interval", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_after_train")
+DROPPED = ("random_seed", "max_iter", "display", "test_interval", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_after_train")
 
 
-def solver_text(path, updates, fields):
+def solver_text(path, updates, fields, seed):
     given = [field.strip() for field in fields.split(";") if field.strip()]
     dropped = [*DROPPED, *(field.split(":")[0] for field in given)]
     lines = [line for line in open(path) if line.split(":")[0].strip() not in dropped]
-    return "".join(lines) + "\n" + "\n".join(given) + (f"\nmax_iter: {updates}\ndisplay: {updates}\ntest_interval: {updates}\ntest_initialization: false\n"
+    return "".join(lines) + "\n" + "\n".join(given) + (f"\nrandom_seed: {seed}\nmax_iter: {updates}\ndisplay: {updates}\ntest_interval: {updates}\ntest_initialization: false\n"
                              "snapshot_after_train: false\n")
 
 
@@ -32,6 +35,9 @@ def rows(workers):
     now = [*server, "--wait_time=0"]
     yield "1 process", 1, []
     yield "4 processes, synchronous", 4, ["--uplink=mpi"]
+    yield "2 processes, synchronous", 2, ["--uplink=mpi"]
+    for short in ("bf16", "f16"):
+        yield f"2 processes, synchronous, {short}", 2, ["--uplink=mpi", f"--reduce_precision={short}"]
     for staleness in (0, 2, 4, 8, 16):
         yield f"{workers} workers, staleness {staleness}", workers + 1, [*now, f"--staleness={staleness}"]
     yield f"{workers} workers, staleness 8, 2 servers", workers + 2, [*now, "--staleness=8", "--servers=2"]
@@ -53,7 +59,7 @@ def train(build, solver, processes, flags):
 
 
 def main():
-    options = {"updates": 942, "workers": 8, "only": "", "set": ""}
+    options = {"updates": 942, "workers": 8, "seeds": "1", "only": "", "set": ""}
     words = sys.argv[1:]
     while words and words[0].split("=")[0].lstrip("-") in options:
         name, value = words.pop(0).lstrip("-").split("=", 1)
@@ -64,13 +70,17 @@ def main():
     print("| | accuracy | differences used | dropped | mean age | received MB | of |\n|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         solver = f"{folder}/solver.prototxt"
-        with open(solver, "w") as out:
-            out.write(solver_text(words[0], options["updates"], options["set"]))
         for name, processes, flags in rows(options["workers"]):
             if options["only"] not in name:
                 continue
-            log = train(build, solver, processes, flags)
-            accuracy = float(re.findall(r"Test net output #\d+: accuracy = ([0-9.e-]+)", log)[-1])
+            accuracies = []
+            for seed in options["seeds"].split(","):
+                pathlib.Path(solver).write_text(solver_text(words[0], options["updates"], options["set"], seed))
+                log = train(build, solver, processes, flags)
+                found = re.findall(r"Test net output #\d+: accuracy = ([0-9.e-]+)", log)
+                if not found:
+                    sys.exit(f"{name}, seed {seed}: no accuracy was logged: {log[-2000:]}")
+                accuracies.append(float(found[-1]))
             counts = re.findall(r"Parameter server: \d+ updates of (\d+) differences, by age([ 0-9:]*); (\d+) dropped.*; "
                                 r"([0-9.e+]+) MB received(?:, ([0-9.e+]+) MB saved)?", log)
             cells = ["", "", "", "", ""]
@@ -79,7 +89,7 @@ def main():
                 by_age = [[int(n) for n in pair.split(":")] for pair in ages.split()]
                 mean = sum(age * n for age, n in by_age) / max(1, int(used))
                 cells = [used, dropped, f"{mean:.1f}", received, f"{float(received) + float(saved or 0):.1f}"]
-            print(f"| {name} | {100 * accuracy:.2f} % | {' | '.join(cells)} |", flush=True)
+            print(f"| {name} | {', '.join(f'{100 * accuracy:.2f} %' for accuracy in accuracies)} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 
-OPERATORS = "-GpuTraining.*:Gpu/*:RandomFailures.*:*EveryFailure*"
+OPERATORS = "-GpuTraining.*:Gpu/*:RandomFailures.*:*EveryFailure*:NcclTraining.*"
 TRAINING = "GpuTraining.*:Gpu/*Plain:Gpu/GpuModels*/LeNet"
 RUNS = [
     # settings, filter, more environment
@@ -25,6 +25,7 @@ RUNS = [
     ("gpus=0", "Cuda*", {}),
     ("gpus=4,leaks=0", "RandomFailures.*", {"BANYAN_SCHEDULES": "200"}),
     ("gpus=2,leaks=0", "Gpu/FailingCalls.*", {}),
+    ("gpus=4,leaks=0", "NcclTraining.*", {}),
 ]
 
 

@@ -10,6 +10,7 @@
 #include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/functions.hpp"
 #include "banyan/ops/grid.hpp"
+#include "banyan/ops/join.hpp"
 #include "banyan/ops/loss.hpp"
 #include "banyan/ops/normalization.hpp"
 #include "banyan/ops/norms.hpp"
@@ -52,7 +53,7 @@ TEST(CudaOperators, AllAreRegistered) {
                  normalize_forward, normalize_and_add, normalize_backward_sums, normalize_backward,
                  add_affine_gradients, output_statistics, lrn_forward, lrn_backward);
   expect_on_cuda(pooling_forward, pooling_backward, update_parameters);
-  expect_on_cuda(apply_function, apply_slope, prelu_forward, prelu_backward, prelu_slope_backward);
+  expect_on_cuda(apply_function, apply_slope, prelu_forward, prelu_backward);
   expect_on_cuda(target_loss_forward, target_loss_backward, target_losses, hinge_loss_forward,
                  hinge_loss_backward, logistic_loss_forward, logistic_loss_backward, smoothed_loss_forward,
                  smoothed_loss_backward, infogain_loss_forward, infogain_loss_backward, position_losses,
@@ -60,8 +61,8 @@ TEST(CudaOperators, AllAreRegistered) {
   expect_on_cuda(reduce_rows, reduce_rows_backward, tile_rows, tile_rows_backward, gather_rows, add_to_rows,
                  largest, reduce_part, reduce_part_backward, dot_products, divide_by_norm,
                  divide_by_norm_backward, deviation_statistics);
-  expect_on_cuda(copy_grid, resize_forward, resize_backward, unfold_forward, unfold_backward, unpool_forward,
-                 unpool_backward, note_outside, prior_boxes);
+  expect_on_cuda(copy_grid, join_blocks, split_blocks, resize_forward, resize_backward, unfold_forward,
+                 unfold_backward, unpool_forward, unpool_backward, note_outside, prior_boxes);
   expect_on_cuda(region_maximum, region_maximum_backward, region_average, region_average_backward,
                  region_votes, region_votes_backward);
 }

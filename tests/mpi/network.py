@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Runs of several processes, each in a network namespace of its own, over networks that are slow, lose packets, or fail.
 
-usage: network.py [BUILD_FOLDER] [--table] [--schedules=N] [--seed=S] [--server] [--more=FLAGS]
+usage: network.py [BUILD_FOLDER] [--table] [--schedules=N] [--seed=S] [--server] [--relay] [--more=FLAGS]
 
-  --table        how fast LeNet trains on two processes over networks of several kinds
+  --table        how fast LeNet trains on two processes, and with a parameter server and two workers, over networks of several kinds
   --schedules=N  N random schedules of faults (delay and loss, a slow network, kill -9, SIGSTOP, a cut link), each drawn from a seed of its own:
                  S, S + 1, ... A run must end in time, with one error on each host and a failure as mpirun's exit code if the fault was one that
                  ends it, or go on and stop when it is told to; and leave no process behind.
-  --server       the schedules with a parameter server, which goes on without a worker that is stopped or cut off
+  --server       the schedules with a parameter server, which goes on without a worker that is stopped or cut off; some of them with two servers
+                 (--servers=2), some with a tree (--server_tree)
+  --relay        the network is a program of our own (relay.cpp), as it is anyway where the kernel's tc cannot delay and lose packets
   --more=FLAGS   further flags of the trainers, separated by spaces
   --keep         leave the folder of the first schedule that fails
 
-Needs root, iproute2 (ip netns, tc) and Open MPI; exit code 77, with the reason, where one is missing."""
+Needs root, iproute2 (ip netns, tc) and Open MPI, and a C++ compiler and /dev/net/tun where tc has no netem; exit code 77, with the reason, where
+one is missing."""
 
 import os
 import pathlib
@@ -35,7 +38,7 @@ OF_MPIRUN = 6  # it waits before it kills what does not end, and longer on a bus
 MPIRUN_ENDS = 30  # itself, when a process was killed
 SILENCE = 1  # after so long a server goes on without a worker
 TO_START = 20  # the least time that processes have to find each other
-MOST_HOSTS = 4
+MOST_HOSTS, MOST_OF_TREE = 4, 5
 
 NET = """
 layer { name: "digits" type: "Data" top: "data" top: "label" transform_param { scale: 0.00390625 }
@@ -76,8 +79,19 @@ def why_not(build):
     return "" if made.returncode == 0 else f"no network namespaces here: {made.stderr.strip()}"
 
 
+def compile_relay(folder):
+    """The relay's program; None after saying why there is none."""
+    compiler = os.environ.get("CXX", "g++")
+    if shutil.which(compiler) is None or not pathlib.Path("/dev/net/tun").exists():
+        print("SKIPPED: the kernel's tc has no netem, and what would do instead needs a C++ compiler and TAP devices (/dev/net/tun)")
+        return None
+    program = pathlib.Path(folder) / "relay"
+    common.run([compiler, "-std=c++20", "-O2", HERE / "relay.cpp", "-o", program])
+    return program
+
+
 def has_netem():
-    """Can tc delay and lose packets? Some kernels can only limit rates."""
+    """Can tc delay and lose packets? Not every kernel's can."""
     name = f"bynprobe{os.getpid()}"
     must("ip", "netns", "add", name)
     try:
@@ -86,28 +100,56 @@ def has_netem():
         quietly("ip", "netns", "del", name)
 
 
-class Network:
-    """Hosts 0, 1, ...: network namespaces on one bridge."""
+class Link:
+    """What happens to packets that leave a host; as it is: nothing."""
 
-    def __init__(self, hosts, folder, far=False):
+    def __init__(self, delay=0, jitter=0, loss=0, reorder=0, rate=0):
+        """Milliseconds, milliseconds more or less, percent, percent that overtake the others, Mbit/s (0: as fast as it goes)."""
+        self.delay, self.jitter, self.loss, self.reorder, self.rate = delay, jitter, loss, reorder, rate
+
+    def __str__(self):
+        parts = [f"{self.delay:g} ms +- {self.jitter:g}" if self.jitter else f"{self.delay:g} ms"] if self.delay else []
+        parts += [f"{self.loss:g} % lost"] if self.loss else []
+        parts += [f"{self.reorder:g} % overtake"] if self.reorder else []
+        parts += [f"{self.rate:g} Mbit/s"] if self.rate else []
+        return ", ".join(parts) or "as it comes"
+
+    def of_netem(self):
+        # The buffer of a switch: 0.1 s, and what is on its way.
+        packets = int((100 + self.delay + self.jitter) * self.rate * 1000 / 8 / 1500) + 1 if self.rate else 100000
+        words = ["limit", packets, "delay", f"{self.delay}ms", f"{self.jitter}ms", "loss", f"{self.loss}%"]
+        words += ["reorder", f"{self.reorder}%"] if self.reorder else []
+        return [*words, "rate", f"{self.rate}mbit"] if self.rate else words
+
+    def of_relay(self):
+        return f"{1000 * self.delay} {1000 * self.jitter} {self.loss / 100} {self.reorder / 100} {1e6 * self.rate}"
+
+
+class Network:
+    """Hosts 0, 1, ...: network namespaces, on one bridge or, where `relay` is the program, on that."""
+
+    def __init__(self, hosts, folder, relay, far=False):
         """`far`: the processes of different hosts do not find out that they are on one machine, and see less of each other."""
         self.tag = f"byn{os.getpid() % 100000}"
         self.hosts, self.folder, self.far = hosts, folder, far
         self.agent = folder / "agent"
+        self.relay = None
         try:
-            self.make()
+            self.make(relay)
         except common.Failed:
             self.close()
             raise
 
-    def make(self):
-        must("ip", "netns", "add", self.hub())
-        must("ip", "-n", self.hub(), "link", "add", "bridge", "type", "bridge")
-        must("ip", "-n", self.hub(), "link", "set", "bridge", "up")
+    def make(self, relay):
         for host in range(self.hosts):
             must("ip", "netns", "add", self.name(host))
-            must("ip", "-n", self.hub(), "link", "add", f"port{host}", "type", "veth", "peer", "name", "net0", "netns", self.name(host))
-            must("ip", "-n", self.hub(), "link", "set", f"port{host}", "master", "bridge", "up")
+        if relay:
+            names = [self.name(host) for host in range(self.hosts)]
+            self.relay = subprocess.Popen([relay, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.answer("ready")
+        else:
+            self.make_bridge()
+        for host in range(self.hosts):
             must("ip", "-n", self.name(host), "addr", "add", f"{self.address(host)}/24", "dev", "net0")
             for device in ("lo", "net0"):
                 must("ip", "-n", self.name(host), "link", "set", device, "up")
@@ -120,7 +162,17 @@ class Network:
         )
         self.agent.chmod(0o755)
 
+    def make_bridge(self):
+        must("ip", "netns", "add", self.hub())
+        must("ip", "-n", self.hub(), "link", "add", "bridge", "type", "bridge")
+        must("ip", "-n", self.hub(), "link", "set", "bridge", "up")
+        for host in range(self.hosts):
+            must("ip", "-n", self.hub(), "link", "add", f"port{host}", "type", "veth", "peer", "name", "net0", "netns", self.name(host))
+            must("ip", "-n", self.hub(), "link", "set", f"port{host}", "master", "bridge", "up")
+
     def close(self):
+        if self.relay:
+            self.relay.communicate()
         for host in range(self.hosts):
             quietly("ip", "netns", "del", self.name(host))
         quietly("ip", "netns", "del", self.hub())
@@ -134,19 +186,33 @@ class Network:
     def address(self, host):
         return f"10.209.77.{host + 1}"
 
-    def shape(self, host, *words):
-        """What leaves the host is limited to a rate, or treated by tc's netem; no words: as it comes."""
+    def tell(self, *words):
+        self.relay.stdin.write(" ".join(str(word) for word in words) + "\n")
+        self.relay.stdin.flush()
+        self.answer("ok")
+
+    def answer(self, expected):
+        if self.relay.stdout.readline().strip() != expected:
+            raise common.Failed("the relay has failed")
+
+    def shape(self, host, link):
+        if self.relay:
+            self.tell("shape", host, link.of_relay())
+            return
         quietly("tc", "-n", self.name(host), "qdisc", "del", "dev", "net0", "root")
-        if words[:1] == ("rate",) and len(words) == 2:
-            must("tc", "-n", self.name(host), "qdisc", "add", "dev", "net0", "root", "tbf", *words, "burst", "128kb", "latency", "100ms")
-        elif words:
-            must("tc", "-n", self.name(host), "qdisc", "add", "dev", "net0", "root", "netem", "limit", 100000, *words)
+        must("tc", "-n", self.name(host), "qdisc", "add", "dev", "net0", "root", "netem", *link.of_netem())
 
     def cut(self, host):
-        must("ip", "-n", self.hub(), "link", "set", f"port{host}", "down")
+        if self.relay:
+            self.tell("cut", host)
+        else:
+            must("ip", "-n", self.hub(), "link", "set", f"port{host}", "down")
 
     def mend(self, host):
-        must("ip", "-n", self.hub(), "link", "set", f"port{host}", "up")
+        if self.relay:
+            self.tell("mend", host)
+        else:
+            must("ip", "-n", self.hub(), "link", "set", f"port{host}", "up")
 
     def mpirun(self, trainer, flags, log):
         subnet = f"{self.address(0).rsplit('.', 1)[0]}.0/24"
@@ -185,26 +251,72 @@ def wait_until(reached, seconds):
     while not reached():
         if time.monotonic() - began > seconds:
             return None
-        time.sleep(0.02)
+        time.sleep(0.04)
     return time.monotonic() - began
+
+
+class Mode:
+    """How the processes train: together, or with a parameter server, of which there may be several, or a tree (`inner` servers below process 0)."""
+
+    def __init__(self, server=False, servers=1, inner=0):
+        self.server, self.servers, self.inner = server, servers, inner
+
+    def flags(self):
+        if not self.server:
+            return ["--uplink=mpi"]
+        words = ["--parameter_server", f"--silence={SILENCE}"]
+        words += [f"--servers={self.servers}"] if self.servers > 1 else []
+        return words + ([f"--server_tree={self.inner}"] if self.inner else [])
+
+    def __str__(self):
+        return f"{self.servers} servers, " if self.servers > 1 else f"a tree of {self.inner}, " if self.inner else ""
+
+    def can_do_without(self, process, processes):
+        """Does the run go on when this process is silent for ever?"""
+        first = self.servers + self.inner
+        if not self.server or process < self.servers:
+            return False
+        workers = range(first, processes)
+        above = {worker: 1 + (worker - first) * self.inner // len(workers) for worker in workers} if self.inner else {}
+        return any(process not in (worker, above.get(worker)) for worker in workers)
+
+
+def draw_mode(draw, server):
+    """The mode and the number of hosts."""
+    if not server:
+        return Mode(), draw.randint(2, MOST_HOSTS)
+    kind = draw.choice(("one", "one", "several", "tree"))
+    if kind == "one":
+        return Mode(True), draw.randint(2, MOST_HOSTS)
+    if kind == "several":
+        return Mode(True, servers=2), draw.randint(3, MOST_HOSTS)
+    hosts = draw.randint(3, MOST_OF_TREE)
+    return Mode(True, inner=draw.randint(1, (hosts - 1) // 2)), hosts
 
 
 class Run:
     """One mpirun in a network of its own."""
 
-    def __init__(self, build, hosts, folder, flags, server=False, far=False):
-        self.folder, self.server = folder, server
+    def __init__(self, build, mode, hosts, folder, flags, relay, far=False):
+        self.folder, self.mode = folder, mode
         self.marker = f"--solver={folder}/solver.prototxt"
-        self.network = Network(hosts, folder, far)
+        self.network = Network(hosts, folder, relay, far)
         self.log = folder / "log"
-        mode = ["--parameter_server", f"--silence={SILENCE}"] if server else ["--uplink=mpi"]
-        flags = [*mode, "--cpu=1", "--threads_per_device=1", f"--watchdog={WATCHDOG}", self.marker, *flags]
+        flags = [*mode.flags(), "--cpu=1", "--threads_per_device=1", f"--watchdog={WATCHDOG}", self.marker, *flags]
         self.mpirun = self.network.mpirun(build / "bin/trainer", flags, open(self.log, "w"))
 
     def text(self):
         """What mpirun and the trainers said."""
         files = [self.log, *(self.folder / "said").glob("**/stderr")]
         return "\n".join(file.read_text(errors="replace") for file in files)
+
+    def said(self):
+        """{process, or mpirun: what it wrote, but for what it logged}"""
+        files = {f"process {file.parent.name.rpartition('.')[2]}": file for file in sorted((self.folder / "said").glob("**/stderr"))}
+        found = {}
+        for name, file in (files | {"mpirun": self.log}).items():
+            found[name] = "\n".join(line for line in file.read_text(errors="replace").splitlines() if line[:1] not in "IW")
+        return found
 
     def errors(self):
         """{process: its errors}, of those that said one."""
@@ -248,16 +360,14 @@ class Fault:
 
 def harmless(draw, run):
     host = draw.randrange(run.network.hosts)
-    kinds = [("rate", f"{draw.choice((5, 20, 100))}mbit")]
-    if has_netem():
-        kinds += [
-            ("delay", f"{draw.randint(1, 30)}ms", f"{draw.randint(1, 10)}ms"),
-            ("loss", f"{draw.uniform(0.1, 5):.1f}%"),
-            ("delay", "5ms", "loss", "1%", "reorder", "10%"),
-        ]
-    words = draw.choice(kinds)
-    run.network.shape(host, *words)
-    return Fault(f"host {host}: {' '.join(words)}", host)
+    link = draw.choice((
+        Link(rate=draw.choice((5, 20, 100))),
+        Link(delay=draw.randint(1, 30), jitter=draw.randint(0, 10)),
+        Link(loss=round(draw.uniform(0.1, 3), 1)),
+        Link(delay=5, loss=1, reorder=10),
+    ))
+    run.network.shape(host, link)
+    return Fault(f"host {host}: {link}", host)
 
 
 def signal_one(draw, run, number):
@@ -269,7 +379,7 @@ def signal_one(draw, run, number):
 
 def without(run, words, process):
     """A process that is silent for ever: a parameter server goes on without it if it is a worker, and not the last one."""
-    goes_on = run.server and process > 0 and run.network.hosts > 2 and "Iteration" in run.text()
+    goes_on = run.mode.can_do_without(process, run.network.hosts) and "Iteration" in run.text()
     return Fault(words, process, ends=not goes_on, without=goes_on)
 
 
@@ -312,8 +422,8 @@ def wrong_errors(run, faults):
     """What is wrong with what was said when a run ended; "": nothing."""
     joined = "Iteration" in run.text()
     last = faults[-1]
-    # mpirun writes what it was told a little after a process has ended.
-    wait_until(lambda: run.errors(), 3)
+    # While mpirun ends processes of its own host it sleeps, and writes what they have said afterwards.
+    wait_until(lambda: run.errors() or run.mpirun.poll() is not None, 2 * OF_MPIRUN)
     errors = run.errors()
     # Before they have found each other, mpirun alone knows that one was killed.
     if not errors and (joined or "the job has been aborted" not in run.text()):
@@ -325,7 +435,7 @@ def wrong_errors(run, faults):
         blamed = {fault.process for fault in faults}
         words = ["the message library has not returned"]
         words += [f"{start}process {other}{end}" for other in blamed for start, end in (("", " on "), ("MPI: sending to ", ":"))]
-        if run.server and process == 0:
+        if run.mode.server:
             words.append("has not heard of any worker")
         if joined and process not in blamed and not any(word in said[0].replace(f"in process {process} on", "") for word in words):
             return f"process {process} blames another one than {sorted(blamed)}: {said[0]}"
@@ -369,109 +479,155 @@ def complaint(run, faults, since):
     return wrong and f"{wrong} (ended after {took:.1f} s)"
 
 
-def schedule(build, database, seed, flags, server):
-    """Runs one; returns its words, what is wrong, and its folder."""
+class Setting:
+    """What all runs have in common."""
+
+    def __init__(self, build, database, relay, flags):
+        self.build, self.database, self.relay, self.flags = build, database, relay, flags
+
+    def run(self, mode, hosts, folder, flags=(), far=False):
+        return Run(self.build, mode, hosts, folder, [*self.flags, *flags], self.relay, far)
+
+
+def schedule(setting, seed, server):
+    """Runs one; returns its words, what is wrong, what the processes said, and its folder."""
     draw = random.Random(seed)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="banyan_network_"))
-    write_files(folder, database)
-    hosts, far = draw.randint(2, MOST_HOSTS), draw.random() < 0.5
-    words, wrong, run = [f"{hosts} {'far ' if far else ''}hosts"], "", None
+    write_files(folder, setting.database)
+    mode, hosts = draw_mode(draw, server)
+    far = draw.random() < 0.5
+    words, wrong, said, run = [f"{mode}{hosts} {'far ' if far else ''}hosts"], "", {}, None
     try:
-        run = Run(build, hosts, folder, flags, server, far)
+        run = setting.run(mode, hosts, folder, far=far)
         if draw.random() < 0.2:
             time.sleep(draw.uniform(0, 1.5))  # while it starts
             wait_until(lambda: len(trainers(run.marker)) == hosts, 30)
-        elif wait_until(lambda: run.iterations() >= 20 or (run.gone() and "watchdog" in run.text()), 60) is None:
-            return words, "it does not start", folder
+        elif wait_until(lambda: run.iterations() >= 20 or (run.gone() and ("watchdog" in run.text() or run.errors())), 60) is None:
+            return words, "it does not start", run.said(), folder
         elif run.gone():
-            return [*words, "the watchdog ended it before any fault: this machine is too busy"], "", folder
+            busy = "watchdog" in run.text() or "has not been heard of for" in run.text()
+            return [*words, "the watchdog ended it before any fault: this machine is too busy"], "" if busy else "it does not start", run.said(), folder
         else:
             time.sleep(draw.uniform(0, 1))
         faults, since = [], time.monotonic()
         for number in range(draw.randint(1, 3)):
-            if faults and (faults[-1].ends or faults[-1].without or len(trainers(run.marker)) < hosts):
+            if faults and (faults[-1].ends or faults[-1].without):
                 break
+            if run.gone():
+                return [*words, "the watchdog ended it before the next fault: this machine is too busy"], wrong_errors(run, faults) if faults else "", run.said(), folder
             faults.append(draw.choice(FAULTS)(draw, run))
             since = time.monotonic()
             words.append(faults[-1].words)
         wrong = complaint(run, faults, since)
-        spoken = run.errors()
-        if spoken:
+        said = run.said()
+        if spoken := run.errors():
             words.append(f"errors from {sorted(spoken)}")
     finally:
         if run is not None:
             run.close()
-    return words, wrong, folder
+    return words, wrong, said, folder
 
 
-def run_schedules(build, database, count, first, flags, server, keep):
-    failed = 0
-    if not has_netem():
-        common.skip("delay and loss", "this kernel's tc has no netem")
+def run_schedules(setting, count, first, server, keep):
+    failed = busy = 0
     for seed in range(first, first + count):
-        words, wrong, folder = schedule(build, database, seed, flags, server)
+        words, wrong, said, folder = schedule(setting, seed, server)
         print(f"{seed}: {'; '.join(words)}: {wrong or 'as it should'}", flush=True)
+        busy += "too busy" in words[-1]
         if wrong:
             failed += 1
-            print("\n".join(line for line in (folder / "log").read_text(errors="replace").splitlines() if not line.startswith("I"))[-3000:], flush=True)
+            for name, text in said.items():
+                print(f"--- {name}:\n{text[-2000:]}", flush=True)
             if keep:
                 sys.exit(f"left in {folder}")
         shutil.rmtree(folder)
-    print(f"{count} schedules, {failed} of them wrong")
+    print(f"{count} schedules, {failed} of them wrong; {busy} of no use, because this machine was too busy")
     return failed
 
 
 # --- the table ---
 
-KINDS = (
-    ("as it comes", ()),
-    ("1 ms", ("delay", "500us")),
-    ("10 ms", ("delay", "5ms")),
-    ("0.1 % lost", ("loss", "0.1%")),
-    ("1 % lost", ("loss", "1%")),
-    ("1 Gbit/s", ("rate", "1gbit")),
-    ("100 Mbit/s", ("rate", "100mbit")),
-    ("20 Mbit/s", ("rate", "20mbit")),
-    ("20 Mbit/s, 20 ms", ("rate", "20mbit", "delay", "10ms")),
+LINKS = [Link(), *(Link(delay=trip / 2, loss=loss, rate=rate) for rate in (1000, 100) for trip in (0, 1, 10, 50) for loss in (0, 0.1, 1))]
+SETTLES, MEASURED = 1.5, 4  # seconds
+FORGETS = 11  # TCP's congestion control may hold the shortest round trip of the last ten seconds for that of the network
+MODES = (
+    ("synchronous, 2 processes", Mode(), 2, []),
+    ("the same, `--reduce_precision=bf16`", Mode(), 2, ["--reduce_precision=bf16"]),
+    ("parameter server, 2 workers", Mode(True), 3, ["--silence=60"]),
 )
+SENDER = "import socket,sys; s=socket.create_connection((sys.argv[1],7)); b=bytes(1<<20)\nwhile True: s.sendall(b)"
+RECEIVER = """
+import socket, sys, time
+listening = socket.create_server(("", 7)); print("listening", flush=True)
+connection, _ = listening.accept(); into = bytearray(1 << 20)
+def take(seconds):
+    taken, began = 0, time.monotonic()
+    while time.monotonic() - began < seconds: taken += connection.recv_into(into)
+    return taken / (time.monotonic() - began)
+take(float(sys.argv[1])); print(8e-6 * take(float(sys.argv[2])))
+"""
 
 
-def iterations_per_second(build, database, kind, flags):
+def measure_link(network):
+    """What one TCP connection gets from host 0 to host 1, Mbit/s."""
+    inside = ["ip", "netns", "exec"]
+    with subprocess.Popen([*inside, network.name(1), sys.executable, "-c", RECEIVER, str(SETTLES), str(MEASURED)], stdout=subprocess.PIPE, text=True) as receiver:
+        receiver.stdout.readline()
+        with subprocess.Popen([*inside, network.name(0), sys.executable, "-c", SENDER, network.address(1)], stderr=subprocess.DEVNULL) as sender:
+            rate = float(receiver.stdout.readline())
+            sender.kill()
+    return rate
+
+
+def column_of_links(setting):
+    with tempfile.TemporaryDirectory(prefix="banyan_network_") as name:
+        network = Network(2, pathlib.Path(name), setting.relay)
+        try:
+            for link in LINKS:
+                for host in range(2):
+                    network.shape(host, link)
+                yield f"{measure_link(network):.0f}"
+        finally:
+            network.close()
+
+
+def column(setting, mode, hosts, flags):
+    """Iterations per second over every kind of link, all in one run."""
     lenet = (common.REPOSITORY / "models/lenet/train_test.prototxt").read_text()
-    lenet = re.sub(r'source: "[^"]*"', f'source: "{database}"', lenet)
+    lenet = re.sub(r'source: "[^"]*"', f'source: "{setting.database}"', lenet)
     with tempfile.TemporaryDirectory(prefix="banyan_network_") as name:
         folder = pathlib.Path(name)
-        write_files(folder, database, lenet, SOLVER.replace("display: 5", "display: 5 average_loss: 5"))
-        run = Run(build, 2, folder, flags)
+        write_files(folder, setting.database, lenet, SOLVER.replace("display: 5", "display: 1"))
+        run = setting.run(mode, hosts, folder, [*flags, "--watchdog=60"])
         try:
             if wait_until(lambda: run.iterations() >= 20, 60) is None:
                 raise common.Failed(f"no training:\n{run.text()[-2000:]}")
-            for host in range(2):
-                run.network.shape(host, *kind)
-            time.sleep(1)
-            before, began = run.iterations(), time.monotonic()
-            time.sleep(8)
-            return (run.iterations() - before) / (time.monotonic() - began)
+            delay = 0
+            for link in LINKS:
+                for host in range(hosts):
+                    run.network.shape(host, link)
+                time.sleep(SETTLES if link.delay == delay else FORGETS)
+                delay = link.delay
+                before, began = run.iterations(), time.monotonic()
+                time.sleep(MEASURED)
+                yield f"{(run.iterations() - before) / (time.monotonic() - began):.1f}"
+                if run.gone():
+                    raise common.Failed(f"it ended over {link}:\n{run.text()[-2000:]}")
         finally:
             run.close()
 
 
-def print_table(build, database, flags):
-    rows = []
-    kinds = KINDS if has_netem() else [kind for kind in KINDS if kind[1][:1] in ((), ("rate",)) and len(kind[1]) < 3]
-    if len(kinds) < len(KINDS):
-        common.skip("delay and loss", "this kernel's tc has no netem")
-    for name, kind in kinds:
-        row = [name]
-        for more in ([], ["--reduce_precision=bf16"]):
-            row.append(f"{iterations_per_second(build, database, kind, [*flags, *more]):.1f}")
-        rows.append(row)
-        print(row, file=sys.stderr)
-    print(common.table(["network", "iterations/s", "bf16 on the wire"], rows))
+def print_table(setting):
+    head = ["each way", "one TCP connection, Mbit/s", *(name for name, *_ in MODES)]
+    columns = [[str(link) for link in LINKS], list(column_of_links(setting))]
+    for name, mode, hosts, flags in MODES:
+        columns.append(list(column(setting, mode, hosts, flags)))
+        print(name, *columns[-1], file=sys.stderr, flush=True)
+    print(common.table(head, zip(*columns)))
 
 
 def main():
-    options = {"table": False, "schedules": 0, "seed": 1, "server": False, "more": "", "keep": False}
+    options = {"table": False, "schedules": 0, "seed": 1, "server": False, "relay": False, "more": "", "keep": False}
     words = common.parse(sys.argv[1:], options, __doc__)
     if len(words) > 1 or not (options["table"] or options["schedules"]):
         sys.exit(__doc__)
@@ -479,14 +635,19 @@ def main():
     if why := why_not(build):
         print(f"SKIPPED: {why}")
         sys.exit(SKIPPED)
-    flags, failed = options["more"].split(), 0
+    failed = 0
     with tempfile.TemporaryDirectory(prefix="banyan_network_") as name:
+        relay = None
+        if options["relay"] or not has_netem():
+            relay = compile_relay(name)
+            if relay is None:
+                sys.exit(SKIPPED)
         common.run([build / "bin/make_digits", name, "--train=2000", "--test=1"])
-        database = pathlib.Path(name) / "train_lmdb"
+        setting = Setting(build, pathlib.Path(name) / "train_lmdb", relay, options["more"].split())
         if options["table"]:
-            print_table(build, database, flags)
+            print_table(setting)
         if options["schedules"]:
-            failed = run_schedules(build, database, options["schedules"], options["seed"], flags, options["server"], options["keep"])
+            failed = run_schedules(setting, options["schedules"], options["seed"], options["server"], options["keep"])
     sys.exit(1 if failed else 0)
 
 

@@ -213,19 +213,29 @@ class Dropout : public DeviceTest {
 };
 
 TEST_P(Dropout, FollowsItsDefinition) {
-  const Shape shape{3, 5, 3, 7};  // 105 elements per sample: the last quad is not full
-  const Values x = rounded(random_values(shape.count(), 1, 1, 2));
-  const double ratio = 0.3;
-  Values expected(x.size());
-  for (std::int64_t i = 0; i < shape.count(); ++i) {
-    const std::int64_t sample = i / 105, element = i % 105;
-    const ops::Philox4 bits = ops::random_quad(key_, 2 + sample * 4, element / 4);
-    const auto at = static_cast<std::size_t>(i);
-    expected[at] =
-        static_cast<double>(ops::uniform01(bits.v[element % 4])) >= ratio ? x[at] / (1 - ratio) : 0;
+  // Samples of a multiple of four elements or not, and so pixels; the last ones are worth several threads.
+  for (const Shape& shape : {Shape{3, 5, 3, 7}, Shape{3, 5, 2, 6}, Shape{3, 4, 3, 3}, Shape{3, 7},
+                             Shape{3, 8}, Shape{2, 67, 28, 28}, Shape{1, 96, 27, 27}}) {
+    SCOPED_TRACE(shape.to_string());
+    const Values x = rounded(random_values(shape.count(), 1, 1, 2));
+    const double ratio = 0.3;
+    Values expected(x.size());
+    for (std::int64_t i = 0; i < shape.count(); ++i) {
+      const std::int64_t sample = i / shape.count(1), element = i % shape.count(1);
+      const ops::Philox4 bits = ops::random_quad(key_, 2 + sample * 4, element / 4);
+      const auto at = static_cast<std::size_t>(i);
+      expected[at] =
+          static_cast<double>(ops::uniform01(bits.v[element % 4])) >= ratio ? x[at] / (1 - ratio) : 0;
+    }
+    for (const Layout layout : kLayouts)
+      expect_near(dropped(make(shape, x, layout), ratio, {2, 4}, key_), expected, 2 * epsilon());
   }
-  for (const Layout layout : kLayouts)
-    expect_near(dropped(make(shape, x, layout), ratio, {2, 4}, key_), expected, 2 * epsilon());
+}
+
+TEST_P(Dropout, KeepsAllOrNothing) {
+  const Tensor x = make({2, 8}, Values(16, 1));
+  EXPECT_EQ(dropped(x, 0, {}, key_), Values(16, 1));
+  EXPECT_EQ(dropped(x, 1, {}, key_), Values(16, 0));
 }
 
 TEST_P(Dropout, SharesOfABatchSeeTheMasksOfTheWhole) {

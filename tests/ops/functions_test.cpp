@@ -27,6 +27,10 @@ const std::vector<Tested> kFunctions = {
      {Kind::power, 0.25, 2, 1.5},
      [](double x) { return std::pow(0.25 * x + 2, 1.5); },
      [](double x) { return 0.375 * std::sqrt(0.25 * x + 2); }},
+    {"square",
+     {Kind::power, -0.5, 2, 2},
+     [](double x) { return (2 - 0.5 * x) * (2 - 0.5 * x); },
+     [](double x) { return 0.5 * x - 2; }},
     {"exponential",
      {Kind::exponential, 0.5, 0.25},
      [](double x) { return std::exp(0.5 * x + 0.25); },
@@ -90,6 +94,31 @@ TEST_P(Functions, ValuesAndSlopes) {
   }
 }
 
+// Also where a result is subnormal, or has no finite value.
+TEST_P(Functions, ExponentialsAndTheirLogarithms) {
+  const Values x = {0, -0.3, 0.3, 1, -87, -90, -103, 88.5, 80, 1000, -1000};
+  Tensor in = make({11}, x), out = empty({11});
+  ops::apply_function(context(), in, {Kind::exponential, 1, 0}, out);
+  const Values found = values(out);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double exact =
+        std::exp(dtype() == DType::f64 ? x[i] : static_cast<double>(static_cast<float>(x[i])));
+    const double expected = dtype() == DType::f64 ? exact : static_cast<double>(static_cast<float>(exact));
+    SCOPED_TRACE(x[i]);
+    if (std::isinf(expected)) {
+      EXPECT_EQ(found[i], expected);
+    } else {
+      EXPECT_NEAR(found[i], expected, 4 * epsilon() * expected + 2 * 0x1p-149);  // the least f32
+    }
+  }
+  ops::apply_function(context(), in, {Kind::softplus}, out);
+  const Values softplus = values(out);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    EXPECT_NEAR(softplus[i], std::max(x[i], 0.0) + std::log1p(std::exp(-std::abs(x[i]))),
+                8 * epsilon() * std::max(1.0, std::abs(x[i])))
+        << x[i];
+}
+
 TEST_P(Functions, PRelu) {
   for (const ops::Broadcast& over :
        {ops::Broadcast{3, 5, 7}, ops::Broadcast{40, 6, 1}, ops::Broadcast{1, 1, 9000},
@@ -105,13 +134,17 @@ TEST_P(Functions, PRelu) {
       dslope[d] += x[i] > 0 ? 0 : x[i] * dy[i];
     }
     const Tensor input = make({n}, x), slopes = make({over.dim}, slope);
-    Tensor out = empty({n}), gradient = make({n}, dy), of_slopes = make({over.dim}, before);
+    Tensor out = empty({n}), gradient = make({n}, dy), none;
     ops::prelu_forward(context(), input, slopes, over, out);
-    ops::prelu_slope_backward(context(), input, gradient, over, of_slopes);
-    ops::prelu_backward(context(), input, gradient, slopes, over, gradient);
     expect_near(values(out), y, epsilon());
-    expect_near(values(gradient), dx, epsilon());
-    expect_near(values(of_slopes), dslope, 8 * epsilon() + 1e-12);  // added in f64, in another order
+    // One of the gradients alone, then both in place.
+    for (const bool both : {false, true}) {
+      Tensor of_slopes = make({over.dim}, before), of_input = both ? gradient : empty({n});
+      if (!both) ops::prelu_backward(context(), input, gradient, slopes, over, of_input, none);
+      ops::prelu_backward(context(), input, gradient, slopes, over, both ? of_input : none, of_slopes);
+      expect_near(values(of_input), dx, epsilon());
+      expect_near(values(of_slopes), dslope, 8 * epsilon() + 1e-12);  // added in f64, in another order
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 // copy_grid: any walk through two memories.
 #include "banyan/ops/grid.hpp"
 
+#include <array>
+
 #include "banyan/ops/basic.hpp"
 #include "ops/device_fixture.hpp"
 
@@ -45,6 +47,30 @@ TEST_P(GridTest, ReversesRepeatsAndLeavesTheRest) {
   grid.to_offset = 2;
   ops::copy_grid(context(), x, y, grid);
   EXPECT_EQ(values(y), (std::vector<double>{-1, -1, 2, 2, 1, 1, -1, -1, 5, 5, 4, 4}));
+}
+
+TEST_P(GridTest, TakesIndicesInAnyOrder) {
+  // Few and many of the fastest index in the target, and a patch that is not full.
+  for (const std::int64_t groups : {3, 40}) {
+    const std::int64_t pixels = 600, each = 70, count = pixels * groups * each;
+    const Tensor x = make({count}, counting(count));
+    std::vector<double> expected;
+    for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
+      for (std::int64_t channel = 0; channel < each; ++channel)
+        for (std::int64_t group = 0; group < groups; ++group)
+          expected.push_back(static_cast<double>((pixel * groups + group) * each + channel));
+    const std::int64_t axes[3][3] = {
+        {pixels, groups * each, groups * each}, {each, 1, groups}, {groups, each, 1}};
+    for (const auto& order : {std::array{0, 1, 2}, std::array{2, 1, 0}, std::array{1, 0, 2}}) {
+      Tensor y = empty({count}), back = empty({count});
+      ops::Grid grid;
+      for (const int axis : order) grid.add(axes[axis][0], axes[axis][1], axes[axis][2]);
+      ops::copy_grid(context(), x, y, grid);
+      EXPECT_EQ(values(y), expected);
+      ops::copy_grid(context(), y, back, grid.reversed());
+      EXPECT_EQ(values(back), values(x));
+    }
+  }
 }
 
 TEST_P(GridTest, TakesEveryTypeAndNothing) {

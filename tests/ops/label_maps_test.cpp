@@ -159,13 +159,14 @@ TEST_P(LabelMaps, MarginLowersTheLabelsScore) {
                squares = random_values(kSamples, 2, 0.5, 4), labels = integers(kSamples, 3, 0, kClasses);
   const double pi = std::acos(-1.0);
   for (int m = 1; m <= 4; ++m) {
-    Values products, expected, slopes, lengths;
+    Values products, expected, slopes, lengths, without;
     for (std::size_t i = 0; i < cosines.size(); ++i)
       products.push_back(cosines[i] * std::sqrt(squares[i / kClasses]));
     products = rounded(products);
     expected = products;
     for (std::size_t i = 0; i < kSamples; ++i) {
       double& score = expected[i * kClasses + static_cast<std::size_t>(labels[i])];
+      without.push_back(score);
       const double length = std::sqrt(squares[i]), c = score / length, t = std::acos(c);
       const double k = std::floor(m * t / pi), sign = std::fmod(k, 2) == 0 ? 1 : -1;
       const double value = 0.8 * (sign * std::cos(m * t) - 2 * k) + 0.2 * c;
@@ -174,12 +175,13 @@ TEST_P(LabelMaps, MarginLowersTheLabelsScore) {
       score = length * value;
     }
     Tensor y = make({kSamples, kClasses}, products), slope = f64(slopes), length = f64(lengths),
-           noted = f64({0, 0, 0});
+           plain = f64(Values(kSamples)), noted = f64({0, 0, 0});
     const Tensor given = make({kSamples}, labels), lengths_squared = f64(squares);
-    ops::add_margin(context(), lengths_squared, given, m, lambda, y, slope, length, noted);
+    ops::add_margin(context(), lengths_squared, given, m, lambda, y, slope, length, plain, noted);
     expect_near(values(y), expected, 8 * epsilon() + 1e-13);
     expect_near(values(slope), slopes, 1e-12);
     expect_near(values(length), lengths, 1e-12);
+    expect_near(values(plain), without, 0);
     expect_near(values(noted), {0, 0, 0}, 0);
   }
 }
@@ -194,12 +196,33 @@ TEST_P(LabelMaps, MarginGradientsStayAtTheLabels) {
   expect_near(values(dx), {16, 32, 18, 24}, 0);
 }
 
+TEST_P(LabelMaps, MarginGradientsOfRows) {
+  const Tensor squares = f64({4, 0.0625, 0x1p-40});
+  Tensor inverse = empty({3}), steps = empty({3});
+  ops::invert_lengths(context(), squares, 0.125, inverse, steps);
+  expect_near(values(inverse), {0.5, 4, 0x1p20}, 0);
+  expect_near(values(steps), {0.5, 4, 8}, 0);
+  // Both samples are of class 2, whose scores without the margin were 7 and 8; class 9 does not exist.
+  const Tensor dz = make({3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}), y = make({3, 3}, {1, 0, 5, 0, 1, 5, 1, 1, 1}),
+               labels = make({3}, {2, 2, 9}), plain = f64({7, 8, 0});
+  Tensor along = empty({3});
+  ops::sum_along_classes(context(), dz, y, labels, plain, along);
+  expect_near(values(along), {1 + 7, 5 + 8, 3 * 7 + 6 * 8 + 9}, 0);
+  const Tensor w = make({3, 2}, {1, 2, 3, 4, 0, 0x1p-20});
+  Tensor dw = make({3, 2}, {10, 20, 30, 1000, 50, 60});
+  ops::subtract_along_rows(context(), w, along, inverse, steps, dw);
+  expect_near(values(dw),
+              {10 - 8 * 0.25, 20 - 2 * 8 * 0.25, 30 - 3 * 13 * 16, 1000 - 4 * 13 * 16, 50, 60 - 8 * 78}, 0);
+}
+
 TEST_P(LabelMaps, NoMarginWithoutLengthOrClass) {
   const Tensor squares = f64({0, 1}), labels = make({2}, {1, 3}), lambda = f64({1});
-  Tensor y = make({2, 3}, Values(6, 1)), slopes = f64({0, 0}), lengths = f64({0, 0}), noted = f64({0, 0, 0});
-  ops::add_margin(context(), squares, labels, 2, lambda, y, slopes, lengths, noted);
+  Tensor y = make({2, 3}, Values(6, 1)), slopes = f64({0, 0}), lengths = f64({0, 0}), plain = f64({0, 0}),
+         noted = f64({0, 0, 0});
+  ops::add_margin(context(), squares, labels, 2, lambda, y, slopes, lengths, plain, noted);
   expect_near(values(y), Values(6, 1), 0);
   expect_near(values(slopes), {1, 1}, 0);
+  expect_near(values(plain), {1, 0}, 0);
   expect_near(values(noted), {2, 0, 3}, 0);
 }
 

@@ -89,6 +89,29 @@ TEST_P(UnfoldTest, UnpoolsToTheMasksPixels) {
   }
 }
 
+TEST_P(UnfoldTest, UnpoolsManyPlanes) {
+  const Shape narrow{3, 37, 8, 6}, wide{3, 37, 16, 12};
+  const std::vector<double> x = rounded(random_values(narrow.count(), 1)),
+                            dy = rounded(random_values(wide.count(), 2));
+  std::vector<double> mask = random_values(narrow.count(), 3, -1, 192),
+                      y(static_cast<std::size_t>(wide.count())), dx;
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    mask[i] = std::floor(mask[i]);
+    const std::size_t plane = i / 48 * 192;
+    if (mask[i] >= 0) y[plane + static_cast<std::size_t>(mask[i])] = x[i];
+    dx.push_back(mask[i] >= 0 ? dy[plane + static_cast<std::size_t>(mask[i])] : 0);
+  }
+  for (const Layout layout : kLayouts) {
+    const Tensor where = make(narrow, mask, layout), from = make(narrow, x, layout),
+                 wide_dy = make(wide, dy, layout);
+    Tensor wide_y = empty(wide, layout), narrow_dx = empty(narrow, layout);
+    ops::unpool_forward(context(), from, where, wide_y);
+    EXPECT_EQ(values(wide_y), y);
+    ops::unpool_backward(context(), wide_dy, where, narrow_dx);
+    EXPECT_EQ(values(narrow_dx), dx);
+  }
+}
+
 BANYAN_ON_ALL_DEVICES(UnfoldTest);
 
 }  // namespace

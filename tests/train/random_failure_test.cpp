@@ -1,11 +1,13 @@
 // Promise 3 in a thousand random cases: which devices fail, where, when and how, on which tree, with streams
 // that run late. None may hang. BANYAN_SCHEDULES sets the number (default 1000), BANYAN_FIRST_SCHEDULE the
-// first one (default 0), BANYAN_SCHEDULE runs one of them alone, with its log. gpu_tests also contains this
-// file: there the devices are GPUs, and on emulated ones every other case makes a call of CUDA, cuBLAS or
-// cuDNN fail instead, once or for good.
+// first one (default 0), BANYAN_SCHEDULE runs one of them alone, with its log; BANYAN_SECONDS (default 2) is
+// the time in which all devices must have stopped, more where other programs use the processor. gpu_tests
+// also contains this file: there the devices are GPUs, and on emulated ones every other case makes a call of
+// CUDA, cuBLAS or cuDNN fail instead, once or for good.
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +24,8 @@
 namespace banyan {
 namespace {
 
-constexpr unsigned kHangSeconds = 20;
+/// A hang lasts for ever; on a busy machine a whole run on four emulated GPUs has taken more than 20 s.
+constexpr unsigned kHangSeconds = 120;
 
 char running[128];  // printed at a hang or abort; set before either can happen
 
@@ -31,6 +34,11 @@ extern "C" void on_end(int signal) {
   InstalledFaults::print_places();
   ::signal(SIGABRT, SIG_DFL);
   if (signal == SIGALRM) std::abort();
+}
+
+unsigned number_from(const char* variable, unsigned absent) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? absent : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
 }
 
 class RandomFailures : public TrainingRun {
@@ -118,7 +126,7 @@ class RandomFailures : public TrainingRun {
   }
 
   /// Returns whether anything was injected.
-  bool run(unsigned seed) const {
+  bool run(unsigned seed) {
     const Schedule schedule = draw(seed);
     SCOPED_TRACE(cat("BANYAN_SCHEDULE=", seed, " ", schedule.failing_call));
     std::snprintf(running, sizeof running, "hanging or aborted: BANYAN_SCHEDULE=%u %s\n", seed,
@@ -135,7 +143,9 @@ class RandomFailures : public TrainingRun {
       EXPECT_EQ(faults.struck(), 0);
     } catch (const Error& error) {
       EXPECT_GT(faults.struck(), 0) << error.what();
-      EXPECT_LT(faults.seconds_since(), 2);
+      const double seconds = faults.seconds_since();
+      EXPECT_LT(seconds, seconds_to_stop_);
+      latest_stop_ = std::max(latest_stop_, seconds);
       EXPECT_THAT(error.what(),
                   testing::AnyOf(testing::HasSubstr("an injected"), testing::HasSubstr("out of memory")));
       bool named = false;
@@ -148,6 +158,9 @@ class RandomFailures : public TrainingRun {
     ::alarm(0);
     return faults.struck() > 0;
   }
+
+  const double seconds_to_stop_ = number_from("BANYAN_SECONDS", 2);
+  double latest_stop_ = 0;  ///< seconds
 
 #if defined(BANYAN_GPU_TESTS)
   /// A failing call that only cleans up, or that has an alternative, may have no consequences.
@@ -168,11 +181,6 @@ class RandomFailures : public TrainingRun {
 #endif
 };
 
-unsigned number_from(const char* variable, unsigned absent) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? absent : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
-}
-
 TEST_F(RandomFailures, NoneHangs) {
   ::signal(SIGALRM, on_end);
   ::signal(SIGABRT, on_end);
@@ -192,8 +200,10 @@ TEST_F(RandomFailures, NoneHangs) {
     if (seconds > longest) longest = seconds, slowest = seed;
   }
   EXPECT_GT(failed, schedules / 2);  // otherwise faults are placed where no device gets to
-  std::printf("%u of %u schedules failed as they should; the slowest was %u: %.1f s\n", failed, schedules,
-              slowest, longest);
+  std::printf(
+      "%u of %u schedules failed as they should, all devices at most %.1f s later; the slowest was %u: %.1f "
+      "s\n",
+      failed, schedules, latest_stop_, slowest, longest);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -73,7 +74,10 @@ class TrainerProcess {
     std::ifstream file(output_);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  static std::string program() { return std::string(BANYAN_BIN) + "/trainer"; }
+  /// Next to this test program, in the build's folder and in an installed one.
+  static std::string program() {
+    return std::filesystem::read_symlink("/proc/self/exe").replace_filename("trainer").string();
+  }
   /// Waits until the output contains `words`.
   bool says(const std::string& words, double seconds = 20) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);

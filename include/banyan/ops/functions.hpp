@@ -66,12 +66,10 @@ inline void activate(Context& context, const Activation& activation, Tensor& y) 
 /// y = x > 0 ? x : slope[d] * x.
 inline constinit Operator<void(const Tensor& x, const Tensor& slope, const Broadcast& over, Tensor& y)>
     prelu_forward{"prelu_forward"};
-/// dx = dy * (x > 0 ? 1 : slope[d]).
+/// dx = dy * (x > 0 ? 1 : slope[d]), dslope[d] += sum over outer and inner of dy * min(x, 0), in one pass;
+/// one that is undefined is not wanted. dx may be dy.
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& slope, const Broadcast& over,
-                               Tensor& dx)>
+                               Tensor& dx, Tensor& dslope)>
     prelu_backward{"prelu_backward"};
-/// dslope[d] += sum over outer and inner of dy * min(x, 0).
-inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Broadcast& over, Tensor& dslope)>
-    prelu_slope_backward{"prelu_slope_backward"};
 
 }  // namespace banyan::ops

@@ -7,13 +7,14 @@
 namespace banyan::ops {
 
 /// Indices i_k in [0, length[k]), and where an element lies: offset + sum of i_k stride[k], in elements of
-/// memory order. Strides may be negative, those of the source 0. The last index is the fastest.
+/// memory order. Strides may be negative, those of the source 0. The order of the indices makes
+/// no difference.
 struct Grid {
   static constexpr int kMostAxes = 12;
   std::int64_t axes = 0;
   std::int64_t length[kMostAxes], from_stride[kMostAxes], to_stride[kMostAxes];
   std::int64_t from_offset = 0, to_offset = 0;
-  /// Another index, faster than those before. Throws a runtime failure when there are too many.
+  /// Another index. Throws a runtime failure when there are too many.
   void add(std::int64_t length_of_axis, std::int64_t stride_in_source, std::int64_t stride_in_target);
   std::int64_t count() const;
   /// The copy back.

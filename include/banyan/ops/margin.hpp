@@ -20,16 +20,29 @@ struct MarginDecay {
 inline constinit Operator<void(const MarginDecay& decay, const std::uint64_t* draw, Tensor& lambda)>
     margin_lambda{"margin_lambda"};
 
+/// Of rows whose squared lengths (N, f64) are given: inverse[d] = 1 / length; steps[d] the same, but of a
+/// length of at least `least`.
+inline constinit Operator<void(const Tensor& squares, double least, Tensor& inverse, Tensor& steps)>
+    invert_lengths{"invert_lengths"};
+
 /// y (M x N), the products of samples and unit vectors, gets the margin at each sample's label. squares (M,
 /// f64): the samples' squared lengths. slopes and lengths (M, f64): the score's derivatives by x.w and, apart
-/// from the part by way of x.w, by x in multiples of x. A sample of length 0 keeps its score. noted: a wrong
-/// label, as in loss.hpp.
+/// from the part by way of x.w, by x in multiples of x; plain (M, f64): the score without a margin. A sample
+/// of length 0 keeps its score. noted: a wrong label, as in loss.hpp.
 inline constinit Operator<void(const Tensor& squares, const Tensor& labels, int margin, const Tensor& lambda,
-                               Tensor& y, Tensor& slopes, Tensor& lengths, Tensor& noted)>
+                               Tensor& y, Tensor& slopes, Tensor& lengths, Tensor& plain, Tensor& noted)>
     add_margin{"add_margin"};
 /// dz = dy, times slopes[i] at the label of sample i.
 inline constinit Operator<void(const Tensor& dy, const Tensor& labels, const Tensor& slopes, Tensor& dz)>
     scale_at_labels{"scale_at_labels"};
+/// along[d] = the sum over the samples of dz times the scores without a margin: y, or plain at the labels.
+inline constinit Operator<void(const Tensor& dz, const Tensor& y, const Tensor& labels, const Tensor& plain,
+                               Tensor& along)>
+    sum_along_classes{"sum_along_classes"};
+/// dw[d] (N x K) -= w[d] * along[d] * inverse[d] * steps[d].
+inline constinit Operator<void(const Tensor& w, const Tensor& along, const Tensor& inverse,
+                               const Tensor& steps, Tensor& dw)>
+    subtract_along_rows{"subtract_along_rows"};
 /// dx (M x K) += x[i] * lengths[i] * dy at the label of sample i.
 inline constinit Operator<void(const Tensor& dy, const Tensor& labels, const Tensor& lengths, const Tensor& x,
                                Tensor& dx)>

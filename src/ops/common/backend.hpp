@@ -10,6 +10,7 @@
 //   for_each_long(context, n, elements, f)      the same where one call of f does the work of so many elements
 //   for_each_made(context, n, make)             the same with f = make(), called when the work runs; may read
 //                                               device memory (DeviceValue), once for many elements
+//   for_each_made(context, rows, columns, make) the same for f(row, column), the columns of a row in any order
 //   for_each_channel(context, broadcast, f)     f(i, d) for all elements i of outer x dim x inner memory,
 //                                               where d = i / inner % dim, any order
 //   reduce_channels(context, broadcast, r)      for each d of outer x dim x inner memory: State s =
@@ -22,6 +23,7 @@
 // and, where it has something faster than for_each:
 //   transpose(context, batch, rows, columns, const From* from, To* to)   to[b][c][r] = from[b][r][c]
 //   copy_blocks(context, const Element* from, Element* to, const BlockCopy& what)   see banyan/ops/basic.hpp
+//   copy_streams(context, blocks, std::vector<BlockStream<Element>> streams)        all of them in one sweep
 //
 // A reducer's members, all const and BANYAN_HOST_DEVICE:
 //   State identity();
@@ -43,6 +45,14 @@
 
 namespace banyan::ops {
 
+/// Blocks of `length` elements, from from[b * from_stride] to to[b * to_stride].
+template <class Element>
+struct BlockStream {
+  const Element* from;
+  Element* to;
+  std::int64_t length, from_stride, to_stride;
+};
+
 /// body.operator()<T>() for each type in which the back end stores activations.
 template <class Backend, class Body>
 void dispatch_activations(DType dtype, const char* what, Body&& body) {
@@ -50,6 +60,21 @@ void dispatch_activations(DType dtype, const char* what, Body&& body) {
     dispatch_storage(dtype, what, body);
   else
     dispatch_float(dtype, what, body);
+}
+
+/// body.operator()<Element>() with the unsigned integer of an element's size, for operators that only move.
+template <class Body>
+void dispatch_size(DType dtype, const Body& body) {
+  switch (size_of(dtype)) {
+    case 8:
+      return body.template operator()<std::uint64_t>();
+    case 4:
+      return body.template operator()<std::uint32_t>();
+    case 2:
+      return body.template operator()<std::uint16_t>();
+    default:
+      return body.template operator()<std::uint8_t>();
+  }
 }
 
 /// The value as stored. A function, because a loop that constructs an object in place is not vectorized.

@@ -250,16 +250,8 @@ void copy_tensor_blocks(Context& context, const Tensor& from, Tensor& to, const 
   if (what.blocks <= 0 || what.length <= 0) return;
   require_blocks("source", from.count(), what.from_offset, what.from_stride, what);
   require_blocks("target", to.count(), what.to_offset, what.to_stride, what);
-  switch (size_of(from.dtype())) {
-    case 8:
-      return copy_blocks_of<Backend, std::uint64_t>(context, from, to, what);
-    case 4:
-      return copy_blocks_of<Backend, std::uint32_t>(context, from, to, what);
-    case 2:
-      return copy_blocks_of<Backend, std::uint16_t>(context, from, to, what);
-    default:
-      return copy_blocks_of<Backend, std::uint8_t>(context, from, to, what);
-  }
+  dispatch_size(from.dtype(),
+                [&]<class Element>() { copy_blocks_of<Backend, Element>(context, from, to, what); });
 }
 
 /// Registers all of the above for a back end.

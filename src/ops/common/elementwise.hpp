@@ -1,6 +1,7 @@
 // Elementwise operators for every back end (see backend.hpp).
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <type_traits>
 
@@ -63,44 +64,59 @@ struct MaximumGradient {
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = mask[i] == index ? dy[i] : T(0); }
 };
 
-/// What dropout keeps. Item i is one quad: 4 consecutive elements, in logical order, of one sample.
-template <bool kChannelsLast>
+/// How dropout goes through memory, seen as rows and columns. Numbers are drawn four at a time, for a quad of
+/// consecutive elements of a sample in logical order.
+enum class DrawOrder : std::uint8_t {
+  quads,            ///< row: a sample; column: a quad, whose elements are neighbours
+  quads_of_pixels,  ///< channels-last; row: four consecutive pixels; column: a channel
+  elements,         ///< column: an element; where quads would reach beyond a row
+};
+
+/// What dropout keeps.
+template <DrawOrder kOrder>
 struct Drawing {
   RandomKey key;
   SampleIndex samples;
-  double ratio;
-  std::int64_t channels, inner;  ///< of one sample
-  std::int64_t quads;            ///< per sample
-  /// Calls body(place in memory, number within the sample, is it kept?) for the quad's elements.
+  std::uint32_t least;                    ///< of a number's upper 24 bits, to be kept
+  std::int64_t columns, rows_per_sample;  ///< as kOrder says
+  /// Calls body(place in memory, number within the sample, is it kept?) for the elements of a place.
   template <class Body>
-  BANYAN_HOST_DEVICE void each(std::int64_t i, const Body& body) const {
-    const std::int64_t sample = i / quads, quad = i % quads;
-    const std::int64_t length = channels * inner, first = 4 * quad;
-    const Philox4 bits = random_quad(key, samples.first + sample * samples.stride, quad);
-    const int used = length - first < 4 ? static_cast<int>(length - first) : 4;
-    for (int e = 0; e < used; ++e) {
-      std::int64_t at = sample * length + first + e;
-      if constexpr (kChannelsLast)
-        at = sample * length + (first + e) % inner * channels + (first + e) / inner;
-      body(at, first + e, static_cast<double>(uniform01(bits.v[e])) >= ratio);
+  BANYAN_HOST_DEVICE void each(std::int64_t row, std::int64_t column, const Body& body) const {
+    const std::int64_t sample = samples.first + row / rows_per_sample * samples.stride;
+    // Columns are as many quads, or elements, apart as a channel has.
+    const std::int64_t number = column * rows_per_sample + row % rows_per_sample;
+    if constexpr (kOrder == DrawOrder::elements) {
+      const Philox4 bits = random_quad(key, sample, number >> 2);
+      const bool second = (number & 1) != 0, upper = (number & 2) != 0;
+      const std::uint32_t low = second ? bits.v[1] : bits.v[0], high = second ? bits.v[3] : bits.v[2];
+      body(row * columns + column, number, kept(upper ? high : low));
+    } else {
+      const Philox4 bits = random_quad(key, sample, number);
+      constexpr bool kNeighbours = kOrder == DrawOrder::quads;
+      const std::int64_t first = 4 * row * columns + (kNeighbours ? 4 * column : column);
+      const std::int64_t step = kNeighbours ? 1 : columns;
+      for (int e = 0; e < 4; ++e) body(first + e * step, 4 * number + e, kept(bits.v[e]));
     }
   }
+
+ private:
+  BANYAN_HOST_DEVICE bool kept(std::uint32_t bits) const { return bits >> 8 >= least; }
 };
-template <class T, bool kChannelsLast>
-struct Dropout : Drawing<kChannelsLast> {
+template <class T, DrawOrder kOrder>
+struct Dropout : Drawing<kOrder> {
   Arithmetic<T> scale;
   const T* x;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    this->each(i, [this](std::int64_t at, std::int64_t, bool kept) {
+  BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column) const {
+    this->each(row, column, [this](std::int64_t at, std::int64_t, bool kept) {
       y[at] = kept ? static_cast<T>(x[at] * scale) : T(0);
     });
   }
 };
 
 /// The bias of element e of a sample is bias[e % length].
-template <class T, bool kChannelsLast, class End>
-struct ActivateAndDrop : Drawing<kChannelsLast> {
+template <class T, DrawOrder kOrder, class End>
+struct ActivateAndDrop : Drawing<kOrder> {
   using A = Arithmetic<T>;
   End end;
   A scale;
@@ -108,27 +124,27 @@ struct ActivateAndDrop : Drawing<kChannelsLast> {
   std::int64_t length;
   const T* x;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    std::int64_t row = -1;  // where the quad's row of biases begins
-    this->each(i, [this, &row](std::int64_t at, std::int64_t e, bool kept) {
+  BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column) const {
+    std::int64_t begin = -1;  // of the biases' repetition in which the first element is
+    this->each(row, column, [this, &begin](std::int64_t at, std::int64_t e, bool kept) {
       A value = x[at];
       if (bias != nullptr) {
-        if (row < 0) row = e - e % length;
-        while (e - row >= length) row += length;
-        value = stored<T>(value + bias[e - row]);
+        if (begin < 0) begin = e - e % length;
+        while (e - begin >= length) begin += length;
+        value = stored<T>(value + bias[e - begin]);
       }
       y[at] = kept ? static_cast<T>(stored<T>(end(value)) * scale) : T(0);
     });
   }
 };
-template <class T, bool kChannelsLast>
-struct ActivateAndDropGradient : Drawing<kChannelsLast> {
+template <class T, DrawOrder kOrder>
+struct ActivateAndDropGradient : Drawing<kOrder> {
   ReluEnd<T> end;
   Arithmetic<T> scale;
   const T *y, *dy;
   T* dx;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    this->each(i, [this](std::int64_t at, std::int64_t, bool kept) {
+  BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column) const {
+    this->each(row, column, [this](std::int64_t at, std::int64_t, bool kept) {
       dx[at] = kept ? static_cast<T>(end.gradient_by_output(y[at], stored<T>(dy[at] * scale))) : T(0);
     });
   }
@@ -292,24 +308,32 @@ A scale_of_kept(double ratio) {
   return ratio < 1 ? static_cast<A>(1 / (1 - ratio)) : A(0);
 }
 
-/// Runs make(drawing), a functor derived from Drawing, for all quads of `like`.
+/// Runs make(drawing), a functor derived from Drawing, for all of `like`.
 template <class Backend, class Make>
-void draw_quads(Context& context, const char* name, const Tensor& like, double ratio, const PassKey& key,
-                const SampleIndex& samples, const Make& make) {
+void draw_kept(Context& context, const char* name, const Tensor& like, double ratio, const PassKey& key,
+               const SampleIndex& samples, const Make& make) {
   if (!(ratio >= 0 && ratio <= 1)) runtime_failure(name, ": the ratio must be in [0, 1], not ", ratio);
   if (like.count() == 0) return;
   const ChannelView view = channel_view(like);
-  const std::int64_t length = like.count() / view.batch, quads = (length + 3) / 4;
-  const auto run = [&](const auto& drawing) {
-    const auto functor = make(drawing);
+  const std::int64_t length = like.count() / view.batch, inner = length / view.channels;
+  // uniform01(bits) >= ratio: both sides times 2^24 are exact.
+  const auto least = static_cast<std::uint32_t>(std::ceil(ratio * 16777216));
+  const auto run = [&]<DrawOrder kOrder>(std::int64_t columns, std::int64_t rows_per_sample) {
+    const auto functor =
+        make(Drawing<kOrder>{{key.seed, key.stream}, samples, least, columns, rows_per_sample});
     using Functor = std::decay_t<decltype(functor)>;
-    Backend::for_each_made(context, view.batch * quads, MakeDrawing<Functor>{functor, key.iteration});
+    Backend::for_each_made(context, view.batch * rows_per_sample, columns,
+                           MakeDrawing<Functor>{functor, key.iteration});
   };
-  const RandomKey random{key.seed, key.stream};
-  if (like.is_contiguous())
-    run(Drawing<false>{random, samples, ratio, view.channels, length / view.channels, quads});
+  const bool contiguous = like.is_contiguous();
+  if (contiguous && length % 4 == 0)
+    run.template operator()<DrawOrder::quads>(length / 4, 1);
+  else if (contiguous)
+    run.template operator()<DrawOrder::elements>(length, 1);
+  else if (inner % 4 == 0)
+    run.template operator()<DrawOrder::quads_of_pixels>(view.channels, inner / 4);
   else
-    run(Drawing<true>{random, samples, ratio, view.channels, length / view.channels, quads});
+    run.template operator()<DrawOrder::elements>(view.channels, inner);
 }
 
 template <class Backend>
@@ -317,9 +341,9 @@ void drop(Context& context, const Tensor& x, double ratio, const PassKey& key, c
           Tensor& y) {
   require_alike("dropout", x, y);
   dispatch_activations<Backend>(x.dtype(), "dropout", [&]<class T>() {
-    draw_quads<Backend>(
-        context, "dropout", x, ratio, key, samples, [&]<bool kChannelsLast>(const Drawing<kChannelsLast>& d) {
-          return Dropout<T, kChannelsLast>{d, scale_of_kept<Arithmetic<T>>(ratio), x.data<T>(), y.data<T>()};
+    draw_kept<Backend>(
+        context, "dropout", x, ratio, key, samples, [&]<DrawOrder kOrder>(const Drawing<kOrder>& d) {
+          return Dropout<T, kOrder>{d, scale_of_kept<Arithmetic<T>>(ratio), x.data<T>(), y.data<T>()};
         });
   });
 }
@@ -335,16 +359,16 @@ void activate_then_drop(Context& context, const Tensor& x, const Tensor& bias, c
     using A = Arithmetic<T>;
     with_activation<T>(activation, [&](auto end) {
       using End = decltype(end);
-      draw_quads<Backend>(
-          context, kName, x, ratio, key, samples, [&]<bool kChannelsLast>(const Drawing<kChannelsLast>& d) {
-            return ActivateAndDrop<T, kChannelsLast, End>{d,
-                                                          end,
-                                                          scale_of_kept<A>(ratio),
-                                                          bias.defined() ? bias.data<A>() : nullptr,
-                                                          bias.defined() ? bias.count() : 0,
-                                                          x.data<T>(),
-                                                          y.data<T>()};
-          });
+      draw_kept<Backend>(context, kName, x, ratio, key, samples,
+                         [&]<DrawOrder kOrder>(const Drawing<kOrder>& d) {
+                           return ActivateAndDrop<T, kOrder, End>{d,
+                                                                  end,
+                                                                  scale_of_kept<A>(ratio),
+                                                                  bias.defined() ? bias.data<A>() : nullptr,
+                                                                  bias.defined() ? bias.count() : 0,
+                                                                  x.data<T>(),
+                                                                  y.data<T>()};
+                         });
     });
   });
 }
@@ -361,15 +385,15 @@ void activate_then_drop_gradient(Context& context, const Tensor& y, const Tensor
     return binary<Backend, KeptGradient>(context, kName, y, dy, dx, scale_of_kept<double>(ratio));
   dispatch_activations<Backend>(y.dtype(), kName, [&]<class T>() {
     using A = Arithmetic<T>;
-    draw_quads<Backend>(context, kName, y, ratio, key, samples,
-                        [&]<bool kChannelsLast>(const Drawing<kChannelsLast>& d) {
-                          return ActivateAndDropGradient<T, kChannelsLast>{d,
-                                                                           ReluEnd<T>{static_cast<A>(slope)},
-                                                                           scale_of_kept<A>(ratio),
-                                                                           y.data<T>(),
-                                                                           dy.data<T>(),
-                                                                           dx.data<T>()};
-                        });
+    draw_kept<Backend>(context, kName, y, ratio, key, samples,
+                       [&]<DrawOrder kOrder>(const Drawing<kOrder>& d) {
+                         return ActivateAndDropGradient<T, kOrder>{d,
+                                                                   ReluEnd<T>{static_cast<A>(slope)},
+                                                                   scale_of_kept<A>(ratio),
+                                                                   y.data<T>(),
+                                                                   dy.data<T>(),
+                                                                   dx.data<T>()};
+                       });
   });
 }
 

@@ -1,4 +1,5 @@
-// e^x in arithmetic that the compiler vectorizes; the library function would be called once per number.
+// e^x and a logarithm in arithmetic that the compiler vectorizes; library functions would be called once per
+// number.
 #pragma once
 
 #include <bit>
@@ -9,12 +10,13 @@
 
 namespace banyan::ops::detail {
 
-/// e^x for x <= 0, within 2 units in the last place (relative 2^-22.9); 0 below -104, NaN for NaN. With n the
-/// integer nearest to x / ln 2, it is 2^n times the Taylor series of e^r up to r^7, with r = x - n ln 2 in
+/// e^x within 2 units in the last place (relative 2^-22.9); 0 below -104, infinite above 89, NaN for NaN.
+/// With n the integer nearest to x / ln 2, it is 2^n times the Taylor series of e^r up to r^7, with r = x - n
+/// ln 2 in
 /// +-0.35. ln 2 is split into two parts; n times the first is exact.
 BANYAN_HOST_DEVICE inline float exponential(float x) {
   constexpr float kWhole = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
-  x = x < -104 ? -104.0f : x;
+  x = x < -104 ? -104.0f : x > 89 ? 89.0f : x;
   const float shifted = x * 1.44269504f + kWhole, n = shifted - kWhole;
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
   float series = 1.0f / 5040;
@@ -26,5 +28,17 @@ BANYAN_HOST_DEVICE inline float exponential(float x) {
   return series * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((rest + 127) << 23);
 }
 BANYAN_HOST_DEVICE inline double exponential(double x) { return std::exp(x); }
+
+/// log(1 + t) for t in [0, 1], within 4 units in the last place, NaN for NaN. With s = t / (2 + t) it is 2
+/// artanh(s) = 2 (s + s^3 / 3 + s^5 / 5 + ...), and s is at most 1/3: the terms from s^15 on are below 2^-25
+/// of the sum.
+BANYAN_HOST_DEVICE inline float log_one_plus(float t) {
+  const float s = t / (2 + t), square = s * s;
+  float series = 1.0f / 13;
+  for (const float term : {1.0f / 11, 1.0f / 9, 1.0f / 7, 1.0f / 5, 1.0f / 3, 1.0f})
+    series = series * square + term;
+  return 2 * s * series;
+}
+BANYAN_HOST_DEVICE inline double log_one_plus(double t) { return std::log1p(t); }
 
 }  // namespace banyan::ops::detail

@@ -30,10 +30,17 @@ struct PowerFunction {
   BANYAN_HOST_DEVICE T operator()(T x) const { return std::pow(a * x + b, c); }
   BANYAN_HOST_DEVICE T slope(T x) const { return a * c * std::pow(a * x + b, c - T(1)); }
 };
+/// The power 2.
+template <class T>
+struct SquareFunction {
+  T a, b;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return (a * x + b) * (a * x + b); }
+  BANYAN_HOST_DEVICE T slope(T x) const { return T(2) * a * (a * x + b); }
+};
 template <class T>
 struct ExponentialFunction {
   T a, b;
-  BANYAN_HOST_DEVICE T operator()(T x) const { return std::exp(a * x + b); }
+  BANYAN_HOST_DEVICE T operator()(T x) const { return exponential(a * x + b); }
   BANYAN_HOST_DEVICE T slope(T y) const { return a * y; }
 };
 template <class T>
@@ -50,10 +57,10 @@ struct AbsoluteFunction {
 template <class T>
 struct SoftplusFunction {
   BANYAN_HOST_DEVICE T operator()(T x) const {
-    return (x < T(0) ? T(0) : x) + std::log1p(std::exp(-std::fabs(x)));
+    return (x < T(0) ? T(0) : x) + log_one_plus(exponential(-std::fabs(x)));
   }
   /// The sigmoid of x: 1 - exp(-y).
-  BANYAN_HOST_DEVICE T slope(T y) const { return -std::expm1(-y); }
+  BANYAN_HOST_DEVICE T slope(T y) const { return -exponential_less_1(-y); }
 };
 template <class T>
 struct SwishFunction {
@@ -87,6 +94,7 @@ void with_functor(const Function& f, const Body& body) {
     case Function::Kind::affine:
       return body(AffineFunction<A>{a, b});
     case Function::Kind::power:
+      if (f.c == 2) return body(SquareFunction<A>{a, b});
       return body(PowerFunction<A>{a, b, c});
     case Function::Kind::exponential:
       return body(ExponentialFunction<A>{a, b});
@@ -111,31 +119,33 @@ struct PreluForward {
   const Arithmetic<T>* slope;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t d) const {
-    const Arithmetic<T> value = x[i];
-    y[i] = static_cast<T>(value > 0 ? value : slope[d] * value);
+    const Arithmetic<T> value = x[i], sloped = slope[d] * value;
+    y[i] = static_cast<T>(value > 0 ? value : sloped);
   }
 };
 template <class T>
-struct PreluBackward {
+struct PreluGradient {
   const T *x, *dy;
   const Arithmetic<T>* slope;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t d) const {
-    const Arithmetic<T> gradient = dy[i];
-    dx[i] = static_cast<T>(x[i] > Arithmetic<T>(0) ? gradient : slope[d] * gradient);
+    const Arithmetic<T> gradient = dy[i], sloped = slope[d] * gradient;
+    dx[i] = static_cast<T>(x[i] > Arithmetic<T>(0) ? gradient : sloped);
   }
 };
-template <class T>
+/// kInput: also the gradient of x, element by element as they are added.
+template <class T, bool kInput>
 struct PreluSlopeGradient {
   struct State {
     double sum;
   };
-  const T *x, *dy;
+  PreluGradient<T> input;
   Arithmetic<T>* dslope;
   BANYAN_HOST_DEVICE State identity() const { return {0}; }
-  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
-    const auto value = static_cast<double>(x[i]);
-    s.sum += value > 0 ? 0 : value * static_cast<double>(dy[i]);
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t d) const {
+    const auto value = static_cast<double>(input.x[i]), term = value * static_cast<double>(input.dy[i]);
+    s.sum += value > 0 ? 0 : term;
+    if constexpr (kInput) input(i, d);  // last: dx may be dy
   }
   BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
   BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
@@ -183,28 +193,22 @@ void prelu_forward_on(Context& context, const Tensor& x, const Tensor& slope, co
 
 template <class Backend>
 void prelu_backward_on(Context& context, const Tensor& x, const Tensor& dy, const Tensor& slope,
-                       const Broadcast& over, Tensor& dx) {
+                       const Broadcast& over, Tensor& dx, Tensor& dslope) {
   require_alike("prelu_backward", x, dy);
-  require_alike("prelu_backward", x, dx);
   require_broadcast("prelu_backward", x, over);
   require_count("prelu_backward", slope, over.dim);
+  if (dx.defined()) require_alike("prelu_backward", x, dx);
+  if (dslope.defined()) require_count("prelu_backward", dslope, over.dim);
   dispatch_activations<Backend>(x.dtype(), "prelu_backward", [&]<class T>() {
-    Backend::for_each_channel(
-        context, over,
-        detail::PreluBackward<T>{x.data<T>(), dy.data<T>(), slope.data<Arithmetic<T>>(), dx.data<T>()});
-  });
-}
-
-template <class Backend>
-void prelu_slope_backward_on(Context& context, const Tensor& x, const Tensor& dy, const Broadcast& over,
-                             Tensor& dslope) {
-  require_alike("prelu_slope_backward", x, dy);
-  require_broadcast("prelu_slope_backward", x, over);
-  require_count("prelu_slope_backward", dslope, over.dim);
-  dispatch_activations<Backend>(x.dtype(), "prelu_slope_backward", [&]<class T>() {
-    Backend::reduce_channels(
-        context, over,
-        detail::PreluSlopeGradient<T>{x.data<T>(), dy.data<T>(), dslope.data<Arithmetic<T>>()});
+    using A = Arithmetic<T>;
+    const detail::PreluGradient<T> input{x.data<T>(), dy.data<T>(), slope.data<A>(),
+                                         dx.defined() ? dx.data<T>() : nullptr};
+    if (dx.defined() && dslope.defined())
+      Backend::reduce_channels(context, over, detail::PreluSlopeGradient<T, true>{input, dslope.data<A>()});
+    else if (dslope.defined())
+      Backend::reduce_channels(context, over, detail::PreluSlopeGradient<T, false>{input, dslope.data<A>()});
+    else if (dx.defined())
+      Backend::for_each_channel(context, over, input);
   });
 }
 
@@ -216,7 +220,6 @@ struct DefineFunctions {
     apply_slope.define(Backend::kind, &apply_slope_on<Backend>);
     prelu_forward.define(Backend::kind, &prelu_forward_on<Backend>);
     prelu_backward.define(Backend::kind, &prelu_backward_on<Backend>);
-    prelu_slope_backward.define(Backend::kind, &prelu_slope_backward_on<Backend>);
   }
 };
 

@@ -1,5 +1,11 @@
-// copy_grid: one run of the fastest index per call on the CPU, one element on a GPU.
+// copy_grid: a patch of the two fastest indices per call on the CPU, one element on a GPU.
 #pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+#include <utility>
 
 #include "banyan/ops/grid.hpp"
 #include "ops/common/backend.hpp"
@@ -8,31 +14,60 @@
 namespace banyan::ops {
 namespace detail {
 
-/// Elements of any type are moved as unsigned integers of their size. `run` of the fastest index per call.
+/// One of the indices within a patch.
+struct PatchIndex {
+  std::int64_t length, from_step, to_step;
+};
+
+/// Elements of any type are moved as unsigned integers of their size. A patch of `outer` (at most) times
+/// `inner` elements per call; `patches` of them, the last one perhaps lower, are one value of the grid's
+/// indices.
 template <class Element>
 struct MoveGrid {
   Grid grid;
-  std::int64_t run, from_step, to_step;
+  std::int64_t patches, height;
+  PatchIndex outer, inner;  ///< outer.length: of all patches together
   const Element* from;
   Element* to;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    std::int64_t at = grid.from_offset, target = grid.to_offset;
+    const std::int64_t first = i % patches * height;
+    std::int64_t at = grid.from_offset + first * outer.from_step,
+                 target = grid.to_offset + first * outer.to_step;
+    i /= patches;
     for (std::int64_t k = grid.axes; k-- > 0; i /= grid.length[k]) {
       const std::int64_t index = i % grid.length[k];
       at += index * grid.from_stride[k];
       target += index * grid.to_stride[k];
     }
-    for (std::int64_t j = 0; j < run; ++j) to[target + j * to_step] = from[at + j * from_step];
+    const std::int64_t left = outer.length - first;
+    for (std::int64_t row = left < height ? left : height; row > 0; --row) {
+      move_row(from + at, to + target);
+      at += outer.from_step;
+      target += outer.to_step;
+    }
+  }
+
+ private:
+  BANYAN_HOST_DEVICE void move_row(const Element* source, Element* place) const {
+    if (inner.from_step == 1 && inner.to_step == 1)
+      for (std::int64_t j = 0; j < inner.length; ++j) place[j] = source[j];
+    else
+      for (std::int64_t j = 0; j < inner.length; ++j) place[j * inner.to_step] = source[j * inner.from_step];
   }
 };
 
-/// The same copy with as few indices as possible: two whose elements follow each other in both memories are
-/// one.
-inline Grid joined(const Grid& grid) {
+/// The same copy in the order of the target's memory, with as few indices as possible: two whose elements
+/// follow each other in both memories are one.
+inline Grid ordered(const Grid& grid) {
+  std::array<int, Grid::kMostAxes> order{};
+  std::iota(order.begin(), order.begin() + grid.axes, 0);
+  std::stable_sort(order.begin(), order.begin() + grid.axes,
+                   [&](int a, int b) { return std::abs(grid.to_stride[a]) > std::abs(grid.to_stride[b]); });
   Grid result;
   result.from_offset = grid.from_offset;
   result.to_offset = grid.to_offset;
-  for (int k = 0; k < grid.axes; ++k) {
+  for (int axis = 0; axis < grid.axes; ++axis) {
+    const int k = order[static_cast<std::size_t>(axis)];
     const std::int64_t length = grid.length[k], from = grid.from_stride[k], to = grid.to_stride[k];
     if (length == 1) continue;
     const std::int64_t last = result.axes - 1;
@@ -58,18 +93,36 @@ inline void require_grid(const char* side, std::int64_t count, const Grid& grid,
                     " elements of the ", side);
 }
 
+/// About so many elements are moved by a call on the CPU, so that finding its patch costs little.
+inline constexpr std::int64_t kPatch = 512;
+/// A loop that is shorter costs more than its elements.
+inline constexpr std::int64_t kShortLoop = 16;
+
 template <class Backend, class Element>
 void copy_grid_of(Context& context, const Tensor& from, Tensor& to, Grid grid) {
-  MoveGrid<Element> functor{
-      grid, 1, 0, 0, static_cast<const Element*>(from.raw()), static_cast<Element*>(to.raw())};
+  MoveGrid<Element> functor{{},
+                            1,
+                            1,
+                            {1, 0, 0},
+                            {1, 0, 0},
+                            static_cast<const Element*>(from.raw()),
+                            static_cast<Element*>(to.raw())};
   if constexpr (Backend::kind == DeviceKind::cpu) {
-    const std::int64_t last = functor.grid.axes - 1;
-    functor.run = functor.grid.length[last];
-    functor.from_step = functor.grid.from_stride[last];
-    functor.to_step = functor.grid.to_stride[last];
-    functor.grid.axes = last;
+    const auto take_last = [&grid] {
+      const std::int64_t last = --grid.axes;
+      return PatchIndex{grid.length[last], grid.from_stride[last], grid.to_stride[last]};
+    };
+    functor.inner = take_last();
+    if (grid.axes > 0 && functor.inner.length < kPatch) functor.outer = take_last();
+    // Not the few groups of ShuffleChannel.
+    if (functor.inner.length < std::min(kShortLoop, functor.outer.length) && functor.outer.length < kPatch)
+      std::swap(functor.outer, functor.inner);
+    functor.height = std::clamp<std::int64_t>(kPatch / functor.inner.length, 1, functor.outer.length);
+    functor.patches = (functor.outer.length + functor.height - 1) / functor.height;
   }
-  Backend::for_each_long(context, grid.count() / functor.run, functor.run, functor);
+  functor.grid = grid;
+  Backend::for_each_long(context, grid.count() * functor.patches, functor.height * functor.inner.length,
+                         functor);
 }
 
 }  // namespace detail
@@ -78,19 +131,11 @@ template <class Backend>
 void copy_grid_on(Context& context, const Tensor& from, Tensor& to, const Grid& wanted) {
   require_type("copy_grid", to, from.dtype());
   if (wanted.count() <= 0) return;
-  const Grid grid = detail::joined(wanted);
+  const Grid grid = detail::ordered(wanted);
   detail::require_grid("source", from.count(), grid, grid.from_offset, grid.from_stride);
   detail::require_grid("target", to.count(), grid, grid.to_offset, grid.to_stride);
-  switch (size_of(from.dtype())) {
-    case 8:
-      return detail::copy_grid_of<Backend, std::uint64_t>(context, from, to, grid);
-    case 4:
-      return detail::copy_grid_of<Backend, std::uint32_t>(context, from, to, grid);
-    case 2:
-      return detail::copy_grid_of<Backend, std::uint16_t>(context, from, to, grid);
-    default:
-      return detail::copy_grid_of<Backend, std::uint8_t>(context, from, to, grid);
-  }
+  dispatch_size(from.dtype(),
+                [&]<class Element>() { detail::copy_grid_of<Backend, Element>(context, from, to, grid); });
 }
 
 }  // namespace banyan::ops

@@ -45,28 +45,32 @@ struct DotOfColumn {
   }
 };
 
-BANYAN_HOST_DEVICE inline std::int64_t position_of(const Channels& over, std::int64_t i) {
-  return i / over.inner / over.channels * over.inner + i % over.inner;
+/// The position of element i, which is in run `run` of neighbours: kRows: the channels of one position, else
+/// the positions of one channel.
+template <bool kRows>
+BANYAN_HOST_DEVICE inline std::int64_t position_of(const Channels& over, std::int64_t i, std::int64_t run) {
+  if constexpr (kRows) return run;
+  return run / over.channels * over.inner + (i - run * over.inner);
 }
 
-template <class T>
+template <class T, bool kRows>
 struct DivideByNorm {
   Channels over;
   const T* x;
   const double* squares;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    y[i] = x[i] * static_cast<T>(1 / std::sqrt(squares[position_of(over, i)]));
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t run) const {
+    y[i] = x[i] * static_cast<T>(1 / std::sqrt(squares[position_of<kRows>(over, i, run)]));
   }
 };
-template <class T>
+template <class T, bool kRows>
 struct DivideByNormGradient {
   Channels over;
   const T *x, *dy;
   const double *squares, *products;
   T* dx;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t position = position_of(over, i);
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t run) const {
+    const std::int64_t position = position_of<kRows>(over, i, run);
     const double square = squares[position];
     const T along = static_cast<T>(products[position] / square);
     dx[i] = (dy[i] - x[i] * along) * static_cast<T>(1 / std::sqrt(square));
@@ -94,6 +98,15 @@ inline void require_vectors(const char* op, const Tensor& x, const Tensor& per_p
   require_count(op, per_position, over.outer * over.inner);
 }
 
+/// Calls body.operator()<kRows>(runs of neighbours).
+template <class Body>
+void with_runs(const Channels& over, const Body& body) {
+  if (over.inner == 1)
+    body.template operator()<true>(Broadcast{1, over.outer, over.channels});
+  else
+    body.template operator()<false>(Broadcast{1, over.outer * over.channels, over.inner});
+}
+
 }  // namespace detail
 
 template <class Backend>
@@ -118,8 +131,11 @@ void divide_by_norm_on(Context& context, const Tensor& x, const Tensor& squares,
   detail::require_vectors("divide_by_norm", x, squares, over);
   require_alike("divide_by_norm", x, y);
   dispatch_float(x.dtype(), "divide_by_norm", [&]<class T>() {
-    Backend::for_each(context, x.count(),
-                      detail::DivideByNorm<T>{over, x.data<T>(), squares.data<double>(), y.data<T>()});
+    detail::with_runs(over, [&]<bool kRows>(const Broadcast& runs) {
+      Backend::for_each_channel(
+          context, runs,
+          detail::DivideByNorm<T, kRows>{over, x.data<T>(), squares.data<double>(), y.data<T>()});
+    });
   });
 }
 
@@ -130,9 +146,12 @@ void divide_by_norm_backward_on(Context& context, const Tensor& x, const Tensor&
   detail::require_vectors("divide_by_norm_backward", dy, products, over);
   require_alike("divide_by_norm_backward", x, dx);
   dispatch_float(x.dtype(), "divide_by_norm_backward", [&]<class T>() {
-    Backend::for_each(context, x.count(),
-                      detail::DivideByNormGradient<T>{over, x.data<T>(), dy.data<T>(), squares.data<double>(),
-                                                      products.data<double>(), dx.data<T>()});
+    detail::with_runs(over, [&]<bool kRows>(const Broadcast& runs) {
+      Backend::for_each_channel(
+          context, runs,
+          detail::DivideByNormGradient<T, kRows>{over, x.data<T>(), dy.data<T>(), squares.data<double>(),
+                                                 products.data<double>(), dx.data<T>()});
+    });
   });
 }
 

@@ -30,6 +30,8 @@ struct Planes {
                          : (at.sample * channels + at.channel) * pixels;
   }
   BANYAN_HOST_DEVICE std::int64_t step() const { return channels_last ? channels : 1; }
+  /// From a pixel to that of the next channel.
+  BANYAN_HOST_DEVICE std::int64_t next(std::int64_t pixels) const { return channels_last ? 1 : pixels; }
 };
 
 /// Contiguous, and channels-last would be a different order.

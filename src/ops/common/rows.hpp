@@ -1,6 +1,8 @@
 // Operators on rows for every back end (see backend.hpp).
 #pragma once
 
+#include <cmath>
+
 #include "banyan/ops/rows.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
@@ -14,13 +16,13 @@ BANYAN_HOST_DEVICE inline double quotient_or_zero(double value, double divisor) 
   return divisor == 0 ? 0 : value / divisor;
 }
 
-/// Reduces over memory seen as 1 x rows x length.
-template <class T>
+// Over memory seen as 1 x rows x length; element i is in row `row`.
+
+template <class T, RowSum kWhat>
 struct RowReduction {
   struct State {
     double sum;
   };
-  RowSum what;
   double factor;
   const T* x;
   const double* divisor;
@@ -28,9 +30,10 @@ struct RowReduction {
   BANYAN_HOST_DEVICE State identity() const { return {0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
     const auto value = static_cast<double>(x[i]);
-    s.sum += what == RowSum::values       ? value
-             : what == RowSum::magnitudes ? (value < 0 ? -value : value)
-                                          : value * value;
+    if constexpr (kWhat == RowSum::values)
+      s.sum += value;
+    else
+      s.sum += kWhat == RowSum::magnitudes ? std::fabs(value) : value * value;
   }
   BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
   BANYAN_HOST_DEVICE void store(std::int64_t row, const State& s) const {
@@ -38,30 +41,42 @@ struct RowReduction {
   }
 };
 
-template <class T>
+template <class T, RowSum kWhat>
 struct RowReductionGradient {
-  RowSum what;
   double factor;
-  std::int64_t length;
   const T *x, *dy;
   const double* divisor;
   T* dx;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const T by = static_cast<T>(quotient_or_zero(factor, divisor[0])) * dy[i / length];
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t row) const {
+    const T by = static_cast<T>(quotient_or_zero(factor, divisor[0])) * dy[row];
     T slope = T(1);
-    if (what == RowSum::magnitudes) slope = x[i] > T(0) ? T(1) : x[i] < T(0) ? T(-1) : T(0);
-    if (what == RowSum::squares) slope = T(2) * x[i];
+    if constexpr (kWhat == RowSum::magnitudes) slope = x[i] > T(0) ? T(1) : x[i] < T(0) ? T(-1) : T(0);
+    if constexpr (kWhat == RowSum::squares) slope = T(2) * x[i];
     dx[i] = slope * by;
   }
 };
 
+/// body.operator()<what>().
+template <class Body>
+void with_row_sum(RowSum what, const Body& body) {
+  switch (what) {
+    case RowSum::values:
+      return body.template operator()<RowSum::values>();
+    case RowSum::magnitudes:
+      return body.template operator()<RowSum::magnitudes>();
+    case RowSum::squares:
+      return body.template operator()<RowSum::squares>();
+  }
+}
+
+/// Rows of y.
 template <class T>
 struct TileRows {
   std::int64_t length, tiles;
   const T* x;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    y[i] = x[i / length / tiles * length + i % length];
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t row) const {
+    y[i] = x[(row / tiles - row) * length + i];
   }
 };
 template <class T>
@@ -69,10 +84,10 @@ struct TileRowsGradient {
   std::int64_t length, tiles;
   const T* dy;
   T* dx;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const T* copy = dy + i / length * tiles * length + i % length;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t row) const {
+    const T* const copy = dy + row * (tiles - 1) * length;
     double sum = 0;
-    for (std::int64_t t = 0; t < tiles; ++t) sum += static_cast<double>(copy[t * length]);
+    for (std::int64_t t = 0; t < tiles; ++t) sum += static_cast<double>(copy[t * length + i]);
     dx[i] = static_cast<T>(sum);
   }
 };
@@ -82,21 +97,20 @@ struct GatherRows {
   std::int64_t rows, length;
   const T *table, *indices;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t row = index_below(indices[i / length], rows);
-    y[i] = row >= 0 ? table[row * length + i % length] : T(0);
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t number) const {
+    const std::int64_t row = index_below(indices[number], rows);
+    y[i] = row >= 0 ? table[(row - number) * length + i] : T(0);
   }
 };
 
 template <class T>
 struct AddDividedRows {
-  std::int64_t length;
   double factor;
   const T* x;
   const double* counts;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    y[i] += static_cast<T>(factor / (1 + counts[i / length])) * x[i];
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t row) const {
+    y[i] += static_cast<T>(factor / (1 + counts[row])) * x[i];
   }
 };
 
@@ -139,9 +153,11 @@ void reduce_rows_on(Context& context, const Tensor& x, RowSum what, double facto
   require_count("reduce_rows, divisor", divisor, 1);
   const std::int64_t rows = y.count(), length = detail::row_length("reduce_rows", x, rows);
   dispatch_float(x.dtype(), "reduce_rows", [&]<class T>() {
-    Backend::reduce_channels(
-        context, Broadcast{1, rows, length},
-        detail::RowReduction<T>{what, factor, x.data<T>(), divisor.data<double>(), y.data<T>()});
+    detail::with_row_sum(what, [&]<RowSum kWhat>() {
+      Backend::reduce_channels(
+          context, Broadcast{1, rows, length},
+          detail::RowReduction<T, kWhat>{factor, x.data<T>(), divisor.data<double>(), y.data<T>()});
+    });
   });
 }
 
@@ -150,19 +166,23 @@ void reduce_rows_backward_on(Context& context, const Tensor& x, const Tensor& dy
                              const Tensor& divisor, Tensor& dx) {
   require_alike("reduce_rows_backward", x, dx);
   require_count("reduce_rows_backward, divisor", divisor, 1);
-  const std::int64_t length = detail::row_length("reduce_rows_backward", x, dy.count());
+  const std::int64_t rows = dy.count(), length = detail::row_length("reduce_rows_backward", x, rows);
   dispatch_float(x.dtype(), "reduce_rows_backward", [&]<class T>() {
-    Backend::for_each(context, x.count(),
-                      detail::RowReductionGradient<T>{what, factor, length, x.data<T>(), dy.data<T>(),
-                                                      divisor.data<double>(), dx.data<T>()});
+    detail::with_row_sum(what, [&]<RowSum kWhat>() {
+      Backend::for_each_channel(context, Broadcast{1, rows, length},
+                                detail::RowReductionGradient<T, kWhat>{factor, x.data<T>(), dy.data<T>(),
+                                                                       divisor.data<double>(), dx.data<T>()});
+    });
   });
 }
 
 template <class Backend>
 void tile_rows_on(Context& context, const Tensor& x, std::int64_t length, std::int64_t tiles, Tensor& y) {
   require_count("tile_rows", y, x.count() * tiles);
+  if (y.count() == 0) return;
   dispatch_float(x.dtype(), "tile_rows", [&]<class T>() {
-    Backend::for_each(context, y.count(), detail::TileRows<T>{length, tiles, x.data<T>(), y.data<T>()});
+    Backend::for_each_channel(context, Broadcast{1, y.count() / length, length},
+                              detail::TileRows<T>{length, tiles, x.data<T>(), y.data<T>()});
   });
 }
 
@@ -170,9 +190,10 @@ template <class Backend>
 void tile_rows_backward_on(Context& context, const Tensor& dy, std::int64_t length, std::int64_t tiles,
                            Tensor& dx) {
   require_count("tile_rows_backward", dy, dx.count() * tiles);
+  if (dx.count() == 0) return;
   dispatch_float(dy.dtype(), "tile_rows_backward", [&]<class T>() {
-    Backend::for_each(context, dx.count(),
-                      detail::TileRowsGradient<T>{length, tiles, dy.data<T>(), dx.data<T>()});
+    Backend::for_each_channel(context, Broadcast{1, dx.count() / length, length},
+                              detail::TileRowsGradient<T>{length, tiles, dy.data<T>(), dx.data<T>()});
   });
 }
 
@@ -182,8 +203,9 @@ void gather_rows_on(Context& context, const Tensor& table, std::int64_t rows, co
   const std::int64_t length = detail::row_length("gather_rows", y, indices.count());
   if (indices.count() > 0) require_count("gather_rows", table, rows * length);
   dispatch_float(y.dtype(), "gather_rows", [&]<class T>() {
-    Backend::for_each(context, y.count(),
-                      detail::GatherRows<T>{rows, length, table.data<T>(), indices.data<T>(), y.data<T>()});
+    Backend::for_each_channel(
+        context, Broadcast{1, indices.count(), length},
+        detail::GatherRows<T>{rows, length, table.data<T>(), indices.data<T>(), y.data<T>()});
   });
 }
 
@@ -191,10 +213,11 @@ template <class Backend>
 void add_divided_rows_on(Context& context, const Tensor& x, const Tensor& counts, double factor, Tensor& y) {
   require_alike("add_divided_rows", x, y);
   if (y.count() == 0) return;
+  const std::int64_t rows = counts.count();
   dispatch_float(x.dtype(), "add_divided_rows", [&]<class T>() {
-    Backend::for_each(context, y.count(),
-                      detail::AddDividedRows<T>{y.count() / counts.count(), factor, x.data<T>(),
-                                                counts.data<double>(), y.data<T>()});
+    Backend::for_each_channel(
+        context, Broadcast{1, rows, y.count() / rows},
+        detail::AddDividedRows<T>{factor, x.data<T>(), counts.data<double>(), y.data<T>()});
   });
 }
 

@@ -13,7 +13,7 @@ namespace detail {
 template <class T>
 struct SigmoidCrossEntropy {
   BANYAN_HOST_DEVICE T value(T x, T target, T) const {
-    return (x > T(0) ? x : T(0)) - x * target + std::log1p(std::exp(-std::fabs(x)));
+    return (x > T(0) ? x : T(0)) - x * target + log_one_plus(exponential(-std::fabs(x)));
   }
   BANYAN_HOST_DEVICE T slope(T x, T target, T) const { return Sigmoid<T>{}(x)-target; }
 };
@@ -46,7 +46,8 @@ struct SmoothAbsoluteDifference {
   }
 };
 
-template <class T>
+/// kWeighted: at least one of the two weights is there.
+template <class T, bool kWeighted>
 struct TargetData {
   const T *x, *target, *inside, *outside;
   IgnoreLabel ignore;
@@ -59,24 +60,47 @@ struct TargetData {
   BANYAN_HOST_DEVICE bool counts(std::int64_t i) const {
     return !ignore.enabled || target[i] != static_cast<T>(ignore.label);
   }
-  BANYAN_HOST_DEVICE T inside_of(std::int64_t i) const { return inside == nullptr ? T(1) : inside[i]; }
-  BANYAN_HOST_DEVICE T outside_of(std::int64_t i) const { return outside == nullptr ? T(1) : outside[i]; }
+  BANYAN_HOST_DEVICE T inside_of(std::int64_t i) const { return weight(inside, i); }
+  BANYAN_HOST_DEVICE T outside_of(std::int64_t i) const { return weight(outside, i); }
+
+ private:
+  BANYAN_HOST_DEVICE static T weight(const T* weights, std::int64_t i) {
+    if constexpr (kWeighted)
+      return weights == nullptr ? T(1) : weights[i];
+    else
+      return T(1);
+  }
 };
 
-template <class T, class Loss>
+/// What target_loss_forward and the others have in common: the data and the functor of the loss.
+template <class T, class Loss, bool kWeighted>
+struct TargetLossOf {
+  using Value = T;
+  TargetData<T, kWeighted> data;
+  Loss loss;
+  BANYAN_HOST_DEVICE T value(std::int64_t i) const {
+    return data.outside_of(i) * loss.value(data.x[i], data.target[i], data.inside_of(i));
+  }
+  BANYAN_HOST_DEVICE T slope(std::int64_t i) const {
+    return data.outside_of(i) * loss.slope(data.x[i], data.target[i], data.inside_of(i));
+  }
+};
+
+// Of is a TargetLossOf.
+
+template <class Of>
 struct TargetLossSum {
   struct State {
     double loss, valid;
   };
-  TargetData<T> data;
-  Loss loss;
+  Of of;
   double* partial;
   BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
-    if (!data.counts(i)) return;
-    s.loss +=
-        static_cast<double>(data.outside_of(i) * loss.value(data.x[i], data.target[i], data.inside_of(i)));
-    s.valid += 1;
+    const bool counts = of.data.counts(i);
+    const auto value = static_cast<double>(of.value(i));
+    s.loss += counts ? value : 0;
+    s.valid += counts ? 1 : 0;
   }
   BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
     into.loss += later.loss;
@@ -88,49 +112,53 @@ struct TargetLossSum {
   }
 };
 
-template <class T, class Loss>
+template <class Of>
 struct TargetLossOfPosition {
-  TargetData<T> data;
-  Loss loss;
+  Of of;
   Channels over;
-  T* losses;
+  typename Of::Value* losses;
   BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
     double sum = 0;
     std::int64_t i = first_class(over, position);
     for (std::int64_t c = 0; c < over.channels; ++c, i += over.inner)
-      if (data.counts(i))
-        sum += static_cast<double>(data.outside_of(i) *
-                                   loss.value(data.x[i], data.target[i], data.inside_of(i)));
-    losses[position] = static_cast<T>(sum);
+      if (of.data.counts(i)) sum += static_cast<double>(of.value(i));
+    losses[position] = static_cast<typename Of::Value>(sum);
   }
 };
 
-template <class T, class Loss>
+template <class Of>
 struct TargetLossGradient {
-  TargetData<T> data;
-  Loss loss;
+  using T = typename Of::Value;
+  Of of;
   T sign;
   const T* grad_loss;
   const double* divisor;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const T slope = data.outside_of(i) * loss.slope(data.x[i], data.target[i], data.inside_of(i));
-    dx[i] = data.counts(i) ? sign * slope * loss_scale(grad_loss, divisor) : T(0);
+    const T scale = sign * loss_scale(grad_loss, divisor), slope = of.slope(i);
+    dx[i] = of.data.counts(i) ? slope * scale : T(0);
   }
 };
 
-/// body(functor of the loss).
+/// body(the TargetLossOf).
 template <class T, class Body>
-void with_loss(const TargetLoss& loss, const Body& body) {
+void with_loss(const Targets& what, const TargetLoss& loss, const Body& body) {
+  const auto run = [&](auto functor) {
+    using Loss = decltype(functor);
+    if (what.inside.defined() || what.outside.defined())
+      body(TargetLossOf<T, Loss, true>{TargetData<T, true>(what, loss.ignore), functor});
+    else
+      body(TargetLossOf<T, Loss, false>{TargetData<T, false>(what, loss.ignore), functor});
+  };
   switch (loss.kind) {
     case TargetLoss::Kind::sigmoid_cross_entropy:
-      return body(SigmoidCrossEntropy<T>{});
+      return run(SigmoidCrossEntropy<T>{});
     case TargetLoss::Kind::absolute:
-      return body(AbsoluteDifference<T>{});
+      return run(AbsoluteDifference<T>{});
     case TargetLoss::Kind::squared:
-      return body(SquaredDifference<T>{});
+      return run(SquaredDifference<T>{});
     case TargetLoss::Kind::smooth_absolute:
-      return body(SmoothAbsoluteDifference<T>{static_cast<T>(loss.sigma * loss.sigma)});
+      return run(SmoothAbsoluteDifference<T>{static_cast<T>(loss.sigma * loss.sigma)});
   }
 }
 
@@ -147,10 +175,9 @@ void target_loss_forward_on(Context& context, const Targets& what, const TargetL
   detail::require_targets("target_loss_forward", what);
   require_count("target_loss_forward, partial", partial, 2);
   dispatch_float(what.x.dtype(), "target_loss_forward", [&]<class T>() {
-    detail::with_loss<T>(loss, [&](auto functor) {
-      using Sum = detail::TargetLossSum<T, decltype(functor)>;
-      const detail::TargetData<T> data(what, loss.ignore);
-      Backend::reduce_all(context, what.x.count(), Sum{data, functor, partial.data<double>()});
+    detail::with_loss<T>(what, loss, [&](auto of) {
+      Backend::reduce_all(context, what.x.count(),
+                          detail::TargetLossSum<decltype(of)>{of, partial.data<double>()});
     });
   });
 }
@@ -161,10 +188,9 @@ void target_losses_on(Context& context, const Targets& what, const TargetLoss& l
   detail::require_targets("target_losses", what);
   detail::require_positions("target_losses", what.x, losses, over);
   dispatch_float(what.x.dtype(), "target_losses", [&]<class T>() {
-    detail::with_loss<T>(loss, [&](auto functor) {
-      using Sum = detail::TargetLossOfPosition<T, decltype(functor)>;
-      const detail::TargetData<T> data(what, loss.ignore);
-      Backend::for_each(context, losses.count(), Sum{data, functor, over, losses.data<T>()});
+    detail::with_loss<T>(what, loss, [&](auto of) {
+      Backend::for_each(context, losses.count(),
+                        detail::TargetLossOfPosition<decltype(of)>{of, over, losses.data<T>()});
     });
   });
 }
@@ -175,12 +201,11 @@ void target_loss_backward_on(Context& context, const Targets& what, const Target
   detail::require_targets("target_loss_backward", what);
   require_alike("target_loss_backward", what.x, dx);
   dispatch_float(what.x.dtype(), "target_loss_backward", [&]<class T>() {
-    detail::with_loss<T>(loss, [&](auto functor) {
-      using Gradient = detail::TargetLossGradient<T, decltype(functor)>;
-      const detail::TargetData<T> data(what, loss.ignore);
-      Backend::for_each(context, dx.count(),
-                        Gradient{data, functor, static_cast<T>(sign), grad_loss.data<T>(),
-                                 divisor.data<double>(), dx.data<T>()});
+    detail::with_loss<T>(what, loss, [&](auto of) {
+      Backend::for_each(
+          context, dx.count(),
+          detail::TargetLossGradient<decltype(of)>{of, static_cast<T>(sign), grad_loss.data<T>(),
+                                                   divisor.data<double>(), dx.data<T>()});
     });
   });
 }

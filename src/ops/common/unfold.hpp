@@ -1,4 +1,5 @@
-// im2col, unpooling: one element per index; unpooling forward one plane, since two of its elements may meet.
+// im2col, unpooling: one element per index; unpooling forward whole planes, since two of a plane's elements
+// may meet. On the CPU neighbours in memory are unpooled by one call.
 #pragma once
 
 #include "banyan/ops/unfold.hpp"
@@ -93,34 +94,45 @@ inline Unfolded unfolded(const ConvolutionGeometry& g, const Tensor& x, const Te
   return over;
 }
 
-/// One plane per index: elements in ascending order.
+/// `run` neighbouring planes per index: pixels in ascending order.
 template <class T>
 struct UnpoolForward {
   Planes planes;
+  std::int64_t run, runs;        ///< of a sample
   std::int64_t inputs, outputs;  ///< pixels of a plane
   const T *x, *mask;
   T* y;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t plane) const {
-    const PlanePosition at{plane / planes.channels, plane % planes.channels, 0, 0};
-    const std::int64_t from = planes.base(at, inputs), to = planes.base(at, outputs), step = planes.step();
-    for (std::int64_t pixel = 0; pixel < outputs; ++pixel) y[to + pixel * step] = T(0);
-    for (std::int64_t pixel = 0; pixel < inputs; ++pixel) {
-      const std::int64_t place = index_below(mask[from + pixel * step], outputs);
-      if (place >= 0) y[to + place * step] = x[from + pixel * step];
-    }
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t first = i % runs * run, left = planes.channels - first;
+    const std::int64_t some = left < run ? left : run, step = planes.step(), next = planes.next(outputs);
+    const PlanePosition at{i / runs, first, 0, 0};
+    const std::int64_t from = planes.base(at, inputs), to = planes.base(at, outputs);
+    for (std::int64_t pixel = 0; pixel < outputs; ++pixel)
+      for (std::int64_t k = 0; k < some; ++k) y[to + pixel * step + k * next] = T(0);
+    for (std::int64_t pixel = 0; pixel < inputs; ++pixel)
+      for (std::int64_t k = 0; k < some; ++k) {
+        const std::int64_t source = from + pixel * step + k * planes.next(inputs);
+        const std::int64_t place = index_below(mask[source], outputs);
+        if (place >= 0) y[to + place * step + k * next] = x[source];
+      }
   }
 };
 
+/// `run` neighbours of one sample (channels-last) or plane per index.
 template <class T>
 struct UnpoolBackward {
   Planes planes;
-  std::int64_t rows, columns, outputs;
+  std::int64_t run, rows, columns, outputs;
   const T *dy, *mask;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t place = index_below(mask[i], outputs);
-    const std::int64_t base = planes.base(planes.locate(i, rows, columns), outputs);
-    dx[i] = place >= 0 ? dy[base + place * planes.step()] : T(0);
+    const std::int64_t first = i * run, step = planes.step();
+    const T* const plane = dy + planes.base(planes.locate(first, rows, columns), outputs);
+    const std::int64_t next = planes.channels_last ? 1 : 0;
+    for (std::int64_t k = 0; k < run; ++k) {
+      const std::int64_t place = index_below(mask[first + k], outputs);
+      dx[first + k] = place >= 0 ? plane[place * step + k * next] : T(0);
+    }
   }
 };
 
@@ -148,12 +160,15 @@ void unfold_backward_on(Context& context, const ConvolutionGeometry& geometry, c
   });
 }
 
+/// Planes whose pixels share cache lines are done together on the CPU.
 template <class Backend>
 void unpool_forward_on(Context& context, const Tensor& x, const Tensor& mask, Tensor& y) {
   const detail::Planes planes = detail::unpool_planes(x, mask, y);
+  const bool together = Backend::kind == DeviceKind::cpu && planes.channels_last;
+  const std::int64_t run = together ? 16 : 1, runs = (planes.channels + run - 1) / run;
   dispatch_float(x.dtype(), "unpool_forward", [&]<class T>() {
-    Backend::for_each_long(context, x.shape().count(0, 2), y.shape().count(2),
-                           detail::UnpoolForward<T>{planes, x.shape().count(2), y.shape().count(2),
+    Backend::for_each_long(context, x.shape()[0] * runs, run * y.shape().count(2),
+                           detail::UnpoolForward<T>{planes, run, runs, x.shape().count(2), y.shape().count(2),
                                                     x.data<T>(), mask.data<T>(), y.data<T>()});
   });
 }
@@ -161,10 +176,15 @@ void unpool_forward_on(Context& context, const Tensor& x, const Tensor& mask, Te
 template <class Backend>
 void unpool_backward_on(Context& context, const Tensor& dy, const Tensor& mask, Tensor& dx) {
   const detail::Planes planes = detail::unpool_planes(dx, mask, dy);
+  const std::int64_t rows = dx.shape()[2], columns = dx.shape()[3];
+  const std::int64_t run = Backend::kind != DeviceKind::cpu ? 1
+                           : planes.channels_last           ? planes.channels
+                                                            : rows * columns;
+  if (dx.count() == 0) return;
   dispatch_float(dy.dtype(), "unpool_backward", [&]<class T>() {
-    Backend::for_each(context, dx.count(),
-                      detail::UnpoolBackward<T>{planes, dx.shape()[2], dx.shape()[3], dy.shape().count(2),
-                                                dy.data<T>(), mask.data<T>(), dx.data<T>()});
+    Backend::for_each_long(context, dx.count() / run, run,
+                           detail::UnpoolBackward<T>{planes, run, rows, columns, dy.shape().count(2),
+                                                     dy.data<T>(), mask.data<T>(), dx.data<T>()});
   });
 }
 

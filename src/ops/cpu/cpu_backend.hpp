@@ -43,6 +43,17 @@ class CpuBackend {
     context.run([=] { loop(threads, n, make()); });
   }
 
+  template <class Make>
+  static void for_each_made(Context& context, std::int64_t count, std::int64_t columns, Make make) {
+    const int threads = threads_for(context, count * columns);
+    context.run([=] {
+      const auto f = make();
+      rows(threads, count, columns, [&](std::int64_t row, std::int64_t first, std::int64_t last) {
+        row_stretch(row, first, last, f);
+      });
+    });
+  }
+
   template <class F>
   static void for_each_channel(Context& context, const Broadcast& over, F f) {
     const int threads = threads_for(context, over.outer * over.dim * over.inner);
@@ -50,16 +61,13 @@ class CpuBackend {
       if (over.inner == 1)
         // Rows of neighbouring channels.
         rows(threads, over.outer, over.dim, [&](std::int64_t row, std::int64_t first, std::int64_t last) {
-#pragma omp simd
-          for (std::int64_t d = first; d < last; ++d) f(row * over.dim + d, d);
+          channels_stretch(row * over.dim, first, last, f);
         });
       else
         // Rows of one channel.
         rows(threads, over.outer * over.dim, over.inner,
              [&](std::int64_t row, std::int64_t first, std::int64_t last) {
-               const std::int64_t d = row % over.dim;
-#pragma omp simd
-               for (std::int64_t i = first; i < last; ++i) f(row * over.inner + i, d);
+               run_stretch(row * over.inner + first, row * over.inner + last, row % over.dim, f);
              });
     });
   }
@@ -99,12 +107,30 @@ class CpuBackend {
 
   template <class Element>
   static void copy_blocks(Context& context, const Element* from, Element* to, const BlockCopy& what) {
-    const int threads = threads_for(context, what.blocks * what.length);
+    copy_streams<Element>(
+        context, what.blocks,
+        {{from + what.from_offset, to + what.to_offset, what.length, what.from_stride, what.to_stride}});
+  }
+
+  template <class Element>
+  static void copy_streams(Context& context, std::int64_t blocks,
+                           const std::vector<BlockStream<Element>>& streams) {
+    std::int64_t length = 0;
+    for (const BlockStream<Element>& s : streams) length += s.length;
+    const int threads = threads_for(context, blocks * length);
     context.run([=] {
-      for_tasks(threads, what.blocks, [&](std::int64_t block) {
-        std::copy_n(from + what.from_offset + block * what.from_stride, what.length,
-                    to + what.to_offset + block * what.to_stride);
-      });
+      const auto move = [](const BlockStream<Element>& s, std::int64_t block) {
+        std::copy_n(s.from + block * s.from_stride, s.length, s.to + block * s.to_stride);
+      };
+      const auto count = static_cast<std::int64_t>(streams.size());
+      if (blocks >= 4 * threads)
+        for_tasks(threads, blocks, [&](std::int64_t block) {
+          for (const BlockStream<Element>& s : streams) move(s, block);
+        });
+      else
+        for_tasks(threads, blocks * count, [&](std::int64_t task) {
+          move(streams[static_cast<std::size_t>(task % count)], task / count);
+        });
     });
   }
 
@@ -139,6 +165,23 @@ class CpuBackend {
   [[gnu::noinline]] static void stretch(std::int64_t begin, std::int64_t end, F f) {
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) f(i);
+  }
+
+  template <class F>
+  [[gnu::noinline]] static void channels_stretch(std::int64_t start, std::int64_t begin, std::int64_t end,
+                                                 F f) {
+#pragma omp simd
+    for (std::int64_t d = begin; d < end; ++d) f(start + d, d);
+  }
+  template <class F>
+  [[gnu::noinline]] static void run_stretch(std::int64_t begin, std::int64_t end, std::int64_t d, F f) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) f(i, d);
+  }
+  template <class F>
+  [[gnu::noinline]] static void row_stretch(std::int64_t row, std::int64_t begin, std::int64_t end, F f) {
+#pragma omp simd
+    for (std::int64_t column = begin; column < end; ++column) f(row, column);
   }
 
   /// body(row, first, last) for all rows; if there are few, long ones are split into pieces.

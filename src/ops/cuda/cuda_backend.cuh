@@ -40,6 +40,17 @@ __global__ void __launch_bounds__(kThreads) for_each_made_kernel(std::int64_t n,
   for (; i < n; i += static_cast<std::int64_t>(gridDim.x) * kThreads) f(i);
 }
 
+/// make()(row, column) for n elements in rows of `columns`. Index: as below.
+template <class Index, class Make>
+__global__ void __launch_bounds__(kThreads) for_each_made_rows_kernel(Index n, Index columns, Make make) {
+  const auto f = make();
+  const Index step = static_cast<Index>(gridDim.x) * kThreads;
+  for (Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x; i < n; i += step) {
+    const Index row = i / columns;
+    f(static_cast<std::int64_t>(row), static_cast<std::int64_t>(i - row * columns));
+  }
+}
+
 /// f(i, d) for all elements i of outer x dim x inner memory. Index: unsigned where n fits (64-bit division is
 /// slow on GPUs).
 template <class Index, class F>
@@ -203,6 +214,18 @@ class CudaBackend {
     const unsigned blocks = std::min<unsigned>(blocks_for(n), kFullGpu);
     launch_checked(context, "launch of an elementwise kernel", kernels::for_each_made_kernel<Make>, blocks,
                    kernels::kThreads, n, make);
+  }
+
+  template <class Make>
+  static void for_each_made(Context& context, std::int64_t rows, std::int64_t columns, Make make) {
+    const std::int64_t n = rows * columns;
+    if (n <= 0) return;
+    const unsigned blocks = std::min<unsigned>(blocks_for(n), kFullGpu);
+    with_index(n, [&]<class Index>() {
+      launch_checked(context, "launch of an elementwise kernel",
+                     kernels::for_each_made_rows_kernel<Index, Make>, blocks, kernels::kThreads,
+                     static_cast<Index>(n), static_cast<Index>(columns), make);
+    });
   }
 
   template <class F>
