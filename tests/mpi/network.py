@@ -514,7 +514,8 @@ def schedule(setting, seed, server):
             if faults and (faults[-1].ends or faults[-1].without):
                 break
             if run.gone():
-                return [*words, "the watchdog ended it before the next fault: this machine is too busy"], wrong_errors(run, faults) if faults else "", run.said(), folder
+                said = "watchdog" in run.text() or "has not been heard of for" in run.text() or run.errors()
+                return [*words, "it ended before the next fault: this machine is too busy"], "" if said else "it ended without a word", run.said(), folder
             faults.append(draw.choice(FAULTS)(draw, run))
             since = time.monotonic()
             words.append(faults[-1].words)
