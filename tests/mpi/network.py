@@ -523,8 +523,8 @@ def schedule(setting, seed, server):
             if faults and (faults[-1].ends or faults[-1].without):
                 break
             if run.gone():
-                wrong = "" if too_busy() else "it ends before the next fault"
-                return [*words, *early_end()], wrong_errors(run, faults) if faults and not wrong else wrong, run.said(), folder
+                missed = "watchdog" in run.text() or "has not been heard of for" in run.text() or run.errors()
+                return [*words, *early_end()], "" if missed and too_busy() else "it ends before the next fault", run.said(), folder
             faults.append(draw.choice(FAULTS)(draw, run))
             since = time.monotonic()
             words.append(faults[-1].words)
