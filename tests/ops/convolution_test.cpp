@@ -572,7 +572,6 @@ TEST(ConvolutionProducts, PayForward) {
   expect_choices({{kAvx512, {512, 2048, 1, 2, 0, Layout::channels_last, 7}, true},
                   {kAvx512, {2048, 512, 1, 2, 0, Layout::channels_last, 7}, true},
                   {kAvx512, {256, 1024, 1, 2, 0, Layout::channels_last, 14}, true},
-                  {kAvx512, {832, 384, 1, 2, 0, Layout::channels_last, 7}, false},
                   {kAvx512, {1024, 256, 1, 2, 0, Layout::channels_last, 14}, false},
                   {kAvx512, {256, 1024, 1, 2, 0, Layout::channels_last, 28}, false},
                   {kAvx512, {128, 512, 1, 2, 0, Layout::channels_last, 7}, false},

@@ -288,13 +288,12 @@ bool products_apply(const ConvolutionGeometry& geometry, const Tensor& input, co
 }
 
 bool products_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
-  constexpr std::int64_t kFewPixels = 64, kSomePixels = 256, kManyWeights = 1 << 20;  // pixels of an image
+  constexpr std::int64_t kFewPixels = 64, kSomePixels = 256;  // of an image
   if (instruction_set() != InstructionSet::avx512 || !is_product(geometry) ||
       !products_apply(geometry, input, output))
     return false;
   const std::int64_t in = geometry.in_channels, out = geometry.out_channels, pixels = output.shape().count(2);
-  return std::min(in, out) >= 256 &&
-         ((pixels <= kSomePixels && out >= 2 * in) || (pixels <= kFewPixels && in * out >= kManyWeights));
+  return std::min(in, out) >= 256 && (pixels <= kFewPixels || (pixels <= kSomePixels && out >= 2 * in));
 }
 
 bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tensor& input,
