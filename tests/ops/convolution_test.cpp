@@ -231,7 +231,7 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
 /// Our own kernels wherever they can do the work, also where the rules prefer oneDNN's.
 TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   if (on_cuda() || dtype() != DType::f32) GTEST_SKIP() << "kernels for f32 on CPU devices";
-  int by_rows = 0, by_columns = 0, by_products = 0, forward_by_products = 0;
+  int by_rows = 0, by_columns = 0, by_products = 0;
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Layout last = Layout::channels_last;
@@ -271,22 +271,6 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       ops::backward_weight_by_products(context(), c.geometry, input, grad_output, false, grad_weight);
       expect_near(values(grad_weight), first_dw, tolerance(c.batch * c.output_shape().count(2)));
     }
-    if (ops::products_apply(c.geometry, input, grad_output) && ops::is_product(c.geometry)) {
-      ++forward_by_products;
-      for (const bool has_bias : {true, false}) {
-        std::vector<double> y(dy.size(), 0.0);
-        for (std::size_t o = 0; o < y.size() && has_bias; ++o) y[o] = b[channel_of(c, o)];
-        for_each_product(c, [&](auto o, auto i, auto k) { y[o] += x[i] * w[k]; });
-        for (const double slope : {1.0, 0.3, 0.0}) {  // of a ReLU, of 1: none
-          auto rectified = y;
-          for (double& value : rectified) value = value < 0 ? slope * value : value;
-          Tensor output = empty(c.output_shape(), last);
-          ops::forward_by_products(context(), c.geometry, input, weight, has_bias ? bias : Tensor(), slope,
-                                   output);
-          expect_near(values(output), rectified, tolerance(c.weight_shape().count(1)));
-        }
-      }
-    }
     if (ops::is_plain_convolution(c.geometry, input, grad_output)) {
       ++by_columns;
       std::vector<double> dx(x.size(), 0.0);
@@ -302,7 +286,6 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   EXPECT_GE(by_rows, 6);
   EXPECT_GE(by_columns, 15);
   EXPECT_GE(by_products, 15);
-  EXPECT_GE(forward_by_products, 1);
 }
 
 TEST_P(ConvolutionTest, GradientsMatchDifferences) {
@@ -449,18 +432,17 @@ TEST_P(ConvolutionTest, RefusesWhatDoesNotFit) {
   EXPECT_THROW(narrow->forward(context(), wide, kernel, Tensor(), result), Error);
 }
 
-/// A rule about a square image and kernel.
+/// A rule about a 12 x 12 image and a square kernel.
 struct ShapeRule {
   std::int64_t in, out, kernel, batch = 64, pad = 0;
   Layout layout = Layout::channels_last;
-  std::int64_t side = 12, stride = 1;
 
   template <class Rule>
   bool holds(Rule rule) const {
     const auto device = make_cpu_device(0, {});
-    const ConvolutionGeometry geometry{{kernel, kernel}, {stride, stride}, {pad, pad}, {1, 1}, 1, in, out};
-    const std::int64_t length = geometry.output_length(0, side);
-    return rule(geometry, Tensor(*device, {batch, in, side, side}, DType::f32, layout),
+    const ConvolutionGeometry geometry{{kernel, kernel}, {1, 1}, {pad, pad}, {1, 1}, 1, in, out};
+    const std::int64_t length = geometry.output_length(0, 12);
+    return rule(geometry, Tensor(*device, {batch, in, 12, 12}, DType::f32, layout),
                 Tensor(*device, {batch, out, length, length}, DType::f32, layout));
   }
 };
@@ -477,9 +459,8 @@ void expect_choices(const std::vector<Choice>& choices, Rule rule) {
   for (const Choice& choice : choices) {
     if (choice.kernels != ops::instruction_set()) continue;
     const ShapeRule& s = choice.shapes;
-    EXPECT_EQ(s.holds(rule), choice.pays)
-        << s.in << " -> " << s.out << ", " << s.kernel << " x " << s.kernel << ", batch " << s.batch
-        << ", pad " << s.pad << ", stride " << s.stride << ", " << s.side << " x " << s.side;
+    EXPECT_EQ(s.holds(rule), choice.pays) << s.in << " -> " << s.out << ", " << s.kernel << " x " << s.kernel
+                                          << ", batch " << s.batch << ", pad " << s.pad;
   }
 }
 
@@ -558,31 +539,6 @@ TEST(ConvolutionProducts, PayBackwardWeight) {
                  pay);
 }
 
-TEST(ConvolutionRows, PayStridedForward) {
-  expect_choices({{kAvx512, {512, 1024, 1, 2, 0, Layout::channels_last, 28, 2}, true},
-                  {kAvx512, {512, 1024, 1, 2, 0, Layout::channels_last, 28, 1}, false},
-                  {kAvx512, {256, 512, 1, 2, 0, Layout::channels_last, 56, 2}, false},
-                  {kAvx512, {512, 512, 3, 2, 0, Layout::channels_last, 14, 2}, false},
-                  {kAvx2, {512, 1024, 1, 2, 0, Layout::channels_last, 28, 2}, false},
-                  {kBaseline, {512, 1024, 1, 2, 0, Layout::channels_last, 28, 2}, false}},
-                 ops::rows_pay_strided_forward);
-}
-
-TEST(ConvolutionProducts, PayForward) {
-  expect_choices({{kAvx512, {512, 2048, 1, 2, 0, Layout::channels_last, 7}, true},
-                  {kAvx512, {2048, 512, 1, 2, 0, Layout::channels_last, 7}, true},
-                  {kAvx512, {256, 1024, 1, 2, 0, Layout::channels_last, 14}, true},
-                  {kAvx512, {1024, 256, 1, 2, 0, Layout::channels_last, 14}, false},
-                  {kAvx512, {256, 1024, 1, 2, 0, Layout::channels_last, 28}, false},
-                  {kAvx512, {128, 512, 1, 2, 0, Layout::channels_last, 7}, false},
-                  {kAvx512, {512, 2048, 1, 2, 0, Layout::contiguous, 7}, false},
-                  {kAvx512, {512, 512, 3, 2, 0, Layout::channels_last, 7}, false},
-                  {kAvx512, {512, 512, 1, 2, 0, Layout::channels_last, 13, 2}, false},
-                  {kAvx2, {512, 2048, 1, 2, 0, Layout::channels_last, 7}, false},
-                  {kBaseline, {512, 2048, 1, 2, 0, Layout::channels_last, 7}, false}},
-                 ops::products_pay_forward);
-}
-
 TEST(ConvolutionProducts, PayBackwardData) {
   expect_choices({{kAvx512, {64, 256, 1}, true},
                   {kAvx512, {64, 64, 1, 1}, true},
@@ -641,15 +597,6 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
         const double rounding = static_cast<double>(c.geometry.out_channels + 4) * 0x1p-23;
         for (std::int64_t i = 0; i < dx.count(); ++i)
           ASSERT_NEAR(dx.data<float>()[i], expected_dx.data<float>()[i], rounding) << i;
-      }
-      if (ops::is_product(c.geometry)) {
-        Tensor y(*device, c.output_shape(), DType::f32, Layout::channels_last),
-            expected_y(*device, c.output_shape(), DType::f32, Layout::channels_last);
-        ops::make_reference_convolution(c.geometry)->forward(context, x, before, none, expected_y);
-        ops::forward_by_products(context, c.geometry, x, before, none, 1, y);
-        const double rounding = static_cast<double>(c.geometry.in_channels + 4) * 0x1p-23;
-        for (std::int64_t i = 0; i < y.count(); ++i)
-          ASSERT_NEAR(y.data<float>()[i], expected_y.data<float>()[i], rounding) << i;
       }
       for (std::int64_t k = 0; k < sum.count(); ++k) {
         ASSERT_NEAR(sum.data<float>()[k], expected.data<float>()[k], tolerance) << k;

@@ -242,13 +242,9 @@ class DnnlConvolution final : public Convolution {
     check_convolution(geometry_, input, weight, output);
     if (output.count() == 0) return;
     inside_ = output.dtype() == DType::f32 || keeps_bf16(end_) ? end_ : Activation();
-    const bool orders = own_kernels_ && !weights_stay_;  // weights, in every call
-    const bool by_rows = (own_kernels_ && rows_pay_forward(geometry_, input, output)) ||
-                         (orders && rows_pay_strided_forward(geometry_, input, output));
-    if (by_rows || (orders && products_pay_forward(geometry_, input, output))) {
+    if (own_kernels_ && rows_pay_forward(geometry_, input, output)) {
       if (inside_.kind != Activation::Kind::relu) inside_ = {};
-      const auto& kernel = by_rows ? forward_by_rows : forward_by_products;
-      kernel(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
+      forward_by_rows(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
     } else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined())) {
       forward_by(context, *plan, input, weight, bias, output);
     } else {

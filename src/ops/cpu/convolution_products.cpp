@@ -1,9 +1,8 @@
 // For images x (H x W x C) and y (h x w x O), summed over all pixels of all images:
 //   grad weight (O x kernel C) = grad y ^T (O x pixels) * columns of x (pixels x kernel C)
 // or, where that is the wider matrix, its transpose; and of a 1 x 1 convolution
-//   y (pixels x O) = x (pixels x C) * weight (O x C) ^T
 //   grad x (pixels x C) = grad y (pixels x O) * weight (O x C)
-// For the first a team of threads divides the columns of the result, and where these would become too few
+// For the former a team of threads divides the columns of the result, and where these would become too few
 // for GEMM, the images too.
 #include "ops/cpu/convolution_products.hpp"
 
@@ -196,37 +195,6 @@ void run_backward_weight(const Products& s, const float* x, const float* dy, boo
   expect_success(status);
 }
 
-/// Adds the bias, if there is one, and ends with a ReLU; a slope of 1 changes nothing.
-void finish_outputs(std::int64_t pixels, std::int64_t outputs, const float* bias, float slope, float* y) {
-  if (bias == nullptr && slope == 1) return;
-  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, y += outputs)
-#pragma omp simd
-    for (std::int64_t o = 0; o < outputs; ++o) {
-      const float value = bias == nullptr ? y[o] : y[o] + bias[o];
-      y[o] = value < 0 ? (slope == 0 ? 0.0f : slope * value) : value;
-    }
-}
-
-void run_forward(const Products& s, const float* x, const float* weight, const float* bias, float slope,
-                 float* y) {
-  const OpenMpThreads single(1);  // of sgemm
-  std::atomic<dnnl_status_t> status = dnnl_success;
-  const std::int64_t rows = s.batch * s.pixels();
-#pragma omp parallel for num_threads(s.threads) schedule(static)
-  for (int part = 0; part < s.threads; ++part) {
-    const std::int64_t first = rows * part / s.threads, last = rows * (part + 1) / s.threads;
-    for (std::int64_t row = first; row < last; row += kPixels) {
-      const std::int64_t count = std::min(kPixels, last - row);
-      const dnnl_status_t done =
-          dnnl_sgemm('N', 'T', count, s.outputs, s.channels, 1, x + row * s.channels, s.channels, weight,
-                     s.channels, 0, y + row * s.outputs, s.outputs);
-      if (done != dnnl_success) status = done;
-      finish_outputs(count, s.outputs, bias, slope, y + row * s.outputs);
-    }
-  }
-  expect_success(status);
-}
-
 void run_backward_data(const Products& s, const float* dy, const float* weight, float* dx) {
   const OpenMpThreads single(1);  // of sgemm
   std::atomic<dnnl_status_t> status = dnnl_success;
@@ -243,14 +211,6 @@ void run_backward_data(const Products& s, const float* dy, const float* weight, 
     }
   }
   expect_success(status);
-}
-
-void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
-                    const Tensor& weight, const Tensor& bias, double slope, Tensor& output) {
-  const Products sizes(geometry, input, output, context.device().threads());
-  context.run([sizes, x = input.data<float>(), w = weight.data<float>(),
-               b = bias.defined() ? bias.data<float>() : nullptr, factor = static_cast<float>(slope),
-               y = output.data<float>()] { run_forward(sizes, x, w, b, factor, y); });
 }
 
 void backward_data_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& grad_output,
@@ -270,7 +230,6 @@ void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometr
                workspace] { run_backward_weight(sizes, x, dy, adds, dw, workspace); });
 }
 
-const Define define_forward(forward_by_products, DeviceKind::cpu, &forward_on_cpu);
 const Define define_backward_weight(backward_weight_by_products, DeviceKind::cpu, &backward_weight_on_cpu);
 const Define define_backward_data(backward_data_by_products, DeviceKind::cpu, &backward_data_on_cpu);
 
@@ -285,15 +244,6 @@ bool is_product(const ConvolutionGeometry& geometry) {
 
 bool products_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
   return is_plain_convolution(geometry, input, output) && input.count() > 0 && output.count() > 0;
-}
-
-bool products_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
-  constexpr std::int64_t kFewPixels = 64, kSomePixels = 256;  // of an image
-  if (instruction_set() != InstructionSet::avx512 || !is_product(geometry) ||
-      !products_apply(geometry, input, output))
-    return false;
-  const std::int64_t in = geometry.in_channels, out = geometry.out_channels, pixels = output.shape().count(2);
-  return std::min(in, out) >= 256 && (pixels <= kFewPixels || (pixels <= kSomePixels && out >= 2 * in));
 }
 
 bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tensor& input,

@@ -1,9 +1,10 @@
-// Convolutions as matrix products, for channels-last f32 images: 1 x 1, where the images are the factors as
-// they are, and the gradient of the weights also of strided ones, whose inputs are gathered into columns.
+// Gradients of convolutions as matrix products, for channels-last f32 images: those of 1 x 1 convolutions,
+// whose images are the factors as they are, and of the weights of strided ones, whose inputs are gathered
+// into columns.
 //
 // For the gradient of the weights oneDNN's kernels transpose both factors in small pieces first, which costs
-// up to half of their time; its GEMM packs larger ones. For that of the input, and in the forward pass, they
-// want the weights in another order.
+// up to half of their time; its GEMM packs larger ones. For that of the input they want the weights in
+// another order.
 #pragma once
 
 #include "banyan/ops/convolution.hpp"
@@ -21,14 +22,7 @@ bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Ten
 /// The same; only where the images are the factors as they are.
 bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tensor& input,
                                 const Tensor& output);
-/// The same, for weights that change from call to call: the smaller the images, the more the time for another
-/// order of the weights counts.
-bool products_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 
-/// Where is_product and products_apply. Ends with a ReLU of that slope; 1: with none.
-inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& weight,
-                               const Tensor& bias, double slope, Tensor& output)>
-    forward_by_products{"forward_by_products"};
 /// `adds`: to grad_weight, as Convolution::backward_weight does; otherwise overwrites it.
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input,
                                const Tensor& grad_output, bool adds, Tensor& grad_weight)>

@@ -487,13 +487,6 @@ bool rows_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, 
   return false;
 }
 
-bool rows_pay_strided_forward(const ConvolutionGeometry& geometry, const Tensor& input,
-                              const Tensor& output) {
-  return instruction_set() == InstructionSet::avx512 && rows_apply(geometry, input, output) &&
-         taps(geometry) == 1 && geometry.stride[0] > 1 && geometry.stride[1] > 1 &&
-         std::min(geometry.in_channels, geometry.out_channels) >= 512;
-}
-
 bool rows_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input,
                               const Tensor& output) {
   if (!rows_apply(geometry, input, output)) return false;

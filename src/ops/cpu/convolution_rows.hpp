@@ -15,8 +15,6 @@ bool rows_apply(const ConvolutionGeometry& geometry, const Tensor& input, const 
 /// Where they apply, are they faster than oneDNN's kernels? A rule based only on shapes and the instruction
 /// set: measurements could differ between runs, and results would not be bit-identical.
 bool rows_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
-/// The same of strided 1 x 1 convolutions whose weights change from call to call.
-bool rows_pay_strided_forward(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 bool rows_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 
 /// Ends with a ReLU of that slope; 1: with none.
