@@ -7,7 +7,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "ops/common/normalization.hpp"
@@ -23,8 +25,20 @@ struct Lanes {
   std::int64_t block() const { return std::max<std::int64_t>(16384 / width, 16) * width; }
 };
 
+/// Cache lines: a vector that is in two of them takes twice as long to load, and longer after it was stored.
 template <class T>
-using Row = std::vector<T>;
+struct OnCacheLines {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+  OnCacheLines() = default;
+  template <class Other>
+  OnCacheLines(const OnCacheLines<Other>&) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
+  void deallocate(T* place, std::size_t) { ::operator delete(place, kLine); }
+  bool operator==(const OnCacheLines&) const { return true; }
+};
+template <class T>
+using Row = std::vector<T, OnCacheLines<T>>;
 
 /// Calls body(offset, lanes used) for each run of `width` elements; the last may be shorter.
 template <class Body>
@@ -215,17 +229,33 @@ class BlockSums {
     std::fill(dy_.begin(), dy_.end(), A(0));
     std::fill(product_.begin(), product_.end(), A(0));
     const End end = end_;  // a copy that no store can alias stays in a register
-    for_each_run(lanes_, count, [=](std::int64_t i, std::int64_t used) {
+    const auto deviation = [=](std::int64_t i, std::int64_t j) { return (x[i + j] - high[j]) - low[j]; };
+    const auto before = [=](A deviated, std::int64_t i, std::int64_t j) -> A {
+      if constexpr (End::by_output)
+        return end.gradient_by_output(y[i + j], gradient[i + j]);
+      else
+        return end.gradient(deviated * scale[j] + bias[j], gradient[i + j]);
+    };
+    // Four runs at a time, as in BlockMoments.
+    const std::int64_t w = lanes_.width;
+    std::int64_t i = 0;
+    for (; i + 4 * w <= count; i += 4 * w) {
+#pragma omp simd
+      for (std::int64_t j = 0; j < w; ++j) {
+        const A a = deviation(i, j), b = deviation(i + w, j);
+        const A c = deviation(i + 2 * w, j), d = deviation(i + 3 * w, j);
+        const A of_a = before(a, i, j), of_b = before(b, i + w, j);
+        const A of_c = before(c, i + 2 * w, j), of_d = before(d, i + 3 * w, j);
+        dy[j] += (of_a + of_b) + (of_c + of_d);
+        product[j] += (of_a * a + of_b * b) + (of_c * c + of_d * d);
+      }
+    }
+    for_each_run(lanes_, count - i, [=](std::int64_t k, std::int64_t used) {
 #pragma omp simd
       for (std::int64_t j = 0; j < used; ++j) {
-        const A deviation = (x[i + j] - high[j]) - low[j];
-        A g;
-        if constexpr (End::by_output)
-          g = end.gradient_by_output(y[i + j], gradient[i + j]);
-        else
-          g = end.gradient(deviation * scale[j] + bias[j], gradient[i + j]);
-        dy[j] += g;
-        product[j] += g * deviation;
+        const A a = deviation(i + k, j), of_a = before(a, i + k, j);
+        dy[j] += of_a;
+        product[j] += of_a * a;
       }
     });
     for (std::int64_t j = 0, c = 0; j < lanes_.width; ++j) {
