@@ -39,20 +39,21 @@ struct MoveGrid {
       at += index * grid.from_stride[k];
       target += index * grid.to_stride[k];
     }
-    const std::int64_t left = outer.length - first;
-    for (std::int64_t row = left < height ? left : height; row > 0; --row) {
-      move_row(from + at, to + target);
+    const std::int64_t left = outer.length - first, rows = left < height ? left : height;
+    if (inner.length == 1) return move({rows, outer.from_step, outer.to_step}, from + at, to + target);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      move(inner, from + at, to + target);
       at += outer.from_step;
       target += outer.to_step;
     }
   }
 
  private:
-  BANYAN_HOST_DEVICE void move_row(const Element* source, Element* place) const {
-    if (inner.from_step == 1 && inner.to_step == 1)
-      for (std::int64_t j = 0; j < inner.length; ++j) place[j] = source[j];
+  BANYAN_HOST_DEVICE static void move(const PatchIndex& index, const Element* source, Element* place) {
+    if (index.from_step == 1 && index.to_step == 1)
+      for (std::int64_t j = 0; j < index.length; ++j) place[j] = source[j];
     else
-      for (std::int64_t j = 0; j < inner.length; ++j) place[j * inner.to_step] = source[j * inner.from_step];
+      for (std::int64_t j = 0; j < index.length; ++j) place[j * index.to_step] = source[j * index.from_step];
   }
 };
 
@@ -113,7 +114,10 @@ void copy_grid_of(Context& context, const Tensor& from, Tensor& to, Grid grid) {
       return PatchIndex{grid.length[last], grid.from_stride[last], grid.to_stride[last]};
     };
     functor.inner = take_last();
-    if (grid.axes > 0 && functor.inner.length < kPatch) functor.outer = take_last();
+    if (functor.inner.length >= kPatch)
+      std::swap(functor.outer, functor.inner);  // a long line is shared out among threads
+    else if (grid.axes > 0)
+      functor.outer = take_last();
     // Not the few groups of ShuffleChannel.
     if (functor.inner.length < std::min(kShortLoop, functor.outer.length) && functor.outer.length < kPatch)
       std::swap(functor.outer, functor.inner);
