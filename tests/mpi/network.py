@@ -318,6 +318,10 @@ class Run:
             found[name] = "\n".join(line for line in file.read_text(errors="replace").splitlines() if line[:1] not in "IW")
         return found
 
+    def has_missed(self):
+        """Does it say that a process, or a device, was not heard of?"""
+        return "watchdog" in self.text() or "has not been heard of for" in self.text()
+
     def errors(self):
         """{process: its errors}, of those that said one."""
         found = {}
@@ -494,8 +498,11 @@ def too_busy():
     return os.getloadavg()[0] > 5 * os.cpu_count()
 
 
-def early_end():
-    return ["the watchdog ended it early" + (": this machine is too busy" if too_busy() else "")]
+def early_end(words, run, missed, wrong):
+    """What schedule() says of a run that has ended by itself; missed: because something was not heard of."""
+    busy = too_busy()
+    end = "the watchdog ended it early" + (": this machine is too busy" if busy else "")
+    return [*words, end], "" if missed and busy else wrong, run.said()
 
 
 def schedule(setting, seed, server):
@@ -514,8 +521,7 @@ def schedule(setting, seed, server):
         elif wait_until(lambda: run.iterations() >= 20 or (run.gone() and ("watchdog" in run.text() or run.errors())), 60) is None:
             return words, "it does not start", run.said(), folder
         elif run.gone():
-            missed = "watchdog" in run.text() or "has not been heard of for" in run.text()
-            return [*words, *early_end()], "" if missed and too_busy() else "it ends before any fault", run.said(), folder
+            return *early_end(words, run, run.has_missed(), "it ends before any fault"), folder
         else:
             time.sleep(draw.uniform(0, 1))
         faults, since = [], time.monotonic()
@@ -523,8 +529,7 @@ def schedule(setting, seed, server):
             if faults and (faults[-1].ends or faults[-1].without):
                 break
             if run.gone():
-                missed = "watchdog" in run.text() or "has not been heard of for" in run.text() or run.errors()
-                return [*words, *early_end()], "" if missed and too_busy() else "it ends before the next fault", run.said(), folder
+                return *early_end(words, run, run.has_missed() or run.errors(), "it ends before the next fault"), folder
             faults.append(draw.choice(FAULTS)(draw, run))
             since = time.monotonic()
             words.append(faults[-1].words)

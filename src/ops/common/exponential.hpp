@@ -12,8 +12,7 @@ namespace banyan::ops::detail {
 
 /// e^x within 2 units in the last place (relative 2^-22.9); 0 below -104, infinite above 89, NaN for NaN.
 /// With n the integer nearest to x / ln 2, it is 2^n times the Taylor series of e^r up to r^7, with r = x - n
-/// ln 2 in
-/// +-0.35. ln 2 is split into two parts; n times the first is exact.
+/// ln 2 in +-0.35. ln 2 is split into two parts; n times the first is exact.
 BANYAN_HOST_DEVICE inline float exponential(float x) {
   constexpr float kWhole = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   x = x < -104 ? -104.0f : x > 89 ? 89.0f : x;
