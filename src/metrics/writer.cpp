@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -72,8 +73,9 @@ struct Writer::State {
   // Under the mutex:
   std::deque<Maker> waiting;
   std::size_t dropped = 0;
-  bool closing = false;  ///< nothing is added any more
-  bool ended = false;    ///< the thread has written and synced all
+  std::uint64_t given = 0, written = 0;  ///< of those that were not dropped
+  bool closing = false;                  ///< nothing is added any more
+  bool ended = false;                    ///< the thread has written and synced all
   // The thread's:
   std::vector<Outlet> outlets;
 
@@ -90,6 +92,7 @@ struct Writer::State {
       lock.unlock();
       if (lost > 0) log_warning(cat("Metrics: the disk does not keep up; ", lost, " records were dropped"));
       work(std::move(maker));
+      count_written();
       if (Clock::now() - synced < kSyncEvery) continue;
       sync();
       synced = Clock::now();
@@ -111,6 +114,12 @@ struct Writer::State {
     maker = nullptr;  // what it holds must not live as long as a disk takes to answer
     for (const Record& record : records)
       for (Outlet& outlet : outlets) outlet.write(record);
+  }
+
+  void count_written() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    ++written;
+    changed.notify_all();
   }
 
   void sync() {
@@ -141,7 +150,15 @@ void Writer::write(Maker maker) {
     return;
   }
   state_->waiting.push_back(std::move(maker));
+  ++state_->given;
   state_->changed.notify_all();
+}
+
+bool Writer::catch_up(double seconds) {
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  const std::uint64_t given = state_->given;
+  return state_->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                  [&] { return state_->written >= given; });
 }
 
 bool Writer::close(double seconds) {

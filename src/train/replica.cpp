@@ -246,6 +246,7 @@ void Replica::snapshot() {
   std::optional<SnapshotPaths> paths;
   const double seconds = apart([&] {
     if (server_) server_->fetch_all();
+    if (peers_->first() && meter_) run_.metrics->catch_up();
     paths = snapshots_->save(done_);
   });
   if (!paths || !meter_) return;

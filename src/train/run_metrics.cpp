@@ -183,6 +183,16 @@ void RunMetrics::later(metrics::Writer::Maker maker) {
   if (writer_) writer_->write(std::move(maker));
 }
 
+void RunMetrics::catch_up() {
+  constexpr double kPatience = 1;
+  metrics::Writer* writer = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    writer = writer_.get();
+  }
+  if (writer != nullptr) writer->catch_up(kPatience);
+}
+
 void RunMetrics::train(std::int64_t iteration, metrics::Train record, std::optional<std::int64_t> sampled,
                        SpansOfDevices spans, std::optional<Observed> observed) {
   record.seconds = seconds();

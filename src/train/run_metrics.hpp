@@ -56,6 +56,9 @@ class RunMetrics {
              SpansOfDevices spans, std::optional<Observed> observed);
   void test(std::int64_t iteration, metrics::Test record) { write(iteration, std::move(record)); }
   void snapshot(std::int64_t iteration, metrics::Snapshot record) { write(iteration, std::move(record)); }
+  /// Before a snapshot: a run that is resumed from it finds all that was told before it, even if this one is
+  /// killed. A disk that hardly answers holds training up for a second at most.
+  void catch_up();
   void pictures(std::int64_t iteration, std::function<metrics::Pictures()> make);
   /// Is it told to files or other sinks? If not, only what warnings need is measured.
   bool tells() const { return tells_; }

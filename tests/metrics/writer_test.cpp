@@ -131,6 +131,21 @@ TEST_F(WriterTest, ASlowDiskHoldsUpNobody) {
   EXPECT_THAT(messages()[0], testing::MatchesRegex(".* (99|100) records were dropped"));
 }
 
+TEST_F(WriterTest, CatchesUpIfTheDiskAnswersInTime) {
+  Writer writer({sink_});
+  EXPECT_TRUE(writer.catch_up(0)) << "nothing was given";
+  for (int i = 0; i < 100; ++i) writer.write(warning(i));
+  EXPECT_TRUE(writer.catch_up(60));
+  EXPECT_EQ(sink_->iterations().size(), 100u);
+  sink_->hold(true);
+  writer.write(warning(100));
+  EXPECT_FALSE(writer.catch_up(0.02));
+  EXPECT_EQ(sink_->iterations().size(), 100u);
+  sink_->hold(false);
+  EXPECT_TRUE(writer.catch_up(60));
+  EXPECT_EQ(sink_->iterations().size(), 101u);
+}
+
 TEST_F(WriterTest, ADiskThatDoesNotAnswerEndsNoRun) {
   sink_->hold(true);
   const auto used = std::make_shared<int>(1);

@@ -30,6 +30,10 @@ class Writer {
   void write(Record record);
   void write(Maker maker);
 
+  /// Waits until what was given so far is written (not synced). False: that took longer than this many
+  /// seconds.
+  bool catch_up(double seconds);
+
   static constexpr double kPatience = 10;
   /// Writes and syncs what waits, then ends. False: that took longer than this many seconds (a disk that does
   /// not answer); what still waited is lost, which is reported, and the thread is left behind with its sinks.
