@@ -3,6 +3,7 @@
 //
 // Two threads share it. That of the wire sends and listens; another one judges, so that a library that does
 // not return from a call, as some do when a connection breaks, keeps nobody from saying what has happened.
+// (Where the call returns with an error instead, the first one judges too: it may be the quicker one.)
 //
 // How a process comes to its end, and what the others hear of it:
 //
@@ -83,11 +84,9 @@ class ProcessWatch {
   /// What was told has left for those who can still hear it.
   bool all_sent() const;
 
-  // On another thread.
+  // On any thread.
   /// Looks for processes that are missing.
   void judge();
-
-  // On any thread.
   /// Failures that became known since the last call.
   std::vector<ProcessFailure> take_failures();
   OtherDevices others() const;

@@ -40,6 +40,8 @@ constexpr std::chrono::milliseconds kLinger{150}, kLongestLinger{1000};
 /// Between two looks of the guard; how much of one counts, so that time in which this process was stopped
 /// does not; and for how long the thread of the wire may stay in a call after a failure.
 constexpr std::chrono::milliseconds kLook{30}, kLongestLook{100}, kStuck{400};
+/// How long the cause of a wire's error is looked for among other processes before it is this one's own.
+constexpr std::chrono::milliseconds kBroken{150};
 /// mpirun kills all when one ends: whoever has spoken gives other hosts so long to speak too, and whoever has
 /// nothing to say gives the one that speaks for its host so long.
 constexpr std::chrono::milliseconds kHold{300}, kLongestHold{1000};
@@ -369,18 +371,33 @@ class WireUplink::State {
     changed_.notify_all();
   }
 
+  /// A wire mostly breaks because another process has ended, which is what to say then.
+  void look_for_the_ended() {
+    const Clock::time_point since = Clock::now();
+    do {
+      watch_->judge();
+      note_failures();
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (failure_) return;
+      }
+      std::this_thread::sleep_for(kLook);
+    } while (Clock::now() - since < kBroken);
+  }
+
   /// What was thrown on this thread.
   void end_run(const Error& error) {
+    if (watch_) look_for_the_ended();
     std::function<void(const Error&)> end;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
+      if (!failure_) end = run_.fail;
       fail_here(error);
-      end = run_.fail;
     }
     if (end) end(error);
     if (!watch_) return;
     try {
-      if (!std::exchange(telling_, true)) watch_->tell(place_.process, error);
+      follow_failures();
       while (linger()) {
         wire_->progress();
         ++beats_;

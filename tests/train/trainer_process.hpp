@@ -79,7 +79,7 @@ class TrainerProcess {
     return std::filesystem::read_symlink("/proc/self/exe").replace_filename("trainer").string();
   }
   /// Waits until the output contains `words`.
-  bool says(const std::string& words, double seconds = 20) const {
+  bool says(const std::string& words, double seconds = 60) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (text().find(words) == std::string::npos) {
       if (std::chrono::steady_clock::now() > deadline) return false;
