@@ -10,6 +10,7 @@
 
 #include "banyan/ops/normalization.hpp"
 #include "memory_wire.hpp"
+#include "parallel/slot_exchange.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -122,6 +123,16 @@ TEST_P(WireUplinkTest, SumsAreInProcessOrderWhateverTheSize) {
     expect_sums<double>(process, {1, 2048, 2049, 100'000});
   });
   EXPECT_THAT(errors, testing::Each(""));
+}
+
+/// Each piece has tags of its own among those of its slot.
+TEST(SlotExchange, HasTagsForItsPiecesWhateverTheNumberOfProcesses) {
+  for (const int processes : {1, 2, 3, 64, 255, 257, 300, 1000})
+    for (std::size_t bytes = 1; bytes < std::size_t{1} << 38; bytes = 2 * bytes + 1) {
+      EXPECT_GE(SlotExchange::pieces_of(bytes, processes), 1);
+      EXPECT_LE(SlotExchange::pieces_of(bytes, processes), SlotExchange::kMostPieces)
+          << bytes << " bytes, " << processes << " processes";
+    }
 }
 
 TEST_P(WireUplinkTest, MomentsAreMergedInProcessOrder) {
