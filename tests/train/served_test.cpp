@@ -240,14 +240,15 @@ TEST(Served, EveryRunHasTheSameBits) {
   EXPECT_EQ(first.trained.model_bytes, second.trained.model_bytes);
 }
 
-/// Nobody waits, differences are old and compressed: it learns nevertheless.
+/// Nobody waits, differences are old and compressed: it learns nevertheless, at a rate that is low enough for
+/// whatever ages they happen to have (with four times that, some runs diverge for a while).
 TEST(Served, AsynchronousTrainingLearns) {
-  TrainingCase what{"base_lr: 0.02 momentum: 0.5 lr_policy: 'fixed' random_seed: 3 average_loss: 20 ",
+  TrainingCase what{"base_lr: 0.005 momentum: 0.5 lr_policy: 'fixed' random_seed: 3 average_loss: 20 ",
                     wide_net(10)};
   what.precision = DType::f32;
   what.iterations = 20;
   const double in_the_beginning = train_served(what, {1, 1}).trained.losses()[0];
-  what.iterations = 200;
+  what.iterations = 600;
   for (const parallel::Compression& compression :
        {parallel::Compression{}, parallel::Compression{DType::bf16, 1},
         parallel::Compression{std::nullopt, 0.1}}) {
