@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <sstream>
+
+#include "banyan/base/error.hpp"
 
 namespace banyan::parallel {
 
@@ -23,6 +26,19 @@ ProcessRange UplinkPlace::holding(int first, int last) const {
   }
   range.first_device = std::max(first - first_rank(range.first), 0);
   return range;
+}
+
+void expect_alike(Uplink& uplink, const std::vector<std::pair<std::string, std::string>>& facts) {
+  std::string mine;
+  for (const auto& [name, value] : facts) mine += value + "\n";
+  const std::vector<std::string> all = uplink.share(mine);
+  for (std::size_t process = 1; process < all.size(); ++process) {
+    std::istringstream first(all[0]), other(all[process]);
+    std::string of_first, of_other;
+    for (const auto& [name, value] : facts)
+      if (std::getline(first, of_first) && std::getline(other, of_other) && of_first != of_other)
+        bad_input("process ", process, " has another ", name, " than process 0");
+  }
 }
 
 }  // namespace banyan::parallel

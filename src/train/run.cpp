@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <random>
 #include <sstream>
@@ -26,7 +25,7 @@
 namespace banyan {
 namespace {
 
-/// What all processes must have in common, and what would otherwise be noticed late, or never.
+/// What would otherwise be noticed late, or never.
 void compare_processes(const TrainOptions& options) {
   if (options.uplink == nullptr) return;
   // A server's workers only compute differences: they need not compute alike.
@@ -34,23 +33,14 @@ void compare_processes(const TrainOptions& options) {
   const std::string servers =
       options.parameter_server ? cat(options.parameter_server->servers, " ", options.parameter_server->inner)
                                : "";
-  const std::array<const char*, 6> names = {
-      "version of the program",
-      "--precision",
-      "--sync_bn",
-      "solver",
-      "--servers or --server_tree",
-      "instruction set (ONEDNN_MAX_CPU_ISA=AVX2 makes all processors compute alike)"};
-  const std::vector<std::string> all = options.uplink->share(
-      cat(BANYAN_VERSION, "\n", name_of(options.precision), "\n", static_cast<int>(options.sync_bn), "\n",
-          options.solver.checksum, "\n", servers, "\n", set));
-  for (std::size_t process = 1; process < all.size(); ++process) {
-    std::istringstream first(all[0]), other(all[process]);
-    std::string mine, theirs;
-    for (const char* name : names)
-      if (std::getline(first, mine) && std::getline(other, theirs) && mine != theirs)
-        bad_input("process ", process, " has another ", name, " than process 0");
-  }
+  parallel::expect_alike(
+      *options.uplink,
+      {{"version of the program", BANYAN_VERSION},
+       {"--precision", name_of(options.precision)},
+       {"--sync_bn", std::to_string(static_cast<int>(options.sync_bn))},
+       {"solver", cat(options.solver.checksum)},
+       {"--servers or --server_tree", servers},
+       {"instruction set (ONEDNN_MAX_CPU_ISA=AVX2 makes all processors compute alike)", set}});
 }
 
 /// Devices that this process's cores are meant for: its own, and those of other processes of the run that may

@@ -58,8 +58,8 @@ void check_sizes(const parallel::ServerLayout& layout) {
   constexpr std::size_t kMost = parallel::Wire::kMostBytes - (std::size_t{1} << 16);
   if (const std::size_t largest = layout.largest_piece(); largest > kMost)
     bad_input("one of the net's parameters has ", largest,
-              " bytes, which solvers that need norms do not cut: ", "a parameter server sends at most ",
-              kMost, " in one piece");
+              " bytes, which solvers that need norms do not cut: a parameter server sends at most ", kMost,
+              " in one piece");
   if (layout.rest_bytes > kMost)
     bad_input("the parameters that are not learned have ", layout.rest_bytes,
               " bytes: a parameter server sends at most ", kMost);

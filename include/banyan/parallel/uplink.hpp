@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/device/context.hpp"
@@ -115,5 +116,9 @@ class Uplink : public RootParent {
   /// does not wait.
   virtual void abort(const Error& error) noexcept = 0;
 };
+
+/// What all processes must have in common, as names and values (of one line each, the same names everywhere).
+/// All processes call it. The first difference is bad_input: "process 1 has another NAME than process 0".
+void expect_alike(Uplink& uplink, const std::vector<std::pair<std::string, std::string>>& facts);
 
 }  // namespace banyan::parallel
