@@ -510,6 +510,30 @@ TrainOptions run_options() {
   return options;
 }
 
+/// What processes say to each other depends on these flags, which a line of mpirun's may give to some only.
+void compare_flags(parallel::WireUplink& uplink) {
+  const bool served = FLAGS_parameter_server;
+  const std::vector<std::pair<const char*, std::string>> flags = {
+      {"parameter_server", served ? "yes" : "no"},
+      {"uplink", served ? "" : FLAGS_uplink},
+      // A server takes differences of any kind.
+      {"reduce_precision", served ? "" : FLAGS_reduce_precision},
+      {"share_data", FLAGS_share_data ? "yes" : "no"},
+      {"snapshot", FLAGS_snapshot},
+      {"level", level() ? std::to_string(*level()) : ""},
+      {"stage", FLAGS_stage}};
+  std::string mine;
+  for (const auto& [name, value] : flags) mine += value + "\n";
+  const std::vector<std::string> all = uplink.share(mine);
+  for (std::size_t process = 1; process < all.size(); ++process) {
+    std::istringstream first(all[0]), other(all[process]);
+    std::string of_first, of_other;
+    for (const auto& [name, value] : flags)
+      if (std::getline(first, of_first) && std::getline(other, of_other) && of_first != of_other)
+        bad_input("process ", process, " has another --", name, " than process 0");
+  }
+}
+
 int train_with(Console& console, parallel::WireUplink* uplink) {
   TrainOptions options = run_options();
   options.solver = load_solver(FLAGS_solver, unknown_fields());
@@ -522,6 +546,7 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   options.check_nan = FLAGS_check_nan;
   options.warnings = choice_of<bool>("warnings", {true, false});
   options.uplink = uplink;
+  if (uplink != nullptr) compare_flags(*uplink);
   std::optional<parallel::DeviceUplink> on_devices;
   options.parameter_server = parameter_server();
   const int process = uplink != nullptr ? uplink->place().process : 0;

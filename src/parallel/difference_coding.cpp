@@ -86,7 +86,12 @@ DifferenceEncoder::DifferenceEncoder(std::int64_t count, DType type, const Compr
       type_(type),
       compression_(compression) {
   if (type != DType::f32) compression_.narrow.reset();
-  if (compression_.top < 1) left_.resize(static_cast<std::size_t>(count), 0);
+  // With many positions all values are shorter.
+  const DType sent = compression_.narrow.value_or(type);
+  if (static_cast<std::size_t>(kept_) * sizeof(std::uint32_t) + bytes_of(kept_, sent) < bytes_of(count, sent))
+    left_.resize(static_cast<std::size_t>(count), 0);
+  else
+    kept_ = count;
   if (count > std::numeric_limits<std::uint32_t>::max()) runtime_failure("a piece of ", count, " parameters");
 }
 

@@ -123,6 +123,7 @@ void ProcessWatch::heard_from(int process) {
         if (failed != me_ && !peers_[failed].failed)
           failures_.push_back({failed, Error(peer.in.error, peer.in.text), failed == process});
         peers_[failed].failed = true;
+        peer.told = peer.told || failed == process;
         break;
       }
       case NewsKind::report:
@@ -299,17 +300,24 @@ double ProcessWatch::silence_of(int process) const {
 bool ProcessWatch::has_ended(int process) const { return readable(peers_[process].pid_descriptor); }
 
 void ProcessWatch::tell(int failed, const Error& error) {
-  std::vector<bool> over(peers_.size());
+  // One that has failed too must know who else has, or both would speak for their host. It may have ended by
+  // now, so that the wire throws: it comes last.
+  std::vector<int> to, failed_too;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     failed_ = true;
-    for (std::size_t process = 0; process < peers_.size(); ++process) over[process] = peers_[process].over();
+    for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
+      const Peer& peer = peers_[process];
+      if (process == me_ || peer.gone || (peer.failed && !peer.told)) continue;
+      (peer.failed ? failed_too : to).push_back(process);
+    }
   }
+  to.insert(to.end(), failed_too.begin(), failed_too.end());
   const std::string text = error.what();
   const std::size_t length = std::min(text.size(), kMostText - 1);
-  for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
+  for (const int process : to) {
     Peer& peer = peers_[process];
-    if (process == me_ || over[process] || peer.busy[1]) continue;
+    if (peer.busy[1]) continue;
     std::memcpy(peer.out[1].text, text.data(), length);
     peer.out[1].text[length] = 0;
     peer.out[1].process = failed;

@@ -118,6 +118,7 @@ class ProcessWatch {
     std::string doing;
     bool any_waits = false, all_wait = false;
     bool ready = false, gone = false, failed = false;
+    bool told = false;  ///< its failure itself: it is there to hear of others'
     Clock::time_point heard;
     std::optional<Clock::time_point> ended;
     bool ended_before = false;  ///< while this process was stopped: the others have told it long ago

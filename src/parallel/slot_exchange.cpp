@@ -29,7 +29,8 @@ void copy_text(std::string_view text, char (&to)[N]) {
 std::int64_t SlotExchange::pieces_of(std::size_t bytes, int processes) {
   const auto wanted = static_cast<std::int64_t>((bytes + kPiece - 1) / kPiece);
   const auto most = static_cast<std::int64_t>(bytes / kSmallestPiece);
-  if (wanted <= processes) return std::clamp<std::int64_t>(processes, 1, std::max<std::int64_t>(most, 1));
+  if (wanted <= processes)
+    return std::clamp<std::int64_t>(processes, 1, std::clamp<std::int64_t>(most, 1, kMostPieces));
   const std::int64_t rounds = (wanted + processes - 1) / processes;
   return std::min<std::int64_t>(rounds * processes, kMostPieces);
 }

@@ -40,8 +40,8 @@ constexpr std::chrono::milliseconds kLinger{150}, kLongestLinger{1000};
 /// Between two looks of the guard; how much of one counts, so that time in which this process was stopped
 /// does not; and for how long the thread of the wire may stay in a call after a failure.
 constexpr std::chrono::milliseconds kLook{30}, kLongestLook{100}, kStuck{400};
-/// How long the cause of a wire's error is looked for among other processes before it is this one's own.
-constexpr std::chrono::milliseconds kBroken{150};
+/// How often the cause of a wire's error is looked for among other processes before it is this one's own.
+constexpr int kLooksForTheEnded = 5;
 /// mpirun kills all when one ends: whoever has spoken gives other hosts so long to speak too, and whoever has
 /// nothing to say gives the one that speaks for its host so long.
 constexpr std::chrono::milliseconds kHold{300}, kLongestHold{1000};
@@ -371,18 +371,18 @@ class WireUplink::State {
     changed_.notify_all();
   }
 
-  /// A wire mostly breaks because another process has ended, which is what to say then.
+  /// A wire mostly breaks because another process has ended, which is what to say then. Looks are counted,
+  /// not time, of which a busy machine may take all between two of them.
   void look_for_the_ended() {
-    const Clock::time_point since = Clock::now();
-    do {
+    for (int look = 0; look < kLooksForTheEnded; ++look) {
+      if (look > 0) std::this_thread::sleep_for(kLook);
       watch_->judge();
       note_failures();
       {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (failure_) return;
       }
-      std::this_thread::sleep_for(kLook);
-    } while (Clock::now() - since < kBroken);
+    }
   }
 
   /// What was thrown on this thread.

@@ -49,9 +49,10 @@ double seconds_since(Clock::time_point then) {
 }
 
 /// The device of this process that all others have been waiting for in vain, at least since `from`, if there
-/// is one.
+/// is one. Where all wait, at least since `one_worked`, which is kept here, too: for a moment all do whenever
+/// the last one has done its part and messages are still on their way, however long it has been waited for.
 std::optional<Error> find_silent(const std::vector<Activity*>& activities, const WatchdogOptions& watchdog,
-                                 Clock::time_point from) {
+                                 Clock::time_point from, Clock::time_point& one_worked) {
   const Activity* silent = nullptr;
   double longest = watchdog.silence_seconds;
   const OtherDevices others = watchdog.others ? watchdog.others() : OtherDevices{};
@@ -63,6 +64,10 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, const
     any_waits = any_waits || waits(i);
     all_wait = all_wait && waits(i);
   }
+  if (all_wait)
+    from = std::max(from, one_worked);
+  else
+    one_worked = Clock::now();
   for (std::size_t i = 0; i < activities.size(); ++i) {
     const Activity* activity = activities[i];
     const ActivityState state = activity->state();
@@ -112,7 +117,7 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
   // a long one: the threads had no time to stop or to make progress.
   constexpr double kLook = 0.02, kLongestLook = 0.1, kStopped = 1;
   double stopping = 0;  // seconds since the abort
-  Clock::time_point looked = Clock::now(), runs_since = looked;
+  Clock::time_point looked = Clock::now(), runs_since = looked, one_worked = looked;
   for (std::size_t joined = 0; joined < threads.size();) {
     if (threads[joined]->try_join_for(boost::chrono::duration<double>(kLook))) {
       ++joined;
@@ -123,7 +128,8 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
     if (look > kStopped) runs_since = looked;
     if (!abort_.raised()) {
       if (watchdog_.silence_seconds <= 0) continue;
-      if (const auto silent = find_silent(activities_, watchdog_, runs_since)) abort_.raise(*silent);
+      if (const auto silent = find_silent(activities_, watchdog_, runs_since, one_worked))
+        abort_.raise(*silent);
       continue;
     }
     stopping += std::min(look, kLongestLook);

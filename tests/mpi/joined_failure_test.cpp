@@ -103,6 +103,20 @@ TEST_F(JoinedFailure, ProcessesThatTrainDifferentNetsAreToldSo) {
   EXPECT_THAT(error_in_log(), ContainsRegex("process 0 at \"conv\" start.*process 1 at \"conv\" start"));
 }
 
+/// mpirun may start each process with flags of its own.
+TEST_F(JoinedFailure, FlagsThatMustBeAlikeAreCompared) {
+  for (const std::string& flag :
+       std::vector<std::string>{"--reduce_precision=bf16", "--snapshot=latest", "--share_data",
+                                "--parameter_server", "--stage=other"}) {
+    auto processes = joined({1, 1}, {"--solver=" + path("solver"), "--watchdog=30"});
+    processes[0].flags.push_back(flag);
+    if (flag == "--parameter_server") processes[0].flags.front() = "--uplink=auto";
+    EXPECT_GT(start_processes(processes)->wait(20), 0);
+    EXPECT_THAT(error_in_log(),
+                HasSubstr(cat("process 1 has another ", flag.substr(0, flag.find('=')), " than process 0")));
+  }
+}
+
 TEST_F(JoinedFailure, WithoutMpirunTheTrainersEndToo) {
   const auto mpirun = start_long({1, 1});
   const std::vector<pid_t> trainers = trainers_of(*mpirun, 2);

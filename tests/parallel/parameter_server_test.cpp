@@ -804,6 +804,25 @@ TEST(DifferenceCoding, TheLargestValuesAreSentAndTheRestLater) {
   EXPECT_EQ(send({0, 0, 0, 0, 0}), (std::vector<float>{0, 0, 1, 0, 0}));
 }
 
+/// A server's buffers hold all values, and not many positions besides.
+TEST(DifferenceCoding, AShareIsNeverLongerThanAllValues) {
+  constexpr std::int64_t kCount = 10'000;
+  constexpr std::size_t kPrefix = 16;
+  std::vector<float> values(kCount, 1), decoded(kCount);
+  for (const auto& narrow : {std::optional<DType>(), std::optional<DType>(DType::bf16)})
+    for (const double top : {0.01, 0.3, 0.34, 0.5, 0.7, 0.99}) {
+      DifferenceEncoder encoder(kCount, DType::f32, {narrow, top});
+      std::vector<char> encoded;
+      encoder.encode(reinterpret_cast<const char*>(values.data()), encoded);
+      EXPECT_LE(encoded.size(), encoder.most_bytes());
+      EXPECT_LE(encoded.size(), kPrefix + kCount * (narrow ? 2 : 4)) << top;
+      decode_difference(encoded.data(), encoded.size(), kCount, DType::f32,
+                        reinterpret_cast<char*>(decoded.data()));
+      const auto sent = std::count(decoded.begin(), decoded.end(), 1.0F);
+      EXPECT_GE(sent, static_cast<std::ptrdiff_t>(top * kCount)) << top;
+    }
+}
+
 TEST(DifferenceCoding, WhatIsNotANumberIsSent) {
   DifferenceEncoder encoder(4, DType::f64, {std::nullopt, 0.25});
   const std::vector<double> values = {1, 2, NAN, 3};
@@ -816,7 +835,7 @@ TEST(DifferenceCoding, WhatIsNotANumberIsSent) {
 }
 
 TEST(DifferenceCoding, DamagedOnesAreRefused) {
-  DifferenceEncoder encoder(6, DType::f32, {std::nullopt, 0.5});
+  DifferenceEncoder encoder(6, DType::f32, {std::nullopt, 0.3});
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
   std::vector<char> encoded;
   encoder.encode(reinterpret_cast<const char*>(values.data()), encoded);

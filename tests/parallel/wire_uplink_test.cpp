@@ -10,6 +10,7 @@
 
 #include "banyan/ops/normalization.hpp"
 #include "memory_wire.hpp"
+#include "parallel/slot_exchange.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -122,6 +123,16 @@ TEST_P(WireUplinkTest, SumsAreInProcessOrderWhateverTheSize) {
     expect_sums<double>(process, {1, 2048, 2049, 100'000});
   });
   EXPECT_THAT(errors, testing::Each(""));
+}
+
+/// Each piece has tags of its own among those of its slot.
+TEST(SlotExchange, HasTagsForItsPiecesWhateverTheNumberOfProcesses) {
+  for (const int processes : {1, 2, 3, 64, 255, 257, 300, 1000})
+    for (std::size_t bytes = 1; bytes < std::size_t{1} << 38; bytes = 2 * bytes + 1) {
+      EXPECT_GE(SlotExchange::pieces_of(bytes, processes), 1);
+      EXPECT_LE(SlotExchange::pieces_of(bytes, processes), SlotExchange::kMostPieces)
+          << bytes << " bytes, " << processes << " processes";
+    }
 }
 
 TEST_P(WireUplinkTest, MomentsAreMergedInProcessOrder) {
@@ -254,8 +265,8 @@ TEST(WireUplink, AFailureEndsAllAndIsShownOnceOnEveryHost) {
       hub,
       [&](Process& process) {
         Tensor message(*process.device, Shape{3}, DType::f64);
-        process.uplink->share("");  // all have joined, or some would fail before they can be asked
         try {
+          process.uplink->share("");  // all have joined; some may still hear the others' strings
           if (process.number == 2) bad_input("record 17 is damaged");
           process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
           process.finish(Uplink::kStatistics);
@@ -269,6 +280,31 @@ TEST(WireUplink, AFailureEndsAllAndIsShownOnceOnEveryHost) {
   EXPECT_THAT(errors, testing::Each("record 17 is damaged"));
   EXPECT_EQ(speaks, (std::array<bool, 5>{false, false, true, true, false}));
   EXPECT_LT(Clock::now() - before, std::chrono::seconds(2));
+}
+
+/// All find the same fault at once, as they do when they compare what they were started with.
+TEST(WireUplink, OfProcessesThatFailTogetherOneSpeaksOnEveryHost) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    MemoryHub hub({1, 1, 1});
+    std::array<bool, 3> speaks{};
+    std::vector<std::thread> threads;
+    for (int p = 0; p < 3; ++p)
+      threads.emplace_back([&, p] {
+        WireUplinkOptions options;
+        options.host = p < 2 ? "here" : "there";
+        const auto uplink = hub.join(p, options);
+        try {
+          uplink->share("");
+          bad_input("they differ");
+        } catch (const Error& error) {
+          uplink->abort(error);
+        }
+        speaks[p] = uplink->speaks();
+      });
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_NE(speaks[0], speaks[1]) << "attempt " << attempt;  // the one that has failed first, perhaps
+    ASSERT_TRUE(speaks[2]) << "attempt " << attempt;
+  }
 }
 
 /// One that has lost its network, or was stopped, is missed: both sides say so.

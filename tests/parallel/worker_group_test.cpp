@@ -93,6 +93,40 @@ TEST(WorkerGroup, SlowIsNotSilent) {
   });
 }
 
+/// A device that has waited for long for one of another process, which has now done its part: all wait for
+/// the moment in which the messages travel.
+TEST(WorkerGroup, ThatAllWaitForAMomentIsNoStandstill) {
+  const auto begun = Clock::now();
+  const auto after = [begun](int milliseconds) {
+    return Clock::now() - begun > std::chrono::milliseconds(milliseconds);
+  };
+  WatchdogOptions watchdog{0.5, 2};
+  watchdog.others = [&after] { return OtherDevices{true, after(800)}; };
+  TreeFixture fixture({1, false, 0}, watchdog);
+  Doorbell bell(fixture.abort, {0, 1 << 30});
+  fixture.run([&](int rank) {
+    fixture.activity(rank).enter(Stage::exchange, "differences");
+    bell.wait(fixture.activity(rank), [&] { return after(1000); });
+  });
+}
+
+TEST(WorkerGroup, ThatAllWaitForLongIsOne) {
+  WatchdogOptions watchdog{0.3, 2};
+  watchdog.others = [] { return OtherDevices{true, true}; };
+  TreeFixture fixture({1, false, 0}, watchdog);
+  Doorbell bell(fixture.abort, {0, 1 << 30});
+  try {
+    fixture.run([&](int rank) {
+      fixture.activity(rank).enter(Stage::exchange, "differences");
+      bell.wait(fixture.activity(rank), [] { return false; });
+    });
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("cpu:0 has made no progress for 0.3 s while other devices "
+                                                 "wait (and it waits too)"));
+  }
+}
+
 TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedEndsTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
