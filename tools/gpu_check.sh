@@ -288,9 +288,9 @@ library_folders() {  # folders where CUDA's and cuDNN's libraries may be, one pe
   while IFS= read -r packages; do
     for candidate in "$packages"/nvidia/*/lib; do [ ! -d "$candidate" ] || printf '%s\n' "$candidate"; done
   done < <(package_folders)
-  for candidate in "${CUDA_HOME:-/nonexistent}/lib64" /usr/local/cuda/lib64 /usr/local/cuda*/lib64 \
-    /usr/local/cuda*/targets/x86_64-linux/lib "${CONDA_PREFIX:-/nonexistent}/lib" /usr/local/nvidia/lib64 \
-    /usr/lib/x86_64-linux-gnu /usr/lib64; do
+  for candidate in "${CUDA_HOME:-/nonexistent}"/lib64 "${CUDA_HOME:-/nonexistent}"/lib /usr/local/cuda/lib64 /usr/local/cuda*/lib64 \
+    /usr/local/cuda*/lib /usr/local/cuda*/targets/x86_64-linux/lib "${CONDA_PREFIX:-/nonexistent}/lib" /usr/local/nvidia/lib64 \
+    /usr/local/nvidia/lib /usr/lib/x86_64-linux-gnu /usr/lib64 /usr/lib/wsl/lib; do
     [ ! -d "$candidate" ] || printf '%s\n' "$candidate"
   done
 }
@@ -302,8 +302,8 @@ add_folder() {
   esac
 }
 
-# Adds folders to LD_LIBRARY_PATH until the CUDA back end loads. Where one comes from a Python package its sisters come
-# too: cuDNN loads further libraries by itself. Sets no_gpu to the reason where no GPU can be used.
+# Adds folders to LD_LIBRARY_PATH until the CUDA back end loads and finds the driver. Where one comes from a Python
+# package its sisters come too: cuDNN loads further libraries by itself. Sets no_gpu to the reason where no GPU can be used.
 original_library_path=${LD_LIBRARY_PATH-}
 load_backend() {
   local missing found candidate sister
@@ -311,7 +311,9 @@ load_backend() {
   for _ in 1 2 3 4 5 6 7 8 9 10; do
     run device_query 120 "$bin/trainer" device_query --gpu=all
     [ "$rc" != 0 ] || break
-    missing=$(sed -n 's/.*cannot load the CUDA back end: \(lib[^: ]*\): cannot open shared object.*/\1/p' "$folder/$log" | tail -n 1)
+    # The log holds all attempts: the last one's error is its last line.
+    missing=$(tail -n 1 "$folder/$log" | sed -n -e 's/.*cannot load the CUDA back end: \(lib[^: ]*\): cannot open shared object.*/\1/p' \
+      -e 's/.*(no NVIDIA driver is installed).*/libcuda.so.1/p')
     [ -n "$missing" ] || break
     found=
     while IFS= read -r candidate; do
@@ -320,10 +322,13 @@ load_backend() {
         break
       fi
     done <"$work/library_folders"
+    # The driver's library is not looked for where the loader has looked.
+    case $missing:$found in libcuda.so.1: | libcuda.so.1:/usr/lib/x86_64-linux-gnu | libcuda.so.1:/usr/lib64) break ;; esac
     if [ -z "$found" ]; then
       no_gpu="the library $missing is not on this machine, neither in the loader's folders nor in a Python package"
       return
     fi
+    case ":${LD_LIBRARY_PATH:-}:" in *":$found:"*) break ;; esac  # it does not help
     case $found in
       */nvidia/*/lib) for sister in "${found%/*/lib}"/*/lib; do add_folder "$sister"; done ;;
     esac

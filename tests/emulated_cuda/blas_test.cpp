@@ -162,6 +162,28 @@ TEST_F(Blas, ReadsNeitherCWhereBetaIsZeroNorFactorsWhereAlphaIsZero) {
   EXPECT_EQ(kept.values(), std::vector<float>(4, 6));
 }
 
+/// As a GPU's products are not the host's, nor another shape's; whole numbers are exact everywhere.
+TEST_F(Blas, ProductsAreOffByUlps) {
+  const std::vector<float> third(4, 1.0f / 3);
+  const OnDevice<float> thirds(third), ones(std::vector<float>(4, 1)), c(4);
+  const auto product = [&](const OnDevice<float>& a, std::int64_t columns) {
+    EXPECT_EQ(
+        gemm(CUBLAS_OP_N, CUBLAS_OP_N, 2, columns, 2, 1.0f, a.get(), 2, thirds.get(), 2, 0.0f, c.get(), 2),
+        CUBLAS_STATUS_SUCCESS);
+    return c.values()[0];
+  };
+  const float host = product(thirds, 2);
+  configure("ulps=1000");
+  const float two = product(thirds, 2), one = product(thirds, 1);
+  EXPECT_NE(two, host);
+  EXPECT_NE(two, one) << "of another shape";
+  EXPECT_EQ(product(thirds, 2), two);
+  EXPECT_NEAR(two, host, 1001 * 0x1p-23 * host);
+  ASSERT_EQ(small_gemm(ones.get(), ones.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(c.values(), std::vector<float>(4, 2));
+  configure("");
+}
+
 TEST_F(Blas, TakesScalesFromDeviceMemoryInThatMode) {
   const OnDevice<float> ones(std::vector<float>(4, 1)), c(std::vector<float>(4, 1)),
       scales(std::vector<float>{3, 10});

@@ -1,4 +1,5 @@
 // EMULATED_CUDA: the machine that a program sees.
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -19,6 +20,7 @@ __attribute__((no_sanitize("thread"), noinline)) void note_number(unsigned numbe
 }
 __global__ void note_threads() { note_number(blockIdx.x * 10 + threadIdx.x); }
 __global__ void nothing() {}
+__global__ void exponentials(const float* x, float* y) { y[threadIdx.x] = std::exp(x[threadIdx.x]); }
 
 }  // namespace setting
 
@@ -74,6 +76,28 @@ TEST_F(Settings, Counts) {
   EXPECT_NE(after.find("\"launches\": "), std::string::npos) << after;
   EXPECT_NE(after.find("\"kernel emulated_tests::setting::nothing\": "), std::string::npos) << after;
   EXPECT_NE(after.find("\"call launch\": "), std::string::npos) << after;
+}
+
+TEST_F(Settings, FunctionsAreOffByUlps) {
+  const int count = 64;
+  std::vector<float> x(count), expected(count);
+  for (int i = 0; i < count; ++i) {
+    x[i] = static_cast<float>(i) / 8;
+    expected[i] = std::exp(x[i]);
+  }
+  const GpuArray<> from(0, x), to(0, x);
+  const auto computed = [&](const std::string& settings) {
+    use(settings);
+    launch(setting::exponentials, 1, count, nullptr, from.get(), to.get());
+    return to.values();
+  };
+  EXPECT_EQ(computed(""), expected);
+  const std::vector<float> off = computed("ulps=2");
+  EXPECT_NE(off, expected);
+  EXPECT_EQ(computed("ulps=2"), off);
+  EXPECT_EQ(off[0], 1) << "exact";
+  for (int i = 0; i < count; ++i) EXPECT_NEAR(off[i], expected[i], 2.01 * 0x1p-23 * expected[i]);
+  EXPECT_EQ(std::exp(x[9]), expected[9]) << "the host's functions remain";
 }
 
 TEST_F(Settings, DelaysAreSeen) {

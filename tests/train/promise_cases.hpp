@@ -52,7 +52,8 @@ layer { name: 'ab' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'ab' }
 layer { name: 'distance' type: 'EuclideanLoss' bottom: 'ab' bottom: 'label' top: 'distance' loss_weight: 0.1 }
 )";
 
-/// Layers of segmentation and detection nets, vectors of unit length, losses of several kinds.
+/// Layers of segmentation and detection nets, vectors of unit length, losses of several kinds. MVN's eps: its
+/// default amplifies the rounding of a nearly constant channel by 1e5.
 inline const char* const kOtherLayers = R"(
 layer { name: 'pool9' type: 'Pooling' bottom: 'bn1' top: 'pool9' top: 'mask9' pooling_param { kernel_size: 2 stride: 2 } }
 layer { name: 'up9' type: 'Upsample' bottom: 'pool9' bottom: 'mask9' top: 'up9' upsample_param { scale: 2 } }
@@ -62,7 +63,7 @@ layer { name: 'sum9' type: 'Eltwise' bottom: 'up9' bottom: 'deconv9' top: 'sum9'
 layer { name: 'prelu9' type: 'PReLU' bottom: 'sum9' top: 'sum9' }
 layer { name: 'shuffle9' type: 'ShuffleChannel' bottom: 'sum9' top: 'shuffle9' shuffle_channel_param { group: 2 } }
 layer { name: 'interp9' type: 'Interp' bottom: 'shuffle9' top: 'interp9' interp_param { height: 4 width: 5 } }
-layer { name: 'mvn9' type: 'MVN' bottom: 'interp9' top: 'mvn9' }
+layer { name: 'mvn9' type: 'MVN' bottom: 'interp9' top: 'mvn9' mvn_param { eps: 0.001 } }
 layer { name: 'norm9' type: 'Normalize' bottom: 'mvn9' top: 'norm9' norm_param {
   across_spatial: false channel_shared: false scale_filler { type: 'constant' value: 2 } } }
 layer { name: 'ip9' type: 'InnerProduct' bottom: 'norm9' top: 'ip9' inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }

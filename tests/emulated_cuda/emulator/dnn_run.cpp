@@ -6,6 +6,7 @@
 
 #include "blas_product.hpp"
 #include "dnn_compute.hpp"
+#include "rounding.hpp"
 
 namespace emulated::dnn {
 
@@ -56,6 +57,7 @@ struct Operand {
 /// Everything the stream's thread needs.
 struct Work {
   Direction direction;
+  int algorithm;
   Problem problem;
   double alpha, beta;
   Operand operands[3];  ///< x, w, y
@@ -184,6 +186,14 @@ template <class T>
 void compute_with(const Work& work, char* const (&real)[3]) {
   compute<T>(work.direction, work.problem, static_cast<T>(work.alpha), static_cast<T>(work.beta),
              {reinterpret_cast<T*>(real[0]), reinterpret_cast<T*>(real[1]), reinterpret_cast<T*>(real[2])});
+  const Problem& p = work.problem;
+  const Way way(work.direction, work.algorithm, p.channels_last, p.batch, p.in_channels, p.out_channels,
+                p.groups, p.inputs(), p.positions(), p.weights());
+  for (int i = 0; i < 3; ++i)
+    if (work.operands[i].written)
+      for_each_piece(work.operands[i].shape, [&](std::int64_t at, std::int64_t length) {
+        round_otherwise(reinterpret_cast<T*>(real[i]) + at, static_cast<std::size_t>(length), way);
+      });
 }
 
 void run_on_stream(Running& r, const Work& work) {
@@ -225,6 +235,7 @@ cudnnStatus_t run(const Call& call) {
   const TensorDescriptor weights{true, problem.type, {problem.weights()}, {1}};
   auto work =
       std::make_shared<Work>(Work{call.direction,
+                                  call.algorithm,
                                   problem,
                                   1,
                                   0,

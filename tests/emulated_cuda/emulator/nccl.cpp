@@ -1,6 +1,8 @@
 // NCCL, for groups of GPUs of one process: sends and receives that meet, as the library documents them. A
 // group call runs as one piece of its stream's work, and ends when each of its transfers has met the other
 // side's; nothing is kept in between, so that calls in orders that do not fit wait for each other for ever.
+// Communicators do not wait, and take their time: a group is enqueued only when ncclCommGetAsyncError has
+// been asked, so what the program enqueues before is in front of it.
 #include <nccl.h>
 
 #include <chrono>
@@ -17,6 +19,13 @@ namespace {
 
 struct Clique;
 
+struct Transfer {
+  bool send;
+  void* values;
+  std::size_t bytes;
+  int peer;
+};
+
 /// The messages from one rank to another.
 struct Channel {
   std::deque<std::pair<const char*, std::size_t>> offered;
@@ -31,6 +40,8 @@ struct ncclComm {
   int rank = 0, gpu = 0;
   bool aborted = false;  // the clique's mutex guards what follows
   bool finalized = false;
+  std::vector<Transfer> ended;  ///< a group that is not enqueued yet
+  cudaStream_t stream = nullptr;
 };
 
 namespace {
@@ -43,13 +54,6 @@ struct Clique {
   std::size_t finalized = 0;
   std::map<std::pair<int, int>, Channel> channels;  ///< from, to
   bool complete() const { return static_cast<int>(members.size()) == ranks; }
-};
-
-struct Transfer {
-  bool send;
-  void* values;
-  std::size_t bytes;
-  int peer;
 };
 
 /// What a thread has collected since ncclGroupStart.
@@ -144,11 +148,37 @@ void run_group(ncclComm& comm, const std::vector<Transfer>& transfers, Running& 
   }
 }
 
+/// May not be used before ncclCommGetAsyncError has said that the last call is done.
+bool is_under_way(ncclComm& comm, const char* function) {
+  const std::lock_guard<std::mutex> lock(comm.clique->mutex);
+  if (comm.clique->complete() && comm.ended.empty()) return false;
+  complain(function, " on a communicator whose last call may be in progress (ncclCommGetAsyncError tells)");
+  return true;
+}
+
+/// False: there is none.
+bool enqueue_ended_group(const std::shared_ptr<ncclComm>& comm) {
+  std::vector<Transfer> transfers;
+  cudaStream_t handle = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(comm->clique->mutex);
+    if (comm->ended.empty()) return false;
+    transfers = std::exchange(comm->ended, {});
+    handle = comm->stream;
+    if (comm->aborted) return false;
+  }
+  if (Stream* stream = stream_of(handle, "ncclGroupEnd"); stream != nullptr)
+    enqueue(*stream, "transfers of NCCL",
+            [comm, transfers](Running& now) { run_group(*comm, transfers, now); });
+  return true;
+}
+
 ncclResult_t add_transfer(const char* function, const Transfer& transfer, ncclDataType_t type,
                           ncclComm_t handle, cudaStream_t stream) {
   const auto comm = comm_of(handle, function);
   if (comm == nullptr) return ncclInvalidArgument;
   if (call_fails(function, comm->gpu)) return ncclUnhandledCudaError;
+  if (is_under_way(*comm, function)) return ncclInvalidUsage;
   if (group.depth == 0 || type != ncclUint8 || transfer.peer < 0 || transfer.peer >= comm->clique->ranks ||
       transfer.peer == comm->rank ||
       (group.comm != nullptr && (group.comm != comm || group.stream != stream))) {
@@ -214,6 +244,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
     *error = ncclUnhandledCudaError;
     return ncclSuccess;
   }
+  if (enqueue_ended_group(comm)) {
+    *error = ncclInProgress;
+    return ncclSuccess;
+  }
   const Clique& clique = *comm->clique;
   const std::lock_guard<std::mutex> lock(comm->clique->mutex);
   const bool waits =
@@ -225,6 +259,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   const auto comm = comm_of(handle, "ncclCommFinalize");
   if (comm == nullptr) return ncclInvalidArgument;
+  if (is_under_way(*comm, "ncclCommFinalize")) return ncclInvalidUsage;
   const std::lock_guard<std::mutex> lock(comm->clique->mutex);
   if (!std::exchange(comm->finalized, true)) ++comm->clique->finalized;
   return ncclInProgress;
@@ -265,9 +300,10 @@ ncclResult_t ncclGroupEnd() {
     complain("ncclGroupEnd: the stream belongs to another GPU than the communicator");
     return ncclInvalidUsage;
   }
-  enqueue(*stream, "transfers of NCCL",
-          [ended](Running& now) { run_group(*ended.comm, ended.transfers, now); });
-  return ncclSuccess;
+  const std::lock_guard<std::mutex> lock(ended.comm->clique->mutex);
+  ended.comm->ended = std::move(ended.transfers);
+  ended.comm->stream = ended.stream;
+  return ncclInProgress;
 }
 
 ncclResult_t ncclSend(const void* values, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,

@@ -80,6 +80,7 @@ Settings parse(const std::string& text) {
       {"order", [&](auto& k, auto& v) { s.order = one_of(k, v, "forward reverse random"); }},
       {"seed", [&](auto& k, auto& v) { s.seed = static_cast<unsigned>(number(k, v, 0, 4e9)); }},
       {"cudnn", [&](auto& k, auto& v) { s.cudnn = one_of(k, v, "full contiguous none last refuse"); }},
+      {"ulps", [&](auto& k, auto& v) { s.ulps = static_cast<int>(number(k, v, 0, 1000)); }},
       {"fail",
        [&](auto&, auto& v) {
          for (const std::string& one : split(v, '+')) s.failures.push_back(failure(one));

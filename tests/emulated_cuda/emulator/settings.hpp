@@ -35,6 +35,8 @@ struct Settings {
   std::string cudnn =
       "full";  ///< cudnn=full | contiguous (no channels-last) | none (no algorithm) | last (each but the last
                ///< one offered is refused when it runs) | refuse (every one is refused when it runs)
+  int ulps = 0;  ///< ulps=N: kernels' library functions (at most 2) and the libraries' products and
+                 ///< convolutions are off by up to so many units in the last place (rounding.hpp)
   std::vector<InjectedFailure> failures;  ///< fail=..., see above
   bool report = false;                    ///< on_violation=abort | report (and continue)
   bool stacks = false;  ///< stacks=1: record the host's stack at every call that enqueues work

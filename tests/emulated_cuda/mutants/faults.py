@@ -30,6 +30,7 @@ DEVICE = "src/device/cuda/cuda_device.cpp"
 TABLE = "src/device/cuda/cuda_backend.cpp"
 HOST_COPY = "src/tensor/host_copy.cpp"
 PIPE = "src/parallel/pipe.cpp"
+UPLINK = "src/parallel/device_uplink.cpp"
 GRADIENTS = "src/parallel/gradient_sync.cpp"
 
 MOMENTS = gpu_tests("*NormalizationTest.MomentsOfEveryShapeAndLayout/cuda_f32")
@@ -158,5 +159,6 @@ MUTANTS = [
     # the order that lives in libbanyan
     of_libbanyan("a copy to the host is not waited for", HOST_COPY, STREAMS, ("  context.stream().copy(direct ? to : staging.data(), memory, from.bytes());\n  context.synchronize();\n", "  context.stream().copy(direct ? to : staging.data(), memory, from.bytes());\n")),
     of_libbanyan("a pipe's receiver does not wait", PIPE, TWO, ("  stream.wait(*from.event);\n", "")),
+    of_libbanyan("an exchange by NCCL is taken for enqueued at once", UPLINK, gpu_tests("NcclTraining.AHangingDeviceIsNamed"), ("    wait_until_ready(merging.end);\n", "")),
     of_libbanyan("compute does not wait for the new weights", GRADIENTS, TWO, ("  compute.wait(*handover_);\n", "")),
 ]

@@ -1,0 +1,30 @@
+// A GPU rounds otherwise than the host: its library functions and products differ in the last places, and
+// products even between shapes. The setting ulps=N makes the emulated ones differ as well, so that a test or
+// a promise that holds only because both are the host's is found.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace emulated {
+
+/// What the way of computing depends on (never the values): sizes, alignment, algorithm.
+class Way {
+ public:
+  template <class... Numbers>
+  explicit Way(Numbers... numbers) {
+    ((hash_ = (hash_ ^ static_cast<std::uint64_t>(numbers)) * 0x9E3779B97F4A7C15u, hash_ ^= hash_ >> 32),
+     ...);
+  }
+  std::uint64_t hash() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0x243F6A8885A308D3u;
+};
+
+/// Sums of products computed this way: up to ulps units of the greater of the value and the values' root mean
+/// square. What looks exact (a number of few bits) stays: such sums are exact everywhere.
+void round_otherwise(float* values, std::size_t count, const Way& way);
+void round_otherwise(double* values, std::size_t count, const Way& way);
+
+}  // namespace emulated

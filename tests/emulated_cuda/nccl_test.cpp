@@ -1,0 +1,89 @@
+// NCCL's rules for communicators that do not wait.
+#include <nccl.h>
+
+#include "test_tools.hpp"
+
+namespace emulated_tests {
+namespace {
+
+/// Two ranks, on gpu:0 and gpu:1.
+class Nccl : public Emulator {
+ protected:
+  Nccl() {
+    ncclUniqueId id;
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    for (int rank = 0; rank < 2; ++rank) {
+      cudaSetDevice(rank);
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 0;
+      EXPECT_EQ(ncclCommInitRankConfig(&comms_[rank], 2, id, rank, &config), ncclInProgress);
+    }
+    cudaSetDevice(0);
+  }
+  ~Nccl() override {
+    for (ncclComm_t comm : comms_) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  }
+  static ncclResult_t state_of(ncclComm_t comm) {
+    ncclResult_t state = ncclInternalError;
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    return state;
+  }
+  static void wait(ncclComm_t comm) {
+    while (state_of(comm) == ncclInProgress) std::this_thread::yield();
+  }
+  ncclResult_t send(const GpuArray<>& values, cudaStream_t stream) {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclSend(values.get(), values.bytes(), ncclUint8, 1, comms_[0], stream), ncclSuccess);
+    return ncclGroupEnd();
+  }
+  ncclResult_t receive(const GpuArray<>& values, cudaStream_t stream) {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclRecv(values.get(), values.bytes(), ncclUint8, 0, comms_[1], stream), ncclSuccess);
+    return ncclGroupEnd();
+  }
+  ncclComm_t comms_[2] = {};
+};
+
+TEST_F(Nccl, AGroupArrives) {
+  expect_no_violation([&] {
+    for (ncclComm_t comm : comms_) EXPECT_EQ(state_of(comm), ncclSuccess);
+    const GpuArray<> from(0, std::vector<float>{1, 2}), to(1, std::vector<float>{0, 0});
+    const TestStream a(0), b(1);
+    EXPECT_EQ(send(from, a), ncclInProgress);
+    EXPECT_EQ(receive(to, b), ncclInProgress);
+    for (ncclComm_t comm : comms_) {
+      EXPECT_EQ(state_of(comm), ncclInProgress);
+      wait(comm);
+    }
+    EXPECT_EQ(to.values(), (std::vector<float>{1, 2}));
+  });
+}
+
+TEST_F(Nccl, WhatIsEnqueuedTooEarlyIsInFront) {
+  expect_no_violation([&] {
+    const GpuArray<> from(0, std::vector<float>{1}), to(1, std::vector<float>{0}),
+        seen(1, std::vector<float>{5});
+    const TestStream a(0), b(1);
+    EXPECT_EQ(send(from, a), ncclInProgress);
+    EXPECT_EQ(receive(to, b), ncclInProgress);
+    EXPECT_EQ(cudaMemcpyAsync(seen.get(), to.get(), 4, cudaMemcpyDefault, b), cudaSuccess);
+    for (ncclComm_t comm : comms_) wait(comm);
+    EXPECT_EQ(to.values(), std::vector<float>{1});
+    EXPECT_EQ(seen.values(), std::vector<float>{0});
+  });
+}
+
+TEST_F(Nccl, NoCallBeforeTheLastIsDone) {
+  const GpuArray<> from(0, std::vector<float>{1}), to(1, std::vector<float>{0});
+  const TestStream a(0), b(1);
+  EXPECT_EQ(send(from, a), ncclInProgress);
+  expect_violation("ncclSend on a communicator whose last call may be in progress",
+                   [&] { EXPECT_EQ(ncclSend(from.get(), 4, ncclUint8, 1, comms_[0], a), ncclInvalidUsage); });
+  expect_violation("ncclCommFinalize on a communicator",
+                   [&] { EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclInvalidUsage); });
+  EXPECT_EQ(receive(to, b), ncclInProgress);
+  for (ncclComm_t comm : comms_) wait(comm);
+}
+
+}  // namespace
+}  // namespace emulated_tests
