@@ -4,7 +4,7 @@
 //
 // usage: bench_kernels [--threads=1] [--rounds=7] [--only=TEXT] [PART...]     (default: all parts)
 //   --only=TEXT  rows whose names contain the text
-//   convolution  oneDNN's kernels, rows, columns and products, for each pass over many shapes; ms
+//   convolution  oneDNN's kernels, rows, columns, products and turned, for each pass over many shapes; ms
 //   columns      gradients by columns, by the KiB of columns at a time; ms
 //   blocks       statistics of batch normalization, by the KiB of a block; us
 //   layout       oneDNN's kernels for channels-last tensors and for its own blocked layout; ms
@@ -114,7 +114,7 @@ Tensor random_tensor(Device& device, const Shape& shape, Layout layout = Layout:
   return tensor;
 }
 
-/// A convolution of square images, or of volumes `depth` of which lie in a row.
+/// A convolution of square images, or of volumes of `depth` such slices.
 struct Case {
   std::string name;
   std::int64_t batch, in, length, out, kernel, stride = 1, pad = 0, dilation = 1, depth = 0;
