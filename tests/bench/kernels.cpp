@@ -4,7 +4,7 @@
 //
 // usage: bench_kernels [--threads=1] [--rounds=7] [--only=TEXT] [PART...]     (default: all parts)
 //   --only=TEXT  rows whose names contain the text
-//   convolution  oneDNN's kernels, rows, columns and products, for each pass over many shapes; ms
+//   convolution  oneDNN's kernels, rows, columns, products and turned, for each pass over many shapes; ms
 //   columns      gradients by columns, by the KiB of columns at a time; ms
 //   blocks       statistics of batch normalization, by the KiB of a block; us
 //   layout       oneDNN's kernels for channels-last tensors and for its own blocked layout; ms
@@ -32,6 +32,7 @@
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
+#include "ops/cpu/convolution_turned.hpp"
 #include "ops/cpu/normalization_blocks.hpp"
 
 namespace banyan {
@@ -113,17 +114,30 @@ Tensor random_tensor(Device& device, const Shape& shape, Layout layout = Layout:
   return tensor;
 }
 
-/// A convolution of square images.
+/// A convolution of square images, or of volumes of `depth` such slices.
 struct Case {
   std::string name;
-  std::int64_t batch, in, length, out, kernel, stride = 1, pad = 0;
+  std::int64_t batch, in, length, out, kernel, stride = 1, pad = 0, dilation = 1, depth = 0;
 
   ConvolutionGeometry geometry() const {
-    return {{kernel, kernel}, {stride, stride}, {pad, pad}, {1, 1}, 1, in, out};
+    const std::size_t axes = depth > 0 ? 3 : 2;
+    const auto each = [&](std::int64_t value) { return std::vector<std::int64_t>(axes, value); };
+    return {each(kernel), each(stride), each(pad), each(dilation), 1, in, out};
   }
   std::int64_t output_length() const { return geometry().output_length(0, length); }
+  Shape input() const {
+    return depth > 0 ? Shape{batch, in, depth, length, length} : Shape{batch, in, length, length};
+  }
+  Shape output() const {
+    const std::int64_t l = output_length(), slices = geometry().output_length(0, depth);
+    return depth > 0 ? Shape{batch, out, slices, l, l} : Shape{batch, out, l, l};
+  }
+  Shape weight() const {
+    return depth > 0 ? Shape{out, in, kernel, kernel, kernel} : Shape{out, in, kernel, kernel};
+  }
   std::string text(const char* pass) const {
-    return cat(name, name.empty() ? "" : ": ", in, " -> ", out, ", ", kernel, "x", kernel, ", ", pass);
+    return cat(name, name.empty() ? "" : ": ", in, " -> ", out, ", ", kernel, "x", kernel,
+               depth > 0 ? " 3-D" : "", dilation > 1 ? cat(" by ", dilation) : "", ", ", pass);
   }
 };
 
@@ -165,28 +179,48 @@ std::vector<Case> grid() {
   return all;
 }
 
+/// Volumes, and windows with gaps.
+std::vector<Case> wide_windows() {
+  std::vector<Case> all{{"C3D", 1, 3, 112, 64, 3, 1, 1, 1, 16},   {"C3D", 1, 64, 56, 128, 3, 1, 1, 1, 16},
+                        {"C3D", 1, 128, 28, 256, 3, 1, 1, 1, 8},  {"C3D", 1, 256, 28, 256, 3, 1, 1, 1, 8},
+                        {"C3D", 1, 256, 14, 512, 3, 1, 1, 1, 4},  {"C3D", 1, 512, 14, 512, 3, 1, 1, 1, 4},
+                        {"C3D", 1, 512, 7, 512, 3, 1, 1, 1, 2},   {"C3D", 4, 512, 7, 512, 3, 1, 1, 1, 2},
+                        {"PSPNet", 1, 256, 60, 256, 3, 1, 2, 2},  {"PSPNet", 1, 512, 60, 512, 3, 1, 4, 4},
+                        {"PSPNet", 1, 256, 60, 256, 3, 1, 1},     {"large", 4, 32, 64, 32, 3, 1, 2, 2},
+                        {"large", 4, 64, 64, 64, 3, 1, 2, 2},     {"large", 4, 16, 64, 48, 3, 1, 12, 12},
+                        {"small", 4, 128, 16, 64, 3, 1, 2, 2},    {"VGG-16", 1, 512, 28, 512, 3, 1, 1},
+                        {"VGG-16", 2, 512, 28, 512, 3, 1, 1},     {"VGG-16", 1, 256, 56, 256, 3, 1, 1},
+                        {"VGG-16", 2, 64, 224, 64, 3, 1, 1},      {"VGG-16", 1, 128, 28, 256, 3, 1, 1},
+                        {"VGG-16", 4, 512, 14, 512, 3, 1, 1},     {"VGG-16", 16, 512, 14, 512, 3, 1, 1},
+                        {"ResNet-50", 8, 64, 28, 64, 3, 1, 1},    {"FCN-8s", 1, 512, 45, 512, 3, 1, 1},
+                        {"small", 4, 32, 28, 32, 3, 1, 1},        {"PSPNet", 1, 4096, 60, 512, 3, 1, 1},
+                        {"narrow", 2, 16, 32, 16, 3, 1, 1, 1, 8}, {"narrow", 2, 32, 32, 64, 3, 1, 1, 1, 8},
+                        {"stride", 2, 32, 32, 64, 3, 2, 1, 1, 8}, {"1x1", 2, 64, 28, 128, 1, 1, 0, 1, 8}};
+  return all;
+}
+
 std::function<void()> where(bool possible, std::function<void()> run) {
   return possible ? std::move(run) : nullptr;
 }
 
 void compare_convolutions(Device& device, const Options& options) {
   Context context(device);
-  print_header("convolution", {"oneDNN", "rows", "columns", "products"});
+  print_header("convolution", {"oneDNN", "rows", "columns", "products", "turned"});
   std::vector<Case> cases = layers_of_nets();
+  for (Case& c : wide_windows()) cases.push_back(std::move(c));
   for (Case& c : grid()) cases.push_back(std::move(c));
   for (const Case& c : cases) {
     const ConvolutionGeometry g = c.geometry();
-    const std::int64_t length = c.output_length();
-    Tensor x = random_tensor(device, {c.batch, c.in, c.length, c.length});
-    Tensor y = random_tensor(device, {c.batch, c.out, length, length});
-    Tensor w = random_tensor(device, {c.out, c.in, c.kernel, c.kernel}, Layout::contiguous);
+    Tensor x = random_tensor(device, c.input()), y = random_tensor(device, c.output());
+    Tensor w = random_tensor(device, c.weight(), Layout::contiguous);
     Tensor b = random_tensor(device, {c.out}, Layout::contiguous), none;
-    const auto library = ops::make_library_convolution(g);
+    const auto library = ops::make_library_convolution(g), turned = ops::make_turned_convolution(g);
     const bool possible = ops::rows_apply(g, x, y);
     const bool forward = ops::rows_pay_forward(g, x, y), weight = ops::rows_pay_backward_weight(g, x, y);
     const bool products = ops::products_pay_backward_weight(g, x, y, device.threads());
     const bool data_products = ops::products_pay_backward_data(g, x, y);
     const bool data = ops::columns_pay(g, x, y, device.threads());
+    const bool turns = ops::turning_pays(g, x, y), can_turn = ops::can_turn(g);
     compare(options, c.text("forward"), 1e-3,
             {{"oneDNN", [&] { library->forward(context, x, w, b, y); }, !forward},
              {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }), forward},
@@ -201,11 +235,12 @@ void compare_convolutions(Device& device, const Options& options) {
     const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::kColumnValues, x); };
     compare(
         options, c.text("data"), 1e-3,
-        {{"oneDNN", [&] { library->backward_data(context, y, w, x); }, !data_products && !data},
+        {{"oneDNN", [&] { library->backward_data(context, y, w, x); }, !data_products && !data && !turns},
          {"rows", nullptr},
-         {"columns", by_columns, data},
+         {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data},
          {"products", where(ops::is_product(g), [&] { ops::backward_data_by_products(context, g, y, w, x); }),
-          data_products}});
+          data_products},
+         {"turned", where(can_turn, [&] { turned->backward_data(context, y, w, x); }), turns}});
   }
 }
 

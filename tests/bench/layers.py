@@ -4,11 +4,13 @@
 usage: layers.py [BUILD_FOLDER] [options]          (default build/release)
   --rounds=5          every figure is a median over them
   --cases=A,B         only these; --cases=list prints all
+  --shares            instead: how much of the nets in models/ each kind of layer takes (layer_shares.py)
+  --nets=A,B          with --shares: only these
   --threads=2         threads of each side
   --seconds=0.5       that a side computes in each round, about
   --quick             a fifth of that: for trying the script, not for quoting
   --python=PROGRAM    the interpreter that has torch and torchvision (default: the one running this)
-  --json=FILE         default BUILD_FOLDER/bench/layers.json
+  --json=FILE         default BUILD_FOLDER/bench/layers.json (layer_shares.json)
   --write=FOLDER      also FOLDER/layers.md
 
 Ours is the layer's line in `trainer time --json` of a net of that layer, whose inputs are Parameter layers with given values;
@@ -30,6 +32,7 @@ import sys
 import tempfile
 
 import common
+import layer_shares
 
 # Of the sum of the magnitudes of the outputs: both sides add up f32 values, in different orders.
 TOLERANCE = 1e-4
@@ -488,6 +491,31 @@ class Measurement:
 HEADER = ["layer", "inputs", "forward ms", "backward ms", "PyTorch ms", "ratio", "of memory"]
 
 
+# The last section of layers.md, which --shares replaces, and a measurement of the layers leaves as it is.
+SHARES = "\n## Shares of the nets in models/\n"
+
+
+def save(folder, layers=None, shares=None):
+    """FOLDER/layers.md with new lines of one of its two parts; the other stays."""
+    path = pathlib.Path(folder) / "layers.md"
+    old, _, old_shares = (path.read_text() if path.exists() else "").partition(SHARES)
+    if layers:
+        common.save_markdown(folder, "layers", "Single layers against PyTorch", layers, False)
+        old = path.read_text()
+    section = "\n".join(["", *shares, ""]) if shares else old_shares
+    path.write_text(old + (SHARES + section if section else ""))
+
+
+def report_shares(trainer, build, options):
+    about = common.provenance(trainer, threads=options["threads"])
+    shares = layer_shares.measure(trainer, options["threads"], options["nets"])
+    lines = layer_shares.lines(shares, about, options["threads"])
+    print("\n".join(lines))
+    if options["write"]:
+        save(options["write"], shares=lines)
+    common.save_json(options["json"] or build / "bench/layer_shares.json", {"about": about, "results": shares})
+
+
 def report(results, about, options):
     rows = [
         [
@@ -513,11 +541,11 @@ def report(results, about, options):
     ]
     print("\n".join(lines))
     if options["write"]:
-        common.save_markdown(options["write"], "layers", "Single layers against PyTorch", lines, False)
+        save(options["write"], layers=lines)
 
 
 def main():
-    options = {"rounds": 5, "cases": "", "threads": 2, "seconds": 0.5, "quick": False}
+    options = {"rounds": 5, "cases": "", "threads": 2, "seconds": 0.5, "quick": False, "shares": False, "nets": ""}
     options |= {"python": "", "json": "", "write": ""}
     words = common.parse(sys.argv[1:], options, __doc__)
     if options["cases"] == "list":
@@ -526,7 +554,10 @@ def main():
     if len(words) > 1 or options["rounds"] < 1 or not names:
         sys.exit(__doc__)
     build = common.build_folder(words)
-    trainer, python = build / "bin/trainer", common.find_python("torchvision", options["python"])
+    trainer = build / "bin/trainer"
+    if options["shares"]:
+        return report_shares(trainer, build, options)
+    python = common.find_python("torchvision", options["python"])
     if python is None:
         common.skip("PyTorch's side, the ratios and \"of memory\"", common.how_to_get("torchvision"))
     about = common.provenance(trainer, threads=options["threads"], rounds=options["rounds"])

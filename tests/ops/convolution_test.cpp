@@ -8,6 +8,7 @@
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
+#include "ops/cpu/convolution_turned.hpp"
 #include "ops/device_fixture.hpp"
 #include "ops/gradient_check.hpp"
 
@@ -76,6 +77,7 @@ const std::vector<Case>& cases() {
       {"rows, four vectors", 3, {6, 20}, {{2, 3}, {1, 1}, {0, 0}, {1, 1}, 1, 3, 51}},
       {"1-D", 3, {17}, {{4}, {2}, {1}, {1}, 2, 6, 8}},
       {"3-D", 2, {4, 6, 5}, {{3, 3, 3}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, 1, 4, 6}},
+      {"3-D, uneven", 2, {4, 6, 5}, {{2, 3, 3}, {1, 1, 1}, {1, 2, 0}, {1, 2, 1}, 1, 16, 32}},
       {"4-D", 2, {3, 4, 3, 4}, {{2, 2, 2, 3}, {1, 2, 1, 1}, {0, 1, 1, 1}, {1, 1, 2, 1}, 2, 4, 6}},
   };
   return all;
@@ -231,7 +233,7 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
 /// Our own kernels wherever they can do the work, also where the rules prefer oneDNN's.
 TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   if (on_cuda() || dtype() != DType::f32) GTEST_SKIP() << "kernels for f32 on CPU devices";
-  int by_rows = 0, by_columns = 0, by_products = 0;
+  int by_rows = 0, by_columns = 0, by_products = 0, turned = 0;
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Layout last = Layout::channels_last;
@@ -271,10 +273,18 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       ops::backward_weight_by_products(context(), c.geometry, input, grad_output, false, grad_weight);
       expect_near(values(grad_weight), first_dw, tolerance(c.batch * c.output_shape().count(2)));
     }
+    const bool can_turn = ops::can_turn(c.geometry) && c.geometry.spatial_axes() <= 3;
+    std::vector<double> dx(x.size(), 0.0);
+    for_each_product(c, [&](auto o, auto i, auto k) { dx[i] += dy[o] * w[k]; });
+    if (can_turn) {
+      ++turned;
+      Tensor grad_input = empty(c.input_shape(), last);
+      const auto convolution = ops::make_turned_convolution(c.geometry);  // until its work is done
+      convolution->backward_data(context(), grad_output, weight, grad_input);
+      expect_near(values(grad_input), dx, tolerance(c.weight_shape().count()));
+    }
     if (ops::is_plain_convolution(c.geometry, input, grad_output)) {
       ++by_columns;
-      std::vector<double> dx(x.size(), 0.0);
-      for_each_product(c, [&](auto o, auto i, auto k) { dx[i] += dy[o] * w[k]; });
       for (const std::int64_t columns :
            {std::int64_t{1}, ops::kColumnValues}) {  // one image at a time, and several
         Tensor grad_input = empty(c.input_shape(), last);
@@ -283,6 +293,7 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       }
     }
   }
+  EXPECT_GE(turned, 12);
   EXPECT_GE(by_rows, 6);
   EXPECT_GE(by_columns, 15);
   EXPECT_GE(by_products, 15);
@@ -552,6 +563,48 @@ TEST(ConvolutionProducts, PayBackwardData) {
                  ops::products_pay_backward_data);
 }
 
+TEST(ConvolutionProducts, PayForWeightsOfWindowsWithGaps) {
+  const auto device = make_cpu_device(0, {});
+  const auto pay = [&](std::int64_t channels, std::int64_t dilation) {
+    const ConvolutionGeometry geometry{{3, 3},   {1, 1},  {dilation, dilation}, {dilation, dilation}, 1,
+                                       channels, channels};
+    const Tensor image(*device, {1, channels, 20, 20}, DType::f32, Layout::channels_last);
+    return ops::products_pay_backward_weight(geometry, image, image, 1);
+  };
+  const bool can = ops::instruction_set() == kAvx512;
+  EXPECT_EQ(pay(256, 2), can);
+  EXPECT_FALSE(pay(256, 1));
+  EXPECT_FALSE(pay(64, 2));
+}
+
+TEST(ConvolutionTurned, PaysWhereRowsAreLong) {
+  const auto device = make_cpu_device(0, {});
+  const auto pays = [&](const Dims& image, std::int64_t channels, std::int64_t kernel,
+                        std::int64_t dilation = 1, std::int64_t stride = 1,
+                        Layout layout = Layout::channels_last) {
+    const auto each = [&](std::int64_t value) { return Dims(image.size(), value); };
+    const Case c{"", 2, image, {each(kernel), each(stride), each(dilation), each(dilation), 1, 32, channels}};
+    return ops::turning_pays(c.geometry, Tensor(*device, c.input_shape(), DType::f32, layout),
+                             Tensor(*device, c.output_shape(), DType::f32, layout));
+  };
+  const bool can = ops::instruction_set() == kAvx512;
+  EXPECT_EQ(pays({2, 12, 12}, 16, 3), can);
+  EXPECT_FALSE(pays({2, 7, 7}, 16, 3));
+  EXPECT_EQ(pays({12, 12}, 16, 3, 2), can);
+  EXPECT_FALSE(pays({12, 12}, 17, 3, 2));
+  EXPECT_FALSE(pays({12, 12}, 16, 3, 2, 2));
+  EXPECT_FALSE(pays({12, 12}, 16, 3, 2, 1, Layout::contiguous));
+  EXPECT_FALSE(pays({28, 28}, 64, 3));  // from 32 channels
+  EXPECT_FALSE(pays({28, 28}, 64, 1));
+  const ConvolutionGeometry wide{{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 64, 64};
+  const auto pays_wide = [&](std::int64_t length) {
+    const Tensor image(*device, {2, 64, length, length}, DType::f32, Layout::channels_last);
+    return ops::turning_pays(wide, image, image);
+  };
+  EXPECT_EQ(pays_wide(28), can);
+  EXPECT_FALSE(pays_wide(27));
+}
+
 /// Teams that divide the columns, the images or both; results that are transposed, and columns that are
 /// gathered.
 TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
@@ -562,6 +615,7 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
       {"strided", 5, {9, 10}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, 120, 20}},
       {"uneven", 5, {13, 12}, {{3, 2}, {2, 1}, {1, 0}, {2, 3}, 1, 90, 33}},
       {"strided 1x1", 5, {9, 10}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 20, 300}},
+      {"volume", 5, {4, 6, 5}, {{3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 2}, 1, 60, 33}},
   };
   for (const Case& c : shapes)
     for (const int threads : {1, 2, 3, 4, 6}) {

@@ -58,7 +58,8 @@ struct TargetData {
         outside(what.outside.defined() ? what.outside.data<T>() : nullptr),
         ignore(ignored) {}
   BANYAN_HOST_DEVICE bool counts(std::int64_t i) const {
-    return !ignore.enabled || target[i] != static_cast<T>(ignore.label);
+    const bool is_label = target[i] == static_cast<T>(ignore.label);  // read in any case: no branch
+    return !(ignore.enabled & is_label);
   }
   BANYAN_HOST_DEVICE T inside_of(std::int64_t i) const { return weight(inside, i); }
   BANYAN_HOST_DEVICE T outside_of(std::int64_t i) const { return weight(outside, i); }

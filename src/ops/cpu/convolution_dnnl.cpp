@@ -22,6 +22,7 @@
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
+#include "ops/cpu/convolution_turned.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 #include "ops/cpu/round_to_bf16.hpp"
 
@@ -51,7 +52,8 @@ struct Port {
   bool written;
   bool rounded = false;                  ///< to bf16, in the scratch copy
   bool widened = false;                  ///< the caller's memory is bf16, the kernel's is not
-  std::size_t wide = 0;                  ///< of the caller's data as f32 (`outer`) in the workspace
+  bool turned = false;                   ///< the caller's weights lead the other way: see turn_weights
+  std::size_t place = 0;                 ///< of what was widened or turned (`outer`) in the workspace
   std::size_t offset = 0;                ///< of the scratch copy in the workspace
   std::optional<dnnl::reorder> convert;  ///< neither this nor rounded: the kernel uses the caller's memory
 };
@@ -82,6 +84,16 @@ class Plan {
       take_scratch(port);
     ports_.push_back(std::move(port));
   }
+  /// The caller's weights are those of `geometry`, `outer` and `inner` are of the turned convolution.
+  void read_turned(const ConvolutionGeometry& geometry, const memory::desc& outer,
+                   const memory::desc& inner) {
+    Port port(DNNL_ARG_WEIGHTS, outer, inner, false);
+    port.turned = true;
+    turned_from_ = geometry;
+    take_place(port);
+    if (outer != inner) convert(port, outer, inner, {});
+    ports_.push_back(std::move(port));
+  }
   void write(int argument, const memory::desc& outer, const memory::desc& inner) {
     Port port(argument, outer, inner, true);
     widen_outside(port);
@@ -102,7 +114,7 @@ class Plan {
     ports_.push_back(std::move(port));
   }
   std::size_t bytes() const { return bytes_; }
-  /// Of the weights that the kernel reads, if they are not the caller's as they are; else empty.
+  /// Of the weights that the kernel reads, if they are the caller's in another order; else empty.
   memory::desc converted_weights() const {
     for (const Port& port : ports_)
       if (is_converted_weight(port)) return port.inner;
@@ -114,7 +126,8 @@ class Plan {
     dnnl::stream stream(engine_);
     const auto scratch = [&](std::size_t offset) { return static_cast<char*>(workspace) + offset; };
     const auto outside = [&](std::size_t i) {
-      return memory(ports_[i].outer, engine_, ports_[i].widened ? scratch(ports_[i].wide) : data[i]);
+      return memory(ports_[i].outer, engine_,
+                    ports_[i].widened || ports_[i].turned ? scratch(ports_[i].place) : data[i]);
     };
     std::unordered_map<int, memory> arguments;
     for (std::size_t i = 0; i < ports_.size(); ++i) {
@@ -128,6 +141,9 @@ class Plan {
       if (port.widened && !port.written)
         widen(omp_get_max_threads(), count(port.outer), static_cast<const BFloat16*>(data[i]),
               static_cast<float*>(outer.get_data_handle()));
+      if (port.turned)
+        turn_weights(omp_get_max_threads(), turned_from_, static_cast<const float*>(data[i]),
+                     static_cast<float*>(outer.get_data_handle()));
       if (port.convert || port.rounded) {
         memory inner(port.inner, engine_, is_kept ? kept.place : scratch(port.offset));
         if (port.convert && !port.written) port.convert->execute(stream, outer, inner);
@@ -158,7 +174,7 @@ class Plan {
 
  private:
   static bool is_converted_weight(const Port& port) {
-    return port.argument == DNNL_ARG_WEIGHTS && (port.convert || port.rounded);
+    return port.argument == DNNL_ARG_WEIGHTS && (port.convert || port.rounded) && !port.turned;
   }
   /// Number of values of an f32 tensor.
   static std::int64_t count(const memory::desc& desc) {
@@ -169,7 +185,10 @@ class Plan {
     if (port.outer.data_type() != kBf16 || port.inner.data_type() == kBf16) return;
     port.widened = true;
     port.outer = with_type(port.outer, kF32);
-    port.wide = bytes_;
+    take_place(port);
+  }
+  void take_place(Port& port) {
+    port.place = bytes_;
     bytes_ += padded(port.outer.get_size());
   }
   void take_scratch(Port& port) {
@@ -187,6 +206,7 @@ class Plan {
   bool rounds_;
   dnnl::primitive kernel_;
   std::vector<Port> ports_;
+  ConvolutionGeometry turned_from_;
   std::size_t bytes_ = 0;
 };
 
@@ -211,14 +231,17 @@ bool keeps_bf16(const Activation& activation) {
                                                    : activation.slope == 0;
 }
 
+/// `by_rules`: ours stand in for oneDNN's where the rules say so, and gradients of inputs are forward passes.
+enum class Kernels : std::uint8_t { by_rules, library, turned };
+
 class DnnlConvolution final : public Convolution {
  public:
-  /// `own_kernels`: ours stand in for oneDNN's where the rules say so.
-  DnnlConvolution(const ConvolutionGeometry& geometry, Math math, bool own_kernels)
+  DnnlConvolution(const ConvolutionGeometry& geometry, Math math, Kernels kernels)
       : geometry_(geometry),
         engine_(dnnl::engine::kind::cpu, 0),
         math_(math),
-        own_kernels_(own_kernels && math == Math::full),
+        own_kernels_(kernels == Kernels::by_rules && math == Math::full),
+        always_turns_(kernels == Kernels::turned),
         attributes_(plain_attributes()),
         stride_(geometry.stride),
         pad_(geometry.pad),
@@ -409,7 +432,9 @@ class DnnlConvolution final : public Convolution {
   memory::desc kernel_activation(const memory::dims& shape, memory::data_type type) const {
     return memory::desc(shape, type, activation_tag(true));
   }
-  memory::desc any_weight(memory::data_type type) const { return {weight_shape(), type, Tag::any}; }
+  static memory::desc any_order(const memory::desc& weight, memory::data_type type) {
+    return {weight.dims(), type, Tag::any};
+  }
   /// The caller's memory; if the layouts coincide it counts as channels-last and needs no reorder.
   memory::desc caller_activation(const Tensor& tensor) const {
     const ChannelView view = channel_view(tensor);
@@ -417,11 +442,11 @@ class DnnlConvolution final : public Convolution {
     return memory::desc(tensor.shape().dims(), tensor.dtype() == DType::bf16 ? kBf16 : kF32,
                         activation_tag(same || view.channels_last));
   }
-  memory::dims weight_shape() const {
-    memory::dims shape{geometry_.out_channels / geometry_.group, geometry_.in_channels / geometry_.group};
-    if (geometry_.group > 1) shape.insert(shape.begin(), geometry_.group);
-    shape.insert(shape.end(), geometry_.kernel.begin(), geometry_.kernel.end());
-    return shape;
+  memory::desc caller_weight(const ConvolutionGeometry& g) const {
+    memory::dims shape{g.out_channels / g.group, g.in_channels / g.group};
+    if (g.group > 1) shape.insert(shape.begin(), g.group);
+    shape.insert(shape.end(), g.kernel.begin(), g.kernel.end());
+    return {shape, kF32, weight_tag()};
   }
 
   using Forward = dnnl::convolution_forward;
@@ -449,11 +474,16 @@ class DnnlConvolution final : public Convolution {
   Forward::primitive_desc forward_desc(const memory::desc& in, const memory::desc& weight,
                                        const memory::desc& out, bool bias,
                                        const dnnl::primitive_attr& attributes) const {
+    return forward_desc(in, weight, out, bias, pad_, attributes);
+  }
+  Forward::primitive_desc forward_desc(const memory::desc& in, const memory::desc& weight,
+                                       const memory::desc& out, bool bias, const memory::dims& pad,
+                                       const dnnl::primitive_attr& attributes) const {
     constexpr auto kKind = dnnl::prop_kind::forward_training;
     constexpr auto kDirect = dnnl::algorithm::convolution_direct;
     const Forward::desc desc =
-        bias ? Forward::desc(kKind, kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad_, pad_)
-             : Forward::desc(kKind, kDirect, in, weight, out, stride_, dilation_, pad_, pad_);
+        bias ? Forward::desc(kKind, kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad, pad)
+             : Forward::desc(kKind, kDirect, in, weight, out, stride_, dilation_, pad, pad);
     return {desc, attributes, engine_};
   }
   BackwardData::primitive_desc backward_data_desc(const memory::desc& in, const memory::desc& weight,
@@ -461,8 +491,8 @@ class DnnlConvolution final : public Convolution {
     const BackwardData::desc desc(dnnl::algorithm::convolution_direct, in, weight, out, stride_, dilation_,
                                   pad_, pad_);
     return {desc, attributes_, engine_,
-            forward_desc(with_type(in, out.data_type()), any_weight(out.data_type()), with_type(out, kF32),
-                         false, attributes_)};
+            forward_desc(with_type(in, out.data_type()), any_order(weight, out.data_type()),
+                         with_type(out, kF32), false, attributes_)};
   }
   BackwardWeights::primitive_desc backward_weight_desc(const memory::desc& in, const memory::desc& weight,
                                                        const memory::desc& out, bool bias) const {
@@ -471,7 +501,7 @@ class DnnlConvolution final : public Convolution {
         bias ? BackwardWeights::desc(kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad_, pad_)
              : BackwardWeights::desc(kDirect, in, weight, out, stride_, dilation_, pad_, pad_);
     return {desc, attributes_, engine_,
-            forward_desc(in, any_weight(in.data_type()), with_type(out, kF32), bias, attributes_)};
+            forward_desc(in, any_order(weight, in.data_type()), with_type(out, kF32), bias, attributes_)};
   }
   memory::desc bias_desc() const { return memory::desc({geometry_.out_channels}, kF32, Tag::x); }
 
@@ -486,11 +516,11 @@ class DnnlConvolution final : public Convolution {
   /// then for the real batch with that order, or with free choice again if no good kernel supports it.
   template <class Describe>
   auto choose(memory::data_type factors, Pass pass, const Tensor& input, const Tensor& output,
-              Describe describe) const {
+              const memory::desc& weight, Describe describe) const {
     memory::dims in = input.shape().dims(), out = output.shape().dims();
     const bool makes_bf16 = !is_of_weight(pass) && input.dtype() == DType::bf16;
     const auto type_of = [&](bool is_made) { return is_made && !makes_bf16 ? kF32 : factors; };
-    const memory::desc any = any_weight(type_of(is_of_weight(pass)));
+    const memory::desc any = any_order(weight, type_of(is_of_weight(pass)));
     const auto at = [&](std::int64_t batch, const memory::desc& weight) {
       in[0] = out[0] = batch;
       return describe(kernel_activation(in, type_of(pass == Pass::backward_data)), weight,
@@ -510,12 +540,12 @@ class DnnlConvolution final : public Convolution {
   std::optional<Plan> make_plan(memory::data_type factors, Pass pass, const Tensor& input,
                                 const Tensor& output, bool bias) const {
     const memory::desc in = caller_activation(input), out = caller_activation(output);
-    const memory::desc weight(weight_shape(), kF32, weight_tag());
+    const memory::desc weight = caller_weight(geometry_);
     switch (pass) {
       case Pass::forward: {
         const dnnl::primitive_attr attributes = forward_attributes();
         const auto chosen =
-            choose(factors, pass, input, output, [&](const Desc& i, const Desc& w, const Desc& o) {
+            choose(factors, pass, input, output, weight, [&](const Desc& i, const Desc& w, const Desc& o) {
               return forward_desc(i, w, o, bias, attributes);
             });
         if (is_slow(chosen)) return std::nullopt;
@@ -528,8 +558,10 @@ class DnnlConvolution final : public Convolution {
         return plan;
       }
       case Pass::backward_data: {
+        if (always_turns_ || (own_kernels_ && turning_pays(geometry_, input, output)))
+          if (auto plan = make_turned_plan(input, output)) return plan;
         const auto chosen =
-            choose(factors, pass, input, output,
+            choose(factors, pass, input, output, weight,
                    [&](const Desc& i, const Desc& w, const Desc& o) { return backward_data_desc(i, w, o); });
         if (is_slow(chosen)) return std::nullopt;
         Plan plan(engine_, chosen.scratchpad_desc(), math_ == Math::bf16_in_f32);
@@ -543,7 +575,7 @@ class DnnlConvolution final : public Convolution {
       case Pass::first_backward_weight: {
         const bool adds = pass == Pass::backward_weight;
         const auto chosen = choose(
-            factors, pass, input, output,
+            factors, pass, input, output, weight,
             [&](const Desc& i, const Desc& w, const Desc& o) { return backward_weight_desc(i, w, o, bias); });
         if (is_slow(chosen)) return std::nullopt;
         Plan plan(engine_, chosen.scratchpad_desc(), math_ == Math::bf16_in_f32);
@@ -558,10 +590,27 @@ class DnnlConvolution final : public Convolution {
     return std::nullopt;
   }
 
+  /// The gradient of the input by the turned convolution's forward pass.
+  std::optional<Plan> make_turned_plan(const Tensor& input, const Tensor& output) const {
+    const ConvolutionGeometry other = turned(geometry_);
+    const memory::desc weight = caller_weight(other);
+    const auto chosen = choose(kF32, Pass::backward_data, input, output, weight,
+                               [&](const Desc& i, const Desc& w, const Desc& o) {
+                                 return forward_desc(o, w, i, false, other.pad, attributes_);
+                               });
+    if (is_slow(chosen)) return std::nullopt;
+    Plan plan(engine_, chosen.scratchpad_desc(), false);
+    plan.set_kernel(Forward(chosen));
+    plan.read(DNNL_ARG_SRC, caller_activation(output), chosen.src_desc());
+    plan.read_turned(geometry_, weight, chosen.weights_desc());
+    plan.write(DNNL_ARG_DST, caller_activation(input), chosen.dst_desc());
+    return plan;
+  }
+
   ConvolutionGeometry geometry_;
   dnnl::engine engine_;
   Math math_;
-  bool own_kernels_;
+  bool own_kernels_, always_turns_;
   dnnl::primitive_attr attributes_;  // for everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
   Activation end_;                            ///< of forward(): no ELU
@@ -579,7 +628,7 @@ std::unique_ptr<Convolution> make_cpu_convolution(Context& context, const Convol
     runtime_failure("convolution on CPU does not support ", name_of(dtype), " tensors (f32 and f64 only)");
   if (dtype == DType::f64 || geometry.spatial_axes() < 1 || geometry.spatial_axes() > 3)
     return make_reference_convolution(geometry);
-  return std::make_unique<DnnlConvolution>(geometry, context.device().math(), true);
+  return std::make_unique<DnnlConvolution>(geometry, context.device().math(), Kernels::by_rules);
 }
 
 const bool defined = (define_convolution(DeviceKind::cpu, &make_cpu_convolution), true);
@@ -587,7 +636,10 @@ const bool defined = (define_convolution(DeviceKind::cpu, &make_cpu_convolution)
 }  // namespace
 
 std::unique_ptr<Convolution> make_library_convolution(const ConvolutionGeometry& geometry) {
-  return std::make_unique<DnnlConvolution>(geometry, Math::full, false);
+  return std::make_unique<DnnlConvolution>(geometry, Math::full, Kernels::library);
+}
+std::unique_ptr<Convolution> make_turned_convolution(const ConvolutionGeometry& geometry) {
+  return std::make_unique<DnnlConvolution>(geometry, Math::full, Kernels::turned);
 }
 
 }  // namespace banyan::ops

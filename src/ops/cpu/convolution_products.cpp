@@ -1,4 +1,4 @@
-// For images x (H x W x C) and y (h x w x O), summed over all pixels of all images:
+// For images x (H x W x C, or D x H x W x C) and y (h x w x O), summed over all pixels of all images:
 //   grad weight (O x kernel C) = grad y ^T (O x pixels) * columns of x (pixels x kernel C)
 // or, where that is the wider matrix, its transpose; and of a 1 x 1 convolution
 //   grad x (pixels x C) = grad y (pixels x O) * weight (O x C)
@@ -34,14 +34,15 @@ struct Axis {
 
 /// Sizes for one call; plain values, copied into the enqueued work.
 struct Products {
-  Axis h, w;
+  Axis d, h, w;  ///< images have one slice
   std::int64_t batch, channels, outputs;
   bool direct;             ///< the images x are its columns
   int threads, divisions;  ///< of the result's columns; threads / divisions: of the images
 
   Products(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
-      : h(axis(g, input, output, 0)),
-        w(axis(g, input, output, 1)),
+      : d(g.spatial_axes() == 3 ? axis(g, input, output, 0) : Axis{1, 1, 1, 1, 0, 1}),
+        h(axis(g, input, output, g.spatial_axes() - 2)),
+        w(axis(g, input, output, g.spatial_axes() - 1)),
         batch(input.shape()[0]),
         channels(g.in_channels),
         outputs(g.out_channels),
@@ -57,9 +58,9 @@ struct Products {
             g.dilation[at]};
   }
 
-  std::int64_t taps() const { return h.kernel * w.kernel; }
+  std::int64_t taps() const { return d.kernel * h.kernel * w.kernel; }
   std::int64_t depth() const { return taps() * channels; }
-  std::int64_t pixels() const { return h.output * w.output; }
+  std::int64_t pixels() const { return d.output * h.output * w.output; }
   std::int64_t values() const { return outputs * depth(); }
   bool transposed() const { return direct && outputs > depth(); }
   std::int64_t rows() const { return transposed() ? depth() : outputs; }
@@ -70,16 +71,26 @@ struct Products {
   std::int64_t gathered() const { return direct ? 0 : kGatheredColumns * kGatheredPixels; }
 };
 
+/// Where along an axis a tap of the window of `output` lies, perhaps outside.
+std::int64_t place(const Axis& axis, std::int64_t output, std::int64_t tap) {
+  return output * axis.stride - axis.pad + tap * axis.dilation;
+}
+
+bool is_inside(const Axis& axis, std::int64_t place) { return place >= 0 && place < axis.input; }
+
 /// The values [from, to) of the columns of x for one output pixel; 0 outside the image.
-void gather_pixel(const Products& s, const float* image, std::int64_t y, std::int64_t x, std::int64_t from,
+void gather_pixel(const Products& s, const float* image, std::int64_t pixel, std::int64_t from,
                   std::int64_t to, float* into) {
+  const std::int64_t x = pixel % s.w.output, y = pixel / s.w.output % s.h.output,
+                     z = pixel / s.w.output / s.h.output;
   while (from < to) {
     const std::int64_t tap = from / s.channels, channel = from % s.channels;
     const std::int64_t count = std::min(to - from, s.channels - channel);
-    const std::int64_t in_y = y * s.h.stride - s.h.pad + tap / s.w.kernel * s.h.dilation;
-    const std::int64_t in_x = x * s.w.stride - s.w.pad + tap % s.w.kernel * s.w.dilation;
-    if (in_y >= 0 && in_y < s.h.input && in_x >= 0 && in_x < s.w.input)
-      std::copy_n(image + (in_y * s.w.input + in_x) * s.channels + channel, count, into);
+    const std::int64_t in_x = place(s.w, x, tap % s.w.kernel),
+                       in_y = place(s.h, y, tap / s.w.kernel % s.h.kernel),
+                       in_z = place(s.d, z, tap / s.w.kernel / s.h.kernel);
+    if (is_inside(s.d, in_z) && is_inside(s.h, in_y) && is_inside(s.w, in_x))
+      std::copy_n(image + ((in_z * s.h.input + in_y) * s.w.input + in_x) * s.channels + channel, count, into);
     else
       std::fill_n(into, count, 0.0f);
     into += count;
@@ -99,18 +110,16 @@ dnnl_status_t multiply_gathered(const Products& s, const float* x, const float* 
                                 float* sum) {
   dnnl_status_t status = dnnl_success;
   const std::int64_t pieces = (to - from + kGatheredColumns - 1) / kGatheredColumns;
-  const std::int64_t image = s.h.input * s.w.input * s.channels;
+  const std::int64_t image = s.d.input * s.h.input * s.w.input * s.channels;
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
     const std::int64_t left = from + (to - from) * piece / pieces;
     const std::int64_t width = from + (to - from) * (piece + 1) / pieces - left;
     const std::int64_t end = last * s.pixels();
     for (std::int64_t pixel = first * s.pixels(); pixel < end; pixel += kGatheredPixels) {
       const std::int64_t count = std::min(kGatheredPixels, end - pixel);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t at = (pixel + i) % s.pixels();
-        gather_pixel(s, x + (pixel + i) / s.pixels() * image, at / s.w.output, at % s.w.output, left,
-                     left + width, gathered + i * width);
-      }
+      for (std::int64_t i = 0; i < count; ++i)
+        gather_pixel(s, x + (pixel + i) / s.pixels() * image, (pixel + i) % s.pixels(), left, left + width,
+                     gathered + i * width);
       const dnnl_status_t done =
           multiply(s.outputs, width, count, dy + pixel * s.outputs, s.outputs, gathered, width,
                    pixel == first * s.pixels() ? 0 : 1, sum + left, s.columns());
@@ -243,7 +252,9 @@ bool is_product(const ConvolutionGeometry& geometry) {
 }
 
 bool products_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
-  return is_plain_convolution(geometry, input, output) && input.count() > 0 && output.count() > 0;
+  const int axes = geometry.spatial_axes();
+  return (axes == 2 || axes == 3) && geometry.group == 1 && is_kernel_order(input) &&
+         is_kernel_order(output) && input.count() > 0 && output.count() > 0;
 }
 
 bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tensor& input,
@@ -262,8 +273,11 @@ bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Ten
   if (s.direct) return s.rows() >= 16;
   // Gathering costs what it does for any kernel; oneDNN's are slow where neighbours in the image are not used
   // together, or rows are short.
-  const bool strided = s.h.stride > 1 && s.w.stride > 1, is_short = s.taps() > 1 && s.w.output < 8;
-  return (strided || is_short) && s.channels % kLine == 0 && s.outputs >= 64 && s.columns() >= kFewestColumns;
+  const bool strided = s.h.stride > 1 && s.w.stride > 1 && geometry.spatial_axes() == 2;
+  const bool is_short = s.taps() > 1 && s.w.output < 8;
+  const bool has_gaps = (s.h.dilation > 1 || s.w.dilation > 1) && std::min(s.channels, s.outputs) >= 256;
+  return (strided || is_short || has_gaps) && s.channels % kLine == 0 && s.outputs >= 64 &&
+         s.columns() >= kFewestColumns;
 }
 
 }  // namespace banyan::ops

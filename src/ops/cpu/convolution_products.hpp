@@ -13,7 +13,7 @@ namespace banyan::ops {
 
 /// Are the images the factors as they are: 1 x 1, neither strided nor padded?
 bool is_product(const ConvolutionGeometry& geometry);
-/// f32 images in one group with two spatial axes, channels-last, none of them empty.
+/// f32 images or volumes in one group, channels-last, none of them empty.
 bool products_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 /// Where they apply, are they faster than oneDNN's kernels? A rule based only on shapes, threads and the
 /// instruction set: measurements could differ between runs, and results would not be bit-identical.
