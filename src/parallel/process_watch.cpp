@@ -218,8 +218,8 @@ double ProcessWatch::beat() const {
 double ProcessWatch::silence(const Peer& peer) const { return std::max(0.0, seconds(ticked_ - peer.heard)); }
 
 bool ProcessWatch::judges_silence_of(int process) const {
-  if (options_.served_by_first && process != 0) return me_ == 0 && leaving_;
-  return leaving_ || anybody_waits();
+  if (options_.served_by_first && process != 0) return me_ == 0 && (leaving_ || mine_.shares);
+  return leaving_ || mine_.shares || anybody_waits();
 }
 
 bool ProcessWatch::anybody_waits() const {

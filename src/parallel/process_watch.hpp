@@ -44,7 +44,8 @@ ProcessIdentity identify(const std::string& host);
 /// What a process tells the others now and then.
 struct ProcessReport {
   bool any_waits = false, all_wait = false;
-  std::string doing;  ///< of the device that the others are most likely to wait for
+  bool shares = false;  ///< texts with all others, none of whom can be done without
+  std::string doing;    ///< of the device that the others are most likely to wait for
 };
 
 /// The failure of a process.
@@ -59,7 +60,8 @@ struct WatchOptions {
   double silence_seconds = 0;  ///< nothing heard for so long while others wait is a failure; 0: never
   /// True: this process was told to end from outside, which is what becomes of those whose sibling died.
   std::function<bool()> told_to_end = {};
-  /// Process 0 serves the others. They judge nobody's silence but its, and it judges theirs at the end only.
+  /// Process 0 serves the others. They judge nobody's silence but its, and it judges theirs at the end, and
+  /// where all share something, only.
   bool served_by_first = false;
 };
 

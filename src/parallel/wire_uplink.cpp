@@ -545,6 +545,7 @@ class WireUplink::State {
   ProcessReport report() {
     const std::lock_guard<std::mutex> lock(mutex_);
     ProcessReport report;
+    report.shares = sharing_.under_way;
     const Activity* slowest = nullptr;
     bool slowest_waits = false;
     report.all_wait = !run_.activities.empty();
