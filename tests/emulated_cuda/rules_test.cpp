@@ -1,8 +1,11 @@
 // Rules of memory, launches, streams and events, each broken and kept.
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "test_tools.hpp"
 
@@ -309,6 +312,28 @@ TEST_F(Rules, FreedMemoryIsNotHandedOutAgain) {
 }
 
 // --- shared memory ---
+
+/// Of the process, in bytes.
+std::int64_t resident_memory() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// What the emulator knows about memory is several times as large as the memory.
+TEST_F(Rules, FreedMemoryTakesNoMemory) {
+  constexpr std::int64_t kBytes = 16 << 20;
+  const std::int64_t before = resident_memory();
+  for (int round = 0; round < 8; ++round) {
+    void* memory = nullptr;
+    ASSERT_EQ(cudaMalloc(&memory, kBytes), cudaSuccess);
+    EXPECT_EQ(cudaMemsetAsync(memory, 0, kBytes, nullptr), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  }
+  EXPECT_LT(resident_memory() - before, 3 * kBytes);
+}
 
 TEST_F(Rules, SharedMemoryIsWrittenFirst) {
   const GpuArray target(0, 32);

@@ -303,6 +303,12 @@ std::size_t cells_in(std::size_t bytes) { return (bytes + kCellBytes - 1) / kCel
 
 }  // namespace
 
+void check_pages_freed(std::size_t gpu, std::uintptr_t begin, std::uintptr_t end) {
+  Cell* const cells = shadows()[gpu].cells;  // those of a page fill pages
+  static_assert(kPageBytes / kCellBytes * sizeof(Cell) % kPageBytes == 0);
+  madvise(cells + begin / kCellBytes, (end - begin) / kCellBytes * sizeof(Cell), MADV_DONTNEED);
+}
+
 void check_launch_begins(Running& now, const Constant& arguments) {
   Launch& l = launch();
   l.one_at_a_time.lock();

@@ -35,5 +35,8 @@ class NotChecked {
 };
 /// A shared array of the block.
 void check_shared(char* memory, std::size_t bytes);
+/// The pages at [begin, end) of a GPU's arena have been freed: what is known of them goes too, which is
+/// several times as large.
+void check_pages_freed(std::size_t gpu, std::uintptr_t begin, std::uintptr_t end);
 
 }  // namespace emulated

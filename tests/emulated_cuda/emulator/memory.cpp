@@ -8,6 +8,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "access_check.hpp"
 #include "machine.hpp"
 
 #if defined(EMULATED_CUDA_ASAN)
@@ -116,9 +117,11 @@ bool Memory::release(void* address) {
         char* memory = gpu.arena + a.offset;
         poison(memory, a.bytes);
         // Returns its pages, which hold nothing else (see allocate), to the system.
-        const auto begin = reinterpret_cast<std::uintptr_t>(memory) / 4096 * 4096,
-                   end = (reinterpret_cast<std::uintptr_t>(memory) + a.bytes + 4095) / 4096 * 4096;
-        madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+        const std::uintptr_t begin = a.offset / 4096 * 4096, end = (a.offset + a.bytes + 4095) / 4096 * 4096;
+        madvise(gpu.arena + begin, end - begin, MADV_DONTNEED);
+#if defined(EMULATED_CUDA_CHECK)
+        check_pages_freed(gpu_of_address(address), begin, end);
+#endif
         bytes = a.bytes;
       }
     }
