@@ -21,7 +21,12 @@ constexpr const char* kC3d =
     "it is C3D's, whose lists name a first frame; a VideoData layer's video_data_param names a list of "
     "folders with "
     "their numbers of frames";
+constexpr const char* kSegNet =
+    "it is SegNet's; InfogainLoss with the classes' weights on the diagonal of its matrix computes such a "
+    "loss";
 constexpr OtherField kOtherFields[] = {
+    {"LossParameter", "class_weighting", kSegNet},
+    {"LossParameter", "weight_by_label_freqs", kSegNet},
     {"ImageDataParameter", "new_length", kC3d},
     {"ImageDataParameter", "sampling_rate", kC3d},
     {"ImageDataParameter", "show_data", kC3d},
