@@ -327,7 +327,7 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   EXPECT_GE(by_rows, 6);
   EXPECT_GE(by_columns, 15);
   EXPECT_GE(by_products, 15);
-  EXPECT_EQ(by_groups, 5);
+  EXPECT_EQ(by_groups, ops::instruction_set() == ops::InstructionSet::avx512 ? 5 : 0);
 }
 
 TEST_P(ConvolutionTest, GradientsMatchDifferences) {
@@ -624,13 +624,14 @@ TEST(ConvolutionGroups, PayWhereOneDnnLeavesVectorsEmpty) {
     EXPECT_FALSE(pays(pass, 6, 24));   // no whole vectors
     EXPECT_FALSE(pays(pass, 8, 128));  // of 16
     EXPECT_EQ(pays(pass, 32, 128, 2), can && pass != backward_data);
-    EXPECT_EQ(pays(pass, 32, 256), can && pass != backward_weight);
+    EXPECT_EQ(pays(pass, 32, 256), can);
     EXPECT_EQ(pays(pass, 32, 256, 2), can && pass == backward_weight);
   }
 }
 
 /// Whose threads divide images, and rows of them; the same bits every time.
 TEST(ConvolutionGroups, MatchTheReferenceOnAnyTeam) {
+  if (ops::instruction_set() != kAvx512) GTEST_SKIP() << "kernels for AVX-512";
   for (const Case& c : {Case{"4", 2, {31, 9}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 8, 32, 32}},
                         Case{"8, strides", 1, {29, 10}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 4, 32, 32}}})
     for (const int threads : {1, 2, 3, 5}) {

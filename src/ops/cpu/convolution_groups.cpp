@@ -19,9 +19,12 @@
 namespace banyan::ops {
 namespace {
 
-/// Output pixels whose sums stay in registers, beside the weights of a tap.
-template <std::int64_t kLanes, std::int64_t kGroup>
-constexpr int kPixels = kLanes == 16 && kGroup == 4 ? 14 : 7;
+constexpr std::int64_t kLanes = 16;  ///< of a vector of AVX-512
+using Block = ChannelBlock<float, kLanes>;
+using Vector = Block::Values;
+/// Output pixels whose sums stay in registers, beside the weights of a tap. Additions take some cycles, and
+/// eight can be under way.
+constexpr int kPixels = 8;
 constexpr std::int64_t kRows = 14;  ///< of output pixels that a thread computes at a time
 
 struct Axis {
@@ -40,11 +43,8 @@ struct Axis {
 };
 
 /// Sizes for one call; plain values, copied into the enqueued work.
-template <std::int64_t kLanes, std::int64_t kGroup>
+template <std::int64_t kGroup>
 struct Groups {
-  using Block = ChannelBlock<float, kLanes>;
-  using Vector = typename Block::Values;
-
   Axis h, w;
   std::int64_t batch, channels;
   int threads;
@@ -87,20 +87,20 @@ void for_each_of_group(const Use& use) {
 }
 
 /// In every lane, channel i of its group.
-template <std::int64_t i, std::int64_t kGroup, class Vector>
+template <std::int64_t i, std::int64_t kGroup>
 void spread(const Vector& from, Vector& to) {
   [&]<std::int64_t... lane>(std::integer_sequence<std::int64_t, lane...>) {
     to = __builtin_shufflevector(from, from, (lane / kGroup * kGroup + i)...);
   }
-  (std::make_integer_sequence<std::int64_t, sizeof(Vector) / sizeof(float)>());
+  (std::make_integer_sequence<std::int64_t, kLanes>());
 }
 
 /// The packed rows that the windows of a row of outputs need.
-template <std::int64_t kLanes, std::int64_t kGroup>
+template <std::int64_t kGroup>
 class Ring {
  public:
   /// Of one image, from output row `first` on.
-  Ring(const Groups<kLanes, kGroup>& s, const float* image, std::int64_t first, float* memory)
+  Ring(const Groups<kGroup>& s, const float* image, std::int64_t first, float* memory)
       : s_(s), image_(image), memory_(memory), packed_(first * s.h.stride) {}
   /// For this row of outputs; they come in ascending order.
   void move_to(std::int64_t output) {
@@ -133,7 +133,7 @@ class Ring {
         std::copy_n(from, kLanes, to + block * s_.packed_block() + x * kLanes);
   }
 
-  const Groups<kLanes, kGroup>& s_;
+  const Groups<kGroup>& s_;
   const float* image_;
   float* memory_;
   std::int64_t packed_;
@@ -142,11 +142,10 @@ class Ring {
 // --- Forward ------------------------------------------------------------------------------------
 
 /// P neighbouring pixels of a block; `rows`: of the inputs, at the first one's windows.
-template <int P, std::int64_t kLanes, std::int64_t kGroup>
-void add_windows(const Groups<kLanes, kGroup>& s, const float* const* rows, const float* weight,
-                 const float* bias, float* y) {
-  using Block = ChannelBlock<float, kLanes>;
-  typename Block::Values sums[P], factors[kGroup];
+template <int P, std::int64_t kGroup>
+void add_windows(const Groups<kGroup>& s, const float* const* rows, const float* weight, const float* bias,
+                 float* y) {
+  Vector sums[P], factors[kGroup];
   Block::load(bias, sums[0]);
   for (int p = 1; p < P; ++p) sums[p] = sums[0];
   const std::int64_t step = s.w.stride * kLanes;
@@ -154,9 +153,9 @@ void add_windows(const Groups<kLanes, kGroup>& s, const float* const* rows, cons
     const float* x = rows[r];
     for (std::int64_t tap = 0; tap < s.w.kernel; ++tap, x += s.w.dilation * kLanes) {
       for (std::int64_t i = 0; i < kGroup; ++i, weight += kLanes) Block::load(weight, factors[i]);
-#pragma GCC unroll 14
+#pragma GCC unroll 8
       for (int p = 0; p < P; ++p) {
-        typename Block::Values values, lanes;
+        Vector values, lanes;
         Block::load(x + p * step, values);
         for_each_of_group<kGroup>([&](auto i) {
           spread<i, kGroup>(values, lanes);
@@ -182,11 +181,11 @@ struct Ordered {
 };
 
 /// Rows [first, last) of an image.
-template <std::int64_t kLanes, std::int64_t kGroup>
-void forward_rows(const Groups<kLanes, kGroup>& s, const Ordered& ordered, const float* x, std::int64_t first,
+template <std::int64_t kGroup>
+void forward_rows(const Groups<kGroup>& s, const Ordered& ordered, const float* x, std::int64_t first,
                   std::int64_t last, float* y, float* memory) {
-  constexpr std::int64_t kMost = kPixels<kLanes, kGroup>;
-  Ring<kLanes, kGroup> ring(s, x, first, memory);
+  constexpr std::int64_t kMost = kPixels;
+  Ring<kGroup> ring(s, x, first, memory);
   std::vector<const float*> rows(static_cast<std::size_t>(s.h.kernel));
   const std::int64_t parts = (s.w.output + kMost - 1) / kMost;
   for (std::int64_t row = first; row < last; ++row) {
@@ -208,9 +207,9 @@ void forward_rows(const Groups<kLanes, kGroup>& s, const Ordered& ordered, const
   }
 }
 
-template <std::int64_t kLanes, std::int64_t kGroup>
-void run_forward(const Groups<kLanes, kGroup>& s, bool turned, const float* x, const float* weight,
-                 const float* bias, float* y, float* workspace) {
+template <std::int64_t kGroup>
+void run_forward(const Groups<kGroup>& s, bool turned, const float* x, const float* weight, const float* bias,
+                 float* y, float* workspace) {
   float *const ordered = workspace, *const ordered_bias = ordered + s.values();
   float* const rings = ordered_bias + s.channels;
   Shares shares(s.threads, s.batch * s.strips(), 1);
@@ -240,11 +239,10 @@ void run_forward(const Groups<kLanes, kGroup>& s, bool turned, const float* x, c
 // --- Gradient of the weights --------------------------------------------------------------------
 
 /// Adds a row of outputs to the sums of one tap.
-template <std::int64_t kLanes, std::int64_t kGroup>
-void add_tap(const Groups<kLanes, kGroup>& s, const float* x, const float* dy, float* kept) {
-  using Block = ChannelBlock<float, kLanes>;
-  constexpr int kTogether = 8 / kGroup;  // pixels: additions take some cycles, and eight can be under way
-  typename Block::Values sums[kTogether][kGroup] = {}, gradient, values, lanes;
+template <std::int64_t kGroup>
+void add_tap(const Groups<kGroup>& s, const float* x, const float* dy, float* kept) {
+  constexpr int kTogether = kPixels / kGroup;
+  Vector sums[kTogether][kGroup] = {}, gradient, values, lanes;
   const std::int64_t step = s.w.stride * kLanes;
   const auto add = [&](std::int64_t pixel, auto& sum) {
     Block::load(x + pixel * step, values);
@@ -259,7 +257,7 @@ void add_tap(const Groups<kLanes, kGroup>& s, const float* x, const float* dy, f
     for (int k = 0; k < kTogether; ++k) add(pixel + k, sums[k]);
   for (; pixel < s.w.output; ++pixel) add(pixel, sums[0]);
   for (std::int64_t i = 0; i < kGroup; ++i) {
-    typename Block::Values sum;
+    Vector sum;
     Block::load(kept + i * kLanes, sum);
     for (int k = 0; k < kTogether; ++k) sum += sums[k][i];
     Block::store(sum, kept + i * kLanes);
@@ -267,10 +265,10 @@ void add_tap(const Groups<kLanes, kGroup>& s, const float* x, const float* dy, f
 }
 
 /// Adds rows [first, last) of an image to the sums of all blocks.
-template <std::int64_t kLanes, std::int64_t kGroup>
-void add_rows(const Groups<kLanes, kGroup>& s, const float* x, const float* dy, std::int64_t first,
-              std::int64_t last, float* kept, float* memory) {
-  Ring<kLanes, kGroup> ring(s, x, first, memory);
+template <std::int64_t kGroup>
+void add_rows(const Groups<kGroup>& s, const float* x, const float* dy, std::int64_t first, std::int64_t last,
+              float* kept, float* memory) {
+  Ring<kGroup> ring(s, x, first, memory);
   float* const gradients = memory + s.ring();
   for (std::int64_t row = first; row < last; ++row) {
     ring.move_to(row);
@@ -289,9 +287,8 @@ void add_rows(const Groups<kLanes, kGroup>& s, const float* x, const float* dy, 
 }
 
 /// The sums of a block over the threads, in their order, where the caller wants them.
-template <std::int64_t kLanes, std::int64_t kGroup>
-void write_block(const Groups<kLanes, kGroup>& s, std::int64_t block, const float* kept, bool adds,
-                 float* dw) {
+template <std::int64_t kGroup>
+void write_block(const Groups<kGroup>& s, std::int64_t block, const float* kept, bool adds, float* dw) {
   const float* from = kept + block * s.block_values();
   for (std::int64_t tap = 0; tap < s.taps(); ++tap)
     for (std::int64_t i = 0; i < kGroup; ++i)
@@ -303,9 +300,9 @@ void write_block(const Groups<kLanes, kGroup>& s, std::int64_t block, const floa
       }
 }
 
-template <std::int64_t kLanes, std::int64_t kGroup>
-void run_backward_weight(const Groups<kLanes, kGroup>& s, const float* x, const float* dy, bool adds,
-                         float* dw, float* workspace) {
+template <std::int64_t kGroup>
+void run_backward_weight(const Groups<kGroup>& s, const float* x, const float* dy, bool adds, float* dw,
+                         float* workspace) {
   float *const kept = workspace, *const memories = workspace + s.threads * s.values();
 #pragma omp parallel num_threads(s.threads)
   {
@@ -329,23 +326,15 @@ void run_backward_weight(const Groups<kLanes, kGroup>& s, const float* x, const 
 
 // ------------------------------------------------------------------------------------------------
 
-std::int64_t lanes() { return instruction_set() == InstructionSet::avx512 ? 16 : 8; }
-
 std::int64_t group_size(const ConvolutionGeometry& geometry) { return geometry.in_channels / geometry.group; }
 
-/// body(Groups) with the vectors of the instruction set.
 template <class Body>
 void with_groups(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output, int threads,
                  const Body& body) {
-  const bool wide = lanes() == 16, small = group_size(geometry) == 4;
-  if (wide && small)
-    body(Groups<16, 4>(geometry, input, output, threads));
-  else if (wide)
-    body(Groups<16, 8>(geometry, input, output, threads));
-  else if (small)
-    body(Groups<8, 4>(geometry, input, output, threads));
+  if (group_size(geometry) == 4)
+    body(Groups<4>(geometry, input, output, threads));
   else
-    body(Groups<8, 8>(geometry, input, output, threads));
+    body(Groups<8>(geometry, input, output, threads));
 }
 
 void run(Context& context, const ConvolutionGeometry& geometry, bool turned, const Tensor& input,
@@ -388,9 +377,10 @@ const Define define_backward_weight(backward_weight_by_groups, DeviceKind::cpu, 
 
 bool groups_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
   const std::int64_t size = group_size(geometry);
-  return geometry.spatial_axes() == 2 && geometry.in_channels == geometry.out_channels &&
-         (size == 4 || size == 8) && geometry.in_channels % lanes() == 0 && is_kernel_order(input) &&
-         is_kernel_order(output) && input.count() > 0 && output.count() > 0;
+  return instruction_set() == InstructionSet::avx512 && geometry.spatial_axes() == 2 &&
+         geometry.in_channels == geometry.out_channels && (size == 4 || size == 8) &&
+         geometry.in_channels % kLanes == 0 && is_kernel_order(input) && is_kernel_order(output) &&
+         input.count() > 0 && output.count() > 0;
 }
 
 bool groups_can_turn(const ConvolutionGeometry& geometry) {
@@ -401,17 +391,17 @@ bool groups_can_turn(const ConvolutionGeometry& geometry) {
 
 bool groups_pay(GroupPass pass, const ConvolutionGeometry& geometry, const Tensor& input,
                 const Tensor& output) {
-  if (instruction_set() != InstructionSet::avx512 || !groups_apply(geometry, input, output)) return false;
-  const bool small = group_size(geometry) == 4, strided = geometry.stride[0] > 1 || geometry.stride[1] > 1;
+  if (!groups_apply(geometry, input, output)) return false;
+  const bool strided = geometry.stride[0] > 1 || geometry.stride[1] > 1;
   switch (pass) {
     case GroupPass::forward:
-      return small || !strided;
+      return group_size(geometry) == 4 || !strided;
     case GroupPass::backward_data:
       return groups_can_turn(geometry);
     case GroupPass::backward_weight:
-      return small || strided;
+      break;
   }
-  return false;
+  return true;
 }
 
 }  // namespace banyan::ops

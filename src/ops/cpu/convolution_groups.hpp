@@ -10,7 +10,7 @@
 
 namespace banyan::ops {
 
-/// f32 images in such groups that fill the vectors of the instruction set, not empty.
+/// f32 images in such groups that fill vectors of AVX-512, not empty.
 bool groups_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 /// The gradient of the input is a forward pass of turned windows, which must move in steps of 1.
 bool groups_can_turn(const ConvolutionGeometry& geometry);
