@@ -32,6 +32,7 @@ TEST(Prototxt, ColumnsCountATabAsOne) {
 TEST(Prototxt, FieldsOfBranchesSayWhyTheyAreNotThere) {
   expect_contains(net_error("layers { image_data_param { use_image: true } }"),
                   "unknown field \"use_image\" in ImageDataParameter: it is C3D's, ");
+  expect_contains(net_error("layer { convolution_param { hole: 2 } }"), ": it is DeepLab's name of dilation");
   expect_contains(net_error("layer { quantization_param { is_negative_input: true } }"), ": it is Intel's, ");
 }
 

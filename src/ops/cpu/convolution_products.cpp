@@ -292,7 +292,7 @@ bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Ten
   if (instruction_set() != InstructionSet::avx512 || !products_apply(geometry, input, output)) return false;
   const Products s(geometry, input, output, threads);
   if (s.batch / s.shares() * s.pixels() < kFewestPixels) return false;
-  if (s.direct) return s.rows() >= 16 && (s.groups == 1 || s.columns() >= 64);
+  if (s.direct) return s.groups == 1 ? s.rows() >= 16 : s.rows() >= 12 && s.columns() >= 48;
   // Gathering costs what it does for any kernel; oneDNN's are slow where neighbours in the image are not used
   // together, or rows are short.
   const bool strided = s.h.stride > 1 && s.w.stride > 1 && geometry.spatial_axes() == 2;
