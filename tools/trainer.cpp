@@ -423,6 +423,10 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
   options.reduce_precision = narrow;
   options.told_to_end = &told_to_end();
   options.served_by_first = FLAGS_parameter_server;
+  if (const std::optional<parallel::Launch> launch = parallel::find_launch()) {
+    options.process = launch->process;
+    options.turn_on_host = launch->turn_on_host;
+  }
   auto uplink = std::make_unique<parallel::WireUplink>(parallel::connect_by_mpi(), options);
   if (uplink->place().process > 0) {
     console.set_origin(cat("[", uplink->name(), "] "));

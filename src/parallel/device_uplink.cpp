@@ -49,6 +49,8 @@ class DeviceUplink::State {
     fail_ = run.fail;
     const std::vector<Device*> devices = run.devices;
     held_up_ = std::vector<std::atomic<bool>>(devices.size());
+    // While they join they wait for each other: who is silent then is missed.
+    hold_up(true);
     run.held_up = [this](int device) { return held_up_[static_cast<std::size_t>(device)].load(); };
     below.attach(std::move(run));
     attached_ = true;
@@ -61,6 +63,7 @@ class DeviceUplink::State {
       detach();
       throw;
     }
+    hold_up(false);
     watch_ = std::thread([this] { watch(); });
   }
 
@@ -161,6 +164,10 @@ class DeviceUplink::State {
   }
 
   // Joining, on one thread.
+
+  void hold_up(bool held_up) {
+    for (std::atomic<bool>& device : held_up_) device = held_up;
+  }
 
   static void check_devices(const std::vector<Device*>& devices) {
     for (std::size_t i = 0; i < devices.size(); ++i)
@@ -437,5 +444,7 @@ void DeviceUplink::begin(int slot, Tensor& message, UplinkMerge merge, const Mee
 }
 bool DeviceUplink::done(int slot, Context& context) { return state_->done(slot, context); }
 void DeviceUplink::abort(const Error& error) noexcept { state_->abort(error); }
+bool DeviceUplink::speaks() const { return state_->below.speaks(); }
+void DeviceUplink::let_others_speak() const { state_->below.let_others_speak(); }
 
 }  // namespace banyan::parallel

@@ -23,14 +23,22 @@ std::optional<Launch> find_launch() {
   struct Variable {
     const char* name;
     const char* launcher;
+    const char* process;
+    const char* turn_on_host;
   };
   // mpirun inside a Slurm job has variables of both.
-  constexpr std::array<Variable, 3> kVariables = {Variable{"OMPI_COMM_WORLD_SIZE", "mpirun"},
-                                                  Variable{"SLURM_STEP_NUM_TASKS", "srun"},
-                                                  Variable{"PMI_SIZE", "mpirun"}};
+  constexpr std::array<Variable, 3> kVariables = {
+      Variable{"OMPI_COMM_WORLD_SIZE", "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      Variable{"SLURM_STEP_NUM_TASKS", "srun", "SLURM_PROCID", "SLURM_LOCALID"},
+      Variable{"PMI_SIZE", "mpirun", "PMI_RANK", "MPI_LOCALRANKID"}};
+  const auto number = [](const char* name, int otherwise) {
+    const char* value = std::getenv(name);
+    return value != nullptr ? std::atoi(value) : otherwise;
+  };
   for (const Variable& variable : kVariables)
     if (const char* processes = std::getenv(variable.name))
-      return Launch{variable.launcher, std::atoi(processes)};
+      return Launch{variable.launcher, std::atoi(processes), number(variable.process, -1),
+                    number(variable.turn_on_host, 0)};
   return std::nullopt;
 }
 

@@ -26,6 +26,9 @@ constexpr double kLastWords = 0.05;
 constexpr double kSilentAtTheEnd = 0.5;
 /// A thread that was away for longer than this has not been able to listen, or to judge.
 constexpr double kAway = 1;
+/// Of processes that fall silent within such a time any may be the cause: an MPI that has lost one process
+/// may hold up others, in calls from which they tell nothing.
+constexpr double kTogether = 1;
 
 std::string link_of(const char* path) {
   char target[64] = "";
@@ -113,7 +116,7 @@ void ProcessWatch::heard_from(int process) {
     switch (peer.in.kind) {
       case NewsKind::goodbye:
         peer.gone = true;
-        peer.any_waits = false;
+        peer.any_waits = peer.shares = false;
         return;  // nothing follows
       case NewsKind::ready:
         peer.ready = true;
@@ -130,6 +133,8 @@ void ProcessWatch::heard_from(int process) {
         peer.doing = peer.in.text;
         peer.any_waits = peer.in.any_waits;
         peer.all_wait = peer.in.all_wait;
+        peer.shares = peer.in.shares;
+        if (peer.in.moves != std::exchange(peer.moves, peer.in.moves)) moved_ = peer.heard;
         break;
     }
   }
@@ -155,7 +160,10 @@ void ProcessWatch::tick(const std::function<ProcessReport()>& report) {
     if (seconds(now - ticked_) > kAway)
       for (Peer& peer : peers_) peer.heard = now;
     ticked_ = now;
-    if (due) mine_ = mine;
+    if (due) {
+      if (mine.moves != mine_.moves) moved_ = now;
+      mine_ = mine;
+    }
     if (due || owing_)
       for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
         if (process != me_ && !peers_[process].failed) to.push_back(process);
@@ -184,6 +192,8 @@ void ProcessWatch::send_report(int process, const ProcessReport& report) {
   news.text[length] = 0;
   news.any_waits = report.any_waits;
   news.all_wait = report.all_wait;
+  news.shares = report.shares;
+  news.moves = report.moves;
   send(process, 0, NewsKind::report, length);
 }
 
@@ -205,8 +215,10 @@ void ProcessWatch::judge() {
   }
   const bool told_to_end = options_.told_to_end && options_.told_to_end();
   if (told_to_end && !told_) told_ = now;
+  Missed missed;
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
-    if (process != me_ && !peers_[process].over()) look(process, now, told_to_end);
+    if (process != me_ && !peers_[process].over()) look(process, now, told_to_end, missed);
+  if (!missed.processes.empty()) give_up(missed);
   if (failures_.empty() && !failed_) look_at_wire(now, told_to_end);
 }
 
@@ -222,28 +234,56 @@ bool ProcessWatch::judges_silence_of(int process) const {
   return leaving_ || mine_.shares || anybody_waits();
 }
 
-bool ProcessWatch::anybody_waits() const {
-  return mine_.any_waits ||
-         std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.any_waits; });
+/// Lately: what it said before counts.
+bool ProcessWatch::is_heard(const Peer& peer) const {
+  return seconds(Clock::now() - peer.heard) < std::max(kAway, 4 * beat());
 }
 
-void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end) {
+/// One that is not heard of any more does not: its last report may be an old one.
+bool ProcessWatch::anybody_waits() const {
+  return mine_.any_waits || std::any_of(peers_.begin(), peers_.end(), [this](const Peer& peer) {
+           return peer.any_waits && is_heard(peer);
+         });
+}
+
+void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end, Missed& missed) {
   Peer& peer = peers_[process];
   const double silent = silence(peer);
-  const auto lost = [&](const char* why) {
-    give_up(process, cat("has not been heard of for ", rounded(silent), " s by ", name_of(me_), why));
-  };
   if (readable(peer.pid_descriptor)) {
     if (!peer.ended) peer.ended = now;
-    if (seconds(now - *peer.ended) > kLastWords) give_up(process, "was killed, or has ended without a word");
+    if (seconds(now - *peer.ended) > kLastWords)
+      give_up({process}, "was killed, or has ended without a word");
   } else if (told_to_end && silent > std::max(kSilentAtTheEnd, 4 * beat()) &&
              (!options_.served_by_first ||
               ((process == 0 || me_ == 0) && silent - seconds(now - *told_) < kAway))) {
-    lost(": it was killed, or has lost its network");
+    missed.processes.push_back(process);
+    missed.at_the_end = true;
   } else if (options_.silence_seconds > 0 && silent > options_.silence_seconds &&
              judges_silence_of(process)) {
-    lost(" while others wait for it: it was stopped, or has lost its network");
+    missed.processes.push_back(process);
   }
+}
+
+/// With them those that have been silent for about as long: nobody here knows which of them is the cause.
+void ProcessWatch::give_up(const Missed& missed) {
+  double longest = 0;
+  for (const int process : missed.processes) longest = std::max(longest, silence(peers_[process]));
+  std::vector<int> together;
+  const double least = std::max(longest - kTogether, longest / 2);
+  for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
+    if (process == me_ || peers_[process].over()) continue;
+    // Workers are the server's business.
+    if (options_.served_by_first && process != 0 && me_ != 0) continue;
+    if (silence(peers_[process]) >= least) together.push_back(process);
+  }
+  const bool one = together.size() == 1;
+  const char* wait = missed.at_the_end ? ""
+                     : one             ? " while others wait for it"
+                                       : " while others wait for them";
+  const char* why = missed.at_the_end ? "killed" : "stopped";
+  give_up(together, cat(one ? "has" : "have", " not been heard of for ", rounded(longest), " s by ",
+                        name_of(me_), wait, one ? ": it was " : ": one of them, or all, were ", why,
+                        one ? ", or has lost its network" : ", or have lost their network"));
 }
 
 /// The wire's library may wait for something that does not come, such as an answer of mpirun's when it has
@@ -260,18 +300,31 @@ void ProcessWatch::look_at_wire(Clock::time_point now, bool told_to_end) {
       {me_,
        Error(ErrorKind::runtime, cat("the message library has not returned from a call for ", rounded(away),
                                      " s", told_to_end ? " and this process was told to end" : "", ": ",
-                                     silent.size() == 1 ? name_of(silent[0]) : "another process",
+                                     silent.empty() ? "another process" : names(silent, " or "),
                                      " was killed, or has lost its network")),
        true});
 }
 
-void ProcessWatch::give_up(int process, const std::string& why) {
-  Peer& peer = peers_[process];
-  Error error(ErrorKind::runtime, cat(name_of(process), " (process ID ", processes_[process].pid, ") ", why));
-  if (!peer.doing.empty())
-    error.add_context(cat(peer.doing, ", ", rounded(seconds(judged_ - peer.heard)), " s before"));
-  peer.failed = true;
-  failures_.push_back({process, error, peer.ended_before});
+void ProcessWatch::give_up(const std::vector<int>& processes, const std::string& why) {
+  Error error(ErrorKind::runtime, cat(names(processes, " and "), " ", why));
+  for (const int process : processes) {
+    Peer& peer = peers_[process];
+    if (!peer.doing.empty())
+      error.add_context(cat(peer.doing, ", ", rounded(seconds(judged_ - peer.heard)), " s before"));
+    peer.failed = true;
+  }
+  for (const int process : processes) failures_.push_back({process, error, peers_[process].ended_before});
+}
+
+/// "process 1 on b (process ID 812), process 2 on c (process ID 813) and process 3 on d (process ID 3)"
+std::string ProcessWatch::names(const std::vector<int>& processes, const char* last) const {
+  std::string text;
+  for (std::size_t k = 0; k < processes.size(); ++k)
+    text += cat(k == 0                      ? ""
+                : k + 1 == processes.size() ? last
+                                            : ", ",
+                name_of(processes[k]), " (process ID ", processes_[processes[k]].pid, ")");
+  return text;
 }
 
 std::vector<ProcessFailure> ProcessWatch::take_failures() {
@@ -286,10 +339,23 @@ OtherDevices ProcessWatch::others() const {
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
     if (process == me_) continue;
     const Peer& peer = peers_[process];
-    others.any_waits = others.any_waits || peer.any_waits;
-    others.all_wait = others.all_wait && peer.all_wait && seconds(Clock::now() - peer.heard) < kAway;
+    const bool heard = is_heard(peer);
+    others.any_waits = others.any_waits || (peer.any_waits && heard);
+    others.all_wait = others.all_wait && peer.all_wait && heard;
   }
+  others.moved = moved_;
   return others;
+}
+
+bool ProcessWatch::others_share() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [this](const Peer& peer) { return peer.shares && is_heard(peer); });
+}
+
+void ProcessWatch::note_message(int from) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  peers_[from].heard = Clock::now();
 }
 
 double ProcessWatch::silence_of(int process) const {

@@ -44,8 +44,9 @@ ProcessIdentity identify(const std::string& host);
 /// What a process tells the others now and then.
 struct ProcessReport {
   bool any_waits = false, all_wait = false;
-  bool shares = false;  ///< texts with all others, none of whom can be done without
-  std::string doing;    ///< of the device that the others are most likely to wait for
+  bool shares = false;      ///< texts with all others, none of whom can be done without
+  std::uint64_t moves = 0;  ///< messages of exchanges that have come or left
+  std::string doing;        ///< of the device that the others are most likely to wait for
 };
 
 /// The failure of a process.
@@ -89,9 +90,14 @@ class ProcessWatch {
   // On any thread.
   /// Looks for processes that are missing.
   void judge();
+  /// A message from this process has come that is not the watch's: it lives, however long its report is on
+  /// the way behind such messages.
+  void note_message(int from);
   /// Failures that became known since the last call.
   std::vector<ProcessFailure> take_failures();
   OtherDevices others() const;
+  /// Does another process, as far as it is heard of, wait for a text of this one?
+  bool others_share() const;
   /// Seconds since another process was last heard of; those in which this one did not listen do not count.
   double silence_of(int process) const;
   /// Known for processes of this machine only; false: it has not, or is elsewhere.
@@ -107,7 +113,8 @@ class ProcessWatch {
     NewsKind kind = NewsKind::report;
     int process = 0;  ///< that has failed
     ErrorKind error = ErrorKind::runtime;
-    bool any_waits = false, all_wait = false;
+    bool any_waits = false, all_wait = false, shares = false;
+    std::uint64_t moves = 0;
     char text[kMostText] = "";
   };
   struct Peer {
@@ -118,7 +125,8 @@ class ProcessWatch {
     bool owes_ready = false, owes_goodbye = false;
     // Under the mutex:
     std::string doing;
-    bool any_waits = false, all_wait = false;
+    bool any_waits = false, all_wait = false, shares = false;
+    std::uint64_t moves = 0;
     bool ready = false, gone = false, failed = false;
     bool told = false;  ///< its failure itself: it is there to hear of others'
     Clock::time_point heard;
@@ -133,11 +141,19 @@ class ProcessWatch {
   void send(int process, std::size_t channel, NewsKind kind, std::size_t text_bytes);
   void send_report(int process, const ProcessReport& report);
   // Under the mutex:
-  void look(int process, Clock::time_point now, bool told_to_end);
+  /// Processes that are missed, and why.
+  struct Missed {
+    std::vector<int> processes;
+    bool at_the_end = false;  ///< this process was told to end
+  };
+  void look(int process, Clock::time_point now, bool told_to_end, Missed& missed);
   void look_at_wire(Clock::time_point now, bool told_to_end);
-  void give_up(int process, const std::string& why);
+  void give_up(const std::vector<int>& processes, const std::string& why);
+  void give_up(const Missed& missed);
+  std::string names(const std::vector<int>& processes, const char* last) const;
   double beat() const;  ///< seconds between two reports
   double silence(const Peer& peer) const;
+  bool is_heard(const Peer& peer) const;
   bool judges_silence_of(int process) const;
   bool anybody_waits() const;
 
@@ -155,6 +171,7 @@ class ProcessWatch {
   std::vector<ProcessFailure> failures_;
   ProcessReport mine_;
   Clock::time_point ticked_, judged_;
+  Clock::time_point moved_;                ///< when a message of an exchange has, anywhere
   std::optional<Clock::time_point> told_;  ///< to end
   bool leaving_ = false, left_ = false, failed_ = false;
   int parent_;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "banyan/base/error.hpp"
+#include "banyan/parallel/wire.hpp"
 
 namespace banyan::parallel {
 
@@ -32,6 +33,17 @@ std::vector<int> ServerLayout::servers() const {
   std::set<int> servers;
   for (std::size_t piece = 0; piece < pieces.size(); ++piece) servers.insert(holder(piece));
   return {servers.begin(), servers.end()};
+}
+
+void ServerLayout::check_sizes() const {
+  constexpr std::size_t kMost = Wire::kMostBytes - (std::size_t{1} << 16);  // what encoding adds is less
+  if (const std::size_t largest = largest_piece(); largest > kMost)
+    bad_input("one of the net's parameters has ", largest,
+              " bytes, which solvers that need norms do not cut: a parameter server sends at most ", kMost,
+              " in one piece");
+  if (rest_bytes > kMost)
+    bad_input("the parameters that are not learned have ", rest_bytes,
+              " bytes: a parameter server sends at most ", kMost);
 }
 
 std::vector<int> share_out(const std::vector<std::int64_t>& pieces, int servers) {

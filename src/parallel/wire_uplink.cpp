@@ -30,6 +30,14 @@ constexpr int kNewsTag = 0, kShareSizeTag = 1, kShareTag = 2, kFirstSlotTag = 3;
 constexpr int kProtocolTags = 16;
 /// Seconds for the processes to find each other in the beginning; more if the watchdog waits longer.
 constexpr double kLeastPatience = 20;
+/// Between two processes of a host that say that they have not: what started them ends all after the first.
+constexpr double kTurn = 0.2;
+constexpr int kMostTurns = 10;
+/// One that is heard of may take so many times that long, for a large data set or an old state, while others
+/// wait for it.
+constexpr double kToStart = 5;
+/// A text travels in such parts, so that the others see it move.
+constexpr std::size_t kSharePart = std::size_t{16} << 20;
 /// How long the thread polls for something that a device waits for before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{2000}, kShortSpin{30};
 /// Between polls: while devices wait, while they compute and something is under way (the thread may need one
@@ -45,6 +53,8 @@ constexpr int kLooksForTheEnded = 5;
 /// mpirun kills all when one ends: whoever has spoken gives other hosts so long to speak too, and whoever has
 /// nothing to say gives the one that speaks for its host so long.
 constexpr std::chrono::milliseconds kHold{300}, kLongestHold{1000};
+/// What a process that has not begun to train has after a failure to end by itself.
+constexpr std::chrono::milliseconds kToEnd{2000};
 /// One that is not heard of for so long is not expected to say what has happened.
 constexpr double kSilent = 1;
 
@@ -54,12 +64,44 @@ int first_tag_of(int slot) {
   return kFirstSlotTag + index * SlotExchange::kTags;
 }
 
+/// Tells of every message that comes, and of every one that leaves.
+class ToldWire : public Wire {
+ public:
+  using Heard = std::function<void(int from)>;
+  ToldWire(Wire& wire, Heard heard, std::function<void()> moved)
+      : wire_(wire), heard_(std::move(heard)), moved_(std::move(moved)) {}
+  int process() const override { return wire_.process(); }
+  int processes() const override { return wire_.processes(); }
+  int last_tag() const override { return wire_.last_tag(); }
+  void send(int to, int tag, const void* data, std::size_t bytes, Done done) override {
+    wire_.send(to, tag, data, bytes, [this, done = std::move(done)](std::size_t sent) {
+      moved_();
+      if (done) done(sent);
+    });
+  }
+  void receive(int from, int tag, void* data, std::size_t bytes, Done done) override {
+    wire_.receive(from, tag, data, bytes, [this, from, done = std::move(done)](std::size_t received) {
+      heard_(from);
+      moved_();
+      if (done) done(received);
+    });
+  }
+  bool progress() override { return wire_.progress(); }
+  void leave() override { wire_.leave(); }
+
+ private:
+  Wire& wire_;
+  const Heard heard_;
+  const std::function<void()> moved_;
+};
+
 /// A string of each process on its way to all others.
 struct Sharing {
   std::vector<std::string> all;
   std::vector<std::uint64_t> sizes;
-  std::uint64_t size = 0;  ///< of this process's
-  int open = 0;            ///< transfers
+  std::vector<bool> heard;  ///< by process: its size is there
+  std::uint64_t size = 0;   ///< of this process's
+  int open = 0;             ///< transfers
   bool under_way = false;
 };
 
@@ -72,11 +114,13 @@ class WireUplink::State {
     thread_ = std::thread([this, connect = std::move(connect)] { run(connect); });
     std::unique_lock<std::mutex> lock(mutex_);
     const auto begun = [&] { return joined_ || failure_; };
-    if (options_.watchdog_seconds <= 0)
+    if (options_.watchdog_seconds <= 0) {
       changed_.wait(lock, begun);
-    else if (const double patience = std::max(options_.watchdog_seconds, kLeastPatience);
-             !changed_.wait_for(lock, std::chrono::duration<double>(patience), begun))
-      end_process(patience);
+    } else {
+      const double turn = kTurn * std::min(options_.turn_on_host, kMostTurns);
+      if (!changed_.wait_for(lock, std::chrono::duration<double>(patience() + turn), begun))
+        end_process(not_found(), true);
+    }
     if (!failure_) {
       guard_ = std::thread([this] { guard(); });
       return;
@@ -88,6 +132,11 @@ class WireUplink::State {
   }
   ~State() {
     if (!thread_.joinable()) return;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closing_ = true;
+      changed_.notify_all();
+    }
     abort(Error(ErrorKind::runtime, "the process has ended"));
     thread_.join();
     guard_.join();
@@ -103,8 +152,10 @@ class WireUplink::State {
     std::unique_lock<std::mutex> lock(mutex_);
     check();
     to_share_ = mine;
+    sharing_here_ = true;
     wake();
     changed_.wait(lock, [&] { return shared_ || failure_; });
+    sharing_here_ = false;
     check();
     return *std::exchange(shared_, std::nullopt);
   }
@@ -117,6 +168,7 @@ class WireUplink::State {
   void carry(std::shared_ptr<WireProtocol> protocol) {
     const std::lock_guard<std::mutex> lock(mutex_);
     to_carry_ = std::move(protocol);
+    started_ = true;
     wake();
   }
 
@@ -140,6 +192,7 @@ class WireUplink::State {
              Context& context, Doorbell& bell) {
     const std::lock_guard<std::mutex> lock(mutex_);
     check();
+    started_ = true;
     std::unique_ptr<Slot>& entry = slots_[number];
     if (!entry) {
       if (first_tag_of(number) + SlotExchange::kTags > wire_->last_tag() - kProtocolTags)
@@ -244,21 +297,37 @@ class WireUplink::State {
     bool finished = false;
   };
 
-  /// A library that waits for other processes in its initialization cannot be told to stop.
-  [[noreturn]] void end_process(double seconds) const {
-    end_process(Error(ErrorKind::runtime,
-                      cat("the processes of this run have not found each other for ", seconds,
-                          " s: one of them has not started, or the network between them is cut (in a "
-                          "process on ",
-                          identify(options_.host).host, ")")),
-                true);
+  double patience() const {
+    return options_.patience_seconds > 0 ? options_.patience_seconds
+                                         : std::max(options_.watchdog_seconds, kLeastPatience);
   }
-  [[noreturn]] static void end_process(const Error& error, bool speaks) {
+  /// Under the mutex. A library that waits for other processes in its initialization can neither be told to
+  /// stop nor asked for whom it waits.
+  Error not_found() const {
+    std::string missing;
+    for (std::size_t k = 0; k < unheard_.size(); ++k)
+      missing += cat(k == 0                     ? "process "
+                     : k + 1 == unheard_.size() ? " and process "
+                                                : ", process ",
+                     unheard_[k]);
+    const std::string number = options_.process >= 0 ? cat("process ", options_.process) : "a process";
+    return Error(ErrorKind::runtime,
+                 cat("the processes of this run have not found each other for ", patience(),
+                     " s: ", missing.empty() ? "one of them" : missing,
+                     unheard_.size() > 1 ? " have not started, were stopped, or have lost their network (in "
+                                         : " has not started, was stopped, or has lost its network (in ",
+                     number, " on ", identify(options_.host).host, ")"));
+  }
+  static void say(const Error& error) {
     const std::string text = cat(::program_invocation_short_name, ": ", error.what(), "\n");
     give_back_panel();
-    if (speaks) {
-      [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-    }
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  }
+  [[noreturn]] static void end_process(const Error& error, bool speaks) {
+    if (speaks)
+      say(error);
+    else
+      give_back_panel();
     ::_exit(exit_code(error.kind()));
   }
 
@@ -318,11 +387,34 @@ class WireUplink::State {
       const std::uint64_t now = beats_;
       const bool moves = now != std::exchange(beats, now);
       stuck = moves || !failure_ ? Clock::duration{} : stuck + std::min<Clock::duration>(look, kLongestLook);
+      judge_start(std::min<Clock::duration>(look, kLongestLook));
       if (stuck < kStuck) continue;
       Error error(failure_->error);
       error.add_context(cat("in ", name()));
       end_process(error, speaker() == place_.process);
     }
+    const auto ends = [this] { return closing_ || started_; };
+    if (left_ || started_ || changed_.wait_for(lock, stuck_at_start_ ? kLook : kToEnd, ends)) return;
+    // Its own thread is held up, by a file perhaps, and would be left behind.
+    Error error(failure_->error);
+    error.add_context(cat("in ", name()));
+    if (speaker() == place_.process) say(error);
+    lock.unlock();
+    let_others_speak();
+    ::_exit(exit_code(error.kind()));
+  }
+
+  /// Under the mutex: do the others wait for this process, which does not come as far as they are?
+  void judge_start(Clock::duration look) {
+    if (failure_ || started_ || leaving_ || options_.watchdog_seconds <= 0) return;
+    const bool waited_for = !sharing_here_ && (watch_->others_share() || watch_->others().any_waits);
+    starting_ = waited_for ? starting_ + look : Clock::duration{};
+    const double most = kToStart * patience();
+    if (starting_ <= std::chrono::duration<double>(most)) return;
+    stuck_at_start_ = true;
+    fail_here(Error(ErrorKind::runtime, cat("watchdog: ", name(), " has not got through its start for ", most,
+                                            " s while others wait for it")));
+    wake();
   }
 
   // On either of these threads.
@@ -356,7 +448,13 @@ class WireUplink::State {
     ::prctl(PR_SET_TIMERSLACK, 1000UL);  // nanoseconds: the usual 50 us are longer than the naps
     host_device_->make_current_for_helper();
     try {
-      wire_ = connect();
+      raw_wire_ = connect();
+      wire_ = std::make_unique<ToldWire>(
+          *raw_wire_,
+          [this](int from) {
+            if (watch_) watch_->note_message(from);
+          },
+          [this] { ++moves_; });
       join();
       while (work()) {
       }
@@ -367,6 +465,7 @@ class WireUplink::State {
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     wire_.reset();
+    raw_wire_.reset();
     settled_ = failure_.has_value();
     changed_.notify_all();
   }
@@ -411,8 +510,12 @@ class WireUplink::State {
     place_.process = wire_->process();
     hosts_.resize(static_cast<std::size_t>(wire_->processes()));
     begin_sharing(identify(options_.host).pack());
+    note_unheard();
     while (sharing_.open > 0)
-      if (!wire_->progress()) std::this_thread::sleep_for(kNap);
+      if (wire_->progress())
+        note_unheard();
+      else
+        std::this_thread::sleep_for(kNap);
     std::vector<ProcessIdentity> identities;
     place_.devices_of.assign(hosts_.size(), 0);
     for (std::size_t p = 0; p < hosts_.size(); ++p) {
@@ -423,15 +526,24 @@ class WireUplink::State {
     options.silence_seconds = options_.watchdog_seconds;
     options.served_by_first = options_.served_by_first;
     options.told_to_end = [this] { return options_.told_to_end != nullptr && options_.told_to_end->load(); };
-    watch_ = std::make_unique<ProcessWatch>(*wire_, kNewsTag, std::move(identities), options);
+    watch_ = std::make_unique<ProcessWatch>(*raw_wire_, kNewsTag, std::move(identities), options);
     sharing_.under_way = false;
     const std::lock_guard<std::mutex> lock(mutex_);
     joined_ = true;
     changed_.notify_all();
   }
 
+  void note_unheard() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    unheard_.clear();
+    for (int process = 0; process < static_cast<int>(hosts_.size()); ++process)
+      if (!sharing_.heard[process]) unheard_.push_back(process);
+  }
+
   void begin_sharing(std::string text) {
     sharing_.under_way = true;
+    sharing_.heard.assign(hosts_.size(), false);
+    sharing_.heard[place_.process] = true;
     sharing_.all.assign(hosts_.size(), "");
     sharing_.sizes.assign(hosts_.size(), 0);
     std::string& mine = sharing_.all[place_.process];
@@ -445,10 +557,9 @@ class WireUplink::State {
       wire_->receive(process, kShareSizeTag, &sharing_.sizes[process], sizeof(std::uint64_t),
                      [this, process](std::size_t) { receive_share(process); });
       wire_->send(process, kShareSizeTag, &sharing_.size, sizeof sharing_.size, count_down);
-      for (std::size_t at = 0; at < mine.size(); at += Wire::kMostBytes) {
+      for (std::size_t at = 0; at < mine.size(); at += kSharePart) {
         ++sharing_.open;
-        wire_->send(process, kShareTag, mine.data() + at, std::min(Wire::kMostBytes, mine.size() - at),
-                    count_down);
+        wire_->send(process, kShareTag, mine.data() + at, std::min(kSharePart, mine.size() - at), count_down);
       }
     }
     --sharing_.open;
@@ -456,9 +567,10 @@ class WireUplink::State {
   void receive_share(int process) {
     std::string& text = sharing_.all[process];
     text.resize(sharing_.sizes[process]);
-    for (std::size_t at = 0; at < text.size(); at += Wire::kMostBytes) {
+    sharing_.heard[process] = true;
+    for (std::size_t at = 0; at < text.size(); at += kSharePart) {
       ++sharing_.open;
-      wire_->receive(process, kShareTag, text.data() + at, std::min(Wire::kMostBytes, text.size() - at),
+      wire_->receive(process, kShareTag, text.data() + at, std::min(kSharePart, text.size() - at),
                      [this](std::size_t) { --sharing_.open; });
     }
     --sharing_.open;
@@ -546,6 +658,7 @@ class WireUplink::State {
     const std::lock_guard<std::mutex> lock(mutex_);
     ProcessReport report;
     report.shares = sharing_.under_way;
+    report.moves = moves_;
     const Activity* slowest = nullptr;
     bool slowest_waits = false;
     report.all_wait = !run_.activities.empty();
@@ -636,6 +749,12 @@ class WireUplink::State {
   std::vector<std::string> hosts_;
   // Under the mutex:
   bool joined_ = false, leaving_ = false, left_ = false, settled_ = false, woken_ = false;
+  bool sharing_here_ = false;  ///< a thread waits in share()
+  bool started_ = false;       ///< to exchange what is trained
+  bool closing_ = false;       ///< the uplink goes
+  bool stuck_at_start_ = false;
+  Clock::duration starting_{};             ///< while others wait
+  std::vector<int> unheard_;               ///< processes, while they join
   bool napping_ = false;                   ///< the thread, which need not sleep on if a device waits now
   bool ending_ = false;                    ///< run_.fail is being called
   std::optional<ProcessFailure> failure_;  ///< the first one
@@ -651,7 +770,8 @@ class WireUplink::State {
   // The thread's:
   Sharing sharing_;
   std::shared_ptr<WireProtocol> protocol_;  ///< outlives the wire, which reads and writes its messages
-  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<Wire> raw_wire_, wire_;   ///< the second one tells of what it does
+  std::uint64_t moves_ = 0;                 ///< messages but the watch's
   std::unique_ptr<ProcessWatch> watch_;
   std::vector<Slot*> arrived_;  ///< begun, but perhaps still being computed
   std::vector<Slot*> finished_;

@@ -51,6 +51,7 @@ double seconds_since(Clock::time_point then) {
 /// The device of this process that all others have been waiting for in vain, at least since `from`, if there
 /// is one. Where all wait, at least since `one_worked`, which is kept here, too: for a moment all do whenever
 /// the last one has done its part and messages are still on their way, however long it has been waited for.
+/// And as long as messages come and go, all wait for a slow network only.
 std::optional<Error> find_silent(const std::vector<Activity*>& activities, const WatchdogOptions& watchdog,
                                  Clock::time_point from, Clock::time_point& one_worked) {
   const Activity* silent = nullptr;
@@ -65,7 +66,7 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, const
     all_wait = all_wait && waits(i);
   }
   if (all_wait)
-    from = std::max(from, one_worked);
+    from = std::max({from, one_worked, others.moved});
   else
     one_worked = Clock::now();
   for (std::size_t i = 0; i < activities.size(); ++i) {
@@ -139,7 +140,10 @@ void WorkerGroup::run(const std::function<void(int)>& body, const std::function<
                                  "\n  the thread of ", activities_[joined]->device(), " cannot be stopped (",
                                  activities_[joined]->describe(), "): ending the process\n");
     give_back_panel();
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (!watchdog_.speaks || watchdog_.speaks()) {
+      [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+    }
+    if (watchdog_.before_end) watchdog_.before_end();
     ::_exit(exit_code(error ? error->kind() : ErrorKind::aborted));
   }
   if (const auto error = abort_.error()) throw Error(*error);

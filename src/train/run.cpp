@@ -37,6 +37,9 @@ void compare_processes(const TrainOptions& options) {
       *options.uplink,
       {{"version of the program", BANYAN_VERSION},
        {"--precision", name_of(options.precision)},
+       {"kind of devices (--cpu or --gpu)", options.parameter_server                     ? ""
+                                            : options.devices[0].kind == DeviceKind::cpu ? "CPU"
+                                                                                         : "GPU"},
        {"--sync_bn", std::to_string(static_cast<int>(options.sync_bn))},
        {"solver", cat(options.solver.checksum)},
        {"--servers or --server_tree", servers},

@@ -53,18 +53,6 @@ int parent_of(const Run& run) {
   return 0;
 }
 
-/// A piece, what its encoding adds, and the rest each travel as one message.
-void check_sizes(const parallel::ServerLayout& layout) {
-  constexpr std::size_t kMost = parallel::Wire::kMostBytes - (std::size_t{1} << 16);
-  if (const std::size_t largest = layout.largest_piece(); largest > kMost)
-    bad_input("one of the net's parameters has ", largest,
-              " bytes, which solvers that need norms do not cut: a parameter server sends at most ", kMost,
-              " in one piece");
-  if (layout.rest_bytes > kMost)
-    bad_input("the parameters that are not learned have ", layout.rest_bytes,
-              " bytes: a parameter server sends at most ", kMost);
-}
-
 parallel::ServerLayout layout_of(const Run& run, const Net& net) {
   parallel::ServerLayout layout;
   layout.type = tensor_type(run.options.precision);
@@ -81,7 +69,7 @@ parallel::ServerLayout layout_of(const Run& run, const Net& net) {
   layout.checksum = io::checksum_of(alike);
   const Tensor& statistics = net.parameter_store().statistics;
   if (statistics.defined()) layout.statistics_bytes = statistics.bytes();
-  check_sizes(layout);
+  layout.check_sizes();
   return layout;
 }
 

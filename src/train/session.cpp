@@ -93,7 +93,11 @@ Session::State::State(const TrainOptions& options) : run(make_run(options)) {
   on_board.emplace(options.board.get(), std::vector<const Activity*>(activities.begin(), activities.end()));
   attachment.emplace(*run);
   parallel::WatchdogOptions watchdog{options.watchdog_seconds, kGraceSeconds};
-  if (parallel::Uplink* uplink = options.uplink) watchdog.others = [uplink] { return uplink->others(); };
+  if (parallel::Uplink* uplink = options.uplink) {
+    watchdog.others = [uplink] { return uplink->others(); };
+    watchdog.speaks = [uplink] { return uplink->speaks(); };
+    watchdog.before_end = [uplink] { uplink->let_others_speak(); };
+  }
   crew = std::make_unique<parallel::Crew>(activities, run->abort, watchdog,
                                           [this](int rank) { replicas[rank]->drain(); });
   on_all([](Replica& replica) { replica.set_up(); });

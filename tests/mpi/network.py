@@ -320,7 +320,7 @@ class Run:
 
     def has_missed(self):
         """Does it say that a process, or a device, was not heard of?"""
-        return "watchdog" in self.text() or "has not been heard of for" in self.text()
+        return "watchdog" in self.text() or "not been heard of for" in self.text()
 
     def errors(self):
         """{process: its errors}, of those that said one."""
@@ -356,10 +356,13 @@ def write_files(folder, database, net=NET, solver=SOLVER):
 # --- schedules of faults ---
 
 class Fault:
-    """What was done, to which process; whether the run must end, or go on without that process."""
+    """What was done, to which process; whether the run must end, or go on without that process, or either of them, which it shows."""
 
-    def __init__(self, words, process, ends=False, without=False):
-        self.words, self.process, self.ends, self.without = words, process, ends, without
+    def __init__(self, words, process, ends=False, without=False, either=False):
+        self.words, self.process, self.ends, self.without, self.either = words, process, ends, without, either
+
+    def is_last(self):
+        return self.ends or self.without or self.either
 
 
 def harmless(draw, run):
@@ -382,9 +385,12 @@ def signal_one(draw, run, number):
 
 
 def without(run, words, process):
-    """A process that is silent for ever: a parameter server goes on without it if it is a worker, and not the last one."""
-    goes_on = run.mode.can_do_without(process, run.network.hosts) and "Iteration" in run.text()
-    return Fault(words, process, ends=not goes_on, without=goes_on)
+    """A process that is silent for ever: a parameter server goes on without it if it is a worker, and not the last one. While the run starts it
+    depends on how far that process has come, which is not seen from outside: all are needed until they have told each other what they are."""
+    if not run.mode.can_do_without(process, run.network.hosts):
+        return Fault(words, process, ends=True)
+    joined = "Iteration" in run.text()
+    return Fault(words, process, without=joined, either=not joined)
 
 
 def kill(draw, run):
@@ -456,7 +462,7 @@ def wrong_stop(run, faults):
     if wait_until(lambda: run.iterations() > before + 10 or run.gone(), 60) is None:
         return "it goes on no longer, and does not end"
     if run.gone():
-        return wrong_errors(run, faults) if "has not been heard of for" in run.text() else "it ended without a reason"
+        return wrong_errors(run, faults) if "not been heard of for" in run.text() else "it ended without a reason"
     run.mpirun.send_signal(signal.SIGUSR1)
     silent = {fault.process for fault in faults if fault.without}
     if wait_until(lambda: set(trainers(run.marker)) <= silent, 20 + WATCHDOG) is None:
@@ -471,6 +477,10 @@ def wrong_stop(run, faults):
 def complaint(run, faults, since):
     """What is wrong with how the run ended; "": nothing."""
     last = faults[-1]
+    if last.either:
+        wait_until(lambda: run.iterations() > 10 or set(trainers(run.marker)) <= {last.process}, IN_TIME + TO_START + OF_MPIRUN)
+        last.without = run.iterations() > 10
+        last.ends = not last.without
     if not last.ends:
         return wrong_stop(run, faults)
     limit = IN_TIME + OF_MPIRUN + (0 if "Iteration" in run.text() else TO_START)
@@ -526,7 +536,7 @@ def schedule(setting, seed, server):
             time.sleep(draw.uniform(0, 1))
         faults, since = [], time.monotonic()
         for number in range(draw.randint(1, 3)):
-            if faults and (faults[-1].ends or faults[-1].without):
+            if faults and faults[-1].is_last():
                 break
             if run.gone():
                 return *early_end(words, run, run.has_missed() or run.errors(), "it ends before the next fault"), folder

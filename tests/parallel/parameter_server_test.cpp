@@ -789,6 +789,29 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
   }
 }
 
+/// MPI counts in int, and the wire in kMostBytes.
+TEST(ServerLayout, WhatDoesNotFitIntoAMessageIsRefused) {
+  ServerLayout layout = small_layout(DType::f32);
+  constexpr std::int64_t kMost =
+      (std::int64_t{1} << 28) - (1 << 14);  // 2^30 bytes without the coding's 64 Ki
+  layout.pieces = {5, kMost, 8};
+  layout.rest_bytes = 4 * kMost;
+  layout.check_sizes();
+  const auto refusal = [](const ServerLayout& of) {
+    try {
+      of.check_sizes();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  ServerLayout wide = layout;
+  wide.type = DType::f64;
+  EXPECT_THAT(refusal(wide), HasSubstr("one of the net's parameters has 2147352576 bytes"));
+  layout.rest_bytes += 4;
+  EXPECT_THAT(refusal(layout), HasSubstr("the parameters that are not learned have 1073676292 bytes"));
+}
+
 TEST(DifferenceCoding, TheLargestValuesAreSentAndTheRestLater) {
   DifferenceEncoder encoder(5, DType::f32, {std::nullopt, 0.4});
   const auto send = [&](const std::vector<float>& values) {

@@ -2,14 +2,18 @@
 #include "banyan/parallel/wire_uplink.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <random>
 #include <thread>
 
 #include "banyan/ops/normalization.hpp"
 #include "memory_wire.hpp"
+#include "parallel/process_watch.hpp"
 #include "parallel/slot_exchange.hpp"
 
 namespace banyan::parallel {
@@ -330,7 +334,246 @@ TEST(WireUplink, AProcessThatIsNotHeardOfIsNamedWithWhatItDidLast) {
     EXPECT_THAT(errors[process],
                 testing::HasSubstr("layer \"bn1\" exchange on cpu:0 of process 1, iteration 5"));
   }
-  EXPECT_THAT(errors[1], testing::ContainsRegex("process [02] on host[02].*has not been heard of"));
+  // It cannot know that it is the one that is cut off.
+  EXPECT_THAT(errors[1], testing::ContainsRegex("process 0 on host0 .* and process 2 on host2 .* have not "
+                                                "been heard of for 1.*one of them, or all, were stopped"));
+}
+
+/// An MPI that has lost one process may hold up another, which then is as silent as the lost one.
+TEST(WireUplink, OfProcessesThatFallSilentTogetherAllAreNamed) {
+  MemoryHub hub({1, 1, 1, 1});
+  const auto errors = run_all(
+      hub,
+      [&](Process& process) {
+        process.uplink->share("");
+        if (process.number == 0) {
+          hub.cut_off(0);
+          hub.cut_off(2);
+        }
+        Tensor message(*process.device, Shape{3}, DType::f64);
+        process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
+        process.finish(Uplink::kStatistics);
+      },
+      [](int, WireUplinkOptions& options) { options.watchdog_seconds = 1; });
+  for (const int process : {1, 3})
+    EXPECT_THAT(
+        errors[process],
+        testing::ContainsRegex("^process 0 on host0 .* and process 2 on host2 .* have not been heard of "
+                               "for [0-9.]* s by process [13] on .* while others wait for them"));
+}
+
+/// Whoever was silent when it was last heard of does not wait for anybody now, as far as is known.
+TEST(WireUplink, ASilentProcessIsNotOneThatWaits) {
+  MemoryHub hub({1, 1});
+  run_all(
+      hub,
+      [&](Process& process) {
+        Tensor message(*process.device, Shape{3}, DType::f64);
+        if (process.number == 1) {
+          process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
+          process.finish(Uplink::kStatistics);
+          return;
+        }
+        const auto since = Clock::now();
+        while (!process.uplink->others().any_waits && Clock::now() - since < std::chrono::seconds(10))
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        EXPECT_TRUE(process.uplink->others().any_waits);
+        hub.cut_off(1);
+        std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+        EXPECT_FALSE(process.uplink->others().any_waits);
+        EXPECT_FALSE(process.abort.raised()) << process.abort.error()->what();  // nobody waits for process 1
+      },
+      [](int, WireUplinkOptions& options) { options.watchdog_seconds = 1.5; });
+}
+
+/// With a parameter server, too: what all share they share with all.
+TEST(WireUplink, AProcessThatFallsSilentWhileAllShareIsMissed) {
+  for (const bool served : {false, true}) {
+    MemoryHub hub({1, 1, 1});
+    const auto errors = run_all(
+        hub,
+        [&](Process& process) {
+          process.uplink->share("");
+          if (process.number == 2) hub.cut_off(2);
+          process.uplink->share("");
+        },
+        [&](int, WireUplinkOptions& options) {
+          options.watchdog_seconds = 0.7;
+          options.served_by_first = served;
+        });
+    for (const int process : {0, 1})
+      EXPECT_THAT(
+          errors[process],
+          testing::ContainsRegex("process 2 on host2 .* has not been heard of for [0-9.]* s by process"))
+          << (served ? "served" : "joined");
+  }
+}
+
+/// The reports of a process wait in line with what it sends: a slow network is no silence.
+TEST(WireUplink, AnExchangeMayLastLongerThanTheWatchdogWhileItMoves) {
+  MemoryHub hub({1, 1});
+  constexpr double kBytes = 8 << 20;
+  const auto errors = run_all(
+      hub,
+      [&](Process& process) {
+        Tensor message(*process.device, Shape{static_cast<std::int64_t>(kBytes / sizeof(float))}, DType::f32);
+        process.uplink->share("");
+        if (process.number == 0) hub.slow_down(kBytes / 3, 0);  // half of it up, half of it down: 3 s
+        const auto before = Clock::now();
+        process.begin(Uplink::kFirstBucket, message, UplinkMerge::sum);
+        process.activity.enter(Stage::exchange, "bucket");
+        auto moved = before;
+        process.bell.wait(process.activity, [&] {
+          moved = std::max(moved, process.uplink->others().moved);
+          return process.uplink->done(Uplink::kFirstBucket, process.context);
+        });
+        const auto after = Clock::now();
+        EXPECT_GT(after - before, std::chrono::milliseconds(2000));
+        EXPECT_GT(moved, before + (after - before) / 2);
+      },
+      [](int, WireUplinkOptions& options) { options.watchdog_seconds = 0.7; });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+// --- the start ---
+
+TEST(WireUplink, AConnectionThatDoesNotComeAboutEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto connect = []() -> std::unique_ptr<Wire> {
+    for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+  };
+  WireUplinkOptions options;
+  options.watchdog_seconds = 60;
+  options.patience_seconds = 0.3;
+  options.host = "a";
+  options.process = 3;
+  EXPECT_EXIT(
+      WireUplink(connect, options), testing::ExitedWithCode(1),
+      "have not found each other for 0.3 s: one of them has not started, was stopped, or has lost its "
+      "network \\(in process 3 on a\\)");
+}
+
+TEST(WireUplink, OneThatDoesNotSayWhoItIsIsNamed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto join_without_the_others = [] {
+    MemoryHub hub({1, 1, 1, 1});
+    const auto join = [&hub](int process, int turn) {
+      WireUplinkOptions options;
+      options.watchdog_seconds = 60;
+      options.patience_seconds = 0.3;
+      options.turn_on_host = turn;
+      hub.join(process, options);
+    };
+    std::thread other([&] { join(0, 1); });
+    join(2, 0);
+  };
+  EXPECT_EXIT(
+      join_without_the_others(), testing::ExitedWithCode(1),
+      "^[^:]*: the processes of this run have not found each other for 0.3 s: process 1 and process 3 have "
+      "not started, were stopped, or have lost their network \\(in a process on host2\\)\n$");
+}
+
+/// It lives, so nobody misses it, but it does not come: its solver is on a disk that does not answer,
+/// perhaps.
+TEST(WireUplink, OneThatDoesNotGetThroughItsStartSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto start = [] {
+    MemoryHub hub({1, 1});
+    run_all(
+        hub,
+        [](Process& process) {
+          if (process.number == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
+          process.uplink->share("");
+        },
+        [](int, WireUplinkOptions& options) {
+          options.watchdog_seconds = 60;
+          options.patience_seconds = 0.3;
+        });
+  };
+  EXPECT_EXIT(
+      start(), testing::ExitedWithCode(1),
+      "^[^:]*: watchdog: process 1 on host1 has not got through its start for 1.5 s while others wait for "
+      "it");
+}
+
+TEST(WireUplink, OneThatFailsEndsThoseThatAreStillStarting) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto start = [] {
+    MemoryHub hub({1, 1});
+    run_all(hub, [](Process& process) {
+      if (process.number == 0) bad_input("no such solver");
+      std::this_thread::sleep_for(std::chrono::seconds(60));
+    });
+  };
+  EXPECT_EXIT(start(), testing::ExitedWithCode(2), "^[^:]*: no such solver\n  in process 1 on host1");
+}
+
+// --- a wire that breaks ---
+
+/// Throws when it is told to, as MPI does when it has lost a process.
+class BreakingWire : public MemoryWire {
+ public:
+  BreakingWire(MemoryHub& hub, int process, const std::atomic<bool>& broken)
+      : MemoryWire(hub, process), broken_(broken) {}
+  bool progress() override {
+    if (broken_) runtime_failure("the wire is broken");
+    return MemoryWire::progress();
+  }
+
+ private:
+  const std::atomic<bool>& broken_;
+};
+
+/// Process 1, as far as it is needed to join: it says that it is this process of the machine.
+class FeignedProcess {
+ public:
+  FeignedProcess(MemoryHub& hub, int pid) : wire_(hub, 1) {
+    ProcessIdentity identity = identify("there");
+    identity.pid = pid;
+    text_ = identity.pack();
+    size_ = text_.size();
+    wire_.send(0, 1, &size_, sizeof size_, {});
+    wire_.send(0, 2, text_.data(), text_.size(), {});
+  }
+
+ private:
+  MemoryWire wire_;
+  std::string text_;
+  std::uint64_t size_ = 0;
+};
+
+/// What a process says when its wire breaks, just after or without the end of another process.
+std::string error_of_broken_wire(bool other_ends) {
+  const int pid = ::fork();
+  if (pid == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  MemoryHub hub({1, 1});
+  std::atomic<bool> broken{false};
+  const FeignedProcess other(hub, pid);
+  WireUplinkOptions options;
+  options.host = "here";
+  std::string error;
+  {
+    WireUplink uplink([&] { return std::make_unique<BreakingWire>(hub, 0, broken); }, options);
+    if (other_ends) ::kill(pid, SIGKILL);
+    broken = true;
+    try {
+      uplink.share("");
+    } catch (const Error& thrown) {
+      error = thrown.what();
+    }
+  }
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  return error;
+}
+
+TEST(WireUplink, ABrokenWireIsBlamedOnTheProcessThatHasEnded) {
+  EXPECT_THAT(error_of_broken_wire(true),
+              testing::ContainsRegex("process 1 on there .* was killed, or has ended without a word"));
+  EXPECT_EQ(error_of_broken_wire(false), "the wire is broken");
 }
 
 /// Whoever would go is heard, and hears, until all would: none is taken for dead because it is early.
@@ -408,7 +651,7 @@ TEST(WireUplink, AThreadHeldUpInTheWireDoesNotHoldUpTheEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(fail(true), testing::ExitedWithCode(2), "record 17 is damaged\n  in process 1 on host1");
   EXPECT_EXIT(fail(false), testing::ExitedWithCode(1),
-              "message library has not returned from a call for [0-9.]* s: process 0 on host0 was killed");
+              "message library has not returned from a call for [0-9.]* s: process 0 on host0 .* was killed");
 }
 
 /// What the watchdog of each process needs to know: whether others wait for its devices.

@@ -110,6 +110,25 @@ TEST(WorkerGroup, ThatAllWaitForAMomentIsNoStandstill) {
   });
 }
 
+TEST(WorkerGroup, ThatAllWaitWhileMessagesMoveIsNone) {
+  const auto begun = Clock::now();
+  const auto after = [begun](int milliseconds) {
+    return Clock::now() - begun > std::chrono::milliseconds(milliseconds);
+  };
+  WatchdogOptions watchdog{0.5, 2};
+  watchdog.others = [&after, begun] {
+    OtherDevices others{true, true};
+    others.moved = std::min(Clock::now(), begun + std::chrono::milliseconds(1500));
+    return others;
+  };
+  TreeFixture fixture({1, false, 0}, watchdog);
+  Doorbell bell(fixture.abort, {0, 1 << 30});
+  fixture.run([&](int rank) {
+    fixture.activity(rank).enter(Stage::exchange, "differences");
+    bell.wait(fixture.activity(rank), [&] { return after(1600); });
+  });
+}
+
 TEST(WorkerGroup, ThatAllWaitForLongIsOne) {
   WatchdogOptions watchdog{0.3, 2};
   watchdog.others = [] { return OtherDevices{true, true}; };
@@ -142,6 +161,28 @@ TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedEndsTheProcess) {
         });
       },
       testing::ExitedWithCode(1), "it broke[^$]*the thread of cpu:1 cannot be stopped");
+}
+
+/// Of the processes of a host one says what has happened, and has the time to.
+TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedIsNotSaidTwice) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        WatchdogOptions watchdog;
+        watchdog.grace_seconds = 0.2;
+        watchdog.speaks = [] { return false; };
+        watchdog.before_end = [] { std::fputs("the others have spoken", stderr); };
+        TreeFixture fixture({2, false, 0}, watchdog);
+        fixture.run([&](int rank) {
+          if (rank == 0) {
+            while (fixture.activity(1).state().stage != Stage::data) std::this_thread::yield();
+            throw std::runtime_error("it broke");
+          }
+          fixture.activity(rank).enter(Stage::data, "mnist");
+          for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+        });
+      },
+      testing::ExitedWithCode(1), "^the others have spoken$");
 }
 
 /// The program's caller must be able to distinguish a bad record from a failure, whatever else goes wrong.

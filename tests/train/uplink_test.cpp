@@ -71,6 +71,16 @@ TEST(Uplink, GivesTheSameBitsEveryTime) {
             train_joined(what, {2, 2}, late).trained.model_bytes);
 }
 
+/// Their sums would differ in the last bits, and their parameters more and more.
+TEST(Uplink, CpusAndGpusDoNotTrainTogether) {
+  const Joined joined = train_joined({kSolver, kNet}, {1, 1}, [](int process, TrainOptions& options) {
+    options.precision = DType::f32;
+    if (process == 1) options.devices = {{DeviceKind::cuda, 0}};
+  });
+  EXPECT_THAT(joined.errors,
+              testing::Each("process 1 has another kind of devices (--cpu or --gpu) than process 0"));
+}
+
 TEST(Uplink, AFailureInOneProcessEndsTheOthers) {
   TrainingCase what{kSolver, kNet};
   const Joined joined = train_joined(what, {2, 2}, [](int process, TrainOptions& options) {

@@ -35,6 +35,8 @@ class DeviceUplink : public Uplink {
              Context& context, Doorbell& bell) override;
   bool done(int slot, Context& context) override;
   void abort(const Error& error) noexcept override;
+  bool speaks() const override;
+  void let_others_speak() const override;
 
  private:
   class State;

@@ -13,6 +13,8 @@ namespace banyan::parallel {
 struct Launch {
   std::string launcher;  ///< "mpirun", "srun"
   int processes = 1;
+  int process = -1;      ///< this one's number; -1: it does not say
+  int turn_on_host = 0;  ///< this one's number among those of this host
 };
 /// Nothing if this process was started by itself.
 std::optional<Launch> find_launch();

@@ -25,6 +25,8 @@ struct ServerLayout {
   std::vector<std::size_t> held_by(int process) const;
   /// In ascending order.
   std::vector<int> servers() const;
+  /// Each piece and the rest travel as one message: throws bad_input where one is too long.
+  void check_sizes() const;
 };
 
 /// The holder of each piece: servers 0, 1... get about the same number of values, the largest pieces first.

@@ -115,6 +115,10 @@ class Uplink : public RootParent {
   /// bells of this one are no longer rung. On any thread, possibly several times, of which the first counts;
   /// does not wait.
   virtual void abort(const Error& error) noexcept = 0;
+  /// After a failure: is this process the one on its machine whose user is to see it? May wait a moment.
+  virtual bool speaks() const { return true; }
+  /// After that, before this process ends: what started the processes may kill all of them when one does.
+  virtual void let_others_speak() const {}
 };
 
 /// What all processes must have in common, as names and values (of one line each, the same names everywhere).

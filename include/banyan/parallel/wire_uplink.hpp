@@ -20,6 +20,10 @@ struct WireUplinkOptions {
   /// This process was told to end, as are all whose sibling died; outlives the uplink.
   const std::atomic<bool>* told_to_end = nullptr;
   std::string host;  ///< for messages; "": the machine's name
+  /// For the processes to find each other; 0: as long as the watchdog, but 20 s at least.
+  double patience_seconds = 0;
+  int process = -1;      ///< its number, as far as whoever started it has said; -1: not at all
+  int turn_on_host = 0;  ///< of those on this host, which one says that they have not found each other
   /// Process 0 serves the others: their silence is its business, and no failure.
   bool served_by_first = false;
 };
@@ -42,10 +46,10 @@ class WireUplink : public Uplink {
   void leave();
   /// After a failure: is this process the one on its machine whose user is to see it? One that failed itself
   /// is, or the first one where all have only heard of it.
-  bool speaks() const;
+  bool speaks() const override;
   /// After a failure, once that is done: what started the processes kills all of them when one ends, and this
   /// returns when those that are to speak have had the time.
-  void let_others_speak() const;
+  void let_others_speak() const override;
 
   const UplinkPlace& place() const override;
   std::string name() const override;

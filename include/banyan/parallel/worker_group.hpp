@@ -1,6 +1,7 @@
 // WorkerGroup: one thread per device, the first error wins, nothing hangs.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct OtherDevices {
   bool any_waits = false;
   bool all_wait = true;
   std::vector<bool> held_up = {};  ///< this process's devices whose streams wait for them; empty: none
+  /// When a message of an exchange last came or left, in any process: exchanges do not stand still.
+  std::chrono::steady_clock::time_point moved{};
 };
 
 /// In seconds during which the process ran: a debugger or a shell may stop and resume it.
@@ -24,6 +27,10 @@ struct WatchdogOptions {
   double grace_seconds = 2;
   /// Called now and then on the thread that watches; empty: there are no other processes.
   std::function<OtherDevices()> others = {};
+  /// Where other processes end because of the same failure: does this one say it, and what is to be done
+  /// before it ends? Empty: it does, and nothing.
+  std::function<bool()> speaks = {};
+  std::function<void()> before_end = {};
 };
 
 class WorkerGroup {

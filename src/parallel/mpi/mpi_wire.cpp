@@ -1,4 +1,4 @@
-// The Wire over MPI: MPI_Isend, MPI_Irecv and MPI_Testsome on a communicator of its own. MPI is initialized
+// The Wire over MPI: MPI_Isend, MPI_Irecv and MPI_Testsome. MPI is initialized
 // and finalized here, and used by one thread only.
 #include <mpi.h>
 
@@ -39,7 +39,6 @@ class MpiWire : public Wire {
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "initialization");
     if (provided < MPI_THREAD_FUNNELED)
       runtime_failure("MPI: this build of it does not allow programs with threads");
-    check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "duplicating the communicator");
     check(MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN), "setting the error handler");
     check(MPI_Comm_rank(world_, &process_), "rank");
     check(MPI_Comm_size(world_, &processes_), "size");
@@ -90,7 +89,6 @@ class MpiWire : public Wire {
     }
     requests_.clear();
     transfers_.clear();
-    MPI_Comm_free(&world_);
     check(MPI_Finalize(), "finalization");
   }
 
@@ -137,7 +135,8 @@ class MpiWire : public Wire {
     transfers_.resize(kept);
   }
 
-  MPI_Comm world_ = MPI_COMM_NULL;
+  /// A communicator of its own would need everybody to be there before it could be said who is not.
+  const MPI_Comm world_ = MPI_COMM_WORLD;
   int process_ = 0, processes_ = 1, last_tag_ = 0;
   std::vector<MPI_Request> requests_;
   std::vector<Transfer> transfers_;  ///< of the requests
