@@ -44,7 +44,7 @@ TEST_P(Join, ManyAndFewBlocks) {
 /// So much that CPU devices write past their caches, where parts are whole cache lines.
 TEST_P(Join, MoreThanCachesHold) {
   for (const std::int64_t first : {48, 47}) {
-    const std::int64_t blocks = 20000, second = 80;
+    const std::int64_t blocks = 40000, second = 80;
     const auto count = static_cast<std::size_t>(blocks * (first + second));
     Values whole(count);
     std::vector<Values> parts(2);

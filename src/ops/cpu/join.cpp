@@ -12,8 +12,8 @@ namespace banyan::ops {
 namespace {
 
 constexpr std::int64_t kLine = 64;  ///< bytes of a cache line
-/// Of what is written: of so much little is still in the caches when it is read.
-constexpr std::int64_t kLong = std::int64_t{8} << 20;
+/// Bytes written, and as many read: of so much little is still in the caches when it is needed.
+constexpr std::int64_t kLong = std::int64_t{16} << 20;
 
 /// One cache line, to memory directly: storing to a cache would read it from there first.
 void write_line(const char* from, char* to) {
