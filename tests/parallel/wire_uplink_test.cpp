@@ -500,8 +500,13 @@ TEST(WireUplink, OneThatFailsEndsThoseThatAreStillStarting) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto start = [] {
     MemoryHub hub({1, 1});
-    run_all(hub, [](Process& process) {
-      if (process.number == 0) bad_input("no such solver");
+    std::atomic<bool> starts{false};
+    run_all(hub, [&starts](Process& process) {
+      if (process.number == 0) {
+        while (!starts) std::this_thread::yield();
+        bad_input("no such solver");
+      }
+      starts = true;
       std::this_thread::sleep_for(std::chrono::seconds(60));
     });
   };
