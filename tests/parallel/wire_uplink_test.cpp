@@ -423,10 +423,16 @@ TEST(WireUplink, AnExchangeMayLastLongerThanTheWatchdogWhileItMoves) {
         process.begin(Uplink::kFirstBucket, message, UplinkMerge::sum);
         process.activity.enter(Stage::exchange, "bucket");
         auto moved = before;
-        process.bell.wait(process.activity, [&] {
-          moved = std::max(moved, process.uplink->others().moved);
-          return process.uplink->done(Uplink::kFirstBucket, process.context);
-        });
+        try {
+          process.bell.wait(process.activity, [&] {
+            moved = std::max(moved, process.uplink->others().moved);
+            return process.uplink->done(Uplink::kFirstBucket, process.context);
+          });
+        } catch (const Error& error) {
+          process.abort.raise(error);
+          process.uplink->detach();  // before the message goes
+          throw;
+        }
         const auto after = Clock::now();
         EXPECT_GT(after - before, std::chrono::milliseconds(2000));
         EXPECT_GT(moved, before + (after - before) / 2);
