@@ -32,6 +32,9 @@ Handle& decompressor() {
 
 constexpr int kQuality = 95;
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
+/// A block of 64 pixels takes a bit at least, or a little less with arithmetic coding. A few damaged bytes
+/// can claim any size.
+constexpr std::int64_t kMostPixelsPerByte = 1024;
 
 /// A decoder's warning that means lost pixels. Bytes between two markers are harmless and common in
 /// photographs.
@@ -70,8 +73,10 @@ void decode_jpeg(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Im
                           &colorspace) != 0 &&
       (tjGetErrorCode(handle) == TJERR_FATAL || width < 1 || height < 1))
     broken(tjGetErrorStr2(handle));
-  if (width < 1 || height < 1 || std::int64_t{width} * height > kMostPixels)
-    broken(cat("impossible size of ", width, " x ", height, " pixels"));
+  const std::int64_t pixels = std::int64_t{width} * height;
+  if (width < 1 || height < 1 || pixels > kMostPixels ||
+      pixels > kMostPixelsPerByte * static_cast<std::int64_t>(size))
+    broken(cat("impossible size of ", width, " x ", height, " pixels in ", size, " bytes"));
   const int divisor = divisor_for(height, width, least);
   height = (height + divisor - 1) / divisor;
   width = (width + divisor - 1) / divisor;

@@ -26,7 +26,79 @@ caffe::TransformationParameter without_parts(caffe::TransformationParameter sett
   settings.clear_is_flow();
   settings.clear_distort_param();
   settings.clear_lighting_noise();
+  settings.clear_img_rand_resize_lower();
+  settings.clear_img_rand_resize_upper();
+  settings.clear_random_resize_param();
+  settings.clear_interpolation_algo_down();
+  settings.clear_interpolation_algo_up();
+  settings.clear_allow_upscale();
   return settings;
+}
+
+using Transform = caffe::TransformationParameter;
+using Interpolation = caffe::ResizeParameter::Interp_mode;
+
+bool has_side(const Transform& settings) {
+  return settings.img_rand_resize_lower() > 0 || settings.img_rand_resize_upper() > 0 ||
+         settings.has_random_resize_param();
+}
+
+Interpolation interpolation(Transform::InterpolationAlgo algorithm) {
+  switch (algorithm) {
+    case Transform::INTER_NEAREST:
+      return caffe::ResizeParameter::NEAREST;
+    case Transform::INTER_CUBIC:
+      return caffe::ResizeParameter::CUBIC;
+    case Transform::INTER_AREA:
+      return caffe::ResizeParameter::AREA;
+    case Transform::INTER_LINEAR:
+      break;
+  }
+  return caffe::ResizeParameter::LINEAR;
+}
+
+/// NVIDIA's and Intel's names of the same.
+RandomSide side_of(const Transform& settings) {
+  RandomSide side;
+  if (settings.has_random_resize_param()) {
+    const caffe::RandomResizeParameter& from = settings.random_resize_param();
+    side.shortest = from.min_size();
+    side.longest = from.max_size();
+    if (from.resize_param().interp_mode_size() > 0)
+      side.smaller = side.larger = from.resize_param().interp_mode(0);
+  } else {
+    side.shortest = settings.img_rand_resize_lower();
+    side.longest = settings.img_rand_resize_upper();
+    if (settings.has_interpolation_algo_down())
+      side.smaller = interpolation(settings.interpolation_algo_down());
+    if (settings.has_interpolation_algo_up()) side.larger = interpolation(settings.interpolation_algo_up());
+  }
+  return side;
+}
+
+void check_side(const Transform& settings, const std::string& layer) {
+  if (!has_side(settings)) return;
+  const bool intel = settings.has_random_resize_param();
+  const auto refuse = [&](const auto&... why) {
+    bad_input("layer ", quoted(layer), ": transform_param.",
+              intel ? "random_resize_param" : "img_rand_resize_lower and _upper", why...);
+  };
+  constexpr std::int64_t kMost = 1 << 15;
+  const RandomSide side = side_of(settings);
+  if (intel && (settings.img_rand_resize_lower() > 0 || settings.img_rand_resize_upper() > 0))
+    refuse(" and img_rand_resize_lower say the same: give one of them");
+  if (settings.multi_scale() || settings.original_image() || settings.fix_crop())
+    refuse(" cannot be combined with multi_scale, original_image or fix_crop");
+  if (side.shortest < 1 || side.shortest > side.longest || side.longest > kMost)
+    refuse(" must be lengths from 1 to ", kMost, ", the smaller one first, not ", side.shortest, " and ",
+           side.longest);
+  if (side.shortest < settings.crop_size())
+    refuse(" make images whose shorter side is ", side.shortest, ", less than crop_size ",
+           settings.crop_size());
+  caffe::ResizeParameter others = settings.random_resize_param().resize_param();
+  others.clear_interp_mode();
+  if (others.ByteSizeLong() > 0 || settings.random_resize_param().resize_param().interp_mode_size() > 1)
+    refuse(".resize_param may hold one interp_mode and nothing else");
 }
 
 }  // namespace
@@ -69,6 +141,30 @@ RandomParts::RandomParts(const caffe::TransformationParameter& settings)
       least_area_(settings.original_min_scale()),
       ratios_(settings.scale_ratios().begin(), settings.scale_ratios().end()) {
   if (ratios_.empty()) ratios_ = {1, 0.875f, 0.75f, 0.66f};
+  if (has_side(settings)) side_ = side_of(settings);
+}
+
+PixelBox RandomParts::size_of(int height, int width, std::int64_t length) const {
+  const int shorter = std::min(height, width);
+  const double part = static_cast<double>(crop_) * shorter / static_cast<double>(length);
+  const int rows = std::clamp(static_cast<int>(std::lround(part)), 1, shorter);
+  return {0, 0, rows, rows};
+}
+
+PixelBox RandomParts::centre(int height, int width) const {
+  PixelBox box = size_of(height, width, (side_->shortest + side_->longest) / 2);
+  box.top = (height - box.height) / 2;
+  box.left = (width - box.width) / 2;
+  return box;
+}
+
+void RandomParts::resize(Image& part, Image& scratch) const {
+  if (part.height == crop_ && part.width == crop_) return;
+  if (side_)
+    resize_image(part, crop_, crop_, part.height > crop_ ? side_->smaller : side_->larger, scratch);
+  else
+    resize_bilinear(part, crop_, crop_, scratch);
+  std::swap(part, scratch);
 }
 
 PixelBox RandomParts::draw(int height, int width, ItemDraws& draws) const {
@@ -90,6 +186,11 @@ PixelBox RandomParts::draw(int height, int width, ItemDraws& draws) const {
     const int side = std::max(1, std::min(height, width) * 7 / 8);
     return {(height - side) / 2, (width - side) / 2, side, side};
   }
+  if (side_) {
+    const auto lengths = static_cast<int>(side_->longest - side_->shortest + 1);
+    const PixelBox box = size_of(height, width, side_->shortest + draws.below(lengths));
+    return anywhere(box.height, box.width);
+  }
   int rows = crop_, columns = crop_;
   if (multi_scale_)
     std::tie(rows, columns) = one_of(scaled_crops(height, width, crop_, ratios_, max_distort_));
@@ -103,7 +204,8 @@ void check_random_parts(const caffe::TransformationParameter& settings, const st
     bad_input("layer ", quoted(layer), ": transform_param.", why...);
   };
   if (settings.crop_size() == 0 && RandomParts(settings).any())
-    refuse("crop_size is missing: fix_crop, multi_scale and original_image need it");
+    refuse("crop_size is missing: fix_crop, multi_scale, original_image and random sizes need it");
+  check_side(settings, layer);
   if (settings.original_image() && (settings.multi_scale() || settings.fix_crop()))
     refuse("original_image cannot be combined with multi_scale or fix_crop");
   if (settings.more_fix_crop() && !settings.fix_crop()) refuse("more_fix_crop needs fix_crop");
@@ -125,11 +227,11 @@ void check_part_transform(const caffe::TransformationParameter& settings, const 
   if (parts && settings.has_mean_file())
     bad_input("layer ", quoted(layer),
               ": transform_param.mean_file does not fit the parts that fix_crop, "
-              "multi_scale and original_image cut; give mean_value");
+              "multi_scale, original_image and random sizes cut; give mean_value");
   if ((parts || settings.is_flow()) && settings.pad() > 0)
     bad_input("layer ", quoted(layer),
               ": transform_param.pad cannot be combined with fix_crop, multi_scale, "
-              "original_image or is_flow");
+              "original_image, random sizes or is_flow");
 }
 
 PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool random, std::uint64_t seed,
@@ -165,13 +267,12 @@ void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace
         "the record holds float_data: only 8-bit images are cut to random parts, change colours or are flow");
   ItemDraws draws(key_, item);
   PixelBox box{0, 0, record.height, record.width};
-  if (cuts()) box = parts_.draw(record.height, record.width, draws);
+  if (cuts())
+    box = random_ ? parts_.draw(record.height, record.width, draws)
+                  : parts_.centre(record.height, record.width);
   Record part;
   part.image = cut(record, box);
-  if (cuts() && (box.height != crop_ || box.width != crop_)) {
-    resize_bilinear(part.image, crop_, crop_, part.scratch);
-    std::swap(part.image, part.scratch);
-  }
+  if (cuts()) parts_.resize(part.image, part.scratch);
   if (distorts_) {
     const Distortion distortion = draw_distortion(distortion_, draws);
     if (record.channels != 3 && distortion.needs_colours())

@@ -13,6 +13,33 @@ namespace {
 
 namespace pb = google::protobuf;
 
+/// Fields of branches, and why there is nothing for them here.
+struct OtherField {
+  const char *message, *field, *reason;
+};
+constexpr const char* kC3d =
+    "it is C3D's, whose lists name a first frame; a VideoData layer's video_data_param names a list of "
+    "folders with "
+    "their numbers of frames";
+constexpr const char* kSegNet =
+    "it is SegNet's; InfogainLoss with the classes' weights on the diagonal of its matrix computes such a "
+    "loss";
+constexpr const char* kHoles = "it is DeepLab's; dilation takes height and width: dilation: [2, 3]";
+constexpr OtherField kOtherFields[] = {
+    {"ConvolutionParameter", "hole", "it is DeepLab's name of dilation"},
+    {"ConvolutionParameter", "hole_h", kHoles},
+    {"ConvolutionParameter", "hole_w", kHoles},
+    {"LossParameter", "class_weighting", kSegNet},
+    {"LossParameter", "weight_by_label_freqs", kSegNet},
+    {"ImageDataParameter", "new_length", kC3d},
+    {"ImageDataParameter", "sampling_rate", kC3d},
+    {"ImageDataParameter", "show_data", kC3d},
+    {"ImageDataParameter", "use_image", kC3d},
+    {"ImageDataParameter", "use_temporal_jitter", kC3d},
+    {"QuantizationParameter", "is_negative_input",
+     "it is Intel's, for nets in integers, which Banyan does not run: remove it"},
+};
+
 /// The text between the n-th pair of double quotes.
 std::string quoted_part(const std::string& message, int n) {
   std::size_t begin = 0;
@@ -148,6 +175,8 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   const pb::Descriptor* type = root_.file()->pool()->FindMessageTypeByName(type_name);
   if (type == nullptr) return cat("unknown field ", quoted(field, 60));
   std::string words = cat("unknown field ", quoted(field, 60), " in ", type->name());
+  for (const OtherField& other : kOtherFields)
+    if (type->name() == other.message && field == other.field) return cat(words, ": ", other.reason);
   const std::string homes = homes_of(field, *type);
   if (type == &root_ && type->name() == "SolverParameter" && !homes.empty()) {
     return words + ": it is a field of a net; is this a net's file instead of a solver's?";

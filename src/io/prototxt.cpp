@@ -25,13 +25,27 @@ bool nothing_set(const pb::Message& message) {
   return fields.empty();
 }
 
-std::string_view checked_text(std::string_view text, const std::string& origin) {
+/// Types of the V1 format as they are written there: SOFTMAX for "SOFTMAX" and, for a branch that has another
+/// name for it, ROIPOOLING for ROI_POOLING. Everything stays in its place.
+void mend_old_types(std::string& text) {
+  constexpr std::string_view kOther = "ROI_POOLING", kOurs = "ROIPOOLING";
+  for_each_value(text, "layers", "type", [&](std::string_view type, std::size_t begin, std::size_t end) {
+    const std::string name = type == kOther ? std::string(kOurs) : std::string(type);
+    if (caffe::V1LayerParameter_LayerType_descriptor()->FindValueByName(name) == nullptr) return;
+    text.replace(begin, end - begin, name + std::string(end - begin - name.size(), ' '));
+  });
+}
+
+/// Without a byte order mark.
+std::string readable_text(std::string_view text, const std::string& origin) {
   if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);  // byte order mark of some editors
   if (text.size() > kLargestText) bad_input(origin, ": more than ", kLargestText, " bytes of text");
   if (text.find('\0') != std::string_view::npos) {
     bad_input(origin, ": expected text (.prototxt), found a binary file");
   }
-  return text;
+  std::string readable(text);
+  if (text.find("layers") != std::string_view::npos) mend_old_types(readable);
+  return readable;
 }
 
 pb::TextFormat::Parser parser_for(Complaints& complaints, bool allow_unknown_fields) {
@@ -55,17 +69,17 @@ Message parse_file(std::string_view text, const std::string& origin, UnknownFiel
 
 void parse_text(std::string_view text, const std::string& origin, pb::Message& message,
                 UnknownFields unknown) {
-  text = checked_text(text, origin);
-  Complaints complaints(text, *message.GetDescriptor(), origin);
+  const std::string read = readable_text(text, origin);
+  Complaints complaints(read, *message.GetDescriptor(), origin);
   pb::TextFormat::Parser parser = parser_for(complaints, unknown == UnknownFields::ignore);
-  const bool parsed = parser.ParseFromString(std::string(text), &message);
+  const bool parsed = parser.ParseFromString(read, &message);
   if (!complaints.errors().empty()) bad_input(complaints.errors().front().text);
   if (!parsed) bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
   for (const Complaint& warning : complaints.warnings()) log_warning(warning.text + "; ignored");
 }
 
 TextProblems find_text_problems(std::string_view text, const std::string& origin, pb::Message& message) {
-  std::string rest(checked_text(text, origin));
+  std::string rest = readable_text(text, origin);
   std::vector<Complaint> found;
   TextProblems problems;
   for (bool merges = false, done = false; !done;) {

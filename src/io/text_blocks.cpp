@@ -144,4 +144,21 @@ bool replace_name(std::string& text, std::size_t at, const std::string& by) {
   return true;
 }
 
+void for_each_value(const std::string& text, std::string_view block, std::string_view field,
+                    const std::function<void(std::string_view, std::size_t, std::size_t)>& use) {
+  std::vector<std::string_view> open;
+  Tokens tokens(text, 0);
+  Token token;
+  std::string_view word, before;
+  while (tokens.next(token)) {
+    if (token.kind == Token::Kind::open) open.push_back(word);
+    if (token.kind == Token::Kind::close && !open.empty()) open.pop_back();
+    const bool value = token.kind == Token::Kind::text || token.kind == Token::Kind::word;
+    const bool wanted = value && before == ":" && word == field && !open.empty() && open.back() == block;
+    if (token.kind == Token::Kind::word) word = token.value;
+    before = token.value;
+    if (wanted) use(token.value, token.begin, token.end);
+  }
+}
+
 }  // namespace banyan::io

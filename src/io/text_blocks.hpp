@@ -1,6 +1,7 @@
 // Where things are in the text of a .prototxt: for messages about it, whether it can be parsed or not.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,5 +38,10 @@ std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std
 /// Writes `by` and blanks over the name at `at`, so that everything else stays where it is. Returns false and
 /// changes nothing where the name is shorter.
 bool replace_name(std::string& text, std::size_t at, const std::string& by);
+
+/// use(value, begin, end) for every value that a block of this name gives for `field`: a word or a text,
+/// which with its quotes is at [begin, end). It may replace these characters by as many.
+void for_each_value(const std::string& text, std::string_view block, std::string_view field,
+                    const std::function<void(std::string_view, std::size_t, std::size_t)>& use);
 
 }  // namespace banyan::io

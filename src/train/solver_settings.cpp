@@ -284,7 +284,8 @@ class Reader {
     const auto no = [&](bool found, const char* field, const char* advice) {
       require(!found, field, " is not supported", *advice ? "; " : "", advice);
     };
-    no(s_.larc_turbo(), "larc_turbo (NVIDIA)", "remove it or set it to false");
+    no(s_.larc_turbo(), "larc_turbo (NVIDIA)",
+       "no snapshot holds what it learns about directions; remove it or set it to false");
     no(s_.solver_data_type() != caffe::FLOAT, "solver_data_type other than FLOAT (NVIDIA)",
        "the flag --precision chooses the arithmetic");
     no(s_.disabled_update(), "disabled_update (Intel)", "base_lr: 0 trains without changing the weights");

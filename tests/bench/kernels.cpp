@@ -30,6 +30,7 @@
 #include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_groups.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
@@ -117,12 +118,12 @@ Tensor random_tensor(Device& device, const Shape& shape, Layout layout = Layout:
 /// A convolution of square images, or of volumes of `depth` such slices.
 struct Case {
   std::string name;
-  std::int64_t batch, in, length, out, kernel, stride = 1, pad = 0, dilation = 1, depth = 0;
+  std::int64_t batch, in, length, out, kernel, stride = 1, pad = 0, dilation = 1, depth = 0, groups = 1;
 
   ConvolutionGeometry geometry() const {
     const std::size_t axes = depth > 0 ? 3 : 2;
     const auto each = [&](std::int64_t value) { return std::vector<std::int64_t>(axes, value); };
-    return {each(kernel), each(stride), each(pad), each(dilation), 1, in, out};
+    return {each(kernel), each(stride), each(pad), each(dilation), groups, in, out};
   }
   std::int64_t output_length() const { return geometry().output_length(0, length); }
   Shape input() const {
@@ -133,11 +134,12 @@ struct Case {
     return depth > 0 ? Shape{batch, out, slices, l, l} : Shape{batch, out, l, l};
   }
   Shape weight() const {
-    return depth > 0 ? Shape{out, in, kernel, kernel, kernel} : Shape{out, in, kernel, kernel};
+    return depth > 0 ? Shape{out, in, kernel, kernel, kernel} : Shape{out, in / groups, kernel, kernel};
   }
   std::string text(const char* pass) const {
     return cat(name, name.empty() ? "" : ": ", in, " -> ", out, ", ", kernel, "x", kernel,
-               depth > 0 ? " 3-D" : "", dilation > 1 ? cat(" by ", dilation) : "", ", ", pass);
+               depth > 0 ? " 3-D" : "", groups > 1 ? cat(" in ", groups) : "",
+               dilation > 1 ? cat(" by ", dilation) : "", ", ", pass);
   }
 };
 
@@ -199,15 +201,31 @@ std::vector<Case> wide_windows() {
   return all;
 }
 
+std::vector<Case> in_groups() {
+  const auto of = [](const char* name, std::int64_t in, std::int64_t length, std::int64_t out,
+                     std::int64_t kernel, std::int64_t stride, std::int64_t groups) {
+    return Case{name, 8, in, length, out, kernel, stride, kernel / 2, 1, 0, groups};
+  };
+  return {of("ResNeXt-50", 128, 56, 128, 3, 1, 32), of("ResNeXt-50", 256, 56, 256, 3, 2, 32),
+          of("ResNeXt-50", 256, 28, 256, 3, 1, 32), of("ResNeXt-50", 512, 14, 512, 3, 1, 32),
+          of("strides", 128, 56, 128, 3, 2, 32),    of("1x1", 512, 14, 512, 1, 1, 128),
+          of("ShuffleNet", 240, 28, 60, 1, 1, 3),   of("ShuffleNet", 60, 28, 240, 1, 1, 3),
+          of("ShuffleNet", 480, 14, 120, 1, 1, 3),  of("ShuffleNet", 120, 14, 480, 1, 1, 3),
+          of("ShuffleNet", 960, 7, 240, 1, 1, 3),   of("ShuffleNet", 240, 7, 960, 1, 1, 3),
+          of("ShuffleNet", 272, 28, 68, 1, 1, 4),   of("ShuffleNet", 384, 28, 96, 1, 1, 8),
+          of("many", 256, 28, 256, 1, 1, 16),       of("CaffeNet", 96, 27, 256, 5, 1, 2)};
+}
+
 std::function<void()> where(bool possible, std::function<void()> run) {
   return possible ? std::move(run) : nullptr;
 }
 
 void compare_convolutions(Device& device, const Options& options) {
   Context context(device);
-  print_header("convolution", {"oneDNN", "rows", "columns", "products", "turned"});
+  print_header("convolution", {"oneDNN", "rows", "columns", "products", "turned", "groups"});
   std::vector<Case> cases = layers_of_nets();
   for (Case& c : wide_windows()) cases.push_back(std::move(c));
+  for (Case& c : in_groups()) cases.push_back(std::move(c));
   for (Case& c : grid()) cases.push_back(std::move(c));
   for (const Case& c : cases) {
     const ConvolutionGeometry g = c.geometry();
@@ -216,31 +234,51 @@ void compare_convolutions(Device& device, const Options& options) {
     Tensor b = random_tensor(device, {c.out}, Layout::contiguous), none;
     const auto library = ops::make_library_convolution(g), turned = ops::make_turned_convolution(g);
     const bool possible = ops::rows_apply(g, x, y);
-    const bool forward = ops::rows_pay_forward(g, x, y), weight = ops::rows_pay_backward_weight(g, x, y);
+    const bool forward_rows = ops::rows_pay_forward(g, x, y), weight = ops::rows_pay_backward_weight(g, x, y);
     const bool products = ops::products_pay_backward_weight(g, x, y, device.threads());
     const bool data_products = ops::products_pay_backward_data(g, x, y);
     const bool data = ops::columns_pay(g, x, y, device.threads());
     const bool turns = ops::turning_pays(g, x, y), can_turn = ops::can_turn(g);
-    compare(options, c.text("forward"), 1e-3,
-            {{"oneDNN", [&] { library->forward(context, x, w, b, y); }, !forward},
-             {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }), forward},
-             {"columns", nullptr},
-             {"products", nullptr}});
+    const bool groups = ops::groups_apply(g, x, y), products_apply = ops::products_apply(g, x, y);
+    const auto by_groups = [&](ops::GroupPass pass) { return ops::groups_pay(pass, g, x, y); };
+    using enum ops::GroupPass;
+    const bool data_groups = by_groups(backward_data), weight_groups = by_groups(backward_weight);
+    compare(
+        options, c.text("forward"), 1e-3,
+        {{"oneDNN", [&] { library->forward(context, x, w, b, y); }, !forward_rows && !by_groups(forward)},
+         {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }), forward_rows},
+         {"columns", nullptr},
+         {"products", nullptr},
+         {"turned", nullptr},
+         {"groups", where(groups, [&] { ops::forward_by_groups(context, g, x, w, b, y); }),
+          by_groups(forward)}});
     compare(options, c.text("weights"), 1e-3,
-            {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); }, !products && !weight},
+            {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); },
+              !products && !weight && !weight_groups},
              {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, none); }),
               !products && weight},
              {"columns", nullptr},
-             {"products", [&] { ops::backward_weight_by_products(context, g, x, y, true, w); }, products}});
+             {"products",
+              where(products_apply, [&] { ops::backward_weight_by_products(context, g, x, y, true, w); }),
+              products},
+             {"turned", nullptr},
+             {"groups", where(groups, [&] { ops::backward_weight_by_groups(context, g, x, y, true, w); }),
+              !products && weight_groups}});
     const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::kColumnValues, x); };
-    compare(
-        options, c.text("data"), 1e-3,
-        {{"oneDNN", [&] { library->backward_data(context, y, w, x); }, !data_products && !data && !turns},
-         {"rows", nullptr},
-         {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data},
-         {"products", where(ops::is_product(g), [&] { ops::backward_data_by_products(context, g, y, w, x); }),
-          data_products},
-         {"turned", where(can_turn, [&] { turned->backward_data(context, y, w, x); }), turns}});
+    compare(options, c.text("data"), 1e-3,
+            {{"oneDNN", [&] { library->backward_data(context, y, w, x); },
+              !data_products && !data && !turns && !data_groups},
+             {"rows", nullptr},
+             {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data},
+             {"products",
+              where(ops::is_product(g) && g.group == 1,
+                    [&] { ops::backward_data_by_products(context, g, y, w, x); }),
+              data_products},
+             {"turned", where(can_turn, [&] { turned->backward_data(context, y, w, x); }), turns},
+             {"groups",
+              where(groups && ops::groups_can_turn(g),
+                    [&] { ops::backward_data_by_groups(context, g, y, w, x); }),
+              data_groups}});
   }
 }
 

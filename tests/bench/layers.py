@@ -191,6 +191,8 @@ CASES = {
     "Convolution 1x1": convolution((16, 256, 56, 56), 64, 1),
     "Convolution 5x5 in 2 groups": convolution((16, 96, 27, 27), 256, 5, "pad: 2", group=2),
     "Convolution 3x3 in 32 groups": convolution((16, 128, 56, 56), 128, 3, "pad: 1", group=32),
+    "Convolution 1x1 in 3 groups": convolution((16, 240, 28, 28), 60, 1, group=3),
+    "Convolution 1x1 in 3 groups, wide": convolution((16, 60, 28, 28), 240, 1, group=3),
     "Convolution 3x3 dilated": convolution((1, 512, 60, 60), 512, 3, "pad: 4 dilation: 4"),
     "Convolution 3x3 + ReLU": convolution(IMAGE, 64, 3, "pad: 1", then=("ReLU",)),
     "InnerProduct": Case(

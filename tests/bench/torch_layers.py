@@ -204,6 +204,8 @@ CASES = {
     "Convolution 1x1": convolution,
     "Convolution 5x5 in 2 groups": lambda t: convolution(t, pad=2, groups=2),
     "Convolution 3x3 in 32 groups": lambda t: convolution(t, pad=1, groups=32),
+    "Convolution 1x1 in 3 groups": lambda t: convolution(t, groups=3),
+    "Convolution 1x1 in 3 groups, wide": lambda t: convolution(t, groups=3),
     "Convolution 3x3 dilated": lambda t: convolution(t, pad=4, dilation=4),
     "Convolution 3x3 + ReLU": lambda t: then_relu(convolution(t, pad=1)),
     "InnerProduct": lambda t: lambda: F.linear(t["x"], t["measured/0"], t["measured/1"]),

@@ -4,6 +4,7 @@
 #include <turbojpeg.h>
 #include <webp/encode.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -193,6 +194,18 @@ TEST(ImageCodec, WebPAndBmpAreRead) {
     EXPECT_THAT(bad_input_of([&] { decode(half); }), testing::HasSubstr("damaged"));
   }
   EXPECT_THAT(bad_input_of([] { decode({'B', 'M', 1}); }), testing::HasSubstr("damaged BMP"));
+}
+
+TEST(ImageCodec, AFewBytesAreNoLargeJpeg) {
+  Image image{1, 600, 800, {}};
+  image.pixels.assign(600 * 800, 77);  // the least that a JPEG of this size can take
+  std::vector<std::uint8_t> file = encode_image(image, "jpg");
+  EXPECT_EQ(decode(file).pixels, image.pixels);
+  const std::vector<std::uint8_t> start_of_frame{0xff, 0xc0};
+  const auto frame = std::ranges::search(file, start_of_frame).begin();
+  ASSERT_NE(frame, file.end());
+  frame[5] = frame[7] = 0x3f;  // the upper bytes of height and width: 16216 x 16160
+  EXPECT_THAT(bad_input_of([&] { decode(file); }), testing::HasSubstr("impossible size"));
 }
 
 TEST(ImageCodec, OtherBytesAreNoImage) {

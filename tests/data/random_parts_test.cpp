@@ -122,6 +122,77 @@ TEST(RandomParts, TheCentreWhereNothingFits) {
   EXPECT_EQ(parts.draw(16, 1000, numbers), (PixelBox{1, 493, 14, 14}));
 }
 
+/// The part of the image, resized in this way to 4 x 4.
+Values resized_part(const Sample& sample, const PixelBox& box, caffe::ResizeParameter::Interp_mode how) {
+  Image resized;
+  resize_image(cut(sample.record, box), 4, 4, how, resized);
+  return {resized.pixels.begin(), resized.pixels.end()};
+}
+
+TEST(PartWriter, TheShorterSideHasARandomLength) {
+  using Resize = caffe::ResizeParameter;
+  const Sample sample(1, 12, 20);
+  const auto parts_of = [&](int side, Resize::Interp_mode how) {
+    std::set<Values> parts;
+    for (int top = 0; top + side <= 12; ++top)
+      for (int left = 0; left + side <= 20; ++left)
+        parts.insert(resized_part(sample, {top, left, side, side}, how));
+    return parts;
+  };
+  struct Case {
+    std::string text;
+    Resize::Interp_mode smaller, larger;
+  };
+  // Lengths 6, 12 and 16: parts of 8, 4 and 3 pixels, which become 4.
+  for (const Case& c :
+       {Case{"img_rand_resize_lower: 6 img_rand_resize_upper: 16", Resize::LINEAR, Resize::LINEAR},
+        Case{"img_rand_resize_lower: 6 img_rand_resize_upper: 16 interpolation_algo_down: INTER_AREA "
+             "interpolation_algo_up: INTER_CUBIC allow_upscale: true",
+             Resize::AREA, Resize::CUBIC},
+        Case{"random_resize_param { min_size: 6 max_size: 16 resize_param { interp_mode: NEAREST } }",
+             Resize::NEAREST, Resize::NEAREST}}) {
+    const PartWriter training = writer("crop_size: 4 " + c.text);
+    std::set<Values> found, expected;
+    for (int item = 0; item < 4000; ++item) found.insert(written(training, sample.record, item));
+    // 12 * 4 / length, rounded.
+    for (const int side : {8, 7, 6, 5, 4, 3}) expected.merge(parts_of(side, side > 4 ? c.smaller : c.larger));
+    for (const Values& part : found) EXPECT_TRUE(expected.contains(part)) << c.text;
+    for (const int side : {8, 3}) {
+      int seen = 0;
+      for (const Values& part : parts_of(side, side > 4 ? c.smaller : c.larger)) seen += found.contains(part);
+      EXPECT_GT(seen, 20) << c.text << " " << side;
+    }
+    // Length 11.
+    EXPECT_EQ(written(writer("crop_size: 4 " + c.text, false), sample.record),
+              resized_part(sample, {4, 8, 4, 4}, c.smaller));
+  }
+}
+
+TEST(PartWriter, RefusesLengthsThatDoNotFit) {
+  const auto refusal = [](const std::string& text) {
+    try {
+      check_part_transform(settings_of(text), "d");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal("img_rand_resize_lower: 6 img_rand_resize_upper: 16"),
+              HasSubstr("crop_size is missing"));
+  EXPECT_THAT(refusal("crop_size: 4 img_rand_resize_lower: 6"),
+              HasSubstr("the smaller one first, not 6 and 0"));
+  EXPECT_THAT(refusal("crop_size: 8 img_rand_resize_lower: 6 img_rand_resize_upper: 16"),
+              HasSubstr("less than crop_size 8"));
+  EXPECT_THAT(
+      refusal("crop_size: 4 random_resize_param { min_size: 6 max_size: 9 resize_param { height: 3 } }"),
+      HasSubstr("one interp_mode and nothing else"));
+  EXPECT_THAT(refusal("crop_size: 4 random_resize_param { min_size: 6 max_size: 9 } original_image: true"),
+              HasSubstr("cannot be combined"));
+  EXPECT_THAT(refusal("crop_size: 4 random_resize_param { min_size: 6 max_size: 9 } mean_file: 'm'"),
+              HasSubstr("give mean_value"));
+  EXPECT_EQ(refusal("crop_size: 4 random_resize_param { min_size: 6 max_size: 9 }"), "");
+}
+
 TEST(PartWriter, TestsCutTheCentre) {
   const Sample sample(1, 6, 8);
   const std::string crop = "crop_size: 2 mean_value: 1 scale: 2 ";

@@ -174,6 +174,8 @@ TEST_F(VideoData, RefusesWhatDoesNotFit) {
   video(0, 9, false);
   const std::string rgb = kRgb;
   EXPECT_THAT(refusal(text(1, "video_type: WEBCAM")), HasSubstr("extract frames"));
+  EXPECT_THAT(refusal("name: 'v' type: 'VideoData' top: 'data' image_data_param { source: 'x' }"),
+              HasSubstr("C3D's VIDEO_DATA"));
   EXPECT_THAT(refusal(text(1, "modality: VIDEO")), HasSubstr("modality must be RGB or FLOW"));
   EXPECT_THAT(refusal(text(1, rgb + "step: 2")), HasSubstr("length_first, step or rand_step"));
   EXPECT_THAT(refusal(text(1, rgb + "mirror: true")), HasSubstr("mirror belongs into transform_param"));

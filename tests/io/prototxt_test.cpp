@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "banyan/io/upgrade.hpp"
 #include "io_test_tools.hpp"
 
 namespace banyan::io {
@@ -26,6 +27,13 @@ TEST(Prototxt, UnknownFieldNamesPlaceAndNearest) {
 TEST(Prototxt, ColumnsCountATabAsOne) {
   expect_contains(net_error("layer {\n\t\tconvolution_param {\tnum_outputs: 3 }\n}"), "net.prototxt:2:23: ");
   expect_contains(net_error("layer { pooling_param {\n\tkernel_size: x } }"), "net.prototxt:2:15: ");
+}
+
+TEST(Prototxt, FieldsOfBranchesSayWhyTheyAreNotThere) {
+  expect_contains(net_error("layers { image_data_param { use_image: true } }"),
+                  "unknown field \"use_image\" in ImageDataParameter: it is C3D's, ");
+  expect_contains(net_error("layer { convolution_param { hole: 2 } }"), ": it is DeepLab's name of dilation");
+  expect_contains(net_error("layer { quantization_param { is_negative_input: true } }"), ": it is Intel's, ");
 }
 
 TEST(Prototxt, FieldOfAnotherBlockSaysWhereItBelongs) {
@@ -212,6 +220,25 @@ TEST(Prototxt, ReadsYjxiongFiles) {
       "yj");
   EXPECT_EQ(solver.device_id_size(), 4);
   EXPECT_EQ(solver.group_id_size(), 2);
+}
+
+TEST(Prototxt, ReadsQuotedTypesOfTheV1Format) {
+  const auto net = parse_net_text(
+      "layers { name: 'type: \"RELU\"' # type: \"RELU\"\n type: \"SOFTMAX\" top: 'SOFTMAX' }\n"
+      "layers { type: 'ROI_POOLING' } layers { type: ROI_POOLING } layers { type: CONVOLUTION } layer { "
+      "type: 'SOFTMAX' }",
+      "old");
+  ASSERT_EQ(net.layers_size(), 4);
+  EXPECT_EQ(net.layers(0).type(), caffe::V1LayerParameter::SOFTMAX);
+  EXPECT_EQ(net.layers(0).name(), "type: \"RELU\"");
+  EXPECT_EQ(net.layers(0).top(0), "SOFTMAX");
+  for (const int roi : {1, 2}) EXPECT_EQ(current_type_name(net.layers(roi).type()), "ROIPooling");
+  EXPECT_EQ(net.layers(3).type(), caffe::V1LayerParameter::CONVOLUTION);
+  EXPECT_EQ(net.layer(0).type(), "SOFTMAX");
+  // Places in messages are those of the file, and other texts are no such types.
+  expect_contains(net_error("layers { type: \"SOFTMAX\" nam: 'x' }"),
+                  "net.prototxt:1:26: layer (SOFTMAX): unknown");
+  expect_contains(net_error("layers { type: \"Softmax\" }"), "net.prototxt:1:16: ");
 }
 
 TEST(Prototxt, ReadsNvidiaFiles) {

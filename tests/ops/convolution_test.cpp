@@ -6,6 +6,7 @@
 #include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_groups.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
@@ -63,6 +64,12 @@ const std::vector<Case>& cases() {
       {"depthwise", 2, {9, 8}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 16, 16, 16}},
       {"odd depthwise", 2, {9, 8}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 5, 5, 5}},
       {"depthwise multiplier", 2, {6, 6}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 4, 4, 8}},
+      {"groups of 4", 3, {9, 17}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 8, 32, 32}},
+      {"groups of 4, high", 2, {33, 5}, {{3, 2}, {1, 1}, {2, 0}, {1, 1}, 4, 16, 16}},
+      {"groups of 4, strides", 2, {13, 19}, {{1, 2}, {3, 2}, {0, 1}, {1, 1}, 4, 16, 16}},
+      {"groups of 8", 2, {11, 9}, {{5, 3}, {1, 1}, {4, 0}, {2, 1}, 6, 48, 48}},
+      {"groups of 8, strides", 2, {13, 19}, {{3, 5}, {2, 3}, {0, 2}, {2, 1}, 4, 32, 32}},
+      {"1x1, groups", 3, {5, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 3, 24, 48}},
       {"1 x 1, strides, few channels", 4, {8, 8}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 4, 6}},
       {"1 x 1, few channels", 4, {8, 8}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 4, 6}},
       {"whole input", 2, {4, 5}, {{4, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 8, 10}},
@@ -233,7 +240,7 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
 /// Our own kernels wherever they can do the work, also where the rules prefer oneDNN's.
 TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   if (on_cuda() || dtype() != DType::f32) GTEST_SKIP() << "kernels for f32 on CPU devices";
-  int by_rows = 0, by_columns = 0, by_products = 0, turned = 0;
+  int by_rows = 0, by_columns = 0, by_products = 0, by_groups = 0, turned = 0;
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Layout last = Layout::channels_last;
@@ -276,6 +283,29 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
     const bool can_turn = ops::can_turn(c.geometry) && c.geometry.spatial_axes() <= 3;
     std::vector<double> dx(x.size(), 0.0);
     for_each_product(c, [&](auto o, auto i, auto k) { dx[i] += dy[o] * w[k]; });
+    if (ops::groups_apply(c.geometry, input, grad_output)) {
+      ++by_groups;
+      std::vector<double> plain(dy.size(), 0.0), first_dw(w.size(), 0.0);
+      for_each_product(c,
+                       [&](auto o, auto i, auto k) { plain[o] += x[i] * w[k], first_dw[k] += dy[o] * x[i]; });
+      auto y = plain, dw = first_dw;
+      for (std::size_t o = 0; o < y.size(); ++o) y[o] += b[channel_of(c, o)];
+      for (std::size_t k = 0; k < dw.size(); ++k) dw[k] += w[k];
+      Tensor output = empty(c.output_shape(), last), none, grad_weight = make(c.weight_shape(), w);
+      ops::forward_by_groups(context(), c.geometry, input, weight, bias, output);
+      expect_near(values(output), y, tolerance(c.weight_shape().count(1)));
+      ops::forward_by_groups(context(), c.geometry, input, weight, none, output);
+      expect_near(values(output), plain, tolerance(c.weight_shape().count(1)));
+      ops::backward_weight_by_groups(context(), c.geometry, input, grad_output, true, grad_weight);
+      expect_near(values(grad_weight), dw, tolerance(c.batch * c.output_shape().count(2)));
+      ops::backward_weight_by_groups(context(), c.geometry, input, grad_output, false, grad_weight);
+      expect_near(values(grad_weight), first_dw, tolerance(c.batch * c.output_shape().count(2)));
+      if (ops::groups_can_turn(c.geometry)) {
+        Tensor grad_input = empty(c.input_shape(), last);
+        ops::backward_data_by_groups(context(), c.geometry, grad_output, weight, grad_input);
+        expect_near(values(grad_input), dx, tolerance(c.weight_shape().count(1)));
+      }
+    }
     if (can_turn) {
       ++turned;
       Tensor grad_input = empty(c.input_shape(), last);
@@ -297,6 +327,7 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   EXPECT_GE(by_rows, 6);
   EXPECT_GE(by_columns, 15);
   EXPECT_GE(by_products, 15);
+  EXPECT_EQ(by_groups, ops::instruction_set() == ops::InstructionSet::avx512 ? 5 : 0);
 }
 
 TEST_P(ConvolutionTest, GradientsMatchDifferences) {
@@ -577,6 +608,76 @@ TEST(ConvolutionProducts, PayForWeightsOfWindowsWithGaps) {
   EXPECT_FALSE(pay(64, 2));
 }
 
+TEST(ConvolutionGroups, PayWhereOneDnnLeavesVectorsEmpty) {
+  const auto device = make_cpu_device(0, {});
+  const auto pays = [&](ops::GroupPass pass, std::int64_t group, std::int64_t channels,
+                        std::int64_t stride = 1, Layout layout = Layout::channels_last) {
+    const Case c{"", 2, {12, 12}, {{3, 3}, {stride, stride}, {1, 1}, {1, 1}, group, channels, channels}};
+    return ops::groups_pay(pass, c.geometry, Tensor(*device, c.input_shape(), DType::f32, layout),
+                           Tensor(*device, c.output_shape(), DType::f32, layout));
+  };
+  using enum ops::GroupPass;
+  const bool can = ops::instruction_set() == kAvx512;
+  for (const ops::GroupPass pass : {forward, backward_data, backward_weight}) {
+    EXPECT_EQ(pays(pass, 32, 128), can);
+    EXPECT_FALSE(pays(pass, 32, 128, 1, Layout::contiguous));
+    EXPECT_FALSE(pays(pass, 6, 24));   // no whole vectors
+    EXPECT_FALSE(pays(pass, 8, 128));  // of 16
+    EXPECT_EQ(pays(pass, 32, 128, 2), can && pass != backward_data);
+    EXPECT_EQ(pays(pass, 32, 256), can);
+    EXPECT_EQ(pays(pass, 32, 256, 2), can && pass == backward_weight);
+  }
+}
+
+/// Whose threads divide images, and rows of them; the same bits every time.
+TEST(ConvolutionGroups, MatchTheReferenceOnAnyTeam) {
+  if (ops::instruction_set() != kAvx512) GTEST_SKIP() << "kernels for AVX-512";
+  for (const Case& c : {Case{"4", 2, {31, 9}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 8, 32, 32}},
+                        Case{"8, strides", 1, {29, 10}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 4, 32, 32}}})
+    for (const int threads : {1, 2, 3, 5}) {
+      SCOPED_TRACE(cat(c.name, ", ", threads, " threads"));
+      CpuDeviceOptions options;
+      options.threads = threads;
+      const auto device = make_cpu_device(0, options);
+      Context context(*device);
+      const auto random = [&](const Shape& shape, int seed, Layout layout) {
+        Tensor tensor(*device, shape, DType::f32, layout);
+        const auto drawn = random_values(shape.count(), seed);
+        std::copy(drawn.begin(), drawn.end(), tensor.data<float>());
+        return tensor;
+      };
+      const auto compare = [](const Tensor& one, const Tensor& other, double tolerance) {
+        for (std::int64_t i = 0; i < one.count(); ++i)
+          ASSERT_NEAR(one.data<float>()[i], other.data<float>()[i], tolerance) << i;
+      };
+      const Tensor x = random(c.input_shape(), 1, Layout::channels_last);
+      const Tensor dy = random(c.output_shape(), 2, Layout::channels_last);
+      const Tensor weight = random(c.weight_shape(), 3, Layout::contiguous);
+      Tensor none, dw = random(c.weight_shape(), 4, Layout::contiguous),
+                   again = random(c.weight_shape(), 4, Layout::contiguous),
+                   expected = random(c.weight_shape(), 4, Layout::contiguous);
+      Tensor y = random(c.output_shape(), 5, Layout::channels_last),
+             expected_y = random(c.output_shape(), 6, Layout::channels_last);
+      const auto reference = ops::make_reference_convolution(c.geometry);
+      reference->backward_weight(context, x, dy, expected, none);
+      ops::backward_weight_by_groups(context, c.geometry, x, dy, true, dw);
+      ops::backward_weight_by_groups(context, c.geometry, x, dy, true, again);
+      // Rounding of sums, as ConvolutionTest::tolerance says.
+      compare(dw, expected, static_cast<double>(c.batch * c.output_shape().count(2) + 4) * 0x1p-23);
+      compare(dw, again, 0);
+      const double rounding = static_cast<double>(c.weight_shape().count(1) + 4) * 0x1p-23;
+      reference->forward(context, x, weight, none, expected_y);
+      ops::forward_by_groups(context, c.geometry, x, weight, none, y);
+      compare(y, expected_y, rounding);
+      if (!ops::groups_can_turn(c.geometry)) continue;
+      Tensor dx = random(c.input_shape(), 7, Layout::channels_last),
+             expected_dx = random(c.input_shape(), 8, Layout::channels_last);
+      reference->backward_data(context, dy, weight, expected_dx);
+      ops::backward_data_by_groups(context, c.geometry, dy, weight, dx);
+      compare(dx, expected_dx, rounding);
+    }
+}
+
 TEST(ConvolutionTurned, PaysWhereRowsAreLong) {
   const auto device = make_cpu_device(0, {});
   const auto pays = [&](const Dims& image, std::int64_t channels, std::int64_t kernel,
@@ -616,6 +717,8 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
       {"uneven", 5, {13, 12}, {{3, 2}, {2, 1}, {1, 0}, {2, 3}, 1, 90, 33}},
       {"strided 1x1", 5, {9, 10}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 20, 300}},
       {"volume", 5, {4, 6, 5}, {{3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 2}, 1, 60, 33}},
+      {"groups, wide input", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 2, 1040, 40}},
+      {"groups, wide output", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 3, 60, 90}},
   };
   for (const Case& c : shapes)
     for (const int threads : {1, 2, 3, 4, 6}) {
@@ -643,7 +746,7 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
       const Tensor before = random(c.weight_shape(), 3, Layout::contiguous);
       // Rounding of sums, as ConvolutionTest::tolerance says.
       const double tolerance = static_cast<double>(c.batch * c.output_shape().count(2) + 4) * 0x1p-23;
-      if (ops::is_product(c.geometry)) {
+      if (ops::is_product(c.geometry) && c.geometry.group == 1) {
         Tensor dx = random(c.input_shape(), 4, Layout::channels_last),
                expected_dx = random(c.input_shape(), 5, Layout::channels_last);
         ops::make_reference_convolution(c.geometry)->backward_data(context, dy, before, expected_dx);

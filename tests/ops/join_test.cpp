@@ -41,6 +41,29 @@ TEST_P(Join, ManyAndFewBlocks) {
   }
 }
 
+/// So much that CPU devices write past their caches, where parts are whole cache lines.
+TEST_P(Join, MoreThanCachesHold) {
+  for (const std::int64_t first : {48, 47}) {
+    const std::int64_t blocks = 40000, second = 80;
+    const auto count = static_cast<std::size_t>(blocks * (first + second));
+    Values whole(count);
+    std::vector<Values> parts(2);
+    for (std::size_t i = 0; i < count; ++i) {
+      whole[i] = static_cast<double>(i);
+      parts[static_cast<std::int64_t>(i) % (first + second) < first ? 0 : 1].push_back(whole[i]);
+    }
+    const Tensor one = make({blocks * first}, parts[0]), two = make({blocks * second}, parts[1]);
+    Tensor joined = empty({blocks * (first + second)}), left = empty({blocks * first}),
+           right = empty({blocks * second});
+    const ops::BlockParts what{blocks, {first, second}};
+    ops::join_blocks(context(), {&one, &two}, what, joined);
+    EXPECT_EQ(values(joined), whole);
+    ops::split_blocks(context(), joined, what, {&left, &right});
+    EXPECT_EQ(values(left), parts[0]);
+    EXPECT_EQ(values(right), parts[1]);
+  }
+}
+
 TEST_P(Join, TakesEveryType) {
   for (const DType type : {DType::u8, DType::i32, DType::f32, DType::f64}) {
     const Tensor a = make_as(type, {2}, {1, 2}), b = make_as(type, {4}, {3, 4, 5, 6});

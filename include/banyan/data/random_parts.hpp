@@ -1,6 +1,7 @@
 // Which part of an image training sees: the random crops of yjxiong's Caffe (TSN).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,13 @@ namespace banyan::data {
 
 class ItemDraws;
 
+/// The length of an image's shorter side, drawn from shortest to longest, and how the image comes to it.
+struct RandomSide {
+  std::int64_t shortest = 0, longest = 0;
+  caffe::ResizeParameter::Interp_mode smaller = caffe::ResizeParameter::LINEAR,
+                                      larger = caffe::ResizeParameter::LINEAR;
+};
+
 /// Heights and widths that multi_scale draws from: the shorter side of the image times pairs of `ratios` that
 /// are at most `max_distort` places apart; within 2 pixels of `crop`, crop itself.
 std::vector<std::pair<int, int>> scaled_crops(int height, int width, int crop,
@@ -26,21 +34,33 @@ std::vector<std::pair<int, int>> fixed_places(int height, int width, int crop_he
 
 /// Draws a part of crop_size; with multi_scale of another size and shape; with original_image anything from
 /// original_min_scale (0.08) of the image's area to all of it, 3/4 to 4/3 as wide as high, at any place, and
-/// the centre 7/8 as long as the shorter side if ten draws do not fit into the image.
+/// the centre 7/8 as long as the shorter side if ten draws do not fit into the image; with NVIDIA's
+/// img_rand_resize or Intel's random_resize_param what is crop_size large once the shorter side has a random
+/// length.
 class RandomParts {
  public:
   explicit RandomParts(const caffe::TransformationParameter& settings);
   /// Do parts have any size? They are resized to crop_size then.
-  bool resizes() const { return multi_scale_ || whole_; }
+  bool resizes() const { return multi_scale_ || whole_ || scales(); }
   bool any() const { return resizes() || fixed_; }
+  /// Do images get a random size? Tests then see the centre() of one of medium size.
+  bool scales() const { return side_.has_value(); }
   /// For an image that is at least as large as crop_size, unless resizes().
   PixelBox draw(int height, int width, ItemDraws& draws) const;
+  /// Where scales().
+  PixelBox centre(int height, int width) const;
+  /// To crop_size.
+  void resize(Image& part, Image& scratch) const;
 
  private:
+  /// Of a part that is crop_size large where the shorter side has this length.
+  PixelBox size_of(int height, int width, std::int64_t length) const;
+
   int crop_, max_distort_;
   bool multi_scale_, fixed_, more_places_, whole_;
   float least_area_;
   std::vector<float> ratios_;
+  std::optional<RandomSide> side_;
 };
 
 /// Throws bad_input for values that RandomParts cannot follow.
@@ -61,7 +81,7 @@ class PartWriter : public ItemWriter {
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
  private:
-  bool cuts() const { return random_ && parts_.any(); }
+  bool cuts() const { return random_ ? parts_.any() : parts_.scales(); }
 
   Augmenter augmenter_;
   RandomParts parts_;

@@ -1,10 +1,12 @@
-// copy_grid: a patch of the two fastest indices per call on the CPU, one element on a GPU.
+// copy_grid: a patch of the two fastest indices per call on the CPU, one element on a GPU. Where they weave a
+// few lines into one or take them apart (ShuffleChannel), a stretch of such patches.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "banyan/ops/grid.hpp"
@@ -13,6 +15,11 @@
 
 namespace banyan::ops {
 namespace detail {
+
+/// About so many elements are moved by a call on the CPU, so that finding its patch costs little.
+inline constexpr std::int64_t kPatch = 512;
+/// A loop that is shorter costs more than its elements.
+inline constexpr std::int64_t kShortLoop = 16;
 
 /// One of the indices within a patch.
 struct PatchIndex {
@@ -57,6 +64,91 @@ struct MoveGrid {
   }
 };
 
+/// A few lines, whose elements are taken in turn, and the one that they make.
+struct Weave {
+  static constexpr std::int64_t kMost = 4;
+  std::int64_t lines = 0, length = 0, line_step = 0;  ///< of one line; how far apart they begin
+  bool apart = false;                                 ///< from the one line to the few
+};
+
+/// Are the last two indices such lines?
+inline Weave weave_of(const Grid& grid) {
+  if (grid.axes < 2) return {};
+  const std::int64_t last = grid.axes - 1, other = last - 1;
+  const auto length = [&](std::int64_t k) { return grid.length[k]; };
+  if (grid.to_stride[last] != 1) return {};
+  if (length(last) <= Weave::kMost && grid.to_stride[other] == length(last) && grid.from_stride[other] == 1)
+    return {length(last), length(other), grid.from_stride[last], false};
+  if (length(other) <= Weave::kMost && grid.from_stride[last] == length(other) &&
+      grid.from_stride[other] == 1)
+    return {length(other), length(last), grid.to_stride[other], true};
+  return {};
+}
+
+/// A stretch of the grid's last index per call, its other indices being equal; with the number of lines known
+/// to the compiler, elements are exchanged within vectors.
+template <class Element, int kLines, bool kApart>
+struct MoveWoven {
+  static constexpr std::int64_t kStretch = 16;
+  Grid grid;
+  std::int64_t stretches, length, line_step;
+  const Element* from;
+  Element* to;
+
+  void operator()(std::int64_t i) const {
+    const std::int64_t along = grid.axes - 1, first = i % stretches * kStretch;
+    const std::int64_t end = std::min(grid.length[along], first + kStretch);
+    i /= stretches;
+    const Element* source = from + grid.from_offset;
+    Element* place = to + grid.to_offset;
+    for (std::int64_t k = along; k-- > 0; i /= grid.length[k]) {
+      source += i % grid.length[k] * grid.from_stride[k];
+      place += i % grid.length[k] * grid.to_stride[k];
+    }
+    for (std::int64_t at = first; at < end; ++at)
+      move(source + at * grid.from_stride[along], place + at * grid.to_stride[along]);
+  }
+
+ private:
+  void move(const Element* __restrict source, Element* __restrict place) const {
+    for (std::int64_t i = 0; i < length; ++i)
+      for (int line = 0; line < kLines; ++line)
+        if constexpr (kApart)
+          place[line * line_step + i] = source[i * kLines + line];
+        else
+          place[i * kLines + line] = source[line * line_step + i];
+  }
+};
+
+template <class Backend, class Element, int kLines, bool kApart>
+void copy_woven(Context& context, const Element* from, Element* to, Grid grid, const Weave& weave) {
+  grid.axes -= 2;
+  if (grid.axes == 0) grid.add(1, 0, 0);
+  using Move = MoveWoven<Element, kLines, kApart>;
+  const std::int64_t length = grid.length[grid.axes - 1];
+  const std::int64_t stretches = (length + Move::kStretch - 1) / Move::kStretch;
+  Backend::for_each_long(context, grid.count() / length * stretches,
+                         weave.lines * weave.length * std::min(length, Move::kStretch),
+                         Move{grid, stretches, weave.length, weave.line_step, from, to});
+}
+
+/// False: the last two indices are no such lines.
+template <class Backend, class Element>
+bool try_woven(Context& context, const Element* from, Element* to, const Grid& grid) {
+  const Weave weave = weave_of(grid);
+  const auto run = [&]<int kLines>(std::integral_constant<int, kLines>) {
+    if (weave.apart)
+      copy_woven<Backend, Element, kLines, true>(context, from, to, grid, weave);
+    else
+      copy_woven<Backend, Element, kLines, false>(context, from, to, grid, weave);
+  };
+  if (weave.length < kShortLoop) return false;
+  if (weave.lines == 2) run(std::integral_constant<int, 2>());
+  if (weave.lines == 3) run(std::integral_constant<int, 3>());
+  if (weave.lines == 4) run(std::integral_constant<int, 4>());
+  return weave.lines >= 2 && weave.lines <= Weave::kMost;
+}
+
 /// The same copy in the order of the target's memory, with as few indices as possible: two whose elements
 /// follow each other in both memories are one.
 inline Grid ordered(const Grid& grid) {
@@ -94,11 +186,6 @@ inline void require_grid(const char* side, std::int64_t count, const Grid& grid,
                     " elements of the ", side);
 }
 
-/// About so many elements are moved by a call on the CPU, so that finding its patch costs little.
-inline constexpr std::int64_t kPatch = 512;
-/// A loop that is shorter costs more than its elements.
-inline constexpr std::int64_t kShortLoop = 16;
-
 template <class Backend, class Element>
 void copy_grid_of(Context& context, const Tensor& from, Tensor& to, Grid grid) {
   MoveGrid<Element> functor{{},
@@ -109,6 +196,7 @@ void copy_grid_of(Context& context, const Tensor& from, Tensor& to, Grid grid) {
                             static_cast<const Element*>(from.raw()),
                             static_cast<Element*>(to.raw())};
   if constexpr (Backend::kind == DeviceKind::cpu) {
+    if (try_woven<Backend>(context, functor.from, functor.to, grid)) return;
     const auto take_last = [&grid] {
       const std::int64_t last = --grid.axes;
       return PatchIndex{grid.length[last], grid.from_stride[last], grid.to_stride[last]};
@@ -118,7 +206,7 @@ void copy_grid_of(Context& context, const Tensor& from, Tensor& to, Grid grid) {
       std::swap(functor.outer, functor.inner);  // a long line is shared out among threads
     else if (grid.axes > 0)
       functor.outer = take_last();
-    // Not the few groups of ShuffleChannel.
+    // Not a few groups of channels.
     if (functor.inner.length < std::min(kShortLoop, functor.outer.length) && functor.outer.length < kPatch)
       std::swap(functor.outer, functor.inner);
     functor.height = std::clamp<std::int64_t>(kPatch / functor.inner.length, 1, functor.outer.length);

@@ -20,6 +20,7 @@
 #include "ops/common/convolution_check.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_groups.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
@@ -268,6 +269,9 @@ class DnnlConvolution final : public Convolution {
     if (own_kernels_ && rows_pay_forward(geometry_, input, output)) {
       if (inside_.kind != Activation::Kind::relu) inside_ = {};
       forward_by_rows(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
+    } else if (own_kernels_ && groups_pay(GroupPass::forward, geometry_, input, output)) {
+      inside_ = {};
+      forward_by_groups(context, geometry_, input, weight, bias, output);
     } else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined())) {
       forward_by(context, *plan, input, weight, bias, output);
     } else {
@@ -283,6 +287,8 @@ class DnnlConvolution final : public Convolution {
     if (grad_input.count() == 0) return;
     if (own_kernels_ && products_pay_backward_data(geometry_, grad_input, grad_output))
       return backward_data_by_products(context, geometry_, grad_output, weight, grad_input);
+    if (own_kernels_ && groups_pay(GroupPass::backward_data, geometry_, grad_input, grad_output))
+      return backward_data_by_groups(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && columns_pay(geometry_, grad_input, grad_output, context.device().threads()))
       return backward_data_by_columns(context, geometry_, grad_output, weight, kColumnValues, grad_input);
     const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
@@ -294,9 +300,7 @@ class DnnlConvolution final : public Convolution {
                        Tensor& grad_bias) override {
     check_convolution(geometry_, input, grad_weight, grad_output);
     if (input.count() == 0) return;
-    if (own_kernels_ &&
-        products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
-      return backward_weight_by_product(context, true, input, grad_output, grad_weight, grad_bias);
+    if (backward_weight_by_own(context, true, input, grad_output, grad_weight, grad_bias)) return;
     if (own_kernels_ && rows_pay_backward_weight(geometry_, input, grad_output))
       return backward_weight_by_rows(context, geometry_, input, grad_output, grad_weight, grad_bias);
     if (!backward_weight_by_plan(context, Pass::backward_weight, input, grad_output, grad_weight, grad_bias))
@@ -306,9 +310,7 @@ class DnnlConvolution final : public Convolution {
   void first_backward_weight(Context& context, const Tensor& input, const Tensor& grad_output,
                              Tensor& grad_weight, Tensor& grad_bias) override {
     check_convolution(geometry_, input, grad_weight, grad_output);
-    if (own_kernels_ &&
-        products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
-      return backward_weight_by_product(context, false, input, grad_output, grad_weight, grad_bias);
+    if (backward_weight_by_own(context, false, input, grad_output, grad_weight, grad_bias)) return;
     const bool others = input.count() == 0 ||
                         (own_kernels_ && rows_pay_backward_weight(geometry_, input, grad_output)) ||
                         !backward_weight_by_plan(context, Pass::first_backward_weight, input, grad_output,
@@ -319,13 +321,21 @@ class DnnlConvolution final : public Convolution {
  private:
   using Key = std::vector<std::int64_t>;
 
-  void backward_weight_by_product(Context& context, bool adds, const Tensor& input, const Tensor& grad_output,
-                                  Tensor& grad_weight, Tensor& grad_bias) const {
-    backward_weight_by_products(context, geometry_, input, grad_output, adds, grad_weight);
-    if (!grad_bias.defined()) return;
+  /// Products or groups, which can overwrite; false: neither of them pays.
+  bool backward_weight_by_own(Context& context, bool adds, const Tensor& input, const Tensor& grad_output,
+                              Tensor& grad_weight, Tensor& grad_bias) const {
+    if (!own_kernels_) return false;
+    if (products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
+      backward_weight_by_products(context, geometry_, input, grad_output, adds, grad_weight);
+    else if (groups_pay(GroupPass::backward_weight, geometry_, input, grad_output))
+      backward_weight_by_groups(context, geometry_, input, grad_output, adds, grad_weight);
+    else
+      return false;
+    if (!grad_bias.defined()) return true;
     if (!adds) fill(context, grad_bias, 0);
     const std::int64_t outputs = geometry_.out_channels;
     scale_backward(context, Tensor(), grad_output, {grad_output.count() / outputs, outputs, 1}, grad_bias);
+    return true;
   }
 
   /// False: oneDNN has no good kernel.

@@ -1,6 +1,7 @@
 // For images x (H x W x C, or D x H x W x C) and y (h x w x O), summed over all pixels of all images:
 //   grad weight (O x kernel C) = grad y ^T (O x pixels) * columns of x (pixels x kernel C)
-// or, where that is the wider matrix, its transpose; and of a 1 x 1 convolution
+// or, where that is the wider matrix, its transpose; of a 1 x 1 convolution in groups, such a product for
+// each group; and of a 1 x 1 convolution in one group
 //   grad x (pixels x C) = grad y (pixels x O) * weight (O x C)
 // For the former a team of threads divides the columns of the result, and where these would become too few
 // for GEMM, the images too.
@@ -34,18 +35,20 @@ struct Axis {
 
 /// Sizes for one call; plain values, copied into the enqueued work.
 struct Products {
-  Axis d, h, w;  ///< images have one slice
-  std::int64_t batch, channels, outputs;
-  bool direct;             ///< the images x are its columns
-  int threads, divisions;  ///< of the result's columns; threads / divisions: of the images
+  Axis d, h, w;                           ///< images have one slice
+  std::int64_t batch, channels, outputs;  ///< the latter two of one group
+  std::int64_t groups;                    ///< 1 unless direct
+  bool direct;                            ///< the images x are its columns
+  int threads, divisions;                 ///< of the result's columns; threads / divisions: of the images
 
   Products(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
       : d(g.spatial_axes() == 3 ? axis(g, input, output, 0) : Axis{1, 1, 1, 1, 0, 1}),
         h(axis(g, input, output, g.spatial_axes() - 2)),
         w(axis(g, input, output, g.spatial_axes() - 1)),
         batch(input.shape()[0]),
-        channels(g.in_channels),
-        outputs(g.out_channels),
+        channels(g.in_channels / g.group),
+        outputs(g.out_channels / g.group),
+        groups(g.group),
         direct(is_product(g)),
         threads(team),
         divisions(1) {
@@ -61,7 +64,8 @@ struct Products {
   std::int64_t taps() const { return d.kernel * h.kernel * w.kernel; }
   std::int64_t depth() const { return taps() * channels; }
   std::int64_t pixels() const { return d.output * h.output * w.output; }
-  std::int64_t values() const { return outputs * depth(); }
+  std::int64_t group_values() const { return outputs * depth(); }
+  std::int64_t values() const { return groups * group_values(); }
   bool transposed() const { return direct && outputs > depth(); }
   std::int64_t rows() const { return transposed() ? depth() : outputs; }
   std::int64_t columns() const { return transposed() ? outputs : depth(); }
@@ -129,7 +133,25 @@ dnnl_status_t multiply_gathered(const Products& s, const float* x, const float* 
   return status;
 }
 
-/// For outputs [first, last): sums the shares' results into those of the first one, in their order.
+/// Columns [from, to) of every group's result for images [first, last), into `sum`.
+dnnl_status_t multiply_images(const Products& s, const float* x, const float* dy, std::int64_t first,
+                              std::int64_t last, std::int64_t from, std::int64_t to, float* sum) {
+  const float *const wide = s.transposed() ? dy : x, *const narrow = s.transposed() ? x : dy;
+  const std::int64_t rows = s.rows(), columns = s.columns();
+  const std::int64_t row_step = s.groups * rows, column_step = s.groups * columns, begin = first * s.pixels();
+  dnnl_status_t status = dnnl_success;
+  for (std::int64_t group = 0; group < s.groups; ++group) {
+    const dnnl_status_t done =
+        multiply(rows, to - from, (last - first) * s.pixels(), narrow + begin * row_step + group * rows,
+                 row_step, wide + begin * column_step + group * columns + from, column_step, 0,
+                 sum + group * s.group_values() + from, columns);
+    if (done != dnnl_success) status = done;
+  }
+  return status;
+}
+
+/// For outputs [first, last) of a group: sums the shares' results into those of the first one, in their
+/// order.
 void add_shares(const Products& s, float* sums, std::int64_t first, std::int64_t last) {
   const std::int64_t lines = s.transposed() ? s.depth() : last - first;
   const std::int64_t length = s.transposed() ? last - first : s.depth();
@@ -142,7 +164,7 @@ void add_shares(const Products& s, float* sums, std::int64_t first, std::int64_t
     }
 }
 
-/// For outputs [first, last): converts to (O, C, taps).
+/// For outputs [first, last) of a group: converts to (O, C, taps).
 template <bool kAdd>
 void convert(const Products& s, const float* sums, std::int64_t first, std::int64_t last, float* weight) {
   const auto put = [](float value, float& to) { to = kAdd ? to + value : value; };
@@ -180,14 +202,10 @@ void run_backward_weight(const Products& s, const float* x, const float* dy, boo
       float* const sum = sums + share * s.values();
       dnnl_status_t done = dnnl_success;
       if (first == last) {  // of which sgemm would leave the result as it is
-        for (std::int64_t row = 0; row < s.rows(); ++row)
+        for (std::int64_t row = 0; row < s.groups * s.rows(); ++row)
           std::fill_n(sum + row * s.columns() + from, to - from, 0.0f);
       } else if (s.direct) {
-        const float *const wide = s.transposed() ? dy : x, *const narrow = s.transposed() ? x : dy;
-        done =
-            multiply(s.rows(), to - from, (last - first) * s.pixels(), narrow + first * s.pixels() * s.rows(),
-                     s.rows(), wide + first * s.pixels() * s.columns() + from, s.columns(), 0, sum + from,
-                     s.columns());
+        done = multiply_images(s, x, dy, first, last, from, to, sum);
       } else {
         done = multiply_gathered(s, x, dy, first, last, from, to, workspace + part * s.gathered(), sum);
       }
@@ -195,10 +213,14 @@ void run_backward_weight(const Products& s, const float* x, const float* dy, boo
     }
     const std::int64_t lines = (s.outputs + kLine - 1) / kLine;
 #pragma omp for schedule(static)
-    for (std::int64_t line = 0; line < (in_place ? 0 : lines); ++line) {
-      const std::int64_t first = line * kLine, last = std::min(first + kLine, s.outputs);
-      add_shares(s, sums, first, last);
-      adds ? convert<true>(s, sums, first, last, dw) : convert<false>(s, sums, first, last, dw);
+    for (std::int64_t task = 0; task < (in_place ? 0 : s.groups * lines); ++task) {
+      const std::int64_t place = task / lines * s.group_values();
+      const std::int64_t first = task % lines * kLine, last = std::min(first + kLine, s.outputs);
+      add_shares(s, sums + place, first, last);
+      if (adds)
+        convert<true>(s, sums + place, first, last, dw + place);
+      else
+        convert<false>(s, sums + place, first, last, dw + place);
     }
   }
   expect_success(status);
@@ -253,13 +275,13 @@ bool is_product(const ConvolutionGeometry& geometry) {
 
 bool products_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
   const int axes = geometry.spatial_axes();
-  return (axes == 2 || axes == 3) && geometry.group == 1 && is_kernel_order(input) &&
-         is_kernel_order(output) && input.count() > 0 && output.count() > 0;
+  return (axes == 2 || axes == 3) && (geometry.group == 1 || is_product(geometry)) &&
+         is_kernel_order(input) && is_kernel_order(output) && input.count() > 0 && output.count() > 0;
 }
 
 bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tensor& input,
                                 const Tensor& output) {
-  return instruction_set() == InstructionSet::avx512 && is_product(geometry) &&
+  return instruction_set() == InstructionSet::avx512 && is_product(geometry) && geometry.group == 1 &&
          products_apply(geometry, input, output) &&
          std::min(geometry.in_channels, geometry.out_channels) >= 64;
 }
@@ -270,7 +292,7 @@ bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Ten
   if (instruction_set() != InstructionSet::avx512 || !products_apply(geometry, input, output)) return false;
   const Products s(geometry, input, output, threads);
   if (s.batch / s.shares() * s.pixels() < kFewestPixels) return false;
-  if (s.direct) return s.rows() >= 16;
+  if (s.direct) return s.groups == 1 ? s.rows() >= 16 : s.rows() >= 12 && s.columns() >= 48;
   // Gathering costs what it does for any kernel; oneDNN's are slow where neighbours in the image are not used
   // together, or rows are short.
   const bool strided = s.h.stride > 1 && s.w.stride > 1 && geometry.spatial_axes() == 2;

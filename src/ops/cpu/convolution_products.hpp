@@ -1,6 +1,6 @@
 // Gradients of convolutions as matrix products, for channels-last f32 images: those of 1 x 1 convolutions,
-// whose images are the factors as they are, and of the weights of strided ones, whose inputs are gathered
-// into columns.
+// whose images are the factors as they are (in groups that of the weights only), and of the weights of
+// strided ones, whose inputs are gathered into columns.
 //
 // For the gradient of the weights oneDNN's kernels transpose both factors in small pieces first, which costs
 // up to half of their time; its GEMM packs larger ones. For that of the input they want the weights in
@@ -13,13 +13,13 @@ namespace banyan::ops {
 
 /// Are the images the factors as they are: 1 x 1, neither strided nor padded?
 bool is_product(const ConvolutionGeometry& geometry);
-/// f32 images or volumes in one group, channels-last, none of them empty.
+/// f32 images or volumes, channels-last, none of them empty, in one group unless is_product.
 bool products_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 /// Where they apply, are they faster than oneDNN's kernels? A rule based only on shapes, threads and the
 /// instruction set: measurements could differ between runs, and results would not be bit-identical.
 bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input,
                                   const Tensor& output, int threads);
-/// The same; only where the images are the factors as they are.
+/// The same; only where the images are the factors as they are, in one group.
 bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tensor& input,
                                 const Tensor& output);
 
@@ -27,7 +27,7 @@ bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tenso
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input,
                                const Tensor& grad_output, bool adds, Tensor& grad_weight)>
     backward_weight_by_products{"backward_weight_by_products"};
-/// Where is_product and products_apply.
+/// Where is_product and products_apply, in one group.
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& grad_output,
                                const Tensor& weight, Tensor& grad_input)>
     backward_data_by_products{"backward_data_by_products"};
