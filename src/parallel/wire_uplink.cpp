@@ -30,9 +30,10 @@ constexpr int kNewsTag = 0, kShareSizeTag = 1, kShareTag = 2, kFirstSlotTag = 3;
 constexpr int kProtocolTags = 16;
 /// Seconds for the processes to find each other in the beginning; more if the watchdog waits longer.
 constexpr double kLeastPatience = 20;
-/// Between two processes of a host that say that they have not: what started them ends all after the first.
-constexpr double kTurn = 0.2;
-constexpr int kMostTurns = 10;
+/// Between two processes of a host that say that they have not: what started them ends all after the first,
+/// mpirun in a second.
+constexpr double kTurn = 2;
+constexpr int kMostTurns = 3;
 /// One that is heard of may take so many times that long, for a large data set or an old state, while others
 /// wait for it.
 constexpr double kToStart = 5;

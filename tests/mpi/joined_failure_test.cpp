@@ -60,6 +60,22 @@ TEST_F(JoinedFailure, AStoppedProcessIsMissed) {
   expect_gone(trainers);
 }
 
+/// However far it has come: in MPI's own start, while they find each other, or later. The least patience for
+/// the start is 20 s.
+TEST_F(JoinedFailure, AProcessThatIsStoppedWhileItStartsIsMissed) {
+  const auto mpirun =
+      start_processes(joined({1, 1, 1}, {"--solver=" + path("solver"), cat("--watchdog=", kWatchdog)}));
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 3);
+  const auto before = Clock::now();
+  ::kill(trainers[1], SIGSTOP);
+  EXPECT_GT(mpirun->wait(20 + kLimit + kOfMpirun), 0) << mpirun->text();
+  EXPECT_LT(seconds_since(before), 20 + kLimit + kOfMpirun);
+  EXPECT_THAT(error_in_log(),
+              ContainsRegex("have not found each other for 20 s: (one of them|process 1) has not "
+                            "started, was stopped|process 1 on .* has not been heard of for 2"));
+  expect_gone(trainers);
+}
+
 /// The processes' own errors: a record that only one of them reads.
 TEST_F(JoinedFailure, AFailureInOneProcessIsSaidOnceByIt) {
   std::filesystem::remove_all(path("db"));

@@ -423,10 +423,16 @@ TEST(WireUplink, AnExchangeMayLastLongerThanTheWatchdogWhileItMoves) {
         process.begin(Uplink::kFirstBucket, message, UplinkMerge::sum);
         process.activity.enter(Stage::exchange, "bucket");
         auto moved = before;
-        process.bell.wait(process.activity, [&] {
-          moved = std::max(moved, process.uplink->others().moved);
-          return process.uplink->done(Uplink::kFirstBucket, process.context);
-        });
+        try {
+          process.bell.wait(process.activity, [&] {
+            moved = std::max(moved, process.uplink->others().moved);
+            return process.uplink->done(Uplink::kFirstBucket, process.context);
+          });
+        } catch (const Error& error) {
+          process.abort.raise(error);
+          process.uplink->detach();  // before the message goes
+          throw;
+        }
         const auto after = Clock::now();
         EXPECT_GT(after - before, std::chrono::milliseconds(2000));
         EXPECT_GT(moved, before + (after - before) / 2);
@@ -500,8 +506,13 @@ TEST(WireUplink, OneThatFailsEndsThoseThatAreStillStarting) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto start = [] {
     MemoryHub hub({1, 1});
-    run_all(hub, [](Process& process) {
-      if (process.number == 0) bad_input("no such solver");
+    std::atomic<bool> starts{false};
+    run_all(hub, [&starts](Process& process) {
+      if (process.number == 0) {
+        while (!starts) std::this_thread::yield();
+        bad_input("no such solver");
+      }
+      starts = true;
       std::this_thread::sleep_for(std::chrono::seconds(60));
     });
   };
