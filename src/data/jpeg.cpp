@@ -2,6 +2,7 @@
 
 #include <turbojpeg.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -32,9 +33,9 @@ Handle& decompressor() {
 
 constexpr int kQuality = 95;
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
-/// A block of 64 pixels takes a bit at least, or a little less with arithmetic coding. A few damaged bytes
-/// can claim any size.
-constexpr std::int64_t kMostPixelsPerByte = 1024;
+/// A few damaged bytes can claim any size. With Huffman codes a block of 64 pixels takes a bit at least. With
+/// arithmetic coding a plain image takes some 200 bytes whatever its size: those are read up to kFewPixels.
+constexpr std::int64_t kMostPixelsPerByte = 1024, kFewPixels = std::int64_t{1} << 22;
 
 /// A decoder's warning that means lost pixels. Bytes between two markers are harmless and common in
 /// photographs.
@@ -75,7 +76,7 @@ void decode_jpeg(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Im
     broken(tjGetErrorStr2(handle));
   const std::int64_t pixels = std::int64_t{width} * height;
   if (width < 1 || height < 1 || pixels > kMostPixels ||
-      pixels > kMostPixelsPerByte * static_cast<std::int64_t>(size))
+      pixels > std::max(kFewPixels, kMostPixelsPerByte * static_cast<std::int64_t>(size)))
     broken(cat("impossible size of ", width, " x ", height, " pixels in ", size, " bytes"));
   const int divisor = divisor_for(height, width, least);
   height = (height + divisor - 1) / divisor;

@@ -77,8 +77,13 @@ RandomSide side_of(const Transform& settings) {
 }
 
 void check_side(const Transform& settings, const std::string& layer) {
-  if (!has_side(settings)) return;
   const bool intel = settings.has_random_resize_param();
+  if ((settings.has_interpolation_algo_down() || settings.has_interpolation_algo_up()) &&
+      (intel || !has_side(settings)))
+    bad_input("layer ", quoted(layer),
+              ": transform_param.interpolation_algo_down and _up say how images come to the lengths of "
+              "img_rand_resize_lower and _upper, which are missing");
+  if (!has_side(settings)) return;
   const auto refuse = [&](const auto&... why) {
     bad_input("layer ", quoted(layer), ": transform_param.",
               intel ? "random_resize_param" : "img_rand_resize_lower and _upper", why...);

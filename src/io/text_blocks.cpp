@@ -153,7 +153,10 @@ void for_each_value(const std::string& text, std::string_view block, std::string
   while (tokens.next(token)) {
     if (token.kind == Token::Kind::open) open.push_back(word);
     if (token.kind == Token::Kind::close && !open.empty()) open.pop_back();
-    const bool value = token.kind == Token::Kind::text || token.kind == Token::Kind::word;
+    // Not a text without its second quote, which ends after its line.
+    const bool whole =
+        token.end - token.begin == token.value.size() + 2 && text[token.begin] == text[token.end - 1];
+    const bool value = token.kind == Token::Kind::word || (token.kind == Token::Kind::text && whole);
     const bool wanted = value && before == ":" && word == field && !open.empty() && open.back() == block;
     if (token.kind == Token::Kind::word) word = token.value;
     before = token.value;

@@ -70,11 +70,12 @@ class DeviceUplink::State {
   void detach() noexcept {
     end_watch();
     leave();
+    // It waits for the thread that may be aborting the exchanges because another process has failed.
+    if (std::exchange(attached_, false)) below.detach();
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ends_.clear();
     }
-    if (std::exchange(attached_, false)) below.detach();
     held_up_.clear();
   }
 
@@ -134,6 +135,7 @@ class DeviceUplink::State {
     std::unique_ptr<Event> done;  ///< the exchange begun last
     bool busy = false;            ///< it may be under way
     Clock::time_point since;      ///< when it has been
+    std::optional<Clock::time_point> connecting;  ///< since when the library has not taken up an exchange
   };
   /// One message.
   struct Merging {
@@ -285,8 +287,11 @@ class DeviceUplink::State {
     {
       const std::lock_guard<std::mutex> lock(merging.end.mutex);
       merging.end.wire->exchange(merging.context.stream(), transfers);
+      merging.end.connecting = Clock::now();
     }
     wait_until_ready(merging.end);
+    const std::lock_guard<std::mutex> lock(merging.end.mutex);
+    merging.end.connecting.reset();
   }
 
   /// Room for the others' parts, each of `count` values like those of the message.
@@ -388,7 +393,8 @@ class DeviceUplink::State {
       const std::lock_guard<std::mutex> lock(end->mutex);
       static_cast<void>(end->wire->ready());
       if (end->busy && end->done->done()) end->busy = false;
-      if (end->busy && Clock::now() - end->since > kHeldUp)
+      const Clock::time_point now = Clock::now();
+      if ((end->busy && now - end->since > kHeldUp) || (end->connecting && now - *end->connecting > kHeldUp))
         held_up[static_cast<std::size_t>(end->local)] = true;
     }
     for (std::size_t i = 0; i < held_up.size(); ++i) held_up_[i] = held_up[i];

@@ -230,7 +230,7 @@ double ProcessWatch::beat() const {
 double ProcessWatch::silence(const Peer& peer) const { return std::max(0.0, seconds(ticked_ - peer.heard)); }
 
 bool ProcessWatch::judges_silence_of(int process) const {
-  if (options_.served_by_first && process != 0) return me_ == 0 && (leaving_ || mine_.shares);
+  if (options_.served_by_first && process != 0) return mine_.shares || (me_ == 0 && leaving_);
   return leaving_ || mine_.shares || anybody_waits();
 }
 
@@ -269,11 +269,12 @@ void ProcessWatch::give_up(const Missed& missed) {
   double longest = 0;
   for (const int process : missed.processes) longest = std::max(longest, silence(peers_[process]));
   std::vector<int> together;
-  const double least = std::max(longest - kTogether, longest / 2);
+  const double least =
+      std::min(longest, std::max({longest - std::max(kTogether, beat()), longest / 2, 4 * beat()}));
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
     if (process == me_ || peers_[process].over()) continue;
-    // Workers are the server's business.
-    if (options_.served_by_first && process != 0 && me_ != 0) continue;
+    // Workers are the server's business, except while all share.
+    if (options_.served_by_first && process != 0 && me_ != 0 && !mine_.shares) continue;
     if (silence(peers_[process]) >= least) together.push_back(process);
   }
   const bool one = together.size() == 1;

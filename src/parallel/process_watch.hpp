@@ -61,8 +61,8 @@ struct WatchOptions {
   double silence_seconds = 0;  ///< nothing heard for so long while others wait is a failure; 0: never
   /// True: this process was told to end from outside, which is what becomes of those whose sibling died.
   std::function<bool()> told_to_end = {};
-  /// Process 0 serves the others. They judge nobody's silence but its, and it judges theirs at the end, and
-  /// where all share something, only.
+  /// Process 0 serves the others. They judge nobody's silence but its, and it judges theirs at the end only,
+  /// except while all share something.
   bool served_by_first = false;
 };
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -118,11 +119,19 @@ class WireUplink::State {
     if (options_.watchdog_seconds <= 0) {
       changed_.wait(lock, begun);
     } else {
-      const double turn = kTurn * std::min(options_.turn_on_host, kMostTurns);
-      if (!changed_.wait_for(lock, std::chrono::duration<double>(patience() + turn), begun))
-        end_process(not_found(), true);
+      // Only time in which this process ran counts.
+      double left = patience() + kTurn * std::min(options_.turn_on_host, kMostTurns);
+      for (Clock::time_point looked = Clock::now(); !changed_.wait_for(lock, kLook, begun);) {
+        const Clock::duration look = Clock::now() - looked;
+        looked += look;
+        left -= std::chrono::duration<double>(std::min<Clock::duration>(look, kLongestLook)).count();
+        if (left > 0) continue;
+        say(not_found());
+        std::this_thread::sleep_for(kLongestHold);  // less than a turn: one process of each host speaks
+        ::_exit(exit_code(ErrorKind::runtime));
+      }
     }
-    if (!failure_) {
+    if (joined_) {  // what has failed since then is thrown by what is called next
       guard_ = std::thread([this] { guard(); });
       return;
     }
@@ -169,7 +178,7 @@ class WireUplink::State {
   void carry(std::shared_ptr<WireProtocol> protocol) {
     const std::lock_guard<std::mutex> lock(mutex_);
     to_carry_ = std::move(protocol);
-    started_ = true;
+    started_ = started_ || options_.served_by_first;  // a server's work begins with it
     wake();
   }
 
@@ -260,6 +269,8 @@ class WireUplink::State {
   bool speaks() {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!failure_) return true;
+    closing_ = true;  // whoever asks ends this process: the guard need not
+    changed_.notify_all();
     changed_.wait(lock, [&] { return settled_; });
     return speaker() == place_.process;
   }
@@ -398,7 +409,8 @@ class WireUplink::State {
     if (left_ || started_ || changed_.wait_for(lock, stuck_at_start_ ? kLook : kToEnd, ends)) return;
     // Its own thread is held up, by a file perhaps, and would be left behind.
     Error error(failure_->error);
-    error.add_context(cat("in ", name()));
+    if (std::string_view(error.what()).find(name()) == std::string_view::npos)
+      error.add_context(cat("in ", name()));
     if (speaker() == place_.process) say(error);
     lock.unlock();
     let_others_speak();
@@ -408,13 +420,19 @@ class WireUplink::State {
   /// Under the mutex: do the others wait for this process, which does not come as far as they are?
   void judge_start(Clock::duration look) {
     if (failure_ || started_ || leaving_ || options_.watchdog_seconds <= 0) return;
-    const bool waited_for = !sharing_here_ && (watch_->others_share() || watch_->others().any_waits);
+    // Devices that are at work have a watchdog of their own, which sees whether they get on.
+    const bool at_work =
+        std::any_of(run_.activities.begin(), run_.activities.end(),
+                    [](const Activity* activity) { return activity->state().stage != Stage::idle; });
+    const bool waited_for =
+        !sharing_here_ && !at_work && (watch_->others_share() || watch_->others().any_waits);
     starting_ = waited_for ? starting_ + look : Clock::duration{};
     const double most = kToStart * patience();
     if (starting_ <= std::chrono::duration<double>(most)) return;
     stuck_at_start_ = true;
     fail_here(Error(ErrorKind::runtime, cat("watchdog: ", name(), " has not got through its start for ", most,
-                                            " s while others wait for it")));
+                                            " s while others wait for it; if it is only slow, a longer "
+                                            "--watchdog gives it more time")));
     wake();
   }
 

@@ -198,7 +198,7 @@ TEST(ImageCodec, WebPAndBmpAreRead) {
 
 TEST(ImageCodec, AFewBytesAreNoLargeJpeg) {
   Image image{1, 600, 800, {}};
-  image.pixels.assign(600 * 800, 77);  // the least that a JPEG of this size can take
+  image.pixels.assign(600 * 800, 77);
   std::vector<std::uint8_t> file = encode_image(image, "jpg");
   EXPECT_EQ(decode(file).pixels, image.pixels);
   const std::vector<std::uint8_t> start_of_frame{0xff, 0xc0};

@@ -239,6 +239,7 @@ TEST(Prototxt, ReadsQuotedTypesOfTheV1Format) {
   expect_contains(net_error("layers { type: \"SOFTMAX\" nam: 'x' }"),
                   "net.prototxt:1:26: layer (SOFTMAX): unknown");
   expect_contains(net_error("layers { type: \"Softmax\" }"), "net.prototxt:1:16: ");
+  expect_contains(net_error("layers { type: \"SOFTMAX\n}\nlayers { }"), "net.prototxt:1:");
 }
 
 TEST(Prototxt, ReadsNvidiaFiles) {

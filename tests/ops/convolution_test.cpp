@@ -611,8 +611,10 @@ TEST(ConvolutionProducts, PayForWeightsOfWindowsWithGaps) {
 TEST(ConvolutionGroups, PayWhereOneDnnLeavesVectorsEmpty) {
   const auto device = make_cpu_device(0, {});
   const auto pays = [&](ops::GroupPass pass, std::int64_t group, std::int64_t channels,
-                        std::int64_t stride = 1, Layout layout = Layout::channels_last) {
-    const Case c{"", 2, {12, 12}, {{3, 3}, {stride, stride}, {1, 1}, {1, 1}, group, channels, channels}};
+                        std::int64_t stride = 1, Layout layout = Layout::channels_last,
+                        std::int64_t dilation = 1) {
+    const Case c{
+        "", 2, {12, 12}, {{3, 3}, {stride, stride}, {1, 1}, {dilation, dilation}, group, channels, channels}};
     return ops::groups_pay(pass, c.geometry, Tensor(*device, c.input_shape(), DType::f32, layout),
                            Tensor(*device, c.output_shape(), DType::f32, layout));
   };
@@ -621,6 +623,7 @@ TEST(ConvolutionGroups, PayWhereOneDnnLeavesVectorsEmpty) {
   for (const ops::GroupPass pass : {forward, backward_data, backward_weight}) {
     EXPECT_EQ(pays(pass, 32, 128), can);
     EXPECT_FALSE(pays(pass, 32, 128, 1, Layout::contiguous));
+    EXPECT_FALSE(pays(pass, 32, 128, 1, Layout::channels_last, 2));
     EXPECT_FALSE(pays(pass, 6, 24));   // no whole vectors
     EXPECT_FALSE(pays(pass, 8, 128));  // of 16
     EXPECT_EQ(pays(pass, 32, 128, 2), can && pass != backward_data);

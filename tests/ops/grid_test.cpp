@@ -73,6 +73,29 @@ TEST_P(GridTest, TakesIndicesInAnyOrder) {
   }
 }
 
+/// Lines that are cut, of which the last piece is short.
+TEST_P(GridTest, WeavesAFewLongLines) {
+  for (const std::int64_t images : {1, 3})
+    for (const std::int64_t lines : {2, 3, 4}) {
+      const std::int64_t length = 5000, count = images * lines * length;
+      const Tensor x = make({count}, counting(count));
+      Tensor y = empty({count}), back = empty({count});
+      ops::Grid grid;
+      grid.add(images, lines * length, lines * length);
+      grid.add(length, 1, lines);
+      grid.add(lines, length, 1);
+      std::vector<double> expected;
+      for (std::int64_t image = 0; image < images; ++image)
+        for (std::int64_t i = 0; i < length; ++i)
+          for (std::int64_t line = 0; line < lines; ++line)
+            expected.push_back(static_cast<double>((image * lines + line) * length + i));
+      ops::copy_grid(context(), x, y, grid);
+      EXPECT_EQ(values(y), expected);
+      ops::copy_grid(context(), y, back, grid.reversed());
+      EXPECT_EQ(values(back), values(x));
+    }
+}
+
 TEST_P(GridTest, TakesEveryTypeAndNothing) {
   for (const DType type : {DType::u8, DType::i32, DType::f32, DType::f64}) {
     const Tensor x = make_as(type, {2, 3}, counting(6));

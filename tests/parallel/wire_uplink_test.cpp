@@ -417,8 +417,8 @@ TEST(WireUplink, AnExchangeMayLastLongerThanTheWatchdogWhileItMoves) {
       hub,
       [&](Process& process) {
         Tensor message(*process.device, Shape{static_cast<std::int64_t>(kBytes / sizeof(float))}, DType::f32);
-        process.uplink->share("");
         if (process.number == 0) hub.slow_down(kBytes / 3, 0);  // half of it up, half of it down: 3 s
+        process.uplink->share("");
         const auto before = Clock::now();
         process.begin(Uplink::kFirstBucket, message, UplinkMerge::sum);
         process.activity.enter(Stage::exchange, "bucket");
@@ -500,6 +500,25 @@ TEST(WireUplink, OneThatDoesNotGetThroughItsStartSaysSo) {
       start(), testing::ExitedWithCode(1),
       "^[^:]*: watchdog: process 1 on host1 has not got through its start for 1.5 s while others wait for "
       "it");
+}
+
+/// Devices that are at work, with nine long lists of images perhaps, have a watchdog that sees them get on.
+TEST(WireUplink, WhoseDevicesAreAtWorkMayStartSlowly) {
+  MemoryHub hub({1, 1});
+  const auto errors = run_all(
+      hub,
+      [](Process& process) {
+        if (process.number == 1) {
+          process.activity.enter(Stage::set_up, "data");
+          std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+        }
+        process.uplink->share("");
+      },
+      [](int, WireUplinkOptions& options) {
+        options.watchdog_seconds = 60;
+        options.patience_seconds = 0.3;  // 1.5 s for those without devices
+      });
+  EXPECT_THAT(errors, testing::Each(""));
 }
 
 TEST(WireUplink, OneThatFailsEndsThoseThatAreStillStarting) {

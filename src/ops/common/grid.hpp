@@ -90,28 +90,32 @@ inline Weave weave_of(const Grid& grid) {
 template <class Element, int kLines, bool kApart>
 struct MoveWoven {
   static constexpr std::int64_t kStretch = 16;
+  /// Longer lines are cut, so that threads share a few long ones too.
+  static constexpr std::int64_t kPiece = 2048;
   Grid grid;
-  std::int64_t stretches, length, line_step;
+  std::int64_t stretches, stretch, pieces, length, line_step;
   const Element* from;
   Element* to;
 
   void operator()(std::int64_t i) const {
-    const std::int64_t along = grid.axes - 1, first = i % stretches * kStretch;
-    const std::int64_t end = std::min(grid.length[along], first + kStretch);
+    const std::int64_t start = i % pieces * kPiece, count = std::min(kPiece, length - start);
+    i /= pieces;
+    const std::int64_t along = grid.axes - 1, first = i % stretches * stretch;
+    const std::int64_t end = std::min(grid.length[along], first + stretch);
     i /= stretches;
-    const Element* source = from + grid.from_offset;
-    Element* place = to + grid.to_offset;
+    const Element* source = from + grid.from_offset + start * (kApart ? kLines : 1);
+    Element* place = to + grid.to_offset + start * (kApart ? 1 : kLines);
     for (std::int64_t k = along; k-- > 0; i /= grid.length[k]) {
       source += i % grid.length[k] * grid.from_stride[k];
       place += i % grid.length[k] * grid.to_stride[k];
     }
     for (std::int64_t at = first; at < end; ++at)
-      move(source + at * grid.from_stride[along], place + at * grid.to_stride[along]);
+      move(count, source + at * grid.from_stride[along], place + at * grid.to_stride[along]);
   }
 
  private:
-  void move(const Element* __restrict source, Element* __restrict place) const {
-    for (std::int64_t i = 0; i < length; ++i)
+  void move(std::int64_t count, const Element* __restrict source, Element* __restrict place) const {
+    for (std::int64_t i = 0; i < count; ++i)
       for (int line = 0; line < kLines; ++line)
         if constexpr (kApart)
           place[line * line_step + i] = source[i * kLines + line];
@@ -126,10 +130,13 @@ void copy_woven(Context& context, const Element* from, Element* to, Grid grid, c
   if (grid.axes == 0) grid.add(1, 0, 0);
   using Move = MoveWoven<Element, kLines, kApart>;
   const std::int64_t length = grid.length[grid.axes - 1];
-  const std::int64_t stretches = (length + Move::kStretch - 1) / Move::kStretch;
-  Backend::for_each_long(context, grid.count() / length * stretches,
-                         weave.lines * weave.length * std::min(length, Move::kStretch),
-                         Move{grid, stretches, weave.length, weave.line_step, from, to});
+  const std::int64_t pieces = (weave.length + Move::kPiece - 1) / Move::kPiece;
+  const std::int64_t each = weave.lines * std::min(weave.length, Move::kPiece);
+  const std::int64_t stretch = std::clamp<std::int64_t>(kPatch * 16 / each, 1, Move::kStretch);
+  const std::int64_t stretches = (length + stretch - 1) / stretch;
+  Backend::for_each_long(context, grid.count() / length * stretches * pieces,
+                         each * std::min(length, stretch),
+                         Move{grid, stretches, stretch, pieces, weave.length, weave.line_step, from, to});
 }
 
 /// False: the last two indices are no such lines.

@@ -25,7 +25,7 @@ using Vector = Block::Values;
 /// Output pixels whose sums stay in registers, beside the weights of a tap. Additions take some cycles, and
 /// eight can be under way.
 constexpr int kPixels = 8;
-constexpr std::int64_t kRows = 14;  ///< of output pixels that a thread computes at a time
+constexpr std::int64_t kRows = 14;  ///< of output pixels that a thread computes at a time, at most
 
 struct Axis {
   std::int64_t input, output, kernel, stride, pad, dilation;
@@ -66,7 +66,10 @@ struct Groups {
   std::int64_t output_row() const { return w.output * kLanes; }
   std::int64_t input_image() const { return h.input * w.input * channels; }
   std::int64_t output_image() const { return h.output * w.output * channels; }
-  std::int64_t strips() const { return (h.output + kRows - 1) / kRows; }
+  /// Of an image; where there are few images, enough for all threads.
+  std::int64_t strips() const {
+    return std::clamp((threads + batch - 1) / batch, (h.output + kRows - 1) / kRows, h.output);
+  }
   /// Of weight (lane, i, tap) in the caller's memory.
   std::int64_t place(std::int64_t block, std::int64_t lane, std::int64_t i, std::int64_t tap) const {
     return ((block * kLanes + lane) * kGroup + i) * taps() + tap;
@@ -392,6 +395,8 @@ bool groups_can_turn(const ConvolutionGeometry& geometry) {
 bool groups_pay(GroupPass pass, const ConvolutionGeometry& geometry, const Tensor& input,
                 const Tensor& output) {
   if (!groups_apply(geometry, input, output)) return false;
+  // What lies between the taps of a dilated window would be packed for nothing.
+  if (geometry.dilation[0] > 1 || geometry.dilation[1] > 1) return false;
   const bool strided = geometry.stride[0] > 1 || geometry.stride[1] > 1;
   switch (pass) {
     case GroupPass::forward:

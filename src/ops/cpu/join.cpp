@@ -50,7 +50,8 @@ struct JoinBackend : CpuBackend {
     std::int64_t bytes = 0;
     for (const BlockStream<Element>& s : streams) bytes += blocks * s.length * std::int64_t{sizeof(Element)};
     const int threads = context.device().threads();
-    if (bytes < kLong || blocks < threads || !std::ranges::all_of(streams, is_in_lines<Element>))
+    const bool shared = blocks % threads == 0 || blocks >= 4 * threads;  // out evenly
+    if (bytes < kLong || !shared || !std::ranges::all_of(streams, is_in_lines<Element>))
       return CpuBackend::copy_streams(context, blocks, streams);
     context.run([=] {
 #pragma omp parallel num_threads(threads)
