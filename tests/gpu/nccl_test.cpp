@@ -2,6 +2,7 @@
 // test, each with GPUs of its own.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <numeric>
 
 #include "banyan/parallel/device_uplink.hpp"
@@ -109,6 +110,24 @@ TEST_F(NcclTraining, AFailureEndsAllWithItsMessage) {
     EXPECT_LT(faults.seconds_since(), 2);
     EXPECT_THAT(joined.errors, Each(HasSubstr("an injected fault")));
     EXPECT_THAT(joined.errors, Each(HasSubstr("on gpu:1 of process 1 on host1, iteration 3")));
+  }
+}
+
+/// In NCCL's own words.
+TEST_F(NcclTraining, AFailingCallEndsAll) {
+  if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
+  EXPECT_THAT(parallel::nccl_wires().version(), testing::StartsWith("NCCL 2."));
+  const auto configure = emulated<void(const char*)>("emulated_cuda_configure");
+  if (configure == nullptr) GTEST_SKIP() << "needs emulated GPUs";
+  const char* const settings = ::getenv("EMULATED_CUDA");
+  const std::string before = settings != nullptr ? settings : "";
+  const TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+  for (const char* call : {"ncclCommInitRankConfig", "ncclGroupEnd"}) {
+    SCOPED_TRACE(call);
+    configure(cat(before, ",fail=", call, ":2").c_str());
+    const Joined joined = train(what, {1, 1});
+    configure(before.c_str());
+    EXPECT_THAT(joined.errors, Each(HasSubstr(cat("NCCL: ", call, " failed: unhandled cuda error"))));
   }
 }
 

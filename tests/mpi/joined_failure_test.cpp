@@ -70,9 +70,12 @@ TEST_F(JoinedFailure, AProcessThatIsStoppedWhileItStartsIsMissed) {
   ::kill(trainers[1], SIGSTOP);
   EXPECT_GT(mpirun->wait(20 + kLimit + kOfMpirun), 0) << mpirun->text();
   EXPECT_LT(seconds_since(before), 20 + kLimit + kOfMpirun);
-  EXPECT_THAT(error_in_log(),
-              ContainsRegex("have not found each other for 20 s: (one of them|process 1) has not "
-                            "started, was stopped|process 1 on .* has not been heard of for 2"));
+  // Open MPI gives up itself where the stopped process was about to make the shared memory that others open.
+  if (file("log").find("shared memory initialization") == std::string::npos) {
+    EXPECT_THAT(error_in_log(),
+                ContainsRegex("have not found each other for 20 s: (one of them|process 1) has not "
+                              "started, was stopped|process 1 on .* has not been heard of for 2"));
+  }
   expect_gone(trainers);
 }
 
