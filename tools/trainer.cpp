@@ -583,8 +583,7 @@ int do_joined(parallel::WireUplink& uplink, const std::function<int()>& work) tr
 } catch (Error& error) {
   uplink.abort(error);
   if (uplink.speaks()) {
-    if (std::string(error.what()).find(uplink.name()) == std::string::npos)
-      error.add_context(cat("in ", uplink.name()));
+    uplink.sign(error);
     say_error(error.what(), FLAGS_log_format == "json");
   }
   uplink.let_others_speak();

@@ -83,9 +83,13 @@ std::string quoted(std::string_view text, std::size_t max_length) {
 }
 
 std::string join(const std::vector<std::string>& items, std::string_view separator) {
+  return join(items, separator, separator);
+}
+
+std::string join(const std::vector<std::string>& items, std::string_view separator, std::string_view last) {
   std::string out;
   for (const std::string& item : items) {
-    if (&item != &items.front()) out += separator;
+    if (&item != &items.front()) out += &item == &items.back() ? last : separator;
     out += item;
   }
   return out;

@@ -19,8 +19,7 @@ struct OtherField {
 };
 constexpr const char* kC3d =
     "it is C3D's, whose lists name a first frame; a VideoData layer's video_data_param names a list of "
-    "folders with "
-    "their numbers of frames";
+    "folders with their numbers of frames";
 constexpr const char* kSegNet =
     "it is SegNet's; InfogainLoss with the classes' weights on the diagonal of its matrix computes such a "
     "loss";

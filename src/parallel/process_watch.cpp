@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "banyan/base/text.hpp"
 #include "banyan/device/cores.hpp"
 
 namespace banyan::parallel {
@@ -319,13 +320,10 @@ void ProcessWatch::give_up(const std::vector<int>& processes, const std::string&
 
 /// "process 1 on b (process ID 812), process 2 on c (process ID 813) and process 3 on d (process ID 3)"
 std::string ProcessWatch::names(const std::vector<int>& processes, const char* last) const {
-  std::string text;
-  for (std::size_t k = 0; k < processes.size(); ++k)
-    text += cat(k == 0                      ? ""
-                : k + 1 == processes.size() ? last
-                                            : ", ",
-                name_of(processes[k]), " (process ID ", processes_[processes[k]].pid, ")");
-  return text;
+  std::vector<std::string> items;
+  for (const int process : processes)
+    items.push_back(cat(name_of(process), " (process ID ", processes_[process].pid, ")"));
+  return join(items, ", ", last);
 }
 
 std::vector<ProcessFailure> ProcessWatch::take_failures() {

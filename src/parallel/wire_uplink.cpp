@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 #include "banyan/observe/panel.hpp"
 #include "parallel/process_watch.hpp"
 #include "parallel/slot_exchange.hpp"
@@ -157,6 +158,10 @@ class WireUplink::State {
   const UplinkPlace& place() const { return place_; }
   std::string name_of(int process) const { return cat("process ", process, " on ", hosts_[process]); }
   std::string name() const { return name_of(place_.process); }
+  void sign(Error& error) const {
+    if (std::string_view(error.what()).find(name()) == std::string_view::npos)
+      error.add_context(cat("in ", name()));
+  }
 
   std::vector<std::string> share(const std::string& mine) {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -316,18 +321,14 @@ class WireUplink::State {
   /// Under the mutex. A library that waits for other processes in its initialization can neither be told to
   /// stop nor asked for whom it waits.
   Error not_found() const {
-    std::string missing;
-    for (std::size_t k = 0; k < unheard_.size(); ++k)
-      missing += cat(k == 0                     ? "process "
-                     : k + 1 == unheard_.size() ? " and process "
-                                                : ", process ",
-                     unheard_[k]);
+    std::vector<std::string> missing;
+    for (const int process : unheard_) missing.push_back(cat("process ", process));
     const std::string number = options_.process >= 0 ? cat("process ", options_.process) : "a process";
     return Error(ErrorKind::runtime,
                  cat("the processes of this run have not found each other for ", patience(),
-                     " s: ", missing.empty() ? "one of them" : missing,
-                     unheard_.size() > 1 ? " have not started, were stopped, or have lost their network (in "
-                                         : " has not started, was stopped, or has lost its network (in ",
+                     " s: ", missing.empty() ? "one of them" : banyan::join(missing, ", ", " and "),
+                     missing.size() > 1 ? " have not started, were stopped, or have lost their network (in "
+                                        : " has not started, was stopped, or has lost its network (in ",
                      number, " on ", identify(options_.host).host, ")"));
   }
   static void say(const Error& error) {
@@ -402,15 +403,14 @@ class WireUplink::State {
       judge_start(std::min<Clock::duration>(look, kLongestLook));
       if (stuck < kStuck) continue;
       Error error(failure_->error);
-      error.add_context(cat("in ", name()));
+      sign(error);
       end_process(error, speaker() == place_.process);
     }
     const auto ends = [this] { return closing_ || started_; };
     if (left_ || started_ || changed_.wait_for(lock, stuck_at_start_ ? kLook : kToEnd, ends)) return;
     // Its own thread is held up, by a file perhaps, and would be left behind.
     Error error(failure_->error);
-    if (std::string_view(error.what()).find(name()) == std::string_view::npos)
-      error.add_context(cat("in ", name()));
+    sign(error);
     if (speaker() == place_.process) say(error);
     lock.unlock();
     let_others_speak();
@@ -812,6 +812,7 @@ bool WireUplink::speaks() const { return state_->speaks(); }
 void WireUplink::let_others_speak() const { state_->let_others_speak(); }
 const UplinkPlace& WireUplink::place() const { return state_->place(); }
 std::string WireUplink::name() const { return state_->name(); }
+void WireUplink::sign(Error& error) const { state_->sign(error); }
 std::vector<std::string> WireUplink::share(const std::string& mine) { return state_->share(mine); }
 void WireUplink::attach(UplinkRun run) { state_->attach(std::move(run)); }
 void WireUplink::detach() noexcept { state_->detach(); }

@@ -72,6 +72,10 @@ TEST(Join, PutsSeparatorsBetween) {
   EXPECT_EQ(join({}, ", "), "");
   EXPECT_EQ(join({"a"}, ", "), "a");
   EXPECT_EQ(join({"a", "b", "b"}, ", "), "a, b, b");
+  EXPECT_EQ(join({}, ", ", " and "), "");
+  EXPECT_EQ(join({"a"}, ", ", " and "), "a");
+  EXPECT_EQ(join({"a", "a"}, ", ", " and "), "a and a");
+  EXPECT_EQ(join({"a", "b", "b"}, ", ", " and "), "a, b and b");
 }
 
 }  // namespace

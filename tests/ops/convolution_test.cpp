@@ -632,6 +632,29 @@ TEST(ConvolutionGroups, PayWhereOneDnnLeavesVectorsEmpty) {
   }
 }
 
+/// A CPU device of so many threads, and random tensors there.
+struct Team {
+  explicit Team(int threads) : device(make_cpu_device(0, of(threads))), context(*device) {}
+
+  static CpuDeviceOptions of(int threads) {
+    CpuDeviceOptions options;
+    options.threads = threads;
+    return options;
+  }
+
+  Tensor random(const Shape& shape, unsigned seed, Layout layout) {
+    Tensor tensor(*device, shape, DType::f32, layout);
+    const auto drawn = random_values(shape.count(), seed);
+    std::copy(drawn.begin(), drawn.end(), tensor.data<float>());
+    return tensor;
+  }
+  Tensor images(const Shape& shape, unsigned seed) { return random(shape, seed, Layout::channels_last); }
+  Tensor weights(const Shape& shape, unsigned seed) { return random(shape, seed, Layout::contiguous); }
+
+  std::shared_ptr<Device> device;
+  Context context;
+};
+
 /// Whose threads divide images, and rows of them; the same bits every time.
 TEST(ConvolutionGroups, MatchTheReferenceOnAnyTeam) {
   if (ops::instruction_set() != kAvx512) GTEST_SKIP() << "kernels for AVX-512";
@@ -639,28 +662,18 @@ TEST(ConvolutionGroups, MatchTheReferenceOnAnyTeam) {
                         Case{"8, strides", 1, {29, 10}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 4, 32, 32}}})
     for (const int threads : {1, 2, 3, 5}) {
       SCOPED_TRACE(cat(c.name, ", ", threads, " threads"));
-      CpuDeviceOptions options;
-      options.threads = threads;
-      const auto device = make_cpu_device(0, options);
-      Context context(*device);
-      const auto random = [&](const Shape& shape, int seed, Layout layout) {
-        Tensor tensor(*device, shape, DType::f32, layout);
-        const auto drawn = random_values(shape.count(), seed);
-        std::copy(drawn.begin(), drawn.end(), tensor.data<float>());
-        return tensor;
-      };
+      Team team(threads);
+      Context& context = team.context;
       const auto compare = [](const Tensor& one, const Tensor& other, double tolerance) {
         for (std::int64_t i = 0; i < one.count(); ++i)
           ASSERT_NEAR(one.data<float>()[i], other.data<float>()[i], tolerance) << i;
       };
-      const Tensor x = random(c.input_shape(), 1, Layout::channels_last);
-      const Tensor dy = random(c.output_shape(), 2, Layout::channels_last);
-      const Tensor weight = random(c.weight_shape(), 3, Layout::contiguous);
-      Tensor none, dw = random(c.weight_shape(), 4, Layout::contiguous),
-                   again = random(c.weight_shape(), 4, Layout::contiguous),
-                   expected = random(c.weight_shape(), 4, Layout::contiguous);
-      Tensor y = random(c.output_shape(), 5, Layout::channels_last),
-             expected_y = random(c.output_shape(), 6, Layout::channels_last);
+      const Tensor x = team.images(c.input_shape(), 1);
+      const Tensor dy = team.images(c.output_shape(), 2);
+      const Tensor weight = team.weights(c.weight_shape(), 3);
+      Tensor none, dw = team.weights(c.weight_shape(), 4), again = team.weights(c.weight_shape(), 4),
+                   expected = team.weights(c.weight_shape(), 4);
+      Tensor y = team.images(c.output_shape(), 5), expected_y = team.images(c.output_shape(), 6);
       const auto reference = ops::make_reference_convolution(c.geometry);
       reference->backward_weight(context, x, dy, expected, none);
       ops::backward_weight_by_groups(context, c.geometry, x, dy, true, dw);
@@ -673,8 +686,7 @@ TEST(ConvolutionGroups, MatchTheReferenceOnAnyTeam) {
       ops::forward_by_groups(context, c.geometry, x, weight, none, y);
       compare(y, expected_y, rounding);
       if (!ops::groups_can_turn(c.geometry)) continue;
-      Tensor dx = random(c.input_shape(), 7, Layout::channels_last),
-             expected_dx = random(c.input_shape(), 8, Layout::channels_last);
+      Tensor dx = team.images(c.input_shape(), 7), expected_dx = team.images(c.input_shape(), 8);
       reference->backward_data(context, dy, weight, expected_dx);
       ops::backward_data_by_groups(context, c.geometry, dy, weight, dx);
       compare(dx, expected_dx, rounding);
@@ -726,32 +738,22 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
   for (const Case& c : shapes)
     for (const int threads : {1, 2, 3, 4, 6}) {
       SCOPED_TRACE(cat(c.name, ", ", threads, " threads"));
-      CpuDeviceOptions options;
-      options.threads = threads;
-      const auto device = make_cpu_device(0, options);
-      Context context(*device);
-      const auto random = [&](const Shape& shape, int seed, Layout layout) {
-        Tensor tensor(*device, shape, DType::f32, layout);
-        const auto drawn = random_values(shape.count(), seed);
-        std::copy(drawn.begin(), drawn.end(), tensor.data<float>());
-        return tensor;
-      };
-      const Tensor x = random(c.input_shape(), 1, Layout::channels_last);
-      const Tensor dy = random(c.output_shape(), 2, Layout::channels_last);
-      Tensor sum = random(c.weight_shape(), 3, Layout::contiguous),
-             expected = random(c.weight_shape(), 3, Layout::contiguous);
-      Tensor none, product(*device, c.weight_shape(), DType::f32),
-          again(*device, c.weight_shape(), DType::f32);
+      Team team(threads);
+      Context& context = team.context;
+      const Tensor x = team.images(c.input_shape(), 1);
+      const Tensor dy = team.images(c.output_shape(), 2);
+      Tensor sum = team.weights(c.weight_shape(), 3), expected = team.weights(c.weight_shape(), 3);
+      Tensor none, product(*team.device, c.weight_shape(), DType::f32),
+          again(*team.device, c.weight_shape(), DType::f32);
       ops::make_reference_convolution(c.geometry)->backward_weight(context, x, dy, expected, none);
       ops::backward_weight_by_products(context, c.geometry, x, dy, true, sum);
       ops::backward_weight_by_products(context, c.geometry, x, dy, false, product);
       ops::backward_weight_by_products(context, c.geometry, x, dy, false, again);
-      const Tensor before = random(c.weight_shape(), 3, Layout::contiguous);
+      const Tensor before = team.weights(c.weight_shape(), 3);
       // Rounding of sums, as ConvolutionTest::tolerance says.
       const double tolerance = static_cast<double>(c.batch * c.output_shape().count(2) + 4) * 0x1p-23;
       if (ops::is_product(c.geometry) && c.geometry.group == 1) {
-        Tensor dx = random(c.input_shape(), 4, Layout::channels_last),
-               expected_dx = random(c.input_shape(), 5, Layout::channels_last);
+        Tensor dx = team.images(c.input_shape(), 4), expected_dx = team.images(c.input_shape(), 5);
         ops::make_reference_convolution(c.geometry)->backward_data(context, dy, before, expected_dx);
         ops::backward_data_by_products(context, c.geometry, dy, before, dx);
         const double rounding = static_cast<double>(c.geometry.out_channels + 4) * 0x1p-23;

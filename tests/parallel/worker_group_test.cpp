@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "banyan/base/error.hpp"
@@ -146,61 +147,43 @@ TEST(WorkerGroup, ThatAllWaitForLongIsOne) {
   }
 }
 
+/// Device 0 fails while device 1 is in a call that does not return.
+void fail_beside_a_stuck_device(const std::function<void()>& fail, WatchdogOptions watchdog = {}) {
+  watchdog.grace_seconds = 0.2;
+  TreeFixture fixture({2, false, 0}, watchdog);
+  fixture.run([&](int rank) {
+    if (rank == 0) {
+      while (fixture.activity(1).state().stage != Stage::data) std::this_thread::yield();
+      fail();
+    }
+    fixture.activity(rank).enter(Stage::data, "mnist");
+    for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+  });
+}
+
+void break_down() { throw std::runtime_error("it broke"); }
+
 TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedEndsTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        TreeFixture fixture({2, false, 0}, {0, 0.2});
-        fixture.run([&](int rank) {
-          if (rank == 0) {
-            while (fixture.activity(1).state().stage != Stage::data) std::this_thread::yield();
-            throw std::runtime_error("it broke");
-          }
-          fixture.activity(rank).enter(Stage::data, "mnist");
-          for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
-        });
-      },
-      testing::ExitedWithCode(1), "it broke[^$]*the thread of cpu:1 cannot be stopped");
+  EXPECT_EXIT(fail_beside_a_stuck_device(break_down), testing::ExitedWithCode(1),
+              "it broke[^$]*the thread of cpu:1 cannot be stopped");
 }
 
 /// Of the processes of a host one says what has happened, and has the time to.
 TEST(WorkerGroupDeathTest, AThreadThatCannotBeStoppedIsNotSaidTwice) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        WatchdogOptions watchdog;
-        watchdog.grace_seconds = 0.2;
-        watchdog.speaks = [] { return false; };
-        watchdog.before_end = [] { std::fputs("the others have spoken", stderr); };
-        TreeFixture fixture({2, false, 0}, watchdog);
-        fixture.run([&](int rank) {
-          if (rank == 0) {
-            while (fixture.activity(1).state().stage != Stage::data) std::this_thread::yield();
-            throw std::runtime_error("it broke");
-          }
-          fixture.activity(rank).enter(Stage::data, "mnist");
-          for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
-        });
-      },
-      testing::ExitedWithCode(1), "^the others have spoken$");
+  WatchdogOptions watchdog;
+  watchdog.speaks = [] { return false; };
+  watchdog.before_end = [] { std::fputs("the others have spoken", stderr); };
+  EXPECT_EXIT(fail_beside_a_stuck_device(break_down, watchdog), testing::ExitedWithCode(1),
+              "^the others have spoken$");
 }
 
 /// The program's caller must be able to distinguish a bad record from a failure, whatever else goes wrong.
 TEST(WorkerGroupDeathTest, TheExitCodeIsThatOfTheFirstErrorAlsoThen) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        TreeFixture fixture({2, false, 0}, {0, 0.2});
-        fixture.run([&](int rank) {
-          if (rank == 0) {
-            while (fixture.activity(1).state().stage != Stage::data) std::this_thread::yield();
-            bad_input("label 12 of 10");
-          }
-          fixture.activity(rank).enter(Stage::data, "mnist");
-          for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
-        });
-      },
-      testing::ExitedWithCode(2), "label 12 of 10[^$]*the thread of cpu:1 cannot be stopped");
+  EXPECT_EXIT(fail_beside_a_stuck_device([] { bad_input("label 12 of 10"); }), testing::ExitedWithCode(2),
+              "label 12 of 10[^$]*the thread of cpu:1 cannot be stopped");
 }
 
 /// As a debugger or shell does. In a child, not the whole test program, whose parent might react to it.

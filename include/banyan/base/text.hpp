@@ -28,6 +28,8 @@ std::string quoted(std::string_view text, std::size_t max_length = 200);
 
 /// The items, separated by `separator`.
 std::string join(const std::vector<std::string>& items, std::string_view separator);
+/// The same with `last` before the last item: "a, b and c".
+std::string join(const std::vector<std::string>& items, std::string_view separator, std::string_view last);
 
 /// `text` as a JSON string, quotes included.
 std::string json_string(std::string_view text);

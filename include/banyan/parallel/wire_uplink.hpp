@@ -53,6 +53,8 @@ class WireUplink : public Uplink {
 
   const UplinkPlace& place() const override;
   std::string name() const override;
+  /// Adds this process to what the error says, unless it is named there.
+  void sign(Error& error) const;
   std::vector<std::string> share(const std::string& mine) override;
   void attach(UplinkRun run) override;
   void detach() noexcept override;

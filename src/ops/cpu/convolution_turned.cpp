@@ -46,8 +46,7 @@ bool turning_pays(const ConvolutionGeometry& geometry, const Tensor& input, cons
 }
 
 void turn_weights(int threads, const ConvolutionGeometry& geometry, const float* from, float* to) {
-  constexpr std::int64_t kTogether =
-      16;  // input channels: what is read lies together, and little is written at a time
+  constexpr std::int64_t kTogether = 16;  // input channels: read side by side, written to few places
   const std::int64_t inputs = geometry.in_channels, outputs = geometry.out_channels;
   std::int64_t taps = 1;
   for (const std::int64_t length : geometry.kernel) taps *= length;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#if defined(__AVX512F__) || defined(__AVX__)
+#if defined(__AVX__)
 #include <immintrin.h>
 #endif
 
@@ -30,7 +30,7 @@ void write_line(const char* from, char* to) {
 
 /// From then on other threads see what write_line has written.
 void end_lines() {
-#if defined(__AVX512F__) || defined(__AVX__)
+#if defined(__AVX__)
   _mm_sfence();
 #endif
 }
