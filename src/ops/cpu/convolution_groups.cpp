@@ -150,12 +150,15 @@ void add_windows(const Groups<kGroup>& s, const float* const* rows, const float*
                  float* y) {
   Vector sums[P], factors[kGroup];
   Block::load(bias, sums[0]);
+#pragma GCC unroll 24
   for (int p = 1; p < P; ++p) sums[p] = sums[0];
   const std::int64_t step = s.w.stride * kLanes;
   for (std::int64_t r = 0; r < s.h.kernel; ++r) {
     const float* x = rows[r];
     for (std::int64_t tap = 0; tap < s.w.kernel; ++tap, x += s.w.dilation * kLanes) {
-      for (std::int64_t i = 0; i < kGroup; ++i, weight += kLanes) Block::load(weight, factors[i]);
+#pragma GCC unroll 8
+      for (std::int64_t i = 0; i < kGroup; ++i) Block::load(weight + i * kLanes, factors[i]);
+      weight += kGroup * kLanes;
 #pragma GCC unroll 8
       for (int p = 0; p < P; ++p) {
         Vector values, lanes;
@@ -167,6 +170,7 @@ void add_windows(const Groups<kGroup>& s, const float* const* rows, const float*
       }
     }
   }
+#pragma GCC unroll 24
   for (int p = 0; p < P; ++p) Block::store(sums[p], y + p * s.channels);
 }
 
@@ -257,11 +261,14 @@ void add_tap(const Groups<kGroup>& s, const float* x, const float* dy, float* ke
   };
   std::int64_t pixel = 0;
   for (; pixel + kTogether <= s.w.output; pixel += kTogether)
+#pragma GCC unroll 8
     for (int k = 0; k < kTogether; ++k) add(pixel + k, sums[k]);
   for (; pixel < s.w.output; ++pixel) add(pixel, sums[0]);
+#pragma GCC unroll 8
   for (std::int64_t i = 0; i < kGroup; ++i) {
     Vector sum;
     Block::load(kept + i * kLanes, sum);
+#pragma GCC unroll 8
     for (int k = 0; k < kTogether; ++k) sum += sums[k][i];
     Block::store(sum, kept + i * kLanes);
   }

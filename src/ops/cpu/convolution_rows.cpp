@@ -3,6 +3,9 @@
 // position is one such place in the kernel. Output channels are divided into vectors, the last of which
 // starts early rather than being short, or, if that would leave most of it empty, into vectors and a few
 // leftover channels.
+//
+// Every loop over an array of vectors is unrolled by a pragma: GCC otherwise leaves some of them loops, which
+// ones depends on the processor it compiles for, and the array is then in memory.
 #include "ops/cpu/convolution_rows.hpp"
 
 #include <algorithm>
@@ -177,8 +180,11 @@ void vectors_of(const Rows<kLanes>& s, const Ordered& ordered, const Group& grou
   using Vector = typename Rows<kLanes>::Vector;
   const std::int64_t v = group.first;
   Vector sums[P][N];
+#pragma GCC unroll 3
   for (int n = 0; n < N; ++n) Block::load(ordered.bias + (v + n) * kLanes, sums[0][n]);
+#pragma GCC unroll 24
   for (int p = 1; p < P; ++p)
+#pragma GCC unroll 3
     for (int n = 0; n < N; ++n) sums[p][n] = sums[0][n];
   // Few addresses stay in registers: of every eighth pixel, and the distances of the next seven.
   constexpr int kNear = 8;
@@ -189,6 +195,7 @@ void vectors_of(const Rows<kLanes>& s, const Ordered& ordered, const Group& grou
   for (std::int64_t r = 0; r < s.kernel_h; ++r, x += next) {
     for (std::int64_t k = 0; k < row; ++k, weights += N * kLanes) {
       Vector weight[N];
+#pragma GCC unroll 3
       for (int n = 0; n < N; ++n) Block::load(weights + n * kLanes, weight[n]);
 #pragma GCC unroll 24
       for (int p = 0; p < P; ++p) {
@@ -198,7 +205,9 @@ void vectors_of(const Rows<kLanes>& s, const Ordered& ordered, const Group& grou
       }
     }
   }
+#pragma GCC unroll 24
   for (int p = 0; p < P; ++p)
+#pragma GCC unroll 3
     for (int n = 0; n < N; ++n) {
       if (slope != 1) end_with_relu(slope, sums[p][n]);
       Block::store(sums[p][n], y + p * s.outputs + s.first_output(v + n));
@@ -290,13 +299,16 @@ void add_vectors(const Rows<kLanes>& s, const std::int64_t* offset, const Group&
   const float* at[K];
   std::int64_t first[N];
   for (int n = 0; n < N; ++n) first[n] = s.first_output(group.first + n);
+#pragma GCC unroll 8
   for (int k = 0; k < K; ++k)
+#pragma GCC unroll 3
     for (int n = 0; n < N; ++n) Block::load(kept + (k * N + n) * kLanes, sums[k][n]);
   const std::int64_t step = s.pixel_step(), end = s.out_w * step, outputs = s.outputs;
   for (std::int64_t r = 0; r < s.out_h; ++r) {
     for (int k = 0; k < K; ++k) at[k] = x + r * s.stride_h * s.image_row() + offset[k];
     for (std::int64_t column = 0; column < end; column += step, dy += outputs) {
       Vector gradient[N];
+#pragma GCC unroll 3
       for (int n = 0; n < N; ++n) Block::load(dy + first[n], gradient[n]);
 #pragma GCC unroll 8
       for (int k = 0; k < K; ++k) {
@@ -306,7 +318,9 @@ void add_vectors(const Rows<kLanes>& s, const std::int64_t* offset, const Group&
       }
     }
   }
+#pragma GCC unroll 8
   for (int k = 0; k < K; ++k)
+#pragma GCC unroll 3
     for (int n = 0; n < N; ++n) Block::store(sums[k][n], kept + (k * N + n) * kLanes);
 }
 
