@@ -1,7 +1,9 @@
 #include "banyan/data/augmenter.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
+#include <utility>
 
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
@@ -13,6 +15,28 @@ namespace banyan::data {
 
 namespace {
 
+/// Why a field of a branch has nothing to take its place, or what does.
+constexpr std::pair<const char*, const char*> kReasons[] = {
+    {"bgr2rgb",
+     "channels stay in the order blue, green, red; swap them when the data are made, or the inputs of the "
+     "first layer's weights"},
+    {"crop_h", "crop_size cuts squares"},
+    {"crop_w", "crop_size cuts squares"},
+    {"eigs", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
+    {"eigs_channels", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
+    {"forward_packing", "the net chooses the order of elements in memory"},
+    {"horizontal_stretch_lower", "original_image varies the aspect"},
+    {"horizontal_stretch_upper", "original_image varies the aspect"},
+    {"noise_param", "distort_param and lighting_noise change colours"},
+    {"num_labels", "image_data_param.label_dim says how many labels a line of a list has"},
+    {"rand_crop_test", "tests cut the centre, so that they can be repeated"},
+    {"rand_resize_ratio_lower", "img_rand_resize_lower and _upper draw a length of the shorter side"},
+    {"rand_resize_ratio_upper", "img_rand_resize_lower and _upper draw a length of the shorter side"},
+    {"short_edge", "img_rand_resize_lower and _upper draw a length of the shorter side"},
+    {"vertical_stretch_lower", "original_image varies the aspect"},
+    {"vertical_stretch_upper", "original_image varies the aspect"},
+};
+
 /// Every field that is set must take effect here (or be one that cannot change the result).
 void check_fields(const caffe::TransformationParameter& settings, const std::string& layer) {
   static const std::vector<std::string> known = {
@@ -22,7 +46,10 @@ void check_fields(const caffe::TransformationParameter& settings, const std::str
   caffe::TransformationParameter::GetReflection()->ListFields(settings, &fields);
   for (const auto* field : fields) {
     if (contains(known, field->name())) continue;
-    bad_input("layer ", banyan::quoted(layer), ": transform_param.", field->name(), " is not supported");
+    const auto* const reason = std::find_if(std::begin(kReasons), std::end(kReasons),
+                                            [&](const auto& entry) { return field->name() == entry.first; });
+    bad_input("layer ", banyan::quoted(layer), ": transform_param.", field->name(), " is not supported",
+              reason == std::end(kReasons) ? std::string() : cat(": ", reason->second));
   }
 }
 

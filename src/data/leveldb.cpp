@@ -34,10 +34,15 @@ void check_folder(const std::string& path) {
     bad_input(name, ": expected a folder that holds CURRENT, found a file");
   if (fs::exists(path + "/data.mdb", ignored))
     bad_input(name, ": the folder holds an LMDB: write \"backend: LMDB\", or leave backend out");
-  if (!fs::exists(path + "/CURRENT", ignored)) bad_input(name, ": the folder holds no CURRENT");
+  if (!holds_leveldb(path)) bad_input(name, ": the folder holds no CURRENT");
 }
 
 }  // namespace
+
+bool holds_leveldb(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path + "/CURRENT", ignored);
+}
 
 #ifdef BANYAN_WITH_LEVELDB
 
@@ -126,6 +131,7 @@ class Reader : public RecordReader {
     record.stored = {iterator_->value().data(), iterator_->value().size()};
   }
   void decode(Record& record) override { read_stored(format_, record); }
+  std::string_view key() const override { return {iterator_->key().data(), iterator_->key().size()}; }
   std::string describe(std::uint64_t position) override {
     const std::string key = iterator_->Valid() ? iterator_->key().ToString() : "";
     return cat(database_->name(), ", record ", position, " (counted from 0; key ", banyan::quoted(key), ")");

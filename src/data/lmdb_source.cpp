@@ -18,6 +18,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/datum.hpp"
+#include "banyan/data/leveldb.hpp"
 
 namespace banyan::data {
 
@@ -65,7 +66,7 @@ class Environment {
     if (!fs::exists(path_, ignored)) bad_input(name(), ": there is no such folder");
     if (!fs::is_directory(path_, ignored))
       bad_input(name(), ": expected a folder that holds data.mdb, found a file");
-    if (fs::exists(path_ + "/CURRENT", ignored))
+    if (holds_leveldb(path_))
       bad_input(name(), ": the folder holds a LevelDB: write \"backend: LEVELDB\", or leave backend out");
     if (!fs::exists(path_ + "/data.mdb", ignored)) bad_input(name(), ": the folder holds no data.mdb");
   }
@@ -167,6 +168,7 @@ class Walk {
     }
     for (; at_ < position; ++at_) get(MDB_NEXT);
   }
+  bool is_at(std::uint64_t position) const { return at_ == position; }
   const MDB_val& key() const { return key_; }
   const MDB_val& value() const { return value_; }
 
@@ -236,7 +238,8 @@ class ReadPages {
 };
 
 std::string describe_record(const Environment& environment, std::uint64_t position, std::string_view key) {
-  return cat(environment.name(), ", record ", position, " (counted from 0; key ", banyan::quoted(key), ")");
+  return cat(environment.name(), ", record ", position, " (counted from 0",
+             key.empty() ? "" : cat("; key ", banyan::quoted(key)), ")");
 }
 
 class WalkingReader : public RecordReader {
@@ -249,8 +252,9 @@ class WalkingReader : public RecordReader {
     pages_.note(record.stored);
   }
   void decode(Record& record) override { read_stored(format_, record); }
+  std::string_view key() const override { return view(walk_.key()); }
   std::string describe(std::uint64_t position) override {
-    return describe_record(*environment_, position, walk_.key().mv_data ? view(walk_.key()) : "");
+    return describe_record(*environment_, position, walk_.is_at(position) ? view(walk_.key()) : "");
   }
 
  private:
@@ -267,9 +271,11 @@ class IndexReader : public RecordReader {
       : environment_(std::move(environment)), index_(std::move(index)), format_(format) {}
   void fetch(std::uint64_t position, Record& record) override {
     record.stored = (*index_)[position].value;
+    key_ = (*index_)[position].key;
     pages_.note(record.stored);
   }
   void decode(Record& record) override { read_stored(format_, record); }
+  std::string_view key() const override { return key_; }
   std::string describe(std::uint64_t position) override {
     return describe_record(*environment_, position, (*index_)[position].key);
   }
@@ -277,6 +283,7 @@ class IndexReader : public RecordReader {
  private:
   std::shared_ptr<const Environment> environment_;
   std::shared_ptr<const Index> index_;
+  std::string_view key_;
   ReadPages pages_;
   RecordFormat format_;
 };

@@ -73,7 +73,7 @@ bool LmdbWriter::try_commit() {
     if (error == MDB_BAD_VALSIZE) {
       mdb_txn_abort(transaction);
       bad_input("LMDB ", banyan::quoted(folder_->path()), ": the key ", banyan::quoted(key), " has ",
-                key.size(), " bytes; at most ", mdb_env_get_maxkeysize(env_), " are possible");
+                key.size(), " bytes; it must have 1 to ", mdb_env_get_maxkeysize(env_));
     }
   }
   if (error == 0) {

@@ -29,6 +29,8 @@ caffe::TransformationParameter without_parts(caffe::TransformationParameter sett
   settings.clear_img_rand_resize_lower();
   settings.clear_img_rand_resize_upper();
   settings.clear_random_resize_param();
+  settings.clear_random_aspect_ratio_param();
+  settings.clear_flow();
   settings.clear_interpolation_algo_down();
   settings.clear_interpolation_algo_up();
   settings.clear_allow_upscale();
@@ -36,6 +38,11 @@ caffe::TransformationParameter without_parts(caffe::TransformationParameter sett
 }
 
 using Transform = caffe::TransformationParameter;
+
+/// What makes parts, for messages.
+constexpr const char* kParts =
+    "fix_crop, multi_scale, original_image, random_aspect_ratio_param and random sizes (random_resize_param, "
+    "img_rand_resize_lower and _upper)";
 using Interpolation = caffe::ResizeParameter::Interp_mode;
 
 bool has_side(const Transform& settings) {
@@ -76,6 +83,39 @@ RandomSide side_of(const Transform& settings) {
   return side;
 }
 
+RandomAspect aspect_of(const caffe::RandomAspectRatioParameter& from) {
+  RandomAspect aspect{from.min_area_ratio(), from.max_area_ratio(), from.aspect_ratio_change(),
+                      from.max_attempt()};
+  if (from.resize_param().interp_mode_size() > 0) aspect.how = from.resize_param().interp_mode(0);
+  return aspect;
+}
+
+/// Does it say how to resize and nothing else?
+bool only_interpolates(const caffe::ResizeParameter& resize) {
+  caffe::ResizeParameter others = resize;
+  others.clear_interp_mode();
+  return others.ByteSizeLong() == 0 && resize.interp_mode_size() <= 1;
+}
+
+void check_aspect(const Transform& settings, const std::string& layer) {
+  if (!settings.has_random_aspect_ratio_param()) return;
+  const auto refuse = [&](const auto&... why) {
+    bad_input("layer ", quoted(layer), ": transform_param.random_aspect_ratio_param", why...);
+  };
+  const RandomAspect aspect = aspect_of(settings.random_aspect_ratio_param());
+  constexpr std::uint32_t kMost = 1000;
+  if (has_side(settings) || settings.multi_scale() || settings.original_image() || settings.fix_crop())
+    refuse(" cannot be combined with random sizes, multi_scale, original_image or fix_crop");
+  if (!(aspect.least_area > 0 && aspect.least_area <= aspect.most_area && aspect.most_area <= 1))
+    refuse(": min_area_ratio and max_area_ratio must be in (0, 1], the smaller one first, not ",
+           aspect.least_area, " and ", aspect.most_area);
+  if (!(aspect.least_change > 0 && aspect.least_change <= 1))
+    refuse(".aspect_ratio_change must be in (0, 1], not ", aspect.least_change);
+  if (aspect.attempts > kMost) refuse(".max_attempt must be at most ", kMost, ", not ", aspect.attempts);
+  if (!only_interpolates(settings.random_aspect_ratio_param().resize_param()))
+    refuse(".resize_param may hold one interp_mode and nothing else");
+}
+
 void check_side(const Transform& settings, const std::string& layer) {
   const bool intel = settings.has_random_resize_param();
   if ((settings.has_interpolation_algo_down() || settings.has_interpolation_algo_up()) &&
@@ -100,9 +140,7 @@ void check_side(const Transform& settings, const std::string& layer) {
   if (side.shortest < settings.crop_size())
     refuse(" make images whose shorter side is ", side.shortest, ", less than crop_size ",
            settings.crop_size());
-  caffe::ResizeParameter others = settings.random_resize_param().resize_param();
-  others.clear_interp_mode();
-  if (others.ByteSizeLong() > 0 || settings.random_resize_param().resize_param().interp_mode_size() > 1)
+  if (!only_interpolates(settings.random_resize_param().resize_param()))
     refuse(".resize_param may hold one interp_mode and nothing else");
 }
 
@@ -147,6 +185,7 @@ RandomParts::RandomParts(const caffe::TransformationParameter& settings)
       ratios_(settings.scale_ratios().begin(), settings.scale_ratios().end()) {
   if (ratios_.empty()) ratios_ = {1, 0.875f, 0.75f, 0.66f};
   if (has_side(settings)) side_ = side_of(settings);
+  if (settings.has_random_aspect_ratio_param()) aspect_ = aspect_of(settings.random_aspect_ratio_param());
 }
 
 PixelBox RandomParts::size_of(int height, int width, std::int64_t length) const {
@@ -167,6 +206,8 @@ void RandomParts::resize(Image& part, Image& scratch) const {
   if (part.height == crop_ && part.width == crop_) return;
   if (side_)
     resize_image(part, crop_, crop_, part.height > crop_ ? side_->smaller : side_->larger, scratch);
+  else if (aspect_)
+    resize_image(part, crop_, crop_, aspect_->how, scratch);
   else
     resize_bilinear(part, crop_, crop_, scratch);
   std::swap(part, scratch);
@@ -191,6 +232,19 @@ PixelBox RandomParts::draw(int height, int width, ItemDraws& draws) const {
     const int side = std::max(1, std::min(height, width) * 7 / 8);
     return {(height - side) / 2, (width - side) / 2, side, side};
   }
+  if (aspect_) {
+    for (std::uint32_t attempt = 0; attempt < aspect_->attempts; ++attempt) {
+      const double area = draws.between(aspect_->least_area, aspect_->most_area) * height * width;
+      const double change = draws.between(aspect_->least_change, 1 / aspect_->least_change);
+      double rows = std::floor(std::sqrt(area) * change), columns = std::floor(std::sqrt(area) / change);
+      if (draws.below(2) == 0) std::swap(rows, columns);
+      // Compared as they are: a small least_change makes lengths that no int holds.
+      if (rows >= 1 && columns >= 1 && rows <= height && columns <= width)
+        return anywhere(static_cast<int>(rows), static_cast<int>(columns));
+    }
+    const int shorter = std::min(height, width);
+    return anywhere(shorter, shorter);
+  }
   if (side_) {
     const auto lengths = static_cast<int>(side_->longest - side_->shortest + 1);
     const PixelBox box = size_of(height, width, side_->shortest + draws.below(lengths));
@@ -209,8 +263,9 @@ void check_random_parts(const caffe::TransformationParameter& settings, const st
     bad_input("layer ", quoted(layer), ": transform_param.", why...);
   };
   if (settings.crop_size() == 0 && RandomParts(settings).any())
-    refuse("crop_size is missing: fix_crop, multi_scale, original_image and random sizes need it");
+    refuse("crop_size is missing: ", kParts, " need it");
   check_side(settings, layer);
+  check_aspect(settings, layer);
   if (settings.original_image() && (settings.multi_scale() || settings.fix_crop()))
     refuse("original_image cannot be combined with multi_scale or fix_crop");
   if (settings.more_fix_crop() && !settings.fix_crop()) refuse("more_fix_crop needs fix_crop");
@@ -230,13 +285,16 @@ void check_part_transform(const caffe::TransformationParameter& settings, const 
               settings.lighting_noise());
   const bool parts = RandomParts(settings).any();
   if (parts && settings.has_mean_file())
-    bad_input("layer ", quoted(layer),
-              ": transform_param.mean_file does not fit the parts that fix_crop, "
-              "multi_scale, original_image and random sizes cut; give mean_value");
-  if ((parts || settings.is_flow()) && settings.pad() > 0)
-    bad_input("layer ", quoted(layer),
-              ": transform_param.pad cannot be combined with fix_crop, multi_scale, "
-              "original_image, random sizes or is_flow");
+    bad_input("layer ", quoted(layer), ": transform_param.mean_file does not fit the parts that ", kParts,
+              " cut; give mean_value");
+  if ((parts || settings.is_flow() || settings.flow()) && settings.pad() > 0)
+    bad_input("layer ", quoted(layer), ": transform_param.pad cannot be combined with is_flow, flow, ",
+              kParts);
+  if (settings.is_flow() && settings.flow())
+    bad_input(
+        "layer ", quoted(layer),
+        ": transform_param sets both is_flow (every second channel is flow along x) and flow (the third "
+        "one is)");
 }
 
 PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool random, std::uint64_t seed,
@@ -247,6 +305,7 @@ PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool rand
       distorts_(random && settings.has_distort_param()),
       random_(random),
       flow_(settings.is_flow()),
+      third_flow_(settings.flow()),
       lighting_(random ? settings.lighting_noise() : 0),
       crop_(static_cast<int>(settings.crop_size())),
       key_{settings.random_seed() >= 0 ? static_cast<std::uint64_t>(settings.random_seed()) : seed, stream,
@@ -266,10 +325,14 @@ std::vector<Shape> PartWriter::shapes(const Record& record, std::uint64_t item) 
 }
 
 void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
-  if (!cuts() && !distorts_ && !flow_ && lighting_ == 0) return augmenter_.write(record, item, place);
+  if (!cuts() && !distorts_ && !flow_ && !third_flow_ && lighting_ == 0)
+    return augmenter_.write(record, item, place);
   if (record.bytes == nullptr)
     bad_input(
         "the record holds float_data: only 8-bit images are cut to random parts, change colours or are flow");
+  if (third_flow_ && record.channels < 3)
+    bad_input("the image has ", record.channels,
+              " channels; flow changes the third one (is_flow, every second one)");
   ItemDraws draws(key_, item);
   PixelBox box{0, 0, record.height, record.width};
   if (cuts())
@@ -297,9 +360,9 @@ void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace
   part.interleaved = true;
   part.label = record.label;
   part.labels = record.labels;
-  if (flow_ && augmenter_.draw(part, augmenter_.output_shape(part), item).mirror)
+  if ((flow_ || third_flow_) && augmenter_.draw(part, augmenter_.output_shape(part), item).mirror)
     for (std::size_t i = 0; i < part.image.pixels.size(); ++i)
-      if (i % static_cast<std::size_t>(part.channels) % 2 == 0)
+      if (turns(i % static_cast<std::size_t>(part.channels)))
         part.image.pixels[i] = static_cast<std::uint8_t>(255 - part.image.pixels[i]);
   augmenter_.write(part, item, place);
 }

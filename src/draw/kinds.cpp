@@ -15,8 +15,8 @@ const std::map<std::string, Kind>& kinds() {
   static const std::map<std::string, Kind> kinds = [] {
     const std::pair<Kind, std::vector<const char*>> lists[] = {
         {Kind::data,
-         {"AnnotatedData", "Data", "DummyData", "HDF5Data", "ImageData", "ImageSegData", "Input",
-          "MemoryData", "Parameter", "SegData", "VideoData", "WindowData"}},
+         {"AnnotatedData", "ContinuationIndicator", "Data", "DummyData", "HDF5Data", "ImageData",
+          "ImageSegData", "Input", "MemoryData", "Parameter", "SegData", "VideoData", "WindowData"}},
         {Kind::linear,
          {"Bias", "BiasChannel", "Convolution", "ConvolutionDepthwise", "Deconvolution",
           "DepthwiseConvolution", "Embed", "InnerProduct", "MarginInnerProduct", "Scale"}},

@@ -6,6 +6,8 @@
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/upgrade.hpp"
+#include "other_types.hpp"
 #include "proto/banyan.pb.h"
 
 namespace banyan::io {
@@ -17,9 +19,6 @@ namespace pb = google::protobuf;
 struct OtherField {
   const char *message, *field, *reason;
 };
-constexpr const char* kC3d =
-    "it is C3D's, whose lists name a first frame; a VideoData layer's video_data_param names a list of "
-    "folders with their numbers of frames";
 constexpr const char* kSegNet =
     "it is SegNet's; InfogainLoss with the classes' weights on the diagonal of its matrix computes such a "
     "loss";
@@ -30,14 +29,15 @@ constexpr OtherField kOtherFields[] = {
     {"ConvolutionParameter", "hole_w", kHoles},
     {"LossParameter", "class_weighting", kSegNet},
     {"LossParameter", "weight_by_label_freqs", kSegNet},
-    {"ImageDataParameter", "new_length", kC3d},
-    {"ImageDataParameter", "sampling_rate", kC3d},
-    {"ImageDataParameter", "show_data", kC3d},
-    {"ImageDataParameter", "use_image", kC3d},
-    {"ImageDataParameter", "use_temporal_jitter", kC3d},
-    {"QuantizationParameter", "is_negative_input",
-     "it is Intel's, for nets in integers, which Banyan does not run: remove it"},
+    {"ROIPoolingParameter", "pooled_size",
+     "it is Intel's, for maps with three spatial axes; pooled_h and pooled_w are the sizes for two"},
 };
+
+/// "DenseImageData" for DENSE_IMAGE_DATA of V1 layers; other names stay.
+std::string type_of_today(const std::string& name) {
+  caffe::V1LayerParameter::LayerType type{};
+  return caffe::V1LayerParameter::LayerType_Parse(name, &type) ? current_type_name(type) : name;
+}
 
 /// The text between the n-th pair of double quotes.
 std::string quoted_part(const std::string& message, int n) {
@@ -176,6 +176,8 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   std::string words = cat("unknown field ", quoted(field, 60), " in ", type->name());
   for (const OtherField& other : kOtherFields)
     if (type->name() == other.message && field == other.field) return cat(words, ": ", other.reason);
+  if (const std::string other = about_layer(); field.ends_with("_param") && !other.empty())
+    return cat(words, ": the layer ", other);
   const std::string homes = homes_of(field, *type);
   if (type == &root_ && type->name() == "SolverParameter" && !homes.empty()) {
     return words + ": it is a field of a net; is this a net's file instead of a solver's?";
@@ -188,6 +190,13 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   return words + did_you_mean(field, field_names(*type));
 }
 
+/// Of the layer around, if its type is one that is not here; else "".
+std::string Complaints::about_layer() const {
+  const std::vector<TextBlock> blocks = blocks_around(text_, at_.offset);
+  if (blocks.empty() || (blocks.back().name != "layer" && blocks.back().name != "layers")) return "";
+  return about_other_type(type_of_today(value_in(text_, blocks.back(), "type")));
+}
+
 std::string Complaints::unknown_value(const std::string& value, const std::string& field) {
   at_ = move_to_name(text_, at_, value);
   const pb::Descriptor* type = message_of(root_, blocks_around(text_, at_.offset));
@@ -198,9 +207,11 @@ std::string Complaints::unknown_value(const std::string& value, const std::strin
     const pb::EnumValueDescriptor* meant = found->enum_type()->FindValueByName(nearest_name(value, known));
     stand_in_ = std::to_string((meant != nullptr ? meant : found->enum_type()->value(0))->number());
   }
-  std::string words = cat("unknown value ", quoted(value, 60), " for ", quoted(field, 60));
-  words += did_you_mean(value, known);
-  return known.empty() ? words : cat(words, "; known values: ", join(known, ", "));
+  const std::string words = cat("unknown value ", quoted(value, 60), " for ", quoted(field, 60)),
+                    near = did_you_mean(value, known);
+  if (type == caffe::V1LayerParameter::descriptor() && field == "type")
+    return cat(words, near, "; trainer layers lists all types, by their current names");
+  return known.empty() ? words : cat(words, near, "; known values: ", join(known, ", "));
 }
 
 }  // namespace banyan::io

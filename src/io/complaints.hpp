@@ -41,6 +41,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::string with_place(const std::string& words) const;
   std::string in_words(const std::string& message);
   std::string unknown_field(const std::string& type_name, const std::string& field);
+  std::string about_layer() const;
   std::string unknown_value(const std::string& value, const std::string& field);
 
   std::string_view text_;

@@ -1,5 +1,5 @@
-// BatchNorm: blobs mean, variance, factor (C, C, 1); with scale_bias (NVIDIA), a scale_filler or a
-// bias_filler, or Intel's engines unless use_weight_bias is false, also scale and bias (C each).
+// BatchNorm: blobs mean, variance, factor (C, C, 1); with scale_bias (NVIDIA), or a scale_filler, a
+// bias_filler or an engine of Intel's unless use_weight_bias is false, also scale and bias (C each).
 //
 // BVLC: without use_global_stats, tests use the stored statistics. NVIDIA: tests always use them, training
 // never does.
@@ -11,6 +11,17 @@ namespace {
 
 int sync_group_size(const caffe::LayerParameter& layer) {
   return static_cast<int>(layer.batch_norm_param().sync_group_size());
+}
+
+bool is_nvidias(const caffe::BatchNormParameter& settings) {
+  const bool fillers = settings.has_scale_filler() || settings.has_bias_filler();
+  return settings.scale_bias() || (fillers && settings.use_weight_bias());
+}
+
+bool is_intels(const caffe::BatchNormParameter& settings) {
+  using Settings = caffe::BatchNormParameter;
+  const bool intel = settings.engine() == Settings::MKL2017 || settings.engine() == Settings::MKLDNN;
+  return intel && settings.use_weight_bias();
 }
 
 bool all_are(const io::BlobData& blob, double value) {
@@ -46,14 +57,7 @@ class CaffeBatchNorm : public BatchNormalization {
  private:
   const caffe::BatchNormParameter& settings() const { return parameter_.batch_norm_param(); }
   void refuse_unsupported() const;
-  bool is_nvidia() const {
-    return settings().scale_bias() || settings().has_scale_filler() || settings().has_bias_filler();
-  }
-  bool is_intel() const {
-    return (settings().engine() == caffe::BatchNormParameter::MKL2017 ||
-            settings().engine() == caffe::BatchNormParameter::MKLDNN) &&
-           settings().use_weight_bias();
-  }
+  bool is_nvidia() const { return is_nvidias(settings()); }
   void declare_scale_and_bias(BatchNormDialect& dialect, std::int64_t channels);
 };
 
@@ -61,10 +65,10 @@ void CaffeBatchNorm::refuse_unsupported() const {
   const auto& s = settings();
   if (s.relu() || s.fused_relu()) refuse("a fused ReLU is not supported; add a ReLU layer");
   if (s.update_global_stats()) refuse("update_global_stats is not supported");
-  if (is_intel() && !s.bias_term()) refuse("bias_term: false is not supported");
+  if (learns_slopes(s) && !s.bias_term()) refuse("bias_term: false is not supported");
   if (!(s.eps() >= 0)) refuse("eps must not be negative; found ", s.eps());
   // Multipliers of statistics have no meaning, but NVIDIA's files have them.
-  for (int i = 0; i < 3 && i < parameter_.param_size() && !is_nvidia() && !is_intel(); ++i)
+  for (int i = 0; i < 3 && i < parameter_.param_size() && !learns_slopes(s); ++i)
     if (parameter_.param(i).lr_mult() != 0)
       refuse("blob ", i, " is a running statistic, which is not learned; its lr_mult must be 0, not ",
              parameter_.param(i).lr_mult());
@@ -91,15 +95,15 @@ BatchNormDialect CaffeBatchNorm::read_dialect(std::int64_t channels) {
   dialect.sync = s.sync();
   dialect.sync_group_size = sync_group_size(parameter_);
   dialect.part = s.stats_batch_size();
-  if (is_nvidia() || is_intel()) declare_scale_and_bias(dialect, channels);
+  if (learns_slopes(s)) declare_scale_and_bias(dialect, channels);
   return dialect;
 }
 
 void CaffeBatchNorm::declare_scale_and_bias(BatchNormDialect& dialect, std::int64_t channels) {
   caffe::FillerParameter scale;
   scale.set_value(1);
+  if (settings().has_filler()) scale = settings().filler();
   if (settings().has_scale_filler()) scale = settings().scale_filler();
-  if (is_intel() && settings().has_filler()) scale = settings().filler();
   dialect.slope = 3;
   dialect.bias = 4;
   declare(Shape{channels}, scale);
@@ -139,4 +143,9 @@ const RegisterLayer<CaffeBatchNorm> registered("BatchNorm", {"batch normalizatio
                                                              sync_group_size});
 
 }  // namespace
+
+bool learns_slopes(const caffe::BatchNormParameter& settings) {
+  return is_nvidias(settings) || is_intels(settings);
+}
+
 }  // namespace banyan

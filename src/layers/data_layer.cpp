@@ -1,7 +1,6 @@
 #include "layers/data_layer.hpp"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "banyan/base/text.hpp"
 #include "banyan/data/leveldb.hpp"
@@ -42,8 +41,7 @@ std::shared_ptr<data::RecordSource> DataLayer::open() const {
 bool DataLayer::is_leveldb(const std::string& folder) const {
   const caffe::DataParameter& from = parameter().data_param();
   if (from.has_backend()) return from.backend() == caffe::DataParameter::LEVELDB;
-  std::error_code ignored;
-  return std::filesystem::exists(folder + "/CURRENT", ignored);
+  return data::holds_leveldb(folder);
 }
 
 namespace {

@@ -2,8 +2,9 @@
 //
 // MAX ties as in Caffe: the later input wins in the first pair, the earlier one against the third and later
 // ones. PROD's gradient multiplies the other inputs unless stable_prod_grad is false; then it is dy * y / x,
-// which fails at x = 0. STOCHASTIC_SUM (yjxiong) keeps each input with the probability coeff in training,
-// drawn once per pass for the whole batch and all devices, and is the sum of coeff * input in tests.
+// which fails at x = 0. MAX leaves coeff aside, as in Caffe. STOCHASTIC_SUM (yjxiong) keeps each input with
+// the probability coeff in training, drawn once per pass for the whole batch and all devices, and is the sum
+// of coeff * input in tests.
 #include <algorithm>
 
 #include "banyan/base/contains.hpp"
@@ -50,8 +51,8 @@ void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {
   const auto& settings = parameter_.eltwise_param();
   if (settings.relu()) refuse("eltwise_param.relu (a fused ReLU) is not supported; add a ReLU layer");
   if (settings.has_negative_slope()) refuse("negative_slope needs relu: true");
-  if (settings.coeff_size() > 0 && !is_sum() && !is_stochastic())
-    refuse("coeff is for the operations SUM and STOCHASTIC_SUM only");
+  if (settings.coeff_size() > 0 && operation_ == caffe::EltwiseParameter::PROD)
+    refuse("coeff cannot be used with PROD");
   if (settings.coeff_size() > 0 && static_cast<std::size_t>(settings.coeff_size()) != inputs.size())
     refuse("expected one coeff for each of ", inputs.size(), " inputs; found ", settings.coeff_size());
   coefficients_.assign(inputs.size(), 1);

@@ -27,6 +27,9 @@ class ImageListLayer : public SourceLayer {
                   images().min_width()}) > kMost)
       refuse("image_data_param",
              cat("must have new_height, new_width, short_side, min_height and min_width of at most ", kMost));
+    if (images().has_new_length() || images().has_sampling_rate() || images().has_show_data() ||
+        images().has_use_image() || images().has_use_temporal_jitter())
+      refuse("image_data_param", cat("has settings of ", kVideoDataOfC3d));
     if (images().dataset_share_per_node() != 1)
       refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
     check_own_settings();

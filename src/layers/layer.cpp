@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "layers/other_types.hpp"
+#include "io/other_types.hpp"
 #include "layers/python_layers.hpp"
 
 namespace banyan {
@@ -106,7 +106,10 @@ std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const 
   const Registry& known = registry();
   const auto found = known.factories.find(parameter.type());
   if (found == known.factories.end()) {
-    const std::string other = about_other_type(parameter);
+    std::string code;
+    if (const auto& python = parameter.python_param(); parameter.has_python_param())
+      code = cat(" (module ", quoted(python.module()), ", layer ", quoted(python.layer()), ")");
+    const std::string other = io::about_other_type(parameter.type(), code);
     if (!other.empty()) bad_input("layer ", quoted(parameter.name()), " ", other);
     bad_input("layer ", quoted(parameter.name()), " has the unknown type ", quoted(parameter.type()),
               did_you_mean(parameter.type(), registered_layer_types()), "; trainer layers lists all types");

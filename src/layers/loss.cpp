@@ -45,7 +45,6 @@ LossLayer::Normalization LossLayer::read_normalization(Normalization absent) con
     case caffe::LossParameter::NONE:
       return Normalization::none;
     case caffe::LossParameter::PRE_FIXED:
-      if (!loss.has_pre_fixed_normalizer()) refuse("normalization: PRE_FIXED needs pre_fixed_normalizer");
       return Normalization::fixed;
     default:
       return Normalization::valid;

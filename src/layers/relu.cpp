@@ -1,4 +1,5 @@
-// ReLU: y = x where x > 0, else negative_slope * x. The gradient at 0 is that of the slope's side.
+// ReLU: y = x where x > 0, else negative_slope * x. The gradient at 0 is that of the slope's side. In Intel's
+// Caffe a layer with `fuse` passes on what the layer before has rectified; without a slope that is the same.
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
 #include "elementwise_layer.hpp"
@@ -13,6 +14,10 @@ class ReluLayer : public ElementwiseLayer {
       : ElementwiseLayer(parameter, options, parameter.relu_param().negative_slope() < 0,
                          parameter.relu_param().negative_slope() >= 0),
         slope_(parameter.relu_param().negative_slope()) {
+    if (parameter.relu_param().fuse() && slope_ != 0)
+      refuse(
+          "relu_param.fuse with a negative_slope: the layer before has applied the slope already (Intel's "
+          "fused nets); remove this layer");
     traits_.activation = ops::relu_activation(slope_);
     traits_.fuses_dropout = true;
   }

@@ -18,10 +18,7 @@ class VideoDataLayer : public SourceLayer {
     const auto refuse_field = [this](const char* field, const std::string& why) {
       refuse(std::string("video_data_param.") + field, why);
     };
-    if (parameter().has_image_data_param())
-      refuse("image_data_param",
-             "is that of C3D's VIDEO_DATA, whose lists name a first frame, which is not supported: a "
-             "video_data_param names a list of folders with their numbers of frames");
+    if (parameter().has_image_data_param()) refuse("image_data_param", cat("is that of ", kVideoDataOfC3d));
     if (from.has_video_type() || from.has_device_id() || from.has_video_file() || from.has_skip_frames())
       refuse("video_data_param",
              "asks for a camera or a video file, which are not supported: extract frames");

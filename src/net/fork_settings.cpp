@@ -1,10 +1,12 @@
 #include "banyan/net/fork_settings.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/layers/batch_norm.hpp"
 
 namespace banyan {
 namespace {
@@ -17,6 +19,36 @@ bool layer_wants_other_type(const Message& layer) {
 
 bool is_multinode(const caffe::LayerParameter& layer) {
   return layer.has_multinode() || layer.has_mn_activation_param() || layer.has_mn_grad_compress_param();
+}
+
+/// Intel's settings of slopes and biases in a layer that learns none.
+bool has_idle_slopes(const caffe::LayerParameter& layer) {
+  const caffe::BatchNormParameter& s = layer.batch_norm_param();
+  if (layer.type() != "BatchNorm" || !s.use_weight_bias()) return false;
+  return !learns_slopes(s) && (s.has_filler() || s.has_use_weight_bias() || s.has_bias_term());
+}
+
+bool has_idle_coefficients(const caffe::LayerParameter& layer) {
+  return layer.type() == "Eltwise" && layer.eltwise_param().operation() == caffe::EltwiseParameter::MAX &&
+         layer.eltwise_param().coeff_size() > 0;
+}
+
+/// Does a filler anywhere in the message have a scale?
+bool scales_a_filler(const google::protobuf::Message& message) {
+  if (message.GetDescriptor() == caffe::FillerParameter::descriptor())
+    return static_cast<const caffe::FillerParameter&>(message).scale() != 1;
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const auto* field : fields) {
+    if (field->message_type() == nullptr) continue;
+    const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i)
+      if (scales_a_filler(field->is_repeated() ? reflection.GetRepeatedMessage(message, field, i)
+                                               : reflection.GetMessage(message, field)))
+        return true;
+  }
+  return false;
 }
 
 /// One line for all layers that have the setting.
@@ -42,11 +74,20 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
       log_warning(
           cat("layer ", quoted(layer.name()),
               ": forward_type, backward_type and *_math are ignored: --precision chooses the number format"));
+  if (net.debug_info())
+    log_warning("the net's debug_info has no effect: that of the solver logs sizes of values and gradients");
   if (net.has_multinode())
     log_warning("the net's multinode settings are ignored: --gpu and --cpu choose the devices");
   warn_once(net, "multinode settings are ignored: --gpu and --cpu choose the devices", is_multinode);
   warn_once(net, "quantization_param has no effect: training computes in floating point",
             [](const caffe::LayerParameter& layer) { return layer.has_quantization_param(); });
+  warn_once(
+      net,
+      "filler, use_weight_bias and bias_term of batch_norm_param have no effect: batch_norm_param.engine "
+      "names none of Intel's; with scale_bias: true the layer learns slopes and biases",
+      has_idle_slopes);
+  warn_once(net, "coeff of eltwise_param has no effect with MAX", has_idle_coefficients);
+  warn_once(net, "the scale of a filler (Intel's) has no effect", scales_a_filler);
 }
 
 }  // namespace banyan

@@ -1,5 +1,7 @@
 #include "banyan/tensor/values.hpp"
 
+#include "banyan/base/error.hpp"
+
 namespace banyan {
 
 Values values_of(Context& context, const Tensor& tensor) {
@@ -13,6 +15,9 @@ Values values_of(Context& context, const Tensor& tensor) {
 }
 
 void set_values(Context& context, const std::vector<double>& values, Tensor& tensor) {
+  if (static_cast<std::int64_t>(values.size()) != tensor.count())
+    runtime_failure("cannot write ", values.size(), " values to a tensor of shape ",
+                    tensor.shape().to_string());
   dispatch_float(tensor.dtype(), "writing values", [&]<class T>() {
     const std::vector<T> host(values.begin(), values.end());
     copy_from_host(context, host.data(), tensor);

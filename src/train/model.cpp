@@ -58,7 +58,8 @@ bool makes_table(const caffe::LayerParameter& source) { return source.type() == 
 Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape& first) {
   const std::int64_t items = first.dim(0);
   if (makes_table(source)) return {1, 1, 1, 8};
-  const bool per_pixel = source.type() == "ImageSegData" || source.type() == "SegData";
+  const bool per_pixel =
+      source.type() == "ImageSegData" || source.type() == "SegData" || source.type() == "DenseImageData";
   if (per_pixel && top == 1 && first.axes() == 4) return {items, 1, first[2], first[3]};
   if (per_pixel && top == 2) return {items, 1, 1, 2};
   const caffe::ImageDataParameter& images = source.image_data_param();

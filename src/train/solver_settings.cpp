@@ -198,7 +198,14 @@ class Reader {
     using ops::UpdateRule;
     const std::string& type = s_.type();
     const std::vector<std::string> known = names_in(kRules);
-    require(type != "SAG", "solver type \"SAG\" (NVIDIA) is not supported; known types: ", join(known, ", "));
+    require(
+        type != "SAG", "solver type \"SAG\" (NVIDIA) is not supported: ",
+        s_.larc() ? "no other type computes the same with larc"
+        : s_.regularization_type() == "WD"
+            ? "SGD with base_lr x (1 - momentum) and weight_decay / (1 - momentum) computes the same while "
+              "rate and momentum stay"
+            : "SGD with base_lr x (1 - momentum) computes the same while rate and momentum stay",
+        "; known types: ", join(known, ", "));
     const UpdateRule* const found = find_in(kRules, type);
     require(found != nullptr || type == "SAG", "unknown solver type ", quoted(type),
             "; known types, nearest first: ", join(nearest_first(type, known), ", "));
@@ -222,11 +229,15 @@ class Reader {
       require(s_.momentum() < 1, "momentum must be in [0, 1) for ", type, ", not ", s_.momentum());
     if (ops::corrects_bias(rule))
       require(s_.momentum2() >= 0 && s_.momentum2() < 1, "momentum2 must be in [0, 1), not ", s_.momentum2());
-    require(s_.regularization_type() == "L2" || s_.regularization_type() == "L1",
-            "unknown regularization_type ", quoted(s_.regularization_type()), "; known: L1, L2");
-    require(s_.regularization_type() != "L1" || (rule != UpdateRule::adamw && rule != UpdateRule::lamb),
+    const std::string& decay = s_.regularization_type();
+    require(decay == "L2" || decay == "L1" || decay == "WD", "unknown regularization_type ", quoted(decay),
+            "; known: L1, L2, WD");
+    require(decay != "L1" || (rule != UpdateRule::adamw && rule != UpdateRule::lamb),
             "regularization_type \"L1\" cannot be used with ", type,
             ", whose decay is not part of the gradient");
+    require(decay != "WD" || rule == UpdateRule::sgd,
+            "regularization_type \"WD\" needs solver type SGD, not ", type,
+            "; AdamW and LAMB decay in this way without it");
     UpdateSettings update;
     update.rule = rule;
     update.momentum = s_.momentum();
@@ -234,13 +245,13 @@ class Reader {
     update.rms_decay = s_.rms_decay();
     update.delta = s_.delta();
     update.weight_decay = s_.weight_decay();
-    update.l1 = s_.regularization_type() == "L1";
+    update.l1 = decay == "L1";
+    update.decoupled = decay == "WD";
     policies(update);
     layer_wise(update);
     return update;
   }
 
-  /// Settings of the forks that would change the training and are not supported here.
   /// NVIDIA's: momentum and weight decay that change during the run.
   void policies(UpdateSettings& update) const {
     const std::string& momentum = s_.momentum_policy();
@@ -280,6 +291,7 @@ class Reader {
     update.layer_wise = s_.larc_policy() == "clip" ? LayerWise::larc_clip : LayerWise::larc_scale;
   }
 
+  /// Settings of the forks that would change the training and are not supported here.
   void forks() const {
     const auto no = [&](bool found, const char* field, const char* advice) {
       require(!found, field, " is not supported", *advice ? "; " : "", advice);
@@ -287,11 +299,12 @@ class Reader {
     no(s_.larc_turbo(), "larc_turbo (NVIDIA)",
        "no snapshot holds what it learns about directions; remove it or set it to false");
     no(s_.solver_data_type() != caffe::FLOAT, "solver_data_type other than FLOAT (NVIDIA)",
-       "the flag --precision chooses the arithmetic");
-    no(s_.disabled_update(), "disabled_update (Intel)", "base_lr: 0 trains without changing the weights");
+       "history and weights have the type of the run, which the flag --precision chooses");
+    no(s_.disabled_update(), "disabled_update (Intel)",
+       "base_lr: 0 trains without changing the weights, and trainer time measures passes without updates");
     no(s_.test_and_snapshot_last_epochs() > 0, "test_and_snapshot_last_epochs (NVIDIA)",
        "use test_interval and snapshot");
-    no(s_.test_offset() != 0, "test_offset (Intel)", "");
+    no(s_.test_offset() != 0, "test_offset (Intel)", "tests come at multiples of test_interval; remove it");
     const std::string& type = s_.eval_type();
     require(type == "classification" || type == "detection" || type == "segmentation", "unknown eval_type ",
             quoted(type), "; known types: classification, detection, segmentation");
@@ -372,6 +385,14 @@ class Reader {
     LOG_IF(WARNING, s_.eval_type() == "segmentation")
         << origin_ << ": eval_type \"segmentation\": the result per class (show_per_class_result) is not "
         << "computed; tests show the means of their outputs";
+    LOG_IF(WARNING, s_.has_richness())
+        << origin_ << ": richness (yjxiong's limit of cuDNN's memory) has no effect";
+    LOG_IF(WARNING, !s_.group_id().empty())
+        << origin_ << ": group_id (yjxiong) has no effect: all devices are one group, as in its branch";
+    LOG_IF(WARNING, s_.has_timeout_sec() || s_.has_timeout_nsec())
+        << origin_
+        << ": timeout_sec and timeout_nsec (caffe-parallel) have no effect: an update waits for all "
+        << "devices";
     LOG_IF(WARNING, s_.test_interval() > 0 && s_.test_iter().empty())
         << origin_ << ": test_interval without test_iter: nothing will be tested";
   }

@@ -98,7 +98,7 @@ void Updater::update(Context& context, int bucket) {
     if (notes_squares_ && piece.gradient_squares.defined())
       ops::sum_of_squares(context, gradient, piece.gradient_squares);
     ops::UpdateStep step = step_;
-    (settings_.l1 ? step.l1 : step.l2) = piece.decay_mult;
+    (settings_.decoupled ? step.decoupled : settings_.l1 ? step.l1 : step.l2) = piece.decay_mult;
     step.lr_mult = piece.lr_mult;
     if (settings_.layer_wise != LayerWise::none && piece.lr_mult > 0)
       step.layer_wise = measure(context, piece, gradient);

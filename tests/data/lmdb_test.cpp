@@ -102,6 +102,14 @@ TEST_F(Lmdb, ReadsBesideAReaderWithTheSameProcessId) {
   ::close(told[1]);
 }
 
+TEST_F(Lmdb, KeysHave1To511Bytes) {
+  for (const std::size_t length : {0, 512}) {
+    LmdbWriter writer(path("db"));
+    writer.put(std::string(length, 'k'), "x");
+    EXPECT_THAT(bad_input_of([&] { writer.close(); }), HasSubstr(" bytes; it must have 1 to 511"));
+  }
+}
+
 TEST_F(Lmdb, RecordsLargerThanTheFirstMap) {
   LmdbWriter writer(path("db"));
   const std::vector<std::uint8_t> pixels(3 * 64 * 64, 9);

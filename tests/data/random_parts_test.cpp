@@ -13,6 +13,7 @@
 namespace banyan::data {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using Values = std::vector<float>;
 
@@ -116,6 +117,51 @@ TEST(RandomParts, OfAnyAreaAndShapeWithinTheLimits) {
   EXPECT_NEAR(shares / draws, sum / count, 0.02);  // 5 standard errors of 0.25 / sqrt(4000)
 }
 
+TEST(RandomParts, OfTheAspectsOfIntel) {
+  const RandomParts parts(
+      settings_of("crop_size: 4 random_aspect_ratio_param { min_area_ratio: 0.08 max_area_ratio: 0.5 "
+                  "aspect_ratio_change: 0.75 }"));
+  const int height = 300, width = 400, draws = 4000;
+  double least = 1, most = 0, flattest = 1, steepest = 1;
+  int wide = 0;
+  for (std::uint64_t item = 0; item < draws; ++item) {
+    ItemDraws numbers({3, 4, 0}, item);
+    const PixelBox box = parts.draw(height, width, numbers);
+    ASSERT_TRUE(box.top >= 0 && box.left >= 0 && box.top + box.height <= height &&
+                box.left + box.width <= width);
+    const double share = double(box.height) * box.width / (height * width);
+    const double aspect = double(box.width) / box.height;
+    least = std::min(least, share);
+    most = std::max(most, share);
+    flattest = std::max(flattest, aspect);
+    steepest = std::min(steepest, aspect);
+    wide += box.width > box.height;
+  }
+  // Sides are whole pixels, rounded down, of at least 73; the aspect is the change squared, either way.
+  EXPECT_TRUE(least > 0.078 && least < 0.09 && most > 0.48 && most <= 0.5) << least << " " << most;
+  EXPECT_TRUE(flattest > 1.7 && flattest < 1.81 && steepest < 0.6 && steepest > 0.55)
+      << flattest << " " << steepest;
+  // Half of them, and about 1 % more because some high ones do not fit; 5 standard errors of 0.5 /
+  // sqrt(4000).
+  EXPECT_NEAR(wide, 0.51 * draws, 0.04 * draws);
+}
+
+TEST(RandomParts, ASquareAnywhereWhereNoAspectFits) {
+  // The sides of the last one are up to 1e10 times those of a square.
+  for (const char* settings : {"min_area_ratio: 1", "max_attempt: 0", "aspect_ratio_change: 1e-10"}) {
+    const RandomParts parts(
+        settings_of(std::string("crop_size: 4 random_aspect_ratio_param { ") + settings + "}"));
+    std::set<int> lefts;
+    for (std::uint64_t item = 0; item < 200; ++item) {
+      ItemDraws numbers({3, 4, 0}, item);
+      const PixelBox box = parts.draw(16, 20, numbers);
+      ASSERT_EQ(box, (PixelBox{0, box.left, 16, 16}));
+      lefts.insert(box.left);
+    }
+    EXPECT_EQ(lefts, (std::set<int>{0, 1, 2, 3, 4})) << settings;
+  }
+}
+
 TEST(RandomParts, TheCentreWhereNothingFits) {
   const RandomParts parts(settings_of("crop_size: 4 original_image: true original_min_scale: 1"));
   ItemDraws numbers({3, 4, 0}, 5);
@@ -168,6 +214,23 @@ TEST(PartWriter, TheShorterSideHasARandomLength) {
   }
 }
 
+TEST(PartWriter, ResizesPartsOfAnAspectAsAsked) {
+  using Resize = caffe::ResizeParameter;
+  const Sample sample(1, 12, 20);
+  const std::string text =
+      "crop_size: 4 random_aspect_ratio_param { min_area_ratio: 0.6 max_area_ratio: 0.6 "
+      "resize_param { interp_mode: CUBIC } }";
+  const PartWriter training = writer(text);
+  std::set<Values> found, expected;
+  for (int item = 0; item < 1000; ++item) found.insert(written(training, sample.record, item));
+  // sqrt(0.6 * 240) = 12: squares of 12 pixels.
+  for (int left = 0; left <= 8; ++left)
+    expected.insert(resized_part(sample, {0, left, 12, 12}, Resize::CUBIC));
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(written(writer(text, false), sample.record),
+            written(writer("crop_size: 4", false), sample.record));
+}
+
 TEST(PartWriter, RefusesLengthsThatDoNotFit) {
   const auto refusal = [](const std::string& text) {
     try {
@@ -212,6 +275,21 @@ TEST(PartWriter, MirroredFlowChangesItsSign) {
     for (std::uint64_t item = 0; item < 40; ++item) found.insert(written(flow, sample.record, item));
     EXPECT_EQ(found, (std::set<Values>{as_is, mirrored}));
   }
+}
+
+TEST(PartWriter, MirroredFlowOfIntelChangesTheThirdChannel) {
+  const Sample sample(3, 1, 2);
+  const PartWriter flow = writer("mirror: true flow: true");
+  std::set<Values> found;
+  for (std::uint64_t item = 0; item < 40; ++item) found.insert(written(flow, sample.record, item));
+  EXPECT_EQ(found, (std::set<Values>{{0, 1, 1, 2, 2, 3}, {1, 0, 2, 1, 252, 253}}));
+}
+
+TEST(PartWriter, FlowOfIntelNeedsAThirdChannel) {
+  const Sample sample(2, 1, 2);
+  for (const bool random : {false, true})
+    EXPECT_THAT(bad_input_of([&] { written(writer("mirror: true flow: true", random), sample.record); }),
+                HasSubstr("the image has 2 channels; flow changes the third one (is_flow"));
 }
 
 TEST(PartWriter, ColoursAreDistortedInTraining) {
@@ -316,7 +394,29 @@ TEST(PartWriter, WhatCannotBeIsRefused) {
   EXPECT_THAT(message("is_flow: true pad: 1"), HasSubstr("pad cannot be combined"));
   EXPECT_THAT(message("distort_param { hue_prob: 2 }"), HasSubstr("hue_prob must be in [0, 1], not 2"));
   EXPECT_THAT(message("lighting_noise: -1"), HasSubstr("must not be negative, but is -1"));
+  EXPECT_THAT(message("is_flow: true flow: true"), HasSubstr("sets both is_flow"));
   EXPECT_THAT(message("stride: 2"), HasSubstr("stride is not supported"));
+  EXPECT_THAT(message("bgr2rgb: true"),
+              HasSubstr("not supported: channels stay in the order blue, green, red"));
+  EXPECT_THAT(message("vertical_stretch_upper: 2"), HasSubstr("original_image varies the aspect"));
+  const std::string aspect = "crop_size: 2 random_aspect_ratio_param { ";
+  const auto names_it = [](const std::string& what) {
+    return AllOf(HasSubstr(what), HasSubstr("random_aspect_ratio_param"));
+  };
+  EXPECT_THAT(message("random_aspect_ratio_param { }"), names_it("crop_size is missing"));
+  EXPECT_THAT(message(aspect + "} mean_file: 'x'"), names_it("give mean_value"));
+  EXPECT_THAT(message(aspect + "} pad: 1"), names_it("pad cannot be combined"));
+  EXPECT_THAT(message(aspect + "} original_image: true"), HasSubstr("cannot be combined with random sizes"));
+  EXPECT_THAT(message(aspect + "min_area_ratio: 0 }"), HasSubstr("the smaller one first, not 0 and 1"));
+  EXPECT_THAT(message(aspect + "max_area_ratio: 0.25 }"), HasSubstr("not 0.5 and 0.25"));
+  EXPECT_THAT(message(aspect + "aspect_ratio_change: 1.5 }"), HasSubstr("(0, 1], not 1.5"));
+  EXPECT_THAT(message(aspect + "max_attempt: 2000 }"), HasSubstr("at most 1000"));
+  EXPECT_THAT(message(aspect + "resize_param { height: 3 } }"),
+              HasSubstr("one interp_mode and nothing else"));
+  EXPECT_NO_THROW(check_part_transform(
+      settings_of(aspect +
+                  "min_area_ratio: 0.08 aspect_ratio_change: 0.75 resize_param { interp_mode: CUBIC } }"),
+      "data"));
   const Sample sample(1, 3, 4);
   EXPECT_THAT(bad_input_of([&] { written(writer("crop_size: 4 fix_crop: true"), sample.record); }),
               HasSubstr("crop_size 4 is larger than the image (3 x 4)"));

@@ -30,10 +30,37 @@ TEST(Prototxt, ColumnsCountATabAsOne) {
 }
 
 TEST(Prototxt, FieldsOfBranchesSayWhyTheyAreNotThere) {
-  expect_contains(net_error("layers { image_data_param { use_image: true } }"),
-                  "unknown field \"use_image\" in ImageDataParameter: it is C3D's, ");
   expect_contains(net_error("layer { convolution_param { hole: 2 } }"), ": it is DeepLab's name of dilation");
-  expect_contains(net_error("layer { quantization_param { is_negative_input: true } }"), ": it is Intel's, ");
+  expect_contains(net_error("layer { roi_pooling_param { pooled_size: 7 } }"), ": it is Intel's, ");
+}
+
+TEST(Prototxt, SettingsOfATypeThatIsNotHereSayWhoseItIs) {
+  const std::string reason =
+      ": the layer has the type \"RegionLoss\" of YOLO's branches, which Banyan does not have";
+  expect_contains(net_error("layer { name: 'r' type: 'RegionLoss' region_loss_param { side: 13 } }"),
+                  "unknown field \"region_loss_param\" in LayerParameter" + reason);
+  expect_contains(net_error("layer { nmae: 'r' type: 'RegionLoss' }"), "did you mean \"name\"?");
+  expect_contains(net_error("layers { type: DENSE_CRF crf_param { } }"),
+                  "in V1LayerParameter: the layer has the type \"DenseCRF\" of DeepLab");
+}
+
+TEST(Prototxt, DataLayersOfBranchesAreReadForShapesToStandIn) {
+  const auto net = parse_net_text(
+      "layer { name: 'data' type: 'DenseImageData' top: 'data' top: 'label' dense_image_data_param { source: "
+      "'l' "
+      "batch_size: 4 shuffle: true } }\n"
+      "layer { name: 'video' type: 'VideoData' image_data_param { source: 'l' use_image: true new_length: 16 "
+      "show_data: 0 sampling_rate: 2 use_temporal_jitter: false } }",
+      "net.prototxt");
+  EXPECT_EQ(net.layer(0).dense_image_data_param().batch_size(), 4u);
+  EXPECT_EQ(net.layer(1).image_data_param().new_length(), 16u);
+}
+
+TEST(Prototxt, AnUnknownOldTypeListsNoneThatIsNotNear) {
+  const std::string error = net_error("layers { type: FOO }");
+  expect_contains(error, "unknown value \"FOO\" for \"type\"; trainer layers lists all types");
+  EXPECT_EQ(error.find("ABSVAL"), std::string::npos) << error;
+  expect_contains(net_error("layers { type: CONVOLUTON }"), "(did you mean \"CONVOLUTION\"?)");
 }
 
 TEST(Prototxt, FieldOfAnotherBlockSaysWhereItBelongs) {

@@ -182,7 +182,17 @@ TEST(BatchNorm, DeclaresTheDialectsBlobs) {
   EXPECT_EQ(shapes("type: 'BatchNorm' batch_norm_param { engine: MKLDNN }"), five);
   EXPECT_EQ(shapes("type: 'BatchNorm' batch_norm_param { engine: MKLDNN use_weight_bias: false }").size(),
             3u);
+  EXPECT_EQ(shapes("type: 'BatchNorm' batch_norm_param { bias_filler { } use_weight_bias: false }").size(),
+            3u);
   EXPECT_EQ(shapes("type: 'SyncBN'"), (std::vector<Shape>{bn, bn, bn, bn}));
+}
+
+TEST(BatchNorm, TakesTheFillerOfIntelWhereverItLearnsSlopes) {
+  for (const char* more : {"engine: MKLDNN", "bias_filler { }", "scale_bias: true"}) {
+    Bench bench(std::string("type: 'BatchNorm' batch_norm_param { filler { value: 3 } ") + more + " }",
+                {kShape}, 1);
+    EXPECT_EQ(bench.layer().parameters()[3].filler.value(), 3) << more;
+  }
 }
 
 TEST(BatchNorm, FixesMultipliers) {

@@ -45,6 +45,7 @@ TEST(SoftmaxLoss, DividesAsAsked) {
       {"normalize: false", 2},
       {"normalize: false normalization: FULL", 6},
       {"normalization: PRE_FIXED pre_fixed_normalizer: 8", 8},
+      {"normalization: PRE_FIXED", 1},
   };
   const Values x = spread_values(12, 1, 2), labels{0, 255, 1, 1, 1, 255};
   double sum = 0;

@@ -1,7 +1,7 @@
 // What layers refuse, the registry, sources, and what declare() reads.
 #include "banyan/io/upgrade.hpp"
+#include "io/other_types.hpp"
 #include "layers/bench.hpp"
-#include "layers/other_types.hpp"
 
 namespace banyan::testing {
 namespace {
@@ -24,11 +24,15 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
       {conv + "kernel_size: 3 kernel_h: 3 kernel_w: 3 }", {image}, 1, "not both"},
       {conv + "kernel_h: 3 }", {image}, 1, "_w"},
       {conv + "kernel_h: 3 kernel_w: 3 }", {Shape{2, 4, 6}}, 1, "2 spatial axes"},
-      {conv + "kernel_size: [3, 3, 3] }", {image}, 1, "3 times"},
+      {conv + "kernel_size: [3, 3, 3] }", {image}, 1, "once for each of 2 spatial axes"},
       {conv + "kernel_size: 3 group: 3 }", {image}, 1, "group 3"},
       {conv + "kernel_size: 9 }", {image}, 1, "smaller than the kernel"},
       {conv + "kernel_size: 3 stride: 0 }", {image}, 1, "stride"},
       {conv + "kernel_size: 3 relu: true }", {image}, 1, "not supported"},
+      {pool + "kernel_size: [3, 3, 3] }",
+       {image},
+       1,
+       "kernel_size is given 3 times; expected once or once for each of 2 spatial axes"},
       {pool + "}", {image}, 1, "kernel_size"},
       {pool + "kernel_size: 2 kernel_h: 2 }", {image}, 1, "kernel_size"},
       {pool + "kernel_h: 2 }", {image}, 1, "kernel_w"},
@@ -44,7 +48,7 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
       {"type: 'Dropout' dropout_param { dropout_ratio: 1 }", {image}, 1, "dropout_ratio"},
       {"type: 'LRN' lrn_param { local_size: 4 }", {image}, 1, "odd"},
       {"type: 'Eltwise'", {image, Shape{2, 4, 6, 5}}, 1, "one shape"},
-      {"type: 'Eltwise' eltwise_param { operation: PROD coeff: 1 coeff: 2 }", {image, image}, 1, "SUM"},
+      {"type: 'Eltwise' eltwise_param { operation: PROD coeff: 1 coeff: 2 }", {image, image}, 1, "PROD"},
       {"type: 'Eltwise' eltwise_param { coeff: 1 }", {image, image}, 1, "one coeff"},
       {"type: 'Eltwise' eltwise_param { operation: STOCHASTIC_SUM coeff: [1, 1.5] }",
        {image, image},
@@ -66,12 +70,15 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
       {"type: 'Bias' bias_param { num_axes: -2 }", {image}, 1, "num_axes"},
       {"type: 'BatchNorm' param { lr_mult: 1 }", {image}, 1, "lr_mult"},
       {"type: 'BatchNorm' batch_norm_param { fused_relu: true }", {image}, 1, "ReLU"},
-      {conv + "kernel_size: 3 negative_slope: 0.1 }", {image}, 1, "relu: true"},
-      {"type: 'Eltwise' eltwise_param { relu: true }", {image, image}, 1, "not supported"},
-      {"type: 'SoftmaxWithLoss' loss_param { normalization: PRE_FIXED }",
-       {Shape{2, 4}, Shape{2}},
+      {"type: 'BatchNorm' batch_norm_param { bias_filler { } bias_term: false }",
+       {image},
        1,
-       "PRE_FIXED needs pre_fixed_normalizer"},
+       "bias_term: false"},
+      {conv + "kernel_size: 3 negative_slope: 0.1 }", {image}, 1, "relu: true"},
+      {"type: 'ReLU' relu_param { fuse: true negative_slope: 0.1 }", {image}, 1, "remove this layer"},
+      {"type: 'ContinuationIndicator' continuation_indicator_param { batch_size: 2 }", {}, 1, "time_step"},
+      {"type: 'ContinuationIndicator' continuation_indicator_param { time_step: 2 }", {}, 1, "batch_size"},
+      {"type: 'Eltwise' eltwise_param { relu: true }", {image, image}, 1, "not supported"},
       {"type: 'MultiBoxLoss' multibox_loss_param { num_classes: 3 } loss_param { ignore_label: 2 }",
        {Shape{1, 8}, Shape{1, 6}, Shape{1, 2, 8}, Shape{1, 8}},
        1,
@@ -128,7 +135,7 @@ TEST(Registry, NamesTheNearestType) {
 
 TEST(Registry, KnowsTheTypesThatV1FilesUpgradeTo) {
   std::vector<std::string> known = registered_layer_types();
-  for (const std::string& type : other_types()) known.push_back(type);
+  for (const io::OtherType& other : io::other_types()) known.emplace_back(other.type);
   using Type = caffe::V1LayerParameter::LayerType;
   const auto* old = caffe::V1LayerParameter::LayerType_descriptor();
   for (int i = 0; i < old->value_count(); ++i) {
@@ -149,6 +156,24 @@ TEST(Registry, ReportsADoubledTypeWhenItIsUsed) {
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("registered twice"), std::string::npos);
   }
+}
+
+TEST(Settings, OfIntelThatChangeNothing) {
+  const Shape pair{2, 1};
+  Bench plain("type: 'ReLU'", {pair}, 1), fused("type: 'ReLU' relu_param { fuse: true }", {pair}, 1);
+  for (Bench* bench : {&plain, &fused}) {
+    bench->set_input(0, {-2, 3});
+    bench->forward();
+    EXPECT_EQ(bench->output(), (Values{0, 3}));
+  }
+}
+
+TEST(Eltwise, LeavesCoefficientsOfAMaximumAside) {
+  Bench bench("type: 'Eltwise' eltwise_param { operation: MAX coeff: 1 coeff: -1 }", {Shape{2}, Shape{2}}, 1);
+  bench.set_input(0, {1, 5});
+  bench.set_input(1, {3, 2});
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{3, 5}));
 }
 
 TEST(Parameters, CarryWhatTheFileSays) {
@@ -175,6 +200,18 @@ TEST(Input, TakesItsShapesAndKeepsThoseGivenLater) {
   bench.layer().prepare(bench.pass, bench.outputs);
   bench.layer().reshape({}, bench.outputs);
   EXPECT_EQ(bench.outputs[1]->shape, Shape{5});
+}
+
+TEST(ContinuationIndicator, MarksTheFirstTimeStep) {
+  Bench bench("type: 'ContinuationIndicator' continuation_indicator_param { time_step: 3 batch_size: 2 }", {},
+              1);
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{3, 2}));
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{0, 0, 1, 1, 1, 1}));
+  Bench one("type: 'ContinuationIndicator' continuation_indicator_param { time_step: 1 batch_size: 2 }", {},
+            1);
+  one.forward();
+  EXPECT_EQ(one.output(), (Values{0, 0}));
 }
 
 TEST(DummyData, FillsConstantsAndOldShapes) {

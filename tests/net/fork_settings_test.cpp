@@ -1,11 +1,18 @@
 #include "banyan/net/fork_settings.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <sstream>
 
 #include "banyan/io/prototxt.hpp"
 
 namespace banyan {
 namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
 TEST(ForkSettings, WhatHasNoEffectIsSaid) {
   const auto net = io::parse_net_text(
@@ -24,6 +31,40 @@ TEST(ForkSettings, WhatHasNoEffectIsSaid) {
       << logged;
   EXPECT_NE(logged.find("the net's multinode settings are ignored"), std::string::npos) << logged;
   EXPECT_NE(logged.find("layer \"a\": multinode settings are ignored"), std::string::npos) << logged;
+}
+
+TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
+  const auto net = io::parse_net_text(
+      "debug_info: true\n"
+      "layer { name: 'bn' type: 'BatchNorm' batch_norm_param { filler { value: 1 } } }\n"
+      "layer { name: 'bn2' type: 'BatchNorm' batch_norm_param { use_weight_bias: true } }\n"
+      "layer { name: 'used' type: 'BatchNorm' batch_norm_param { filler { value: 1 } engine: MKLDNN } }\n"
+      "layer { name: 'also' type: 'BatchNorm' batch_norm_param { filler { value: 1 } bias_filler { } } }\n"
+      "layer { name: 'off' type: 'BatchNorm' batch_norm_param { use_weight_bias: false } }\n"
+      "layer { name: 'max' type: 'Eltwise' eltwise_param { operation: MAX coeff: 2 coeff: 3 } }\n"
+      "layer { name: 'sum' type: 'Eltwise' eltwise_param { coeff: 2 coeff: 3 } }\n"
+      "layer { name: 'int' type: 'ReLU' quantization_param { is_negative_input: true } }\n"
+      "layer { name: 'conv' type: 'Convolution' convolution_param { weight_filler { type: 'msra' scale: 2 } "
+      "} }\n"
+      "layer { name: 'ip' type: 'InnerProduct' inner_product_param { weight_filler { type: 'msra' } } }\n"
+      "layer { name: 'made' type: 'DummyData' dummy_data_param { data_filler { } data_filler { scale: 2 } } "
+      "}",
+      "net");
+  ::testing::internal::CaptureStderr();
+  warn_of_fork_settings(net);
+  std::istringstream logged(::testing::internal::GetCapturedStderr());
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(logged, line);) lines.push_back(line);
+  EXPECT_THAT(
+      lines,
+      ElementsAre(
+          HasSubstr("the net's debug_info has no effect"),
+          HasSubstr("layer \"int\": quantization_param has no effect"),
+          AllOf(
+              HasSubstr("layer \"bn\" and 1 more: filler, use_weight_bias and bias_term of batch_norm_param"),
+              HasSubstr("batch_norm_param.engine names none of Intel's")),
+          HasSubstr("layer \"max\": coeff of eltwise_param has no effect with MAX"),
+          HasSubstr("layer \"conv\" and 1 more: the scale of a filler")));
 }
 
 }  // namespace

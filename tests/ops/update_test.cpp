@@ -136,6 +136,26 @@ class Update : public DeviceTest {
 
 TEST_P(Update, Sgd) { check_all_sizes({.rule = UpdateRule::sgd, .rate = 0.1, .momentum = 0.9}, sgd); }
 
+/// NVIDIA's WD: the decay is not in the history.
+TEST_P(Update, DecoupledDecayOfSgd) {
+  const Values w{3, 0, -4}, g{1, -2, 5}, h{0.5, 0.25, -1};
+  Tensor weight = make({3}, w), history = make({3}, h), none;
+  const Tensor gradient = make({3}, g);
+  ops::DeviceValue<ops::UpdateValues> on_device(device());
+  ops::UpdateValues now{0.5, 0.25, 0.75};
+  now.weight_decay = 0.125;
+  on_device.write(context(), now);
+  ops::update_parameters(context(), {.lr_mult = 2, .decoupled = 3}, on_device.get(), weight, gradient,
+                         history, none, none);
+  Values expected, expected_history;
+  for (std::size_t i = 0; i < 3; ++i) {
+    expected_history.push_back(0.75 * h[i] + 0.5 * (0.5 * g[i]));
+    expected.push_back(w[i] - expected_history[i] - 0.5 * 0.375 * w[i]);
+  }
+  expect_near(values(weight), expected, 20 * epsilon());  // five roundings
+  expect_near(values(history), expected_history, 20 * epsilon());
+}
+
 TEST_P(Update, RatesByNorms) {
   const Values w{3, 0, -4}, g{0, 12, 5};  // norms 5 and 13
   const double scale = 0.5, rate = 0.8, momentum = 0.9, eta = 0.02;

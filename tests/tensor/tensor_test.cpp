@@ -4,6 +4,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/device/device.hpp"
+#include "banyan/tensor/values.hpp"
 
 namespace banyan {
 namespace {
@@ -124,6 +125,15 @@ TEST_F(TensorTest, ChannelView) {
   EXPECT_EQ(labels.batch, 7);
   EXPECT_EQ(labels.channels, 1);
   EXPECT_EQ(labels.inner, 1);
+}
+
+TEST_F(TensorTest, TakesAsManyValuesAsItHas) {
+  Context context(*device_);
+  Tensor tensor(*device_, {2, 2}, DType::f64);
+  set_values(context, {1, 2, 3, 4}, tensor);
+  for (const std::vector<double>& wrong : {std::vector<double>{5, 6, 7}, {5, 6, 7, 8, 9}, {}})
+    EXPECT_THROW(set_values(context, wrong, tensor), Error);
+  EXPECT_EQ(values_of(context, tensor).values, (std::vector<double>{1, 2, 3, 4}));
 }
 
 TEST_F(TensorTest, AnotherTypeIsAnError) {

@@ -47,12 +47,31 @@ TEST(MadeUpData, LabelsHaveTheFormThatTheirSourceGivesThem) {
   const Shape whole{4, 3, 5, 6};
   source.set_type("ImageSegData");
   EXPECT_EQ(stand_in_shapes(source, images), (std::vector<Shape>{whole, {4, 1, 5, 6}, {4, 1, 1, 2}}));
+  source.set_type("DenseImageData");
+  EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{4, 1, 5, 6}));
   source.set_type("AnnotatedData");
   EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{1, 1, 1, 8}));
   source.set_type("ImageData");
   EXPECT_EQ(stand_in_shapes(source, images)[1], Shape{4});
   source.mutable_image_data_param()->set_label_dim(7);
   EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{4, 7}));
+}
+
+TEST(MadeUpData, StandsInForSourcesOfBranchesAndSaysWhatTheyAre) {
+  caffe::NetParameter net = io::parse_net_text(
+      "layer { name: 'dense' type: 'DenseImageData' top: 'a' dense_image_data_param { source: 'list' } }\n"
+      "layer { name: 'video' type: 'VideoData' top: 'b' image_data_param { source: 'list' new_length: 16 } "
+      "}\n"
+      "layer { name: 'image' type: 'ImageData' top: 'c' image_data_param { source: 'list' use_image: true } "
+      "}",
+      "made.prototxt");
+  testing::internal::CaptureStderr();
+  make_up_data(net, {{"a", Shape{2}}, {"b", Shape{2}}, {"c", Shape{2}}});
+  const std::string logged = testing::internal::GetCapturedStderr();
+  for (const auto& layer : net.layer()) EXPECT_EQ(layer.type(), "DummyData");
+  for (const char* part :
+       {"\"DenseImageData\" of SegNet", "is that of C3D's VIDEO_DATA", "has settings of C3D's VIDEO_DATA"})
+    EXPECT_NE(logged.find(part), std::string::npos) << part << "\n" << logged;
 }
 
 }  // namespace

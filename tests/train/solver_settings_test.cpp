@@ -90,12 +90,16 @@ TEST(SolverSettings, TestNetsAndTheirCounts) {
 
 TEST(SolverSettings, RulesOfTheSolverTypes) {
   EXPECT_THAT(refusal("type: 'adam'"), HasSubstr("nearest first: Adam, "));
-  EXPECT_THAT(refusal("type: 'SAG'"), HasSubstr("SAG"));
+  EXPECT_THAT(refusal("type: 'SAG'"), HasSubstr("SGD with base_lr x (1 - momentum) computes the same"));
+  EXPECT_THAT(refusal("type: 'SAG' regularization_type: 'WD'"),
+              HasSubstr("SGD with base_lr x (1 - momentum) and weight_decay / (1 - momentum) computes"));
+  EXPECT_THAT(refusal("type: 'SAG' larc: true"), HasSubstr("no other type computes the same with larc"));
   EXPECT_THAT(refusal("type: 'AdaGrad'"), HasSubstr("momentum cannot be used with AdaGrad"));
   EXPECT_THAT(refusal("type: 'RMSProp'"), HasSubstr("momentum cannot be used with RMSProp"));
   EXPECT_THAT(refusal("type: 'RMSProp' momentum: 0 rms_decay: 1"), HasSubstr("rms_decay must be in [0, 1)"));
   EXPECT_THAT(refusal("type: 'Adam' momentum2: 1"), HasSubstr("momentum2"));
   EXPECT_THAT(refusal("type: 'AdamW' regularization_type: 'L1'"), HasSubstr("cannot be used with AdamW"));
+  EXPECT_THAT(refusal("type: 'Nesterov' regularization_type: 'WD'"), HasSubstr("needs solver type SGD"));
   EXPECT_THAT(refusal("type: 'AdaDelta' momentum: 1"), HasSubstr("momentum must be in [0, 1)"));
   EXPECT_THAT(refusal("momentum: -0.5"), HasSubstr("momentum must be >= 0"));
   EXPECT_THAT(refusal("weight_decay: nan"), HasSubstr("weight_decay must be a finite number"));
@@ -111,7 +115,7 @@ TEST(SolverSettings, LoopSettings) {
 #ifndef BANYAN_WITH_HDF5
   EXPECT_THAT(refusal("snapshot_format: HDF5"), HasSubstr("which this build of Banyan lacks"));
 #endif
-  EXPECT_THAT(refusal("regularization_type: 'L3'"), HasSubstr("known: L1, L2"));
+  EXPECT_THAT(refusal("regularization_type: 'L3'"), HasSubstr("known: L1, L2, WD"));
 }
 
 TEST(SolverSettings, DefaultsAreThoseOfCaffe) {
@@ -130,6 +134,8 @@ TEST(SolverSettings, DefaultsAreThoseOfCaffe) {
   EXPECT_EQ(plain.update.rms_decay, 0.99F);
   EXPECT_EQ(plain.update.delta, 1e-8F);
   EXPECT_FALSE(plain.update.l1);
+  EXPECT_FALSE(plain.update.decoupled);
+  EXPECT_TRUE(accepted("regularization_type: 'WD'").update.decoupled);
   EXPECT_FALSE(plain.rate.base_batch_size);
   EXPECT_FALSE(plain.devices.gpu);
 }
@@ -211,10 +217,10 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("momentum_policy: 'quick'", "known policies: fixed, opt, poly"),
                     std::pair("momentum_policy: 'poly' type: 'Adam'", "needs solver type SGD or Nesterov"),
                     std::pair("weight_decay_policy: 'quick'", "weight_decay_policy"),
-                    std::pair("solver_data_type: FLOAT16", "solver_data_type"),
-                    std::pair("disabled_update: true", "disabled_update"),
+                    std::pair("solver_data_type: FLOAT16", "which the flag --precision chooses"),
+                    std::pair("disabled_update: true", "base_lr: 0 trains without"),
                     std::pair("test_and_snapshot_last_epochs: 2", "test_and_snapshot_last_epochs"),
-                    std::pair("test_offset: 3", "test_offset"),
+                    std::pair("test_offset: 3", "tests come at multiples of test_interval"),
                     std::pair("eval_type: 'detect'", "known types: classification, detection, segmentation"),
                     std::pair("ap_version: '12point'", "known versions: 11point, Integral, MaxIntegral")));
 
@@ -226,6 +232,13 @@ TEST(SolverSettings, OtherEvaluationsAreTakenWithAWarning) {
   accepted("eval_type: 'detection' ap_version: '11point' show_per_class_result: true");
   accepted("eval_type: 'segmentation'");
   EXPECT_THAT(log.lines, testing::ElementsAre(HasSubstr("\"segmentation\": the result per class")));
+}
+
+TEST(SolverSettings, WhatHasNoEffectIsSaid) {
+  LoggedLines log;
+  accepted("richness: 5 group_id: 0 timeout_sec: 3");
+  EXPECT_THAT(log.lines, testing::ElementsAre(HasSubstr("richness (yjxiong"), HasSubstr("group_id (yjxiong)"),
+                                              HasSubstr("timeout_sec and timeout_nsec (caffe-parallel)")));
 }
 
 TEST(SolverSettings, LoadSolverReadsUpgradesAndChecks) {

@@ -10,6 +10,8 @@
 namespace banyan::data {
 
 bool has_leveldb();
+/// Does the folder look like a LevelDB?
+bool holds_leveldb(const std::string& path);
 
 struct LeveldbOptions {
   ColorMode color = ColorMode::as_stored;

@@ -23,6 +23,14 @@ struct RandomSide {
                                       larger = caffe::ResizeParameter::LINEAR;
 };
 
+/// Parts within limits of area and aspect: of a square of the drawn area, one side is multiplied by a number
+/// from `least_change` to 1 / `least_change` and the other is divided by it; which one is drawn too.
+struct RandomAspect {
+  double least_area = 0, most_area = 1, least_change = 1;
+  std::uint32_t attempts = 0;
+  caffe::ResizeParameter::Interp_mode how = caffe::ResizeParameter::LINEAR;
+};
+
 /// Heights and widths that multi_scale draws from: the shorter side of the image times pairs of `ratios` that
 /// are at most `max_distort` places apart; within 2 pixels of `crop`, crop itself.
 std::vector<std::pair<int, int>> scaled_crops(int height, int width, int crop,
@@ -36,12 +44,13 @@ std::vector<std::pair<int, int>> fixed_places(int height, int width, int crop_he
 /// original_min_scale (0.08) of the image's area to all of it, 3/4 to 4/3 as wide as high, at any place, and
 /// the centre 7/8 as long as the shorter side if ten draws do not fit into the image; with NVIDIA's
 /// img_rand_resize or Intel's random_resize_param what is crop_size large once the shorter side has a random
-/// length.
+/// length; with Intel's random_aspect_ratio_param a part of a RandomAspect, and a square as long as the
+/// shorter side, at any place, if no draw fits.
 class RandomParts {
  public:
   explicit RandomParts(const caffe::TransformationParameter& settings);
   /// Do parts have any size? They are resized to crop_size then.
-  bool resizes() const { return multi_scale_ || whole_ || scales(); }
+  bool resizes() const { return multi_scale_ || whole_ || aspect_.has_value() || scales(); }
   bool any() const { return resizes() || fixed_; }
   /// Do images get a random size? Tests then see the centre() of one of medium size.
   bool scales() const { return side_.has_value(); }
@@ -61,6 +70,7 @@ class RandomParts {
   float least_area_;
   std::vector<float> ratios_;
   std::optional<RandomSide> side_;
+  std::optional<RandomAspect> aspect_;
 };
 
 /// Throws bad_input for values that RandomParts cannot follow.
@@ -71,7 +81,7 @@ void check_part_transform(const caffe::TransformationParameter& settings, const 
 
 /// An Augmenter whose images are first cut by RandomParts and distorted in their colours (SSD's
 /// distort_param, AlexNet's lighting_noise), in training only; with is_flow the even channels v of mirrored
-/// images become 255 - v.
+/// images become 255 - v, with Intel's flow the third one does.
 class PartWriter : public ItemWriter {
  public:
   /// As for an Augmenter; `random`: training.
@@ -81,12 +91,16 @@ class PartWriter : public ItemWriter {
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
  private:
+  /// Sign of the channels of a mirrored image.
+  bool turns(std::size_t channel) const { return flow_ ? channel % 2 == 0 : channel == 2; }
   bool cuts() const { return random_ ? parts_.any() : parts_.scales(); }
 
   Augmenter augmenter_;
   RandomParts parts_;
   caffe::DistortionParameter distortion_;
-  bool distorts_, random_, flow_;
+  bool distorts_, random_;
+  bool flow_;        ///< every second channel changes its sign
+  bool third_flow_;  ///< the third does
   float lighting_;
   int crop_;
   ops::RandomKey key_;

@@ -68,6 +68,8 @@ class RecordReader {
     fetch(position, record);
     decode(record);
   }
+  /// The key of the record fetched last, valid until the next fetch; empty where records have none.
+  virtual std::string_view key() const { return {}; }
   /// Source, number (from 0) and key or path of record `position`, for messages.
   virtual std::string describe(std::uint64_t position) = 0;
 };
@@ -83,7 +85,9 @@ class RecordSource {
   virtual std::unique_ptr<RecordReader> reader() const = 0;
 };
 
-/// Fetches and decodes for the item with this number; error messages begin with the record's description.
+/// Fetches; error messages begin with the record's description.
+void fetch_record(RecordReader& reader, std::uint64_t position, Record& record);
+/// Fetches and decodes for the item with this number; error messages begin in the same way.
 void read_record(RecordReader& reader, std::uint64_t position, Record& record, std::uint64_t item = 0);
 
 }  // namespace banyan::data

@@ -42,6 +42,9 @@ struct BatchNormDialect {
   std::int64_t part = 0;    ///< samples whose statistics are their own, the last part may be shorter; 0: all
 };
 
+/// Does a BatchNorm layer with these settings learn slopes and biases (NVIDIA's and Intel's)?
+bool learns_slopes(const caffe::BatchNormParameter& settings);
+
 class BatchNormalization : public Layer {
  public:
   BatchNormalization(const caffe::LayerParameter& parameter, const LayerOptions& options)

@@ -48,6 +48,7 @@ struct UpdateStep {
   double rms_decay = 0;
   double delta = 0;
   LayerWiseRate layer_wise = {};
+  double decoupled = 0;  ///< x weight_decay x rate: the share of each weight that sgd takes off, besides D
 };
 /// Computes the amount D by the rule, then weight -= D. `values` is in device memory (DeviceValue). adadelta,
 /// adam, adamw and lamb use history2; lamb writes D of adamw at rate 1 to `direction` instead, which

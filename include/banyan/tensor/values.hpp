@@ -16,7 +16,7 @@ struct Values {
 
 /// Waits for the device.
 Values values_of(Context& context, const Tensor& tensor);
-/// The tensor's count must be that of `values`. Waits for the device.
+/// Throws runtime_failure unless the tensor's count is that of `values`. Waits for the device.
 void set_values(Context& context, const std::vector<double>& values, Tensor& tensor);
 
 }  // namespace banyan

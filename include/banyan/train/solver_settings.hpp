@@ -67,7 +67,8 @@ struct UpdateSettings {
   double weight_decay = 0;
   bool weight_decay_grows = false;  ///< from weight_decay to max_weight_decay
   double weight_decay_power = 1, max_weight_decay = 0;
-  bool l1 = false;  ///< regularization by L1 instead of L2
+  bool l1 = false;         ///< regularization by L1 instead of L2
+  bool decoupled = false;  ///< no part of the gradient, so apart from the history (SGD)
   LayerWise layer_wise = LayerWise::none;
   double layer_wise_eta = 0;
   /// Are the norms of whole parameters needed?

@@ -2,7 +2,7 @@
 // history.
 //
 // With g the gradient after scaling and decay, and D the amount subtracted from the weight:
-//   sgd       h = m h + r g                                    D = h
+//   sgd       h = m h + r g                                    D = h (+ r decoupled w)
 //   nesterov  h' = m h + r g                                   D = (1 + m) h' - m h
 //   adagrad   h = h + g^2                                      D = r g / (sqrt(h) + delta)
 //   rmsprop   h = q h + (1 - q) g^2                            D = r g / (sqrt(h) + delta)
@@ -28,7 +28,8 @@ namespace banyan::ops {
 template <class T, UpdateRule kRule>
 struct Update {
   T gradient_scale, l2, l1, rate, momentum, momentum2, rms_decay, delta;
-  T root, rest;  ///< adamw, lamb
+  T root, rest;      ///< adamw, lamb
+  T decoupled_rate;  ///< sgd
   const T* gradient;
   T *weight, *history, *history2, *direction;
 
@@ -43,7 +44,10 @@ struct Update {
     }
     const T sign = w > T(0) ? T(1) : w < T(0) ? T(-1) : T(0);
     const T g = gradient_scale * gradient[i] + l2 * w + l1 * sign;
-    weight[i] = w - amount(i, g);
+    if constexpr (kRule == UpdateRule::sgd)
+      weight[i] = w - (amount(i, g) + decoupled_rate * w);
+    else
+      weight[i] = w - amount(i, g);
   }
 
  private:
@@ -104,6 +108,7 @@ struct MakeUpdate {
             static_cast<T>(step.delta),
             static_cast<T>(values->correction_root),
             static_cast<T>(values->correction_rest),
+            static_cast<T>(step.decoupled * values->weight_decay * rate),
             gradient,
             weight,
             history,

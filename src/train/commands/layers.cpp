@@ -10,7 +10,7 @@
 #include "banyan/layers/layer.hpp"
 #include "banyan/train/commands.hpp"
 #include "field_table.hpp"
-#include "layers/other_types.hpp"
+#include "io/other_types.hpp"
 
 namespace banyan {
 namespace {
@@ -112,9 +112,7 @@ std::string describe_layer_types(const std::vector<std::string>& types, bool jso
   std::vector<std::string> texts;
   for (const std::string& type : types) {
     if (std::find(known.begin(), known.end(), type) == known.end()) {
-      caffe::LayerParameter parameter;
-      parameter.set_type(type);
-      const std::string elsewhere = about_other_type(parameter);
+      const std::string elsewhere = io::about_other_type(type);
       if (!elsewhere.empty()) bad_input("a layer that ", elsewhere);
       bad_input("there is no layer type ", quoted(type), did_you_mean(type, known),
                 "; trainer layers lists all types");

@@ -1,0 +1,121 @@
+#include "other_types.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+
+namespace banyan::io {
+namespace {
+
+constexpr const char* kCtc =
+    "no operator sums over the alignments of a sequence; with a label for each time step SoftmaxWithLoss "
+    "trains such nets";
+constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
+constexpr const char* kMatlab = "Banyan reads and writes no files of MATLAB";
+constexpr const char* kOneNet =
+    "it divides a net among machines; remove it: here every device holds the whole net";
+constexpr const char* kRefine = "it refines finished scores; run it on the net's outputs afterwards";
+constexpr const char* kUndescribed =
+    "no description says what it computes; only a layer written in C++ (docs/new_layer.md) can take its "
+    "place";
+constexpr const char* kYoloLoss = "SSD's MultiBoxLoss trains such detectors";
+
+constexpr std::array kOthers{
+    OtherType{"AccuracyRegression", "a branch of Caffe", kUndescribed},
+    OtherType{"AdaptiveBiasChannel", "DeepLab",
+              "its bias is searched for per image; BiasChannel adds one that the file gives"},
+    OtherType{"Affinity", "BVLC's opencl branch",
+              "it turns maps into differences of neighbours; prepare such targets beforehand and read them "
+              "with HDF5Data"},
+    OtherType{"BoxData", "YOLO's branches", "AnnotatedData reads boxes"},
+    OtherType{
+        "CPMData", "OpenPose",
+        "it draws maps of joints from records of its own; draw them beforehand and read images and maps "
+        "with HDF5Data"},
+    OtherType{"CTCLoss", "branches for reading text", kCtc},
+    OtherType{"ColorConv", "yjxiong's Caffe",
+              "convert colours when the data are made; a 1 x 1 Convolution with fixed weights changes BGR to "
+              "RGB, XYZ or gray"},
+    OtherType{"Correlation", "FlowNet",
+              "no operator compares shifted maps; nets of the FlowNetS kind, which join both images by "
+              "Concat, need none"},
+    OtherType{"DeformableConvolution", "Deformable R-FCN",
+              "no operator samples at learned offsets; a Convolution with dilation widens the view too"},
+    OtherType{"DenseCRF", "DeepLab", kRefine},
+    OtherType{"DenseImageData", "SegNet",
+              "ImageSegData with image_data_param { label_type: PIXEL } reads the same list of images and "
+              "label images"},
+    OtherType{"DetectNetTransformation", "NVIDIA's Caffe",
+              "it draws boxes into grids while it changes the images; SSD's layers (AnnotatedData, "
+              "MultiBoxLoss) train detectors, or draw the grids beforehand and read them with HDF5Data"},
+    OtherType{"DetectionLoss", "YOLO's branches", kYoloLoss},
+    OtherType{
+        "DomainTransform", "DeepLab",
+        "its filter passes over one pixel after the other, for which there is no operator; train without "
+        "it and refine the outputs afterwards"},
+    OtherType{"DomainTransformForwardOnly", "DeepLab", kRefine},
+    OtherType{"EvalDetection", "YOLO's branches", "DetectionEvaluate compares the boxes of SSD's layers"},
+    OtherType{"Filter", "BVLC Caffe",
+              "how many samples it passes on depends on the data, and shapes here do not; the ignore_label "
+              "of a loss leaves samples out"},
+    OtherType{"FlowWarp", "FlowNet", "no operator samples along a flow; warp the images beforehand"},
+    OtherType{"FocalLoss", "a branch of SSD",
+              "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
+    OtherType{"ImResize", "OpenPose", "Interp enlarges maps"},
+    OtherType{"ImageLabelmapData", "HED", "ImageSegData reads pairs of images"},
+    OtherType{"MOE", "BVLC's opencl branch",
+              "it holds whole nets as experts; write them as layers, weighted by a Softmax with Scale and "
+              "Eltwise"},
+    OtherType{"MatRead", "DeepLab", kMatlab},
+    OtherType{"MatWrite", "DeepLab", kMatlab},
+    OtherType{"MergeCrop", "BVLC's opencl branch", "Crop, then Concat or Eltwise, does the same"},
+    OtherType{"MnActivation", "Intel's Caffe", kOneNet},
+    OtherType{"MnParamGradCompress", "Intel's Caffe",
+              "it compresses gradients between machines; remove it: here they are exchanged as they are"},
+    OtherType{"MultiStageMeanfield", "CRF-RNN", kRefine},
+    OtherType{"Nms", "OpenPose",
+              "it looks for peaks in finished maps; do so on the net's outputs afterwards"},
+    OtherType{"Noise", "BVLC's opencl branch and caffe-windows",
+              "a DummyData layer with a gaussian data_filler, added by Eltwise, is noise"},
+    OtherType{
+        "Python", "BVLC Caffe",
+        "Banyan runs no Python code: only a layer written in C++ (docs/new_layer.md) can take its place"},
+    OtherType{"ReLU6", "a branch for MobileNets", "Clip with clip_param { min: 0 max: 6 } computes the same"},
+    OtherType{"RegionLoss", "YOLO's branches", kYoloLoss},
+    OtherType{"Rescale", "a branch for skeletons",
+              "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
+    OtherType{"SequenceData", "yjxiong's Caffe (UntrimmedNets)",
+              "it reads lists of shots; VideoData reads snippets of whole videos"},
+    OtherType{
+        "SibData", "yjxiong's Caffe",
+        "no description says which records it puts together; Data reads the same LMDB record by record"},
+    OtherType{"SpatialDropout", "ENet and Intel's Caffe", "Dropout drops single values, not whole channels"},
+    OtherType{"SpatialProduct", "PSPNet",
+              "Tile repeats the one map for each channel, and Eltwise with operation: PROD multiplies"},
+    OtherType{"SpatialTransformer", "a branch of Caffe",
+              "no operator samples along a learned transformation; multi_scale and original_image of "
+              "transform_param vary the data instead"},
+    OtherType{"TRT", "NVIDIA's Caffe",
+              "it runs TensorRT inside of a net; remove it: trainer test runs the layers themselves"},
+    OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
+    OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
+    OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
+    OtherType{"VolumeData", "C3D", kLmdb},
+    OtherType{"WarpCTC", "branches for reading text", kCtc},
+};
+
+}  // namespace
+
+std::span<const OtherType> other_types() { return kOthers; }
+
+std::string about_other_type(const std::string& type, const std::string& detail) {
+  const auto* const found = std::find_if(kOthers.begin(), kOthers.end(),
+                                         [&](const OtherType& other) { return type == other.type; });
+  if (found == kOthers.end()) return "";
+  return cat("has the type ", quoted(type), detail, " of ", found->whose,
+             ", which Banyan does not have: ", found->advice);
+}
+
+}  // namespace banyan::io

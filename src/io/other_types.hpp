@@ -1,0 +1,23 @@
+// Types of the Caffe family that are not here: what is said of a layer of such a type, and the table in
+// docs/from_caffe.md. Beside the parser, which meets their settings first.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace banyan::io {
+
+struct OtherType {
+  const char* type;
+  const char* whose;
+  const char* advice;  ///< why there is no such layer, or what takes its place
+};
+
+/// In alphabetical order.
+std::span<const OtherType> other_types();
+
+/// Whose type it is and what takes its place, as the end of a sentence about the layer; "" for a type that
+/// nobody knows. `detail` follows the name of the type.
+std::string about_other_type(const std::string& type, const std::string& detail = "");
+
+}  // namespace banyan::io
