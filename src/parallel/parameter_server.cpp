@@ -220,22 +220,26 @@ class ParameterServer::State {
     const std::uint64_t before = post_.begun();
     for (; !outbox_.empty(); outbox_.pop_front())
       post_.to_worker(outbox_.front().first, std::move(outbox_.front().second));
-    double least = rules_.kForEver;
+    double least = rules_.kForEver, least_silent = rules_.kForEver;
     for (auto& [process, worker] : workers_) {
-      double silent = silence(process);
+      Absence absence = silence(process);
       if (worker.forsaken) {
         if (!worker.forsaken_since) worker.forsaken_since = now;
-        silent = std::max(silent, rules_.silent_seconds + seconds(now - *worker.forsaken_since));
+        absence.silent =
+            std::max(absence.silent, rules_.silent_seconds + seconds(now - *worker.forsaken_since));
       }
-      least = std::min(least, silent);
-      look(process, worker, silent);
+      least = std::min(least, absence.longest());
+      least_silent = std::min(least_silent, absence.silent);
+      look(process, worker, absence);
     }
     forsaken_ = least > rules_.silent_seconds;
     if (rules_.lost_seconds > 0 && !ending_ && !rules_.inner && least > rules_.lost_seconds)
-      runtime_failure("the parameter server has not heard of any worker for ", rounded(least), " s");
+      runtime_failure("the parameter server has not heard of any worker",
+                      least_silent > rules_.lost_seconds ? "" : " that gets anything from its data", " for ",
+                      rounded(least), " s");
     if (rules_.lost_seconds > 0 && !further_ended_)
       for (const auto& [server, further] : further_)
-        if (const double silent = silence(server); silent > rules_.lost_seconds)
+        if (const double silent = silence(server).silent; silent > rules_.lost_seconds)
           runtime_failure(missed_server(name_of(server), silent));
     settle(now);
     report(now);
@@ -247,7 +251,7 @@ class ParameterServer::State {
   /// What the server knows of a worker.
   struct Worker {
     At at = At::absent;
-    bool out = false;
+    bool out = false, stuck = false;  ///< stuck: it is out because its data do not arrive
     bool told_end = false;
     bool has_rest = false;
     bool forsaken = false;  ///< an inner server by its workers
@@ -381,19 +385,24 @@ class ParameterServer::State {
     counts_.saved += saved;
   }
 
-  /// Takes a silent worker out, and one that is heard of again back.
-  void look(int process, Worker& worker, double silence) {
+  /// Takes a worker out that is silent or has no data, and one of which something comes again back.
+  void look(int process, Worker& worker, const Absence& absence) {
     if (ending_) return;
-    if (!worker.out && silence > rules_.silent_seconds) {
+    const double longest = absence.longest();
+    if (!worker.out && longest > rules_.silent_seconds) {
       worker.out = true;
+      worker.stuck = absence.stuck > absence.silent;
       ++counts_.taken_out;
       log_warning(cat("Parameter server: ", name_of(process),
-                      worker.forsaken ? ", or none of its workers," : "", " has not been heard of for ",
-                      rounded(silence), " s and is taken out"));
-    } else if (worker.out && silence < rules_.silent_seconds) {
+                      worker.forsaken ? ", or none of its workers," : "",
+                      worker.stuck ? " has got nothing from its data for " : " has not been heard of for ",
+                      rounded(longest), " s and is taken out"));
+    } else if (worker.out && longest < rules_.silent_seconds) {
       worker.out = false;
       ++counts_.taken_back;
-      log_warning(cat("Parameter server: ", name_of(process), " is heard of again and taken back"));
+      log_warning(
+          cat("Parameter server: ", name_of(process),
+              worker.stuck ? " gets data again and is taken back" : " is heard of again and taken back"));
     }
   }
 

@@ -19,17 +19,24 @@ namespace {
 
 using std::chrono::duration;
 
-/// What a process that has ended has told before may arrive a little later.
-constexpr double kLastWords = 0.05;
+/// What a process that has ended has told before may arrive a little later, and be read later still on a busy
+/// machine; it is not waited for longer than kHeldUp, because a call of the library may not return.
+constexpr double kLastWords = 0.05, kHeldUp = 1;
 /// Whoever was told to end, and then hears nothing from another for this long, takes it for dead: mpirun
 /// tells all to end when one has died, and kills them a second later. (Where silence alone is no failure,
 /// one that was silent before is still only that.)
 constexpr double kSilentAtTheEnd = 0.5;
-/// A thread that was away for longer than this has not been able to listen, or to judge.
-constexpr double kAway = 1;
+/// A thread that was away for longer than this has not been able to listen, or to judge. Of such a time only
+/// so much counts, or this part of what is a failure: calls that do not return for so long again and again
+/// shall not hide a silence.
+constexpr double kAway = 1, kMostOfAway = 0.5, kPartOfAway = 1.0 / 3;
+/// Process 0 speaks first of those that miss somebody at the end.
+constexpr double kAfterTheFirst = 1;
 /// Of processes that fall silent within such a time any may be the cause: an MPI that has lost one process
 /// may hold up others, in calls from which they tell nothing.
 constexpr double kTogether = 1;
+
+constexpr const char* kWithoutAWord = "was killed, or has ended without a word";
 
 std::string link_of(const char* path) {
   char target[64] = "";
@@ -82,6 +89,8 @@ ProcessWatch::ProcessWatch(Wire& wire, int tag, std::vector<ProcessIdentity> pro
       peers_(processes_.size()),
       ticked_(Clock::now()),
       judged_(ticked_),
+      last_tick_(ticked_),
+      polled_(ticked_),
       parent_(static_cast<int>(::getppid())) {
   const ProcessIdentity& self = processes_[me_];
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
@@ -120,11 +129,12 @@ void ProcessWatch::heard_from(int process) {
         peer.any_waits = peer.shares = false;
         return;  // nothing follows
       case NewsKind::ready:
-        peer.ready = true;
+        peer.ready = peer.heard;
         break;
       case NewsKind::failure: {
+        // It may be this one, which others have missed: where it is heard of again, it must say so, too.
         const int failed = peer.in.process;
-        if (failed != me_ && !peers_[failed].failed)
+        if (!peers_[failed].failed)
           failures_.push_back({failed, Error(peer.in.error, peer.in.text), failed == process});
         peers_[failed].failed = true;
         peer.told = peer.told || failed == process;
@@ -135,6 +145,7 @@ void ProcessWatch::heard_from(int process) {
         peer.any_waits = peer.in.any_waits;
         peer.all_wait = peer.in.all_wait;
         peer.shares = peer.in.shares;
+        peer.stuck = peer.in.stuck;
         if (peer.in.moves != std::exchange(peer.moves, peer.in.moves)) moved_ = peer.heard;
         break;
     }
@@ -158,9 +169,13 @@ void ProcessWatch::tick(const std::function<ProcessReport()>& report) {
   std::vector<int> to;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (seconds(now - ticked_) > kAway)
-      for (Peer& peer : peers_) peer.heard = now;
+    if (const double away = seconds(now - ticked_); away > kAway) {
+      const double counts = std::min(kMostOfAway, kPartOfAway * options_.silence_seconds);
+      const auto missed = std::chrono::duration_cast<Clock::duration>(duration<double>(away - counts));
+      for (Peer& peer : peers_) peer.heard = std::min(peer.heard + missed, now);
+    }
     ticked_ = now;
+    polled_ = std::exchange(last_tick_, now);
     if (due) {
       if (mine.moves != mine_.moves) moved_ = now;
       mine_ = mine;
@@ -195,10 +210,16 @@ void ProcessWatch::send_report(int process, const ProcessReport& report) {
   news.all_wait = report.all_wait;
   news.shares = report.shares;
   news.moves = report.moves;
+  news.stuck = report.stuck;
   send(process, 0, NewsKind::report, length);
 }
 
-void ProcessWatch::judge() {
+void ProcessWatch::set_server(int server) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  server_ = server;
+}
+
+void ProcessWatch::judge(bool deaf) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Clock::time_point now = Clock::now();
   if (seconds(now - judged_) > kAway) {
@@ -206,6 +227,7 @@ void ProcessWatch::judge() {
     for (Peer& peer : peers_) {
       peer.heard = now;
       peer.ended_before = readable(peer.pid_descriptor);
+      if (peer.ended && !deaf && !words_are_heard(peer)) peer.ended = now;
     }
   }
   judged_ = now;
@@ -218,7 +240,7 @@ void ProcessWatch::judge() {
   if (told_to_end && !told_) told_ = now;
   Missed missed;
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
-    if (process != me_ && !peers_[process].over()) look(process, now, told_to_end, missed);
+    if (process != me_ && !peers_[process].over()) look(process, now, told_to_end, deaf, missed);
   if (!missed.processes.empty()) give_up(missed);
   if (failures_.empty() && !failed_) look_at_wire(now, told_to_end);
 }
@@ -231,8 +253,13 @@ double ProcessWatch::beat() const {
 double ProcessWatch::silence(const Peer& peer) const { return std::max(0.0, seconds(ticked_ - peer.heard)); }
 
 bool ProcessWatch::judges_silence_of(int process) const {
-  if (options_.served_by_first && process != 0) return mine_.shares || (me_ == 0 && leaving_);
-  return leaving_ || mine_.shares || anybody_waits();
+  if (mine_.shares) return true;
+  if (options_.served_by_first && process != 0) {
+    if (!leaving_ || me_ == 0) return leaving_;
+    return peers_[0].ready && seconds(judged_ - *peers_[0].ready) > kAfterTheFirst;
+  }
+  if (server_ != 0 && !leaving_ && silence(peers_[server_]) <= options_.silence_seconds) return false;
+  return leaving_ || anybody_waits();
 }
 
 /// Lately: what it said before counts.
@@ -247,13 +274,13 @@ bool ProcessWatch::anybody_waits() const {
          });
 }
 
-void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end, Missed& missed) {
+void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end, bool deaf, Missed& missed) {
   Peer& peer = peers_[process];
   const double silent = silence(peer);
   if (readable(peer.pid_descriptor)) {
     if (!peer.ended) peer.ended = now;
-    if (seconds(now - *peer.ended) > kLastWords)
-      give_up({process}, "was killed, or has ended without a word");
+    if (seconds(now - *peer.ended) > (deaf || words_are_heard(peer) ? kLastWords : kHeldUp))
+      give_up({process}, kWithoutAWord);
   } else if (told_to_end && silent > std::max(kSilentAtTheEnd, 4 * beat()) &&
              (!options_.served_by_first ||
               ((process == 0 || me_ == 0) && silent - seconds(now - *told_) < kAway))) {
@@ -262,7 +289,16 @@ void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end, Mi
   } else if (options_.silence_seconds > 0 && silent > options_.silence_seconds &&
              judges_silence_of(process)) {
     missed.processes.push_back(process);
+  } else if (options_.silence_seconds > 0 && peer.stuck > options_.silence_seconds && leaving_ &&
+             judges_silence_of(process)) {
+    give_up({process},
+            cat("has got nothing from its data for ", rounded(peer.stuck), " s while others wait for it"));
   }
+}
+
+/// Of one that has ended: what it told before has been read, if it told anything.
+bool ProcessWatch::words_are_heard(const Peer& peer) const {
+  return seconds(polled_ - *peer.ended) > kLastWords;
 }
 
 /// With them those that have been silent for about as long: nobody here knows which of them is the cause.
@@ -274,8 +310,8 @@ void ProcessWatch::give_up(const Missed& missed) {
       std::min(longest, std::max({longest - std::max(kTogether, beat()), longest / 2, 4 * beat()}));
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
     if (process == me_ || peers_[process].over()) continue;
-    // Workers are the server's business, except while all share.
-    if (options_.served_by_first && process != 0 && me_ != 0 && !mine_.shares) continue;
+    // Workers are the server's business, except while all share, and at the very end.
+    if (options_.served_by_first && process != 0 && me_ != 0 && !judges_silence_of(process)) continue;
     if (silence(peers_[process]) >= least) together.push_back(process);
   }
   const bool one = together.size() == 1;
@@ -289,12 +325,17 @@ void ProcessWatch::give_up(const Missed& missed) {
 }
 
 /// The wire's library may wait for something that does not come, such as an answer of mpirun's when it has
-/// other sorrows. Then nobody is heard, and who is to blame is known only if it was silent before.
+/// other sorrows. Then nobody is heard, and who is to blame is known only if it is seen to have ended, or was
+/// silent before.
 void ProcessWatch::look_at_wire(Clock::time_point now, bool told_to_end) {
   const double away = seconds(now - ticked_);
   const bool too_long = options_.silence_seconds > 0 && away > options_.silence_seconds;
   if (!too_long && !(told_to_end && away > kSilentAtTheEnd && !left_)) return;
-  std::vector<int> silent;
+  std::vector<int> silent, ended;
+  for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
+    if (peers_[process].ended && !peers_[process].over()) ended.push_back(process);
+  for (const int process : ended) give_up({process}, kWithoutAWord);
+  if (!ended.empty()) return;
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
     if (process != me_ && (silence(peers_[process]) > 4 * beat() || peers_.size() == 2))
       silent.push_back(process);
@@ -362,18 +403,25 @@ double ProcessWatch::silence_of(int process) const {
   return silence(peers_[process]);
 }
 
+Absence ProcessWatch::absence_of(int process) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return {silence(peers_[process]), peers_[process].stuck};
+}
+
 bool ProcessWatch::has_ended(int process) const { return readable(peers_[process].pid_descriptor); }
 
 void ProcessWatch::tell(int failed, const Error& error) {
-  // One that has failed too must know who else has, or both would speak for their host. It may have ended by
-  // now, so that the wire throws: it comes last.
+  // One that has failed too must know who else has, or both would speak for their host; and one that was
+  // silent, if it hears again, that it was missed. Either may have ended by now, so that the wire throws:
+  // they come last.
   std::vector<int> to, failed_too;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     failed_ = true;
     for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
       const Peer& peer = peers_[process];
-      if (process == me_ || peer.gone || (peer.failed && !peer.told)) continue;
+      if (process == me_ || peer.gone || (peer.failed && !peer.told && readable(peer.pid_descriptor)))
+        continue;
       (peer.failed ? failed_too : to).push_back(process);
     }
   }
@@ -407,7 +455,7 @@ bool ProcessWatch::leave(bool quiet) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
       if (process == me_) continue;
-      all_ready = all_ready && peers_[process].ready;
+      all_ready = all_ready && peers_[process].ready.has_value();
       all_gone = all_gone && peers_[process].gone;
     }
   }

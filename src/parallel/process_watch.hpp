@@ -25,6 +25,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/parallel/wire.hpp"
+#include "banyan/parallel/wire_protocol.hpp"
 #include "banyan/parallel/worker_group.hpp"
 
 namespace banyan::parallel {
@@ -46,6 +47,7 @@ struct ProcessReport {
   bool any_waits = false, all_wait = false;
   bool shares = false;      ///< texts with all others, none of whom can be done without
   std::uint64_t moves = 0;  ///< messages of exchanges that have come or left
+  double stuck = 0;         ///< seconds for which one of its devices has got nothing from its data
   std::string doing;        ///< of the device that the others are most likely to wait for
 };
 
@@ -62,7 +64,8 @@ struct WatchOptions {
   /// True: this process was told to end from outside, which is what becomes of those whose sibling died.
   std::function<bool()> told_to_end = {};
   /// Process 0 serves the others. They judge nobody's silence but its, and it judges theirs at the end only,
-  /// except while all share something.
+  /// except while all share something. When it is ready to go everybody judges everybody, a little later:
+  /// links may be cut that it does not see.
   bool served_by_first = false;
 };
 
@@ -88,8 +91,11 @@ class ProcessWatch {
   bool all_sent() const;
 
   // On any thread.
-  /// Looks for processes that are missing.
-  void judge();
+  /// Looks for processes that are missing. `deaf`: nothing will be heard of any of them any more.
+  void judge(bool deaf = false);
+  /// Process `server` is between this one and process 0, which serves all: where it is heard of, process 0
+  /// need not be.
+  void set_server(int server);
   /// A message from this process has come that is not the watch's: it lives, however long its report is on
   /// the way behind such messages.
   void note_message(int from);
@@ -100,6 +106,7 @@ class ProcessWatch {
   bool others_share() const;
   /// Seconds since another process was last heard of; those in which this one did not listen do not count.
   double silence_of(int process) const;
+  Absence absence_of(int process) const;
   /// Known for processes of this machine only; false: it has not, or is elsewhere.
   bool has_ended(int process) const;
   /// "process 2 on host b"
@@ -115,6 +122,7 @@ class ProcessWatch {
     ErrorKind error = ErrorKind::runtime;
     bool any_waits = false, all_wait = false, shares = false;
     std::uint64_t moves = 0;
+    double stuck = 0;
     char text[kMostText] = "";
   };
   struct Peer {
@@ -127,7 +135,9 @@ class ProcessWatch {
     std::string doing;
     bool any_waits = false, all_wait = false, shares = false;
     std::uint64_t moves = 0;
-    bool ready = false, gone = false, failed = false;
+    double stuck = 0;
+    std::optional<Clock::time_point> ready;  ///< since when
+    bool gone = false, failed = false;
     bool told = false;  ///< its failure itself: it is there to hear of others'
     Clock::time_point heard;
     std::optional<Clock::time_point> ended;
@@ -146,8 +156,9 @@ class ProcessWatch {
     std::vector<int> processes;
     bool at_the_end = false;  ///< this process was told to end
   };
-  void look(int process, Clock::time_point now, bool told_to_end, Missed& missed);
+  void look(int process, Clock::time_point now, bool told_to_end, bool deaf, Missed& missed);
   void look_at_wire(Clock::time_point now, bool told_to_end);
+  bool words_are_heard(const Peer& peer) const;
   void give_up(const std::vector<int>& processes, const std::string& why);
   void give_up(const Missed& missed);
   std::string names(const std::vector<int>& processes, const char* last) const;
@@ -162,7 +173,7 @@ class ProcessWatch {
   int tag_;
   std::vector<ProcessIdentity> processes_;
   WatchOptions options_;
-  std::vector<Peer> peers_;  ///< by process; this one's is not used
+  std::vector<Peer> peers_;  ///< by process; of this one's only what others tell of its failure
   // The wire's thread's:
   Clock::time_point reported_;
   bool said_ready_ = false, said_goodbye_ = false, owing_ = false;
@@ -170,7 +181,9 @@ class ProcessWatch {
   // Under it:
   std::vector<ProcessFailure> failures_;
   ProcessReport mine_;
+  int server_ = 0;
   Clock::time_point ticked_, judged_;
+  Clock::time_point last_tick_, polled_;   ///< polled_: what had come before then has been heard
   Clock::time_point moved_;                ///< when a message of an exchange has, anywhere
   std::optional<Clock::time_point> told_;  ///< to end
   bool leaving_ = false, left_ = false, failed_ = false;

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace {
 struct Head {
   std::uint64_t number = 0;  ///< of the question, in the process that asks
   std::uint64_t bytes = 0;
+  bool withdrawn = false;  ///< the question, which was asked before: no text follows
 };
 
 struct Letter {
@@ -35,14 +37,20 @@ struct Letter {
 struct Questions::State {
   explicit State(Answer to_answer) : answer(std::move(to_answer)) {}
 
-  void post(int process, std::uint64_t number, std::string text) {
+  // Under the mutex.
+
+  void post(int process, std::uint64_t number, std::string text, bool withdrawn = false) {
     auto letter = std::make_unique<Letter>();
     letter->process = process;
-    letter->head = {number, text.size()};
+    letter->head = {number, text.size(), withdrawn};
     letter->text = std::move(text);
-    const std::lock_guard<std::mutex> lock(mutex);
     outbox.push_back(std::move(letter));
     if (wake) wake();
+  }
+
+  /// Every question gets one answer: this one, unless it has been answered or withdrawn before.
+  void reply(int process, std::uint64_t number, std::string text) {
+    if (asked.erase({process, number}) > 0) post(process, number, std::move(text));
   }
 
   // On the thread of the wire.
@@ -83,25 +91,25 @@ struct Questions::State {
 
   void arrived(Letter& in) {
     const int process = in.process;
-    const std::uint64_t number = in.head.number;
+    const Head head = in.head;
     std::string text = std::move(in.text);
     listen(process);
     if (process == 0) {
       const std::lock_guard<std::mutex> lock(mutex);
-      --asked;
-      const auto found = answers.find(number);  // none: it is no longer wanted
+      asked.erase({0, head.number});
+      const auto found = answers.find(head.number);  // none: it is no longer wanted
       if (found != answers.end()) found->second = std::move(text);
       changed.notify_all();
       return;
     }
     {
       const std::lock_guard<std::mutex> lock(mutex);
-      ++asked;
+      if (head.withdrawn) return reply(process, head.number, "");
+      asked.insert({process, head.number});
     }
-    answer(process, std::move(text), [self = self.lock(), process, number](std::string given) {
-      self->post(process, number, std::move(given));
+    answer(process, std::move(text), [self = self.lock(), process, head](std::string given) {
       const std::lock_guard<std::mutex> lock(self->mutex);
-      --self->asked;
+      self->reply(process, head.number, std::move(given));
     });
   }
 
@@ -116,7 +124,8 @@ struct Questions::State {
   std::function<void()> wake;
   std::deque<std::unique_ptr<Letter>> outbox;
   std::uint64_t next = 0;
-  int asked = 0;  ///< questions without an answer so far
+  /// Questions without an answer so far, with the other process.
+  std::set<std::pair<int, std::uint64_t>> asked;
   std::map<std::uint64_t, std::optional<std::string>> answers;
 };
 
@@ -134,18 +143,20 @@ std::string Questions::ask(std::string question, const std::function<bool()>& ca
   {
     const std::lock_guard<std::mutex> lock(state.mutex);
     number = ++state.next;
-    ++state.asked;
+    state.asked.insert({0, number});
     state.answers[number];
+    state.post(0, number, std::move(question));
   }
-  state.post(0, number, std::move(question));
   std::unique_lock<std::mutex> lock(state.mutex);
   std::optional<std::string>& answer = state.answers[number];
   while (!state.changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return answer.has_value(); }))
     if (cancelled()) break;
   std::optional<std::string> given = std::move(answer);
   state.answers.erase(number);
-  if (!given) throw Error(ErrorKind::aborted, "process 0 is no longer waited for");
-  return *std::move(given);
+  if (given) return *std::move(given);
+  // It may hold up process 0 for ever, in a file perhaps: nobody shall wait for that at the end.
+  state.post(0, number, "", true);
+  throw Error(ErrorKind::aborted, "process 0 is no longer waited for");
 }
 
 void Questions::join(Wire& wire, std::function<void()> wake) {
@@ -175,7 +186,7 @@ bool Questions::waits() const {
 
 bool Questions::quiet() const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  return state_->leaving.empty() && state_->outbox.empty() && state_->asked == 0;
+  return state_->leaving.empty() && state_->outbox.empty() && state_->asked.empty();
 }
 
 }  // namespace banyan::parallel

@@ -239,7 +239,7 @@ void ServerWorker::miss_servers(const Silence& silence) const {
   constexpr double kAfterTheFirst = 1;
   for (const auto& [server, in] : in_) {
     if (server == serving_.first) continue;
-    if (const double silent = silence(server); silent > serving_.lost_seconds + kAfterTheFirst)
+    if (const double silent = silence(server).silent; silent > serving_.lost_seconds + kAfterTheFirst)
       runtime_failure(missed_server(serving_.names[static_cast<std::size_t>(server)], silent));
   }
 }

@@ -183,9 +183,9 @@ void SlotExchange::cut() {
     Piece& piece = pieces_.emplace_back();
     piece.offset = offset;
     piece.count = std::min(size, header_.count - offset);
-    // Buckets of few pieces begin at different owners.
+    // Buckets of few pieces begin at different owners. Every other slot is a bucket.
     const auto turn = header_.merge == UplinkMerge::sum
-                          ? (static_cast<int>(pieces_.size()) - 1 + first_tag_ / kTags) % among_.size()
+                          ? (static_cast<int>(pieces_.size()) - 1 + first_tag_ / (2 * kTags)) % among_.size()
                           : 0;
     piece.owner = among_.first + turn;
   }

@@ -51,6 +51,8 @@ constexpr std::chrono::milliseconds kLinger{150}, kLongestLinger{1000};
 /// Between two looks of the guard; how much of one counts, so that time in which this process was stopped
 /// does not; and for how long the thread of the wire may stay in a call after a failure.
 constexpr std::chrono::milliseconds kLook{30}, kLongestLook{100}, kStuck{400};
+/// If the guard has not looked for longer than this, the process was stopped meanwhile.
+constexpr std::chrono::milliseconds kStopped{1000};
 /// How often the cause of a wire's error is looked for among other processes before it is this one's own.
 constexpr int kLooksForTheEnded = 5;
 /// mpirun kills all when one ends: whoever has spoken gives other hosts so long to speak too, and whoever has
@@ -387,16 +389,17 @@ class WireUplink::State {
 
   void guard() {
     ::pthread_setname_np(::pthread_self(), "uplink guard");
-    Clock::time_point looked = Clock::now();
     Clock::duration stuck{};
     std::uint64_t beats = 0;
     std::unique_lock<std::mutex> lock(mutex_);
+    looked_ = Clock::now();
     while (!changed_.wait_for(lock, kLook, [&] { return settled_ || left_; })) {
       lock.unlock();
       watch_->judge();
       note_failures();
       lock.lock();
-      const Clock::duration look = Clock::now() - std::exchange(looked, Clock::now());
+      const Clock::duration look = note_stop();
+      looked_ += look;
       const std::uint64_t now = beats_;
       const bool moves = now != std::exchange(beats, now);
       stuck = moves || !failure_ ? Clock::duration{} : stuck + std::min<Clock::duration>(look, kLongestLook);
@@ -415,6 +418,13 @@ class WireUplink::State {
     lock.unlock();
     let_others_speak();
     ::_exit(exit_code(error.kind()));
+  }
+
+  /// Under the mutex: how long ago the guard has looked. The thread that runs first after a stop notices it.
+  Clock::duration note_stop() {
+    const Clock::time_point now = Clock::now();
+    if (now - looked_ > kStopped) runs_since_ = now;
+    return now - looked_;
   }
 
   /// Under the mutex: do the others wait for this process, which does not come as far as they are?
@@ -494,7 +504,7 @@ class WireUplink::State {
   void look_for_the_ended() {
     for (int look = 0; look < kLooksForTheEnded; ++look) {
       if (look > 0) std::this_thread::sleep_for(kLook);
-      watch_->judge();
+      watch_->judge(/*deaf=*/true);
       note_failures();
       {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -638,13 +648,14 @@ class WireUplink::State {
         protocol_ = std::exchange(to_carry_, nullptr);
       }
       if (!protocol_) return false;
+      watch_->set_server(protocol_->server());
       protocol_->join(*wire_, [this] {
         const std::lock_guard<std::mutex> lock(mutex_);
         wake();
       });
     }
     return !telling_ &&
-           protocol_->step(Clock::now(), [this](int process) { return watch_->silence_of(process); });
+           protocol_->step(Clock::now(), [this](int process) { return watch_->absence_of(process); });
   }
 
   /// Tells those who wait what is done.
@@ -675,6 +686,7 @@ class WireUplink::State {
   /// What the devices of this process do.
   ProcessReport report() {
     const std::lock_guard<std::mutex> lock(mutex_);
+    note_stop();
     ProcessReport report;
     report.shares = sharing_.under_way;
     report.moves = moves_;
@@ -687,6 +699,10 @@ class WireUplink::State {
           activity->state().waiting || (run_.held_up && run_.held_up(static_cast<int>(device)));
       report.any_waits = report.any_waits || waits;
       report.all_wait = report.all_wait && waits;
+      if (!waits && activity->state().stage == Stage::data) {
+        const auto stuck = Clock::now() - std::max(activity->last_beat(), runs_since_);
+        report.stuck = std::max(report.stuck, std::chrono::duration<double>(stuck).count());
+      }
       if (slowest == nullptr || (slowest_waits && !waits) ||
           (slowest_waits == waits && activity->last_beat() < slowest->last_beat())) {
         slowest = activity;
@@ -773,6 +789,7 @@ class WireUplink::State {
   bool closing_ = false;       ///< the uplink goes
   bool stuck_at_start_ = false;
   Clock::duration starting_{};             ///< while others wait
+  Clock::time_point looked_, runs_since_;  ///< when the guard has looked; when the last stop ended
   std::vector<int> unheard_;               ///< processes, while they join
   bool napping_ = false;                   ///< the thread, which need not sleep on if a device waits now
   bool ending_ = false;                    ///< run_.fail is being called

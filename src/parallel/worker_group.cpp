@@ -72,6 +72,7 @@ std::optional<Error> find_silent(const std::vector<Activity*>& activities, const
   for (std::size_t i = 0; i < activities.size(); ++i) {
     const Activity* activity = activities[i];
     const ActivityState state = activity->state();
+    if (watchdog.data_may_stall && state.stage == Stage::data) continue;
     const double age = seconds_since(std::max(activity->last_beat(), from));
     if ((all_wait || !waits(i)) && state.stage != Stage::idle && age > longest) {
       silent = activity;

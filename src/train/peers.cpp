@@ -6,8 +6,9 @@ namespace banyan {
 namespace {
 
 /// Values sent at a time in a broadcast. Bounds the lane's buffer, which is kept: no more than the smallest
+/// bucket. Between processes one piece follows the other only after a round trip: no more than the largest
 /// bucket.
-constexpr std::int64_t kBroadcastPiece = 1 << 14;
+constexpr std::int64_t kBroadcastPiece = 1 << 14, kPieceToProcesses = 1 << 20;
 
 }  // namespace
 
@@ -44,8 +45,9 @@ std::vector<std::string> Peers::share(const std::string& mine) const {
 
 void Peers::broadcast(Tensor& values, const char* what) const {
   if (alone()) return;
-  for (std::int64_t at = 0; at < values.count(); at += kBroadcastPiece) {
-    Tensor piece = values.slice(at, Shape{std::min(kBroadcastPiece, values.count() - at)});
+  const std::int64_t most = joined() ? kPieceToProcesses : kBroadcastPiece;
+  for (std::int64_t at = 0; at < values.count(); at += most) {
+    Tensor piece = values.slice(at, Shape{std::min(most, values.count() - at)});
     exchange_->broadcast(context_, piece, Ticket{what, "start"});
   }
 }

@@ -109,6 +109,7 @@ class InnerProtocol : public parallel::WireProtocol {
     upwards_->tell_forsaken(downwards_->forsaken());
     return up || down;
   }
+  int server() const override { return upwards_->server(); }
   bool waits() const override { return upwards_->waits() || downwards_->waits(); }
   bool quiet() const override { return upwards_->quiet() && downwards_->quiet(); }
 

@@ -92,7 +92,7 @@ Session::State::State(const TrainOptions& options) : run(make_run(options)) {
   LOG(INFO) << log_lines::policy(name_of(run->solver.rate.policy));
   on_board.emplace(options.board.get(), std::vector<const Activity*>(activities.begin(), activities.end()));
   attachment.emplace(*run);
-  parallel::WatchdogOptions watchdog{options.watchdog_seconds, kGraceSeconds};
+  parallel::WatchdogOptions watchdog{options.watchdog_seconds, kGraceSeconds, run->is_worker()};
   if (parallel::Uplink* uplink = options.uplink) {
     watchdog.others = [uplink] { return uplink->others(); };
     watchdog.speaks = [uplink] { return uplink->speaks(); };

@@ -1,5 +1,4 @@
 // Whatever happens to one process, all end, one error says what and where, mpirun fails, and nothing is left.
-#include "banyan/data/image_codec.hpp"
 #include "mpi_run.hpp"
 
 namespace banyan {
@@ -91,24 +90,31 @@ TEST_F(JoinedFailure, AFailureInOneProcessIsSaidOnceByIt) {
 
 /// A device that hangs in one process, while the process itself is alive: a file that nobody writes.
 TEST_F(JoinedFailure, AHangingDeviceIsNamedByItsOwnProcess) {
-  ASSERT_EQ(::mkfifo(path("stuck.png").c_str(), 0600), 0);
-  const auto png = data::encode_image({1, 6, 6, std::vector<std::uint8_t>(36, 100)}, "png");
-  write("good.png", std::string(png.begin(), png.end()));
-  std::string list;
-  for (int i = 0; i < 400; ++i)
-    list += (i == 301 ? "stuck.png " : "good.png ") + std::to_string(i % 3) + "\n";
-  write("list", list);
-  write("net",
-        R"(layer { name: "images" type: "ImageData" top: "data" top: "label" image_data_param { batch_size: 2
-                  is_color: false source: ")" +
-            path("list") + "\" root_folder: \"" + folder_ + "/\" } }" + net_behind_sources());
+  write("net", net_with_a_stuck_image(301));  // of the 76th iteration's four
+  write("solver", solver_for("net", "max_iter: 1000000 display: 1 snapshot: 0"));
   const auto mpirun =
       start_processes(joined({1, 1}, {"--solver=" + path("solver"), cat("--watchdog=", kWatchdog)}));
   const std::vector<pid_t> trainers = trainers_of(*mpirun, 2);
-  EXPECT_GT(mpirun->wait(2 * kLimit + kOfMpirun), 0) << mpirun->text();
+  ASSERT_TRUE(mpirun->says("Iteration 74 ")) << mpirun->text();
+  const auto before = Clock::now();
+  ASSERT_TRUE(mpirun->says("trainer: watchdog: ")) << mpirun->text();
+  EXPECT_LT(seconds_since(before), kLimit);
+  EXPECT_GT(mpirun->wait(kLimit + kOfMpirun), 0) << mpirun->text();
   EXPECT_THAT(error_in_log(), ContainsRegex("watchdog: cpu:0 of process 1 on .* has made no progress for"));
   EXPECT_THAT(error_in_log(), HasSubstr("layer \"images\" data"));
   expect_gone(trainers);
+}
+
+/// Process 0 reads ahead for process 1, which will not need it any more.
+TEST_F(JoinedFailure, AStuckReadThatNobodyNeedsDoesNotHoldUpTheEnd) {
+  write("net", net_with_a_stuck_image(85));  // of process 1's, in the 22nd iteration
+  write("solver", solver_for("net", "max_iter: 20 display: 10 snapshot: 0"));
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{}, {"--share_data"}}) {
+    std::vector<std::string> flags = {"--solver=" + path("solver"), cat("--watchdog=", kWatchdog)};
+    flags.insert(flags.end(), more.begin(), more.end());
+    EXPECT_EQ(start_processes(joined({1, 1}, flags))->wait(30), 0) << file("log");
+    EXPECT_THAT(file("log"), HasSubstr("Optimization Done."));
+  }
 }
 
 TEST_F(JoinedFailure, ProcessesThatTrainDifferentNetsAreToldSo) {

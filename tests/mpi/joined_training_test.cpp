@@ -193,6 +193,14 @@ TEST_F(JoinedTraining, WithoutAFlagItSaysWhatToPass) {
   EXPECT_EQ(start_processes({{flags}, {flags}})->wait(), 2);
   EXPECT_THAT(file("log"), HasSubstr("this is one of 2 processes that mpirun started: pass --uplink=mpi"));
 
+  // As srun would, which has no mpirun above the processes.
+  ::setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+  ::setenv("SLURM_PROCID", "1", 1);
+  EXPECT_EQ(run(flags), 2);
+  ::unsetenv("SLURM_STEP_NUM_TASKS");
+  ::unsetenv("SLURM_PROCID");
+  EXPECT_THAT(message(), HasSubstr("this is one of 2 processes that srun started: pass --uplink=mpi"));
+
   std::vector<std::string> apart = flags;
   apart.push_back("--uplink=none");
   std::filesystem::create_directories(path("run"));

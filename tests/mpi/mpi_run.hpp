@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "banyan/base/text.hpp"
+#include "banyan/data/image_codec.hpp"
 #include "banyan/parallel/mpi.hpp"
 #include "train/trainer_fixture.hpp"
 
@@ -58,6 +60,20 @@ class MpiRun : public TrainerRun {
       words.insert(words.end(), processes[p].flags.begin(), processes[p].flags.end());
     }
     return std::make_unique<TrainerProcess>(folder_, path("log"), words, 0, TrainerProcess::Whole{});
+  }
+
+  /// A net that reads images, two for each device and iteration; item `stuck` is stuck.png, a pipe:
+  /// whoever opens it waits until somebody writes there. The others are good.png.
+  std::string net_with_a_stuck_image(int stuck, int images = 400) const {
+    EXPECT_EQ(::mkfifo(path("stuck.png").c_str(), 0600), 0);
+    const auto png = data::encode_image({1, 6, 6, std::vector<std::uint8_t>(36, 100)}, "png");
+    write("good.png", std::string(png.begin(), png.end()));
+    std::string list;
+    for (int i = 0; i < images; ++i) list += cat(i == stuck ? "stuck.png " : "good.png ", i % 3, "\n");
+    write("list", list);
+    return R"(layer { name: "images" type: "ImageData" top: "data" top: "label" image_data_param { batch_size: 2
+                  is_color: false source: ")" +
+           path("list") + "\" root_folder: \"" + folder_ + "/\" } }" + net_behind_sources();
   }
 
   /// devices[p] CPU devices of process p, joined.

@@ -432,9 +432,15 @@ def wrong_errors(run, faults):
     """What is wrong with what was said when a run ended; "": nothing."""
     joined = "Iteration" in run.text()
     last = faults[-1]
+    # On every host its process says why it ends, but for those that cannot: who was killed, or is stopped for ever.
+    mute = {fault.process for fault in faults if fault.words.startswith(("kill", "SIGSTOP"))}
+    speakers = set(range(run.network.hosts)) - mute if joined else set()
     # While mpirun ends processes of its own host it sleeps, and writes what they have said afterwards.
-    wait_until(lambda: run.errors() or run.mpirun.poll() is not None, 2 * OF_MPIRUN)
+    wait_until(lambda: run.errors() and speakers <= set(run.errors()) or not joined and run.mpirun.poll() is not None, 2 * OF_MPIRUN)
     errors = run.errors()
+    # mpirun kills all two seconds after it has told them to end, which is too soon where other programs take the processor.
+    if (silent := speakers - set(errors)) and not too_busy():
+        return f"processes {sorted(silent)} said no error"
     # Before they have found each other, mpirun alone knows that one was killed.
     if not errors and (joined or "the job has been aborted" not in run.text()):
         return "no error was said"

@@ -1,6 +1,8 @@
 // A parameter server under a real mpirun: stopped, killed and late workers, a killed server, what is logged.
 // (What does not depend on MPI is tested without it: tests/parallel/parameter_server_test.cpp,
 // tests/train/served_test.cpp.)
+#include <fcntl.h>
+
 #include <regex>
 
 #include "mpi_run.hpp"
@@ -11,7 +13,6 @@ namespace {
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
-using testing::Not;
 
 /// Of mpirun itself: it waits for a second before it kills what does not end, and longer on a busy machine.
 constexpr double kOfMpirun = 3;
@@ -75,11 +76,12 @@ class ParameterServerRun : public MpiRun {
     return last;
   }
   bool comes(const std::string& pattern, double seconds = 20) const {
-    const std::regex wanted(pattern);
-    for (int i = 0; i < seconds * 20 && !std::regex_search(file("log"), wanted); ++i)
+    for (int i = 0; i < seconds * 20 && !says(pattern); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    return std::regex_search(file("log"), wanted);
+    return says(pattern);
   }
+  /// In one line of the log.
+  bool says(const std::string& pattern) const { return std::regex_search(file("log"), std::regex(pattern)); }
   bool goes_on(std::int64_t from, double seconds = 20) const {
     for (int i = 0; i < seconds * 20 && iterations_in_log() <= from; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -123,6 +125,60 @@ TEST_F(ParameterServerRun, AStoppedWorkerIsTakenOutNamedAndTakenBack) {
   mpirun->signal(SIGUSR1);
   EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
   EXPECT_THAT(file("log"), HasSubstr("workers taken out 1 times, back 1 times"));
+}
+
+/// Many seconds of tasks: the other worker does not come to the stuck one in its next pass through the list.
+constexpr int kImages = 100'000;
+constexpr const char* kTakenOut =
+    "process ([12]) on .* has got nothing from its data for [.0-9]+ s and is taken out";
+
+/// A disk that does not answer, in a process that lives. The run goes on for longer than the watchdog would
+/// wait.
+TEST_F(ParameterServerRun, AWorkerWhoseDiskHangsIsTakenOutNamedAndTakenBack) {
+  write("net", net_with_a_stuck_image(301, kImages));
+  write("solver", solver_for("net", "max_iter: 1000000 display: 100 snapshot: 200"));
+  // A name for the pipe that stays.
+  std::filesystem::create_hard_link(path("stuck.png"), path("pipe"));
+  const auto mpirun = start_served(2, {"--solver=" + path("solver"), "--watchdog=4", "--silence=2"});
+  ASSERT_TRUE(comes(kTakenOut, 60)) << mpirun->text();
+  const auto before = Clock::now();
+  const std::string log = file("log");
+  std::smatch match;
+  ASSERT_TRUE(std::regex_search(log, match, std::regex(kTakenOut)));
+  const std::string worker = cat("process ", match[1].str(), " on .* ");
+  // While the worker is still in open(): afterwards it asks the name for the file's size. Nor shall the next
+  // pass through the list stop at it again.
+  std::filesystem::copy_file(path("good.png"), path("copy.png"));
+  std::filesystem::rename(path("copy.png"), path("stuck.png"));
+  while (Clock::now() - before < std::chrono::seconds(6)) {
+    ASSERT_TRUE(goes_on(iterations_in_log() + 100)) << "with one worker: " << mpirun->text();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_FALSE(says(worker + "gets data again")) << mpirun->text();
+  const int pipe = ::open(path("pipe").c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  ASSERT_GE(pipe, 0) << "nobody reads there";
+  const std::string image = file("good.png");
+  EXPECT_EQ(::write(pipe, image.data(), image.size()), static_cast<ssize_t>(image.size()));
+  ::close(pipe);
+  EXPECT_TRUE(comes(worker + "gets data again and is taken back")) << mpirun->text();
+  EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << "with both";
+  mpirun->signal(SIGUSR1);
+  EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+}
+
+/// At the end such a worker is a failure, after the last snapshot.
+TEST_F(ParameterServerRun, AStopDoesNotWaitForAWorkerWhoseDiskHangs) {
+  write("net", net_with_a_stuck_image(301, kImages));
+  write("solver", solver_for("net", "max_iter: 1000000 display: 100 snapshot: 200"));
+  const auto mpirun = start_served(2, {"--solver=" + path("solver"), "--watchdog=4", "--silence=1"});
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 3);
+  ASSERT_TRUE(comes(kTakenOut, 60)) << mpirun->text();
+  mpirun->signal(SIGUSR1);
+  EXPECT_GT(mpirun->wait(4 + 2 + kOfMpirun), 0) << mpirun->text();
+  EXPECT_TRUE(find_latest_snapshot(path("run/s")));
+  EXPECT_THAT(error_in_log(), ContainsRegex("process [12] on .* has got nothing from its data for [45]"))
+      << mpirun->text();
+  expect_gone(trainers);
 }
 
 /// The run stops with a snapshot as it was asked to, and then the server says who is missing.

@@ -1,6 +1,7 @@
 // A wire through memory: joins threads of one test as if each were a process. It can be slow, and be cut.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -29,10 +31,13 @@ class MemoryHub {
         delay_us_(delay_us),
         random_(seed),
         cut_(devices_.size()),
-        held_up_(devices_.size()) {}
+        held_up_(devices_.size()),
+        bytes_(devices_.size()) {}
   int processes() const { return static_cast<int>(devices_.size()); }
   /// Sent so far, those of the first handshake included.
   std::uint64_t messages() const { return messages_; }
+  /// That this process has sent so far.
+  std::uint64_t bytes_of(int process) const { return bytes_[static_cast<std::size_t>(process)]; }
   /// From now on each process sends one message after the other at this speed, and each then takes
   /// `latency_s`.
   void slow_down(double bytes_per_s, double latency_s) {
@@ -43,6 +48,15 @@ class MemoryHub {
   }
   /// From now on nothing leaves this process or comes to it.
   void cut_off(int process) { cut_[process] = true; }
+  /// The same between these two only.
+  void cut_between(int a, int b) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    cut_pairs_.insert(std::minmax(a, b));
+  }
+  void mend_between(int a, int b) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    cut_pairs_.erase(std::minmax(a, b));
+  }
   /// From now on this process's thread does not return from progress().
   void hold_up(int process) { held_up_[process] = true; }
 
@@ -85,6 +99,8 @@ class MemoryHub {
   std::map<std::tuple<int, int, int>, Channel> channels_;  ///< from, to, tag
   std::atomic<std::uint64_t> messages_{0};
   std::deque<std::atomic<bool>> cut_, held_up_;
+  std::deque<std::atomic<std::uint64_t>> bytes_;
+  std::set<std::pair<int, int>> cut_pairs_;
 };
 
 class MemoryWire : public Wire {
@@ -98,11 +114,14 @@ class MemoryWire : public Wire {
     ++hub_.messages_;
     if (!hub_.cut_[process_] && !hub_.cut_[to]) {
       const std::lock_guard<std::mutex> lock(hub_.mutex_);
-      MemoryHub::Channel& channel = hub_.channels_[{process_, to, tag}];
-      channel.last = std::max(channel.last, hub_.arrival(process_, bytes));
-      const char* first = static_cast<const char*>(data);
-      channel.messages.push_back({std::vector<char>(first, first + bytes), channel.last});
+      if (!hub_.cut_pairs_.contains(std::minmax(process_, to))) {
+        MemoryHub::Channel& channel = hub_.channels_[{process_, to, tag}];
+        channel.last = std::max(channel.last, hub_.arrival(process_, bytes));
+        const char* first = static_cast<const char*>(data);
+        channel.messages.push_back({std::vector<char>(first, first + bytes), channel.last});
+      }
     }
+    hub_.bytes_[static_cast<std::size_t>(process_)] += bytes;
     sent_.emplace_back(std::move(done), bytes);
   }
 

@@ -90,7 +90,7 @@ struct SimulatedWorker {
     wire.progress();
     end->step(network.now(), {});
     stepped = true;
-    if (computing && network.seconds() >= ready_at) finish();
+    if (computing && network.has_data(number) && network.seconds() >= ready_at) finish();
     if (!computing && stepped && !finished) begin();
     end->step(network.now(), {});
   }
@@ -235,7 +235,7 @@ struct SimulatedInner {
     wire.progress();
     upwards.step(network.now(), {});
     stepped = true;
-    downwards->step(network.now(), [this](int process) { return network.silence(process); });
+    downwards->step(network.now(), [this](int process) { return network.absence(process); });
     upwards.tell_forsaken(downwards->forsaken());
     if (!gathering) publish();
     if (gathering) gather();
@@ -406,7 +406,7 @@ struct Simulation {
   void tick() {
     network.pass(kTick);
     wire->progress();
-    server->step(network.now(), [this](int process) { return network.silence(process); });
+    server->step(network.now(), [this](int process) { return network.absence(process); });
     // The solver's thread may come for the round later.
     if (!round && version < updates && network.random(0, 1) < 0.4) {
       round = server->try_round();
@@ -431,7 +431,8 @@ struct Simulation {
       if (meanwhile) meanwhile();
       if (version == updates && !std::exchange(ended, ended || version == updates)) server->end();
       const bool all = std::all_of(people.begin(), people.end(), [this](const auto& worker) {
-        return worker->finished || !network.runs(worker->number) || network.silence(worker->number) > 0;
+        return worker->finished || !network.runs(worker->number) ||
+               network.absence(worker->number).longest() > 0;
       });
       if (ended && all) return true;
     }
@@ -685,6 +686,53 @@ TEST_F(ParameterServerTest, AStoppedWorkerIsTakenOutAndBack) {
   EXPECT_EQ(std::count(simulation.sizes.begin(), simulation.sizes.end(), 1u), 0);
 }
 
+/// A disk that does not answer, in a process that lives: also below an inner server.
+TEST_F(ParameterServerTest, AWorkerWithoutDataIsTakenOutAndBack) {
+  for (const int inner : {0, 2}) {
+    static std::string said;
+    said.clear();
+    set_log_sink([](Severity, const std::string& text, const std::source_location&) { said += text + "\n"; });
+    Simulation simulation(4, {}, 5, 0.01, {}, DType::f64, 1, inner);
+    const int worker = inner + 2;
+    const ParameterServer& server = inner > 0 ? *simulation.tree[0]->downwards : *simulation.server;
+    int passed = 0, fewest = 4;
+    std::int64_t at_first = 0;
+    ASSERT_TRUE(simulation.run(200, 60, [&] {
+      ++passed;
+      if (passed == 100) simulation.network.stall(worker, true);
+      if (passed == 500) at_first = simulation.version;
+      if (passed == 600) {
+        EXPECT_GT(simulation.version, at_first) << "it went on without";
+        simulation.network.stall(worker, false);
+      }
+      fewest = passed > 50 ? std::min(fewest, server.workers_in()) : fewest;
+    }));
+    EXPECT_EQ(fewest, inner > 0 ? 1 : 3);
+    EXPECT_EQ(server.workers_in(), fewest + 1);
+    EXPECT_EQ(server.counts().taken_out, 1);
+    EXPECT_EQ(server.counts().taken_back, 1);
+    EXPECT_THAT(said,
+                HasSubstr(cat("process ", worker, " has got nothing from its data for 0.2 s and is taken")));
+    EXPECT_THAT(said, HasSubstr(cat("process ", worker, " gets data again and is taken back")));
+    EXPECT_THAT(said, testing::Not(HasSubstr("not been heard of")));
+  }
+}
+
+TEST_F(ParameterServerTest, WithoutDataForAnyWorkerTheRunEnds) {
+  ServerRules rules;
+  rules.lost_seconds = 2;
+  Simulation simulation(2, rules, 7);
+  for (const int process : {1, 2}) simulation.network.stall(process, true);
+  try {
+    simulation.run(10, 60);
+    ADD_FAILURE() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("has not heard of any worker that gets anything from its data for 2"));
+  }
+  EXPECT_LT(simulation.network.seconds(), 2.1);
+}
+
 TEST_F(ParameterServerTest, NoTwoWorkersGetTheSameTask) {
   ServerRules rules;
   rules.wait_seconds = 0;
@@ -755,9 +803,10 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
     Simulation simulation(workers, rules, seed, 0.001 * (1 + pick(30)), compression, DType::f64, servers,
                           inner);
     for (const auto& worker : simulation.people) worker->slowness = 0.005 * (1 + pick(20));
+    enum class Kind : std::uint8_t { stop, cut, stall };
     struct Fault {
       int process;
-      bool cuts;
+      Kind kind;
       double begins, ends;
     };
     std::vector<Fault> faults;
@@ -766,17 +815,20 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
       // Some for ever, but never of a server or the first worker: a run needs them.
       const int process = 1 + pick(first + workers - 2);
       const bool for_ever = process > first && pick(3) == 0;
-      faults.push_back({process, pick(1) == 0, begins, for_ever ? 1e9 : begins + 0.01 * (1 + pick(60))});
+      const Kind kind = process >= first && pick(3) == 0 ? Kind::stall
+                        : pick(1) == 0                   ? Kind::cut
+                                                         : Kind::stop;
+      faults.push_back({process, kind, begins, for_ever ? 1e9 : begins + 0.01 * (1 + pick(60))});
     }
     const bool ended = simulation.run(30, 120, [&] {
       const double now = simulation.network.seconds();
       for (int process = 1; process < first + workers; ++process) {
-        bool stopped = false, cut = false;
+        std::set<Kind> kinds;
         for (const Fault& fault : faults)
-          if (fault.process == process && now >= fault.begins && now < fault.ends)
-            (fault.cuts ? cut : stopped) = true;
-        simulation.network.stop(process, stopped);
-        simulation.network.cut(process, cut);
+          if (fault.process == process && now >= fault.begins && now < fault.ends) kinds.insert(fault.kind);
+        simulation.network.stop(process, kinds.contains(Kind::stop));
+        simulation.network.cut(process, kinds.contains(Kind::cut));
+        simulation.network.stall(process, kinds.contains(Kind::stall));
       }
     });
     const ServerCounts counts = simulation.server->counts();

@@ -1,5 +1,5 @@
 // Processes and their wires in one thread, with a clock that a test moves: messages take random times,
-// processes stop, links are cut.
+// processes stop, links are cut, data do not arrive.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/parallel/wire.hpp"
+#include "banyan/parallel/wire_protocol.hpp"
 
 namespace banyan::parallel {
 
@@ -29,14 +30,24 @@ class SimulatedNetwork {
   void pass(double seconds) {
     now_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     for (End& end : ends_)
-      if (end.runs && end.linked) end.heard = now_;
+      if (end.runs && end.linked) {
+        end.heard = now_;
+        if (end.has_data) end.got = now_;
+      }
   }
   /// Stopped processes do nothing; messages to and from one without a link wait.
   void stop(int process, bool stopped) { at(process).runs = !stopped; }
   void cut(int process, bool cut) { at(process).linked = !cut; }
   bool runs(int process) { return at(process).runs; }
+  /// A process without data lives, but gets no further.
+  void stall(int process, bool stalled) { at(process).has_data = !stalled; }
+  bool has_data(int process) { return at(process).has_data; }
   /// Seconds since another process last said that it was there.
   double silence(int process) { return std::chrono::duration<double>(now_ - at(process).heard).count(); }
+  Absence absence(int process) {
+    const double without_data = std::chrono::duration<double>(now_ - at(process).got).count();
+    return {silence(process), at(process).has_data ? 0 : without_data};
+  }
   double random(double least, double most) {
     return std::uniform_real_distribution<double>(least, most)(random_);
   }
@@ -54,8 +65,8 @@ class SimulatedNetwork {
     Clock::time_point last;
   };
   struct End {
-    bool runs = true, linked = true;
-    Clock::time_point heard;
+    bool runs = true, linked = true, has_data = true;
+    Clock::time_point heard, got;
   };
   End& at(int process) { return ends_[static_cast<std::size_t>(process)]; }
 

@@ -67,8 +67,34 @@ TEST(Questions, WhoeverAsksMayStopWaiting) {
       EXPECT_THROW(questions->ask("when?", [&] { return ++polls > 2; }), Error);
     }
     uplink.share("");
-    if (process == 0) late("now");  // process 1 leaves when it has arrived
+    if (process == 0) late("now");
   });
+}
+
+/// A read that does not end keeps nobody from leaving when its result is no longer wanted; and what is asked
+/// later still gets its own answer, whenever the withdrawn one's comes.
+TEST(Questions, NobodyWaitsForTheAnswerToAWithdrawnQuestion) {
+  std::vector<Questions::Reply> held;  // outlives the uplinks
+  {
+    MemoryHub hub({1, 1, 1}, 300);
+    run_all(hub, [&](int process, WireUplink& uplink) {
+      const auto questions = std::make_shared<Questions>(
+          [&](int from, const std::string& question, const Questions::Reply& reply) {
+            if (question == "stuck")
+              held.push_back(reply);
+            else
+              reply(cat(from, ":", question));
+          });
+      uplink.carry(questions);
+      if (process > 0) {
+        int polls = 0;
+        EXPECT_THROW(questions->ask("stuck", [&] { return ++polls > 2; }), Error);
+        EXPECT_EQ(questions->ask("next", [] { return false; }), cat(process, ":next"));
+      }
+    });
+  }
+  ASSERT_EQ(held.size(), 2u);
+  for (const auto& reply : held) reply("at last");  // nobody is there any more
 }
 
 TEST(LinkProbe, MeasuresEachPair) {

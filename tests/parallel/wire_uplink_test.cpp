@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <csignal>
@@ -15,6 +16,7 @@
 #include "memory_wire.hpp"
 #include "parallel/process_watch.hpp"
 #include "parallel/slot_exchange.hpp"
+#include "stop_this_process.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -137,6 +139,19 @@ TEST(SlotExchange, HasTagsForItsPiecesWhateverTheNumberOfProcesses) {
       EXPECT_LE(SlotExchange::pieces_of(bytes, processes), SlotExchange::kMostPieces)
           << bytes << " bytes, " << processes << " processes";
     }
+}
+
+/// Three pieces of each bucket, four processes: all add up as many, and so send as much.
+TEST(WireUplink, BucketsOfFewPiecesAreSharedOut) {
+  MemoryHub hub({1, 1, 1, 1});
+  const auto errors = run_all(hub, [](Process& process) {
+    expect_sums<float>(process, std::vector<std::int64_t>(8, 3 * 8192 / sizeof(float)));
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+  std::vector<double> sent;
+  for (int process = 0; process < 4; ++process) sent.push_back(static_cast<double>(hub.bytes_of(process)));
+  // An owner sends a piece to three others, anybody else to one; a twentieth is left for reports.
+  EXPECT_LT(*std::max_element(sent.begin(), sent.end()), 1.05 * *std::min_element(sent.begin(), sent.end()));
 }
 
 TEST_P(WireUplinkTest, MomentsAreMergedInProcessOrder) {
@@ -656,6 +671,186 @@ TEST(WireUplink, OnlyTheServerJudgesWorkers) {
   EXPECT_EQ(errors[1], errors[0]);
   EXPECT_THAT(errors[2], testing::ContainsRegex("process 0 on here .*has not been heard of"));
   EXPECT_EQ(speaks, (std::array<bool, 3>{true, false, true}));
+}
+
+/// Says who serves this process, and listens to what is known of the others.
+class ServedBy : public WireProtocol {
+ public:
+  explicit ServedBy(int server, int watched = 0) : server_(server), watched_(watched) {}
+  void join(Wire&, std::function<void()>) override {}
+  bool step(Clock::time_point, const Silence& silence) override {
+    const Absence absence = silence(watched_);
+    stuck = absence.stuck;
+    silent = absence.silent;
+    return false;
+  }
+  int server() const override { return server_; }
+  bool waits() const override { return false; }
+  bool quiet() const override { return true; }
+  std::atomic<double> stuck{0}, silent{0};
+
+ private:
+  const int server_, watched_;
+};
+
+WireUplinkOptions served_options() {
+  WireUplinkOptions options;
+  options.watchdog_seconds = 0.7;
+  options.served_by_first = true;
+  return options;
+}
+
+/// Waits for another's failure, or ten seconds.
+void wait_for_failure(Process& process) {
+  const auto since = Clock::now();
+  while (!process.abort.raised() && Clock::now() - since < std::chrono::seconds(10))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (const auto error = process.abort.error()) throw Error(*error);
+}
+
+/// It is heard of, but its disk is not: a server may go on without it.
+TEST(WireUplink, TheServerKnowsWhoseDataDoNotArrive) {
+  MemoryHub hub({1, 1});
+  const auto errors = run_all(
+      hub,
+      [](Process& process) {
+        const auto protocol = std::make_shared<ServedBy>(0, 1 - process.number);
+        process.uplink->carry(protocol);
+        process.uplink->share("");
+        if (process.number == 1) {
+          process.activity.enter(Stage::data, "images");
+          std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+          process.activity.enter(Stage::forward, "conv1");
+          std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+          return;
+        }
+        const auto since = Clock::now();
+        const auto wait = [&](const std::function<bool()>& until) {
+          while (!until() && Clock::now() - since < std::chrono::seconds(10))
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          return until();
+        };
+        EXPECT_TRUE(wait([&] { return protocol->stuck > 1; }));
+        EXPECT_LT(protocol->silent, 1);
+        EXPECT_TRUE(wait([&] { return protocol->stuck == 0; }));
+      },
+      [](int, WireUplinkOptions& options) {
+        options = served_options();
+        options.watchdog_seconds = 60;
+      });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+/// A job that a shell or a batch system has stopped for a while, all of it.
+TEST(WireUplinkDeathTest, TimeInWhichTheProcessWasStoppedIsNoTimeWithoutData) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto body = [] {
+    MemoryHub hub({1, 1});
+    std::atomic<bool> stopped{false}, done{false};
+    Clock::time_point since;
+    constexpr double kStop = 3;
+    const auto errors = run_all(
+        hub,
+        [&](Process& process) {
+          const auto protocol = std::make_shared<ServedBy>(0, 1 - process.number);
+          process.uplink->carry(protocol);
+          process.uplink->share("");
+          if (process.number == 1) {
+            since = Clock::now();
+            process.activity.enter(Stage::data, "images");
+            stop_this_process(static_cast<unsigned>(1000 * kStop));
+            stopped = true;
+            while (!done && !process.abort.raised())
+              std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            return;
+          }
+          double longest = 0, ran = 0;
+          while (!stopped || ran < kStop + 1 || (longest == 0 && ran < 60)) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            if (!stopped) continue;
+            longest = std::max<double>(longest, protocol->stuck);
+            ran = std::chrono::duration<double>(Clock::now() - since).count();
+          }
+          done = true;
+          EXPECT_GT(longest, 0) << "the time since then does count";
+          EXPECT_LT(longest, ran - kStop + 1);  // one second for what is no stop yet
+        },
+        [](int, WireUplinkOptions& options) {
+          options = served_options();
+          options.watchdog_seconds = 60;
+        });
+    EXPECT_THAT(errors, testing::Each(""));
+    ::_exit(testing::Test::HasFailure() ? 3 : 0);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
+}
+
+/// At the end a worker that does not come for want of data is a failure, as a silent one is.
+TEST(WireUplink, AtTheEndWhoeverHasNoDataIsNamed) {
+  MemoryHub hub({1, 1, 1});
+  const auto errors = run_all(
+      hub,
+      [](Process& process) {
+        process.uplink->share("");
+        if (process.number != 2) return;
+        process.activity.enter(Stage::data, "images");
+        wait_for_failure(process);
+      },
+      [](int, WireUplinkOptions& options) { options = served_options(); });
+  EXPECT_THAT(errors,
+              testing::Each(testing::ContainsRegex(
+                  "process 2 on host2 .* has got nothing from its data for [0-9.]* s while others wait "
+                  "for it\n.*layer \"images\" data on cpu:0 of process 2")));
+}
+
+/// The root of a tree hears both an inner server and its worker, which do not hear each other: whoever would
+/// leave without the other says so; and the one that is missed, that it is.
+TEST(WireUplink, AtTheEndALinkThatTheServerDoesNotSeeIsMissed) {
+  MemoryHub hub({1, 1, 1});
+  const auto errors = run_all(
+      hub,
+      [&](Process& process) {
+        process.uplink->carry(std::make_shared<ServedBy>(process.number == 2 ? 1 : 0));
+        process.uplink->share("");
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        if (process.number == 0) hub.cut_between(1, 2);
+        if (process.number != 2) return;
+        process.activity.enter(Stage::exchange, "parameter server");
+        process.activity.set_waiting(true);
+        wait_for_failure(process);
+      },
+      [](int, WireUplinkOptions& options) { options = served_options(); });
+  EXPECT_THAT(errors,
+              testing::Each(testing::ContainsRegex(
+                  "process 2 on host2 .* has not been heard of for [0-9.]* s by process 1 on host1")));
+}
+
+/// A worker of a tree waits for its inner server only.
+TEST(WireUplink, AWorkerOfATreeDoesNotMissTheRootWhereItsServerDoesNot) {
+  MemoryHub hub({1, 1, 1});
+  const auto errors = run_all(
+      hub,
+      [&](Process& process) {
+        const auto protocol =
+            std::make_shared<ServedBy>(process.number == 2 ? 1 : 0, process.number == 0 ? 2 : 0);
+        process.uplink->carry(protocol);
+        process.uplink->share("");
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        if (process.number == 0) hub.cut_between(0, 2);
+        process.activity.enter(Stage::exchange, "parameter server");
+        process.activity.set_waiting(process.number == 2);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5000));
+        EXPECT_FALSE(process.abort.raised()) << process.abort.error()->what();
+        hub.mend_between(0, 2);
+        const auto since = Clock::now();
+        do std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        while (protocol->silent > 1 && Clock::now() - since < std::chrono::seconds(20));
+      },
+      [](int, WireUplinkOptions& options) {
+        options = served_options();
+        options.watchdog_seconds = 2;
+      });
+  EXPECT_THAT(errors, testing::Each(""));
 }
 
 /// A library that does not return from a call keeps no process from ending, and from saying why.

@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -12,6 +10,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/parallel/crew.hpp"
+#include "stop_this_process.hpp"
 #include "thread_limit.hpp"
 #include "tree_fixture.hpp"
 
@@ -79,6 +78,30 @@ TEST(WorkerGroup, TheWatchdogNamesTheSilentDevice) {
     EXPECT_THAT(error.what(), testing::HasSubstr("watchdog: cpu:2 has made no progress"));
     EXPECT_THAT(error.what(), testing::HasSubstr("layer \"ip1\" backward on cpu:2"));
   }
+}
+
+/// A parameter server takes such a worker out until its data come.
+TEST(WorkerGroup, ADeviceThatWaitsForDataMayBeNoFailure) {
+  WatchdogOptions watchdog{0.2, 2, /*data_may_stall=*/true};
+  watchdog.others = [] { return OtherDevices{true, false}; };
+  TreeFixture fixture({2, false, 0}, watchdog);
+  Rendezvous meeting(2, fixture.abort, fixture.spin());
+  fixture.run([&](int rank) {
+    if (rank == 1) {
+      fixture.activity(rank).enter(Stage::data, "images");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+      fixture.activity(rank).enter(Stage::forward, "conv1");
+    }
+    meeting.meet(rank, fixture.activity(rank), {"test"});
+  });
+  EXPECT_THROW(fixture.run([&](int rank) {
+    if (rank == 1) {
+      fixture.activity(rank).enter(Stage::forward, "conv1");
+      while (!fixture.abort.raised()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    meeting.meet(rank, fixture.activity(rank), {"test"});
+  }),
+               Error);
 }
 
 TEST(WorkerGroup, SlowIsNotSilent) {
@@ -184,19 +207,6 @@ TEST(WorkerGroupDeathTest, TheExitCodeIsThatOfTheFirstErrorAlsoThen) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(fail_beside_a_stuck_device([] { bad_input("label 12 of 10"); }), testing::ExitedWithCode(2),
               "label 12 of 10[^$]*the thread of cpu:1 cannot be stopped");
-}
-
-/// As a debugger or shell does. In a child, not the whole test program, whose parent might react to it.
-void stop_this_process(unsigned milliseconds) {
-  const pid_t self = ::getpid(), helper = ::fork();
-  ASSERT_GE(helper, 0);
-  if (helper == 0) {
-    ::kill(self, SIGSTOP);
-    ::usleep(1000 * milliseconds);
-    ::kill(self, SIGCONT);
-    ::_exit(0);
-  }
-  ::waitpid(helper, nullptr, 0);
 }
 
 TEST(WorkerGroupDeathTest, TimeInWhichTheProcessWasStoppedIsNoGrace) {

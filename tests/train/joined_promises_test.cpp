@@ -24,6 +24,17 @@ TEST_P(JoinedPromiseTest, ProcessesAreOneDevice) {
   }
 }
 
+TEST(JoinedPromises, F32DriftIsThatOfAPermutedBatch) {
+  PermutedDrift drift;
+  measure(drift);
+  for (const std::vector<int>& devices : std::vector<std::vector<int>>{{2, 2}, {1, 3, 1}}) {
+    const Joined joined = train_joined(drift.what, devices, {}, drift.folder);
+    SCOPED_TRACE(testing::PrintToString(devices));
+    ASSERT_THAT(joined.errors, testing::Each(""));
+    drift.expect(joined.trained.values());
+  }
+}
+
 /// From a snapshot of some processes go on others, with other numbers of devices.
 TEST_P(JoinedPromiseTest, ResumesWithOtherProcesses) {
   TrainingCase what = GetParam().what;

@@ -49,5 +49,49 @@ TEST(Peers, TheFirstDevicesValuesGoToAll) {
   });
 }
 
+/// Above the only device of process 0, which counts what goes to process 1.
+class CountingUplink : public parallel::Uplink {
+ public:
+  const parallel::UplinkPlace& place() const override { return place_; }
+  std::string name() const override { return "process 0"; }
+  std::vector<std::string> share(const std::string& mine) override { return {mine, mine}; }
+  void attach(parallel::UplinkRun) override {}
+  void detach() noexcept override {}
+  parallel::OtherDevices others() const override { return {}; }
+  void begin(int, Tensor& message, parallel::UplinkMerge merge, const parallel::Meeting&,
+             parallel::ProcessRange, Context&, parallel::Doorbell&) override {
+    EXPECT_EQ(merge, parallel::UplinkMerge::first);
+    ++exchanges;
+    values += message.count();
+  }
+  bool done(int, Context&) override { return true; }
+  void abort(const Error&) noexcept override {}
+
+  int exchanges = 0;
+  std::int64_t values = 0;
+
+ private:
+  const parallel::UplinkPlace place_{0, {1, 1}};
+};
+
+/// VGG-16 has 138 million parameters, and each exchange costs a round trip: 50 ms between distant machines.
+TEST(Peers, FewExchangesSpreadParametersOverProcesses) {
+  constexpr std::int64_t kCount = (5 << 20) + 7;
+  parallel::TreeFixture fixture({1, false, 0});
+  CountingUplink uplink;
+  Team team(1, fixture.abort, fixture.spin(), &uplink);
+  team.trees = std::make_unique<parallel::StatisticsTrees>(
+      fixture.links(), parallel::build_tree(fixture.links()), fixture.members, std::vector<int>{},
+      fixture.abort, fixture.spin(), &uplink);
+  fixture.run([&](int rank) {
+    Context context(fixture.device(rank));
+    Peers peers(team, rank, fixture.activity(rank), context);
+    Tensor values(fixture.device(rank), Shape{kCount}, DType::f32);
+    peers.broadcast(values, "test");
+  });
+  EXPECT_EQ(uplink.values, kCount);
+  EXPECT_LE(uplink.exchanges, 6);
+}
+
 }  // namespace
 }  // namespace banyan

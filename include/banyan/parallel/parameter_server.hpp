@@ -17,7 +17,8 @@
 // worker is told along with its task: it reads that batch while it computes and waits. Every round ends with
 // an update and makes a version. A difference was computed with the parameters of some version; how many
 // versions have been made since is its age. One that is too old is dropped and counted. A worker that is not
-// heard of is taken out: nobody waits for it and it gets no task until it is heard of again.
+// heard of, or whose data do not arrive, is taken out: nobody waits for it and it gets no task until that is
+// over.
 //
 // Both sides are state machines on the wire of a WireUplink (wire_protocol.hpp), one for all workers, and are
 // tested on a simulated one.
@@ -49,8 +50,8 @@ struct ServerRules {
   double wait_seconds =
       kForEver;                 ///< from a round's first difference on; then the round ends without the rest
   int staleness = 0;            ///< a difference may be so many versions old
-  double silent_seconds = 5;    ///< a worker that is not heard of for so long is taken out
-  double lost_seconds = 0;      ///< nobody heard of for so long is a failure; 0: never
+  double silent_seconds = 5;    ///< a worker of which nothing comes for so long (Absence) is taken out
+  double lost_seconds = 0;      ///< nothing of anybody for so long is a failure; 0: never
   std::int64_t first_task = 0;  ///< number of the first task
   double report_seconds = 0;    ///< from one line in the log to the next; 0: none
   bool squares = false;         ///< further servers say how large each round's gradient is
@@ -58,7 +59,7 @@ struct ServerRules {
   int process = 0;                 ///< this one
   std::vector<int> below = {};     ///< in a tree, the root's: workers below each inner server
   bool inner =
-      false;  ///< in a tree: tasks come from above, by give_tasks(), and nobody heard of is no failure
+      false;  ///< in a tree: tasks come from above, by give_tasks(), and nothing of anybody is no failure
 };
 
 /// What a server has counted.
@@ -192,6 +193,7 @@ class ServerWorker : public WireProtocol, public RootParent {
 
   void join(Wire& wire, std::function<void()> wake) override;
   bool step(Clock::time_point now, const Silence& silence) override;
+  int server() const override { return serving_.first; }
   bool waits() const override;
   bool quiet() const override;
 

@@ -26,7 +26,8 @@ class Questions : public WireProtocol {
   Questions& operator=(const Questions&) = delete;
 
   /// In another process, on any thread but the wire's: asks and waits for the answer. Throws
-  /// ErrorKind::aborted soon after `cancelled()` returns true.
+  /// ErrorKind::aborted soon after `cancelled()` returns true: the question is withdrawn, and the reply to
+  /// it, if one comes, is lost.
   std::string ask(std::string question, const std::function<bool()>& cancelled);
 
   void join(Wire& wire, std::function<void()> wake) override;

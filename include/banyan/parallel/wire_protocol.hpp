@@ -2,6 +2,7 @@
 // wire.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 
@@ -9,11 +10,19 @@
 
 namespace banyan::parallel {
 
+/// For how many seconds nothing has come of a process.
+struct Absence {
+  Absence(double unheard = 0, double without_data = 0)  // NOLINT: mostly there is only silence
+      : silent(unheard), stuck(without_data) {}
+  double longest() const { return std::max(silent, stuck); }
+  double silent;  ///< nothing was heard of it
+  double stuck;   ///< it is heard of, but one of its devices waits for data of which nothing arrives
+};
+
 class WireProtocol {
  public:
   using Clock = std::chrono::steady_clock;
-  /// For how many seconds nothing was heard of a process.
-  using Silence = std::function<double(int process)>;
+  using Silence = std::function<Absence(int process)>;
 
   virtual ~WireProtocol() = default;
   // All on the thread that owns the wire.
@@ -22,6 +31,9 @@ class WireProtocol {
   /// Begins what is due; what has arrived was handed over by Wire::progress(). True: something was begun.
   /// Throws what ends the run.
   virtual bool step(Clock::time_point now, const Silence& silence) = 0;
+  /// The process whose work this one's depends on, where process 0 serves the others: another one is between
+  /// them.
+  virtual int server() const { return 0; }
   /// Does something wait for a message?
   virtual bool waits() const = 0;
   /// Nothing of this process is under way.

@@ -25,6 +25,9 @@ struct WatchdogOptions {
   double silence_seconds = 0;
   /// How long the others may take to stop after a failure before the process is terminated.
   double grace_seconds = 2;
+  /// True: a device that waits for data is no failure, because a parameter server goes on without this
+  /// process until they come.
+  bool data_may_stall = false;
   /// Called now and then on the thread that watches; empty: there are no other processes.
   std::function<OtherDevices()> others = {};
   /// Where other processes end because of the same failure: does this one say it, and what is to be done

@@ -71,14 +71,16 @@ class MpiWire : public Wire {
   bool progress() override {
     const Clock::time_point now = Clock::now();
     const int calls = now - std::exchange(last_, now) < kOften ? 1 : kCalls;
-    for (int call = 0; call < calls && done_.empty(); ++call) find_done();
-    if (done_.empty()) return false;
+    for (int call = 0; call < calls && done_.empty() && failed_.empty(); ++call) find_done();
+    if (done_.empty() && failed_.empty()) return false;
     while (!done_.empty()) {
       // Out of the list first: it may throw, and it may call send() and receive().
       const auto [done, bytes] = std::move(done_.front());
       done_.pop_front();
       if (done) done(bytes);
     }
+    // After the others, one of which may be the cause, told by another process.
+    if (!failed_.empty()) runtime_failure(std::exchange(failed_, ""));
     return true;
   }
 
@@ -115,10 +117,16 @@ class MpiWire : public Wire {
     if (count == MPI_UNDEFINED || count == 0) return;
     for (int i = 0; i < count; ++i) {
       const MPI_Status& status = statuses_[i];
-      if (code == MPI_ERR_IN_STATUS) check(status.MPI_ERROR, "a message");
       Transfer& transfer = transfers_[indices_[i]];
-      int bytes = static_cast<int>(transfer.bytes);
-      if (transfer.received) check(MPI_Get_count(&status, MPI_BYTE, &bytes), "size of a message");
+      int bytes = static_cast<int>(transfer.bytes), error = MPI_SUCCESS;
+      if (code == MPI_ERR_IN_STATUS) error = status.MPI_ERROR;
+      if (error == MPI_SUCCESS && transfer.received) error = MPI_Get_count(&status, MPI_BYTE, &bytes);
+      if (error != MPI_SUCCESS) {
+        if (failed_.empty()) failed_ = cat("MPI: a message: ", text_of(error));
+        // Or the next call would report it again: what can still be told to others would not leave.
+        requests_[indices_[i]] = MPI_REQUEST_NULL;
+        continue;
+      }
       done_.emplace_back(std::move(transfer.done), static_cast<std::size_t>(bytes));
     }
     // In the order in which they were begun, so that MPI looks at old ones first.
@@ -144,6 +152,7 @@ class MpiWire : public Wire {
   std::vector<MPI_Status> statuses_;
   Clock::time_point last_;
   std::deque<std::pair<Done, std::size_t>> done_;
+  std::string failed_;  ///< what is to be thrown; "": nothing
 };
 
 std::string versions() {
