@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the nets that models/README.md lists: run/models/NAME/{solver,train_val,deploy}.prototxt, and for nets with
-batch normalization the same with SyncBN layers: sync_bn_*.prototxt. Run it from the repository's folder.
+batch normalization the same with SyncBN layers: sync_bn_*.prototxt; for some {,sync_bn_}torchvision.map. Run it from
+the repository's folder.
 
   python3 models/generate.py              all nets
   python3 models/generate.py vgg16 c3d    only these
@@ -12,7 +13,7 @@ import argparse
 import pathlib
 import sys
 
-from generator import classification, digits, segmentation, video  # noqa: F401 (they register their nets)
+from generator import classification, digits, segmentation, torchvision, video  # noqa: F401 (they register their nets)
 from generator.prototxt import Net, solver_text
 from generator.registry import MODELS
 
@@ -28,6 +29,8 @@ def files_of(model, folder):
             net = Net(f"{model.folder}{'_sync_bn' if prefix else ''}", deploy, norm)
             model.build(net)
             yield f"{prefix}{name}.prototxt", net.text(origin)
+        if model.folder in torchvision.NETS:
+            yield f"{prefix}torchvision.map", torchvision.map_text(model.folder, net)
         about = f"{origin} From the repository's folder:\n  trainer --solver={folder}/{prefix}solver.prototxt --gpu=all"
         settings = {"net": f"{folder}/{prefix}train_val.prototxt", **model.solver}
         if "test_iter" in settings:

@@ -156,6 +156,7 @@ int main(int argc, char** argv) {
        "Converts the images that the file LIST names (one \"path label\" per line; ROOT/ is prepended to "
        "each "
        "path as it is)\n"
-       "to a folder DB (LMDB, or LevelDB) that Data layers read. JPEG and PNG are supported.",
+       "to a folder DB (LMDB, or LevelDB) that Data layers read. Images are JPEG, PNG, BMP or (still) WebP "
+       "files.",
        "convert_imageset --shuffle --encoded images/ train.txt train_lmdb", 3, 3, convert});
 }

@@ -1,6 +1,7 @@
 #include "banyan/onnx/export.hpp"
 
 #include <map>
+#include <set>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -29,7 +30,8 @@ namespace {
 
 std::map<std::string, ExportFunction> all_exports() {
   std::map<std::string, ExportFunction> all;
-  for (const auto* rows : {&window_exports(), &move_exports(), &math_exports(), &norm_exports()})
+  for (const auto* rows :
+       {&window_exports(), &move_exports(), &math_exports(), &norm_exports(), &recurrent_exports()})
     for (const ExportRow& row : *rows) all[row.type] = row.function;
   for (const char* type : {"BatchNorm", "BN", "SyncBN"})
     all[type] = [](const LayerExport& layer) { export_batch_norm(layer, nullptr); };
@@ -44,9 +46,10 @@ class NetExport {
   std::string run() {
     if (net_.options().phase != Phase::test) bad_input("only nets of the TEST phase can become ONNX");
     name_values();
+    // Before those that layers add: states after the last step.
+    for (const Blob* blob : net_.outputs()) graph_.output(names_.at(blob), blob->shape);
     for (std::size_t i = 0; i < net_.layers().size(); ++i)
       if (merged_ != static_cast<int>(i)) add_layer(static_cast<int>(i));
-    for (const Blob* blob : net_.outputs()) graph_.output(names_.at(blob), blob->shape);
     return graph_.serialize();
   }
 
@@ -85,7 +88,14 @@ class NetExport {
     if (layer.type() == "Input")
       for (const Blob* blob : outputs) graph_.input(names_.at(blob), blob->shape);
     if (found->second == nullptr) return;
-    LayerExport each{layer, inputs, outputs, names_of(inputs), names_of(outputs), graph_, net_.context()};
+    LayerExport each{layer,
+                     inputs,
+                     outputs,
+                     names_of(inputs),
+                     names_of(outputs),
+                     graph_,
+                     net_.context(),
+                     distinct_positions_};
     const int scale = scale_after(index);
     if (scale < 0) {
       found->second(each);
@@ -109,6 +119,7 @@ class NetExport {
   GraphWriter graph_;
   std::map<std::string, ExportFunction> exports_;
   std::map<const Blob*, std::string> names_;
+  std::set<std::string> distinct_positions_;
   int merged_ = -1;  ///< layer that became a part of the one before it
 };
 

@@ -109,6 +109,21 @@ std::string GraphWriter::step(const std::string& type, const Names& inputs, cons
   return output;
 }
 
+Names GraphWriter::steps(const std::string& type, const Names& inputs, const std::string& name,
+                         std::size_t count, const Attributes& attributes) {
+  Names outputs;
+  for (std::size_t i = 0; i < count; ++i) outputs.push_back(unique(cat(name, "_", i)));
+  node(type, inputs, outputs, attributes);
+  return outputs;
+}
+
+std::string GraphWriter::optional_input(const std::string& name, const Shape& shape) {
+  const std::string given =
+      constant(name, shape, std::vector<double>(static_cast<std::size_t>(shape.count()), 0));
+  input(given, shape);
+  return given;
+}
+
 std::string GraphWriter::serialize() const {
   const std::size_t size = model_.ByteSizeLong();
   if (size > io::kLargestMessage)

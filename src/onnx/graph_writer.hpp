@@ -28,16 +28,23 @@ class GraphWriter {
 
   void input(const std::string& name, const Shape& shape);
   void output(const std::string& name, const Shape& shape);
-  /// Adds f32 values and returns their name: `name`, with a number if it is taken.
+  /// Adds f32 values and returns their name: unique(`name`).
   std::string constant(const std::string& name, const Shape& shape, const std::vector<double>& values);
   /// One value that broadcasts against anything.
   std::string scalar(const std::string& name, double value) { return constant(name, {}, {value}); }
   std::string integers(const std::string& name, const Integers& values);
   void node(const std::string& type, const Names& inputs, const Names& outputs,
             const Attributes& attributes = {});
-  /// The same with one output, whose name is `name`, with a number if it is taken.
+  /// The same with one output, whose name is unique(`name`).
   std::string step(const std::string& type, const Names& inputs, const std::string& name,
                    const Attributes& attributes = {});
+  /// The same with `count` outputs.
+  Names steps(const std::string& type, const Names& inputs, const std::string& name, std::size_t count,
+              const Attributes& attributes = {});
+  /// An input that need not be given: a constant of zeros otherwise. Returns its name.
+  std::string optional_input(const std::string& name, const Shape& shape);
+  /// `name`, with a number if it is taken.
+  std::string unique(const std::string& name);
   /// Keeps `name` from being given to anything else.
   void reserve(const std::string& name) { names_.insert(name); }
 
@@ -45,8 +52,6 @@ class GraphWriter {
   std::string serialize() const;
 
  private:
-  std::string unique(const std::string& name);
-
   banyan_onnx::ModelProto model_;
   banyan_onnx::GraphProto& graph_;
   std::set<std::string> names_;

@@ -1,6 +1,7 @@
 // One layer on its way to ONNX, and the table of functions that do it.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct LayerExport {
   Names in, out;  ///< names of their values
   GraphWriter& graph;
   Context& context;
+  /// Names of values that name no position of a plane twice.
+  std::set<std::string>& distinct_positions;
 
   const caffe::LayerParameter& settings() const { return layer.parameter(); }
   /// Of the first input, from 0.
@@ -39,6 +42,16 @@ struct LayerExport {
                           const std::string& what) const {
     return step(type, {from, graph.scalar(inner(what + "_by"), number)}, what);
   }
+  /// Pieces of length 1 along the first axis.
+  Names rows_of(const std::string& from, std::int64_t rows, const std::string& what) const {
+    return graph.steps(
+        "Split",
+        {from, graph.integers(inner(what + "_lengths"), Integers(static_cast<std::size_t>(rows), 1))},
+        inner(what), static_cast<std::size_t>(rows), {{"axis", std::int64_t{0}}});
+  }
+  std::string reshaped(const std::string& from, const Integers& lengths, const std::string& what) const {
+    return step("Reshape", {from, graph.integers(inner(what + "_shape"), lengths)}, what);
+  }
   /// output = `from`, which has the input's batch axis, with the output's shape.
   void reshape(const std::string& from) const;
 
@@ -55,7 +68,7 @@ struct ExportRow {
   ExportFunction function;
 };
 
-/// Convolutions, pooling, Interp.
+/// Convolutions, pooling, its reversal, Interp.
 const std::vector<ExportRow>& window_exports();
 /// Layers that only move values.
 const std::vector<ExportRow>& move_exports();
@@ -63,6 +76,8 @@ const std::vector<ExportRow>& move_exports();
 const std::vector<ExportRow>& math_exports();
 /// Normalizations by what the input holds, Softmax.
 const std::vector<ExportRow>& norm_exports();
+/// LSTM, LSTMUnit, RNN and the marks that they read.
+const std::vector<ExportRow>& recurrent_exports();
 
 /// A batch normalization by stored statistics, followed by the Scale `affine` unless that is null, whose
 /// output is then the output.

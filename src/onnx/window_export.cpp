@@ -1,5 +1,5 @@
-// Convolutions, pooling and Interp in ONNX. A window's settings are read as the layers read them; what the
-// layers refuse does not occur here.
+// Convolutions, pooling, its reversal and Interp in ONNX. A window's settings are read as the layers read
+// them; what the layers refuse does not occur here.
 #include <google/protobuf/repeated_field.h>
 
 #include <algorithm>
@@ -62,7 +62,9 @@ Windows windows_of(const LayerExport& layer) {
   const Shape &input = layer.inputs[0]->shape, &output = layer.outputs[0]->shape;
   const auto axes = static_cast<std::size_t>(input.axes() - 2);
   Windows windows;
-  windows.kernel = per_axis(s.kernel_size(), s.has_kernel_h(), s.kernel_h(), s.kernel_w(), axes, 1);
+  windows.kernel = s.global_pooling()
+                       ? Integers(input.dims().begin() + 2, input.dims().end())
+                       : per_axis(s.kernel_size(), s.has_kernel_h(), s.kernel_h(), s.kernel_w(), axes, 1);
   windows.stride = per_axis(s.stride(), s.has_stride_h(), s.stride_h(), s.stride_w(), axes, 1);
   windows.pad = per_axis(s.pad(), s.has_pad_h(), s.pad_h(), s.pad_w(), axes, 0);
   for (std::size_t i = 0; i < axes; ++i) {
@@ -105,12 +107,28 @@ void export_average(const LayerExport& layer, const Windows& windows, Attributes
   layer.node("AveragePool", {from}, attributes);
 }
 
+/// The second output holds positions in the plane, ONNX's those in the whole input. (Of equal maxima ONNX
+/// Runtime takes the first, as Pooling does; ONNX says nothing of them.)
+void export_maximum_and_position(const LayerExport& layer, const Windows& windows,
+                                 const Attributes& attributes) {
+  const Shape &input = layer.inputs[0]->shape, &output = layer.outputs[0]->shape;
+  bool overlap = false;
+  for (std::size_t i = 0; i < windows.kernel.size(); ++i)
+    overlap |= windows.kernel[i] > windows.stride[i] && output[static_cast<int>(i) + 2] > 1;
+  if (!overlap) layer.distinct_positions.insert(layer.out[1]);
+  const std::string place = layer.graph.unique(layer.inner("place"));
+  layer.graph.node("MaxPool", layer.in, {layer.out[0], place}, attributes);
+  const std::string in_plane = layer.step(
+      "Mod", {place, layer.graph.integers(layer.inner("plane"), {input.count(2)})}, "place_in_plane");
+  layer.graph.node("Cast", {in_plane}, {layer.out[1]},
+                   {{"to", std::int64_t{banyan_onnx::TensorProto::FLOAT}}});
+}
+
 void export_pooling(const LayerExport& layer) {
   const auto& s = layer.settings().pooling_param();
   const bool average = s.pool() == caffe::PoolingParameter::AVE;
   if (!average && s.pool() != caffe::PoolingParameter::MAX) layer.refuse("STOCHASTIC pooling");
-  if (layer.out.size() > 1) layer.refuse("a second output (the positions of maxima)");
-  if (s.global_pooling()) {
+  if (s.global_pooling() && layer.out.size() == 1) {
     layer.node(average ? "GlobalAveragePool" : "GlobalMaxPool", layer.in);
     return;
   }
@@ -121,7 +139,41 @@ void export_pooling(const LayerExport& layer) {
     return;
   }
   attributes.push_back({"pads", joined(windows.pad, windows.overhang)});
-  layer.node("MaxPool", layer.in, attributes);
+  if (layer.out.size() > 1)
+    export_maximum_and_position(layer, windows, attributes);
+  else
+    layer.node("MaxPool", layer.in, attributes);
+}
+
+/// Each pixel to the position in the plane that the second input holds, zeros elsewhere. Where several pixels
+/// have one position the last one stays; which one ScatterElements keeps is undefined.
+void export_unpooling(const LayerExport& layer) {
+  if (!layer.distinct_positions.contains(layer.in[1]))
+    layer.refuse("positions that several pixels may have: the mask ", quoted(layer.inputs[1]->name),
+                 " is no second output of a Pooling layer whose windows do not overlap");
+  const Shape &input = layer.inputs[0]->shape, &output = layer.outputs[0]->shape;
+  const Integers planes = {input[0], input[1], input.count(2)};
+  const std::string place = layer.step("Cast", {layer.reshaped(layer.in[1], planes, "place")}, "index",
+                                       {{"to", std::int64_t{banyan_onnx::TensorProto::INT64}}});
+  const std::string zeros =
+      layer.step("Expand",
+                 {layer.graph.scalar(layer.inner("zero"), 0),
+                  layer.graph.integers(layer.inner("planes"), {output[0], output[1], output.count(2)})},
+                 "zeros");
+  const std::string spread =
+      layer.step("ScatterElements", {zeros, place, layer.reshaped(layer.in[0], planes, "pixels")}, "spread",
+                 {{"axis", std::int64_t{2}}});
+  layer.node("Reshape", {spread, layer.graph.integers(layer.inner("shape"), output.dims())});
+}
+
+void export_upsample(const LayerExport& layer) {
+  if (layer.in.size() > 1) return export_unpooling(layer);
+  layer.node(
+      "Resize",
+      {layer.in[0], "", "", layer.graph.integers(layer.inner("sizes"), layer.outputs[0]->shape.dims())},
+      {{"mode", std::string("nearest")},
+       {"coordinate_transformation_mode", std::string("asymmetric")},
+       {"nearest_mode", std::string("floor")}});
 }
 
 void export_interp(const LayerExport& layer) {
@@ -160,6 +212,12 @@ const std::vector<ExportRow>& window_exports() {
        }},
       {"Interp", export_interp},
       {"Pooling", export_pooling},
+      {"Unpooling",
+       [](const LayerExport& layer) {
+         if (layer.in.size() == 1) layer.refuse("unpool FIXED");
+         export_unpooling(layer);
+       }},
+      {"Upsample", export_upsample},
   };
   return rows;
 }

@@ -1,14 +1,17 @@
 // Nets as ONNX files: their structure, what is refused, and, where Python has onnx and onnxruntime, that they
-// compute what the nets compute. BANYAN_PYTHON names the Python (default python3).
+// compute what the nets compute, single layers and the smaller nets of models/. BANYAN_PYTHON names the
+// Python (default python3).
 #include "banyan/onnx/export.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "banyan/io/arrays.hpp"
@@ -20,6 +23,7 @@ namespace banyan::onnx {
 namespace {
 
 using data::bad_input_of;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -29,6 +33,7 @@ struct Case {
   std::string text;  ///< of the layers; those without a `top` get "y", without a `bottom` all inputs
   std::vector<Shape> shapes = {Shape{2, 4, 5, 6}};
   Inputs inputs = Inputs::signed_values;
+  Inputs parameters = Inputs::positive;  ///< variances and factors must be
 };
 
 const Shape kPlanes{2, 4, 5, 6};
@@ -40,6 +45,24 @@ Case one(const std::string& type, const std::string& settings = "", std::vector<
   for (int i = 1; i < outputs; ++i) text += cat("top: 'z", i, "' ");
   for (std::size_t i = 0; i < shapes.size(); ++i) text += cat("bottom: 'x", i, "' ");
   return {text + settings + " }", shapes, inputs};
+}
+
+/// Five values of each of two sequences in `steps` steps, `cont` (any numbers will do) and `more` inputs.
+Case recurrent(const std::string& type, const std::string& settings, std::vector<Shape> more = {},
+               int outputs = 1, std::int64_t steps = 4) {
+  std::vector<Shape> shapes = {{steps, 2, 5}, {steps, 2}};
+  shapes.insert(shapes.end(), more.begin(), more.end());
+  Case made =
+      one(type, "recurrent_param { num_output: 3 " + settings + " }", shapes, Inputs::signed_values, outputs);
+  made.parameters = Inputs::signed_values;  // else the gates are open
+  return made;
+}
+
+/// What maximum pooling with `windows` and a second layer that undoes it make of planes.
+Case undone(const std::string& windows, const std::string& layer, const Shape& shape = {2, 3, 4, 6}) {
+  return {"layer { name: 'pool' type: 'Pooling' bottom: 'x0' top: 'small' top: 'mask' pooling_param { " +
+              windows + " } } layer { name: 'it' bottom: 'small' bottom: 'mask' top: 'y' " + layer + " }",
+          {shape}};
 }
 
 /// Every type and every setting that ends in other nodes.
@@ -73,6 +96,23 @@ std::vector<Case> all_cases() {
       pool("pool: AVE kernel_size: 3 stride: 2 pad: 1 avg_include_pad: false", {1, 2, 6, 7}),
       pool("pool: AVE global_pooling: true", kPlanes),
       pool("global_pooling: true", kPlanes),
+      pool("global_pooling: true", {2, 3, 7}),
+      one("Pooling", "pooling_param { kernel_size: 2 stride: 2 }", {{2, 3, 5, 6}}, {},
+          2),  // beyond the border
+      one("Pooling", "pooling_param { kernel_size: 2 stride: 3 pad: 1 }", {{2, 3, 5, 7}}, {}, 2),
+      one("Pooling", "pooling_param { kernel_size: 3 stride: 3 }", {{2, 3, 9}}, {}, 2),
+      one("Pooling", "pooling_param { global_pooling: true }", {kPlanes}, {}, 2),
+      one("Pooling", "pooling_param { kernel_size: 3 stride: 2 pad: 1 }", {{2, 3, 6, 5}}, {},
+          2),  // windows overlap
+      undone("kernel_size: 2 stride: 2", "type: 'Upsample'"),
+      undone("kernel_size: 3 stride: 1", "type: 'Upsample' upsample_param { upsample_h: 3 upsample_w: 3 }",
+             {2, 3, 3, 3}),  // one window
+      undone("kernel_size: 2 stride: 2", "type: 'Upsample' upsample_param { upsample_h: 5 upsample_w: 7 }",
+             {2, 3, 5, 7}),
+      undone("kernel_size: 3 stride: 3", "type: 'Unpooling' unpooling_param { kernel_size: 3 stride: 3 }",
+             {2, 3, 6, 9}),
+      one("Upsample"),
+      one("Upsample", "upsample_param { scale_h: 3 scale_w: 1 }"),
       one("Interp", "interp_param { height: 9 width: 4 }"),
       one("Interp", "interp_param { zoom_factor: 2 pad_beg: -1 pad_end: -2 }", {{1, 2, 6, 7}}),
       one("Concat", "concat_param { axis: 2 }", {kPlanes, {2, 4, 2, 6}}),
@@ -150,6 +190,15 @@ std::vector<Case> all_cases() {
       one("Reduction", "reduction_param { operation: MEAN axis: 1 }"),
       one("Reduction", "reduction_param { operation: ASUM axis: -2 coeff: 2 }"),
       one("Reduction", "reduction_param { operation: SUMSQ axis: 2 }"),
+      recurrent("LSTM", ""),
+      recurrent("LSTM", "", {}, 1, 1),
+      recurrent("LSTM", "", {{2, 3, 2}}),  // a static input
+      recurrent("LSTM", "expose_hidden: true", {{2, 6}, {1, 2, 3}, {1, 2, 3}}, 3),
+      recurrent("RNN", ""),
+      recurrent("RNN", "", {{2, 6}}),
+      recurrent("RNN", "expose_hidden: true", {{1, 2, 3}}, 2),
+      one("ContinuationIndicator", "continuation_indicator_param { time_step: 3 batch_size: 2 }", {}),
+      one("LSTMUnit", "", {{1, 4, 3}, {1, 4, 12}, {1, 4}}, {}, 2),
       // Layers in place, a normalization with its Scale, two readers of a blob, one output that is not
       // needed.
       {"layer { name: 'c' type: 'Convolution' bottom: 'x0' top: 'c' convolution_param { num_output: 4 "
@@ -187,6 +236,13 @@ std::vector<double> made_up(std::int64_t count, std::size_t seed, Inputs kind) {
 
 class Onnx : public data::FolderTest {
  protected:
+  static std::unique_ptr<Model> model_of_file(const std::string& file) {
+    ModelOptions options;
+    options.model = file;
+    options.fold = false;
+    return std::make_unique<Model>(options);
+  }
+
   std::unique_ptr<Model> model_of(const Case& tested) {
     std::string text = "name: 'net' ";
     for (std::size_t i = 0; i < tested.shapes.size(); ++i) {
@@ -195,14 +251,11 @@ class Onnx : public data::FolderTest {
       text += "} } }\n";
     }
     std::ofstream(path("net.prototxt")) << text << tested.text;
-    ModelOptions options;
-    options.model = path("net.prototxt");
-    options.fold = false;
-    auto model = std::make_unique<Model>(options);
+    auto model = model_of_file(path("net.prototxt"));
     std::size_t seed = 100;
     for (const auto& layer : model->net().layers())
-      for (Parameter& parameter : layer->parameters())  // positive: variances, factors
-        set_values(model->context(), made_up(parameter.shape.count(), ++seed, Inputs::positive),
+      for (Parameter& parameter : layer->parameters())
+        set_values(model->context(), made_up(parameter.shape.count(), ++seed, tested.parameters),
                    parameter.value);
     model->net().parameters_replaced();
     return model;
@@ -215,30 +268,87 @@ class Onnx : public data::FolderTest {
     return model.graph();
   }
 
-  /// NAME.onnx, and NAME.npz with inputs and what the net makes of them.
   void write_case(const Case& tested, const std::string& name) {
     const auto model = model_of(tested);
-    Net& net = model->net();
+    for (std::size_t i = 0; i < tested.shapes.size(); ++i) {
+      Blob& input = *model->net().find_blob(cat("x", i));
+      set_values(model->context(), made_up(input.shape.count(), i, tested.inputs), input.data);
+    }
+    write_run(*model, name);
+  }
+
+  /// NAME.onnx, and NAME.npz with inputs and what the net makes of them.
+  void write_run(Model& model, const std::string& name) {
+    Net& net = model.net();
     io::NamedArrays arrays;
-    const auto keep = [&](const std::string& prefix, const Blob& blob) {
-      const Values values = values_of(model->context(), blob.data);
+    const auto keep = [&](const std::string& array_name, const Tensor& tensor, const Shape& shape) {
+      const Values values = values_of(model.context(), tensor);
       io::NamedArray& array = arrays.emplace_back();
-      array.name = prefix + blob.name;
-      array.data.shape = values.shape.dims();
+      array.name = array_name;
+      array.data.shape = shape.dims();
       array.data.floats.assign(values.values.begin(), values.values.end());
     };
-    for (std::size_t i = 0; i < tested.shapes.size(); ++i) {
-      Blob& input = *net.find_blob(cat("x", i));
-      set_values(model->context(), made_up(input.shape.count(), i, tested.inputs), input.data);
-      keep("in/", input);
-    }
-    Pass pass = model->next_pass();
-    net.forward(pass);
-    for (const Blob* output : net.outputs()) keep("out/", *output);
+    // What a recurrent layer carries from one pass to the next.
+    const auto keep_states = [&](const std::string& prefix, const std::string& suffix) {
+      bool any = false;
+      for (const auto& layer : net.layers()) {
+        const char* state = "h";
+        for (const Tensor* carried : layer->carried()) {
+          any = true;
+          keep(cat(prefix, layer->name(), "/", state, suffix), *carried,
+               Shape{1, carried->shape()[0], carried->shape()[1]});
+          state = "c";
+        }
+      }
+      return any;
+    };
+    for (const auto& layer : net.definition().layer())
+      if (layer.type() == "Input")
+        for (const std::string& top : layer.top())
+          keep("in/" + top, net.find_blob(top)->data, net.find_blob(top)->shape);
+    const auto run = [&] {
+      Pass pass = model.next_pass();
+      net.forward(pass);
+    };
+    run();
+    if (keep_states("in/", "_before")) run();
+    for (const Blob* output : net.outputs()) keep("out/" + output->name, output->data, output->shape);
+    keep_states("out/", "_after");
     write_net(net, path(name + ".onnx"));
     io::write_npz(path(name + ".npz"), arrays);
   }
+
+  /// Runs compare.py on everything that was written; skips the test where a module is missing.
+  void compare() {
+    const char* python = std::getenv("BANYAN_PYTHON");
+    const std::string command = cat("'", python != nullptr ? python : "python3", "' '", BANYAN_SOURCE,
+                                    "/tests/onnx/compare.py' '", folder_, "' > '", path("report"), "' 2>&1");
+    const int status = std::system(command.c_str());
+    std::ostringstream report;
+    report << std::ifstream(path("report")).rdbuf();
+    constexpr int kNoModule = 77, kNoPython = 127;
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (code == kNoModule || code == kNoPython)
+      GTEST_SKIP() << "needs Python with onnx and onnxruntime (BANYAN_PYTHON): " << report.str();
+    EXPECT_EQ(code, 0) << report.str();
+  }
 };
+
+/// Values as after some training: weights whose products have `gain` times the variance of what they are made
+/// from, everything else about 1. With 2, and half of the values below a ReLU, the size of values stays;
+/// where branches are added up it would grow with every block.
+void fill_as_trained(Model& model, double gain) {
+  std::size_t seed = 100;
+  for (const auto& layer : model.net().layers())
+    for (Parameter& parameter : layer->parameters()) {
+      const bool weight = parameter.shape.axes() > 1 && parameter.shape[0] > 1;
+      std::vector<double> values = made_up(parameter.shape.count(), ++seed, Inputs::signed_values);
+      const double size = weight ? std::sqrt(3 * gain / static_cast<double>(parameter.shape.count(1))) : 0.25;
+      for (double& value : values) value = (weight ? 0 : 1) + size * value;
+      set_values(model.context(), values, parameter.value);
+    }
+  model.net().parameters_replaced();
+}
 
 TEST_F(Onnx, CasesCoverEveryType) {
   std::string texts = "'Input' 'Split'";  // in every net with inputs; where a blob has two readers
@@ -252,17 +362,53 @@ TEST_F(Onnx, ComputesWhatTheNetComputes) {
     SCOPED_TRACE(cases[i].text);
     write_case(cases[i], cat("case_", i));
   }
-  const char* python = std::getenv("BANYAN_PYTHON");
-  const std::string command = cat("'", python != nullptr ? python : "python3", "' '", BANYAN_SOURCE,
-                                  "/tests/onnx/compare.py' '", folder_, "' > '", path("report"), "' 2>&1");
-  const int status = std::system(command.c_str());
-  std::ostringstream report;
-  report << std::ifstream(path("report")).rdbuf();
-  constexpr int kNoModule = 77, kNoPython = 127;
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (code == kNoModule || code == kNoPython)
-    GTEST_SKIP() << "needs Python with onnx and onnxruntime (BANYAN_PYTHON): " << report.str();
-  EXPECT_EQ(code, 0) << report.str();
+  compare();
+}
+
+/// Deploy nets of models/ that run in a moment. (The others have the same layers, but for those of the
+/// cases.)
+TEST_F(Onnx, ComputesWhatTheDeployNetsOfModelsCompute) {
+  if (std::system("command -v python3 >/dev/null") != 0) GTEST_SKIP() << "models/generate.py needs python3";
+  const std::string made = path("models");
+  constexpr double kChain = 2, kResidual = 0.5;
+  const std::map<std::string, double> written = {{"cifar10_resnet56/deploy", kResidual},
+                                                 {"cifar10_resnet56/sync_bn_deploy", kResidual},
+                                                 {"densenet121/deploy", kChain},
+                                                 {"googlenet/deploy", kChain},
+                                                 {"inception_bn/deploy", kChain},
+                                                 {"mnist_autoencoder/deploy", kChain},
+                                                 {"mnist_siamese/deploy", kChain},
+                                                 {"mobilenet_v1/deploy", kChain},
+                                                 {"mobilenet_v2/sync_bn_deploy", kResidual},
+                                                 {"resnet18/deploy", kResidual},
+                                                 {"shufflenet_v1/deploy", kResidual},
+                                                 {"squeezenet/deploy", kChain},
+                                                 {"tsn_rgb/deploy", kChain}};
+  std::map<std::string, double> files;
+  std::string names;
+  for (const auto& [net, gain] : written) {
+    names += " " + net.substr(0, net.find('/'));
+    files[made + "/" + net] = gain;
+  }
+  ASSERT_EQ(
+      std::system(("python3 -B '" BANYAN_SOURCE "/models/generate.py' --out='" + made + "'" + names).c_str()),
+      0);
+  for (const char* net : {"cifar10_quick/deploy", "lenet/deploy", "lenet/sync_bn_deploy"})
+    files[cat(BANYAN_SOURCE "/models/", net)] = kChain;
+  files[BANYAN_SOURCE "/models/cifar10_resnet20/deploy"] = kResidual;
+  std::size_t number = 0;
+  for (const auto& [file, gain] : files) {
+    SCOPED_TRACE(file);
+    const auto model = model_of_file(file + ".prototxt");
+    fill_as_trained(*model, gain);
+    for (const auto& layer : model->net().definition().layer())
+      if (layer.type() == "Input") {
+        Blob& input = *model->net().find_blob(layer.top(0));
+        set_values(model->context(), made_up(input.shape.count(), number, Inputs::signed_values), input.data);
+      }
+    write_run(*model, cat("net_", number++));
+  }
+  compare();
 }
 
 TEST_F(Onnx, NamesAreThoseOfTheNet) {
@@ -285,6 +431,25 @@ TEST_F(Onnx, NamesAreThoseOfTheNet) {
   // The Scale is a part of the normalization; Split and Silence are nothing.
   EXPECT_THAT(nodes, ElementsAre("Conv", "BatchNormalization", "Relu", "Split", "Sum", "Flatten", "Gemm",
                                  "Identity", "Softmax"));
+}
+
+/// Who does not give the states begins with zeros.
+TEST_F(Onnx, StatesOfRecurrentLayersAreOptionalInputsAndOutputs) {
+  const auto graph = graph_of(recurrent("LSTM", ""));
+  std::vector<std::string> inputs, outputs;
+  for (const auto& input : graph.input()) inputs.push_back(input.name());
+  for (const auto& output : graph.output()) outputs.push_back(output.name());
+  EXPECT_THAT(inputs, ElementsAre("x0", "x1", "it/h_before", "it/c_before"));
+  EXPECT_THAT(outputs, ElementsAre("y", "it/h_after", "it/c_after"));
+  int defaults = 0;
+  for (const auto& constant : graph.initializer())
+    if (constant.name().ends_with("_before")) {
+      ++defaults;
+      EXPECT_THAT(std::vector<std::int64_t>(constant.dims().begin(), constant.dims().end()),
+                  ElementsAre(1, 2, 3));
+      EXPECT_EQ(constant.raw_data(), std::string(6 * sizeof(float), '\0'));
+    }
+  EXPECT_EQ(defaults, 2);
 }
 
 TEST_F(Onnx, BatchNormDividesByItsFactor) {
@@ -314,8 +479,14 @@ TEST_F(Onnx, RefusesByName) {
               HasSubstr("layer \"it\" (SPP) cannot become ONNX; the types that can: "));
   EXPECT_THAT(refused(one("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 }")),
               HasSubstr("layer \"it\" (Pooling): STOCHASTIC pooling; ONNX cannot express it"));
-  EXPECT_THAT(refused(one("Pooling", "pooling_param { kernel_size: 2 }", {kPlanes}, {}, 2)),
-              HasSubstr("positions of maxima"));
+  const auto overlapping = undone("kernel_size: 3 stride: 2", "type: 'Upsample'", {2, 3, 6, 6});
+  EXPECT_THAT(refused(overlapping), AllOf(HasSubstr("layer \"it\" (Upsample): positions that several pixels"),
+                                          HasSubstr("the mask \"mask\" is no second output")));
+  EXPECT_THAT(refused(one("Unpooling", "unpooling_param { unpool: MAX kernel_size: 2 stride: 2 }",
+                          {kPlanes, kPlanes})),
+              HasSubstr("the mask \"x1\" is no second output of a Pooling layer"));
+  EXPECT_THAT(refused(one("Unpooling", "unpooling_param { unpool: FIXED kernel_size: 2 stride: 2 }")),
+              HasSubstr("layer \"it\" (Unpooling): unpool FIXED; ONNX cannot express it"));
   // 5 values, windows of 1 at 0, 3 and, rounded up, 6.
   EXPECT_THAT(refused(one("Pooling", "pooling_param { kernel_size: 1 stride: 3 }", {{1, 1, 5, 5}})),
               HasSubstr("the last window of 1 begins at 6, outside of the 5 values"));

@@ -59,6 +59,7 @@ TEST_F(FeatureTools, ExplainThemselves) {
     expect_bad_input(tool, "expected ");
     expect_bad_input(tool + " --overwriet a b", "unknown flag --overwriet");
   }
+  EXPECT_THAT(run("convert_imageset --help").output, HasSubstr("JPEG, PNG, BMP or (still) WebP"));
 }
 
 TEST_F(FeatureTools, ClassificationShowsTheBestClasses) {

@@ -1,5 +1,6 @@
-// The nets that models/generate.py writes: the trainer accepts all files, the parameters are as many as the
-// papers' authors or torchvision have, and what a train net saved gives the same results in its deploy net.
+// The nets of models/, those that generate.py writes and those that are there as files: the trainer accepts
+// all files, the parameters are as many as the papers' authors or torchvision have, and fit into the deploy
+// net. Those that are light also train on two devices, and give the same results in their deploy nets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -13,13 +14,16 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "banyan/base/text.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/model.hpp"
+#include "banyan/train/session.hpp"
 #include "net/net_test_tools.hpp"
 
 namespace banyan {
@@ -33,50 +37,69 @@ using Shapes = std::map<std::string, Shape>;
 struct Known {
   const char* name;
   std::int64_t parameters;
-  const char* data;   ///< of the train net, as for --shape: as small as its layers allow
-  bool light = true;  ///< runs in a moment
+  const char* data;             ///< of the train net, as for --shape
+  const char* small = nullptr;  ///< where it differs: as small as the layers allow; fewer weights, for runs
+  bool light = true;            ///< runs in a moment at that size
+  const char* training_only = "";  ///< parts of the names of layers that deploy nets lack, between spaces
 };
 
 // clang-format off
 const std::vector<Known> kNets{
     // torchvision's numbers
-    {"vgg16", 138357544, "data:1,3,224,224", false},
+    {"vgg16", 138357544, "data:1,3,224,224", "data:1,3,32,32"},
     {"resnet18", 11689512, "data:2,3,64,64"},
-    {"resnet50", 25557032, "data:2,3,64,64", false},
-    {"resnet101", 44549160, "data:2,3,64,64", false},
+    {"resnet50", 25557032, "data:2,3,64,64"},
+    {"resnet101", 44549160, "data:2,3,64,64"},
     {"resnext50", 25028904, "data:2,3,64,64"},
     {"densenet121", 7978856, "data:2,3,64,64"},
     {"mobilenet_v2", 3504872, "data:2,3,64,64"},
     {"squeezenet", 1235496, "data:2,3,64,64"},
     // those of the published Caffe models
-    {"alexnet", 60965224, "data:1,3,227,227", false},
-    {"caffenet", 60965224, "data:1,3,227,227", false},
-    {"googlenet", 13378280, "data:2,3,224,224"},  // 6998552 without the auxiliary classifiers
+    {"lenet", 431080, "data:4,1,28,28"},
+    {"lenet_sync_bn", 431080 + 2 * (20 + 50), "data:4,1,28,28"},  // with slopes and biases
+    {"cifar10_quick", 145578, "data:4,3,32,32"},
+    {"alexnet", 60965224, "data:1,3,227,227", "data:1,3,67,67"},
+    {"caffenet", 60965224, "data:1,3,227,227", "data:1,3,67,67"},
+    // 6998552 without the auxiliary classifiers
+    {"googlenet", 13378280, "data:2,3,224,224", "data:1,3,224,224", true, "loss1/ loss2/"},
     {"inception_bn", 11295240, "data:2,3,64,64"},
     {"mobilenet_v1", 4231976, "data:2,3,64,64"},
     {"shufflenet_v1", 1865728, "data:2,3,64,64"},
-    {"mnist_siamese", 431102, "data:4,1,28,28;data_p:4,1,28,28"},
+    {"mnist_siamese", 431102, "data:4,1,28,28;data_p:4,1,28,28", nullptr, true, "_p"},
     {"mnist_autoencoder", 2837314, "data:4,1,28,28"},
-    {"c3d", 78409573, "data:1,48,112,112", false},
+    {"c3d", 78409573, "data:1,48,112,112", nullptr, false},
     // ResNet-50's, and for each of its 16 blocks of C channels C x C / 8 weights, C / 16 + C biases
     {"se_resnet50", 25557032 + 3 * (256 * 32 + 16 + 256) + 4 * (512 * 64 + 32 + 512) +
                         6 * (1024 * 128 + 64 + 1024) + 3 * (2048 * 256 + 128 + 2048), "data:2,3,64,64"},
-    // 853018 without projections: two of 1 x 1, each with slope and bias
+    // 853018 and, of 20 layers, 269722 without projections: two of 1 x 1, each with slope and bias
     {"cifar10_resnet56", 853018 + 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64, "data:4,3,32,32"},
+    {"cifar10_resnet20", 269722 + 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64, "data:4,3,32,32"},
     // VGG-16's convolutions (14714688), fc6, fc7, three scores, three bilinear enlargements, two scales
     {"fcn8s", 14714688 + (7 * 7 * 512 * 4096 + 4096) + (4096 * 4096 + 4096) + (4096 + 512 + 256 + 3) * 21 +
-                  21 * (4 * 4 + 4 * 4 + 16 * 16) + 512 + 256, "data:1,3,32,32;label:1,1,32,32", false},
+                  21 * (4 * 4 + 4 * 4 + 16 * 16) + 512 + 256, "data:1,3,32,32;label:1,1,32,32", nullptr, false},
     // its convolutions forth and back, the last to 11 classes, slopes and biases
-    {"segnet", 14714688 + 14718795 + 2 * 4224 + 2 * 3712, "data:1,3,360,480;label:1,1,360,480", false},
+    {"segnet", 14714688 + 14718795 + 2 * 4224 + 2 * 3712, "data:1,3,360,480;label:1,1,360,480", nullptr, false},
     // 46782550 without the auxiliary classifier: 3 x 3 from 1024 to 256 channels, normalization, 150 scores
-    {"pspnet50", 46782550 + 9 * 1024 * 256 + 2 * 256 + 256 * 150 + 150, "data:1,3,473,473;label:1,1,473,473", false},
+    {"pspnet50", 46782550 + 9 * 1024 * 256 + 2 * 256 + 256 * 150 + 150, "data:1,3,473,473;label:1,1,473,473",
+     nullptr, false, "conv_aux"},
     // Inception-BN's with 101 instead of 1000 classes; flow: 10 instead of 3 channels
     {"tsn_rgb", 11295240 - 899 * 1025, "data:1,9,224,224"},
     {"tsn_flow", 11295240 - 899 * 1025 + 7 * 64 * 7 * 7, "data:1,30,224,224"},
     // CaffeNet without fc7 and fc8; an LSTM of 256 over 4096 features; 101 classes
-    {"lrcn", 60965224 - 4096 * 4097 - 1000 * 4097 + 4 * 256 * (4096 + 256 + 1) + 101 * 257, "clips:1,48,227,227", false},
+    {"lrcn", 60965224 - 4096 * 4097 - 1000 * 4097 + 4 * 256 * (4096 + 256 + 1) + 101 * 257, "clips:1,48,227,227",
+     nullptr, false},
     // convolutions with biases, slopes, 512 features of 7 x 6 x 512, 10572 identities
-    {"sphereface20", 11655424 + 4672 + (512 * 7 * 6 * 512 + 512) + 512 * 10572, "data:2,3,112,96"},
+    {"sphereface20", 11655424 + 4672 + (512 * 7 * 6 * 512 + 512) + 512 * 10572, "data:2,3,112,96", nullptr, true,
+     "fc6"},
+};
+
+/// Nets that are files of models/: NAME is models/FOLDER/PREFIX{train_test,deploy,solver}.prototxt.
+struct Kept { const char *name, *folder, *prefix; };
+constexpr Kept kKept[] = {
+    {"lenet", "lenet", ""},
+    {"lenet_sync_bn", "lenet", "sync_bn_"},
+    {"cifar10_quick", "cifar10_quick", ""},
+    {"cifar10_resnet20", "cifar10_resnet20", ""},
 };
 // clang-format on
 
@@ -92,7 +115,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What generate.py wrote, once for all tests of this process.
+/// What generate.py wrote, and copies of the others under the same names, once for all tests of this process.
 class Models : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -101,6 +124,13 @@ class Models : public testing::Test {
     if (has_python_)
       generated_ = std::system(
           ("python3 -B '" BANYAN_SOURCE "/models/generate.py' --out='" + folder_.string() + "'").c_str());
+    for (const Kept& net : kKept) {
+      fs::create_directories(folder_ / net.name);
+      for (const auto& [from, to] : std::map<std::string, std::string>{
+               {"train_test", "train_val"}, {"deploy", "deploy"}, {"solver", "solver"}})
+        fs::copy_file(cat(BANYAN_SOURCE "/models/", net.folder, "/", net.prefix, from, ".prototxt"),
+                      file(net.name, to));
+    }
   }
   static void TearDownTestSuite() { fs::remove_all(folder_); }
   void SetUp() override {
@@ -122,11 +152,14 @@ TEST_F(Models, TheTrainerAcceptsAllFiles) {
   for (const auto& net : fs::directory_iterator(folder_)) {
     ++nets;
     for (const auto& entry : fs::directory_iterator(net))
-      if (!entry.path().string().ends_with("train_val.prototxt")) files += " '" + entry.path().string() + "'";
+      if (entry.path().extension() == ".prototxt" && !entry.path().string().ends_with("train_val.prototxt"))
+        files += " '" + entry.path().string() + "'";
   }
   EXPECT_EQ(nets, static_cast<int>(kNets.size()));
   const std::string log = folder_ / "log";
-  const int status = std::system(("'" BANYAN_BIN "/trainer' check" + files + " >'" + log + "' 2>&1").c_str());
+  // Paths in the files of models/ begin at the repository's folder.
+  const int status = std::system(
+      ("cd '" BANYAN_SOURCE "' && '" BANYAN_BIN "/trainer' check" + files + " >'" + log + "' 2>&1").c_str());
   std::ifstream lines(log);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   int checked = 0;
@@ -162,25 +195,17 @@ TEST_F(Models, ThePageListsThem) {
       << "put the output of models/generate.py --list there";
 }
 
-/// Forward, backward, sums over the devices, update.
-TEST_F(Models, AnIterationOnTwoDevices) {
-  for (const auto& [net, shape] :
-       std::map<std::string, std::string>{{"cifar10_resnet56/sync_bn_train_val", "data:4,3,32,32"},
-                                          {"densenet121/train_val", "data:1,3,64,64"},
-                                          {"mnist_autoencoder/train_val", "data:4,1,28,28"},
-                                          {"mnist_siamese/train_val", "data:4,1,28,28;data_p:4,1,28,28"},
-                                          {"mobilenet_v2/sync_bn_train_val", "data:2,3,64,64"},
-                                          {"resnet18/sync_bn_train_val", "data:2,3,64,64"},
-                                          {"shufflenet_v1/train_val", "data:2,3,64,64"},
-                                          {"squeezenet/train_val", "data:2,3,64,64"},
-                                          {"tsn_rgb/train_val", "data:1,9,224,224"}}) {
-    const std::string log = folder_ / "log";
-    const int status =
-        std::system(("'" BANYAN_BIN "/trainer' time --cpu=2 --iterations=1 --model='" +
-                     (folder_ / net).string() + ".prototxt' --shape='" + shape + "' >'" + log + "' 2>&1")
-                        .c_str());
-    EXPECT_EQ(WEXITSTATUS(status), 0) << net << "\n" << text_of(log);
-    EXPECT_THAT(text_of(log), testing::HasSubstr("exposed communication"));
+TEST_F(Models, ThePageListsThoseThatAreFiles) {
+  const std::string page = text_of(BANYAN_SOURCE "/models/README.md");
+  for (const Kept& kept : kKept) {
+    const auto known = std::find_if(kNets.begin(), kNets.end(),
+                                    [&](const Known& net) { return net.name == std::string(kept.name); });
+    ASSERT_NE(known, kNets.end()) << kept.name;
+    std::string count = std::to_string(known->parameters);
+    for (int i = static_cast<int>(count.size()) - 3; i > 0; i -= 3)
+      count.insert(static_cast<std::size_t>(i), ",");
+    EXPECT_THAT(page, testing::ContainsRegex(cat("\n[|] `", kept.folder, "`[^\n]* ", count, " [|]")))
+        << kept.name;
   }
 }
 
@@ -200,6 +225,46 @@ TEST_P(EveryModel, HasAsManyParametersAsPublished) {
         parameters_of(file(GetParam().name, prefix + "train_val"), Phase::train, shapes_of(GetParam().data)),
         GetParam().parameters)
         << prefix;
+  }
+}
+
+const char* small_data(const Known& net) { return net.small != nullptr ? net.small : net.data; }
+
+/// `LAYER/INDEX SHAPE` of all parameters of a net without storage.
+std::set<std::string> parameters_in(const std::string& path, Phase phase, const Shapes& shapes) {
+  ModelOptions options;
+  options.model = path;
+  options.phase = phase;
+  options.shapes = shapes;
+  options.fold = false;
+  const Model model(options, true);
+  std::set<std::string> found;
+  for (const auto& layer : model.net().layers())
+    for (std::size_t i = 0; i < layer->parameters().size(); ++i)
+      found.insert(cat(layer->name(), "/", i, " ", layer->parameters()[i].shape.to_string()));
+  return found;
+}
+
+/// By names and shapes, at full size, even where a run takes long.
+TEST_P(EveryModel, ItsDeployNetTakesTheParametersOfItsTrainNet) {
+  std::vector<std::string> training_only;
+  std::istringstream parts(GetParam().training_only);
+  for (std::string part; parts >> part;) training_only.push_back(part);
+  for (const std::string& prefix : spellings()) {
+    SCOPED_TRACE(prefix);
+    const std::set<std::string> trained = parameters_in(file(GetParam().name, prefix + "train_val"),
+                                                        Phase::train, shapes_of(GetParam().data)),
+                                deployed =
+                                    parameters_in(file(GetParam().name, prefix + "deploy"), Phase::test, {});
+    EXPECT_FALSE(deployed.empty());
+    for (const std::string& parameter : deployed)
+      EXPECT_TRUE(trained.contains(parameter)) << parameter << " is not in the train net";
+    for (const std::string& parameter : trained)
+      EXPECT_NE(deployed.contains(parameter), std::any_of(training_only.begin(), training_only.end(),
+                                                          [&](const std::string& part) {
+                                                            return parameter.find(part) != std::string::npos;
+                                                          }))
+          << parameter;
   }
 }
 
@@ -235,7 +300,31 @@ void feed_all(NetBench& bench, Net& net) {
   }
 }
 
+/// Only nets that run in a moment.
 class TrainedModel : public EveryModel {};
+
+/// Forward, backward, sums over the devices, update.
+TEST_P(TrainedModel, AnIterationOnTwoDevices) {
+  const std::string path = file(GetParam().name, spellings().back() + "train_val");
+  caffe::SolverParameter solver;
+  caffe::NetParameter& net = *solver.mutable_train_net_param();
+  net = io::read_net_text(path);
+  io::upgrade_net(net, path);
+  make_up_data(net, shapes_of(small_data(GetParam())));
+  solver.set_base_lr(1e-6f);
+  solver.set_lr_policy("fixed");
+  solver.set_random_seed(1);
+  solver.set_max_iter(2);
+  TrainOptions options;
+  options.solver = solver_settings(solver, path);
+  options.solver_path = path;
+  options.devices = {{DeviceKind::cpu, 0}, {DeviceKind::cpu, 1}};
+  options.threads_per_device = 1;
+  Session session(options);
+  session.step(1);
+  EXPECT_EQ(session.iteration(), 1);
+  EXPECT_TRUE(std::isfinite(session.metrics().loss));
+}
 
 TEST_P(TrainedModel, GivesTheSameInItsDeployNet) {
   for (const std::string& prefix : spellings()) {
@@ -244,7 +333,7 @@ TEST_P(TrainedModel, GivesTheSameInItsDeployNet) {
     NetOptions options;
     options.phase = Phase::train;
     const caffe::NetParameter definition =
-        with_inputs(file(GetParam().name, prefix + "train_val"), shapes_of(GetParam().data));
+        with_inputs(file(GetParam().name, prefix + "train_val"), shapes_of(small_data(GetParam())));
     std::string weights;
     {
       Net train(definition, options, bench.context, bench.activity);
