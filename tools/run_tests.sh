@@ -3,7 +3,7 @@
 # optimized build, then the rooms where threads and memory are shared under the sanitizers.
 #   --release   the optimized build's tests only
 #   --asan      all tests with AddressSanitizer and UndefinedBehaviorSanitizer only
-#   --tsan      the tests of threads with ThreadSanitizer only
+#   --tsan      the tests of threads, and of emulated GPUs, with ThreadSanitizer only
 #   --format    checks the formatting of all sources only
 #   -R REGEX    only tests whose names match
 set -euo pipefail
@@ -11,7 +11,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 cores=$(nproc)
-threaded='^(device|parallel|train|data|observe|metrics)$'
+threaded='^(device|parallel|train|data|observe|metrics|emulated|emulated_cuda)$'
 
 usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 

@@ -7,12 +7,24 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/device/cuda_devices.hpp"
 #include "banyan/observe/spans.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "glog/logging.h"
 
 namespace banyan {
+
+namespace {
+
+/// Do the same kernels give the same bits on both?
+bool are_of_one_model(const Device& first, const Device& second) {
+  if (first.kind() != second.kind()) return false;
+  return first.kind() != DeviceKind::cuda ||
+         query_cuda_gpu(first.ordinal()).name == query_cuda_gpu(second.ordinal()).name;
+}
+
+}  // namespace
 
 void Replica::step(std::int64_t count) {
   if (run_.is_worker()) {
@@ -182,20 +194,29 @@ void Replica::note_last_loss(std::int64_t iteration) {
 }
 
 /// After the first iteration, in which all kernels of its shapes were chosen. The lists that are chosen from
-/// follow from shapes and the model of the GPU, so what differs is GPUs or versions of libraries.
+/// follow from shapes and the model of the GPU, so devices of one model that differ will not give the same
+/// bits in another run: an error. Other models, and versions of libraries since a snapshot, are the user's
+/// choice.
 void Replica::compare_kernels() {
   peers_->board().kernels = net_->kernel_choices();
   peers_->meet("kernels");
   if (!peers_->first()) return;
   const std::vector<DeviceBoard>& boards = peers_->boards();
-  const KernelChoices& mine = peers_->board().kernels;
-  for (std::size_t other = 1; other < boards.size(); ++other)
-    if (const auto difference =
-            kernel_difference(device_.name(), mine, run_.devices[other]->name(), boards[other].kernels))
-      LOG(WARNING) << *difference;
+  for (std::size_t one = 0; one < boards.size(); ++one)
+    for (std::size_t other = one + 1; other < boards.size(); ++other) {
+      const Device &first = *run_.devices[one], &second = *run_.devices[other];
+      const auto difference =
+          kernel_difference(first.name(), boards[one].kernels, second.name(), boards[other].kernels);
+      if (!difference) continue;
+      const bool alike = are_of_one_model(first, second);
+      device_.make_current();
+      if (alike) runtime_failure(*difference, "; devices of one model must compute alike");
+      if (one == 0) LOG(WARNING) << *difference;
+    }
   if (!run_.resume) return;
-  if (const auto difference = kernel_difference("this run", mine, "the run that is resumed",
-                                                saved_kernels(run_.resume->state.banyan())))
+  if (const auto difference =
+          kernel_difference("this run", peers_->board().kernels, "the run that is resumed",
+                            saved_kernels(run_.resume->state.banyan())))
     LOG(WARNING) << *difference;
 }
 

@@ -2,12 +2,14 @@
 """What one training iteration costs on GPUs, counted on emulated ones, and its predicted time.
 
 usage: gpu_counts.py [BUILD_FOLDER] [--nets=lenet,...] [--gpus=1,2,4] [--out=FOLDER]
-       gpu_counts.py [BUILD_FOLDER] --check       compares launches, copies, allocations and waits with those of docs/bench/gpu_counts.json
+       gpu_counts.py [BUILD_FOLDER] --check       compares launches, copies, allocations, waits and LeNet's bytes with docs/bench/gpu_counts.json
+       gpu_counts.py [BUILD_FOLDER] --record      writes that file
 
 Counts: launches of our own kernels and the bytes they read and write (each byte once per launch), calls of cuDNN and cuBLAS, copies, allocations,
 waits of the host and of streams, of the third iteration (tests/gpu/counts_test.cpp). `least`: the bytes that the layers'
-arithmetic needs if each reads its inputs and writes its outputs once, forward and backward, and each parameter is updated once (SGD with momentum);
-convolutions and inner products excluded, since our own kernels do not compute them.
+arithmetic needs if each reads its inputs and writes its outputs once, forward and backward, and each parameter is updated once (SGD with momentum),
+on the GPU that owns it, however many there are; convolutions and inner products excluded, since our own kernels do not compute them, and the sums
+over GPUs.
 
 The prediction adds up, on one GPU: each of our kernels, 2.5 us or its bytes over the memory's bandwidth; each library call, 2.5 us, its bytes over the
 bandwidth, or its operations at 60 % of the peak in f32; copies by their bytes. It overlaps nothing and ignores the links between GPUs."""
@@ -37,13 +39,14 @@ SOLVER = 'net: "{net}" base_lr: 0.01 momentum: 0.9 weight_decay: 0.0005 lr_polic
 PAGE = """# What an iteration costs on GPUs
 
 Counted on emulated GPUs by `tests/bench/gpu_counts.py`: one training iteration, all GPUs together, in f32. "least" is what the arithmetic of the layers
-needs if each reads its inputs and writes its outputs once (the script's header has the rules). Times are predicted for one iteration from launches of
-2.5 us, bytes over the memory's bandwidth, and cuDNN's and cuBLAS's operations at 60 % of the peak in f32; nothing is overlapped, links between GPUs are
-left out, and **nothing here was measured on a GPU**. On multiple GPUs sums travel in chunks whose size follows from the links' measured speed, so launches,
-copies and waits differ a little from run to run.
+needs if each reads its inputs and writes its outputs once, and each parameter is updated once, by its owner (the script's header has the rules). Times
+are predicted for one iteration from launches of 2.5 us, bytes over the memory's bandwidth, and cuDNN's and cuBLAS's operations at 60 % of the peak in f32;
+nothing is overlapped, links between GPUs are left out, and **nothing here was measured on a GPU**. On multiple GPUs sums travel in chunks whose size
+follows from the links' measured speed, so launches, copies and waits differ a little from run to run.
 
 """
 HELD = ("launches", "copies", "memsets", "cudnn calls", "cublas calls", "allocations", "host waits", "event records", "event waits")
+HELD_BYTES = ("kernel bytes read", "kernel bytes written", "bytes copied")  # the first two are counted where each access is checked
 
 
 def per_iteration(build, net, gpus, sync, library, shape=None):
@@ -92,7 +95,7 @@ def table(build, nets, gpus):
                 counts, summary = per_iteration(build, net, number, sync, "emulated_checked")
                 get = lambda key: counts.get(key, 0)
                 row = [f"{net}, {'x'.join(map(str, NETS[net][1]))}", number, sync, f"{get('launches'):.0f}",
-                       mib(get("kernel bytes read") + get("kernel bytes written")), mib(number * least_bytes(summary)),
+                       mib(get("kernel bytes read") + get("kernel bytes written")), mib(least_bytes(summary, number)),
                        f"{get('cudnn calls'):.0f}", f"{get('cublas calls'):.0f}", f"{get('copies'):.0f}", f"{get('allocations'):.0f}",
                        f"{get('host waits'):.0f}", f"{get('event waits'):.0f}"]
                 row += [f"{1e3 * seconds(counts, number, *gpu):.2f}" for gpu in GPUS.values()]
@@ -101,10 +104,10 @@ def table(build, nets, gpus):
     return "\n".join(lines)
 
 
-def least_bytes(summary):
-    """Forward: a layer reads its inputs and writes its outputs. Backward: it reads the gradients of its outputs and the data of its inputs, and
-    writes the gradients of its inputs. In-place layers can be part of their neighbours, a sum's gradient is that of its output, and layers that
-    only rename or pass on (Split, Reshape, ...) need none."""
+def least_bytes(summary, gpus):
+    """Of all GPUs together. Forward: a layer reads its inputs and writes its outputs. Backward: it reads the gradients of its outputs and the data
+    of its inputs, and writes the gradients of its inputs. In-place layers can be part of their neighbours, a sum's gradient is that of its output,
+    and layers that only rename or pass on (Split, Reshape, ...) need none."""
     nothing = {"Split", "Reshape", "Flatten", "Silence", "DummyData", "Data", "Convolution", "InnerProduct"}
     size, total = {}, 0
     for layer in summary["layers"]:
@@ -116,7 +119,8 @@ def least_bytes(summary):
         total += read + written
         if layer["type"] != "Eltwise":
             total += written + 2 * read
-    return 4 * (total + 5 * summary["parameters"])  # per parameter: read weight, gradient, history; write weight, history
+    # Per parameter: read weight, gradient, history; write weight, history.
+    return 4 * (gpus * total + 5 * summary["parameters"])
 
 
 def number_of(shape):
@@ -127,13 +131,17 @@ def number_of(shape):
 
 
 def record(build):
-    """What the test checks: two nets, two devices; small batches, since the number of calls does not depend on them."""
+    """What the test checks: two nets, two devices; small batches, since the number of calls does not depend on them. The bytes of one net: sums
+    over GPUs move the same ones in however many chunks."""
     held = {}
     for net, shape in (("lenet", (4, 1, 28, 28)), ("resnet20", (2, 3, 32, 32))):
         for gpus in (1, 2):
             for sync in ("on", "off"):
                 counts, _ = per_iteration(build, net, gpus, sync, "emulated", shape)
-                held[f"{net}, {gpus} GPUs, SyncBN {sync}"] = {key: counts.get(key, 0) for key in HELD}
+                entry = held[f"{net}, {gpus} GPUs, SyncBN {sync}"] = {key: counts.get(key, 0) for key in HELD}
+                if net == "lenet":
+                    counts, _ = per_iteration(build, net, gpus, sync, "emulated_checked", shape)
+                    entry.update({key: counts.get(key, 0) for key in HELD_BYTES})
     return held
 
 
@@ -144,7 +152,7 @@ def check(build):
             before = expected.get(case, {}).get(key)
             if number != before:
                 worse = True
-                print(f"{case}: {key}: {number:g} an iteration, recorded are {before}")
+                print(f"{case}: {key}: {number} an iteration, recorded are {before}")
     if worse:
         sys.exit(f"the counts have changed; if that is meant: gpu_counts.py --record writes {RECORD.relative_to(common.REPOSITORY)}")
     print(f"{sum(len(counts) for counts in found.values())} counts are as recorded")

@@ -269,6 +269,70 @@ TEST_F(Blas, MemoryThatCannotBeUsedIsAViolation) {
   }
 }
 
+TEST_F(Blas, OperandsThatWereNeverWrittenAreAViolation) {
+  const OnDevice<float> never(4), ones(std::vector<float>(4, 1)), c(4);
+  const auto expect_complaint = [&](const char* of, const float* a, const float* b, float beta) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(gemm(CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, 1.0f, a, 2, b, 2, beta, c.get(), 2),
+              CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(new_violations(), 1u) << of;
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find(std::string(of) + ": memory that was never written"), std::string::npos) << said;
+  };
+  expect_complaint("gemm, C", ones.get(), ones.get(), 1);  // the call writes C
+  expect_complaint("gemm, A", never.get(), ones.get(), 1);
+  expect_complaint("gemm, B", ones.get(), never.get(), 0);
+}
+
+TEST_F(Blas, FreedOperandsAreAViolation) {
+  const OnDevice<float> ones(std::vector<float>(4, 1)), c(4);
+  void* freed = nullptr;
+  ASSERT_EQ(cudaMalloc(&freed, 16), cudaSuccess);
+  ASSERT_EQ(cudaFree(freed), cudaSuccess);
+  auto* const gone = static_cast<float*>(freed);
+  const auto expect_complaint = [&](const char* of, const float* a, const float* b, float* to) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(small_gemm(a, b, to), CUBLAS_STATUS_SUCCESS) << "found when it runs";
+    EXPECT_EQ(new_violations(), 1u) << of;
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find(std::string(of) + ": 16 bytes at "), std::string::npos) << said;
+    EXPECT_NE(said.find("(16 bytes, freed)"), std::string::npos) << said;
+  };
+  expect_complaint("gemm, A", gone, ones.get(), c.get());
+  expect_complaint("gemm, B", ones.get(), gone, c.get());
+  expect_complaint("gemm, C", ones.get(), ones.get(), gone);
+}
+
+TEST_F(Blas, OperandsThatAnotherStreamWritesAreAViolation) {
+  const OnDevice<float> ones(std::vector<float>(4, 1)), a(std::vector<float>(4, 1)), c(4);
+  cudaStream_t other = nullptr;
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  // Each pair of names is reported once: the numbers of bytes tell the memsets apart.
+  const auto with_order = [&](std::size_t bytes) {
+    ASSERT_EQ(cudaMemsetAsync(a.get(), 0, bytes, other), cudaSuccess);
+    ASSERT_EQ(cudaEventRecord(event, other), cudaSuccess);
+    ASSERT_EQ(cudaStreamWaitEvent(stream_, event, 0), cudaSuccess);
+    ASSERT_EQ(small_gemm(a.get(), ones.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+    ASSERT_EQ(cudaStreamWaitEvent(other, event, 0), cudaSuccess);
+    ASSERT_EQ(cudaMemsetAsync(c.get(), 0, bytes, other), cudaSuccess);
+  };
+  with_order(8);
+  EXPECT_EQ(new_violations(), 0u);
+  with_order(12);
+  EXPECT_EQ(new_violations(), 0u);
+  ASSERT_EQ(cudaMemsetAsync(a.get(), 0, 8, other), cudaSuccess);
+  ASSERT_EQ(small_gemm(a.get(), ones.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u) << "A is written";
+  ASSERT_EQ(small_gemm(ones.get(), ones.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cudaMemsetAsync(c.get(), 0, 12, other), cudaSuccess);
+  EXPECT_EQ(new_violations(), 1u) << "C is overwritten";
+  ASSERT_EQ(cudaEventDestroy(event), cudaSuccess);
+  ASSERT_EQ(cudaStreamDestroy(other), cudaSuccess);
+}
+
 TEST_F(Blas, WorkspaceHasToBeDeviceMemoryAndStayThere) {
   const OnDevice<float> a(std::vector<float>(4, 1)), c(4);
   alignas(256) static char on_host[1024];

@@ -167,6 +167,7 @@ TEST_F(Capture, WhatCaptureForbids) {
   void* memory = nullptr;
   float host = 0;
   const GpuArray<float> old(0, 1);
+  const PinnedArray<float> pinned(1);
   struct Case {
     const char* name;
     std::function<cudaError_t()> call;
@@ -175,6 +176,9 @@ TEST_F(Capture, WhatCaptureForbids) {
   const Case cases[] = {
       {"malloc", [&] { return cudaMalloc(&memory, 4); }, cudaErrorStreamCaptureUnsupported},
       {"free", [&] { return cudaFree(old.get()); }, cudaErrorStreamCaptureUnsupported},
+      {"pinned memory", [&] { return cudaHostAlloc(&memory, 4, cudaHostAllocDefault); },
+       cudaErrorStreamCaptureUnsupported},
+      {"free pinned memory", [&] { return cudaFreeHost(pinned.get()); }, cudaErrorStreamCaptureUnsupported},
       {"stream synchronize", [&] { return cudaStreamSynchronize(a_); }, cudaErrorStreamCaptureUnsupported},
       {"stream query", [&] { return cudaStreamQuery(a_); }, cudaErrorStreamCaptureUnsupported},
       {"device synchronize", [&] { return cudaDeviceSynchronize(); }, cudaErrorStreamCaptureUnsupported},

@@ -648,6 +648,65 @@ TEST_F(Dnn, CallsThatAreNotAllowedAreViolations) {
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
 }
 
+TEST_F(Dnn, OperandsHaveToBeWrittenAndStillThere) {
+  Good good;
+  const OnDevice never(200 * 4);
+  void* freed = nullptr;
+  ASSERT_EQ(cudaMalloc(&freed, 200 * 4), cudaSuccess);
+  ASSERT_EQ(cudaFree(freed), cudaSuccess);
+  const auto said_of = [&](char* x, char* w, const void* beta) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(
+        convolve_there(Direction::forward, good.d, 1, good.alpha, beta, x, w, good.y, good.work, good.bytes),
+        CUDNN_STATUS_SUCCESS)
+        << "found when it runs";
+    EXPECT_EQ(new_violations(), 1u);
+    return testing::internal::GetCapturedStderr();
+  };
+  const auto expect_part = [](const std::string& said, const std::string& part) {
+    EXPECT_NE(said.find(part), std::string::npos) << said;
+  };
+  expect_part(said_of(good.x, good.w, &good.one), ", y: memory that was never written");
+  expect_part(said_of(never.get(), good.w, good.beta), ", x: memory that was never written");
+  expect_part(said_of(good.x, never.get(), good.beta), ", w: memory that was never written");
+  expect_part(said_of(static_cast<char*>(freed), good.w, good.beta), "(800 bytes, freed)");
+  expect_part(said_of(good.x, static_cast<char*>(freed), good.beta), "(800 bytes, freed)");
+}
+
+TEST_F(Dnn, OperandsThatAnotherStreamWritesAreAViolation) {
+  const Good good;
+  cudaStream_t other = nullptr;
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  const auto convolve = [&] {
+    return convolve_there(Direction::forward, good.d, 1, good.alpha, good.beta, good.x, good.w, good.y,
+                          good.work, good.bytes);
+  };
+  // Each pair of names is reported once: the numbers of bytes tell the memsets apart.
+  const auto with_order = [&](std::size_t bytes) {
+    ASSERT_EQ(cudaMemsetAsync(good.x, 0, bytes, other), cudaSuccess);
+    ASSERT_EQ(cudaEventRecord(event, other), cudaSuccess);
+    ASSERT_EQ(cudaStreamWaitEvent(stream_, event, 0), cudaSuccess);
+    ASSERT_EQ(convolve(), CUDNN_STATUS_SUCCESS);
+    ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+    ASSERT_EQ(cudaStreamWaitEvent(other, event, 0), cudaSuccess);
+    ASSERT_EQ(cudaMemsetAsync(good.y, 0, bytes, other), cudaSuccess);
+  };
+  with_order(8);
+  EXPECT_EQ(new_violations(), 0u);
+  with_order(12);
+  EXPECT_EQ(new_violations(), 0u);
+  ASSERT_EQ(cudaMemsetAsync(good.x, 0, 8, other), cudaSuccess);
+  ASSERT_EQ(convolve(), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u) << "x is written";
+  ASSERT_EQ(convolve(), CUDNN_STATUS_SUCCESS);
+  ASSERT_EQ(cudaMemsetAsync(good.y, 0, 12, other), cudaSuccess);
+  EXPECT_EQ(new_violations(), 1u) << "y is overwritten";
+  ASSERT_EQ(cudaEventDestroy(event), cudaSuccess);
+  ASSERT_EQ(cudaStreamDestroy(other), cudaSuccess);
+}
+
 TEST_F(Dnn, WorkspaceIsOverwrittenByEachCall) {
   Good good;
   ASSERT_EQ(cudaMemcpy(good.work, std::vector<float>(4, 1).data(), 16, cudaMemcpyHostToDevice), cudaSuccess);

@@ -4,7 +4,9 @@
 A mutant is one fault: texts replaced in one file (each must occur exactly once), the sources to recompile,
 and a short program that runs with the resulting library. It is caught by a violation of CUDA's rules, a
 failing test, a different loss than without the fault, or a program that does not end. The unmutated library
-comes first and must pass everything. Prints one line per mutant; the exit code is 1 if one survives.
+comes first and must pass everything, then, of each library, a copy made in the mutants' way but without a fault.
+A library that does not load is no mutant that is caught: everything ends. Prints one line per mutant; the exit
+code is 1 if one survives.
 
 Needs a build folder made by Ninja with the library lib/emulated_checked, gpu_tests and trainer in it.
 """
@@ -42,6 +44,9 @@ net_param {
 base_lr: 0.01 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 4 display: 1 random_seed: 7
 snapshot_after_train: false
 """
+# What the linker says of a library with a symbol missing, and Banyan of a back end that it cannot load.
+NOT_LOADED = re.compile(r".*(?:symbol lookup error|error while loading shared libraries|cannot load the CUDA back end"
+                        r"|this build has no CUDA back end|belongs to another build).*")
 LONGEST = 300  # seconds; the limit of a program without a fault, on a busy machine
 
 
@@ -129,6 +134,9 @@ def outcome_of(build, library_folder, program, settings, reference=None):
         text = (late.stdout or b"").decode(errors="replace")
         return Outcome("violation, then no end" if "CUDA VIOLATION" in text else "no end", [])
     text = done.stdout.decode(errors="replace")
+    not_loaded = NOT_LOADED.search(text)
+    if not_loaded:
+        sys.exit(f"{library_folder}: {' '.join(command)}: {not_loaded[0]}")
     losses = re.findall(r"Iteration \d+.*loss = (\S+)", text)
     violation = re.search(r"EMULATED CUDA VIOLATION: (.*)", text)
     if violation:
@@ -176,8 +184,10 @@ def main():
     (work / "solver.prototxt").write_text(NET)
     build = Build(options.source.resolve(), build_folder, "lib/emulated_checked/libbanyan_cuda.so", work)
     mutants = [m for m in MUTANTS if options.only in m.name]
-    copies = {m.name: copies_of(build, m) for m in mutants}
-    if len(copies) != len(mutants):
+    first_of = {m.library: m for m in reversed(mutants)}
+    controls = [dataclasses.replace(m, name=f"{library} without a fault", replace=()) for library, m in first_of.items()]
+    copies = {m.name: copies_of(build, m) for m in controls + mutants}
+    if len(copies) != len(controls + mutants):
         sys.exit("two mutants of one name")
 
     def reference_of(test):
@@ -200,6 +210,10 @@ def main():
             if outcome.caught_by:
                 return 1
             references[test] = outcome
+        for control, outcome, seconds in pool.map(outcome_of_mutant, controls):
+            print(f"{control.name}, made anew: {outcome.caught_by or 'passes'} ({seconds:.1f} s)", flush=True)
+            if outcome.caught_by:
+                return 1
         for mutant, outcome, seconds in pool.map(outcome_of_mutant, mutants):
             print(f"{mutant.name}: {outcome.caught_by or 'SURVIVES'} ({seconds:.1f} s)", flush=True)
             survivors += outcome.caught_by == ""

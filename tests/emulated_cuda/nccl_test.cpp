@@ -1,6 +1,8 @@
 // NCCL's rules for communicators that do not wait.
 #include <nccl.h>
 
+#include <utility>
+
 #include "test_tools.hpp"
 
 namespace emulated_tests {
@@ -21,8 +23,10 @@ class Nccl : public Emulator {
     cudaSetDevice(0);
   }
   ~Nccl() override {
-    for (ncclComm_t comm : comms_) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    for (int rank = 0; rank < 2; ++rank)
+      if (comms_[rank] != nullptr) abort(rank);
   }
+  void abort(int rank) { EXPECT_EQ(ncclCommAbort(std::exchange(comms_[rank], nullptr)), ncclSuccess); }
   static ncclResult_t state_of(ncclComm_t comm) {
     ncclResult_t state = ncclInternalError;
     EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
@@ -83,6 +87,52 @@ TEST_F(Nccl, NoCallBeforeTheLastIsDone) {
                    [&] { EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclInvalidUsage); });
   EXPECT_EQ(receive(to, b), ncclInProgress);
   for (ncclComm_t comm : comms_) wait(comm);
+}
+
+TEST_F(Nccl, AsMuchIsReceivedAsIsSent) {
+  const GpuArray<> from(0, std::vector<float>{1, 2}), to(1, std::vector<float>{0});
+  const TestStream a(0), b(1);
+  expect_violation("ncclRecv of 4 bytes from rank 0, which sends 8", [&] {
+    EXPECT_EQ(send(from, a), ncclInProgress);
+    EXPECT_EQ(receive(to, b), ncclInProgress);
+    for (ncclComm_t comm : comms_) wait(comm);
+    EXPECT_EQ(cudaStreamSynchronize(b), cudaSuccess);
+    abort(0);  // what is sent never arrives
+  });
+}
+
+TEST_F(Nccl, AStreamOfItsOwnGpu) {
+  const GpuArray<> from(0, std::vector<float>{1});
+  const TestStream elsewhere(1);
+  expect_violation("ncclGroupEnd: the stream belongs to another GPU than the communicator",
+                   [&] { EXPECT_EQ(send(from, elsewhere), ncclInvalidUsage); });
+}
+
+TEST_F(Nccl, WhatIsDestroyedIsNotUsed) {
+  const GpuArray<> from(0, std::vector<float>{1});
+  const TestStream a(0);
+  for (ncclComm_t comm : comms_) EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
+  for (ncclComm_t comm : comms_) wait(comm);
+  const ncclComm_t gone = std::exchange(comms_[0], nullptr);
+  expect_no_violation([&] { EXPECT_EQ(ncclCommDestroy(gone), ncclSuccess); });
+  ncclResult_t state = ncclSuccess;
+  expect_violation("ncclCommGetAsyncError on a communicator that is destroyed",
+                   [&] { EXPECT_EQ(ncclCommGetAsyncError(gone, &state), ncclInvalidArgument); });
+  expect_violation("ncclSend on a communicator that is destroyed",
+                   [&] { EXPECT_EQ(ncclSend(from.get(), 4, ncclUint8, 1, gone, a), ncclInvalidArgument); });
+  expect_violation("ncclCommDestroy on a communicator that is destroyed",
+                   [&] { EXPECT_EQ(ncclCommDestroy(gone), ncclInvalidArgument); });
+}
+
+TEST_F(Nccl, CommunicatorsThatWaitAreNotEmulated) {
+  ncclUniqueId id;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;  // they wait unless told otherwise
+  ncclComm_t comm = nullptr;
+  for (ncclConfig_t* given : {&config, static_cast<ncclConfig_t*>(nullptr)})
+    expect_violation("the emulator's communicators do not wait",
+                     [&] { EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, given), ncclInvalidUsage); });
+  EXPECT_EQ(comm, nullptr);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Two threads of a launch at one address, and barriers.
+#include <cstdint>
+
 #include "test_tools.hpp"
 
 namespace emulated_tests {
@@ -55,6 +57,60 @@ __global__ void read_then_written_by_the_next_block(float* values, float* to) {
   __syncthreads();
   values[kOwn ? blockIdx.x : (blockIdx.x + 1) % gridDim.x] = 1;
 }
+
+// Values shorter than the 4 bytes that the emulator keeps together.
+template <class T, bool kBarrier, int kOrder>
+__global__ void narrow_neighbour(T* values, T* to) {
+  values[threadIdx.x] = 1;
+  if (kBarrier) __syncthreads();
+  to[threadIdx.x] = values[(threadIdx.x + 1) % kThreads];
+}
+template <class T, bool kBarrier>
+__global__ void narrow_neighbour_in_shared(T* to) {
+  BANYAN_SHARED_ARRAY(T, memory, kThreads);
+  memory[threadIdx.x] = 1;
+  if (kBarrier) __syncthreads();
+  to[threadIdx.x] = memory[(threadIdx.x + 1) % kThreads];
+}
+template <class T, bool kBarrier>
+__global__ void narrow_again(T* values, T* to) {
+  to[threadIdx.x] = values[(threadIdx.x + 1) % kThreads];
+  if (kBarrier) __syncthreads();
+  values[threadIdx.x] = 1;
+}
+template <class T, bool kOne>
+__global__ void all_write_narrow(T* to) {
+  if (!kOne || threadIdx.x == 0) *to = 1;
+}
+template <class T>
+__global__ void side_by_side(T* values) {
+  values[threadIdx.x] = static_cast<T>(values[threadIdx.x] + 1);
+}
+/// All threads read one byte; each writes another.
+__global__ void bytes_beside_one_that_all_read(unsigned char* values) {
+  if (threadIdx.x > 0) values[threadIdx.x] = values[0];
+}
+/// The first thread writes a word, the second the third byte of it, or of the next one.
+template <bool kNext, bool kBarrier, int kOrder>
+__global__ void word_and_byte(unsigned* words) {
+  if (threadIdx.x == 0) words[0] = 1;
+  if (kBarrier) __syncthreads();
+  if (threadIdx.x == 1) reinterpret_cast<unsigned char*>(words + (kNext ? 1 : 0))[2] = 1;
+}
+/// The bytes of a word, each by a thread; then the word, by another.
+template <bool kBarrier, int kOrder>
+__global__ void bytes_then_word(unsigned* words, unsigned* to) {
+  if (threadIdx.x < 4) reinterpret_cast<unsigned char*>(words)[threadIdx.x] = 1;
+  if (kBarrier) __syncthreads();
+  if (threadIdx.x == 5) *to = words[0];
+}
+template <bool kOwn>
+__global__ void byte_of_another_block(unsigned char* values, unsigned char* to) {
+  values[blockIdx.x] = 1;
+  __syncthreads();
+  to[blockIdx.x] = values[kOwn ? blockIdx.x : (blockIdx.x + 1) % gridDim.x];
+}
+
 __global__ void all_read(const float* from, float* to) { to[blockIdx.x * blockDim.x + threadIdx.x] = *from; }
 
 template <bool kAll>
@@ -156,6 +212,63 @@ TEST_F(Races, WrittenTwiceInGlobalMemory) {
                    [&] { launch(races::all_write_global<false>, 1, kThreads, nullptr, target_.get()); });
   expect_violation(kBoth, [&] { launch(races::all_write_global<false>, 2, 1, nullptr, target_.get()); });
   expect_no_violation([&] { launch(races::all_write_global<true>, 1, kThreads, nullptr, target_.get()); });
+}
+
+template <class T>
+void of_narrow_values() {
+  const GpuArray<T> values(0, std::vector<T>(kThreads)), to(0, std::vector<T>(kThreads));
+  use("order=forward");
+  expect_violation(kAny, [&] {
+    launch(races::narrow_neighbour<T, false, 0>, 1, kThreads, nullptr, values.get(), to.get());
+  });
+  use("order=reverse");
+  expect_violation(kAny, [&] {
+    launch(races::narrow_neighbour<T, false, 1>, 1, kThreads, nullptr, values.get(), to.get());
+  });
+  expect_violation(
+      kAny, [&] { launch(races::narrow_neighbour_in_shared<T, false>, 1, kThreads, nullptr, to.get()); });
+  expect_violation(
+      kAny, [&] { launch(races::narrow_again<T, false>, 1, kThreads, nullptr, values.get(), to.get()); });
+  expect_violation(kBoth, [&] { launch(races::all_write_narrow<T, false>, 1, kThreads, nullptr, to.get()); });
+  expect_no_violation([&] {
+    launch(races::narrow_neighbour<T, true, 0>, 1, kThreads, nullptr, values.get(), to.get());
+    launch(races::narrow_neighbour_in_shared<T, true>, 1, kThreads, nullptr, to.get());
+    launch(races::narrow_again<T, true>, 1, kThreads, nullptr, values.get(), to.get());
+    launch(races::all_write_narrow<T, true>, 1, kThreads, nullptr, to.get());
+    launch(races::side_by_side<T>, 1, kThreads, nullptr, values.get());
+    EXPECT_EQ(values.values(), std::vector<T>(kThreads, 2));
+  });
+}
+TEST_F(Races, ValuesOfOneByte) { of_narrow_values<unsigned char>(); }
+TEST_F(Races, ValuesOfTwoBytes) { of_narrow_values<std::uint16_t>(); }
+
+TEST_F(Races, BytesAreToldApart) {
+  const GpuArray<unsigned char> values(0, std::vector<unsigned char>(kThreads)),
+      to(0, std::vector<unsigned char>(kThreads));
+  expect_no_violation([&] {
+    launch(races::bytes_beside_one_that_all_read, 1, kThreads, nullptr, values.get());
+    launch(races::byte_of_another_block<true>, 4, 1, nullptr, values.get(), to.get());
+  });
+  expect_violation(
+      kAny, [&] { launch(races::byte_of_another_block<false>, 4, 1, nullptr, values.get(), to.get()); });
+}
+
+TEST_F(Races, AWordAndAByteOfIt) {
+  const GpuArray<unsigned> words(0, std::vector<unsigned>(2)), to(0, std::vector<unsigned>(1));
+  use("order=forward");
+  expect_violation(kBoth, [&] { launch(races::word_and_byte<false, false, 0>, 1, 8, nullptr, words.get()); });
+  expect_violation(kAny,
+                   [&] { launch(races::bytes_then_word<false, 0>, 1, 8, nullptr, words.get(), to.get()); });
+  use("order=reverse");
+  expect_violation(kBoth, [&] { launch(races::word_and_byte<false, false, 1>, 1, 8, nullptr, words.get()); });
+  expect_violation(kAny,
+                   [&] { launch(races::bytes_then_word<false, 1>, 1, 8, nullptr, words.get(), to.get()); });
+  expect_no_violation([&] {
+    launch(races::word_and_byte<true, false, 1>, 1, 8, nullptr, words.get());
+    launch(races::word_and_byte<false, true, 1>, 1, 8, nullptr, words.get());
+    launch(races::bytes_then_word<true, 1>, 1, 8, nullptr, words.get(), to.get());
+    EXPECT_EQ(to.values()[0], 0x01010101u);
+  });
 }
 
 TEST_F(Races, BarriersOrderNoTwoBlocks) {

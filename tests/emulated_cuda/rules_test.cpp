@@ -1,4 +1,6 @@
 // Rules of memory, launches, streams and events, each broken and kept.
+#include <cublas_v2.h>
+#include <cudnn.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -40,6 +42,14 @@ __global__ void shared_beyond(float* to) {
   BANYAN_SHARED_ARRAY(float, memory, 31);
   memory[threadIdx.x] = 2;
   to[threadIdx.x] = memory[threadIdx.x];
+}
+/// The last pair of floats, or half of one and what follows the array.
+template <bool kWithin>
+__global__ void last_of_shared(double* to) {
+  BANYAN_SHARED_ARRAY(char, memory, 124);
+  double* const last = reinterpret_cast<double*>(memory + (kWithin ? 112 : 120));
+  *last = 2;
+  *to = *last;
 }
 __global__ void much_shared(float* to) {
   BANYAN_SHARED_ARRAY(float, memory, 12289);
@@ -159,6 +169,28 @@ TEST_F(Rules, FreeingWaitsForTheGpu) {
     const TestStream stream;
     for (int i = 0; i < 10; ++i) launch(rules::add_one, 1, 128, stream, values.get(), 100);
     values.release();
+  });
+}
+
+// Memory of another GPU: freeing it waits for that one only.
+TEST_F(Rules, ArgumentsStayUntilTheKernelHasRun) {
+  enable_peer_access(2, 3);
+  GpuArray far(3, std::vector<float>{4});
+  const GpuArray here(2, 1);
+  const TestStream stream(2);
+  const auto enqueue = [&] {
+    cudaSetDevice(2);
+    launch(rules::copy_value, 1, 1, stream, static_cast<const float*>(far.get()), here.get());
+    cudaSetDevice(0);
+  };
+  use("lazy=1");
+  expect_no_violation([&] {
+    enqueue();
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  });
+  expect_violation("copy_value: an argument, when the kernel runs: byte 0 of allocation ", [&] {
+    enqueue();
+    far.release();
   });
 }
 
@@ -350,6 +382,13 @@ TEST_F(Rules, SharedArraysHaveBounds) {
   expect_violation("neither the GPU's nor shared",
                    [&] { launch(rules::shared_beyond, 1, 32, nullptr, target.get()); });
   expect_no_violation([&] { launch(rules::shared_beyond, 1, 31, nullptr, target.get()); });
+}
+
+TEST_F(Rules, AnAccessToASharedArrayEndsWithinIt) {
+  const GpuArray<double> target(0, 1);
+  expect_violation("beyond a shared array",
+                   [&] { launch(rules::last_of_shared<false>, 1, 1, nullptr, target.get()); });
+  expect_no_violation([&] { launch(rules::last_of_shared<true>, 1, 1, nullptr, target.get()); });
 }
 
 TEST_F(Rules, SharedMemoryHas48KiB) {
@@ -666,6 +705,24 @@ TEST_F(RulesAtTheEnd, WhatIsLeftBehind) {
                 cudaEventCreate(&event);
               }),
               aborted, "1 events");
+  EXPECT_EXIT(ends([] {
+                cublasHandle_t handle = nullptr;
+                cublasCreate(&handle);
+              }),
+              aborted, "leaves behind: 1 handles and descriptors of cuBLAS and cuDNN");
+  EXPECT_EXIT(ends([] {
+                cudnnHandle_t handle = nullptr, destroyed = nullptr;
+                cudnnCreate(&handle);
+                cudnnCreate(&destroyed);
+                cudnnDestroy(destroyed);
+                cudnnTensorDescriptor_t tensor = nullptr;
+                cudnnCreateTensorDescriptor(&tensor);
+                cudnnFilterDescriptor_t filter = nullptr;
+                cudnnCreateFilterDescriptor(&filter);
+                cudnnConvolutionDescriptor_t convolution = nullptr;
+                cudnnCreateConvolutionDescriptor(&convolution);
+              }),
+              aborted, "leaves behind: 4 handles and descriptors of cuBLAS and cuDNN");
   machine("gpus=2,leaks=0");
   EXPECT_EXIT(ends([] { cudaMalloc(&memory, 12345); }), testing::ExitedWithCode(0), "^$");
 }

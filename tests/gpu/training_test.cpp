@@ -4,6 +4,7 @@
 #include <random>
 
 #include "banyan/observe/timeline.hpp"
+#include "banyan/train/kernel_differences.hpp"
 #include "gpu/gpu_training.hpp"
 #include "metrics/kept.hpp"
 #include "train/joined_run.hpp"
@@ -28,6 +29,11 @@ TEST_P(GpuPromises, AgreeWithTheCpuInTheFirstIterationInF32) {
   const FirstStep step = first_step_in_f32(GetParam().what);
   ASSERT_GT(step.largest_gradient, 0);
   for (const int number : {1, 2}) expect_the_same_step(step, gpu_devices(number), 1e-4);
+}
+
+/// Products and convolutions on GPUs add in an order of their own, as a permuted batch does.
+TEST_F(GpuTraining, F32DriftIsThatOfAPermutedBatch) {
+  expect_the_drift_of_a_permuted_batch({gpu_devices(1), gpu_devices(2), gpu_devices(4)});
 }
 
 TEST_F(GpuTraining, GivesTheSameBits) {
@@ -80,6 +86,8 @@ TEST_F(GpuTraining, ResumesBitForBit) {
   TrainOptions options = options_of(what, again, gpu_devices(2));
   options.solver.random_seed.reset();  // the state contains it
   options.snapshot = again.path() + "/out_iter_7.solverstate";
+  // So that a run which goes on elsewhere can tell that it has other algorithms.
+  EXPECT_FALSE(saved_kernels(read_snapshot(options.snapshot).state.banyan()).empty());
   FLAGS_minloglevel = 2;
   train(options);
   const Trained resumed = read_trained(again, 20);
@@ -215,6 +223,7 @@ struct Model {
   const char* name;
   const char* net;
   int channels, size, batch, iterations;
+  std::vector<int> gpus;  ///< numbers of them
 };
 void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
 
@@ -253,9 +262,9 @@ class GpuModels : public GpuTraining, public testing::WithParamInterface<Model> 
 };
 INSTANTIATE_TEST_SUITE_P(
     Gpu, GpuModels,
-    testing::Values(Model{"LeNet", "lenet/train_test.prototxt", 1, 28, 8, 3},
-                    Model{"SyncBnLeNet", "lenet/sync_bn_train_test.prototxt", 1, 28, 8, 3},
-                    Model{"ResNet20", "cifar10_resnet20/train_test.prototxt", 3, 32, 4, 2}),
+    testing::Values(Model{"LeNet", "lenet/train_test.prototxt", 1, 28, 8, 3, {1, 2, 4}},
+                    Model{"SyncBnLeNet", "lenet/sync_bn_train_test.prototxt", 1, 28, 8, 3, {1, 2, 4}},
+                    Model{"ResNet20", "cifar10_resnet20/train_test.prototxt", 3, 32, 4, 2, {1, 2}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(GpuModels, AreTheCpusModels) {
@@ -263,7 +272,7 @@ TEST_P(GpuModels, AreTheCpusModels) {
   write_data(data.path() + "/model", GetParam());
   TrainingCase what = case_of(GetParam(), data.path() + "/model");
   const Trained one = train_case(what, 1);
-  for (const int number : {1, 2}) expect_the_same_run(one, what, gpu_devices(number));
+  for (const int number : GetParam().gpus) expect_the_same_run(one, what, gpu_devices(number));
   what.precision = DType::f32;
   const double first = train_case(what, 1).losses()[0];
   EXPECT_NEAR(train_case(what, gpu_devices(2)).losses()[0], first, 1e-4 * std::abs(first));

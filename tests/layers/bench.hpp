@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/device/cuda_devices.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/device_value.hpp"
@@ -68,6 +69,7 @@ inline Values integers(std::int64_t count, int below, unsigned seed) {
 }
 
 struct BenchOptions {
+  DeviceKind kind = DeviceKind::cpu;  ///< cuda: the first GPU
   Phase phase = Phase::train;
   DType dtype = DType::f64;
   std::optional<DType> storage;              ///< of inputs and outputs, if different
@@ -84,7 +86,8 @@ class Bench {
   Bench(const caffe::LayerParameter& parameter, const std::vector<Shape>& input_shapes, int output_count,
         const BenchOptions& options = {})
       : options_(options),
-        device_(make_cpu_device(options.rank, device_options(options))),
+        device_(options.kind == DeviceKind::cuda ? make_cuda_device(0, options.rank)
+                                                 : make_cpu_device(options.rank, device_options(options))),
         context_(*device_) {
     device_->make_current();
     LayerOptions layer_options;

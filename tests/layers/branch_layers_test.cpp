@@ -1,38 +1,16 @@
 // Layers and dialects of branches: values against closed forms and plain loops, gradients, refusals.
 #include <limits>
 
-#include "layers/gradient_case.hpp"
+#include "layers/branch_cases.hpp"
 
 namespace banyan::testing {
 namespace {
 
-const Shape kScores{5, 4}, kImages{2, 3, 4, 5}, kLabels{5};
+using namespace branch_cases;
 
 class BranchGradient : public ::testing::TestWithParam<GradientCase> {};
 
 TEST_P(BranchGradient, EqualsCentralDifferences) { check_gradients(GetParam()); }
-
-std::string fixed(const std::string& settings) {
-  return "type: 'Unpooling' unpooling_param { unpool: FIXED " + settings + " }";
-}
-
-const std::vector<GradientCase> kCases = {
-    {"bn_segnet", "type: 'BN' bn_param { scale_filler { value: 1 } shift_filler { value: 0.1 } }", {kImages}},
-    {"bn_segnet_inference", "type: 'BN' bn_param { bn_mode: INFERENCE }", {kImages}},
-    {"bn_windows", "type: 'BN' bn_param { scale_filler { value: 1 } decay: 0.9 var_eps: 1e-3 }", {kImages}},
-    {"bn_without_average", "type: 'BN' bn_param { moving_average: false }", {kScores}},
-    {"flip", "type: 'Flip' flip_param { flip_height: true }", {kImages}},
-    {"unpooling_fixed", fixed("kernel_size: 3 stride: 2 pad: 1"), {kImages}},
-    {"unpooling_mask",
-     "type: 'Unpooling' unpooling_param { kernel_size: 2 stride: 2 }",
-     {Shape{2, 3, 1, 1}, Shape{2, 3, 1, 1}},
-     1,
-     4},
-    {"upsample_repeats", "type: 'Upsample' upsample_param { scale_h: 2 scale_w: 3 }", {kImages}},
-    {"cosine", "type: 'CosineSimilarity'", {kScores, kScores}},
-    {"cosine_maps", "type: 'CosineSimilarity'", {kImages, Shape{2, 60}}},
-    {"bias_channel", "type: 'BiasChannel'", {kImages, Shape{2, 2, 1, 1}}, 1, 3},
-};
 
 INSTANTIATE_TEST_SUITE_P(Layers, BranchGradient, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });

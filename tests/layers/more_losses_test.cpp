@@ -4,80 +4,16 @@
 #include <cstdio>
 
 #include "banyan/io/binary_proto.hpp"
-#include "layers/gradient_case.hpp"
+#include "layers/loss_cases.hpp"
 
 namespace banyan::testing {
 namespace {
 
-const Shape kScores{5, 4}, kMaps{2, 3, 4, 3}, kLabels{5};
+using namespace loss_cases;
 
 class LossGradient : public ::testing::TestWithParam<GradientCase> {};
 
 TEST_P(LossGradient, EqualsCentralDifferences) { check_gradients(GetParam()); }
-
-std::string smooth(const std::string& settings) {
-  return "type: 'SmoothL1Loss' smooth_l1_loss_param { " + settings + " }";
-}
-std::string smoothed(const std::string& settings) {
-  return "type: 'SoftmaxWithLoss' loss_param { label_smoothing: 0.25 " + settings + " }";
-}
-std::string contrastive(const std::string& settings) {
-  return "type: 'ContrastiveLoss' contrastive_loss_param { " + settings + " }";
-}
-std::string infogain(const std::string& settings) { return "type: 'InfogainLoss' " + settings; }
-
-const std::vector<GradientCase> kCases = {
-    {"sigmoid_cross_entropy", "type: 'SigmoidCrossEntropyLoss'", {kMaps, kMaps}, 1, 0, false, -1, 3},
-    {"sigmoid_cross_entropy_ignore",
-     "type: 'SigmoidCrossEntropyLoss' loss_param { ignore_label: 1 normalization: VALID }",
-     {kScores, kScores},
-     1,
-     3},
-    {"sigmoid_cross_entropy_full",
-     "type: 'SigmoidCrossEntropyLoss' loss_param { normalization: FULL }",
-     {kScores, Shape{5, 2, 2}}},
-    {"sigmoid_cross_entropy_none",
-     "type: 'SigmoidCrossEntropyLoss' loss_param { normalization: NONE }",
-     {Shape{1, 3}, Shape{1, 3}}},
-    {"sigmoid_cross_entropy_old",
-     "type: 'SigmoidCrossEntropyLoss' loss_param { normalize: true ignore_label: 0 }",
-     {kScores, kScores},
-     1,
-     2},
-    {"softmax_smoothed", smoothed("ignore_label: 1"), {kMaps, Shape{2, 4, 3}}, 1, 3},
-    {"softmax_smoothed_vectors", smoothed("normalization: NONE"), {kScores, kLabels}, 1, 4},
-    {"hinge", "type: 'HingeLoss'", {kScores, kLabels}, 1, 4, false, -1, 3},
-    {"hinge_l2", "type: 'HingeLoss' hinge_loss_param { norm: L2 }", {kScores, kLabels}, 1, 4, false, -1, 3},
-    {"hinge_maps", "type: 'HingeLoss'", {kMaps, Shape{2, 1}}, 1, 36, false, -1, 3},
-    {"logistic", "type: 'MultinomialLogisticLoss'", {kScores, kLabels}, 1, 4, false, -1, 0.9, 1},
-    {"infogain_input", infogain(""), {kScores, kLabels, Shape{1, 1, 4, 4}}, 1, 4, false, 1},
-    {"infogain_maps",
-     infogain("loss_param { ignore_label: 1 normalization: BATCH_SIZE }"),
-     {kMaps, Shape{2, 4, 3}, Shape{3, 3}},
-     1,
-     3,
-     false,
-     1},
-    {"infogain_axis",
-     infogain("infogain_loss_param { axis: -1 } loss_param { normalization: FULL }"),
-     {kMaps, Shape{2, 3, 4}, Shape{9}},
-     1,
-     3,
-     false,
-     1},
-    {"l1", "type: 'L1Loss'", {kMaps, kMaps}},
-    {"smooth_l1", "type: 'SmoothL1Loss'", {kMaps, kMaps}, 1, 0, false, -1, 2},
-    {"smooth_l1_sigma", smooth("sigma: 2"), {kScores, kScores}},
-    {"smooth_l1_inside", smooth("sigma: 3"), {kScores, kScores, kScores}},
-    {"smooth_l1_weights", smooth("sigma: 0.7"), {kMaps, kMaps, kMaps, kMaps}, 1, 0, false, -1, 2},
-    {"contrastive", contrastive("margin: 1.7"), {kScores, kScores, kLabels}, 1, 2},
-    {"contrastive_legacy",
-     contrastive("margin: 2.1 legacy_version: true"),
-     {kScores, kScores, Shape{5, 1, 1, 1}},
-     1,
-     2},
-    {"triplet", "type: 'TripletLoss' triplet_loss_param { margin: 0.4 }", {kScores, kScores, kScores}},
-};
 
 INSTANTIATE_TEST_SUITE_P(Layers, LossGradient, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });

@@ -3,37 +3,19 @@
 
 #include <map>
 
-#include "layers/gradient_case.hpp"
+#include "layers/loss_cases.hpp"
 
 namespace banyan::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using namespace loss_cases;
 
 class OhemGradient : public ::testing::TestWithParam<GradientCase> {};
 TEST_P(OhemGradient, EqualsCentralDifferences) { check_gradients(GetParam()); }
 
-const Shape kMaps{2, 3, 4, 3};
-INSTANTIATE_TEST_SUITE_P(
-    Losses, OhemGradient,
-    ::testing::Values(
-        GradientCase{"softmax", "type: 'SoftmaxWithLossOHEM'", {Shape{5, 4}, Shape{5}}, 1, 4},
-        GradientCase{"softmax_ignore",
-                     "type: 'SoftmaxWithLossOHEM' loss_param { ignore_label: 1 normalization: FULL }",
-                     {kMaps, Shape{2, 1, 4, 3}},
-                     1,
-                     3},
-        GradientCase{"smooth", "type: 'SmoothL1LossOHEM'", {kMaps, kMaps, kMaps}, 1, 0, false, -1, 2},
-        GradientCase{
-            "smooth_fixed",
-            "type: 'SmoothL1LossOHEM' loss_param { normalization: PRE_FIXED pre_fixed_normalizer: 7 }",
-            {kMaps, kMaps},
-            1,
-            0,
-            false,
-            -1,
-            2}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Losses, OhemGradient, ::testing::ValuesIn(kOhemCases),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(SoftmaxWithLossOhem, ShowsTheLossOfEachPosition) {
   Bench bench("type: 'SoftmaxWithLossOHEM' loss_param { ignore_label: -1 }", {Shape{3, 2}, Shape{3, 1, 1, 1}},

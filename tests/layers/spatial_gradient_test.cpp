@@ -1,131 +1,14 @@
 // Layers that move, resize, cut or gather pixels, with every setting, against central differences in f64.
-#include "layers/gradient_checker.hpp"
+#include "layers/spatial_cases.hpp"
 
 namespace banyan::testing {
 namespace {
 
-struct Case {
-  std::string name, text;
-  std::vector<Shape> inputs;
-  Values last_input = {};  ///< if it is not differentiable
-};
-void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
+using namespace spatial_cases;
 
 class SpatialGradient : public ::testing::TestWithParam<Case> {};
 
-TEST_P(SpatialGradient, EqualsCentralDifferences) {
-  const Case& tested = GetParam();
-  const int outputs = make_layer(layer_from_text(tested.text), {})->traits().arity.outputs_equal_inputs
-                          ? static_cast<int>(tested.inputs.size())
-                          : 1;
-  Bench bench(tested.text, tested.inputs, outputs);
-  for (std::size_t i = 0; i < tested.inputs.size(); ++i) {
-    const bool given = i + 1 == tested.inputs.size() && !tested.last_input.empty();
-    bench.set_input(
-        i, given ? tested.last_input : spread_values(tested.inputs[i].count(), static_cast<unsigned>(i + 1)));
-  }
-  for (std::size_t p = 0; p < bench.layer().parameters().size(); ++p)
-    bench.set_parameter(
-        p, spread_values(bench.layer().parameters()[p].shape.count(), static_cast<unsigned>(p + 20)));
-  GradientChecker(bench).run();
-}
-
-std::string deconv(const std::string& settings) {
-  return "type: 'Deconvolution' convolution_param { num_output: 4 " + settings + " }";
-}
-
-const Shape kImage{2, 4, 5, 7}, kSmall{2, 4, 3, 4};
-
-const std::vector<Case> kCases = {
-    {"deconv", deconv("kernel_size: 3"), {kSmall}},
-    {"deconv_batch_1", deconv("kernel_size: 2 stride: 2"), {Shape{1, 2, 3, 2}}},
-    {"deconv_pad_stride", deconv("kernel_size: 4 pad: 1 stride: 2"), {kSmall}},
-    {"deconv_stride_beyond_kernel", deconv("kernel_size: 2 stride: 3"), {kSmall}},
-    {"deconv_group", deconv("kernel_size: 3 group: 2 pad: 1"), {kSmall}},
-    {"deconv_depthwise", deconv("kernel_size: 4 stride: 2 pad: 1 group: 4 bias_term: false"), {kSmall}},
-    {"deconv_dilation", deconv("kernel_size: 2 dilation: 3 bias_term: false"), {kSmall}},
-    {"deconv_hw",
-     deconv("kernel_h: 1 kernel_w: 3 pad_w: 1 stride_h: 2 dilation_w: 2 dilation_h: 1"),
-     {kSmall}},
-    {"deconv_two_inputs", deconv("kernel_size: 2"), {kSmall, Shape{1, 4, 2, 5}}},
-    {"deconv_1d", deconv("kernel_size: 3 stride: 2 pad: 1"), {Shape{2, 3, 5}}},
-    {"deconv_3d", deconv("kernel_size: [2, 1, 3] stride: [1, 2, 1]"), {Shape{1, 2, 3, 2, 2}}},
-    {"deconv_axis_2", deconv("kernel_size: 2 axis: 2"), {Shape{2, 2, 3, 2, 3}}},
-    {"deconv_no_spatial_axis", deconv("kernel_size: 1 axis: -1"), {Shape{2, 3, 4}}},
-    {"depthwise",
-     "type: 'DepthwiseConvolution' convolution_param { num_output: 8 group: 4 kernel_size: 3 pad: 1 }",
-     {kImage}},
-    {"depthwise_hw",
-     "type: 'ConvolutionDepthwise' convolution_param { num_output: 4 kernel_h: 1 kernel_w: 3 stride_h: 2 "
-     "stride_w: 1 pad_h: 0 pad_w: 1 bias_term: false }",
-     {kImage}},
-    {"crop", "type: 'Crop'", {kImage, Shape{1, 1, 3, 4}}, Values(12, 0)},
-    {"crop_offsets",
-     "type: 'Crop' crop_param { axis: 1 offset: 1 offset: 0 offset: 3 }",
-     {kImage, Shape{2, 3, 5, 2}},
-     Values(60, 0)},
-    {"crop_one_offset",
-     "type: 'Crop' crop_param { axis: -2 offset: 1 }",
-     {kImage, Shape{9, 9, 2, 3}},
-     Values(486, 0)},
-    {"crop_batch",
-     "type: 'Crop' crop_param { axis: 0 offset: [1, 2] }",
-     {Shape{3, 5}, Shape{2, 3}},
-     Values(6, 0)},
-    {"interp_size", "type: 'Interp' interp_param { height: 9 width: 4 }", {kImage}},
-    {"interp_zoom", "type: 'Interp' interp_param { zoom_factor: 3 pad_beg: -1 }", {kSmall}},
-    {"interp_shrink", "type: 'Interp' interp_param { shrink_factor: 2 pad_beg: -1 pad_end: -1 }", {kImage}},
-    {"permute", "type: 'Permute' permute_param { order: [0, 2, 3, 1] }", {kSmall}},
-    {"permute_rest", "type: 'Permute' permute_param { order: 2 }", {Shape{2, 3, 4}}},
-    {"reorg", "type: 'Reorg' reorg_param { stride: 2 }", {Shape{1, 4, 4, 2}}},
-    {"reorg_reverse", "type: 'Reorg' reorg_param { stride: 2 reverse: true }", {Shape{2, 8, 3, 2}}},
-    {"shuffle", "type: 'ShuffleChannel' shuffle_channel_param { group: 3 }", {Shape{2, 6, 2, 3}}},
-    {"shuffle_vectors", "type: 'ShuffleChannel' shuffle_channel_param { group: 2 }", {Shape{2, 6}}},
-    {"im2col", "type: 'Im2col' convolution_param { kernel_size: 3 pad: 1 stride: 2 dilation: 2 }", {kImage}},
-    {"im2col_hw", "type: 'Im2col' convolution_param { kernel_h: 1 kernel_w: 3 stride_w: 2 }", {kImage}},
-    {"im2col_axis_2", "type: 'Im2col' convolution_param { kernel_size: 2 axis: 2 }", {Shape{2, 2, 3, 2, 3}}},
-    {"upsample",
-     "type: 'Upsample' upsample_param { scale: 2 }",
-     {Shape{1, 2, 2, 2}, Shape{1, 2, 2, 2}},
-     {0, 3, 9, 14, 5, 6, 12, 11}},
-    {"upsample_size",
-     "type: 'Upsample' upsample_param { upsample_h: 3 upsample_w: 5 }",
-     {Shape{2, 1, 2, 2}, Shape{2, 1, 2, 2}},
-     {0, 3, 9, 14, 5, 6, 12, 11}},
-    {"pool_1d", "type: 'Pooling' pooling_param { kernel_size: 3 stride: 2 pad: 1 }", {Shape{2, 2, 7}}},
-    {"pool_1d_ave", "type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 stride: 2 }", {Shape{1, 2, 8}}},
-    {"pool_3d",
-     "type: 'Pooling' pooling_param { kernel_size: [2, 3, 2] stride: [1, 2, 2] pad: [1, 1, 0] }",
-     {Shape{2, 2, 3, 5, 4}}},
-    {"pool_3d_ave",
-     "type: 'Pooling' pooling_param { pool: AVE kernel_size: 2 stride: [2, 1, 2] pad: 1 }",
-     {Shape{1, 2, 3, 2, 4}}},
-    {"pool_3d_ave_inside",
-     "type: 'Pooling' pooling_param { pool: AVE kernel_size: 2 stride: [2, 1, 2] pad: 1 avg_include_pad: "
-     "false }",
-     {Shape{1, 2, 3, 2, 4}}},
-    {"pool_4d_global",
-     "type: 'Pooling' pooling_param { pool: AVE global_pooling: true }",
-     {Shape{1, 2, 2, 3, 2, 2}}},
-    {"pool_4d", "type: 'Pooling' pooling_param { kernel_size: 2 }", {Shape{1, 2, 2, 3, 2, 3}}},
-    {"roi_pooling",
-     "type: 'ROIPooling' roi_pooling_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.5 }",
-     {kImage, Shape{3, 5}},
-     {0, 1, 2, 9, 7, 1, -3, 0, 20, 30, 1, 4, 4, 6, 5}},
-    {"roi_align",
-     "type: 'ROIAlign' roi_align_param { pooled_h: 2 pooled_w: 2 spatial_scale: 0.5 }",
-     {kImage, Shape{3, 5}},
-     {0, 1, 2, 9, 7, 1, -3, 0, 20, 30, 1, 4, 4, 6, 5}},
-    {"roi_align_points",
-     "type: 'ROIAlign' roi_align_param { pooled_h: 1 pooled_w: 3 sampling_ratio: 2 }",
-     {kImage, Shape{2, 5, 1, 1}},
-     {1, 1, 2, 5.5, 4.25, 0, 0, 0, 3, 2}},
-    {"psroi_pooling",
-     "type: 'PSROIPooling' psroi_pooling_param { output_dim: 1 group_size: 2 spatial_scale: 0.5 }",
-     {kImage, Shape{3, 5}},
-     {0, 1, 2, 9, 7, 1, -3, 0, 20, 30, 1, 4, 4, 6, 5}},
-    {"interp_both", "type: 'Interp' interp_param { shrink_factor: 2 zoom_factor: 3 }", {kImage}},
-};
+TEST_P(SpatialGradient, EqualsCentralDifferences) { check_gradients(gradient_case(GetParam())); }
 
 INSTANTIATE_TEST_SUITE_P(Layers, SpatialGradient, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });

@@ -355,6 +355,58 @@ TEST_P(ConvolutionTest, GradientsMatchDifferences) {
   }
 }
 
+/// Parameters and their gradients are slices of one buffer, and cuDNN's kernels read 16 bytes at once: what
+/// begins anywhere is copied, in its own order too.
+TEST_P(ConvolutionTest, TensorsMayBeginAnywhere) {
+  const auto moved = [&](const Shape& shape, const std::vector<double>& from, Layout layout) {
+    Tensor tensor = empty({shape.count() + 1}).slice(1, shape, layout);
+    const Tensor aligned = make(shape, from, layout);
+    context().stream().copy(tensor.raw(), aligned.raw(), tensor.bytes());
+    context().synchronize();
+    return tensor;
+  };
+  for (const Case& c : {cases()[0], cases()[1], cases()[9], few_channels()}) {
+    const auto x = rounded(random_values(c.input_shape().count(), 40));
+    const auto w = rounded(random_values(c.weight_shape().count(), 41));
+    const auto b = rounded(random_values(c.geometry.out_channels, 42));
+    const auto dy = rounded(random_values(c.output_shape().count(), 43));
+    std::vector<double> y(dy.size()), dx(x.size()), dw(w.size()), db(b.size());
+    for (std::size_t o = 0; o < y.size(); ++o) y[o] = b[channel_of(c, o)], db[channel_of(c, o)] += dy[o];
+    for_each_product(c, [&](auto o, auto i, auto k) {
+      y[o] += x[i] * w[k], dx[i] += dy[o] * w[k], dw[k] += dy[o] * x[i];
+    });
+    auto added = w, bias_added = b;
+    for (std::size_t k = 0; k < added.size(); ++k) added[k] += dw[k];
+    for (std::size_t o = 0; o < bias_added.size(); ++o) bias_added[o] += db[o];
+    const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
+    const Layout plain = Layout::contiguous;
+    const Shape of_bias{c.geometry.out_channels};
+    const std::int64_t terms = c.batch * c.output_shape().count(2);
+    for (const Layout layout : kLayouts) {
+      SCOPED_TRACE(cat(c.name, ", ", name_of(layout)));
+      const auto any = [&](const Shape& shape, Layout in) {
+        return moved(shape, std::vector<double>(shape.count(), NAN), in);
+      };
+      const Tensor input = moved(c.input_shape(), x, layout),
+                   grad_output = moved(c.output_shape(), dy, layout);
+      const Tensor weight = moved(c.weight_shape(), w, plain), bias = moved(of_bias, b, plain);
+      Tensor output = any(c.output_shape(), layout), grad_input = any(c.input_shape(), layout);
+      Tensor first = any(c.weight_shape(), plain), first_bias = any(of_bias, plain);
+      Tensor sum = moved(c.weight_shape(), w, plain), bias_sum = moved(of_bias, b, plain);
+      convolution->forward(context(), input, weight, bias, output);
+      convolution->backward_data(context(), grad_output, weight, grad_input);
+      convolution->first_backward_weight(context(), input, grad_output, first, first_bias);
+      convolution->backward_weight(context(), input, grad_output, sum, bias_sum);
+      expect_near(values(output), y, tolerance(c.weight_shape().count(1)));
+      expect_near(values(grad_input), dx, tolerance(c.weight_shape().count() / c.geometry.group));
+      expect_near(values(first), dw, tolerance(terms));
+      expect_near(values(first_bias), db, tolerance(terms));
+      expect_near(values(sum), added, tolerance(terms));
+      expect_near(values(bias_sum), bias_added, tolerance(terms));
+    }
+  }
+}
+
 TEST_P(ConvolutionTest, EmptyBatchContributesNothing) {
   const Case c{"empty", 0, {6, 5}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 4, 6}};
   const auto convolution = ops::make_convolution(context(), c.geometry, dtype());

@@ -18,6 +18,15 @@
 
 namespace banyan {
 
+/// Of runs in which a device stops: a healthy one must not look stalled.
+#if defined(__SANITIZE_THREAD__)  // devices are slower by an order of magnitude
+inline constexpr double kSilenceSeconds = 2;
+#elif defined(BANYAN_GPU_TESTS)  // emulated GPUs are slower too
+inline constexpr double kSilenceSeconds = 1;
+#else
+inline constexpr double kSilenceSeconds = 0.5;
+#endif
+
 enum class FaultKind : std::uint8_t {
   exception,
   out_of_memory,

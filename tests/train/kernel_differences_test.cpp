@@ -64,7 +64,7 @@ struct Warnings : google::LogSink {
 
 using KernelTraining = TrainingRun;
 
-TEST_F(KernelTraining, WarnsOfDevicesAndRunsThatDiffer) {
+TEST_F(KernelTraining, WarnsOfRunsThatDifferAndRefusesDevicesThatDo) {
   const auto warnings_of = [&](const std::vector<std::string>& kernels, const std::string& snapshot = "") {
     told = kernels;
     TrainOptions run =
@@ -82,8 +82,14 @@ TEST_F(KernelTraining, WarnsOfDevicesAndRunsThatDiffer) {
   EXPECT_THAT(warnings_of({"y", "y"}, state),
               ElementsAre(HasSubstr(
                   "this run computes layer \"chooser\" forward by y, the run that is resumed by x")));
-  EXPECT_THAT(warnings_of({"x", "y"}),
-              ElementsAre(HasSubstr("cpu:0 computes layer \"chooser\" forward by x, cpu:1 by y")));
+  try {
+    warnings_of({"x", "y"});
+    ADD_FAILURE() << "devices that differ were accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::runtime);
+    EXPECT_THAT(error.what(), HasSubstr("cpu:0 computes layer \"chooser\" forward by x, cpu:1 by y"));
+    EXPECT_THAT(error.what(), HasSubstr("devices of one model must compute alike"));
+  }
 }
 
 TEST(KernelDifference, ChoicesAreSaved) {

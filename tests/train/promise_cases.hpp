@@ -233,4 +233,52 @@ inline void expect_the_same_run(const Trained& one, TrainingCase what,
       << devices.size() << " devices, " << tree;
 }
 
+/// f32 after 20 iterations: how far one CPU device with permuted batches is from one without, the worst of
+/// eight permutations.
+struct PermutedDrift {
+  TrainingCase what;
+  TrainingFolder folder;  ///< without permutation
+  std::vector<double> one;
+  double drift = 0;
+  /// At most 3 times as far.
+  void expect(const std::vector<double>& values) const {
+    EXPECT_LE(relative_distance(one, values), 3 * drift);
+  }
+};
+/// No dropout or augmentation here: they depend on a sample's place in the batch.
+inline void measure(PermutedDrift& measured) {
+  TrainingCase& what = measured.what;
+  what =
+      TrainingCase{kSolver,
+                   "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: 'DATA' "
+                   "backend: LMDB batch_size: 24 "
+                   "batch_size_is_total: true } transform_param { scale: 0.01 mean_value: 60 } } " +
+                       std::string(kBody) + classifier()};
+  what.net.replace(what.net.find("dropout_ratio: 0.3"), 18, "dropout_ratio: 0.0");
+  what.precision = DType::f32;
+  const auto permuted = [](int turn) {
+    std::vector<int> order;
+    for (int i = 0; i < 48; ++i) order.push_back(i / 24 * 24 + (i % 24 * 7 + turn) % 24);
+    return order;
+  };
+  measured.one = train_case(what, 1, measured.folder).values();
+  // It depends on whether a ReLU or a pooling maximum flips, and not every permutation has one that does.
+  for (int turn = 0; turn < 24; turn += 3) {
+    const TrainingFolder folder(permuted(turn));
+    measured.drift =
+        std::max(measured.drift, relative_distance(measured.one, train_case(what, 1, folder).values()));
+  }
+  EXPECT_GT(measured.drift, 0);
+}
+
+/// Each of these teams is within it.
+inline void expect_the_drift_of_a_permuted_batch(const std::vector<std::vector<DeviceChoice>>& teams) {
+  PermutedDrift drift;
+  measure(drift);
+  for (const std::vector<DeviceChoice>& team : teams) {
+    SCOPED_TRACE(cat(team.size(), " devices"));
+    drift.expect(train_case(drift.what, team, drift.folder).values());
+  }
+}
+
 }  // namespace banyan

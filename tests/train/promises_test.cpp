@@ -24,34 +24,8 @@ TEST_P(NDevicesTest, AgreeInTheFirstIterationInF32) {
   for (const int devices : {2, 3, 4, 8}) expect_the_same_step(step, cpu_devices(devices), 1e-5);
 }
 
-/// f32 after 20 iterations: at most 3 times as far from the one device as one device with permuted batches,
-/// the worst of eight permutations. No dropout or augmentation here: they depend on a sample's place in the
-/// batch.
 TEST(Promises, F32DriftIsThatOfAPermutedBatch) {
-  TrainingCase what{kSolver,
-                    "layer { name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: 'DATA' "
-                    "backend: LMDB batch_size: 24 "
-                    "batch_size_is_total: true } transform_param { scale: 0.01 mean_value: 60 } } " +
-                        std::string(kBody) + classifier()};
-  what.net.replace(what.net.find("dropout_ratio: 0.3"), 18, "dropout_ratio: 0.0");
-  what.precision = DType::f32;
-  const auto permuted = [](int turn) {
-    std::vector<int> order;
-    for (int i = 0; i < 48; ++i) order.push_back(i / 24 * 24 + (i % 24 * 7 + turn) % 24);
-    return order;
-  };
-  const TrainingFolder straight;
-  const std::vector<double> one = train_case(what, 1, straight).values();
-  // It depends on whether a ReLU or a pooling maximum flips, and not every permutation has one that does.
-  double drift = 0;
-  for (int turn = 0; turn < 24; turn += 3) {
-    const TrainingFolder folder(permuted(turn));
-    drift = std::max(drift, relative_distance(one, train_case(what, 1, folder).values()));
-  }
-  EXPECT_GT(drift, 0);
-  for (const int devices : {2, 3, 4, 8})
-    EXPECT_LE(relative_distance(one, train_case(what, devices, straight).values()), 3 * drift)
-        << devices << " devices";
+  expect_the_drift_of_a_permuted_batch({cpu_devices(2), cpu_devices(3), cpu_devices(4), cpu_devices(8)});
 }
 
 /// A user's tree may have any root; parameters still come from the first device, at the start and on

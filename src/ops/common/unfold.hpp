@@ -11,8 +11,8 @@
 namespace banyan::ops {
 namespace detail {
 
-/// Arrays of numbers, not of structs: GCC 12's __builtin_clear_padding, which emulated GPUs apply to a
-/// kernel's arguments, clears parts of those.
+/// Arrays of numbers, not of structs: it is a kernel's argument, in which GCC 12's __builtin_clear_padding
+/// (used by builds that look at arguments byte by byte) clears parts of arrays of structs.
 struct Unfolded {
   std::int64_t axes;
   std::int64_t input[kMostUnfolded], output[kMostUnfolded], kernel[kMostUnfolded], stride[kMostUnfolded],

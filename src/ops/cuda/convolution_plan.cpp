@@ -159,12 +159,11 @@ struct BackwardWeight {
   }
 };
 
-/// Does cuDNN have an answer? False if it reports that it has nothing for such arguments, as it would on
+/// Does cuDNN have an answer? False if it reports that it does not support such arguments, as it would on
 /// every such GPU. Other failures throw: a list shortened by lack of memory would make this device use other
-/// kernels than its replicas.
+/// kernels than its replicas, and arguments that contradict each other are a fault of ours.
 bool answered(cudnnStatus_t status, const char* call, const Device& device) {
-  const auto category = CUDNN_STATUS_CATEGORY(status);
-  if (category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM) return false;
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return false;
   cudnn_check(status, call, device);
   return true;
 }

@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+#include <array>
 #include <cstdlib>
 #include <map>
 
@@ -19,18 +20,28 @@ namespace {
 constexpr std::size_t kCellBytes = 4;
 constexpr std::size_t kPageBytes = 4096;
 
-/// What is known about 4 bytes of device or shared memory.
-struct Cell {
-  std::uint32_t launch = 0;  ///< to which the rest applies (shared memory: the block's number in the process)
+/// Who of a launch uses a piece of memory.
+struct Use {
   std::uint32_t writer = 0, reader = 0;  ///< the latest CUDA thread of the launch, from 1; 0: none
   std::uint16_t writer_epoch = 0, reader_epoch = 0;  ///< earlier barriers of its block
   bool several_readers = false;                      ///< in one block, since the same barrier
   bool readers_in_several_blocks = false;
+};
+using UsesOfBytes = std::array<Use, kCellBytes>;
+
+/// What is known about 4 bytes of device or shared memory.
+struct Cell {
+  std::uint32_t launch = 0;  ///< to which the rest applies (shared memory: the block's number in the process)
+  Use use;  ///< of all 4 bytes; if they are split, `use.writer` says where their own uses are
   // One bit per byte.
   std::uint8_t written = 0;            ///< ever
   std::uint8_t reads = 0, writes = 0;  ///< of the launch
+  bool split = false;                  ///< something has used a part of the cell
 };
 constexpr std::uint8_t kWhole = 15;
+// It is there for each 4 bytes that a launch touches: bytes with uses of their own are rare, and kept
+// elsewhere.
+static_assert(sizeof(Cell) == 24);
 
 /// Cells and pages of a GPU's memory; the system provides zeroed memory where they are touched.
 struct Shadow {
@@ -67,11 +78,13 @@ struct Launch {
   std::vector<std::vector<std::uintptr_t>> pages;  ///< touched, by GPU
   std::vector<Bounds> known;                       ///< allocations used by this launch
   std::size_t latest = 0;
+  std::vector<UsesOfBytes> split;   ///< of the GPUs' cells
   std::uint32_t blocks_so_far = 0;  ///< in the process
   struct Shared {
     const char* begin;
     std::size_t bytes;
     std::vector<Cell> cells;
+    std::vector<UsesOfBytes> split;
   };
   std::vector<Shared> shared;
   std::map<std::pair<std::string, std::string>, int> told;
@@ -130,27 +143,50 @@ bool same_block(std::uint32_t one, std::uint32_t other) {
   return (one - 1) / launch().threads_per_block == (other - 1) / launch().threads_per_block;
 }
 
-void write_cell(Cell& c, std::uint32_t me, const char* p, std::size_t bytes) {
-  const auto epoch = static_cast<std::uint16_t>(launch().epoch);
-  if (c.writer != 0 && c.writer != me && !(same_block(c.writer, me) && c.writer_epoch != epoch))
-    found("another thread of the launch writes it too, without a barrier between", p, bytes, true);
-  if (c.reader != 0) {
-    const bool other = c.reader != me || c.several_readers;
-    if (c.readers_in_several_blocks || !same_block(c.reader, me) || (other && c.reader_epoch == epoch))
-      found("another thread of the launch reads it, without a barrier between", p, bytes, true);
+// Both return what is wrong; null: nothing.
+const char* write_use(Use& u, std::uint32_t me, std::uint16_t epoch) {
+  const char* wrong = nullptr;
+  if (u.reader != 0) {
+    const bool other = u.reader != me || u.several_readers;
+    if (u.readers_in_several_blocks || !same_block(u.reader, me) || (other && u.reader_epoch == epoch))
+      wrong = "another thread of the launch reads it, without a barrier between";
   }
-  c.writer = me;
-  c.writer_epoch = epoch;
+  if (u.writer != 0 && u.writer != me && !(same_block(u.writer, me) && u.writer_epoch != epoch))
+    wrong = "another thread of the launch writes it too, without a barrier between";
+  u.writer = me;
+  u.writer_epoch = epoch;
+  return wrong;
 }
 
-void read_cell(Cell& c, std::uint32_t me, const char* p, std::size_t bytes) {
+const char* read_use(Use& u, std::uint32_t me, std::uint16_t epoch) {
+  const char* wrong = nullptr;
+  if (u.writer != 0 && u.writer != me && !(same_block(u.writer, me) && u.writer_epoch != epoch))
+    wrong = "another thread of the launch writes it, without a barrier between";
+  if (u.reader != 0 && !same_block(u.reader, me)) u.readers_in_several_blocks = true;
+  u.several_readers = u.reader != 0 && u.reader_epoch == epoch && (u.several_readers || u.reader != me);
+  u.reader = me;
+  u.reader_epoch = epoch;
+  return wrong;
+}
+
+/// Likewise, for the bytes of a cell that are set in `bits`.
+const char* use_cell(Cell& c, std::vector<UsesOfBytes>& split, std::uint8_t bits, std::uint32_t me,
+                     bool write) {
   const auto epoch = static_cast<std::uint16_t>(launch().epoch);
-  if (c.writer != 0 && c.writer != me && !(same_block(c.writer, me) && c.writer_epoch != epoch))
-    found("another thread of the launch writes it, without a barrier between", p, bytes, false);
-  if (c.reader != 0 && !same_block(c.reader, me)) c.readers_in_several_blocks = true;
-  c.several_readers = c.reader != 0 && c.reader_epoch == epoch && (c.several_readers || c.reader != me);
-  c.reader = me;
-  c.reader_epoch = epoch;
+  const auto use = [&](Use& u) { return write ? write_use(u, me, epoch) : read_use(u, me, epoch); };
+  if (bits == kWhole && !c.split) return use(c.use);
+  if (!c.split) {
+    UsesOfBytes each;
+    each.fill(c.use);
+    c.use.writer = static_cast<std::uint32_t>(split.size());
+    c.split = true;
+    split.push_back(each);
+  }
+  const char* wrong = nullptr;
+  for (std::size_t i = 0; i < kCellBytes; ++i)
+    if ((bits >> i & 1) != 0)
+      if (const char* of_byte = use(split[c.use.writer][i])) wrong = of_byte;
+  return wrong;
 }
 
 /// body(cell, its bytes as bits, their place in the access) for each cell; `cells` starts with that of `p`.
@@ -164,23 +200,20 @@ void for_each_cell(AnyCell* cells, const char* p, std::size_t bytes, const Body&
   }
 }
 
-/// `tag`: whose accesses count. Two threads that use the same part of a cell are not detected.
-void use_cells(Cell* cells, std::uint32_t tag, const char* p, std::size_t bytes, bool write, bool shared) {
+/// `tag`: whose accesses count.
+void use_cells(Cell* cells, std::vector<UsesOfBytes>& split, std::uint32_t tag, const char* p,
+               std::size_t bytes, bool write, bool shared) {
   const std::uint32_t me = this_thread();
   for_each_cell(cells, p, bytes, [&](Cell& c, std::uint8_t bits, std::size_t at) {
     if (c.launch != tag) {
+      const std::uint8_t written = shared ? std::uint8_t{0} : c.written;
+      c = Cell{};
       c.launch = tag;
-      c.writer = c.reader = 0;
-      c.reads = c.writes = 0;
-      c.several_readers = c.readers_in_several_blocks = false;
-      if (shared) c.written = 0;
+      c.written = written;
     }
     if (!write && (c.written & bits) != bits)
       found(shared ? "shared memory that the block has not written" : "never written", p + at, bytes, false);
-    if (bits == kWhole && write)
-      write_cell(c, me, p + at, bytes);
-    else if (bits == kWhole)
-      read_cell(c, me, p + at, bytes);
+    if (const char* wrong = use_cell(c, split, bits, me, write)) found(wrong, p + at, bytes, write);
     std::uint8_t& used = write ? c.writes : c.reads;
     used = static_cast<std::uint8_t>(used | bits);
     if (write) c.written = static_cast<std::uint8_t>(c.written | bits);
@@ -218,8 +251,8 @@ void use_elsewhere(Launch& l, const char* p, std::size_t bytes, bool write) {
   for (auto& array : l.shared) {
     if (p < array.begin || p >= array.begin + array.bytes) continue;
     if (p + bytes > array.begin + array.bytes) return found("beyond a shared array", p, bytes, write);
-    return use_cells(&array.cells[static_cast<std::size_t>(p - array.begin) / kCellBytes], l.blocks_so_far, p,
-                     bytes, write, true);
+    return use_cells(&array.cells[static_cast<std::size_t>(p - array.begin) / kCellBytes], array.split,
+                     l.blocks_so_far, p, bytes, write, true);
   }
   if (!write && (within(l.arguments.begin, l.arguments.bytes) || within(&builtins, sizeof(builtins)))) return;
   const bool pinned = Memory::get().is_pinned(p, bytes);
@@ -254,7 +287,7 @@ void access(const void* where, std::size_t bytes, bool write, bool aligned) {
     page = l.number;
     l.pages[gpu].push_back(offset / kPageBytes);
   }
-  use_cells(l.shadows[gpu].cells + offset / kCellBytes, l.number, p, bytes, write, false);
+  use_cells(l.shadows[gpu].cells + offset / kCellBytes, l.split, l.number, p, bytes, write, false);
 }
 
 /// Reports to the history what the launch has read and written, as ranges.
@@ -332,6 +365,7 @@ void check_launch_ends() {
   const std::string bucket = "kernels of up to 2^" + std::to_string(size) + " bytes";
   count(bucket + ", launches");
   count(bucket + ", bytes", read + written);
+  l.split = {};  // with its memory
   l.now = nullptr;
   l.one_at_a_time.unlock();
 }
@@ -358,7 +392,7 @@ NotChecked::NotChecked() { inside = false; }
 NotChecked::~NotChecked() { inside = true; }
 
 void check_shared(char* memory, std::size_t bytes) {
-  launch().shared.push_back({memory, bytes, std::vector<Cell>(cells_in(bytes))});
+  launch().shared.push_back({memory, bytes, std::vector<Cell>(cells_in(bytes)), {}});
 }
 
 void note_written(char* real, std::size_t bytes) {

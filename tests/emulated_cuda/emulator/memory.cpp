@@ -291,7 +291,7 @@ std::string Memory::leftovers() {
   add(of_working(m.events), "events");
   add(m.graphs, "graphs");
   add(m.executables, "executable graphs");
-  add(m.handles, "library handles");
+  add(m.handles, "handles and descriptors of cuBLAS and cuDNN");
   return out.str();
 }
 

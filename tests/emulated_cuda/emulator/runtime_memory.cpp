@@ -195,8 +195,12 @@ cudaError_t cudaFree(void* data) {
   return Memory::get().release(data) ? ended_with : result(cudaErrorInvalidValue);
 }
 
+// Pinned memory comes and goes outside of streams, unseen by a capture, and CUDA may synchronize for it: such
+// calls are forbidden during a capture. NVIDIA names cudaMalloc only as an example of them; cudaHostRegister
+// is known to be refused.
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
   EMULATED_CALL(cudaHostAlloc, cudaErrorMemoryAllocation);
+  if (capture_forbids("cudaHostAlloc")) return result(cudaErrorStreamCaptureUnsupported);
   // Separate pages whose addresses are not used twice: using them after they are freed faults.
   void* memory = mmap(nullptr, pages_of(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return result(cudaErrorMemoryAllocation);
@@ -213,6 +217,7 @@ cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
 cudaError_t cudaFreeHost(void* data) {
   EMULATED_END(cudaFreeHost);
   if (data == nullptr) return ended_with;
+  if (capture_forbids("cudaFreeHost")) return result(cudaErrorStreamCaptureUnsupported);
   std::size_t bytes = 0;
   if (!Memory::get().unpin(data, &bytes)) {
     complain("cudaFreeHost of what cudaHostAlloc has not made: ", static_cast<const void*>(data));

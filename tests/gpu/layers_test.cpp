@@ -1,0 +1,175 @@
+// Layers on GPUs, with every setting that their own tests have: what they give is what they give on CPU
+// devices. Operators have tests of their own; here it is the layers' host code that must not touch the memory
+// of a GPU, nor use what its stream has not computed yet.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <set>
+
+#include "io/hdf5_maker.hpp"
+#include "layers/branch_cases.hpp"
+#include "layers/every_layer.hpp"
+#include "layers/function_cases.hpp"
+#include "layers/layer_cases.hpp"
+#include "layers/loss_cases.hpp"
+#include "layers/small_layer_cases.hpp"
+#include "layers/spatial_cases.hpp"
+#include "train/run_devices.hpp"
+
+namespace banyan::testing {
+namespace {
+
+/// f64: both add up a few hundred terms, in different orders (1e-16 each), and divide by norms and deviations
+/// that are at least 1e-2.
+constexpr double kTolerance = 1e-11;
+
+struct Group {
+  std::string name;
+  std::vector<GradientCase> cases;
+};
+void PrintTo(const Group& group, std::ostream* out) { *out << group.name; }
+
+std::vector<Group> groups() {
+  std::vector<GradientCase> spatial;
+  for (const spatial_cases::Case& tested : spatial_cases::kCases) spatial.push_back(gradient_case(tested));
+  const std::vector<GradientCase> without_inputs = {
+      {"continuation_indicator",
+       "type: 'ContinuationIndicator' continuation_indicator_param { time_step: 3 batch_size: 2 }",
+       {}},
+      {"parameter", "type: 'Parameter' parameter_param { shape { dim: 2 dim: 3 } }", {}},
+  };
+  return {{"Layers", layer_cases::kCases},
+          {"Small", small_layer_cases::kCases},
+          {"Functions", function_cases::kCases},
+          {"Branches", branch_cases::kCases},
+          {"Losses", loss_cases::kCases},
+          {"Ohem", loss_cases::kOhemCases},
+          {"Spatial", spatial},
+          {"WithoutInputs", without_inputs}};
+}
+
+struct Result {
+  std::string name;
+  Values values;
+};
+
+/// Outputs, gradients and parameters after a pass, by their names.
+std::vector<Result> results_of(const GradientCase& tested, DeviceKind kind) {
+  BenchOptions options;
+  options.kind = kind;
+  Bench bench = bench_of(tested, options);
+  set_values_of(bench, tested);
+  bench.zero_parameter_gradients();
+  bench.forward();
+  std::vector<Result> found;
+  std::vector<Values> gradients;
+  for (std::size_t o = 0; o < bench.outputs.size(); ++o) {
+    found.push_back({cat("output ", o), bench.output(o)});
+    gradients.push_back(spread_values(bench.outputs[o]->shape.count(), static_cast<unsigned>(91 + o)));
+  }
+  const std::vector<Parameter>& parameters = bench.layer().parameters();
+  bench.backward(gradients);
+  for (std::size_t i = 0; i < bench.inputs.size(); ++i)
+    if (bench.layer().traits().differentiable(static_cast<int>(i)))
+      found.push_back({cat("gradient of input ", i), bench.input_gradient(i)});
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    found.push_back({cat("parameter ", p), bench.parameter(p)});
+    if (parameters[p].grad.defined())
+      found.push_back({cat("gradient of parameter ", p), bench.parameter_gradient(p)});
+  }
+  bench.layer().check_results(bench.context());
+  return found;
+}
+
+class GpuLayers : public ::testing::TestWithParam<Group> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Settings, GpuLayers, ::testing::ValuesIn(groups()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(GpuLayers, ComputeWhatTheyDoOnCpuDevices) {
+  for (const GradientCase& tested : GetParam().cases) {
+    SCOPED_TRACE(tested.name);
+    try {
+      const std::vector<Result> expected = results_of(tested, DeviceKind::cpu),
+                                found = results_of(tested, DeviceKind::cuda);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        expect_near(found[i].values, expected[i].values, kTolerance, expected[i].name);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+/// Those without a gradient, too.
+TEST(EveryGpuLayer, ComputesWhatItDoesOnCpuDevices) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
+  for (const AnyBatch& tested : every_layer()) {
+    SCOPED_TRACE(tested.text);
+    // Their masks name pixels twice here; among the cases above they do not.
+    const std::string type = layer_from_text(tested.text).type();
+    if (type == "Upsample" || type == "Unpooling") continue;
+    const auto run = [&](DeviceKind kind) {
+      BenchOptions options;
+      options.kind = kind;
+      Bench bench(tested.text, tested.shapes(2), tested.outputs, options);
+      std::vector<Values> results;
+      for (const std::int64_t batch : {2, 0, 3}) {
+        bench.reshape(tested.shapes(batch));
+        for (Values& values : run_batch(bench, tested, batch)) results.push_back(std::move(values));
+      }
+      return results;
+    };
+    try {
+      const std::vector<Values> expected = run(DeviceKind::cpu), found = run(DeviceKind::cuda);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        expect_near(found[i], expected[i], kTolerance, cat("result ", i));
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+#ifdef BANYAN_WITH_HDF5
+TEST(GpuHdf5Output, WritesWhatTheGpuHolds) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
+  const std::string file = cat(::testing::TempDir(), "banyan_gpu_output_", getpid(), ".h5");
+  const Shape rows{3, 2, 2}, labels{3};
+  BenchOptions options;
+  options.kind = DeviceKind::cuda;
+  {
+    Bench bench("type: 'HDF5Output' hdf5_output_param { file_name: '" + file + "' }", {rows, labels}, 0,
+                options);
+    bench.set_input(0, spread_values(rows.count(), 1));
+    bench.set_input(1, {2, 0, 1});
+    bench.forward();
+  }
+  EXPECT_EQ(hdf5_values(file, "data"), spread_values(rows.count(), 1));
+  EXPECT_EQ(hdf5_values(file, "label"), (Values{2, 0, 1}));
+  std::remove(file.c_str());
+}
+#endif
+
+/// A new type needs an example (LayerInfo), a case, or a test on GPUs of its own.
+TEST(GpuLayerTypes, AreTested) {
+  std::set<std::string> tested{
+      "HDF5Output",                                            // above
+      "DetectionEvaluate", "DetectionOutput", "MultiBoxLoss",  // detection_test.cpp
+      "Data", "DummyData",                                     // training_test.cpp, detection_test.cpp
+      // Their batches travel as those of Data do (source_layer.hpp), or the program fills them.
+      "AnnotatedData", "HDF5Data", "ImageData", "ImageSegData", "Input", "MemoryData", "SegData", "VideoData",
+      "WindowData"};
+  for (const Group& group : groups())
+    for (const GradientCase& each : group.cases) tested.insert(layer_from_text(each.text).type());
+  for (const AnyBatch& each : every_layer()) tested.insert(layer_from_text(each.text).type());
+  for (const std::string& type : registered_layer_types()) EXPECT_TRUE(tested.contains(type)) << type;
+}
+
+}  // namespace
+}  // namespace banyan::testing

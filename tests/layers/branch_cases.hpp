@@ -1,0 +1,32 @@
+// Layers and dialects of branches of Caffe, with their settings.
+#pragma once
+
+#include "layers/gradient_case.hpp"
+
+namespace banyan::testing::branch_cases {
+
+inline const Shape kScores{5, 4}, kImages{2, 3, 4, 5}, kLabels{5};
+
+inline std::string fixed(const std::string& settings) {
+  return "type: 'Unpooling' unpooling_param { unpool: FIXED " + settings + " }";
+}
+
+inline const std::vector<GradientCase> kCases = {
+    {"bn_segnet", "type: 'BN' bn_param { scale_filler { value: 1 } shift_filler { value: 0.1 } }", {kImages}},
+    {"bn_segnet_inference", "type: 'BN' bn_param { bn_mode: INFERENCE }", {kImages}},
+    {"bn_windows", "type: 'BN' bn_param { scale_filler { value: 1 } decay: 0.9 var_eps: 1e-3 }", {kImages}},
+    {"bn_without_average", "type: 'BN' bn_param { moving_average: false }", {kScores}},
+    {"flip", "type: 'Flip' flip_param { flip_height: true }", {kImages}},
+    {"unpooling_fixed", fixed("kernel_size: 3 stride: 2 pad: 1"), {kImages}},
+    {"unpooling_mask",
+     "type: 'Unpooling' unpooling_param { kernel_size: 2 stride: 2 }",
+     {Shape{2, 3, 1, 1}, Shape{2, 3, 1, 1}},
+     1,
+     4},
+    {"upsample_repeats", "type: 'Upsample' upsample_param { scale_h: 2 scale_w: 3 }", {kImages}},
+    {"cosine", "type: 'CosineSimilarity'", {kScores, kScores}},
+    {"cosine_maps", "type: 'CosineSimilarity'", {kImages, Shape{2, 60}}},
+    {"bias_channel", "type: 'BiasChannel'", {kImages, Shape{2, 2, 1, 1}}, 1, 3},
+};
+
+}  // namespace banyan::testing::branch_cases
