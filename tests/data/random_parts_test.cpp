@@ -85,16 +85,22 @@ TEST(PartWriter, ScaledPartsAreResizedToTheCrop) {
   EXPECT_EQ(found, expected);
 }
 
+/// Of an item; within the image.
+PixelBox drawn(const RandomParts& parts, int height, int width, std::uint64_t item) {
+  ItemDraws numbers({3, 4, 0}, item);
+  const PixelBox box = parts.draw(height, width, numbers);
+  EXPECT_TRUE(box.top >= 0 && box.left >= 0 && box.top + box.height <= height &&
+              box.left + box.width <= width);
+  return box;
+}
+
 TEST(RandomParts, OfAnyAreaAndShapeWithinTheLimits) {
   const RandomParts parts(settings_of("crop_size: 4 original_image: true"));
   const int height = 300, width = 400, draws = 4000;
   double shares = 0;
   bool wide = false, high = false;
   for (std::uint64_t item = 0; item < draws; ++item) {
-    ItemDraws numbers({3, 4, 0}, item);
-    const PixelBox box = parts.draw(height, width, numbers);
-    ASSERT_TRUE(box.top >= 0 && box.left >= 0 && box.top + box.height <= height &&
-                box.left + box.width <= width);
+    const PixelBox box = drawn(parts, height, width, item);
     const double share = double(box.height) * box.width / (height * width);
     const double aspect = double(box.width) / box.height;
     // Sides are whole pixels, of at least 80.
@@ -125,10 +131,7 @@ TEST(RandomParts, OfTheAspectsOfIntel) {
   double least = 1, most = 0, flattest = 1, steepest = 1;
   int wide = 0;
   for (std::uint64_t item = 0; item < draws; ++item) {
-    ItemDraws numbers({3, 4, 0}, item);
-    const PixelBox box = parts.draw(height, width, numbers);
-    ASSERT_TRUE(box.top >= 0 && box.left >= 0 && box.top + box.height <= height &&
-                box.left + box.width <= width);
+    const PixelBox box = drawn(parts, height, width, item);
     const double share = double(box.height) * box.width / (height * width);
     const double aspect = double(box.width) / box.height;
     least = std::min(least, share);
