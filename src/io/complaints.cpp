@@ -33,12 +33,6 @@ constexpr OtherField kOtherFields[] = {
      "it is Intel's, for maps with three spatial axes; pooled_h and pooled_w are the sizes for two"},
 };
 
-/// "DenseImageData" for DENSE_IMAGE_DATA of V1 layers; other names stay.
-std::string type_of_today(const std::string& name) {
-  caffe::V1LayerParameter::LayerType type{};
-  return caffe::V1LayerParameter::LayerType_Parse(name, &type) ? current_type_name(type) : name;
-}
-
 /// The text between the n-th pair of double quotes.
 std::string quoted_part(const std::string& message, int n) {
   std::size_t begin = 0;
@@ -194,7 +188,7 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
 std::string Complaints::about_layer() const {
   const std::vector<TextBlock> blocks = blocks_around(text_, at_.offset);
   if (blocks.empty() || (blocks.back().name != "layer" && blocks.back().name != "layers")) return "";
-  return about_other_type(type_of_today(value_in(text_, blocks.back(), "type")));
+  return about_other_type(current_type_name(value_in(text_, blocks.back(), "type")));
 }
 
 std::string Complaints::unknown_value(const std::string& value, const std::string& field) {

@@ -183,13 +183,6 @@ void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& or
   }
 }
 
-/// "Softmax" for "SOFTMAX"; any other name stays.
-std::string type_for_old_name(const std::string& name) {
-  V1LayerParameter::LayerType type = V1LayerParameter::NONE;
-  const bool old = V1LayerParameter::LayerType_Parse(name, &type) && type != V1LayerParameter::NONE;
-  return old ? current_type_name(type) : name;
-}
-
 }  // namespace
 
 std::string current_type_name(V1LayerParameter::LayerType type) {
@@ -197,6 +190,12 @@ std::string current_type_name(V1LayerParameter::LayerType type) {
   for (const auto& [branch_type, name] : kTypesOfBranches)
     if (branch_type == type) return name;
   return "";
+}
+
+std::string current_type_name(const std::string& name) {
+  V1LayerParameter::LayerType type = V1LayerParameter::NONE;
+  const bool old = V1LayerParameter::LayerType_Parse(name, &type) && type != V1LayerParameter::NONE;
+  return old ? current_type_name(type) : name;
 }
 
 bool needs_data_transform_upgrade(const caffe::NetParameter& net) {
@@ -236,11 +235,11 @@ caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origi
 
 bool needs_type_name_upgrade(const caffe::NetParameter& net) {
   return std::any_of(net.layer().begin(), net.layer().end(),
-                     [](const auto& layer) { return type_for_old_name(layer.type()) != layer.type(); });
+                     [](const auto& layer) { return current_type_name(layer.type()) != layer.type(); });
 }
 
 caffe::NetParameter upgrade_type_names(caffe::NetParameter net) {
-  for (caffe::LayerParameter& layer : *net.mutable_layer()) layer.set_type(type_for_old_name(layer.type()));
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) layer.set_type(current_type_name(layer.type()));
   return net;
 }
 

@@ -30,8 +30,6 @@ constexpr double kSilentAtTheEnd = 0.5;
 /// so much counts, or this part of what is a failure: calls that do not return for so long again and again
 /// shall not hide a silence.
 constexpr double kAway = 1, kMostOfAway = 0.5, kPartOfAway = 1.0 / 3;
-/// Process 0 speaks first of those that miss somebody at the end.
-constexpr double kAfterTheFirst = 1;
 /// Of processes that fall silent within such a time any may be the cause: an MPI that has lost one process
 /// may hold up others, in calls from which they tell nothing.
 constexpr double kTogether = 1;

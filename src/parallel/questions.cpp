@@ -139,16 +139,11 @@ Questions::~Questions() {
 
 std::string Questions::ask(std::string question, const std::function<bool()>& cancelled) {
   State& state = *state_;
-  std::uint64_t number = 0;
-  {
-    const std::lock_guard<std::mutex> lock(state.mutex);
-    number = ++state.next;
-    state.asked.insert({0, number});
-    state.answers[number];
-    state.post(0, number, std::move(question));
-  }
   std::unique_lock<std::mutex> lock(state.mutex);
+  const std::uint64_t number = ++state.next;
+  state.asked.insert({0, number});
   std::optional<std::string>& answer = state.answers[number];
+  state.post(0, number, std::move(question));
   while (!state.changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return answer.has_value(); }))
     if (cancelled()) break;
   std::optional<std::string> given = std::move(answer);

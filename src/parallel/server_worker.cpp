@@ -236,7 +236,6 @@ void ServerWorker::note_arrival() {
 /// between the two ends only.
 void ServerWorker::miss_servers(const Silence& silence) const {
   if (serving_.lost_seconds <= 0 || !awaiting_) return;
-  constexpr double kAfterTheFirst = 1;
   for (const auto& [server, in] : in_) {
     if (server == serving_.first) continue;
     if (const double silent = silence(server).silent; silent > serving_.lost_seconds + kAfterTheFirst)

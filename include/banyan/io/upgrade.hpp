@@ -52,6 +52,8 @@ bool needs_batch_norm_upgrade(const caffe::NetParameter& net);
 
 /// "Convolution" for CONVOLUTION; "" for NONE.
 std::string current_type_name(caffe::V1LayerParameter::LayerType type);
+/// "Softmax" for "SOFTMAX"; any other name stays.
+std::string current_type_name(const std::string& name);
 /// CONVOLUTION for "conv". False if V0 had no such type.
 bool v0_layer_type(const std::string& v0_type, caffe::V1LayerParameter::LayerType& type);
 

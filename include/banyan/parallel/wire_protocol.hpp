@@ -10,6 +10,9 @@
 
 namespace banyan::parallel {
 
+/// Where process 0 serves the others it is so many seconds ahead of them in missing a process.
+constexpr double kAfterTheFirst = 1;
+
 /// For how many seconds nothing has come of a process.
 struct Absence {
   Absence(double unheard = 0, double without_data = 0)  // NOLINT: mostly there is only silence

@@ -150,7 +150,7 @@ void add_windows(const Groups<kGroup>& s, const float* const* rows, const float*
                  float* y) {
   Vector sums[P], factors[kGroup];
   Block::load(bias, sums[0]);
-#pragma GCC unroll 24
+#pragma GCC unroll 8
   for (int p = 1; p < P; ++p) sums[p] = sums[0];
   const std::int64_t step = s.w.stride * kLanes;
   for (std::int64_t r = 0; r < s.h.kernel; ++r) {
@@ -170,7 +170,7 @@ void add_windows(const Groups<kGroup>& s, const float* const* rows, const float*
       }
     }
   }
-#pragma GCC unroll 24
+#pragma GCC unroll 8
   for (int p = 0; p < P; ++p) Block::store(sums[p], y + p * s.channels);
 }
 
