@@ -9,7 +9,6 @@
 #include <ctime>
 #include <iostream>
 #include <limits>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -17,8 +16,12 @@
 #include <utility>
 #include <vector>
 
+#include "ops/cpu/dnnl_version.hpp"
+
 namespace {
 
+using banyan::ops::describe;
+using banyan::ops::describe_gradient;
 using dnnl::memory;
 using Desc = memory::desc;
 using Tag = memory::format_tag;
@@ -27,26 +30,6 @@ using Type = memory::data_type;
 const dnnl::engine& cpu() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;
-}
-
-// Version 3 has no operation descriptors: their arguments go to the primitive descriptor.
-template <class Primitive, class... Arguments>
-auto describe(const dnnl::primitive_attr& attributes, const Arguments&... arguments) {
-#if DNNL_VERSION_MAJOR < 3
-  return typename Primitive::primitive_desc({arguments...}, attributes, cpu());
-#else
-  return typename Primitive::primitive_desc(cpu(), arguments..., attributes);
-#endif
-}
-template <class Primitive, class... Arguments>
-auto describe_gradient(const dnnl::primitive_attr& attributes,
-                       const dnnl::convolution_forward::primitive_desc& forward,
-                       const Arguments&... arguments) {
-#if DNNL_VERSION_MAJOR < 3
-  return typename Primitive::primitive_desc({arguments...}, attributes, cpu(), forward);
-#else
-  return typename Primitive::primitive_desc(cpu(), arguments..., forward, attributes);
-#endif
 }
 
 /// Memory of an argument, shared by all primitives: an argument number is either always read or always
@@ -142,7 +125,7 @@ void convolution(const std::string& pass, std::istream& line, const Stopwatch& w
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
   const auto forward = [&](Type factors, const Desc& with_bias, Type product) {
-    return describe<dnnl::convolution_forward>(attributes, dnnl::prop_kind::forward_training, kDirect,
+    return describe<dnnl::convolution_forward>(cpu(), attributes, dnnl::prop_kind::forward_training, kDirect,
                                                in(factors), weight(factors), with_bias, out(product), stride,
                                                dilation, pad, pad_after);
   };
@@ -156,7 +139,7 @@ void convolution(const std::string& pass, std::istream& line, const Stopwatch& w
           watch.of_conversion(caffe, desc.weights_desc(), false), desc.impl_info_str());
   } else if (pass == "backward_data") {
     const auto desc = describe_gradient<dnnl::convolution_backward_data>(
-        attributes, forward(out_type, Desc(), Type::f32), kDirect, in(in_type), weight(weight_type),
+        cpu(), attributes, forward(out_type, Desc(), Type::f32), kDirect, in(in_type), weight(weight_type),
         out(out_type), stride, dilation, pad, pad_after);
     print(
         watch.fastest(dnnl::convolution_backward_data(desc), {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
@@ -166,7 +149,7 @@ void convolution(const std::string& pass, std::istream& line, const Stopwatch& w
         watch.of_conversion(caffe, desc.weights_desc(), false), desc.impl_info_str());
   } else if (pass == "backward_weights") {
     const auto desc = describe_gradient<dnnl::convolution_backward_weights>(
-        attributes, forward(in_type, bias, Type::f32), kDirect, in(in_type), weight(weight_type), bias,
+        cpu(), attributes, forward(in_type, bias, Type::f32), kDirect, in(in_type), weight(weight_type), bias,
         out(out_type), stride, dilation, pad, pad_after);
     print(watch.fastest(dnnl::convolution_backward_weights(desc),
                         {{DNNL_ARG_SRC, desc.src_desc()},
@@ -193,7 +176,7 @@ void product(std::istream& line, const Stopwatch& watch) {
   dnnl::post_ops sum;
   sum.append_sum(1.0f);
   if (adds) attributes.set_post_ops(sum);
-  const auto desc = describe<dnnl::matmul>(attributes, a, b, c);
+  const auto desc = describe<dnnl::matmul>(cpu(), attributes, a, b, c);
   print(watch.fastest(dnnl::matmul(desc), {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}}), 0,
         desc.impl_info_str());
 }

@@ -93,14 +93,16 @@ def problems_of(trainer, net, variant, threads):
 def build_program(folder, root):
     """onednn_problems compiled against the oneDNN in `root`, or the system's."""
     program = pathlib.Path(folder) / ("other" if root else "installed")
-    flags = ["-ldnnl"]
-    if root:
+    flags = ["-I", common.REPOSITORY / "src"]
+    if not root:
+        flags += ["-ldnnl"]
+    else:
         headers, library = pathlib.Path(root).resolve() / "include", pathlib.Path(root).resolve() / "lib/libdnnl.so"
         for path in (headers / "oneapi/dnnl/dnnl.hpp", library):
             if not path.exists():
                 raise common.Failed(f"{path} does not exist")
         # Libraries that it needs in turn may lie elsewhere (LD_LIBRARY_PATH).
-        flags = ["-isystem", headers, library, f"-Wl,-rpath,{library.parent}", "-Wl,--allow-shlib-undefined"]
+        flags += ["-isystem", headers, library, f"-Wl,-rpath,{library.parent}", "-Wl,--allow-shlib-undefined"]
     compiler = os.environ.get("CXX", "g++")
     common.run([compiler, "-std=c++20", "-O2", common.HERE / "onednn_problems.cpp", "-o", program, *flags])
     return program

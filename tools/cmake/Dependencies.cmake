@@ -17,7 +17,21 @@ function(banyan_dependency name header libraries)
   endforeach()
 endfunction()
 
-banyan_dependency(dnnl oneapi/dnnl/dnnl.hpp dnnl)
+# oneDNN, the system's or another one. Of the latter nothing is cached, so that a build folder can change over.
+if(BANYAN_DNNL_ROOT)
+  include(DnnlRoot)
+  list(GET OpenMP_CXX_LIB_NAMES 0 openmp)
+  read_dnnl_root(${BANYAN_DNNL_ROOT} ${openmp})
+  if(dnnl_problem)
+    message(FATAL_ERROR "BANYAN_DNNL_ROOT: ${dnnl_problem}")
+  endif()
+  add_library(dependency_dnnl INTERFACE)
+  target_include_directories(dependency_dnnl SYSTEM INTERFACE ${dnnl_headers})
+  target_link_libraries(dependency_dnnl INTERFACE ${dnnl_library})
+  message(STATUS "oneDNN: ${dnnl_library}")
+else()
+  banyan_dependency(dnnl oneapi/dnnl/dnnl.hpp dnnl)
+endif()
 # The OpenMP build: virtual devices call it concurrently, always single-threaded (Debian's serial build takes no locks and corrupts
 # concurrent results).
 banyan_dependency(openblas cblas.h openblas openblas-openmp)

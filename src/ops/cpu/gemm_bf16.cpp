@@ -1,8 +1,7 @@
 #include "ops/cpu/gemm_bf16.hpp"
 
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include "banyan/base/error.hpp"
+#include "ops/cpu/dnnl_version.hpp"
 
 namespace banyan::ops {
 
@@ -45,14 +44,12 @@ void multiply_bf16(const GemmShape& shape, const StoredIn16Bits& stored, float a
   const memory b_rounded = rounded(shape.k, shape.n, shape.transpose_b, stored.b, b,
                                    static_cast<char*>(scratch) + padded_bytes(shape.m * shape.k));
   dnnl::primitive_attr attributes;
-  if (alpha != 1) attributes.set_output_scales(0, {alpha});
-  if (beta != 0) {
-    dnnl::post_ops add;
-    add.append_sum(beta);
-    attributes.set_post_ops(add);
-  }
-  const dnnl::matmul::primitive_desc desc({a_rounded.get_desc(), b_rounded.get_desc(), c_desc}, attributes,
-                                          engine);
+  dnnl::post_ops end;
+  if (alpha != 1) scale_result(attributes, end, alpha);
+  if (beta != 0) end.append_sum(beta);
+  attributes.set_post_ops(end);
+  const auto desc =
+      describe<dnnl::matmul>(engine, attributes, a_rounded.get_desc(), b_rounded.get_desc(), c_desc);
   dnnl::matmul(desc).execute(
       stream,
       {{DNNL_ARG_SRC, a_rounded}, {DNNL_ARG_WEIGHTS, b_rounded}, {DNNL_ARG_DST, memory(c_desc, engine, c)}});
