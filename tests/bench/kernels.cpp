@@ -4,7 +4,7 @@
 //
 // usage: bench_kernels [--threads=1] [--rounds=7] [--only=TEXT] [PART...]     (default: all parts)
 //   --only=TEXT  rows whose names contain the text
-//   convolution  oneDNN's kernels, rows, columns, products and turned, for each pass over many shapes; ms
+//   convolution  oneDNN's kernels, rows, columns, products, turned, groups and Winograd, for each pass over many shapes; ms
 //   columns      gradients by columns, by the KiB of columns at a time; ms
 //   blocks       statistics of batch normalization, by the KiB of a block; us
 //   layout       oneDNN's kernels for channels-last tensors and for its own blocked layout; ms
@@ -21,7 +21,6 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -34,6 +33,8 @@
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
+#include "ops/cpu/convolution_winograd.hpp"
+#include "ops/cpu/dnnl_version.hpp"
 #include "ops/cpu/normalization_blocks.hpp"
 
 namespace banyan {
@@ -148,23 +149,23 @@ std::vector<Case> layers_of_nets() {
       {"LeNet conv1", 64, 1, 28, 20, 5},        {"LeNet conv2", 64, 20, 12, 50, 5},
       {"CIFAR quick", 100, 3, 32, 32, 5, 1, 2}, {"CIFAR quick", 100, 32, 8, 64, 5, 1, 2},
       {"AlexNet", 16, 3, 227, 96, 11, 4},       {"ResNet-20", 64, 3, 32, 16, 3, 1, 1},
-      {"ResNet-20", 64, 16, 32, 16, 3, 1, 1},   {"ResNet-20", 64, 64, 8, 64, 3, 1, 1},
-      {"ResNet-50", 8, 3, 224, 64, 7, 2, 3},    {"ResNet-50", 8, 64, 56, 64, 3, 1, 1},
-      {"ResNet-50", 8, 64, 56, 256, 1},         {"ResNet-50", 8, 256, 56, 64, 1},
-      {"ResNet-50", 8, 512, 7, 512, 3, 1, 1},   {"ResNet-50", 8, 256, 56, 128, 1},
-      {"ResNet-50", 8, 128, 28, 512, 1},        {"ResNet-50", 8, 512, 28, 128, 1},
-      {"ResNet-50", 8, 256, 14, 1024, 1},       {"ResNet-50", 8, 1024, 14, 256, 1},
-      {"ResNet-50", 8, 512, 7, 2048, 1},        {"ResNet-50", 8, 2048, 7, 512, 1},
-      {"ResNet-50", 8, 128, 56, 128, 3, 2, 1},  {"ResNet-50", 8, 256, 28, 256, 3, 2, 1},
-      {"ResNet-50", 8, 128, 28, 128, 3, 1, 1},  {"ResNet-50", 8, 256, 14, 256, 3, 1, 1},
-      {"ResNet-50", 8, 64, 56, 64, 1},          {"ResNet-50", 8, 512, 14, 512, 3, 2, 1},
-      {"ResNet-50", 8, 256, 56, 512, 1, 2},     {"GoogLeNet", 16, 480, 14, 192, 1},
-      {"GoogLeNet", 16, 832, 7, 384, 1},        {"GoogLeNet", 16, 512, 14, 24, 1},
-      {"MobileNet-v2", 8, 384, 14, 64, 1},      {"MobileNet-v2", 8, 160, 7, 960, 1},
-      {"MobileNet-v2", 8, 320, 7, 1280, 1},     {"GoogLeNet", 16, 24, 14, 64, 5, 1, 2},
-      {"GoogLeNet", 16, 112, 14, 224, 3, 1, 1}, {"GoogLeNet", 16, 192, 28, 16, 1},
-      {"MobileNet-v2", 8, 16, 112, 96, 1},      {"MobileNet-v2", 8, 96, 56, 24, 1},
-      {"MobileNet-v2", 8, 24, 56, 144, 1},
+      {"ResNet-20", 64, 16, 32, 16, 3, 1, 1},   {"ResNet-20", 64, 32, 16, 32, 3, 1, 1},
+      {"ResNet-20", 64, 64, 8, 64, 3, 1, 1},    {"ResNet-50", 8, 3, 224, 64, 7, 2, 3},
+      {"ResNet-50", 8, 64, 56, 64, 3, 1, 1},    {"ResNet-50", 8, 64, 56, 256, 1},
+      {"ResNet-50", 8, 256, 56, 64, 1},         {"ResNet-50", 8, 512, 7, 512, 3, 1, 1},
+      {"ResNet-50", 8, 256, 56, 128, 1},        {"ResNet-50", 8, 128, 28, 512, 1},
+      {"ResNet-50", 8, 512, 28, 128, 1},        {"ResNet-50", 8, 256, 14, 1024, 1},
+      {"ResNet-50", 8, 1024, 14, 256, 1},       {"ResNet-50", 8, 512, 7, 2048, 1},
+      {"ResNet-50", 8, 2048, 7, 512, 1},        {"ResNet-50", 8, 128, 56, 128, 3, 2, 1},
+      {"ResNet-50", 8, 256, 28, 256, 3, 2, 1},  {"ResNet-50", 8, 128, 28, 128, 3, 1, 1},
+      {"ResNet-50", 8, 256, 14, 256, 3, 1, 1},  {"ResNet-50", 8, 64, 56, 64, 1},
+      {"ResNet-50", 8, 512, 14, 512, 3, 2, 1},  {"ResNet-50", 8, 256, 56, 512, 1, 2},
+      {"GoogLeNet", 16, 480, 14, 192, 1},       {"GoogLeNet", 16, 832, 7, 384, 1},
+      {"GoogLeNet", 16, 512, 14, 24, 1},        {"MobileNet-v2", 8, 384, 14, 64, 1},
+      {"MobileNet-v2", 8, 160, 7, 960, 1},      {"MobileNet-v2", 8, 320, 7, 1280, 1},
+      {"GoogLeNet", 16, 24, 14, 64, 5, 1, 2},   {"GoogLeNet", 16, 112, 14, 224, 3, 1, 1},
+      {"GoogLeNet", 16, 192, 28, 16, 1},        {"MobileNet-v2", 8, 16, 112, 96, 1},
+      {"MobileNet-v2", 8, 96, 56, 24, 1},       {"MobileNet-v2", 8, 24, 56, 144, 1},
   };
 }
 
@@ -222,7 +223,7 @@ std::function<void()> where(bool possible, std::function<void()> run) {
 
 void compare_convolutions(Device& device, const Options& options) {
   Context context(device);
-  print_header("convolution", {"oneDNN", "rows", "columns", "products", "turned", "groups"});
+  print_header("convolution", {"oneDNN", "rows", "columns", "products", "turned", "groups", "Winograd"});
   std::vector<Case> cases = layers_of_nets();
   for (Case& c : wide_windows()) cases.push_back(std::move(c));
   for (Case& c : in_groups()) cases.push_back(std::move(c));
@@ -243,42 +244,57 @@ void compare_convolutions(Device& device, const Options& options) {
     const auto by_groups = [&](ops::GroupPass pass) { return ops::groups_pay(pass, g, x, y); };
     using enum ops::GroupPass;
     const bool data_groups = by_groups(backward_data), weight_groups = by_groups(backward_weight);
+    const bool winograd = ops::winograd_applies(g, x, y);
+    const auto by_winograd = [&](ops::WinogradPass pass) { return ops::winograd_pays(pass, g, x, y); };
+    const bool forward_winograd = by_winograd(ops::WinogradPass::forward);
+    const bool data_winograd = by_winograd(ops::WinogradPass::backward_data);
+    const bool weight_winograd = by_winograd(ops::WinogradPass::backward_weight);
     compare(
         options, c.text("forward"), 1e-3,
-        {{"oneDNN", [&] { library->forward(context, x, w, b, y); }, !forward_rows && !by_groups(forward)},
+        {{"oneDNN", [&] { library->forward(context, x, w, b, y); },
+          !forward_rows && !by_groups(forward) && !forward_winograd},
          {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }), forward_rows},
          {"columns", nullptr},
          {"products", nullptr},
          {"turned", nullptr},
-         {"groups", where(groups, [&] { ops::forward_by_groups(context, g, x, w, b, y); }),
-          by_groups(forward)}});
-    compare(options, c.text("weights"), 1e-3,
-            {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); },
-              !products && !weight && !weight_groups},
-             {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, none); }),
-              !products && weight},
-             {"columns", nullptr},
-             {"products",
-              where(products_apply, [&] { ops::backward_weight_by_products(context, g, x, y, true, w); }),
-              products},
-             {"turned", nullptr},
-             {"groups", where(groups, [&] { ops::backward_weight_by_groups(context, g, x, y, true, w); }),
-              !products && weight_groups}});
+         {"groups", where(groups, [&] { ops::forward_by_groups(context, g, x, w, b, 1, y); }),
+          by_groups(forward)},
+         {"Winograd",
+          where(winograd, [&] { ops::forward_by_winograd(context, g, x, w, b, 1, Tensor(), false, y); }),
+          forward_winograd}});
+    compare(
+        options, c.text("weights"), 1e-3,
+        {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); },
+          !products && !weight && !weight_groups && !weight_winograd},
+         {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, none); }),
+          !products && weight},
+         {"columns", nullptr},
+         {"products",
+          where(products_apply, [&] { ops::backward_weight_by_products(context, g, x, y, true, w); }),
+          products},
+         {"turned", nullptr},
+         {"groups", where(groups, [&] { ops::backward_weight_by_groups(context, g, x, y, true, w); }),
+          !products && weight_groups},
+         {"Winograd", where(winograd, [&] { ops::backward_weight_by_winograd(context, g, x, y, true, w); }),
+          !products && weight_winograd}});
     const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::kColumnValues, x); };
     compare(options, c.text("data"), 1e-3,
             {{"oneDNN", [&] { library->backward_data(context, y, w, x); },
-              !data_products && !data && !turns && !data_groups},
+              !data_products && !data && !turns && !data_groups && !data_winograd},
              {"rows", nullptr},
              {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data},
              {"products",
               where(ops::is_product(g) && g.group == 1,
                     [&] { ops::backward_data_by_products(context, g, y, w, x); }),
               data_products},
-             {"turned", where(can_turn, [&] { turned->backward_data(context, y, w, x); }), turns},
+             {"turned", where(can_turn, [&] { turned->backward_data(context, y, w, x); }),
+              turns && !data_winograd},
              {"groups",
               where(groups && ops::groups_can_turn(g),
                     [&] { ops::backward_data_by_groups(context, g, y, w, x); }),
-              data_groups}});
+              data_groups},
+             {"Winograd", where(winograd, [&] { ops::backward_data_by_winograd(context, g, y, w, x); }),
+              data_winograd}});
   }
 }
 
@@ -341,20 +357,21 @@ class LibraryKernels {
     const Desc w({c.out, c.in, c.kernel, c.kernel}, kF32, dnnl::memory::format_tag::any);
     const dnnl::memory::dims stride{c.stride, c.stride}, pad{c.pad, c.pad};
     constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-    const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, kDirect, x, w, y, stride, pad, pad}, engine_);
+    const dnnl::primitive_attr none;
+    const auto forward = ops::describe<dnnl::convolution_forward>(
+        engine_, none, dnnl::prop_kind::forward_training, kDirect, x, w, y, stride, pad, pad);
     add("forward", forward,
         {{DNNL_ARG_SRC, forward.src_desc()},
          {DNNL_ARG_WEIGHTS, forward.weights_desc()},
          {DNNL_ARG_DST, forward.dst_desc()}});
-    const dnnl::convolution_backward_data::primitive_desc data({kDirect, x, w, y, stride, pad, pad}, engine_,
-                                                               forward);
+    const auto data = ops::describe_gradient<dnnl::convolution_backward_data>(engine_, none, forward, kDirect,
+                                                                              x, w, y, stride, pad, pad);
     add("data", data,
         {{DNNL_ARG_DIFF_SRC, data.diff_src_desc()},
          {DNNL_ARG_WEIGHTS, data.weights_desc()},
          {DNNL_ARG_DIFF_DST, data.diff_dst_desc()}});
-    const dnnl::convolution_backward_weights::primitive_desc weights({kDirect, x, w, y, stride, pad, pad},
-                                                                     engine_, forward);
+    const auto weights = ops::describe_gradient<dnnl::convolution_backward_weights>(
+        engine_, none, forward, kDirect, x, w, y, stride, pad, pad);
     add("weights", weights,
         {{DNNL_ARG_SRC, weights.src_desc()},
          {DNNL_ARG_DIFF_WEIGHTS, weights.diff_weights_desc()},

@@ -3,6 +3,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/functions.hpp"
 #include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
@@ -10,6 +11,7 @@
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
+#include "ops/cpu/convolution_winograd.hpp"
 #include "ops/device_fixture.hpp"
 #include "ops/gradient_check.hpp"
 
@@ -73,6 +75,9 @@ const std::vector<Case>& cases() {
       {"1 x 1, strides, few channels", 4, {8, 8}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 4, 6}},
       {"1 x 1, few channels", 4, {8, 8}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 4, 6}},
       {"whole input", 2, {4, 5}, {{4, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 8, 10}},
+      {"3x3, even", 3, {8, 12}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 16}},
+      {"3x3, uneven pads", 2, {7, 33}, {{3, 3}, {1, 1}, {2, 0}, {1, 1}, 1, 48, 80}},
+      {"3x3, one pixel", 5, {3, 3}, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, 16, 16}},
       {"wide pad", 1, {2, 2}, {{3, 3}, {1, 1}, {2, 2}, {1, 1}, 1, 4, 4}},
       few_channels(),
       {"few channels, padded", 3, {6, 5}, {{3, 5}, {1, 1}, {1, 2}, {1, 1}, 1, 18, 33}},
@@ -240,7 +245,7 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
 /// Our own kernels wherever they can do the work, also where the rules prefer oneDNN's.
 TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   if (on_cuda() || dtype() != DType::f32) GTEST_SKIP() << "kernels for f32 on CPU devices";
-  int by_rows = 0, by_columns = 0, by_products = 0, by_groups = 0, turned = 0;
+  int by_rows = 0, by_columns = 0, by_products = 0, by_groups = 0, by_winograd = 0, turned = 0;
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Layout last = Layout::channels_last;
@@ -292,9 +297,16 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       for (std::size_t o = 0; o < y.size(); ++o) y[o] += b[channel_of(c, o)];
       for (std::size_t k = 0; k < dw.size(); ++k) dw[k] += w[k];
       Tensor output = empty(c.output_shape(), last), none, grad_weight = make(c.weight_shape(), w);
-      ops::forward_by_groups(context(), c.geometry, input, weight, bias, output);
+      ops::forward_by_groups(context(), c.geometry, input, weight, bias, 1, output);
       expect_near(values(output), y, tolerance(c.weight_shape().count(1)));
-      ops::forward_by_groups(context(), c.geometry, input, weight, none, output);
+      for (const double slope : {0.3, 0.0, -0.25}) {
+        Tensor rectified = empty(c.output_shape(), last), swept = empty(c.output_shape(), last);
+        ops::forward_by_groups(context(), c.geometry, input, weight, bias, slope, rectified);
+        ops::copy(context(), output, swept);
+        ops::activate(context(), ops::relu_activation(slope), swept);
+        EXPECT_EQ(values(rectified), values(swept)) << slope;
+      }
+      ops::forward_by_groups(context(), c.geometry, input, weight, none, 1, output);
       expect_near(values(output), plain, tolerance(c.weight_shape().count(1)));
       ops::backward_weight_by_groups(context(), c.geometry, input, grad_output, true, grad_weight);
       expect_near(values(grad_weight), dw, tolerance(c.batch * c.output_shape().count(2)));
@@ -305,6 +317,40 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
         ops::backward_data_by_groups(context(), c.geometry, grad_output, weight, grad_input);
         expect_near(values(grad_input), dx, tolerance(c.weight_shape().count(1)));
       }
+    }
+    if (ops::winograd_applies(c.geometry, input, grad_output)) {
+      ++by_winograd;
+      std::vector<double> plain(dy.size(), 0.0), first_dw(w.size(), 0.0);
+      for_each_product(c,
+                       [&](auto o, auto i, auto k) { plain[o] += x[i] * w[k], first_dw[k] += dy[o] * x[i]; });
+      // Transformed values are sums of up to 16, of which fewer are multiplied: the tolerance holds as it is.
+      for (const double slope : {1.0, 0.3, 0.0}) {  // of a ReLU, of 1: none
+        auto y = plain;
+        for (std::size_t o = 0; o < y.size(); ++o) {
+          y[o] += b[channel_of(c, o)];
+          y[o] = y[o] < 0 ? slope * y[o] : y[o];
+        }
+        Tensor output = empty(c.output_shape(), last);
+        ops::forward_by_winograd(context(), c.geometry, input, weight, bias, slope, Tensor(), false, output);
+        expect_near(values(output), y, tolerance(c.weight_shape().count(1)));
+      }
+      const Tensor kept = empty({ops::winograd_weights(c.geometry)});
+      Tensor filling = empty(c.output_shape(), last), output = empty(c.output_shape(), last);
+      const Tensor none, others = make(c.weight_shape(), std::vector<double>(w.size(), NAN));
+      ops::forward_by_winograd(context(), c.geometry, input, weight, none, 1, kept, false, filling);
+      ops::forward_by_winograd(context(), c.geometry, input, others, none, 1, kept, true, output);
+      expect_near(values(output), plain, tolerance(c.weight_shape().count(1)));
+      EXPECT_EQ(values(output), values(filling));
+
+      Tensor grad_weight = make(c.weight_shape(), w), grad_input = empty(c.input_shape(), last);
+      ops::backward_data_by_winograd(context(), c.geometry, grad_output, weight, grad_input);
+      expect_near(values(grad_input), dx, tolerance(c.weight_shape().count()));
+      auto dw = first_dw;
+      for (std::size_t k = 0; k < dw.size(); ++k) dw[k] += w[k];
+      ops::backward_weight_by_winograd(context(), c.geometry, input, grad_output, true, grad_weight);
+      expect_near(values(grad_weight), dw, tolerance(c.batch * c.output_shape().count(2)));
+      ops::backward_weight_by_winograd(context(), c.geometry, input, grad_output, false, grad_weight);
+      expect_near(values(grad_weight), first_dw, tolerance(c.batch * c.output_shape().count(2)));
     }
     if (can_turn) {
       ++turned;
@@ -328,6 +374,7 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   EXPECT_GE(by_columns, 15);
   EXPECT_GE(by_products, 15);
   EXPECT_EQ(by_groups, ops::instruction_set() == ops::InstructionSet::avx512 ? 5 : 0);
+  EXPECT_EQ(by_winograd, ops::instruction_set() == ops::InstructionSet::avx512 ? 4 : 0);
 }
 
 TEST_P(ConvolutionTest, GradientsMatchDifferences) {
@@ -464,30 +511,32 @@ TEST_P(ConvolutionTest, FollowsABatchThatChanges) {
 }
 
 TEST_P(ConvolutionTest, WeightsThatStay) {
-  const ConvolutionGeometry geometry{{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 16, 32};
-  const auto keeping = ops::make_convolution(context(), geometry, dtype());
-  const auto plain = ops::make_convolution(context(), geometry, dtype());
-  Tensor weight = empty({32, 16, 3, 3});
-  for (int change = 0; change < 3; ++change) {
-    const Tensor drawn = make(weight.shape(), random_values(weight.count(), 40 + change));
-    ops::copy(context(), drawn, weight);
-    keeping->weights_stay();
-    // Batches and directions may differ in the order of weights that they prefer.
-    for (const std::int64_t batch : {2, 2, 1, 2}) {
-      const Case c{"batch", batch, {8, 9}, geometry};
-      const Tensor x =
-          make(c.input_shape(), random_values(c.input_shape().count(), 50), Layout::channels_last);
-      const Tensor dy = make(c.output_shape(), random_values(c.output_shape().count(), 51));
-      Tensor y = empty(c.output_shape(), Layout::channels_last), dx = empty(c.input_shape());
-      Tensor plain_y = empty(c.output_shape(), Layout::channels_last), plain_dx = empty(c.input_shape());
-      for (int again = 0; again < 2; ++again) {
-        keeping->forward(context(), x, weight, Tensor(), y);
-        plain->forward(context(), x, weight, Tensor(), plain_y);
-        EXPECT_EQ(values(y), values(plain_y));
+  for (const std::int64_t stride : {1, 2}) {  // 1: by Winograd's algorithm
+    const ConvolutionGeometry geometry{{3, 3}, {stride, stride}, {1, 1}, {1, 1}, 1, 16, 32};
+    const auto keeping = ops::make_convolution(context(), geometry, dtype());
+    const auto plain = ops::make_convolution(context(), geometry, dtype());
+    Tensor weight = empty({32, 16, 3, 3});
+    for (int change = 0; change < 3; ++change) {
+      const Tensor drawn = make(weight.shape(), random_values(weight.count(), 40 + change));
+      ops::copy(context(), drawn, weight);
+      keeping->weights_stay();
+      // Batches and directions may differ in the order of weights that they prefer.
+      for (const std::int64_t batch : {2, 2, 1, 2}) {
+        const Case c{"batch", batch, {8, 9}, geometry};
+        const Tensor x =
+            make(c.input_shape(), random_values(c.input_shape().count(), 50), Layout::channels_last);
+        const Tensor dy = make(c.output_shape(), random_values(c.output_shape().count(), 51));
+        Tensor y = empty(c.output_shape(), Layout::channels_last), dx = empty(c.input_shape());
+        Tensor plain_y = empty(c.output_shape(), Layout::channels_last), plain_dx = empty(c.input_shape());
+        for (int again = 0; again < 2; ++again) {
+          keeping->forward(context(), x, weight, Tensor(), y);
+          plain->forward(context(), x, weight, Tensor(), plain_y);
+          EXPECT_EQ(values(y), values(plain_y));
+        }
+        keeping->backward_data(context(), dy, weight, dx);
+        plain->backward_data(context(), dy, weight, plain_dx);
+        EXPECT_EQ(values(dx), values(plain_dx));
       }
-      keeping->backward_data(context(), dy, weight, dx);
-      plain->backward_data(context(), dy, weight, plain_dx);
-      EXPECT_EQ(values(dx), values(plain_dx));
     }
   }
 }
@@ -735,7 +784,7 @@ TEST(ConvolutionGroups, MatchTheReferenceOnAnyTeam) {
       compare(dw, again, 0);
       const double rounding = static_cast<double>(c.weight_shape().count(1) + 4) * 0x1p-23;
       reference->forward(context, x, weight, none, expected_y);
-      ops::forward_by_groups(context, c.geometry, x, weight, none, y);
+      ops::forward_by_groups(context, c.geometry, x, weight, none, 1, y);
       compare(y, expected_y, rounding);
       if (!ops::groups_can_turn(c.geometry)) continue;
       Tensor dx = team.images(c.input_shape(), 7), expected_dx = team.images(c.input_shape(), 8);
@@ -743,6 +792,82 @@ TEST(ConvolutionGroups, MatchTheReferenceOnAnyTeam) {
       ops::backward_data_by_groups(context, c.geometry, dy, weight, dx);
       compare(dx, expected_dx, rounding);
     }
+}
+
+TEST(ConvolutionWinograd, PaysWhereTilesAreWhole) {
+  const auto device = make_cpu_device(0, {});
+  const auto pays = [&](ops::WinogradPass pass, std::int64_t length, std::int64_t in, std::int64_t out,
+                        std::int64_t stride = 1, std::int64_t dilation = 1,
+                        Layout layout = Layout::channels_last, std::int64_t kernel = 3) {
+    const Case c{"",
+                 2,
+                 {length, length},
+                 {{kernel, kernel}, {stride, stride}, {1, 1}, {dilation, dilation}, 1, in, out}};
+    return ops::winograd_pays(pass, c.geometry, Tensor(*device, c.input_shape(), DType::f32, layout),
+                              Tensor(*device, c.output_shape(), DType::f32, layout));
+  };
+  using enum ops::WinogradPass;
+  const bool can = ops::instruction_set() == kAvx512;
+  for (const ops::WinogradPass pass : {forward, backward_data, backward_weight}) {
+    EXPECT_EQ(pays(pass, 32, 16, 16), can);
+    EXPECT_EQ(pays(pass, 7, 64, 64), can);
+    EXPECT_FALSE(pays(pass, 5, 64, 64));  // 36 outputs for 25
+    EXPECT_EQ(pays(pass, 14, 256, 256), can);
+    EXPECT_FALSE(pays(pass, 14, 512, 512));  // 16 MiB of transformed weights
+    EXPECT_FALSE(pays(pass, 14, 64, 24));    // no whole vectors
+    EXPECT_FALSE(pays(pass, 14, 24, 64));
+    EXPECT_FALSE(pays(pass, 14, 64, 64, 2));
+    EXPECT_FALSE(pays(pass, 14, 64, 64, 1, 2));
+    EXPECT_FALSE(pays(pass, 14, 64, 64, 1, 1, Layout::contiguous));
+    EXPECT_FALSE(pays(pass, 14, 64, 64, 1, 1, Layout::channels_last, 4));
+  }
+}
+
+/// Threads divide tiles, across images: the bits of an image are those that it has alone.
+TEST(ConvolutionWinograd, ImagesAreTheSameInAnyBatchOnAnyTeam) {
+  if (ops::instruction_set() != kAvx512) GTEST_SKIP() << "kernels for AVX-512";
+  const Case all{"", 7, {9, 14}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 48}};
+  Case one = all;
+  one.batch = 1;
+  const auto part = [](const Tensor& from, std::int64_t image, Tensor& to) {
+    std::copy_n(from.data<float>() + image * to.count(), to.count(), to.data<float>());
+  };
+  for (const int threads : {1, 2, 3, 5}) {
+    SCOPED_TRACE(cat(threads, " threads"));
+    Team team(threads);
+    Context& context = team.context;
+    const Tensor x = team.images(all.input_shape(), 1), dy = team.images(all.output_shape(), 2), none;
+    const Tensor weight = team.weights(all.weight_shape(), 3);
+    Tensor y = team.images(all.output_shape(), 4), dx = team.images(all.input_shape(), 5);
+    ops::forward_by_winograd(context, all.geometry, x, weight, none, 1, none, false, y);
+    ops::backward_data_by_winograd(context, all.geometry, dy, weight, dx);
+    Team single(1);
+    for (std::int64_t image = 0; image < all.batch; ++image) {
+      Tensor own_x = single.images(one.input_shape(), 1), own_dy = single.images(one.output_shape(), 2);
+      part(x, image, own_x), part(dy, image, own_dy);
+      const Tensor own_weight = single.weights(all.weight_shape(), 3);
+      Tensor own_y = single.images(one.output_shape(), 4), own_dx = single.images(one.input_shape(), 5);
+      ops::forward_by_winograd(single.context, one.geometry, own_x, own_weight, none, 1, none, false, own_y);
+      ops::backward_data_by_winograd(single.context, one.geometry, own_dy, own_weight, own_dx);
+      for (std::int64_t i = 0; i < own_y.count(); ++i)
+        ASSERT_EQ(own_y.data<float>()[i], y.data<float>()[image * own_y.count() + i]) << image << ", " << i;
+      for (std::int64_t i = 0; i < own_dx.count(); ++i)
+        ASSERT_EQ(own_dx.data<float>()[i], dx.data<float>()[image * own_dx.count() + i])
+            << image << ", " << i;
+    }
+    Tensor dw = team.weights(all.weight_shape(), 6), again = team.weights(all.weight_shape(), 6);
+    Tensor expected = team.weights(all.weight_shape(), 6), no_bias;
+    ops::backward_weight_by_winograd(context, all.geometry, x, dy, true, dw);
+    ops::backward_weight_by_winograd(context, all.geometry, x, dy, true, again);
+    ops::make_reference_convolution(all.geometry)->backward_weight(context, x, dy, expected, no_bias);
+    for (std::int64_t i = 0; i < dw.count(); ++i) {
+      ASSERT_EQ(dw.data<float>()[i], again.data<float>()[i]) << i;
+      // Rounding of sums, as ConvolutionTest::tolerance says.
+      ASSERT_NEAR(dw.data<float>()[i], expected.data<float>()[i],
+                  static_cast<double>(all.batch * all.output_shape().count(2) + 4) * 0x1p-23)
+          << i;
+    }
+  }
 }
 
 TEST(ConvolutionTurned, PaysWhereRowsAreLong) {

@@ -2,7 +2,7 @@
 // full, the kernels' factors are rounded to bf16 first; sums are f32. bf16 activations go to bf16 kernels
 // unchanged (Math::bf16), to others as f32 in scratch memory.
 //
-// All primitives compute on channels-last activations, for which oneDNN 2.6 has vectorized kernels in every
+// All primitives compute on channels-last activations, for which oneDNN has vectorized kernels in every
 // case tried (thin inputs, groups, dilation, odd channel counts); contiguous tensors are reordered into
 // scratch memory and back. Weights are reordered on every call from the caller's order to the kernels'
 // preferred one, because they change in every iteration, unless weights_stay(). The preferred order is
@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/convolution.hpp"
@@ -24,6 +24,8 @@
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
+#include "ops/cpu/convolution_winograd.hpp"
+#include "ops/cpu/dnnl_version.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 #include "ops/cpu/round_to_bf16.hpp"
 
@@ -37,11 +39,6 @@ constexpr auto kF32 = memory::data_type::f32, kBf16 = memory::data_type::bf16;
 constexpr std::int64_t kFixedBatch = 32;
 
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-memory::desc with_type(memory::desc desc, memory::data_type type) {
-  desc.data.data_type = memory::convert_to_c(type);
-  return desc;
-}
 
 /// One tensor of a primitive: the caller's format, the kernel's format, and the conversion between the two.
 struct Port {
@@ -183,7 +180,7 @@ class Plan {
   }
   /// If the caller's memory is bf16 and the kernel's f32: from here on the caller's is an f32 copy.
   void widen_outside(Port& port) {
-    if (port.outer.data_type() != kBf16 || port.inner.data_type() == kBf16) return;
+    if (data_type_of(port.outer) != kBf16 || data_type_of(port.inner) == kBf16) return;
     port.widened = true;
     port.outer = with_type(port.outer, kF32);
     take_place(port);
@@ -259,6 +256,7 @@ class DnnlConvolution final : public Convolution {
   void weights_stay() override {
     weights_stay_ = true;
     kept_order_ = {};
+    transformed_are_filled_ = false;
   }
 
   void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -270,8 +268,13 @@ class DnnlConvolution final : public Convolution {
       if (inside_.kind != Activation::Kind::relu) inside_ = {};
       forward_by_rows(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
     } else if (own_kernels_ && groups_pay(GroupPass::forward, geometry_, input, output)) {
-      inside_ = {};
-      forward_by_groups(context, geometry_, input, weight, bias, output);
+      if (inside_.kind != Activation::Kind::relu) inside_ = {};
+      forward_by_groups(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
+    } else if (own_kernels_ && winograd_pays(WinogradPass::forward, geometry_, input, output)) {
+      if (inside_.kind != Activation::Kind::relu) inside_ = {};
+      forward_by_winograd(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1,
+                          transformed_weights(context), std::exchange(transformed_are_filled_, weights_stay_),
+                          output);
     } else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined())) {
       forward_by(context, *plan, input, weight, bias, output);
     } else {
@@ -289,6 +292,8 @@ class DnnlConvolution final : public Convolution {
       return backward_data_by_products(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && groups_pay(GroupPass::backward_data, geometry_, grad_input, grad_output))
       return backward_data_by_groups(context, geometry_, grad_output, weight, grad_input);
+    if (own_kernels_ && winograd_pays(WinogradPass::backward_data, geometry_, grad_input, grad_output))
+      return backward_data_by_winograd(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && columns_pay(geometry_, grad_input, grad_output, context.device().threads()))
       return backward_data_by_columns(context, geometry_, grad_output, weight, kColumnValues, grad_input);
     const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
@@ -321,7 +326,7 @@ class DnnlConvolution final : public Convolution {
  private:
   using Key = std::vector<std::int64_t>;
 
-  /// Products or groups, which can overwrite; false: neither of them pays.
+  /// Products, groups or Winograd, which can overwrite; false: none of them pays.
   bool backward_weight_by_own(Context& context, bool adds, const Tensor& input, const Tensor& grad_output,
                               Tensor& grad_weight, Tensor& grad_bias) const {
     if (!own_kernels_) return false;
@@ -329,6 +334,8 @@ class DnnlConvolution final : public Convolution {
       backward_weight_by_products(context, geometry_, input, grad_output, adds, grad_weight);
     else if (groups_pay(GroupPass::backward_weight, geometry_, input, grad_output))
       backward_weight_by_groups(context, geometry_, input, grad_output, adds, grad_weight);
+    else if (winograd_pays(WinogradPass::backward_weight, geometry_, input, grad_output))
+      backward_weight_by_winograd(context, geometry_, input, grad_output, adds, grad_weight);
     else
       return false;
     if (!grad_bias.defined()) return true;
@@ -388,6 +395,13 @@ class DnnlConvolution final : public Convolution {
     return {kept_.raw(), empty};
   }
 
+  /// Where forward_by_winograd keeps its weights; undefined if they change.
+  const Tensor& transformed_weights(Context& context) {
+    if (weights_stay_ && !transformed_.defined())
+      transformed_ = Tensor(context.device(), Shape{winograd_weights(geometry_)}, DType::f32);
+    return transformed_;
+  }
+
   /// The plan for these shapes and layouts, made on first use; nullptr if our reference should be used.
   const Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
     const int threads = context.device().threads();
@@ -408,8 +422,8 @@ class DnnlConvolution final : public Convolution {
     return place->second ? &*place->second : nullptr;
   }
 
-  /// oneDNN 2.6 with AVX2 computes a wrong gradient of the weights of a strided 1 x 1 convolution if channels
-  /// do not fill a vector of 8.
+  /// oneDNN (2.6 and 3.2) with AVX2 computes a wrong gradient of the weights of a strided 1 x 1 convolution
+  /// if channels do not fill a vector of 8.
   bool is_miscomputed(Pass pass) const {
     constexpr std::int64_t kVector = 8;
     const auto is_one = [](std::int64_t length) { return length == 1; };
@@ -443,7 +457,7 @@ class DnnlConvolution final : public Convolution {
     return memory::desc(shape, type, activation_tag(true));
   }
   static memory::desc any_order(const memory::desc& weight, memory::data_type type) {
-    return {weight.dims(), type, Tag::any};
+    return {dims_of(weight), type, Tag::any};
   }
   /// The caller's memory; if the layouts coincide it counts as channels-last and needs no reorder.
   memory::desc caller_activation(const Tensor& tensor) const {
@@ -462,6 +476,7 @@ class DnnlConvolution final : public Convolution {
   using Forward = dnnl::convolution_forward;
   using BackwardData = dnnl::convolution_backward_data;
   using BackwardWeights = dnnl::convolution_backward_weights;
+  static constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
   /// Fresh attributes: a copy would share the original's contents.
   static dnnl::primitive_attr plain_attributes() {
@@ -474,9 +489,9 @@ class DnnlConvolution final : public Convolution {
     if (inside_.on()) {
       const bool clips = inside_.kind == Activation::Kind::clip;
       dnnl::post_ops end;
-      end.append_eltwise(1.0f, clips ? dnnl::algorithm::eltwise_clip : dnnl::algorithm::eltwise_relu,
-                         static_cast<float>(clips ? inside_.low : inside_.slope),
-                         static_cast<float>(clips ? inside_.high : 0));
+      append_activation(end, clips ? dnnl::algorithm::eltwise_clip : dnnl::algorithm::eltwise_relu,
+                        static_cast<float>(clips ? inside_.low : inside_.slope),
+                        static_cast<float>(clips ? inside_.high : 0));
       attributes.set_post_ops(end);
     }
     return attributes;
@@ -489,31 +504,43 @@ class DnnlConvolution final : public Convolution {
   Forward::primitive_desc forward_desc(const memory::desc& in, const memory::desc& weight,
                                        const memory::desc& out, bool bias, const memory::dims& pad,
                                        const dnnl::primitive_attr& attributes) const {
-    constexpr auto kKind = dnnl::prop_kind::forward_training;
-    constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-    const Forward::desc desc =
-        bias ? Forward::desc(kKind, kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad, pad)
-             : Forward::desc(kKind, kDirect, in, weight, out, stride_, dilation_, pad, pad);
-    return {desc, attributes, engine_};
+    return describe<Forward>(engine_, attributes, dnnl::prop_kind::forward_training, kDirect, in, weight,
+                             bias_desc(bias), out, stride_, dilation_, pad, pad);
   }
   BackwardData::primitive_desc backward_data_desc(const memory::desc& in, const memory::desc& weight,
                                                   const memory::desc& out) const {
-    const BackwardData::desc desc(dnnl::algorithm::convolution_direct, in, weight, out, stride_, dilation_,
-                                  pad_, pad_);
-    return {desc, attributes_, engine_,
-            forward_desc(with_type(in, out.data_type()), any_order(weight, out.data_type()),
-                         with_type(out, kF32), false, attributes_)};
+    // next_impl() reads the hint again, which must still be there.
+    const auto hint = forward_desc(with_type(in, data_type_of(out)), any_order(weight, data_type_of(out)),
+                                   with_type(out, kF32), false, attributes_);
+    const auto describe_it = [&] {
+      return describe_gradient<BackwardData>(engine_, attributes_, hint, kDirect, in, weight, out, stride_,
+                                             dilation_, pad_, pad_);
+    };
+    const auto first = describe_it();
+    if (!is_general_for_few(first)) return first;
+    auto other = describe_it();  // a copy would share what next_impl() changes
+    while (other.next_impl())
+      if (std::string_view(other.impl_info_str()).starts_with("jit")) return other;
+    return first;
+  }
+  /// For strided convolutions oneDNN 3 prefers a general kernel of its own to those of version 2, which it
+  /// has too. For few channels it takes longer: up to 130 times as long where groups have one channel, up
+  /// to 3.5 times with 16 to 32 (3.2, bf16 and f32, AVX-512).
+  bool is_general_for_few(const BackwardData::primitive_desc& desc) const {
+    constexpr std::int64_t kFew = 32;
+    return std::max(geometry_.in_channels, geometry_.out_channels) <= kFew * geometry_.group &&
+           std::string_view(desc.impl_info_str()).starts_with("brgconv_strided");
   }
   BackwardWeights::primitive_desc backward_weight_desc(const memory::desc& in, const memory::desc& weight,
                                                        const memory::desc& out, bool bias) const {
-    constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-    const BackwardWeights::desc desc =
-        bias ? BackwardWeights::desc(kDirect, in, weight, bias_desc(), out, stride_, dilation_, pad_, pad_)
-             : BackwardWeights::desc(kDirect, in, weight, out, stride_, dilation_, pad_, pad_);
-    return {desc, attributes_, engine_,
-            forward_desc(in, any_order(weight, in.data_type()), with_type(out, kF32), bias, attributes_)};
+    return describe_gradient<BackwardWeights>(
+        engine_, attributes_,
+        forward_desc(in, any_order(weight, data_type_of(in)), with_type(out, kF32), bias, attributes_),
+        kDirect, in, weight, bias_desc(bias), out, stride_, dilation_, pad_, pad_);
   }
   memory::desc bias_desc() const { return memory::desc({geometry_.out_channels}, kF32, Tag::x); }
+  /// Empty: none.
+  memory::desc bias_desc(bool bias) const { return bias ? bias_desc() : memory::desc(); }
 
   static memory::desc weight_order(const Forward::primitive_desc& desc) { return desc.weights_desc(); }
   static memory::desc weight_order(const BackwardData::primitive_desc& desc) { return desc.weights_desc(); }
@@ -629,6 +656,8 @@ class DnnlConvolution final : public Convolution {
   bool weights_stay_ = false;
   Tensor kept_;              ///< the weights as the last plan's kernel reads them,
   memory::desc kept_order_;  ///< in this order; empty: not yet
+  Tensor transformed_;       ///< the weights as forward_by_winograd reads them,
+  bool transformed_are_filled_ = false;
   std::unique_ptr<Convolution> reference_;
 };
 

@@ -144,10 +144,14 @@ class Ring {
 
 // --- Forward ------------------------------------------------------------------------------------
 
-/// P neighbouring pixels of a block; `rows`: of the inputs, at the first one's windows.
+/// As Relu in ops/common/activations.hpp, which is bit-identical.
+void end_with_relu(float slope, Vector& values) { values = values > 0 ? values : slope * values + 0.0f; }
+
+/// P neighbouring pixels of a block; `rows`: of the inputs, at the first one's windows. A slope of 1: no
+/// ReLU.
 template <int P, std::int64_t kGroup>
 void add_windows(const Groups<kGroup>& s, const float* const* rows, const float* weight, const float* bias,
-                 float* y) {
+                 float slope, float* y) {
   Vector sums[P], factors[kGroup];
   Block::load(bias, sums[0]);
 #pragma GCC unroll 8
@@ -171,7 +175,10 @@ void add_windows(const Groups<kGroup>& s, const float* const* rows, const float*
     }
   }
 #pragma GCC unroll 8
-  for (int p = 0; p < P; ++p) Block::store(sums[p], y + p * s.channels);
+  for (int p = 0; p < P; ++p) {
+    if (slope != 1) end_with_relu(slope, sums[p]);
+    Block::store(sums[p], y + p * s.channels);
+  }
 }
 
 /// Calls body(integral_constant) for `number` between 1 and kMost.
@@ -189,8 +196,8 @@ struct Ordered {
 
 /// Rows [first, last) of an image.
 template <std::int64_t kGroup>
-void forward_rows(const Groups<kGroup>& s, const Ordered& ordered, const float* x, std::int64_t first,
-                  std::int64_t last, float* y, float* memory) {
+void forward_rows(const Groups<kGroup>& s, const Ordered& ordered, float slope, const float* x,
+                  std::int64_t first, std::int64_t last, float* y, float* memory) {
   constexpr std::int64_t kMost = kPixels;
   Ring<kGroup> ring(s, x, first, memory);
   std::vector<const float*> rows(static_cast<std::size_t>(s.h.kernel));
@@ -204,7 +211,7 @@ void forward_rows(const Groups<kGroup>& s, const Ordered& ordered, const float* 
         const std::int64_t end = s.w.output * (part + 1) / parts;
         with_constant<kMost>(end - column, [&]<int P>(std::integral_constant<int, P>) {
           add_windows<P>(s, rows.data(), ordered.weight + block * s.block_values(),
-                         ordered.bias + block * kLanes,
+                         ordered.bias + block * kLanes, slope,
                          y + (row * s.w.output + column) * s.channels + block * kLanes);
         });
         for (const float*& at : rows) at += (end - column) * s.w.stride * kLanes;
@@ -216,7 +223,7 @@ void forward_rows(const Groups<kGroup>& s, const Ordered& ordered, const float* 
 
 template <std::int64_t kGroup>
 void run_forward(const Groups<kGroup>& s, bool turned, const float* x, const float* weight, const float* bias,
-                 float* y, float* workspace) {
+                 float slope, float* y, float* workspace) {
   float *const ordered = workspace, *const ordered_bias = ordered + s.values();
   float* const rings = ordered_bias + s.channels;
   Shares shares(s.threads, s.batch * s.strips(), 1);
@@ -236,8 +243,9 @@ void run_forward(const Groups<kGroup>& s, bool turned, const float* x, const flo
     shares.run([&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t image = task / s.strips(), strip = task % s.strips();
-        forward_rows(s, {ordered, ordered_bias}, x + image * s.input_image(), s.h.output * strip / s.strips(),
-                     s.h.output * (strip + 1) / s.strips(), y + image * s.output_image(), ring);
+        forward_rows(s, {ordered, ordered_bias}, slope, x + image * s.input_image(),
+                     s.h.output * strip / s.strips(), s.h.output * (strip + 1) / s.strips(),
+                     y + image * s.output_image(), ring);
       }
     });
   }
@@ -348,24 +356,24 @@ void with_groups(const ConvolutionGeometry& geometry, const Tensor& input, const
 }
 
 void run(Context& context, const ConvolutionGeometry& geometry, bool turned, const Tensor& input,
-         const Tensor& weight, const float* bias, Tensor& output) {
+         const Tensor& weight, const float* bias, double slope, Tensor& output) {
   with_groups(geometry, input, output, context.device().threads(), [&](const auto& sizes) {
     auto* workspace =
         context.workspace_of<float>(sizes.values() + sizes.channels + sizes.threads * sizes.ring());
     context.run([sizes, turned, x = input.data<float>(), w = weight.data<float>(), bias,
-                 y = output.data<float>(),
-                 workspace] { run_forward(sizes, turned, x, w, bias, y, workspace); });
+                 slope = static_cast<float>(slope), y = output.data<float>(),
+                 workspace] { run_forward(sizes, turned, x, w, bias, slope, y, workspace); });
   });
 }
 
 void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
-                    const Tensor& weight, const Tensor& bias, Tensor& output) {
-  run(context, geometry, false, input, weight, bias.defined() ? bias.data<float>() : nullptr, output);
+                    const Tensor& weight, const Tensor& bias, double slope, Tensor& output) {
+  run(context, geometry, false, input, weight, bias.defined() ? bias.data<float>() : nullptr, slope, output);
 }
 
 void backward_data_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& grad_output,
                           const Tensor& weight, Tensor& grad_input) {
-  run(context, turned(geometry), true, grad_output, weight, nullptr, grad_input);
+  run(context, turned(geometry), true, grad_output, weight, nullptr, 1, grad_input);
 }
 
 void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,

@@ -20,8 +20,9 @@ enum class GroupPass : std::uint8_t { forward, backward_data, backward_weight };
 bool groups_pay(GroupPass pass, const ConvolutionGeometry& geometry, const Tensor& input,
                 const Tensor& output);
 
+/// Ends with a ReLU of that slope; 1: with none.
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& weight,
-                               const Tensor& bias, Tensor& output)>
+                               const Tensor& bias, double slope, Tensor& output)>
     forward_by_groups{"forward_by_groups"};
 /// Where groups_can_turn.
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& grad_output,

@@ -1,0 +1,39 @@
+// Convolution of channels-last f32 images with windows of 3 x 3 in steps of 1, by Winograd's minimal
+// filtering (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"): forward pass and gradients
+// of input and weights.
+//
+// Two by two outputs are computed together, from 16 products per pair of channels instead of 36: inputs and
+// weights are transformed, multiplied at each of 16 positions, and transformed back. Transformed weights have
+// factors of 1/2 and 1/4 only, and an error of a few roundings. An infinite input makes all outputs of its
+// tiles NaN, while the windows' own sums have it in nine outputs.
+#pragma once
+
+#include "banyan/ops/convolution.hpp"
+
+namespace banyan::ops {
+
+/// Such images in one group, whose channels fill vectors of AVX-512, not empty.
+bool winograd_applies(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
+enum class WinogradPass : std::uint8_t { forward, backward_data, backward_weight };
+/// Where it applies, is it faster than oneDNN's kernels? A rule based only on shapes and the instruction set:
+/// measurements could differ between runs, and results would not be bit-identical.
+bool winograd_pays(WinogradPass pass, const ConvolutionGeometry& geometry, const Tensor& input,
+                   const Tensor& output);
+/// Number of transformed weights.
+std::int64_t winograd_weights(const ConvolutionGeometry& geometry);
+
+/// Ends with a ReLU of that slope; 1: with none. `kept`: memory for the transformed weights from call to
+/// call; empty: they are not kept. `is_filled`: they are there.
+inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& weight,
+                               const Tensor& bias, double slope, const Tensor& kept, bool is_filled,
+                               Tensor& output)>
+    forward_by_winograd{"forward_by_winograd"};
+inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& grad_output,
+                               const Tensor& weight, Tensor& grad_input)>
+    backward_data_by_winograd{"backward_data_by_winograd"};
+/// `adds`: to grad_weight, as Convolution::backward_weight does; otherwise overwrites it.
+inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input,
+                               const Tensor& grad_output, bool adds, Tensor& grad_weight)>
+    backward_weight_by_winograd{"backward_weight_by_winograd"};
+
+}  // namespace banyan::ops
