@@ -411,13 +411,10 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
           " started: pass --uplink=mpi (or nccl) to train on all of their devices together, or --uplink=none "
           "to have each train by itself");
     if (narrow)
-      bad_input("--reduce_precision=", FLAGS_reduce_precision, " is for processes joined by --uplink=mpi");
+      bad_input("--reduce_precision=", FLAGS_reduce_precision, " is for processes joined by --uplink");
     if (FLAGS_share_data) bad_input("--share_data is for processes joined by --uplink");
     return nullptr;
   }
-  if (narrow && FLAGS_uplink == "nccl")
-    bad_input("--reduce_precision=", FLAGS_reduce_precision,
-              " needs --uplink=mpi: GPUs cannot shorten gradients yet");
   parallel::WireUplinkOptions options;
   options.watchdog_seconds = FLAGS_watchdog;
   options.reduce_precision = narrow;
@@ -555,7 +552,8 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
     uplink->bring(static_cast<int>(options.devices.size()));
     LOG(INFO) << uplink->place().processes() << " processes with " << uplink->place().devices() << " devices";
     if (FLAGS_share_data) options.shared_batches = share_batches(*uplink);
-    if (FLAGS_uplink == "nccl") options.uplink = &on_devices.emplace(*uplink, nccl_for(options.devices));
+    if (FLAGS_uplink == "nccl")
+      options.uplink = &on_devices.emplace(*uplink, nccl_for(options.devices), reduce_precision());
   }
   if (process == 0) options.console = &console;
   resolve_start(options);

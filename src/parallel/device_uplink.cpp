@@ -15,7 +15,9 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/narrow.hpp"
 #include "banyan/ops/normalization.hpp"
+#include "parallel/slot_exchange.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -40,7 +42,8 @@ Group group_of(int slot) { return slot >= Uplink::kFirstBucket ? gradients_group
 
 class DeviceUplink::State {
  public:
-  State(Uplink& uplink, const DeviceWires& library) : below(uplink), wires(library) {}
+  State(Uplink& uplink, const DeviceWires& library, std::optional<DType> reduce_precision)
+      : below(uplink), wires(library), reduce_precision_(reduce_precision) {}
   ~State() { end_watch(); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -96,7 +99,9 @@ class DeviceUplink::State {
     if (among.size() == 1) return;
     End& end = end_of(context.device(), group_of(slot));
     const Merging merging{end, message, merge, peers_of(slot, among, end.local), among_index(among), context};
-    if (merge == UplinkMerge::moments || message.bytes() <= kWhole)
+    if (const std::optional<ops::NarrowMessage> narrow = narrowed(slot, merging))
+      merge_narrow(merging, *narrow);
+    else if (merge == UplinkMerge::moments || message.bytes() <= kWhole)
       merge_whole(merging);
     else
       merge_pieces(merging);
@@ -294,20 +299,26 @@ class DeviceUplink::State {
     merging.end.connecting.reset();
   }
 
+  /// So many bytes; what an exchange before this one had there is lost.
+  static Tensor room_for(const Merging& merging, std::int64_t bytes) {
+    std::vector<Tensor>& rooms = merging.end.rooms;
+    if (rooms.empty() || rooms.back().count() < bytes) {
+      std::int64_t room = rooms.empty() ? std::int64_t{64} << 10 : rooms.back().count();
+      while (room < bytes) room *= 2;
+      rooms.emplace_back(merging.context.device(), Shape{room}, DType::u8);
+    }
+    return rooms.back().slice(0, Shape{bytes});
+  }
+
   /// Room for the others' parts, each of `count` values like those of the message.
   static std::vector<Tensor> parts_for(const Merging& merging, std::int64_t count) {
     const Tensor& message = merging.message;
     const auto element = static_cast<std::int64_t>(size_of(message.dtype()));
-    const std::int64_t bytes = (count * element + kLine - 1) / kLine * kLine, all = bytes * merging.count();
-    std::vector<Tensor>& rooms = merging.end.rooms;
-    if (rooms.empty() || rooms.back().count() < all) {
-      std::int64_t room = rooms.empty() ? std::int64_t{64} << 10 : rooms.back().count();
-      while (room < all) room *= 2;
-      rooms.emplace_back(merging.context.device(), Shape{room}, DType::u8);
-    }
+    const std::int64_t bytes = (count * element + kLine - 1) / kLine * kLine;
+    const Tensor room = room_for(merging, bytes * merging.count());
     std::vector<Tensor> parts;
     for (int peer = 0; peer < merging.count(); ++peer)
-      parts.push_back(rooms.back().bytes_as(peer * bytes, message.dtype(), Shape{count}, Layout::contiguous));
+      parts.push_back(room.bytes_as(peer * bytes, message.dtype(), Shape{count}, Layout::contiguous));
     return parts;
   }
 
@@ -371,6 +382,52 @@ class DeviceUplink::State {
     exchange(merging, down);
   }
 
+  /// How the message travels in 16 bits; nothing: it does not. As a WireUplink would cut it, so that the
+  /// same values are rounded at the same points.
+  std::optional<ops::NarrowMessage> narrowed(int slot, const Merging& merging) const {
+    const Tensor& message = merging.message;
+    if (!reduce_precision_ || group_of(slot) != gradients_group || merging.merge != UplinkMerge::sum ||
+        message.dtype() != DType::f32 || message.bytes() <= SlotExchange::kInline)
+      return std::nullopt;
+    ops::NarrowMessage narrow;
+    narrow.type = *reduce_precision_;
+    narrow.count = message.count();
+    narrow.size =
+        SlotExchange::piece_size(message.count(), static_cast<std::int64_t>(sizeof(float)), merging.count());
+    narrow.owners = merging.count();
+    narrow.turn = SlotExchange::turn_of(slot, merging.count());
+    return narrow;
+  }
+
+  /// Each root sends the others what it has packed for them, adds what they have packed for it to its own
+  /// part, which is not rounded, packs the sums and sends those. It too goes on with what the others get.
+  void merge_narrow(const Merging& merging, const ops::NarrowMessage& narrow) {
+    const std::int64_t block = narrow.block_bytes(), blocks = block * merging.count();
+    const Tensor room = room_for(merging, 2 * blocks);
+    Tensor packed = room.slice(0, Shape{blocks}), parts = room.slice(blocks, Shape{blocks});
+    std::vector<DeviceTransfer> up, down;
+    const auto add = [&](std::vector<DeviceTransfer>& to, Way way, int peer, Tensor& from, int number,
+                         int owner) {
+      const std::int64_t bytes = narrow.bytes_of(owner);
+      if (bytes > 0)
+        to.push_back({way, merging.peers[static_cast<std::size_t>(peer)], at(from, number * block),
+                      static_cast<std::size_t>(bytes)});
+    };
+    for (int peer = 0; peer < merging.count(); ++peer) {
+      if (peer == merging.mine) continue;
+      add(up, Way::send, peer, packed, peer, peer);
+      add(up, Way::receive, peer, parts, peer, merging.mine);
+      add(down, Way::send, peer, packed, merging.mine, merging.mine);
+      add(down, Way::receive, peer, packed, peer, peer);
+    }
+    ops::pack_narrow(merging.context, merging.message, narrow, ops::kAllOwners, packed);
+    exchange(merging, up);
+    ops::add_narrow(merging.context, parts, narrow, merging.mine, merging.message);
+    ops::pack_narrow(merging.context, merging.message, narrow, merging.mine, packed);
+    exchange(merging, down);
+    ops::unpack_narrow(merging.context, packed, narrow, merging.message);
+  }
+
   // The watch: what fails on the streams, and which devices wait there.
 
   void watch() {
@@ -421,6 +478,7 @@ class DeviceUplink::State {
     }
   }
 
+  const std::optional<DType> reduce_precision_;
   std::function<void(const Error&)> fail_;
   bool attached_ = false;
   std::vector<Device*> devices_;
@@ -434,8 +492,8 @@ class DeviceUplink::State {
   std::thread watch_;
 };
 
-DeviceUplink::DeviceUplink(Uplink& below, const DeviceWires& wires)
-    : state_(std::make_unique<State>(below, wires)) {}
+DeviceUplink::DeviceUplink(Uplink& below, const DeviceWires& wires, std::optional<DType> reduce_precision)
+    : state_(std::make_unique<State>(below, wires, reduce_precision)) {}
 DeviceUplink::~DeviceUplink() = default;
 
 const UplinkPlace& DeviceUplink::place() const { return state_->below.place(); }

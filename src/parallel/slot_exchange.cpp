@@ -1,6 +1,7 @@
 #include "parallel/slot_exchange.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -12,12 +13,15 @@ namespace banyan::parallel {
 namespace {
 
 constexpr std::size_t kHeader = sizeof(SlotHeader);
-/// Messages up to this size travel with the header: one way instead of two, at the price of more bytes.
-constexpr std::size_t kInline = std::size_t{16} << 10;
 /// Of long messages: large enough that a piece's handling is negligible, small enough that one is added while
 /// the next one travels.
 constexpr std::size_t kPiece = std::size_t{256} << 10, kSmallestPiece = std::size_t{8} << 10;
 constexpr std::int64_t kLine = 64;  // bytes; pieces begin at cache lines if their messages do
+
+std::int64_t size_of_pieces(std::int64_t count, std::int64_t element, std::int64_t pieces) {
+  const std::int64_t line = kLine / element;
+  return ((count + pieces - 1) / pieces + line - 1) / line * line;
+}
 
 template <std::size_t N>
 void copy_text(std::string_view text, char (&to)[N]) {
@@ -34,6 +38,12 @@ std::int64_t SlotExchange::pieces_of(std::size_t bytes, int processes) {
   const std::int64_t rounds = (wanted + processes - 1) / processes;
   return std::min<std::int64_t>(rounds * processes, kMostPieces);
 }
+
+std::int64_t SlotExchange::piece_size(std::int64_t count, std::int64_t element, int processes) {
+  return size_of_pieces(count, element, pieces_of(static_cast<std::size_t>(count * element), processes));
+}
+
+int SlotExchange::turn_of(int slot, int processes) { return std::abs(slot) % processes; }
 
 SlotHeader SlotHeader::of(const Meeting& meeting, const Tensor& message, UplinkMerge merge) {
   SlotHeader header;
@@ -172,22 +182,17 @@ void SlotExchange::cut() {
     return;
   cut_for_ = header_;
   cut_among_ = among_;
-  const std::int64_t pieces = header_.merge == UplinkMerge::moments ? 1
-                              : header_.merge == UplinkMerge::first
-                                  ? pieces_of(header_.bytes(), 1)
-                                  : pieces_of(header_.bytes(), among_.size());
-  const std::int64_t line = kLine / element_;
-  const std::int64_t size = ((header_.count + pieces - 1) / pieces + line - 1) / line * line;
+  const bool sum = header_.merge == UplinkMerge::sum;
+  const std::int64_t size = header_.merge == UplinkMerge::moments
+                                ? size_of_pieces(header_.count, element_, 1)
+                                : piece_size(header_.count, element_, sum ? among_.size() : 1);
   pieces_.clear();
   for (std::int64_t offset = 0; offset < header_.count; offset += size) {
     Piece& piece = pieces_.emplace_back();
     piece.offset = offset;
     piece.count = std::min(size, header_.count - offset);
-    // Buckets of few pieces begin at different owners. Every other slot is a bucket.
-    const auto turn = header_.merge == UplinkMerge::sum
-                          ? (static_cast<int>(pieces_.size()) - 1 + first_tag_ / (2 * kTags)) % among_.size()
-                          : 0;
-    piece.owner = among_.first + turn;
+    const int number = static_cast<int>(pieces_.size()) - 1;
+    piece.owner = among_.first + (sum ? (number + turn_of(slot_, among_.size())) % among_.size() : 0);
   }
 }
 

@@ -40,14 +40,25 @@ class SlotExchange {
  public:
   /// `host` merges moments. `first_tag`: kTags tags from there on are this slot's. `of_one_size`: all
   /// messages of all processes are, so that only their headers need room.
-  SlotExchange(Wire& wire, Context& host, int first_tag, bool of_one_size)
-      : wire_(wire), host_(host), first_tag_(first_tag), of_one_size_(of_one_size) {}
+  SlotExchange(Wire& wire, Context& host, int slot, int first_tag, bool of_one_size)
+      : wire_(wire), host_(host), slot_(slot), first_tag_(first_tag), of_one_size_(of_one_size) {}
   SlotExchange(const SlotExchange&) = delete;
   SlotExchange& operator=(const SlotExchange&) = delete;
   static constexpr int kMostPieces = 256, kTags = 1 + 2 * kMostPieces;
   /// Into how many pieces a long sum over `processes` is cut: the same number for each owner, if there are
   /// enough of them.
   static std::int64_t pieces_of(std::size_t bytes, int processes);
+
+  // Where sums are rounded to 16 bits depends on what follows: DeviceUplink rounds in the same places.
+
+  /// Messages up to this size travel with the header, all values as they are: one way instead of two, at the
+  /// price of more bytes.
+  static constexpr std::size_t kInline = std::size_t{16} << 10;
+  /// Values of each piece of a long sum of `count` values of `element` bytes, but perhaps of the last.
+  static std::int64_t piece_size(std::int64_t count, std::int64_t element, int processes);
+  /// Piece i of a sum in this slot is added by process (i + turn) % processes of those that take part:
+  /// buckets of few pieces begin at different owners.
+  static int turn_of(int slot, int processes);
 
   /// `values`, in host memory, become the result. `short_values`: what long sums of f32 are sent as. Calls
   /// `finished` from Wire::progress(), or from here if there is nothing to wait for. What is wrong is thrown
@@ -87,6 +98,7 @@ class SlotExchange {
 
   Wire& wire_;
   Context& host_;
+  int slot_;
   int first_tag_;
   bool of_one_size_;
   SlotHeader header_;

@@ -300,7 +300,7 @@ class WireUplink::State {
  private:
   struct Slot {
     Slot(Wire& wire, Context& host, int number)
-        : is_bucket(number >= kFirstBucket), exchange(wire, host, first_tag_of(number), is_bucket) {}
+        : is_bucket(number >= kFirstBucket), exchange(wire, host, number, first_tag_of(number), is_bucket) {}
     const bool is_bucket;
     SlotExchange exchange;  ///< used by the thread of the wire only
     // The rest is written under the mutex, and by the owner of the slot only.

@@ -47,8 +47,9 @@ def rows(workers):
         yield f"{workers} workers, staleness 8, top {name}", workers + 1, [*now, "--staleness=8", f"--compress=topk:{share}"]
 
 
-def train(build, solver, processes, flags):
-    command = [f"{build}/bin/trainer", f"--solver={solver}", "--cpu=1", "--threads_per_device=1", *flags]
+def train(build, solver, processes, flags, threads=1):
+    """What the trainer logs; each process has a device with so many threads."""
+    command = [f"{build}/bin/trainer", f"--solver={solver}", "--cpu=1", f"--threads_per_device={threads}", *flags]
     if processes > 1:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         command = ["mpirun", *root, "--oversubscribe", "--bind-to", "none", "-np", str(processes), *command]
@@ -56,6 +57,14 @@ def train(build, solver, processes, flags):
     if finished.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {finished.returncode}: {finished.stderr[-2000:]}")
     return finished.stderr
+
+
+def accuracy_in(log, what):
+    """The one that was logged last."""
+    found = re.findall(r"Test net output #\d+: accuracy = ([0-9.e-]+)", log)
+    if not found:
+        sys.exit(f"{what}: no accuracy was logged: {log[-2000:]}")
+    return float(found[-1])
 
 
 def main():
@@ -77,10 +86,7 @@ def main():
             for seed in options["seeds"].split(","):
                 pathlib.Path(solver).write_text(solver_text(words[0], options["updates"], options["set"], seed))
                 log = train(build, solver, processes, flags)
-                found = re.findall(r"Test net output #\d+: accuracy = ([0-9.e-]+)", log)
-                if not found:
-                    sys.exit(f"{name}, seed {seed}: no accuracy was logged: {log[-2000:]}")
-                accuracies.append(float(found[-1]))
+                accuracies.append(accuracy_in(log, f"{name}, seed {seed}"))
             counts = re.findall(r"Parameter server: \d+ updates of (\d+) differences, by age([ 0-9:]*); (\d+) dropped.*; "
                                 r"([0-9.e+]+) MB received(?:, ([0-9.e+]+) MB saved)?", log)
             cells = ["", "", "", "", ""]

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 
 #include "banyan/parallel/device_uplink.hpp"
 #include "gpu/gpu_training.hpp"
@@ -35,6 +36,12 @@ class NcclTraining : public GpuTraining {
   static bool enough_gpus(int wanted) { return cuda_device_count() >= wanted; }
 
   /// Process p has the next devices[p] GPUs.
+  static void set_gpus(const std::vector<int>& devices, int process, TrainOptions& options) {
+    options.devices.clear();
+    const int first = std::accumulate(devices.begin(), devices.begin() + process, 0);
+    for (int i = 0; i < devices[static_cast<std::size_t>(process)]; ++i)
+      options.devices.push_back({DeviceKind::cuda, first + i});
+  }
   Joined train(const TrainingCase& what, const std::vector<int>& devices,
                const std::function<void(int process, TrainOptions&)>& change = {},
                const TrainingFolder& folder = TrainingFolder()) {
@@ -43,25 +50,37 @@ class NcclTraining : public GpuTraining {
         what, devices,
         [&](int process, TrainOptions& options) {
           const auto at = static_cast<std::size_t>(process);
-          options.devices.clear();
-          const int first = std::accumulate(devices.begin(), devices.begin() + process, 0);
-          for (int i = 0; i < devices[at]; ++i) options.devices.push_back({DeviceKind::cuda, first + i});
-          uplinks[at] = std::make_unique<parallel::DeviceUplink>(*options.uplink, parallel::nccl_wires());
+          set_gpus(devices, process, options);
+          uplinks[at] = std::make_unique<parallel::DeviceUplink>(*options.uplink, parallel::nccl_wires(),
+                                                                 reduce_precision_);
           options.uplink = uplinks[at].get();
           if (change) change(process, options);
         },
         folder);
   }
+  /// The same processes, joined through the host.
+  Joined train_through_host(const TrainingCase& what, const std::vector<int>& devices) {
+    return train_joined(
+        what, devices, [&](int process, TrainOptions& options) { set_gpus(devices, process, options); },
+        TrainingFolder(), std::nullopt, reduce_precision_);
+  }
+  std::optional<DType> reduce_precision_;
 };
+
+/// f32, and wide enough that some buckets go whole, others in pieces of which each process has one or more.
+TrainingCase wide_case() {
+  std::string net = data_layer() + kBody + classifier();
+  net.replace(net.find("num_output: 6"), 13, "num_output: 64");
+  net.replace(net.find("num_output: 8"), 13, "num_output: 256");
+  TrainingCase what{std::string(kSolver) + "clip_gradients: 0.5", net};
+  what.precision = DType::f32;
+  return what;
+}
 
 /// Two parts have one sum, whatever the order.
 TEST_F(NcclTraining, TwoProcessesHaveTheBitsOfTwoGpus) {
   if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
-  // Wide enough that some buckets go whole and others in pieces.
-  std::string net = data_layer() + kBody + classifier();
-  net.replace(net.find("num_output: 8"), 13, "num_output: 256");
-  TrainingCase what{std::string(kSolver) + "clip_gradients: 0.5", net};
-  what.precision = DType::f32;
+  const TrainingCase what = wide_case();
   const Trained two = train_case(what, gpu_devices(2));
   for (int repeat = 0; repeat < 2; ++repeat) {
     const Joined joined = train(what, {1, 1});
@@ -97,13 +116,82 @@ TEST_F(NcclTraining, ProcessesAreOneDevice) {
   }
 }
 
+/// Parts are rounded and added where they are through the host, in the same order.
+TEST_F(NcclTraining, SixteenBitsAreThoseOfTheHost) {
+  if (!enough_gpus(4)) GTEST_SKIP() << "needs 4 GPUs";
+  TrainingCase what = wide_case();
+  what.iterations = 5;
+  const std::vector<int> devices{1, 2, 1};
+  const Joined exact = train(what, devices);
+  ASSERT_THAT(exact.errors, Each(""));
+  EXPECT_EQ(exact.trained.model_bytes, train_through_host(what, devices).trained.model_bytes);
+  std::vector<double> distances;
+  for (const DType type : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(type));
+    reduce_precision_ = type;
+    const Joined through_host = train_through_host(what, devices);
+    ASSERT_THAT(through_host.errors, Each(""));
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const Joined joined = train(what, devices);
+      ASSERT_THAT(joined.errors, Each(""));
+      EXPECT_EQ(joined.trained.model_bytes, through_host.trained.model_bytes);
+    }
+    distances.push_back(relative_distance(exact.trained.values(), through_host.trained.values()));
+    // As for processes with CPU devices (joined_training_test.cpp).
+    EXPECT_GT(distances.back(), 0);
+    EXPECT_LT(distances.back(), 0.1);
+  }
+  EXPECT_NE(distances[0], distances[1]);
+}
+
+/// The same for two processes of one GPU each.
+TEST_F(NcclTraining, SixteenBitsOfTwoGpusAreThoseOfTheHost) {
+  if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
+  TrainingCase what = wide_case();
+  what.iterations = 3;
+  for (const DType type : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(type));
+    reduce_precision_ = type;
+    const Joined joined = train(what, {1, 1});
+    ASSERT_THAT(joined.errors, Each(""));
+    EXPECT_EQ(joined.trained.model_bytes, train_through_host(what, {1, 1}).trained.model_bytes);
+  }
+}
+
+/// As through the host: gradients of f64 travel as they are.
+TEST_F(NcclTraining, SixteenBitsAreForF32Only) {
+  if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
+  TrainingCase what = wide_case();
+  what.precision = DType::f64;
+  what.iterations = 5;
+  const Joined exact = train(what, {1, 1});
+  reduce_precision_ = DType::bf16;
+  const Joined joined = train(what, {1, 1});
+  ASSERT_THAT(exact.errors, Each(""));
+  ASSERT_THAT(joined.errors, Each(""));
+  EXPECT_EQ(joined.trained.model_bytes, exact.trained.model_bytes);
+}
+
 /// While the others' streams wait for the one that fails.
 TEST_F(NcclTraining, AFailureEndsAllWithItsMessage) {
   if (!enough_gpus(3)) GTEST_SKIP() << "needs 3 GPUs";
   TrainingCase what{kSolver, data_layer() + kBody + classifier()};
   what.iterations = 1000;
-  for (const Stage stage : {Stage::forward, Stage::exchange, Stage::backward, Stage::reduce, Stage::update}) {
-    SCOPED_TRACE(name_of(stage));
+  using enum Stage;
+  for (const auto& [stage, narrow] : {std::pair{forward, false},
+                                      {exchange, false},
+                                      {backward, false},
+                                      {reduce, false},
+                                      {update, false},
+                                      {backward, true},
+                                      {reduce, true},
+                                      {update, true}}) {
+    SCOPED_TRACE(cat(name_of(stage), narrow ? ", 16 bits" : ""));
+    if (narrow) {
+      reduce_precision_ = DType::f16;
+      what.net = wide_case().net;
+      what.precision = DType::f32;
+    }
     const InstalledFaults faults({{0, stage, 3, FaultKind::exception}}, {"gpu:1 of process 1 on host1"});
     const Joined joined = train(what, {1, 2});
     ASSERT_EQ(faults.struck(), 1);
@@ -121,26 +209,43 @@ TEST_F(NcclTraining, AFailingCallEndsAll) {
   if (configure == nullptr) GTEST_SKIP() << "needs emulated GPUs";
   const char* const settings = ::getenv("EMULATED_CUDA");
   const std::string before = settings != nullptr ? settings : "";
-  const TrainingCase what{kSolver, data_layer() + kBody + classifier()};
-  for (const char* call : {"ncclCommInitRankConfig", "ncclGroupEnd"}) {
-    SCOPED_TRACE(call);
-    configure(cat(before, ",fail=", call, ":2").c_str());
+  const auto expect_failure = [&](const TrainingCase& what, const char* call, int number, const char* named) {
+    SCOPED_TRACE(cat(call, " ", number));
+    configure(cat(before, ",fail=", call, ":", number).c_str());
     const Joined joined = train(what, {1, 1});
     configure(before.c_str());
-    EXPECT_THAT(joined.errors, Each(HasSubstr(cat("NCCL: ", call, " failed: unhandled cuda error"))));
+    EXPECT_THAT(joined.errors, Each(HasSubstr(cat("NCCL: ", named, " failed: unhandled cuda error"))));
+  };
+  const TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+  expect_failure(what, "ncclCommInitRankConfig", 2, "ncclCommInitRankConfig");
+  expect_failure(what, "ncclGroupEnd", 2, "ncclGroupEnd");
+  // The first calls are those of SyncBN and of devices that meet; later ones include parts and sums of
+  // buckets.
+  reduce_precision_ = DType::bf16;
+  for (const int number : {20, 21, 22, 23, 24, 25}) {
+    expect_failure(wide_case(), "ncclGroupEnd", number, "ncclGroupEnd");
+    expect_failure(wide_case(), "ncclSend", number, "ncclSend or ncclRecv");
+    expect_failure(wide_case(), "ncclRecv", number, "ncclSend or ncclRecv");
   }
 }
 
 /// A device that stands still, without an error: those that wait for it on their streams are not to blame.
 TEST_F(NcclTraining, AHangingDeviceIsNamed) {
   if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
-  TrainingCase what{kSolver, data_layer() + kBody + classifier()};
-  what.solver.replace(what.solver.find("display: 0"), 10, "display: 1");  // where the host waits for the GPU
-  what.iterations = 1000;
-  const InstalledFaults faults({{0, Stage::forward, 3, FaultKind::hang}}, {"gpu:1 of process 1 on host1"});
-  const Joined joined = train(what, {1, 1}, [](int, TrainOptions& options) { options.watchdog_seconds = 3; });
-  EXPECT_LT(faults.seconds_since(), 6);
-  EXPECT_THAT(joined.errors, Each(HasSubstr("gpu:1 of process 1 on host1 has made no progress for 3")));
+  for (const bool narrow : {false, true}) {
+    SCOPED_TRACE(narrow ? "16 bits" : "");
+    TrainingCase what = narrow ? wide_case() : TrainingCase{kSolver, data_layer() + kBody + classifier()};
+    if (narrow) reduce_precision_ = DType::f16;
+    what.solver.replace(what.solver.find("display: 0"), 10,
+                        "display: 1");  // where the host waits for the GPU
+    what.iterations = 1000;
+    const InstalledFaults faults({{0, narrow ? Stage::backward : Stage::forward, 3, FaultKind::hang}},
+                                 {"gpu:1 of process 1 on host1"});
+    const Joined joined =
+        train(what, {1, 1}, [](int, TrainOptions& options) { options.watchdog_seconds = 3; });
+    EXPECT_LT(faults.seconds_since(), 6);
+    EXPECT_THAT(joined.errors, Each(HasSubstr("gpu:1 of process 1 on host1 has made no progress for 3")));
+  }
 }
 
 /// Two devices of one GPU cannot be told apart by NCCL.

@@ -4,8 +4,12 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
+
+#include "banyan/device/context.hpp"
+#include "banyan/ops/narrow.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -85,6 +89,42 @@ TEST(WireValues, WhatIsNotFiniteIsSeen) {
     EXPECT_EQ(back[1], -kInfinity);
     EXPECT_TRUE(std::isnan(back[2]));
     EXPECT_EQ(back[3], 1.5f);
+  }
+}
+
+/// What devices pack and add themselves (ops/narrow.hpp) has the same bits.
+TEST(WireValues, AreThoseOfDevices) {
+  constexpr std::int64_t kCount = 2500, kPiece = 1024;  // two pieces and a short one
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  std::vector<std::vector<float>> values(2, std::vector<float>(kCount));
+  for (auto& part : values)
+    for (float& value : part) value = std::ldexp(normal(random), -static_cast<int>(random() % 40));
+  const auto device = make_cpu_device(0);
+  Context context(*device);
+  for (const DType type : {DType::bf16, DType::f16}) {
+    const ops::NarrowMessage message{type, kCount, kPiece, 2, 1};
+    Tensor sums(*device, Shape{kCount}, DType::f32), others(*device, Shape{kCount}, DType::f32),
+        packed(*device, Shape{2 * message.block_bytes()}, DType::u8);
+    copy_from_host(context, values[0].data(), sums);
+    copy_from_host(context, values[1].data(), others);
+    // The second process's part of the first one's piece, which is piece 1.
+    ops::pack_narrow(context, others, message, ops::kAllOwners, packed);
+    context.synchronize();
+    const auto bytes = packed_bytes(kPiece, type);
+    std::vector<char> expected(bytes);
+    pack(&values[1][kPiece], kPiece, type, expected.data());
+    ASSERT_EQ(message.bytes_of(0), static_cast<std::int64_t>(bytes));
+    EXPECT_EQ(std::memcmp(packed.raw(), expected.data(), bytes), 0);
+    // Their sum.
+    Tensor received(*device, Shape{2 * message.block_bytes()}, DType::u8);
+    context.stream().copy(static_cast<char*>(received.raw()) + message.block_bytes(), packed.raw(), bytes);
+    ops::add_narrow(context, received, message, 0, sums);
+    context.synchronize();
+    std::vector<float> sum(kPiece);
+    sum_parts({{reinterpret_cast<const char*>(&values[0][kPiece]), false}, {expected.data(), true}}, kPiece,
+              DType::f32, type, reinterpret_cast<char*>(sum.data()));
+    EXPECT_EQ(std::memcmp(sums.data<float>() + kPiece, sum.data(), kPiece * sizeof(float)), 0);
   }
 }
 

@@ -22,11 +22,12 @@ struct Joined {
 };
 
 /// Trains with one group of devices[p] devices for each process p, each group from its own thread.
-/// `server`: the first process is a parameter server.
+/// `server`: the first process is a parameter server. `reduce_precision`: as the flag of trainer.
 inline Joined train_joined(const TrainingCase& of, const std::vector<int>& devices,
                            const std::function<void(int process, TrainOptions&)>& change = {},
                            const TrainingFolder& folder = TrainingFolder(),
-                           const std::optional<ParameterServerOptions>& server = std::nullopt) {
+                           const std::optional<ParameterServerOptions>& server = std::nullopt,
+                           std::optional<DType> reduce_precision = std::nullopt) {
   FLAGS_minloglevel = google::FATAL;
   parallel::MemoryHub hub(devices);
   Joined joined;
@@ -38,6 +39,7 @@ inline Joined train_joined(const TrainingCase& of, const std::vector<int>& devic
       try {
         parallel::WireUplinkOptions joining;
         joining.served_by_first = server.has_value();
+        joining.reduce_precision = reduce_precision;
         const auto uplink = hub.join(p, joining);
         TrainOptions options = options_of(of, folder, devices[at]);
         options.uplink = uplink.get();

@@ -5,9 +5,11 @@
 // Every device of every process is in two groups (DeviceWire), one for each lane, because the two lanes'
 // messages have no order among each other. The roots of a slot send each other their parts, and all add up in
 // process order. Longer messages are shared out: each root adds up one piece and sends the others the result.
+// Gradients may travel in 16 bits: packed and added by kernels, with the bits that WireUplink gives.
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "banyan/parallel/device_wire.hpp"
 #include "banyan/parallel/uplink.hpp"
@@ -16,8 +18,9 @@ namespace banyan::parallel {
 
 class DeviceUplink : public Uplink {
  public:
-  /// `below` and `wires` outlive it.
-  DeviceUplink(Uplink& below, const DeviceWires& wires);
+  /// `below` and `wires` outlive it. `reduce_precision`: what long f32 messages of buckets are sent as, bf16
+  /// or f16; nothing: as they are.
+  DeviceUplink(Uplink& below, const DeviceWires& wires, std::optional<DType> reduce_precision = std::nullopt);
   ~DeviceUplink() override;
   DeviceUplink(const DeviceUplink&) = delete;
   DeviceUplink& operator=(const DeviceUplink&) = delete;
