@@ -79,7 +79,9 @@ class Replay {
       const std::uint64_t before = steps_;
       for (int node = 0; node < machine_.tree.size(); ++node) finished &= step(node);
       fruitless = steps_ == before ? fruitless + 1 : 0;
-      if (fruitless > std::min(window_, chunks_.size())) go_on_above();
+      if (fruitless <= std::min(window_, chunks_.size())) continue;
+      go_on_above();
+      fruitless = 0;  // whatever may be enqueued now comes before what is next above
     }
     double end = 0;
     for (const DeviceState& device : devices_) end = std::max(end, device.clock);

@@ -6,44 +6,15 @@
 #include <cstring>
 
 #include "banyan/base/error.hpp"
+#include "banyan/tensor/half.hpp"
 
 namespace banyan::parallel {
 namespace {
 
-/// An f16's bits from an f32, to the nearest, ties to even. Without branches, so that loops of it become
-/// vector instructions.
-std::uint16_t to_half(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
-  // Below 2^-14 an f16 is a multiple of 2^-24: adding 0.5 shifts the value so far that f32's own rounding
-  // leaves just those bits.
-  const std::uint32_t tiny = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
-                             std::bit_cast<std::uint32_t>(0.5f);
-  const std::uint32_t usual = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13;
-  const std::uint32_t finite = magnitude < (113u << 23) ? tiny : std::min(usual, 0x7c00u);
-  const std::uint32_t special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
-  return static_cast<std::uint16_t>(sign | (magnitude >= 0x7f800000u ? special : finite));
-}
-
-float from_half(std::uint16_t half) {
-  const std::uint32_t sign = (half & 0x8000u) << 16, magnitude = half & 0x7fffu;
-  const float tiny = static_cast<float>(magnitude) * 0x1p-24f;
-  const std::uint32_t usual = (magnitude << 13) + (112u << 23), special = usual + (112u << 23);
-  const std::uint32_t bits = magnitude < 0x400u     ? std::bit_cast<std::uint32_t>(tiny)
-                             : magnitude >= 0x7c00u ? special
-                                                    : usual;
-  return std::bit_cast<float>(bits | sign);
-}
-
-/// The power of two that values are multiplied with before they become f16: the largest one comes to between
-/// 2^14 and 2^15.
 float scale_of(const float* values, std::int64_t count) {
   float largest = 0;
   for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(values[i]));
-  if (!(largest > 0) || !std::isfinite(largest)) return 1;
-  int exponent = 0;
-  std::frexp(largest, &exponent);
-  return std::ldexp(1.0f, std::clamp(15 - exponent, -126, 126));
+  return half_scale(largest);
 }
 
 constexpr std::int64_t kBlock = 1024;  // values that stay in the first cache
@@ -69,13 +40,32 @@ void take(const char* packed, std::int64_t begin, std::int64_t count, DType type
   }
 }
 
+/// A cache line that another process has read must be asked for once more to be written, and one that a
+/// device has written lies in its core's cache. These are asked for to be written, all at once, before they
+/// are read: one request each instead of two, and none that waits for the one before it.
+template <class T>
+void fetch_to_write(T* values, std::int64_t count) {
+  constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(values + i, /*rw=*/1);
+}
+
+/// Calls add(begin, size) for one block after the other, while the next one of `out` is fetched.
+template <class T, class Add>
+void in_blocks(std::int64_t count, T* out, const Add& add) {
+  fetch_to_write(out, std::min(kBlock, count));
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t size = std::min(kBlock, count - begin), next = begin + size;
+    fetch_to_write(out + next, std::min(kBlock, count - next));
+    add(begin, size);
+  }
+}
+
 /// In order; `out` may be one of the parts.
 template <class T>
 void sum_plain(const std::vector<SumPart>& parts, std::int64_t count, T* out) {
   T block[kBlock];
   const std::size_t last = parts.size() - 1;
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t size = std::min(kBlock, count - begin);
+  in_blocks(count, out, [&](std::int64_t begin, std::int64_t size) {
     const auto part = [&](std::size_t p) { return reinterpret_cast<const T*>(parts[p].data) + begin; };
     for (std::size_t p = 1; p <= last; ++p) {
       const T *first = p == 1 ? part(0) : block, *second = part(p);
@@ -84,7 +74,7 @@ void sum_plain(const std::vector<SumPart>& parts, std::int64_t count, T* out) {
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < size; ++i) to[i] = first[i] + second[i];
     }
-  }
+  });
 }
 
 template <class T>
@@ -96,8 +86,7 @@ void sum(const std::vector<SumPart>& parts, std::int64_t count, DType packed, T*
     return;
   }
   T block[kBlock];
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t size = std::min(kBlock, count - begin);
+  in_blocks(count, out, [&](std::int64_t begin, std::int64_t size) {
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if constexpr (std::is_same_v<T, float>) {
         if (parts[p].packed) {
@@ -112,7 +101,7 @@ void sum(const std::vector<SumPart>& parts, std::int64_t count, DType packed, T*
         for (std::int64_t i = 0; i < size; ++i) block[i] += part[i];
     }
     std::copy(block, block + size, out + begin);
-  }
+  });
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ usage: all_reduce.py [BUILD_FOLDER] [options]          (default build/release)
   --json=FILE         default BUILD_FOLDER/bench/all_reduce.json
   --write=FOLDER      also FOLDER/all_reduce.md and all_reduce.svg
 
-Ours is `trainer topology --cpu=N --json`; "ours by MPI" is what joined processes do (--uplink=mpi), one device each. OpenMPI (mpicc, mpirun) gets the faster of in place and into a second buffer.
+Ours is `trainer topology --cpu=N --json`; "ours by MPI" is what joined processes do (--uplink=mpi), one device each, and each bound to a core, as
+OpenMPI's own are. OpenMPI (mpicc, mpirun) gets the faster of in place and into a second buffer.
 "bare N" is a loop with all cores that reads N buffers and writes N; "bare 2" reads two and writes two.
 Exits with 1 if a goal is missed, so that scripts can tell.
 """
@@ -26,6 +27,8 @@ import tempfile
 import common
 
 FLAGS = ["-O3", "-march=native"]
+# Each process on one core, shared if there are more processes: otherwise the system may leave a core to three of four, and that decides.
+BOUND = ["--oversubscribe", "--map-by", "core", "--bind-to", "core:overload-allowed"]
 
 
 def compile_c(compiler, source, folder, *flags):
@@ -73,7 +76,7 @@ def lines_of(finished):
 
 def mpi(program, devices, sizes):
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return lines_of(common.run(["mpirun", *root, "--oversubscribe", "-np", devices, program, *sizes]))
+    return lines_of(common.run(["mpirun", *root, *BOUND, "-np", devices, program, *sizes]))
 
 
 def contenders(trainer, folder, devices, options):

@@ -158,9 +158,6 @@ double fastest(double expected, const Measure& measure) {
 }
 
 constexpr double kWithin = 0.15;  // the accuracy that the project promises for the simulator
-// Of four machines with two devices each, whose cards hide behind backward: 13 to 17 % more time has been
-// seen than the model says, also with everything twice as slow, so that the lack of cores is not the reason.
-constexpr double kWithinMany = 0.2;
 
 struct PlannedNet {
   std::vector<ParameterRange> ranges;
@@ -218,8 +215,7 @@ TEST_P(SimulateTest, PredictsSeveralMachines) {
                         devices == 1 ? bytes : best_chunk(bytes, 1, kPair, machine.largest_chunk), true};
       const SimulatedIteration expected = simulate_tree(machine, layers);
       const double seen = fastest(expected.total_s, [&] { return measure_machines(machine, layers, trial); });
-      const bool many = machines * devices == 8 && bytes_per_s > 10e6;
-      EXPECT_NEAR(seen, expected.total_s, (many ? kWithinMany : kWithin) * expected.total_s);
+      EXPECT_NEAR(seen, expected.total_s, kWithin * expected.total_s);
     }
   }
 }
@@ -269,6 +265,11 @@ TEST(Simulate, HandCheckedTimes) {
   EXPECT_NEAR(simulate_buckets(apart, {{0, 3000, 0, 0}, {3000, 3000, 0, 0}}, {0.5, 0.5}, 12000), 0.507, 1e-9);
   apart.network.width = 0.5;
   EXPECT_NEAR(simulate_buckets(apart, {{0, 1000, 0, 0}}, {0.5}, 4000), 0.5025, 1e-9);
+  // Sums of two owners come back after 5 and 5.5 ms. Device 0 fetches the first one until 7 ms: only then may
+  // device 1 fetch the second one, which was enqueued after that.
+  SimulatedMachine pairs = box_of(2, kLink, kLink);
+  pairs.network = {2, {1e-3, 4e6}};
+  EXPECT_NEAR(simulate_buckets(pairs, {{0, 1000, 0, 1}, {1000, 1000, 0, 0}}, {0, 0}, 4000), 0.009, 1e-9);
   const SimulatedMachine one = box_of(1, kLink, kLink);
   EXPECT_NEAR(simulate_tree(one, {{0.1, 0.2, 1000}}).total_s, 0.3, 1e-9);
 }
