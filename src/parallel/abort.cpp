@@ -1,11 +1,14 @@
 #include "banyan/parallel/abort.hpp"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <thread>
 #include <utility>
 
 #include "banyan/base/text.hpp"
-#include "banyan/device/cores.hpp"
 
 namespace banyan::parallel {
 
@@ -49,17 +52,7 @@ void AbortState::leave(Doorbell* bell) {
   std::erase(bells_, bell);
 }
 
-SpinPolicy spin_policy(int devices, int threads_per_device) {
-  const int cores = static_cast<int>(allowed_cores().size());
-  // A yield lets a partner on the same core (where schedulers tend to put a thread that was just woken)
-  // continue immediately; if the partner is on another core, a yield costs about half a microsecond more than
-  // a pause. Long pauses before the yields would cost their entire length in every exchange of the first
-  // kind. In total, the spin is longer than an exchange between running threads.
-  if (devices * threads_per_device <= cores) return {20, 4000};
-  return {0, 20};
-}
-
-Doorbell::Doorbell(AbortState& abort, SpinPolicy policy) : abort_(&abort), policy_(policy) {
+Doorbell::Doorbell(AbortState& abort, SpinPolicy policy) : abort_(&abort), gauge_(policy) {
   abort.enroll(this);
 }
 Doorbell::~Doorbell() { abort_->leave(this); }
@@ -72,7 +65,21 @@ void Doorbell::pause() {
 #endif
 }
 
-void Doorbell::yield() { std::this_thread::yield(); }
+std::chrono::nanoseconds Doorbell::timed_yield() {
+  const auto begun = std::chrono::steady_clock::now();
+  std::this_thread::yield();
+  return std::chrono::steady_clock::now() - begun;
+}
+
+// A futex: std::atomic's own wait may yield the core several times before it sleeps: what a device that
+// sleeps early wants to avoid.
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+
+void Doorbell::sleep(std::uint32_t seen) {
+  ::syscall(SYS_futex, &count_, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+}
+
+void Doorbell::wake() { ::syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
 
 Rendezvous::Rendezvous(int devices, AbortState& abort, SpinPolicy policy) : abort_(&abort), seats_(devices) {
   for (int i = 0; i < devices; ++i) bells_.push_back(std::make_unique<Doorbell>(abort, policy));

@@ -112,7 +112,7 @@ def report(result, options):
         },
     }
     plotted = common.plot(options["write"], "scaling", options["python"], drawing)
-    lines += ["", "Made by `tests/bench/scaling.py`."]
+    lines += ["", "Beside other programs that keep cores busy: `tests/bench/busy_host.py`.", "", "Made by `tests/bench/scaling.py`."]
     common.save_markdown(options["write"], "scaling", "Scaling over virtual CPU devices", lines, plotted)
 
 

@@ -19,6 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Of a bell that nobody rings: it only pauses, since a device that yields sleeps where its core is wanted.
+constexpr SpinPolicy kNeverSleep{1 << 30, 0};
+
 TEST(WorkerGroup, OneDeviceRunsOnTheCallingThread) {
   TreeFixture fixture({1, false, 0});
   std::thread::id ran;
@@ -127,7 +130,7 @@ TEST(WorkerGroup, ThatAllWaitForAMomentIsNoStandstill) {
   WatchdogOptions watchdog{0.5, 2};
   watchdog.others = [&after] { return OtherDevices{true, after(800)}; };
   TreeFixture fixture({1, false, 0}, watchdog);
-  Doorbell bell(fixture.abort, {0, 1 << 30});
+  Doorbell bell(fixture.abort, kNeverSleep);
   fixture.run([&](int rank) {
     fixture.activity(rank).enter(Stage::exchange, "differences");
     bell.wait(fixture.activity(rank), [&] { return after(1000); });
@@ -146,7 +149,7 @@ TEST(WorkerGroup, ThatAllWaitWhileMessagesMoveIsNone) {
     return others;
   };
   TreeFixture fixture({1, false, 0}, watchdog);
-  Doorbell bell(fixture.abort, {0, 1 << 30});
+  Doorbell bell(fixture.abort, kNeverSleep);
   fixture.run([&](int rank) {
     fixture.activity(rank).enter(Stage::exchange, "differences");
     bell.wait(fixture.activity(rank), [&] { return after(1600); });
@@ -157,7 +160,7 @@ TEST(WorkerGroup, ThatAllWaitForLongIsOne) {
   WatchdogOptions watchdog{0.3, 2};
   watchdog.others = [] { return OtherDevices{true, true}; };
   TreeFixture fixture({1, false, 0}, watchdog);
-  Doorbell bell(fixture.abort, {0, 1 << 30});
+  Doorbell bell(fixture.abort, kNeverSleep);
   try {
     fixture.run([&](int rank) {
       fixture.activity(rank).enter(Stage::exchange, "differences");

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +17,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/observe/activity.hpp"
+#include "banyan/parallel/spin.hpp"
 
 namespace banyan::parallel {
 
@@ -53,14 +55,6 @@ class AbortState {
   std::optional<Error> error_;
 };
 
-/// How long a waiting device spins before it sleeps.
-struct SpinPolicy {
-  int pauses = 0;  ///< busy checks first: best if every device has its own cores
-  int yields = 0;  ///< then checks after yielding the core: best if devices share cores
-};
-/// For `devices` solver threads that use `threads_per_device` threads each on this machine.
-SpinPolicy spin_policy(int devices, int threads_per_device);
-
 class Doorbell {
  public:
   Doorbell(AbortState& abort, SpinPolicy policy);
@@ -75,7 +69,7 @@ class Doorbell {
     // does not wake it, and later rings would then assume that it is awake.
     std::uint64_t asleep = asleep_.load();
     const auto unseen = static_cast<std::int32_t>(rung - static_cast<std::uint32_t>(asleep));
-    if (asleep != 0 && unseen > 0 && asleep_.compare_exchange_strong(asleep, 0)) count_.notify_all();
+    if (asleep != 0 && unseen > 0 && asleep_.compare_exchange_strong(asleep, 0)) wake();
   }
   /// Returns when `ready()` is true; throws Error(aborted) if the abort is raised first. Only the bell's
   /// owner may wait.
@@ -83,18 +77,23 @@ class Doorbell {
   void wait(Activity& activity, Ready&& ready) {
     if (ready()) return;
     const Waiting marked(activity);
-    for (int i = 0; i < policy_.pauses + policy_.yields; ++i) {
-      i < policy_.pauses ? pause() : yield();
+    for (int i = gauge_.pauses(); i > 0; --i) {
+      pause();
       if (ready()) return;
       abort_->check();
     }
+    const auto yield = [this] {
+      abort_->check();
+      return timed_yield();
+    };
+    if (gauge_.spin(yield, ready)) return;
     for (;;) {
       const std::uint32_t seen = count_.load();
       if (ready()) return;
       abort_->check();
       // A ring that does not see the sleeper has changed the count before the sleeper compares it.
       asleep_.store(kAsleep | seen);
-      count_.wait(seen);
+      sleep(seen);
       asleep_.store(0);
     }
   }
@@ -106,10 +105,13 @@ class Doorbell {
     Activity& activity_;
   };
   static void pause();
-  static void yield();
+  static std::chrono::nanoseconds timed_yield();
+  /// Until wake(), unless the count has changed already; may also return for no reason.
+  void sleep(std::uint32_t seen);
+  void wake();
 
   AbortState* abort_;
-  SpinPolicy policy_;
+  SpinGauge gauge_;
   std::atomic<std::uint32_t> count_{0};
   static constexpr std::uint64_t kAsleep = std::uint64_t{1} << 32;
   std::atomic<std::uint64_t> asleep_{0};  ///< 0: awake; else kAsleep and the count that the sleeper has seen
