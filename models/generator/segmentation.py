@@ -93,7 +93,7 @@ def fcn8s(net):
     "data:1,3,360,480;label:1,1,360,480",
     sgd(0.1, 40000, 0.0005, FIXED, test=(233, 1000), snapshot=4000),
     norm="BatchNorm",
-    notes=FROM_VGG + "\nThe authors weight classes by their frequency; InfogainLoss with a diagonal matrix does that.",
+    notes=FROM_VGG + "\nClasses are weighted by the median of their frequencies in CamVid over each: other data need other weights.",
 )
 def segnet(net):
     def cn(bottom, name, channels):
@@ -131,7 +131,8 @@ def segnet(net):
                 blob = conv(net, blob, "conv1_1_D", 11, 3, pad=1, filler=MSRA)
             else:
                 blob = cn(blob, f"conv{stage}_{i}_D", channels if i > 1 else narrower[stage])
-    pixel_classes(net, blob, 11)
+    weights = [0.2595, 0.1826, 4.5640, 0.1417, 0.9051, 0.3826, 9.6446, 1.8418, 0.6823, 6.2478, 7.3614]
+    pixel_classes(net, blob, 11, weight_by_label_freqs=True, class_weighting=weights)
 
 
 @model(

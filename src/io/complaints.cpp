@@ -19,16 +19,7 @@ namespace pb = google::protobuf;
 struct OtherField {
   const char *message, *field, *reason;
 };
-constexpr const char* kSegNet =
-    "it is SegNet's; InfogainLoss with the classes' weights on the diagonal of its matrix computes such a "
-    "loss";
-constexpr const char* kHoles = "it is DeepLab's; dilation takes height and width: dilation: [2, 3]";
 constexpr OtherField kOtherFields[] = {
-    {"ConvolutionParameter", "hole", "it is DeepLab's name of dilation"},
-    {"ConvolutionParameter", "hole_h", kHoles},
-    {"ConvolutionParameter", "hole_w", kHoles},
-    {"LossParameter", "class_weighting", kSegNet},
-    {"LossParameter", "weight_by_label_freqs", kSegNet},
     {"ROIPoolingParameter", "pooled_size",
      "it is Intel's, for maps with three spatial axes; pooled_h and pooled_w are the sizes for two"},
 };

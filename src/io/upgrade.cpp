@@ -313,6 +313,10 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
     net = upgrade_type_names(std::move(net));
     log_info(origin + ": upgraded type names of the V1 format");
   }
+  if (needs_hole_upgrade(net)) {
+    net = upgrade_holes(std::move(net), origin);
+    log_info(origin + ": wrote the holes of convolutions as dilations");
+  }
   if (needs_depth_upgrade(net)) {
     net = upgrade_depth(std::move(net), origin);
     log_info(origin + ": wrote the windows of 3-D layers as lists");

@@ -137,6 +137,11 @@ class DepthUpgrade {
   std::string begin_;
 };
 
+bool has_holes(const caffe::LayerParameter& layer) {
+  const caffe::ConvolutionParameter& s = layer.convolution_param();
+  return s.has_hole() || s.has_hole_h() || s.has_hole_w();
+}
+
 struct FusedRelu {
   bool on = false;
   float slope = 0;
@@ -196,6 +201,31 @@ caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& or
     if (layer.has_convolution_param()) upgrade.run(*layer.mutable_convolution_param());
     if (layer.has_pooling_param()) upgrade.run(*layer.mutable_pooling_param());
     layer.set_type(type_without_depth(layer.type()));
+  }
+  return net;
+}
+
+bool needs_hole_upgrade(const caffe::NetParameter& net) {
+  return std::any_of(net.layer().begin(), net.layer().end(), has_holes);
+}
+
+caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& origin) {
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+    if (!has_holes(layer)) continue;
+    caffe::ConvolutionParameter& s = *layer.mutable_convolution_param();
+    const auto refuse = [&](const char* why) {
+      bad_input(origin, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", why);
+    };
+    if (s.dilation_size() > 0 || s.has_dilation_h() || s.has_dilation_w())
+      refuse("hole is DeepLab's name of dilation; give one of the two");
+    if (s.has_hole() && (s.has_hole_h() || s.has_hole_w()))
+      refuse("give either hole or its _h and _w forms, not both");
+    if (s.has_hole()) s.add_dilation(s.hole());
+    if (s.has_hole_h()) s.set_dilation_h(s.hole_h());
+    if (s.has_hole_w()) s.set_dilation_w(s.hole_w());
+    s.clear_hole();
+    s.clear_hole_h();
+    s.clear_hole_w();
   }
   return net;
 }

@@ -51,6 +51,11 @@ LossLayer::Normalization LossLayer::read_normalization(Normalization absent) con
   }
 }
 
+void LossLayer::refuse_class_weights() const {
+  if (parameter_.loss_param().weight_by_label_freqs())
+    refuse("weight_by_label_freqs (SegNet) is a setting of SoftmaxWithLoss only");
+}
+
 void LossLayer::find_divisor(Pass& pass, Normalization normalization, std::int64_t positions,
                              std::int64_t samples) {
   Context& context = *pass.context;

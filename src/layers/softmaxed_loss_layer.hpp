@@ -48,8 +48,10 @@ class SoftmaxedLossLayer : public LossLayer {
   void check_results(Context& context) override { note_.check(context, name(), over_); }
 
  protected:
-  void refuse_smoothing() const {
+  /// Of what SoftmaxWithLoss wants of each class.
+  void refuse_other_targets() const {
     if (parameter_.loss_param().label_smoothing() != 0) refuse("label_smoothing is not supported");
+    refuse_class_weights();
   }
   /// Of the classes.
   virtual int axis() const = 0;

@@ -33,6 +33,11 @@ bool has_idle_coefficients(const caffe::LayerParameter& layer) {
          layer.eltwise_param().coeff_size() > 0;
 }
 
+bool has_idle_class_weights(const caffe::LayerParameter& layer) {
+  const caffe::LossParameter& s = layer.loss_param();
+  return layer.type() == "SoftmaxWithLoss" && s.class_weighting_size() > 0 && !s.weight_by_label_freqs();
+}
+
 /// Does a filler anywhere in the message have a scale?
 bool scales_a_filler(const google::protobuf::Message& message) {
   if (message.GetDescriptor() == caffe::FillerParameter::descriptor())
@@ -87,6 +92,7 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
       "names none of Intel's; with scale_bias: true the layer learns slopes and biases",
       has_idle_slopes);
   warn_once(net, "coeff of eltwise_param has no effect with MAX", has_idle_coefficients);
+  warn_once(net, "class_weighting has no effect without weight_by_label_freqs: true", has_idle_class_weights);
   warn_once(net, "the scale of a filler (Intel's) has no effect", scales_a_filler);
 }
 

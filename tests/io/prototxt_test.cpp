@@ -30,7 +30,6 @@ TEST(Prototxt, ColumnsCountATabAsOne) {
 }
 
 TEST(Prototxt, FieldsOfBranchesSayWhyTheyAreNotThere) {
-  expect_contains(net_error("layer { convolution_param { hole: 2 } }"), ": it is DeepLab's name of dilation");
   expect_contains(net_error("layer { roi_pooling_param { pooled_size: 7 } }"), ": it is Intel's, ");
 }
 

@@ -1,4 +1,4 @@
-// Spellings of branches: 3-D windows, fused ReLUs, settings in V1 layers.
+// Spellings of branches: 3-D windows, holes, fused ReLUs, settings in V1 layers.
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "io_test_tools.hpp"
@@ -59,6 +59,31 @@ TEST(UpgradeDepth, HalfSpecifiedWindowsAreRefused) {
   expect_contains(conv("kernel_depth: 3 kernel_size: [3, 3]"), "goes with one kernel_size");
   expect_contains(conv("kernel_shape { dim: 3 } kernel_size: 3"), "either as a list or as a shape");
   expect_contains(conv("kernel_shape { dim: -3 }"), "negative: -3");
+}
+
+TEST(UpgradeHoles, AreDilations) {
+  expect_same(
+      upgraded("layers { name: 'a' type: CONVOLUTION convolution_param { num_output: 4 kernel_size: 3 "
+               "hole: 2 } }\n"
+               "layers { name: 'b' type: DECONVOLUTION convolution_param { kernel_size: 3 hole_h: 2 "
+               "hole_w: 3 } }\n"
+               "layers { name: 'c' type: CONVOLUTION convolution_param { hole_w: 12 } }"),
+      "layer { name: 'a' type: 'Convolution' convolution_param { num_output: 4 kernel_size: 3 "
+      "dilation: 2 } }\n"
+      "layer { name: 'b' type: 'Deconvolution' convolution_param { kernel_size: 3 dilation_h: 2 "
+      "dilation_w: 3 } }\n"
+      "layer { name: 'c' type: 'Convolution' convolution_param { dilation_w: 12 } }");
+}
+
+TEST(UpgradeHoles, AreGivenOnce) {
+  const auto conv = [](const std::string& settings) {
+    return error_of(
+        [&] { upgraded("layer { name: 'c' type: 'Convolution' convolution_param { " + settings + " } }"); });
+  };
+  expect_contains(conv("hole: 2 dilation: 2"),
+                  "layer \"c\" (Convolution): hole is DeepLab's name of dilation");
+  expect_contains(conv("hole_h: 2 dilation_h: 2"), "give one of the two");
+  expect_contains(conv("hole: 2 hole_w: 2"), "not both");
 }
 
 TEST(UpgradeFusedRelu, BecomesALayer) {

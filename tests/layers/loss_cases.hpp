@@ -13,6 +13,10 @@ inline std::string smooth(const std::string& settings) {
 inline std::string smoothed(const std::string& settings) {
   return "type: 'SoftmaxWithLoss' loss_param { label_smoothing: 0.25 " + settings + " }";
 }
+inline std::string weighted(const std::string& weights, const std::string& settings) {
+  return "type: 'SoftmaxWithLoss' loss_param { weight_by_label_freqs: true class_weighting: [" + weights +
+         "] " + settings + " }";
+}
 inline std::string contrastive(const std::string& settings) {
   return "type: 'ContrastiveLoss' contrastive_loss_param { " + settings + " }";
 }
@@ -38,6 +42,13 @@ inline const std::vector<GradientCase> kCases = {
      2},
     {"softmax_smoothed", smoothed("ignore_label: 1"), {kMaps, Shape{2, 4, 3}}, 1, 3},
     {"softmax_smoothed_vectors", smoothed("normalization: NONE"), {kScores, kLabels}, 1, 4},
+    {"softmax_weighted", weighted("0.3, 2, 1.25", "ignore_label: 1"), {kMaps, Shape{2, 4, 3}}, 1, 3},
+    {"softmax_weighted_vectors", weighted("0.5, 0, 1, 3", "normalization: NONE"), {kScores, kLabels}, 1, 4},
+    {"softmax_weighted_smoothed",
+     weighted("0.5, 0.1, 3", "label_smoothing: 0.25"),
+     {kMaps, Shape{2, 4, 3}},
+     1,
+     3},
     {"hinge", "type: 'HingeLoss'", {kScores, kLabels}, 1, 4, false, -1, 3},
     {"hinge_l2", "type: 'HingeLoss' hinge_loss_param { norm: L2 }", {kScores, kLabels}, 1, 4, false, -1, 3},
     {"hinge_maps", "type: 'HingeLoss'", {kMaps, Shape{2, 1}}, 1, 36, false, -1, 3},

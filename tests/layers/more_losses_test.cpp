@@ -62,6 +62,41 @@ TEST(SoftmaxLoss, SmoothsLabelsInTrainingOnly) {
   expect_near(bench.output(), {-std::log(0.2)}, 1e-15);
 }
 
+TEST(SoftmaxLoss, WeightsClassesAndDividesByPositions) {
+  const std::vector<Shape> shapes{Shape{4, 3}, Shape{4}};
+  Values x;
+  for (int n = 0; n < 4; ++n)
+    for (const double p : {0.5, 0.2, 0.3}) x.push_back(std::log(p));
+  const Values labels{1, 0, 2, 1};  // 2 is ignored
+  const double sum = -4 * std::log(0.2) * 2 - 0.25 * std::log(0.5);
+  for (const auto& [settings, divisor] : std::vector<std::pair<std::string, double>>{
+           {"", 3}, {"normalize: false", 4}, {"normalization: FULL", 4}, {"normalization: NONE", 1}})
+    EXPECT_NEAR(loss_of(weighted("0.25, 4, 7", "ignore_label: 2 " + settings), shapes, {x, labels}),
+                sum / divisor, 1e-14)
+        << settings;
+  // Tests too: SegNet's does not ask for the phase.
+  BenchOptions options;
+  options.phase = Phase::test;
+  Bench bench(weighted("0.25, 4, 7", ""), {Shape{1, 3}, Shape{1}}, 1, options);
+  bench.set_input(0, {x[0], x[1], x[2]});
+  bench.set_input(1, {2});
+  bench.forward();
+  expect_near(bench.output(), {-7 * std::log(0.3)}, 1e-14);
+  EXPECT_NEAR(
+      loss_of("type: 'SoftmaxWithLoss' loss_param { class_weighting: [0.25, 4, 7] }", shapes, {x, labels}),
+      loss_of("type: 'SoftmaxWithLoss'", shapes, {x, labels}), 0);
+}
+
+TEST(SoftmaxLoss, EqualWeightsAreAFactor) {
+  const std::vector<Shape> shapes{kMaps, Shape{2, 4, 3}};
+  const Values x = spread_values(kMaps.count(), 1, 2), labels = integers(24, 3, 3);
+  const double plain = loss_of("type: 'SoftmaxWithLoss'", shapes, {x, labels}),
+               smooth_loss = loss_of(smoothed(""), shapes, {x, labels});
+  EXPECT_NEAR(loss_of(weighted("3, 3, 3", ""), shapes, {x, labels}), 3 * plain, 1e-14);
+  EXPECT_NEAR(loss_of(weighted("3, 3, 3", "label_smoothing: 0.25"), shapes, {x, labels}), 3 * smooth_loss,
+              1e-14);
+}
+
 TEST(HingeLoss, AddsUpWhatIsMissingToTheMargin) {
   const Values x{2, -3, 0.5, 0.25, 0, -2}, labels{0, 2};
   // Sample 0: 0 for the label, 0, 1.5; sample 1: 1.25, 1, 3 for the label.
@@ -188,6 +223,21 @@ TEST(Losses, RefuseWhatDoesNotFit) {
            {"type: 'InfogainLoss' loss_param { label_smoothing: 0.1 }",
             {two, Shape{2}, three},
             "label_smoothing"},
+           {"type: 'InfogainLoss' loss_param { weight_by_label_freqs: true }",
+            {two, Shape{2}, three},
+            "a setting of SoftmaxWithLoss only"},
+           {"type: 'SoftmaxWithLossOHEM' loss_param { weight_by_label_freqs: true }",
+            {two, Shape{2}},
+            "a setting of SoftmaxWithLoss only"},
+           {"type: 'SigmoidCrossEntropyLoss' loss_param { weight_by_label_freqs: true }",
+            {two, two},
+            "a setting of SoftmaxWithLoss only"},
+           {weighted("1, 2", ""), {two, Shape{2}}, "one class_weighting for each of the 3 classes; found 2"},
+           {"type: 'SoftmaxWithLoss' loss_param { weight_by_label_freqs: true }",
+            {two, Shape{2}},
+            "for each of the 3 classes; found 0"},
+           {weighted("1, -2, 1", ""), {two, Shape{2}}, "not negative; found -2"},
+           {weighted("1, inf, 1", ""), {two, Shape{2}}, "must be finite"},
            {"type: 'InfogainLoss' loss_param { thresh_ratio: 0.5 }", {two, Shape{2}, three}, "thresh_ratio"},
            {"type: 'InfogainLoss' infogain_loss_param { source: 'missing' }", {two, Shape{2}}, "missing"},
            {"type: 'ContrastiveLoss'", {two, two, Shape{3}}, "one number"},

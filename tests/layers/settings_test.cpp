@@ -83,6 +83,11 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
        {Shape{1, 8}, Shape{1, 6}, Shape{1, 2, 8}, Shape{1, 8}},
        1,
        "background_label_id"},
+      {"type: 'MultiBoxLoss' multibox_loss_param { num_classes: 3 } loss_param { weight_by_label_freqs: true "
+       "}",
+       {Shape{1, 8}, Shape{1, 6}, Shape{1, 2, 8}, Shape{1, 8}},
+       1,
+       "SoftmaxWithLoss only"},
       {"type: 'SoftmaxWithLoss'", {Shape{3, 2}, Shape{2}}, 1, "one label"},
       {"type: 'SoftmaxWithLoss' loss_param { label_smoothing: 1.1 }",
        {Shape{3, 2}, Shape{3}},

@@ -43,6 +43,9 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
       "layer { name: 'off' type: 'BatchNorm' batch_norm_param { use_weight_bias: false } }\n"
       "layer { name: 'max' type: 'Eltwise' eltwise_param { operation: MAX coeff: 2 coeff: 3 } }\n"
       "layer { name: 'sum' type: 'Eltwise' eltwise_param { coeff: 2 coeff: 3 } }\n"
+      "layer { name: 'plain' type: 'SoftmaxWithLoss' loss_param { class_weighting: [1, 2] } }\n"
+      "layer { name: 'weighted' type: 'SoftmaxWithLoss' loss_param { weight_by_label_freqs: true "
+      "class_weighting: [1, 2] } }\n"
       "layer { name: 'int' type: 'ReLU' quantization_param { is_negative_input: true } }\n"
       "layer { name: 'conv' type: 'Convolution' convolution_param { weight_filler { type: 'msra' scale: 2 } "
       "} }\n"
@@ -64,6 +67,7 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
               HasSubstr("layer \"bn\" and 1 more: filler, use_weight_bias and bias_term of batch_norm_param"),
               HasSubstr("batch_norm_param.engine names none of Intel's")),
           HasSubstr("layer \"max\": coeff of eltwise_param has no effect with MAX"),
+          HasSubstr("layer \"plain\": class_weighting has no effect without weight_by_label_freqs"),
           HasSubstr("layer \"conv\" and 1 more: the scale of a filler")));
 }
 

@@ -114,9 +114,10 @@ TEST_P(MoreLosses, OverClasses) {
     Values label = labels(positions, over.channels);
     label[1] = -3;                                  // out of range
     label[2] = static_cast<double>(over.channels);  // likewise
-    double hinge[2] = {0, 0}, logistic = 0, infogain = 0, smoothed = 0;
+    const Values by_class = rounded(random_values(over.channels, 3, 0.1, 2));
+    double hinge[2] = {0, 0}, logistic = 0, infogain = 0, smoothed = 0, weighted[2] = {0, 0};
     Values dx_hinge[2] = {Values(p.size()), Values(p.size())}, dx_logistic(p.size()), dx_infogain(p.size()),
-           dx_smoothed(p.size());
+           dx_smoothed(p.size()), dx_weighted[2] = {Values(p.size()), Values(p.size())};
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t position = i / over.inner / over.channels * over.inner + i % over.inner;
       const auto c = static_cast<double>(i / over.inner % over.channels);
@@ -132,6 +133,11 @@ TEST_P(MoreLosses, OverClasses) {
       const double wanted = (c == y ? 0.7 : 0) + 0.3 / static_cast<double>(over.channels);
       smoothed -= wanted * std::log(x);
       dx_smoothed[static_cast<std::size_t>(i)] = (x - wanted) * scale();
+      const double w = by_class[static_cast<std::size_t>(y)];
+      weighted[0] -= c == y ? w * std::log(x) : 0;
+      weighted[1] -= w * wanted * std::log(x);
+      dx_weighted[0][static_cast<std::size_t>(i)] = w * (x - (c == y ? 1 : 0)) * scale();
+      dx_weighted[1][static_cast<std::size_t>(i)] = w * (x - wanted) * scale();
       const auto row = gains.begin() + static_cast<std::ptrdiff_t>(y) * over.channels;
       infogain -= row[static_cast<std::ptrdiff_t>(c)] * std::log(x);
       const double sum = std::accumulate(row, row + over.channels, 0.0);
@@ -159,9 +165,15 @@ TEST_P(MoreLosses, OverClasses) {
     ops::logistic_loss_forward(context(), scores, y, over, partial, noted);
     ops::logistic_loss_backward(context(), scores, y, over, weight, by, dx);
     expect_loss(logistic, dx_logistic);
-    ops::smoothed_loss_forward(context(), scores, y, over, {}, 0.3, partial, noted);
-    ops::smoothed_loss_backward(context(), scores, y, over, {}, 0.3, weight, by, dx);
+    ops::smoothed_loss_forward(context(), scores, y, over, {}, 0.3, Tensor(), partial, noted);
+    ops::smoothed_loss_backward(context(), scores, y, over, {}, 0.3, Tensor(), weight, by, dx);
     expect_loss(smoothed, dx_smoothed);
+    const Tensor weights = make({over.channels}, by_class);
+    for (const int smooth : {0, 1}) {
+      ops::smoothed_loss_forward(context(), scores, y, over, {}, 0.3 * smooth, weights, partial, noted);
+      ops::smoothed_loss_backward(context(), scores, y, over, {}, 0.3 * smooth, weights, weight, by, dx);
+      expect_loss(weighted[smooth], dx_weighted[smooth]);
+    }
     ops::infogain_loss_forward(context(), scores, y, matrix, over, {}, partial, noted);
     ops::infogain_loss_backward(context(), scores, y, matrix, over, {}, weight, by, dx);
     expect_loss(infogain, dx_infogain);

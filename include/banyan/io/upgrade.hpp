@@ -28,6 +28,8 @@ caffe::NetParameter upgrade_type_names(caffe::NetParameter net);
 /// kernel_d; kernel_shape { dim: 3 dim: 3 dim: 3 }) becomes kernel_size: [3, 3, 3] and so on, and their types
 /// Convolution3D, NdConvolution, Pooling3D, NdPooling become Convolution and Pooling.
 caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& origin);
+/// hole, hole_h and hole_w (DeepLab) become dilation, dilation_h and dilation_w.
+caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& origin);
 /// `relu: true` of a Convolution, Eltwise or BatchNorm (Intel; fused_relu in BVLC's opencl branch) becomes an
 /// in-place ReLU layer after it.
 caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
@@ -45,6 +47,7 @@ bool needs_data_transform_upgrade(const caffe::NetParameter& net);
 bool needs_v1_upgrade(const caffe::NetParameter& net);
 bool needs_type_name_upgrade(const caffe::NetParameter& net);
 bool needs_depth_upgrade(const caffe::NetParameter& net);
+bool needs_hole_upgrade(const caffe::NetParameter& net);
 bool needs_fused_relu_upgrade(const caffe::NetParameter& net);
 bool needs_bn_stats_upgrade(const caffe::NetParameter& net);
 bool needs_input_upgrade(const caffe::NetParameter& net);

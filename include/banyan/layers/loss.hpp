@@ -47,6 +47,8 @@ class LossLayer : public Layer {
   };
   /// Reads loss_param: normalization, else the old normalize (true: VALID, false: BATCH_SIZE), else `absent`.
   Normalization read_normalization(Normalization absent) const;
+  /// Throws bad_input if loss_param weights the classes.
+  void refuse_class_weights() const;
   /// When a layer meets the other devices that divides so.
   static Meets meets_for(Normalization normalization) {
     const bool counts = normalization != Normalization::none && normalization != Normalization::fixed;

@@ -14,14 +14,16 @@ inline constinit Operator<void(const Tensor& scores, const Tensor& labels, const
                                const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
     hinge_loss_backward{"hinge_loss_backward"};
 
-/// The softmax loss (loss.hpp) against probabilities in place of one class: 1 - smoothing of the weight is
-/// the label's, the rest is divided among all classes.
+/// The softmax loss (loss.hpp) against probabilities in place of one class: 1 - smoothing is the label's, the
+/// rest is divided among all classes. What a position adds is multiplied by its label's weight, if the tensor
+/// `weights` (channels) is defined; valid positions count as one each, whatever their weights.
 inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
-                               const IgnoreLabel& ignore, double smoothing, Tensor& partial, Tensor& noted)>
+                               const IgnoreLabel& ignore, double smoothing, const Tensor& weights,
+                               Tensor& partial, Tensor& noted)>
     smoothed_loss_forward{"smoothed_loss_forward"};
 inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
-                               const IgnoreLabel& ignore, double smoothing, const Tensor& grad_loss,
-                               const Tensor& divisor, Tensor& dx)>
+                               const IgnoreLabel& ignore, double smoothing, const Tensor& weights,
+                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
     smoothed_loss_backward{"smoothed_loss_backward"};
 
 /// The smallest probability of the losses below.

@@ -49,26 +49,38 @@ struct SmoothedTarget {
   double label, all;
   SmoothedTarget(double smoothing, std::int64_t channels)
       : label(1 - smoothing), all(smoothing / static_cast<double>(channels)) {}
+  template <class T>
+  BANYAN_HOST_DEVICE T of_class(bool is_label) const {
+    return static_cast<T>(is_label ? label + all : all);
+  }
 };
+
+/// Of a valid label; 1 without weights.
+template <class T>
+BANYAN_HOST_DEVICE inline T weight_of(const T* weights, T label) {
+  return weights == nullptr ? T(1) : weights[static_cast<std::int64_t>(label)];
+}
 
 template <class T>
 struct SmoothedLoss : ClassLossSum {
   Channels over;
   IgnoreLabel ignore;
   SmoothedTarget target;
-  const T *probabilities, *labels;
+  const T *weights, *probabilities, *labels;
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
     const T label = labels[position];
     if (!counts(s, label, position, over, ignore)) return;
-    const T* p = probabilities + first_class(over, position);
-    double all = 0, own = 0;
-    for (std::int64_t c = 0; c < over.channels; ++c) {
-      const auto probability = static_cast<double>(p[c * over.inner]);
-      const double term = std::log(probability < FLT_MIN ? FLT_MIN : probability);
-      all += term;
-      own = label == static_cast<T>(c) ? term : own;
+    double loss = target.label * loss_of_label(probabilities, label, position, over, FLT_MIN);
+    if (target.all > 0) {
+      const T* p = probabilities + first_class(over, position);
+      double sum = 0;
+      for (std::int64_t c = 0; c < over.channels; ++c) {
+        const auto probability = static_cast<double>(p[c * over.inner]);
+        sum += std::log(probability < FLT_MIN ? FLT_MIN : probability);
+      }
+      loss -= target.all * sum;
     }
-    s.loss -= target.label * own + target.all * all;
+    s.loss += static_cast<double>(weight_of(weights, label)) * loss;
     s.valid += 1;
   }
 };
@@ -78,15 +90,15 @@ struct SmoothedLossBackward {
   Channels over;
   IgnoreLabel ignore;
   SmoothedTarget target;
-  const T *probabilities, *labels, *grad_loss;
+  const T *weights, *probabilities, *labels, *grad_loss;
   const double* divisor;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const ElementLabel<T> at(over, labels, i);
     const bool valid = kind_of(at.label, ignore, over.channels) == LabelKind::valid;
-    const double own = at.label == static_cast<T>(at.channel) ? target.label : 0;
-    const T wanted = static_cast<T>(own + target.all);
-    dx[i] = valid ? (probabilities[i] - wanted) * loss_scale(grad_loss, divisor) : T(0);
+    const T wanted = target.of_class<T>(at.label == static_cast<T>(at.channel));
+    const T scale = valid ? weight_of(weights, at.label) * loss_scale(grad_loss, divisor) : T(0);
+    dx[i] = valid ? (probabilities[i] - wanted) * scale : T(0);
   }
 };
 
@@ -209,12 +221,14 @@ void hinge_loss_backward_on(Context& context, const Tensor& scores, const Tensor
 template <class Backend>
 void smoothed_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
                               const Channels& over, const IgnoreLabel& ignore, double smoothing,
-                              Tensor& partial, Tensor& noted) {
+                              const Tensor& weights, Tensor& partial, Tensor& noted) {
   detail::require_positions("smoothed_loss_forward", probabilities, labels, over);
+  if (weights.defined()) require_count("smoothed_loss_forward, weights", weights, over.channels);
   dispatch_float(probabilities.dtype(), "smoothed_loss_forward", [&]<class T>() {
     Backend::reduce_all(context, over.outer * over.inner,
                         detail::SmoothedLoss<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
                                                 detail::SmoothedTarget(smoothing, over.channels),
+                                                weights.defined() ? weights.data<T>() : nullptr,
                                                 probabilities.data<T>(), labels.data<T>()});
   });
 }
@@ -222,15 +236,17 @@ void smoothed_loss_forward_on(Context& context, const Tensor& probabilities, con
 template <class Backend>
 void smoothed_loss_backward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
                                const Channels& over, const IgnoreLabel& ignore, double smoothing,
-                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+                               const Tensor& weights, const Tensor& grad_loss, const Tensor& divisor,
+                               Tensor& dx) {
   detail::require_positions("smoothed_loss_backward", probabilities, labels, over);
+  if (weights.defined()) require_count("smoothed_loss_backward, weights", weights, over.channels);
   require_alike("smoothed_loss_backward", probabilities, dx);
   dispatch_float(probabilities.dtype(), "smoothed_loss_backward", [&]<class T>() {
-    Backend::for_each(
-        context, dx.count(),
-        detail::SmoothedLossBackward<T>{over, ignore, detail::SmoothedTarget(smoothing, over.channels),
-                                        probabilities.data<T>(), labels.data<T>(), grad_loss.data<T>(),
-                                        divisor.data<double>(), dx.data<T>()});
+    Backend::for_each(context, dx.count(),
+                      detail::SmoothedLossBackward<T>{
+                          over, ignore, detail::SmoothedTarget(smoothing, over.channels),
+                          weights.defined() ? weights.data<T>() : nullptr, probabilities.data<T>(),
+                          labels.data<T>(), grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
   });
 }
 
@@ -304,13 +320,13 @@ void position_losses_on(Context& context, const Tensor& x, const Tensor& labels,
   });
 }
 
+/// All but smoothed_loss_backward, for which CPU devices have a version of their own.
 template <class Backend>
 struct DefineClassLoss {
   DefineClassLoss() {
     hinge_loss_forward.define(Backend::kind, &hinge_loss_forward_on<Backend>);
     hinge_loss_backward.define(Backend::kind, &hinge_loss_backward_on<Backend>);
     smoothed_loss_forward.define(Backend::kind, &smoothed_loss_forward_on<Backend>);
-    smoothed_loss_backward.define(Backend::kind, &smoothed_loss_backward_on<Backend>);
     logistic_loss_forward.define(Backend::kind, &logistic_loss_forward_on<Backend>);
     logistic_loss_backward.define(Backend::kind, &logistic_loss_backward_on<Backend>);
     infogain_loss_forward.define(Backend::kind, &infogain_loss_forward_on<Backend>);

@@ -3,6 +3,7 @@
 // position per SIMD lane. The rest are the shared functors.
 #include "ops/common/loss.hpp"
 
+#include "ops/common/class_loss.hpp"
 #include "ops/common/exponential.hpp"
 #include "ops/cpu/cpu_backend.hpp"
 
@@ -97,24 +98,30 @@ template <class T>
 struct LossGradient {
   Channels over;
   IgnoreLabel ignore;
-  const T *probabilities, *labels;
+  T own, other;  ///< wanted of the label's class and of the others
+  const T *weights, *probabilities, *labels;
   T scale;
   T* dx;
 
+  template <bool kWeighted>
   T factor(T label) const {
-    return detail::kind_of(label, ignore, over.channels) == detail::LabelKind::valid ? scale : T(0);
+    const bool valid = detail::kind_of(label, ignore, over.channels) == detail::LabelKind::valid;
+    const T weight = kWeighted ? weights[valid ? static_cast<std::int64_t>(label) : 0] : T(1);
+    return valid ? weight * scale : T(0);
   }
+  template <bool kWeighted>
   void row(std::int64_t position) const {
-    const T label = labels[position], by = factor(label);
+    const T label = labels[position], by = factor<kWeighted>(label);
     const T* p = probabilities + position * over.channels;
     T* to = dx + position * over.channels;
     if (by == T(0)) return void(std::fill_n(to, over.channels, T(0)));
     const auto hit = static_cast<std::int64_t>(label);
-    const T at_label = (p[hit] - T(1)) * by;
+    const T at_label = (p[hit] - own) * by, rest = other;
 #pragma omp simd
-    for (std::int64_t c = 0; c < over.channels; ++c) to[c] = p[c] * by;
+    for (std::int64_t c = 0; c < over.channels; ++c) to[c] = (p[c] - rest) * by;
     to[hit] = at_label;
   }
+  template <bool kWeighted>
   void plane(std::int64_t index) const {
     const LossGradient f = *this;  // so that it is not reloaded after each store
     const auto channel = static_cast<T>(index % f.over.channels);
@@ -123,35 +130,60 @@ struct LossGradient {
     T* to = f.dx + index * f.over.inner;
 #pragma omp simd
     for (std::int64_t i = 0; i < f.over.inner; ++i) {
-      const T gradient = (p[i] - (label[i] == channel ? T(1) : T(0))) * f.scale;
-      to[i] = f.factor(label[i]) == T(0) ? T(0) : gradient;
+      const T by = f.template factor<kWeighted>(label[i]);
+      const T gradient = (p[i] - (label[i] == channel ? f.own : f.other)) * by;
+      to[i] = by == T(0) ? T(0) : gradient;
     }
+  }
+  template <bool kWeighted>
+  void run(int threads) const {
+    const bool rows = over.inner == 1;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (std::int64_t i = 0; i < over.outer * (rows ? 1 : over.channels); ++i)
+      rows ? row<kWeighted>(i) : plane<kWeighted>(i);
   }
 };
 
-void softmax_loss_backward_on_cpu(Context& context, const Tensor& probabilities, const Tensor& labels,
-                                  const Channels& over, const IgnoreLabel& ignore, const Tensor& grad_loss,
-                                  const Tensor& divisor, Tensor& dx) {
-  detail::require_positions("softmax_loss_backward", probabilities, labels, over);
-  require_alike("softmax_loss_backward", probabilities, dx);
+void smoothed_loss_backward_on_cpu(Context& context, const Tensor& probabilities, const Tensor& labels,
+                                   const Channels& over, const IgnoreLabel& ignore, double smoothing,
+                                   const Tensor& weights, const Tensor& grad_loss, const Tensor& divisor,
+                                   Tensor& dx) {
+  detail::require_positions("smoothed_loss_backward", probabilities, labels, over);
+  if (weights.defined()) require_count("smoothed_loss_backward, weights", weights, over.channels);
+  require_alike("smoothed_loss_backward", probabilities, dx);
   const int threads = CpuBackend::threads_for(context, dx.count());
-  dispatch_float(probabilities.dtype(), "softmax_loss_backward", [&]<class T>() {
-    LossGradient<T> f{over, ignore, probabilities.data<T>(), labels.data<T>(), T(0), dx.data<T>()};
+  const detail::SmoothedTarget target(smoothing, over.channels);
+  dispatch_float(probabilities.dtype(), "smoothed_loss_backward", [&]<class T>() {
+    LossGradient<T> f{over,
+                      ignore,
+                      target.of_class<T>(true),
+                      target.of_class<T>(false),
+                      weights.defined() ? weights.data<T>() : nullptr,
+                      probabilities.data<T>(),
+                      labels.data<T>(),
+                      T(0),
+                      dx.data<T>()};
     const T* grad = grad_loss.data<T>();
     const double* by = divisor.data<double>();
     context.run([=]() mutable {
       f.scale = detail::loss_scale(grad, by);
-      const bool rows = over.inner == 1;
-#pragma omp parallel for num_threads(threads) schedule(static)
-      for (std::int64_t i = 0; i < over.outer * (rows ? 1 : over.channels); ++i) rows ? f.row(i) : f.plane(i);
+      f.weights == nullptr ? f.template run<false>(threads) : f.template run<true>(threads);
     });
   });
+}
+
+void softmax_loss_backward_on_cpu(Context& context, const Tensor& probabilities, const Tensor& labels,
+                                  const Channels& over, const IgnoreLabel& ignore, const Tensor& grad_loss,
+                                  const Tensor& divisor, Tensor& dx) {
+  smoothed_loss_backward_on_cpu(context, probabilities, labels, over, ignore, 0, Tensor(), grad_loss, divisor,
+                                dx);
 }
 
 const Define define_softmax_forward(softmax_forward, kCpu, &softmax_forward_on_cpu);
 const Define define_softmax_backward(softmax_backward, kCpu, &softmax_backward_on<CpuBackend>);
 const Define define_softmax_loss_forward(softmax_loss_forward, kCpu, &softmax_loss_forward_on<CpuBackend>);
 const Define define_softmax_loss_backward(softmax_loss_backward, kCpu, &softmax_loss_backward_on_cpu);
+const Define define_smoothed_loss_backward(smoothed_loss_backward, kCpu, &smoothed_loss_backward_on_cpu);
 const Define define_euclidean_forward(euclidean_forward, kCpu, &euclidean_forward_on<CpuBackend>);
 const Define define_euclidean_backward(euclidean_backward, kCpu, &euclidean_backward_on<CpuBackend>);
 const Define define_quotient(quotient, kCpu, &quotient_on<CpuBackend>);

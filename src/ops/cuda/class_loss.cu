@@ -5,6 +5,8 @@ namespace banyan::ops {
 namespace {
 
 const DefineClassLoss<CudaBackend> define_class_loss;
+const Define define_smoothed_loss_backward(smoothed_loss_backward, DeviceKind::cuda,
+                                           &smoothed_loss_backward_on<CudaBackend>);
 
 }  // namespace
 }  // namespace banyan::ops
