@@ -1,6 +1,7 @@
 #include "layers/box_matching.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace banyan {
 namespace {
@@ -44,14 +45,30 @@ Matches match_boxes(const std::vector<Box>& boxes, const std::vector<GroundTruth
     matches.overlaps[pair.box] = pair.overlap;
   };
 
-  std::vector<Pair> best_first = pairs;
-  std::stable_sort(best_first.begin(), best_first.end(),
-                   [](const Pair& a, const Pair& b) { return a.overlap > b.overlap; });
-  std::vector<bool> taken(truth.size(), false);
-  for (const Pair& pair : best_first) {
-    if (taken[pair.truth] || matches.truth[pair.box] != Matches::kNone) continue;
-    taken[pair.truth] = true;
-    match(pair);
+  // Of each ground truth, its best pair with a box that is left; of equal ones the first.
+  std::vector<const Pair*> best_of(truth.size(), nullptr);
+  std::vector<bool> searched(truth.size(), false);
+  const auto is_better = [](const Pair& pair, const Pair* than) {
+    return than == nullptr || pair.overlap > than->overlap || (pair.overlap == than->overlap && &pair < than);
+  };
+  while (true) {
+    if (!std::ranges::all_of(searched, std::identity()))
+      for (const Pair& pair : pairs)
+        if (!searched[pair.truth] && matches.truth[pair.box] == Matches::kNone &&
+            is_better(pair, best_of[pair.truth]))
+          best_of[pair.truth] = &pair;
+    searched.assign(truth.size(), true);
+    const Pair* chosen = nullptr;
+    for (const Pair* pair : best_of)
+      if (pair != nullptr && is_better(*pair, chosen)) chosen = pair;
+    if (chosen == nullptr) break;
+    match(*chosen);
+    best_of[chosen->truth] = nullptr;
+    for (std::size_t t = 0; t < truth.size(); ++t)
+      if (best_of[t] != nullptr && best_of[t]->box == chosen->box) {
+        best_of[t] = nullptr;
+        searched[t] = false;
+      }
   }
   if (!rules.each_box) return matches;
 
@@ -78,12 +95,14 @@ std::vector<int> mine(const std::vector<double>& losses, const std::vector<Box>&
   const float most = hard ? static_cast<float>(rules.samples) : part_of(matched, rules.negatives_per_match);
   const auto wanted =
       static_cast<std::size_t>(std::min(static_cast<double>(most), static_cast<double>(candidates.size())));
-  candidates = by_score(std::move(candidates), losses);
   if (rules.suppression) {
+    candidates = by_score(std::move(candidates), losses);
     std::erase_if(candidates, [&](int b) { return area(boxes[b]) < kLeastArea; });
     candidates = suppress(boxes, candidates, *rules.suppression);
+    candidates.resize(std::min(wanted, candidates.size()));
+  } else {
+    candidates = best_by_score(std::move(candidates), losses, wanted);
   }
-  candidates.resize(std::min(wanted, candidates.size()));
   std::sort(candidates.begin(), candidates.end());
   if (hard)
     for (std::size_t b = 0; b < matches.truth.size(); ++b)

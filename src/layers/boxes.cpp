@@ -22,9 +22,27 @@ std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>&
   return kept;
 }
 
+namespace {
+
+double key(double score) { return std::isnan(score) ? -HUGE_VAL : score; }
+
+}  // namespace
+
 std::vector<int> by_score(std::vector<int> candidates, const std::vector<double>& scores) {
-  const auto key = [&](int i) { return std::isnan(scores[i]) ? -HUGE_VAL : scores[i]; };
-  std::stable_sort(candidates.begin(), candidates.end(), [&](int a, int b) { return key(a) > key(b); });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](int a, int b) { return key(scores[a]) > key(scores[b]); });
+  return candidates;
+}
+
+std::vector<int> best_by_score(std::vector<int> candidates, const std::vector<double>& scores,
+                               std::size_t count) {
+  if (count >= candidates.size()) return candidates;
+  const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(count);
+  std::nth_element(candidates.begin(), end, candidates.end(), [&](int a, int b) {
+    const double first = key(scores[a]), second = key(scores[b]);
+    return first != second ? first > second : a < b;
+  });
+  candidates.resize(count);
   return candidates;
 }
 

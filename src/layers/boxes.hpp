@@ -26,5 +26,8 @@ inline float part_of(std::int64_t count, float fraction) { return static_cast<fl
 
 /// `candidates`, those with a higher score first; of equal scores in the order given, NaN last.
 std::vector<int> by_score(std::vector<int> candidates, const std::vector<double>& scores);
+/// The first `count` of them, in any order. The candidates must be given in ascending order.
+std::vector<int> best_by_score(std::vector<int> candidates, const std::vector<double>& scores,
+                               std::size_t count);
 
 }  // namespace banyan

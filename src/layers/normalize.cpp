@@ -12,7 +12,7 @@ namespace {
 class NormalizeLayer : public Layer {
  public:
   NormalizeLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options, {.backward_reads_outputs = false}) {}
+      : Layer(parameter, options, {.layout = LayoutRule::follows, .backward_reads_outputs = false}) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {
     if (inputs[0]->shape.axes() < 2) refuse("the input needs an axis of channels, axis 1");
@@ -28,12 +28,19 @@ class NormalizeLayer : public Layer {
       refuse("input ", quoted(inputs[0]->name), " of shape ", input.to_string(), " does not fit the ",
              scaled() ? parameters_[0].shape.count() : 0, " scales");
     const bool whole = !scaled() || settings().across_spatial();
-    over_ = whole ? ops::Channels{input[0], input.count(1), 1}
-                  : ops::Channels{input[0], input[1], input.count(2)};
-    scale_over_ = !scaled() || settings().channel_shared()
-                      ? ops::Broadcast{1, 1, input.count()}
-                      : ops::Broadcast{input[0], input[1], input.count(2)};
-    set_output(*outputs[0], input);
+    const bool channels_last = inputs[0]->layout == Layout::channels_last;
+    const std::int64_t channels = input[1], pixels = input.count(2);
+    if (whole)
+      over_ = {input[0], channels * pixels, 1};
+    else
+      over_ = channels_last ? ops::Channels{input[0] * pixels, channels, 1}
+                            : ops::Channels{input[0], channels, pixels};
+    if (!scaled() || settings().channel_shared())
+      scale_over_ = {1, 1, input.count()};
+    else
+      scale_over_ = channels_last ? ops::Broadcast{input[0] * pixels, channels, 1}
+                                  : ops::Broadcast{input[0], channels, pixels};
+    set_output(*outputs[0], input, inputs[0]->layout);
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
@@ -51,7 +58,7 @@ class NormalizeLayer : public Layer {
     Context& context = *pass.context;
     const Tensor &x = inputs[0]->data, &dy = outputs[0]->grad;
     if (scaled() && parameters_[0].grad.defined()) {
-      ensure(context, unscaled_, x.shape(), x.dtype());
+      ensure(context, unscaled_, x.shape(), x.dtype(), x.layout());
       ops::divide_by_norm(context, x, squares_, over_, unscaled_);
       ops::scale_backward(context, unscaled_, dy, scale_over_, parameters_[0].grad);
     }

@@ -18,6 +18,8 @@ class ReductionLayer : public Layer {
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.reduction_param();
     axis_ = inputs[0]->shape.canonical_axis(settings.axis());
+    // What is added up is then all of a sample, or of the batch: in any order.
+    if (axis_ <= 1) traits_.layout = LayoutRule::follows;
     mean_ = settings.operation() == caffe::ReductionParameter::MEAN;
     switch (settings.operation()) {
       case caffe::ReductionParameter::ASUM:

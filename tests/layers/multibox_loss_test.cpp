@@ -1,4 +1,7 @@
 // MultiBoxLoss against its definition in loops, its gradients, several devices, and what it refuses.
+#include <random>
+
+#include "layers/box_matching.hpp"
 #include "layers/fake_exchange.hpp"
 #include "layers/gradient_checker.hpp"
 #include "layers/ssd_scene.hpp"
@@ -253,6 +256,60 @@ TEST(MultiBoxLossRefuses, DataThatMakesNoSense) {
             std::string::npos);
   EXPECT_NE(message([](Scene& s) { s.priors[5][2] = s.priors[5][0]; }).find("prior box 5"),
             std::string::npos);
+}
+
+/// Boxes between the lines of a coarse grid: many are equal, and so are many overlaps.
+TEST(MatchBoxes, TakesTheBestOfAllPairsAgainAndAgain) {
+  std::mt19937 random(1);
+  const auto box = [&] {
+    const double x = random() % 6 / 10.0, y = random() % 6 / 10.0;
+    return Box{x, y, x + (1 + random() % 4) / 10.0, y + (1 + random() % 4) / 10.0};
+  };
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(round);
+    std::vector<Box> boxes(random() % 40);
+    std::vector<GroundTruth> truth(random() % 12);
+    for (Box& one : boxes) one = box();
+    for (GroundTruth& one : truth) one.box = box();
+    struct Pair {
+      std::size_t box, truth;
+    };
+    std::vector<Pair> pairs;
+    const auto of = [&](const Pair& pair) { return overlap(boxes[pair.box], truth[pair.truth].box); };
+    for (std::size_t b = 0; b < boxes.size(); ++b)
+      for (std::size_t t = 0; t < truth.size(); ++t)
+        if (of({b, t}) > 1e-6) pairs.push_back({b, t});
+    std::stable_sort(pairs.begin(), pairs.end(), [&](const Pair& a, const Pair& b) { return of(a) > of(b); });
+    std::vector<int> expected(boxes.size(), Matches::kNone);
+    std::vector<bool> taken(truth.size(), false);
+    for (const Pair& pair : pairs) {
+      if (taken[pair.truth] || expected[pair.box] != Matches::kNone) continue;
+      taken[pair.truth] = true;
+      expected[pair.box] = static_cast<int>(pair.truth);
+    }
+    EXPECT_EQ(match_boxes(boxes, truth, -1, {.each_box = false}).truth, expected);
+  }
+}
+
+TEST(Mine, TakesTheLargestLossesAndAmongEqualOnesTheFirst) {
+  std::mt19937 random(2);
+  const std::vector<Box> boxes(50);
+  for (int matched = 0; matched < 20; ++matched) {
+    std::vector<double> losses(boxes.size());
+    for (double& loss : losses) loss = static_cast<double>(random() % 5);
+    losses[7] = std::nan("");  // as if it were the smallest
+    Matches matches{std::vector<int>(boxes.size(), Matches::kNone), std::vector<double>(boxes.size(), 0)};
+    std::vector<int> others;
+    for (int b = 0; b < 50; ++b)
+      if (b < matched)
+        matches.truth[static_cast<std::size_t>(b)] = 0;
+      else
+        others.push_back(b);
+    std::vector<int> expected = by_score(others, losses);
+    expected.resize(std::min(expected.size(), static_cast<std::size_t>(3 * matched)));
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(mine(losses, boxes, {}, matches), expected) << matched;
+  }
 }
 
 }  // namespace

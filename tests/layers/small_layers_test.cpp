@@ -170,6 +170,39 @@ TEST(Normalize, MakesUnitVectors) {
   EXPECT_EQ(Bench(norm(""), {shape}, 1).layer().parameters()[0].shape, Shape());
 }
 
+/// They take channels-last images as they come, with the same results.
+TEST(NormalizeAndReduction, KeepChannelsLastImages) {
+  const Shape shape{2, 3, 4, 3};
+  for (const std::string& text :
+       {std::string("type: 'Normalize'"), norm("eps: 0.1"), norm("channel_shared: false"),
+        norm("across_spatial: false"), norm("across_spatial: false channel_shared: false"),
+        reduction("operation: SUMSQ"), reduction("operation: ASUM axis: 1")}) {
+    SCOPED_TRACE(text);
+    std::vector<Values> found[2];
+    for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
+      BenchOptions options;
+      options.input_layout = layout;
+      Bench bench(text, {shape}, 1, options);
+      EXPECT_EQ(bench.layer().traits().layout, LayoutRule::follows);
+      if (bench.outputs[0]->shape.axes() == 4) {
+        EXPECT_EQ(bench.outputs[0]->layout, layout);
+      }
+      bench.set_input(0, spread_values(shape.count(), 1));
+      for (std::size_t p = 0; p < bench.layer().parameters().size(); ++p)
+        bench.set_parameter(p, spread_values(bench.layer().parameters()[p].shape.count(), 2));
+      bench.forward();
+      bench.backward(spread_values(bench.outputs[0]->shape.count(), 3));
+      std::vector<Values>& results = found[layout == Layout::channels_last ? 1 : 0];
+      results = {bench.output(), bench.input_gradient(0)};
+      for (std::size_t p = 0; p < bench.layer().parameters().size(); ++p)
+        results.push_back(bench.parameter_gradient(p));
+    }
+    // Sums of at most 72 terms of f64 in another order.
+    for (std::size_t i = 0; i < found[0].size(); ++i) expect_near(found[1][i], found[0][i], 1e-13, text);
+  }
+  EXPECT_EQ(Bench(reduction("axis: 2"), {shape}, 1).layer().traits().layout, LayoutRule::contiguous);
+}
+
 TEST(Axpy, ScalesChannelsOfSamplesAndAdds) {
   const Result found = run("type: 'Axpy'", {Shape{2, 1}, Shape{2, 1, 2}, Shape{2, 1, 2}},
                            {{2, 3}, {1, 2, 3, 4}, {10, 20, 30, 40}});

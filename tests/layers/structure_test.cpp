@@ -357,7 +357,11 @@ TEST(EveryFollower, GivesTheSameValuesInEitherLayout) {
     if (contiguous.layer().traits().layout != LayoutRule::follows) continue;
     options.input_layout = Layout::channels_last;
     Bench channels_last(tested.text, shapes, tested.outputs, options);
-    for (const Blob* output : channels_last.outputs) EXPECT_EQ(output->layout, Layout::channels_last);
+    for (const Blob* output : channels_last.outputs) {
+      if (output->shape.axes() == 4) {
+        EXPECT_EQ(output->layout, Layout::channels_last);
+      }
+    }
     const std::vector<Values> expected = run_batch(contiguous, tested, 3),
                               found = run_batch(channels_last, tested, 3);
     ASSERT_EQ(found.size(), expected.size());

@@ -51,7 +51,7 @@ class LrnTest : public DeviceTest {
 };
 
 TEST_P(LrnTest, ForwardMatchesFormula) {
-  for (const Shape& shape : {Shape{2, 7, 5, 4}, Shape{1, 32, 3, 3}, Shape{2, 2, 6, 7}}) {
+  for (const Shape& shape : {Shape{2, 7, 5, 4}, Shape{1, 32, 3, 3}, Shape{2, 2, 6, 7}, Shape{1, 19, 40, 2}}) {
     const Values x = rounded(random_values(shape.count(), 1, -3, 3));
     for (const LrnParameters& p : kCases) {
       const Values scale = naive_scale(p, x, shape);
@@ -93,7 +93,7 @@ TEST_P(LrnTest, GradientsMatchDifferences) {
 }
 
 TEST_P(LrnTest, BackwardIsTheSameInBothLayouts) {
-  const Shape shape{2, 9, 4, 5};
+  const Shape shape{2, 19, 35, 5};
   const Values x = random_values(shape.count(), 4), dy = random_values(shape.count(), 5);
   for (const LrnParameters& p : kCases) {
     std::vector<Values> found;

@@ -3,7 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
 
 #include "banyan/device/device.hpp"
 
@@ -29,6 +36,34 @@ TEST(Processor, KernelsKeepToTheInstructionSetsOfOneDnn) {
     EXPECT_EXIT(check(), testing::ExitedWithCode(0), "");
   }
 }
+
+#if defined(__x86_64__) && defined(__linux__) && !defined(BANYAN_ONE_SET_OF_KERNELS)
+/// What /proc/cpuinfo lists of the first core.
+std::set<std::string> processor_flags() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("flags", 0) != 0) continue;
+    std::istringstream words(line.substr(line.find(':') + 1));
+    return {std::istream_iterator<std::string>(words), {}};
+  }
+  return {};
+}
+
+TEST(Processor, TheBestInstructionSetIsUsed) {
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr) GTEST_SKIP() << "ONEDNN_MAX_CPU_ISA hides some";
+  const std::set<std::string> flags = processor_flags();
+  ASSERT_FALSE(flags.empty());
+  const auto all = [&](std::initializer_list<const char*> names) {
+    return std::all_of(names.begin(), names.end(), [&](const char* name) { return flags.count(name) > 0; });
+  };
+  InstructionSet best = InstructionSet::baseline;
+  if (all({"avx2", "fma", "bmi1", "bmi2"})) best = InstructionSet::avx2;
+  if (best == InstructionSet::avx2 && all({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}))
+    best = InstructionSet::avx512;
+  const auto device = make_cpu_device(0, {});  // where it is chosen at run time, this chooses
+  EXPECT_EQ(instruction_set(), best) << name_of(instruction_set()) << " instead of " << name_of(best);
+}
+#endif
 
 }  // namespace
 }  // namespace banyan::ops

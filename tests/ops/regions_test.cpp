@@ -164,6 +164,42 @@ TEST_P(RegionsTest, VotesFollowRfcn) {
   }
 }
 
+/// More channels than a vector has, and no multiple; each thread has some of them.
+TEST_P(RegionsTest, AreTheSameInBothLayouts) {
+  const ops::RegionBins bins{2, 3, 0.375, 0};
+  const std::int64_t channels = 43;
+  const Shape in{kImages, channels, kHeight, kWidth}, out{kRegions, channels, 2, 3},
+      many{kImages, channels * 6, kHeight, kWidth};
+  const Numbers x = rounded(random_values(many.count(), 1)), dy = rounded(random_values(out.count(), 2));
+  const Numbers some(x.begin(), x.begin() + in.count());
+  std::vector<Numbers> found[2];
+  for (const Layout layout : kLayouts) {
+    const Tensor input = make(in, some, layout), votes = make(many, x, layout), above = make(out, dy, layout),
+                 regions = rois();
+    Tensor output = empty(out, layout), gradient = empty(in, layout), of_votes = empty(many, layout);
+    Tensor chosen(device(), out, DType::i32, layout);
+    std::vector<Numbers>& results = found[layout == Layout::channels_last ? 1 : 0];
+    ops::region_maximum(context(), bins, input, regions, output, chosen);
+    results.push_back(values(output));
+    results.push_back(values(chosen));
+    ops::region_maximum_backward(context(), bins, above, regions, chosen, gradient);
+    results.push_back(values(gradient));
+    ops::region_average(context(), bins, input, regions, output);
+    results.push_back(values(output));
+    ops::region_average_backward(context(), bins, above, regions, gradient);
+    results.push_back(values(gradient));
+    ops::region_votes(context(), bins, votes, regions, output);
+    results.push_back(values(output));
+    ops::region_votes_backward(context(), bins, above, regions, of_votes);
+    results.push_back(values(of_votes));
+  }
+  for (std::size_t i = 0; i < found[0].size(); ++i) {
+    SCOPED_TRACE(i);
+    // The same terms in the same order; some products may be rounded before they are added, some not.
+    expect_near(found[1][i], found[0][i], 16 * epsilon());
+  }
+}
+
 TEST_P(RegionsTest, SurviveNoRegionsAndWildOnes) {
   const double wild = 1e30, nan = std::numeric_limits<double>::quiet_NaN();
   const ops::RegionBins bins{2, 2, 1, 1};

@@ -16,7 +16,9 @@ struct Case {
 std::vector<Case> cases() {
   return {{{{3, 2}, {2, 1}, {1, 0}, {1, 2}}, {2, 2, 5, 4}, {2, 12, 3, 2}},
           {{{2}, {3}, {2}, {2}}, {3, 1, 4}, {3, 2, 2}},
-          {{{2, 1, 3}, {1, 2, 1}, {0, 1, 1}, {1, 1, 1}}, {1, 2, 3, 2, 4}, {1, 12, 2, 2, 4}}};
+          {{{2, 1, 3}, {1, 2, 1}, {0, 1, 1}, {1, 1, 1}}, {1, 2, 3, 2, 4}, {1, 12, 2, 2, 4}},
+          // Windows that reach beyond both borders: some lines are all padding.
+          {{{3, 4}, {1, 3}, {2, 5}, {1, 3}}, {1, 2, 4, 5}, {1, 24, 6, 2}}};
 }
 
 /// For each element of the output: the input's element there, or -1.

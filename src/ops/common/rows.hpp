@@ -114,16 +114,20 @@ struct AddDividedRows {
   }
 };
 
-/// One column per index, so that no two threads add to the same element.
+/// `run` columns per index, so that no two threads add to the same element.
 template <class T>
 struct AddToRows {
-  std::int64_t rows, length, count;
+  std::int64_t rows, length, count, run;
   const T *dy, *indices;
   T* dtable;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t column) const {
+  BANYAN_HOST_DEVICE void operator()(std::int64_t number) const {
+    const std::int64_t first = number * run, left = length - first, columns = left < run ? left : run;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t row = index_below(indices[i], rows);
-      if (row >= 0) dtable[row * length + column] += dy[i * length + column];
+      if (row < 0) continue;
+      T* const to = dtable + row * length + first;
+      const T* const from = dy + i * length + first;
+      for (std::int64_t c = 0; c < columns; ++c) to[c] += from[c];
     }
   }
 };
@@ -227,9 +231,11 @@ void add_to_rows_on(Context& context, const Tensor& dy, const Tensor& indices, s
   if (rows == 0) return;
   const std::int64_t length = detail::row_length("add_to_rows", dtable, rows);
   require_count("add_to_rows", dy, indices.count() * length);
+  // Neighbours on the CPU: a cache line belongs to one thread, mostly, and memory is read in order.
+  const std::int64_t run = Backend::kind == DeviceKind::cpu ? 64 : 1;
   dispatch_float(dy.dtype(), "add_to_rows", [&]<class T>() {
-    Backend::for_each_long(context, length, indices.count(),
-                           detail::AddToRows<T>{rows, length, indices.count(), dy.data<T>(),
+    Backend::for_each_long(context, (length + run - 1) / run, run * indices.count(),
+                           detail::AddToRows<T>{rows, length, indices.count(), run, dy.data<T>(),
                                                 indices.data<T>(), dtable.data<T>()});
   });
 }
