@@ -17,6 +17,7 @@ DEFINE_string(gpu, "", "the GPU to run on");
 DEFINE_string(cpu, "", "1: run on the CPU (the default)");
 DEFINE_int32(top, 5, "classes shown for each image");
 DEFINE_double(scale, 1, "factor of the pixels after the mean is subtracted");
+DEFINE_string(fold, "on", "normalizations become a part of the convolutions before them (on) or not (off)");
 DEFINE_bool(json, false, "print JSON");
 
 namespace {
@@ -174,7 +175,9 @@ std::string fixed(double value) {
 
 void classify(const std::vector<std::string>& arguments) {
   if (FLAGS_top < 1) bad_input("--top=", FLAGS_top, ": expected a number >= 1");
+  if (FLAGS_fold != "on" && FLAGS_fold != "off") bad_input("--fold=", FLAGS_fold, ": expected on or off");
   ModelOptions options;
+  options.fold = FLAGS_fold == "on";
   options.model = arguments[0];
   options.weights = {arguments[1]};
   DeviceFlags flags;

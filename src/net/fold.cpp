@@ -11,7 +11,7 @@
 namespace banyan {
 namespace {
 
-/// y = factor x + offset, per channel.
+/// y = factor x + offset, per index of one axis: a channel.
 struct ChannelMap {
   std::vector<double> factor, offset;
 
@@ -52,15 +52,11 @@ class Folding {
     return type == "Convolution" || type == "DepthwiseConvolution" || type == "ConvolutionDepthwise";
   }
 
-  /// Does the layer have a separate weight for each channel of its output?
+  /// Does the layer have weights of its own for each channel of its output, which no other layer uses?
   bool takes_over(int layer) const {
     const caffe::LayerParameter& parameter = net_.definition().layer(layer);
-    if (parameter.type() == "InnerProduct") {
-      const auto& settings = parameter.inner_product_param();
-      if (settings.axis() != 1 || settings.transpose()) return false;
-    } else if (!is_convolution(parameter.type()) || parameter.convolution_param().axis() != 1) {
-      return false;
-    }
+    const std::string& type = parameter.type();
+    if (type != "InnerProduct" && type != "Deconvolution" && !is_convolution(type)) return false;
     const auto& layers = net_.definition().layer();
     if (std::count_if(layers.begin(), layers.end(),
                       [&](const auto& other) { return other.name() == parameter.name(); }) > 1)
@@ -72,13 +68,23 @@ class Folding {
     return graph_.layers[layer].outputs.size() == 1;
   }
 
+  /// The axis of its output that holds the channels.
+  int channel_axis(int layer) const {
+    const caffe::LayerParameter& parameter = net_.definition().layer(layer);
+    const bool is_product = parameter.type() == "InnerProduct";
+    const Shape& input = net_.inputs_of(layer)[0]->shape;
+    return input.canonical_axis(is_product ? parameter.inner_product_param().axis()
+                                           : parameter.convolution_param().axis());
+  }
+
   /// The layers that can be folded into it; sets map_ to their combined map.
   std::vector<int> chain_after(int layer) {
+    const int axis = channel_axis(layer);
     std::vector<int> chain;
     for (int last = layer;;) {
       const int blob = graph_.layers[last].outputs[0];
       const int next = graph_.loss_weight(blob) == 0 ? graph_.only_reader(blob) : -1;
-      const std::optional<ChannelMap> map = next < 0 ? std::nullopt : map_of(next);
+      const std::optional<ChannelMap> map = next < 0 ? std::nullopt : map_of(next, axis);
       if (!map) return chain;
       if (chain.empty())
         map_ = *map;
@@ -88,16 +94,22 @@ class Folding {
     }
   }
 
-  std::optional<ChannelMap> map_of(int layer) const {
+  /// What the layer does to each index of `axis`, if that is all it does.
+  std::optional<ChannelMap> map_of(int layer, int axis) const {
     const Layer& found = *net_.layers()[layer];
     const GraphLayer& node = graph_.layers[layer];
     if (node.inputs.size() != 1 || node.outputs.size() != 1 || node.weighted()) return std::nullopt;
-    if (const auto* norm = dynamic_cast<const BatchNormalization*>(&found)) return map_of(*norm);
-    const LayerTraits& traits = found.traits();
-    if (traits.channel_slope < 0 && traits.channel_bias < 0) return std::nullopt;
-    const auto channels = static_cast<std::size_t>(found.parameters()[0].shape.count());
-    return ChannelMap{values_or(found, traits.channel_slope, channels, 1),
-                      values_or(found, traits.channel_bias, channels, 0)};
+    if (const auto* norm = dynamic_cast<const BatchNormalization*>(&found))
+      return axis == 1 ? map_of(*norm) : std::nullopt;
+    const bool scales = found.type() == "Scale";
+    if (!scales && found.type() != "Bias") return std::nullopt;
+    const caffe::LayerParameter& parameter = found.parameter();
+    const Shape &input = net_.inputs_of(layer)[0]->shape, &operand = found.parameters()[0].shape;
+    const int first = scales ? parameter.scale_param().axis() : parameter.bias_param().axis();
+    if (operand.axes() != 1 || input.canonical_axis(first) != axis) return std::nullopt;
+    const auto channels = static_cast<std::size_t>(operand.count());
+    const int bias = !scales ? 0 : parameter.scale_param().bias_term() ? 1 : -1;
+    return ChannelMap{values_or(found, scales ? 0 : -1, channels, 1), values_or(found, bias, channels, 0)};
   }
 
   std::optional<ChannelMap> map_of(const BatchNormalization& norm) const {
@@ -118,13 +130,28 @@ class Folding {
     return values_of(net_.context(), layer.parameters()[slot].value).values;
   }
 
+  /// Which channel of the output does weight `i` count for?
+  std::size_t channel_of(int layer, std::size_t i) const {
+    const caffe::LayerParameter& parameter = net_.definition().layer(layer);
+    const Shape& weight = net_.layers()[layer]->parameters()[0].shape;
+    const std::size_t channels = map_.factor.size();
+    const auto count = static_cast<std::size_t>(weight.count());
+    if (parameter.type() == "Deconvolution") {  // inputs x channels of the input's group x window
+      const auto window = static_cast<std::size_t>(weight.count(2));
+      const std::size_t groups = parameter.convolution_param().group(), of_group = channels / groups;
+      return i / (count / groups) * of_group + i / window % of_group;
+    }
+    const bool transposed = parameter.type() == "InnerProduct" && parameter.inner_product_param().transpose();
+    return transposed ? i % channels : i / (count / channels);
+  }
+
   void rewrite(int layer, int last) {
     const Layer& before = *net_.layers()[layer];
     FoldedNet::Weights weights{
         values_of(net_.context(), before.parameters()[0].value).values,
         values_or(before, before.parameters().size() > 1 ? 1 : -1, map_.factor.size(), 0)};
-    const std::size_t inputs = weights.weight.size() / map_.factor.size();
-    for (std::size_t i = 0; i < weights.weight.size(); ++i) weights.weight[i] *= map_.factor[i / inputs];
+    for (std::size_t i = 0; i < weights.weight.size(); ++i)
+      weights.weight[i] *= map_.factor[channel_of(layer, i)];
     for (std::size_t c = 0; c < map_.factor.size(); ++c)
       weights.bias[c] = weights.bias[c] * map_.factor[c] + map_.offset[c];
     caffe::LayerParameter& after = *folded_.definition.mutable_layer(layer);

@@ -128,10 +128,18 @@ std::vector<int> find_affines(const Graph& graph, const std::vector<bool>& conve
     if (!layer.traits.fuses_affine || layer.outputs.size() != 1 || layer.weighted()) continue;
     const int reader = graph.only_reader(layer.outputs[0]);
     if (reader < 0 || converts[reader]) continue;
-    const GraphLayer& next = graph.layers[reader];
-    if (next.traits.channel_slope >= 0 && next.needs_backward == layer.needs_backward) found[i] = reader;
+    if (graph.layers[reader].traits.channel_slope >= 0) found[i] = reader;
   }
   return found;
+}
+
+Graph with_affines(Graph graph, const std::vector<int>& affines) {
+  for (std::size_t i = 0; i < affines.size(); ++i) {
+    if (affines[i] < 0) continue;
+    GraphLayer &layer = graph.layers[i], &next = graph.layers[affines[i]];
+    layer.needs_backward = next.propagate[0] = next.needs_backward;
+  }
+  return graph;
 }
 
 std::vector<Fusion> only_affines(const std::vector<int>& affines) {

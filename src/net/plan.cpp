@@ -19,12 +19,15 @@ struct Choices {
   std::vector<Fusion> fusions;
 };
 
-Choices choose(const Graph& graph, const Activations& activations, const PlanPolicy& policy, Plan& plan) {
+std::vector<bool> conversions_of(const Activations& activations) {
   std::vector<bool> converts;
   for (const LayerBlobs& layer : activations.layers) converts.push_back(layer.converts());
+  return converts;
+}
+
+Choices choose(const Graph& graph, const std::vector<bool>& converts, const std::vector<int>& affines,
+               const PlanPolicy& policy, Plan& plan) {
   Choices choices;
-  std::vector<int> affines(graph.layers.size(), -1);
-  if (policy.fuse_scale) affines = find_affines(graph, converts);
   choices.kept_by.assign(graph.layers.size(), -1);
   if (policy.in_place_abn) plan.in_place_abn = find_in_place_abn(graph, converts, affines);
   for (const InPlaceAbn& found : plan.in_place_abn) choices.kept_by[found.norm] = found.activation;
@@ -214,17 +217,21 @@ class StepMaker {
 Plan make_plan(const Graph& graph, const Activations& activations, const ParameterStore& parameters,
                const std::vector<double>& costs, const PlanPolicy& policy) {
   Plan plan;
-  const Choices choices = choose(graph, activations, policy, plan);
-  TensorUses uses = find_tensor_uses(graph, activations, choices.fusions, choices.kept_by, costs);
+  const std::vector<bool> converts = conversions_of(activations);
+  std::vector<int> affines(graph.layers.size(), -1);
+  if (policy.fuse_scale) affines = find_affines(graph, converts);
+  const Graph run = with_affines(graph, affines);
+  const Choices choices = choose(run, converts, affines, policy, plan);
+  TensorUses uses = find_tensor_uses(run, activations, choices.fusions, choices.kept_by, costs);
   if (policy.reuse_memory) {
     share_data(uses);
     share_gradients(uses);
   }
-  list_tensors(graph, activations, uses, plan);
+  list_tensors(run, activations, uses, plan);
   const Schedule schedule = place_and_schedule(uses, parameters, policy, plan);
-  StepMaker maker(graph, activations, parameters, choices, uses);
+  StepMaker maker(run, activations, parameters, choices, uses);
   for (const Action& action : schedule) plan.steps.push_back(maker.make(action));
-  plan.backward = graph.layers.size();
+  plan.backward = run.layers.size();
   return plan;
 }
 

@@ -2,6 +2,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/net/plan.hpp"
 
@@ -93,7 +94,9 @@ std::vector<std::string> notes_of(const Graph& graph, const PlanStep& step) {
                              : cat("loss ", term.first ? "= " : "+= ", term.weight, " * ", term.tensor));
   if (!step.clears.empty()) notes.push_back(cat("clears gradients of parameters ", numbers(step.clears)));
   if (step.fresh != 0) notes.emplace_back("overwrites gradients of parameters");
-  const bool meets = backward ? layer.traits.meets == Meets::both_ways : layer.traits.meets != Meets::never;
+  // Where no gradient of an input is wanted, the sums of the backward pass stay on the device.
+  const bool meets = backward ? layer.traits.meets == Meets::both_ways && contains(step.propagate, true)
+                              : layer.traits.meets != Meets::never;
   if (meets && step.runs_layer && step.work != Work::recompute)
     notes.emplace_back("exchanges with other devices");
   if (step.completes) notes.emplace_back("gradients of parameters are complete: exchange begins");

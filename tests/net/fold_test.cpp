@@ -34,8 +34,9 @@ struct Folded {
   std::vector<std::string> layers;  ///< those left
 };
 
-Folded fold_and_run(const std::string& text, DType dtype = DType::f64, Phase phase = Phase::test) {
-  NetBench bench;
+Folded fold_and_run(const std::string& text, DType dtype = DType::f64, Phase phase = Phase::test,
+                    const CpuDeviceOptions& device = {}) {
+  NetBench bench(device);
   NetOptions options;
   options.dtype = dtype;
   options.phase = phase;
@@ -67,6 +68,11 @@ Folded fold_and_run(const std::string& text, DType dtype = DType::f64, Phase pha
 std::string convolution(const std::string& more = "") {
   return R"(layer { name: "conv" type: "Convolution" bottom: "x" top: "conv"
     convolution_param { num_output: 6 kernel_size: 3 )" +
+         more + "} } ";
+}
+std::string deconvolution(const std::string& more) {
+  return R"(layer { name: "conv" type: "Deconvolution" bottom: "x" top: "conv"
+    convolution_param { num_output: 6 )" +
          more + "} } ";
 }
 const std::string kReLU = R"(layer { name: "relu" type: "ReLU" bottom: "y" top: "y" } )";
@@ -135,14 +141,99 @@ TEST(Fold, InSinglePrecision) {
   EXPECT_LE(relative_distance(net.plain, net.folded), 1e-6);
 }
 
+/// Values of bf16 are off by at most 2^-8 of them, 0.42 * 2^-8 in the mean square. Inputs, weights, the
+/// output of the convolution (if nothing is folded) and the result are rounded, independently of each other:
+/// together sqrt(4) * 0.42 * 2^-8 = 0.85 * 2^-8 of the results, and twice that with room.
+TEST(Fold, InSixteenBits) {
+  const std::string norms = R"(
+    layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "conv" }
+    layer { name: "scale" type: "Scale" bottom: "conv" top: "y" scale_param { bias_term: true } })" +
+                            kReLU;
+  const std::string product =
+      R"(layer { name: "ip" type: "InnerProduct" bottom: "x" top: "conv" inner_product_param { num_output: 9 } })";
+  for (const Math math : {Math::bf16_in_f32, Math::bf16}) {
+    if (math == Math::bf16 && !__builtin_cpu_supports("avx512bw")) continue;
+    CpuDeviceOptions device;
+    device.math = math;
+    for (const std::string& before : {convolution(), deconvolution("kernel_size: 3 group: 2 "), product}) {
+      SCOPED_TRACE(before);
+      const Folded exact = fold_and_run(before + norms),
+                   net = fold_and_run(before + norms, DType::f32, Phase::test, device);
+      EXPECT_THAT(net.gone, ElementsAre("bn", "scale"));
+      for (const std::vector<double>& found : {net.plain, net.folded}) {
+        EXPECT_GT(relative_distance(exact.plain, found), 0x1p-12) << "no 16 bits";
+        EXPECT_LE(relative_distance(exact.plain, found), 0x1p-7);
+      }
+    }
+  }
+}
+
+TEST(Fold, FrozenStatistics) {
+  const std::string norm = R"(
+    layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "y" batch_norm_param { use_global_stats: true } })";
+  const Folded net = fold_and_run(convolution() + norm + kReLU);
+  EXPECT_THAT(net.layers, ElementsAre("in", "conv", "relu"));
+  EXPECT_LE(relative_distance(net.plain, net.folded), 1e-14);
+}
+
+/// Their weights lead from inputs to outputs.
+TEST(Fold, Deconvolutions) {
+  const std::string norms = R"(
+    layer { name: "bn" type: "BatchNorm" bottom: "conv" top: "conv" }
+    layer { name: "scale" type: "Scale" bottom: "conv" top: "y" scale_param { bias_term: true } })";
+  for (const char* more :
+       {"kernel_size: 3", "kernel_size: 1 bias_term: false", "kernel_h: 3 kernel_w: 2 group: 2",
+        "kernel_size: 4 stride: 2 pad: 1 group: 2 bias_term: false"}) {
+    SCOPED_TRACE(more);
+    const Folded net = fold_and_run(deconvolution(more) + norms + kReLU);
+    EXPECT_THAT(net.layers, ElementsAre("in", "conv", "relu"));
+    EXPECT_LE(relative_distance(net.plain, net.folded), 1e-14);
+  }
+}
+
 TEST(Fold, InnerProducts) {
   const std::string product =
       R"(layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 5 )";
   const std::string norm = R"(layer { name: "bn" type: "BatchNorm" bottom: "ip" top: "y" })";
-  const Folded net = fold_and_run(product + "bias_term: false } } " + norm);
-  EXPECT_THAT(net.gone, ElementsAre("bn"));
-  EXPECT_LE(relative_distance(net.plain, net.folded), 1e-14);
-  EXPECT_THAT(fold_and_run(product + "transpose: true } } " + norm).gone, IsEmpty());
+  for (const char* more : {"bias_term: false", "transpose: true", "axis: -3 transpose: true"}) {
+    SCOPED_TRACE(more);
+    const Folded net = fold_and_run(product + more + " } } " + norm);
+    EXPECT_THAT(net.gone, ElementsAre("bn"));
+    EXPECT_LE(relative_distance(net.plain, net.folded), 1e-14);
+  }
+}
+
+/// Only what works on the axis that holds the outputs of the layer before.
+TEST(Fold, OtherAxes) {
+  const std::string product =
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' "
+      "inner_product_param { num_output: 5 ";
+  const auto scale_and_bias = [](const std::string& bottom, int axis) {
+    return cat("layer { name: 'scale' type: 'Scale' bottom: '", bottom,
+               "' top: 'y' scale_param { axis: ", axis,
+               " bias_term: true } } layer { name: 'bias' type: 'Bias' bottom: 'y' top: 'z' bias_param "
+               "{ axis: -1 } } ");
+  };
+  for (const char* more : {"", "transpose: true "}) {
+    const Folded last = fold_and_run(product + more + "axis: 2 } } " + scale_and_bias("ip", 2));
+    EXPECT_THAT(last.gone, ElementsAre("scale", "bias"));
+    EXPECT_LE(relative_distance(last.plain, last.folded), 1e-14);
+    const Folded whole = fold_and_run(product + more + "axis: 0 } } " + scale_and_bias("ip", 0));
+    EXPECT_THAT(whole.gone, ElementsAre("scale", "bias"));
+    EXPECT_LE(relative_distance(whole.plain, whole.folded), 1e-14);
+    EXPECT_THAT(fold_and_run(product + more + "axis: 2 } } " + scale_and_bias("ip", 1)).gone, IsEmpty());
+    for (const int axis : {0, 2})
+      EXPECT_THAT(fold_and_run(cat(product, more, "axis: ", axis,
+                                   " } } layer { name: 'bn' type: 'BatchNorm' bottom: 'ip' top: 'y' }"))
+                      .gone,
+                  IsEmpty());
+  }
+  const Folded rows = fold_and_run(
+      "layer { name: 'conv' type: 'Convolution' bottom: 'x' top: 'conv' convolution_param { axis: 2 "
+      "kernel_size: 3 num_output: 5 } } layer { name: 'scale' type: 'Scale' bottom: 'conv' top: 'y' "
+      "scale_param { axis: 2 num_axes: 1 } }");
+  EXPECT_THAT(rows.gone, ElementsAre("scale"));
+  EXPECT_LE(relative_distance(rows.plain, rows.folded), 1e-14);
 }
 
 TEST(Fold, ABranchEndsTheChain) {

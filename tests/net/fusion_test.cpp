@@ -8,6 +8,7 @@
 #include "banyan/net/gradient_sharing.hpp"
 #include "net/graph_test_tools.hpp"
 #include "net/net_test_tools.hpp"
+#include "relative_distance.hpp"
 
 namespace banyan {
 namespace {
@@ -77,7 +78,8 @@ std::string shown(const std::vector<GraphLayer>& layers, int converted = -1, int
   std::vector<int> kept_by(all.size(), -1);
   if (converted >= 0) converts[static_cast<std::size_t>(converted) + 1] = true;
   if (kept >= 0) kept_by[static_cast<std::size_t>(kept) + 1] = kept + 2;
-  const std::vector<Fusion> found = find_fusions(graph, converts, find_affines(graph, converts), kept_by);
+  const std::vector<int> affines = find_affines(graph, converts);
+  const std::vector<Fusion> found = find_fusions(with_affines(graph, affines), converts, affines, kept_by);
   std::string text;
   for (std::size_t i = 1; i < found.size(); ++i) {
     const Fusion& fusion = found[i];
@@ -234,13 +236,31 @@ TEST(FindFusions, ANormalizationRunsTheScaleAfterIt) {
             "forward 2 no forward 3 ");
   EXPECT_EQ(shown({norm, layer({1}, {5}), apart}), "");  // another reader
   EXPECT_EQ(shown({norm, apart}, 1), "");                // its input is converted
-  GraphLayer weighted = norm, frozen = norm, other = apart;
+  GraphLayer weighted = norm, other = apart;
   weighted.loss_weights = {1};
-  frozen.needs_backward = false;
   other.traits.channel_slope = -1;
   EXPECT_EQ(shown({weighted, apart}), "");
-  EXPECT_EQ(shown({frozen, apart}), "");
   EXPECT_EQ(shown({norm, other}), "");
+}
+
+/// The Scale learns, nothing before it does.
+TEST(FindFusions, AFrozenNormalizationRunsTheScaleAfterIt) {
+  GraphLayer norm = without_gradient(layer({0}, {1}, ActivationFusion::both)),
+             scale = layer({1}, {2}, ActivationFusion::forward);
+  norm.traits.fuses_affine = true;
+  norm.propagate = scale.propagate = {false};
+  scale.traits.channel_slope = 0;
+  const std::string both = "0 scales as 1 no forward 1 no backward 1 ";
+  EXPECT_EQ(shown({norm, scale}), both);
+  EXPECT_EQ(shown({norm, scale, relu(2, 3), reader_of(3, {4, 5})}),
+            "0 scales as 1 output of 0 no forward 1 no backward 1 no forward 2 no backward 2 ");
+  EXPECT_EQ(shown({norm, without_gradient(scale)}), both);  // as in tests
+  const Graph graph = graph_of({layer({}, {0}), norm, scale});
+  const Graph run = with_affines(graph, find_affines(graph, {false, false, false}));
+  EXPECT_TRUE(run.layers[1].needs_backward);
+  EXPECT_EQ(run.layers[1].propagate, std::vector<bool>{false});
+  EXPECT_TRUE(run.has_gradient(run.layers[1].outputs[0]));
+  EXPECT_FALSE(run.has_gradient(run.layers[1].inputs[0]));
 }
 
 /// in 0 -> split (1, 2); f(1) -> 3; sum(2, 3) -> 4; loss(4) -> 5
@@ -412,6 +432,98 @@ TEST(Fusion, DoesNotChangeABit) {
       EXPECT_EQ(results_of(fused, device, nothing), plain);
       EXPECT_EQ(results_of(fused, device, nothing, "3"), plain);
     }
+}
+
+std::string frozen_convolution(const std::string& bottom, const std::string& top) {
+  return cat("layer { name: '", top, "' type: 'Convolution' bottom: '", bottom, "' top: '", top,
+             "' param { lr_mult: 0 } param { lr_mult: 0 } convolution_param { num_output: 8 kernel_size: 3 "
+             "pad: 1 weight_filler { type: 'msra' } } } ");
+}
+std::string batch_norm(const std::string& bottom, const std::string& top, const std::string& settings = "") {
+  return cat("layer { name: '", bottom, "_norm' type: 'BatchNorm' bottom: '", bottom, "' top: '", top,
+             "' batch_norm_param { ", settings, " } } ");
+}
+std::string scale(const std::string& bottom, const std::string& top, const std::string& more = "") {
+  return cat("layer { name: '", bottom, "_scale' type: 'Scale' bottom: '", bottom, "' top: '", top, "' ",
+             more, " scale_param { bias_term: true filler { type: 'uniform' min: 0.5 max: 1.5 } } } ");
+}
+
+/// Scales that learn: over normalized data with an ELU after it, over frozen convolutions with a leaky ReLU,
+/// in place, and with a sum after it; of the last one only the bias learns.
+std::string frozen_stems() {
+  return "layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: 6 dim: 3 dim: "
+         "12 dim: 12 } shape { dim: 6 } } } " +
+         batch_norm("data", "data_n") + scale("data_n", "data_s") + elu("data_s", "alpha: 0.5") +
+         frozen_convolution("data", "a") + batch_norm("a", "a") + scale("a", "a") + relu("a", "0.25") +
+         convolution("data_s", "b", 8, 3) + frozen_convolution("data", "c") +
+         batch_norm("c", "c_n", "use_global_stats: true eps: 1") +
+         scale("c_n", "c_s", "param { lr_mult: 0 }") +
+         "layer { name: 'sum' type: 'Eltwise' bottom: 'a' bottom: 'c_s' top: 'sum' } " + relu("sum") +
+         "layer { name: 'all' type: 'Eltwise' bottom: 'b' bottom: 'sum' top: 'all' } " +
+         inner_product_of("all", "ip", 5) +
+         "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
+}
+
+/// Loss, gradients and statistics after two passes whose gradients add up.
+template <class T>
+std::vector<double> trained_once(const std::string& text, NetOptions options, bool observed = false) {
+  NetBench bench;
+  options.dtype = DTypeOf<T>::value;
+  options.seed = 5;
+  const auto net = bench.make(text, options);
+  if (observed) net->observe_layers({}, {});
+  bench.pass.update_statistics = true;
+  feed<T>(bench, *net, 5);
+  net->zero_gradients();
+  for (int pass = 0; pass < 2; ++pass) {
+    net->forward(bench.pass);
+    net->backward(bench.pass);
+  }
+  std::vector<double> found{loss_of(bench, *net)};
+  for (const LearnableParameter& parameter : net->parameters()) {
+    const Tensor& values = parameter.is_statistic ? parameter.value : parameter.grad;
+    if (!values.defined()) continue;
+    for (const T value : values_of<T>(bench.context, values)) found.push_back(value);
+  }
+  return found;
+}
+
+/// A normalization runs the backward pass of the Scale after it even where no gradient goes on from there.
+TEST(Fusion, OfScalesOverFrozenLayers) {
+  const std::string text = frozen_stems(), in_place_abn = "in_place_abn: true " + text;
+  NetOptions fused, plain, alone;
+  plain.fuse = plain.fuse_scale = alone.fuse = false;
+  NetBench bench;
+  const auto net = bench.make(text, fused);
+  std::vector<std::string> run;
+  for (const PlanStep& step : net->plan().steps) {
+    if (step.work != Work::backward || step.affine < 0) continue;
+    EXPECT_TRUE(step.runs_layer && step.needs_backward);
+    EXPECT_EQ(step.propagate, std::vector<bool>{false});
+    run.push_back(net->graph().layers[step.layer].name);
+  }
+  EXPECT_THAT(run, ElementsAre("c_norm", "a_norm", "data_norm"));
+  for (const LearnableParameter& parameter : net->parameters())
+    if (parameter.layer == "a_scale") {
+      EXPECT_EQ(net->graph().layers[parameter.ready_layer].name, "a_norm");
+    }
+  // One rounding less per value, and sums of 864 values per channel: below 1000 epsilon.
+  const double epsilon = std::numeric_limits<double>::epsilon();
+  const std::vector<double> expected = trained_once<double>(text, plain);
+  EXPECT_LE(relative_distance(expected, trained_once<double>(text, fused)), 1000 * epsilon);
+  // Only that of the leaky ReLU; the normalized values are recovered from its output.
+  const std::vector<InPlaceAbn> kept = bench.make(in_place_abn, fused)->plan().in_place_abn;
+  EXPECT_EQ(
+      std::count_if(kept.begin(), kept.end(), [](const InPlaceAbn& one) { return one.activation >= 0; }), 1);
+  EXPECT_LE(relative_distance(expected, trained_once<double>(in_place_abn, fused)), 1000 * epsilon);
+  for (const bool channels_last : {false, true}) {
+    fused.channels_last = alone.channels_last = channels_last;
+    const std::vector<double> usual = trained_once<float>(text, fused);
+    EXPECT_EQ(trained_once<float>(text, alone), usual);
+    EXPECT_EQ(trained_once<float>(text, fused, true), usual);
+    for (const char* segments : {"auto", "2", "3"})
+      EXPECT_EQ(trained_once<float>(cat("checkpoint: '", segments, "' ", text), fused), usual) << segments;
+  }
 }
 
 /// What runs as a part of other layers in a net, forward and backward, in the words of the plan.

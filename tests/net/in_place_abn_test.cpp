@@ -43,7 +43,8 @@ std::vector<InPlaceAbn> found_in(const std::vector<GraphLayer>& layers, int conv
   std::vector<bool> converts(all.size(), false);
   if (converted >= 0) converts[static_cast<std::size_t>(converted) + 1] = true;
   const Graph graph = graph_of(all);
-  return find_in_place_abn(graph, converts, find_affines(graph, converts));
+  const std::vector<int> affines = find_affines(graph, converts);
+  return find_in_place_abn(with_affines(graph, affines), converts, affines);
 }
 
 /// The reason given for the only normalization; empty if it works in place.

@@ -4,29 +4,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "banyan/base/text.hpp"
+#include "net/random_seeds.hpp"
 
 namespace banyan {
-
-/// The seeds a test draws its nets with: from BANYAN_RANDOM_FIRST (0) on, BANYAN_RANDOM_NETS of them or as
-/// many as usual.
-struct Seeds {
-  unsigned first = 0, end = 0;
-};
-inline Seeds random_seeds(unsigned usual) {
-  const auto wished = [](const char* name, unsigned otherwise) {
-    const char* const text = std::getenv(name);
-    return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : otherwise;
-  };
-  const unsigned first = wished("BANYAN_RANDOM_FIRST", 0);
-  return {first, first + wished("BANYAN_RANDOM_NETS", usual)};
-}
 
 /// The samples of a batch: first, first + step... of one that `devices` devices divide.
 struct Share {

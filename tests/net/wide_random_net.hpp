@@ -13,6 +13,7 @@ namespace banyan {
 class WideRandomNet : public NetDrawing {
  public:
   explicit WideRandomNet(unsigned seed, Allowed allowed = {}) : NetDrawing(seed, allowed) {
+    if (seed % 7 == 1) add_frozen_stem();
     for (int i = 5 + below(12); i > 0; --i) add_layer();
     for (int i = 1 + below(3); i > 0; --i) add_loss();
     if (allowed_.kinks && below(6) == 0) add_single_shot_head();
@@ -20,6 +21,20 @@ class WideRandomNet : public NetDrawing {
   }
 
  private:
+  /// A Scale that learns, over data or a frozen convolution.
+  void add_frozen_stem() {
+    std::size_t at = 0;
+    if (below(2) == 0)
+      at = add({"Convolution",
+                cat("convolution_param { num_output: 4 kernel_size: 3 pad: 1 ", kFillers,
+                    " } param { lr_mult: 0 } param { lr_mult: 0 }"),
+                {at}},
+               form(at));
+    at = add_elementwise(at, "BatchNorm", one_of("", "batch_norm_param { use_global_stats: true eps: 1 }"));
+    at = add_elementwise(at, "Scale",
+                         "scale_param { bias_term: true filler { type: 'uniform' min: 0.5 max: 1.5 } }");
+    if (below(2) == 0) add_elementwise(at, allowed_.kinks ? one_of("ReLU", "ELU") : "ELU");
+  }
   void add_layer() {
     switch (below(11)) {
       case 10:
@@ -530,8 +545,9 @@ class WideRandomNet : public NetDrawing {
                      {5, 6, 6});
         if (below(3) == 0) add_unreadable({"SegAccuracy", "", {from}, {"label_map"}});
         return loss("SoftmaxWithLoss",
-                    softmax(one_of("ignore_label: 2", "label_smoothing: 0.1 ignore_label: 1")), {from},
-                    {"label_map"});
+                    softmax(one_of("ignore_label: 2", "label_smoothing: 0.1 ignore_label: 1",
+                                   "weight_by_label_freqs: true class_weighting: [1, 0.5, 2, 0.25, 3]")),
+                    {from}, {"label_map"});
       }
       case 2:
         return loss("InfogainLoss", softmax(one_of("", "ignore_label: 3")), {scores()}, {"label", "gain"});

@@ -84,6 +84,22 @@ TEST_F(FeatureTools, ClassificationShowsTheBestClasses) {
               AllOf(HasSubstr("30.0000 - \"green\"\n"), HasSubstr("\n0.0000 - \"blue\"\n")));
 }
 
+TEST_F(FeatureTools, ClassificationFoldsUnlessItMustNot) {
+  write("scaled.prototxt", std::string(kDeploy) +
+                               "layer { name: 'scale' type: 'Scale' bottom: 'ip' top: 'scaled' scale_param { "
+                               "filler { value: 2 } } }");
+  const std::string command = "classification scaled.prototxt net.caffemodel '' labels a.png --top=1";
+  const std::string folded = "Folded 1 layers into the 1 before them (--fold=off runs them).";
+  for (const char* fold : {"", " --fold=on", " --fold=off"}) {
+    const Result result = run(command + fold);
+    EXPECT_EQ(result.code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("60.0000 - \"green\"\n"));
+    EXPECT_EQ(result.output.find(folded) == std::string::npos, fold == std::string(" --fold=off"))
+        << result.output;
+  }
+  expect_bad_input(command + " --fold=no", "--fold=no: expected on or off");
+}
+
 TEST_F(FeatureTools, ClassificationRefusesWhatDoesNotFit) {
   const std::string net = "classification deploy.prototxt net.caffemodel ";
   expect_bad_input(net + "1,2 labels a.png", "mean \"1,2\": expected 1 or 3 values, found 2");

@@ -1,5 +1,10 @@
 // Folding: in tests, a normalization by stored statistics and the Scale and Bias layers after it map each
-// channel on its own. A convolution or inner product before them can do the same with different weights.
+// channel on its own. A convolution, deconvolution or inner product before them can do the same with
+// different weights.
+//
+// Only nets whose weights stay are folded: those of a Model in the phase TEST (trainer test, trainer time
+// --phase=TEST, classification). The test nets of a training run share the weights of the train net, which
+// change between two tests.
 #pragma once
 
 #include <map>

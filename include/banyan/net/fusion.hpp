@@ -27,6 +27,10 @@ struct Fusion {
 /// For each layer, the layer after it whose slope and bias it can apply as its own, or -1. `converts`: per
 /// layer, does it take an input in another layout or type than its blob has?
 std::vector<int> find_affines(const Graph& graph, const std::vector<bool>& converts);
+/// The graph as it runs with these: a layer that computes the gradients of a slope and bias has a backward
+/// pass and a gradient of its output, even if all before it is frozen. All decisions after find_affines are
+/// made on this graph.
+Graph with_affines(Graph graph, const std::vector<int>& affines);
 
 /// All fusions except those of find_affines, which are passed as `affines`; results are bit-identical to
 /// running the layers separately. `kept_by`: per layer, the activation whose output its backward pass takes
