@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 
-OPERATORS = "-GpuTraining.*:Gpu/*:RandomFailures.*:*EveryFailure*:NcclTraining.*"
+OPERATORS = "-GpuTraining.*:Gpu/*:RandomFailures.*:*EveryFailure*:Failure.*:*StalledDevice*:NcclTraining.*:*OnAnyTeam:Layouts/Bf16Storage.*"
 TRAINING = "GpuTraining.*:Gpu/*Plain:Gpu/GpuModels*/LeNet"
 RUNS = [
     # settings, filter, more environment

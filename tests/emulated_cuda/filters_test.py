@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 
-def tests_of(program):
-    listed = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout
+def tests_of(program, *arguments):
+    listed = subprocess.run([program, "--gtest_list_tests", *arguments], capture_output=True, text=True, check=True).stdout
     names, suite = [], None
     for line in listed.splitlines():
         name = line.split("#")[0].rstrip()  # the rest is the value of a parameter

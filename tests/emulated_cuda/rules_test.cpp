@@ -26,6 +26,13 @@ __global__ void write_beyond(float* to, int at) { to[at] = 1; }
 __global__ void read_at_byte(const char* from, float* to, int at) {
   *to = *reinterpret_cast<const float*>(from + at);
 }
+/// The bytes [begin, end), by the first block.
+__global__ void xor_bytes(const unsigned char* from, int* to, int begin, int end) {
+  int all = 0;
+  if (blockIdx.x > 0) return;
+  for (int i = begin; i < end; ++i) all ^= from[i];
+  *to = all;
+}
 __global__ void sum_bytes(const unsigned char* from, int* to, int at) { *to = from[at] + from[at + 1]; }
 __global__ void read_what_a_struct_points_to(const float* const* pointer, float* to) { *to = **pointer; }
 __global__ void write_number(unsigned number, unsigned* to) { *to = number; }
@@ -212,6 +219,40 @@ TEST_F(Rules, MemoryThatWasNeverWritten) {
     launch(rules::copy_beyond, 1, 1, nullptr, static_cast<const float*>(never.get()), target.get(), 9);
     cudaDeviceSynchronize();
   });
+}
+
+/// Wherever a range begins and ends within its words: neither the byte before it nor the one after it.
+TEST_F(Rules, EachByteIsWrittenOrNot) {
+  constexpr int kBytes = 24;
+  const GpuArray sum(0, 1);
+  int* const to = reinterpret_cast<int*>(sum.get());
+  unsigned blocks = 0;  // the same violation of the same launch is told only three times
+  for (int begin = 1; begin <= 5; ++begin)
+    for (int end = begin + 1; end <= begin + 9; ++end) {
+      const testing::ScopedTrace trace(__FILE__, __LINE__, std::to_string(begin) + " " + std::to_string(end));
+      const GpuArray<unsigned char> set(0, kBytes), copy(0, kBytes),
+          part(0, std::vector<unsigned char>(kBytes));
+      const auto use = [&](const unsigned char* of, int from, int until) {
+        launch(rules::xor_bytes, ++blocks, 1, nullptr, of, to, from, until);
+        wait_for_all_gpus();
+      };
+      const auto expect_written = [&](const unsigned char* of) {
+        expect_no_violation([&] { use(of, begin, end); });
+        expect_violation("never written", [&] { use(of, begin - 1, end); });
+        expect_violation("never written", [&] { use(of, begin, end + 1); });
+      };
+      EXPECT_EQ(cudaMemsetAsync(set.get() + begin, 0, static_cast<std::size_t>(end - begin), nullptr),
+                cudaSuccess);
+      expect_written(set.get());
+      // Copies take along what is written, to other places within a word too.
+      EXPECT_EQ(cudaMemcpy(copy.get(), set.get(), kBytes, cudaMemcpyDefault), cudaSuccess);
+      expect_written(copy.get());
+      EXPECT_EQ(cudaMemcpy(part.get() + 1, set.get(), kBytes - 1, cudaMemcpyDefault), cudaSuccess);
+      expect_no_violation([&] { use(part.get(), begin + 1, end + 1); });
+      expect_no_violation([&] { use(part.get(), 0, 1); });
+      expect_violation("never written", [&] { use(part.get(), begin, begin + 1); });
+      expect_violation("never written", [&] { use(part.get(), end + 1, end + 2); });
+    }
 }
 
 TEST_F(Rules, MemoryBeginsAsNaNs) {

@@ -4,20 +4,17 @@
 #if defined(EMULATED_CUDA_CHECK)
 #include "access_check.hpp"
 
-#include <sys/mman.h>
-
 #include <array>
-#include <cstdlib>
 #include <map>
 
 #include "kernel.hpp"
 #include "machine.hpp"
+#include "written_bytes.hpp"
 
 namespace emulated {
 
 namespace {
 
-constexpr std::size_t kCellBytes = 4;
 constexpr std::size_t kPageBytes = 4096;
 
 /// Who of a launch uses a piece of memory.
@@ -34,35 +31,25 @@ struct Cell {
   std::uint32_t launch = 0;  ///< to which the rest applies (shared memory: the block's number in the process)
   Use use;  ///< of all 4 bytes; if they are split, `use.writer` says where their own uses are
   // One bit per byte.
-  std::uint8_t written = 0;            ///< ever
   std::uint8_t reads = 0, writes = 0;  ///< of the launch
   bool split = false;                  ///< something has used a part of the cell
 };
-constexpr std::uint8_t kWhole = 15;
 // It is there for each 4 bytes that a launch touches: bytes with uses of their own are rare, and kept
 // elsewhere.
 static_assert(sizeof(Cell) == 24);
 
-/// Cells and pages of a GPU's memory; the system provides zeroed memory where they are touched.
+/// Cells and pages of a GPU's memory.
 struct Shadow {
   Cell* cells = nullptr;
-  std::uint32_t* pages = nullptr;  ///< the latest launch that touched each
+  std::uint8_t* written = nullptr;  ///< ever, by cell
+  std::uint32_t* pages = nullptr;   ///< the latest launch that touched each
 };
 
-template <class T>
-T* map_zeroed(std::size_t number) {
-  void* memory = mmap(nullptr, number * sizeof(T), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    std::perror("emulated CUDA: mmap of what is known of a GPU's memory");
-    std::abort();
-  }
-  return static_cast<T*>(memory);
-}
-
-struct Bounds {
+/// An allocation that the launch may use, by real addresses.
+struct Usable {
   std::size_t gpu = 0;
-  std::uintptr_t begin = 0, end = 0;
+  const char *arena = nullptr, *begin = nullptr, *end = nullptr;
+  bool holds(const char* p, std::size_t bytes) const { return p >= begin && p + bytes <= end; }
 };
 
 /// The running launch; only one at a time.
@@ -72,11 +59,11 @@ struct Launch {
   Running* now = nullptr;
   std::uint32_t number = 0;
   Constant arguments;
-  unsigned threads_per_block = 0;
-  unsigned long long block = 0;
-  std::uint32_t epoch = 0;
+  std::uint32_t threads_per_block = 0;
+  std::uint32_t first_thread = 0;  ///< of the block, in the launch, from 1
+  std::uint16_t epoch = 0;
   std::vector<std::vector<std::uintptr_t>> pages;  ///< touched, by GPU
-  std::vector<Bounds> known;                       ///< allocations used by this launch
+  std::vector<Usable> known;                       ///< used by this launch
   std::size_t latest = 0;
   std::vector<UsesOfBytes> split;   ///< of the GPUs' cells
   std::uint32_t blocks_so_far = 0;  ///< in the process
@@ -84,30 +71,41 @@ struct Launch {
     const char* begin;
     std::size_t bytes;
     std::vector<Cell> cells;
+    std::vector<std::uint8_t> written;
     std::vector<UsesOfBytes> split;
   };
   std::vector<Shared> shared;
   std::map<std::pair<std::string, std::string>, int> told;
 };
-Launch& launch() {
-  static auto* const kLaunch = new Launch;
-  return *kLaunch;
-}
+constinit Launch* the_launch = nullptr;  // made by shadows(), never destroyed
+Launch& launch() { return *the_launch; }
 
-thread_local bool inside = false;  // the host thread is running CUDA threads
-thread_local const char *stack_low = nullptr, *stack_high = nullptr;
+// Each access reads these, so without a call for their addresses, like `builtins`.
+#define EMULATED_QUICK __attribute__((tls_model("initial-exec")))
+thread_local bool inside EMULATED_QUICK = false;  // the host thread is running CUDA threads
+thread_local const char* stack_low EMULATED_QUICK = nullptr;
+thread_local const char* stack_high EMULATED_QUICK = nullptr;
+#undef EMULATED_QUICK
+
+/// NotChecked without a call.
+struct Unchecked {
+  Unchecked() { inside = false; }
+  ~Unchecked() { inside = true; }
+};
 
 std::vector<Shadow>& shadows() {
-  Launch& l = launch();
-  static const bool kMade = [&] {
+  static const bool kMade = [] {
+    Launch& l = *new Launch;
     for (std::size_t i = 0; i < Memory::get().gpus(); ++i)
       l.shadows.push_back(
-          {map_zeroed<Cell>(kArenaBytes / kCellBytes), map_zeroed<std::uint32_t>(kArenaBytes / kPageBytes)});
+          {static_cast<Cell*>(map_zeroed(kArenaBytes / kCellBytes * sizeof(Cell))), written_bytes_of(i),
+           static_cast<std::uint32_t*>(map_zeroed(kArenaBytes / kPageBytes * sizeof(std::uint32_t)))});
     l.pages.resize(l.shadows.size());
+    the_launch = &l;
     return true;
   }();
   static_cast<void>(kMade);
-  return l.shadows;
+  return launch().shadows;
 }
 
 std::string describe(const Launch& l, const void* address) {
@@ -137,10 +135,10 @@ std::string describe(const Launch& l, const void* address) {
 std::uint32_t this_thread() {
   const unsigned in_block =
       builtins.thread.x + builtins.threads.x * (builtins.thread.y + builtins.threads.y * builtins.thread.z);
-  return static_cast<std::uint32_t>(launch().block * launch().threads_per_block + in_block) + 1;
+  return launch().first_thread + in_block;
 }
-bool same_block(std::uint32_t one, std::uint32_t other) {
-  return (one - 1) / launch().threads_per_block == (other - 1) / launch().threads_per_block;
+bool of_this_block(std::uint32_t thread) {
+  return thread - launch().first_thread < launch().threads_per_block;
 }
 
 // Both return what is wrong; null: nothing.
@@ -148,10 +146,10 @@ const char* write_use(Use& u, std::uint32_t me, std::uint16_t epoch) {
   const char* wrong = nullptr;
   if (u.reader != 0) {
     const bool other = u.reader != me || u.several_readers;
-    if (u.readers_in_several_blocks || !same_block(u.reader, me) || (other && u.reader_epoch == epoch))
+    if (u.readers_in_several_blocks || !of_this_block(u.reader) || (other && u.reader_epoch == epoch))
       wrong = "another thread of the launch reads it, without a barrier between";
   }
-  if (u.writer != 0 && u.writer != me && !(same_block(u.writer, me) && u.writer_epoch != epoch))
+  if (u.writer != 0 && u.writer != me && !(of_this_block(u.writer) && u.writer_epoch != epoch))
     wrong = "another thread of the launch writes it too, without a barrier between";
   u.writer = me;
   u.writer_epoch = epoch;
@@ -160,9 +158,9 @@ const char* write_use(Use& u, std::uint32_t me, std::uint16_t epoch) {
 
 const char* read_use(Use& u, std::uint32_t me, std::uint16_t epoch) {
   const char* wrong = nullptr;
-  if (u.writer != 0 && u.writer != me && !(same_block(u.writer, me) && u.writer_epoch != epoch))
+  if (u.writer != 0 && u.writer != me && !(of_this_block(u.writer) && u.writer_epoch != epoch))
     wrong = "another thread of the launch writes it, without a barrier between";
-  if (u.reader != 0 && !same_block(u.reader, me)) u.readers_in_several_blocks = true;
+  if (u.reader != 0 && !of_this_block(u.reader)) u.readers_in_several_blocks = true;
   u.several_readers = u.reader != 0 && u.reader_epoch == epoch && (u.several_readers || u.reader != me);
   u.reader = me;
   u.reader_epoch = epoch;
@@ -172,9 +170,10 @@ const char* read_use(Use& u, std::uint32_t me, std::uint16_t epoch) {
 /// Likewise, for the bytes of a cell that are set in `bits`.
 const char* use_cell(Cell& c, std::vector<UsesOfBytes>& split, std::uint8_t bits, std::uint32_t me,
                      bool write) {
-  const auto epoch = static_cast<std::uint16_t>(launch().epoch);
+  const std::uint16_t epoch = launch().epoch;
   const auto use = [&](Use& u) { return write ? write_use(u, me, epoch) : read_use(u, me, epoch); };
-  if (bits == kWhole && !c.split) return use(c.use);
+  if (bits == kWholeCell && !c.split) [[likely]]
+    return use(c.use);
   if (!c.split) {
     UsesOfBytes each;
     each.fill(c.use);
@@ -189,77 +188,83 @@ const char* use_cell(Cell& c, std::vector<UsesOfBytes>& split, std::uint8_t bits
   return wrong;
 }
 
-/// body(cell, its bytes as bits, their place in the access) for each cell; `cells` starts with that of `p`.
-template <class AnyCell, class Body>
-void for_each_cell(AnyCell* cells, const char* p, std::size_t bytes, const Body& body) {
-  std::size_t begin = reinterpret_cast<std::uintptr_t>(p) % kCellBytes;
-  for (std::size_t at = 0; at < bytes; begin = 0) {
-    const std::size_t length = std::min(kCellBytes - begin, bytes - at);
-    body(*cells++, static_cast<std::uint8_t>(((1U << length) - 1) << begin), at);
-    at += length;
-  }
-}
-
 /// `tag`: whose accesses count.
-void use_cells(Cell* cells, std::vector<UsesOfBytes>& split, std::uint32_t tag, const char* p,
-               std::size_t bytes, bool write, bool shared) {
+void use_cells(Cell* cells, std::uint8_t* written, std::vector<UsesOfBytes>& split, std::uint32_t tag,
+               const char* p, std::size_t bytes, bool write, bool shared) {
   const std::uint32_t me = this_thread();
   for_each_cell(cells, p, bytes, [&](Cell& c, std::uint8_t bits, std::size_t at) {
     if (c.launch != tag) {
-      const std::uint8_t written = shared ? std::uint8_t{0} : c.written;
       c = Cell{};
       c.launch = tag;
-      c.written = written;
     }
-    if (!write && (c.written & bits) != bits)
+    std::uint8_t& already = *written++;
+    if (!write && (already & bits) != bits)
       found(shared ? "shared memory that the block has not written" : "never written", p + at, bytes, false);
     if (const char* wrong = use_cell(c, split, bits, me, write)) found(wrong, p + at, bytes, write);
     std::uint8_t& used = write ? c.writes : c.reads;
     used = static_cast<std::uint8_t>(used | bits);
-    if (write) c.written = static_cast<std::uint8_t>(c.written | bits);
+    if (write) add_written(already, bits);
   });
 }
 
-/// Is this memory of the GPU within one live allocation, and may the running GPU use it?
-bool is_usable(Launch& l, std::size_t gpu, std::uintptr_t offset, std::size_t bytes, const char* p,
-               bool write) {
-  const auto holds = [&](const Bounds& b) {
-    return b.gpu == gpu && offset >= b.begin && offset + bytes <= b.end;
-  };
-  if (l.latest < l.known.size() && holds(l.known[l.latest])) return true;
-  for (std::size_t i = 0; i < l.known.size(); ++i)
-    if (holds(l.known[i])) return l.latest = i, true;
-  Bounds b{gpu, 0, 0};
-  if (!Memory::get().find_live(gpu, offset, bytes, &b.begin, &b.end)) {
+/// The live allocation that holds all these bytes of a GPU's memory; null: there is none, or the running GPU
+/// may not use it, which has been reported.
+const Usable* find_usable(Launch& l, std::size_t gpu, const char* p, std::size_t bytes, bool write) {
+  const char* const arena = Memory::get().arena(gpu);
+  std::uintptr_t begin = 0, end = 0;
+  if (!Memory::get().find_live(gpu, static_cast<std::uintptr_t>(p - arena), bytes, &begin, &end)) {
     found("out of bounds, or freed", p, bytes, write);
-    return false;
+    return nullptr;
   }
   if (!Memory::get().peer_enabled(l.now->gpu(), static_cast<int>(gpu))) {
     found("memory of another GPU, without peer access", p, bytes, write);
-    return false;
+    return nullptr;
   }
   l.latest = l.known.size();
-  l.known.push_back(b);
-  return true;
+  l.known.push_back({gpu, arena, arena + begin, arena + end});
+  return &l.known.back();
+}
+
+/// The same among those that the launch has used before; null: it is not there.
+const Usable* find_known(Launch& l, const char* p, std::size_t bytes) {
+  if (l.latest < l.known.size() && l.known[l.latest].holds(p, bytes)) return &l.known[l.latest];
+  for (std::size_t i = 0; i < l.known.size(); ++i)
+    if (l.known[i].holds(p, bytes)) return &l.known[l.latest = i];
+  return nullptr;
+}
+
+bool within(const char* p, std::size_t bytes, const void* begin, std::size_t length) {
+  const char* from = static_cast<const char*>(begin);
+  return p >= from && p + bytes <= from + length;
 }
 
 void use_elsewhere(Launch& l, const char* p, std::size_t bytes, bool write) {
-  const auto within = [&](const void* begin, std::size_t length) {
-    const char* from = static_cast<const char*>(begin);
-    return p >= from && p + bytes <= from + length;
-  };
   for (auto& array : l.shared) {
     if (p < array.begin || p >= array.begin + array.bytes) continue;
     if (p + bytes > array.begin + array.bytes) return found("beyond a shared array", p, bytes, write);
-    return use_cells(&array.cells[static_cast<std::size_t>(p - array.begin) / kCellBytes], array.split,
-                     l.blocks_so_far, p, bytes, write, true);
+    const std::size_t cell = static_cast<std::size_t>(p - array.begin) / kCellBytes;
+    return use_cells(&array.cells[cell], &array.written[cell], array.split, l.blocks_so_far, p, bytes, write,
+                     true);
   }
-  if (!write && (within(l.arguments.begin, l.arguments.bytes) || within(&builtins, sizeof(builtins)))) return;
+  if (!write && within(p, bytes, &builtins, sizeof(builtins))) return;
   const bool pinned = Memory::get().is_pinned(p, bytes);
   if (pinned)
     l.now->order(p, bytes, write);
   else
     found("memory that is neither the GPU's nor shared nor the thread's own", p, bytes, write);
+}
+
+/// Memory that the launch has not used before, or that is no GPU's; null: all is said.
+const Usable* find_new(Launch& l, const char* p, std::size_t bytes, bool write) {
+  if (is_device_address(p)) {  // not translated by the launch
+    const std::string why = Memory::get().why_not(p, bytes, l.now->gpu());
+    found(why.empty() ? "an address that did not come with the launch" : why.c_str(), p, bytes, write);
+    return nullptr;
+  }
+  const int owner = Memory::get().gpu_of_real(p);
+  if (owner >= 0) return find_usable(l, static_cast<std::size_t>(owner), p, bytes, write);
+  use_elsewhere(l, p, bytes, write);
+  return nullptr;
 }
 
 void access(const void* where, std::size_t bytes, bool write, bool aligned) {
@@ -269,25 +274,22 @@ void access(const void* where, std::size_t bytes, bool write, bool aligned) {
   }
   const char* p = static_cast<const char*>(where);
   if (p >= stack_low && p < stack_high) return;
-  const NotChecked not_checked;
+  const Unchecked unchecked;
   Launch& l = launch();
   if (aligned && reinterpret_cast<std::uintptr_t>(p) % bytes != 0) found("not aligned", p, bytes, write);
-  if (is_device_address(where)) {  // not translated by the launch
-    const std::string why = Memory::get().why_not(where, bytes, l.now->gpu());
-    return found(why.empty() ? "an address that did not come with the launch" : why.c_str(), where, bytes,
-                 write);
-  }
-  const int owner = Memory::get().gpu_of_real(p);
-  if (owner < 0) return use_elsewhere(l, p, bytes, write);
-  const auto gpu = static_cast<std::size_t>(owner);
-  const auto offset = static_cast<std::uintptr_t>(p - Memory::get().arena(gpu));
-  if (!is_usable(l, gpu, offset, bytes, p, write)) return;
-  std::uint32_t& page = l.shadows[gpu].pages[offset / kPageBytes];
+  if (!write && within(p, bytes, l.arguments.begin, l.arguments.bytes)) return;
+  const Usable* usable = find_known(l, p, bytes);
+  if (usable == nullptr) usable = find_new(l, p, bytes, write);
+  if (usable == nullptr) return;
+  const Shadow& shadow = l.shadows[usable->gpu];
+  const auto offset = static_cast<std::uintptr_t>(p - usable->arena);
+  std::uint32_t& page = shadow.pages[offset / kPageBytes];
   if (page != l.number) {
     page = l.number;
-    l.pages[gpu].push_back(offset / kPageBytes);
+    l.pages[usable->gpu].push_back(offset / kPageBytes);
   }
-  use_cells(l.shadows[gpu].cells + offset / kCellBytes, l.split, l.number, p, bytes, write, false);
+  use_cells(shadow.cells + offset / kCellBytes, shadow.written + offset / kCellBytes, l.split, l.number, p,
+            bytes, write, false);
 }
 
 /// Reports to the history what the launch has read and written, as ranges.
@@ -306,7 +308,7 @@ void tell_history(Launch& l, std::size_t gpu, std::uint64_t* read, std::uint64_t
         const Cell& c = l.shadows[gpu].cells[offset / kCellBytes];
         const unsigned bits = c.launch == l.number ? write ? c.writes : c.reads : 0;
         if (bits == 0) continue;
-        if (bits == kWhole && offset == end) {
+        if (bits == kWholeCell && offset == end) {
           end += kCellBytes;
           continue;
         }
@@ -325,27 +327,19 @@ void tell_history(Launch& l, std::size_t gpu, std::uint64_t* read, std::uint64_t
   pages.clear();
 }
 
-Cell* cells_of(const void* real) {
-  const int gpu = Memory::get().gpu_of_real(real);
-  if (gpu < 0) return nullptr;
-  return shadows()[gpu].cells + static_cast<std::size_t>(static_cast<const char*>(real) -
-                                                         Memory::get().arena(static_cast<std::size_t>(gpu))) /
-                                    kCellBytes;
-}
-std::size_t cells_in(std::size_t bytes) { return (bytes + kCellBytes - 1) / kCellBytes; }
-
 }  // namespace
 
 void check_pages_freed(std::size_t gpu, std::uintptr_t begin, std::uintptr_t end) {
-  Cell* const cells = shadows()[gpu].cells;  // those of a page fill pages
-  static_assert(kPageBytes / kCellBytes * sizeof(Cell) % kPageBytes == 0);
-  madvise(cells + begin / kCellBytes, (end - begin) / kCellBytes * sizeof(Cell), MADV_DONTNEED);
+  const Shadow& shadow = shadows()[gpu];
+  const std::size_t cells = (end - begin) / kCellBytes;
+  return_pages(shadow.cells + begin / kCellBytes, cells * sizeof(Cell));
+  return_pages(shadow.written + begin / kCellBytes, cells);
 }
 
 void check_launch_begins(Running& now, const Constant& arguments) {
+  shadows();
   Launch& l = launch();
   l.one_at_a_time.lock();
-  shadows();
   ++l.number;
   l.now = &now;
   l.arguments = arguments;
@@ -372,8 +366,8 @@ void check_launch_ends() {
 
 void check_block_begins(unsigned long long block) {
   Launch& l = launch();
-  l.block = block;
   l.threads_per_block = builtins.threads.x * builtins.threads.y * builtins.threads.z;
+  l.first_thread = static_cast<std::uint32_t>(block * l.threads_per_block) + 1;
   l.epoch = 0;
   ++l.blocks_so_far;
   l.shared.clear();
@@ -392,53 +386,8 @@ NotChecked::NotChecked() { inside = false; }
 NotChecked::~NotChecked() { inside = true; }
 
 void check_shared(char* memory, std::size_t bytes) {
-  launch().shared.push_back({memory, bytes, std::vector<Cell>(cells_in(bytes)), {}});
-}
-
-void note_written(char* real, std::size_t bytes) {
-  const Quiet quiet;
-  Cell* cells = cells_of(real);
-  if (cells == nullptr) return;
-  for_each_cell(cells, real, bytes, [](Cell& c, std::uint8_t bits, std::size_t) {
-    c.written = static_cast<std::uint8_t>(c.written | bits);
-  });
-}
-
-void check_written(const char* real, std::size_t bytes, const char* what) {
-  const Quiet quiet;
-  const Cell* cells = cells_of(real);
-  if (cells == nullptr) return;
-  std::size_t first = bytes;
-  for_each_cell(cells, real, bytes, [&](const Cell& c, std::uint8_t bits, std::size_t at) {
-    if ((c.written & bits) != bits) first = std::min(first, at);
-  });
-  if (first < bytes)
-    complain(what, ": memory that was never written, from byte ", first, " of ", bytes, " on");
-}
-
-void copy_written(const char* from, char* to, std::size_t bytes) {
-  const Quiet quiet;
-  const Cell* source = cells_of(from);
-  Cell* target = cells_of(to);
-  if (source == nullptr) return note_written(to, bytes);
-  const std::size_t shift = reinterpret_cast<std::uintptr_t>(from) % kCellBytes;
-  const auto is_written = [&](std::size_t byte) {
-    return (source[(shift + byte) / kCellBytes].written >> (shift + byte) % kCellBytes & 1) != 0;
-  };
-  bool all = true;
-  for_each_cell(source, from, bytes, [&](const Cell& c, std::uint8_t bits, std::size_t) {
-    all = all && (c.written & bits) == bits;
-  });
-  if (all) return note_written(to, bytes);
-  note("a copy of memory of which a part was never written: " + running->operation()->name);
-  if (target == nullptr) return;
-  for_each_cell(target, to, bytes, [&](Cell& c, std::uint8_t bits, std::size_t at) {
-    for (unsigned i = 0; i < kCellBytes; ++i) {
-      if ((bits >> i & 1) == 0) continue;
-      const unsigned bit = 1U << i;
-      c.written = static_cast<std::uint8_t>(is_written(at++) ? c.written | bit : c.written & ~bit);
-    }
-  });
+  const std::size_t cells = (bytes + kCellBytes - 1) / kCellBytes;
+  launch().shared.push_back({memory, bytes, std::vector<Cell>(cells), std::vector<std::uint8_t>(cells), {}});
 }
 
 }  // namespace emulated

@@ -15,7 +15,7 @@ class Mutant:
 
 
 def gpu_tests(names, settings="gpus=2"):
-    return ("gpu_tests", "--gtest_brief=1", "--gtest_filter=" + names), settings + ",notes=0,leaks=0"
+    return ("gpu_tests", "--gtest_brief=1", "--gtest_fail_fast", "--gtest_filter=" + names), settings + ",notes=0,leaks=0"
 
 
 def training(devices="0,1", settings="gpus=2"):
@@ -43,6 +43,8 @@ STAGED_CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_
 STREAMS = gpu_tests("CudaStreams.Copies*:CudaStreams.Replicas*")
 PRODUCTS = gpu_tests("*Gemm.ZeroBetaIgnoresTheTarget/cuda_f32")
 UPDATES = gpu_tests("*Update.Sgd/cuda_f32")
+NARROW = gpu_tests("NcclTraining.SixteenBitsOfTwoGpusAreThoseOfTheHost")
+PACKED = gpu_tests("*Narrow.*/cuda_f32")
 ONE, TWO = training("0"), training("0,1")
 ONE_TWICE = training("0,0")
 
@@ -74,6 +76,9 @@ def of_libbanyan(name, file, test, *replace):
 
 TREE_LOOP = """    if (rank < half) r.merge(mine[0], mine[half * stride]);
     __syncthreads();
+"""
+PACK_AND_SEND = """    ops::pack_narrow(merging.context, merging.message, narrow, ops::kAllOwners, packed);
+    exchange(merging, up);
 """
 TILE_BARRIERS = """    __syncthreads();
     for (int j = static_cast<int>(threadIdx.y); j < kTile; j += kTileRows) {
@@ -160,5 +165,13 @@ MUTANTS = [
     of_libbanyan("a copy to the host is not waited for", HOST_COPY, STREAMS, ("  context.stream().copy(direct ? to : staging.data(), memory, from.bytes());\n  context.synchronize();\n", "  context.stream().copy(direct ? to : staging.data(), memory, from.bytes());\n")),
     of_libbanyan("a pipe's receiver does not wait", PIPE, TWO, ("  stream.wait(*from.event);\n", "")),
     of_libbanyan("an exchange by NCCL is taken for enqueued at once", UPLINK, gpu_tests("NcclTraining.AHangingDeviceIsNamed"), ("    wait_until_ready(merging.end);\n", "")),
+    of_libbanyan("16-bit gradients leave before they are packed", UPLINK, NARROW, (PACK_AND_SEND, "".join(reversed(PACK_AND_SEND.splitlines(True))))),
+    of_libbanyan("16-bit sums: the owner's are not packed", UPLINK, NARROW,
+                 ("    ops::pack_narrow(merging.context, merging.message, narrow, merging.mine, packed);\n", "")),
+    Mutant("16-bit parts: the owner's own is taken from what was received", "src/ops/common/narrow.hpp",
+           (("    if (number == owner) return values[position];\n", ""),), ("src/ops/cuda/narrow.cu",), PACKED),
+    Mutant("16-bit parts: the last piece is taken to be whole", "src/ops/common/narrow.hpp",
+           (("    const std::int64_t position = rows.position(i, row);\n    if (position >= rows.count) return;\n    const float magnitude", "    const std::int64_t position = rows.position(i, row);\n    const float magnitude"),),
+           ("src/ops/cuda/narrow.cu",), PACKED),
     of_libbanyan("compute does not wait for the new weights", GRADIENTS, TWO, ("  compute.wait(*handover_);\n", "")),
 ]
