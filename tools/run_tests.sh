@@ -4,6 +4,7 @@
 #   --release   the optimized build's tests only
 #   --asan      all tests with AddressSanitizer and UndefinedBehaviorSanitizer only
 #   --tsan      the tests of threads, and of emulated GPUs, with ThreadSanitizer only
+#   --portable  the tests of operators and nets with kernels that are chosen at run time only
 #   --format    checks the formatting of all sources only
 #   -R REGEX    only tests whose names match
 set -euo pipefail
@@ -13,13 +14,13 @@ cd "$root"
 cores=$(nproc)
 threaded='^(device|parallel|train|data|observe|metrics|emulated|emulated_cuda)$'
 
-usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 what=default
 regex=
 while [ $# -gt 0 ]; do
   case $1 in
-    --release | --asan | --tsan | --format) what=${1#--} ;;
+    --release | --asan | --tsan | --portable | --format) what=${1#--} ;;
     -R)
       [ $# -ge 2 ] || { echo "run_tests: -R needs a regular expression" >&2; exit 2; }
       regex=$2
@@ -52,7 +53,8 @@ check() {  # preset [ctest options]
   local preset=$1
   shift
   say "Tests: $preset"
-  local options=(--test-dir "build/$preset" --output-on-failure --no-tests=error -j "$cores" "$@")
+  # One more than there are cores: many tests mostly wait.
+  local options=(--test-dir "build/$preset" --output-on-failure --no-tests=error -j $((cores + 1)) "$@")
   [ -z "$regex" ] || options+=(-R "$regex")
   ctest "${options[@]}"
 }
@@ -90,6 +92,10 @@ case $what in
     build tsan
     with_tsan check tsan -L "$threaded"
     ;;
+  portable)
+    build portable test_ops test_net
+    check portable -L '^(ops|net)$'
+    ;;
   default)
     if clang-format --version 2>/dev/null | grep -q ' version 14\.'; then
       check_format
@@ -101,6 +107,6 @@ case $what in
     build tsan-tree test_device test_parallel
     with_tsan check tsan-tree -L '^(device|parallel)$'
     build asan test_io test_net test_device fuzz
-    check asan -L '^(io|net|device|fuzz)$'
+    BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-60} check asan -L '^(io|net|device|fuzz)$'
     ;;
 esac

@@ -3,7 +3,7 @@
 
 usage: layers.py [BUILD_FOLDER] [options]          (default build/release)
   --rounds=5          every figure is a median over them
-  --cases=A,B         only these; --cases=list prints all
+  --cases=A,B         only these; --cases=list prints all, --cases=none the types of layer that have no case, and why
   --shares            instead: how much of the nets in models/ each kind of layer takes (layer_shares.py)
   --nets=A,B          with --shares: only these
   --threads=2         threads of each side
@@ -74,6 +74,36 @@ def continued(shape, noise):
     return array.array("f", [0.0] * shape[1] + [1.0] * (shape[1] * (shape[0] - 1)))
 
 
+def boxes_with_classes(classes):
+    """Rows of x1, y1, x2, y2, class in an image of 1000 x 600 pixels."""
+
+    def draw(shape, noise):
+        values = array.array("f")
+        for _ in range(shape[0]):
+            x, y = noise.randrange(0, 800), noise.randrange(0, 400)
+            values.extend((x, y, x + noise.randrange(60, 199), y + noise.randrange(60, 199), noise.randrange(1, classes)))
+        return values
+
+    return draw
+
+
+def detections(images, classes):
+    """Rows of image, class, confidence, box, as DetectionOutput gives them."""
+
+    def draw(shape, noise):
+        values = array.array("f")
+        for row in range(shape[2]):
+            x, y, w, h = (noise.uniform(*bounds) for bounds in ((0, 0.5), (0, 0.5), (0.1, 0.5), (0.1, 0.5)))
+            values.extend((row * images // shape[2], noise.randrange(1, classes), noise.random(), x, y, x + w, y + h))
+        return values
+
+    return draw
+
+
+def image_info(shape, noise):
+    return array.array("f", (608, 1008, 1))
+
+
 def regions(width, height):
     def draw(shape, noise):
         values = array.array("f")
@@ -129,11 +159,13 @@ def probabilities(classes):
 class Case:
     """`tensors`: the inputs, name to (shape, values); `layer`: type, settings. `constant`: inputs without a gradient; `weights`:
     the layer's own parameters; `passes`: 1 without a backward pass; `before`: a layer that makes the input; `agrees`: compare the
-    sums; `then`: layers that work in place on the output, and run as one step with the layer."""
+    sums; `then`: layers that work in place on the output, and run as one step with the layer; `tops`: its outputs, each of which
+    counts in the sum unless the layer is a loss."""
 
-    def __init__(self, tensors, layer, constant=(), weights=(), passes=2, before="", agrees=True, then=()):
+    def __init__(self, tensors, layer, constant=(), weights=(), passes=2, before="", agrees=True, then=(), tops=1):
         self.tensors, self.layer, self.constant = tensors, layer, constant
-        self.weights, self.passes, self.before, self.agrees, self.then = weights, passes, before, agrees, then
+        self.weights, self.passes, self.before, self.agrees = weights, passes, before, agrees
+        self.then, self.tops = then, tops
 
     def all_tensors(self):
         return {**self.tensors, **{f"measured/{i}": weight for i, weight in enumerate(self.weights)}}
@@ -159,21 +191,25 @@ class Case:
                 )
         bottoms = re.findall(r'\btop: "(\w+)"', self.before) or self.tensors
         bottoms = " ".join(f'bottom: "{name}"' for name in bottoms)
-        weight = "" if self.passes == 1 or "Loss" in self.layer.split()[0] else "loss_weight: 1"
+        tops = ["measured", *(f"measured_top{i}" for i in range(1, self.tops))]
+        others = " ".join(f'top: "{top}"' for top in tops[1:])
         text += self.before
         for number, layer in enumerate((self.layer, *self.then)):
             type, _, settings = layer.partition(" ")
             name = f"measured_{number}" if number else "measured"
-            text += f'layer {{ name: "{name}" type: "{type}" {bottoms} top: "measured" {settings} '
-            text += f"{weight if number == len(self.then) else ''} }}\n"
+            text += f'layer {{ name: "{name}" type: "{type}" {bottoms} top: "measured" {others} {settings} }}\n'
             bottoms = 'bottom: "measured"'
+        # The sum is a layer by itself: adding up a layer's output and filling its gradient would else be a part of its time.
+        for top in [] if self.passes == 1 or "Loss" in self.layer.split()[0] else tops:
+            text += f'layer {{ name: "{top}_sum" type: "Reduction" bottom: "{top}" top: "{top}_sum" loss_weight: 1 }}\n'
         return text
 
 
 MAPS, ROIS = (1, 512, 38, 63), (128, 5)  # Faster R-CNN with VGG-16: an image of 600 x 1000
 SSD_BOXES = 8732
 IMAGE = (16, 64, 56, 56)
-
+CLASSES_OF_PIXELS = (1, 21, 321, 321)  # DeepLab on PASCAL VOC
+LABELS_OF_PIXELS = (1, 1, 321, 321)
 
 
 def convolution(inputs, outputs, kernel, settings="", group=1, then=()):
@@ -261,7 +297,7 @@ CASES = {
         agrees=False,  # torchvision rounds regions to whole pixels of the maps
     ),
     "Proposal": Case(
-        {"scores": ((1, 18, 38, 63), positive), "loc": ((1, 36, 38, 63), small), "info": ((1, 3), lambda *_: array.array("f", (608, 1008, 1)))},
+        {"scores": ((1, 18, 38, 63), positive), "loc": ((1, 36, 38, 63), small), "info": ((1, 3), image_info)},
         "Proposal",
         constant=("scores", "loc", "info"),
         passes=1,
@@ -368,7 +404,150 @@ CASES = {
     "SigmoidCrossEntropyLoss": Case(
         {"x": ((100, 784), signed), "y": ((100, 784), zero_or_one)}, "SigmoidCrossEntropyLoss", constant=("y",)
     ),
+    "SoftmaxWithLoss weighted": Case(  # of SegNet
+        {"x": ((1, 11, 360, 480), signed), "y": ((1, 1, 360, 480), below(11))},
+        "SoftmaxWithLoss loss_param { weight_by_label_freqs: true class_weighting: [0.25, 0.125, 4, 0.125, 1, 0.5, 8, 2, 0.5, 6, 7] }",
+        constant=("y",),
+    ),
+    "ConvolutionDepthwise": Case(
+        {"x": ((16, 144, 56, 56), signed)},
+        "ConvolutionDepthwise convolution_param { num_output: 144 kernel_size: 3 pad: 1 bias_term: false }",
+        weights=(((144, 1, 3, 3), small),),
+    ),
+    "AbsVal": Case({"x": (IMAGE, signed)}, "AbsVal"),
+    "ELU": Case({"x": (IMAGE, signed)}, "ELU"),
+    "Log": Case({"x": (IMAGE, positive)}, "Log"),
+    "TanH": Case({"x": (IMAGE, signed)}, "TanH"),
+    "Threshold": Case({"x": (IMAGE, signed)}, "Threshold", constant=("x",), passes=1),
+    "Bias": Case({"x": (IMAGE, signed)}, "Bias", weights=(((64,), small),)),
+    "Scale": Case(
+        {"x": (IMAGE, signed)}, "Scale scale_param { bias_term: true }", weights=(((64,), positive), ((64,), small))
+    ),
+    "BiasChannel": Case(
+        {"x": (CLASSES_OF_PIXELS, signed), "y": (LABELS_OF_PIXELS, below(21))},
+        "BiasChannel bias_channel_param { label_type: PIXEL fg_bias: 4 }",
+        constant=("y",),
+    ),
+    "Softmax": Case({"x": ((64, 1000), signed)}, "Softmax"),
+    "Softmax of maps": Case({"x": (CLASSES_OF_PIXELS, signed)}, "Softmax"),
+    "Flatten": Case({"x": ((16, 256, 6, 6), signed)}, "Flatten"),
+    "Reshape": Case({"x": ((64, 256, 196), signed)}, "Reshape reshape_param { shape { dim: [0, -1] } }"),
+    "Slice": Case({"x": ((16, 256, 28, 28), signed)}, "Slice", tops=4),
+    "Split": Case({"x": (IMAGE, signed)}, "Split", tops=2),
+    "Flip": Case({"x": (IMAGE, signed)}, "Flip"),
+    "Gather": Case({"x": (IMAGE, signed)}, "Gather"),
+    "Scatter": Case({"x": (IMAGE, signed)}, "Scatter"),
+    "Unpooling": Case(
+        {"x": (IMAGE, signed)},
+        "Unpooling unpooling_param { unpool: MAX kernel_size: 2 stride: 2 }",
+        before='layer { name: "pool" type: "Pooling" bottom: "x" top: "pooled" top: "mask" '
+        "pooling_param { kernel_size: 2 stride: 2 } }\n",
+    ),
+    "BatchReduction": Case(
+        {"x": ((64, 21, 1024), signed)}, "BatchReduction batch_reduction_param { level: [1, 2, 4] reduction_param { axis: 1 operation: MEAN } }"
+    ),
+    "BatchReindex": Case({"x": ((256, 4096), signed), "index": ((512,), below(256))}, "BatchReindex", constant=("index",)),
+    "CosineSimilarity": Case({"a": ((128, 512), signed), "b": ((128, 512), signed)}, "CosineSimilarity"),
+    "LSTMUnit": Case(
+        {"c": ((1, 64, 1000), signed), "gates": ((1, 64, 4000), signed), "cont": ((1, 64), zero_or_one)},
+        "LSTMUnit",
+        constant=("cont",),
+        tops=2,
+    ),
+    "Accuracy": Case({"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "Accuracy", constant=("x", "y"), passes=1),
+    "Accuracy of maps": Case(
+        {"x": (CLASSES_OF_PIXELS, signed), "y": (LABELS_OF_PIXELS, below(21))}, "Accuracy", constant=("x", "y"), passes=1
+    ),
+    "SegAccuracy": Case(
+        {"x": (CLASSES_OF_PIXELS, signed), "y": (LABELS_OF_PIXELS, below(21))}, "SegAccuracy", constant=("x", "y"), passes=1
+    ),
+    "UniqueLabel": Case(
+        {"y": ((8, 1, 321, 321), below(21))}, "UniqueLabel unique_label_param { max_labels: 21 }", constant=("y",), passes=1
+    ),
+    "EuclideanLoss": Case({"x": ((100, 784), signed), "y": ((100, 784), signed)}, "EuclideanLoss", constant=("y",)),
+    "L1Loss": Case({"x": ((100, 784), signed), "y": ((100, 784), signed)}, "L1Loss", constant=("y",)),
+    "HingeLoss": Case({"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "HingeLoss", constant=("y",)),
+    "MultinomialLogisticLoss": Case(
+        {"x": ((64, 1000), positive), "y": ((64,), below(1000))}, "MultinomialLogisticLoss", constant=("y",)
+    ),
+    "InfogainLoss": Case(
+        {"x": (CLASSES_OF_PIXELS, signed), "y": (LABELS_OF_PIXELS, below(21)), "gains": ((21, 21), positive)},
+        "InfogainLoss",
+        constant=("y", "gains"),
+    ),
+    "ContrastiveLoss": Case(
+        {"a": ((128, 256), small), "b": ((128, 256), small), "y": ((128,), zero_or_one)}, "ContrastiveLoss", constant=("y",)
+    ),
+    "TripletLoss": Case(
+        {name: ((128, 256), small) for name in ("anchor", "near", "far")}, "TripletLoss triplet_loss_param { margin: 0.2 }"
+    ),
+    "CenterLoss": Case(
+        {"x": ((64, 512), signed), "y": ((64,), below(10572))},
+        "CenterLoss center_loss_param { num_output: 10572 }",
+        constant=("y",),
+        weights=(((10572, 512), small),),
+    ),
+    "SmoothL1LossOHEM": Case(
+        {"x": ((300, 8), signed), "y": ((300, 8), signed)}, "SmoothL1LossOHEM", constant=("y",), tops=2
+    ),
+    "SoftmaxWithLossOHEM": Case(
+        {"x": ((300, 21), signed), "y": ((300,), below(21))}, "SoftmaxWithLossOHEM", constant=("y",), tops=3
+    ),
+    "BoxAnnotatorOHEM": Case(
+        {
+            "rois": ((300, 5), regions(1000, 600)),
+            "losses": ((300,), positive),
+            "labels": ((300,), below(21)),
+            "weights": ((300, 8), zero_or_one),
+        },
+        "BoxAnnotatorOHEM box_annotator_ohem_param { roi_per_img: 128 }",
+        constant=("rois", "losses", "labels", "weights"),
+        passes=1,
+        tops=2,
+    ),
+    "AnchorTarget": Case(
+        {"scores": ((1, 18, 38, 63), positive), "truth": ((8, 5), boxes_with_classes(21)), "info": ((1, 3), image_info)},
+        "AnchorTarget",
+        constant=("scores", "truth", "info"),
+        passes=1,
+        tops=4,
+    ),
+    "ProposalTarget": Case(
+        {"rois": ((2000, 5), regions(1000, 600)), "truth": ((8, 5), boxes_with_classes(21))},
+        "ProposalTarget proposal_target_param { num_classes: 21 batch_size: 128 }",
+        constant=("rois", "truth"),
+        passes=1,
+        tops=5,
+    ),
+    "DetectionEvaluate": Case(
+        {"found": ((1, 1, 1600, 7), detections(8, 21)), "truth": ((1, 1, 32, 8), truth(8, 21))},
+        "DetectionEvaluate detection_evaluate_param { num_classes: 21 }",
+        constant=("found", "truth"),
+        passes=1,
+    ),
 }
+
+READS_FILES = "reads files; see input_pipeline.py"
+NO_CASE = {
+    **{
+        type: READS_FILES
+        for type in ("AnnotatedData", "Data", "HDF5Data", "ImageData", "ImageSegData", "SegData", "VideoData", "WindowData")
+    },
+    "HDF5Output": "writes a file: the disk's speed",
+    "ContinuationIndicator": "a source of a few constants",
+    "DummyData": "a source: constants once, or random numbers",
+    "Input": "the program writes its values",
+    "MemoryData": "the program writes its values",
+    "Parameter": "a parameter is its output",
+    "Silence": "nothing runs, but zeros are written as gradients",
+}
+
+
+def types_without(trainer):
+    """Layer types that have neither a case nor a reason not to."""
+    measured = {case.layer.split()[0] for case in CASES.values()}
+    known = [layer["type"] for layer in json.loads(common.run([trainer, "layers", "--json"]).out)]
+    return [type for type in known if type not in measured and type not in NO_CASE]
 
 
 # ---------------------------------------------------------------- measuring
@@ -475,7 +654,7 @@ class Measurement:
 
     def result(self, bandwidth):
         def total(run):
-            return run["forward"] + run["backward"]
+            return max(1e-6, run["forward"] + run["backward"])  # ms; a view takes less than the clock can tell
 
         ours = statistics.median(map(total, self.ours))
         return {
@@ -552,6 +731,10 @@ def main():
     words = common.parse(sys.argv[1:], options, __doc__)
     if options["cases"] == "list":
         return print("\n".join(CASES))
+    if options["cases"] == "none":
+        print("\n".join(f"{type:22} {why}" for type, why in NO_CASE.items()))
+        missing = types_without(common.build_folder(words) / "bin/trainer")
+        sys.exit(f"neither a case nor a reason: {', '.join(missing)}" if missing else 0)
     names = [name for name in CASES if not options["cases"] or name in options["cases"].split(",")]
     if len(words) > 1 or options["rounds"] < 1 or not names:
         sys.exit(__doc__)

@@ -197,6 +197,87 @@ def margin_inner_product(t):
     return run
 
 
+def sums_per_sample(values):
+    return values.flatten(1).sum(1)
+
+
+def hinge_loss(t):
+    labels = t["y"].long()
+
+    def run():
+        signs = 2 * F.one_hot(labels, t["x"].shape[1]) - 1
+        return F.relu(1 - signs * t["x"]).sum() / len(labels)
+
+    return run
+
+
+def infogain_loss(t):
+    labels = t["y"][:, 0].long()
+
+    def run():
+        return -(t["gains"][labels].permute(0, 3, 1, 2) * F.log_softmax(t["x"], 1)).sum() / labels.numel()
+
+    return run
+
+
+def contrastive_loss(t):
+    def run():
+        distance = (t["a"] - t["b"]).norm(dim=1)
+        return (t["y"] * distance**2 + (1 - t["y"]) * F.relu(1 - distance) ** 2).sum() / 2 / len(t["y"])
+
+    return run
+
+
+def triplet_loss(t):
+    def run():
+        near, far = (sums_per_sample((t["anchor"] - t[name]) ** 2) for name in ("near", "far"))
+        return F.relu(0.2 + near - far).sum() / 2 / len(near)
+
+    return run
+
+
+def center_loss(t):
+    labels = t["y"].long()
+    return lambda: ((t["x"] - F.embedding(labels, t["measured/0"])) ** 2).sum() / 2 / len(labels)
+
+
+def lstm_unit(t):
+    def run():
+        i, f, o, g = t["gates"].chunk(4, -1)
+        c = t["cont"][..., None] * torch.sigmoid(f) * t["c"] + torch.sigmoid(i) * torch.tanh(g)
+        return c, torch.sigmoid(o) * torch.tanh(c)
+
+    return run
+
+
+def bias_channel(t):
+    labels = t["y"].long()
+    return lambda: t["x"].scatter_add(1, labels, torch.full_like(t["y"], 4))
+
+
+def accuracy(t):
+    labels = t["y"].long().view(len(t["y"]), *t["x"].shape[2:])
+    return lambda: (t["x"].argmax(1) == labels).float().mean()
+
+
+def seg_accuracy(t):
+    labels = t["y"][:, 0].long()
+
+    def run():
+        pairs = 21 * labels + t["x"].argmax(1)
+        counts = torch.bincount(pairs.flatten(), minlength=21 * 21).view(21, 21).float()
+        right, true, found = counts.diagonal(), counts.sum(1), counts.sum(0)
+        return torch.stack([right.sum() / counts.sum(), (right / true).mean(), (right / (true + found - right)).mean()])
+
+    return run
+
+
+def weighted_loss(t):
+    labels = t["y"][:, 0].long()
+    weights = torch.tensor([0.25, 0.125, 4, 0.125, 1, 0.5, 8, 2, 0.5, 6, 7])
+    return lambda: F.cross_entropy(t["x"], labels, weights, reduction="sum") / labels.numel()
+
+
 CASES = {
     "Convolution 7x7 /2": lambda t: convolution(t, 2, 3),
     "Convolution 3x3": lambda t: convolution(t, pad=1),
@@ -264,6 +345,44 @@ CASES = {
     "Tile": lambda t: lambda: t["x"].repeat(1, 4, 1, 1),
     "SigmoidCrossEntropyLoss": lambda t: lambda: F.binary_cross_entropy_with_logits(t["x"], t["y"], reduction="sum")
     / len(t["x"]),
+    "SoftmaxWithLoss weighted": weighted_loss,
+    "ConvolutionDepthwise": lambda t: lambda: F.conv2d(t["x"], t["measured/0"], None, 1, 1, 1, 144),
+    "AbsVal": lambda t: lambda: t["x"].abs(),
+    "ELU": lambda t: lambda: F.elu(t["x"]),
+    "Log": lambda t: lambda: t["x"].log(),
+    "TanH": lambda t: lambda: torch.tanh(t["x"]),
+    "Threshold": lambda t: lambda: (t["x"] > 0).float(),
+    "Bias": lambda t: lambda: t["x"] + images_by_channel(t),
+    "Scale": lambda t: lambda: t["x"] * images_by_channel(t) + t["measured/1"].view(1, -1, 1, 1),
+    "BiasChannel": bias_channel,
+    "Softmax": lambda t: lambda: F.softmax(t["x"], 1),
+    "Softmax of maps": lambda t: lambda: F.softmax(t["x"], 1),
+    "Flatten": lambda t: lambda: t["x"].flatten(1),
+    "Reshape": lambda t: lambda: t["x"].reshape(len(t["x"]), -1),
+    "Slice": lambda t: lambda: [part.clone() for part in t["x"].chunk(4, 1)],
+    "Split": lambda t: lambda: [t["x"].view_as(t["x"]), t["x"].view_as(t["x"])],
+    "Flip": lambda t: lambda: t["x"].flip(3),
+    "Gather": lambda t: lambda: t["x"].clone(),
+    "Scatter": lambda t: lambda: t["x"].clone(),
+    "Unpooling": mask_unpool,
+    "BatchReduction": lambda t: lambda: torch.stack([part.mean(1) for part in t["x"].split([1, 4, 16], 1)], 1),
+    "BatchReindex": lambda t: lambda: t["x"].index_select(0, t["index"].long()),
+    "CosineSimilarity": lambda t: lambda: F.cosine_similarity(t["a"], t["b"]),
+    "LSTMUnit": lstm_unit,
+    "Accuracy": accuracy,
+    "Accuracy of maps": accuracy,
+    "SegAccuracy": seg_accuracy,
+    "UniqueLabel": lambda t: lambda: torch.cat([labels.unique() for labels in t["y"]]),
+    "EuclideanLoss": lambda t: lambda: F.mse_loss(t["x"], t["y"], reduction="sum") / 2 / len(t["x"]),
+    "L1Loss": lambda t: lambda: F.l1_loss(t["x"], t["y"], reduction="sum") / len(t["x"]),
+    "HingeLoss": hinge_loss,
+    "MultinomialLogisticLoss": lambda t: lambda: F.nll_loss(t["x"].log(), t["y"].long()),
+    "InfogainLoss": infogain_loss,
+    "ContrastiveLoss": contrastive_loss,
+    "TripletLoss": triplet_loss,
+    "CenterLoss": center_loss,
+    "SmoothL1LossOHEM": lambda t: lambda: F.smooth_l1_loss(t["x"], t["y"], reduction="none").sum(1).mean(),
+    "SoftmaxWithLossOHEM": lambda t: lambda: F.cross_entropy(t["x"], t["y"].long(), reduction="none").mean(),
 }
 
 
@@ -292,17 +411,19 @@ def timed(name, path, constant, iterations, memory_format):
         for tensor in tensors.values():
             tensor.grad = None
         start = time.perf_counter()
-        output = run()
+        outputs = run()
         middle = time.perf_counter()
-        if output.requires_grad:
+        if isinstance(outputs, torch.Tensor):
+            outputs = [outputs]
+        if outputs[0].requires_grad:
             if iteration == 0:
-                ones = torch.ones_like(output)
+                ones = [torch.ones_like(output) for output in outputs]
                 middle = time.perf_counter()
-            output.backward(ones)
+            torch.autograd.backward(outputs, ones)
         end = time.perf_counter()
         if iteration >= 2:
             forward, backward = forward + middle - start, backward + end - middle
-    values = output.detach().double()
+    values = torch.cat([output.detach().double().flatten() for output in outputs])
     return {
         "forward": 1000 * forward / iterations,
         "backward": 1000 * backward / iterations,

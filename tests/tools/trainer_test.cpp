@@ -17,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -196,6 +197,21 @@ TEST_F(Trainer, ListsTheLayersAsThePageDoes) {
   page << std::ifstream(BANYAN_SOURCE "/docs/layers.md").rdbuf();
   EXPECT_THAT(page.str(), HasSubstr("```\n" + outcome.text + "```\n"));
   EXPECT_THAT(run("layers --json").text, HasSubstr("{\"type\": \"Pooling\", \"inputs\": \"1\""));
+}
+
+/// Each type has a case there, or is in the list of those that have none, with the reason.
+TEST_F(Trainer, TheBenchmarkOfLayersKnowsAllTypes) {
+  std::ostringstream script;
+  script << std::ifstream(BANYAN_SOURCE "/tests/bench/layers.py").rdbuf();
+  std::istringstream lines(run("layers").text);
+  std::string line, type;
+  std::getline(lines, line);  // names of the columns
+  int types = 0;
+  for (; std::getline(lines, line); ++types) {
+    std::istringstream(line) >> type;
+    EXPECT_THAT(script.str(), AnyOf(HasSubstr("\"" + type + "\""), HasSubstr("\"" + type + " "))) << type;
+  }
+  EXPECT_GT(types, 100);
 }
 
 TEST_F(Trainer, PrintsThePlan) {
