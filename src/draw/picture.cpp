@@ -38,6 +38,13 @@ class Painter {
   bool is_fork(int layer) const { return graph_.layers[layer].type == "Split"; }
   const PlanStep& forward_step(int layer) const { return plan_.steps[layer]; }
 
+  /// The plan's word: a normalization that is frozen itself may run that of its Scale.
+  bool has_backward(int layer) const {
+    return std::any_of(plan_.steps.begin(), plan_.steps.end(), [&](const PlanStep& step) {
+      return step.layer == layer && step.work == Work::backward && step.needs_backward;
+    });
+  }
+
   int memory_of(int tensor) const {
     while (plan_.tensors[tensor].data_of != tensor) tensor = plan_.tensors[tensor].data_of;
     return tensor;
@@ -177,7 +184,7 @@ class Painter {
     const double work = layer.forward_flops(net_.inputs_of(index), net_.outputs_of(index));
     if (work > 0) row.notes.push_back(scaled(work) + " multiply-adds");
     if (runner_[index] != index) row.notes.push_back("runs as part of " + graph_.layers[runner_[index]].name);
-    if (graph_.trains && !node.needs_backward) row.notes.emplace_back("no backward pass");
+    if (graph_.trains && !has_backward(index)) row.notes.emplace_back("no backward pass");
     if (node.traits.meets == Meets::forward) row.notes.emplace_back("sums its divisor over the devices");
     for (const InPlaceAbn& found : plan_.in_place_abn)
       if (found.norm == index && found.activation < 0 && !found.reason.empty())

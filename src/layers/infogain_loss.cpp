@@ -17,7 +17,7 @@ class InfogainLossLayer : public SoftmaxedLossLayer {
   void setup(const Blobs& inputs, const Blobs& outputs) override {
     if (parameter_.loss_param().has_normalize()) refuse("takes normalization, not the old normalize");
     SoftmaxedLossLayer::setup(inputs, outputs);
-    refuse_other_targets();
+    refuse_label_smoothing();
     if (inputs.size() > 2) return;
     const std::string& source = parameter_.infogain_loss_param().source();
     if (source.empty()) refuse("give the matrix as a third input or as source, a file");

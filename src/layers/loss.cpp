@@ -31,6 +31,17 @@ void LabelNote::check(Context& context, const std::string& layer, const ops::Cha
             " is out of range: there are ", over.channels, " classes, 0 to ", over.channels - 1);
 }
 
+LossLayer::LossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, LayerTraits traits,
+                     bool takes_class_weights)
+    : Layer(parameter, options, std::move(traits)) {
+  traits_.loss = true;
+  traits_.repeatable = false;
+  traits_.shares = 1;
+  traits_.differentiable_outputs = 1;
+  if (!takes_class_weights && parameter_.loss_param().weight_by_label_freqs())
+    refuse("weight_by_label_freqs (SegNet) is a setting of SoftmaxWithLoss only");
+}
+
 LossLayer::Normalization LossLayer::read_normalization(Normalization absent) const {
   const auto& loss = parameter_.loss_param();
   if (!loss.has_normalization()) {
@@ -49,11 +60,6 @@ LossLayer::Normalization LossLayer::read_normalization(Normalization absent) con
     default:
       return Normalization::valid;
   }
-}
-
-void LossLayer::refuse_class_weights() const {
-  if (parameter_.loss_param().weight_by_label_freqs())
-    refuse("weight_by_label_freqs (SegNet) is a setting of SoftmaxWithLoss only");
 }
 
 void LossLayer::find_divisor(Pass& pass, Normalization normalization, std::int64_t positions,

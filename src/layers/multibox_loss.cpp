@@ -40,7 +40,6 @@ class MultiBoxLossLayer : public LossLayer {
     if (const auto& loss = parameter_.loss_param(); loss.has_ignore_label() || loss.label_smoothing() != 0)
       refuse(
           "has neither ignore_label nor label_smoothing: background_label_id says which label is no object");
-    refuse_class_weights();
     normalization_ = read_normalization(Normalization::valid);
     traits_.meets = meets_for(normalization_);
   }

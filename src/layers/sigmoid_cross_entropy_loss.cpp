@@ -12,7 +12,6 @@ class SigmoidCrossEntropyLossLayer : public TargetLossLayer {
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& loss = parameter_.loss_param();
-    refuse_class_weights();
     normalization_ = read_normalization(Normalization::batch_size);
     traits_.meets = meets_for(normalization_);
     loss_.ignore = {loss.has_ignore_label(), loss.ignore_label()};

@@ -18,7 +18,6 @@ class SmoothL1LossOhemLayer : public TargetLossLayer {
 
   void setup(const Blobs&, const Blobs&) override {
     if (!(loss_.sigma > 0)) refuse("sigma must be positive; found ", loss_.sigma);
-    refuse_class_weights();
     if (parameter_.loss_param().has_ignore_label())
       refuse("takes no ignore_label: its targets are no labels");
     normalization_ = read_normalization(Normalization::full);

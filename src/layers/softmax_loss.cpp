@@ -19,7 +19,7 @@ namespace {
 class SoftmaxLossLayer : public SoftmaxedLossLayer {
  public:
   SoftmaxLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : SoftmaxedLossLayer(parameter, options, 2) {}
+      : SoftmaxedLossLayer(parameter, options, 2, true) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override {
     SoftmaxedLossLayer::setup(inputs, outputs);

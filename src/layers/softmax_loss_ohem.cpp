@@ -15,7 +15,7 @@ class SoftmaxLossOhemLayer : public SoftmaxedLossLayer {
 
   void setup(const Blobs& inputs, const Blobs& outputs) override {
     SoftmaxedLossLayer::setup(inputs, outputs);
-    refuse_other_targets();
+    refuse_label_smoothing();
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

@@ -10,8 +10,10 @@ namespace banyan {
 
 class SoftmaxedLossLayer : public LossLayer {
  public:
-  SoftmaxedLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, int most_inputs)
-      : LossLayer(parameter, options, {.arity = {2, most_inputs, 1, 2}, .differentiable_inputs = 1}) {}
+  SoftmaxedLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, int most_inputs,
+                     bool takes_class_weights = false)
+      : LossLayer(parameter, options, {.arity = {2, most_inputs, 1, 2}, .differentiable_inputs = 1},
+                  takes_class_weights) {}
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& loss = parameter_.loss_param();
@@ -48,10 +50,8 @@ class SoftmaxedLossLayer : public LossLayer {
   void check_results(Context& context) override { note_.check(context, name(), over_); }
 
  protected:
-  /// Of what SoftmaxWithLoss wants of each class.
-  void refuse_other_targets() const {
+  void refuse_label_smoothing() const {
     if (parameter_.loss_param().label_smoothing() != 0) refuse("label_smoothing is not supported");
-    refuse_class_weights();
   }
   /// Of the classes.
   virtual int axis() const = 0;

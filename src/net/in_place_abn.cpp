@@ -83,7 +83,10 @@ std::vector<InPlaceAbn> find_in_place_abn(const Graph& graph, const std::vector<
   std::vector<InPlaceAbn> found;
   for (int i = 0; i < static_cast<int>(graph.layers.size()); ++i) {
     const GraphLayer& layer = graph.layers[i];
-    if (layer.traits.recovers_input && layer.needs_backward) found.push_back(search.judge(i));
+    // One that neither learns nor passes a gradient on has a backward pass only for the Scale after it:
+    // frozen layers keep little as it is, and may have slopes of 0 (of pruned channels).
+    if (layer.traits.recovers_input && layer.needs_backward && (layer.learns || layer.propagate[0]))
+      found.push_back(search.judge(i));
   }
   return found;
 }

@@ -16,7 +16,7 @@ SpinPolicy spin_policy(int devices, int threads_per_device) {
   return {0, 20};
 }
 
-void SpinGauge::rest(int most) { resting_ = rest_ = std::min(2 * rest_ + 1, most); }
+void SpinGauge::rest(int most) { resting_ = rest_ = std::max(rest_, std::min(2 * rest_ + 1, most)); }
 
 void SpinGauge::came_in_time() { resting_ = rest_ /= 4; }
 

@@ -2,9 +2,11 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 #include "banyan/ops/basic.hpp"
 
 namespace banyan {
@@ -15,36 +17,64 @@ class LayerWatch {
   LayerWatch(Net& net, Context& context)
       : net_(net), context_(context), result_(context.device(), Shape{1}, DType::f64) {}
 
-  void check_finite(int layer, bool backward) {
-    if (!backward)
-      for (const Blob* blob : net_.outputs_of(layer))
-        check(layer, blob->data, cat("output \"", blob->name, "\""));
-    else
-      for (const Parameter& parameter : layer_at(layer).parameters())
-        check(layer, parameter.grad, "the parameter gradient");
+  void forward_done(int layer, bool print, bool check) {
+    if (print) {
+      for (const Blob* blob : net_.outputs_of(layer)) print_blob(layer, false, *blob);
+      print_parameters(layer, false);
+    }
+    if (!check) return;
+    for (const Blob* blob : net_.outputs_of(layer))
+      check_finite(layer, blob->data, cat("output \"", blob->name, "\""));
   }
 
-  void print(int layer, bool backward) {
-    const Layer& shown = layer_at(layer);
-    const char* direction = backward ? "    [Backward] Layer " : "    [Forward] Layer ";
-    for (const Blob* blob : backward ? net_.inputs_of(layer) : net_.outputs_of(layer)) {
-      const Tensor& values = backward ? blob->grad : blob->data;
-      if (values.defined())
-        LOG(INFO) << direction << shown.name() << (backward ? ", bottom blob " : ", top blob ") << blob->name
-                  << (backward ? " diff: " : " data: ") << mean_absolute(values);
-    }
-    for (std::size_t slot = 0; slot < shown.parameters().size(); ++slot) {
-      const Tensor& values = backward ? shown.parameters()[slot].grad : shown.parameters()[slot].value;
-      if (values.defined())
-        LOG(INFO) << direction << shown.name() << ", param blob " << slot
-                  << (backward ? " diff: " : " data: ") << mean_absolute(values);
+  /// A Scale whose backward pass a normalization runs has nothing to show until that one's step, where the
+  /// gradients of both are computed.
+  void backward_done(int layer, bool print, bool check) {
+    const PlanStep& step = backward_step(layer);
+    if (!step.runs_layer) return;
+    if (print)
+      for (const Blob* blob : net_.inputs_of(layer)) print_blob(layer, true, *blob);
+    for (const int shown : {layer, step.affine}) {
+      if (shown < 0) continue;
+      if (print) print_parameters(shown, true);
+      if (!check) continue;
+      for (const Parameter& parameter : layer_at(shown).parameters())
+        check_finite(shown, parameter.grad, "the parameter gradient");
     }
   }
 
  private:
   const Layer& layer_at(int layer) const { return *net_.layers()[layer]; }
 
-  void check(int layer, const Tensor& values, const std::string& what) {
+  const PlanStep& backward_step(int layer) const {
+    const Plan& plan = net_.plan();
+    return *std::find_if(
+        plan.steps.begin() + static_cast<std::ptrdiff_t>(plan.backward), plan.steps.end(),
+        [&](const PlanStep& step) { return step.work == Work::backward && step.layer == layer; });
+  }
+
+  void print_blob(int layer, bool backward, const Blob& blob) {
+    const Tensor& values = backward ? blob.grad : blob.data;
+    if (values.defined())
+      LOG(INFO) << line_start(layer, backward) << (backward ? ", bottom blob " : ", top blob ") << blob.name
+                << (backward ? " diff: " : " data: ") << mean_absolute(values);
+  }
+
+  void print_parameters(int layer, bool backward) {
+    const std::vector<Parameter>& parameters = layer_at(layer).parameters();
+    for (std::size_t slot = 0; slot < parameters.size(); ++slot) {
+      const Tensor& values = backward ? parameters[slot].grad : parameters[slot].value;
+      if (values.defined())
+        LOG(INFO) << line_start(layer, backward) << ", param blob " << slot
+                  << (backward ? " diff: " : " data: ") << mean_absolute(values);
+    }
+  }
+
+  std::string line_start(int layer, bool backward) const {
+    return cat(backward ? "    [Backward] Layer " : "    [Forward] Layer ", layer_at(layer).name());
+  }
+
+  void check_finite(int layer, const Tensor& values, const std::string& what) {
     if (!values.defined()) return;
     ops::count_not_finite(context_, values, result_);
     const double bad = result();
@@ -76,8 +106,10 @@ void watch_layers(Net& net, Context& context, bool print, bool check) {
   if (!print && !check) return;
   const auto watch = std::make_shared<LayerWatch>(net, context);
   net.observe_layers({}, [watch, print, check](int layer, bool backward) {
-    if (print) watch->print(layer, backward);
-    if (check) watch->check_finite(layer, backward);
+    if (backward)
+      watch->backward_done(layer, print, check);
+    else
+      watch->forward_done(layer, print, check);
   });
 }
 

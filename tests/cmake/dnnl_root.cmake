@@ -39,3 +39,9 @@ make_root(${root} lib/libdnnl.so ${other} OMP)
 expect(${root} ${OPENMP} "" " headers beside it, which are version ${other}")
 make_root(${root} lib/libdnnl.so ${version} OMP)
 expect(${root} other_omp "" " another OpenMP library than the compiler's, libother_omp")
+# A library found before is not taken for one of this folder.
+set(library ${LIBRARY})
+expect(${root}/missing ${OPENMP} "^$" "^no oneDNN in ")
+# Without a reader of libraries, the headers are all there is to check.
+set(CMAKE_READELF "")
+expect(${root} other_omp "/lib/libdnnl.so$" "^$")

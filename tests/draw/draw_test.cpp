@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/layers/layer.hpp"
 #include "draw/graphviz.hpp"
 #include "draw/picture.hpp"
@@ -132,6 +133,27 @@ TEST_F(Draw, MarksSharedMemoryWeightsAndGroups) {
                                inner_product("ip", "all", "ip", 5) + softmax_loss("ip"));
   EXPECT_THAT(text, HasSubstr(">sync: all devices</text>"));
   EXPECT_THAT(text, HasSubstr(">shares statistics with other devices</text>"));
+}
+
+/// A frozen normalization has none of its own, but runs that of the Scale after it.
+TEST_F(Draw, NotesWhatHasNoBackwardPass) {
+  for (const bool learning : {false, true}) {
+    SCOPED_TRACE(learning);
+    const std::string rate = learning ? "" : "param { lr_mult: 0 } ";
+    const Picture picture = this->picture(
+        std::string(kSource) +
+        "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' param { lr_mult: 0 } "
+        "convolution_param { num_output: 4 kernel_size: 1 bias_term: false weight_filler { type: 'xavier' } "
+        "} } "
+        "layer { name: 'norm' type: 'BatchNorm' bottom: 'conv' top: 'norm' } "
+        "layer { name: 'scale' type: 'Scale' bottom: 'norm' top: 'scale' " +
+        rate + "} " + inner_product("ip", "scale", "ip", 5) + softmax_loss("ip"));
+    const std::string note = "no backward pass";
+    EXPECT_THAT(row_named(picture, "conv")->notes, Contains(note));
+    for (const char* name : {"norm", "scale"})
+      EXPECT_EQ(contains(row_named(picture, name)->notes, note), !learning) << name;
+    EXPECT_THAT(row_named(picture, "ip")->notes, Not(Contains(note)));
+  }
 }
 
 TEST_F(Draw, SettingsInAFewWords) {

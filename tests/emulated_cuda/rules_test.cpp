@@ -33,6 +33,13 @@ __global__ void xor_bytes(const unsigned char* from, int* to, int begin, int end
   for (int i = begin; i < end; ++i) all ^= from[i];
   *to = all;
 }
+/// The same, every `step`th of them.
+__global__ void xor_some_bytes(const unsigned char* from, int* to, int begin, int end, int step) {
+  int all = 0;
+  if (blockIdx.x > 0) return;
+  for (int i = begin; i < end; i += step) all ^= from[i];
+  *to = all;
+}
 __global__ void sum_bytes(const unsigned char* from, int* to, int at) { *to = from[at] + from[at + 1]; }
 __global__ void read_what_a_struct_points_to(const float* const* pointer, float* to) { *to = **pointer; }
 __global__ void write_number(unsigned number, unsigned* to) { *to = number; }
@@ -253,6 +260,47 @@ TEST_F(Rules, EachByteIsWrittenOrNot) {
       expect_violation("never written", [&] { use(part.get(), begin, begin + 1); });
       expect_violation("never written", [&] { use(part.get(), end + 1, end + 2); });
     }
+}
+
+/// Copies to the two halves of a word, on two streams and between GPUs, each of a byte that was written and
+/// one that was not.
+TEST_F(Rules, StreamsCopyPartsIntoOneWord) {
+  constexpr int kWords = 2000, kWord = 4;
+  struct Place {
+    int source, target, first_stream, second_stream;  ///< GPUs
+  };
+  for (const Place& at : {Place{0, 0, 0, 0}, Place{0, 1, 0, 1}, Place{3, 1, 1, 1}}) {
+    const testing::ScopedTrace trace(__FILE__, __LINE__,
+                                     std::to_string(at.source) + " to " + std::to_string(at.target));
+    const GpuArray<unsigned char> source(at.source, kWord), target(at.target, kWord * kWords);
+    const GpuArray sum(at.target, 1);
+    const TestStream first(at.first_stream), second(at.second_stream);
+    cudaSetDevice(at.source);
+    for (const int written : {0, 2})
+      EXPECT_EQ(cudaMemsetAsync(source.get() + written, 1, 1, nullptr), cudaSuccess);
+    wait_for_all_gpus();
+    expect_no_violation([&] {
+      for (int word = 0; word < kWords; ++word)
+        for (const int half : {0, 2}) {
+          const TestStream& stream = half == 0 ? first : second;
+          cudaSetDevice(stream.gpu());
+          EXPECT_EQ(cudaMemcpyAsync(target.get() + word * kWord + half, source.get() + half, 2,
+                                    cudaMemcpyDeviceToDevice, stream),
+                    cudaSuccess);
+        }
+    });
+    cudaSetDevice(at.target);
+    const unsigned char* const from = target.get();
+    int* const to = reinterpret_cast<int*>(sum.get());
+    const int end = kWord * kWords;
+    expect_no_violation([&] { launch(rules::xor_some_bytes, 1, 1, nullptr, from, to, 0, end, 2); });
+    unsigned blocks = 1;  // the same violation of the same launch is told only three times
+    for (const int unwritten : {1, 3, end - 3, end - 1})
+      expect_violation("never written", [&] {
+        launch(rules::xor_some_bytes, ++blocks, 1, nullptr, from, to, unwritten, unwritten + 1, 1);
+      });
+    cudaSetDevice(0);
+  }
 }
 
 TEST_F(Rules, MemoryBeginsAsNaNs) {

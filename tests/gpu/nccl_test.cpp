@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "banyan/base/text.hpp"
 #include "banyan/parallel/device_uplink.hpp"
 #include "gpu/gpu_training.hpp"
 #include "train/fault.hpp"
@@ -154,6 +155,34 @@ TEST_F(NcclTraining, SixteenBitsOfTwoGpusAreThoseOfTheHost) {
     reduce_precision_ = type;
     const Joined joined = train(what, {1, 1});
     ASSERT_THAT(joined.errors, Each(""));
+    EXPECT_EQ(joined.trained.model_bytes, train_through_host(what, {1, 1}).trained.model_bytes);
+  }
+}
+
+/// As through the host: messages of up to 16 KiB travel as they are.
+TEST_F(NcclTraining, SixteenBitsAreForLongMessagesOnly) {
+  if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
+  for (const int classes : {64, 65}) {  // all gradients: 64 for each of them
+    SCOPED_TRACE(classes);
+    TrainingCase what{kSolver, cat(data_layer(),
+                                   "layer { name: 'fixed' type: 'InnerProduct' bottom: 'data' top: 'fixed' "
+                                   "param { lr_mult: 0 } inner_product_param { num_output: 64 bias_term: "
+                                   "false weight_filler { type: 'xavier' } } } "
+                                   "layer { name: 'ip' type: 'InnerProduct' bottom: 'fixed' top: 'ip' "
+                                   "inner_product_param { num_output: ",
+                                   classes,
+                                   " bias_term: false weight_filler { type: 'xavier' } } } "
+                                   "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: "
+                                   "'label' top: 'loss' }")};
+    what.precision = DType::f32;
+    what.iterations = 3;
+    reduce_precision_.reset();
+    const Joined exact = train(what, {1, 1});
+    reduce_precision_ = DType::bf16;
+    const Joined joined = train(what, {1, 1});
+    ASSERT_THAT(exact.errors, Each(""));
+    ASSERT_THAT(joined.errors, Each(""));
+    EXPECT_EQ(joined.trained.model_bytes == exact.trained.model_bytes, classes == 64);
     EXPECT_EQ(joined.trained.model_bytes, train_through_host(what, {1, 1}).trained.model_bytes);
   }
 }

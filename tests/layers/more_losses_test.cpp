@@ -82,6 +82,12 @@ TEST(SoftmaxLoss, WeightsClassesAndDividesByPositions) {
   bench.set_input(1, {2});
   bench.forward();
   expect_near(bench.output(), {-7 * std::log(0.3)}, 1e-14);
+  // Ignored labels need no weight.
+  for (const double ignored : {255.0, -1.0})
+    EXPECT_NEAR(
+        loss_of(weighted("0.25, 4, 7", cat("ignore_label: ", ignored)), shapes, {x, {1, 0, ignored, 1}}),
+        sum / 3, 1e-14)
+        << ignored;
   EXPECT_NEAR(
       loss_of("type: 'SoftmaxWithLoss' loss_param { class_weighting: [0.25, 4, 7] }", shapes, {x, labels}),
       loss_of("type: 'SoftmaxWithLoss'", shapes, {x, labels}), 0);
@@ -223,15 +229,6 @@ TEST(Losses, RefuseWhatDoesNotFit) {
            {"type: 'InfogainLoss' loss_param { label_smoothing: 0.1 }",
             {two, Shape{2}, three},
             "label_smoothing"},
-           {"type: 'InfogainLoss' loss_param { weight_by_label_freqs: true }",
-            {two, Shape{2}, three},
-            "a setting of SoftmaxWithLoss only"},
-           {"type: 'SoftmaxWithLossOHEM' loss_param { weight_by_label_freqs: true }",
-            {two, Shape{2}},
-            "a setting of SoftmaxWithLoss only"},
-           {"type: 'SigmoidCrossEntropyLoss' loss_param { weight_by_label_freqs: true }",
-            {two, two},
-            "a setting of SoftmaxWithLoss only"},
            {weighted("1, 2", ""), {two, Shape{2}}, "one class_weighting for each of the 3 classes; found 2"},
            {"type: 'SoftmaxWithLoss' loss_param { weight_by_label_freqs: true }",
             {two, Shape{2}},
@@ -249,6 +246,23 @@ TEST(Losses, RefuseWhatDoesNotFit) {
       EXPECT_NE(error.message().find(tested.part), std::string::npos) << error.message();
     }
   }
+  for (const auto& [type, inputs] : std::vector<std::pair<std::string, std::vector<Shape>>>{
+           {"InfogainLoss", {two, Shape{2}, three}},
+           {"SoftmaxWithLossOHEM", {two, Shape{2}}},
+           {"HingeLoss", {two, Shape{2}}},
+           {"MultinomialLogisticLoss", {two, Shape{2}}},
+           {"SigmoidCrossEntropyLoss", {two, two}},
+           {"EuclideanLoss", {two, two}},
+           {"L1Loss", {two, two}},
+           {"SmoothL1Loss", {two, two}},
+           {"SmoothL1LossOHEM", {Shape{2, 3, 1, 1}, Shape{2, 3, 1, 1}, Shape{2, 3, 1, 1}}},
+           {"ContrastiveLoss", {two, two, Shape{2}}},
+           {"TripletLoss", {two, two, two}},
+           {"CenterLoss", {two, Shape{2}}}})
+    EXPECT_NE(refusal("type: '" + type + "' loss_param { weight_by_label_freqs: true }", inputs)
+                  .find("weight_by_label_freqs (SegNet) is a setting of SoftmaxWithLoss only"),
+              std::string::npos)
+        << type;
 }
 
 }  // namespace

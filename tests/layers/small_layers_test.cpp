@@ -176,7 +176,8 @@ TEST(NormalizeAndReduction, KeepChannelsLastImages) {
   for (const std::string& text :
        {std::string("type: 'Normalize'"), norm("eps: 0.1"), norm("channel_shared: false"),
         norm("across_spatial: false"), norm("across_spatial: false channel_shared: false"),
-        reduction("operation: SUMSQ"), reduction("operation: ASUM axis: 1")}) {
+        reduction("operation: SUMSQ"), reduction("operation: ASUM axis: 1"),
+        reduction("operation: MEAN axis: 0 coeff: 2"), reduction("operation: SUMSQ axis: -3 coeff: 2")}) {
     SCOPED_TRACE(text);
     std::vector<Values> found[2];
     for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {

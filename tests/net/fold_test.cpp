@@ -266,6 +266,14 @@ TEST(Fold, KeepsWhatItMust) {
                            norm + "}")
                   .gone,
               IsEmpty());
+  EXPECT_THAT(fold_and_run(R"(
+    layer { name: "conv" type: "Deconvolution" bottom: "x" top: "conv" param { name: "w" }
+      convolution_param { num_output: 6 kernel_size: 3 bias_term: false } }
+    layer { name: "twin" type: "Deconvolution" bottom: "x" top: "twin" param { name: "w" }
+      convolution_param { num_output: 6 kernel_size: 3 bias_term: false } })" +
+                           norm + "}")
+                  .gone,
+              IsEmpty());
   // Not one value per channel.
   EXPECT_THAT(fold_and_run(convolution() + R"(
     layer { name: "scale" type: "Scale" bottom: "conv" top: "y" scale_param { axis: 0 } })")

@@ -63,6 +63,24 @@ TEST(FindInPlaceAbn, TakesNormalizationsWithAnInvertibleActivation) {
   GraphLayer frozen = norm(1, 2);
   frozen.needs_backward = false;
   EXPECT_THAT(found_in({conv, frozen, leaky(2, 3), last}), IsEmpty());
+  // Slopes of its own that learn, over what is frozen.
+  GraphLayer first = norm(1, 2);
+  first.propagate = {false};
+  first.learns = true;
+  EXPECT_EQ(reason({conv, first, leaky(2, 3), last}), "");
+}
+
+/// A backward pass for the sake of the Scale after it is none of its own.
+TEST(FindInPlaceAbn, LeavesFrozenNormalizationsAlone) {
+  const GraphLayer conv = node("conv", {0}, {1}), last = node("last", {4}, {9});
+  GraphLayer frozen = norm(1, 2), scale = node("scale", {2}, {3});
+  frozen.traits.fuses_affine = true;
+  scale.traits.channel_slope = 0;
+  scale.learns = true;
+  EXPECT_EQ(reason({conv, frozen, scale, leaky(3, 4), last}), "");
+  frozen.needs_backward = false;
+  frozen.propagate = scale.propagate = {false};
+  EXPECT_THAT(found_in({conv, frozen, scale, leaky(3, 4), last}), IsEmpty());
 }
 
 TEST(FindInPlaceAbn, NotWithoutSuchAnActivation) {
@@ -308,6 +326,22 @@ TEST(InPlaceAbn, RefusesSlopesThatCannotBeUndone) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("\"n_BN\" (BN): the slope of channel 0 is 0, or so small"),
                                       HasSubstr("in_place_abn: false")));
     }
+}
+
+/// Pruned channels of a frozen stem.
+TEST(InPlaceAbn, FrozenNormalizationsMayHaveSlopesOfZero) {
+  const std::string text =
+      input(2, 6) +
+      "layer { name: 'a' type: 'Convolution' bottom: 'data' top: 'a' param { lr_mult: 0 } "
+      "param { lr_mult: 0 } convolution_param { num_output: 8 kernel_size: 3 "
+      "weight_filler { type: 'msra' } } } " +
+      layer("BatchNorm", "a", "n") +
+      layer("Scale", "n", "s", "scale_param { filler { value: 0 } bias_term: true }") + leaky_relu("s", "s") +
+      head("s");
+  Results plain, in_place;
+  EXPECT_NO_THROW(plain = results_of<float>(text));
+  EXPECT_NO_THROW(in_place = results_of<float>(kOn + text));
+  EXPECT_TRUE(in_place == plain);
 }
 
 }  // namespace

@@ -274,11 +274,12 @@ TEST_P(Bf16Storage, Dropout) {
 }
 
 TEST_P(Bf16Storage, LocalResponseNormalization) {
-  for (const bool within : {false, true}) {
+  for (const auto& [within, shape] :
+       {std::pair{false, kImage}, {true, kImage}, {true, Shape{2, 21, 41, 23}}}) {
     ops::LrnParameters lrn;
     lrn.within_channel = within;
     lrn.alpha = 0.5;
-    const Tensor x = made(kImage, 1), dy = made(kImage, 2), out = empty(kImage, DType::f32);
+    const Tensor x = made(shape, 1), dy = made(shape, 2), out = empty(shape, DType::f32);
     // The same arithmetic, but the backward pass takes y as it was rounded: half an ulp of a sum of 5 (25)
     // terms, of which 2 alpha beta / 5 (/ 25) counts: 0.75 * 2^-9 of x * dy * y / scale, which is below 8.
     compare(

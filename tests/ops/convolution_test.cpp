@@ -77,6 +77,9 @@ const std::vector<Case>& cases() {
       {"whole input", 2, {4, 5}, {{4, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 8, 10}},
       {"3x3, even", 3, {8, 12}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 16}},
       {"3x3, uneven pads", 2, {7, 33}, {{3, 3}, {1, 1}, {2, 0}, {1, 1}, 1, 48, 80}},
+      {"3x3, pads of 0 and 2", 2, {7, 9}, {{3, 3}, {1, 1}, {0, 2}, {1, 1}, 1, 16, 32}},
+      {"3x3, pads of 1 and 0", 2, {5, 11}, {{3, 3}, {1, 1}, {1, 0}, {1, 1}, 1, 32, 16}},
+      {"3x3, pads of 2", 3, {7, 5}, {{3, 3}, {1, 1}, {2, 2}, {1, 1}, 1, 16, 16}},
       {"3x3, one pixel", 5, {3, 3}, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, 16, 16}},
       {"wide pad", 1, {2, 2}, {{3, 3}, {1, 1}, {2, 2}, {1, 1}, 1, 4, 4}},
       few_channels(),
@@ -146,6 +149,31 @@ class ConvolutionTest : public DeviceTest {
   /// Sums of `terms` products of values in [-1, 1): their rounding errors add up like a random walk with
   /// steps below epsilon * sqrt(terms), so `terms * epsilon` leaves room for every order of summation.
   double tolerance(std::int64_t terms) const { return static_cast<double>(terms + 4) * epsilon(); }
+
+  /// run(bias, slope, y) must end with the ReLU that activate() applies to what it gives for a slope of 1,
+  /// infinite values too.
+  template <class Run>
+  void expect_relu(const Case& c, std::vector<double> bias, const Run& run) {
+    for (const double slope : {0.3, 0.0, -0.25}) {
+      SCOPED_TRACE(cat("slope ", slope));
+      if (slope == 0) bias.front() = bias.back() = -std::numeric_limits<double>::infinity();
+      const Tensor on_device = make({c.geometry.out_channels}, bias);
+      Tensor fused = empty(c.output_shape(), Layout::channels_last),
+             swept = empty(c.output_shape(), Layout::channels_last);
+      run(on_device, slope, fused);
+      run(on_device, 1.0, swept);
+      ops::activate(context(), ops::relu_activation(slope), swept);
+      const auto found = values(fused), expected = values(swept);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        if (std::isnan(expected[i]))
+          ASSERT_TRUE(std::isnan(found[i])) << i;
+        else
+          ASSERT_EQ(found[i], expected[i]) << i;
+        ASSERT_EQ(std::signbit(found[i]) && found[i] == 0, std::signbit(expected[i]) && expected[i] == 0)
+            << i;
+      }
+    }
+  }
 };
 
 TEST_P(ConvolutionTest, ForwardMatchesNaiveLoops) {
@@ -261,13 +289,12 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       auto dw = w, db = b;
       for (std::size_t o = 0; o < y.size(); ++o) y[o] = b[channel_of(c, o)], db[channel_of(c, o)] += dy[o];
       for_each_product(c, [&](auto o, auto i, auto k) { y[o] += x[i] * w[k], dw[k] += dy[o] * x[i]; });
-      for (const double slope : {1.0, 0.3, 0.0}) {  // of a ReLU, of 1: none
-        auto rectified = y;
-        for (double& value : rectified) value = value < 0 ? slope * value : value;
-        Tensor output = empty(c.output_shape(), last);
-        ops::forward_by_rows(context(), c.geometry, input, weight, bias, slope, output);
-        expect_near(values(output), rectified, tolerance(c.weight_shape().count(1)));
-      }
+      Tensor output = empty(c.output_shape(), last);
+      ops::forward_by_rows(context(), c.geometry, input, weight, bias, 1, output);
+      expect_near(values(output), y, tolerance(c.weight_shape().count(1)));
+      expect_relu(c, b, [&](const Tensor& with, double slope, Tensor& to) {
+        ops::forward_by_rows(context(), c.geometry, input, weight, with, slope, to);
+      });
       Tensor grad_weight = make(c.weight_shape(), w), grad_bias = make({c.geometry.out_channels}, b);
       ops::backward_weight_by_rows(context(), c.geometry, input, grad_output, grad_weight, grad_bias);
       expect_near(values(grad_weight), dw, tolerance(c.batch * c.output_shape().count(2)));
@@ -299,13 +326,9 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       Tensor output = empty(c.output_shape(), last), none, grad_weight = make(c.weight_shape(), w);
       ops::forward_by_groups(context(), c.geometry, input, weight, bias, 1, output);
       expect_near(values(output), y, tolerance(c.weight_shape().count(1)));
-      for (const double slope : {0.3, 0.0, -0.25}) {
-        Tensor rectified = empty(c.output_shape(), last), swept = empty(c.output_shape(), last);
-        ops::forward_by_groups(context(), c.geometry, input, weight, bias, slope, rectified);
-        ops::copy(context(), output, swept);
-        ops::activate(context(), ops::relu_activation(slope), swept);
-        EXPECT_EQ(values(rectified), values(swept)) << slope;
-      }
+      expect_relu(c, b, [&](const Tensor& with, double slope, Tensor& to) {
+        ops::forward_by_groups(context(), c.geometry, input, weight, with, slope, to);
+      });
       ops::forward_by_groups(context(), c.geometry, input, weight, none, 1, output);
       expect_near(values(output), plain, tolerance(c.weight_shape().count(1)));
       ops::backward_weight_by_groups(context(), c.geometry, input, grad_output, true, grad_weight);
@@ -324,18 +347,16 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       for_each_product(c,
                        [&](auto o, auto i, auto k) { plain[o] += x[i] * w[k], first_dw[k] += dy[o] * x[i]; });
       // Transformed values are sums of up to 16, of which fewer are multiplied: the tolerance holds as it is.
-      for (const double slope : {1.0, 0.3, 0.0}) {  // of a ReLU, of 1: none
-        auto y = plain;
-        for (std::size_t o = 0; o < y.size(); ++o) {
-          y[o] += b[channel_of(c, o)];
-          y[o] = y[o] < 0 ? slope * y[o] : y[o];
-        }
-        Tensor output = empty(c.output_shape(), last);
-        ops::forward_by_winograd(context(), c.geometry, input, weight, bias, slope, Tensor(), false, output);
-        expect_near(values(output), y, tolerance(c.weight_shape().count(1)));
-      }
+      auto y = plain;
+      for (std::size_t o = 0; o < y.size(); ++o) y[o] += b[channel_of(c, o)];
+      Tensor output = empty(c.output_shape(), last);
+      ops::forward_by_winograd(context(), c.geometry, input, weight, bias, 1, Tensor(), false, output);
+      expect_near(values(output), y, tolerance(c.weight_shape().count(1)));
+      expect_relu(c, b, [&](const Tensor& with, double slope, Tensor& to) {
+        ops::forward_by_winograd(context(), c.geometry, input, weight, with, slope, Tensor(), false, to);
+      });
       const Tensor kept = empty({ops::winograd_weights(c.geometry)});
-      Tensor filling = empty(c.output_shape(), last), output = empty(c.output_shape(), last);
+      Tensor filling = empty(c.output_shape(), last);
       const Tensor none, others = make(c.weight_shape(), std::vector<double>(w.size(), NAN));
       ops::forward_by_winograd(context(), c.geometry, input, weight, none, 1, kept, false, filling);
       ops::forward_by_winograd(context(), c.geometry, input, others, none, 1, kept, true, output);
@@ -374,7 +395,7 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   EXPECT_GE(by_columns, 15);
   EXPECT_GE(by_products, 15);
   EXPECT_EQ(by_groups, ops::instruction_set() == ops::InstructionSet::avx512 ? 5 : 0);
-  EXPECT_EQ(by_winograd, ops::instruction_set() == ops::InstructionSet::avx512 ? 4 : 0);
+  EXPECT_EQ(by_winograd, ops::instruction_set() == ops::InstructionSet::avx512 ? 7 : 0);
 }
 
 TEST_P(ConvolutionTest, GradientsMatchDifferences) {
@@ -867,6 +888,92 @@ TEST(ConvolutionWinograd, ImagesAreTheSameInAnyBatchOnAnyTeam) {
                   static_cast<double>(all.batch * all.output_shape().count(2) + 4) * 0x1p-23)
           << i;
     }
+  }
+}
+
+/// Fewer tiles than threads, and fewer shares of the weights' gradient.
+TEST(ConvolutionWinograd, MatchesTheReferenceWithManyThreads) {
+  if (ops::instruction_set() != kAvx512) GTEST_SKIP() << "kernels for AVX-512";
+  constexpr int kThreads = 16;
+  for (const Case& c : {Case{"four tiles", 1, {4, 4}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 64}},
+                        Case{"one tile", 1, {3, 3}, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, 16, 16}},
+                        Case{"84 tiles", 2, {11, 13}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 80}}}) {
+    SCOPED_TRACE(c.name);
+    Team team(kThreads);
+    Context& context = team.context;
+    const Tensor x = team.images(c.input_shape(), 1), dy = team.images(c.output_shape(), 2);
+    const Tensor weight = team.weights(c.weight_shape(), 3), kept;
+    Tensor y = team.images(c.output_shape(), 4), expected_y = team.images(c.output_shape(), 5), none;
+    Tensor dx = team.images(c.input_shape(), 6), expected_dx = team.images(c.input_shape(), 7);
+    Tensor dw = team.weights(c.weight_shape(), 8), again = team.weights(c.weight_shape(), 8),
+           expected_dw = team.weights(c.weight_shape(), 8);
+    ops::forward_by_winograd(context, c.geometry, x, weight, none, 1, kept, false, y);
+    ops::backward_data_by_winograd(context, c.geometry, dy, weight, dx);
+    ops::backward_weight_by_winograd(context, c.geometry, x, dy, true, dw);
+    ops::backward_weight_by_winograd(context, c.geometry, x, dy, true, again);
+    const auto reference = ops::make_reference_convolution(c.geometry);
+    reference->forward(context, x, weight, none, expected_y);
+    reference->backward_data(context, dy, weight, expected_dx);
+    reference->backward_weight(context, x, dy, expected_dw, none);
+    // Rounding of sums, as ConvolutionTest::tolerance says.
+    const auto compare = [](const Tensor& found, const Tensor& expected, std::int64_t terms) {
+      for (std::int64_t i = 0; i < found.count(); ++i)
+        ASSERT_NEAR(found.data<float>()[i], expected.data<float>()[i],
+                    static_cast<double>(terms + 4) * 0x1p-23)
+            << i;
+    };
+    compare(y, expected_y, c.weight_shape().count(1));
+    compare(dx, expected_dx, c.geometry.out_channels * 9);
+    compare(dw, expected_dw, c.batch * c.output_shape().count(2));
+    for (std::int64_t i = 0; i < dw.count(); ++i) ASSERT_EQ(dw.data<float>()[i], again.data<float>()[i]) << i;
+  }
+}
+
+/// However many threads there are: 16 tiles are one share, with 8 MiB of sums.
+TEST(ConvolutionWinograd, SumsOfWeightsNeedLittleMemory) {
+  if (ops::instruction_set() != kAvx512) GTEST_SKIP() << "kernels for AVX-512";
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  for (const auto& [batch, most] : {std::pair<std::int64_t, std::size_t>{1, 8 * kMiB}, {64, 32 * kMiB}}) {
+    const Case c{"", batch, {7, 7}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 256, 512}};
+    Team team(16);
+    const Tensor x = team.images(c.input_shape(), 1), dy = team.images(c.output_shape(), 2);
+    Tensor dw = team.weights(c.weight_shape(), 3);
+    const std::size_t before = team.device->memory().in_use;
+    ops::backward_weight_by_winograd(team.context, c.geometry, x, dy, false, dw);
+    // Beside the sums, tiles: up to 24 for each thread, 16 positions, 256 + 512 channels.
+    const std::size_t tiles = 16 * (24 * (256 + 512) + 32) * sizeof(float) * 16;
+    EXPECT_LE(team.device->memory().in_use - before, most + tiles + kMiB) << batch;
+  }
+}
+
+TEST(ConvolutionWinograd, AnImageThatIsNotFiniteLeavesTheOthersAlone) {
+  if (ops::instruction_set() != kAvx512) GTEST_SKIP() << "kernels for AVX-512";
+  const Case c{"", 3, {7, 9}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 48}};
+  Team team(2);
+  const Tensor weight = team.weights(c.weight_shape(), 1), none;
+  Tensor x = team.images(c.input_shape(), 2), dy = team.images(c.output_shape(), 3);
+  std::vector<float> found[2][2];
+  for (const bool spoiled : {false, true}) {
+    if (spoiled)
+      for (Tensor* tensor : {&x, &dy}) {
+        float* const image = tensor->data<float>() + tensor->count() / 3;
+        std::fill_n(image, tensor->count() / 6, NAN);
+        std::fill(image + tensor->count() / 6, image + tensor->count() / 3, INFINITY);
+      }
+    Tensor y = team.images(c.output_shape(), 4), dx = team.images(c.input_shape(), 5);
+    ops::forward_by_winograd(team.context, c.geometry, x, weight, none, 1, none, false, y);
+    ops::backward_data_by_winograd(team.context, c.geometry, dy, weight, dx);
+    found[spoiled][0].assign(y.data<float>(), y.data<float>() + y.count());
+    found[spoiled][1].assign(dx.data<float>(), dx.data<float>() + dx.count());
+  }
+  for (int pass = 0; pass < 2; ++pass) {
+    const std::vector<float>&clean = found[0][pass], &other = found[1][pass];
+    const std::size_t image = clean.size() / 3;
+    for (std::size_t i = 0; i < clean.size(); ++i)
+      if (i / image == 1)
+        ASSERT_FALSE(std::isfinite(other[i])) << pass << ", " << i;
+      else
+        ASSERT_EQ(other[i], clean[i]) << pass << ", " << i;
   }
 }
 

@@ -40,6 +40,9 @@ Values naive_scale(const LrnParameters& p, const Values& x, const Shape& s) {
 const LrnParameters kCases[] = {{5, 1e-1, 0.75, 1, false}, {3, 2, 0.6, 2, false},   {1, 1, 0.75, 1, false},
                                 {9, 0.5, 1, 1.5, false},   {3, 1.5, 0.75, 1, true}, {5, 2, 0.5, 7, true}};
 
+/// Enough for several threads, and rows for more than one of the parts that they take.
+const Shape kLarge{2, 35, 41, 13};
+
 class LrnTest : public DeviceTest {
  protected:
   Tensor scale_, y_;
@@ -51,7 +54,8 @@ class LrnTest : public DeviceTest {
 };
 
 TEST_P(LrnTest, ForwardMatchesFormula) {
-  for (const Shape& shape : {Shape{2, 7, 5, 4}, Shape{1, 32, 3, 3}, Shape{2, 2, 6, 7}, Shape{1, 19, 40, 2}}) {
+  for (const Shape& shape :
+       {Shape{2, 7, 5, 4}, Shape{1, 32, 3, 3}, Shape{2, 2, 6, 7}, Shape{1, 19, 40, 2}, kLarge}) {
     const Values x = rounded(random_values(shape.count(), 1, -3, 3));
     for (const LrnParameters& p : kCases) {
       const Values scale = naive_scale(p, x, shape);
@@ -93,19 +97,20 @@ TEST_P(LrnTest, GradientsMatchDifferences) {
 }
 
 TEST_P(LrnTest, BackwardIsTheSameInBothLayouts) {
-  const Shape shape{2, 19, 35, 5};
-  const Values x = random_values(shape.count(), 4), dy = random_values(shape.count(), 5);
-  for (const LrnParameters& p : kCases) {
-    std::vector<Values> found;
-    for (const Layout layout : kLayouts) {
-      const Tensor input = make(shape, x, layout), grad_output = make(shape, dy, layout);
-      forward(p, input);
-      Tensor dx = empty(shape, layout);
-      ops::lrn_backward(context(), p, input, y_, scale_, grad_output, dx);
-      found.push_back(values(dx));
+  for (const Shape& shape : {Shape{2, 19, 35, 5}, kLarge}) {
+    const Values x = random_values(shape.count(), 4), dy = random_values(shape.count(), 5);
+    for (const LrnParameters& p : kCases) {
+      std::vector<Values> found;
+      for (const Layout layout : kLayouts) {
+        const Tensor input = make(shape, x, layout), grad_output = make(shape, dy, layout);
+        forward(p, input);
+        Tensor dx = empty(shape, layout);
+        ops::lrn_backward(context(), p, input, y_, scale_, grad_output, dx);
+        found.push_back(values(dx));
+      }
+      // The same operations in the same order; a vector power may round differently.
+      expect_near(found[0], found[1], 8 * epsilon());
     }
-    // The same operations in the same order; a vector power may round differently.
-    expect_near(found[0], found[1], 8 * epsilon());
   }
 }
 

@@ -164,18 +164,28 @@ TEST_P(RegionsTest, VotesFollowRfcn) {
   }
 }
 
-/// More channels than a vector has, and no multiple; each thread has some of them.
-TEST_P(RegionsTest, AreTheSameInBothLayouts) {
-  const ops::RegionBins bins{2, 3, 0.375, 0};
-  const std::int64_t channels = 43;
-  const Shape in{kImages, channels, kHeight, kWidth}, out{kRegions, channels, 2, 3},
-      many{kImages, channels * 6, kHeight, kWidth};
+struct Sizes {
+  std::int64_t channels, height, width, pooled_h, pooled_w;
+};
+
+class RegionLayouts : public RegionsTest {
+ protected:
+  /// `tolerance`: times epsilon.
+  void compare(const Sizes& sizes, const Numbers& rois, double tolerance);
+};
+
+void RegionLayouts::compare(const Sizes& sizes, const Numbers& rois, double tolerance) {
+  const ops::RegionBins bins{sizes.pooled_h, sizes.pooled_w, 0.375, 0};
+  const auto count = static_cast<std::int64_t>(rois.size() / 5);
+  const Shape in{kImages, sizes.channels, sizes.height, sizes.width},
+      out{count, sizes.channels, sizes.pooled_h, sizes.pooled_w},
+      many{kImages, sizes.channels * sizes.pooled_h * sizes.pooled_w, sizes.height, sizes.width};
   const Numbers x = rounded(random_values(many.count(), 1)), dy = rounded(random_values(out.count(), 2));
   const Numbers some(x.begin(), x.begin() + in.count());
   std::vector<Numbers> found[2];
   for (const Layout layout : kLayouts) {
     const Tensor input = make(in, some, layout), votes = make(many, x, layout), above = make(out, dy, layout),
-                 regions = rois();
+                 regions = make({count, 5}, rois);
     Tensor output = empty(out, layout), gradient = empty(in, layout), of_votes = empty(many, layout);
     Tensor chosen(device(), out, DType::i32, layout);
     std::vector<Numbers>& results = found[layout == Layout::channels_last ? 1 : 0];
@@ -195,31 +205,116 @@ TEST_P(RegionsTest, AreTheSameInBothLayouts) {
   }
   for (std::size_t i = 0; i < found[0].size(); ++i) {
     SCOPED_TRACE(i);
-    // The same terms in the same order; some products may be rounded before they are added, some not.
-    expect_near(found[1][i], found[0][i], 16 * epsilon());
+    expect_near(found[1][i], found[0][i], tolerance * epsilon());
   }
+}
+
+// The same terms in the same order; some products may be rounded before they are added, some not.
+
+/// More channels than a vector has, and no multiple; each thread has some of them.
+TEST_P(RegionLayouts, AgreeOnManyChannels) { compare({43, kHeight, kWidth, 2, 3}, kRois, 16); }
+
+TEST_P(RegionLayouts, AgreeOnEnoughForSeveralThreads) {
+  constexpr int kMany = 60;
+  const Numbers places = random_values(kMany * 4, 3, -8, 32);
+  Numbers rois;
+  for (int r = 0; r < kMany; ++r) {
+    const double *const at = &places[static_cast<std::size_t>(4 * r)], x = at[0], y = at[1];
+    rois.insert(rois.end(), {r % 10 == 9 ? 2.0 : r % 2, x, y, x + std::abs(at[2]), y + std::abs(at[3])});
+  }
+  // A pixel may get a term from each bin of half of the regions.
+  compare({35, 12, 14, 4, 4}, rois, kMany / 2 * 16);
 }
 
 TEST_P(RegionsTest, SurviveNoRegionsAndWildOnes) {
   const double wild = 1e30, nan = std::numeric_limits<double>::quiet_NaN();
   const ops::RegionBins bins{2, 2, 1, 1};
   const Shape in{1, 4, kHeight, kWidth};
-  const Tensor x = make(in, Numbers(static_cast<std::size_t>(in.count()), 1.0));
+  const Numbers zeros(static_cast<std::size_t>(in.count()), 0.0), ones(zeros.size(), 1.0),
+      unwritten(zeros.size(), nan);
   const Tensor roi = make({3, 5}, {0, -wild, -wild, wild, wild, 0, nan, nan, nan, nan, nan, 0, 0, 1, 1});
-  Tensor y = empty({3, 4, 2, 2}), none = empty({0, 4, 2, 2}), votes = empty({3, 1, 2, 2});
-  Tensor dx = empty(in), mask(device(), {3, 4, 2, 2}, DType::i32),
-         no_mask(device(), {0, 4, 2, 2}, DType::i32);
   const Tensor no_roi = empty({0, 5});
-  ops::region_maximum(context(), bins, x, roi, y, mask);
-  EXPECT_EQ(values(y)[0], 1);
-  EXPECT_EQ(values(y)[47], 0);  // its image is not a number
-  ops::region_average(context(), bins, x, roi, y);
-  ops::region_votes(context(), bins, x, roi, votes);
-  EXPECT_EQ(values(votes)[0], 1);
-  ops::region_maximum(context(), bins, x, no_roi, none, no_mask);
-  ops::region_maximum_backward(context(), bins, none, no_roi, no_mask, dx);
-  EXPECT_EQ(values(dx), Numbers(static_cast<std::size_t>(in.count()), 0.0));
-  EXPECT_THROW(ops::region_votes(context(), bins, x, roi, y), Error);
+  for (const Layout layout : kLayouts) {
+    SCOPED_TRACE(name_of(layout));
+    const Tensor x = make(in, ones, layout);
+    Tensor y = empty({3, 4, 2, 2}, layout), none = empty({0, 4, 2, 2}, layout),
+           votes = empty({3, 1, 2, 2}, layout), no_votes = empty({0, 1, 2, 2}, layout);
+    Tensor dx = make(in, unwritten, layout), mask(device(), {3, 4, 2, 2}, DType::i32, layout),
+           no_mask(device(), {0, 4, 2, 2}, DType::i32, layout);
+    const auto expect_finite = [&](const Tensor& tensor) {
+      for (const double value : values(tensor)) ASSERT_TRUE(std::isfinite(value));
+    };
+    ops::region_maximum(context(), bins, x, roi, y, mask);
+    EXPECT_EQ(values(y)[0], 1);
+    EXPECT_EQ(values(y)[47], 0);  // its image is not a number
+    ops::region_maximum_backward(context(), bins, y, roi, mask, dx);
+    expect_finite(dx);
+    ops::region_average(context(), bins, x, roi, y);
+    EXPECT_EQ(values(y)[47], 0);
+    dx = make(in, unwritten, layout);
+    ops::region_average_backward(context(), bins, y, roi, dx);
+    expect_finite(dx);
+    ops::region_votes(context(), bins, x, roi, votes);
+    EXPECT_EQ(values(votes)[0], 1);
+    EXPECT_EQ(values(votes)[11], 0);
+    dx = make(in, unwritten, layout);
+    ops::region_votes_backward(context(), bins, votes, roi, dx);
+    expect_finite(dx);
+
+    ops::region_maximum(context(), bins, x, no_roi, none, no_mask);
+    ops::region_average(context(), bins, x, no_roi, none);
+    ops::region_votes(context(), bins, x, no_roi, no_votes);
+    dx = make(in, unwritten, layout);
+    ops::region_maximum_backward(context(), bins, none, no_roi, no_mask, dx);
+    EXPECT_EQ(values(dx), zeros);
+    dx = make(in, unwritten, layout);
+    ops::region_average_backward(context(), bins, none, no_roi, dx);
+    EXPECT_EQ(values(dx), zeros);
+    dx = make(in, unwritten, layout);
+    ops::region_votes_backward(context(), bins, no_votes, no_roi, dx);
+    EXPECT_EQ(values(dx), zeros);
+    EXPECT_THROW(ops::region_votes(context(), bins, x, roi, y), Error);
+  }
+}
+
+/// Tensors whose elements are in one order in both layouts, or nearly so.
+TEST_P(RegionsTest, OneChannelAndOneBin) {
+  const ops::RegionBins bins{1, 1, 1, 1};
+  for (const Layout layout : kLayouts)
+    for (const std::int64_t channels : {1, 3}) {
+      SCOPED_TRACE(cat(name_of(layout), ", ", channels, " channels"));
+      const Shape in{2, channels, 3, 3}, out{1, channels, 1, 1};
+      Numbers x(static_cast<std::size_t>(in.count())), y, dy, dx(x.size(), 0.0);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
+      // All of the second image: its largest pixel, the last, and its middle.
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const std::int64_t first = (channels + c) * 9;
+        y.push_back(static_cast<double>(first + 8));
+        dy.push_back(static_cast<double>(c + 1));
+        dx[static_cast<std::size_t>(first + 8)] = dy.back();
+      }
+      const Tensor input = make(in, x, layout), roi = make({1, 5}, {1, 0, 0, 2, 2}),
+                   above = make(out, dy, layout);
+      Tensor output = empty(out, layout), gradient = empty(in, layout),
+             mask(device(), out, DType::i32, layout);
+      ops::region_maximum(context(), bins, input, roi, output, mask);
+      EXPECT_EQ(values(output), y);
+      EXPECT_EQ(values(mask), Numbers(y.size(), 8.0));
+      ops::region_maximum_backward(context(), bins, above, roi, mask, gradient);
+      EXPECT_EQ(values(gradient), dx);
+      for (double& value : y) value -= 4;
+      ops::region_average(context(), bins, input, roi, output);
+      EXPECT_EQ(values(output), y);
+      for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = i + 4 < dx.size() ? dx[i + 4] : 0;
+      ops::region_average_backward(context(), bins, above, roi, gradient);
+      EXPECT_EQ(values(gradient), dx);
+      ops::region_votes(context(), bins, input, roi, output);  // the mean of all nine, which is the middle
+      expect_near(values(output), y, 16 * epsilon());
+      for (std::size_t i = 0; i < dx.size(); ++i)
+        dx[i] = i < dx.size() / 2 ? 0 : dy[i / 9 - static_cast<std::size_t>(channels)] / 9;
+      ops::region_votes_backward(context(), bins, above, roi, gradient);
+      expect_near(values(gradient), dx, 2 * epsilon());
+    }
 }
 
 TEST_P(RegionsTest, PriorBoxesCoverEveryPosition) {
@@ -243,6 +338,7 @@ TEST_P(RegionsTest, PriorBoxesCoverEveryPosition) {
 }
 
 BANYAN_ON_ALL_DEVICES(RegionsTest);
+BANYAN_ON_ALL_DEVICES(RegionLayouts);
 
 }  // namespace
 }  // namespace banyan

@@ -116,6 +116,14 @@ TEST_P(Rows, NotesTheFirstNumberOutsideAndKeepsIt) {
   noted = f64({0, 0});
   ops::note_outside(context(), long_one, 1, 3, noted);
   EXPECT_EQ(values(noted), (Values{4322, 3}));
+  // Enough for several threads, each of which finds one.
+  many.assign(70000, 2.0);
+  many[69000] = 4;
+  many[20000] = 3;
+  const Tensor longer = make({70000}, many);
+  noted = f64({0, 0});
+  ops::note_outside(context(), longer, 1, 3, noted);
+  EXPECT_EQ(values(noted), (Values{20001, 3}));
 }
 
 TEST_P(Rows, Largest) {

@@ -18,7 +18,10 @@ std::vector<Case> cases() {
           {{{2}, {3}, {2}, {2}}, {3, 1, 4}, {3, 2, 2}},
           {{{2, 1, 3}, {1, 2, 1}, {0, 1, 1}, {1, 1, 1}}, {1, 2, 3, 2, 4}, {1, 12, 2, 2, 4}},
           // Windows that reach beyond both borders: some lines are all padding.
-          {{{3, 4}, {1, 3}, {2, 5}, {1, 3}}, {1, 2, 4, 5}, {1, 24, 6, 2}}};
+          {{{3, 4}, {1, 3}, {2, 5}, {1, 3}}, {1, 2, 4, 5}, {1, 24, 6, 2}},
+          // Enough for several threads.
+          {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, {2, 5, 24, 20}, {2, 45, 24, 20}},
+          {{{3, 3}, {2, 2}, {1, 1}, {1, 1}}, {3, 7, 29, 41}, {3, 63, 15, 21}}};
 }
 
 /// For each element of the output: the input's element there, or -1.
@@ -91,15 +94,22 @@ TEST_P(UnfoldTest, UnpoolsToTheMasksPixels) {
   }
 }
 
-TEST_P(UnfoldTest, UnpoolsManyPlanes) {
-  const Shape narrow{3, 37, 8, 6}, wide{3, 37, 16, 12};
+class UnpoolTest : public UnfoldTest {
+ protected:
+  /// To twice the height and width.
+  void unpool(const Shape& narrow);
+};
+
+void UnpoolTest::unpool(const Shape& narrow) {
+  const Shape wide{narrow[0], narrow[1], 2 * narrow[2], 2 * narrow[3]};
+  const auto inputs = static_cast<std::size_t>(narrow.count(2)), outputs = 4 * inputs;
   const std::vector<double> x = rounded(random_values(narrow.count(), 1)),
                             dy = rounded(random_values(wide.count(), 2));
-  std::vector<double> mask = random_values(narrow.count(), 3, -1, 192),
+  std::vector<double> mask = random_values(narrow.count(), 3, -1, static_cast<double>(outputs)),
                       y(static_cast<std::size_t>(wide.count())), dx;
   for (std::size_t i = 0; i < mask.size(); ++i) {
     mask[i] = std::floor(mask[i]);
-    const std::size_t plane = i / 48 * 192;
+    const std::size_t plane = i / inputs * outputs;
     if (mask[i] >= 0) y[plane + static_cast<std::size_t>(mask[i])] = x[i];
     dx.push_back(mask[i] >= 0 ? dy[plane + static_cast<std::size_t>(mask[i])] : 0);
   }
@@ -114,7 +124,12 @@ TEST_P(UnfoldTest, UnpoolsManyPlanes) {
   }
 }
 
+TEST_P(UnpoolTest, ManyPlanes) { unpool({3, 37, 8, 6}); }
+/// And enough for several threads, with channels for more than one of the runs that they take.
+TEST_P(UnpoolTest, LargePlanes) { unpool({3, 70, 16, 12}); }
+
 BANYAN_ON_ALL_DEVICES(UnfoldTest);
+BANYAN_ON_ALL_DEVICES(UnpoolTest);
 
 }  // namespace
 }  // namespace banyan

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -14,7 +15,7 @@ namespace banyan::parallel {
 namespace {
 
 extern "C" void on_alarm(int) {
-  constexpr char text[] = "a ring was lost: the waiter sleeps though all have rung\n";
+  constexpr char text[] = "a ring was lost: the waiter sleeps though all have rung, or an abort was raised\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, sizeof text - 1);
   std::abort();
 }
@@ -53,6 +54,37 @@ TEST(Doorbell, LosesNoRing) { expect_every_ring_heard({0, 0}); }
 
 // Rings that come between the last yield and sleep, and waits without yields between those with them.
 TEST(Doorbell, LosesNoRingAfterSpinning) { expect_every_ring_heard({2, 3}); }
+
+/// A waiter that does not spin at all is asleep when the abort comes, or about to be.
+TEST(Doorbell, AnAbortWakesTheSleeper) {
+  ::signal(SIGALRM, on_alarm);
+  ::alarm(60);
+  for (int turn = 0; turn < 200; ++turn) {
+    AbortState abort;
+    Doorbell bell(abort, {0, 0});
+    Activity activity("cpu:0");
+    std::atomic<int> looks{0};
+    std::thread other([&] {
+      // It looks once before it decides to sleep and once more before it does.
+      while (looks.load() < 2) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::microseconds(turn % 4 * 100));
+      abort.raise();
+    });
+    const auto never = [&] {
+      looks.fetch_add(1);
+      return false;
+    };
+    try {
+      bell.wait(activity, never);
+      ADD_FAILURE() << "nobody rang for what it waits for";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::aborted);
+    }
+    EXPECT_GE(looks.load(), 2);
+    other.join();
+  }
+  ::alarm(0);
+}
 
 }  // namespace
 }  // namespace banyan::parallel

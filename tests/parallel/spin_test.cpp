@@ -111,6 +111,40 @@ TEST(SpinGauge, RarelySpinsInVain) {
   EXPECT_LE(host.sleeps(gauge, 1000, kShort, kQuick), 15 + 3);
 }
 
+/// Where others want the core again and again, one spin that is used up must not make the host look quiet.
+TEST(SpinGauge, UsedUpYieldsDoNotForgetLateOnes) {
+  SpinGauge gauge(kMost);
+  Host host;
+  host.sleeps(gauge, 10'000, kShort, kSlice);
+  const auto waits_without_yields = [&] {
+    int waits = 0;
+    for (host.yields(); host.yields() == 0 && waits < 1000; ++waits) host.wait(gauge, kLong, kQuick);
+    return waits - 1;  // the last one yielded
+  };
+  waits_without_yields();  // until a spin is used up
+  EXPECT_EQ(waits_without_yields(), SpinGauge::kMostAfterLate);
+  // One late spin in ten; the others are used up.
+  int spins = 0;
+  for (int i = 0; i < 100 * (SpinGauge::kMostAfterLate + 1); ++i) {
+    host.wait(gauge, kLong, spins % 10 == 0 ? kSlice : kQuick);
+    spins += host.yields() > 0 ? 1 : 0;
+  }
+  EXPECT_EQ(spins, 100);
+}
+
+/// A number of waits that only used-up yields have made is exceeded by late ones.
+TEST(SpinGauge, LateYieldsGoOnFromUsedUpOnes) {
+  SpinGauge gauge(kMost);
+  Host host;
+  host.sleeps(gauge, 100, kLong, kQuick);  // pauses of 1, 3, 7, 15, 15 ...
+  host.yields();
+  host.sleeps(gauge, 1000, kLong, kSlice);
+  // At least one, after which pauses of 31, 63, 127 and then 255 follow.
+  EXPECT_LE(host.yields(), 7);
+  host.sleeps(gauge, 2560, kLong, kSlice);
+  EXPECT_EQ(host.yields(), 10);
+}
+
 TEST(SpinGauge, SpinsForShortWaitsBetweenLongOnes) {
   SpinGauge gauge(kMost);
   Host host;

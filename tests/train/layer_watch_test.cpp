@@ -22,9 +22,25 @@ std::string net_with(const std::string& in, const std::string& weight, const std
          loss_weight + " }";
 }
 
-std::string failure_of(const std::string& in, const std::string& weight, const std::string& loss_weight) {
+/// The same values, times a weight of 1 if `learning`, normalized with a mean of 0 and a variance of 1, and
+/// times a slope of 1.
+std::string scaled_net(const std::string& in, bool learning, const std::string& loss_weight) {
+  std::string net = net_with(in, "1", loss_weight), product;
+  const std::size_t begin = net.find("layer { name: \"ip\""), end = net.find("layer { name: \"loss\"");
+  if (learning) product = net.substr(begin, end - begin);
+  const std::string scaled = product + "layer { name: 'norm' type: 'BatchNorm' bottom: '" +
+                             (learning ? "out" : "in") +
+                             "' top: 'normalized' batch_norm_param { use_global_stats: true eps: 1 } } "
+                             "layer { name: 'scale' type: 'Scale' bottom: 'normalized' top: 'scaled' "
+                             "scale_param { bias_term: true } } ";
+  net.replace(begin, end - begin, scaled);
+  const std::string bottom = "bottom: \"out\" bottom: \"target\"";
+  return net.replace(net.find(bottom), bottom.size(), "bottom: 'scaled' bottom: 'target'");
+}
+
+std::string failure_of(const std::string& text) {
   PartBench bench;
-  const auto net = bench.net(net_with(in, weight, loss_weight), Phase::train, DType::f32);
+  const auto net = bench.net(text, Phase::train, DType::f32);
   watch_layers(*net, bench.context, false, true);
   Pass pass = bench.pass();
   try {
@@ -38,12 +54,49 @@ std::string failure_of(const std::string& in, const std::string& weight, const s
 }
 
 TEST(LayerWatch, NamesTheLayerWhoseResultsAreNotFinite) {
-  EXPECT_THAT(failure_of("2", "inf", "1"),
+  EXPECT_THAT(failure_of(net_with("2", "inf", "1")),
               testing::HasSubstr("output \"out\" of layer \"ip\" has 2 of 2 values that are not finite"));
   // 1e15 squared is still finite in f32; times 1e10 it is not.
-  EXPECT_THAT(failure_of("1e15", "1", "1e10"),
+  EXPECT_THAT(failure_of(net_with("1e15", "1", "1e10")),
               testing::HasSubstr("the parameter gradient of layer \"ip\" has 1 of 1 values"));
-  EXPECT_THAT(failure_of("1e15", "1", "1"), testing::IsEmpty());
+  EXPECT_THAT(failure_of(net_with("1e15", "1", "1")), testing::IsEmpty());
+}
+
+/// A Scale's gradients are computed in the step of the normalization before it, whether that learns or not.
+TEST(LayerWatch, NamesAScaleThatANormalizationRuns) {
+  for (const bool learning : {false, true}) {
+    SCOPED_TRACE(learning);
+    // The gradient of the slope is 1e40, as that of the weight is above; those of the bias and of the data
+    // are finite.
+    EXPECT_THAT(failure_of(scaled_net("1e15", learning, "1e10")),
+                testing::HasSubstr("the parameter gradient of layer \"scale\" has 1 of 1 values"));
+    EXPECT_THAT(failure_of(scaled_net("1e15", learning, "1")), testing::IsEmpty());
+  }
+}
+
+TEST(LayerWatch, PrintsAScaleThatANormalizationRuns) {
+  for (const bool learning : {false, true}) {
+    SCOPED_TRACE(learning);
+    PartBench bench;
+    const auto net = bench.net(scaled_net("2", learning, "1"));
+    watch_layers(*net, bench.context, true, false);
+    Pass pass = bench.pass();
+    const LoggedLines log;
+    for (const int passes : {1, 2}) {  // whose gradients add up
+      if (passes == 1) net->zero_gradients();
+      net->forward(pass);
+      net->backward(pass);
+      std::vector<std::string> found;
+      for (const std::string& line : log.lines)
+        if (line.find("[Backward] Layer scale") != std::string::npos) found.push_back(line);
+      std::vector<std::string> expected{"    [Backward] Layer scale, param blob 0 diff: 4",
+                                        "    [Backward] Layer scale, param blob 1 diff: 2"};
+      if (passes == 2)
+        expected.insert(expected.end(), {"    [Backward] Layer scale, param blob 0 diff: 8",
+                                         "    [Backward] Layer scale, param blob 1 diff: 4"});
+      EXPECT_EQ(found, expected);
+    }
+  }
 }
 
 TEST(LayerWatch, PrintsMeanAbsoluteValues) {

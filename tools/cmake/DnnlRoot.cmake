@@ -5,6 +5,7 @@ function(read_dnnl_root root openmp)
   set(dnnl_problem "" PARENT_SCOPE)
   set(version_header ${root}/include/oneapi/dnnl/dnnl_version.h)
   set(config_header ${root}/include/oneapi/dnnl/dnnl_config.h)
+  set(library "")
   # Some packages leave out the link without a version.
   foreach(name libdnnl.so libdnnl.so.3 libdnnl.so.2)
     foreach(folder lib lib64 lib/${CMAKE_LIBRARY_ARCHITECTURE})

@@ -27,14 +27,10 @@ class LabelNote {
 
 class LossLayer : public Layer {
  public:
-  /// `traits` without what all losses have in common.
-  LossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, LayerTraits traits)
-      : Layer(parameter, options, std::move(traits)) {
-    traits_.loss = true;
-    traits_.repeatable = false;
-    traits_.shares = 1;
-    traits_.differentiable_outputs = 1;
-  }
+  /// `traits` without what all losses have in common. A layer that does not take class weights refuses a
+  /// loss_param with weight_by_label_freqs.
+  LossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, LayerTraits traits,
+            bool takes_class_weights = false);
 
  protected:
   /// What the sum of the losses is divided by (never less than 1).
@@ -47,8 +43,6 @@ class LossLayer : public Layer {
   };
   /// Reads loss_param: normalization, else the old normalize (true: VALID, false: BATCH_SIZE), else `absent`.
   Normalization read_normalization(Normalization absent) const;
-  /// Throws bad_input if loss_param weights the classes.
-  void refuse_class_weights() const;
   /// When a layer meets the other devices that divides so.
   static Meets meets_for(Normalization normalization) {
     const bool counts = normalization != Normalization::none && normalization != Normalization::fixed;

@@ -20,7 +20,8 @@ struct InPlaceAbn {
   std::string reason;   ///< why it does so
 };
 
-/// One for each batch normalization with a backward pass. `converts`, `affines`: see find_fusions.
+/// One for each batch normalization with a backward pass of its own, that is, not only for the Scale that it
+/// runs. `converts`, `affines`: see find_fusions.
 std::vector<InPlaceAbn> find_in_place_abn(const Graph& graph, const std::vector<bool>& converts,
                                           const std::vector<int>& affines);
 

@@ -21,8 +21,8 @@ SpinPolicy spin_policy(int devices, int threads_per_device);
 /// immediately. A sleeper that is woken usually gets a core sooner. So after a late yield the device sleeps,
 /// in this wait and in a number of waits that follow. That number more than doubles with every late yield and
 /// shrinks to a quarter with every wait that ends well: a busy host is tried rarely, and a quiet one soon
-/// noticed. Yields that are used up in vain do the same, but only up to a few waits: nobody else wanted the
-/// core.
+/// noticed. Yields that are used up in vain let the number grow too, but only up to a few waits, as nobody
+/// else wanted the core; what late yields have made of it stays.
 class SpinGauge {
  public:
   /// Longer than a thread of the same run needs to answer on the same core (some ten microseconds), shorter

@@ -158,11 +158,10 @@ float sum_of_lanes(const ChannelBlock<float, 16>::Values& values) {
   return sum_of_lanes(sum);
 }
 
-/// NaN stays NaN. A slope of 1 changes nothing.
+/// As Relu in ops/common/activations.hpp, which is bit-identical.
 template <class Values>
 void end_with_relu(float slope, Values& values) {
-  const Values below = slope == 0 ? Values{} : slope * values;
-  values = values < 0 ? below : values;
+  values = values > 0 ? values : slope * values + 0.0f;
 }
 
 // --- Forward ------------------------------------------------------------------------------------

@@ -7,6 +7,10 @@
 // whose weights stay in the L1 cache, and the transformation back.
 //
 // What a tile's outputs are does not depend on which tiles are computed with it.
+//
+// For the gradient of the weights, a share of the tiles has sums of its own for all weights, 16 per pair of
+// channels. Where these would need too much memory, or there are few tiles, several threads have one share,
+// and each of them a part of the outputs.
 #include "ops/cpu/convolution_winograd.hpp"
 
 #include <omp.h>
@@ -31,6 +35,7 @@ constexpr std::int64_t kTaps = 9;
 constexpr int kSums = 24;            ///< in registers, beside up to kVectors of weights and a factor
 constexpr int kVectors = 2;          ///< of outputs in a group
 constexpr std::int64_t kTiles = 24;  ///< at a time: their values at one position stay in the L1 cache
+constexpr std::int64_t kMostSums = std::int64_t{8} << 20;  ///< for the gradient of the weights: 32 MiB
 
 /// Calls body(integral_constant) for `number` between 1 and kMost.
 template <int kMost, class Body>
@@ -64,8 +69,12 @@ struct Sizes {
         rows((out_h + kStep - 1) / kStep),
         columns((out_w + kStep - 1) / kStep),
         threads(team) {
-    const std::int64_t each = kTiles * threads;  // of all threads
-    tasks = std::min((tiles() + each - 1) / each * threads, tiles());
+    divide_among(threads);
+  }
+  /// The tiles into tasks, as many for each of `workers`.
+  void divide_among(std::int64_t workers) {
+    const std::int64_t each = kTiles * workers;  // of all of them
+    tasks = std::min((tiles() + each - 1) / each * workers, tiles());
     most = (tiles() + tasks - 1) / tasks;
   }
   std::int64_t tiles() const { return batch * rows * columns; }
@@ -91,14 +100,28 @@ struct Sizes {
   std::int64_t of_outputs() const { return (kVectors * most + 1) * kLanes; }
   /// Of a thread.
   std::int64_t workspace() const { return kPositions * (of_inputs() + of_outputs()); }
-  std::int64_t weight_workspace() const { return kPositions * (of_inputs() + of_gradients()); }
 };
 
-/// NaN stays NaN. A slope of 1 changes nothing.
-void end_with_relu(float slope, Vector& values) {
-  const Vector below = slope == 0 ? Vector{} : slope * values;
-  values = values < 0 ? below : values;
-}
+/// For the gradient of the weights.
+struct WeightSizes : Sizes {
+  std::int64_t shares;  ///< of the tiles, with sums of their own
+  std::int64_t parts;   ///< of the groups of outputs, computed by a thread each
+
+  WeightSizes(const ConvolutionGeometry& g, const Tensor& input, const Tensor& grad_output, int team)
+      : Sizes(g, input, grad_output, team) {
+    const std::int64_t limit = std::max<std::int64_t>(std::min(tiles() / kTiles, kMostSums / weights()), 1);
+    parts = std::min((threads + limit - 1) / limit, groups());
+    shares = std::min(limit, threads / parts);
+    divide_among(shares);
+  }
+  std::int64_t first_group(std::int64_t part) const { return groups() * part / parts; }
+  /// Of a thread.
+  std::int64_t workspace() const { return kPositions * (of_inputs() + of_gradients()); }
+  std::int64_t whole_workspace() const { return shares * (weights() + parts * workspace()); }
+};
+
+/// As Relu in ops/common/activations.hpp, which is bit-identical.
+void end_with_relu(float slope, Vector& values) { values = values > 0 ? values : slope * values + 0.0f; }
 
 /// Neighbouring tiles in a row of an image: `count` of them from tile `column` on, the `at`-th of those that
 /// are computed together.
@@ -355,11 +378,12 @@ void run_forward(const Sizes& s, bool turned, const float* x, const float* weigh
 
 // --- Gradient of the weights --------------------------------------------------------------------
 
-/// As prepare_run, for the gradients of the outputs.
-void prepare_gradients(const Sizes& s, const Run& run, std::int64_t count, const float* dy, float* prepared) {
+/// As prepare_run, for the gradients of some of the outputs.
+void prepare_gradients(const Sizes& s, const Run& run, std::int64_t count, const Group& outputs,
+                       const float* dy, float* prepared) {
   const std::int64_t position = s.of_gradients(), pixel = s.outputs, width = s.out_w;
   const bool below = run.row * kStep + 1 < s.out_h;
-  for (std::int64_t block = 0; block < s.vectors(); ++block) {
+  for (std::int64_t block = outputs.first; block < outputs.first + outputs.count; ++block) {
     float* to = prepared + (block * count + run.at) * kLanes;
     std::int64_t column = run.column * kStep;
     const float* from =
@@ -415,17 +439,18 @@ void add_products(std::int64_t count, const float* inputs, const float* gradient
     for (int n = 0; n < N; ++n) Block::store(sums[k][n], kept + (k * N + n) * kLanes);
 }
 
-/// Adds tiles [first, last) to the sums, which are ordered as the forward pass's weights.
-void add_tiles(const Sizes& s, std::int64_t first, std::int64_t last, const float* x, const float* dy,
-               float* kept, float* memory) {
+/// Adds tiles [first, last) to the sums of a part of the outputs. The sums of all outputs, at `kept`, are
+/// ordered as the forward pass's weights.
+void add_tiles(const WeightSizes& s, std::int64_t first, std::int64_t last, std::int64_t part,
+               const Group& outputs, const float* x, const float* dy, float* kept, float* memory) {
   constexpr int kTogether = 16;  // sums in registers
   float *const inputs = memory, *const gradients = memory + kPositions * s.of_inputs();
   const std::int64_t count = last - first;
   for_each_run(s, first, last, [&](const Run& run) {
     prepare_run(s, run, count, x, inputs);
-    prepare_gradients(s, run, count, dy, gradients);
+    prepare_gradients(s, run, count, outputs, dy, gradients);
   });
-  for (std::int64_t number = 0; number < s.groups(); ++number) {
+  for (std::int64_t number = s.first_group(part); number < s.first_group(part + 1); ++number) {
     const Group g = s.group(number);
     with_constant<kVectors>(g.count, [&]<int N>(std::integral_constant<int, N>) {
       constexpr int K = kTogether / N;
@@ -441,8 +466,19 @@ void add_tiles(const Sizes& s, std::int64_t first, std::int64_t last, const floa
   }
 }
 
-/// The sums of a vector of outputs and a block of inputs over the threads, in their order, transformed back.
-void write_weights(const Sizes& s, std::int64_t v, std::int64_t block, const float* kept, bool adds,
+/// A share of the tiles, for a part of the outputs.
+void add_share(const WeightSizes& s, std::int64_t share, std::int64_t part, const float* x, const float* dy,
+               float* kept, float* memory) {
+  const Group first_group = s.group(s.first_group(part)), last_group = s.group(s.first_group(part + 1) - 1);
+  const Group outputs{first_group.first, last_group.first + last_group.count - first_group.first};
+  std::fill_n(kept + s.place(outputs), s.weights() / s.vectors() * outputs.count, 0.0f);
+  const std::int64_t end = s.tiles() * (share + 1) / s.shares;
+  for (std::int64_t first = s.tiles() * share / s.shares; first < end; first += s.most)
+    add_tiles(s, first, std::min(first + s.most, end), part, outputs, x, dy, kept, memory);
+}
+
+/// The sums of a vector of outputs and a block of inputs over the shares, in their order, transformed back.
+void write_weights(const WeightSizes& s, std::int64_t v, std::int64_t block, const float* kept, bool adds,
                    float* dw) {
   const Group g = s.group_of(v);
   alignas(64) float taps[kTaps][kLanes];
@@ -452,7 +488,7 @@ void write_weights(const Sizes& s, std::int64_t v, std::int64_t block, const flo
     for (int p = 0; p < kPositions; ++p, from += s.inputs * g.count * kLanes) {
       Vector& sum = sums[p / kSide][p % kSide];
       Block::load(from, sum);
-      for (std::int64_t share = 1; share < s.threads; ++share) {
+      for (std::int64_t share = 1; share < s.shares; ++share) {
         Vector other;
         Block::load(from + share * s.weights(), other);
         sum += other;
@@ -476,18 +512,15 @@ void write_weights(const Sizes& s, std::int64_t v, std::int64_t block, const flo
   }
 }
 
-void run_backward_weight(const Sizes& s, const float* x, const float* dy, bool adds, float* dw,
+void run_backward_weight(const WeightSizes& s, const float* x, const float* dy, bool adds, float* dw,
                          float* workspace) {
-  float *const kept = workspace, *const memories = workspace + s.threads * s.weights();
+  float *const kept = workspace, *const memories = workspace + s.shares * s.weights();
 #pragma omp parallel num_threads(s.threads)
   {
 #pragma omp for schedule(static)
-    for (std::int64_t share = 0; share < s.threads; ++share) {
-      float *const sums = kept + share * s.weights(), *const memory = memories + share * s.weight_workspace();
-      std::fill_n(sums, s.weights(), 0.0f);
-      const std::int64_t end = s.tiles() * (share + 1) / s.threads;
-      for (std::int64_t first = s.tiles() * share / s.threads; first < end; first += s.most)
-        add_tiles(s, first, std::min(first + s.most, end), x, dy, sums, memory);
+    for (std::int64_t i = 0; i < s.shares * s.parts; ++i) {
+      const std::int64_t share = i / s.parts;
+      add_share(s, share, i % s.parts, x, dy, kept + share * s.weights(), memories + i * s.workspace());
     }
     const std::int64_t blocks = s.inputs / kLanes;
 #pragma omp for schedule(static)
@@ -524,8 +557,8 @@ void backward_data_on_cpu(Context& context, const ConvolutionGeometry& geometry,
 
 void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
                             const Tensor& grad_output, bool adds, Tensor& grad_weight) {
-  const Sizes sizes(geometry, input, grad_output, context.device().threads());
-  auto* workspace = context.workspace_of<float>(sizes.threads * (sizes.weights() + sizes.weight_workspace()));
+  const WeightSizes sizes(geometry, input, grad_output, context.device().threads());
+  auto* workspace = context.workspace_of<float>(sizes.whole_workspace());
   context.run([sizes, x = input.data<float>(), dy = grad_output.data<float>(), adds,
                dw = grad_weight.data<float>(),
                workspace] { run_backward_weight(sizes, x, dy, adds, dw, workspace); });

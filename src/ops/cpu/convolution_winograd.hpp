@@ -31,7 +31,8 @@ inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& grad_output,
                                const Tensor& weight, Tensor& grad_input)>
     backward_data_by_winograd{"backward_data_by_winograd"};
-/// `adds`: to grad_weight, as Convolution::backward_weight does; otherwise overwrites it.
+/// `adds`: to grad_weight, as Convolution::backward_weight does; otherwise overwrites it. Needs up to 32 MiB
+/// of workspace for sums, and some for each thread's tiles. Bit-identical for the same number of threads.
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input,
                                const Tensor& grad_output, bool adds, Tensor& grad_weight)>
     backward_weight_by_winograd{"backward_weight_by_winograd"};

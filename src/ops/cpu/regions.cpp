@@ -31,20 +31,24 @@ void for_bins(const Regions& over, std::int64_t region, const Body& body) {
       body(Bin{region, row, column}, row * over.pooled_w + column);
 }
 
-/// body(bin, image or -1, the bin's first element of y) for all bins, in any order. Their costs differ, so
-/// threads take one region after the other.
+/// body(bin, image or -1, the bin's first element of y) for all bins, in any order; each thread has a copy of
+/// `body`. Their costs differ, so threads take one region after the other.
 template <class T, class Body>
 void for_each_bin(int threads, const Regions& over, const T* rois, const Body& body) {
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-  for (std::int64_t region = 0; region < over.count; ++region) {
-    const std::int64_t image = over.image_of(rois + region * 5), y = over.output_base(region, 0);
-    for_bins(over, region,
-             [&](const Bin& bin, std::int64_t number) { body(bin, image, y + number * over.out.step()); });
+#pragma omp parallel num_threads(threads)
+  {
+    Body own(body);
+#pragma omp for schedule(dynamic)
+    for (std::int64_t region = 0; region < over.count; ++region) {
+      const std::int64_t image = over.image_of(rois + region * 5), y = over.output_base(region, 0);
+      for_bins(over, region,
+               [&](const Bin& bin, std::int64_t number) { own(bin, image, y + number * over.out.step()); });
+    }
   }
 }
 
 /// body(bin, dx of its image, its first element of dy, channels first to end) for all bins of regions in the
-/// batch, in ascending order for each piece of the channels; dx is 0 before.
+/// batch, in ascending order for each piece of the channels; dx is 0 before. Each piece has a copy of `body`.
 template <class T, class Body>
 void for_each_piece(int threads, const Regions& over, const T* rois, T* dx, const Body& body) {
   constexpr std::int64_t kUnit = 16;  // no two pieces share a cache line
@@ -52,6 +56,7 @@ void for_each_piece(int threads, const Regions& over, const T* rois, T* dx, cons
   const std::int64_t units = (channels + kUnit - 1) / kUnit, pieces = std::min<std::int64_t>(threads, units);
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    Body own(body);
     const std::int64_t first = units * piece / pieces * kUnit;
     const std::int64_t end = std::min(units * (piece + 1) / pieces * kUnit, channels);
     for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
@@ -61,7 +66,7 @@ void for_each_piece(int threads, const Regions& over, const T* rois, T* dx, cons
       if (image < 0) continue;
       T* const to = dx + over.input_base(image, 0);
       for_bins(over, region, [&](const Bin& bin, std::int64_t number) {
-        body(bin, to, over.output_base(region, 0) + number * channels, first, end);
+        own(bin, to, over.output_base(region, 0) + number * channels, first, end);
       });
     }
   }
@@ -125,20 +130,21 @@ void collect_shares(const Regions& over, const T* rois, const Bin& bin, std::vec
 template <class T>
 void average(int threads, const Regions& over, const T* x, const T* rois, T* y) {
   const std::int64_t channels = over.in.channels;
-  for_each_bin(threads, over, rois, [&](const Bin& bin, std::int64_t image, std::int64_t at) {
-    thread_local std::vector<Share<T>> shares;
-    shares.clear();
-    if (image >= 0 && over.height > 0 && over.width > 0) collect_shares(over, rois, bin, shares);
-    const T* const from = x + (image >= 0 ? over.input_base(image, 0) : 0);
-    for_channel_blocks<T>(channels, [&]<class Block>(std::int64_t first, Block) {
-      typename Block::Values seen, sum{};
-      for (const Share<T>& share : shares) {
-        Block::load(from + share.pixel * channels + first, seen);
-        sum += share.weight * seen;
-      }
-      Block::store(sum, y + at + first);
-    });
-  });
+  for_each_bin(
+      threads, over, rois,
+      [&, shares = std::vector<Share<T>>()](const Bin& bin, std::int64_t image, std::int64_t at) mutable {
+        shares.clear();
+        if (image >= 0 && over.height > 0 && over.width > 0) collect_shares(over, rois, bin, shares);
+        const T* const from = x + (image >= 0 ? over.input_base(image, 0) : 0);
+        for_channel_blocks<T>(channels, [&]<class Block>(std::int64_t first, Block) {
+          typename Block::Values seen, sum{};
+          for (const Share<T>& share : shares) {
+            Block::load(from + share.pixel * channels + first, seen);
+            sum += share.weight * seen;
+          }
+          Block::store(sum, y + at + first);
+        });
+      });
 }
 
 template <class T>
@@ -146,8 +152,8 @@ void average_backward(int threads, const Regions& over, const T* dy, const T* ro
   const std::int64_t channels = over.in.channels;
   if (over.height == 0 || over.width == 0) return;
   for_each_piece(threads, over, rois, dx,
-                 [&](const Bin& bin, T* image, std::int64_t from, std::int64_t first, std::int64_t end) {
-                   thread_local std::vector<Share<T>> shares;
+                 [&, shares = std::vector<Share<T>>()](const Bin& bin, T* image, std::int64_t from,
+                                                       std::int64_t first, std::int64_t end) mutable {
                    collect_shares(over, rois, bin, shares);
                    const T* const gradient = dy + from;
                    for (const Share<T>& share : shares) {

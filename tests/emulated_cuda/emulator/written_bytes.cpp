@@ -121,7 +121,8 @@ void copy_written(const char* from, char* to, std::size_t bytes) {
     std::uint8_t copied = 0;
     for (unsigned i = 0; i < kCellBytes; ++i)
       if ((bits >> i & 1) != 0 && is_written(at++)) copied = static_cast<std::uint8_t>(copied | 1U << i);
-    cell = static_cast<std::uint8_t>((cell & ~bits) | copied);
+    remove_written(cell, static_cast<std::uint8_t>(bits & ~copied));
+    add_written(cell, copied);
   });
 }
 

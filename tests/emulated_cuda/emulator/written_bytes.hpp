@@ -27,6 +27,10 @@ inline void add_written(std::uint8_t& cell, std::uint8_t bits) {
   if ((cell & bits) != bits) __atomic_fetch_or(&cell, bits, __ATOMIC_RELAXED);
 }
 
+inline void remove_written(std::uint8_t& cell, std::uint8_t bits) {
+  if ((cell & bits) != 0) __atomic_fetch_and(&cell, static_cast<std::uint8_t>(~bits), __ATOMIC_RELAXED);
+}
+
 /// body(cell, its bytes as bits, their place in the range) for each cell; `cells` starts with that of `p`.
 template <class AnyCell, class Body>
 void for_each_cell(AnyCell* cells, const char* p, std::size_t bytes, const Body& body) {
