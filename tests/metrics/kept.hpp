@@ -43,15 +43,16 @@ class Kept : public metrics::Sink {
   std::vector<metrics::Record> records_;
 };
 
-/// Waits until it has told of the parameters after an iteration: a run does not wait, and leaves out what
-/// comes too early.
-inline void wait_for_parameters(const Kept& kept, std::int64_t iteration) {
+/// Waits until it has told of What after an iteration: a run does not wait, and leaves out parameters and
+/// pictures that come too early.
+template <class What>
+void wait_for(const Kept& kept, std::int64_t iteration) {
   for (int i = 0; i < 6000; ++i) {
-    const auto found = kept.iterations_of<metrics::Parameters>();
+    const auto found = kept.iterations_of<What>();
     if (std::find(found.begin(), found.end(), iteration) != found.end()) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  ADD_FAILURE() << "no parameters of iteration " << iteration;
+  ADD_FAILURE() << "nothing told of iteration " << iteration;
 }
 
 }  // namespace banyan

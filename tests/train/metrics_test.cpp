@@ -57,7 +57,9 @@ class RunMetricsTest : public testing::Test {
     Session session(options);
     while (session.iteration() < options.solver.max_iter) {
       session.step(1);
-      if (session.iteration() % 2 == 1) wait_for_parameters(*kept, session.iteration() - 1);
+      if (session.iteration() % 2 == 0) continue;
+      wait_for<metrics::Parameters>(*kept, session.iteration() - 1);
+      wait_for<metrics::Pictures>(*kept, session.iteration() - 1);
     }
     session.train();
     return kept;
@@ -223,7 +225,7 @@ TEST_F(RunMetricsTest, ParametersAreMeasuredExactly) {
            {std::pair<std::string, std::string>{"conv", "conv.weight"}, {"ip", "ip.weight"}})
         now[name] = session.parameter(layer, 0);
       session.step(1);
-      wait_for_parameters(*kept, i);
+      wait_for<metrics::Parameters>(*kept, i);
     }
     mean["bn.running_mean"] = session.parameter("bn", 2);
   }
