@@ -30,17 +30,17 @@ std::vector<std::string> read_list(const std::string& path) {
 /// The datasets of one file.
 struct OpenFile {
   std::uint64_t index = 0, rows = 0;
-  std::vector<io::Hdf5Dataset> datasets;
+  std::vector<std::unique_ptr<io::Hdf5Dataset>> datasets;
   std::vector<std::vector<double>> values;  ///< of all datasets, which are then closed; or empty
 
   /// If they take at most `most` bytes. A row costs several calls of HDF5, one at a time in the process.
   void take_into_memory(std::uint64_t most) {
     std::uint64_t bytes = 0;
-    for (const io::Hdf5Dataset& dataset : datasets)
-      bytes += static_cast<std::uint64_t>(dataset.count()) * sizeof(double);
+    for (const auto& dataset : datasets)
+      bytes += static_cast<std::uint64_t>(dataset->count()) * sizeof(double);
     if (bytes > most) return;
     try {
-      for (const io::Hdf5Dataset& dataset : datasets) values.push_back(dataset.values<double>());
+      for (const auto& dataset : datasets) values.push_back(dataset->values<double>());
       datasets.clear();  // closes the file
     } catch (const Error&) {
       values.clear();  // rows are read one by one, and the damaged one is named
@@ -59,8 +59,8 @@ class Hdf5Source : public RowSource, public std::enable_shared_from_this<Hdf5Sou
       io::rehearse_hdf5(files_[i], [&] { open(i); });
       const std::shared_ptr<const OpenFile> file = open(i);
       if (i == 0)
-        for (const io::Hdf5Dataset& dataset : file->datasets)
-          rows_.emplace_back(std::vector(dataset.shape().begin() + 1, dataset.shape().end()));
+        for (const auto& dataset : file->datasets)
+          rows_.emplace_back(std::vector(dataset->shape().begin() + 1, dataset->shape().end()));
       check_rows(*file);
       sizes_.push_back(file->rows);
     }
@@ -102,19 +102,19 @@ class Hdf5Source : public RowSource, public std::enable_shared_from_this<Hdf5Sou
 
  private:
   std::shared_ptr<OpenFile> open(std::size_t index) const {
-    const io::Hdf5File file = io::Hdf5File::open(files_[index]);
+    const std::unique_ptr<io::Hdf5File> file = io::Hdf5File::open(files_[index]);
     auto opened = std::make_shared<OpenFile>();
     opened->index = index;
     for (const std::string& name : names_) {
-      opened->datasets.push_back(file.dataset(name));
-      const std::vector<std::int64_t>& shape = opened->datasets.back().shape();
+      opened->datasets.push_back(file->dataset(name));
+      const std::vector<std::int64_t>& shape = opened->datasets.back()->shape();
       if (shape.empty())
-        bad_input(file.name(), ", dataset ", banyan::quoted(name),
+        bad_input(file->name(), ", dataset ", banyan::quoted(name),
                   ": expected rows along its first axis, found a single value");
       const auto rows = static_cast<std::uint64_t>(shape[0]);
       if (opened->datasets.size() == 1) opened->rows = rows;
       if (rows != opened->rows)
-        bad_input(file.name(), ", dataset ", banyan::quoted(name), ": expected ", opened->rows,
+        bad_input(file->name(), ", dataset ", banyan::quoted(name), ": expected ", opened->rows,
                   " rows, as many as in dataset ", banyan::quoted(names_[0]), ", found ", rows);
     }
     return opened;
@@ -122,7 +122,7 @@ class Hdf5Source : public RowSource, public std::enable_shared_from_this<Hdf5Sou
 
   void check_rows(const OpenFile& file) const {
     for (std::size_t k = 0; k < rows_.size(); ++k) {
-      const std::vector<std::int64_t>& shape = file.datasets[k].shape();
+      const std::vector<std::int64_t>& shape = file.datasets[k]->shape();
       const std::vector<std::int64_t> row(shape.begin() + 1, shape.end());
       if (row != rows_[k].dims())
         bad_input(banyan::quoted(files_[file.index]), ", dataset ", banyan::quoted(names_[k]),
@@ -153,7 +153,7 @@ class Hdf5Reader : public RecordReader {
     for (std::size_t k = 0; k < source_->rows().size(); ++k) {
       const auto length = static_cast<std::size_t>(source_->rows()[k].count());
       if (file_->values.empty())
-        file_->datasets[k].read_rows(row, 1, record.numbers.data() + next);
+        file_->datasets[k]->read_rows(row, 1, record.numbers.data() + next);
       else
         std::copy_n(file_->values[k].data() + row * length, length, record.numbers.data() + next);
       next += length;

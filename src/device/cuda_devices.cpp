@@ -3,8 +3,8 @@
 #include "banyan/device/cuda_devices.hpp"
 
 #include "banyan/base/error.hpp"
+#include "base/sibling_library.hpp"
 #include "device/cuda_backend.hpp"
-#include "device/sibling_library.hpp"
 
 namespace banyan {
 namespace {

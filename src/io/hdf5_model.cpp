@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -122,7 +123,7 @@ class ModelReader {
       BlobData missing;
       missing.missing = true;
       layer.blobs.resize(static_cast<std::size_t>(number), missing);
-      layer.blobs.push_back(read_blob(file_.dataset(path)));
+      layer.blobs.push_back(read_blob(*file_.dataset(path)));
     }
     model_.layers.push_back(std::move(layer));
   }
@@ -157,67 +158,67 @@ void check_hdf5_names(const caffe::NetParameter& net) {
 }
 
 std::string hdf5_model(caffe::NetParameter net, const std::string& name) {
-  Hdf5File file = Hdf5File::create_in_memory(name);
-  file.make_group(kData);
-  for (const caffe::LayerParameter& layer : net.layer()) file.make_group(cat(kData, "/", layer.name()));
+  const std::unique_ptr<Hdf5File> file = Hdf5File::create_in_memory(name);
+  file->make_group(kData);
+  for (const caffe::LayerParameter& layer : net.layer()) file->make_group(cat(kData, "/", layer.name()));
   for_each_stored_blob(net, [&](caffe::LayerParameter& layer, int i) {
     caffe::BlobProto blob;  // what is in the file is given up: a model is large
     blob.Swap(layer.mutable_blobs(i));
-    write_values(file, cat(kData, "/", layer.name(), "/", i), blob, false);
+    write_values(*file, cat(kData, "/", layer.name(), "/", i), blob, false);
     if (blob.diff_size() + blob.double_diff_size() > 0)
-      write_values(file, cat(kDiff, "/", layer.name(), "/", i), blob, true);
+      write_values(*file, cat(kDiff, "/", layer.name(), "/", i), blob, true);
   });
-  return file.bytes();
+  return file->bytes();
 }
 
 ModelWeights read_hdf5_model(const std::string& path) {
-  const auto read = [&] { return ModelReader(Hdf5File::open(path)).read(); };
+  const auto read = [&] { return ModelReader(*Hdf5File::open(path)).read(); };
   rehearse_hdf5(path, read);
   return read();
 }
 
 std::string hdf5_state(caffe::SolverState state, const std::string& name) {
-  Hdf5File file = Hdf5File::create_in_memory(name);
+  const std::unique_ptr<Hdf5File> file = Hdf5File::create_in_memory(name);
   const std::int32_t iteration = state.iter(), step = state.current_step();
-  file.write("iter", {1}, &iteration);
-  file.write_text("learned_net", state.learned_net());
-  file.write("current_step", {1}, &step);
-  file.make_group(kHistory);
+  file->write("iter", {1}, &iteration);
+  file->write_text("learned_net", state.learned_net());
+  file->write("current_step", {1}, &step);
+  file->make_group(kHistory);
   for (int i = 0; i < state.history_size(); ++i) {
     caffe::BlobProto blob;
     blob.Swap(state.mutable_history(i));
-    write_values(file, cat(kHistory, "/", i), blob, false);
+    write_values(*file, cat(kHistory, "/", i), blob, false);
   }
   if (state.has_banyan()) {
     const std::string bytes = state.banyan().SerializeAsString();
-    file.write(kBanyan, {static_cast<std::int64_t>(bytes.size())},
-               reinterpret_cast<const std::uint8_t*>(bytes.data()));
+    file->write(kBanyan, {static_cast<std::int64_t>(bytes.size())},
+                reinterpret_cast<const std::uint8_t*>(bytes.data()));
   }
-  return file.bytes();
+  return file->bytes();
 }
 
 namespace {
 
 caffe::SolverState read_state(const std::string& path) {
-  const Hdf5File file = Hdf5File::open(path);
-  if (!file.contains("iter") || !file.contains("learned_net") || !file.contains(kHistory))
-    bad_input(file.name(),
+  const std::unique_ptr<Hdf5File> file = Hdf5File::open(path);
+  if (!file->contains("iter") || !file->contains("learned_net") || !file->contains(kHistory))
+    bad_input(file->name(),
               ": expected a solver state (.solverstate.h5), found an HDF5 file without iter, learned_net or "
               "history");
   caffe::SolverState state;
-  state.set_iter(file.number<std::int32_t>("iter"));
-  state.set_learned_net(file.text("learned_net"));
-  if (file.contains("current_step")) state.set_current_step(file.number<std::int32_t>("current_step"));
-  const std::size_t count = file.names_in(kHistory).size();
+  state.set_iter(file->number<std::int32_t>("iter"));
+  state.set_learned_net(file->text("learned_net"));
+  if (file->contains("current_step")) state.set_current_step(file->number<std::int32_t>("current_step"));
+  const std::size_t count = file->names_in(kHistory).size();
   for (std::size_t i = 0; i < count; ++i) {
-    const Hdf5Dataset set = file.dataset(cat(kHistory, "/", i));
-    *state.add_history() = set.is_double() ? encode_blob(set.shape(), set.values<double>().data())
-                                           : encode_blob(set.shape(), set.values<float>().data());
+    const std::unique_ptr<Hdf5Dataset> set = file->dataset(cat(kHistory, "/", i));
+    *state.add_history() = set->is_double() ? encode_blob(set->shape(), set->values<double>().data())
+                                            : encode_blob(set->shape(), set->values<float>().data());
   }
-  if (file.contains(kBanyan)) {
-    const std::vector<std::uint8_t> bytes = file.dataset(kBanyan).values<std::uint8_t>();
+  if (file->contains(kBanyan)) {
+    const std::vector<std::uint8_t> bytes = file->dataset(kBanyan)->values<std::uint8_t>();
     if (!state.mutable_banyan()->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-      bad_input(file.name(), ", dataset \"banyan\": damaged");
+      bad_input(file->name(), ", dataset \"banyan\": damaged");
   }
   return state;
 }

@@ -10,9 +10,11 @@ namespace {
 class AxpyLayer : public Layer {
  public:
   AxpyLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(
-            parameter, options,
-            {.arity = {3, 3, 1, 1}, .storage = StorageRule::sixteen_bits, .backward_reads_outputs = false}) {}
+      : Layer(parameter, options,
+              {.arity = {3, 3, 1, 1},
+               .layout = LayoutRule::follows,
+               .storage = StorageRule::sixteen_bits,
+               .backward_reads_outputs = false}) {}
 
   void setup(const Blobs&, const Blobs&) override { traits_.passes_gradient = {false, false, true}; }
 
@@ -21,31 +23,24 @@ class AxpyLayer : public Layer {
     if (x.axes() < 2 || a.axes() < 2 || a[0] != x[0] || a[1] != x[1] || a.count(2) != 1 || !(x == b))
       refuse("expected one factor for each channel of each sample, and two blobs of one shape; found ",
              a.to_string(), ", ", x.to_string(), " and ", b.to_string());
-    over_ = {1, x.count(0, 2), x.count(2)};
-    set_output(*outputs[0], x);
+    set_output(*outputs[0], x, inputs[1]->layout);
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    Tensor& y = outputs[0]->data;
-    ops::scale_bias(*pass.context, inputs[1]->data, inputs[0]->data, none_, over_, {}, y);
-    ops::axpby(*pass.context, 1, inputs[2]->data, 1, y);
+    ops::scale_planes(*pass.context, inputs[1]->data, inputs[0]->data, inputs[2]->data, outputs[0]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
     Context& context = *pass.context;
     const Tensor& dy = outputs[0]->grad;
-    if (propagate[0]) {
-      ops::fill(context, inputs[0]->grad, 0);
-      ops::scale_backward(context, inputs[1]->data, dy, over_, inputs[0]->grad);
-    }
-    if (propagate[1]) ops::scale_bias(context, dy, inputs[0]->data, none_, over_, {}, inputs[1]->grad);
+    Tensor none;
+    if (propagate[0] || propagate[1])
+      ops::scale_planes_backward(context, inputs[1]->data, dy, inputs[0]->data,
+                                 propagate[1] ? inputs[1]->grad : none,
+                                 propagate[0] ? inputs[0]->grad : none);
     if (propagate[2] && !inputs[2]->grad.same_memory(dy)) ops::copy(context, dy, inputs[2]->grad);
   }
-
- private:
-  ops::Broadcast over_{};
-  Tensor none_;
 };
 
 const RegisterLayer<AxpyLayer> registered("Axpy", {.about = "a * x + b with a factor per channel and sample",

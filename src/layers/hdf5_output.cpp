@@ -1,6 +1,6 @@
 // HDF5Output: appends its inputs, row by row, to the datasets `data` and `label` of a file. Every pass is on
 // disk when it ends. The file is made by the first pass and replaces an existing one.
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "banyan/layers/layer.hpp"
@@ -54,7 +54,7 @@ class Hdf5OutputLayer : public Layer {
     });
   }
 
-  std::optional<io::Hdf5File> file_;
+  std::unique_ptr<io::Hdf5File> file_;
 };
 
 const RegisterLayer<Hdf5OutputLayer> registered("HDF5Output", {"appends data and labels to an HDF5 file",

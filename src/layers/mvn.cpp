@@ -10,7 +10,7 @@ namespace {
 class MvnLayer : public Layer {
  public:
   MvnLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options, {.backward_reads_outputs = false}) {}
+      : Layer(parameter, options, {.layout = LayoutRule::follows, .backward_reads_outputs = false}) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {
     if (inputs[0]->shape.axes() < 2) refuse("the input needs an axis of channels, axis 1");
@@ -19,23 +19,31 @@ class MvnLayer : public Layer {
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& input = inputs[0]->shape;
-    const int from = parameter_.mvn_param().across_channels() ? 1 : 2;
-    rows_ = input.count(0, from);
-    length_ = input.count(from);
-    set_output(*outputs[0], input);
+    const bool across = parameter_.mvn_param().across_channels();
+    // Rows of neighbours in memory; but in channels-last images the channels of a sample lie side by side.
+    side_by_side_ =
+        !across && inputs[0]->layout == Layout::channels_last && input[1] > 1 && input.count(2) > 1;
+    groups_ = side_by_side_ ? input[0] : 1;
+    rows_ = side_by_side_ ? input[1] : input.count(0, across ? 1 : 2);
+    length_ = input.count(across ? 1 : 2);
+    set_output(*outputs[0], input, inputs[0]->layout);
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     if (inputs[0]->shape.count() == 0) return;
     Context& context = *pass.context;
-    ensure(context, moments_, Shape{1 + 2 * rows_}, DType::f64);
-    ensure(context, mean_inv_std_, Shape{2 * rows_}, DType::f64);
-    ensure(context, stretch_, Shape{rows_}, DType::f64);
-    Tensor y = rows_of(outputs[0]->data);
-    ops::batch_moments(context, rows_of(inputs[0]->data), moments_);
-    ops::deviation_statistics(context, moments_, parameter_.mvn_param().eps(),
-                              parameter_.mvn_param().normalize_variance(), mean_inv_std_, stretch_);
-    ops::normalize_forward(context, rows_of(inputs[0]->data), mean_inv_std_, {}, y);
+    ensure(context, moments_, Shape{groups_ * (1 + 2 * rows_)}, DType::f64);
+    ensure(context, mean_inv_std_, Shape{groups_ * 2 * rows_}, DType::f64);
+    ensure(context, stretch_, Shape{groups_ * rows_}, DType::f64);
+    for (std::int64_t group = 0; group < groups_; ++group) {
+      const Tensor x = images_of(inputs[0]->data, group);
+      Tensor y = images_of(outputs[0]->data, group), moments = part(moments_, group),
+             mean_inv_std = part(mean_inv_std_, group), stretch = part(stretch_, group);
+      ops::batch_moments(context, x, moments);
+      ops::deviation_statistics(context, moments, parameter_.mvn_param().eps(),
+                                parameter_.mvn_param().normalize_variance(), mean_inv_std, stretch);
+      ops::normalize_forward(context, x, mean_inv_std, {}, y);
+    }
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -43,18 +51,31 @@ class MvnLayer : public Layer {
     if (!propagate[0] || inputs[0]->shape.count() == 0) return;
     Context& context = *pass.context;
     ensure(context, sums_, Shape{2 * rows_}, DType::f64);
-    const Tensor x = rows_of(inputs[0]->data), dy = rows_of(outputs[0]->grad);
-    Tensor dx = rows_of(inputs[0]->grad), products = sums_.slice(rows_, Shape{rows_});
-    ops::normalize_backward_sums(context, x, dy, mean_inv_std_, {}, sums_);
-    ops::multiply(context, products, stretch_, products);
-    ops::normalize_backward(context, x, dy, mean_inv_std_, {}, sums_, moments_, dx);
+    Tensor products = sums_.slice(rows_, Shape{rows_});
+    for (std::int64_t group = 0; group < groups_; ++group) {
+      const Tensor x = images_of(inputs[0]->data, group), dy = images_of(outputs[0]->grad, group);
+      const Tensor moments = part(moments_, group), mean_inv_std = part(mean_inv_std_, group);
+      Tensor dx = images_of(inputs[0]->grad, group);
+      ops::normalize_backward_sums(context, x, dy, mean_inv_std, {}, sums_);
+      ops::multiply(context, products, part(stretch_, group), products);
+      ops::normalize_backward(context, x, dy, mean_inv_std, {}, sums_, moments, dx);
+    }
   }
 
  private:
-  /// The rows as the channels of one sample.
-  Tensor rows_of(const Tensor& tensor) const { return tensor.reshaped(Shape{1, rows_, length_}); }
+  /// The rows of a group as the channels of one sample.
+  Tensor images_of(const Tensor& tensor, std::int64_t group) const {
+    return tensor.slice(group * rows_ * length_, Shape{1, rows_, length_},
+                        side_by_side_ ? Layout::channels_last : Layout::contiguous);
+  }
+  Tensor part(const Tensor& of_groups, std::int64_t group) const {
+    const std::int64_t length = of_groups.count() / groups_;
+    return of_groups.slice(group * length, Shape{length});
+  }
 
-  std::int64_t rows_ = 0, length_ = 0;
+  bool side_by_side_ = false;
+  /// Each with statistics of its own rows, `length_` long: samples, or all of them together.
+  std::int64_t groups_ = 1, rows_ = 0, length_ = 0;
   Tensor moments_, mean_inv_std_, stretch_, sums_;
 };
 

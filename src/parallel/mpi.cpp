@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "banyan/base/error.hpp"
-#include "device/sibling_library.hpp"
+#include "base/sibling_library.hpp"
 #include "parallel/mpi_backend.hpp"
 
 namespace banyan::parallel {

@@ -1,7 +1,7 @@
 // NCCL is used by the CUDA back end, which knows what a stream is; it opens NCCL's library itself.
 #include "banyan/base/error.hpp"
 #include "banyan/parallel/device_wire.hpp"
-#include "device/sibling_library.hpp"
+#include "base/sibling_library.hpp"
 #include "parallel/nccl_backend.hpp"
 
 namespace banyan::parallel {

@@ -4,7 +4,8 @@
 //
 // usage: bench_kernels [--threads=1] [--rounds=7] [--only=TEXT] [PART...]     (default: all parts)
 //   --only=TEXT  rows whose names contain the text
-//   convolution  oneDNN's kernels, rows, columns, products, turned, groups and Winograd, for each pass over many shapes; ms
+//   convolution  oneDNN's kernels, rows, columns, products, turned, groups, Winograd and depthwise, for each pass over many
+//                shapes; ms
 //   columns      gradients by columns, by the KiB of columns at a time; ms
 //   blocks       statistics of batch normalization, by the KiB of a block; us
 //   layout       oneDNN's kernels for channels-last tensors and for its own blocked layout; ms
@@ -29,6 +30,7 @@
 #include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_depthwise.hpp"
 #include "ops/cpu/convolution_groups.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
@@ -217,16 +219,52 @@ std::vector<Case> in_groups() {
           of("many", 256, 28, 256, 1, 1, 16),       of("CaffeNet", 96, 27, 256, 5, 1, 2)};
 }
 
+/// Each channel by itself; the last two are the gradients of bilinear upsampling.
+std::vector<Case> depthwise() {
+  const auto of = [](const char* name, std::int64_t batch, std::int64_t channels, std::int64_t length,
+                     std::int64_t stride, std::int64_t kernel = 3, std::int64_t dilation = 1) {
+    return Case{name,     batch, channels, length, channels, kernel, stride, (kernel - 1) / 2 * dilation,
+                dilation, 0,     channels};
+  };
+  return {of("MobileNet-v2", 16, 32, 112, 1),
+          of("MobileNet-v2", 16, 96, 112, 2),
+          of("MobileNet-v2", 16, 144, 56, 1),
+          of("MobileNet-v2", 16, 144, 56, 2),
+          of("MobileNet-v2", 16, 192, 28, 1),
+          of("MobileNet-v2", 16, 384, 14, 1),
+          of("MobileNet-v2", 16, 576, 14, 2),
+          of("MobileNet-v2", 16, 960, 7, 1),
+          of("MobileNet", 16, 512, 14, 1),
+          of("MobileNet", 16, 1024, 7, 1),
+          of("ShuffleNet", 16, 24, 56, 2),
+          of("ShuffleNet", 16, 60, 56, 2),
+          of("ShuffleNet", 16, 60, 28, 1),
+          of("ShuffleNet", 16, 120, 14, 1),
+          of("ShuffleNet", 16, 240, 7, 1),
+          of("one image", 1, 144, 56, 1),
+          of("one image", 1, 960, 7, 1),
+          of("few channels", 16, 8, 112, 1),
+          of("few channels", 8, 12, 64, 1),
+          of("wide", 16, 240, 14, 1, 5),
+          of("wide", 16, 96, 28, 1, 7),
+          of("wide", 16, 72, 56, 2, 5),
+          of("gaps", 8, 128, 28, 1, 3, 2),
+          {"FCN", 1, 21, 512, 21, 16, 8, 4, 1, 0, 21},
+          {"upsampling", 2, 64, 64, 64, 4, 2, 1, 1, 0, 64}};
+}
+
 std::function<void()> where(bool possible, std::function<void()> run) {
   return possible ? std::move(run) : nullptr;
 }
 
 void compare_convolutions(Device& device, const Options& options) {
   Context context(device);
-  print_header("convolution", {"oneDNN", "rows", "columns", "products", "turned", "groups", "Winograd"});
+  print_header("convolution",
+               {"oneDNN", "rows", "columns", "products", "turned", "groups", "Winograd", "depthwise"});
   std::vector<Case> cases = layers_of_nets();
   for (Case& c : wide_windows()) cases.push_back(std::move(c));
   for (Case& c : in_groups()) cases.push_back(std::move(c));
+  for (Case& c : depthwise()) cases.push_back(std::move(c));
   for (Case& c : grid()) cases.push_back(std::move(c));
   for (const Case& c : cases) {
     const ConvolutionGeometry g = c.geometry();
@@ -249,10 +287,15 @@ void compare_convolutions(Device& device, const Options& options) {
     const bool forward_winograd = by_winograd(ops::WinogradPass::forward);
     const bool data_winograd = by_winograd(ops::WinogradPass::backward_data);
     const bool weight_winograd = by_winograd(ops::WinogradPass::backward_weight);
+    const bool depthwise = ops::depthwise_applies(g, x, y);
+    const auto by_depthwise = [&](ops::DepthwisePass pass) { return ops::depthwise_pays(pass, g, x, y); };
+    const bool forward_depthwise = by_depthwise(ops::DepthwisePass::forward);
+    const bool data_depthwise = by_depthwise(ops::DepthwisePass::backward_data);
+    const bool weight_depthwise = by_depthwise(ops::DepthwisePass::backward_weight);
     compare(
         options, c.text("forward"), 1e-3,
         {{"oneDNN", [&] { library->forward(context, x, w, b, y); },
-          !forward_rows && !by_groups(forward) && !forward_winograd},
+          !forward_rows && !by_groups(forward) && !forward_winograd && !forward_depthwise},
          {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }), forward_rows},
          {"columns", nullptr},
          {"products", nullptr},
@@ -261,11 +304,13 @@ void compare_convolutions(Device& device, const Options& options) {
           by_groups(forward)},
          {"Winograd",
           where(winograd, [&] { ops::forward_by_winograd(context, g, x, w, b, 1, Tensor(), false, y); }),
-          forward_winograd}});
+          forward_winograd},
+         {"depthwise", where(depthwise, [&] { ops::forward_depthwise(context, g, x, w, b, {}, y); }),
+          forward_depthwise}});
     compare(
         options, c.text("weights"), 1e-3,
         {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); },
-          !products && !weight && !weight_groups && !weight_winograd},
+          !products && !weight && !weight_groups && !weight_winograd && !weight_depthwise},
          {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, none); }),
           !products && weight},
          {"columns", nullptr},
@@ -276,11 +321,14 @@ void compare_convolutions(Device& device, const Options& options) {
          {"groups", where(groups, [&] { ops::backward_weight_by_groups(context, g, x, y, true, w); }),
           !products && weight_groups},
          {"Winograd", where(winograd, [&] { ops::backward_weight_by_winograd(context, g, x, y, true, w); }),
-          !products && weight_winograd}});
+          !products && weight_winograd},
+         {"depthwise",
+          where(depthwise, [&] { ops::backward_weight_depthwise(context, g, x, y, true, w, none); }),
+          weight_depthwise}});
     const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::kColumnValues, x); };
     compare(options, c.text("data"), 1e-3,
             {{"oneDNN", [&] { library->backward_data(context, y, w, x); },
-              !data_products && !data && !turns && !data_groups && !data_winograd},
+              !data_products && !data && !turns && !data_groups && !data_winograd && !data_depthwise},
              {"rows", nullptr},
              {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data},
              {"products",
@@ -294,7 +342,9 @@ void compare_convolutions(Device& device, const Options& options) {
                     [&] { ops::backward_data_by_groups(context, g, y, w, x); }),
               data_groups},
              {"Winograd", where(winograd, [&] { ops::backward_data_by_winograd(context, g, y, w, x); }),
-              data_winograd}});
+              data_winograd},
+             {"depthwise", where(depthwise, [&] { ops::backward_data_depthwise(context, g, y, w, x); }),
+              data_depthwise}});
   }
 }
 

@@ -34,6 +34,13 @@ def main():
         for program in ("trainer", "gpu_tests", "make_digits"):
             found = subprocess.run(["ldd", folder / "bin" / program], stdout=subprocess.PIPE, text=True, check=True, env={"PATH": "/usr/bin:/bin"}).stdout
             expect(f"{program} uses the library beside it", f"=> {folder}/bin/../lib/libbanyan.so " in found, found)
+        for part in ("hdf5", "httplib"):
+            library = folder / f"lib/libbanyan_{part}.so"
+            if not (build / "lib" / library.name).exists():
+                continue
+            found = subprocess.run(["ldd", library], stdout=subprocess.PIPE, text=True, env={"PATH": "/usr/bin:/bin"}).stdout
+            expect(f"{library.name} uses the library beside it",
+                   any(part in line.split(" => ")[0] and f" => {folder}/lib/" in line for line in found.splitlines()), found)
 
         report = pathlib.Path(name) / "report"
         environment = {"PATH": "/usr/bin:/bin", "HOME": name, "EMULATED_CUDA": "gpus=2,notes=0,leaks=0", "BANYAN_SLOW_GPU": "1"}

@@ -108,9 +108,9 @@ class Build:
         [link] = [command for command in link.split(" && ") if " -shared " in command]
         link = link.replace(f" -o {target}", f" -o {folder / mutant.library}{objects}")
         self.run(link)
-        for name in ("libbanyan.so", "libbanyan_cuda.so"):
-            if name != mutant.library:
-                os.symlink((self.build / self.library).parent / name, folder / name)
+        for path in (self.build / self.library).parent.glob("libbanyan*.so"):
+            if path.name != mutant.library:
+                os.symlink(path, folder / path.name)
         return folder
 
 
@@ -211,7 +211,7 @@ def main():
                 return 1
             references[test] = outcome
         for control, outcome, seconds in pool.map(outcome_of_mutant, controls):
-            print(f"{control.name}, made anew: {outcome.caught_by or 'passes'} ({seconds:.1f} s)", flush=True)
+            print(f"{control.name}, made again: {outcome.caught_by or 'passes'} ({seconds:.1f} s)", flush=True)
             if outcome.caught_by:
                 return 1
         for mutant, outcome, seconds in pool.map(outcome_of_mutant, mutants):

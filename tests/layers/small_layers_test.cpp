@@ -171,13 +171,15 @@ TEST(Normalize, MakesUnitVectors) {
 }
 
 /// They take channels-last images as they come, with the same results.
-TEST(NormalizeAndReduction, KeepChannelsLastImages) {
+TEST(SmallLayers, KeepChannelsLastImages) {
   const Shape shape{2, 3, 4, 3};
   for (const std::string& text :
        {std::string("type: 'Normalize'"), norm("eps: 0.1"), norm("channel_shared: false"),
         norm("across_spatial: false"), norm("across_spatial: false channel_shared: false"),
         reduction("operation: SUMSQ"), reduction("operation: ASUM axis: 1"),
-        reduction("operation: MEAN axis: 0 coeff: 2"), reduction("operation: SUMSQ axis: -3 coeff: 2")}) {
+        reduction("operation: MEAN axis: 0 coeff: 2"), reduction("operation: SUMSQ axis: -3 coeff: 2"),
+        std::string("type: 'MVN'"), mvn("eps: 0.1"), mvn("across_channels: true"),
+        mvn("normalize_variance: false")}) {
     SCOPED_TRACE(text);
     std::vector<Values> found[2];
     for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
@@ -208,6 +210,27 @@ TEST(Axpy, ScalesChannelsOfSamplesAndAdds) {
   const Result found = run("type: 'Axpy'", {Shape{2, 1}, Shape{2, 1, 2}, Shape{2, 1, 2}},
                            {{2, 3}, {1, 2, 3, 4}, {10, 20, 30, 40}});
   EXPECT_EQ(found.values, (Values{12, 24, 39, 52}));
+}
+
+/// Enough images and channels for blocks of both.
+TEST(Axpy, KeepsChannelsLastImages) {
+  const Shape factors{3, 70, 1, 1}, image{3, 70, 12, 16};
+  const Values gradient = spread_values(image.count(), 4);
+  std::vector<Values> found[2];
+  for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
+    BenchOptions options;
+    options.input_layout = layout;
+    Bench bench("type: 'Axpy'", {factors, image, image}, 1, options);
+    EXPECT_EQ(bench.outputs[0]->layout, layout);
+    for (std::size_t i = 0; i < 3; ++i)
+      bench.set_input(i, spread_values(bench.inputs[i]->shape.count(), static_cast<unsigned>(i + 1)));
+    bench.forward();
+    bench.backward(gradient);
+    found[layout == Layout::channels_last ? 1 : 0] = {bench.output(), bench.input_gradient(1),
+                                                      bench.input_gradient(2), bench.input_gradient(0)};
+  }
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(found[1][i], found[0][i]) << i;
+  expect_near(found[1][3], found[0][3], 1e-13, "sums of 192 terms of f64 below 1 in another order");
 }
 
 TEST(BatchReduction, ReducesTheAxisInParts) {

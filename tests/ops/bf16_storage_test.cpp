@@ -318,6 +318,16 @@ TEST_P(Bf16Storage, ScaleAndBias) {
         1e-6);
 }
 
+TEST_P(Bf16Storage, FactorsOfPlanes) {
+  const std::int64_t planes = kImage.count(0, 2);
+  const Tensor x = made(kImage, 1), dy = made(kImage, 2), out = empty(kImage, DType::f32);
+  for (const std::size_t narrow : {4, 6})  // factors that are a blob are bf16 too
+    compare({x, dy, out, out, made({planes}, 3), made({planes}, 4)}, narrow, [&](Tensors& t) {
+      ops::scale_planes(context(), t[0], t[4], t[1], t[2]);
+      ops::scale_planes_backward(context(), t[0], t[1], t[4], t[3], t[5]);
+    });
+}
+
 /// Sums are those of f32 in vectors of another length: up to 1836 terms below 10, whose partial sums of about
 /// 100 have rounding errors of 4e-6.
 TEST_P(Bf16Storage, BatchNormalization) {

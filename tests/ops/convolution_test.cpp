@@ -7,6 +7,7 @@
 #include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_depthwise.hpp"
 #include "ops/cpu/convolution_groups.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
@@ -66,6 +67,12 @@ const std::vector<Case>& cases() {
       {"depthwise", 2, {9, 8}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 16, 16, 16}},
       {"odd depthwise", 2, {9, 8}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 5, 5, 5}},
       {"depthwise multiplier", 2, {6, 6}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 4, 4, 8}},
+      {"depthwise, 21", 3, {9, 13}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 21, 21, 21}},
+      {"depthwise, strides", 2, {13, 37}, {{3, 5}, {2, 3}, {0, 2}, {1, 1}, 40, 40, 40}},
+      {"depthwise, dilation", 2, {13, 12}, {{3, 2}, {2, 1}, {1, 0}, {2, 3}, 9, 9, 9}},
+      {"depthwise, upsampling", 1, {32, 24}, {{8, 8}, {4, 4}, {2, 2}, {1, 1}, 24, 24, 24}},
+      {"depthwise, gaps", 2, {11, 12}, {{2, 1}, {3, 4}, {0, 0}, {1, 1}, 12, 12, 12}},
+      {"depthwise, wide window", 2, {5, 4}, {{5, 7}, {1, 1}, {2, 3}, {1, 1}, 70, 70, 70}},
       {"groups of 4", 3, {9, 17}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 8, 32, 32}},
       {"groups of 4, high", 2, {33, 5}, {{3, 2}, {1, 1}, {2, 0}, {1, 1}, 4, 16, 16}},
       {"groups of 4, strides", 2, {13, 19}, {{1, 2}, {3, 2}, {0, 1}, {1, 1}, 4, 16, 16}},
@@ -153,25 +160,32 @@ class ConvolutionTest : public DeviceTest {
   /// run(bias, slope, y) must end with the ReLU that activate() applies to what it gives for a slope of 1,
   /// infinite values too.
   template <class Run>
-  void expect_relu(const Case& c, std::vector<double> bias, const Run& run) {
+  void expect_relu(const Case& c, const std::vector<double>& bias, const Run& run) {
     for (const double slope : {0.3, 0.0, -0.25}) {
       SCOPED_TRACE(cat("slope ", slope));
-      if (slope == 0) bias.front() = bias.back() = -std::numeric_limits<double>::infinity();
-      const Tensor on_device = make({c.geometry.out_channels}, bias);
-      Tensor fused = empty(c.output_shape(), Layout::channels_last),
-             swept = empty(c.output_shape(), Layout::channels_last);
-      run(on_device, slope, fused);
-      run(on_device, 1.0, swept);
-      ops::activate(context(), ops::relu_activation(slope), swept);
-      const auto found = values(fused), expected = values(swept);
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        if (std::isnan(expected[i]))
-          ASSERT_TRUE(std::isnan(found[i])) << i;
-        else
-          ASSERT_EQ(found[i], expected[i]) << i;
-        ASSERT_EQ(std::signbit(found[i]) && found[i] == 0, std::signbit(expected[i]) && expected[i] == 0)
-            << i;
-      }
+      expect_end(c, bias, ops::relu_activation(slope),
+                 [&](const Tensor& with, const ops::Activation& end, Tensor& to) {
+                   run(with, end.on() ? end.slope : 1, to);
+                 });
+    }
+  }
+  /// The same for any activation, and run(bias, activation, y).
+  template <class Run>
+  void expect_end(const Case& c, std::vector<double> bias, const ops::Activation& end, const Run& run) {
+    if (end.slope == 0) bias.front() = bias.back() = -std::numeric_limits<double>::infinity();
+    const Tensor on_device = make({c.geometry.out_channels}, bias);
+    Tensor fused = empty(c.output_shape(), Layout::channels_last),
+           swept = empty(c.output_shape(), Layout::channels_last);
+    run(on_device, end, fused);
+    run(on_device, ops::Activation(), swept);
+    ops::activate(context(), end, swept);
+    const auto found = values(fused), expected = values(swept);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (std::isnan(expected[i]))
+        ASSERT_TRUE(std::isnan(found[i])) << i;
+      else
+        ASSERT_EQ(found[i], expected[i]) << i;
+      ASSERT_EQ(std::signbit(found[i]) && found[i] == 0, std::signbit(expected[i]) && expected[i] == 0) << i;
     }
   }
 };
@@ -273,7 +287,7 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
 /// Our own kernels wherever they can do the work, also where the rules prefer oneDNN's.
 TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   if (on_cuda() || dtype() != DType::f32) GTEST_SKIP() << "kernels for f32 on CPU devices";
-  int by_rows = 0, by_columns = 0, by_products = 0, by_groups = 0, by_winograd = 0, turned = 0;
+  int by_rows = 0, by_columns = 0, by_products = 0, by_groups = 0, by_winograd = 0, depthwise = 0, turned = 0;
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Layout last = Layout::channels_last;
@@ -341,6 +355,46 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
         expect_near(values(grad_input), dx, tolerance(c.weight_shape().count(1)));
       }
     }
+    if (ops::depthwise_applies(c.geometry, input, grad_output)) {
+      ++depthwise;
+      std::vector<double> plain(dy.size(), 0.0), first_dw(w.size(), 0.0), first_db(b.size(), 0.0);
+      for_each_product(c,
+                       [&](auto o, auto i, auto k) { plain[o] += x[i] * w[k], first_dw[k] += dy[o] * x[i]; });
+      for (std::size_t o = 0; o < dy.size(); ++o) first_db[channel_of(c, o)] += dy[o];
+      auto y = plain, dw = first_dw, db = first_db;
+      for (std::size_t o = 0; o < y.size(); ++o) y[o] += b[channel_of(c, o)];
+      for (std::size_t k = 0; k < dw.size(); ++k) dw[k] += w[k];
+      for (std::size_t o = 0; o < db.size(); ++o) db[o] += b[o];
+      const double rounding = tolerance(c.weight_shape().count(1));
+      const double of_sums = tolerance(c.batch * c.output_shape().count(2));
+      const std::vector<double> nan(std::max(x.size(), dy.size()), NAN);
+      Tensor output = make(c.output_shape(), {nan.begin(), nan.begin() + std::ssize(dy)}, last), none;
+      ops::forward_depthwise(context(), c.geometry, input, weight, bias, {}, output);
+      expect_near(values(output), y, rounding);
+      const auto run = [&](const Tensor& with, const ops::Activation& end, Tensor& to) {
+        ops::forward_depthwise(context(), c.geometry, input, weight, with, end, to);
+      };
+      expect_relu(c, b, [&](const Tensor& with, double slope, Tensor& to) {
+        run(with, slope == 1 ? ops::Activation() : ops::relu_activation(slope), to);
+      });
+      expect_end(c, b, ops::clip_activation(-0.5, 0.75), run);
+      ops::forward_depthwise(context(), c.geometry, input, weight, none, {}, output);
+      expect_near(values(output), plain, rounding);
+      Tensor grad_input = make(c.input_shape(), {nan.begin(), nan.begin() + std::ssize(x)}, last);
+      ops::backward_data_depthwise(context(), c.geometry, grad_output, weight, grad_input);
+      expect_near(values(grad_input), dx, rounding);
+      Tensor grad_weight = make(c.weight_shape(), w), grad_bias = make({c.geometry.out_channels}, b);
+      ops::backward_weight_depthwise(context(), c.geometry, input, grad_output, true, grad_weight, grad_bias);
+      expect_near(values(grad_weight), dw, of_sums);
+      expect_near(values(grad_bias), db, of_sums);
+      ops::backward_weight_depthwise(context(), c.geometry, input, grad_output, false, grad_weight,
+                                     grad_bias);
+      expect_near(values(grad_weight), first_dw, of_sums);
+      expect_near(values(grad_bias), first_db, of_sums);
+      const auto with_bias = values(grad_weight);
+      ops::backward_weight_depthwise(context(), c.geometry, input, grad_output, false, grad_weight, none);
+      EXPECT_EQ(values(grad_weight), with_bias);
+    }
     if (ops::winograd_applies(c.geometry, input, grad_output)) {
       ++by_winograd;
       std::vector<double> plain(dy.size(), 0.0), first_dw(w.size(), 0.0);
@@ -395,6 +449,7 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   EXPECT_GE(by_columns, 15);
   EXPECT_GE(by_products, 15);
   EXPECT_EQ(by_groups, ops::instruction_set() == ops::InstructionSet::avx512 ? 5 : 0);
+  EXPECT_EQ(depthwise, 7);
   EXPECT_EQ(by_winograd, ops::instruction_set() == ops::InstructionSet::avx512 ? 7 : 0);
 }
 
@@ -975,6 +1030,133 @@ TEST(ConvolutionWinograd, AnImageThatIsNotFiniteLeavesTheOthersAlone) {
       else
         ASSERT_EQ(other[i], clean[i]) << pass << ", " << i;
   }
+}
+
+TEST(ConvolutionDepthwise, PaysWhereOneDnnIsSlow) {
+  const auto device = make_cpu_device(0, {});
+  struct Shapes {
+    std::int64_t channels, outputs, length, kernel = 3, stride = 1, dilation = 1;
+    Layout layout = Layout::channels_last;
+  };
+  const auto pays = [&](ops::DepthwisePass pass, const Shapes& s) {
+    const std::int64_t pad = s.kernel / 2 * s.dilation;
+    const ConvolutionGeometry geometry{
+        {s.kernel, s.kernel}, {s.stride, s.stride}, {pad, pad}, {s.dilation, s.dilation},
+        s.channels,           s.channels,           s.outputs};
+    const Case c{"", 2, {s.length, s.length}, geometry};
+    return ops::depthwise_pays(pass, geometry, Tensor(*device, c.input_shape(), DType::f32, s.layout),
+                               Tensor(*device, c.output_shape(), DType::f32, s.layout));
+  };
+  struct Expected {
+    Shapes shapes;
+    bool forward, data, weight;       // with AVX-512
+    bool narrow_data, narrow_weight;  // with AVX2, where the forward pass is always oneDNN's
+  };
+  for (const Expected& e :
+       {Expected{{144, 144, 56}, true, true, true, false, true},
+        Expected{{144, 144, 56, 3, 2}, false, true, true, false, true},
+        Expected{{960, 960, 7}, false, true, false, false, false},
+        Expected{{960, 960, 7, 5}, false, true, true, false, true},
+        Expected{{576, 576, 14, 3, 2}, false, true, false, false, false},
+        Expected{{21, 21, 64, 16, 8}, false, false, true, false, true},
+        Expected{{128, 128, 28, 3, 1, 2}, false, true, true, true, true},
+        Expected{{12, 12, 28}, false, false, false, false, true},
+        Expected{{60, 60, 28}, true, true, false, false, true},
+        Expected{{60, 60, 56}, true, true, true, false, true},
+        Expected{{8, 8, 28}, true, true, false, false, true},
+        Expected{{7, 7, 28}, false, false, false, false, false},
+        Expected{{16, 32, 28}, false, false, false, false, false},
+        Expected{{16, 16, 28, 3, 1, 1, Layout::contiguous}, false, false, false, false, false}}) {
+    const Shapes& s = e.shapes;
+    SCOPED_TRACE(cat(s.channels, " channels of ", s.length, ", kernel ", s.kernel, ", stride ", s.stride));
+    using enum ops::DepthwisePass;
+    const bool wide = ops::instruction_set() == kAvx512, narrow = ops::instruction_set() == kAvx2;
+    EXPECT_EQ(pays(forward, s), wide && e.forward);
+    EXPECT_EQ(pays(backward_data, s), (wide && e.data) || (narrow && e.narrow_data));
+    EXPECT_EQ(pays(backward_weight, s), (wide && e.weight) || (narrow && e.narrow_weight));
+  }
+}
+
+/// Threads divide images, and rows of them; windows may be wholly in the padding.
+TEST(ConvolutionDepthwise, MatchesTheReferenceOnAnyTeam) {
+  for (const Case& c : {Case{"3x3", 2, {31, 19}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 40, 40, 40}},
+                        Case{"strides", 1, {29, 40}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 24, 24, 24}},
+                        Case{"upsampling", 1, {40, 48}, {{16, 16}, {8, 8}, {4, 4}, {1, 1}, 21, 21, 21}},
+                        Case{"wide pad", 3, {2, 3}, {{3, 2}, {1, 1}, {4, 3}, {1, 1}, 17, 17, 17}},
+                        Case{"wide pad, strides", 2, {3, 4}, {{3, 3}, {2, 3}, {3, 5}, {2, 1}, 16, 16, 16}}})
+    for (const int threads : {1, 2, 3, 16}) {
+      SCOPED_TRACE(cat(c.name, ", ", threads, " threads"));
+      Team team(threads);
+      Context& context = team.context;
+      const auto compare = [](const Tensor& one, const Tensor& other, std::int64_t terms) {
+        // Rounding of sums, as ConvolutionTest::tolerance says.
+        const double tolerance = terms == 0 ? 0 : static_cast<double>(terms + 4) * 0x1p-23;
+        for (std::int64_t i = 0; i < one.count(); ++i)
+          ASSERT_NEAR(one.data<float>()[i], other.data<float>()[i], tolerance) << i;
+      };
+      const Tensor x = team.images(c.input_shape(), 1), dy = team.images(c.output_shape(), 2);
+      const Shape of_bias{c.geometry.out_channels};
+      const Tensor weight = team.weights(c.weight_shape(), 3), bias = team.weights(of_bias, 4);
+      Tensor y = team.images(c.output_shape(), 5), expected_y = team.images(c.output_shape(), 6);
+      Tensor dx = team.images(c.input_shape(), 7), expected_dx = team.images(c.input_shape(), 8);
+      const auto reference = ops::make_reference_convolution(c.geometry);
+      reference->forward(context, x, weight, bias, expected_y);
+      ops::forward_depthwise(context, c.geometry, x, weight, bias, {}, y);
+      compare(y, expected_y, c.weight_shape().count(1) + 1);
+      reference->backward_data(context, dy, weight, expected_dx);
+      ops::backward_data_depthwise(context, c.geometry, dy, weight, dx);
+      compare(dx, expected_dx, c.weight_shape().count(1));
+      Tensor sums[3] = {team.weights(c.weight_shape(), 9), team.weights(c.weight_shape(), 9),
+                        team.weights(c.weight_shape(), 9)};
+      Tensor bias_sums[3] = {team.weights(of_bias, 10), team.weights(of_bias, 10), team.weights(of_bias, 10)};
+      reference->backward_weight(context, x, dy, sums[0], bias_sums[0]);
+      for (const int run : {1, 2})
+        ops::backward_weight_depthwise(context, c.geometry, x, dy, true, sums[run], bias_sums[run]);
+      const std::int64_t terms = c.batch * c.output_shape().count(2);
+      compare(sums[1], sums[0], terms), compare(sums[1], sums[2], 0);
+      compare(bias_sums[1], bias_sums[0], terms), compare(bias_sums[1], bias_sums[2], 0);
+    }
+}
+
+/// Whatever surrounds it, numbers that are not finite too: the bits of an image are those that it has alone.
+TEST(ConvolutionDepthwise, ImagesAreTheSameInAnyBatchOnAnyTeam) {
+  for (const std::int64_t stride : {1, 2})
+    for (const int threads : {1, 2, 5}) {
+      SCOPED_TRACE(cat("stride ", stride, ", ", threads, " threads"));
+      const Case all{"", 5, {21, 14}, {{3, 3}, {stride, stride}, {1, 1}, {1, 1}, 41, 41, 41}};
+      Case one = all;
+      one.batch = 1;
+      Team team(threads), single(1);
+      Tensor x = team.images(all.input_shape(), 1), dy = team.images(all.output_shape(), 2);
+      for (Tensor* tensor : {&x, &dy}) {
+        float* const second = tensor->data<float>() + tensor->count() / all.batch;
+        std::fill_n(second, tensor->count() / all.batch, NAN);
+        std::fill_n(second, tensor->count() / all.batch / 2, INFINITY);
+      }
+      const Tensor weight = team.weights(all.weight_shape(), 3), none;
+      Tensor y = team.images(all.output_shape(), 4), dx = team.images(all.input_shape(), 5);
+      ops::forward_depthwise(team.context, all.geometry, x, weight, none, {}, y);
+      ops::backward_data_depthwise(team.context, all.geometry, dy, weight, dx);
+      for (std::int64_t image = 0; image < all.batch; ++image) {
+        Tensor own_x = single.images(one.input_shape(), 6), own_dy = single.images(one.output_shape(), 7);
+        Tensor own_y = single.images(one.output_shape(), 8), own_dx = single.images(one.input_shape(), 9);
+        std::copy_n(x.data<float>() + image * own_x.count(), own_x.count(), own_x.data<float>());
+        std::copy_n(dy.data<float>() + image * own_dy.count(), own_dy.count(), own_dy.data<float>());
+        const Tensor own_weight = single.weights(one.weight_shape(), 3);
+        ops::forward_depthwise(single.context, one.geometry, own_x, own_weight, none, {}, own_y);
+        ops::backward_data_depthwise(single.context, one.geometry, own_dy, own_weight, own_dx);
+        const auto compare = [&](const Tensor& own, const Tensor& found) {
+          for (std::int64_t i = 0; i < own.count(); ++i) {
+            const float value = found.data<float>()[image * own.count() + i];
+            if (image == 1)
+              ASSERT_FALSE(std::isfinite(value)) << i;
+            else
+              ASSERT_EQ(own.data<float>()[i], value) << image << ", " << i;
+          }
+        };
+        compare(own_y, y), compare(own_dx, dx);
+      }
+    }
 }
 
 TEST(ConvolutionTurned, PaysWhereRowsAreLong) {

@@ -96,6 +96,33 @@ TEST_P(GridTest, WeavesAFewLongLines) {
     }
 }
 
+/// As Reorg does: pixels that were neighbours lie far apart.
+TEST_P(GridTest, TakesPixelsApartIntoPlanes) {
+  for (const std::int64_t stride : {2, 3, 5})
+    for (const std::int64_t width : {7, 40}) {
+      const std::int64_t planes = 9, height = 31, pixels = height * width;
+      const std::int64_t count = planes * stride * stride * pixels;
+      const Tensor x = make({count}, counting(count));
+      Tensor y = empty({count}), back = empty({count});
+      ops::Grid grid;
+      grid.add(stride, width * stride, stride * planes * pixels);
+      grid.add(stride, 1, planes * pixels);
+      grid.add(planes, stride * stride * pixels, pixels);
+      grid.add(height, stride * width * stride, width);
+      grid.add(width, stride, 1);
+      std::vector<double> expected;
+      for (std::int64_t t = 0; t < stride; ++t)
+        for (std::int64_t u = 0; u < stride; ++u)
+          for (std::int64_t row = 0; row < planes * height; ++row)
+            for (std::int64_t column = 0; column < width; ++column)
+              expected.push_back(static_cast<double>(((row * stride + t) * width + column) * stride + u));
+      ops::copy_grid(context(), x, y, grid);
+      EXPECT_EQ(values(y), expected);
+      ops::copy_grid(context(), y, back, grid.reversed());
+      EXPECT_EQ(values(back), values(x));
+    }
+}
+
 TEST_P(GridTest, TakesEveryTypeAndNothing) {
   for (const DType type : {DType::u8, DType::i32, DType::f32, DType::f64}) {
     const Tensor x = make_as(type, {2, 3}, counting(6));

@@ -127,6 +127,11 @@ void UnpoolTest::unpool(const Shape& narrow) {
 TEST_P(UnpoolTest, ManyPlanes) { unpool({3, 37, 8, 6}); }
 /// And enough for several threads, with channels for more than one of the runs that they take.
 TEST_P(UnpoolTest, LargePlanes) { unpool({3, 70, 16, 12}); }
+/// Of which one image's channels are divided.
+TEST_P(UnpoolTest, OneImage) {
+  unpool({1, 64, 20, 14});
+  unpool({1, 21, 30, 24});
+}
 
 BANYAN_ON_ALL_DEVICES(UnfoldTest);
 BANYAN_ON_ALL_DEVICES(UnpoolTest);

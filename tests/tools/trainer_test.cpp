@@ -11,6 +11,8 @@
 #include <string>
 
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/live/page_server.hpp"
+#include "io/hdf5_file.hpp"
 
 namespace banyan {
 namespace {
@@ -109,16 +111,31 @@ TEST_F(Trainer, AGpuThatDoesNotExist) {
   if (cuda_device_count() == 0) expect_refused("--solver=solver.prototxt --gpu=all", "no GPU can be used");
 }
 
-/// CUDA's libraries take a tenth of a second and 200 MB, which a run on the CPU can do without. Next to this
-/// copy of the program is a back end that does not load, in builds with and without CUDA; the dynamic linker
-/// lists what it was asked for.
-TEST_F(Trainer, LoadsCudaOnlyWhereAGpuIsAskedFor) {
-  for (const char* name : {"bin", "lib"}) fs::create_directory(folder_ / name);
-  fs::copy_file(program_, folder_ / "bin/trainer");
-  fs::create_symlink(BANYAN_BIN "/../lib/libbanyan.so", folder_ / "lib/libbanyan.so");
-  std::ofstream(folder_ / "lib/libbanyan_cuda.so") << "no library";
-  program_ = folder_ / "bin/trainer";
-  const auto loaded = [&](const std::string& arguments, int code) {
+/// A folder of its own for the program, with libbanyan.so and, of what is loaded at run time, only the
+/// kernels. The dynamic linker lists what it was asked for.
+class MovedTrainer : public Trainer {
+ protected:
+  void SetUp() override {
+    Trainer::SetUp();
+    for (const char* name : {"bin", "lib"}) fs::create_directory(folder_ / name);
+    fs::copy_file(program_, folder_ / "bin/trainer");
+    add("libbanyan.so");
+    for (const char* kernels : {"libbanyan_avx2.so", "libbanyan_avx512.so"})
+      if (fs::exists(fs::path(BANYAN_BIN "/../lib") / kernels)) add(kernels);
+    program_ = folder_ / "bin/trainer";
+    std::ofstream(folder_ / "hdf5.prototxt")
+        << std::ifstream(folder_ / "solver.prototxt").rdbuf() << " snapshot_format: HDF5";
+  }
+
+  void add(const std::string& library) const {
+    fs::create_symlink(BANYAN_BIN "/../lib/" + library, folder_ / "lib" / library);
+  }
+  /// In its place.
+  void break_library(const std::string& library) const {
+    std::ofstream(folder_ / "lib" / library) << "no library";
+  }
+
+  std::string loaded(const std::string& arguments, int code) const {
     const std::string list = folder_ / "linker";
     const Outcome outcome = run(arguments, "LD_DEBUG=files LD_DEBUG_OUTPUT='" + list + "'");
     EXPECT_EQ(outcome.code, code) << outcome.text;
@@ -131,16 +148,56 @@ TEST_F(Trainer, LoadsCudaOnlyWhereAGpuIsAskedFor) {
       }
     EXPECT_THAT(files, HasSubstr("file=libbanyan.so"));
     return files;
-  };
+  }
+};
+
+/// CUDA's libraries take a tenth of a second and 200 MB, HDF5, HTTP and what these bring 15 ms and 7 MB,
+/// which a run on the CPU can do without. The back end here does not load, in builds with and without CUDA.
+TEST_F(MovedTrainer, LoadsCudaHdf5AndHttpOnlyWhereTheyAreAskedFor) {
+  break_library("libbanyan_cuda.so");
   for (const char* arguments :
        {"--solver=solver.prototxt --cpu=2", "--solver=solver.prototxt", "summary --model=net.prototxt",
         "test --model=net.prototxt --weights=small_iter_6.caffemodel --iterations=1",
-        "time --model=net.prototxt --iterations=1", "topology --cpu=2 --dot"}) {
+        "time --model=net.prototxt --iterations=1", "topology --cpu=2 --dot", "--help"}) {
     const std::string files = loaded(arguments, 0);
-    for (const char* library : {"libbanyan_cuda", "libcuda", "libcublas", "libcudnn", "libnvidia"})
+    for (const char* library : {"libbanyan_cuda", "libbanyan_mpi", "libbanyan_hdf5", "libbanyan_httplib",
+                                "libcuda", "libcublas", "libcudnn", "libnvidia", "libhdf5", "libcurl",
+                                "libgnutls", "libcpp-httplib", "libssl", "libcrypto", "libbrotli"})
       EXPECT_EQ(files.find(library), std::string::npos) << arguments << " loads " << library;
   }
   EXPECT_THAT(loaded("--solver=solver.prototxt --gpu=0", 2), HasSubstr("libbanyan_cuda.so"));
+  if (io::has_hdf5()) {
+    add("libbanyan_hdf5.so");
+    EXPECT_THAT(loaded("--solver=hdf5.prototxt --cpu=1", 0),
+                AllOf(HasSubstr("libbanyan_hdf5.so"), Not(HasSubstr("libcpp-httplib"))));
+  }
+  if (live::has_page_server()) {
+    add("libbanyan_httplib.so");
+    EXPECT_THAT(loaded("--solver=solver.prototxt --cpu=1 --serve=0", 0),
+                AllOf(HasSubstr("libbanyan_httplib.so"), Not(HasSubstr("libhdf5"))));
+  }
+}
+
+/// Before a run begins, not at its first snapshot.
+TEST_F(MovedTrainer, NamesALibraryThatIsMissingOrBroken) {
+  if (!io::has_hdf5()) {
+    expect_refused("--solver=hdf5.prototxt --cpu=1", "which this build of Banyan lacks");
+  } else {
+    expect_refused(
+        "--solver=hdf5.prototxt --cpu=1",
+        "snapshot_format: HDF5 needs HDF5: libbanyan_hdf5.so is missing: it belongs into the folder");
+    break_library("libbanyan_hdf5.so");
+    expect_refused("--solver=hdf5.prototxt --cpu=1", "cannot load the part for HDF5 (libbanyan_hdf5.so): ");
+  }
+  if (!live::has_page_server()) {
+    expect_refused("--solver=solver.prototxt --cpu=1 --serve=0", "this build of Banyan lacks what it takes");
+  } else {
+    expect_refused("--solver=solver.prototxt --cpu=1 --serve=0",
+                   "--serve=0: libbanyan_httplib.so is missing: it belongs into the folder");
+    break_library("libbanyan_httplib.so");
+    expect_refused("--solver=solver.prototxt --cpu=1 --serve=0",
+                   "cannot load the part for HTTP (libbanyan_httplib.so): ");
+  }
 }
 
 TEST_F(Trainer, BadNetsNameFileAndPlace) {

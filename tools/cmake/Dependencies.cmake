@@ -40,7 +40,7 @@ banyan_dependency(images turbojpeg.h "turbojpeg;png;webp")
 banyan_dependency(zlib zlib.h z)
 banyan_dependency(json nlohmann/json.hpp "")
 
-# What a build can do without: BANYAN_WITH_NAME is defined for the sources that use it. SUBDIRECTORY: of headers and libraries.
+# What a build can do without: BANYAN_WITH_NAME is set where it is found, and defined for what links it. SUBDIRECTORY: of headers and libraries.
 function(banyan_optional_dependency name header libraries)
   add_library(dependency_${name} INTERFACE)
   string(TOUPPER ${name} upper)
@@ -54,6 +54,7 @@ function(banyan_optional_dependency name header libraries)
     target_link_libraries(dependency_${name} INTERFACE ${${name}_library})
     target_compile_definitions(dependency_${name} INTERFACE BANYAN_WITH_${upper})
   endif()
+  set(BANYAN_WITH_${upper} ${found} PARENT_SCOPE)
   message(STATUS "${name}: ${found}")
 endfunction()
 

@@ -1,4 +1,5 @@
-// PageServer: the report of a run that goes on, to browsers on this machine: `trainer --serve`.
+// PageServer: the report of a run that goes on, to browsers on this machine: `trainer --serve`. What speaks
+// HTTP is a library of its own, libbanyan_httplib.so, which is loaded with the first server.
 #pragma once
 
 #include <memory>
@@ -18,11 +19,14 @@ struct PageServerOptions {
   bool resumes = false;     ///< what the folder holds is the beginning of this run
 };
 
+class HttpServer;
+
 /// Listens on 127.0.0.1 only. Whoever knows the address, which has a random part, may read; nothing can be
 /// written. Works on threads of its own, for which a run never waits.
 class PageServer {
  public:
-  /// Throws bad_input if the port cannot be used, or in a build without the library.
+  /// Throws bad_input if the port cannot be used, in a build without the library, and where it cannot be
+  /// loaded.
   explicit PageServer(const PageServerOptions& options);
   /// Pages that are open get the run's last state; waits for them two seconds at most.
   ~PageServer();
@@ -34,8 +38,7 @@ class PageServer {
   std::shared_ptr<metrics::Sink> sink() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<HttpServer> server_;
 };
 
 }  // namespace banyan::live

@@ -117,4 +117,13 @@ inline constinit Operator<void(const Tensor& x, const Tensor& scale, const Tenso
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Broadcast& over, Tensor& dscale)>
     scale_backward{"scale_backward"};
 
+/// y = x * factors[n, c] + addend on channel c of sample n, x being (N, C, ...) in either layout; an
+/// undefined addend is 0. The factors and their gradient may be bf16 where x is.
+inline constinit Operator<void(const Tensor& x, const Tensor& factors, const Tensor& addend, Tensor& y)>
+    scale_planes{"scale_planes"};
+/// dfactors[n, c] = sum of x * dy over a plane, dx = dy * factors[n, c], where defined. dx may be dy.
+inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& factors, Tensor& dx,
+                               Tensor& dfactors)>
+    scale_planes_backward{"scale_planes_backward"};
+
 }  // namespace banyan::ops

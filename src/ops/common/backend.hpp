@@ -24,6 +24,8 @@
 //   transpose(context, batch, rows, columns, const From* from, To* to)   to[b][c][r] = from[b][r][c]
 //   copy_blocks(context, const Element* from, Element* to, const BlockCopy& what)   see banyan/ops/basic.hpp
 //   copy_streams(context, blocks, std::vector<BlockStream<Element>> streams)        all of them in one sweep
+//   reduce_columns_of_samples(context, samples, rows, columns, r)   reduce_channels of samples x rows x columns
+//                                               memory over the rows: a state for each column of each sample
 //
 // A reducer's members, all const and BANYAN_HOST_DEVICE:
 //   State identity();

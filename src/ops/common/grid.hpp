@@ -139,23 +139,6 @@ void copy_woven(Context& context, const Element* from, Element* to, Grid grid, c
                          Move{grid, stretches, stretch, pieces, weave.length, weave.line_step, from, to});
 }
 
-/// False: the last two indices are no such lines.
-template <class Backend, class Element>
-bool try_woven(Context& context, const Element* from, Element* to, const Grid& grid) {
-  const Weave weave = weave_of(grid);
-  const auto run = [&]<int kLines>(std::integral_constant<int, kLines>) {
-    if (weave.apart)
-      copy_woven<Backend, Element, kLines, true>(context, from, to, grid, weave);
-    else
-      copy_woven<Backend, Element, kLines, false>(context, from, to, grid, weave);
-  };
-  if (weave.length < kShortLoop) return false;
-  if (weave.lines == 2) run(std::integral_constant<int, 2>());
-  if (weave.lines == 3) run(std::integral_constant<int, 3>());
-  if (weave.lines == 4) run(std::integral_constant<int, 4>());
-  return weave.lines >= 2 && weave.lines <= Weave::kMost;
-}
-
 /// The same copy in the order of the target's memory, with as few indices as possible: two whose elements
 /// follow each other in both memories are one.
 inline Grid ordered(const Grid& grid) {
@@ -183,6 +166,33 @@ inline Grid ordered(const Grid& grid) {
   return result;
 }
 
+/// False: the last two indices are no such lines.
+template <class Backend, class Element>
+bool try_woven(Context& context, const Element* from, Element* to, const Grid& grid, const Weave& weave) {
+  const auto run = [&]<int kLines>(std::integral_constant<int, kLines>) {
+    if (weave.apart)
+      copy_woven<Backend, Element, kLines, true>(context, from, to, grid, weave);
+    else
+      copy_woven<Backend, Element, kLines, false>(context, from, to, grid, weave);
+  };
+  if (weave.length < kShortLoop) return false;
+  if (weave.lines == 2) run(std::integral_constant<int, 2>());
+  if (weave.lines == 3) run(std::integral_constant<int, 3>());
+  if (weave.lines == 4) run(std::integral_constant<int, 4>());
+  return weave.lines >= 2 && weave.lines <= Weave::kMost;
+}
+
+/// In the order of the target's memory, or where the source's is one line made of a few, in that order.
+template <class Backend, class Element>
+bool try_both_orders(Context& context, const Element* from, Element* to, const Grid& grid) {
+  if (try_woven<Backend>(context, from, to, grid, weave_of(grid))) return true;
+  const Grid back = ordered(grid.reversed());
+  Weave weave = weave_of(back);
+  if (weave.apart) return false;
+  weave.apart = true;
+  return try_woven<Backend>(context, from, to, back.reversed(), weave);
+}
+
 /// All places must lie within `count` elements.
 inline void require_grid(const char* side, std::int64_t count, const Grid& grid, std::int64_t offset,
                          const std::int64_t* strides) {
@@ -203,7 +213,7 @@ void copy_grid_of(Context& context, const Tensor& from, Tensor& to, Grid grid) {
                             static_cast<const Element*>(from.raw()),
                             static_cast<Element*>(to.raw())};
   if constexpr (Backend::kind == DeviceKind::cpu) {
-    if (try_woven<Backend>(context, functor.from, functor.to, grid)) return;
+    if (try_both_orders<Backend>(context, functor.from, functor.to, grid)) return;
     const auto take_last = [&grid] {
       const std::int64_t last = --grid.axes;
       return PatchIndex{grid.length[last], grid.from_stride[last], grid.to_stride[last]};

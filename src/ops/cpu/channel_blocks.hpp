@@ -20,10 +20,13 @@ struct ChannelBlock {
   typedef std::int32_t Stored __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
 
   static void load(const T* from, Values& to) {
-    if constexpr (std::is_same_v<T, A>)
+    if constexpr (std::is_same_v<T, A>) {
       std::memcpy(&to, from, sizeof(Values));
-    else
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) to[lane] = from[lane];
+    } else {
+      Values loaded{};
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) loaded[lane] = from[lane];
+      to = loaded;
+    }
   }
   static void store(const Values& from, T* to) {
     if constexpr (std::is_same_v<T, A>)
@@ -41,6 +44,12 @@ struct ChannelBlock {
     std::memcpy(to, &stored, sizeof(Stored));
   }
 };
+
+/// As Relu in ops/common/activations.hpp, which is bit-identical.
+template <class Values>
+void end_with_relu(float slope, Values& values) {
+  values = values > 0 ? values : slope * values + 0.0f;
+}
 
 /// One channel, with the same operations.
 template <class T>

@@ -20,6 +20,7 @@
 #include "ops/common/convolution_check.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
+#include "ops/cpu/convolution_depthwise.hpp"
 #include "ops/cpu/convolution_groups.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
@@ -270,6 +271,8 @@ class DnnlConvolution final : public Convolution {
     } else if (own_kernels_ && groups_pay(GroupPass::forward, geometry_, input, output)) {
       if (inside_.kind != Activation::Kind::relu) inside_ = {};
       forward_by_groups(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
+    } else if (own_kernels_ && depthwise_pays(DepthwisePass::forward, geometry_, input, output)) {
+      forward_depthwise(context, geometry_, input, weight, bias, inside_, output);
     } else if (own_kernels_ && winograd_pays(WinogradPass::forward, geometry_, input, output)) {
       if (inside_.kind != Activation::Kind::relu) inside_ = {};
       forward_by_winograd(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1,
@@ -292,6 +295,8 @@ class DnnlConvolution final : public Convolution {
       return backward_data_by_products(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && groups_pay(GroupPass::backward_data, geometry_, grad_input, grad_output))
       return backward_data_by_groups(context, geometry_, grad_output, weight, grad_input);
+    if (own_kernels_ && depthwise_pays(DepthwisePass::backward_data, geometry_, grad_input, grad_output))
+      return backward_data_depthwise(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && winograd_pays(WinogradPass::backward_data, geometry_, grad_input, grad_output))
       return backward_data_by_winograd(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && columns_pay(geometry_, grad_input, grad_output, context.device().threads()))
@@ -326,10 +331,14 @@ class DnnlConvolution final : public Convolution {
  private:
   using Key = std::vector<std::int64_t>;
 
-  /// Products, groups or Winograd, which can overwrite; false: none of them pays.
+  /// Depthwise, products, groups or Winograd, which can overwrite; false: none of them pays.
   bool backward_weight_by_own(Context& context, bool adds, const Tensor& input, const Tensor& grad_output,
                               Tensor& grad_weight, Tensor& grad_bias) const {
     if (!own_kernels_) return false;
+    if (depthwise_pays(DepthwisePass::backward_weight, geometry_, input, grad_output)) {
+      backward_weight_depthwise(context, geometry_, input, grad_output, adds, grad_weight, grad_bias);
+      return true;
+    }
     if (products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
       backward_weight_by_products(context, geometry_, input, grad_output, adds, grad_weight);
     else if (groups_pay(GroupPass::backward_weight, geometry_, input, grad_output))

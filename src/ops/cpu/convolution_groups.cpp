@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "ops/cpu/channel_blocks.hpp"
+#include "ops/cpu/constant_numbers.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_turned.hpp"
 #include "ops/cpu/shares.hpp"
@@ -144,9 +145,6 @@ class Ring {
 
 // --- Forward ------------------------------------------------------------------------------------
 
-/// As Relu in ops/common/activations.hpp, which is bit-identical.
-void end_with_relu(float slope, Vector& values) { values = values > 0 ? values : slope * values + 0.0f; }
-
 /// P neighbouring pixels of a block; `rows`: of the inputs, at the first one's windows. A slope of 1: no
 /// ReLU.
 template <int P, std::int64_t kGroup>
@@ -179,14 +177,6 @@ void add_windows(const Groups<kGroup>& s, const float* const* rows, const float*
     if (slope != 1) end_with_relu(slope, sums[p]);
     Block::store(sums[p], y + p * s.channels);
   }
-}
-
-/// Calls body(integral_constant) for `number` between 1 and kMost.
-template <int kMost, class Body>
-void with_constant(std::int64_t number, const Body& body) {
-  if constexpr (kMost > 1)
-    if (number < kMost) return with_constant<kMost - 1>(number, body);
-  body(std::integral_constant<int, kMost>());
 }
 
 /// Weights and bias in loop order.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ops/cpu/channel_blocks.hpp"
+#include "ops/cpu/constant_numbers.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/shares.hpp"
 
@@ -33,24 +34,6 @@ constexpr int kDots = 8;  ///< dot products at a time
 
 constexpr int kMostPositions = 8;  ///< of the kernel at a time: more addresses would not stay in registers
 constexpr std::int64_t kRowsAtATime = 8;  ///< of output pixels
-
-/// Calls body(integral_constant) for `number` between 1 and kMost.
-template <int kMost, class Body>
-void with_constant(std::int64_t number, const Body& body) {
-  if constexpr (kMost > 1)
-    if (number < kMost) return with_constant<kMost - 1>(number, body);
-  body(std::integral_constant<int, kMost>());
-}
-
-/// body(first, constant number) for `count` items, in as few and as equal parts as possible.
-template <int kMost, class Body>
-void in_parts(std::int64_t count, const Body& body) {
-  const std::int64_t parts = (count + kMost - 1) / kMost;
-  for (std::int64_t part = 0; part < parts; ++part) {
-    const std::int64_t first = count * part / parts;
-    with_constant<kMost>(count * (part + 1) / parts - first, [&](auto number) { body(first, number); });
-  }
-}
 
 /// Vectors whose values for one position are adjacent.
 struct Group {
@@ -156,12 +139,6 @@ float sum_of_lanes(const ChannelBlock<float, 16>::Values& values) {
       __builtin_shufflevector(values, values, 0, 1, 2, 3, 4, 5, 6, 7) +
       __builtin_shufflevector(values, values, 8, 9, 10, 11, 12, 13, 14, 15);
   return sum_of_lanes(sum);
-}
-
-/// As Relu in ops/common/activations.hpp, which is bit-identical.
-template <class Values>
-void end_with_relu(float slope, Values& values) {
-  values = values > 0 ? values : slope * values + 0.0f;
 }
 
 // --- Forward ------------------------------------------------------------------------------------

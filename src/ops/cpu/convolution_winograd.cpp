@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "ops/cpu/channel_blocks.hpp"
+#include "ops/cpu/constant_numbers.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_turned.hpp"
 #include "ops/cpu/shares.hpp"
@@ -36,14 +37,6 @@ constexpr int kSums = 24;            ///< in registers, beside up to kVectors of
 constexpr int kVectors = 2;          ///< of outputs in a group
 constexpr std::int64_t kTiles = 24;  ///< at a time: their values at one position stay in the L1 cache
 constexpr std::int64_t kMostSums = std::int64_t{8} << 20;  ///< for the gradient of the weights: 32 MiB
-
-/// Calls body(integral_constant) for `number` between 1 and kMost.
-template <int kMost, class Body>
-void with_constant(std::int64_t number, const Body& body) {
-  if constexpr (kMost > 1)
-    if (number < kMost) return with_constant<kMost - 1>(number, body);
-  body(std::integral_constant<int, kMost>());
-}
 
 /// Vectors of outputs that are computed together.
 struct Group {
@@ -119,9 +112,6 @@ struct WeightSizes : Sizes {
   std::int64_t workspace() const { return kPositions * (of_inputs() + of_gradients()); }
   std::int64_t whole_workspace() const { return shares * (weights() + parts * workspace()); }
 };
-
-/// As Relu in ops/common/activations.hpp, which is bit-identical.
-void end_with_relu(float slope, Vector& values) { values = values > 0 ? values : slope * values + 0.0f; }
 
 /// Neighbouring tiles in a row of an image: `count` of them from tile `column` on, the `at`-th of those that
 /// are computed together.

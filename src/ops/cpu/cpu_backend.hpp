@@ -14,6 +14,7 @@
 
 #include "banyan/ops/basic.hpp"
 #include "ops/common/backend.hpp"
+#include "ops/cpu/transpose_16.hpp"
 
 namespace banyan::ops {
 
@@ -79,7 +80,7 @@ class CpuBackend {
     context.run([=] {
       if (over.dim == 0) return;
       if (over.inner == 1 && over.dim > 1)
-        reduce_columns(threads, tasks, over, r);
+        reduce_columns(threads, tasks, 1, over, r);
       else
         reduce_rows(threads, tasks, over, r);
     });
@@ -90,17 +91,27 @@ class CpuBackend {
     reduce_channels(context, {1, 1, n}, r);
   }
 
+  template <class R>
+  static void reduce_columns_of_samples(Context& context, std::int64_t samples, std::int64_t rows,
+                                        std::int64_t columns, R r) {
+    const int threads = threads_for(context, samples * rows * columns);
+    const std::int64_t tasks = (context.device().threads() + kTasks - 1) / kTasks * kTasks;
+    context.run([=] { reduce_columns(threads, tasks, samples, {rows, columns, 1}, r); });
+  }
+
   template <class From, class To>
   static void transpose(Context& context, std::int64_t batch, std::int64_t rows, std::int64_t columns,
                         const From* from, To* to) {
     const int threads = threads_for(context, batch * rows * columns);
     context.run([=] {
-      const std::int64_t row_tiles = (rows + kTile - 1) / kTile, column_tiles = (columns + kTile - 1) / kTile;
-      for_tasks(threads, batch * row_tiles * column_tiles, [&](std::int64_t task) {
-        const std::int64_t c = task % column_tiles * kTile, br = task / column_tiles;
-        const std::int64_t r = br % row_tiles * kTile, start = br / row_tiles * rows * columns;
-        transpose_tile(std::min(kTile, rows - r), std::min(kTile, columns - c), rows, columns,
-                       from + start + r * columns + c, to + start + c * rows + r);
+      const std::int64_t strips = (rows + kStrip - 1) / kStrip, column_tiles = (columns + kTile - 1) / kTile;
+      for_tasks(threads, batch * strips * column_tiles, [&](std::int64_t task) {
+        const std::int64_t c = task % column_tiles * kTile, of_batch = task / column_tiles;
+        const std::int64_t first = of_batch % strips * kStrip, start = of_batch / strips * rows * columns;
+        const std::int64_t end = std::min(first + kStrip, rows);
+        for (std::int64_t r = first; r < end; r += kTile)
+          transpose_tile(std::min(kTile, end - r), std::min(kTile, columns - c), rows, columns,
+                         from + start + r * columns + c, to + start + c * rows + r);
       });
     });
   }
@@ -143,6 +154,7 @@ class CpuBackend {
   static constexpr std::int64_t kTasks = 16;
   static constexpr std::int64_t kLanes = 16;
   static constexpr std::int64_t kTile = 16;
+  static constexpr std::int64_t kStrip = 64;  ///< rows of tiles after each other: neighbours in the target
   static constexpr std::int64_t kTaskElements = 8192;  ///< approximate minimum size of a task
 
   /// Each thread works on its own copy of `f`, which no store can alias, so its members stay in registers and
@@ -195,12 +207,13 @@ class CpuBackend {
     });
   }
 
-  /// A tile goes through a buffer so that both sides are accessed in memory order.
+  /// A tile goes through a buffer, or registers, so that both sides are accessed in memory order.
   template <class From, class To>
   static void transpose_tile(std::int64_t tile_rows, std::int64_t tile_columns, std::int64_t rows,
                              std::int64_t columns, const From* from, To* to) {
-    To tile[kTile][kTile];
     if (tile_rows == kTile && tile_columns == kTile) {
+      if constexpr (kTransposedInRegisters<From, To>) return transpose_16(from, columns, to, rows);
+      To tile[kTile][kTile];
       for (std::int64_t r = 0; r < kTile; ++r)
         for (std::int64_t c = 0; c < kTile; ++c) tile[c][r] = static_cast<To>(from[r * columns + c]);
       for (std::int64_t c = 0; c < kTile; ++c)
@@ -227,29 +240,36 @@ class CpuBackend {
     return std::clamp<std::int64_t>(elements / kTaskElements, 1, tasks);
   }
 
-  /// inner == 1: rows of `dim` neighbouring states. A task is a block of rows times a block of columns.
+  /// inner == 1: rows of `dim` neighbouring states, for each sample others. A task is a block of a sample's
+  /// rows times a block of columns.
   template <class R>
-  static void reduce_columns(int threads, std::int64_t most_tasks, const Broadcast& over, const R& r) {
+  static void reduce_columns(int threads, std::int64_t most_tasks, std::int64_t samples,
+                             const Broadcast& over, const R& r) {
     using State = typename R::State;
-    const std::int64_t wanted = tasks_wanted(most_tasks, over.outer * over.dim);
+    if (samples == 0) return;
+    const std::int64_t all = tasks_wanted(most_tasks, samples * over.outer * over.dim);
+    const std::int64_t wanted = (all + samples - 1) / samples;
     const std::int64_t row_blocks = std::clamp<std::int64_t>(over.outer / 8, 1, wanted);
     const std::int64_t column_blocks =
         std::clamp<std::int64_t>(over.dim / 64, 1, (wanted + row_blocks - 1) / row_blocks);
-    std::vector<State> partial(row_blocks * over.dim, r.identity());
-    for_tasks(threads, row_blocks * column_blocks, [&](std::int64_t task) {
-      const std::int64_t row_block = task / column_blocks, column_block = task % column_blocks;
+    std::vector<State> partial(samples * row_blocks * over.dim, r.identity());
+    for_tasks(threads, samples * row_blocks * column_blocks, [&](std::int64_t task) {
+      const std::int64_t block = task / column_blocks, column_block = task % column_blocks;
+      const std::int64_t sample = block / row_blocks, row_block = block % row_blocks;
       const std::int64_t first = over.dim * column_block / column_blocks;
       const std::int64_t last = over.dim * (column_block + 1) / column_blocks;
-      State* states = partial.data() + row_block * over.dim;
-      const std::int64_t end = over.outer * (row_block + 1) / row_blocks;
-      for (std::int64_t row = over.outer * row_block / row_blocks; row < end; ++row) {
+      State* states = partial.data() + block * over.dim;
+      const std::int64_t begin = sample * over.outer, states_before = sample * over.dim;
+      const std::int64_t end = begin + over.outer * (row_block + 1) / row_blocks;
+      for (std::int64_t row = begin + over.outer * row_block / row_blocks; row < end; ++row) {
 #pragma omp simd
-        for (std::int64_t d = first; d < last; ++d) r.add(states[d], row * over.dim + d, d);
+        for (std::int64_t d = first; d < last; ++d) r.add(states[d], row * over.dim + d, states_before + d);
       }
     });
-    for (std::int64_t d = 0; d < over.dim; ++d) {
-      State state = partial[d];
-      for (std::int64_t block = 1; block < row_blocks; ++block) r.merge(state, partial[block * over.dim + d]);
+    for (std::int64_t d = 0; d < samples * over.dim; ++d) {
+      const State* states = partial.data() + d / over.dim * row_blocks * over.dim + d % over.dim;
+      State state = states[0];
+      for (std::int64_t block = 1; block < row_blocks; ++block) r.merge(state, states[block * over.dim]);
       r.store(d, state);
     }
   }

@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #include "banyan/base/error.hpp"
+#include "base/sibling_library.hpp"
 #include "device/cpu/before_devices.hpp"
-#include "device/sibling_library.hpp"
 
 namespace banyan::ops {
 namespace {

@@ -127,12 +127,14 @@ void unfold_backward_on_cpu(Context& context, const ConvolutionGeometry& geometr
 template <class T>
 void unpool_pixels(int threads, std::int64_t batch, std::int64_t channels, std::int64_t inputs,
                    std::int64_t outputs, const T* x, const T* mask, T* y) {
-  constexpr std::int64_t kFew = 64;
-  const std::int64_t runs = (channels + kFew - 1) / kFew;
+  constexpr std::int64_t kFew = 64, kLine = 64 / sizeof(T);
+  std::int64_t width = kFew;  // less for a few images, so that there is work for all threads
+  while (width > kLine && batch * ((channels + width - 1) / width) < threads) width /= 2;
+  const std::int64_t runs = (channels + width - 1) / width;
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t task = 0; task < batch * runs; ++task) {
-    const std::int64_t sample = task / runs, first = task % runs * kFew,
-                       few = std::min(kFew, channels - first);
+    const std::int64_t sample = task / runs, first = task % runs * width,
+                       few = std::min(width, channels - first);
     T* const to = y + sample * outputs * channels + first;
     if (few == channels)
       std::fill_n(to, outputs * channels, T(0));

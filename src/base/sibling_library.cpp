@@ -1,4 +1,4 @@
-#include "device/sibling_library.hpp"
+#include "base/sibling_library.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -33,4 +33,13 @@ LoadedBackend<Backend> load_backend(const std::string& name, const char* what, c
   return loaded;
 }
 
+/// As load_backend, for a library that every folder of this build has, so that without it the folder is not
+/// complete.
+template <typename Backend>
+LoadedBackend<Backend> load_part(const std::string& name, const char* what, const char* symbol) {
+  if (sibling_library(name).empty())
+    return {nullptr, cat(name, " is missing: it belongs into the folder of libbanyan.so")};
+  return load_backend<Backend>(name, what, symbol);
+}
+
 }  // namespace banyan
