@@ -36,6 +36,9 @@ constexpr std::int64_t kTaps = 9;
 constexpr int kSums = 24;            ///< in registers, beside up to kVectors of weights and a factor
 constexpr int kVectors = 2;          ///< of outputs in a group
 constexpr std::int64_t kTiles = 24;  ///< at a time: their values at one position stay in the L1 cache
+/// No more than these are computed at once, by each thread a part of the outputs: otherwise every thread
+/// would read all weights, for few tiles.
+constexpr std::int64_t kFewTiles = 64;
 constexpr std::int64_t kMostSums = std::int64_t{8} << 20;  ///< for the gradient of the weights: 32 MiB
 
 /// Vectors of outputs that are computed together.
@@ -48,6 +51,7 @@ struct Sizes {
   std::int64_t batch, inputs, outputs, in_h, in_w, out_h, out_w, pad_h, pad_w, rows, columns;
   int threads;
   std::int64_t tasks, most;  ///< of tiles in a task
+  std::int64_t parts = 1;    ///< of the groups of outputs, computed by a thread each
 
   Sizes(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
       : batch(input.shape()[0]),
@@ -62,7 +66,13 @@ struct Sizes {
         rows((out_h + kStep - 1) / kStep),
         columns((out_w + kStep - 1) / kStep),
         threads(team) {
-    divide_among(threads);
+    if (tiles() > kFewTiles) {
+      divide_among(threads);
+      return;
+    }
+    parts = std::min<std::int64_t>(threads, groups());
+    tasks = std::clamp<std::int64_t>(threads / parts, 1, tiles());
+    most = (tiles() + tasks - 1) / tasks;
   }
   /// The tiles into tasks, as many for each of `workers`.
   void divide_among(std::int64_t workers) {
@@ -84,6 +94,7 @@ struct Sizes {
     while (vector >= group(number).first + group(number).count) ++number;
     return group(number);
   }
+  std::int64_t first_group(std::int64_t part) const { return groups() * part / parts; }
   std::int64_t weights() const { return kPositions * inputs * outputs; }
   /// Of the transformed weights of a group.
   std::int64_t place(const Group& g) const { return kPositions * inputs * kLanes * g.first; }
@@ -98,7 +109,6 @@ struct Sizes {
 /// For the gradient of the weights.
 struct WeightSizes : Sizes {
   std::int64_t shares;  ///< of the tiles, with sums of their own
-  std::int64_t parts;   ///< of the groups of outputs, computed by a thread each
 
   WeightSizes(const ConvolutionGeometry& g, const Tensor& input, const Tensor& grad_output, int team)
       : Sizes(g, input, grad_output, team) {
@@ -107,7 +117,6 @@ struct WeightSizes : Sizes {
     shares = std::min(limit, threads / parts);
     divide_among(shares);
   }
-  std::int64_t first_group(std::int64_t part) const { return groups() * part / parts; }
   /// Of a thread.
   std::int64_t workspace() const { return kPositions * (of_inputs() + of_gradients()); }
   std::int64_t whole_workspace() const { return shares * (weights() + parts * workspace()); }
@@ -254,13 +263,17 @@ void prepare_run(const Sizes& s, const Run& run, std::int64_t count, const float
 
 // --- Forward ------------------------------------------------------------------------------------
 
-/// P neighbouring tiles, the N vectors of a group, one position.
+/// P neighbouring tiles, the N vectors of a group, one position. `next`: weights that are wanted soon, as
+/// many.
 template <int P, int N>
-void multiply(const Sizes& s, std::int64_t count, const float* tiles, const float* weights, float* products) {
+void multiply(const Sizes& s, std::int64_t count, const float* tiles, const float* weights, const float* next,
+              float* products) {
   Vector sums[P][N] = {};
   for (std::int64_t block = 0; block < s.inputs; block += kLanes, tiles += count * kLanes)
-    for (std::int64_t k = 0; k < kLanes; ++k, weights += N * kLanes) {
+    for (std::int64_t k = 0; k < kLanes; ++k, weights += N * kLanes, next += N * kLanes) {
       Vector weight[N];
+#pragma GCC unroll 2
+      for (int n = 0; n < N; ++n) __builtin_prefetch(next + n * kLanes, 0, 2);
 #pragma GCC unroll 2
       for (int n = 0; n < N; ++n) Block::load(weights + n * kLanes, weight[n]);
 #pragma GCC unroll 24
@@ -314,13 +327,14 @@ struct Prepared {
   const float *weight, *bias;  ///< no bias: nullptr
 };
 
-/// Tiles [first, last).
-void compute_tiles(const Sizes& s, std::int64_t first, std::int64_t last, const float* x,
-                   const Prepared& prepared, float slope, float* y, float* memory) {
+/// Tiles [first, last), a part of their outputs.
+void compute_tiles(const Sizes& s, std::int64_t first, std::int64_t last, std::int64_t part_of_outputs,
+                   const float* x, const Prepared& prepared, float slope, float* y, float* memory) {
   float *const tiles = memory, *const products = memory + kPositions * s.of_inputs();
   const std::int64_t count = last - first;
   for_each_run(s, first, last, [&](const Run& run) { prepare_run(s, run, count, x, tiles); });
-  for (std::int64_t number = 0; number < s.groups(); ++number) {
+  for (std::int64_t number = s.first_group(part_of_outputs); number < s.first_group(part_of_outputs + 1);
+       ++number) {
     const Group g = s.group(number);
     with_constant<kVectors>(g.count, [&]<int N>(std::integral_constant<int, N>) {
       constexpr std::int64_t kTogether = kSums / N;
@@ -333,7 +347,9 @@ void compute_tiles(const Sizes& s, std::int64_t first, std::int64_t last, const 
           const std::int64_t at = count * part / parts;
           with_constant<kTogether>(
               count * (part + 1) / parts - at, [&]<int P>(std::integral_constant<int, P>) {
-                multiply<P, N>(s, count, from + at * kLanes, weights, to + at * N * kLanes);
+                // Fetched during the last tiles of a position: those of the next one follow in memory.
+                const float* next = part + 1 == parts ? weights + s.inputs * N * kLanes : weights;
+                multiply<P, N>(s, count, from + at * kLanes, weights, next, to + at * N * kLanes);
               });
         }
       }
@@ -348,7 +364,7 @@ void compute_tiles(const Sizes& s, std::int64_t first, std::int64_t last, const 
 /// weight: the caller's; nullptr: `prepared` are filled.
 void run_forward(const Sizes& s, bool turned, const float* x, const float* weight, const float* bias,
                  float slope, float* y, float* prepared, float* workspace) {
-  Shares shares(s.threads, s.tasks, 1);
+  Shares shares(s.threads, s.tasks * s.parts, 1);
 #pragma omp parallel num_threads(s.threads)
   {
     if (weight != nullptr) {
@@ -360,8 +376,11 @@ void run_forward(const Sizes& s, bool turned, const float* x, const float* weigh
     }
     float* const memory = workspace + omp_get_thread_num() * s.workspace();
     shares.run([&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t task = begin; task < end; ++task)
-        compute_tiles(s, s.first_tile(task), s.first_tile(task + 1), x, {prepared, bias}, slope, y, memory);
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t task = i / s.parts;
+        compute_tiles(s, s.first_tile(task), s.first_tile(task + 1), i % s.parts, x, {prepared, bias}, slope,
+                      y, memory);
+      }
     });
   }
 }
