@@ -287,7 +287,8 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
 /// Our own kernels wherever they can do the work, also where the rules prefer oneDNN's.
 TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   if (on_cuda() || dtype() != DType::f32) GTEST_SKIP() << "kernels for f32 on CPU devices";
-  int by_rows = 0, by_columns = 0, by_products = 0, by_groups = 0, by_winograd = 0, depthwise = 0, turned = 0;
+  int by_rows = 0, by_columns = 0, by_products = 0, by_groups = 0, by_winograd = 0, depthwise = 0,
+      depthwise_chosen = 0, turned = 0;
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Layout last = Layout::channels_last;
@@ -394,6 +395,28 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       const auto with_bias = values(grad_weight);
       ops::backward_weight_depthwise(context(), c.geometry, input, grad_output, false, grad_weight, none);
       EXPECT_EQ(values(grad_weight), with_bias);
+      // What chooses among all kernels takes these, bit for bit, where the rules say so.
+      const auto convolution = ops::make_convolution(context(), c.geometry, dtype());
+      const auto pays = [&](ops::DepthwisePass pass) {
+        const bool chosen = ops::depthwise_pays(pass, c.geometry, input, grad_output);
+        depthwise_chosen += chosen ? 1 : 0;
+        return chosen;
+      };
+      if (pays(ops::DepthwisePass::forward)) {
+        Tensor chosen = empty(c.output_shape(), last);
+        convolution->forward(context(), input, weight, none, chosen);
+        EXPECT_EQ(values(chosen), values(output));
+      }
+      if (pays(ops::DepthwisePass::backward_data)) {
+        Tensor chosen = empty(c.input_shape(), last);
+        convolution->backward_data(context(), grad_output, weight, chosen);
+        EXPECT_EQ(values(chosen), values(grad_input));
+      }
+      if (pays(ops::DepthwisePass::backward_weight)) {
+        Tensor chosen = make(c.weight_shape(), w);
+        convolution->first_backward_weight(context(), input, grad_output, chosen, none);
+        EXPECT_EQ(values(chosen), with_bias);
+      }
     }
     if (ops::winograd_applies(c.geometry, input, grad_output)) {
       ++by_winograd;
@@ -450,6 +473,7 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   EXPECT_GE(by_products, 15);
   EXPECT_EQ(by_groups, ops::instruction_set() == ops::InstructionSet::avx512 ? 5 : 0);
   EXPECT_EQ(depthwise, 7);
+  EXPECT_GE(depthwise_chosen, ops::instruction_set() == ops::InstructionSet::avx512 ? 6 : 1);
   EXPECT_EQ(by_winograd, ops::instruction_set() == ops::InstructionSet::avx512 ? 7 : 0);
 }
 

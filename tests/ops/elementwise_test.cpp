@@ -137,6 +137,29 @@ TEST_P(Elementwise, EluIsExactForAllNegativeValues) {
   }
 }
 
+/// Without the library, too: within 4 units in the last place, to the ends of the range.
+TEST_P(Elementwise, TanhIsExactForAllValues) {
+  Values x{-INFINITY, INFINITY, -1e30, 100, -0x1p-149, 0x1p-126, 0x1p-149, -0.0, 0, NAN};
+  for (int i = 0; i <= 40000; ++i) {
+    x.push_back(std::exp(-20 + 25.0 * i / 40000));
+    x.push_back(-x.back());
+  }
+  x = rounded(x);
+  const Tensor input = make({static_cast<std::int64_t>(x.size())}, x);
+  Tensor y = empty(input.shape());
+  ops::tanh_forward(context(), input, y);
+  const Values found = values(y);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double expected = std::tanh(x[i]);
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(found[i]));
+    } else {
+      ASSERT_LE(std::abs(found[i] - expected), 4 * epsilon() * std::abs(expected)) << x[i];
+      EXPECT_EQ(std::signbit(found[i]), std::signbit(x[i]));
+    }
+  }
+}
+
 TEST_P(Elementwise, SigmoidOfLargeValuesIsFinite) {
   const Tensor x = make({2}, {-1000, 1000});
   Tensor y = empty({2});

@@ -176,14 +176,15 @@ TEST_P(FusedActivation, Convolution) {
   const std::vector<ops::ConvolutionGeometry> geometries{
       {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 16, 32}, {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 1, 20},
       {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, 12, 50}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 24, 50},
-      {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 3, 6, 9},   {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 8, 8, 8}};
+      {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 3, 6, 9},   {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 8, 8, 8},
+      {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 21, 21, 21}};
   for (const ops::ConvolutionGeometry& g : geometries)
     for (const Layout layout : kLayouts)
       for (const ops::Activation& activation : kActivations) {
         SCOPED_TRACE(
             cat(g.in_channels, " to ", g.out_channels, " ", name_of(layout), " ", shown(activation)));
-        const Shape in{5, g.in_channels, 11, 9};
-        const Shape out{5, g.out_channels, g.output_length(0, 11), g.output_length(1, 9)};
+        const Shape in{5, g.in_channels, 9, 11};
+        const Shape out{5, g.out_channels, g.output_length(0, 9), g.output_length(1, 11)};
         const Shape weights{g.out_channels, g.in_channels / g.group, g.kernel[0], g.kernel[1]};
         const Tensor x = make(in, random_values(in.count(), 1), layout);
         const Tensor weight = make(weights, random_values(weights.count(), 2));

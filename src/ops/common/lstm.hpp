@@ -32,14 +32,14 @@ struct LstmForward {
     const LstmPlaces at(cell, width);
     const Sigmoid<T> sigmoid{};
     const T i = sigmoid(gates[at.i]), f = sigmoid(gates[at.f]), o = sigmoid(gates[at.o]);
-    const T g = std::tanh(gates[at.g]);
+    const T g = hyperbolic_tangent(gates[at.g]);
     activated[at.i] = i;
     activated[at.f] = f;
     activated[at.o] = o;
     activated[at.g] = g;
     const T value = cont[at.row] * f * before[cell] + i * g;
     c[cell] = value;
-    h[cell] = o * std::tanh(value);
+    h[cell] = o * hyperbolic_tangent(value);
   }
 };
 
@@ -51,7 +51,7 @@ struct LstmBackward {
   BANYAN_HOST_DEVICE void operator()(std::int64_t cell) const {
     const LstmPlaces at(cell, width);
     const T i = activated[at.i], f = activated[at.f], o = activated[at.o], g = activated[at.g];
-    const T of_h = dh == nullptr ? T(0) : dh[cell], squashed = std::tanh(c[cell]);
+    const T of_h = dh == nullptr ? T(0) : dh[cell], squashed = hyperbolic_tangent(c[cell]);
     const T of_c = (dc == nullptr ? T(0) : dc[cell]) + of_h * o * (T(1) - squashed * squashed);
     const T kept = cont[at.row] * of_c;
     if (dgates != nullptr) {

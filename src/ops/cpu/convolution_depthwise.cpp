@@ -118,6 +118,8 @@ struct Window {
   }
 };
 
+constexpr std::int64_t kMostSums = std::int64_t{8} << 20;  ///< for the gradient of the weights: 32 MiB
+
 /// Sizes for one call; copied into the enqueued work.
 template <std::int64_t kLanes>
 struct Depthwise {
@@ -164,9 +166,11 @@ struct Depthwise {
     return std::clamp((threads + batch - 1) / batch, (h.written + kRowsAtATime - 1) / kRowsAtATime,
                       h.written);
   }
-  /// A thread's sums: of every tap of a block, then of its bias.
+  /// For the gradient of the weights, of a share of the rows: sums of every tap of a block, then of its bias.
   std::int64_t block_sums() const { return block_values() + kLanes; }
   std::int64_t sums() const { return blocks() * block_sums(); }
+  /// A thread computes one of them; fewer than there are threads where windows are so large.
+  std::int64_t shares() const { return std::clamp<std::int64_t>(kMostSums / sums(), 1, threads); }
 
  private:
   void add_window(std::int64_t phase, const Range& columns) {
@@ -448,14 +452,14 @@ void add_rows(const Depthwise<kLanes>& s, std::int64_t first, std::int64_t last,
   }
 }
 
-/// The sums of a block over the threads, in their order, where the caller wants them.
+/// The sums of a block over the shares, in their order, where the caller wants them.
 template <std::int64_t kLanes>
 void write_block(const Depthwise<kLanes>& s, std::int64_t block, const float* kept, bool adds, float* dw,
                  float* db) {
   const std::int64_t first = s.first_channel(block);
   const auto write = [&](const float* from, float& to) {
     float sum = *from;
-    for (std::int64_t share = 1; share < s.threads; ++share) sum += from[share * s.sums()];
+    for (std::int64_t share = 1; share < s.shares(); ++share) sum += from[share * s.sums()];
     to = adds ? to + sum : sum;
   };
   // Channels already in the previous block are not added again.
@@ -470,14 +474,15 @@ void write_block(const Depthwise<kLanes>& s, std::int64_t block, const float* ke
 template <std::int64_t kLanes>
 void run_backward_weight(const Depthwise<kLanes>& s, const float* x, const float* dy, bool adds, float* dw,
                          float* db, float* kept) {
+  const std::int64_t shares = s.shares();
 #pragma omp parallel num_threads(s.threads)
   {
 #pragma omp for schedule(static)
-    for (std::int64_t share = 0; share < s.threads; ++share) {
+    for (std::int64_t share = 0; share < shares; ++share) {
       float* const sums = kept + share * s.sums();
       std::fill_n(sums, s.sums(), 0.0f);
-      const std::int64_t rows = s.batch * s.h.written, end = rows * (share + 1) / s.threads;
-      for (std::int64_t row = rows * share / s.threads; row < end;) {
+      const std::int64_t rows = s.batch * s.h.written, end = rows * (share + 1) / shares;
+      for (std::int64_t row = rows * share / shares; row < end;) {
         const std::int64_t image = row / s.h.written, first = row % s.h.written;
         const std::int64_t last = std::min(s.h.written, first + end - row);
         add_rows(s, first, last, x + image * s.h.read * s.read_row(),
@@ -529,7 +534,7 @@ void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometr
                             const Tensor& grad_output, bool adds, Tensor& grad_weight, Tensor& grad_bias) {
   with_depthwise(geometry, input, grad_output, false, context.device().threads(),
                  [&]<std::int64_t kLanes>(const Depthwise<kLanes>& sizes) {
-                   auto* kept = context.workspace_of<float>(sizes.threads * sizes.sums());
+                   auto* kept = context.workspace_of<float>(sizes.shares() * sizes.sums());
                    context.run([sizes, x = input.data<float>(), dy = grad_output.data<float>(), adds,
                                 dw = grad_weight.data<float>(),
                                 db = grad_bias.defined() ? grad_bias.data<float>() : nullptr,

@@ -4,7 +4,8 @@
 //
 // A thread transforms the inputs of some tiles, so that they stay in its L2 cache, and then computes a group
 // of output vectors after the other: for each position a product of (tiles, inputs) and (inputs, group),
-// whose weights stay in the L1 cache, and the transformation back.
+// whose weights stay in the L1 cache, and the transformation back. Of few tiles, each thread computes a part
+// of the outputs.
 //
 // What a tile's outputs are does not depend on which tiles are computed with it.
 //
@@ -33,9 +34,10 @@ using Vector = Block::Values;
 constexpr std::int64_t kSide = 4, kPositions = kSide * kSide;  ///< of a tile's inputs
 constexpr std::int64_t kStep = 2;                              ///< from tile to tile: a side of its outputs
 constexpr std::int64_t kTaps = 9;
-constexpr int kSums = 24;            ///< in registers, beside up to kVectors of weights and a factor
-constexpr int kVectors = 2;          ///< of outputs in a group
-constexpr std::int64_t kTiles = 24;  ///< at a time: their values at one position stay in the L1 cache
+constexpr int kSums = 24;    ///< in registers, beside up to kVectors of weights and a factor
+constexpr int kVectors = 2;  ///< of outputs in a group
+constexpr std::int64_t kTiles =
+    24;  ///< at a time, if there are many: their values at one position stay in the L1 cache
 /// No more than these are computed at once, by each thread a part of the outputs: otherwise every thread
 /// would read all weights, for few tiles.
 constexpr std::int64_t kFewTiles = 64;
@@ -70,15 +72,24 @@ struct Sizes {
       divide_among(threads);
       return;
     }
-    parts = std::min<std::int64_t>(threads, groups());
-    tasks = std::clamp<std::int64_t>(threads / parts, 1, tiles());
-    most = (tiles() + tasks - 1) / tasks;
+    const auto longest = [this](std::int64_t some) {  // what the busiest thread computes
+      return (groups() + some - 1) / some * most_of(tasks_for(some));
+    };
+    for (std::int64_t some = 2; some <= std::min<std::int64_t>(threads, groups()); ++some)
+      if (longest(some) <= longest(parts)) parts = some;
+    tasks = tasks_for(parts);
+    most = most_of(tasks);
   }
+  /// Where as many threads compute a part of the outputs each.
+  std::int64_t tasks_for(std::int64_t some) const {
+    return std::clamp<std::int64_t>(threads / some, 1, tiles());
+  }
+  std::int64_t most_of(std::int64_t shares) const { return (tiles() + shares - 1) / shares; }
   /// The tiles into tasks, as many for each of `workers`.
   void divide_among(std::int64_t workers) {
     const std::int64_t each = kTiles * workers;  // of all of them
     tasks = std::min((tiles() + each - 1) / each * workers, tiles());
-    most = (tiles() + tasks - 1) / tasks;
+    most = most_of(tasks);
   }
   std::int64_t tiles() const { return batch * rows * columns; }
   std::int64_t first_tile(std::int64_t task) const { return tiles() * task / tasks; }
