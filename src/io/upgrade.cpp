@@ -174,8 +174,10 @@ bool learns_statistics(const caffe::LayerParameter& layer) {
 
 void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& origin) {
   for (const caffe::LayerParameter& layer : net.layer()) {
-    const bool idle = (layer.type() == "Data" && has_transform(layer.data_param())) ||
-                      (layer.type() == "ImageData" && has_transform(layer.image_data_param()));
+    const std::string& type = layer.type();
+    const bool idle = ((type == "Data" || type == "AnnotatedData") && has_transform(layer.data_param())) ||
+                      (type == "ImageData" && has_transform(layer.image_data_param())) ||
+                      (type == "WindowData" && has_transform(layer.window_data_param()));
     if (!idle) continue;
     log_warning(cat(origin, ": layer \"", layer.name(),
                     "\": scale, mean_file, crop_size and mirror have no effect there; "

@@ -74,10 +74,13 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
   // Of AnnotatedData.
   const bool resizes = transform.has_resize_param() &&
                        transform.resize_param().resize_mode() != caffe::ResizeParameter::FIT_SMALL_SIZE;
-  const std::int64_t height = crop == 0 && resizes ? transform.resize_param().height() : crop,
-                     width = crop == 0 && resizes ? transform.resize_param().width() : crop;
+  const auto side = [&](std::int64_t resized, const char* of_files) {
+    return crop != 0 ? crop : resizes ? resized : number_in(*settings, of_files);
+  };
+  const std::int64_t height = side(transform.resize_param().height(), "new_height"),
+                     width = side(transform.resize_param().width(), "new_width");
   const std::int64_t batch = number_in(*settings, "batch_size");
-  if (height == 0 || batch == 0) return {};
+  if (height == 0 || width == 0 || batch == 0) return {};
   return {batch, channels_of(layer), height, width};
 }
 
@@ -91,7 +94,7 @@ void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& sta
     if (source.empty() || shape.axes() == 0) continue;
     log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(source),
                     " does not exist; constant values take its place, of the shape ", shape.to_string(),
-                    " that batch_size and crop_size give (--shape gives another)"));
+                    " that its settings give (--shape gives another)"));
     shapes[layer.top(0)] = shape;
   }
 }

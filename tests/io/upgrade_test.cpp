@@ -131,8 +131,14 @@ TEST(UpgradeDataTransform, MovesOnlyInV1Layers) {
       "}\n"
       "layer { name: 'w' type: 'WindowData' top: 'w' window_data_param { } transform_param { crop_size: 3 } "
       "}\n");
-  const std::string current = "layer { name: 'd' type: 'Data' top: 'd' data_param { scale: 2 } }";
-  expect_same(upgraded(current), current);
+  for (const std::string layer :
+       {"'Data' top: 'd' data_param", "'AnnotatedData' top: 'd' data_param",
+        "'ImageData' top: 'd' image_data_param", "'WindowData' top: 'd' window_data_param"}) {
+    const std::string current = "layer { name: 'd' type: " + layer + " { mirror: true } }";
+    testing::internal::CaptureStderr();
+    expect_same(upgraded(current), current);
+    expect_contains(testing::internal::GetCapturedStderr(), "have no effect there");
+  }
 }
 
 TEST(UpgradeV1, ParamsGrowAsNeeded) {

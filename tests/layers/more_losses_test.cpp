@@ -219,6 +219,10 @@ TEST(Losses, RefuseWhatDoesNotFit) {
   };
   for (const Refused& tested : std::vector<Refused>{
            {"type: 'SigmoidCrossEntropyLoss'", {two, three}, "same batch"},
+           {"type: 'SigmoidCrossEntropyLoss' loss_param { label_smoothing: 0.1 }",
+            {two, two},
+            "label_smoothing"},
+           {"type: 'SigmoidCrossEntropyLoss' loss_param { thresh_ratio: 0.5 }", {two, two}, "thresh_ratio"},
            {"type: 'SmoothL1Loss'", {two, two, three}, "same batch"},
            {smooth("sigma: 0"), {two, two}, "sigma"},
            {"type: 'HingeLoss'", {two, Shape{3}}, "one label"},

@@ -249,7 +249,7 @@ TEST(RandomLayers, LearnTheSameOnSeveralDevices) {
 TEST(RandomLayers, GoOnFromASnapshotAsIfNothingHadHappened) {
   FLAGS_minloglevel = 2;
   const Folder folder;
-  const Seeds seeds = random_seeds(60);
+  const Seeds seeds = random_seeds(300);
   for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
     const WideRandomNet net(seed);
     const int devices = 1 + static_cast<int>(seed % 2);

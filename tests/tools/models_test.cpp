@@ -305,25 +305,28 @@ class TrainedModel : public EveryModel {};
 
 /// Forward, backward, sums over the devices, update.
 TEST_P(TrainedModel, AnIterationOnTwoDevices) {
-  const std::string path = file(GetParam().name, spellings().back() + "train_val");
-  caffe::SolverParameter solver;
-  caffe::NetParameter& net = *solver.mutable_train_net_param();
-  net = io::read_net_text(path);
-  io::upgrade_net(net, path);
-  make_up_data(net, shapes_of(small_data(GetParam())));
-  solver.set_base_lr(1e-6f);
-  solver.set_lr_policy("fixed");
-  solver.set_random_seed(1);
-  solver.set_max_iter(2);
-  TrainOptions options;
-  options.solver = solver_settings(solver, path);
-  options.solver_path = path;
-  options.devices = {{DeviceKind::cpu, 0}, {DeviceKind::cpu, 1}};
-  options.threads_per_device = 1;
-  Session session(options);
-  session.step(1);
-  EXPECT_EQ(session.iteration(), 1);
-  EXPECT_TRUE(std::isfinite(session.metrics().loss));
+  for (const std::string& prefix : spellings()) {
+    SCOPED_TRACE(prefix);
+    const std::string path = file(GetParam().name, prefix + "train_val");
+    caffe::SolverParameter solver;
+    caffe::NetParameter& net = *solver.mutable_train_net_param();
+    net = io::read_net_text(path);
+    io::upgrade_net(net, path);
+    make_up_data(net, shapes_of(small_data(GetParam())));
+    solver.set_base_lr(1e-6f);
+    solver.set_lr_policy("fixed");
+    solver.set_random_seed(1);
+    solver.set_max_iter(2);
+    TrainOptions options;
+    options.solver = solver_settings(solver, path);
+    options.solver_path = path;
+    options.devices = {{DeviceKind::cpu, 0}, {DeviceKind::cpu, 1}};
+    options.threads_per_device = 1;
+    Session session(options);
+    session.step(1);
+    EXPECT_EQ(session.iteration(), 1);
+    EXPECT_TRUE(std::isfinite(session.metrics().loss));
+  }
 }
 
 TEST_P(TrainedModel, GivesTheSameInItsDeployNet) {

@@ -3,6 +3,7 @@
 
 #include "banyan/io/prototxt.hpp"
 #include "banyan/train/model.hpp"
+#include "train/missing_data.hpp"
 
 namespace banyan {
 namespace {
@@ -55,6 +56,19 @@ TEST(MadeUpData, LabelsHaveTheFormThatTheirSourceGivesThem) {
   EXPECT_EQ(stand_in_shapes(source, images)[1], Shape{4});
   source.mutable_image_data_param()->set_label_dim(7);
   EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{4, 7}));
+}
+
+TEST(MissingData, ShapesFollowFromSettings) {
+  const auto shape_of = [](const std::string& settings) {
+    const auto net = io::parse_net_text("layer { name: 'd' type: 'ImageData' top: 'd' " + settings + " }",
+                                        "made.prototxt");
+    return shape_of_missing(net.layer(0));
+  };
+  const std::string resized = "image_data_param { source: 'list' batch_size: 4 new_height: 6 new_width: 5 }";
+  EXPECT_EQ(shape_of(resized), (Shape{4, 3, 6, 5}));
+  EXPECT_EQ(shape_of(resized + " transform_param { crop_size: 3 }"), (Shape{4, 3, 3, 3}));
+  EXPECT_EQ(shape_of("image_data_param { source: 'list' batch_size: 4 }").axes(), 0);
+  EXPECT_EQ(shape_of("image_data_param { batch_size: 4 new_height: 6 new_width: 5 }").axes(), 0);
 }
 
 TEST(MadeUpData, StandsInForSourcesOfBranchesAndSaysWhatTheyAre) {
