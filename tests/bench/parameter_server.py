@@ -1,23 +1,30 @@
 #!/usr/bin/env python3
 """Accuracy by the way of training: one process, synchronous ones, and a parameter server's workers.
 
-usage: parameter_server.py [--updates=942] [--workers=8] [--seeds=1] [--only=TEXT] [--set=FIELDS] SOLVER [BUILD]
-  parameter_server.py models/digits/solver.prototxt
-  parameter_server.py --set="momentum: 0; base_lr: 0.2" models/digits/solver.prototxt
-  parameter_server.py --seeds=1,2,3 --only=process models/digits/solver.prototxt      without a server: 16 bits on the wire
+usage: parameter_server.py [options] SOLVER [BUILD_FOLDER]          (default build/release)
+  --updates=942       of every row
+  --workers=8         of a parameter server
+  --seeds=1,2,3       an accuracy for each; the other columns are of the last (default 1)
+  --only=TEXT,TEXT    rows whose name has one of the texts in it; "1 process" is the first row's
+  --set=FIELDS        instead of those of the solver: --set="momentum: 0; base_lr: 0.2"
+  --title=TEXT        of the page and the plot
+  --python=PROGRAM    the interpreter that has matplotlib (default: the one running this)
+  --write=FILE        a page in Markdown, FILE.md, with a plot, FILE.svg
 
 Every row trains the same solver for the same number of updates. The batch of an update is that of the net: synchronous
 processes divide it among them; a worker of the asynchronous rows has all of it, and an update has the differences that
-are there, mostly one or two. --set replaces fields of the solver; --only picks the rows whose name has TEXT in it. With several --seeds there is an
-accuracy for each, and the rest is of the last. Prints a table in Markdown. Run it from the repository's folder; the solver's data must exist
+are there, mostly one or two. Prints a table in Markdown. Run it from the repository's folder; the solver's data must exist
 (tools/quickstart.sh makes the digits). The net must divide its batch among devices (batch_size_is_total). Never part of a test run.
 """
+import datetime
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+
+import common
 
 DROPPED = ("random_seed", "max_iter", "display", "test_interval", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_after_train")
 
@@ -67,36 +74,59 @@ def accuracy_in(log, what):
     return float(found[-1])
 
 
+def counts_in(log):
+    """Cells of the columns that only a parameter server has: its last report, of all differences."""
+    counts = re.findall(r"Parameter server: \d+ updates of (\d+) differences, by age([ 0-9:]*); (\d+) dropped.*; "
+                        r"([0-9.e+]+) MB received(?:, ([0-9.e+]+) MB saved)?", log)
+    if not counts:
+        return ["", "", "", "", ""]
+    used, ages, dropped, received, saved = counts[-1]
+    by_age = [[int(n) for n in pair.split(":")] for pair in ages.split()]
+    mean = sum(age * n for age, n in by_age) / max(1, int(used))
+    return [used, dropped, f"{mean:.1f}", received, f"{float(received) + float(saved or 0):.1f}"]
+
+
+def write(options, solver, made):
+    """The page with all rows, and a bar for each row's mean accuracy, with those of single seeds as lines."""
+    path = pathlib.Path(options["write"])
+    title = options["title"] or "Accuracy by the way of training"
+    means = [round(sum(accuracies) / len(accuracies), 2) for _, accuracies, _ in made]
+    least = [round(min(accuracies), 2) for _, accuracies, _ in made]
+    drawing = {"kind": "bars", "title": title, "y": "accuracy, %", "labels": [name for name, _, _ in made],
+               "series": {"mean of the seeds": means}, "marks": {"lowest": least}}
+    plotted = common.plot(path.parent, path.name, options["python"], drawing)
+    fields = f', with `{options["set"]}`' if options["set"] else ""
+    about = (f"{datetime.date.today().isoformat()}, {common.cpu_name()}, {len(os.sched_getaffinity(0))} cores. {solver}{fields}: "
+             f"{options['updates']} updates, random seeds {options['seeds']}; a thread for each process.")
+    cells = [[name, ", ".join(f"{value:.2f}" for value in accuracies), *counts] for name, accuracies, counts in made]
+    header = ["", "accuracy, %, by seed", "differences used", "dropped", "mean age", "received MB", "of"]
+    common.save_markdown(path.parent, path.name, title, [about, "", common.table(header, cells), "", "Made by `tests/bench/parameter_server.py`."],
+                         plotted)
+
+
 def main():
-    options = {"updates": 942, "workers": 8, "seeds": "1", "only": "", "set": ""}
-    words = sys.argv[1:]
-    while words and words[0].split("=")[0].lstrip("-") in options:
-        name, value = words.pop(0).lstrip("-").split("=", 1)
-        options[name] = type(options[name])(value)
+    options = {"updates": 942, "workers": 8, "seeds": "1", "only": "", "set": "", "title": "", "python": "", "write": ""}
+    words = common.parse(sys.argv[1:], options, __doc__)
     if not 1 <= len(words) <= 2:
         sys.exit(__doc__)
-    build = words[1] if len(words) > 1 else "build/release"
+    build = common.build_folder(words[1:])
+    made = []
     print("| | accuracy | differences used | dropped | mean age | received MB | of |\n|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         solver = f"{folder}/solver.prototxt"
         for name, processes, flags in rows(options["workers"]):
-            if options["only"] not in name:
+            if not any(text in name for text in options["only"].split(",")):
                 continue
             accuracies = []
             for seed in options["seeds"].split(","):
                 pathlib.Path(solver).write_text(solver_text(words[0], options["updates"], options["set"], seed))
                 log = train(build, solver, processes, flags)
-                accuracies.append(accuracy_in(log, f"{name}, seed {seed}"))
-            counts = re.findall(r"Parameter server: \d+ updates of (\d+) differences, by age([ 0-9:]*); (\d+) dropped.*; "
-                                r"([0-9.e+]+) MB received(?:, ([0-9.e+]+) MB saved)?", log)
-            cells = ["", "", "", "", ""]
-            if counts:
-                used, ages, dropped, received, saved = counts[-1]
-                by_age = [[int(n) for n in pair.split(":")] for pair in ages.split()]
-                mean = sum(age * n for age, n in by_age) / max(1, int(used))
-                cells = [used, dropped, f"{mean:.1f}", received, f"{float(received) + float(saved or 0):.1f}"]
-            print(f"| {name} | {', '.join(f'{100 * accuracy:.2f} %' for accuracy in accuracies)} | {' | '.join(cells)} |", flush=True)
+                accuracies.append(100 * accuracy_in(log, f"{name}, seed {seed}"))
+            made.append((name, accuracies, counts_in(log)))
+            print(f"| {name} | {', '.join(f'{value:.2f} %' for value in accuracies)} | {' | '.join(made[-1][2])} |", flush=True)
+    if options["write"]:
+        write(options, words[0], made)
 
 
 if __name__ == "__main__":
-    main()
+    common.run_main(main)

@@ -24,7 +24,8 @@ def bars(axes, drawing):
     for name, values in drawing.get("marks", {}).items():
         at = [i for i, v in enumerate(values) if v]
         axes.hlines([values[i] for i in at], [i - 0.45 for i in at], [i + 0.45 for i in at], colors="black", label=name)
-    axes.set_xticks(range(len(drawing["labels"])), drawing["labels"])
+    many = sum(map(len, drawing["labels"])) > 120  # too many letters for one line
+    axes.set_xticks(range(len(drawing["labels"])), drawing["labels"], rotation=25 if many else 0, ha="right" if many else "center")
 
 
 def lines(axes, drawing):
