@@ -243,7 +243,7 @@ TEST(Served, EveryRunHasTheSameBits) {
 /// Nobody waits, differences are old and compressed: it learns nevertheless, at a rate that is low enough for
 /// whatever ages they happen to have (with four times that, some runs diverge for a while).
 TEST(Served, AsynchronousTrainingLearns) {
-  TrainingCase what{"base_lr: 0.005 momentum: 0.5 lr_policy: 'fixed' random_seed: 3 average_loss: 100 ",
+  TrainingCase what{"base_lr: 0.005 momentum: 0.5 lr_policy: 'fixed' random_seed: 3 average_loss: 20 ",
                     wide_net(10)};
   what.precision = DType::f32;
   what.iterations = 20;
