@@ -92,6 +92,9 @@ void Replica::build_nets() {
 }
 
 void Replica::connect_sources() {
+  // Otherwise they would deal each other's records. A parameter server's workers take turns at whole batches.
+  if (peers_->first() && peers_->joined() && !run_.options.parameter_server)
+    parallel::expect_alike(*run_.options.uplink, sources_.sizes());
   sources_.set_beat([this] { activity_.beat(); });
   sources_.trace_to({run_.options.timeline, rank_});
   if (run_.options.board) sources_.show_on(*run_.options.board, rank_);

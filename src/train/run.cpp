@@ -46,6 +46,16 @@ void compare_processes(const TrainOptions& options) {
        {"instruction set (ONEDNN_MAX_CPU_ISA=AVX2 makes all processors compute alike)", set}});
 }
 
+/// A stale copy on one machine, with another batch size or rate of dropout, say.
+void compare_nets(const Run& run) {
+  if (run.options.uplink == nullptr) return;
+  std::vector<std::pair<std::string, std::string>> facts = facts_of(run.train_net, "the training net");
+  if (!run.options.parameter_server)  // where only the server tests
+    for (std::size_t k = 0; k < run.test_nets.size(); ++k)
+      for (auto& fact : facts_of(run.test_nets[k], cat("test net #", k))) facts.push_back(std::move(fact));
+  parallel::expect_alike(*run.options.uplink, facts);
+}
+
 /// Devices that this process's cores are meant for: its own, and those of other processes of the run that may
 /// use the same cores.
 int devices_on_these_cores(const TrainOptions& options) {
@@ -235,6 +245,7 @@ std::unique_ptr<Run> make_run(const TrainOptions& options) {
   run.train_net = train_net_of(run.solver, options.solver_path);
   if (!run.is_worker() && !run.is_further_server())
     run.test_nets = test_nets_of(run.solver, options.solver_path);
+  compare_nets(run);
   make_devices(run, threads);
   build_tree_of(run);
   for (const auto& device : run.devices) device->limit_memory(options.memory_limit);  // links are measured

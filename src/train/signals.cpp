@@ -13,6 +13,7 @@ namespace {
 // A signal handler cannot be passed data, so what it needs must be global.
 SignalFlags* requests = nullptr;
 std::atomic<bool> terminated{false};
+std::atomic<bool> told_to_stop{false};  // by SIGINT or SIGTERM
 SignalEffect effect_of_sigint = SignalEffect::stop;
 SignalEffect effect_of_sighup = SignalEffect::snapshot;
 
@@ -21,12 +22,16 @@ void on_signal(int number) {
                               : number == SIGHUP ? effect_of_sighup
                                                  : SignalEffect::stop;
   if (number == SIGTERM) terminated.store(true);
-  // Two threads may be here at the same time, with two signals: one of them is the second.
-  const bool asked = effect == SignalEffect::stop ? requests->stop.exchange(true) : requests->stop.load();
-  if ((number == SIGINT || number == SIGTERM) && asked) {
+  const bool stops = effect == SignalEffect::stop;
+  // After a SIGUSR1 the first SIGTERM is no second one: mpirun sends it where a process has failed, and the
+  // others still have to say so. Two threads may be here at the same time, with two signals: one of them is
+  // the second.
+  if ((number == SIGINT || number == SIGTERM) &&
+      (stops ? told_to_stop.exchange(true) : told_to_stop.load())) {
     give_back_panel();
     ::_exit(128 + number);
   }
+  if (stops) requests->stop.store(true);
   if (effect == SignalEffect::snapshot) requests->snapshot.store(true);
 }
 

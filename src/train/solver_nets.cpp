@@ -1,8 +1,13 @@
 #include "banyan/train/solver_nets.hpp"
 
+#include <string_view>
+
+#include "banyan/base/contains.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
+#include "banyan/net/filter.hpp"
 
 namespace banyan {
 
@@ -16,7 +21,42 @@ SolverNet read(const NamedNet& named, io::UnknownFields unknown) {
   return found;
 }
 
+/// What may differ between machines that compute the same.
+constexpr std::string_view kOfTheMachine[] = {"source",   "mean_file", "root_folder",    "root_dir",
+                                              "prefetch", "threads",   "parser_threads", "cache",
+                                              "precache", "backend"};
+
+void clear_what_is_of_the_machine(google::protobuf::Message& message) {
+  const google::protobuf::Reflection& access = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  access.ListFields(message, &fields);
+  for (const auto* field : fields) {
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+      if (contains(kOfTheMachine, field->name())) access.ClearField(&message, field);
+    } else if (field->is_repeated()) {
+      for (int k = 0; k < access.FieldSize(message, field); ++k)
+        clear_what_is_of_the_machine(*access.MutableRepeatedMessage(&message, field, k));
+    } else {
+      clear_what_is_of_the_machine(*access.MutableMessage(&message, field));
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> facts_of(const SolverNet& net, const std::string& what) {
+  caffe::NetParameter kept = filter_net(net.net, net.net.state());
+  clear_what_is_of_the_machine(kept);
+  std::vector<std::pair<std::string, std::string>> facts;
+  for (const caffe::LayerParameter& layer : kept.layer())
+    facts.emplace_back(cat("layer ", quoted(layer.name()), " of ", what),
+                       cat(io::checksum_of(layer.SerializeAsString())));
+  kept.clear_layer();
+  kept.clear_name();
+  facts.emplace_back(cat("set of settings of ", what),
+                     cat("net ", io::checksum_of(kept.SerializeAsString())));
+  return facts;
+}
 
 NamedNets named_nets(const caffe::SolverParameter& solver, std::size_t tests,
                      const std::string& solver_path) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 
 namespace banyan {
 
@@ -49,6 +50,14 @@ void Sources::count_batches(std::uint64_t batches) {
     if (!entry.counted_from) entry.counted_from = entry.source->consumed();
     entry.source->seek(entry.source->position_after(*entry.counted_from, batches));
   }
+}
+
+std::vector<std::pair<std::string, std::string>> Sources::sizes() const {
+  std::vector<std::pair<std::string, std::string>> facts;
+  for (const Entry& entry : entries_)
+    facts.emplace_back(cat("number of records in ", quoted(entry.layer), " of the net ", quoted(entry.net)),
+                       cat(entry.records));
+  return facts;
 }
 
 void Sources::save(caffe::BanyanState& state) const {

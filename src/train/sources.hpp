@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/data/batch_source.hpp"
@@ -36,6 +37,8 @@ class Sources {
   void save(caffe::BanyanState& state) const;
   /// Continues where the sources of the same names stood; others begin again.
   void restore(const caffe::BanyanState& state);
+  /// What several processes compare: the numbers of records.
+  std::vector<std::pair<std::string, std::string>> sizes() const;
   /// The data sets, once every device's nets are made.
   std::vector<metrics::Start::DataSet> describe() const;
   /// The same for early warnings; `test_iter`: of each test net.

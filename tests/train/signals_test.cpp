@@ -43,5 +43,21 @@ TEST(Signals, TheSecondOneEndsAtOnce) {
         testing::ExitedWithCode(128 + number), "");
 }
 
+/// What asks to stop without being told twice: mpirun's SIGTERM after it says that another process has
+/// failed.
+TEST(Signals, TheFirstSigtermAfterAnotherRequestIsNoSecondOne) {
+  EXPECT_EXIT(
+      {
+        install_signals(SignalEffect::stop, SignalEffect::stop, flags);
+        std::raise(SIGUSR1);
+        std::raise(SIGHUP);
+        std::raise(SIGTERM);
+        if (!flags.stop || !told_to_end()) ::_exit(1);
+        std::raise(SIGTERM);
+        ::_exit(2);
+      },
+      testing::ExitedWithCode(128 + SIGTERM), "");
+}
+
 }  // namespace
 }  // namespace banyan

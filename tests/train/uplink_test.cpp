@@ -90,16 +90,69 @@ TEST(Uplink, AFailureInOneProcessEndsTheOthers) {
   EXPECT_THAT(joined.errors[0], testing::HasSubstr("out of memory on cpu:"));
 }
 
-/// Both processes name the places of both exchanges.
+/// Also where no exchange would notice: other batches, rates of dropout, decays.
 TEST(Uplink, ProcessesThatTrainDifferentNetsAreToldSo) {
-  TrainingCase what{kSolver, kNet};
-  const Joined joined = train_joined(what, {2, 2}, [](int process, TrainOptions& options) {
+  const TrainingCase what{kSolver, kNet};
+  const std::pair<const char*, std::function<void(caffe::NetParameter&)>> changes[] = {
+      {"data", [](auto& net) { net.mutable_layer(0)->mutable_data_param()->set_batch_size(48); }},
+      {"data", [](auto& net) { net.mutable_layer(0)->mutable_transform_param()->set_mirror(false); }},
+      {"conv1", [](auto& net) { net.mutable_layer(1)->mutable_convolution_param()->set_num_output(7); }},
+      {"conv1", [](auto& net) { net.mutable_layer(1)->add_param()->set_decay_mult(0); }},
+      {"drop", [](auto& net) { net.mutable_layer(4)->mutable_dropout_param()->set_dropout_ratio(0.4F); }},
+      {"extra", [](auto& net) {
+         auto& extra = *net.add_layer();
+         extra.set_name("extra");
+         extra.set_type("Silence");
+         extra.add_bottom("ip");
+       }}};
+  for (const auto& [layer, change] : changes) {
+    const Joined joined = train_joined(what, {1, 1}, [&](int process, TrainOptions& options) {
+      if (process == 1) change(*options.solver.nets.mutable_net_param());
+    });
+    EXPECT_THAT(joined.errors, testing::Contains(cat("process 1 has another layer \"", layer,
+                                                     "\" of the training net than process 0")));
+  }
+}
+
+TEST(Uplink, ProcessesThatTestDifferentNetsAreToldSo) {
+  const Joined joined = train_joined({kSolver, kNet}, {1, 1}, [&](int process, TrainOptions& options) {
+    caffe::SolverParameter& nets = options.solver.nets;
+    *nets.add_test_net_param() = nets.net_param();
     if (process == 1)
-      options.solver.nets.mutable_net_param()->mutable_layer(1)->mutable_convolution_param()->set_num_output(
-          7);
+      nets.mutable_test_net_param(0)->mutable_layer(0)->mutable_data_param()->set_batch_size(6);
   });
-  const std::string told = joined.errors[0] + joined.errors[1];
-  EXPECT_THAT(told, testing::ContainsRegex("process 0 at \"conv1\" start.*process 1 at \"conv1\" start"));
+  EXPECT_THAT(joined.errors,
+              testing::Each("process 1 has another layer \"data\" of test net #0 than process 0"));
+}
+
+/// Where files are, and how they are read, is each machine's own matter.
+TEST(Uplink, MachinesMayKeepTheirFilesElsewhere) {
+  TrainingCase what{kSolver, kNet};
+  what.iterations = 4;
+  const TrainingFolder elsewhere;
+  const Joined same = train_joined(what, {1, 1});
+  const Joined joined = train_joined(what, {1, 1}, [&](int process, TrainOptions& options) {
+    if (process != 1) return;
+    auto& data = *options.solver.nets.mutable_net_param()->mutable_layer(0)->mutable_data_param();
+    data.set_source(elsewhere.path() + "/images");
+    data.set_prefetch(2);
+    data.set_threads(2);
+  });
+  ASSERT_THAT(joined.errors, testing::Each(""));
+  EXPECT_EQ(joined.trained.values(), same.trained.values());
+}
+
+/// They would deal out each other's records, or none.
+TEST(Uplink, DataSetsOfOtherSizesAreToldSo) {
+  const TrainingFolder shorter({0, 1, 2, 3, 4, 5, 6, 7});
+  const Joined joined = train_joined({kSolver, kNet}, {2, 1}, [&](int process, TrainOptions& options) {
+    if (process == 1)
+      options.solver.nets.mutable_net_param()->mutable_layer(0)->mutable_data_param()->set_source(
+          shorter.path() + "/images");
+  });
+  EXPECT_THAT(joined.errors, testing::Each(testing::HasSubstr(
+                                 "process 1 has another number of records in \"data\" of the net "
+                                 "\"train\" than process 0")));
 }
 
 /// The groups of a batch normalization are made of the devices of all processes.
