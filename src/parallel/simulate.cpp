@@ -16,16 +16,7 @@ double seconds_at(double bytes, double bytes_per_s) { return bytes_per_s > 0 ? b
 class Card {
  public:
   explicit Card(const SimulatedNetwork& network) : network_(network) {}
-  /// When the parts of a bucket, which is summed on this machine at `start`, are with their owners.
-  double send_parts(double bytes, double start) {
-    return send(bytes, start + seconds_at(bytes, network_.host_bytes_per_s));
-  }
-  /// When the bucket is summed on all machines.
-  double send_results(double bytes, double start) {
-    return send(bytes, start) + seconds_at(bytes, network_.host_bytes_per_s);
-  }
-
- private:
+  /// When a bucket's parts that are ready at `start` are with their owners, or its results with everybody.
   double send(double bytes, double start) {
     const double others = network_.machines - 1, share = others / network_.machines;
     const auto pieces =
@@ -39,6 +30,7 @@ class Card {
     return free_ + network_.cost.latency_s;
   }
 
+ private:
   const SimulatedNetwork& network_;
   double free_ = 0;
 };
@@ -112,6 +104,11 @@ class Replay {
     std::size_t next = 0;             ///< to look at
   };
   DeviceState& state(int node) { return devices_[node]; }
+  double bytes_of(std::size_t bucket) const {
+    double bytes = 0;
+    for (std::size_t c = bounds_[bucket].first; c < bounds_[bucket].second; ++c) bytes += chunks_[c].bytes;
+    return bytes;
+  }
 
   /// Everybody waits for other machines. Next in time, the card takes a bucket's parts or results, or a sum
   /// arrives.
@@ -132,10 +129,9 @@ class Replay {
         consider(Next::parts, b, summed_here_[b]);
       }
     }
-    double bytes = 0;
-    for (std::size_t c = bounds_[bucket].first; c < bounds_[bucket].second; ++c) bytes += chunks_[c].bytes;
-    if (next == Next::parts) above_[bucket].parts = card_.send_parts(bytes, time);
-    if (next == Next::results) above_[bucket].summed = card_.send_results(bytes, time);
+    const double bytes = bytes_of(bucket);
+    if (next == Next::parts) above_[bucket].parts = card_.send(bytes, time);
+    if (next == Next::results) above_[bucket].summed = card_.send(bytes, time);
     if (next == Next::sum) now_above_ = time;
   }
 
@@ -193,13 +189,14 @@ class Replay {
     if (mine.summed[bucket] < end - first) return;
     mine.clock = std::max(mine.clock, ready_s_[bucket]);
     if (machine_.network.machines > 1) {
+      const double copied = seconds_at(bytes_of(bucket), machine_.network.host_bytes_per_s);
       if (summed_here_[bucket] == kNotSent) {
-        summed_here_[bucket] = mine.clock;
+        summed_here_[bucket] = mine.clock += copied;
         ++steps_;
       }
       const double summed = above_[bucket].summed;
-      if (summed == kNotSent || summed > std::max(mine.clock, now_above_)) return;
-      mine.clock = std::max(mine.clock, summed);
+      if (summed == kNotSent || summed > now_above_) return;
+      mine.clock = std::max(mine.clock, summed) + copied;
     }
     ++steps_;
     for (std::size_t c = first; c < end; ++c)
@@ -259,8 +256,13 @@ SimulatedIteration simulate_tree(const SimulatedMachine& machine, const std::vec
   std::int64_t total = 0;
   const auto ranges = ranges_of(layers, total);
   if (machine.devices_everywhere() == 1 || total == 0) return alone(machine, ends[0], total);
-  const auto buckets = plan_buckets(ranges, total, machine.element_bytes, machine.tree.size(),
-                                    machine.devices_everywhere(), false, machine.network.machines);
+  const auto buckets = machine.bucket_bytes > 0
+                           ? cut_buckets(ranges, total,
+                                         static_cast<std::int64_t>(std::max<std::size_t>(
+                                             1, machine.bucket_bytes / machine.element_bytes)),
+                                         machine.tree.size(), false)
+                           : plan_buckets(ranges, total, machine.element_bytes, machine.tree.size(),
+                                          machine.devices_everywhere(), false, machine.network.machines);
   std::vector<double> ready;
   for (const Bucket& bucket : buckets) ready.push_back(ends[bucket.ready_layer]);
   const LinkCost slowest =

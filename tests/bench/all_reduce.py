@@ -7,6 +7,7 @@ usage: all_reduce.py [BUILD_FOLDER] [options]          (default build/release)
   --sizes=A,B         bytes (default 2048,16384,262144,4194304,100000000); ours must be among `trainer topology --json`'s
   --python=PROGRAM    the interpreter that has PyTorch, for gloo (default: the one running this)
   --no_gloo           skip gloo (it is slow)
+  --messages          only the time per message of the thread that owns MPI, between two processes (message_us of a simulation)
   --json=FILE         default BUILD_FOLDER/bench/all_reduce.json
   --write=FOLDER      also FOLDER/all_reduce.md and all_reduce.svg
 
@@ -50,9 +51,9 @@ def compile_ours(trainer, folder):
     if not (library / "libbanyan_mpi.so").exists():
         return common.skip("uplink_all_reduce", "the build has no MPI library")
     program = pathlib.Path(folder) / "uplink_all_reduce"
-    include = common.HERE.parent.parent / "include"
+    includes = [f"-I{common.REPOSITORY / folder}" for folder in ("include", "src")]
     try:
-        common.run([os.environ.get("CXX", "g++"), "-std=c++20", "-O2", f"-I{include}", common.HERE / "uplink_all_reduce.cpp", "-o", program,
+        common.run([os.environ.get("CXX", "g++"), "-std=c++20", "-O2", *includes, common.HERE / "uplink_all_reduce.cpp", "-o", program,
                     f"-L{library}", "-lbanyan", f"-Wl,-rpath,{library}"])
     except common.Failed as why:
         return common.skip("uplink_all_reduce", why)
@@ -74,9 +75,27 @@ def lines_of(finished):
     return {int(row[0]): min(float(cell) for cell in row[1:]) for row in rows}
 
 
-def mpi(program, devices, sizes):
+def mpirun(processes, program, *words, flags=()):
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return lines_of(common.run(["mpirun", *root, *BOUND, "-np", devices, program, *sizes]))
+    return common.run(["mpirun", *root, *BOUND, *flags, "-np", processes, program, *words])
+
+
+def mpi(program, devices, sizes):
+    return lines_of(mpirun(devices, program, *sizes))
+
+
+def measure_messages(trainer, rounds):
+    """{transport: [seconds per message of each round]}"""
+    transports = {"memory": [], "TCP on this machine": ["--mca", "btl", "tcp,self"]}
+    with tempfile.TemporaryDirectory() as folder:
+        program = compile_ours(trainer, folder)
+        if program is None:
+            sys.exit(1)
+        times = {name: [] for name in transports}
+        for _ in range(rounds):
+            for name, flags in transports.items():
+                times[name].append(float(mpirun(2, program, "--messages", flags=flags).out))
+    return times
 
 
 def contenders(trainer, folder, devices, options):
@@ -201,12 +220,16 @@ def write(folder, lines, results, sizes, about, python):
 
 def main():
     options = {"rounds": 5, "devices": "2,4", "sizes": "2048,16384,262144,4194304,100000000"}
-    options |= {"python": "", "no_gloo": False, "json": "", "write": ""}
+    options |= {"python": "", "no_gloo": False, "messages": False, "json": "", "write": ""}
     words = common.parse(sys.argv[1:], options, __doc__)
     if len(words) > 1 or options["rounds"] < 1:
         sys.exit(__doc__)
     build = common.build_folder(words)
     trainer, sizes = build / "bin/trainer", [int(size) for size in options["sizes"].split(",")]
+    if options["messages"]:
+        for name, seconds in measure_messages(trainer, options["rounds"]).items():
+            print(f"a message by {name}: {1e6 * statistics.median(seconds):.2f} us (median of {len(seconds)} rounds)")
+        return
     about = common.provenance(trainer, rounds=options["rounds"])
     lines, results = [], []
     for devices in [int(n) for n in options["devices"].split(",")]:

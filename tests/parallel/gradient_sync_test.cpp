@@ -68,9 +68,39 @@ TEST(PlanBuckets, BucketsGrowWithTheProcesses) {
     return plan_buckets({{0, kTotal, 0}}, kTotal, 4, 8, 8 * processes, false, processes);
   };
   EXPECT_EQ(of(1)[0].count, kTotal / 32);
-  EXPECT_EQ(of(8)[0].count, 7 << 14);    // 448 KiB, not a 256th: 390 KB
-  EXPECT_EQ(of(64)[0].count, 63 << 14);  // not 64 KiB
-  EXPECT_EQ(of(99)[0].count, 1 << 20);   // 4 MiB is the most
+  EXPECT_EQ(of(4)[0].count, kTotal / 128);  // 64 KiB for each of the others would be less
+  EXPECT_EQ(of(8)[0].count, 7 << 15);       // 896 KiB, not a 256th: 390 KB
+  EXPECT_EQ(of(16)[0].count, 15 << 15);
+  EXPECT_EQ(of(64)[0].count, 1 << 20);  // 4 MiB is the most
+}
+
+/// Otherwise nothing of it would travel while backward runs.
+TEST(PlanBuckets, ASmallNetKeepsFourBucketsWithManyProcesses) {
+  constexpr std::int64_t kResNet20 = 272'000;
+  for (const int processes : {5, 10, 64})
+    EXPECT_GE(plan_buckets({{0, kResNet20, 0}}, kResNet20, 4, 1, processes, false, processes).size(), 4u);
+}
+
+/// What a process has by itself, its number of devices, changes nothing: all cut alike.
+TEST(PlanBuckets, EveryProcessCutsAlike) {
+  const std::vector<ParameterRange> ranges = {{0, 900'000, 2}, {900'000, 70'000, 1}, {970'000, 30'000, 0}};
+  for (const int processes : {2, 4, 5, 16}) {
+    const int everywhere = 3 * processes;
+    const auto of = [&](int devices) {
+      return plan_buckets(ranges, 1'000'000, 4, devices, everywhere, false, processes);
+    };
+    const auto first = of(1);
+    EXPECT_GT(first.size(), 1u) << processes;
+    for (const int devices : {2, 3}) {
+      const auto other = of(devices);
+      ASSERT_EQ(other.size(), first.size()) << processes;
+      for (std::size_t b = 0; b < first.size(); ++b) {
+        EXPECT_EQ(other[b].offset, first[b].offset);
+        EXPECT_EQ(other[b].count, first[b].count);
+        EXPECT_EQ(other[b].ready_layer, first[b].ready_layer);
+      }
+    }
+  }
 }
 
 TEST(PlanBuckets, NothingToExchange) { EXPECT_TRUE(plan_buckets({}, 0, 4, 2).empty()); }

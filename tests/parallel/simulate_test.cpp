@@ -9,6 +9,7 @@
 
 #include "banyan/ops/basic.hpp"
 #include "memory_wire.hpp"
+#include "parallel/slot_exchange.hpp"
 #include "slow_box.hpp"
 #include "tree_fixture.hpp"
 
@@ -98,20 +99,60 @@ double measure_iteration(const SimulatedMachine& machine, const std::vector<Simu
   return *std::max_element(seconds.begin(), seconds.end());
 }
 
+/// Takes a thread's time for every message of an exchange, and for what it adds of it.
+class SlowThreadWire : public Wire {
+ public:
+  SlowThreadWire(std::unique_ptr<Wire> wire, const SimulatedNetwork& network)
+      : wire_(std::move(wire)), message_s_(network.message_s), sum_bytes_per_s_(network.sum_bytes_per_s) {}
+  int process() const override { return wire_->process(); }
+  int processes() const override { return wire_->processes(); }
+  int last_tag() const override { return wire_->last_tag(); }
+  void send(int to, int tag, const void* data, std::size_t bytes, Done done) override {
+    if (tag >= kFirstTag) sleep_seconds(message_s_);
+    wire_->send(to, tag, data, bytes, std::move(done));
+  }
+  void receive(int from, int tag, void* data, std::size_t bytes, Done done) override {
+    wire_->receive(from, tag, data, bytes, [this, tag, done = std::move(done)](std::size_t received) {
+      if (tag >= kFirstTag) sleep_seconds(message_s_);
+      if (is_part(tag) && sum_bytes_per_s_ > 0)
+        sleep_seconds(static_cast<double>(received) / sum_bytes_per_s_);
+      if (done) done(received);
+    });
+  }
+  bool progress() override { return wire_->progress(); }
+  void leave() override { wire_->leave(); }
+
+ private:
+  /// Of the exchanges: a header, and of each piece its parts and its result.
+  static constexpr int kFirstTag = 3;
+  static bool is_part(int tag) {
+    return tag >= kFirstTag && (tag - kFirstTag) % SlotExchange::kTags % 2 == 1;
+  }
+  std::unique_ptr<Wire> wire_;
+  const double message_s_, sum_bytes_per_s_;
+};
+
 /// The same on several machines, whose uplinks' messages take the modelled time.
 double measure_machines(const SimulatedMachine& machine, const std::vector<SimulatedLayer>& layers,
                         const Trial& trial) {
-  MemoryHub hub(
-      std::vector<int>(static_cast<std::size_t>(machine.network.machines), machine.links.devices()));
-  std::vector<double> seconds(static_cast<std::size_t>(machine.network.machines));
+  const SimulatedNetwork& network = machine.network;
+  MemoryHub hub(std::vector<int>(static_cast<std::size_t>(network.machines), machine.links.devices()));
+  std::vector<double> seconds(static_cast<std::size_t>(network.machines));
   std::vector<std::thread> processes;
   for (int p = 0; p < hub.processes(); ++p)
     processes.emplace_back([&, p] {
-      const auto uplink = hub.join(p);
-      if (p == 0) hub.slow_down(machine.network.cost.bytes_per_s, machine.network.cost.latency_s);
-      uplink->share("");
-      seconds[static_cast<std::size_t>(p)] = measure_iteration(machine, layers, trial, uplink.get());
-      uplink->leave();
+      WireUplinkOptions options;
+      options.host = cat("host", p);
+      WireUplink uplink(
+          [&hub, &network, p] {
+            return std::make_unique<SlowThreadWire>(std::make_unique<MemoryWire>(hub, p), network);
+          },
+          options);
+      uplink.bring(machine.links.devices());
+      if (p == 0) hub.slow_down(network.cost.bytes_per_s, network.cost.latency_s);
+      uplink.share("");
+      seconds[static_cast<std::size_t>(p)] = measure_iteration(machine, layers, trial, &uplink);
+      uplink.leave();
     });
   for (std::thread& process : processes) process.join();
   return *std::max_element(seconds.begin(), seconds.end());
@@ -173,7 +214,7 @@ PlannedNet planned(const std::vector<SimulatedLayer>& layers) {
   return net;
 }
 
-class SimulateTest : public testing::TestWithParam<int> {
+class TimedTest : public testing::Test {
  protected:
   void SetUp() override {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -182,6 +223,7 @@ class SimulateTest : public testing::TestWithParam<int> {
 #endif
   }
 };
+class SimulateTest : public TimedTest, public testing::WithParamInterface<int> {};
 INSTANTIATE_TEST_SUITE_P(Devices, SimulateTest, testing::Values(2, 4, 5));
 
 TEST_P(SimulateTest, PredictsTheOverlappedTree) {
@@ -198,26 +240,6 @@ TEST_P(SimulateTest, PredictsTheOverlappedTree) {
   const double seen = fastest(expected.total_s, [&] { return measure_iteration(machine, layers, trial); });
   EXPECT_NEAR(seen, expected.total_s, kWithin * expected.total_s);
   EXPECT_LT(expected.total_s, simulate_p2p_sync(machine, layers).total_s);
-}
-
-/// Cards that hide behind backward, and cards that decide.
-TEST_P(SimulateTest, PredictsSeveralMachines) {
-  for (const auto& [machines, devices] : {std::pair{2, 1}, {2, 2}, {4, 2}}) {
-    if (machines * devices != GetParam() * (machines / 2)) continue;  // shared out among the instances
-    for (const double bytes_per_s : {30e6, 6e6}) {
-      SCOPED_TRACE(cat(machines, " machines of ", devices, ", ", bytes_per_s, " bytes/s"));
-      SimulatedMachine machine = box_of(devices, kPair, kAcross);
-      machine.network = {machines, {2e-3, bytes_per_s}};
-      const auto layers = small_net();
-      const PlannedNet net = planned(layers);
-      const std::size_t bytes = static_cast<std::size_t>(net.total) * 4;
-      const Trial trial{plan_buckets(net.ranges, net.total, 4, devices, machines * devices, false, machines),
-                        devices == 1 ? bytes : best_chunk(bytes, 1, kPair, machine.largest_chunk), true};
-      const SimulatedIteration expected = simulate_tree(machine, layers);
-      const double seen = fastest(expected.total_s, [&] { return measure_machines(machine, layers, trial); });
-      EXPECT_NEAR(seen, expected.total_s, kWithin * expected.total_s);
-    }
-  }
 }
 
 TEST_P(SimulateTest, PredictsP2pSync) {
@@ -237,6 +259,42 @@ TEST_P(SimulateTest, PredictsTheRing) {
   const double expected = simulate_ring(machine, {{0, 0, count}}).total_s;
   const double seen = fastest(expected, [&] { return measure_ring(machine, count); });
   EXPECT_NEAR(seen, expected, kWithin * expected);
+}
+
+/// Machines joined by a network.
+class JoinedSimulateTest : public TimedTest {
+ protected:
+  static void expect_predicted(int devices, const SimulatedNetwork& network) {
+    SCOPED_TRACE(cat(network.machines, " machines of ", devices, ", ", network.cost.bytes_per_s,
+                     " bytes/s, a message ", network.message_s, " s, sums ", network.sum_bytes_per_s));
+    SimulatedMachine machine = box_of(devices, kPair, kAcross);
+    machine.network = network;
+    const auto layers = small_net();
+    const PlannedNet net = planned(layers);
+    const std::size_t bytes = static_cast<std::size_t>(net.total) * 4;
+    const Trial trial{
+        plan_buckets(net.ranges, net.total, 4, devices, network.machines * devices, false, network.machines),
+        devices == 1 ? bytes : best_chunk(bytes, 1, kPair, machine.largest_chunk), true};
+    const SimulatedIteration expected = simulate_tree(machine, layers);
+    const double seen = fastest(expected.total_s, [&] { return measure_machines(machine, layers, trial); });
+    EXPECT_NEAR(seen, expected.total_s, kWithin * expected.total_s);
+  }
+  /// Cards that hide behind backward, and cards that decide.
+  static void expect_cards_predicted(int machines, int devices) {
+    for (const double bytes_per_s : {30e6, 6e6}) expect_predicted(devices, {machines, {2e-3, bytes_per_s}});
+  }
+};
+
+TEST_F(JoinedSimulateTest, PredictsTwoMachinesOfOneDevice) { expect_cards_predicted(2, 1); }
+TEST_F(JoinedSimulateTest, PredictsTwoMachinesOfTwoDevices) { expect_cards_predicted(2, 2); }
+TEST_F(JoinedSimulateTest, PredictsFourMachinesOfTwoDevices) { expect_cards_predicted(4, 2); }
+
+/// The thread of the uplink decides: with its messages, with its additions, and with both.
+TEST_F(JoinedSimulateTest, PredictsTheTimeOfTheThread) {
+  expect_predicted(1, {2, {2e-3, 30e6}, 4e-3});
+  expect_predicted(1, {2, {2e-3, 30e6}, 0, 0, 3e6});
+  expect_predicted(2, {2, {2e-3, 30e6}, 1e-3, 0, 6e6});
+  expect_predicted(2, {4, {2e-3, 30e6}, 2e-3, 0, 6e6});
 }
 
 TEST(Simulate, HandCheckedTimes) {
@@ -272,6 +330,66 @@ TEST(Simulate, HandCheckedTimes) {
   EXPECT_NEAR(simulate_buckets(pairs, {{0, 1000, 0, 1}, {1000, 1000, 0, 0}}, {0, 0}, 4000), 0.009, 1e-9);
   const SimulatedMachine one = box_of(1, kLink, kLink);
   EXPECT_NEAR(simulate_tree(one, {{0.1, 0.2, 1000}}).total_s, 0.3, 1e-9);
+}
+
+/// Of one bucket that is ready after half a second, on machines of one device.
+double seconds_above(const SimulatedNetwork& network, std::int64_t count) {
+  SimulatedMachine apart = box_of(1, {}, {});
+  apart.network = network;
+  return simulate_buckets(apart, {{0, count, 0, 0}}, {0.5}, static_cast<std::size_t>(count) * 4) - 0.5;
+}
+
+TEST(Simulate, HandCheckedMessages) {
+  // 100,000 bytes on 2 machines: a piece for each. Each sends a header and its part of the other's piece and
+  // receives the same, then sends one result and receives one: 6 messages, of which the model counts 3 each
+  // way. 1 ms each takes longer than the card, 0.5 ms: 3 ms + 1 ms of latency, twice.
+  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 1e-3}, 25000), 0.008, 1e-9);
+  // 0.3 ms are less than the card's 0.5 ms.
+  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 1e-4}, 25000), 0.003, 1e-9);
+  // 4 machines: 3 headers out and in, 3 parts out (of the others' pieces) and in (of the own one), 3 results
+  // out and in: 18 messages, 9 each way.
+  EXPECT_NEAR(seconds_above({4, {1e-3, 1e8}, 1e-3}, 25000), 0.020, 1e-9);
+  // 1 MB on 2 machines is cut into 4 pieces of at most 256 KiB: 2 headers, 4 parts and 4 results, 5 each way.
+  EXPECT_NEAR(seconds_above({2, {1e-3, 1e9}, 1e-3}, 250000), 0.012, 1e-9);
+}
+
+TEST(Simulate, HandCheckedSums) {
+  // Half of 100,000 bytes is added here, at 10 MB/s: 5 ms, of which the model counts 2.5 ms each way, more
+  // than the card's 0.5 ms; 1 ms of latency, twice.
+  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 0, 0, 1e7}, 25000), 0.007, 1e-9);
+  // On 4 machines 3 parts of a quarter: 7.5 ms.
+  EXPECT_NEAR(seconds_above({4, {1e-3, 1e8}, 0, 0, 1e7}, 25000), 0.0095, 1e-9);
+  // The same thread makes 6 messages of 1 ms.
+  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 1e-3, 0, 1e7}, 25000), 0.013, 1e-9);
+  // Half as many bytes on the wire are as much to add.
+  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 0, 0, 1e7, 0.5}, 25000), 0.007, 1e-9);
+}
+
+TEST(Simulate, HandCheckedHostCopies) {
+  // 100,000 bytes at 100 MB/s: 1 ms to the host, 0.5 ms of the card and 1 ms of latency twice, 1 ms back.
+  const SimulatedNetwork network{2, {1e-3, 1e8}, 0, 1e8};
+  EXPECT_NEAR(seconds_above(network, 25000), 0.005, 1e-9);
+  // Two buckets: the first one is at the host after 1 ms, its parts are there after 2.5 ms, and its results
+  // after 4 ms; the second one, which the device copies next, always 1 ms later. It copies the first one back
+  // until 5 ms, the second one until 6 ms.
+  SimulatedMachine apart = box_of(1, {}, {});
+  apart.network = network;
+  EXPECT_NEAR(simulate_buckets(apart, {{0, 25000, 0, 0}, {25000, 25000, 0, 0}}, {0, 0}, 100000), 0.006, 1e-9);
+}
+
+TEST(Simulate, SumsFromOtherMachinesAreTakenInTheOrderOfTheirArrival) {
+  // 4000 bytes: 2 ms between devices, 0.5 ms for half of them by the card, 1 ms of latency, updates of 4 ms.
+  constexpr LinkCost kLink{1e-3, 4e6};
+  SimulatedMachine pairs = box_of(2, kLink, kLink);
+  pairs.network = {2, kLink};
+  pairs.update_bytes_per_s = 1e6;
+  // The third bucket keeps device 0 from 100 to 102 ms. The second bucket's sum comes back after 5 ms, and
+  // device 1 updates it until 9 ms; device 0 fetches it from 102 to 104 ms. The first bucket's comes after 6
+  // ms, so device 0 updates it after that, until 108 ms, and then the third one, until 112 ms, which device 1
+  // fetches until 114 ms.
+  EXPECT_NEAR(simulate_buckets(pairs, {{0, 1000, 0, 0}, {1000, 1000, 0, 1}, {2000, 1000, 0, 0}},
+                               {1e-3, 0, 0.1}, 4000),
+              0.114, 1e-9);
 }
 
 TEST(Simulate, BackwardHidesWhatIsReadyEarly) {

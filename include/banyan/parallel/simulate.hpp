@@ -3,7 +3,8 @@
 //
 // Several machines: the roots' sums are exchanged by each machine's network card, which sends and receives at
 // the same time, one bucket after the other, and by the thread of the uplink. All machines are alike, so that
-// one is simulated.
+// one is simulated. What the thread needs for rounding to 16 bits is left out, and buckets that travel with
+// their headers (SlotExchange::kInline) count as longer ones.
 //
 // The model: one copy engine per device, which fetches what the device reads one message after the other,
 // each taking latency + bytes / bandwidth of its link; adding and updating on the same engine; backward
@@ -44,6 +45,7 @@ struct SimulatedMachine {
   std::size_t element_bytes = 4;
   std::size_t largest_chunk = std::size_t{8} << 20;
   SimulatedNetwork network = {};  ///< to machines like this one
+  std::size_t bucket_bytes = 0;   ///< about so many in each; 0: as training cuts them
   int devices_everywhere() const { return network.machines * links.devices(); }
   const LinkCost& link(int a, int b) const { return costs.at(links.at(a, b)); }
 };
