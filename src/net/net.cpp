@@ -226,6 +226,13 @@ void Net::probe_layers(std::function<void(int layer)> after_forward) {
   executor_->probe(std::move(after_forward));
 }
 
+void Net::release_activations() {
+  context_->synchronize();
+  executor_.reset();
+  for (const auto& blob : activations_.blobs) blob->data = blob->grad = Tensor();
+  for (Blob* stand_in : activations_.tensors()) stand_in->data = stand_in->grad = Tensor();
+}
+
 /// Do sources' outputs have other shapes than those planned for?
 bool Net::sources_changed() const {
   for (std::size_t b = 0; b < activations_.blobs.size(); ++b)

@@ -151,6 +151,7 @@ void Model::fold(const NetOptions& options) {
   const FoldedNet folded = fold_normalizations(*net_);
   if (folded.gone.empty()) return;
   const std::unique_ptr<Net> plain = std::move(net_);
+  plain->release_activations();  // there may be no room for those of two nets
   net_ = std::make_unique<Net>(folded.definition, options, *context_, *activity_);
   load_folded(*net_, *plain, folded);
   LOG(INFO) << "Folded " << folded.gone.size() << " layers into the " << folded.weights.size()

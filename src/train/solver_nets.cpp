@@ -47,14 +47,14 @@ void clear_what_is_of_the_machine(google::protobuf::Message& message) {
 std::vector<std::pair<std::string, std::string>> facts_of(const SolverNet& net, const std::string& what) {
   caffe::NetParameter kept = filter_net(net.net, net.net.state());
   clear_what_is_of_the_machine(kept);
-  std::vector<std::pair<std::string, std::string>> facts;
+  std::vector<std::pair<std::string, std::string>> facts{
+      {cat("number of layers in ", what), cat(kept.layer_size())}};
   for (const caffe::LayerParameter& layer : kept.layer())
     facts.emplace_back(cat("layer ", quoted(layer.name()), " of ", what),
                        cat(io::checksum_of(layer.SerializeAsString())));
   kept.clear_layer();
   kept.clear_name();
-  facts.emplace_back(cat("set of settings of ", what),
-                     cat("net ", io::checksum_of(kept.SerializeAsString())));
+  facts.emplace_back(cat("set of settings of ", what), cat(io::checksum_of(kept.SerializeAsString())));
   return facts;
 }
 

@@ -21,6 +21,19 @@ std::vector<int> rectifiers_of(const Net& net) {
   return found;
 }
 
+namespace {
+
+/// What such a rectifier leaves in memory are the results of the dropout, which runs in the same step.
+bool runs_its_dropout(const Net& net, int rectifier) {
+  const Graph& graph = net.graph();
+  for (const PlanStep& step : net.plan().steps)
+    if (step.drop_layer >= 0 && graph.blobs[graph.layers[step.drop_layer].inputs[0]].producer == rectifier)
+      return true;
+  return false;
+}
+
+}  // namespace
+
 Vitals::Vitals(Net& net, std::vector<Updater::OwnedPiece> owned)
     : net_(net),
       owned_(std::move(owned)),
@@ -29,6 +42,7 @@ Vitals::Vitals(Net& net, std::vector<Updater::OwnedPiece> owned)
       moments_(rectifiers_.size()) {
   for (std::size_t r = 0; r < rectifiers_.size(); ++r)
     number_of_[static_cast<std::size_t>(rectifiers_[r])] = static_cast<int>(r);
+  for (const int rectifier : rectifiers_) dropped_.push_back(runs_its_dropout(net, rectifier));
   if (!owned_.empty()) squares_ = Tensor(net.context().device(), Shape{2 * std::ssize(owned_)}, DType::f64);
 }
 
@@ -46,6 +60,9 @@ void Vitals::note(int layer) {
   if (number < 0) return;
   const Tensor& values = net_.outputs_of(layer)[0]->data;
   if (!values.defined() || values.shape().axes() < 2) return;
+  // Of few values, a dropout may have dropped all that are not 0.
+  constexpr std::int64_t kEnough = 16;
+  if (dropped_[static_cast<std::size_t>(number)] && values.count() / values.shape()[1] < kEnough) return;
   const Shape shape{1 + 2 * values.shape()[1]};
   Tensor& moments = moments_[static_cast<std::size_t>(number)];
   if (!moments.defined() || !(moments.shape() == shape))

@@ -34,6 +34,7 @@ class Vitals {
   std::vector<Updater::OwnedPiece> owned_;
   std::vector<int> rectifiers_;  ///< layers
   std::vector<int> number_of_;   ///< for each layer its place among them; -1: it is none
+  std::vector<bool> dropped_;    ///< of each: is its output held with the dropout after it only?
   std::vector<Tensor> moments_;  ///< of each; undefined before the first pass
   Tensor squares_;               ///< of the values and gradients of each piece
 };

@@ -525,6 +525,35 @@ TEST(Fusion, OfScalesOverFrozenLayers) {
   }
 }
 
+/// A block of a residual net as BVLC's users write it, all of it learning: BatchNorm, Scale, sum and ReLU in
+/// one step.
+TEST(Fusion, OfSumsAfterScalesThatLearn) {
+  for (const std::string norm : {"a_n", "a"}) {  // or in place
+    const std::string text =
+        "layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: 6 dim: 3 dim: "
+        "12 dim: 12 } shape { dim: 6 } } } " +
+        convolution("data", "b", 8, 3) + convolution("data", "a", 8, 3) + batch_norm("a", norm) +
+        scale(norm, norm) + "layer { name: 'sum' type: 'Eltwise' bottom: 'b' bottom: '" + norm +
+        "' top: 'sum' } " + relu("sum") + inner_product_of("sum", "ip", 5) +
+        "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } ";
+    NetOptions fused, plain;
+    plain.fuse = plain.fuse_scale = false;
+    NetBench bench;
+    const auto net = bench.make(text, fused);
+    const auto& steps = net->plan().steps;
+    EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [](const PlanStep& step) {
+      return step.work == Work::forward && step.affine >= 0 && step.addend >= 0;
+    })) << to_text(net->graph(), net->plan());
+    // One rounding less per value, and sums of 864 values per channel, as above.
+    const std::vector<double> expected = trained_once<double>(text, plain);
+    EXPECT_LE(relative_distance(expected, trained_once<double>(text, fused)),
+              1000 * std::numeric_limits<double>::epsilon());
+    const std::vector<double> usual = trained_once<float>(text, fused);
+    for (const char* segments : {"auto", "2", "3"})
+      EXPECT_EQ(trained_once<float>(cat("checkpoint: '", segments, "' ", text), fused), usual) << segments;
+  }
+}
+
 /// What runs as a part of other layers in a net, forward and backward, in the words of the plan.
 std::vector<std::string> fused_in(const std::string& text, Phase phase) {
   NetBench bench;

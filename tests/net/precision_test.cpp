@@ -121,6 +121,20 @@ Outcome outcome_of(const std::string& text, NetOptions options = {}) {
   return outcome;
 }
 
+/// It moves values only: in 32 bits, with conversions before and after it, the same bits come out.
+TEST(Precision, AConcatenationStoresWhatItJoins) {
+  const std::string text = cat(kSource, convolution("data", "c1"), convolution("data", "c2", 3),
+                               layer("Concat", "c1 c2", "joined"), convolution("joined", "c3"),
+                               inner_product("ip", "c3", "ip", 5), softmax_loss("ip"));
+  auto types = types_of(kStorage + text);
+  for (const char* name : {"c1", "c2", "joined"}) EXPECT_EQ(types[name], "bf16") << name;
+  const std::string except = cat(kStorage, "storage_exception: 'Concat' ", text);
+  EXPECT_EQ(types_of(except)["joined"], "f32 bf16");
+  const Outcome stored = outcome_of(kStorage + text), excepted = outcome_of(except);
+  EXPECT_EQ(stored.loss, excepted.loss);
+  EXPECT_EQ(stored.gradients, excepted.gradients);
+}
+
 /// Common layers around convolutions; a gate of squeeze and excitation.
 TEST(Precision, OfElementwiseLayers) {
   std::string text = kSource + convolution("data", "c0"), from = "c0";

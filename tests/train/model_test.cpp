@@ -54,5 +54,24 @@ TEST_F(ModelTest, TakesParametersThatWereReplaced) {
   }
 }
 
+/// Both nets' activations at a time would need half as much again.
+TEST_F(ModelTest, FoldsInTheMemoryOfOneNet) {
+  std::ofstream(path("net.prototxt")) << R"(
+    layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 8 dim: 16 dim: 64 dim: 64 } } }
+    layer { name: "c" type: "Convolution" bottom: "x" top: "y"
+            convolution_param { num_output: 32 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } }
+    layer { name: "n" type: "BatchNorm" bottom: "y" top: "n" })";
+  ModelOptions options;
+  options.model = path("net.prototxt");
+  options.phase = Phase::test;
+  options.fold = false;
+  Model plain(options);
+  options.fold = true;
+  Model folded(options);
+  ASSERT_EQ(folded.net().layers().size() + 1, plain.net().layers().size());
+  // The folded net's weights take some kilobytes while the other's are still there.
+  EXPECT_LE(folded.device().memory().peak, plain.device().memory().peak + (64 << 10));
+}
+
 }  // namespace
 }  // namespace banyan

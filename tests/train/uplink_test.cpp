@@ -94,23 +94,27 @@ TEST(Uplink, AFailureInOneProcessEndsTheOthers) {
 TEST(Uplink, ProcessesThatTrainDifferentNetsAreToldSo) {
   const TrainingCase what{kSolver, kNet};
   const std::pair<const char*, std::function<void(caffe::NetParameter&)>> changes[] = {
-      {"data", [](auto& net) { net.mutable_layer(0)->mutable_data_param()->set_batch_size(48); }},
-      {"data", [](auto& net) { net.mutable_layer(0)->mutable_transform_param()->set_mirror(false); }},
-      {"conv1", [](auto& net) { net.mutable_layer(1)->mutable_convolution_param()->set_num_output(7); }},
-      {"conv1", [](auto& net) { net.mutable_layer(1)->add_param()->set_decay_mult(0); }},
-      {"drop", [](auto& net) { net.mutable_layer(4)->mutable_dropout_param()->set_dropout_ratio(0.4F); }},
-      {"extra", [](auto& net) {
+      {"layer \"data\" of",
+       [](auto& net) { net.mutable_layer(0)->mutable_data_param()->set_batch_size(48); }},
+      {"layer \"data\" of",
+       [](auto& net) { net.mutable_layer(0)->mutable_transform_param()->set_mirror(false); }},
+      {"layer \"conv1\" of",
+       [](auto& net) { net.mutable_layer(1)->mutable_convolution_param()->set_num_output(7); }},
+      {"layer \"conv1\" of", [](auto& net) { net.mutable_layer(1)->add_param()->set_decay_mult(0); }},
+      {"layer \"drop\" of",
+       [](auto& net) { net.mutable_layer(4)->mutable_dropout_param()->set_dropout_ratio(0.4F); }},
+      {"number of layers in", [](auto& net) {
          auto& extra = *net.add_layer();
          extra.set_name("extra");
          extra.set_type("Silence");
          extra.add_bottom("ip");
        }}};
-  for (const auto& [layer, change] : changes) {
+  for (const auto& [fact, change] : changes) {
     const Joined joined = train_joined(what, {1, 1}, [&](int process, TrainOptions& options) {
       if (process == 1) change(*options.solver.nets.mutable_net_param());
     });
-    EXPECT_THAT(joined.errors, testing::Contains(cat("process 1 has another layer \"", layer,
-                                                     "\" of the training net than process 0")));
+    EXPECT_THAT(joined.errors,
+                testing::Each(cat("process 1 has another ", fact, " the training net than process 0")));
   }
 }
 

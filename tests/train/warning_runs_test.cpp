@@ -271,6 +271,35 @@ TEST_F(WarningRuns, WatchingChangesNoBit) {
 
 // --- what a device measures ---
 
+/// Where the dropout runs in the same step, what it drops is not dead: half of the units are active.
+TEST(Vitals, WhatADropoutDroppedIsNotDead) {
+  for (const int samples : {1, 64}) {
+    PartBench bench;
+    const auto net = bench.net(
+        cat("layer { name: 'in' type: 'DummyData' top: 'in' dummy_data_param { shape { dim: ", samples,
+            " dim: 20 } data_filler { type: 'gaussian' std: 1 } } }",
+            R"(
+    layer { name: 'ip' type: 'InnerProduct' bottom: 'in' top: 'ip' inner_product_param { num_output: 40 weight_filler { type: 'msra' } } }
+    layer { name: 'relu' type: 'ReLU' bottom: 'ip' top: 'relu' }
+    layer { name: 'drop' type: 'Dropout' bottom: 'relu' top: 'drop' dropout_param { dropout_ratio: 0.9 } }
+    layer { name: 'loss' type: 'Reduction' bottom: 'drop' top: 'loss' loss_weight: 1 })"),
+        Phase::train, DType::f32);
+    const auto& steps = net->plan().steps;
+    ASSERT_TRUE(
+        std::any_of(steps.begin(), steps.end(), [](const auto& step) { return step.drop_layer == 3; }));
+    Vitals vitals(*net, {});
+    Pass pass = bench.pass();
+    vitals.begin();
+    net->forward(pass);
+    vitals.end();
+    const std::vector<bool> alive = vitals.read(bench.context).alive.at(0);
+    if (samples == 1)
+      EXPECT_TRUE(alive.empty());  // nobody can tell
+    else
+      EXPECT_GT(std::count(alive.begin(), alive.end(), true), 30);
+  }
+}
+
 TEST(Vitals, SeeChannelsThatAreFusedIntoOtherLayers) {
   PartBench bench;
   const auto net = bench.net(R"(

@@ -140,6 +140,9 @@ class Net {
   /// changes: outputs hold what the plan makes of them, with what is fused into the layer, until a later step
   /// uses their memory.
   void probe_layers(std::function<void(int layer)> after_forward);
+  /// Frees all activations, after their last use: only parameters can be read from then on. Waits for the
+  /// device.
+  void release_activations();
 
  private:
   void build();

@@ -35,9 +35,9 @@ NamedNets named_nets(const caffe::SolverParameter& solver, std::size_t tests, co
 /// The state in which the (upgraded) net is used.
 caffe::NetState state_of(const NamedNet& named, const caffe::NetParameter& net);
 
-/// What several processes of a run compare of a net: for each layer that the net's state keeps, "layer NAME
-/// of WHAT" and a checksum of its settings, but for where files are and how they are read; then the rest of
-/// the net.
+/// What several processes of a run compare of a net: the number of layers, for each layer that the net's
+/// state keeps, "layer NAME of WHAT" and a checksum of its settings, but for where files are and how they are
+/// read; then the rest of the net.
 std::vector<std::pair<std::string, std::string>> facts_of(const SolverNet& net, const std::string& what);
 
 /// File names are taken as they are written, relative to the working directory, as in Caffe.
