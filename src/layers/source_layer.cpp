@@ -31,7 +31,7 @@ SourceLayer::SourceLayer(const caffe::LayerParameter& parameter, const LayerOpti
   const data::SharingScope* scope = data::SharingScope::current();
   if (scope == nullptr || scope->shared() == nullptr) return;
   shared_ = scope->shared();
-  shared_name_ = scope->net() + "/" + name();
+  shared_name_ = scope->next_name(name());
 }
 
 void SourceLayer::refuse(const std::string& field, const std::string& why) const {

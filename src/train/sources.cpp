@@ -70,16 +70,19 @@ void Sources::save(caffe::BanyanState& state) const {
 }
 
 void Sources::restore(const caffe::BanyanState& state) {
+  std::vector<const caffe::BanyanState::SourcePosition*> left;
+  for (const auto& position : state.source()) left.push_back(&position);
   for (Entry& entry : entries_) {
     entry.counted_from.reset();
-    const auto& positions = state.source();
-    const auto found = std::find_if(positions.begin(), positions.end(), [&](const auto& position) {
-      return position.net() == entry.net && position.layer() == entry.layer;
+    const auto found = std::find_if(left.begin(), left.end(), [&](const auto* position) {
+      return position->net() == entry.net && position->layer() == entry.layer;
     });
-    if (found != positions.end())
-      entry.source->seek(found->consumed());
-    else if (entry.source->consumed() > 0)
+    if (found != left.end()) {
+      entry.source->seek((*found)->consumed());
+      left.erase(found);  // the next one of this name, which Caffe allows, has a position of its own
+    } else if (entry.source->consumed() > 0) {
       entry.source->seek(0);
+    }
   }
 }
 

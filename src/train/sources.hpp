@@ -35,7 +35,8 @@ class Sources {
   /// The train net's sources stand `batches` batches after where they stood when this was first called.
   void count_batches(std::uint64_t batches);
   void save(caffe::BanyanState& state) const;
-  /// Continues where the sources of the same names stood; others begin again.
+  /// Continues where the sources of the same names stood, the k-th of a name where the k-th did; others begin
+  /// again.
   void restore(const caffe::BanyanState& state);
   /// What several processes compare: the numbers of records.
   std::vector<std::pair<std::string, std::string>> sizes() const;

@@ -1,10 +1,13 @@
 // Feeds readers with broken files: no crash, no hang, no flood of memory, no exception but banyan::Error. See
 // --help.
+#include <fcntl.h>
 #include <glog/logging.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -34,7 +37,8 @@ extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reser
 }
 
 extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(
-    void (*callback)());  // NOLINT(bugprone-reserved-identifier)
+    void (*callback)());                                      // NOLINT(bugprone-reserved-identifier)
+extern "C" [[gnu::weak]] void __sanitizer_purge_allocator();  // NOLINT(bugprone-reserved-identifier)
 
 namespace banyan::fuzz {
 namespace {
@@ -48,13 +52,15 @@ constexpr const char* kUsage =
   --seconds=S     of each target at most (default: no limit)
   --seed=K        of the mutations (default 1)
   --list          names the targets
+  --self_test     whether the bound on memory is noticed, also after inputs that have taken much
 An input that crashes, takes more than a second of the processor or 256 MB more than its size, or throws anything but an Error of Banyan's, is kept in
 fuzz_TARGET.input, and the exit code is not 0. Build with the preset asan, so that accesses to wrong memory are found too.
 )";
 constexpr int kHangSeconds = 1;        // of the processor, which other programs cannot use up
 constexpr unsigned kWaitSeconds = 60;  // for something that never comes
 constexpr long kMostKilobytes = 256 * 1024;
-constexpr std::size_t kKept = 200;  // accepted inputs, which are mutated further
+constexpr long kMuchKilobytes = 16 * 1024;  // rarely taken
+constexpr std::size_t kKept = 200;          // accepted inputs, which are mutated further
 
 struct Options {
   long mutations = 100000;
@@ -88,10 +94,69 @@ extern "C" void on_signal(int signal) {
   std::_Exit(1);
 }
 
-long resident_kilobytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss;
+/// How much an input takes at most, even if others before it took more: the kernel's high-water mark of the
+/// process is set back to what is resident, which costs less than a microsecond.
+class MemoryWatch {
+ public:
+  MemoryWatch()
+      : clear_(::open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC)),
+        status_(::open("/proc/self/status", O_RDONLY | O_CLOEXEC)),
+        sizes_(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)) {}
+  ~MemoryWatch() {
+    for (const int file : {clear_, status_, sizes_})
+      if (file >= 0) ::close(file);
+  }
+  MemoryWatch(const MemoryWatch&) = delete;
+  MemoryWatch& operator=(const MemoryWatch&) = delete;
+
+  void start() {
+    exact_ = status_ >= 0 && sizes_ >= 0 && clear_ >= 0 && ::pwrite(clear_, "5", 1, 0) == 1;
+    before_ = exact_ ? resident() : largest_ever();
+  }
+  /// Kilobytes since start(), at the highest. Where the mark cannot be set back, only what is above all
+  /// before.
+  long grown() const {
+    // Never below the mark, and read ten times as fast; but it counts what ran here before this program, too.
+    const long most = largest_ever() - before_;
+    return exact_ && most > kMuchKilobytes ? mark() - before_ : most;
+  }
+  bool exact() const { return exact_; }
+
+ private:
+  /// The beginning of a file of the kernel's.
+  static std::string text_of(int file) {
+    char text[8192];
+    const ssize_t count = ::pread(file, text, sizeof text, 0);
+    return {text, static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+  }
+  long resident() const {
+    const std::string text = text_of(sizes_);
+    const std::size_t second = text.find(' ');
+    return second == std::string::npos ? 0
+                                       : std::atol(text.c_str() + second) * (::sysconf(_SC_PAGESIZE) / 1024);
+  }
+  long mark() const {
+    const std::string text = text_of(status_), name = "VmHWM:";
+    const std::size_t found = text.find(name);
+    return found == std::string::npos ? 0 : std::atol(text.c_str() + found + name.size());
+  }
+  static long largest_ever() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  }
+
+  int clear_, status_, sizes_;
+  bool exact_ = false;
+  long before_ = 0;
+};
+
+/// What an input has freed is not there for the next one to take unseen.
+void return_freed_memory() {
+  if (__sanitizer_purge_allocator != nullptr)
+    __sanitizer_purge_allocator();
+  else
+    ::malloc_trim(0);
 }
 
 const Target* find_target(const std::string& name) {
@@ -108,8 +173,9 @@ void limit_time(bool limited) {
 
 /// Whether the target accepts the input.
 bool run(const Target& target, const std::string& input) {
+  static MemoryWatch memory;
   running = &input;
-  const long before = resident_kilobytes();
+  memory.start();
   limit_time(true);
   bool accepted = false;
   try {
@@ -120,8 +186,9 @@ bool run(const Target& target, const std::string& input) {
     fault(std::string("an exception that no user should see: ") + error.what());
   }
   limit_time(false);
-  const long grown = resident_kilobytes() - before - static_cast<long>(input.size() / 1024);
+  const long grown = memory.grown() - static_cast<long>(input.size() / 1024);
   if (grown > kMostKilobytes) fault("took " + std::to_string(grown / 1024) + " MB more than its input");
+  if (grown > kMuchKilobytes) return_freed_memory();
   running = nullptr;
   return accepted;
 }
@@ -150,6 +217,29 @@ void feed(const Target& target, const Options& options) {
   std::fflush(stdout);
 }
 
+/// In blocks, none of which is a fault for itself, and gives them back.
+void take_memory(long kilobytes, long block) {
+  std::vector<std::vector<char>> taken;
+  for (long left = kilobytes; left > 0; left -= block)
+    taken.emplace_back(static_cast<std::size_t>(block) * 1024, 'x');
+}
+
+/// AddressSanitizer adds up to half of what is taken.
+int self_test() {
+  MemoryWatch memory;
+  for (const long block : {16384L, 4L})
+    for (const long megabytes : {150, 400, 400, 50, 400}) {
+      memory.start();
+      if (!memory.exact()) return std::printf("skipped: /proc/self/clear_refs cannot be written\n"), 77;
+      take_memory(megabytes * 1024, block);
+      const long grown = memory.grown();
+      std::printf("%ld MB in blocks of %ld KB: %ld MB noticed\n", megabytes, block, grown / 1024);
+      if ((grown > kMostKilobytes) != (megabytes * 1024 > kMostKilobytes)) return 1;
+      return_freed_memory();
+    }
+  return 0;
+}
+
 int main_of(int count, char** arguments) {
   Options options;
   for (int i = 1; i < count; ++i) {
@@ -162,6 +252,7 @@ int main_of(int count, char** arguments) {
       for (const Target& target : targets()) std::printf("%-12s %s\n", target.name, target.about);
       return 0;
     }
+    if (argument == "--self_test") return self_test();
     if (const char* mutations = value("--mutations="))
       options.mutations = std::atol(mutations);
     else if (const char* seconds = value("--seconds="))

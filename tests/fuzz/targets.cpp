@@ -12,7 +12,9 @@
 #include <sstream>
 
 #include "banyan/base/error.hpp"
+#include "banyan/data/annotated.hpp"
 #include "banyan/data/datum.hpp"
+#include "banyan/data/hdf5_source.hpp"
 #include "banyan/data/idx.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/data/image_list.hpp"
@@ -55,6 +57,19 @@ class BytesAsFile {
  private:
   int descriptor_;
 };
+
+/// As the threads of a data layer make an item of a record.
+void write_item(const data::ItemWriter& writer, const data::Record& record, std::uint64_t item) {
+  data::ItemPlace place;
+  std::vector<std::vector<float>> outputs;
+  for (const Shape& shape : writer.shapes(record, item)) {
+    outputs.emplace_back(static_cast<std::size_t>(shape.count()));
+    place.outputs.push_back(outputs.back().data());
+  }
+  std::vector<double> rows;
+  place.rows = &rows;
+  writer.write(record, item, place);
+}
 
 Seeds models(const std::string& begin) {
   Seeds texts;
@@ -281,6 +296,45 @@ void run_hdf5(std::string_view bytes, const Read& read) {
 void run_hdf5_weights(std::string_view bytes) { run_hdf5(bytes, io::read_hdf5_model); }
 void run_hdf5_state(std::string_view bytes) { run_hdf5(bytes, io::read_hdf5_state); }
 
+/// Rows of images and labels, and of values that were appended, which are stored in chunks.
+Seeds row_seeds() {
+  if (!io::has_hdf5()) return {"\x89HDF\r\n\x1a\n"};
+  const std::vector<float> images(5 * 2 * 3 * 4, 0.5F);
+  const std::vector<std::uint8_t> labels{0, 1, 2, 3, 4};
+  Seeds seeds;
+  for (const bool chunked : {false, true}) {
+    const auto file = io::Hdf5File::create_in_memory("seed");
+    if (chunked) {
+      for (int part = 0; part < 2; ++part) {
+        file->append_rows("data", {2, 3, 4}, 5, images.data());
+        file->append_rows("label", {}, 5, labels.data());
+      }
+    } else {
+      file->write("data", {5, 2, 3, 4}, images.data());
+      file->write("label", {5}, labels.data());
+    }
+    seeds.push_back(file->bytes());
+  }
+  return seeds;
+}
+
+/// As an HDF5Data layer reads them: all of a file at once or, as of one that is too large for that, by rows.
+void run_rows(std::string_view bytes) {
+  static const TemporaryFile list("list");
+  const std::uint64_t in_memory = std::hash<std::string_view>()(bytes) % 2 == 0 ? 0 : 1 << 20;
+  run_hdf5(bytes, [&](const std::string& path) {
+    write(list.path, path);
+    const auto source = data::open_hdf5_list(list.path, {"data", "label"}, in_memory);
+    const data::RowWriter writer(source->rows());
+    const auto reader = source->reader();
+    data::Record record;
+    for (const std::uint64_t position : {std::uint64_t{0}, source->size() / 2, source->size() - 1}) {
+      data::read_record(*reader, position, record);
+      write_item(writer, record, position);
+    }
+  });
+}
+
 std::string png_seed(int channels) {
   data::Image image{channels, 9, 12, {}};
   for (int i = 0; i < channels * 9 * 12; ++i) image.pixels.push_back(static_cast<std::uint8_t>(i * 7));
@@ -349,6 +403,51 @@ void run_datum(std::string_view bytes) {
     data::Record record;
     data::read_datum(bytes, mode, record);
   }
+}
+
+/// Two objects, one of them difficult, in an image file and in raw pixels.
+Seeds annotated_seeds() {
+  const std::vector<std::uint8_t> pixels(3 * 6 * 8, 100);
+  Seeds seeds;
+  for (const std::string& image :
+       {data::encoded_datum(png_seed(3), 1), data::raw_datum(3, 6, 8, pixels.data(), 7)}) {
+    caffe::AnnotatedDatum record;
+    record.mutable_datum()->ParseFromString(image);
+    record.set_type(caffe::AnnotatedDatum::BBOX);
+    for (int k = 0; k < 2; ++k) {
+      caffe::AnnotationGroup& group = *record.add_annotation_group();
+      group.set_group_label(k + 1);
+      group.add_annotation()->set_instance_id(k);
+      io::parse_text(cat("xmin: 0.1 ymin: 0.2 xmax: 0.", k + 5, " ymax: 1 difficult: ", k), "seed",
+                     *group.mutable_annotation(0)->mutable_bbox());
+    }
+    seeds.push_back(record.SerializeAsString());
+  }
+  return seeds;
+}
+
+/// SSD's training: colours distorted, a part that holds an object, resized, mirrored.
+data::AnnotatedWriter annotated_writer() {
+  caffe::TransformationParameter transform;
+  io::parse_text(
+      "mirror: true mean_value: 104 resize_param { height: 10 width: 10 interp_mode: LINEAR "
+      "interp_mode: AREA } distort_param { brightness_prob: 0.5 brightness_delta: 32 } "
+      "emit_constraint { emit_type: CENTER }",
+      "seed", transform);
+  caffe::AnnotatedDataParameter annotations;
+  io::parse_text(
+      "batch_sampler { max_sample: 1 max_trials: 5 sampler { min_scale: 0.3 } "
+      "sample_constraint { min_jaccard_overlap: 0.1 } }",
+      "seed", annotations);
+  return {transform, annotations, {.layer = "fuzz"}};
+}
+
+void run_annotated(std::string_view bytes) {
+  static const data::AnnotatedWriter writer = annotated_writer();
+  data::Record record;
+  record.stored = bytes;
+  data::read_stored({data::ColorMode::as_stored, true}, record);
+  for (const std::uint64_t item : {0, 1, 2}) write_item(writer, record, item);
 }
 
 std::string gzipped(const std::string& bytes) {
@@ -454,7 +553,10 @@ const std::vector<Target>& targets() {
       {"restore", "a solverstate, restored into a session that goes on training", state_seeds, run_restore},
       {"hdf5_weights", "weights in HDF5", [] { return hdf5_seeds(false); }, run_hdf5_weights},
       {"hdf5_state", "a solver's state in HDF5", [] { return hdf5_seeds(true); }, run_hdf5_state},
+      {"hdf5_data", "rows in HDF5, as HDF5Data reads them", row_seeds, run_rows},
       {"datum", "a record of a database", datum_seeds, run_datum},
+      {"annotated", "a record with boxes, as AnnotatedData makes an item of it", annotated_seeds,
+       run_annotated},
       {"jpeg", "a JPEG file",
        [] {
          return Seeds{jpeg_seed(1), jpeg_seed(3)};

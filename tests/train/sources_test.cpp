@@ -31,6 +31,27 @@ class SourcesTest : public TrainingRun {
   PartBench bench_;
 };
 
+TEST_F(SourcesTest, ThoseOfOneNameGoOnInTheirOrder) {
+  const auto first = net("images"), second = net("images"), third = net("images");
+  Sources saved;
+  saved.add(*first, "train");
+  saved.add(*second, "train");
+  take_batches(*first, 3);
+  take_batches(*second, 1);
+  caffe::BanyanState state;
+  saved.save(state);
+  const auto again = net("images"), second_again = net("images");
+  take_batches(*third, 1);
+  Sources restored;
+  restored.add(*again, "train");
+  restored.add(*second_again, "train");
+  restored.add(*third, "train");  // a state with fewer of them: the last begins again
+  restored.restore(state);
+  EXPECT_EQ(consumed(*again), 6u);
+  EXPECT_EQ(consumed(*second_again), 2u);
+  EXPECT_EQ(consumed(*third), 0u);
+}
+
 TEST_F(SourcesTest, GoOnWhereTheSavedOnesStood) {
   const auto train = net("images"), test = net("images"), other = net("others");
   Sources saved;

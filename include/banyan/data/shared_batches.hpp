@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ struct OfferedSource {
 
 /// Which share is wanted, for whom, and as what.
 struct WantedShare {
-  std::string what;          ///< net and layer
+  std::string what;          ///< SharingScope::next_name()
   std::uint64_t reader = 0;  ///< of the process that wants it: each takes its shares in order
   Share share;
   DType dtype = DType::f32;
@@ -61,10 +62,17 @@ class SharingScope {
   static const SharingScope* current();
   const std::shared_ptr<SharedBatches>& shared() const { return shared_; }
   const std::string& net() const { return net_; }
+  /// What SharedBatches calls the data set of the next layer of this name: a net may have several, and the
+  /// nets of all processes have them in the same order.
+  std::string next_name(const std::string& layer) const {
+    const int number = ++layers_[layer];
+    return net_ + (number > 1 ? "#" + std::to_string(number) : "") + "/" + layer;
+  }
 
  private:
   std::shared_ptr<SharedBatches> shared_;
   std::string net_;
+  mutable std::map<std::string, int> layers_;  ///< made so far
   const SharingScope* outer_;
 };
 
