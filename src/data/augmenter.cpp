@@ -1,5 +1,7 @@
 #include "banyan/data/augmenter.hpp"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <type_traits>
@@ -24,7 +26,6 @@ constexpr std::pair<const char*, const char*> kReasons[] = {
     {"crop_w", "crop_size cuts squares"},
     {"eigs", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
     {"eigs_channels", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
-    {"forward_packing", "the net chooses the order of elements in memory"},
     {"horizontal_stretch_lower", "original_image varies the aspect"},
     {"horizontal_stretch_upper", "original_image varies the aspect"},
     {"noise_param", "distort_param and lighting_noise change colours"},
@@ -45,7 +46,7 @@ void check_fields(const caffe::TransformationParameter& settings, const std::str
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   caffe::TransformationParameter::GetReflection()->ListFields(settings, &fields);
   for (const auto* field : fields) {
-    if (contains(known, field->name())) continue;
+    if (contains(known, field->name()) || changes_nothing(settings, *field)) continue;
     const auto* const reason = std::find_if(std::begin(kReasons), std::end(kReasons),
                                             [&](const auto& entry) { return field->name() == entry.first; });
     bad_input("layer ", banyan::quoted(layer), ": transform_param.", field->name(), " is not supported",
@@ -63,6 +64,19 @@ std::vector<int> dims_of(const caffe::BlobProto& blob) {
 }
 
 }  // namespace
+
+bool changes_nothing(const caffe::TransformationParameter& settings,
+                     const google::protobuf::FieldDescriptor& field) {
+  if (field.name() == "forward_packing") return true;  // NVIDIA's hint; the net chooses the order in memory
+  // Without interpolation_algo_down and _up images are resized linearly, not by these fields' defaults.
+  if (field.is_repeated() || field.message_type() != nullptr || field.name().starts_with("interpolation_"))
+    return false;
+  std::string written, absent;
+  using google::protobuf::TextFormat;
+  TextFormat::PrintFieldValueToString(settings, &field, -1, &written);
+  TextFormat::PrintFieldValueToString(caffe::TransformationParameter(), &field, -1, &absent);
+  return written == absent;
+}
 
 void check_transform(const caffe::TransformationParameter& settings, const std::string& layer) {
   check_fields(settings, layer);

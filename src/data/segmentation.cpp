@@ -11,6 +11,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/augmenter.hpp"
 #include "banyan/data/box_geometry.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/io/atomic_file.hpp"
@@ -171,7 +172,7 @@ void check_segmentation_transform(const caffe::TransformationParameter& settings
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   caffe::TransformationParameter::GetReflection()->ListFields(settings, &fields);
   for (const auto* field : fields)
-    if (!contains(known, field->name()))
+    if (!contains(known, field->name()) && !changes_nothing(settings, *field))
       refuse(field->name(), " is not supported for images with label images");
   if (settings.crop_size() > 0 && (settings.crop_height() > 0 || settings.crop_width() > 0))
     refuse("crop_size cannot be set together with crop_height and crop_width");

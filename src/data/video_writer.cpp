@@ -3,6 +3,7 @@
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/augmenter.hpp"
 #include "banyan/data/video.hpp"
 #include "data/distortion.hpp"
 #include "data/resampling.hpp"
@@ -20,7 +21,8 @@ void check_video_transform(const caffe::TransformationParameter& settings, const
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   caffe::TransformationParameter::GetReflection()->ListFields(settings, &fields);
   for (const auto* field : fields)
-    if (!contains(known, field->name())) refuse(field->name(), " is not supported in VideoData");
+    if (!contains(known, field->name()) && !changes_nothing(settings, *field))
+      refuse(field->name(), " is not supported in VideoData");
   constexpr std::uint32_t kMost = 1 << 15;
   if (settings.crop_size() > kMost) refuse("crop_size must be at most ", kMost);
   check_random_parts(settings, layer);

@@ -23,7 +23,7 @@ const std::map<std::string, Kind>& kinds() {
         {Kind::normalization, {"BN", "BatchNorm", "LRN", "MVN", "Normalize", "SyncBN"}},
         {Kind::activation,
          {"AbsVal", "BNLL", "Clip", "Dropout", "ELU", "Exp", "Log", "PReLU", "Power", "ReLU", "Sigmoid",
-          "Softmax", "Swish", "TanH", "Threshold"}},
+          "Softmax", "SpatialDropout", "Swish", "TanH", "Threshold"}},
         {Kind::pooling, {"Interp", "Pooling", "SPP", "Unpooling", "Upsample"}},
         {Kind::joining,
          {"Axpy", "BatchReduction", "BatchReindex", "Concat", "CosineSimilarity", "Crop", "Eltwise", "Gather",

@@ -15,13 +15,35 @@ namespace {
 
 namespace pb = google::protobuf;
 
-/// Fields of branches, and why there is nothing for them here.
+/// Fields of branches, and why there is nothing for them here. Without a message: in any.
 struct OtherField {
   const char *message, *field, *reason;
 };
+constexpr const char* kNormalize =
+    "it is caffe-windows's; Normalize makes vectors of length 1 in the sense of L2: whole samples, or with "
+    "norm_param { across_spatial: false } the channels at each position";
 constexpr OtherField kOtherFields[] = {
+    {"DropoutParameter", "scale_test",
+     "no description says what the branch that has it computes; scale_train: false (BVLC's opencl branch) "
+     "multiplies tests by 1 - dropout_ratio in place of training by its inverse"},
+    {"LayerParameter", "lstm_param",
+     "it is of Junhyuk Oh's branch, whose Lstm has another order of parameters; LSTM with recurrent_param "
+     "takes its place"},
+    {"LayerParameter", "normalize_param", kNormalize},
+    {nullptr, "normalize_type", kNormalize},
+    {"ParameterParameter", "blob_filler",
+     "it is a branch's; a Parameter begins with zeros here, and --weights gives it other values"},
     {"ROIPoolingParameter", "pooled_size",
      "it is Intel's, for maps with three spatial axes; pooled_h and pooled_w are the sizes for two"},
+};
+
+/// The same of values of enumerations.
+struct OtherValue {
+  const char *field, *value, *reason;
+};
+constexpr OtherValue kOtherValues[] = {
+    {"pool", "MIN",
+     "it is a branch's; a Power layer with scale: -1 before and after a Pooling with pool: MAX computes it"},
 };
 
 /// The text between the n-th pair of double quotes.
@@ -160,8 +182,10 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   if (type == nullptr) return cat("unknown field ", quoted(field, 60));
   std::string words = cat("unknown field ", quoted(field, 60), " in ", type->name());
   for (const OtherField& other : kOtherFields)
-    if (type->name() == other.message && field == other.field) return cat(words, ": ", other.reason);
-  if (const std::string other = about_layer(); field.ends_with("_param") && !other.empty())
+    if ((other.message == nullptr || type->name() == other.message) && field == other.field)
+      return cat(words, ": ", other.reason);
+  const bool of_layer = type->name() == "LayerParameter" || type->name() == "V1LayerParameter";
+  if (const std::string other = about_layer(); (!of_layer || field.ends_with("_param")) && !other.empty())
     return cat(words, ": the layer ", other);
   const std::string homes = homes_of(field, *type);
   if (type == &root_ && type->name() == "SolverParameter" && !homes.empty()) {
@@ -175,11 +199,16 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   return words + did_you_mean(field, field_names(*type));
 }
 
-/// Of the layer around, if its type is one that is not here; else "".
+/// Of the layer around, if its type is one that is not here; else "". A Python layer may have a native one's
+/// place, and its settings are known.
 std::string Complaints::about_layer() const {
   const std::vector<TextBlock> blocks = blocks_around(text_, at_.offset);
-  if (blocks.empty() || (blocks.back().name != "layer" && blocks.back().name != "layers")) return "";
-  return about_other_type(current_type_name(value_in(text_, blocks.back(), "type")));
+  const auto layer = std::find_if(blocks.rbegin(), blocks.rend(), [](const TextBlock& block) {
+    return block.name == "layer" || block.name == "layers";
+  });
+  if (layer == blocks.rend()) return "";
+  const std::string type = current_type_name(value_in(text_, *layer, "type"));
+  return type == "Python" ? "" : about_other_type(type);
 }
 
 std::string Complaints::unknown_value(const std::string& value, const std::string& field) {
@@ -196,6 +225,9 @@ std::string Complaints::unknown_value(const std::string& value, const std::strin
                     near = did_you_mean(value, known);
   if (type == caffe::V1LayerParameter::descriptor() && field == "type")
     return cat(words, near, "; trainer layers lists all types, by their current names");
+  for (const OtherValue& other : kOtherValues)
+    if (field == other.field && value == other.value)
+      return cat(words, ": ", other.reason, "; known values: ", join(known, ", "));
   return known.empty() ? words : cat(words, near, "; known values: ", join(known, ", "));
 }
 

@@ -13,6 +13,10 @@ constexpr const char* kCtc =
     "no operator sums over the alignments of a sequence; with a label for each time step SoftmaxWithLoss "
     "trains such nets";
 constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
+constexpr const char* kLocal =
+    "no operator has weights of its own for each position; a Convolution shares them, and an InnerProduct "
+    "joins all positions";
+constexpr const char* kLocalBranches = "branches of Caffe";
 constexpr const char* kMatlab = "Banyan reads and writes no files of MATLAB";
 constexpr const char* kOneNet =
     "it divides a net among machines; remove it: here every device holds the whole net";
@@ -63,8 +67,23 @@ constexpr std::array kOthers{
     OtherType{"FlowWarp", "FlowNet", "no operator samples along a flow; warp the images beforehand"},
     OtherType{"FocalLoss", "a branch of SSD",
               "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
+    OtherType{"GeneralContrastiveLoss", "caffe-windows",
+              "it compares samples with the centres of all classes; ContrastiveLoss takes pairs, TripletLoss "
+              "triplets of samples, and CenterLoss draws them to the centres of their classes"},
     OtherType{"ImResize", "OpenPose", "Interp enlarges maps"},
     OtherType{"ImageLabelmapData", "HED", "ImageSegData reads pairs of images"},
+    OtherType{
+        "InnerDistance", "caffe-windows",
+        "no operator measures distances to learned rows; InnerProduct and MarginInnerProduct take products "
+        "with them, and CenterLoss draws samples to the centres of their classes"},
+    OtherType{"LS", "a branch for extreme learning machines",
+              "it solves least squares for all weights at once, which is no training by gradients; an "
+              "InnerProduct with EuclideanLoss comes to the same solution"},
+    OtherType{"LocallyConnected", kLocalBranches, kLocal},
+    OtherType{
+        "Lstm", "Junhyuk Oh's branch",
+        "LSTM with recurrent_param takes its place; it marks beginnings of sequences by a second input and "
+        "has parameters of its own order, so the branch's weights do not fit"},
     OtherType{"MOE", "BVLC's opencl branch",
               "it holds whole nets as experts; write them as layers, weighted by a Softmax with Scale and "
               "Eltwise"},
@@ -86,12 +105,12 @@ constexpr std::array kOthers{
     OtherType{"RegionLoss", "YOLO's branches", kYoloLoss},
     OtherType{"Rescale", "a branch for skeletons",
               "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
+    OtherType{"SVRLoss", "branches of Caffe", "SmoothL1Loss and L1Loss grow linearly with the error, too"},
     OtherType{"SequenceData", "yjxiong's Caffe (UntrimmedNets)",
               "it reads lists of shots; VideoData reads snippets of whole videos"},
     OtherType{
         "SibData", "yjxiong's Caffe",
         "no description says which records it puts together; Data reads the same LMDB record by record"},
-    OtherType{"SpatialDropout", "ENet and Intel's Caffe", "Dropout drops single values, not whole channels"},
     OtherType{"SpatialProduct", "PSPNet",
               "Tile repeats the one map for each channel, and Eltwise with operation: PROD multiplies"},
     OtherType{"SpatialTransformer", "a branch of Caffe",
@@ -101,9 +120,11 @@ constexpr std::array kOthers{
               "it runs TensorRT inside of a net; remove it: trainer test runs the layers themselves"},
     OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
+    OtherType{"Transpose", "branches for reading text", "Permute puts axes into another order"},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
     OtherType{"VolumeData", "C3D", kLmdb},
     OtherType{"WarpCTC", "branches for reading text", kCtc},
+    OtherType{"locally_connected", kLocalBranches, kLocal},
 };
 
 }  // namespace

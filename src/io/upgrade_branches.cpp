@@ -142,15 +142,44 @@ bool has_holes(const caffe::LayerParameter& layer) {
   return s.has_hole() || s.has_hole_h() || s.has_hole_w();
 }
 
+/// BVLC's opencl branch writes layers of finished nets as one; only that of a convolution and a ReLU has a
+/// translation.
+void refuse_fusion(const caffe::LayerParameter& layer, const std::string& origin) {
+  using Convolution = caffe::ConvolutionParameter;
+  const Convolution& conv = layer.convolution_param();
+  const caffe::LRNParameter& lrn = layer.lrn_param();
+  const auto refuse = [&](const auto&... why) {
+    bad_input(origin, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", why...);
+  };
+  if (conv.fuse_type() != Convolution::UNFUSED && conv.fuse_type() != Convolution::FUSED_CONV_RELU)
+    refuse("fuse_type: ", Convolution::FuseType_Name(conv.fuse_type()),
+           " (BVLC's opencl branch) is not supported; write the layers that it stands for after the "
+           "Convolution");
+  if (conv.has_eltwise_param() || (conv.has_relu_param() && conv.fuse_type() == Convolution::UNFUSED))
+    refuse(
+        "settings of another layer in convolution_param belong to a fuse_type of BVLC's opencl branch; "
+        "write a layer with them");
+  if (lrn.fuse_type() != caffe::LRNParameter::UNFUSED || lrn.has_pooling_param())
+    refuse(
+        "fuse_type and pooling_param in lrn_param (BVLC's opencl branch) are not supported; write a Pooling "
+        "layer after the LRN");
+}
+
 struct FusedRelu {
   bool on = false;
   float slope = 0;
 };
 
+FusedRelu fused_relu(const caffe::ConvolutionParameter& settings) {
+  if (settings.fuse_type() == caffe::ConvolutionParameter::FUSED_CONV_RELU)
+    return {true, settings.relu_param().negative_slope()};
+  return {settings.relu(), settings.negative_slope()};
+}
+
 FusedRelu fused_relu(const caffe::LayerParameter& layer) {
   const std::string& type = layer.type();
   if (type == "Convolution" || type == "DepthwiseConvolution" || type == "ConvolutionDepthwise")
-    return {layer.convolution_param().relu(), layer.convolution_param().negative_slope()};
+    return fused_relu(layer.convolution_param());
   if (type == "Eltwise") return {layer.eltwise_param().relu(), layer.eltwise_param().negative_slope()};
   if (type == "BatchNorm")
     return {layer.batch_norm_param().relu() || layer.batch_norm_param().fused_relu(), 0};
@@ -161,6 +190,8 @@ void clear_fused_relu(caffe::LayerParameter& layer) {
   if (layer.has_convolution_param()) {
     layer.mutable_convolution_param()->clear_relu();
     layer.mutable_convolution_param()->clear_negative_slope();
+    layer.mutable_convolution_param()->clear_fuse_type();
+    layer.mutable_convolution_param()->clear_relu_param();
   }
   if (layer.has_eltwise_param()) {
     layer.mutable_eltwise_param()->clear_relu();
@@ -228,6 +259,10 @@ caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& or
     s.clear_hole_w();
   }
   return net;
+}
+
+void refuse_fusions(const caffe::NetParameter& net, const std::string& origin) {
+  for (const caffe::LayerParameter& layer : net.layer()) refuse_fusion(layer, origin);
 }
 
 bool needs_fused_relu_upgrade(const caffe::NetParameter& net) {

@@ -79,6 +79,8 @@ Tensor WindowLayer::seen_by_operator(const Tensor& tensor) const {
 
 void ConvolutionBase::refuse_unsupported() const {
   if (settings().relu()) refuse("convolution_param.relu (a fused ReLU) is not supported; add a ReLU layer");
+  if (settings().fuse_type() != caffe::ConvolutionParameter::UNFUSED)
+    refuse("fuse_type (BVLC's opencl branch) is not supported; add the layers that it stands for");
   if (settings().has_negative_slope()) refuse("negative_slope needs relu: true");
   if (settings().num_output() == 0) refuse("num_output must be positive");
   if (settings().group() == 0) refuse("group must be positive");

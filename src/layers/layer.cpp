@@ -102,7 +102,11 @@ std::vector<int> sync_group_sizes(const caffe::NetParameter& net) {
 
 std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const LayerOptions& options) {
   if (parameter.type() == "Python")
-    if (const auto native = native_layer(parameter, options.phase)) return make_layer(*native, options);
+    if (const auto native = native_layer(parameter, options.phase)) {
+      LayerOptions chosen = options;
+      if (native->has_phase()) chosen.phase = native->phase() == caffe::TRAIN ? Phase::train : Phase::test;
+      return make_layer(*native, chosen);
+    }
   const Registry& known = registry();
   const auto found = known.factories.find(parameter.type());
   if (found == known.factories.end()) {

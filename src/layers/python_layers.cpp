@@ -1,6 +1,6 @@
-// py-faster-rcnn's and R-FCN's layers. What these read from their configuration files is their default here
-// (that of faster_rcnn_end2end.yml), and further keys of param_str, named as the fields of the native layer's
-// message, replace it.
+// py-faster-rcnn's and R-FCN's layers, and ENet's. What the former read from their configuration files is
+// their default here (that of faster_rcnn_end2end.yml), and further keys of param_str, named as the fields of
+// the native layer's message, replace it.
 #include "layers/python_layers.hpp"
 
 #include <google/protobuf/io/tokenizer.h>
@@ -118,30 +118,67 @@ template <class... Parts>
             "): ", parts...);
 }
 
-void read_settings(const caffe::LayerParameter& layer, google::protobuf::Message& settings) {
-  const std::string& text = layer.python_param().param_str();
+std::vector<DictionaryReader::Entry> read_entries(const caffe::LayerParameter& layer) {
   std::vector<DictionaryReader::Entry> entries;
-  DictionaryReader reader(text);
+  DictionaryReader reader(layer.python_param().param_str());
   if (!reader.read(entries))
     refuse(layer, "param_str is not understood at ", quoted(reader.rest()),
            "; expected a dictionary of numbers, words and lists, as {feat_stride: 16, scales: [8, 16, 32]}");
+  return entries;
+}
+
+void set_field(const caffe::LayerParameter& layer, const DictionaryReader::Entry& entry,
+               const google::protobuf::FieldDescriptor& field, google::protobuf::Message& settings) {
+  settings.GetReflection()->ClearField(&settings, &field);
+  if (entry.list && !field.is_repeated()) refuse(layer, "param_str: ", entry.key, " must be one value");
+  google::protobuf::TextFormat::Parser parser;
+  NoMessages silent;
+  parser.RecordErrorsTo(&silent);
+  for (const std::string& value : entry.values)
+    if (!parser.MergeFromString(cat(field.name(), ": ", value), &settings))
+      refuse(layer, "param_str: ", entry.key, " cannot be ", quoted(value));
+}
+
+void read_settings(const caffe::LayerParameter& layer, google::protobuf::Message& settings) {
   std::vector<std::string> known;
   for (int i = 0; i < settings.GetDescriptor()->field_count(); ++i)
     known.emplace_back(settings.GetDescriptor()->field(i)->name());
-  for (const DictionaryReader::Entry& entry : entries) {
+  for (const DictionaryReader::Entry& entry : read_entries(layer)) {
     const std::string name = entry.key == "scales" ? "scale" : entry.key == "ratios" ? "ratio" : entry.key;
     const auto* field = settings.GetDescriptor()->FindFieldByName(name);
     if (field == nullptr)
       refuse(layer, "param_str has the key ", quoted(entry.key), "; known are ", join(known, ", "));
-    settings.GetReflection()->ClearField(&settings, field);
-    if (entry.list && !field->is_repeated()) refuse(layer, "param_str: ", entry.key, " must be one value");
-    google::protobuf::TextFormat::Parser parser;
-    NoMessages silent;
-    parser.RecordErrorsTo(&silent);
-    for (const std::string& value : entry.values)
-      if (!parser.MergeFromString(cat(name, ": ", value), &settings))
-        refuse(layer, "param_str: ", entry.key, " cannot be ", quoted(value));
+    set_field(layer, entry, *field, settings);
   }
+}
+
+/// ENet's layer has the phase of its param_str, whatever the net's is. With TEST it multiplies by 1 / (1 -
+/// p), which a Power layer does.
+caffe::LayerParameter spatial_dropout(const caffe::LayerParameter& python) {
+  caffe::LayerParameter layer = python;
+  layer.clear_python_param();
+  caffe::DropoutParameter settings;
+  std::string phase;
+  for (const DictionaryReader::Entry& entry : read_entries(python)) {
+    if (entry.key == "p")
+      set_field(python, entry, *settings.GetDescriptor()->FindFieldByName("dropout_ratio"), settings);
+    else if (entry.key == "phase" && !entry.list)
+      phase = entry.values[0];
+    else
+      refuse(python, "param_str has the key ", quoted(entry.key), "; known are phase, p");
+  }
+  if (!settings.has_dropout_ratio() || !(settings.dropout_ratio() > 0 && settings.dropout_ratio() < 1))
+    refuse(python, "param_str needs p between 0 and 1");
+  if (phase != "TRAIN" && phase != "TEST") refuse(python, "param_str needs the phase TRAIN or TEST");
+  if (phase == "TEST") {
+    layer.set_type("Power");
+    layer.mutable_power_param()->set_scale(1 / (1 - settings.dropout_ratio()));
+    return layer;
+  }
+  layer.set_type("SpatialDropout");
+  layer.set_phase(caffe::TRAIN);
+  *layer.mutable_dropout_param() = settings;
+  return layer;
 }
 
 }  // namespace
@@ -155,6 +192,8 @@ std::optional<caffe::LayerParameter> native_layer(const caffe::LayerParameter& p
         "whose "
         "tops a program fills: data (1 x 3 x H x W), im_info (1 x 3: height, width, scale), gt_boxes (G x 5: "
         "x1, y1, x2, y2, class)");
+  if (code.module() == "spatial_dropout" && code.layer() == "SpatialDropoutLayer")
+    return spatial_dropout(python);
   const auto* const found =
       std::find_if(std::begin(kNative), std::end(kNative), [&](const NativeType& native) {
         return code.module() == native.module && code.layer() == native.layer;

@@ -80,6 +80,7 @@ const std::vector<ExportRow>& move_exports() {
       {"Reshape", export_view},
       {"ShuffleChannel", export_shuffle},
       {"Slice", export_slice},
+      {"SpatialDropout", [](const LayerExport& layer) { layer.node("Identity", layer.in); }},
       {"Tile", export_tile},
   };
   return rows;

@@ -77,6 +77,7 @@ struct Session::State {
   };
 
   std::unique_ptr<Run> run;
+  bool begun = false;  ///< an iteration was asked for
   std::vector<std::unique_ptr<Replica>> replicas;
   std::optional<OnBoard> on_board;
   std::optional<Attachment> attachment;
@@ -84,6 +85,7 @@ struct Session::State {
 };
 
 Session::State::State(const TrainOptions& options) : run(make_run(options)) {
+  if (run->solver.snapshot.before_train) refuse_served("snapshot_before_train");
   const int count = static_cast<int>(options.devices.size());
   for (int rank = 0; rank < count; ++rank) replicas.push_back(std::make_unique<Replica>(*run, rank));
   std::vector<Activity*> activities;
@@ -123,12 +125,20 @@ std::vector<MemoryUse> Session::memory() const {
   return use;
 }
 
+/// What comes before the first iteration that the session trains, if there is one.
+void Session::begin(std::int64_t count) {
+  if (count <= 0 || iteration() >= state_->run->solver.max_iter || std::exchange(state_->begun, true)) return;
+  if (state_->run->solver.snapshot.before_train) snapshot();
+}
+
 bool Session::step(std::int64_t count) {
+  begin(count);
   state_->on_all([count](Replica& replica) { replica.step(count); });
   return !state_->run->outcome.stopped_early;
 }
 
 TrainOutcome Session::train() {
+  begin(state_->run->solver.max_iter);
   state_->on_all([](Replica& replica) { replica.train(); });
   return state_->run->outcome;
 }

@@ -172,6 +172,7 @@ class Reader {
       snapshot.format = SnapshotFormat::hdf5;
     }
     snapshot.interval = s_.snapshot();
+    snapshot.before_train = s_.snapshot_before_train();
     snapshot.after_train = s_.snapshot_after_train();
     snapshot.diff = s_.snapshot_diff();
     if (s_.has_snapshot_prefix()) snapshot.prefix = s_.snapshot_prefix();

@@ -255,6 +255,7 @@ CASES = {
     "ReLU": Case({"x": (IMAGE, signed)}, "ReLU"),
     "Sigmoid": Case({"x": ((100, 1000), signed)}, "Sigmoid"),
     "Dropout": Case({"x": ((16, 512, 14, 14), signed)}, "Dropout", agrees=False),
+    "SpatialDropout": Case({"x": ((16, 128, 64, 64), signed)}, "SpatialDropout", agrees=False),
     "Eltwise": Case({"x": ((16, 256, 56, 56), signed), "y": ((16, 256, 56, 56), signed)}, "Eltwise"),
     "Concat": Case({name: ((16, n, 28, 28), signed) for name, n in (("a", 128), ("b", 192), ("c", 96), ("d", 64))}, "Concat"),
     "SoftmaxWithLoss": Case({"x": ((16, 1000), signed), "y": ((16,), below(1000))}, "SoftmaxWithLoss", constant=("y",)),

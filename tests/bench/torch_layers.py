@@ -301,6 +301,7 @@ CASES = {
     "ReLU": lambda t: lambda: F.relu(t["x"]),
     "Sigmoid": lambda t: lambda: torch.sigmoid(t["x"]),
     "Dropout": lambda t: lambda: F.dropout(t["x"]),
+    "SpatialDropout": lambda t: lambda: F.dropout2d(t["x"]),
     "Eltwise": lambda t: lambda: t["x"] + t["y"],
     "Concat": lambda t: lambda: torch.cat([t["a"], t["b"], t["c"], t["d"]], 1),
     "SoftmaxWithLoss": lambda t: lambda: F.cross_entropy(t["x"], t["y"].long()),

@@ -259,5 +259,14 @@ TEST(Augmenter, ContradictionsAreErrors) {
               HasSubstr("transform_param.multi_scale is not supported"));
 }
 
+TEST(Augmenter, TakesWhatIsWithoutEffect) {
+  augmenter(
+      "forward_packing: NHWC use_gpu_transform: true vertical_stretch_lower: 1 crop_h: 0 num_labels: 0 "
+      "bgr2rgb: false multi_scale: false");
+  for (const char* settings : {"vertical_stretch_lower: 0.9", "crop_h: 3", "num_labels: 2", "bgr2rgb: true",
+                               "eigs: 0", "noise_param { }", "interpolation_algo_up: INTER_CUBIC"})
+    EXPECT_THAT(bad_input_of([&] { augmenter(settings); }), HasSubstr("is not supported")) << settings;
+}
+
 }  // namespace
 }  // namespace banyan::data

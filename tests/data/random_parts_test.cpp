@@ -402,6 +402,7 @@ TEST(PartWriter, WhatCannotBeIsRefused) {
   EXPECT_THAT(message("bgr2rgb: true"),
               HasSubstr("not supported: channels stay in the order blue, green, red"));
   EXPECT_THAT(message("vertical_stretch_upper: 2"), HasSubstr("original_image varies the aspect"));
+  check_part_transform(settings_of("vertical_stretch_upper: 1 stride: 1 forward_packing: NHWC"), "data");
   const std::string aspect = "crop_size: 2 random_aspect_ratio_param { ";
   const auto names_it = [](const std::string& what) {
     return AllOf(HasSubstr(what), HasSubstr("random_aspect_ratio_param"));

@@ -33,6 +33,34 @@ TEST(Prototxt, FieldsOfBranchesSayWhyTheyAreNotThere) {
   expect_contains(net_error("layer { roi_pooling_param { pooled_size: 7 } }"), ": it is Intel's, ");
 }
 
+TEST(Prototxt, SettingsOfBranchesSayWhoseTheyAreAndWhatToDo) {
+  expect_contains(net_error("layer { type: 'LSTM' lstm_param { num_output: 7 } }"),
+                  ": it is of Junhyuk Oh's branch, whose Lstm has another order of parameters; LSTM with "
+                  "recurrent_param takes its place");
+  expect_contains(net_error("layer { dropout_param { scale_test: true } }"), "scale_train: false");
+  expect_contains(net_error("layer { parameter_param { blob_filler { } } }"), "begins with zeros here");
+  expect_contains(net_error("layer { norm_param { normalize_type: 'L2' } }"), "it is caffe-windows's");
+  expect_contains(net_error("layer { normalize_param { normalize_type: 'L1' } }"), "it is caffe-windows's");
+  expect_contains(
+      net_error("layer { pooling_param { pool: MIN } }"),
+      "unknown value \"MIN\" for \"pool\": it is a branch's; a Power layer with scale: -1 before and "
+      "after a Pooling with pool: MAX computes it; known values: AVE, MAX, STOCHASTIC");
+}
+
+TEST(Prototxt, SettingsInsideOfATypeThatIsNotHereSayWhoseItIs) {
+  expect_contains(net_error("layer { name: 'c' type: 'CPMData' transform_param { max_rotate_degree: 40 } }"),
+                  "unknown field \"max_rotate_degree\" in TransformationParameter: the layer has the type "
+                  "\"CPMData\" of OpenPose, which Banyan does not have: ");
+  expect_contains(net_error("layer { transform_param { max_rotate_degree: 40 } type: 'CPMData' }"),
+                  "OpenPose");
+  expect_contains(net_error("layer { type: 'Data' transform_param { mirorr: true } }"),
+                  "did you mean \"mirror\"?");
+  expect_contains(net_error("layer { type: 'Python' python_param { modul: 'x' } }"),
+                  "did you mean \"module\"?");
+  expect_contains(net_error("layer { type: 'Lstm' lstm_param { num_output: 7 } }"),
+                  "LSTM with recurrent_param");
+}
+
 TEST(Prototxt, SettingsOfATypeThatIsNotHereSayWhoseItIs) {
   const std::string reason =
       ": the layer has the type \"RegionLoss\" of YOLO's branches, which Banyan does not have";
@@ -47,7 +75,7 @@ TEST(Prototxt, DataLayersOfBranchesAreReadForShapesToStandIn) {
   const auto net = parse_net_text(
       "layer { name: 'data' type: 'DenseImageData' top: 'data' top: 'label' dense_image_data_param { source: "
       "'l' "
-      "batch_size: 4 shuffle: true } }\n"
+      "batch_size: 4 shuffle: true label_divide_factor: 8 } }\n"
       "layer { name: 'video' type: 'VideoData' image_data_param { source: 'l' use_image: true new_length: 16 "
       "show_data: 0 sampling_rate: 2 use_temporal_jitter: false } }",
       "net.prototxt");

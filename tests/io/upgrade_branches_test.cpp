@@ -107,6 +107,36 @@ TEST(UpgradeFusedRelu, BecomesALayer) {
       "layer { name: 'e_relu' type: 'ReLU' bottom: 'e' top: 'e' }");
 }
 
+TEST(UpgradeFusedRelu, ThatOfBvlcsOpenclBranchDoesToo) {
+  expect_same(
+      upgraded("layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { "
+               "num_output: 1 kernel_size: 1 fuse_type: FUSED_CONV_RELU relu_param { negative_slope: "
+               "0.5 } } }\n"
+               "layer { name: 'd' type: 'Convolution' bottom: 'c' top: 'd' convolution_param { "
+               "num_output: 1 kernel_size: 1 fuse_type: UNFUSED } }"),
+      "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 1 "
+      "kernel_size: 1 } }\n"
+      "layer { name: 'c_relu' type: 'ReLU' bottom: 'c' top: 'c' relu_param { negative_slope: 0.5 } }\n"
+      "layer { name: 'd' type: 'Convolution' bottom: 'c' top: 'd' convolution_param { num_output: 1 "
+      "kernel_size: 1 fuse_type: UNFUSED } }");
+}
+
+TEST(UpgradeFusedRelu, OtherLayersInOneAreRefused) {
+  const auto refused = [](const std::string& settings) {
+    return error_of([&] { upgraded("layer { name: 'c' type: 'Any' " + settings + " }"); });
+  };
+  expect_contains(
+      refused("convolution_param { fuse_type: FUSED_CONV_ELTWISE_RELU }"),
+      "layer \"c\" (Any): fuse_type: FUSED_CONV_ELTWISE_RELU (BVLC's opencl branch) is not supported; "
+      "write the layers that it stands for after the Convolution");
+  expect_contains(refused("convolution_param { relu_param { } }"), "belong to a fuse_type");
+  expect_contains(refused("convolution_param { fuse_type: FUSED_CONV_RELU eltwise_param { } }"),
+                  "belong to a fuse_type");
+  expect_contains(refused("lrn_param { fuse_type: FUSED_POOL_MAX pooling_param { kernel_size: 3 } }"),
+                  "write a Pooling layer after the LRN");
+  expect_contains(refused("lrn_param { pooling_param { } }"), "write a Pooling layer after the LRN");
+}
+
 TEST(UpgradeFusedRelu, EachOutputOfAConvolutionGetsOne) {
   const caffe::NetParameter net = upgraded(
       "layer { name: 'c' type: 'Convolution' bottom: 'x' bottom: 'y' top: 'c' top: 'd' "

@@ -130,6 +130,10 @@ TEST(Filler, BilinearIsTheUpsamplingKernel) {
   const double w3[3] = {0.5, 1, 0.5};
   for (std::size_t i = 0; i < 9; ++i) EXPECT_DOUBLE_EQ(three[i], w3[i % 3] * w3[i / 3]);
   EXPECT_THAT(message_of([] { filled("type: 'bilinear'", Shape{1, 1, 3, 4}); }), HasSubstr("square kernel"));
+  EXPECT_THAT(message_of([] {
+                filled("type: 'gabor'", Shape{1, 1, 3, 3});
+              }),
+              HasSubstr("\"gabor\" is a branch's and not supported; give such weights by --weights"));
 }
 
 TEST(Filler, DependsOnIdentityNotOnThreadsOrType) {

@@ -58,6 +58,8 @@ inline const std::vector<GradientCase> kCases = {
     {"elu_lambda", "type: 'ELU' elu_param { alpha: 1.67 lambda: 1.05 }", {kSmall}},
     {"dropout", "type: 'Dropout' dropout_param { dropout_ratio: 0.4 }", {kSmall}},
     {"dropout_in_place", "type: 'Dropout'", {kSmall}, 1, 0, true},
+    {"spatial_dropout", "type: 'SpatialDropout' dropout_param { dropout_ratio: 0.4 }", {kSmall}},
+    {"spatial_dropout_in_place", "type: 'SpatialDropout'", {kSmall}, 1, 0, true},
     {"lrn", "type: 'LRN' lrn_param { local_size: 3 alpha: 0.7 beta: 0.6 k: 1.5 }", {Shape{2, 5, 3, 2}}},
     {"lrn_wide", "type: 'LRN' lrn_param { local_size: 7 alpha: 2 }", {kSmall}},
     {"lrn_within",

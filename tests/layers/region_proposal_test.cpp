@@ -391,6 +391,44 @@ TEST(PythonLayers, BecomeNativeOnes) {
   EXPECT_FALSE(native_layer(python("rpn.proposal_layer", "OtherLayer", ""), Phase::train).has_value());
 }
 
+caffe::LayerParameter of_enet(const std::string& settings, Phase phase = Phase::test) {
+  return native_layer(python("spatial_dropout", "SpatialDropoutLayer", settings), phase).value();
+}
+
+TEST(PythonLayers, ThatOfENetHasThePhaseOfItsString) {
+  const caffe::LayerParameter train = of_enet("{'phase': 'TRAIN', 'p': '0.25'}");
+  EXPECT_EQ(train.type(), "SpatialDropout");
+  EXPECT_EQ(train.phase(), caffe::TRAIN);
+  EXPECT_EQ(train.dropout_param().dropout_ratio(), 0.25f);
+  const caffe::LayerParameter test = of_enet("{'phase': 'TEST', 'p': '0.2'}", Phase::train);
+  EXPECT_EQ(test.type(), "Power");
+  EXPECT_FLOAT_EQ(test.power_param().scale(), 1.25f);
+  BenchOptions options;
+  options.phase = Phase::test;  // where it drops, too, as ENet's does
+  Bench bench(
+      "type: 'Python' python_param { module: 'spatial_dropout' layer: 'SpatialDropoutLayer' param_str: "
+      "\"{'phase': 'TRAIN', 'p': '0.5'}\" }",
+      {Shape{10, 10}}, 1, options);
+  bench.set_input(0, Values(100, 1));
+  bench.forward();
+  const Values y = bench.output();
+  EXPECT_EQ(std::count(y.begin(), y.end(), 0) + std::count(y.begin(), y.end(), 2), 100);
+  EXPECT_NEAR(static_cast<double>(std::count(y.begin(), y.end(), 0)), 50, 25);
+  for (const auto& [settings, part] :
+       {std::pair("{'phase': 'TRAIN', 'q': 1}", "has the key \"q\"; known are"),
+        {"{'phase': 'TRAIN'}", "p between 0 and 1"},
+        {"{'phase': 'TRAIN', 'p': '1'}", "p between 0 and 1"},
+        {"{'p': '0.1'}", "the phase TRAIN or TEST"},
+        {"{'phase': 'TRAIN', 'p': 'x'}", "p cannot be \"x\""}}) {
+    try {
+      of_enet(settings);
+      ADD_FAILURE() << settings;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), HasSubstr(part));
+    }
+  }
+}
+
 TEST(PythonLayers, SayWhatTheyDoNotUnderstand) {
   const auto expect_part = [](const std::string& settings, const char* part) {
     try {

@@ -187,6 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"batch_norm_scale_bias_sync",
              "type: 'BatchNorm' batch_norm_param { sync: true scale_bias: true }", Shape{3, 2}},
         Case{"dropout", "type: 'Dropout'", Shape{3, 5}},
+        Case{"spatial_dropout", "type: 'SpatialDropout'", Shape{5, 2, 2}},
         Case{"softmax_valid", loss("ignore_label: 1"), Shape{4, 3}, 4},
         Case{"softmax_full", loss("ignore_label: 1 normalization: FULL"), Shape{4, 3}, 4},
         Case{"softmax_batch_size", loss("ignore_label: 1 normalization: BATCH_SIZE"), Shape{4, 3}, 4},

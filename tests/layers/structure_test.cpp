@@ -201,6 +201,60 @@ TEST(Dropout, MaskBelongsToTheGlobalSample) {
   EXPECT_EQ(share.output(), expected);
 }
 
+TEST(SpatialDropout, DropsWholeChannelsAndScalesTheRest) {
+  for (const char* settings :
+       {"dropout_param { dropout_ratio: 0.25 }", "spatial_dropout_param { dropout_ratio: 0.25 }"}) {
+    const std::string text = cat("type: 'SpatialDropout' ", settings);
+    Bench bench(text, {Shape{40, 25, 2, 3}}, 1);
+    bench.set_input(0, Values(6000, 3));
+    bench.forward();
+    const Values y = bench.output();
+    int dropped = 0;
+    for (std::size_t plane = 0; plane < 1000; ++plane) {
+      EXPECT_TRUE(y[6 * plane] == 0 || y[6 * plane] == 4) << y[6 * plane];
+      EXPECT_EQ(std::count(&y[6 * plane], &y[6 * plane] + 6, y[6 * plane]), 6) << plane;
+      dropped += y[6 * plane] == 0 ? 1 : 0;
+    }
+    EXPECT_NEAR(dropped, 250, 63);  // 4.6 standard deviations
+    bench.backward(Values(6000, 3));
+    EXPECT_EQ(bench.input_gradient(), y);
+    bench.pass.draw = 1;
+    bench.forward();
+    EXPECT_NE(bench.output(), y);
+    BenchOptions options;
+    options.phase = Phase::test;
+    Bench test(text, {Shape{40, 25}}, 1, options);
+    test.set_input(0, Values(1000, 3));
+    test.forward();
+    EXPECT_EQ(test.output(), Values(1000, 3));
+  }
+}
+
+TEST(SpatialDropout, DropsTheChannelsWhoseElementsDropoutDrops) {
+  const Values ones(4 * 30 * 2, 1);
+  Bench spatial("type: 'SpatialDropout'", {Shape{4, 30, 2}}, 1), plain("type: 'Dropout'", {Shape{4, 30}}, 1);
+  spatial.set_input(0, ones);
+  spatial.forward();
+  plain.set_input(0, Values(120, 1));
+  plain.forward();
+  const Values of_channels = plain.output(), y = spatial.output();
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], of_channels[i / 2]) << i;
+  BenchOptions options;
+  options.input_layout = Layout::channels_last;
+  options.channels_last = true;
+  Bench last("type: 'SpatialDropout'", {Shape{4, 30, 1, 2}}, 1, options);
+  last.set_input(0, ones);
+  last.forward();
+  EXPECT_EQ(last.output(), y) << "in the other layout";
+  Bench share("type: 'SpatialDropout'", {Shape{2, 30}}, 1);
+  share.pass.samples = {1, 2};  // the second of two devices
+  share.set_input(0, Values(60, 1));
+  share.forward();
+  Values expected(of_channels.begin() + 30, of_channels.begin() + 60);
+  expected.insert(expected.end(), of_channels.begin() + 90, of_channels.end());
+  EXPECT_EQ(share.output(), expected);
+}
+
 TEST(InnerProduct, MultipliesByWeightsOfEitherOrder) {
   Bench plain("type: 'InnerProduct' inner_product_param { num_output: 2 }", {Shape{2, 3}}, 1);
   plain.set_parameter(0, {1, 2, 3, 4, 5, 6});

@@ -120,6 +120,7 @@ std::vector<Case> all_cases() {
       one("Slice", "", {kPlanes}, {}, 2),
       one("Crop", "crop_param { axis: 2 offset: 1 offset: 2 }", {kPlanes, {2, 4, 3, 4}}),
       one("Dropout"),
+      one("SpatialDropout"),
       one("Flatten"),
       one("Flatten", "flatten_param { axis: -2 }"),
       one("Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 10 } }"),

@@ -351,7 +351,7 @@ TEST_F(Doctor, CountsAsARunDoes) {
   for (const char* more :
        {"max_iter: 5 test_interval: 2 test_iter: 24 snapshot: 2",
         "max_iter: 4 test_interval: 2 test_iter: 24 test_initialization: false snapshot: 3",
-        "max_iter: 3 snapshot_after_train: false snapshot: 1"}) {
+        "max_iter: 3 snapshot_after_train: false snapshot: 1", "max_iter: 3 snapshot_before_train: true"}) {
     std::filesystem::remove_all(path("run"));
     write("solver", solver_for("net", more));
     ASSERT_EQ(train_with("solver", {"--cpu=1"}), 0) << file("log");

@@ -73,7 +73,8 @@ TEST(MissingData, ShapesFollowFromSettings) {
 
 TEST(MadeUpData, StandsInForSourcesOfBranchesAndSaysWhatTheyAre) {
   caffe::NetParameter net = io::parse_net_text(
-      "layer { name: 'dense' type: 'DenseImageData' top: 'a' dense_image_data_param { source: 'list' } }\n"
+      "layer { name: 'dense' type: 'DenseImageData' top: 'a' dense_image_data_param { source: 'list' "
+      "label_divide_factor: 8 } }\n"
       "layer { name: 'video' type: 'VideoData' top: 'b' image_data_param { source: 'list' new_length: 16 } "
       "}\n"
       "layer { name: 'image' type: 'ImageData' top: 'c' image_data_param { source: 'list' use_image: true } "

@@ -206,6 +206,12 @@ TEST(Served, AnAsynchronousTreeLearns) {
   EXPECT_LT(std::accumulate(losses.begin(), losses.end(), 0.0) / 100, 0.5 * in_the_beginning);
 }
 
+TEST(Served, NoSnapshotBeforeTraining) {
+  const TrainingCase what{std::string(kSolver) + " snapshot_before_train: true", plain_net(8)};
+  EXPECT_THAT(train_served(what, {1, 1, 1}).errors,
+              Each(testing::HasSubstr("only trains: no snapshot_before_train")));
+}
+
 /// A run without a server goes on where one with a server was, and with the same data.
 TEST(Served, ARunWithoutServerGoesOn) {
   TrainingCase what{std::string(kSolver) + " snapshot: 7", plain_net(24)};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 
 #include "banyan/base/error.hpp"
@@ -89,6 +90,41 @@ TEST_P(SessionOn, GoesBackToASnapshot) {
   EXPECT_EQ(session.metrics().iteration, 7);
   EXPECT_EQ(session.metrics().loss, expected.loss);
   EXPECT_FLOAT_EQ(session.metrics().rate, 0.05F);
+}
+
+/// The solver's snapshot_before_train: once, with the number of the iteration where the training starts.
+TEST_P(SessionOn, SavesBeforeItTrains) {
+  TrainingCase of = usual_case(4);
+  of.solver += "snapshot_before_train: true snapshot_after_train: false ";
+  const auto saved = [&](int iteration) {
+    return std::filesystem::exists(cat(folder_.path(), "/out_iter_", iteration, ".solverstate"));
+  };
+  std::vector<double> weights;
+  {
+    Session session(options_of(of, folder_, GetParam()));
+    session.step(0);
+    EXPECT_FALSE(saved(0));
+    weights = session.parameter("conv", 0).values;
+    session.step(2);
+    session.train();
+    EXPECT_TRUE(saved(0));
+    EXPECT_FALSE(saved(2));
+    EXPECT_FALSE(saved(4));
+  }
+  Session session(options(9));
+  session.restore(folder_.path() + "/out_iter_0.solverstate");
+  EXPECT_EQ(session.iteration(), 0);
+  EXPECT_EQ(session.parameter("conv", 0).values, weights);
+  session.step(3);
+  const std::string later = session.snapshot();
+  TrainOptions resumed = options_of(of, folder_, GetParam());
+  resumed.snapshot = later;
+  Session again(resumed);
+  for (const int iteration : {0, 3})
+    std::filesystem::remove(cat(folder_.path(), "/out_iter_", iteration, ".solverstate"));
+  again.train();
+  EXPECT_FALSE(saved(0));
+  EXPECT_TRUE(saved(3));
 }
 
 SignalFlags signals;

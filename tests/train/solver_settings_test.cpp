@@ -127,6 +127,7 @@ TEST(SolverSettings, DefaultsAreThoseOfCaffe) {
   EXPECT_FALSE(plain.clip_norm);
   EXPECT_TRUE(plain.test.initialization);
   EXPECT_EQ(plain.snapshot.interval, 0);
+  EXPECT_FALSE(plain.snapshot.before_train);
   EXPECT_TRUE(plain.snapshot.after_train);
   EXPECT_FALSE(plain.snapshot.prefix);
   EXPECT_EQ(plain.update.rule, ops::UpdateRule::sgd);
@@ -144,7 +145,8 @@ TEST(SolverSettings, HoldWhatTheFileSays) {
   const SolverSettings all = accepted(
       "iter_size: 2 average_loss: 3 display: 4 debug_info: true random_seed: 0 clip_gradients: 0 test_iter: "
       "6 "
-      "test_initialization: false test_compute_loss: true snapshot: 7 snapshot_after_train: false "
+      "test_initialization: false test_compute_loss: true snapshot: 7 snapshot_before_train: true "
+      "snapshot_after_train: false "
       "snapshot_diff: true snapshot_prefix: '' type: 'Adam' momentum: 0.5 momentum2: 0.25 delta: 0.125 "
       "weight_decay: 0.75 regularization_type: 'L1' lr_policy: 'multistep' gamma: 0.5 stepvalue: 2 "
       "stepvalue: 5 "
@@ -162,6 +164,7 @@ TEST(SolverSettings, HoldWhatTheFileSays) {
   EXPECT_FALSE(all.test.initialization);
   EXPECT_TRUE(all.test.compute_loss);
   EXPECT_EQ(all.snapshot.interval, 7);
+  EXPECT_TRUE(all.snapshot.before_train);
   EXPECT_FALSE(all.snapshot.after_train);
   EXPECT_TRUE(all.snapshot.diff);
   EXPECT_EQ(all.snapshot.prefix, "");

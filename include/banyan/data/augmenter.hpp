@@ -23,6 +23,9 @@ struct ItemShape {
 
 /// Throws bad_input for contradictory or unsupported settings; reads no file. `layer` is for messages.
 void check_transform(const caffe::TransformationParameter& settings, const std::string& layer);
+/// Is it the same without this field? So it is where a file writes the value that an absent field has.
+bool changes_nothing(const caffe::TransformationParameter& settings,
+                     const google::protobuf::FieldDescriptor& field);
 
 struct MeanImage {
   ItemShape shape;

@@ -30,8 +30,11 @@ caffe::NetParameter upgrade_type_names(caffe::NetParameter net);
 caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& origin);
 /// hole, hole_h and hole_w (DeepLab) become dilation, dilation_h and dilation_w.
 caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& origin);
-/// `relu: true` of a Convolution, Eltwise or BatchNorm (Intel; fused_relu in BVLC's opencl branch) becomes an
-/// in-place ReLU layer after it.
+/// Throws bad_input for layers that BVLC's opencl branch writes into the settings of others (fuse_type),
+/// except a ReLU in those of a Convolution.
+void refuse_fusions(const caffe::NetParameter& net, const std::string& origin);
+/// `relu: true` of a Convolution, Eltwise or BatchNorm (Intel; in BVLC's opencl branch fused_relu, and
+/// fuse_type: FUSED_CONV_RELU of a Convolution) becomes an in-place ReLU layer after it.
 caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
 /// The net's bn_stats_batch_size (Intel) becomes stats_batch_size of the BatchNorm layers that do not give
 /// it.

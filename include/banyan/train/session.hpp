@@ -81,6 +81,7 @@ class Session {
 
  private:
   struct State;
+  void begin(std::int64_t count);
   std::unique_ptr<State> state_;
 };
 

@@ -96,7 +96,8 @@ struct TestSettings {
 enum class SnapshotFormat : std::uint8_t { binary, hdf5 };
 
 struct SnapshotSettings {
-  int interval = 0;  ///< iterations; 0: only at the end
+  int interval = 0;           ///< iterations; 0: only at the end
+  bool before_train = false;  ///< also before the first iteration
   bool after_train = true;
   bool diff = false;  ///< with the gradients
   SnapshotFormat format = SnapshotFormat::binary;

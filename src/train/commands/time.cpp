@@ -112,6 +112,7 @@ SolverSettings solver_for(const ModelOptions& options) {
   solver.set_weight_decay(1e-4f);
   solver.set_random_seed(1);
   solver.set_max_iter(kWarmUp + options.iterations);
+  solver.set_snapshot_before_train(false);
   solver.set_snapshot_after_train(false);
   return solver_settings(solver, options.model);
 }

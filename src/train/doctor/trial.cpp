@@ -72,6 +72,7 @@ TrainOptions quiet(TrainOptions options, const SnapshotFolder& snapshots) {
   solver.test.interval = 0;
   solver.test.initialization = false;
   solver.snapshot.interval = 0;
+  solver.snapshot.before_train = false;
   solver.snapshot.after_train = false;
   solver.snapshot.prefix = snapshots.prefix();
   const int most = 2 * static_cast<int>(options.devices.size());
@@ -243,7 +244,7 @@ std::int64_t snapshots_of(const SolverSettings& solver, std::int64_t start) {
   const int interval = solver.snapshot.interval;
   const std::int64_t regular = interval > 0 ? solver.max_iter / interval - start / interval : 0;
   const bool at_end = solver.snapshot.after_train && !is_turn(solver.max_iter, interval);
-  return regular + (at_end ? 1 : 0);
+  return regular + (solver.snapshot.before_train ? 1 : 0) + (at_end ? 1 : 0);
 }
 
 Trial run_trial(const TrialOptions& options) {
