@@ -731,7 +731,11 @@ int run_topology(Console& console, const Files&) {
   if (FLAGS_dot && FLAGS_json) bad_input("--dot and --json exclude each other");
   TopologyOptions options;
   DeviceFlags flags = device_flags();
-  if (!flags.gpu && !flags.cpu && count_gpus().count > 0) flags.gpu = "all";
+  if (!flags.gpu && !flags.cpu) {
+    const GpuCensus gpus = count_gpus_if_possible();
+    LOG_IF(WARNING, gpus.unknown) << "Looking at the processor only: " << gpus.why_none;
+    if (gpus.count > 0) flags.gpu = "all";
+  }
   options.devices = choose_devices(flags).devices;
   options.threads = checked_threads();
   options.tree = FLAGS_tree;

@@ -20,7 +20,8 @@ struct CudaBackend {
   int version;
   std::string (*versions)();
   CudaVersions (*version_numbers)();
-  /// 0, with the reason in `why` (never null here), if there is no driver or no GPU. Does not throw.
+  /// 0, with the reason in `why` (never null here), if there is no driver or no GPU. A runtime failure if the
+  /// driver cannot tell: it does not fit its kernel module, or a GPU is broken.
   int (*device_count)(std::string* why);
   std::string (*describe)(int ordinal);
   CudaGpu (*query)(int ordinal);

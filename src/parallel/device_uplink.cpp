@@ -467,14 +467,15 @@ class DeviceUplink::State {
     ending_ = false;
   }
 
-  /// The devices are done with everything, or have failed.
+  /// The devices are done with everything, or have failed. The others may wait for this process to leave, so
+  /// they are told if it cannot.
   void leave() noexcept {
     try {
       check();
       for (const auto& end : ends_) end->wire->leave();
       for (const auto& end : ends_) wait_until_ready(*end);
-    } catch (const Error&) {
-      for (const auto& end : ends_) end->wire->abort();
+    } catch (const Error& error) {
+      abort(error);
     }
   }
 

@@ -69,6 +69,14 @@ GpuCensus count_gpus() {
   return census;
 }
 
+GpuCensus count_gpus_if_possible() {
+  try {
+    return count_gpus();
+  } catch (const Error& error) {
+    return {0, error.message(), true};
+  }
+}
+
 ChosenDevices choose_devices(const DeviceFlags& flags, const SolverDevices& solver,
                              const std::function<GpuCensus()>& count) {
   if (flags.gpu && flags.cpu)

@@ -57,7 +57,7 @@ struct DeviceBoard {
       test_results;             ///< of the current test net: one entry for each batch served here
   double gradient_squares = 0;  ///< of the buckets owned here
   Measured measured;
-  KernelChoices kernels;  ///< of the first iteration
+  DeviceKernels kernels;  ///< so far
   CarriedStates carried;  ///< during a snapshot
   LossRing* losses = nullptr;
 };

@@ -17,11 +17,9 @@ namespace banyan {
 
 namespace {
 
-/// Do the same kernels give the same bits on both?
-bool are_of_one_model(const Device& first, const Device& second) {
-  if (first.kind() != second.kind()) return false;
-  return first.kind() != DeviceKind::cuda ||
-         query_cuda_gpu(first.ordinal()).name == query_cuda_gpu(second.ordinal()).name;
+/// Devices of one model get the same bits from the same kernels.
+std::string model_of(const Device& device) {
+  return device.kind() == DeviceKind::cuda ? query_cuda_gpu(device.ordinal()).name : "processor";
 }
 
 }  // namespace
@@ -193,30 +191,38 @@ void Replica::note_last_loss(std::int64_t iteration) {
   rate_->note_loss(iteration - 1, losses_->smoothed());
 }
 
-/// After the first iteration, in which all kernels of its shapes were chosen. The lists that are chosen from
-/// follow from shapes and the model of the GPU, so devices of one model that differ will not give the same
-/// bits in another run: an error. Other models, and versions of libraries since a snapshot, are the user's
-/// choice.
+/// After the first iteration, in which most kernels were chosen, and before each snapshot: a smaller batch at
+/// an epoch's end has shapes of its own. The lists that are chosen from follow from shapes and the model of
+/// the GPU, so devices of one model that differ, in whatever process, will not give the same bits in another
+/// run: an error. Other models, and versions of libraries since a snapshot, are the user's choice.
 void Replica::compare_kernels() {
-  peers_->board().kernels = net_->kernel_choices();
-  peers_->meet("kernels");
-  if (!peers_->first()) return;
-  const std::vector<DeviceBoard>& boards = peers_->boards();
-  for (std::size_t one = 0; one < boards.size(); ++one)
-    for (std::size_t other = one + 1; other < boards.size(); ++other) {
-      const Device &first = *run_.devices[one], &second = *run_.devices[other];
-      const auto difference =
-          kernel_difference(first.name(), boards[one].kernels, second.name(), boards[other].kernels);
-      if (!difference) continue;
-      const bool alike = are_of_one_model(first, second);
-      device_.make_current();
-      if (alike) runtime_failure(*difference, "; devices of one model must compute alike");
-      if (one == 0) LOG(WARNING) << *difference;
-    }
-  if (!run_.resume) return;
-  if (const auto difference =
-          kernel_difference("this run", peers_->board().kernels, "the run that is resumed",
-                            saved_kernels(run_.resume->state.banyan())))
+  DeviceKernels& mine = peers_->board().kernels;
+  if (mine.device.empty()) mine = {activity_.device(), model_of(device_), {}};
+  mine.kernels = net_->kernel_choices();
+  peers_->meet("kernels", done_);
+  if (peers_->first()) compare_with_all();
+  // What is compared does not change while it is, and processes share nothing while sums are under way.
+  peers_->meet("kernels compared", done_);
+}
+
+/// On the first device of each process. All get the same texts, so what is wrong is an error in all of them.
+void Replica::compare_with_all() {
+  KernelComparison of_process, of_all;
+  for (const DeviceBoard& board : peers_->boards()) warn_of_kernels(of_process.add(board.kernels));
+  if (peers_->joined()) {
+    activity_.set_waiting(true);
+    const std::vector<std::string> all = peers_->share(pack_kernels(of_process.kept()));
+    activity_.set_waiting(false);
+    for (const std::string& packed : all)
+      for (const DeviceKernels& device : unpack_kernels(packed)) warn_of_kernels(of_all.add(device));
+  }
+  if (run_.resume)
+    warn_of_kernels(kernel_difference("this run", peers_->board().kernels.kernels, "the run that is resumed",
+                                      saved_kernels(run_.resume->state.banyan())));
+}
+
+void Replica::warn_of_kernels(const std::optional<std::string>& difference) {
+  if (difference && peers_->in_first_process() && kernel_warnings_.insert(*difference).second)
     LOG(WARNING) << *difference;
 }
 
@@ -266,7 +272,10 @@ void Replica::snapshot() {
   }
   std::optional<SnapshotPaths> paths;
   const double seconds = apart([&] {
-    if (server_) server_->fetch_all();
+    if (server_)
+      server_->fetch_all();
+    else
+      compare_kernels();
     if (peers_->first() && meter_) run_.metrics->catch_up();
     paths = snapshots_->save(done_);
   });

@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,8 @@ class Replica {
   void push_loss(const Tensor& loss, std::int64_t iteration);
   void note_last_loss(std::int64_t iteration);
   void compare_kernels();
+  void compare_with_all();
+  void warn_of_kernels(const std::optional<std::string>& difference);
   void finish();
   void show_last_loss();
   metrics::Test record_of(const TestResult& result) const;
@@ -123,6 +126,7 @@ class Replica {
   Tensor loss_;                                         ///< of the iteration, over its passes: f64 (1)
   std::int64_t start_ = 0, done_ = 0;                   ///< iterations before this session; iterations done
   bool stopped_ = false;                                ///< by a request, in the last step()
+  std::set<std::string> kernel_warnings_;               ///< said already
   double last_rate_ = 0;                                ///< of the last iteration
   std::int64_t samples_ = 0;                            ///< of all devices in an iteration
 };

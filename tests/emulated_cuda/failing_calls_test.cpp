@@ -1,5 +1,5 @@
 // Calls that are made to fail: fail=NAME:N[:CODE][:sticky].
-#include <unistd.h>
+#include <cublas_v2.h>
 
 #include <chrono>
 #include <filesystem>
@@ -14,12 +14,6 @@ namespace emulated_tests {
 namespace failing {
 
 __global__ void increment(float* value) { *value += 1; }
-
-__global__ void take_long(float* stage) {
-  *stage = 1;
-  usleep(300'000);
-  *stage = 2;
-}
 
 }  // namespace failing
 
@@ -51,6 +45,16 @@ TEST_F(FailingCalls, WithACode) {
   use("fail=cudaMalloc:1:999");
   EXPECT_EQ(malloc_and_free(), cudaErrorUnknown);
   EXPECT_EQ(malloc_and_free(), cudaSuccess);
+}
+
+TEST_F(FailingCalls, QuestionsForVersions) {
+  use("fail=cudaDriverGetVersion:1+cublasGetProperty:2");
+  int version = 0;
+  EXPECT_EQ(cudaDriverGetVersion(&version), cudaErrorUnknown);
+  EXPECT_EQ(cudaDriverGetVersion(&version), cudaSuccess);
+  EXPECT_EQ(cublasGetProperty(MAJOR_VERSION, &version), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cublasGetProperty(MAJOR_VERSION, &version), CUBLAS_STATUS_INTERNAL_ERROR);
+  EXPECT_EQ(emulated::failures_struck(), 2u);
 }
 
 TEST_F(FailingCalls, Several) {
@@ -112,7 +116,7 @@ TEST_F(FailingCalls, ALostGpuIsAtRestWhenACallSaysSo) {
   const auto stage = [&] { return *static_cast<volatile float*>(pinned.get()); };
   const TestStream stream;
   use("fail=cudaMemGetInfo:1:sticky");
-  launch(failing::take_long, 1, 1, stream, pinned.get());
+  launch(take_long, 1, 1, stream, pinned.get());
   while (stage() == 0) std::this_thread::yield();
   std::size_t free = 0, total = 0;
   EXPECT_NE(cudaMemGetInfo(&free, &total), cudaSuccess);
@@ -187,6 +191,7 @@ TEST_F(FailingCalls, AnyCallIsCounted) {
   use("fail=any:1000000");
   program(&statuses);
   EXPECT_EQ(statuses, std::vector<cudaError_t>(4));
+  EXPECT_STREQ(emulated_cuda_failed_call(), "");
   EXPECT_EQ(emulated_cuda_calls(), 4u);
   EXPECT_EQ(emulated_cuda_failures(), 0u);
   for (unsigned i = 0; i < 4; ++i) {
@@ -195,6 +200,11 @@ TEST_F(FailingCalls, AnyCallIsCounted) {
     program(&statuses);
     for (unsigned k = 0; k < 4; ++k) EXPECT_EQ(statuses[k] != cudaSuccess, k == i) << i << " " << k;
     EXPECT_EQ(emulated_cuda_failures(), 1u);
+    EXPECT_STREQ(emulated_cuda_failed_call(), i == 0   ? "cudaMalloc"
+                                              : i == 1 ? "cudaMemsetAsync"
+                                              : i == 2 ? "cudaDeviceSynchronize"
+                                                       : "cudaFree");
+    EXPECT_LT(emulated_cuda_seconds_since_failure(), 60);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "failure.hpp"
 #include "test_tools.hpp"
 
 namespace emulated_tests {
@@ -122,6 +123,19 @@ TEST_F(Nccl, WhatIsDestroyedIsNotUsed) {
                    [&] { EXPECT_EQ(ncclSend(from.get(), 4, ncclUint8, 1, gone, a), ncclInvalidArgument); });
   expect_violation("ncclCommDestroy on a communicator that is destroyed",
                    [&] { EXPECT_EQ(ncclCommDestroy(gone), ncclInvalidArgument); });
+}
+
+TEST_F(Nccl, CallsFailThatTransferNothing) {
+  use("fail=ncclGetUniqueId:1+ncclCommGetAsyncError:2+ncclCommFinalize:1");
+  ncclUniqueId id;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclUnhandledCudaError);
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclResult_t state = ncclInProgress;
+  EXPECT_EQ(state_of(comms_[0]), ncclSuccess);
+  EXPECT_EQ(ncclCommGetAsyncError(comms_[0], &state), ncclUnhandledCudaError);
+  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclUnhandledCudaError);
+  EXPECT_EQ(emulated::failures_struck(), 3u);
+  use();
 }
 
 TEST_F(Nccl, CommunicatorsThatWaitAreNotEmulated) {

@@ -678,6 +678,19 @@ TEST_F(Rules, StreamsThatAreInUseOrGone) {
   });
 }
 
+TEST_F(Rules, AStreamWhoseLastKernelRuns) {
+  const PinnedArray<float> pinned(1);
+  const auto stage = [&] { return *static_cast<volatile float*>(pinned.get()); };
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  expect_violation("which has work to do", [&] {
+    launch(take_long, 1, 1, stream, pinned.get());
+    while (stage() == 0) std::this_thread::yield();
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    EXPECT_EQ(stage(), 1) << "it had ended";
+  });
+}
+
 TEST_F(Rules, EventsThatAreInUseOrGone) {
   const GpuArray values(0, 8);
   const TestStream stream;

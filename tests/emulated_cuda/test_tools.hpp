@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <source_location>
 #include <string>
@@ -16,6 +17,13 @@ namespace emulated_tests {
 
 using banyan::ops::launch;
 using emulated::violations;
+
+/// A kernel that tells when it has begun and when it ends.
+__global__ inline void take_long(float* stage) {
+  *stage = 1;
+  usleep(300'000);
+  *stage = 2;
+}
 
 /// Settings for what follows; violations are counted.
 inline void use(const std::string& settings = "") {

@@ -20,13 +20,25 @@ struct Case {
 };
 void PrintTo(const Case& of, std::ostream* out) { *out << of.fail; }
 
-class FailingCalls : public testing::TestWithParam<Case> {
+template <class Parameter>
+class OnEmulatedGpus : public testing::TestWithParam<Parameter> {
  protected:
   void SetUp() override {
     if (emulated<void(const char*)>("emulated_cuda_configure") == nullptr)
       GTEST_SKIP() << "needs emulated GPUs";
   }
+  /// In `folder`, on two GPUs, with a failing call.
+  static std::unique_ptr<TrainerProcess> start(const TrainingFolder& folder, const std::string& fail,
+                                               const std::vector<std::string>& arguments) {
+    const std::string before = ::getenv("EMULATED_CUDA") != nullptr ? ::getenv("EMULATED_CUDA") : "";
+    ::setenv("EMULATED_CUDA", (before + ",gpus=2,leaks=0,notes=0,fail=" + fail).c_str(), 1);
+    auto trainer = std::make_unique<TrainerProcess>(folder.path(), folder.path() + "/log", arguments);
+    ::setenv("EMULATED_CUDA", before.c_str(), 1);
+    return trainer;
+  }
 };
+
+using FailingCalls = OnEmulatedGpus<Case>;
 INSTANTIATE_TEST_SUITE_P(
     Gpu, FailingCalls,
     testing::Values(
@@ -61,13 +73,10 @@ TEST_P(FailingCalls, EndTheRunWithOneError) {
          "'ip' inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } } layer { name: 'loss' "
          "type: 'SoftmaxWithLoss' bottom: 'ip' "
          "bottom: 'label' top: 'loss' } }";
-  const std::string before = ::getenv("EMULATED_CUDA") != nullptr ? ::getenv("EMULATED_CUDA") : "";
-  ::setenv("EMULATED_CUDA", (before + ",gpus=2,leaks=0,notes=0,fail=" + GetParam().fail).c_str(), 1);
-  TrainerProcess trainer(folder.path(), folder.path() + "/log",
-                         {"--solver=solver.prototxt", "--gpu=0,1", "--progress=off"});
-  ::setenv("EMULATED_CUDA", before.c_str(), 1);
-  EXPECT_EQ(trainer.wait(), 1);
-  const std::string text = trainer.text();
+  const auto trainer =
+      start(folder, GetParam().fail, {"--solver=solver.prototxt", "--gpu=0,1", "--progress=off"});
+  EXPECT_EQ(trainer->wait(), 1);
+  const std::string text = trainer->text();
   EXPECT_THAT(text, HasSubstr(GetParam().says));
   EXPECT_THAT(text, Not(HasSubstr("terminate called")));
   EXPECT_THAT(text, Not(HasSubstr("VIOLATION")));
@@ -76,6 +85,41 @@ TEST_P(FailingCalls, EndTheRunWithOneError) {
     errors += at == 0 || text[at - 1] == '\n' ? 1 : 0;
   EXPECT_EQ(errors, 1U) << text;
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/out_iter_6.solverstate"));
+}
+
+/// Commands that were not asked for GPUs, and do without them where the driver cannot tell.
+struct Command {
+  const char* name;
+  const char* word;
+  std::vector<const char*> says;
+};
+void PrintTo(const Command& of, std::ostream* out) { *out << of.word; }
+
+using UncountedGpus = OnEmulatedGpus<Command>;
+INSTANTIATE_TEST_SUITE_P(
+    Gpu, UncountedGpus,
+    testing::Values(
+        Command{"Version", "--version", {"Banyan ", "cuDNN ", "\nCPU: ", "\nGPU: none (the GPUs"}},
+        Command{"DeviceQuery", "device_query", {"CPU: ", "\nGPU: none (the GPUs"}},
+        Command{"Topology", "topology", {"Looking at the processor only: the GPUs", "cpu:0"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(UncountedGpus, AreNamedInALine) {
+  const TrainingFolder folder;
+  const auto trainer = start(folder, "cudaGetDeviceCount:1", {GetParam().word});
+  EXPECT_EQ(trainer->wait(), 0);
+  const std::string text = trainer->text();
+  for (const char* words : GetParam().says) EXPECT_THAT(text, HasSubstr(words));
+  EXPECT_THAT(text, HasSubstr("cannot be counted: cudaGetDeviceCount failed"));
+  EXPECT_THAT(text, Not(HasSubstr("trainer: ")));
+}
+
+TEST_P(UncountedGpus, AreAnErrorWhereTheyWereAskedFor) {
+  if (GetParam().word[0] == '-') return;  // has no devices
+  const TrainingFolder folder;
+  const auto trainer = start(folder, "cudaGetDeviceCount:1", {GetParam().word, "--gpu=0"});
+  EXPECT_EQ(trainer->wait(), 1);
+  EXPECT_THAT(trainer->text(), HasSubstr("trainer: the GPUs cannot be counted: cudaGetDeviceCount failed"));
 }
 
 }  // namespace

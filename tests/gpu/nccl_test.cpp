@@ -65,6 +65,24 @@ class NcclTraining : public GpuTraining {
         what, devices, [&](int process, TrainOptions& options) { set_gpus(devices, process, options); },
         TrainingFolder(), std::nullopt, reduce_precision_);
   }
+  static bool are_emulated() { return emulated<void(const char*)>("emulated_cuda_configure") != nullptr; }
+  /// While it exists, of emulated GPUs: NAME:N..., as in EMULATED_CUDA=fail=...
+  class FailingCall {
+   public:
+    explicit FailingCall(const std::string& call) { configure(cat(settings(), ",fail=", call)); }
+    ~FailingCall() { configure(settings()); }
+    FailingCall(const FailingCall&) = delete;
+    FailingCall& operator=(const FailingCall&) = delete;
+
+   private:
+    static std::string settings() {
+      const char* const text = ::getenv("EMULATED_CUDA");
+      return text != nullptr ? text : "";
+    }
+    static void configure(const std::string& settings) {
+      emulated<void(const char*)>("emulated_cuda_configure")(settings.c_str());
+    }
+  };
   std::optional<DType> reduce_precision_;
 };
 
@@ -234,20 +252,22 @@ TEST_F(NcclTraining, AFailureEndsAllWithItsMessage) {
 TEST_F(NcclTraining, AFailingCallEndsAll) {
   if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
   EXPECT_THAT(parallel::nccl_wires().version(), testing::StartsWith("NCCL 2."));
-  const auto configure = emulated<void(const char*)>("emulated_cuda_configure");
-  if (configure == nullptr) GTEST_SKIP() << "needs emulated GPUs";
-  const char* const settings = ::getenv("EMULATED_CUDA");
-  const std::string before = settings != nullptr ? settings : "";
+  if (!are_emulated()) GTEST_SKIP() << "needs emulated GPUs";
   const auto expect_failure = [&](const TrainingCase& what, const char* call, int number, const char* named) {
     SCOPED_TRACE(cat(call, " ", number));
-    configure(cat(before, ",fail=", call, ":", number).c_str());
+    const FailingCall failing(cat(call, ":", number));
     const Joined joined = train(what, {1, 1});
-    configure(before.c_str());
     EXPECT_THAT(joined.errors, Each(HasSubstr(cat("NCCL: ", named, " failed: unhandled cuda error"))));
   };
   const TrainingCase what{kSolver, data_layer() + kBody + classifier()};
   expect_failure(what, "ncclCommInitRankConfig", 2, "ncclCommInitRankConfig");
   expect_failure(what, "ncclGroupEnd", 2, "ncclGroupEnd");
+  expect_failure(what, "ncclGetUniqueId", 1, "ncclGetUniqueId");
+  // While they join, and later.
+  for (const int number : {1, 300})
+    expect_failure(what, "ncclCommGetAsyncError", number, "ncclCommGetAsyncError");
+  // At the end, where the other waits for this one.
+  expect_failure(what, "ncclCommFinalize", 1, "ncclCommFinalize");
   // The first calls are those of SyncBN and of devices that meet; later ones include parts and sums of
   // buckets.
   reduce_precision_ = DType::bf16;
@@ -256,6 +276,31 @@ TEST_F(NcclTraining, AFailingCallEndsAll) {
     expect_failure(wide_case(), "ncclSend", number, "ncclSend or ncclRecv");
     expect_failure(wide_case(), "ncclRecv", number, "ncclSend or ncclRecv");
   }
+}
+
+/// cuDNN refuses an algorithm to one GPU only, whose process would go on with another one.
+TEST_F(NcclTraining, GpusOfAllProcessesComputeAlike) {
+  if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
+  if (!are_emulated()) GTEST_SKIP() << "needs emulated GPUs";
+  const FailingCall failing("cudnnConvolutionForward:1:3000");
+  const Joined joined = train({kSolver, data_layer() + kBody + classifier()}, {1, 1});
+  EXPECT_THAT(joined.errors, Each(HasSubstr("gpu:0 of process 0 on host0 computes layer \"conv")));
+  EXPECT_THAT(joined.errors, Each(HasSubstr(", gpu:1 of process 1 on host1 by ")));
+  EXPECT_THAT(joined.errors, Each(HasSubstr("must compute alike")));
+}
+
+/// The last batch of an epoch is smaller: the first of its four convolutions, which is the ninth of all,
+/// since processes that are joined through the host keep pace in SyncBN.
+TEST_F(NcclTraining, LaterShapesAreComparedBeforeTheyAreSaved) {
+  if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
+  if (!are_emulated()) GTEST_SKIP() << "needs emulated GPUs";
+  TrainingCase what{kSolver, data_layer("epoch_end: PARTIAL") + kBody + classifier()};
+  what.iterations = 4;
+  const FailingCall failing("cudnnConvolutionForward:9:3000");
+  const Joined joined = train_through_host(what, {1, 1});
+  EXPECT_THAT(joined.errors, Each(HasSubstr("computes layer \"conv1\" forward of 1 3 10 10")));
+  EXPECT_THAT(joined.errors, Each(HasSubstr("must compute alike")));
+  EXPECT_THAT(joined.errors, Each(HasSubstr("iteration 4")));
 }
 
 /// A device that stands still, without an error: those that wait for it on their streams are not to blame.

@@ -264,7 +264,7 @@ INSTANTIATE_TEST_SUITE_P(
     Gpu, GpuModels,
     testing::Values(Model{"LeNet", "lenet/train_test.prototxt", 1, 28, 8, 3, {1, 2, 4}},
                     Model{"SyncBnLeNet", "lenet/sync_bn_train_test.prototxt", 1, 28, 8, 3, {1, 2, 4}},
-                    Model{"ResNet20", "cifar10_resnet20/train_test.prototxt", 3, 32, 4, 2, {1, 2}}),
+                    Model{"ResNet20", "cifar10_resnet20/train_test.prototxt", 3, 32, 4, 2, {1, 2, 4}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(GpuModels, AreTheCpusModels) {

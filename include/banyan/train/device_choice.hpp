@@ -22,8 +22,12 @@ struct DeviceFlags {
 struct GpuCensus {
   int count = 0;
   std::string why_none;  ///< if count is 0
+  bool unknown = false;  ///< the driver cannot tell; count is 0
 };
+/// A runtime failure if the driver cannot tell.
 GpuCensus count_gpus();
+/// For a program that was not asked for GPUs and can do without: does not throw.
+GpuCensus count_gpus_if_possible();
 
 struct ChosenDevices {
   std::vector<DeviceChoice> devices;

@@ -42,17 +42,23 @@ CudaVersions version_numbers() {
   return found;
 }
 
+std::string cublas_version() {
+  std::string version;
+  for (const libraryPropertyType part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
+    int number = 0;
+    if (cublasGetProperty(part, &number) != CUBLAS_STATUS_SUCCESS) return "of an unknown version";
+    version += cat(version.empty() ? "" : ".", number);
+  }
+  return version;
+}
+
 std::string versions() {
   const CudaVersions found = version_numbers();
   const int runtime = found.runtime, driver = found.driver, cudnn = found.cudnn;
   const bool has_driver = driver != 0;
-  int cublas[3] = {0, 0, 0};
-  cublasGetProperty(MAJOR_VERSION, &cublas[0]);
-  cublasGetProperty(MINOR_VERSION, &cublas[1]);
-  cublasGetProperty(PATCH_LEVEL, &cublas[2]);
   return cat("CUDA ", cuda_version(runtime), ", driver for CUDA ", has_driver ? cuda_version(driver) : "none",
-             ", cuDNN ", cudnn / 10000, ".", cudnn % 10000 / 100, ".", cudnn % 100, ", cuBLAS ", cublas[0],
-             ".", cublas[1], ".", cublas[2]);
+             ", cuDNN ", cudnn / 10000, ".", cudnn % 10000 / 100, ".", cudnn % 100, ", cuBLAS ",
+             cublas_version());
 }
 
 int device_count(std::string* why) {

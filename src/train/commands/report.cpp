@@ -21,11 +21,21 @@ std::string processor() {
              ops::name_of(ops::instruction_set()));
 }
 
+/// It may fail where the driver and the libraries do not fit each other, which a user asks for versions to
+/// see.
+std::string versions_or_why_not() {
+  try {
+    return cuda_versions();
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
 }  // namespace
 
 std::string describe_devices(const std::vector<DeviceChoice>& gpus) {
   std::ostringstream out;
-  const GpuCensus census = count_gpus();
+  const GpuCensus census = gpus.empty() ? count_gpus_if_possible() : count_gpus();
   out << "CPU: " << processor() << "\n";
   if (census.count == 0) out << "GPU: none (" << census.why_none << ")\n";
   const auto describe = [&](int ordinal) {
@@ -47,7 +57,7 @@ std::string version_report() {
   for (const auto& [library, version] : ops::library_versions()) out << library << " " << version << "\n";
   out << "protobuf " << google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION) << "\n";
   for (const auto& [library, version] : data::library_versions()) out << library << " " << version << "\n";
-  out << "CUDA back end: " << (built_with_cuda() ? cuda_versions() : std::string("not built")) << "\n";
+  out << "CUDA back end: " << (built_with_cuda() ? versions_or_why_not() : std::string("not built")) << "\n";
   out << "MPI library: " << (parallel::built_with_mpi() ? parallel::mpi_version() : std::string("not built"))
       << "\n";
   out << describe_devices({});

@@ -362,6 +362,8 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
 
 cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
   constexpr int kVersion[] = {CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR, CUBLAS_VER_PATCH};
+  if (int code = 0; fails("cublasGetProperty", current_device, &code))
+    return code != 0 ? static_cast<cublasStatus_t>(code) : CUBLAS_STATUS_INTERNAL_ERROR;
   if (value == nullptr || type < MAJOR_VERSION || type > PATCH_LEVEL) return CUBLAS_STATUS_INVALID_VALUE;
   *value = kVersion[type];
   return CUBLAS_STATUS_SUCCESS;

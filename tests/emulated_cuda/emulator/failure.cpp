@@ -14,6 +14,7 @@ struct Failures {
   std::mutex mutex;
   std::map<std::string, std::uint64_t> calls;
   std::uint64_t all_calls = 0, struck = 0;
+  FirstFailure first;
   std::set<int> broken;
   std::map<int, std::uint64_t> lives;  // number of times each GPU was repaired
   std::map<int, int> at_work;          // by GPU: streams that run a kernel or copy
@@ -42,6 +43,7 @@ void forget_failures() {
   const std::lock_guard<std::mutex> lock(f.mutex);
   f.calls.clear();
   f.all_calls = f.struck = 0;
+  f.first = {};
   for (const int gpu : f.broken) ++f.lives[gpu];
   f.broken.clear();
 }
@@ -57,7 +59,7 @@ bool fails(const char* function, int gpu, int* code) {
     const bool by_name = injected.function == function && injected.number == number;
     const bool by_count = injected.function == "any" && is_any(function) && injected.number == of_all;
     if (!by_name && !by_count) continue;
-    ++f.struck;
+    if (f.struck++ == 0) f.first = {function, std::chrono::steady_clock::now()};
     *code = injected.code;
     if (injected.sticky || !is_any(function))
       f.broken.insert(gpu);  // a failing kernel takes its GPU down with it
@@ -112,6 +114,13 @@ std::uint64_t failures_struck() {
   Failures& f = failures();
   const std::lock_guard<std::mutex> lock(f.mutex);
   return f.struck;
+}
+
+FirstFailure first_failure() {
+  const Quiet quiet;
+  Failures& f = failures();
+  const std::lock_guard<std::mutex> lock(f.mutex);
+  return f.first;
 }
 
 std::uint64_t calls_made() {

@@ -202,6 +202,7 @@ ncclResult_t ncclGetVersion(int* version) {
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  if (call_fails("ncclGetUniqueId", current_device)) return ncclUnhandledCudaError;
   World& w = world();
   const std::lock_guard<std::mutex> lock(w.mutex);
   *id = {};
@@ -244,6 +245,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
     *error = ncclUnhandledCudaError;
     return ncclSuccess;
   }
+  if (call_fails("ncclCommGetAsyncError", comm->gpu)) return ncclUnhandledCudaError;
   if (enqueue_ended_group(comm)) {
     *error = ncclInProgress;
     return ncclSuccess;
@@ -259,6 +261,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   const auto comm = comm_of(handle, "ncclCommFinalize");
   if (comm == nullptr) return ncclInvalidArgument;
+  if (call_fails("ncclCommFinalize", comm->gpu)) return ncclUnhandledCudaError;
   if (is_under_way(*comm, "ncclCommFinalize")) return ncclInvalidUsage;
   const std::lock_guard<std::mutex> lock(comm->clique->mutex);
   if (!std::exchange(comm->finalized, true)) ++comm->clique->finalized;

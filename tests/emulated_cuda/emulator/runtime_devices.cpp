@@ -89,7 +89,10 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   EMULATED_CALL(cudaRuntimeGetVersion, cudaErrorUnknown);
   return *version = CUDART_VERSION, cudaSuccess;
 }
-cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int* version) {
+  EMULATED_CALL(cudaDriverGetVersion, cudaErrorUnknown);
+  return *version = CUDART_VERSION, cudaSuccess;
+}
 
 cudaError_t cudaGetDeviceCount(int* count) {
   EMULATED_CALL(cudaGetDeviceCount, cudaErrorInitializationError);

@@ -74,7 +74,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     m.destroyed_streams.push_back(stream);
     ++m.ending[stream->device];
     const std::lock_guard<std::mutex> own(stream->mutex);
-    for (const auto& operation : stream->queue) busy = busy || operation->work;
+    busy = stream->done < stream->latest_work;  // what runs is no longer in the queue
     stream->ending = true;
   }
   stream->changed.notify_all();
