@@ -711,9 +711,11 @@ def report(results, about, options):
         ]
         for r in results
     ]
+    copies = about["copy_bytes_per_second"]  # measured with PyTorch
+    speed = f" a copy moves {copies / 1e9:.0f} GB/s." if copies else ""
     lines = [
-        f"{common.taken_where(about, options['threads'])}; PyTorch {about['torch'] or 'absent'}; a copy moves "
-        f"{about['copy_bytes_per_second'] / 1e9:.0f} GB/s. Median of {options['rounds']} alternating rounds; f32.",
+        f"{common.taken_where(about, options['threads'])}; PyTorch {about['torch'] or 'absent'};{speed} "
+        f"Median of {options['rounds']} alternating rounds; f32.",
         "",
         common.table(HEADER, rows),
         "",
