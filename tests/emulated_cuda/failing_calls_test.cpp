@@ -124,6 +124,28 @@ TEST_F(FailingCalls, ALostGpuIsAtRestWhenACallSaysSo) {
   use();
 }
 
+/// What a lost copy would have written may be copied from, and must then not change.
+TEST_F(FailingCalls, ALostCopyWritesNothing) {
+  const GpuArray values(0, std::vector<float>(8));
+  const PinnedArray pinned(8, 1.0F);
+  {
+    const TestStream stream;
+    use("lazy=1,fail=cudaStreamIsCapturing:1:sticky");
+    EXPECT_EQ(cudaMemcpyAsync(pinned.get(), values.get(), 32, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+    cudaStreamCaptureStatus status;
+    EXPECT_NE(cudaStreamIsCapturing(stream, &status), cudaSuccess);
+    EXPECT_NE(cudaStreamSynchronize(stream), cudaSuccess);
+    use();
+  }
+  wait_for_all_gpus();
+  const TestStream stream;
+  use("lazy=1");
+  expect_violation("host memory was changed between cudaMemcpyAsync and the copy", [&] {
+    cudaMemcpyAsync(values.get(), pinned.get(), 32, cudaMemcpyHostToDevice, stream);
+    pinned.get()[3] = 2;
+  });
+}
+
 /// Otherwise a process that continues after the GPU is repaired would have ever more threads and ever less
 /// memory.
 TEST_F(FailingCalls, ALostGpuGivesBackWhatIsFreed) {

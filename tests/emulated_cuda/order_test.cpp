@@ -260,6 +260,33 @@ TEST_F(Order, WorkBeforeTheHostsWaitKnowsNothingOfIt) {
   });
 }
 
+/// Nor of the stream's end.
+TEST_F(Order, WorkBeforeTheEndOfAStreamKnowsNothingOfIt) {
+  const PinnedArray<float> pinned(1);
+  const auto retired = [] {
+    auto& machine = emulated::Machine::get();
+    const std::lock_guard<std::mutex> lock(machine.mutex);
+    return machine.retired.size();
+  };
+  const std::size_t before = retired();
+  expect_violation(kNoOrder, [&] {
+    {
+      const TestStream ends;
+      write<73>(ends);
+      launch(take_long, 1, 1, b_, pinned.get());
+      read<73>(b_);
+    }
+    while (retired() == before) std::this_thread::yield();
+  });
+  expect_no_violation([&] {
+    {
+      const TestStream ends;
+      write<74>(ends);
+    }
+    read<74>(b_);
+  });
+}
+
 TEST_F(Order, TwoGpus) {
   const TestStream there(1);
   const GpuArray<float> target(1, kCount);

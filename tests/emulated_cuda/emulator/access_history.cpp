@@ -13,7 +13,9 @@ namespace {
 bool before(const Operation& earlier, const VectorClock& now) {
   if (now.of(earlier.actor) >= earlier.number) return true;
   const std::lock_guard<std::mutex> lock(Machine::get().mutex);
-  return Machine::get().retired.contains(earlier.actor);
+  const auto& retired = Machine::get().retired;
+  const auto it = retired.find(earlier.actor);
+  return it != retired.end() && it->second <= now.retired();
 }
 
 void report(std::uintptr_t at, const Operation& earlier, bool earlier_writes, const Operation& later,

@@ -160,9 +160,11 @@ void serve(Stream* stream) {
     const std::lock_guard<std::mutex> lock(m.mutex);
     if (m.host->of(stream->actor) >= stream->latest_work) {
       auto known = std::make_shared<VectorClock>(*m.host);
+      const std::uint64_t number = m.retired.size() + 1;
       known->forget(stream->actor);
+      known->know_retired(number);
       m.host = std::move(known);
-      m.retired.insert(stream->actor);
+      m.retired.emplace(stream->actor, number);
     } else {
       m.ended[gpu].join(stream->clock);
     }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -114,9 +115,9 @@ class Machine {
   std::vector<VectorClock> ended;               ///< by GPU: work of those that have none left
   std::set<std::shared_ptr<Capture>> captures;  ///< in progress
   std::uint64_t streams_made = 0, graphs = 0, executables = 0, handles = 0;  ///< the last three: alive
-  /// Streams that are gone and whose work the host has waited for: it precedes everything still to come, so
-  /// clocks do not grow with the number of streams in the process.
-  std::set<Actor> retired;
+  /// Streams that are gone and whose work the host has waited for, numbered as they went: it precedes
+  /// everything that is enqueued from then on, so clocks do not grow with the number of streams in the process.
+  std::map<Actor, std::uint64_t> retired;
   std::shared_ptr<const VectorClock> host =
       std::make_shared<VectorClock>();  ///< what the host knows to be done; see wait_for
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "runtime.hpp"
@@ -60,6 +61,20 @@ PendingWrites& pending_writes() {
   static auto* const kPending = new PendingWrites;
   return *kPending;
 }
+/// Until the copy has run, or never will: its GPU has failed for good, its stream is gone.
+class PendingWrite {
+ public:
+  PendingWrite(const void* to, std::size_t bytes) : to_(to), bytes_(bytes) {
+    pending_writes().add(to_, bytes_);
+  }
+  PendingWrite(const PendingWrite&) = delete;
+  PendingWrite& operator=(const PendingWrite&) = delete;
+  ~PendingWrite() { pending_writes().remove(to_, bytes_); }
+
+ private:
+  const void* to_;
+  std::size_t bytes_;
+};
 
 /// Waits as long as the copy takes at the link's speed.
 void take_time(const void* to, const void* from, std::size_t bytes) {
@@ -89,7 +104,6 @@ struct Copy {
 
 void run_copy(const Copy& c, Running& now) {
   Memory& memory = Memory::get();
-  if (c.to_host) pending_writes().remove(c.to, c.bytes);
   if (c.from_pinned && !memory.is_pinned(c.from, c.bytes))
     return complain("a copy's pinned source was freed before the copy ran");
   if (c.to_pinned && !memory.is_pinned(c.to, c.bytes))
@@ -145,11 +159,12 @@ cudaError_t copy_async(Stream& stream, void* to, const void* from, std::size_t b
     tell_access(from, bytes, false);
     c.hash = hash_of(static_cast<const char*>(from), bytes);
   }
-  if (c.to_host && stream.capture == nullptr) pending_writes().add(to, bytes);
+  std::shared_ptr<const PendingWrite> pending;
+  if (c.to_host && stream.capture == nullptr) pending = std::make_shared<const PendingWrite>(to, bytes);
   count(std::string("copies ") + direction(c));
   count(std::string("bytes copied ") + direction(c), bytes);
   enqueue(stream, std::string(function) + " of " + std::to_string(bytes) + " bytes " + direction(c),
-          [c](Running& now) { run_copy(c, now); });
+          [c, pending = std::move(pending)](Running& now) { run_copy(c, now); });
   return cudaSuccess;
 }
 

@@ -29,7 +29,11 @@ class VectorClock {
     const auto at = find(actor);
     if (at != entries_.end() && at->first == actor) entries_.erase(at);
   }
+  /// Streams are retired one after the other (Machine::retired): up to which one that is known.
+  std::uint64_t retired() const { return retired_; }
+  void know_retired(std::uint64_t number) { retired_ = std::max(retired_, number); }
   void join(const VectorClock& other) {
+    know_retired(other.retired_);
     if (other.entries_.empty()) return;
     std::vector<Entry> merged;
     merged.reserve(entries_.size() + other.entries_.size());
@@ -54,6 +58,7 @@ class VectorClock {
                             [](const Entry& e, Actor a) { return e.first < a; });
   }
   std::vector<Entry> entries_;  // by actor
+  std::uint64_t retired_ = 0;
 };
 
 }  // namespace emulated
