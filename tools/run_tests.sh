@@ -12,7 +12,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 cores=$(nproc)
-threaded='^(device|parallel|train|data|observe|metrics|emulated|emulated_cuda)$'
+threaded='^(device|parallel|mpi|train|data|observe|metrics|emulated|emulated_cuda)$'
 
 usage() { sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 

@@ -56,6 +56,8 @@ bool readable(int descriptor) {
 
 }  // namespace
 
+std::string ProcessIdentity::site() const { return host + "\n" + machine.substr(0, machine.find(' ')); }
+
 std::string ProcessIdentity::pack() const { return cat(pid, " ", machine, "|", host); }
 
 ProcessIdentity ProcessIdentity::unpack(const std::string& packed) {

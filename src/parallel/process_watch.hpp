@@ -36,6 +36,9 @@ struct ProcessIdentity {
   std::string machine;  ///< processes with the same one see each other's process IDs; "": unknown
   int pid = 0;
 
+  /// The same for processes of one host, which is told by its name and by when it started: names such as
+  /// "localhost" are those of many.
+  std::string site() const;
   std::string pack() const;
   static ProcessIdentity unpack(const std::string& packed);
 };

@@ -292,8 +292,8 @@ class WireUplink::State {
     if (speaks != place_.process)
       while (Clock::now() - since < kLongestHold && !watch_->has_ended(speaks))
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    else if (std::any_of(hosts_.begin(), hosts_.end(),
-                         [&](const auto& host) { return host != hosts_[speaks]; }))
+    else if (std::any_of(sites_.begin(), sites_.end(),
+                         [&](const auto& site) { return site != sites_[speaks]; }))
       std::this_thread::sleep_for(kHold);
   }
 
@@ -371,8 +371,8 @@ class WireUplink::State {
   int speaker() const {
     const int me = place_.process;
     std::optional<int> first_failed, first_alive;
-    for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
-      if (hosts_[process] != hosts_[me]) continue;
+    for (int process = 0; process < static_cast<int>(sites_.size()); ++process) {
+      if (sites_[process] != sites_[me]) continue;
       const auto failed = failed_.find(process);
       if (failed == failed_.end()) {
         const bool alive = process == me || !watch_ || watch_->silence_of(process) < kSilent;
@@ -538,6 +538,7 @@ class WireUplink::State {
   void join() {
     place_.process = wire_->process();
     hosts_.resize(static_cast<std::size_t>(wire_->processes()));
+    sites_.resize(hosts_.size());
     begin_sharing(identify(options_.host).pack());
     note_unheard();
     while (sharing_.open > 0)
@@ -550,6 +551,7 @@ class WireUplink::State {
     for (std::size_t p = 0; p < hosts_.size(); ++p) {
       identities.push_back(ProcessIdentity::unpack(sharing_.all[p]));
       hosts_[p] = identities[p].host;
+      sites_[p] = identities[p].site();
     }
     WatchOptions options;
     options.silence_seconds = options_.watchdog_seconds;
@@ -781,7 +783,8 @@ class WireUplink::State {
   std::condition_variable work_;     ///< for the thread of the wire
   // Written by that thread before the constructor returns:
   UplinkPlace place_;
-  std::vector<std::string> hosts_;
+  std::vector<std::string> hosts_;  // names, for messages
+  std::vector<std::string> sites_;  // the same for processes of one host
   // Under the mutex:
   bool joined_ = false, leaving_ = false, left_ = false, settled_ = false, woken_ = false;
   bool sharing_here_ = false;  ///< a thread waits in share()

@@ -214,7 +214,11 @@ void read_resume(Run& run, const std::string& state_path) {
   SolverSnapshot snapshot;
   if (first) snapshot = read_snapshot(state_path);
   if (parallel::Uplink* uplink = run.options.uplink) {
-    const std::vector<std::string> states = uplink->share(first ? snapshot.state.SerializeAsString() : "");
+    std::string packed;
+    if (first && !snapshot.state.SerializeToString(&packed))
+      runtime_failure("the state ", quoted(state_path),
+                      " has more than 2 GiB, and cannot be sent to the other processes");
+    const std::vector<std::string> states = uplink->share(packed);
     if (!first && !snapshot.state.ParseFromString(states[0]))
       runtime_failure("the state ", quoted(state_path), " of process 0 arrived damaged");
     snapshot.state_path = state_path;

@@ -22,9 +22,10 @@ SolverNet read(const NamedNet& named, io::UnknownFields unknown) {
 }
 
 /// What may differ between machines that compute the same.
-constexpr std::string_view kOfTheMachine[] = {"source",   "mean_file", "root_folder",    "root_dir",
-                                              "prefetch", "threads",   "parser_threads", "cache",
-                                              "precache", "backend"};
+constexpr std::string_view kOfTheMachine[] = {
+    "source",         "mean_file",      "root_folder", "root_dir",         "prefetch",
+    "threads",        "parser_threads", "file_name",   "output_directory", "label_map_file",
+    "name_size_file", "cache",          "precache",    "backend"};
 
 void clear_what_is_of_the_machine(google::protobuf::Message& message) {
   const google::protobuf::Reflection& access = *message.GetReflection();

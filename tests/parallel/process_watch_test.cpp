@@ -163,6 +163,21 @@ TEST_F(ProcessWatchTest, OneThatIsSeenToHaveEndedIsToBlameForAWireThatIsHeldUp) 
   EXPECT_THAT(failures[0].error.what(), testing::HasSubstr("was killed, or has ended without a word"));
 }
 
+/// Of one host are processes whose errors appear in one place. Its containers are different hosts if they
+/// have names of their own; so are machines that share one.
+TEST(ProcessWatch, AHostIsToldByItsNameAndItsStart) {
+  const auto site = [](const char* host, const char* machine, int pid) {
+    const ProcessIdentity identity{host, machine, pid};
+    return ProcessIdentity::unpack(identity.pack()).site();
+  };
+  const std::string here = site("localhost", "boot1 pid:[1]", 7);
+  EXPECT_EQ(site("localhost", "boot1 pid:[1]", 8), here);
+  EXPECT_EQ(site("localhost", "boot1 pid:[2]", 7), here);
+  EXPECT_NE(site("localhost", "boot2 pid:[1]", 7), here);
+  EXPECT_NE(site("container", "boot1 pid:[2]", 7), here);
+  EXPECT_EQ(identify("a").site(), identify("a").site());
+}
+
 /// It was cut off, and is no longer: it has the same to say as the others, not that another is silent.
 TEST(ProcessWatch, AProcessHearsThatItWasMissed) {
   MemoryHub hub({1, 1});

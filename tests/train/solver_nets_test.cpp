@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
 
 namespace banyan {
@@ -76,6 +77,35 @@ TEST(SolverNets, AMissingFileIsBadInput) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
     EXPECT_THAT(error.what(), testing::HasSubstr("/nowhere/net.prototxt"));
   }
+}
+
+/// Processes of one run may keep their files in different places, but must not compute different things.
+TEST(SolverNets, FactsLeaveOutWhereFilesAre) {
+  const auto facts = [](const std::string& text) {
+    return facts_of(train_net_of(solver_of("train_net_param { " + text + " }"), "made.prototxt"), "the net");
+  };
+  const auto net = [](const std::string& folder, int batch, int top_k) {
+    return cat("layer { name: 'd' type: 'AnnotatedData' top: 'd' top: 'l' data_param { source: '", folder,
+               "/lmdb' batch_size: ", batch, " prefetch: ", folder.size(),
+               " } annotated_data_param { label_map_file: '", folder,
+               "/labels' } } layer { name: 'o' type: 'DetectionOutput' bottom: 'd' detection_output_param { ",
+               "nms_param { top_k: ", top_k, " } save_output_param { output_directory: '", folder,
+               "/out' label_map_file: '", folder, "/labels' name_size_file: '", folder,
+               "/sizes' output_name_prefix: 'p' } } } layer { name: 'h' type: 'HDF5Output' bottom: 'd' ",
+               "hdf5_output_param { file_name: '", folder, "/h' } }");
+  };
+  EXPECT_EQ(facts(net("/a", 4, 9)), facts(net("/other", 4, 9)));
+  const auto here = facts(net("/a", 4, 9)), larger = facts(net("/a", 5, 9)), nested = facts(net("/a", 4, 8));
+  ASSERT_EQ(here.size(), 5u);  // the number of layers, three layers, the rest
+  EXPECT_EQ(here[1].first, "layer \"d\" of the net");
+  const auto different = [&](const auto& there) {
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < here.size(); ++i)
+      if (here[i] != there.at(i)) places.push_back(i);
+    return places;
+  };
+  EXPECT_THAT(different(larger), ElementsAre(1));
+  EXPECT_THAT(different(nested), ElementsAre(2));
 }
 
 }  // namespace
