@@ -14,6 +14,8 @@ cd "$root"
 cores=$(nproc)
 threaded='^(device|parallel|mpi|train|data|observe|metrics|emulated|emulated_cuda)$'
 
+alone='SimulateTest\.'  # they compare predicted with measured times
+
 usage() { sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 what=default
@@ -48,6 +50,32 @@ build() {  # preset [targets]
   shift
   cmake --build --preset "$preset" ${1:+--target "$@"}
 }
+
+# Builds with what the tests that run meanwhile leave of the cores. What is missing when they are done, or has failed, is
+# left to build().
+ahead=
+build_ahead() {  # "preset target..." ...
+  (
+    ninja=
+    trap '[ -z "$ninja" ] || kill "$ninja"; wait; exit' TERM
+    for words in "$@"; do
+      read -ra words <<<"$words"
+      [ -f "build/${words[0]}/build.ninja" ] || cmake --preset "${words[0]}" || exit
+      chrt --idle 0 ninja -C "build/${words[0]}" -j "$cores" "${words[@]:1}" &
+      ninja=$!
+      wait "$ninja" || exit
+      ninja=
+    done
+  ) >/dev/null 2>&1 &
+  ahead=$!
+}
+end_ahead() {
+  [ -n "$ahead" ] || return 0
+  kill "$ahead" 2>/dev/null || true
+  wait "$ahead" || true
+  ahead=
+}
+trap end_ahead EXIT
 
 check() {  # preset [ctest options]
   local preset=$1
@@ -102,11 +130,23 @@ case $what in
     else
       say "Format: not checked, clang-format 14 is not installed"
     fi
+    tsan='tsan-tree test_device test_parallel'
+    asan='asan test_io test_net test_device fuzz'
     build release
-    check release
-    build tsan-tree test_device test_parallel
+    if [ -n "$regex" ]; then
+      check release
+    else
+      check release -R "$alone"
+      build_ahead "$tsan" "$asan"
+      check release -E "$alone"
+      end_ahead
+    fi
+    # shellcheck disable=SC2086 # several words each
+    build $tsan
+    build_ahead "$asan"
     with_tsan check tsan-tree -L '^(device|parallel)$'
-    build asan test_io test_net test_device fuzz
+    end_ahead
+    build $asan
     BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-60} check asan -L '^(io|net|device|fuzz)$'
     ;;
 esac
