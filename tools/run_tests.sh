@@ -146,6 +146,7 @@ case $what in
     build_ahead "$asan"
     with_tsan check tsan-tree -L '^(device|parallel)$'
     end_ahead
+    # shellcheck disable=SC2086
     build $asan
     BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-60} check asan -L '^(io|net|device|fuzz)$'
     ;;
