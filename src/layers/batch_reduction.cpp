@@ -1,7 +1,12 @@
 // BatchReduction (yjxiong): divides an axis into parts, one per level, and reduces each to one value: its
 // SUM, MEAN, or with TOPK the mean of its k largest. A level l has l^2 entries, in order; the parts make up
 // the axis. A single level 1 (the default) reduces the whole axis, which then goes.
+//
+// pos reduces the diagonal of the axis and the next one, which are equally long: SUM or MEAN of the entries
+// (i, i). The next axis goes.
+#include "banyan/base/log.hpp"
 #include "banyan/layers/layer.hpp"
+#include "banyan/ops/basic.hpp"
 #include "banyan/ops/selection.hpp"
 #include "softmax_axes.hpp"
 
@@ -18,8 +23,10 @@ class BatchReductionLayer : public Layer {
     axis_ = inputs[0]->shape.canonical_axis(reduction.axis());
     if (axis_ == 0 && options().devices > 1 && options().net_phase == Phase::train)
       refuse("axis 0 is the batch, which the devices share; reduce another axis or train on one device");
-    if (settings().pos()) refuse("pos is not supported");
-    if (reduction.coeff() != 1) refuse("coeff is not supported");
+    if (reduction.coeff() != 1 && options().rank == 0)
+      log_warning(
+          cat("layer ", quoted(name()), " (", type(), "): coeff has no effect here, as in yjxiong's branch"));
+    if (settings().pos()) check_diagonal(inputs[0]->shape);
     switch (reduction.operation()) {
       case caffe::ReductionParameter::SUM:
         kind_ = ops::PartReduction::Kind::sum;
@@ -41,8 +48,14 @@ class BatchReductionLayer : public Layer {
     const Shape& input = inputs[0]->shape;
     over_ = channels_along(input, axis_);
     parts_.clear();
+    length_ = over_.channels;
+    if (settings().pos()) {
+      check_diagonal(input);
+      over_.channels *= length_;
+      over_.inner /= length_;
+    }
     if (is_whole()) {
-      add_part(over_.channels);
+      add_part(length_);
     } else {
       for (const std::int64_t level : settings().level()) {
         if (level < 1) refuse("levels must be positive; found ", level);
@@ -50,10 +63,11 @@ class BatchReductionLayer : public Layer {
       }
     }
     const std::int64_t covered = parts_.back().first + parts_.back().count;
-    if (covered != over_.channels)
-      refuse("the levels cover ", covered, " entries; axis ", axis_, " has ", over_.channels);
+    if (covered != length_) refuse("the levels cover ", covered, " entries; axis ", axis_, " has ", length_);
     for (ops::PartReduction& part : parts_) part.parts = static_cast<std::int64_t>(parts_.size());
+    if (settings().pos()) parts_.front().step = length_ + 1;
     std::vector<std::int64_t> dims = input.dims();
+    if (settings().pos()) dims.erase(dims.begin() + axis_ + 1);
     if (is_whole())
       dims.erase(dims.begin() + axis_);
     else
@@ -71,6 +85,7 @@ class BatchReductionLayer : public Layer {
     if (!propagate[0]) return;
     // Sums and means have slopes that do not depend on x, whose memory may hold something else by now.
     const Tensor& x = traits_.backward_reads_inputs ? inputs[0]->data : inputs[0]->grad;
+    if (settings().pos()) ops::fill(*pass.context, inputs[0]->grad, 0);
     for (const ops::PartReduction& part : parts_)
       ops::reduce_part_backward(*pass.context, x, outputs[0]->grad, over_, part, inputs[0]->grad);
   }
@@ -79,6 +94,13 @@ class BatchReductionLayer : public Layer {
   const caffe::BatchReductionParameter& settings() const { return parameter_.batch_reduction_param(); }
   bool is_whole() const {
     return settings().level_size() == 0 || (settings().level_size() == 1 && settings().level(0) == 1);
+  }
+  void check_diagonal(const Shape& input) const {
+    if (settings().level_size() > 1) refuse("pos takes one level; found ", settings().level_size());
+    if (settings().reduction_param().operation() == caffe::ReductionParameter::TOPK)
+      refuse("pos does not go with TOPK, which in yjxiong's branch reads other entries than the diagonal's");
+    if (axis_ + 1 >= input.axes() || input[axis_] != input[axis_ + 1])
+      refuse("pos needs an axis as long as axis ", axis_, " after it; the input is ", input.to_string());
   }
   void add_part(std::int64_t count) {
     ops::PartReduction part;
@@ -91,6 +113,7 @@ class BatchReductionLayer : public Layer {
   }
 
   int axis_ = 0;
+  std::int64_t length_ = 0;  ///< of the axis
   ops::PartReduction::Kind kind_ = ops::PartReduction::Kind::sum;
   ops::Channels over_{};
   std::vector<ops::PartReduction> parts_;

@@ -1,5 +1,8 @@
 // ELU: y = lambda * (x > 0 ? x : alpha * (exp(x) - 1)); lambda is NVIDIA's, else 1. The gradient at 0 is that
-// of the negative side, as in Caffe.
+// of the negative side, as in Caffe. With a negative alpha the output does not tell the sides apart: the
+// gradient is computed from the input, and the layer is no activation that others can fuse.
+#include <cmath>
+
 #include "banyan/ops/elementwise.hpp"
 #include "elementwise_layer.hpp"
 
@@ -9,13 +12,13 @@ namespace {
 class EluLayer : public ElementwiseLayer {
  public:
   EluLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : ElementwiseLayer(parameter, options, false, true),
+      : ElementwiseLayer(parameter, options, by_input(parameter), !by_input(parameter)),
         shape_{parameter.elu_param().alpha(), parameter.elu_param().lambda()} {
-    traits_.activation = ops::elu_activation(shape_);
+    if (!by_input(parameter)) traits_.activation = ops::elu_activation(shape_);
   }
 
   void setup(const Blobs&, const Blobs&) override {
-    if (!(shape_.alpha >= 0)) refuse("alpha must not be negative; found ", shape_.alpha);
+    if (!std::isfinite(shape_.alpha)) refuse("alpha must be a finite number; found ", shape_.alpha);
     if (!(shape_.lambda > 0)) refuse("lambda must be positive; found ", shape_.lambda);
   }
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
@@ -23,11 +26,16 @@ class EluLayer : public ElementwiseLayer {
   }
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
-    if (propagate[0])
+    if (!propagate[0]) return;
+    if (by_input(parameter_))
+      ops::elu_backward_by_input(*pass.context, inputs[0]->data, outputs[0]->grad, shape_, inputs[0]->grad);
+    else
       ops::elu_backward(*pass.context, outputs[0]->data, outputs[0]->grad, shape_, inputs[0]->grad);
   }
 
  private:
+  static bool by_input(const caffe::LayerParameter& parameter) { return parameter.elu_param().alpha() < 0; }
+
   ops::EluShape shape_;
 };
 

@@ -18,6 +18,7 @@ class InfogainLossLayer : public SoftmaxedLossLayer {
     if (parameter_.loss_param().has_normalize()) refuse("takes normalization, not the old normalize");
     SoftmaxedLossLayer::setup(inputs, outputs);
     refuse_label_smoothing();
+    refuse_thresh_ratio();
     if (inputs.size() > 2) return;
     const std::string& source = parameter_.infogain_loss_param().source();
     if (source.empty()) refuse("give the matrix as a third input or as source, a file");

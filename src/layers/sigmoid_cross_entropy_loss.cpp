@@ -13,7 +13,7 @@ class SigmoidCrossEntropyLossLayer : public TargetLossLayer {
   void setup(const Blobs&, const Blobs&) override {
     const auto& loss = parameter_.loss_param();
     if (loss.label_smoothing() != 0) refuse("label_smoothing is not supported: smooth the targets");
-    if (loss.thresh_ratio() != 1) refuse("thresh_ratio other than 1 is not supported");
+    if (loss.thresh_ratio() != 1) refuse("thresh_ratio (yjxiong) is a setting of SoftmaxWithLoss only");
     normalization_ = read_normalization(Normalization::batch_size);
     traits_.meets = meets_for(normalization_);
     loss_.ignore = {loss.has_ignore_label(), loss.ignore_label()};

@@ -16,6 +16,7 @@ class SoftmaxLossOhemLayer : public SoftmaxedLossLayer {
   void setup(const Blobs& inputs, const Blobs& outputs) override {
     SoftmaxedLossLayer::setup(inputs, outputs);
     refuse_label_smoothing();
+    refuse_thresh_ratio();
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

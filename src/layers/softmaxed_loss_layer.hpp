@@ -20,10 +20,6 @@ class SoftmaxedLossLayer : public LossLayer {
     normalization_ = read_normalization(Normalization::valid);
     traits_.meets = meets_for(normalization_);
     ignore_ = {loss.has_ignore_label(), loss.ignore_label()};
-    if (loss.thresh_ratio() != 1)
-      refuse(
-          "thresh_ratio other than 1 is not supported: no description says what yjxiong's branch selects by "
-          "it; R-FCN's BoxAnnotatorOHEM selects the positions with the largest losses");
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -53,6 +49,10 @@ class SoftmaxedLossLayer : public LossLayer {
   void refuse_label_smoothing() const {
     if (parameter_.loss_param().label_smoothing() != 0) refuse("label_smoothing is not supported");
   }
+  void refuse_thresh_ratio() const {
+    if (parameter_.loss_param().thresh_ratio() != 1)
+      refuse("thresh_ratio (yjxiong) is a setting of SoftmaxWithLoss only");
+  }
   /// Of the classes.
   virtual int axis() const = 0;
   /// partial_ and note_ of the local positions.
@@ -65,9 +65,9 @@ class SoftmaxedLossLayer : public LossLayer {
   ops::IgnoreLabel ignore_;
   ops::Channels over_{};
   LabelNote note_;
+  Normalization normalization_ = Normalization::valid;
 
  private:
-  Normalization normalization_ = Normalization::valid;
   Tensor probabilities_;
 };
 

@@ -214,7 +214,9 @@ const std::vector<ExportRow>& window_exports() {
       {"Pooling", export_pooling},
       {"Unpooling",
        [](const LayerExport& layer) {
-         if (layer.in.size() == 1) layer.refuse("unpool FIXED");
+         if (layer.in.size() == 1)
+           layer.refuse("unpool " + caffe::UnpoolingParameter::UnpoolMethod_Name(
+                                        layer.settings().unpooling_param().unpool()));
          export_unpooling(layer);
        }},
       {"Upsample", export_upsample},

@@ -100,7 +100,8 @@ TEST(Unpooling, PutsPixelsWhereTheMaskSays) {
   EXPECT_EQ(run(text + "unpool_h: 1 unpool_w: 3 }", shapes, {{5, 6}, {0, 2}}), (Values{5, 0, 6}));
   EXPECT_THROW(run(text + "}", shapes, {{5, 6}, {1, 8}}), Error);
   EXPECT_NE(refusal(text + "}", {shapes[0]}).find("needs a second input"), std::string::npos);
-  EXPECT_NE(refusal(text + "unpool: AVE }", shapes).find("known methods: MAX, FIXED"), std::string::npos);
+  EXPECT_NE(refusal(text + "unpool: STOCHASTIC }", shapes).find("known methods: MAX, AVE, TILE, FIXED"),
+            std::string::npos);
   EXPECT_NE(refusal(fixed("kernel_size: 4 pad: 3"), {shapes[0]}).find("would have"), std::string::npos);
   EXPECT_NE(refusal(fixed("kernel_h: 2 kernel_w: 0"), {shapes[0]}).find("kernel_size must be given"),
             std::string::npos);
@@ -109,6 +110,25 @@ TEST(Unpooling, PutsPixelsWhereTheMaskSays) {
   EXPECT_NE(
       refusal(fixed("kernel_size: 3 pad: 2 unpool_size: 9"), {shapes[0]}).find("middles of the windows"),
       std::string::npos);
+}
+
+TEST(Unpooling, DividesPixelsAmongTheirWindowsOrRepeatsThem) {
+  const std::string text = "type: 'Unpooling' unpooling_param { kernel_size: 2 stride: 2 unpool: ";
+  const std::vector<Shape> shapes{Shape{1, 1, 1, 2}};
+  EXPECT_EQ(run(text + "AVE }", shapes, {{4, 8}}), (Values{1, 1, 2, 2, 1, 1, 2, 2}));
+  EXPECT_EQ(run(text + "TILE }", shapes, {{4, 8}}), (Values{4, 4, 8, 8, 4, 4, 8, 8}));
+  // The second window has one column in the output; beyond both windows are zeros.
+  EXPECT_EQ(run(text + "AVE unpool_h: 2 unpool_w: 3 }", shapes, {{4, 8}}), (Values{1, 1, 4, 1, 1, 4}));
+  EXPECT_EQ(run(text + "TILE unpool_h: 3 unpool_w: 5 }", shapes, {{4, 8}}),
+            (Values{4, 4, 8, 8, 0, 4, 4, 8, 8, 0, 0, 0, 0, 0, 0}));
+  const std::string overlapping = "type: 'Unpooling' unpooling_param { kernel_h: 1 kernel_w: 3 unpool: ";
+  EXPECT_EQ(run(overlapping + "AVE }", shapes, {{3, 6}}), (Values{1, 3, 3, 2}));
+  EXPECT_EQ(run(overlapping + "TILE }", shapes, {{3, 6}}), (Values{3, 9, 9, 6}));
+  EXPECT_NE(refusal(text + "AVE unpool_size: 2 }", shapes).find("last window would begin at 2"),
+            std::string::npos);
+  EXPECT_NE(refusal(text + "AVE pad: 1 }", shapes).find("takes no pad"), std::string::npos);
+  EXPECT_NE(refusal(text + "TILE }", {shapes[0], shapes[0]}).find("TILE takes one input; found 2"),
+            std::string::npos);
 }
 
 TEST(Upsample, RepeatsPixelsWithoutAMask) {
@@ -269,11 +289,51 @@ TEST(SegAccuracy, CountsPixelsAndClasses) {
   EXPECT_EQ(run("type: 'SegAccuracy' seg_accuracy_param { ignore_label: 9 }", shapes, {scores, Values(4, 9)}),
             (Values{0, 0, 0}));
   EXPECT_THROW(run("type: 'SegAccuracy'", shapes, {scores, {1, 0, 0, 2}}), Error);
-  EXPECT_NE(refusal("type: 'SegAccuracy' seg_accuracy_param { reset: false }", shapes).find("reset: false"),
-            std::string::npos);
   std::string many = "type: 'SegAccuracy' seg_accuracy_param { ";
   for (int i = 0; i < 33; ++i) many += cat("ignore_label: ", i, " ");
   EXPECT_NE(refusal(many + "}", shapes).find("at most 32"), std::string::npos);
+}
+
+TEST(SegAccuracy, AddsUpTheBatchesOfARunOrATest) {
+  const std::string text = "type: 'SegAccuracy' seg_accuracy_param { reset: false }";
+  const std::vector<Shape> shapes{Shape{1, 2, 1, 2}, Shape{1, 1, 1, 2}};
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    BenchOptions options;
+    options.phase = phase;
+    options.dtype = DType::f32;
+    Bench bench(text, shapes, 1, options);
+    bench.set_input(0, {1, 1, 0, 0});  // both are class 0
+    const auto seen = [&](Bench& by, const Values& labels) {
+      by.set_input(1, labels);
+      by.forward();
+      return by.output();
+    };
+    expect_near(seen(bench, {0, 1}), {0.5, 0.5, 0.25}, 1e-6);
+    expect_near(seen(bench, {0, 0}), {0.75, 0.5, 0.375}, 1e-6);
+    bench.pass.update_statistics = false;  // leaves no trace in training
+    expect_near(seen(bench, {0, 0}), {5.0 / 6, 0.5, 5.0 / 12}, 1e-6);
+    const bool left = phase == Phase::test;
+    expect_near(seen(bench, {0, 0}), {left ? 0.875 : 5.0 / 6, 0.5, left ? 0.4375 : 5.0 / 12}, 1e-6);
+    // Two devices' counts, restored on one.
+    ASSERT_EQ(bench.layer().carried().size(), 1u);
+    const Values mine = get_values(bench.context(), *bench.layer().carried()[0]);
+    ASSERT_EQ(mine.size(), 12u);
+    Bench other(text, shapes, 1, options);
+    Values rows = mine;
+    rows.insert(rows.end(), mine.begin(), mine.end());
+    Tensor& restored = *other.layer().carried()[0];
+    restored = Tensor(other.context().device(), Shape{2, 12}, DType::f32);
+    set_values(other.context(), restored, rows);
+    other.set_input(0, {1, 1, 0, 0});
+    const double before = left ? 8 : 4, wrong = 2;
+    EXPECT_NEAR(seen(other, {0, 0})[0], (2 * before - wrong + 2) / (2 * before + 2), 1e-6);
+    restored = Tensor(other.context().device(), Shape{1, 6}, DType::f32);
+    EXPECT_THROW(other.forward(), Error);
+  }
+  BenchOptions several;
+  several.phase = Phase::test;
+  several.devices = 2;
+  EXPECT_THROW(Bench(text, shapes, 1, several), Error);
 }
 
 TEST(UniqueLabel, ListsEachLabelOnce) {

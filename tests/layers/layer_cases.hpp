@@ -55,6 +55,7 @@ inline const std::vector<GradientCase> kCases = {
     {"tanh_in_place", "type: 'TanH'", {kSmall}, 1, 0, true},
     {"elu", "type: 'ELU'", {kSmall}},
     {"elu_alpha_in_place", "type: 'ELU' elu_param { alpha: 0.4 }", {kSmall}, 1, 0, true},
+    {"elu_negative", "type: 'ELU' elu_param { alpha: -0.7 lambda: 1.3 }", {kSmall}},
     {"elu_lambda", "type: 'ELU' elu_param { alpha: 1.67 lambda: 1.05 }", {kSmall}},
     {"dropout", "type: 'Dropout' dropout_param { dropout_ratio: 0.4 }", {kSmall}},
     {"dropout_in_place", "type: 'Dropout'", {kSmall}, 1, 0, true},

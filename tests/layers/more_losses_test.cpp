@@ -103,6 +103,56 @@ TEST(SoftmaxLoss, EqualWeightsAreAFactor) {
               1e-14);
 }
 
+/// The gradient is that of the loss in which the easy positions are ignored, the loss that of all.
+TEST(SoftmaxLoss, HardestPositionsAloneHaveAGradient) {
+  const std::vector<Shape> shapes{Shape{3, 2, 2}, Shape{3, 2}};
+  // Of two classes by their scores' difference: label 0 is the less likely the larger the second score.
+  const Values second{0.1, 3, 0.2, -1, 2, 5}, labels{0, 0, 1, 0, 0, 7};
+  Values scores(12, 0);
+  for (std::size_t i = 0; i < 6; ++i) scores[i / 2 * 4 + 2 + i % 2] = second[i];
+  // Five positions count; by falling loss: 3, 2, 0.1, 0.2 (of class 1), -1.
+  const std::vector<int> order{1, 4, 0, 2, 3};
+  for (const auto& [ratio, kept] :
+       {std::pair{0.0, 1}, {0.39, 2}, {0.4, 3}, {0.6, 4}, {0.99, 5}, {1.0, 5}, {3.0, 5}})
+    for (const std::string settings :
+         {"", "label_smoothing: 0.2", "normalization: FULL", "normalization: NONE"}) {
+      const auto make = [&](const std::string& more) {
+        return cat("type: 'SoftmaxWithLoss' loss_param { ignore_label: 7 ", settings, " ", more, " }");
+      };
+      Values hard(6, 7);
+      for (int i = 0; i < kept; ++i) hard[order[i]] = labels[order[i]];
+      Bench tested(make(cat("thresh_ratio: ", ratio)), shapes, 1), all(make(""), shapes, 1),
+          few(make(""), shapes, 1);
+      for (const auto& [bench, of] : {std::pair{&tested, labels}, {&all, labels}, {&few, hard}}) {
+        bench->set_input(0, scores);
+        bench->set_input(1, of);
+        bench->forward();
+        bench->backward(Values{2});
+      }
+      EXPECT_EQ(tested.output(), all.output()) << ratio << ' ' << settings;
+      EXPECT_EQ(tested.input_gradient(), few.input_gradient()) << ratio << ' ' << settings;
+    }
+}
+
+TEST(SoftmaxLoss, SelectsInTrainingAmongSuchAsThereAre) {
+  const std::string text = "type: 'SoftmaxWithLoss' loss_param { thresh_ratio: 0.3 ignore_label: 1 }";
+  Bench nothing(text, {Shape{2, 2}, Shape{2}}, 1);
+  nothing.set_input(0, Values(4, 1));
+  nothing.set_input(1, Values(2, 1));
+  nothing.forward();
+  nothing.backward(Values{1});
+  EXPECT_EQ(nothing.input_gradient(), Values(4, 0));
+  Bench alike(text, {Shape{3, 2}, Shape{3}}, 1);  // equal losses go together
+  alike.set_input(0, {0, 0, 0, 0, 9, 0});
+  alike.set_input(1, Values(3, 0));
+  alike.forward();
+  alike.backward(Values{1});
+  expect_near(alike.input_gradient(), {-0.25, 0.25, -0.25, 0.25, 0, 0}, 1e-15);
+  Bench none(text, {Shape{0, 2}, Shape{0}}, 1);
+  none.forward();
+  none.backward(Values{1});
+}
+
 TEST(HingeLoss, AddsUpWhatIsMissingToTheMargin) {
   const Values x{2, -3, 0.5, 0.25, 0, -2}, labels{0, 2};
   // Sample 0: 0 for the label, 0, 1.5; sample 1: 1.25, 1, 3 for the label.
@@ -238,6 +288,9 @@ TEST(Losses, RefuseWhatDoesNotFit) {
             {two, Shape{2}},
             "for each of the 3 classes; found 0"},
            {weighted("1, -2, 1", ""), {two, Shape{2}}, "not negative; found -2"},
+           {"type: 'SoftmaxWithLoss' loss_param { thresh_ratio: -0.1 }",
+            {two, Shape{2}},
+            "thresh_ratio must not"},
            {weighted("1, inf, 1", ""), {two, Shape{2}}, "must be finite"},
            {"type: 'InfogainLoss' loss_param { thresh_ratio: 0.5 }", {two, Shape{2}, three}, "thresh_ratio"},
            {"type: 'InfogainLoss' infogain_loss_param { source: 'missing' }", {two, Shape{2}}, "missing"},

@@ -65,6 +65,12 @@ inline const std::vector<GradientCase> kCases = {
     {"batch_reduction_topk",
      batch_reduction("level: 1 level: 2 reduction_param { axis: -1 operation: TOPK k: 2 }"),
      {Shape{2, 3, 5}}},
+    {"batch_reduction_diagonal",
+     batch_reduction("pos: true reduction_param { axis: 1 }"),
+     {Shape{2, 3, 3, 2}}},
+    {"batch_reduction_diagonal_mean",
+     batch_reduction("pos: true level: 2 reduction_param { axis: 0 operation: MEAN }"),
+     {Shape{4, 4, 3}}},
     {"gather", "type: 'Gather'", {kSmall, Shape{2}}, 2},
 };
 

@@ -248,6 +248,24 @@ TEST(BatchReduction, ReducesTheAxisInParts) {
             (Values{3, 30}));
 }
 
+TEST(BatchReduction, ReducesTheDiagonalOfTwoAxes) {
+  Values x(2 * 3 * 3 * 2);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
+  const Shape shape{2, 3, 3, 2};
+  // Entries (i, i) of the nine pairs: pairs 0, 4 and 8.
+  const Result sums = run(batch_reduction("pos: true reduction_param { axis: 1 }"), {shape}, {x});
+  EXPECT_EQ(sums.values, (Values{24, 27, 78, 81}));
+  EXPECT_EQ(sums.shape, (Shape{2, 2}));
+  const Result mean =
+      run(batch_reduction("pos: true reduction_param { axis: 1 operation: MEAN coeff: 5 }"), {shape}, {x});
+  EXPECT_EQ(mean.values, (Values{8, 9, 26, 27}));
+  const Shape square{1, 4, 4};
+  const Result level = run(batch_reduction("pos: true level: 2 reduction_param { axis: 1 }"), {square},
+                           {{1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0, 0, 0, 0, 4}});
+  EXPECT_EQ(level.values, (Values{10}));
+  EXPECT_EQ(level.shape, (Shape{1, 1}));
+}
+
 TEST(SmallLayers, RefuseWhatDoesNotFit) {
   const Shape image{2, 4, 6, 6};
   struct Refused {
@@ -274,8 +292,10 @@ TEST(SmallLayers, RefuseWhatDoesNotFit) {
            {"type: 'Axpy'", {Shape{2, 4}, image, Shape{2, 4, 6, 5}}, "one shape"},
            {batch_reduction("level: 2 reduction_param { axis: 1 } level: 1"), {image}, "cover 5"},
            {batch_reduction("level: 0 reduction_param { axis: 1 }"), {image}, "positive"},
-           {batch_reduction("pos: true reduction_param { axis: 1 }"), {image}, "pos"},
-           {batch_reduction("reduction_param { axis: 1 coeff: 2 }"), {image}, "coeff"},
+           {batch_reduction("pos: true reduction_param { axis: 1 }"), {image}, "as long as axis 1"},
+           {batch_reduction("pos: true reduction_param { axis: 3 }"), {image}, "as long as axis 3"},
+           {batch_reduction("pos: true level: 1 level: 2 reduction_param { axis: 2 }"), {image}, "one level"},
+           {batch_reduction("pos: true reduction_param { axis: 2 operation: TOPK }"), {image}, "TOPK"},
            {batch_reduction("reduction_param { axis: 1 operation: ASUM }"), {image}, "SUM, MEAN"},
            {batch_reduction("reduction_param { axis: 1 operation: TOPK k: 0 }"), {image}, "k must"}}) {
     try {

@@ -87,6 +87,12 @@ TEST_P(Elementwise, Elu) {
         ops::elu_backward(context(), y, dy, {0.5, 3}, dx);
       },
       [](double y, double dy) { return dy * (y > 0 ? 3 : y + 1.5); }, 4 * epsilon());
+  for (const double alpha : {0.5, -0.5})
+    check_binary(
+        [&](const Tensor& x, const Tensor& dy, Tensor& dx) {
+          ops::elu_backward_by_input(context(), x, dy, {alpha, 3}, dx);
+        },
+        [&](double x, double dy) { return dy * (x > 0 ? 3 : 3 * alpha * std::exp(x)); }, 4 * epsilon());
 }
 
 TEST_P(Elementwise, EluOfLargeValuesIsFinite) {

@@ -57,6 +57,18 @@ TEST_P(LabelMaps, CountsAgreementPerClass) {
   expect_near(values(y), {7.0 / 12, (0.5 + 0.75) / 2, (4.0 / 9 + 3.0 / 8 + 1) / 3}, 4 * epsilon());
 }
 
+TEST_P(LabelMaps, AddsEarlierCounts) {
+  constexpr double kMany = 5.0 * (1 << 20) + 3;
+  for (const bool keeps : {false, true}) {
+    Tensor counts = f64({1, kMany}), earlier = make({2, 4}, {7, (1 << 20) - 1, 0, 2, 5, 0, 1, 0});
+    ops::add_earlier_counts(context(), counts, keeps, earlier);
+    const double sums[] = {13.0 + (1 << 20), kMany + 3.0 * (1 << 20) - 1};
+    expect_near(values(counts), {sums[0], sums[1]}, 0);
+    expect_near(values(earlier),
+                keeps ? Values{13, 2, 1, 8, 0, 0, 0, 0} : Values{7, (1 << 20) - 1, 0, 2, 5, 0, 1, 0}, 0);
+  }
+}
+
 TEST_P(LabelMaps, ListsDifferentValues) {
   constexpr std::int64_t kRows = 3, kPlaces = 6;
   for (const std::int64_t length : {1, 5000}) {

@@ -1,6 +1,7 @@
-// What recurrent layers hand from pass to pass, in whole runs: snapshots on any number of devices,
-// checkpoints.
+// What recurrent layers and SegAccuracy hand from pass to pass, in whole runs: snapshots on any number of
+// devices, checkpoints.
 #include "banyan/io/binary_proto.hpp"
+#include "banyan/train/session.hpp"
 #include "train/promise_cases.hpp"
 
 namespace banyan {
@@ -90,6 +91,37 @@ TEST(CarriedState, OfOtherWidthsIsRefused) {
   EXPECT_NE(said_of_other_widths(1).find("is damaged"), std::string::npos);
   const std::string said = said_of_other_widths(-1);
   EXPECT_NE(said.find("the carried state that was restored has"), std::string::npos) << said;
+}
+
+/// SegAccuracy with reset: false shows all batches of the run, however often it is interrupted.
+TEST_P(CarriedStateOn, CountsOfARunGoOn) {
+  const std::string classified =
+      data_layer() +
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 5 "
+      "weight_filler { type: 'xavier' } } } "
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' } "
+      "layer { name: 'seg' type: 'SegAccuracy' bottom: 'ip' bottom: 'label' top: 'seg' seg_accuracy_param { "
+      "reset: ";
+  TrainingCase what{cat(kSolver, "snapshot: 1 "), classified + "false } }"};
+  TrainingCase last_only{cat(kSolver), classified + "true } }"};
+  what.iterations = last_only.iterations = 6;
+  FLAGS_minloglevel = 2;
+  const auto shown = [](const TrainOptions& options) {
+    Session session(options);
+    session.train();
+    return session.blob("seg").values;
+  };
+  const TrainingFolder folder;
+  const std::vector<double> whole = shown(options_of(what, folder, GetParam()));
+  ASSERT_EQ(whole.size(), 3u);
+  const TrainingFolder other;
+  EXPECT_NE(shown(options_of(last_only, other, GetParam())), whole);
+  for (const int devices : {1, 2, 3}) {
+    const TrainingFolder to;
+    TrainOptions options = options_of(what, to, devices);
+    options.snapshot = snapshot_paths(folder.path() + "/out", 4).state;
+    EXPECT_LE(largest_difference(shown(options), whole), 1e-12) << devices;
+  }
 }
 
 TEST_P(CarriedStateOn, IsTheSameWithCheckpoints) {

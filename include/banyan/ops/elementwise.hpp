@@ -24,13 +24,16 @@ inline constinit Operator<void(const Tensor& x, Tensor& y)> tanh_forward{"tanh_f
 inline constinit Operator<void(const Tensor& y, const Tensor& dy, Tensor& dx)> tanh_backward{"tanh_backward"};
 /// y = lambda * (x > 0 ? x : alpha * (exp(x) - 1)): ELU (Clevert et al. 2016); with another lambda SELU.
 struct EluShape {
-  double alpha = 1;   ///< >= 0, so that the output has the sign of the input
+  double alpha = 1;   ///< if >= 0, the output has the sign of the input
   double lambda = 1;  ///< > 0
 };
 inline constinit Operator<void(const Tensor& x, const EluShape& shape, Tensor& y)> elu_forward{"elu_forward"};
-/// dx = dy * (y > 0 ? lambda : y + alpha * lambda).
+/// dx = dy * (y > 0 ? lambda : y + alpha * lambda), from the output of an ELU with alpha >= 0.
 inline constinit Operator<void(const Tensor& y, const Tensor& dy, const EluShape& shape, Tensor& dx)>
     elu_backward{"elu_backward"};
+/// The same from the input, for any alpha: dx = dy * lambda * (x > 0 ? 1 : alpha * exp(x)).
+inline constinit Operator<void(const Tensor& x, const Tensor& dy, const EluShape& shape, Tensor& dx)>
+    elu_backward_by_input{"elu_backward_by_input"};
 /// A ReLU, an ELU or a clip as the last step of another operator, or none of them. Results are bit-identical
 /// to running the two operators one after the other, except that a zero may have the other sign.
 struct Activation {

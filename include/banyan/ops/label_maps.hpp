@@ -24,6 +24,11 @@ inline constinit Operator<void(const Tensor& predicted, const Tensor& labels, co
 /// the share of their pixels predicted so; the mean over all classes of intersection over union, 1 for a
 /// class that neither occurs nor is predicted. All 0 if no pixel counts.
 inline constinit Operator<void(const Tensor& counts, Tensor& y)> agreement{"agreement"};
+/// Adds to counts (n, f64) the earlier ones that `earlier` (rows x 2 n) holds, each as a number below 2^20
+/// and a multiple of 2^20, so that f32 holds them exactly up to 2^44. If `keeps`, the sums take their place,
+/// in row 0.
+inline constinit Operator<void(Tensor& counts, bool keeps, Tensor& earlier)> add_earlier_counts{
+    "add_earlier_counts"};
 
 /// One step of listing the different values of each row of x in ascending order, those of `forced` included,
 /// those of `ignored` not: y[row, place] = the smallest one above last[row] (f64), which becomes it; -1 and

@@ -19,8 +19,9 @@ struct PartReduction {
   enum class Kind : std::uint8_t { sum, mean, largest };
   Kind kind = Kind::sum;
   int k = 1;
-  std::int64_t first = 0, count = 0;  ///< the channels [first, first + count)
+  std::int64_t first = 0, count = 0;  ///< the channels first, first + step..., `count` of them
   std::int64_t part = 0, parts = 1;   ///< which of how many values of y, outer x parts x inner
+  std::int64_t step = 1;              ///< from one of these channels to the next
 };
 inline constinit Operator<void(const Tensor& x, const Channels& over, const PartReduction& what, Tensor& y)>
     reduce_part{"reduce_part"};

@@ -94,6 +94,13 @@ struct EluGradient {
   T floor, lambda;
   BANYAN_HOST_DEVICE T operator()(T y, T dy) const { return dy * (y > T(0) ? lambda : y + floor); }
 };
+template <class T>
+struct EluGradientByInput {
+  T floor, lambda;
+  BANYAN_HOST_DEVICE T operator()(T x, T dy) const {
+    return dy * (x > T(0) ? lambda : floor * exponential_less_1(x) + floor);
+  }
+};
 
 // The last step of another operator on activations stored as T. For a value that the operator alone would
 // store: the result (), and its gradient from that of the result, dy; and the gradient by the stored result

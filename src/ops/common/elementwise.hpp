@@ -599,6 +599,11 @@ struct DefineElementwise {
           binary<Backend, EluGradient>(context, "elu_backward", y, dy, dx, shape.alpha * shape.lambda,
                                        shape.lambda);
         });
+    elu_backward_by_input.define(
+        kind, [](Context& context, const Tensor& x, const Tensor& dy, const EluShape& shape, Tensor& dx) {
+          binary<Backend, EluGradientByInput>(context, "elu_backward_by_input", x, dy, dx,
+                                              shape.alpha * shape.lambda, shape.lambda);
+        });
     invert_activation.define(kind, &invert<Backend>);
     multiply.define(kind, [](Context& context, const Tensor& a, const Tensor& b, Tensor& y) {
       binary<Backend, Product>(context, "multiply", a, b, y);

@@ -114,6 +114,28 @@ struct NextValue {
   }
 };
 
+template <class T>
+struct AddEarlierCounts {
+  std::int64_t n, rows;
+  bool keeps;
+  double* counts;
+  T* earlier;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    constexpr double kUnit = 1 << 20;
+    double sum = counts[i];
+    for (std::int64_t row = 0; row < rows; ++row) {
+      T* const at = earlier + 2 * n * row + i;
+      sum += static_cast<double>(at[0]) + kUnit * static_cast<double>(at[n]);
+      if (keeps) at[0] = at[n] = T(0);
+    }
+    counts[i] = sum;
+    if (!keeps) return;
+    const double units = std::floor(sum / kUnit);
+    earlier[i] = static_cast<T>(sum - units * kUnit);
+    earlier[n + i] = static_cast<T>(units);
+  }
+};
+
 struct FindFinite : FindFirst {
   const double* last;
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
@@ -183,6 +205,17 @@ void agreement_on(Context& context, const Tensor& counts, Tensor& y) {
 }
 
 template <class Backend>
+void add_earlier_counts_on(Context& context, Tensor& counts, bool keeps, Tensor& earlier) {
+  const std::int64_t n = counts.count(), rows = earlier.shape()[0];
+  require_count("add_earlier_counts", earlier, rows * 2 * n);
+  dispatch_float(earlier.dtype(), "add_earlier_counts", [&]<class T>() {
+    Backend::for_each(
+        context, n,
+        detail::AddEarlierCounts<T>{n, rows, keeps && rows > 0, counts.data<double>(), earlier.data<T>()});
+  });
+}
+
+template <class Backend>
 void next_value_on(Context& context, const Tensor& x, const LabelList& ignored, const LabelList& forced,
                    std::int64_t place, Tensor& last, Tensor& y) {
   const std::int64_t rows = last.count();
@@ -224,6 +257,7 @@ struct DefineLabelMaps {
   DefineLabelMaps() {
     count_agreement.define(Backend::kind, &count_agreement_on<Backend>);
     agreement.define(Backend::kind, &agreement_on<Backend>);
+    add_earlier_counts.define(Backend::kind, &add_earlier_counts_on<Backend>);
     next_value.define(Backend::kind, &next_value_on<Backend>);
     note_finite.define(Backend::kind, &note_finite_on<Backend>);
     bias_channels.define(Backend::kind, &bias_channels_on<Backend>);

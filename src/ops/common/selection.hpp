@@ -68,16 +68,17 @@ struct ReducePart {
   const T* x;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
-    const Line<T> line{x + first_class(over, position), over.inner, what.first, what.first + what.count};
+    const Line<T> line{x + first_class(over, position) + what.first * over.inner, over.inner * what.step, 0,
+                       what.count};
     double sum = 0;
     if (share.count == what.count) {
-      for (std::int64_t c = line.first; c < line.end; ++c) sum += static_cast<double>(line.x[c * over.inner]);
+      for (std::int64_t c = 0; c < line.end; ++c) sum += static_cast<double>(line.x[c * line.inner]);
     } else {
       std::int64_t channel = -1;
       for (std::int64_t rank = 0; rank < share.count; ++rank) {
         channel = line.next(channel);
         if (channel < 0) break;
-        sum += static_cast<double>(line.x[channel * over.inner]);
+        sum += static_cast<double>(line.x[channel * line.inner]);
       }
     }
     const std::int64_t outer = position / over.inner, inside = position % over.inner;
@@ -94,18 +95,19 @@ struct ReducePartGradient {
   const T *x, *dy;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t inside = i % over.inner, channel = what.first + i / over.inner % what.count,
+    const std::int64_t inside = i % over.inner, channel = i / over.inner % what.count,
                        outer = i / over.inner / what.count;
-    const std::int64_t begin = outer * over.channels * over.inner + inside;
+    const std::int64_t begin = (outer * over.channels + what.first) * over.inner + inside,
+                       stride = over.inner * what.step;
     bool counts = true;
     if (share.count < what.count) {
-      const Line<T> line{x + begin, over.inner, what.first, what.first + what.count};
+      const Line<T> line{x + begin, stride, 0, what.count};
       std::int64_t ahead = 0;
       for (std::int64_t c = line.first; c < line.end; ++c) ahead += line.before(c, channel) ? 1 : 0;
       counts = ahead < share.count;
     }
     const T gradient = dy[(outer * what.parts + what.part) * over.inner + inside];
-    dx[begin + channel * over.inner] = counts ? gradient * static_cast<T>(share.each) : T(0);
+    dx[begin + channel * stride] = counts ? gradient * static_cast<T>(share.each) : T(0);
   }
 };
 
@@ -113,9 +115,10 @@ inline void require_part(const char* op, const Tensor& x, const Tensor& y, const
                          const PartReduction& what) {
   require_count(op, x, over.outer * over.channels * over.inner);
   require_count(op, y, over.outer * what.parts * over.inner);
-  if (what.first < 0 || what.count < 0 || what.first + what.count > over.channels || what.part >= what.parts)
-    runtime_failure(op, ": channels [", what.first, ", ", what.first + what.count, ") of ", over.channels,
-                    " for part ", what.part, " of ", what.parts);
+  const std::int64_t end = what.count > 0 ? what.first + (what.count - 1) * what.step + 1 : what.first;
+  if (what.first < 0 || what.count < 0 || what.step < 1 || end > over.channels || what.part >= what.parts)
+    runtime_failure(op, ": every ", what.step, "th of the channels [", what.first, ", ", end, ") of ",
+                    over.channels, " for part ", what.part, " of ", what.parts);
 }
 
 }  // namespace detail
