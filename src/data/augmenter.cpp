@@ -22,8 +22,6 @@ constexpr std::pair<const char*, const char*> kReasons[] = {
     {"bgr2rgb",
      "channels stay in the order blue, green, red; swap them when the data are made, or the inputs of the "
      "first layer's weights"},
-    {"crop_h", "crop_size cuts squares"},
-    {"crop_w", "crop_size cuts squares"},
     {"eigs", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
     {"eigs_channels", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
     {"horizontal_stretch_lower", "original_image varies the aspect"},
@@ -41,8 +39,8 @@ constexpr std::pair<const char*, const char*> kReasons[] = {
 /// Every field that is set must take effect here (or be one that cannot change the result).
 void check_fields(const caffe::TransformationParameter& settings, const std::string& layer) {
   static const std::vector<std::string> known = {
-      "scale",      "mirror", "crop_size",   "mean_file", "mean_value",       "force_color",
-      "force_gray", "pad",    "random_seed", "display",   "use_gpu_transform"};
+      "scale",       "mirror",     "crop_size", "crop_h",      "crop_w",  "mean_file",        "mean_value",
+      "force_color", "force_gray", "pad",       "random_seed", "display", "use_gpu_transform"};
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   caffe::TransformationParameter::GetReflection()->ListFields(settings, &fields);
   for (const auto* field : fields) {
@@ -83,10 +81,20 @@ void check_transform(const caffe::TransformationParameter& settings, const std::
   constexpr std::uint32_t kMost = 1 << 15;
   if (settings.pad() > kMost || settings.crop_size() > kMost)
     bad_input("layer ", banyan::quoted(layer), ": transform_param.pad and crop_size must be at most ", kMost);
+  if (settings.crop_h() > kMost || settings.crop_w() > kMost)
+    bad_input("layer ", banyan::quoted(layer), ": transform_param.crop_h and crop_w must be at most ", kMost);
+  if (const CropSize crop = crop_of(settings); (crop.height == 0) != (crop.width == 0))
+    bad_input("layer ", banyan::quoted(layer),
+              ": transform_param needs both of crop_h and crop_w, or crop_size");
   if (settings.force_color() && settings.force_gray())
     bad_input("layer ", banyan::quoted(layer), ": transform_param sets both force_color and force_gray");
   if (settings.has_mean_file() && settings.mean_value_size() > 0)
     bad_input("layer ", banyan::quoted(layer), ": transform_param sets both mean_file and mean_value");
+}
+
+CropSize crop_of(const caffe::TransformationParameter& settings) {
+  const auto side = [&](std::uint32_t own) { return static_cast<int>(own > 0 ? own : settings.crop_size()); };
+  return {side(settings.crop_h()), side(settings.crop_w())};
 }
 
 std::string ItemShape::to_string() const { return cat(channels, " x ", height, " x ", width); }
@@ -112,7 +120,7 @@ Augmenter::Augmenter(const caffe::TransformationParameter& settings, bool random
                      std::uint32_t stream, const std::string& layer)
     : mean_file_(settings.mean_file()),
       pad_(static_cast<int>(settings.pad())),
-      crop_(static_cast<int>(settings.crop_size())),
+      crop_(crop_of(settings)),
       random_crop_(random_crop),
       mirror_(settings.mirror()),
       scale_(settings.scale()),
@@ -136,11 +144,12 @@ ItemShape Augmenter::output_shape(const Record& record) const {
               " values of mean_value (expected 1 or one per channel), but the image has ", record.channels,
               " channels");
   const int height = record.height + 2 * pad_, width = record.width + 2 * pad_;
-  if (crop_ == 0) return {record.channels, height, width};
-  if (crop_ > height || crop_ > width)
-    bad_input("crop_size ", crop_, " is larger than the ", pad_ > 0 ? "padded " : "", "image (", height,
-              " x ", width, ")");
-  return {record.channels, crop_, crop_};
+  if (crop_.height == 0) return {record.channels, height, width};
+  if (crop_.height > height || crop_.width > width)
+    bad_input(crop_.height == crop_.width ? cat("crop_size ", crop_.height)
+                                          : cat("the crop, ", crop_.height, " x ", crop_.width, ","),
+              " is larger than the ", pad_ > 0 ? "padded " : "", "image (", height, " x ", width, ")");
+  return {record.channels, crop_.height, crop_.width};
 }
 
 Augmenter::Window Augmenter::draw(const Record& record, const ItemShape& shape, std::uint64_t item) const {

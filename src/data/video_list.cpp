@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <iomanip>
 #include <sstream>
 #include <utility>
@@ -61,11 +62,13 @@ class VideoReader : public RecordReader {
     paths_.clear();
     record.file.clear();
     ends_.clear();
-    for (const int offset : snippet_offsets(video.frames, options_.segments, options_.length,
-                                            options_.random ? &draws : nullptr))
-      for (int frame = offset + 1; frame <= offset + options_.length; ++frame)
-        for (const char axis : std::string(options_.flow ? "xy" : "x"))
-          add(video.folder + "/" + frame_name(options_.pattern, frame, axis), record.file);
+    std::vector<int> offsets =
+        snippet_offsets(video.frames, options_.segments, options_.length, options_.random ? &draws : nullptr);
+    const int each = video.frames / options_.segments;
+    if (options_.length_first && options_.random && each < options_.length)
+      for (int s = 0; s < options_.segments; ++s) offsets[static_cast<std::size_t>(s)] = s * each;
+    for (int s = 0; s < options_.segments; ++s)
+      add_snippet(video, s, offsets[static_cast<std::size_t>(s)], each >= options_.length, record);
     record.stored = {record.file.data(), record.file.size()};
     record.label = video.label;
   }
@@ -95,9 +98,10 @@ class VideoReader : public RecordReader {
                   ", but the first one is ", record.image.height, " x ", record.image.width);
       }
       const std::uint8_t* from = frame.pixels.data();
-      std::uint8_t* to = record.image.pixels.data() + f * static_cast<std::size_t>(each);
+      const auto [first, stride] = channels_of(static_cast<int>(f), each);
+      std::uint8_t* to = record.image.pixels.data() + first;
       for (std::size_t i = 0; i < frame.pixels.size(); i += static_cast<std::size_t>(each)) {
-        std::copy_n(from + i, each, to);
+        for (int c = 0; c < each; ++c) to[c * stride] = from[i + static_cast<std::size_t>(c)];
         to += channels;
       }
     }
@@ -110,6 +114,40 @@ class VideoReader : public RecordReader {
   }
 
  private:
+  void add_snippet(const Video& video, int segment, int offset, bool fits, Record& record) {
+    const std::string axes = options_.flow ? "xy" : "x";
+    const auto path = [&](int number, char axis) {
+      return video.folder + "/" + frame_name(options_.pattern, number, axis);
+    };
+    const auto there = [&](int number) {
+      std::error_code unknown;
+      return std::all_of(axes.begin(), axes.end(),
+                         [&](char axis) { return std::filesystem::exists(path(number, axis), unknown); });
+    };
+    int last = 0;  // that was there
+    for (int frame = 1, k = 0; frame <= options_.length; frame += options_.step, ++k) {
+      int number = offset + frame;
+      if (options_.draws_step && options_.random && fits) {
+        const auto place = static_cast<std::uint64_t>(options_.segments + segment * options_.length + k);
+        number += static_cast<int>(ops::philox(options_.key.key(), record.item, place).v[0] %
+                                   static_cast<std::uint32_t>(options_.step));
+      }
+      if (options_.length_first && !there(number) && last > 0)
+        number = last;
+      else
+        last = offset + frame;
+      for (const char axis : axes) add(path(number, axis), record.file);
+    }
+  }
+
+  /// Where the channels of image f are, and how far apart.
+  std::pair<std::ptrdiff_t, std::ptrdiff_t> channels_of(int f, int each) const {
+    if (!options_.length_first) return {f * each, 1};
+    const int frames = options_.length / options_.step, kinds = options_.flow ? 2 : 1;
+    const int snippet = f / (frames * kinds), inside = f % (frames * kinds);
+    return {(snippet * kinds * each + inside % kinds) * frames + inside / kinds, frames};
+  }
+
   void add(const std::string& path, std::vector<char>& files) {
     const std::string bytes = io::read_file(path, kLargestFile);
     files.insert(files.end(), bytes.begin(), bytes.end());

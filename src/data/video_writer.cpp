@@ -29,8 +29,8 @@ void check_video_transform(const caffe::TransformationParameter& settings, const
 }
 
 VideoWriter::VideoWriter(const caffe::TransformationParameter& settings, bool random,
-                         const ops::RandomKey& key)
-    : settings_(settings), parts_(settings), random_(random), key_(key) {
+                         const ops::RandomKey& key, int run)
+    : settings_(settings), parts_(settings), random_(random), key_(key), run_(run) {
   if (settings.random_seed() >= 0) key_.seed = static_cast<std::uint64_t>(settings.random_seed());
 }
 
@@ -78,7 +78,7 @@ void VideoWriter::write(const Record& record, std::uint64_t item, const ItemPlac
       for (int x = 0; x < from.width; ++x) {
         const std::ptrdiff_t at = std::ptrdiff_t{y} * from.width + (mirror ? from.width - 1 - x : x);
         for (int c = 0; c < channels; ++c, ++pixel) {
-          const bool turned = mirror && settings_.is_flow() && c % 2 == 0;
+          const bool turned = mirror && settings_.is_flow() && c / run_ % 2 == 0;
           const T value = static_cast<T>(turned ? 255 - *pixel : *pixel);
           output[last ? at * channels + c : c * plane + at] = (value - means[c]) * scale;
         }

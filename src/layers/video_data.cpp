@@ -30,8 +30,10 @@ class VideoDataLayer : public SourceLayer {
                                      {"crop_size", from.has_crop_size()},
                                      {"mirror", from.has_mirror()}})
       if (set) refuse_field(field, "belongs into transform_param");
-    if (from.length_first() || from.rand_step() || from.step() != 1)
-      refuse("video_data_param", "has length_first, step or rand_step, which are not supported");
+    if (from.length_first() && from.grayscale())
+      refuse_field("grayscale", "does not go with length_first, whose frames are in colour");
+    if (from.step() != 1 && (!from.length_first() || flow()))
+      refuse_field("step", "needs length_first and modality: RGB");
     constexpr std::uint32_t kMost = 1 << 15;
     if ((from.new_height() > 0) != (from.new_width() > 0) ||
         std::max(from.new_height(), from.new_width()) > kMost)
@@ -40,6 +42,9 @@ class VideoDataLayer : public SourceLayer {
     for (const auto& [field, value] :
          {std::pair{"new_length", from.new_length()}, {"num_segments", from.num_segments()}})
       if (value < 1 || value > 10000) refuse_field(field, cat("must be in [1, 10000], not ", value));
+    if (from.step() < 1 || from.new_length() % from.step() != 0)
+      refuse_field("step",
+                   cat("must divide new_length, which is ", from.new_length(), "; found ", from.step()));
     data::check_frame_pattern(pattern(), flow(),
                               cat("layer ", banyan::quoted(name()), ": video_data_param.name_pattern"));
     Settings settings;
@@ -59,6 +64,9 @@ class VideoDataLayer : public SourceLayer {
     data::VideoOptions wanted;
     wanted.segments = static_cast<int>(from.num_segments());
     wanted.length = static_cast<int>(from.new_length());
+    wanted.length_first = from.length_first();
+    wanted.step = static_cast<int>(from.step());
+    wanted.draws_step = from.rand_step();
     wanted.flow = flow();
     wanted.gray = from.grayscale();
     wanted.pattern = pattern();
@@ -71,11 +79,16 @@ class VideoDataLayer : public SourceLayer {
 
   std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource&) const override {
     return std::make_shared<data::VideoWriter>(parameter().transform_param(), options().phase == Phase::train,
-                                               key_of("crop"));
+                                               key_of("crop"), run());
   }
 
  private:
   bool flow() const { return parameter().video_data_param().modality() == caffe::VideoDataParameter::FLOW; }
+  /// Frames that follow each other in the channels.
+  int run() const {
+    const auto& from = parameter().video_data_param();
+    return from.length_first() ? static_cast<int>(from.new_length() / from.step()) : 1;
+  }
   std::string pattern() const {
     const std::string& given = parameter().video_data_param().name_pattern();
     return !given.empty() ? given : flow() ? "flow_%c_%04d.jpg" : "image_%04d.jpg";

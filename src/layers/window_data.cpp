@@ -31,7 +31,7 @@ class WindowDataLayer : public SourceLayer {
     const caffe::TransformationParameter& transform = parameter().transform_param();
     data::check_transform(transform, name());
     if (transform.pad() > 0 || transform.force_color() || transform.force_gray() ||
-        transform.random_seed() >= 0)
+        transform.random_seed() >= 0 || transform.crop_h() > 0 || transform.crop_w() > 0)
       refuse("transform_param",
              "may hold scale, mirror, crop_size, mean_file and mean_value only in WindowData");
     if (transform.crop_size() == 0)

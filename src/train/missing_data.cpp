@@ -7,6 +7,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/augmenter.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/train/model.hpp"
 
@@ -70,15 +71,15 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
   const google::protobuf::Message* settings = nullptr;
   if (source_of(layer, settings).empty()) return {};
   const caffe::TransformationParameter& transform = layer.transform_param();
-  const std::int64_t crop = transform.crop_size();
+  const data::CropSize crop = data::crop_of(transform);
   // Of AnnotatedData.
   const bool resizes = transform.has_resize_param() &&
                        transform.resize_param().resize_mode() != caffe::ResizeParameter::FIT_SMALL_SIZE;
-  const auto side = [&](std::int64_t resized, const char* of_files) {
-    return crop != 0 ? crop : resizes ? resized : number_in(*settings, of_files);
+  const auto side = [&](std::int64_t cut, std::int64_t resized, const char* of_files) {
+    return cut != 0 ? cut : resizes ? resized : number_in(*settings, of_files);
   };
-  const std::int64_t height = side(transform.resize_param().height(), "new_height"),
-                     width = side(transform.resize_param().width(), "new_width");
+  const std::int64_t height = side(crop.height, transform.resize_param().height(), "new_height"),
+                     width = side(crop.width, transform.resize_param().width(), "new_width");
   const std::int64_t batch = number_in(*settings, "batch_size");
   if (height == 0 || width == 0 || batch == 0) return {};
   return {batch, channels_of(layer), height, width};

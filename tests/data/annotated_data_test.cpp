@@ -209,6 +209,16 @@ TEST_F(AnnotatedData, MirrorsAndCropsAsDataDoes) {
   EXPECT_EQ(replica.outputs[0]->shape, (Shape{40, 3, 6, 6}));
 }
 
+TEST_F(AnnotatedData, CropsNeedNotBeSquare) {
+  put({annotated(8, 8, {{1, 1, 3, 7}})});
+  Replica replica(text(1, "", "crop_h: 4 crop_w: 8"), 0, 1, Phase::test);
+  replica.step();
+  EXPECT_EQ(replica.outputs[0]->shape, (Shape{1, 3, 4, 8}));
+  const std::vector<double> row = rows_of(replica).at(0);  // rows 2 to 5 of 8 are left, and all columns
+  for (const auto& [at, expected] : {std::pair{3, 1.0 / 8}, {4, 0.0}, {5, 3.0 / 8}, {6, 1.0}})
+    EXPECT_NEAR(row[static_cast<std::size_t>(at)], expected, 1e-6) << at;
+}
+
 TEST_F(AnnotatedData, EmitConstraintDropsObjectsThatAreCutOff) {
   put({annotated(8, 8, {{0, 0, 3, 8}, {3, 3, 5, 5}})});  // columns 2 to 5 are left: a third of the first
   const auto labels = [&](const std::string& constraint) {

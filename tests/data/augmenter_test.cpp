@@ -66,6 +66,23 @@ TEST(Augmenter, CentreCropInTests) {
   EXPECT_THAT(apply(augmenter("crop_size: 2"), sample.record), ElementsAre(1, 2, 5, 6, 101, 102, 105, 106));
 }
 
+TEST(Augmenter, CropsNeedNotBeSquare) {
+  const Sample sample;
+  EXPECT_THAT(apply(augmenter("crop_h: 1 crop_w: 3"), sample.record), ElementsAre(4, 5, 6, 104, 105, 106));
+  // As in NVIDIA's, before crop_size.
+  EXPECT_THAT(apply(augmenter("crop_size: 1 crop_w: 4"), sample.record),
+              ElementsAre(4, 5, 6, 7, 104, 105, 106, 107));
+  EXPECT_THAT(apply(augmenter("crop_size: 2 crop_h: 1 crop_w: 1"), sample.record), ElementsAre(5, 105));
+  std::set<float> places;
+  for (std::uint64_t item = 0; item < 100; ++item)
+    places.insert(apply(augmenter("crop_h: 2 crop_w: 3", true), sample.record, item)[0]);
+  EXPECT_THAT(places, ElementsAre(0, 1, 4, 5));
+  EXPECT_THAT(bad_input_of([&] { augmenter("crop_h: 2 crop_w: 5").output_shape(sample.record); }),
+              HasSubstr("the crop, 2 x 5, is larger than the image (3 x 4)"));
+  EXPECT_THAT(bad_input_of([&] { augmenter("crop_h: 2"); }), HasSubstr("needs both of crop_h and crop_w"));
+  EXPECT_THAT(bad_input_of([&] { augmenter("crop_h: 99999 crop_w: 1"); }), HasSubstr("at most"));
+}
+
 TEST(Augmenter, ChannelsLastAndInterleavedAreTheSamePixels) {
   const Sample sample;
   Record interleaved = sample.record;
@@ -263,8 +280,8 @@ TEST(Augmenter, TakesWhatIsWithoutEffect) {
   augmenter(
       "forward_packing: NHWC use_gpu_transform: true vertical_stretch_lower: 1 crop_h: 0 num_labels: 0 "
       "bgr2rgb: false multi_scale: false");
-  for (const char* settings : {"vertical_stretch_lower: 0.9", "crop_h: 3", "num_labels: 2", "bgr2rgb: true",
-                               "eigs: 0", "noise_param { }", "interpolation_algo_up: INTER_CUBIC"})
+  for (const char* settings : {"vertical_stretch_lower: 0.9", "num_labels: 2", "bgr2rgb: true", "eigs: 0",
+                               "noise_param { }", "interpolation_algo_up: INTER_CUBIC"})
     EXPECT_THAT(bad_input_of([&] { augmenter(settings); }), HasSubstr("is not supported")) << settings;
 }
 

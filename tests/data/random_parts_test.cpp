@@ -389,6 +389,9 @@ TEST(PartWriter, WhatCannotBeIsRefused) {
     return bad_input_of([&] { check_part_transform(settings_of(text), "data"); });
   };
   EXPECT_THAT(message("multi_scale: true"), HasSubstr("transform_param.crop_size is missing"));
+  EXPECT_THAT(message("crop_size: 2 multi_scale: true crop_h: 2 crop_w: 3"),
+              HasSubstr("squares of crop_size"));
+  EXPECT_NO_THROW(check_part_transform(settings_of("crop_h: 2 crop_w: 3 is_flow: true"), "data"));
   EXPECT_THAT(message("crop_size: 2 more_fix_crop: true"), HasSubstr("more_fix_crop needs fix_crop"));
   EXPECT_THAT(message("crop_size: 2 multi_scale: true scale_ratios: 1.5"), HasSubstr("(0, 1], not 1.5"));
   EXPECT_THAT(message("crop_size: 2 original_image: true original_min_scale: 0"), HasSubstr("(0, 1], not 0"));

@@ -134,6 +134,84 @@ TEST_F(VideoData, TrainingDrawsAllPlacesOfASegment) {
   }
 }
 
+/// The channels of the first item: of each, the value of all pixels.
+std::vector<double> channels(Replica& replica, std::size_t pixels) {
+  const std::vector<double> values = replica.values(0);
+  std::vector<double> found;
+  for (std::size_t i = 0; i < values.size(); i += pixels) found.push_back(values[i]);
+  return found;
+}
+
+TEST_F(VideoData, LengthFirstKeepsTheFramesOfAColourTogether) {
+  video(0, 8, false);
+  const std::string more = "modality: RGB name_pattern: 'f%d.png' num_segments: 2 length_first: true ";
+  for (const int step : {1, 2}) {
+    Replica replica(text(1, more + "new_length: 4 step: " + std::to_string(step)), 0, 1, Phase::test);
+    const int frames = 4 / step;
+    ASSERT_EQ(replica.outputs[0]->shape, (Shape{1, 6 * frames, 4, 6}));
+    replica.step();
+    std::vector<double> expected;
+    for (const int begin : {1, 5})
+      for (const int colour : {0, 40, 80})
+        for (int k = 0; k < frames; ++k) expected.push_back(begin + k * step + colour);
+    EXPECT_EQ(channels(replica, 24), expected) << step;
+  }
+}
+
+TEST_F(VideoData, LengthFirstKeepsTheFlowAlongEachAxisTogether) {
+  video(1, 4, true);
+  Replica replica(text(20,
+                       "name_pattern: 'flow_%c_%03d.png' num_segments: 2 new_length: 2 length_first: true",
+                       "mirror: true is_flow: true"));
+  replica.step();
+  const std::vector<double> all = channels(replica, 24);
+  std::set<bool> seen;
+  for (std::size_t i = 0; i < 20; ++i) {
+    const std::vector<double> item(all.begin() + static_cast<std::ptrdiff_t>(8 * i),
+                                   all.begin() + static_cast<std::ptrdiff_t>(8 * i + 8));
+    const bool mirrored = item[0] > 130;
+    seen.insert(mirrored);
+    const auto x = [&](double value) { return mirrored ? 255 - value : value; };
+    EXPECT_EQ(item, (std::vector<double>{x(101), x(102), 91, 92, x(103), x(104), 93, 94}));
+  }
+  EXPECT_EQ(seen.size(), 2u);
+}
+
+TEST_F(VideoData, AnyFrameOfAStepMayBeDrawn) {
+  video(0, 6, false);
+  const std::string more =
+      "modality: RGB name_pattern: 'f%d.png' length_first: true new_length: 6 step: 3 rand_step: true";
+  Replica training(text(100, more));
+  training.step();
+  const std::vector<double> all = channels(training, 24);
+  ASSERT_EQ(all.size(), 600u);  // two frames of three colours
+  std::set<double> first, second;
+  for (std::size_t i = 0; i < 600; i += 6) {
+    first.insert(all[i]);
+    second.insert(all[i + 1]);
+  }
+  EXPECT_EQ(first, (std::set<double>{1, 2, 3}));
+  EXPECT_EQ(second, (std::set<double>{4, 5, 6}));
+  Replica test(text(1, more), 0, 1, Phase::test);
+  test.step();
+  EXPECT_EQ(channels(test, 24), (std::vector<double>{1, 4, 41, 44, 81, 84}));
+}
+
+TEST_F(VideoData, LengthFirstRepeatsTheLastFrameOfAShortVideo) {
+  video(0, 3, false);
+  const std::string more =
+      "modality: RGB name_pattern: 'f%d.png' length_first: true new_length: 2 num_segments: 2 ";
+  Replica training(text(1, more));
+  training.step();  // segments of one frame: snippets begin with them
+  EXPECT_EQ(channels(training, 24), (std::vector<double>{1, 2, 41, 42, 81, 82, 2, 3, 42, 43, 82, 83}));
+  std::filesystem::remove(path("v0/f2.png"));
+  Replica test(text(1, more), 0, 1, Phase::test);
+  test.step();
+  EXPECT_EQ(channels(test, 24), (std::vector<double>{1, 1, 41, 41, 81, 81, 1, 1, 41, 41, 81, 81}));
+  std::filesystem::remove(path("v0/f1.png"));
+  EXPECT_THAT(refusal(text(1, more)), HasSubstr("f1.png"));
+}
+
 std::vector<std::vector<double>> serve(const std::string& text, int devices, int steps, std::uint64_t from) {
   std::vector<std::vector<double>> all;
   for (int rank = 0; rank < devices; ++rank) {
@@ -177,7 +255,13 @@ TEST_F(VideoData, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal("name: 'v' type: 'VideoData' top: 'data' image_data_param { source: 'x' }"),
               HasSubstr("C3D's VIDEO_DATA"));
   EXPECT_THAT(refusal(text(1, "modality: VIDEO")), HasSubstr("modality must be RGB or FLOW"));
-  EXPECT_THAT(refusal(text(1, rgb + "step: 2")), HasSubstr("length_first, step or rand_step"));
+  const std::string first = rgb + "length_first: true new_length: 3 ";
+  EXPECT_THAT(refusal(text(1, rgb + "new_length: 2 step: 2")), HasSubstr("step needs length_first"));
+  EXPECT_THAT(refusal(text(1, "length_first: true new_length: 2 step: 2")), HasSubstr("and modality: RGB"));
+  EXPECT_THAT(refusal(text(1, first + "step: 2")), HasSubstr("must divide new_length, which is 3; found 2"));
+  EXPECT_THAT(refusal(text(1, first + "step: 0")), HasSubstr("must divide new_length"));
+  EXPECT_THAT(refusal(text(1, first + "grayscale: true")),
+              HasSubstr("grayscale does not go with length_first"));
   EXPECT_THAT(refusal(text(1, rgb + "mirror: true")), HasSubstr("mirror belongs into transform_param"));
   EXPECT_THAT(refusal(text(1, "modality: RGB name_pattern: 'f.png'")),
               HasSubstr("name_pattern must have one"));

@@ -67,6 +67,9 @@ TEST(MissingData, ShapesFollowFromSettings) {
   const std::string resized = "image_data_param { source: 'list' batch_size: 4 new_height: 6 new_width: 5 }";
   EXPECT_EQ(shape_of(resized), (Shape{4, 3, 6, 5}));
   EXPECT_EQ(shape_of(resized + " transform_param { crop_size: 3 }"), (Shape{4, 3, 3, 3}));
+  EXPECT_EQ(
+      shape_of("image_data_param { source: 'list' batch_size: 4 } transform_param { crop_h: 2 crop_w: 3 }"),
+      (Shape{4, 3, 2, 3}));
   EXPECT_EQ(shape_of("image_data_param { source: 'list' batch_size: 4 }").axes(), 0);
   EXPECT_EQ(shape_of("image_data_param { batch_size: 4 new_height: 6 new_width: 5 }").axes(), 0);
 }

@@ -27,6 +27,12 @@ void check_transform(const caffe::TransformationParameter& settings, const std::
 bool changes_nothing(const caffe::TransformationParameter& settings,
                      const google::protobuf::FieldDescriptor& field);
 
+/// What is cut out: crop_size, or crop_h and crop_w before it; 0 x 0: nothing is.
+struct CropSize {
+  int height = 0, width = 0;
+};
+CropSize crop_of(const caffe::TransformationParameter& settings);
+
 struct MeanImage {
   ItemShape shape;
   std::vector<float> values;  ///< C x H x W
@@ -34,12 +40,12 @@ struct MeanImage {
 /// Reads a mean_file. Throws bad_input; `layer` is for messages.
 MeanImage read_mean_image(const std::string& path, const std::string& layer);
 
-/// As in Caffe: crop_size is cut at random in training (`random_crop`) and from the centre in tests; mirror
-/// has probability 1/2 in both phases and is drawn first; mean_file has the size of the uncropped image and
-/// is read at the crop's offset; mean_value has one value or one per channel. `pad` (ours) adds that many
-/// zero pixels on every side before the crop: they become (0 - mean) * scale, with the nearest pixel of a
-/// mean image as their mean. An item's draws depend only on (seed, stream, item number), not on device,
-/// thread or batch.
+/// As in Caffe: crop_size (SSD, NVIDIA, Intel: crop_h x crop_w) is cut at random in training (`random_crop`)
+/// and from the centre in tests; mirror has probability 1/2 in both phases and is drawn first; mean_file has
+/// the size of the uncropped image and is read at the crop's offset; mean_value has one value or one per
+/// channel. `pad` (ours) adds that many zero pixels on every side before the crop: they become (0 - mean) *
+/// scale, with the nearest pixel of a mean image as their mean. An item's draws depend only on (seed, stream,
+/// item number), not on device, thread or batch.
 class Augmenter : public ItemWriter {
  public:
   /// Reads the mean file. Throws bad_input for contradictory or unsupported settings. `layer` is for
@@ -75,7 +81,8 @@ class Augmenter : public ItemWriter {
                     Layout layout, T* output) const;
 
   std::string mean_file_;
-  int pad_, crop_;
+  int pad_;
+  CropSize crop_;
   bool random_crop_, mirror_;
   float scale_;
   ops::RandomKey key_;

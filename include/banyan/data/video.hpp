@@ -35,25 +35,32 @@ std::string frame_name(const std::string& pattern, int frame, char axis);
 
 struct VideoOptions {
   int segments = 1, length = 1;
-  bool flow = false;                  ///< two gray images (x, y) per frame, else one
-  bool gray = false;                  ///< frames as gray images
-  std::string pattern;                ///< of the names of frames
+  /// The frames of a snippet one after the other for each colour, or for x and then y. A file that is missing
+  /// stands for the frame before it; snippets longer than their segment begin with it in training.
+  bool length_first = false;
+  int step = 1;             ///< of this many frames of a snippet the first one is taken; divides `length`
+  bool draws_step = false;  ///< or, if `random`, any of them
+  bool flow = false;        ///< two gray images (x, y) per frame, else one
+  bool gray = false;        ///< frames as gray images
+  std::string pattern;      ///< of the names of frames
   int new_height = 0, new_width = 0;  ///< resize if both are positive
   bool random = true;                 ///< draw where snippets begin, for each item
   ops::RandomKey key;
 };
-/// Records hold the channels of all frames of all snippets one after the other.
+/// Records hold the channels of all frames of all snippets one after the other, or as length_first says.
 std::shared_ptr<RecordSource> open_video_list(const std::string& path, const VideoOptions& options);
 
 /// Throws bad_input for settings that a VideoWriter cannot follow.
 void check_video_transform(const caffe::TransformationParameter& settings, const std::string& layer);
 
 /// Outputs: pixels C x H x W, and the label. All channels are cut at the same place and mirrored together;
-/// mirrored flow (is_flow) changes sign in x: even channels v become 255 - v. The means repeat over the
-/// channels. Tests cut the centre, as large as crop_size.
+/// mirrored flow (is_flow) changes sign in x: even channels v become 255 - v, or, where `run` frames follow
+/// each other (length_first), every second run of channels. The means repeat over the channels. Tests cut the
+/// centre, as large as crop_size.
 class VideoWriter : public ItemWriter {
  public:
-  VideoWriter(const caffe::TransformationParameter& settings, bool random, const ops::RandomKey& key);
+  VideoWriter(const caffe::TransformationParameter& settings, bool random, const ops::RandomKey& key,
+              int run = 1);
   std::vector<Shape> shapes(const Record& record, std::uint64_t item) const override;
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
@@ -64,6 +71,7 @@ class VideoWriter : public ItemWriter {
   RandomParts parts_;
   bool random_;
   ops::RandomKey key_;
+  int run_;
 };
 
 }  // namespace banyan::data
