@@ -196,6 +196,37 @@ TEST_P(Rows, ReduceParts) {
   }
 }
 
+TEST_P(Rows, ReduceEveryFourthChannel) {
+  const Channels over{3, 9, 40};  // a diagonal of 3 x 3
+  const std::int64_t n = over.outer * over.channels * over.inner;
+  const Values x = rounded(random_values(n, 1)), dy = rounded(random_values(over.outer * over.inner, 2));
+  const Tensor input = make({n}, x), gradient = make({over.outer * over.inner}, dy);
+  for (const auto kind : {ops::PartReduction::Kind::sum, ops::PartReduction::Kind::largest}) {
+    const bool largest = kind == ops::PartReduction::Kind::largest;
+    const ops::PartReduction what{kind, 1, 0, 3, 0, 1, 4};
+    Tensor out = empty({over.outer * over.inner}), result = make({n}, Values(x.size(), -7));
+    ops::reduce_part(context(), input, over, what, out);
+    ops::reduce_part_backward(context(), input, gradient, over, what, result);
+    Values y(dy.size(), 0), dx(x.size(), -7);  // other channels are left alone
+    for (std::size_t i = 0; i < dy.size(); ++i) {
+      const auto inner = static_cast<std::size_t>(over.inner);
+      const std::size_t first = i / inner * 9 * inner + i % inner;
+      std::size_t best = first;
+      for (std::size_t k = 0; k < 3; ++k) {
+        const std::size_t at = first + 4 * k * inner;
+        y[i] += x[at];
+        dx[at] = largest ? 0 : dy[i];
+        if (x[at] >= x[best]) best = at;
+      }
+      if (!largest) continue;
+      y[i] = x[best];
+      dx[best] = dy[i];
+    }
+    expect_near(values(out), y, 4 * epsilon());
+    expect_near(values(result), dx, 4 * epsilon());
+  }
+}
+
 TEST_P(Rows, Norms) {
   for (const Channels& over :
        {Channels{4, 6, 5}, Channels{70, 9, 1}, Channels{2, 9000, 1}, Channels{0, 3, 2}}) {
