@@ -40,6 +40,7 @@
 DEFINE_string(solver, "", "the solver (.prototxt)");
 DEFINE_string(snapshot, "",
               "resume from this .solverstate, or from the `latest` of the solver's snapshot_prefix");
+DEFINE_int32(max_iter, 0, "iterations of the whole run, in place of the solver's max_iter");
 DEFINE_string(model, "", "the net (.prototxt)");
 DEFINE_string(weights, "", "start from these .caffemodel files (comma list; later ones overwrite)");
 DEFINE_int32(
@@ -164,6 +165,7 @@ std::vector<tools::FlagRow> flag_rows() {
   return {
       {"solver", file({".prototxt"}), runs},
       {"snapshot", file({".solverstate", ".solverstate.h5"}, {"latest"}), runs},
+      {"max_iter", some("N"), {"train", "check", "doctor"}},
       {"uplink", one_of({"auto", "none", "mpi", "nccl"}), {"train", "topology"}},
       {"share_data", toggle(), {"train"}},
       {"reduce_precision", one_of({"f32", "bf16", "f16"}), {"train"}},
@@ -338,6 +340,12 @@ SignalFlags& signal_flags() {
 /// What a signal does, from its flag.
 SignalEffect effect_of(const char* flag) {
   return choice_of<SignalEffect>(flag, {SignalEffect::stop, SignalEffect::snapshot, SignalEffect::none});
+}
+
+std::optional<int> max_iter() {
+  if (!given("max_iter")) return std::nullopt;
+  if (FLAGS_max_iter < 0) bad_input("--max_iter=", FLAGS_max_iter, ": expected iterations, 0 or more");
+  return FLAGS_max_iter;
 }
 
 io::UnknownFields unknown_fields() {
@@ -520,13 +528,14 @@ void compare_flags(parallel::WireUplink& uplink) {
                                   {"--reduce_precision", served ? "" : FLAGS_reduce_precision},
                                   {"--share_data", FLAGS_share_data ? "yes" : "no"},
                                   {"--snapshot", FLAGS_snapshot},
+                                  {"--max_iter", max_iter() ? std::to_string(*max_iter()) : ""},
                                   {"--level", level() ? std::to_string(*level()) : ""},
                                   {"--stage", FLAGS_stage}});
 }
 
 int train_with(Console& console, parallel::WireUplink* uplink) {
   TrainOptions options = run_options();
-  options.solver = load_solver(FLAGS_solver, unknown_fields());
+  options.solver = load_solver(FLAGS_solver, unknown_fields(), max_iter());
   add_to_state(*options.solver.nets.mutable_train_state(), level(), split_list(FLAGS_stage));
   const ChosenDevices chosen = devices_for(options.solver.devices);
   LOG_IF(INFO, !chosen.note.empty()) << chosen.note;
@@ -604,7 +613,7 @@ int run_train(Console& console, const Files&) {
 
 int run_doctor(Console& console, const Files&) {
   if (FLAGS_solver.empty())
-    for (const char* flag : {"snapshot", "weights", "level", "stage", "all", "iterations"})
+    for (const char* flag : {"snapshot", "max_iter", "weights", "level", "stage", "all", "iterations"})
       if (given(flag)) bad_input("--", flag, " belongs to a run: --solver is missing");
   if (FLAGS_iterations < 1) bad_input("--iterations=", FLAGS_iterations, ": expected a number >= 1");
   DoctorOptions options;
@@ -614,6 +623,7 @@ int run_doctor(Console& console, const Files&) {
   options.stages = split_list(FLAGS_stage);
   options.unknown_fields = unknown_fields();
   options.all_records = FLAGS_all;
+  options.max_iter = max_iter();
   options.iterations = given("iterations") ? FLAGS_iterations : 0;
   options.run = run_options();
   options.run.precision = precision();
@@ -770,6 +780,7 @@ int run_check(Console&, const Files& files) {
   options.stages = split_list(FLAGS_stage);
   for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
   options.unknown_fields = unknown_fields();
+  options.max_iter = max_iter();
   const CheckReport report = check_files(options);
   std::cout << report.text;
   return report.problems == 0 ? 0 : 2;
@@ -861,6 +872,8 @@ int run_command(const std::vector<std::string>& words) {
   const tools::CommandRow& row =
       words.empty() ? command_line().commands[0] : tools::command_named(command_line(), words[0]);
   const Files files(words.begin() + (words.empty() ? 0 : 1), words.end());
+  if (row.name == "train" && given("iterations"))
+    bad_input("--iterations does not go with train; --max_iter=N says how many iterations a run has");
   tools::check_usage(command_line(), row, files);
   const auto command =
       std::find_if(all.begin(), all.end(), [&](const Command& one) { return one.row.name == row.name; });

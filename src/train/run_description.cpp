@@ -206,8 +206,9 @@ WarningFacts warning_facts(const Run& run, const Net& net, const Sources& source
   facts.sources = sources.facts(solver.test.interval > 0 ? solver.test.batches : std::vector<int>{});
   facts.normalizations = normalizations_of(net, devices);
   for (const LearnableParameter& parameter : net.parameters())
-    facts.parameters.push_back(
-        {parameter.layer, parameter.learns() && parameter.offset >= 0, parameter.value.shape().axes() > 1});
+    facts.parameters.push_back({parameter.layer,
+                                parameter.learns() && parameter.offset >= 0 && !solver.update.disabled,
+                                parameter.value.shape().axes() > 1});
   for (const int layer : rectifiers_of(net))
     facts.rectifiers.push_back(net.layers()[static_cast<std::size_t>(layer)]->name());
   facts.iter_size = solver.iter_size;

@@ -150,7 +150,8 @@ class Reader {
   }
 
   void loop(SolverSettings& settings) const {
-    require(s_.has_max_iter(), "max_iter is missing");
+    require(s_.has_max_iter(),
+            "max_iter is missing: write it into the solver, or pass --max_iter=N, the number of iterations");
     require(s_.max_iter() >= 0, "max_iter must be >= 0, not ", s_.max_iter());
     require(s_.iter_size() >= 1, "iter_size must be >= 1, not ", s_.iter_size());
     require(s_.average_loss() >= 1, "average_loss must be >= 1, not ", s_.average_loss());
@@ -248,6 +249,7 @@ class Reader {
     update.weight_decay = s_.weight_decay();
     update.l1 = decay == "L1";
     update.decoupled = decay == "WD";
+    update.disabled = s_.disabled_update();
     policies(update);
     layer_wise(update);
     return update;
@@ -301,11 +303,10 @@ class Reader {
        "no snapshot holds what it learns about directions; remove it or set it to false");
     no(s_.solver_data_type() != caffe::FLOAT, "solver_data_type other than FLOAT (NVIDIA)",
        "history and weights have the type of the run, which the flag --precision chooses");
-    no(s_.disabled_update(), "disabled_update (Intel)",
-       "base_lr: 0 trains without changing the weights, and trainer time measures passes without updates");
     no(s_.test_and_snapshot_last_epochs() > 0, "test_and_snapshot_last_epochs (NVIDIA)",
        "use test_interval and snapshot");
-    no(s_.test_offset() != 0, "test_offset (Intel)", "tests come at multiples of test_interval; remove it");
+    no(s_.test_offset() != 0, "test_offset (Intel)",
+       "it is not known how it moves the tests, which come at multiples of test_interval; remove it");
     const std::string& type = s_.eval_type();
     require(type == "classification" || type == "detection" || type == "segmentation", "unknown eval_type ",
             quoted(type), "; known types: classification, detection, segmentation");
@@ -394,6 +395,7 @@ class Reader {
         << origin_
         << ": timeout_sec and timeout_nsec (caffe-parallel) have no effect: an update waits for all "
         << "devices";
+    LOG_IF(WARNING, s_.disabled_update()) << origin_ << ": disabled_update: nothing will be learned";
     LOG_IF(WARNING, s_.test_interval() > 0 && s_.test_iter().empty())
         << origin_ << ": test_interval without test_iter: nothing will be tested";
   }
@@ -444,8 +446,9 @@ std::vector<std::string> find_solver_problems(const caffe::SolverParameter& solv
   return problems;
 }
 
-SolverSettings load_solver(const std::string& path, io::UnknownFields unknown) {
+SolverSettings load_solver(const std::string& path, io::UnknownFields unknown, std::optional<int> max_iter) {
   caffe::SolverParameter solver = io::read_solver_text(path, unknown);
+  if (max_iter) solver.set_max_iter(*max_iter);
   io::upgrade_solver(solver, path);
   SolverSettings settings = solver_settings(solver, path);
   settings.unknown_fields = unknown;

@@ -97,6 +97,7 @@ void Updater::update(Context& context, int bucket) {
     const Tensor gradient = gradient_of(piece);
     if (notes_squares_ && piece.gradient_squares.defined())
       ops::sum_of_squares(context, gradient, piece.gradient_squares);
+    if (settings_.disabled) continue;
     ops::UpdateStep step = step_;
     (settings_.decoupled ? step.decoupled : settings_.l1 ? step.l1 : step.l2) = piece.decay_mult;
     step.lr_mult = piece.lr_mult;

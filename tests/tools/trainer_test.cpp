@@ -101,6 +101,9 @@ TEST_F(Trainer, UsageErrors) {
   expect_refused("--solver=solver.prototxt --sigint_effect=halt", "--sigint_effect=halt");
   expect_refused("--solver=solver.prototxt --weights=a --snapshot=b", "exclude each other");
   expect_refused("--solver=solver.prototxt --snapshot=nowhere.solverstate", "nowhere.solverstate");
+  expect_refused("--solver=solver.prototxt --max_iter=-1", "--max_iter=-1: expected iterations");
+  expect_refused("--solver=solver.prototxt --iterations=3", "--max_iter=N says how many iterations");
+  expect_refused("doctor --max_iter=3", "--max_iter belongs to a run");
   expect_refused("--solver=nowhere.prototxt", "nowhere.prototxt");
   expect_refused("time", "--model is missing");
   expect_refused("test --model=net.prototxt", "--weights is missing");
@@ -226,6 +229,24 @@ TEST_F(Trainer, TrainsSnapshotsAndGoesOn) {
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("Resuming from small_iter_3.solverstate"));
   EXPECT_EQ(read("small_iter_6.caffemodel"), whole);
+}
+
+/// py-faster-rcnn's solvers: a script is told the number of iterations.
+TEST_F(Trainer, TakesTheIterationsThatASolverDoesNotSay) {
+  std::ofstream(folder_ / "endless.prototxt")
+      << "train_net: 'net.prototxt' base_lr: 0.1 lr_policy: 'step' gamma: 0.1 stepsize: 50000 display: 2 "
+         "snapshot: 0 snapshot_prefix: 'counted'";
+  expect_refused("--solver=endless.prototxt --cpu=1",
+                 "endless.prototxt: max_iter is missing: write it into the solver, or pass --max_iter=N");
+  EXPECT_EQ(run("check endless.prototxt").code, 2);
+  EXPECT_EQ(run("check endless.prototxt --max_iter=4").code, 0);
+  const Outcome outcome = run("--solver=endless.prototxt --cpu=1 --max_iter=4");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_TRUE(fs::exists(folder_ / "counted_iter_4.caffemodel"));
+  // It goes before the solver's.
+  EXPECT_EQ(run("--solver=solver.prototxt --cpu=1 --max_iter=2").code, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "small_iter_2.caffemodel"));
+  EXPECT_FALSE(fs::exists(folder_ / "small_iter_3.caffemodel"));
 }
 
 TEST_F(Trainer, TestTimeAndSummary) {

@@ -1,5 +1,5 @@
 // Runs in which devices exchange nothing: every parameter frozen, local batch normalization, a loss that is
-// not divided.
+// not divided. And runs whose updates are disabled.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -40,6 +40,29 @@ TEST(NothingLearned, AllDevicesStopAfterTheSameIteration) {
   install_fault_injector(nullptr);
   // The request is read in the next iteration.
   EXPECT_TRUE(std::filesystem::exists(snapshot_paths(folder.path() + "/out", 7).state));
+}
+
+/// Gradients are summed, clipped and thrown away; running statistics move, the iterations are counted.
+TEST(NothingLearned, DisabledUpdatesLeaveParametersAndHistory) {
+  std::string net = kFrozenNet;
+  for (std::size_t at; (at = net.find("lr_mult: 0")) != std::string::npos;) net.replace(at, 10, "lr_mult: 1");
+  for (const int devices : {1, 2}) {
+    const std::string solver = cat(kFixedSolver, "clip_gradients: 0.5 snapshot: 1 disabled_update: true");
+    const TrainingFolder folder;
+    const Trained last = train_case({solver, net, 6, DType::f64, "auto"}, devices, folder);
+    const Trained first = read_trained(folder, 1);
+    EXPECT_EQ(last.state.iter(), 6);
+    for (const auto& history : last.state.history())
+      for (const double value : history.double_data()) EXPECT_EQ(value, 0);
+    ASSERT_EQ(last.weights.layers.size(), first.weights.layers.size());
+    for (std::size_t l = 0; l < last.weights.layers.size(); ++l) {
+      const io::LayerWeights &now = last.weights.layers[l], &then = first.weights.layers[l];
+      const bool statistics = now.name == "bn";
+      for (std::size_t b = 0; b < now.blobs.size(); ++b)
+        EXPECT_EQ(now.blobs[b].at(0) != then.blobs[b].at(0), statistics) << now.name << ", blob " << b;
+    }
+    EXPECT_NE(last.losses().front(), last.losses().back()) << "each iteration has a batch of its own";
+  }
 }
 
 }  // namespace

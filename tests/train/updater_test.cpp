@@ -10,7 +10,7 @@ namespace {
 
 /// Two steps of SGD with rate 0.5, momentum 0.5 and decay 0.25 x 2, for a weight of -4 whose gradient is 1.
 /// All numbers have few bits: there is nothing to round.
-std::vector<double> after_each_step(bool l1, bool decoupled) {
+std::vector<double> after_each_step(bool l1, bool decoupled, bool disabled = false) {
   PartBench bench;
   LearnableParameter parameter;
   parameter.offset = 0;
@@ -26,6 +26,7 @@ std::vector<double> after_each_step(bool l1, bool decoupled) {
   solver.update.weight_decay = 0.25;
   solver.update.l1 = l1;
   solver.update.decoupled = decoupled;
+  solver.update.disabled = disabled;
   Updater updater(bench.context, solver, parameters, buckets, 0, value, gradient);
   std::vector<double> values;
   for (int iteration = 0; iteration < 2; ++iteration) {
@@ -33,6 +34,7 @@ std::vector<double> after_each_step(bool l1, bool decoupled) {
     updater.update(bench.context, 0);
     copy_to_host(bench.context, value, &values.emplace_back());
   }
+  if (disabled) copy_to_host(bench.context, updater.histories_of_bucket(0)[0], &values.emplace_back());
   return values;
 }
 
@@ -43,6 +45,11 @@ TEST(Updater, DecaysAsTheRegularizationSays) {
   EXPECT_THAT(after_each_step(true, false), testing::ElementsAre(-4.25, -4.625));
   // h = 0.5, then 0.5 h + 0.5; besides, a quarter of the weight
   EXPECT_THAT(after_each_step(false, true), testing::ElementsAre(-3.5, -3.375));
+}
+
+TEST(Updater, LeavesParametersAndHistoryWhereUpdatesAreDisabled) {
+  for (const bool decoupled : {false, true})
+    EXPECT_THAT(after_each_step(false, decoupled, true), testing::ElementsAre(-4, -4, 0));
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ struct CheckOptions {
   std::vector<std::string> stages;
   std::map<std::string, Shape> shapes;  ///< of outputs of sources whose data does not exist
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;
+  std::optional<int> max_iter;  ///< of solvers, whatever they say
 };
 struct CheckedFile {
   std::string path, what;             ///< what: a solver, a net of 12 layers...

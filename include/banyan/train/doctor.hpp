@@ -29,6 +29,7 @@ struct DoctorOptions {
   std::optional<int> level;
   std::vector<std::string> stages;
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;
+  std::optional<int> max_iter;                ///< of the solver, whatever it says
   bool all_records = false;                   ///< read every record of the data, not a sample
   int iterations = 0;                         ///< to time; 0: as many as fit into some seconds
   std::function<void(const Finding&)> found;  ///< told of each finding when it is made; may be empty

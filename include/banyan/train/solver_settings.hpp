@@ -71,6 +71,7 @@ struct UpdateSettings {
   bool decoupled = false;  ///< no part of the gradient, so apart from the history (SGD)
   LayerWise layer_wise = LayerWise::none;
   double layer_wise_eta = 0;
+  bool disabled = false;  ///< parameters and history stay as they are (Intel)
   /// Are the norms of whole parameters needed?
   bool needs_norms() const { return layer_wise != LayerWise::none || rule == ops::UpdateRule::lamb; }
 };
@@ -151,8 +152,9 @@ SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::
 std::vector<std::string> find_solver_problems(const caffe::SolverParameter& solver,
                                               const std::string& origin);
 
-/// Reads and upgrades a solver file.
-SolverSettings load_solver(const std::string& path, io::UnknownFields unknown = io::UnknownFields::refuse);
+/// Reads and upgrades a solver file. With `max_iter`, as if that were written in it.
+SolverSettings load_solver(const std::string& path, io::UnknownFields unknown = io::UnknownFields::refuse,
+                           std::optional<int> max_iter = std::nullopt);
 
 /// Level and stages of the command line; of a solver's nets they belong to the train net only, as in Caffe.
 /// Without a level the state's own stays (Caffe overwrites it with 0).

@@ -29,7 +29,7 @@ class Updater {
   void begin(Context& context, std::int64_t iteration, double rate);
   /// The same for the factor by which clipping multiplies 1 / iter_size; 1 from begin() on.
   void set_gradient_factor(Context& context, double factor);
-  /// One step for a bucket owned here, on `context`'s stream.
+  /// One step for a bucket owned here, on `context`'s stream; nothing where updates are disabled.
   void update(Context& context, int bucket);
   /// Will squares of the gradients be asked for after the updates to come? Where gradients do not stay, they
   /// are summed before each update.

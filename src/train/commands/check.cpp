@@ -124,6 +124,7 @@ void check_named_net(const NamedNet& named, const CheckOptions& options, Finding
 std::string check_solver(caffe::SolverParameter solver, const CheckOptions& options,
                          const std::string& origin, Findings& findings) {
   findings.attempt(origin, [&] { io::upgrade_solver(solver, origin); });
+  if (options.max_iter) solver.set_max_iter(*options.max_iter);
   for (const std::string& problem : find_solver_problems(solver, origin)) findings.problem(problem);
   add_to_state(*solver.mutable_train_state(), options.level, options.stages);
   const NamedNets nets = named_nets(solver, static_cast<std::size_t>(solver.test_iter_size()), origin);

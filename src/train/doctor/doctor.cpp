@@ -78,6 +78,7 @@ class Examination {
     check.level = options_.level;
     check.stages = options_.stages;
     check.unknown_fields = options_.unknown_fields;
+    check.max_iter = options_.max_iter;
     const CheckReport report = check_files(check);
     const std::string remedy = cat("correct it; trainer check ", options_.solver, " shows the same");
     for (const CheckedFile& file : report.files)
@@ -85,7 +86,7 @@ class Examination {
     if (report.problems > 0) return;
     findings_.attempt("solver", remedy, [&] {
       run_.solver_path = options_.solver;
-      run_.solver = load_solver(options_.solver, options_.unknown_fields);
+      run_.solver = load_solver(options_.solver, options_.unknown_fields, options_.max_iter);
       add_to_state(*run_.solver.nets.mutable_train_state(), options_.level, options_.stages);
       resolve_start(run_);
       findings_.ok("solver", cat(options_.solver, ": ", name_of(run_.solver.update.rule), ", ",
