@@ -4,8 +4,8 @@
 // Output: (1, 1, 1, 3). Pixels with an ignore_label do not count. All three are those of the whole batch on
 // any number of devices.
 //
-// With reset: false the counts of all batches so far are added up: of the run, or of a test, which begins
-// anew.
+// With reset: false the counts of all batches so far are added up: of the run, or of a test, which starts
+// from zero.
 #include "banyan/base/log.hpp"
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/basic.hpp"
