@@ -116,7 +116,8 @@ class Machine {
   std::set<std::shared_ptr<Capture>> captures;  ///< in progress
   std::uint64_t streams_made = 0, graphs = 0, executables = 0, handles = 0;  ///< the last three: alive
   /// Streams that are gone and whose work the host has waited for, numbered as they went: it precedes
-  /// everything that is enqueued from then on, so clocks do not grow with the number of streams in the process.
+  /// everything that is enqueued from then on, so clocks do not grow with the number of streams in the
+  /// process.
   std::map<Actor, std::uint64_t> retired;
   std::shared_ptr<const VectorClock> host =
       std::make_shared<VectorClock>();  ///< what the host knows to be done; see wait_for
