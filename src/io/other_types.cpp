@@ -61,9 +61,6 @@ constexpr std::array kOthers{
         "it and refine the outputs afterwards"},
     OtherType{"DomainTransformForwardOnly", "DeepLab", kRefine},
     OtherType{"EvalDetection", "YOLO's branches", "DetectionEvaluate compares the boxes of SSD's layers"},
-    OtherType{"Filter", "BVLC Caffe",
-              "how many samples it passes on depends on the data, and shapes here do not; the ignore_label "
-              "of a loss leaves samples out"},
     OtherType{"FlowWarp", "FlowNet", "no operator samples along a flow; warp the images beforehand"},
     OtherType{"FocalLoss", "a branch of SSD",
               "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},

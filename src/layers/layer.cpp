@@ -13,6 +13,10 @@ void Layer::setup(const Blobs&, const Blobs&) {}
 
 void Layer::prepare(Pass&, const Blobs&) {}
 
+std::int64_t Layer::choose_samples(Pass&, const Blobs&) {
+  runtime_failure("layer ", quoted(name()), " (", type(), ") chooses no samples");
+}
+
 std::vector<const io::BlobData*> Layer::match_blobs(const io::LayerWeights& source) const {
   if (source.blobs.size() != parameters_.size())
     refuse("the net needs ", parameters_.size(), " blobs, the file has ", source.blobs.size());

@@ -19,10 +19,12 @@ Tensor seen_as(const Tensor& tensor, const Blob& blob) {
 
 }  // namespace
 
-Executor::Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& context, Activity& activity)
+Executor::Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& context, Activity& activity,
+                   Reshape reshape_behind)
     : layers_(layers),
       context_(context),
       activity_(activity),
+      reshape_behind_(std::move(reshape_behind)),
       loss_(context.device(), Shape{1}, DType::f64),
       partial_loss_(context.device(), Shape{1}, DType::f64),
       draw_(context.device()) {
@@ -77,9 +79,6 @@ void Executor::bind_memory() {
   }
   for (std::size_t t = 0; t < planned.size(); ++t) {
     Blob& blob = *tensors_[t];
-    const auto place = [&](std::int64_t offset) {
-      return memory_.bytes_as(offset, blob.dtype, blob.shape, blob.layout);
-    };
     if (planned[t].outside) {
       const bool kept = blob.data.defined() && blob.data.dtype() == blob.dtype;
       const bool larger = !kept || blob.shape.count() > blob.data.count();
@@ -89,9 +88,36 @@ void Executor::bind_memory() {
         blob.data = Tensor(context_.device(), blob.shape, blob.dtype, blob.layout);
       if (planned[t].zeroed && larger) ops::fill(context_, blob.data, 0);
     }
-    if (planned[t].data >= 0) blob.data = place(planned[t].data);
-    if (planned[t].grad >= 0) blob.grad = place(planned[t].grad);
+    place(&PlannedTensor::data, &Blob::data, static_cast<int>(t));
+    place(&PlannedTensor::grad, &Blob::grad, static_cast<int>(t));
   }
+}
+
+/// Binds the data or the gradient of a tensor that has a place of its own.
+void Executor::place(std::int64_t PlannedTensor::*offset, Tensor Blob::*member, int number) {
+  const PlannedTensor& planned = plan_->tensors[number];
+  Blob& blob = tensor(number);
+  if (planned.*offset >= 0)
+    blob.*member = memory_.bytes_as(planned.*offset, blob.dtype, blob.shape, blob.layout);
+}
+
+/// Where a tensor's shape is no longer the bound one, binds a part of the same memory.
+void Executor::bind_changed(int PlannedTensor::*of, std::int64_t PlannedTensor::*offset,
+                            Tensor Blob::*member) {
+  const int count = static_cast<int>(tensors_.size());
+  for (int t = 0; t < count; ++t) {
+    const PlannedTensor& planned = plan_->tensors[t];
+    Blob& blob = tensor(t);
+    if (!(blob.*member).defined() || (blob.*member).shape() == blob.shape) continue;
+    if (blob.shape.count() > planned.shape.count() || blob.layout != planned.layout ||
+        blob.dtype != planned.dtype)
+      runtime_failure("blob ", quoted(blob.name), " is planned as ", planned.shape.to_string(), " (",
+                      name_of(planned.layout), "), and with fewer samples it is ", blob.shape.to_string(),
+                      " (", name_of(blob.layout), "), which needs another plan");
+    blob.*member = Tensor();
+    place(offset, member, t);
+  }
+  for (int t = 0; t < count; ++t) follow(of, member, t);
 }
 
 void Executor::bind_views() {
@@ -138,6 +164,7 @@ void Executor::run_forward(std::size_t index, Pass& pass) {
   const StreamSpan span(activity_, DeviceTrack::compute, context_.stream(), SpanKind::forward, layer.name());
   if (before_) before_(step.layer, false);
   copy(step, &Blob::data);
+  if (layer.traits().chooses_samples) choose_samples(step, pass);
   pass.fused = fused_[index];
   if (step.runs_layer) layer.forward(pass, blobs_of(step).inputs, blobs_of(step).outputs);
   add_loss(step);
@@ -145,8 +172,18 @@ void Executor::run_forward(std::size_t index, Pass& pass) {
   if (probe_) probe_(step.layer);
 }
 
+/// Gradients are bound before the backward pass: one may have the memory of a blob behind a layer that has
+/// not chosen yet.
+void Executor::choose_samples(const PlanStep& step, Pass& pass) {
+  reshape_behind_(step.layer, layer_of(step).choose_samples(pass, blobs_of(step).inputs));
+  bind_changed(&PlannedTensor::data_of, &PlannedTensor::data, &Blob::data);
+  reshaped_ = true;
+}
+
 void Executor::backward(Pass& pass, const std::function<void(int)>& layer_done) {
   pass.draw_on_device = draw_.get();
+  if (reshaped_) bind_changed(&PlannedTensor::grad_of, &PlannedTensor::grad, &Blob::grad);
+  reshaped_ = false;
   for (std::size_t i = plan_->backward; i < plan_->steps.size(); ++i) {
     const PlanStep& step = plan_->steps[i];
     if (step.work != Work::backward) {

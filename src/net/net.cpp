@@ -122,11 +122,21 @@ void Net::build() {
   mark_backward(graph_, definition_.force_backward());
   if (options_.devices > 1 && options_.phase == Phase::train) check_shares(graph_);
   find_ready_layers();
-  for (const int output : graph_.outputs()) outputs_.push_back(activations_.blobs[output].get());
+  const std::vector<bool> varies = find_choices();
+  for (const int output : graph_.outputs()) {
+    if (!varies[output])
+      outputs_.push_back(activations_.blobs[output].get());
+    else if (options_.rank == 0 && !options_.shapes_only)
+      log_warning(cat("output ", quoted(graph_.blobs[output].name),
+                      " of the net has as many values as samples pass a Filter: it is neither displayed nor "
+                      "averaged"));
+  }
   if (!options_.shapes_only) {
     const bool flat_gradients = graph_.trains && policy_.gradient_element == 0;
     bind_parameters(*context_, options_.dtype, flat_gradients, layers_, store_);
-    executor_ = std::make_unique<Executor>(layers_, *context_, *activity_);
+    executor_ = std::make_unique<Executor>(
+        layers_, *context_, *activity_,
+        [this](int layer, std::int64_t samples) { reshape_behind(layer, samples); });
   }
   plan_and_bind();
 }
@@ -174,6 +184,56 @@ void Net::reshape_layer(int index) {
   layers_[index]->reshape(blobs.inputs, blobs.outputs);
 }
 
+/// Gives the outputs of a layer that chose so many samples, and the layers behind it, their shapes.
+void Net::reshape_behind(int index, std::int64_t samples) {
+  const std::int64_t all = activations_.layers[index].inputs[0]->shape[0];
+  for (Blob* output : activations_.layers[index].outputs) output->shape.set_dim(0, samples);
+  for (const int behind : behind_[index]) {
+    try {
+      reshape_layer(behind);
+    } catch (Error& error) {
+      error.add_context(cat("while reshaping layer ", quoted(layers_[behind]->name()), " (",
+                            layers_[behind]->type(), ") for ", samples, " of ", all, " samples, chosen by ",
+                            quoted(layers_[index]->name()), " (", layers_[index]->type(), ")"));
+      throw;
+    }
+  }
+}
+
+/// Finds the layers behind those that choose samples, and returns for each blob whether its shape depends on
+/// the choice. What cannot do without samples is refused here, and not when a pass has none.
+std::vector<bool> Net::find_choices() {
+  const int count = static_cast<int>(layers_.size());
+  std::vector<int> last(layers_.size(), -1);  // that chooses before the layer's shapes are known
+  for (int chooser = 0; chooser < count; ++chooser) {
+    if (!layers_[chooser]->traits().chooses_samples) continue;
+    for (const int behind : layers_behind(graph_, chooser)) {
+      if (!layers_[behind]->carried().empty())
+        bad_input("layer ", quoted(layers_[behind]->name()), " (", layers_[behind]->type(),
+                  ") goes on in each pass with the states of the one before, which belong to other samples "
+                  "behind layer ",
+                  quoted(layers_[chooser]->name()), " (", layers_[chooser]->type(), ")");
+      last[behind] = chooser;
+    }
+  }
+  behind_.resize(layers_.size());
+  for (int l = 0; l < count; ++l)
+    if (last[l] >= 0) behind_[last[l]].push_back(l);
+
+  std::vector<Shape> planned;
+  for (const auto& blob : activations_.blobs) planned.push_back(blob->shape);
+  std::vector<bool> varies(planned.size(), false);
+  for (int l = 0; l < count; ++l) {
+    if (!layers_[l]->traits().chooses_samples) continue;
+    const std::int64_t all = planned[graph_.layers[l].outputs[0]][0];
+    reshape_behind(l, all == 0 ? 1 : 0);
+  }
+  for (std::size_t b = 0; b < planned.size(); ++b) varies[b] = !(activations_.blobs[b]->shape == planned[b]);
+  for (int l = 0; l < count; ++l)
+    if (layers_[l]->traits().chooses_samples) reshape_behind(l, planned[graph_.layers[l].outputs[0]][0]);
+  return varies;
+}
+
 void Net::reshape() {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = *layers_[i];
@@ -219,7 +279,7 @@ Plan Net::plan_without_in_place_abn() const {
 void Net::observe_layers(Executor::LayerHook before, Executor::LayerHook after) {
   executor_->observe(std::move(before), std::move(after));
   policy_.fuse = false;
-  plan_and_bind();
+  reshape();  // plans are for all samples, whatever a layer chose in the last pass
 }
 
 void Net::probe_layers(std::function<void(int layer)> after_forward) {

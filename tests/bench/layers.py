@@ -448,6 +448,7 @@ CASES = {
         {"x": ((64, 21, 1024), signed)}, "BatchReduction batch_reduction_param { level: [1, 2, 4] reduction_param { axis: 1 operation: MEAN } }"
     ),
     "BatchReindex": Case({"x": ((256, 4096), signed), "index": ((512,), below(256))}, "BatchReindex", constant=("index",)),
+    "Filter": Case({"x": ((256, 4096), signed), "keep": ((256,), zero_or_one)}, "Filter", constant=("keep",)),
     "CosineSimilarity": Case({"a": ((128, 512), signed), "b": ((128, 512), signed)}, "CosineSimilarity"),
     "LSTMUnit": Case(
         {"c": ((1, 64, 1000), signed), "gates": ((1, 64, 4000), signed), "cont": ((1, 64), zero_or_one)},

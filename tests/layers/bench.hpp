@@ -140,6 +140,11 @@ class Bench {
   void forward() {
     draw_.write(context_, static_cast<std::uint64_t>(pass.draw));
     pass.draw_on_device = draw_.get();
+    if (layer_->traits().chooses_samples) {
+      const std::int64_t samples = layer_->choose_samples(pass, inputs);
+      for (Blob* output : outputs) output->shape.set_dim(0, samples);
+      bind_outputs();
+    }
     layer_->forward(pass, inputs, outputs);
   }
   /// Forward with the output gradients set (in place: after forward, since the gradient's memory is shared).
@@ -184,6 +189,9 @@ class Bench {
       blob->data = Tensor(*device_, blob->shape, blob->dtype, blob->layout);
       blob->grad = Tensor(*device_, blob->shape, blob->dtype, blob->layout);
     }
+    bind_outputs();
+  }
+  void bind_outputs() {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       Blob& blob = *outputs[i];
       if (options_.in_place && i == 0) continue;

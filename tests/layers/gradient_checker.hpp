@@ -16,10 +16,11 @@ struct GradientCheck {
 class GradientChecker {
  public:
   explicit GradientChecker(Bench& bench, const GradientCheck& check = {}) : bench_(bench), check_(check) {
-    for (const Blob* output : bench.outputs)
-      weights_.push_back(spread_values(output->shape.count(), 91 + static_cast<unsigned>(weights_.size())));
     for (std::size_t i = 0; i < bench.inputs.size(); ++i)
       inputs_.push_back(get_values(bench.context(), bench.inputs[i]->data));
+    if (bench.layer().traits().chooses_samples) bench.forward();  // the shapes of the outputs
+    for (const Blob* output : bench.outputs)
+      weights_.push_back(spread_values(output->shape.count(), 91 + static_cast<unsigned>(weights_.size())));
   }
 
   void run() {

@@ -18,6 +18,7 @@ class WideRandomNet : public NetDrawing {
     for (int i = 1 + below(3); i > 0; --i) add_loss();
     if (allowed_.kinks && below(6) == 0) add_single_shot_head();
     if (allowed_.kinks && below(6) == 0) add_region_head();
+    if (below(4) == 0) add_filtered_head();
   }
 
  private:
@@ -724,6 +725,48 @@ class WideRandomNet : public NetDrawing {
     }
     add_unreadable({"SoftmaxWithLoss", "loss_param { ignore_label: -1 }", {classes, labels}});
     add_unreadable({"SmoothL1Loss", "", {boxes, sample + 2, sample + 3, weights}});
+  }
+  /// Layers and a loss for some of the samples, or for some of these.
+  void add_filtered_head() {
+    const std::size_t first = blobs_.size();
+    std::size_t from = pick(below(4) != 0);
+    const Form f = form(from);
+    const std::size_t second = like(from);
+    from = add({"Filter", "", {from}, {"label", "flag"}, 2}, f);
+    std::size_t labels = from + 1;
+    if (below(3) == 0) {
+      const std::size_t other = add({"Filter", "", {second}, {"flag"}}, f);
+      from = add({"Eltwise", "", {from, other}}, f);
+    }
+    if (below(4) == 0) {
+      const std::size_t selector = add({"Threshold", "threshold_param { threshold: 1 }", {labels}}, {});
+      from = add({"Filter", "", {from, labels, selector}, {}, 2}, f);
+      labels = from + 1;
+    }
+    if (f.h > 0) {
+      if (below(2) == 0) from = convolution(from, 4, 3);
+      if (below(2) == 0) {
+        from = add_elementwise(from, "BatchNorm", "batch_norm_param { eps: 0.5 }");
+        from = add_elementwise(
+            from, "Scale", "scale_param { bias_term: true filler { type: 'uniform' min: 0.5 max: 1.5 } }");
+      }
+      if (below(2) == 0) from = add_elementwise(from, allowed_.kinks ? one_of("ReLU", "ELU") : "ELU");
+      if (below(2) == 0) {
+        const std::size_t other = convolution(from, form(from).c, 1);
+        from = add({"Eltwise", "", {from, other}}, form(from));
+      }
+      if (below(3) == 0) from = add({"Flatten", "", {from}}, {form(from).c * f.h * f.w, 0, 0});
+    }
+    from = vector_of(from, 5);
+    const std::string weight = one_of("", " loss_weight: 0.3");
+    if (below(3) == 0) {
+      const std::size_t other = add({"TanH", "", {from}}, form(from));
+      add({"EuclideanLoss", weight, {from, other}}, {});
+      add({"Silence", "", {labels}, {}, 0}, {});
+    } else {
+      add({"SoftmaxWithLoss", cat("loss_param { ", normalization(), " }", weight), {from, labels}}, {});
+    }
+    for (std::size_t blob = first; blob < blobs_.size(); ++blob) blobs_[blob].readable = false;
   }
 };
 

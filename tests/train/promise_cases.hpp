@@ -141,6 +141,23 @@ layer { name: 'class_loss9' type: 'SoftmaxWithLoss' bottom: 'class_score9' botto
 layer { name: 'move_loss9' type: 'SmoothL1Loss' bottom: 'move9' bottom: 'moves9' bottom: 'in9' bottom: 'out9' top: 'move_loss9' }
 )";
 
+/// Some of the samples, and some of these, go through layers of their own.
+inline const char* const kFiltered = R"(
+layer { name: 'chosen7' type: 'Threshold' bottom: 'label' top: 'chosen7' threshold_param { threshold: 1.5 } }
+layer { name: 'filter7' type: 'Filter' bottom: 'bn1' bottom: 'label' bottom: 'chosen7' top: 'maps7' top: 'label7' }
+layer { name: 'conv7' type: 'Convolution' bottom: 'maps7' top: 'conv7'
+  convolution_param { num_output: 8 kernel_size: 3 stride: 2 bias_term: false weight_filler { type: 'msra' } } }
+layer { name: 'bn7' type: 'BatchNorm' bottom: 'conv7' top: 'bn7' batch_norm_param { sync: true eps: 0.01 } }
+layer { name: 'scale7' type: 'Scale' bottom: 'bn7' top: 'bn7' scale_param { bias_term: true } }
+layer { name: 'relu7' type: 'ReLU' bottom: 'bn7' top: 'bn7' }
+layer { name: 'ip7' type: 'InnerProduct' bottom: 'bn7' top: 'ip7' inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }
+layer { name: 'loss7' type: 'SoftmaxWithLoss' bottom: 'ip7' bottom: 'label7' top: 'loss7' loss_weight: 0.5 }
+layer { name: 'last7' type: 'Threshold' bottom: 'label7' top: 'last7' threshold_param { threshold: 3.5 } }
+layer { name: 'again7' type: 'Filter' bottom: 'ip7' bottom: 'label7' bottom: 'last7' top: 'scores7' top: 'four7' }
+layer { name: 'one7' type: 'InnerProduct' bottom: 'scores7' top: 'one7' inner_product_param { num_output: 1 weight_filler { type: 'xavier' } } }
+layer { name: 'distance7' type: 'EuclideanLoss' bottom: 'one7' bottom: 'four7' top: 'distance7' loss_weight: 0.02 }
+)";
+
 /// One way of training in which N devices equal one device.
 struct Variant {
   std::string name;
@@ -170,6 +187,9 @@ inline std::vector<Variant> variants() {
        {solver + "iter_size: 2", data_layer("epoch_end: PARTIAL") + kRecurrentBody + classifier()}},
       {"Faces", {solver + "iter_size: 2", body + kFaces + classifier()}},
       {"Detector", {solver, body + kDetector + classifier()}},
+      {"Filtered", {solver, body + kFiltered + classifier()}},
+      {"FilteredPartialEpochs",
+       {solver + "iter_size: 2", data_layer("epoch_end: PARTIAL") + kBody + kFiltered + classifier()}},
       {"Larc", {solver + "larc: true larc_eta: 0.02", body + classifier()}},
       {"LarcClipped",
        {solver + "larc: true larc_policy: 'clip' larc_eta: 0.02 clip_gradients: 0.5 iter_size: 2",

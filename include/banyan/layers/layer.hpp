@@ -96,6 +96,8 @@ struct LayerTraits {
   bool source = false;          ///< prepare() takes a batch and sets the shapes of the outputs
   bool filled_by_user = false;  ///< a source that writes nothing: its outputs hold zeros until they are set
   bool loss = false;            ///< output 0 has loss weight 1 unless the file gives one
+  /// choose_samples() decides in each forward pass how many samples (axis 0) the outputs hold.
+  bool chooses_samples = false;
   LayoutRule layout = LayoutRule::contiguous;
   StorageRule storage = StorageRule::full;
   /// forward() may write output 0 over input 0 unless backward() reads inputs, and backward() the gradient of
@@ -172,6 +174,10 @@ class Layer {
   /// Sets every output's shape and layout from the inputs'; types are already set. Must accept any batch
   /// size, including 0.
   virtual void reshape(const Blobs& inputs, const Blobs& outputs) = 0;
+  /// LayerTraits::chooses_samples: the length of axis 0 of all outputs in this pass, from the values of the
+  /// inputs; at most what reshape() said. Called before forward(), not before recompute(). Waits for the
+  /// device.
+  virtual std::int64_t choose_samples(Pass& pass, const Blobs& inputs);
   virtual void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) = 0;
   /// Produces the outputs of the pass's forward() again from the same inputs, bit-identical and without other
   /// effects: no exchange, no update of running statistics.

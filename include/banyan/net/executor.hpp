@@ -15,9 +15,12 @@ class Executor {
  public:
   /// Called on the host before and after a layer's forward or backward.
   using LayerHook = std::function<void(int layer, bool backward)>;
+  /// Gives the outputs of a layer that chose so many samples, and the blobs behind it, their shapes.
+  using Reshape = std::function<void(int layer, std::int64_t samples)>;
 
   /// All must outlive the executor.
-  Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& context, Activity& activity);
+  Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& context, Activity& activity,
+           Reshape reshape_behind);
 
   /// From now on runs `plan`, which must outlive that use. Gives the blobs their storage; `outside` tensors
   /// keep theirs if their shape has not changed.
@@ -44,8 +47,11 @@ class Executor {
   void bind_memory();
   void bind_views();
   void bind_seed();
+  void place(std::int64_t PlannedTensor::*offset, Tensor Blob::*member, int tensor);
+  void bind_changed(int PlannedTensor::*of, std::int64_t PlannedTensor::*offset, Tensor Blob::*member);
   void follow(int PlannedTensor::*of, Tensor Blob::*member, int tensor);
   void run_forward(std::size_t index, Pass& pass);
+  void choose_samples(const PlanStep& step, Pass& pass);
   void run_again(std::size_t index, Pass& pass);
   void run_backward(std::size_t index, Pass& pass);
   void clear_gradients(const PlanStep& step);
@@ -59,6 +65,7 @@ class Executor {
   const std::vector<std::unique_ptr<Layer>>& layers_;
   Context& context_;
   Activity& activity_;
+  Reshape reshape_behind_;
   const Plan* plan_ = nullptr;
   Activations* activations_ = nullptr;
   Blobs tensors_;             ///< numbered as in the plan
@@ -67,6 +74,7 @@ class Executor {
   Tensor loss_, partial_loss_, seed_;
   ops::DeviceValue<std::uint64_t> draw_;
   bool gradients_count_as_zero_ = false;
+  bool reshaped_ = false;  ///< since gradients were bound
   LayerHook before_, after_;
   std::function<void(int layer)> probe_;
 };

@@ -115,7 +115,8 @@ class Net {
   Blobs outputs_of(int layer) const;
   /// The blob of that name (the last one if layers work on it in place), or null.
   Blob* find_blob(const std::string& name) const;
-  /// Blobs that no layer reads, in alphabetical order.
+  /// Blobs that no layer reads, in alphabetical order; without those whose shapes depend on the samples that
+  /// a Filter passes on.
   const Blobs& outputs() const { return outputs_; }
   double loss_weight(const Blob& blob) const;
   /// Does its data outlive a pass? Other blobs share memory.
@@ -150,6 +151,8 @@ class Net {
   void add_layer(int index);
   void set_up_layer(int index);
   void reshape_layer(int index);
+  void reshape_behind(int layer, std::int64_t samples);
+  std::vector<bool> find_choices();
   void plan_and_bind();
   Plan plan_with(const PlanPolicy& policy) const;
   bool sources_changed() const;
@@ -165,6 +168,9 @@ class Net {
   std::vector<std::unique_ptr<Layer>> layers_;
   Graph graph_;
   Activations activations_;
+  /// Per layer that chooses samples: those behind it whose shapes are then known, as none behind which they
+  /// are chooses later; else none.
+  std::vector<std::vector<int>> behind_;
   Blobs outputs_;
   ParameterStore store_;
   PlanPolicy policy_;
