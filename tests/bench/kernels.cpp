@@ -6,6 +6,7 @@
 //   --only=TEXT  rows whose names contain the text
 //   convolution  oneDNN's kernels, rows, columns, products, turned, groups, Winograd and depthwise, for each pass over many
 //                shapes; ms
+//   bf16         3x3 convolutions of images stored in bf16: oneDNN's kernels and Winograd; ms
 //   columns      gradients by columns, by the KiB of columns at a time; ms
 //   blocks       statistics of batch normalization, by the KiB of a block; us
 //   layout       oneDNN's kernels for channels-last tensors and for its own blocked layout; ms
@@ -13,7 +14,6 @@
 // * marks what the rules choose, ! a choice more than 5 % slower than the fastest. Each figure is the least
 // of the rounds, in which the kernels alternate: what else runs on the machine can only add to it. With one
 // thread only the processor's time counts, so figures of a busy machine can be used.
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -259,8 +259,8 @@ std::function<void()> where(bool possible, std::function<void()> run) {
 
 void compare_convolutions(Device& device, const Options& options) {
   Context context(device);
-  print_header("convolution",
-               {"oneDNN", "rows", "columns", "products", "turned", "groups", "Winograd", "depthwise"});
+  print_header("convolution", {"oneDNN", "rows", "columns", "products", "turned", "groups", "Winograd 2",
+                               "Winograd 4", "depthwise"});
   std::vector<Case> cases = layers_of_nets();
   for (Case& c : wide_windows()) cases.push_back(std::move(c));
   for (Case& c : in_groups()) cases.push_back(std::move(c));
@@ -283,10 +283,11 @@ void compare_convolutions(Device& device, const Options& options) {
     using enum ops::GroupPass;
     const bool data_groups = by_groups(backward_data), weight_groups = by_groups(backward_weight);
     const bool winograd = ops::winograd_applies(g, x, y);
-    const auto by_winograd = [&](ops::WinogradPass pass) { return ops::winograd_pays(pass, g, x, y); };
-    const bool forward_winograd = by_winograd(ops::WinogradPass::forward);
-    const bool data_winograd = by_winograd(ops::WinogradPass::backward_data);
-    const bool weight_winograd = by_winograd(ops::WinogradPass::backward_weight);
+    const auto by_winograd = [&](ops::WinogradPass pass) { return ops::winograd_tile(pass, g, x, y); };
+    const auto forward_winograd = by_winograd(ops::WinogradPass::forward);
+    const auto data_winograd = by_winograd(ops::WinogradPass::backward_data);
+    const auto weight_winograd = by_winograd(ops::WinogradPass::backward_weight);
+    using enum ops::WinogradTile;
     const bool depthwise = ops::depthwise_applies(g, x, y);
     const auto by_depthwise = [&](ops::DepthwisePass pass) { return ops::depthwise_pays(pass, g, x, y); };
     const bool forward_depthwise = by_depthwise(ops::DepthwisePass::forward);
@@ -302,49 +303,106 @@ void compare_convolutions(Device& device, const Options& options) {
          {"turned", nullptr},
          {"groups", where(groups, [&] { ops::forward_by_groups(context, g, x, w, b, 1, y); }),
           by_groups(forward)},
-         {"Winograd",
-          where(winograd, [&] { ops::forward_by_winograd(context, g, x, w, b, 1, Tensor(), false, y); }),
-          forward_winograd},
+         {"Winograd 2",
+          where(winograd,
+                [&] { ops::forward_by_winograd(context, of_2, g, x, w, b, 1, Tensor(), false, y); }),
+          forward_winograd == of_2},
+         {"Winograd 4",
+          where(winograd,
+                [&] { ops::forward_by_winograd(context, of_4, g, x, w, b, 1, Tensor(), false, y); }),
+          forward_winograd == of_4},
          {"depthwise", where(depthwise, [&] { ops::forward_depthwise(context, g, x, w, b, {}, y); }),
           forward_depthwise}});
-    compare(
-        options, c.text("weights"), 1e-3,
-        {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); },
-          !products && !weight && !weight_groups && !weight_winograd && !weight_depthwise},
-         {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, none); }),
-          !products && weight},
-         {"columns", nullptr},
-         {"products",
-          where(products_apply, [&] { ops::backward_weight_by_products(context, g, x, y, true, w); }),
-          products},
-         {"turned", nullptr},
-         {"groups", where(groups, [&] { ops::backward_weight_by_groups(context, g, x, y, true, w); }),
-          !products && weight_groups},
-         {"Winograd", where(winograd, [&] { ops::backward_weight_by_winograd(context, g, x, y, true, w); }),
-          !products && weight_winograd},
-         {"depthwise",
-          where(depthwise, [&] { ops::backward_weight_depthwise(context, g, x, y, true, w, none); }),
-          weight_depthwise}});
-    const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::kColumnValues, x); };
-    compare(options, c.text("data"), 1e-3,
-            {{"oneDNN", [&] { library->backward_data(context, y, w, x); },
-              !data_products && !data && !turns && !data_groups && !data_winograd && !data_depthwise},
-             {"rows", nullptr},
-             {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data},
+    compare(options, c.text("weights"), 1e-3,
+            {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); },
+              !products && !weight && !weight_groups && !weight_winograd && !weight_depthwise},
+             {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, none); }),
+              !products && weight},
+             {"columns", nullptr},
              {"products",
-              where(ops::is_product(g) && g.group == 1,
-                    [&] { ops::backward_data_by_products(context, g, y, w, x); }),
-              data_products},
-             {"turned", where(can_turn, [&] { turned->backward_data(context, y, w, x); }),
-              turns && !data_winograd},
-             {"groups",
-              where(groups && ops::groups_can_turn(g),
-                    [&] { ops::backward_data_by_groups(context, g, y, w, x); }),
-              data_groups},
-             {"Winograd", where(winograd, [&] { ops::backward_data_by_winograd(context, g, y, w, x); }),
-              data_winograd},
-             {"depthwise", where(depthwise, [&] { ops::backward_data_depthwise(context, g, y, w, x); }),
-              data_depthwise}});
+              where(products_apply, [&] { ops::backward_weight_by_products(context, g, x, y, true, w); }),
+              products},
+             {"turned", nullptr},
+             {"groups", where(groups, [&] { ops::backward_weight_by_groups(context, g, x, y, true, w); }),
+              !products && weight_groups},
+             {"Winograd 2",
+              where(winograd, [&] { ops::backward_weight_by_winograd(context, of_2, g, x, y, true, w); }),
+              !products && weight_winograd == of_2},
+             {"Winograd 4",
+              where(winograd, [&] { ops::backward_weight_by_winograd(context, of_4, g, x, y, true, w); }),
+              !products && weight_winograd == of_4},
+             {"depthwise",
+              where(depthwise, [&] { ops::backward_weight_depthwise(context, g, x, y, true, w, none); }),
+              weight_depthwise}});
+    const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::column_values(), x); };
+    compare(
+        options, c.text("data"), 1e-3,
+        {{"oneDNN", [&] { library->backward_data(context, y, w, x); },
+          !data_products && !data && !turns && !data_groups && !data_winograd && !data_depthwise},
+         {"rows", nullptr},
+         {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data},
+         {"products",
+          where(ops::is_product(g) && g.group == 1,
+                [&] { ops::backward_data_by_products(context, g, y, w, x); }),
+          data_products},
+         {"turned", where(can_turn, [&] { turned->backward_data(context, y, w, x); }),
+          turns && !data_winograd},
+         {"groups",
+          where(groups && ops::groups_can_turn(g),
+                [&] { ops::backward_data_by_groups(context, g, y, w, x); }),
+          data_groups},
+         {"Winograd 2", where(winograd, [&] { ops::backward_data_by_winograd(context, of_2, g, y, w, x); }),
+          data_winograd == of_2},
+         {"Winograd 4", where(winograd, [&] { ops::backward_data_by_winograd(context, of_4, g, y, w, x); }),
+          data_winograd == of_4},
+         {"depthwise", where(depthwise, [&] { ops::backward_data_depthwise(context, g, y, w, x); }),
+          data_depthwise}});
+  }
+}
+
+void compare_narrow(Device& device, const Options& options) {
+  Context context(device);
+  print_header("bf16", {"oneDNN", "Winograd 2", "Winograd 4"});
+  std::vector<Case> cases = layers_of_nets();
+  for (Case& c : wide_windows()) cases.push_back(std::move(c));
+  const Math math = ops::has_bf16_units() ? Math::bf16 : Math::bf16_in_f32;
+  const auto narrow = [&](const Shape& shape) {
+    const Tensor wide = random_tensor(device, shape);
+    Tensor tensor(device, shape, DType::bf16, Layout::channels_last);
+    std::transform(wide.data<float>(), wide.data<float>() + wide.count(), tensor.data<BFloat16>(),
+                   [](float value) { return BFloat16(value); });
+    return tensor;
+  };
+  for (const Case& c : cases) {
+    const ConvolutionGeometry g = c.geometry();
+    Tensor x = narrow(c.input()), y = narrow(c.output());
+    if (!ops::winograd_applies(g, x, y)) continue;
+    Tensor w = random_tensor(device, c.weight(), Layout::contiguous), none;
+    const auto library = ops::make_library_convolution(g, math);
+    using enum ops::WinogradTile;
+    const auto contenders = [&](ops::WinogradPass pass, const std::function<void()>& by_library,
+                                const std::function<void(ops::WinogradTile)>& by_tile) {
+      const auto chosen = ops::winograd_tile(pass, g, x, y);
+      return std::vector<Kernel>{{"oneDNN", by_library, !chosen},
+                                 {"Winograd 2", [by_tile] { by_tile(of_2); }, chosen == of_2},
+                                 {"Winograd 4", [by_tile] { by_tile(of_4); }, chosen == of_4}};
+    };
+    compare(options, c.text("forward"), 1e-3,
+            contenders(
+                ops::WinogradPass::forward, [&] { library->forward(context, x, w, none, y); },
+                [&](ops::WinogradTile tile) {
+                  ops::forward_by_winograd(context, tile, g, x, w, none, 1, Tensor(), false, y);
+                }));
+    compare(options, c.text("weights"), 1e-3,
+            contenders(
+                ops::WinogradPass::backward_weight, [&] { library->backward_weight(context, x, y, w, none); },
+                [&](ops::WinogradTile tile) {
+                  ops::backward_weight_by_winograd(context, tile, g, x, y, true, w);
+                }));
+    compare(options, c.text("data"), 1e-3,
+            contenders(
+                ops::WinogradPass::backward_data, [&] { library->backward_data(context, y, w, x); },
+                [&](ops::WinogradTile tile) { ops::backward_data_by_winograd(context, tile, g, y, w, x); }));
   }
 }
 
@@ -365,7 +423,7 @@ void compare_columns(Device& device, const Options& options) {
     for (const std::int64_t values : sizes)
       kernels.push_back(
           {"", [&, values] { ops::backward_data_by_columns(context, c.geometry(), y, w, values, x); },
-           values == ops::kColumnValues});
+           values == ops::column_values()});
     compare(options, c.text("data"), 1e-3, kernels);
   }
 }
@@ -476,7 +534,8 @@ void run(int count, char** words) {
       options.rounds = std::atoi(word.c_str() + 9);
     else if (word.starts_with("--only="))
       options.only = word.substr(7);
-    else if (word == "convolution" || word == "columns" || word == "blocks" || word == "layout")
+    else if (word == "convolution" || word == "bf16" || word == "columns" || word == "blocks" ||
+             word == "layout")
       parts.push_back(word);
     else
       bad_input(
@@ -489,9 +548,10 @@ void run(int count, char** words) {
   const auto device = make_cpu_device(0, how);
   device->make_current();
   std::printf("%d thread(s); kernels: %s; L2 cache: %ld KiB\n", options.threads,
-              name_of(ops::instruction_set()), sysconf(_SC_LEVEL2_CACHE_SIZE) >> 10);
+              name_of(ops::instruction_set()), static_cast<long>(ops::l2_cache() >> 10));
   const auto wanted = [&](const char* part) { return parts.empty() || std::ranges::count(parts, part) > 0; };
   if (wanted("convolution")) compare_convolutions(*device, options);
+  if (wanted("bf16")) compare_narrow(*device, options);
   if (wanted("columns")) compare_columns(*device, options);
   if (wanted("blocks")) compare_blocks(*device, options);
   if (wanted("layout")) compare_layouts(options);

@@ -37,6 +37,11 @@ TEST(Processor, KernelsKeepToTheInstructionSetsOfOneDnn) {
   }
 }
 
+TEST(Processor, L2CacheIsPlausible) {
+  EXPECT_GE(l2_cache(), 256 * 1024);
+  EXPECT_LE(l2_cache(), 2048 * 1024);
+}
+
 #if defined(__x86_64__) && defined(__linux__) && !defined(BANYAN_ONE_SET_OF_KERNELS)
 /// What /proc/cpuinfo lists of the first core.
 std::set<std::string> processor_flags() {

@@ -21,5 +21,10 @@ const char* name_of(InstructionSet set);
 InstructionSet instruction_set();
 /// Does oneDNN multiply bf16 values faster than f32 here? (AVX512_BF16 or AMX)
 bool has_bf16_units();
+/// Is that by AMX, sixteen times as fast instead of twice?
+bool has_bf16_tiles();
+/// Bytes of a core's L2 cache, by which kernels choose how much they compute at a time: 256 KiB to 2 MiB,
+/// whatever the system says; 1 MiB if it says nothing.
+std::int64_t l2_cache();
 
 }  // namespace banyan::ops

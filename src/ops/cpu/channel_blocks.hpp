@@ -17,22 +17,32 @@ struct ChannelBlock {
   using Index = std::conditional_t<sizeof(A) == 8, std::int64_t, std::int32_t>;
   typedef A Values __attribute__((vector_size(kLanes * sizeof(A))));
   typedef Index Places __attribute__((vector_size(kLanes * sizeof(A))));
+  // Dependent types, which GCC converts in templates only then.
+  typedef std::make_unsigned_t<Index> Bits __attribute__((vector_size(kLanes * sizeof(A))));
+  typedef std::conditional_t<sizeof(A) == 8, std::uint32_t, std::uint16_t> Upper
+      __attribute__((vector_size(kLanes * sizeof(A) / 2)));
   typedef std::int32_t Stored __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
 
   static void load(const T* from, Values& to) {
     if constexpr (std::is_same_v<T, A>) {
       std::memcpy(&to, from, sizeof(Values));
     } else {
-      Values loaded{};
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) loaded[lane] = from[lane];
-      to = loaded;
+      static_assert(std::is_same_v<T, BFloat16>);
+      Upper upper;
+      std::memcpy(&upper, from, sizeof(Upper));
+      to = __builtin_bit_cast(Values, __builtin_convertvector(upper, Bits) << 16);
     }
   }
+  /// Rounds as BFloat16 does.
   static void store(const Values& from, T* to) {
-    if constexpr (std::is_same_v<T, A>)
+    if constexpr (std::is_same_v<T, A>) {
       std::memcpy(to, &from, sizeof(Values));
-    else
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) to[lane] = static_cast<T>(from[lane]);
+    } else {
+      const Bits bits = __builtin_bit_cast(Bits, from);
+      const Bits nearest = from == from ? bits + 0x7fffU + (bits >> 16 & 1U) : bits | 0x00400000U;
+      const Upper upper = __builtin_convertvector(nearest >> 16, Upper);
+      std::memcpy(static_cast<void*>(to), &upper, sizeof(Upper));
+    }
   }
   static void load(const std::int32_t* from, Places& to) {
     Stored stored;

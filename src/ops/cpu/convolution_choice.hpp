@@ -19,8 +19,10 @@ inline bool is_plain_convolution(const ConvolutionGeometry& geometry, const Tens
          is_kernel_order(output);
 }
 
-/// f32, one to three spatial axes: oneDNN's kernels even where the rules would choose ours.
-std::unique_ptr<Convolution> make_library_convolution(const ConvolutionGeometry& geometry);
+/// One to three spatial axes, f32 or with `math` bf16: oneDNN's kernels even where the rules would choose
+/// ours.
+std::unique_ptr<Convolution> make_library_convolution(const ConvolutionGeometry& geometry,
+                                                      Math math = Math::full);
 /// The same, with the gradient of the input as a forward pass (see convolution_turned.hpp); only where
 /// can_turn.
 std::unique_ptr<Convolution> make_turned_convolution(const ConvolutionGeometry& geometry);

@@ -147,10 +147,12 @@ const Define define_backward_data(backward_data_by_columns, DeviceKind::cpu, &ba
 
 }  // namespace
 
+std::int64_t column_values() { return l2_cache() / 2 / static_cast<std::int64_t>(sizeof(float)); }
+
 bool columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output,
                  int threads) {
   if (!is_plain_convolution(geometry, input, output)) return false;
-  const Columns s(geometry, input, output, kColumnValues, threads);
+  const Columns s(geometry, input, output, column_values(), threads);
   if (s.taps() == 1 || s.pixels() * s.depth() > kLargestImage || s.batch < threads) return false;
   // Additions of few channels are slow, but oneDNN's vectors are nearly empty.
   if (s.channels < 16) return s.outputs >= 16 * s.channels && instruction_set() != InstructionSet::baseline;

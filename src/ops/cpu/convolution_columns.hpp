@@ -9,13 +9,12 @@
 
 namespace banyan::ops {
 
-/// A rule based only on sizes and the instruction set: measurements could differ between runs, and results
+/// A rule based only on sizes, the instruction set and the L2 cache: measurements could differ between runs, and results
 /// would not be bit-identical.
 bool columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output, int threads);
 
-/// Values of columns that a thread computes at a time: 512 KiB, which stay in its L2 cache. Not the size of
-/// this machine's cache: oneDNN's GEMM rounds differently for another number of images.
-inline constexpr std::int64_t kColumnValues = 1 << 17;
+/// Values of columns that a thread computes at a time: half of its L2 cache.
+std::int64_t column_values();
 
 /// For channels-last images in one group; as many at a time as have `values` columns, at least one.
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& grad_output,

@@ -239,7 +239,8 @@ class DnnlConvolution final : public Convolution {
       : geometry_(geometry),
         engine_(dnnl::engine::kind::cpu, 0),
         math_(math),
-        own_kernels_(kernels == Kernels::by_rules && math == Math::full),
+        by_rules_(kernels == Kernels::by_rules),
+        own_kernels_(by_rules_ && math == Math::full),
         always_turns_(kernels == Kernels::turned),
         attributes_(plain_attributes()),
         stride_(geometry.stride),
@@ -273,11 +274,11 @@ class DnnlConvolution final : public Convolution {
       forward_by_groups(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
     } else if (own_kernels_ && depthwise_pays(DepthwisePass::forward, geometry_, input, output)) {
       forward_depthwise(context, geometry_, input, weight, bias, inside_, output);
-    } else if (own_kernels_ && winograd_pays(WinogradPass::forward, geometry_, input, output)) {
+    } else if (const auto tile = by_winograd(WinogradPass::forward, input, output)) {
       if (inside_.kind != Activation::Kind::relu) inside_ = {};
-      forward_by_winograd(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1,
-                          transformed_weights(context), std::exchange(transformed_are_filled_, weights_stay_),
-                          output);
+      const Tensor& kept = transformed_weights(context, *tile);
+      forward_by_winograd(context, *tile, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1,
+                          kept, std::exchange(transformed_are_filled_, weights_stay_), output);
     } else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined())) {
       forward_by(context, *plan, input, weight, bias, output);
     } else {
@@ -297,10 +298,10 @@ class DnnlConvolution final : public Convolution {
       return backward_data_by_groups(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && depthwise_pays(DepthwisePass::backward_data, geometry_, grad_input, grad_output))
       return backward_data_depthwise(context, geometry_, grad_output, weight, grad_input);
-    if (own_kernels_ && winograd_pays(WinogradPass::backward_data, geometry_, grad_input, grad_output))
-      return backward_data_by_winograd(context, geometry_, grad_output, weight, grad_input);
+    if (const auto tile = by_winograd(WinogradPass::backward_data, grad_input, grad_output))
+      return backward_data_by_winograd(context, *tile, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && columns_pay(geometry_, grad_input, grad_output, context.device().threads()))
-      return backward_data_by_columns(context, geometry_, grad_output, weight, kColumnValues, grad_input);
+      return backward_data_by_columns(context, geometry_, grad_output, weight, column_values(), grad_input);
     const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
     if (plan == nullptr) return reference_->backward_data(context, grad_output, weight, grad_input);
     run(context, *plan, {activation(grad_output), address(weight), activation(grad_input)}, "backward data");
@@ -334,17 +335,17 @@ class DnnlConvolution final : public Convolution {
   /// Depthwise, products, groups or Winograd, which can overwrite; false: none of them pays.
   bool backward_weight_by_own(Context& context, bool adds, const Tensor& input, const Tensor& grad_output,
                               Tensor& grad_weight, Tensor& grad_bias) const {
-    if (!own_kernels_) return false;
-    if (depthwise_pays(DepthwisePass::backward_weight, geometry_, input, grad_output)) {
+    if (own_kernels_ && depthwise_pays(DepthwisePass::backward_weight, geometry_, input, grad_output)) {
       backward_weight_depthwise(context, geometry_, input, grad_output, adds, grad_weight, grad_bias);
       return true;
     }
-    if (products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
+    if (own_kernels_ &&
+        products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
       backward_weight_by_products(context, geometry_, input, grad_output, adds, grad_weight);
-    else if (groups_pay(GroupPass::backward_weight, geometry_, input, grad_output))
+    else if (own_kernels_ && groups_pay(GroupPass::backward_weight, geometry_, input, grad_output))
       backward_weight_by_groups(context, geometry_, input, grad_output, adds, grad_weight);
-    else if (winograd_pays(WinogradPass::backward_weight, geometry_, input, grad_output))
-      backward_weight_by_winograd(context, geometry_, input, grad_output, adds, grad_weight);
+    else if (const auto tile = by_winograd(WinogradPass::backward_weight, input, grad_output))
+      backward_weight_by_winograd(context, *tile, geometry_, input, grad_output, adds, grad_weight);
     else
       return false;
     if (!grad_bias.defined()) return true;
@@ -404,10 +405,21 @@ class DnnlConvolution final : public Convolution {
     return {kept_.raw(), empty};
   }
 
+  std::optional<WinogradTile> by_winograd(WinogradPass pass, const Tensor& input,
+                                          const Tensor& output) const {
+    const bool may = own_kernels_ || (by_rules_ && input.dtype() == DType::bf16);
+    return may ? winograd_tile(pass, geometry_, input, output) : std::nullopt;
+  }
+
   /// Where forward_by_winograd keeps its weights; undefined if they change.
-  const Tensor& transformed_weights(Context& context) {
-    if (weights_stay_ && !transformed_.defined())
-      transformed_ = Tensor(context.device(), Shape{winograd_weights(geometry_)}, DType::f32);
+  const Tensor& transformed_weights(Context& context, WinogradTile tile) {
+    if (!weights_stay_) return transformed_;
+    const std::int64_t count = winograd_weights(tile, geometry_);
+    if (!transformed_.defined() || transformed_.count() != count) {  // images of another size, other tiles
+      if (transformed_.defined()) context.synchronize();             // pending work may use them
+      transformed_ = Tensor(context.device(), Shape{count}, DType::f32);
+      transformed_are_filled_ = false;
+    }
     return transformed_;
   }
 
@@ -656,7 +668,8 @@ class DnnlConvolution final : public Convolution {
   ConvolutionGeometry geometry_;
   dnnl::engine engine_;
   Math math_;
-  bool own_kernels_, always_turns_;
+  bool by_rules_, own_kernels_;  ///< ours stand in for oneDNN's; those for f32 too
+  bool always_turns_;
   dnnl::primitive_attr attributes_;  // for everything but a forward pass with a ReLU
   memory::dims stride_, dilation_, pad_;
   Activation end_;                            ///< of forward(): no ELU
@@ -683,8 +696,8 @@ const bool defined = (define_convolution(DeviceKind::cpu, &make_cpu_convolution)
 
 }  // namespace
 
-std::unique_ptr<Convolution> make_library_convolution(const ConvolutionGeometry& geometry) {
-  return std::make_unique<DnnlConvolution>(geometry, Math::full, Kernels::library);
+std::unique_ptr<Convolution> make_library_convolution(const ConvolutionGeometry& geometry, Math math) {
+  return std::make_unique<DnnlConvolution>(geometry, math, Kernels::library);
 }
 std::unique_ptr<Convolution> make_turned_convolution(const ConvolutionGeometry& geometry) {
   return std::make_unique<DnnlConvolution>(geometry, Math::full, Kernels::turned);

@@ -1,6 +1,6 @@
-// Terms: a tile is 2 x 2 outputs and the 4 x 4 inputs that they need; the tiles of all images are numbered
-// one after the other. A position is one of the 16 places in a transformed tile. A block is a vector of
-// neighbouring channels.
+// Terms: a tile is 2 x 2 or 4 x 4 outputs and the inputs that they need, 4 x 4 or 6 x 6; the tiles of all
+// images are numbered one after the other. A position is a place in a transformed tile. A block is a vector
+// of neighbouring channels.
 //
 // A thread transforms the inputs of some tiles, so that they stay in its L2 cache, and then computes a group
 // of output vectors after the other: for each position a product of (tiles, inputs) and (inputs, group),
@@ -9,16 +9,19 @@
 //
 // What a tile's outputs are does not depend on which tiles are computed with it.
 //
-// For the gradient of the weights, a share of the tiles has sums of its own for all weights, 16 per pair of
-// channels. Where these would need too much memory, or there are few tiles, several threads have one share,
-// and each of them a part of the outputs.
+// For the gradient of the weights, a share of the tiles has sums of its own for all weights, as many per pair
+// of channels as there are positions. Where these would leave the L2 cache, or there are few tiles, several
+// threads have one share, and each of them a part of the outputs.
 #include "ops/cpu/convolution_winograd.hpp"
 
 #include <omp.h>
 
 #include <algorithm>
+#include <optional>
+#include <type_traits>
 #include <vector>
 
+#include "ops/common/backend.hpp"
 #include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/constant_numbers.hpp"
 #include "ops/cpu/convolution_choice.hpp"
@@ -31,9 +34,9 @@ namespace {
 constexpr std::int64_t kLanes = 16;  ///< of a vector of AVX-512
 using Block = ChannelBlock<float, kLanes>;
 using Vector = Block::Values;
-constexpr std::int64_t kSide = 4, kPositions = kSide * kSide;  ///< of a tile's inputs
-constexpr std::int64_t kStep = 2;                              ///< from tile to tile: a side of its outputs
-constexpr std::int64_t kTaps = 9;
+template <class T>
+using Stored = ChannelBlock<T, kLanes>;  ///< of activations
+constexpr int kWindow = 3, kTaps = kWindow * kWindow;
 constexpr int kSums = 24;    ///< in registers, beside up to kVectors of weights and a factor
 constexpr int kVectors = 2;  ///< of outputs in a group
 constexpr std::int64_t kTiles =
@@ -48,8 +51,10 @@ struct Group {
   std::int64_t first, count;
 };
 
-/// Sizes for one call; copied into the enqueued work.
+/// Sizes for one call; copied into the enqueued work. kStep: from tile to tile, a side of its outputs.
+template <int kStep>
 struct Sizes {
+  static constexpr int kSide = kStep + kWindow - 1, kPositions = kSide * kSide;
   std::int64_t batch, inputs, outputs, in_h, in_w, out_h, out_w, pad_h, pad_w, rows, columns;
   int threads;
   std::int64_t tasks, most;  ///< of tiles in a task
@@ -118,19 +123,26 @@ struct Sizes {
 };
 
 /// For the gradient of the weights.
-struct WeightSizes : Sizes {
+template <int kStep>
+struct WeightSizes : Sizes<kStep> {
   std::int64_t shares;  ///< of the tiles, with sums of their own
 
   WeightSizes(const ConvolutionGeometry& g, const Tensor& input, const Tensor& grad_output, int team)
-      : Sizes(g, input, grad_output, team) {
-    const std::int64_t limit = std::max<std::int64_t>(std::min(tiles() / kTiles, kMostSums / weights()), 1);
-    parts = std::min((threads + limit - 1) / limit, groups());
-    shares = std::min(limit, threads / parts);
-    divide_among(shares);
+      : Sizes<kStep>(g, input, grad_output, team) {
+    const std::int64_t full = this->tiles() / kTiles, weights = this->weights();
+    const auto bytes = weights * static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t near =
+        std::clamp<std::int64_t>(l2_cache() / bytes, 1, std::max<std::int64_t>(full, 1));
+    this->parts = std::min((this->threads + near - 1) / near, this->groups());
+    shares = std::clamp<std::int64_t>(std::min(this->threads / this->parts, full), 1,
+                                      std::max<std::int64_t>(kMostSums / weights, 1));
+    this->divide_among(shares);
   }
   /// Of a thread.
-  std::int64_t workspace() const { return kPositions * (of_inputs() + of_gradients()); }
-  std::int64_t whole_workspace() const { return shares * (weights() + parts * workspace()); }
+  std::int64_t workspace() const {
+    return Sizes<kStep>::kPositions * (this->of_inputs() + this->of_gradients());
+  }
+  std::int64_t whole_workspace() const { return shares * (this->weights() + this->parts * workspace()); }
 };
 
 /// Neighbouring tiles in a row of an image: `count` of them from tile `column` on, the `at`-th of those that
@@ -140,8 +152,8 @@ struct Run {
 };
 
 /// Calls body(Run) for tiles [first, last).
-template <class Body>
-void for_each_run(const Sizes& s, std::int64_t first, std::int64_t last, const Body& body) {
+template <int kStep, class Body>
+void for_each_run(const Sizes<kStep>& s, std::int64_t first, std::int64_t last, const Body& body) {
   for (std::int64_t tile = first; tile < last;) {
     const std::int64_t row = tile / s.columns, column = tile % s.columns;
     const std::int64_t count = std::min(s.columns - column, last - tile);
@@ -152,74 +164,179 @@ void for_each_run(const Sizes& s, std::int64_t first, std::int64_t last, const B
 
 // --- Transformations ----------------------------------------------------------------------------
 
-/// Half of the transformation, along the columns or rows of a tile.
-[[gnu::always_inline]] inline void transform_line(const Vector (&from)[kSide], Vector (&to)[kSide]) {
-  to[0] = from[0] - from[2];
-  to[1] = from[1] + from[2];
-  to[2] = from[2] - from[1];
-  to[3] = from[1] - from[3];
-}
+/// Halves of the transformations of tiles with a side of as many outputs: along their columns or rows.
+template <int kStep>
+struct Halves;
 
-[[gnu::always_inline]] inline void transform_outputs(const Vector (&from)[kSide][kSide],
-                                                     Vector (&to)[kStep][kStep]) {
-  Vector half[kStep][kSide];
-#pragma GCC unroll 4
-  for (int j = 0; j < kSide; ++j) {
-    half[0][j] = (from[0][j] + from[1][j]) + from[2][j];
-    half[1][j] = (from[1][j] - from[2][j]) - from[3][j];
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < kStep; ++i) {
-    to[i][0] = (half[i][0] + half[i][1]) + half[i][2];
-    to[i][1] = (half[i][1] - half[i][2]) - half[i][3];
-  }
-}
+/// Polynomials at 0, 1, -1 and infinity.
+template <>
+struct Halves<2> {
+  static constexpr int kStep = 2, kSide = 4;
+  struct Inputs {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kSide]) const {
+      to[0] = from[0] - from[2];
+      to[1] = from[1] + from[2];
+      to[2] = from[2] - from[1];
+      to[3] = from[1] - from[3];
+    }
+  };
+  struct Outputs {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kStep]) const {
+      to[0] = (from[0] + from[1]) + from[2];
+      to[1] = (from[1] - from[2]) - from[3];
+    }
+  };
+  struct Weights {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kWindow], Vector (&to)[kSide]) const {
+      const Vector ends = 0.5F * (from[0] + from[2]), middle = 0.5F * from[1];
+      to[0] = from[0];
+      to[1] = ends + middle;
+      to[2] = ends - middle;
+      to[3] = from[2];
+    }
+  };
+  struct Gradients {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kStep], Vector (&to)[kSide]) const {
+      to[0] = from[0];
+      to[1] = 0.5F * (from[0] + from[1]);
+      to[2] = 0.5F * (from[0] - from[1]);
+      to[3] = from[1];
+    }
+  };
+  struct Sums {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kWindow]) const {
+      to[0] = (from[0] + from[1]) + from[2];
+      to[1] = from[1] - from[2];
+      to[2] = (from[1] + from[2]) - from[3];
+    }
+  };
+};
 
-void transform_weights(const Vector (&from)[3][3], Vector (&to)[kSide][kSide]) {
-  Vector half[kSide][3];
-#pragma GCC unroll 3
-  for (int j = 0; j < 3; ++j) {
-    const Vector ends = 0.5f * (from[0][j] + from[2][j]), middle = 0.5f * from[1][j];
-    half[0][j] = from[0][j];
-    half[1][j] = ends + middle;
-    half[2][j] = ends - middle;
-    half[3][j] = from[2][j];
+/// Polynomials at 0, a, -a, b, -b and infinity, with a = sqrt(1/2) and b = sqrt(2). With 1 and 2, as usual,
+/// the errors would be twice as large (root mean square of 64 channels; four times at most).
+template <>
+struct Halves<4> {
+  static constexpr int kStep = 4, kSide = 6;
+  static constexpr float kA = 0.70710678F, kB = 1.41421356F;
+  /// What a transformation of the weights would divide by at a and -a, and at b and -b: where few values are
+  /// transformed, they are multiplied by this.
+  static constexpr float kOfA = -2.0F / 3, kOfB = 1.0F / 6;
+
+  struct Inputs {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kSide]) const {
+      const Vector even_a = from[4] - 2.0F * from[2], odd_a = from[3] - 2.0F * from[1];
+      const Vector even_b = from[4] - 0.5F * from[2], odd_b = from[3] - 0.5F * from[1];
+      to[0] = (from[0] + from[4]) - 2.5F * from[2];
+      to[1] = even_a + kA * odd_a;
+      to[2] = even_a - kA * odd_a;
+      to[3] = even_b + kB * odd_b;
+      to[4] = even_b - kB * odd_b;
+      to[5] = (from[1] + from[5]) - 2.5F * from[3];
+    }
+  };
+
+  struct Outputs {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kStep]) const {
+      const Vector even_a = from[1] + from[2], odd_a = kA * (from[1] - from[2]);
+      const Vector even_b = from[3] + from[4], odd_b = kB * (from[3] - from[4]);
+      to[0] = from[0] + (even_a + even_b);
+      to[1] = odd_a + odd_b;
+      to[2] = 0.5F * even_a + 2.0F * even_b;
+      to[3] = (from[5] + 0.5F * odd_a) + 2.0F * odd_b;
+    }
+  };
+
+  struct Weights {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kWindow], Vector (&to)[kSide]) const {
+      const Vector even_a = kOfA * (from[0] + 0.5F * from[2]), odd_a = kOfA * kA * from[1];
+      const Vector even_b = kOfB * (from[0] + 2.0F * from[2]), odd_b = kOfB * kB * from[1];
+      to[0] = from[0];
+      to[1] = even_a + odd_a;
+      to[2] = even_a - odd_a;
+      to[3] = even_b + odd_b;
+      to[4] = even_b - odd_b;
+      to[5] = from[2];
+    }
+  };
+
+  /// Divided at the end, with the sums.
+  struct Gradients {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kStep], Vector (&to)[kSide]) const {
+      const Vector even_a = from[0] + 0.5F * from[2], odd_a = from[1] + 0.5F * from[3];
+      const Vector even_b = from[0] + 2.0F * from[2], odd_b = from[1] + 2.0F * from[3];
+      to[0] = from[0];
+      to[1] = even_a + kA * odd_a;
+      to[2] = even_a - kA * odd_a;
+      to[3] = even_b + kB * odd_b;
+      to[4] = even_b - kB * odd_b;
+      to[5] = from[3];
+    }
+  };
+
+  struct Sums {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kWindow]) const {
+      const Vector even_a = kOfA * (from[1] + from[2]), odd_a = kOfA * kA * (from[1] - from[2]);
+      const Vector even_b = kOfB * (from[3] + from[4]), odd_b = kOfB * kB * (from[3] - from[4]);
+      to[0] = from[0] + (even_a + even_b);
+      to[1] = odd_a + odd_b;
+      to[2] = (from[5] + 0.5F * even_a) + 2.0F * even_b;
+    }
+  };
+};
+
+/// load(i, j, vector) of kFrom x kFrom, both halves, store(i, j, vector) of kTo x kTo.
+template <int kFrom, int kTo, class Half, class Load, class Store>
+[[gnu::always_inline]] inline void transform(const Half& half, const Load& load, const Store& store) {
+  Vector lines[kTo][kFrom];
+#pragma GCC unroll 6
+  for (int j = 0; j < kFrom; ++j) {
+    Vector from[kFrom], to[kTo];
+#pragma GCC unroll 6
+    for (int i = 0; i < kFrom; ++i) load(i, j, from[i]);
+    half(from, to);
+#pragma GCC unroll 6
+    for (int i = 0; i < kTo; ++i) lines[i][j] = to[i];
   }
-#pragma GCC unroll 4
-  for (int i = 0; i < kSide; ++i) {
-    const Vector ends = 0.5f * (half[i][0] + half[i][2]), middle = 0.5f * half[i][1];
-    to[i][0] = half[i][0];
-    to[i][1] = ends + middle;
-    to[i][2] = ends - middle;
-    to[i][3] = half[i][2];
+#pragma GCC unroll 6
+  for (int i = 0; i < kTo; ++i) {
+    Vector to[kTo];
+    half(lines[i], to);
+#pragma GCC unroll 6
+    for (int j = 0; j < kTo; ++j) store(i, j, to[j]);
   }
 }
 
 /// A vector of outputs of a group, one block of inputs. `turned`: the caller's weights lead the other way.
-void prepare_weights(const Sizes& s, bool turned, std::int64_t v, std::int64_t block, const float* weight,
-                     float* prepared) {
+template <int kStep, class T>
+void prepare_weights(const Sizes<kStep>& s, bool turned, std::int64_t v, std::int64_t block,
+                     const float* weight, float* prepared) {
+  constexpr int kSide = Halves<kStep>::kSide;
   const Group g = s.group_of(v);
   alignas(64) float taps[kTaps][kLanes];
   for (std::int64_t c = block * kLanes; c < (block + 1) * kLanes; ++c) {
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
       const std::int64_t o = v * kLanes + lane;
       const float* from = weight + (turned ? c * s.outputs + o : o * s.inputs + c) * kTaps;
-      for (std::int64_t tap = 0; tap < kTaps; ++tap) taps[tap][lane] = from[turned ? kTaps - 1 - tap : tap];
+      for (std::int64_t tap = 0; tap < kTaps; ++tap)
+        taps[tap][lane] = stored<T>(from[turned ? kTaps - 1 - tap : tap]);
     }
-    Vector values[3][3], transformed[kSide][kSide];
-    for (int tap = 0; tap < kTaps; ++tap) Block::load(taps[tap], values[tap / 3][tap % 3]);
-    transform_weights(values, transformed);
     float* to = prepared + s.place(g) + (c * g.count + v - g.first) * kLanes;
-    for (int position = 0; position < kPositions; ++position)
-      Block::store(transformed[position / kSide][position % kSide],
-                   to + position * s.inputs * g.count * kLanes);
+    transform<kWindow, kSide>(
+        typename Halves<kStep>::Weights(),
+        [&](int i, int j, Vector& value) { Block::load(taps[i * kWindow + j], value); },
+        [&](int i, int j, const Vector& value) {
+          Block::store(value, to + (i * kSide + j) * s.inputs * g.count * kLanes);
+        });
   }
 }
 
-/// The four rows of inputs that a row of tiles needs, in one block.
+/// The rows of inputs that a row of tiles needs, in one block.
+template <int kStep, class T>
 class Strip {
+  static constexpr int kSide = Halves<kStep>::kSide;
+
  public:
-  Strip(const Sizes& s, const Run& run, const float* x) : step_(s.inputs), width_(s.in_w) {
+  Strip(const Sizes<kStep>& s, const Run& run, const T* x) : step_(s.inputs), width_(s.in_w) {
     const std::int64_t first = run.row * kStep - s.pad_h;
     for (std::int64_t i = 0; i < kSide; ++i) {
       inside_[i] = first + i >= 0 && first + i < s.in_h;
@@ -232,42 +349,48 @@ class Strip {
     Vector values[kSide] = {};
     if (column >= 0 && column < width_) {
       const std::int64_t at = column * step_ + block * kLanes;
-#pragma GCC unroll 4
+#pragma GCC unroll 6
       for (int i = 0; i < kSide; ++i)
-        if (whole_ || inside_[i]) Block::load(rows_[i] + at, values[i]);
+        if (whole_ || inside_[i]) Stored<T>::load(rows_[i] + at, values[i]);
     }
-    transform_line(values, to);
+    typename Halves<kStep>::Inputs()(values, to);
   }
 
  private:
   std::int64_t step_, width_;
-  const float* rows_[kSide];
+  const T* rows_[kSide];
   bool inside_[kSide], whole_;
 };
 
 /// The inputs of a run, of `count` tiles that are computed together. Neighbouring tiles share two columns.
-void prepare_run(const Sizes& s, const Run& run, std::int64_t count, const float* x, float* prepared) {
-  const Strip strip(s, run, x);
+template <int kStep, class T>
+void prepare_run(const Sizes<kStep>& s, const Run& run, std::int64_t count, const T* x, float* prepared) {
+  constexpr int kSide = Halves<kStep>::kSide;
+  constexpr std::int64_t kTogether = 4;  // tiles, whose columns stay in the L1 cache
+  alignas(64) float columns[kTogether * kStep + kSide - kStep][kSide][kLanes];
+  const Strip<kStep, T> strip(s, run, x);
   const std::int64_t position = s.of_inputs();
   for (std::int64_t block = 0; block < s.inputs / kLanes; ++block) {
-    float* to = prepared + (block * count + run.at) * kLanes;
-    std::int64_t column = run.column * kStep - s.pad_w;
-    Vector columns[kSide][kSide];
-    strip.load(column, block, columns[0]);
-    strip.load(column + 1, block, columns[1]);
-    for (std::int64_t t = 0; t < run.count; ++t, column += kStep, to += kLanes) {
-      strip.load(column + 2, block, columns[2]);
-      strip.load(column + 3, block, columns[3]);
-#pragma GCC unroll 4
-      for (int i = 0; i < kSide; ++i) {
-        const Vector line[kSide] = {columns[0][i], columns[1][i], columns[2][i], columns[3][i]};
-        Vector transformed[kSide];
-        transform_line(line, transformed);
-#pragma GCC unroll 4
-        for (int j = 0; j < kSide; ++j) Block::store(transformed[j], to + (i * kSide + j) * position);
-        columns[0][i] = columns[2][i];
-        columns[1][i] = columns[3][i];
+    for (std::int64_t first = 0; first < run.count; first += kTogether) {
+      const std::int64_t tiles = std::min(kTogether, run.count - first);
+      const std::int64_t column = (run.column + first) * kStep - s.pad_w;
+      for (std::int64_t c = 0; c < tiles * kStep + kSide - kStep; ++c) {
+        Vector values[kSide];
+        strip.load(column + c, block, values);
+#pragma GCC unroll 6
+        for (int i = 0; i < kSide; ++i) Block::store(values[i], columns[c][i]);
       }
+      float* to = prepared + (block * count + run.at + first) * kLanes;
+      for (std::int64_t t = 0; t < tiles; ++t, to += kLanes)
+#pragma GCC unroll 6
+        for (int i = 0; i < kSide; ++i) {
+          Vector line[kSide], transformed[kSide];
+#pragma GCC unroll 6
+          for (int j = 0; j < kSide; ++j) Block::load(columns[t * kStep + j][i], line[j]);
+          typename Halves<kStep>::Inputs()(line, transformed);
+#pragma GCC unroll 6
+          for (int j = 0; j < kSide; ++j) Block::store(transformed[j], to + (i * kSide + j) * position);
+        }
     }
   }
 }
@@ -276,9 +399,9 @@ void prepare_run(const Sizes& s, const Run& run, std::int64_t count, const float
 
 /// P neighbouring tiles, the N vectors of a group, one position. `next`: weights that are wanted soon, as
 /// many.
-template <int P, int N>
-void multiply(const Sizes& s, std::int64_t count, const float* tiles, const float* weights, const float* next,
-              float* products) {
+template <int P, int N, int kStep>
+void multiply(const Sizes<kStep>& s, std::int64_t count, const float* tiles, const float* weights,
+              const float* next, float* products) {
   Vector sums[P][N] = {};
   for (std::int64_t block = 0; block < s.inputs; block += kLanes, tiles += count * kLanes)
     for (std::int64_t k = 0; k < kLanes; ++k, weights += N * kLanes, next += N * kLanes) {
@@ -301,36 +424,31 @@ void multiply(const Sizes& s, std::int64_t count, const float* tiles, const floa
 }
 
 /// The outputs of a run, for the N vectors of a group.
-template <int N>
-void write_run(const Sizes& s, const Run& run, const float* products, const float* bias, float slope,
-               float* y) {
+template <int N, int kStep, class T>
+void write_run(const Sizes<kStep>& s, const Run& run, const float* products, const float* bias, float slope,
+               T* y) {
+  constexpr int kSide = Halves<kStep>::kSide;
   const std::int64_t row = run.row * kStep, next = s.out_w * s.outputs;
-  const std::int64_t position = s.of_outputs(), pixel = s.outputs, width = s.out_w;
-  const bool below = row + 1 < s.out_h, ends = slope != 1;
+  const std::int64_t position = s.of_outputs(), pixel = s.outputs;
+  const std::int64_t height = std::min<std::int64_t>(kStep, s.out_h - row);
+  const bool ends = slope != 1;
   products += run.at * N * kLanes;
   Vector added[N] = {};
   for (int n = 0; n < N && bias != nullptr; ++n) Block::load(bias + n * kLanes, added[n]);
   std::int64_t column = run.column * kStep;
-  float* to = y + ((run.image * s.out_h + row) * width + column) * pixel;
+  T* to = y + ((run.image * s.out_h + row) * s.out_w + column) * pixel;
   for (std::int64_t t = 0; t < run.count; ++t, column += kStep, to += kStep * pixel) {
-    const bool beside = column + 1 < width;
+    const std::int64_t width = std::min<std::int64_t>(kStep, s.out_w - column);
 #pragma GCC unroll 2
-    for (int n = 0; n < N; ++n, products += kLanes) {
-      Vector values[kSide][kSide], outputs[kStep][kStep];
-#pragma GCC unroll 16
-      for (int p = 0; p < kPositions; ++p) Block::load(products + p * position, values[p / kSide][p % kSide]);
-      transform_outputs(values, outputs);
-#pragma GCC unroll 4
-      for (int i = 0; i < kStep * kStep; ++i) {
-        Vector& output = outputs[i / kStep][i % kStep];
-        output += added[n];
-        if (ends) end_with_relu(slope, output);
-      }
-      Block::store(outputs[0][0], to + n * kLanes);
-      if (beside) Block::store(outputs[0][1], to + pixel + n * kLanes);
-      if (below) Block::store(outputs[1][0], to + next + n * kLanes);
-      if (beside && below) Block::store(outputs[1][1], to + next + pixel + n * kLanes);
-    }
+    for (int n = 0; n < N; ++n, products += kLanes)
+      transform<kSide, kStep>(
+          typename Halves<kStep>::Outputs(),
+          [&](int i, int j, Vector& value) { Block::load(products + (i * kSide + j) * position, value); },
+          [&](int i, int j, Vector value) {
+            value += added[n];
+            if (ends) end_with_relu(slope, value);
+            if (i < height && j < width) Stored<T>::store(value, to + i * next + j * pixel + n * kLanes);
+          });
   }
 }
 
@@ -339,9 +457,10 @@ struct Prepared {
 };
 
 /// Tiles [first, last), a part of their outputs.
-void compute_tiles(const Sizes& s, std::int64_t first, std::int64_t last, std::int64_t part_of_outputs,
-                   const float* x, const Prepared& prepared, float slope, float* y, float* memory) {
-  float *const tiles = memory, *const products = memory + kPositions * s.of_inputs();
+template <int kStep, class T>
+void compute_tiles(const Sizes<kStep>& s, std::int64_t first, std::int64_t last, std::int64_t part_of_outputs,
+                   const T* x, const Prepared& prepared, float slope, T* y, float* memory) {
+  float *const tiles = memory, *const products = memory + s.kPositions * s.of_inputs();
   const std::int64_t count = last - first;
   for_each_run(s, first, last, [&](const Run& run) { prepare_run(s, run, count, x, tiles); });
   for (std::int64_t number = s.first_group(part_of_outputs); number < s.first_group(part_of_outputs + 1);
@@ -350,7 +469,7 @@ void compute_tiles(const Sizes& s, std::int64_t first, std::int64_t last, std::i
     with_constant<kVectors>(g.count, [&]<int N>(std::integral_constant<int, N>) {
       constexpr std::int64_t kTogether = kSums / N;
       const std::int64_t parts = (count + kTogether - 1) / kTogether;
-      for (std::int64_t position = 0; position < kPositions; ++position) {
+      for (std::int64_t position = 0; position < s.kPositions; ++position) {
         const float* weights = prepared.weight + s.place(g) + position * s.inputs * N * kLanes;
         const float* from = tiles + position * s.of_inputs();
         float* to = products + position * s.of_outputs();
@@ -373,8 +492,9 @@ void compute_tiles(const Sizes& s, std::int64_t first, std::int64_t last, std::i
 }
 
 /// weight: the caller's; nullptr: `prepared` are filled.
-void run_forward(const Sizes& s, bool turned, const float* x, const float* weight, const float* bias,
-                 float slope, float* y, float* prepared, float* workspace) {
+template <int kStep, class T>
+void run_forward(const Sizes<kStep>& s, bool turned, const T* x, const float* weight, const float* bias,
+                 float slope, T* y, float* prepared, float* workspace) {
   Shares shares(s.threads, s.tasks * s.parts, 1);
 #pragma omp parallel num_threads(s.threads)
   {
@@ -382,7 +502,7 @@ void run_forward(const Sizes& s, bool turned, const float* x, const float* weigh
       const std::int64_t blocks = s.inputs / kLanes;
 #pragma omp for schedule(static)
       for (std::int64_t i = 0; i < s.vectors() * blocks; ++i) {
-        prepare_weights(s, turned, i / blocks, i % blocks, weight, prepared);
+        prepare_weights<kStep, T>(s, turned, i / blocks, i % blocks, weight, prepared);
       }
     }
     float* const memory = workspace + omp_get_thread_num() * s.workspace();
@@ -399,37 +519,25 @@ void run_forward(const Sizes& s, bool turned, const float* x, const float* weigh
 // --- Gradient of the weights --------------------------------------------------------------------
 
 /// As prepare_run, for the gradients of some of the outputs.
-void prepare_gradients(const Sizes& s, const Run& run, std::int64_t count, const Group& outputs,
-                       const float* dy, float* prepared) {
-  const std::int64_t position = s.of_gradients(), pixel = s.outputs, width = s.out_w;
-  const bool below = run.row * kStep + 1 < s.out_h;
+template <int kStep, class T>
+void prepare_gradients(const Sizes<kStep>& s, const Run& run, std::int64_t count, const Group& outputs,
+                       const T* dy, float* prepared) {
+  constexpr int kSide = Halves<kStep>::kSide;
+  const std::int64_t position = s.of_gradients(), pixel = s.outputs, row = run.row * kStep;
+  const std::int64_t height = std::min<std::int64_t>(kStep, s.out_h - row), next = s.out_w * pixel;
   for (std::int64_t block = outputs.first; block < outputs.first + outputs.count; ++block) {
     float* to = prepared + (block * count + run.at) * kLanes;
     std::int64_t column = run.column * kStep;
-    const float* from =
-        dy + ((run.image * s.out_h + run.row * kStep) * width + column) * pixel + block * kLanes;
+    const T* from = dy + ((run.image * s.out_h + row) * s.out_w + column) * pixel + block * kLanes;
     for (std::int64_t t = 0; t < run.count; ++t, column += kStep, from += kStep * pixel, to += kLanes) {
-      const bool beside = column + 1 < width;
-      Vector values[kStep][kStep] = {}, half[kSide][kStep];
-      Block::load(from, values[0][0]);
-      if (beside) Block::load(from + pixel, values[0][1]);
-      if (below) Block::load(from + width * pixel, values[1][0]);
-      if (beside && below) Block::load(from + (width + 1) * pixel, values[1][1]);
-#pragma GCC unroll 2
-      for (int j = 0; j < kStep; ++j) {
-        half[0][j] = values[0][j];
-        half[1][j] = 0.5f * (values[0][j] + values[1][j]);
-        half[2][j] = 0.5f * (values[0][j] - values[1][j]);
-        half[3][j] = values[1][j];
-      }
-#pragma GCC unroll 4
-      for (int i = 0; i < kSide; ++i) {
-        float* const line = to + i * kSide * position;
-        Block::store(half[i][0], line);
-        Block::store(0.5f * (half[i][0] + half[i][1]), line + position);
-        Block::store(0.5f * (half[i][0] - half[i][1]), line + 2 * position);
-        Block::store(half[i][1], line + 3 * position);
-      }
+      const std::int64_t width = std::min<std::int64_t>(kStep, s.out_w - column);
+      transform<kStep, kSide>(
+          typename Halves<kStep>::Gradients(),
+          [&](int i, int j, Vector& value) {
+            value = Vector{};
+            if (i < height && j < width) Stored<T>::load(from + i * next + j * pixel, value);
+          },
+          [&](int i, int j, const Vector& value) { Block::store(value, to + (i * kSide + j) * position); });
     }
   }
 }
@@ -461,10 +569,11 @@ void add_products(std::int64_t count, const float* inputs, const float* gradient
 
 /// Adds tiles [first, last) to the sums of a part of the outputs. The sums of all outputs, at `kept`, are
 /// ordered as the forward pass's weights.
-void add_tiles(const WeightSizes& s, std::int64_t first, std::int64_t last, std::int64_t part,
-               const Group& outputs, const float* x, const float* dy, float* kept, float* memory) {
+template <int kStep, class T>
+void add_tiles(const WeightSizes<kStep>& s, std::int64_t first, std::int64_t last, std::int64_t part,
+               const Group& outputs, const T* x, const T* dy, float* kept, float* memory) {
   constexpr int kTogether = 16;  // sums in registers
-  float *const inputs = memory, *const gradients = memory + kPositions * s.of_inputs();
+  float *const inputs = memory, *const gradients = memory + s.kPositions * s.of_inputs();
   const std::int64_t count = last - first;
   for_each_run(s, first, last, [&](const Run& run) {
     prepare_run(s, run, count, x, inputs);
@@ -474,7 +583,7 @@ void add_tiles(const WeightSizes& s, std::int64_t first, std::int64_t last, std:
     const Group g = s.group(number);
     with_constant<kVectors>(g.count, [&]<int N>(std::integral_constant<int, N>) {
       constexpr int K = kTogether / N;
-      for (std::int64_t position = 0; position < kPositions; ++position) {
+      for (std::int64_t position = 0; position < s.kPositions; ++position) {
         const float* from = inputs + position * s.of_inputs();
         const float* with = gradients + position * s.of_gradients() + g.first * count * kLanes;
         float* to = kept + s.place(g) + position * s.inputs * N * kLanes;
@@ -487,7 +596,8 @@ void add_tiles(const WeightSizes& s, std::int64_t first, std::int64_t last, std:
 }
 
 /// A share of the tiles, for a part of the outputs.
-void add_share(const WeightSizes& s, std::int64_t share, std::int64_t part, const float* x, const float* dy,
+template <int kStep, class T>
+void add_share(const WeightSizes<kStep>& s, std::int64_t share, std::int64_t part, const T* x, const T* dy,
                float* kept, float* memory) {
   const Group first_group = s.group(s.first_group(part)), last_group = s.group(s.first_group(part + 1) - 1);
   const Group outputs{first_group.first, last_group.first + last_group.count - first_group.first};
@@ -498,32 +608,27 @@ void add_share(const WeightSizes& s, std::int64_t share, std::int64_t part, cons
 }
 
 /// The sums of a vector of outputs and a block of inputs over the shares, in their order, transformed back.
-void write_weights(const WeightSizes& s, std::int64_t v, std::int64_t block, const float* kept, bool adds,
-                   float* dw) {
+template <int kStep>
+void write_weights(const WeightSizes<kStep>& s, std::int64_t v, std::int64_t block, const float* kept,
+                   bool adds, float* dw) {
+  constexpr int kSide = Halves<kStep>::kSide;
   const Group g = s.group_of(v);
   alignas(64) float taps[kTaps][kLanes];
   for (std::int64_t c = block * kLanes; c < (block + 1) * kLanes; ++c) {
     const float* from = kept + s.place(g) + (c * g.count + v - g.first) * kLanes;
-    Vector sums[kSide][kSide], half[3][kSide];
-    for (int p = 0; p < kPositions; ++p, from += s.inputs * g.count * kLanes) {
-      Vector& sum = sums[p / kSide][p % kSide];
-      Block::load(from, sum);
-      for (std::int64_t share = 1; share < s.shares; ++share) {
-        Vector other;
-        Block::load(from + share * s.weights(), other);
-        sum += other;
-      }
-    }
-    for (int j = 0; j < kSide; ++j) {
-      half[0][j] = (sums[0][j] + sums[1][j]) + sums[2][j];
-      half[1][j] = sums[1][j] - sums[2][j];
-      half[2][j] = (sums[1][j] + sums[2][j]) - sums[3][j];
-    }
-    for (int i = 0; i < 3; ++i) {
-      Block::store((half[i][0] + half[i][1]) + half[i][2], taps[3 * i]);
-      Block::store(half[i][1] - half[i][2], taps[3 * i + 1]);
-      Block::store((half[i][1] + half[i][2]) - half[i][3], taps[3 * i + 2]);
-    }
+    const std::int64_t position = s.inputs * g.count * kLanes;
+    transform<kSide, kWindow>(
+        typename Halves<kStep>::Sums(),
+        [&](int i, int j, Vector& sum) {
+          const float* at = from + (i * kSide + j) * position;
+          Block::load(at, sum);
+          for (std::int64_t share = 1; share < s.shares; ++share) {
+            Vector other;
+            Block::load(at + share * s.weights(), other);
+            sum += other;
+          }
+        },
+        [&](int i, int j, const Vector& value) { Block::store(value, taps[i * kWindow + j]); });
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
       float* to = dw + ((v * kLanes + lane) * s.inputs + c) * kTaps;
       for (std::int64_t tap = 0; tap < kTaps; ++tap)
@@ -532,7 +637,8 @@ void write_weights(const WeightSizes& s, std::int64_t v, std::int64_t block, con
   }
 }
 
-void run_backward_weight(const WeightSizes& s, const float* x, const float* dy, bool adds, float* dw,
+template <int kStep, class T>
+void run_backward_weight(const WeightSizes<kStep>& s, const T* x, const T* dy, bool adds, float* dw,
                          float* workspace) {
   float *const kept = workspace, *const memories = workspace + s.shares * s.weights();
 #pragma omp parallel num_threads(s.threads)
@@ -551,37 +657,58 @@ void run_backward_weight(const WeightSizes& s, const float* x, const float* dy, 
 
 // ------------------------------------------------------------------------------------------------
 
-void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
-                    const Tensor& weight, const Tensor& bias, double slope, const Tensor& kept,
-                    bool is_filled, Tensor& output) {
-  const Sizes sizes(geometry, input, output, context.device().threads());
-  const bool keeps = kept.defined();
-  auto* workspace =
-      context.workspace_of<float>((keeps ? 0 : sizes.weights()) + sizes.threads * sizes.workspace());
-  float* prepared = keeps ? const_cast<float*>(kept.data<float>()) : workspace;
-  if (!keeps) workspace += sizes.weights();
-  context.run([sizes, x = input.data<float>(), w = is_filled ? nullptr : weight.data<float>(),
-               b = bias.defined() ? bias.data<float>() : nullptr, slope = static_cast<float>(slope),
-               y = output.data<float>(), prepared,
-               workspace] { run_forward(sizes, false, x, w, b, slope, y, prepared, workspace); });
+/// body(constant side of a tile's outputs, T()) for activations of type T.
+template <class Body>
+void with_types(WinogradTile tile, const Tensor& activation, const Body& body) {
+  const auto with_tile = [&](auto type) {
+    if (tile == WinogradTile::of_2)
+      body(std::integral_constant<int, 2>(), type);
+    else
+      body(std::integral_constant<int, 4>(), type);
+  };
+  if (activation.dtype() == DType::bf16)
+    with_tile(BFloat16());
+  else
+    with_tile(float());
 }
 
-void backward_data_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& grad_output,
-                          const Tensor& weight, Tensor& grad_input) {
-  const Sizes sizes(turned(geometry), grad_output, grad_input, context.device().threads());
-  auto* prepared = context.workspace_of<float>(sizes.weights() + sizes.threads * sizes.workspace());
-  context.run(
-      [sizes, dy = grad_output.data<float>(), w = weight.data<float>(), dx = grad_input.data<float>(),
-       prepared] { run_forward(sizes, true, dy, w, nullptr, 1, dx, prepared, prepared + sizes.weights()); });
+void forward_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeometry& geometry,
+                    const Tensor& input, const Tensor& weight, const Tensor& bias, double slope,
+                    const Tensor& kept, bool is_filled, Tensor& output) {
+  with_types(tile, output, [&]<int kStep, class T>(std::integral_constant<int, kStep>, T) {
+    const Sizes<kStep> sizes(geometry, input, output, context.device().threads());
+    const bool keeps = kept.defined();
+    auto* workspace =
+        context.workspace_of<float>((keeps ? 0 : sizes.weights()) + sizes.threads * sizes.workspace());
+    float* prepared = keeps ? const_cast<float*>(kept.data<float>()) : workspace;
+    if (!keeps) workspace += sizes.weights();
+    context.run([sizes, x = input.data<T>(), w = is_filled ? nullptr : weight.data<float>(),
+                 b = bias.defined() ? bias.data<float>() : nullptr, slope = static_cast<float>(slope),
+                 y = output.data<T>(), prepared,
+                 workspace] { run_forward(sizes, false, x, w, b, slope, y, prepared, workspace); });
+  });
 }
 
-void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
-                            const Tensor& grad_output, bool adds, Tensor& grad_weight) {
-  const WeightSizes sizes(geometry, input, grad_output, context.device().threads());
-  auto* workspace = context.workspace_of<float>(sizes.whole_workspace());
-  context.run([sizes, x = input.data<float>(), dy = grad_output.data<float>(), adds,
-               dw = grad_weight.data<float>(),
-               workspace] { run_backward_weight(sizes, x, dy, adds, dw, workspace); });
+void backward_data_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeometry& geometry,
+                          const Tensor& grad_output, const Tensor& weight, Tensor& grad_input) {
+  with_types(tile, grad_input, [&]<int kStep, class T>(std::integral_constant<int, kStep>, T) {
+    const Sizes<kStep> sizes(turned(geometry), grad_output, grad_input, context.device().threads());
+    auto* prepared = context.workspace_of<float>(sizes.weights() + sizes.threads * sizes.workspace());
+    context.run(
+        [sizes, dy = grad_output.data<T>(), w = weight.data<float>(), dx = grad_input.data<T>(), prepared] {
+          run_forward(sizes, true, dy, w, nullptr, 1, dx, prepared, prepared + sizes.weights());
+        });
+  });
+}
+
+void backward_weight_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeometry& geometry,
+                            const Tensor& input, const Tensor& grad_output, bool adds, Tensor& grad_weight) {
+  with_types(tile, input, [&]<int kStep, class T>(std::integral_constant<int, kStep>, T) {
+    const WeightSizes<kStep> sizes(geometry, input, grad_output, context.device().threads());
+    auto* workspace = context.workspace_of<float>(sizes.whole_workspace());
+    context.run([sizes, x = input.data<T>(), dy = grad_output.data<T>(), adds, dw = grad_weight.data<float>(),
+                 workspace] { run_backward_weight(sizes, x, dy, adds, dw, workspace); });
+  });
 }
 
 const Define define_forward(forward_by_winograd, DeviceKind::cpu, &forward_on_cpu);
@@ -595,25 +722,41 @@ bool all_are(const std::vector<std::int64_t>& lengths, std::int64_t wanted) {
 }  // namespace
 
 bool winograd_applies(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
-  return instruction_set() == InstructionSet::avx512 && is_plain_convolution(geometry, input, output) &&
+  const auto is_image = [](const Tensor& tensor) {
+    return (tensor.dtype() == DType::f32 || tensor.dtype() == DType::bf16) &&
+           tensor.layout() == Layout::channels_last && tensor.count() > 0;
+  };
+  return instruction_set() == InstructionSet::avx512 && geometry.spatial_axes() == 2 && geometry.group == 1 &&
+         is_image(input) && is_image(output) && input.dtype() == output.dtype() &&
          all_are(geometry.kernel, 3) && all_are(geometry.dilation, 1) && can_turn(geometry) &&
-         geometry.in_channels % kLanes == 0 && geometry.out_channels % kLanes == 0 && input.count() > 0 &&
-         output.count() > 0;
+         geometry.in_channels % kLanes == 0 && geometry.out_channels % kLanes == 0;
 }
 
-bool winograd_pays(WinogradPass pass, const ConvolutionGeometry& geometry, const Tensor& input,
-                   const Tensor& output) {
-  if (!winograd_applies(geometry, input, output)) return false;
-  // More transformed weights would come from memory for every few tiles, and take long to transform.
-  if (geometry.in_channels * geometry.out_channels > 256 * 512) return false;
-  // What a tile at the end of an odd row or column computes in vain.
-  const auto even = [](std::int64_t length) { return (length + 1) / 2 * 2; };
+std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGeometry& geometry,
+                                          const Tensor& input, const Tensor& output) {
+  if (!winograd_applies(geometry, input, output)) return std::nullopt;
+  if (input.dtype() == DType::bf16 && has_bf16_tiles()) return std::nullopt;
   const Shape& shape = (pass == WinogradPass::backward_data ? input : output).shape();
-  return even(shape[2]) * even(shape[3]) * 3 <= shape[2] * shape[3] * 4;
+  const std::int64_t pixels = shape[2] * shape[3];
+  const auto tiles = [&](std::int64_t step) {
+    return ((shape[2] + step - 1) / step) * ((shape[3] + step - 1) / step);
+  };
+  const std::int64_t small = 16 * tiles(2), large = 36 * tiles(4);  // products
+  // At the end of rows and columns, tiles compute in vain.
+  if (std::min(small, large) * 5 > pixels * kTaps * 3) return std::nullopt;
+  // More transformed weights take long to transform and to read, which few pixels are not worth; gradients
+  // are of many images. Those for large tiles are more than twice as many.
+  const std::int64_t pairs = geometry.in_channels * geometry.out_channels;
+  const std::int64_t worth = pass == WinogradPass::forward ? 14 * 14 : 7 * 7;
+  if (pairs > (pixels < worth ? 256 * 512 : 512 * 1024)) return std::nullopt;
+  const std::int64_t near = pass == WinogradPass::backward_weight ? 256 * 256 : 128 * 256;
+  if (large < small && (pairs <= near || pixels >= 28 * 28)) return WinogradTile::of_4;
+  // For bf16, units for it make oneDNN's kernels as fast.
+  return input.dtype() == DType::bf16 ? std::nullopt : std::optional(WinogradTile::of_2);
 }
 
-std::int64_t winograd_weights(const ConvolutionGeometry& geometry) {
-  return kPositions * geometry.in_channels * geometry.out_channels;
+std::int64_t winograd_weights(WinogradTile tile, const ConvolutionGeometry& geometry) {
+  return (tile == WinogradTile::of_2 ? 16 : 36) * geometry.in_channels * geometry.out_channels;
 }
 
 }  // namespace banyan::ops

@@ -1,12 +1,15 @@
-// Convolution of channels-last f32 images with windows of 3 x 3 in steps of 1, by Winograd's minimal
-// filtering (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"): forward pass and gradients
-// of input and weights.
+// Convolution of channels-last images, stored in f32 or bf16, with windows of 3 x 3 in steps of 1, by
+// Winograd's minimal filtering (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"): forward
+// pass and gradients of input and weights.
 //
-// Two by two outputs are computed together, from 16 products per pair of channels instead of 36: inputs and
-// weights are transformed, multiplied at each of 16 positions, and transformed back. Transformed weights have
-// factors of 1/2 and 1/4 only, and an error of a few roundings. An infinite input makes all outputs of its
-// tiles NaN, while the windows' own sums have it in nine outputs.
+// A tile of 2 x 2 outputs is computed from 16 products per pair of channels instead of 36, one of 4 x 4 from
+// 36 instead of 144: inputs and weights are transformed, multiplied at each position, and transformed back.
+// Of small tiles, transformed weights have factors of 1/2 and 1/4 only, and an error of a few roundings. Of
+// large ones the error is about twice that of adding up the windows' products one by one. An infinite input
+// makes all outputs of its tiles NaN, while the windows' own sums have it in nine outputs.
 #pragma once
+
+#include <optional>
 
 #include "banyan/ops/convolution.hpp"
 
@@ -15,25 +18,29 @@ namespace banyan::ops {
 /// Such images in one group, whose channels fill vectors of AVX-512, not empty.
 bool winograd_applies(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 enum class WinogradPass : std::uint8_t { forward, backward_data, backward_weight };
-/// Where it applies, is it faster than oneDNN's kernels? A rule based only on shapes and the instruction set:
-/// measurements could differ between runs, and results would not be bit-identical.
-bool winograd_pays(WinogradPass pass, const ConvolutionGeometry& geometry, const Tensor& input,
-                   const Tensor& output);
+/// The side of a tile's outputs.
+enum class WinogradTile : std::uint8_t { of_2, of_4 };
+/// Where it applies, the faster tile; none where oneDNN's kernels are faster. A rule based only on channels,
+/// the sides of an image, their type and the instruction set: measurements could differ between runs, and an
+/// image has the same bits in any batch.
+std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGeometry& geometry,
+                                          const Tensor& input, const Tensor& output);
 /// Number of transformed weights.
-std::int64_t winograd_weights(const ConvolutionGeometry& geometry);
+std::int64_t winograd_weights(WinogradTile tile, const ConvolutionGeometry& geometry);
 
 /// Ends with a ReLU of that slope; 1: with none. `kept`: memory for the transformed weights from call to
 /// call; empty: they are not kept. `is_filled`: they are there.
-inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& weight,
-                               const Tensor& bias, double slope, const Tensor& kept, bool is_filled,
-                               Tensor& output)>
+inline constinit Operator<void(WinogradTile tile, const ConvolutionGeometry& geometry, const Tensor& input,
+                               const Tensor& weight, const Tensor& bias, double slope, const Tensor& kept,
+                               bool is_filled, Tensor& output)>
     forward_by_winograd{"forward_by_winograd"};
-inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& grad_output,
-                               const Tensor& weight, Tensor& grad_input)>
+inline constinit Operator<void(WinogradTile tile, const ConvolutionGeometry& geometry,
+                               const Tensor& grad_output, const Tensor& weight, Tensor& grad_input)>
     backward_data_by_winograd{"backward_data_by_winograd"};
-/// `adds`: to grad_weight, as Convolution::backward_weight does; otherwise overwrites it. Needs up to 32 MiB
-/// of workspace for sums, and some for each thread's tiles. Bit-identical for the same number of threads.
-inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input,
+/// `adds`: to grad_weight, as Convolution::backward_weight does; otherwise overwrites it. Needs workspace for
+/// up to 32 MiB of sums, or one sum for each transformed weight if that is more, and for each thread's tiles.
+/// Bit-identical for the same number of threads.
+inline constinit Operator<void(WinogradTile tile, const ConvolutionGeometry& geometry, const Tensor& input,
                                const Tensor& grad_output, bool adds, Tensor& grad_weight)>
     backward_weight_by_winograd{"backward_weight_by_winograd"};
 

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -106,5 +107,12 @@ InstructionSet instruction_set() {
 }
 
 bool has_bf16_units() { return onednn_may_use(dnnl_cpu_isa_avx512_core_bf16); }
+bool has_bf16_tiles() { return onednn_may_use(dnnl_cpu_isa_avx512_core_amx); }
+
+std::int64_t l2_cache() {
+  constexpr std::int64_t kKiB = 1024;
+  const std::int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes <= 0 ? 1024 * kKiB : std::clamp(bytes, 256 * kKiB, 2048 * kKiB);
+}
 
 }  // namespace banyan::ops
