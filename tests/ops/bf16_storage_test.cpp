@@ -459,6 +459,35 @@ TEST_P(Bf16Storage, Convolutions) {
   }
 }
 
+/// In f32 runs images may be stored in bf16 too: products are those of f32 there, with weights as they are.
+TEST_P(Bf16Storage, WeightsOfConvolutionsAreRoundedIfFactorsAre) {
+  const Shape shape{2, 32, 8, 8};
+  const ops::ConvolutionGeometry geometry{{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 32};
+  // Of each pair of channels: what one adds the other subtracts, but for what is lost in bf16.
+  std::vector<float> pairs;
+  for (int i = 0; i < 32 * 32 * 9; ++i)
+    pairs.push_back((i / (32 * 9) + i / 9) % 2 == 0 ? 1.0f + 0x1p-10f : -1.0f);
+  for (const Math math : {Math::full, Math::bf16_in_f32}) {
+    CpuDeviceOptions options;
+    options.math = math;
+    use(options);
+    Tensor weight(*device_, {32, 32, 3, 3}, DType::f32);
+    copy_from_host(context(), pairs.data(), weight);
+    Tensor x = empty(shape, DType::bf16), y = empty(shape, DType::bf16), dx = empty(shape, DType::bf16);
+    ops::fill(context(), x, 1);
+    const auto convolution = ops::make_convolution(context(), geometry, DType::f32);
+    convolution->forward(context(), x, weight, Tensor(), y);
+    convolution->backward_data(context(), x, weight, dx);
+    for (const Tensor& found : {y, dx})
+      for (const double value : values(found)) {
+        if (math == Math::full)
+          EXPECT_GE(value, 0.06);  // 16 pairs, at least 4 taps
+        else
+          EXPECT_NEAR(value, 0, 1e-4);
+      }
+  }
+}
+
 /// Some operators have no use for 16 bits and say so.
 TEST_P(Bf16Storage, OthersRefuse) {
   Tensor x = empty(kSmall, DType::bf16), y = x;

@@ -1044,44 +1044,67 @@ TEST_P(ConvolutionWinograd, ImagesAreTheSameInAnyBatchOnAnyTeam) {
   }
 }
 
+/// All passes by as many threads against the reference, and the same bits every time.
+void expect_reference(ops::WinogradTile tile, const Case& c, int threads) {
+  Team team(threads);
+  Context& context = team.context;
+  const Tensor x = team.images(c.input_shape(), 1), dy = team.images(c.output_shape(), 2);
+  const Tensor weight = team.weights(c.weight_shape(), 3), kept;
+  Tensor y = team.images(c.output_shape(), 4), expected_y = team.images(c.output_shape(), 5), none;
+  Tensor dx = team.images(c.input_shape(), 6), expected_dx = team.images(c.input_shape(), 7);
+  Tensor dw = team.weights(c.weight_shape(), 8), again = team.weights(c.weight_shape(), 8),
+         expected_dw = team.weights(c.weight_shape(), 8);
+  ops::forward_by_winograd(context, tile, c.geometry, x, weight, none, 1, kept, false, y);
+  ops::backward_data_by_winograd(context, tile, c.geometry, dy, weight, dx);
+  ops::backward_weight_by_winograd(context, tile, c.geometry, x, dy, true, dw);
+  ops::backward_weight_by_winograd(context, tile, c.geometry, x, dy, true, again);
+  const auto reference = ops::make_reference_convolution(c.geometry);
+  reference->forward(context, x, weight, none, expected_y);
+  reference->backward_data(context, dy, weight, expected_dx);
+  reference->backward_weight(context, x, dy, expected_dw, none);
+  // Rounding of sums, of all inputs of a tile at least; that of large tiles is twice as large (see below).
+  const double rounding = tile == ops::WinogradTile::of_2 ? 0x1p-23 : 0x1p-22;
+  const auto compare = [&](const Tensor& found, const Tensor& expected, std::int64_t terms) {
+    for (std::int64_t i = 0; i < found.count(); ++i)
+      ASSERT_NEAR(found.data<float>()[i], expected.data<float>()[i],
+                  static_cast<double>(std::max<std::int64_t>(terms, 36) + 4) * rounding)
+          << i;
+  };
+  compare(y, expected_y, c.weight_shape().count(1));
+  compare(dx, expected_dx, c.geometry.out_channels * 9);
+  compare(dw, expected_dw, c.batch * c.output_shape().count(2));
+  for (std::int64_t i = 0; i < dw.count(); ++i) ASSERT_EQ(dw.data<float>()[i], again.data<float>()[i]) << i;
+}
+
 /// Fewer tiles than threads, and fewer shares of the weights' gradient.
 TEST_P(ConvolutionWinograd, MatchesTheReferenceWithManyThreads) {
-  constexpr int kThreads = 16;
   for (const Case& c : {Case{"four tiles", 1, {4, 4}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 64}},
                         Case{"one tile", 1, {3, 3}, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, 16, 16}},
                         Case{"84 tiles", 2, {11, 13}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 32, 80}}}) {
     SCOPED_TRACE(c.name);
-    Team team(kThreads);
-    Context& context = team.context;
-    const Tensor x = team.images(c.input_shape(), 1), dy = team.images(c.output_shape(), 2);
-    const Tensor weight = team.weights(c.weight_shape(), 3), kept;
-    Tensor y = team.images(c.output_shape(), 4), expected_y = team.images(c.output_shape(), 5), none;
-    Tensor dx = team.images(c.input_shape(), 6), expected_dx = team.images(c.input_shape(), 7);
-    Tensor dw = team.weights(c.weight_shape(), 8), again = team.weights(c.weight_shape(), 8),
-           expected_dw = team.weights(c.weight_shape(), 8);
-    ops::forward_by_winograd(context, GetParam(), c.geometry, x, weight, none, 1, kept, false, y);
-    ops::backward_data_by_winograd(context, GetParam(), c.geometry, dy, weight, dx);
-    ops::backward_weight_by_winograd(context, GetParam(), c.geometry, x, dy, true, dw);
-    ops::backward_weight_by_winograd(context, GetParam(), c.geometry, x, dy, true, again);
-    const auto reference = ops::make_reference_convolution(c.geometry);
-    reference->forward(context, x, weight, none, expected_y);
-    reference->backward_data(context, dy, weight, expected_dx);
-    reference->backward_weight(context, x, dy, expected_dw, none);
-    // Rounding of sums, of all inputs of a tile at least.
-    const auto compare = [](const Tensor& found, const Tensor& expected, std::int64_t terms) {
-      for (std::int64_t i = 0; i < found.count(); ++i)
-        ASSERT_NEAR(found.data<float>()[i], expected.data<float>()[i],
-                    static_cast<double>(std::max<std::int64_t>(terms, 36) + 4) * 0x1p-23)
-            << i;
-    };
-    compare(y, expected_y, c.weight_shape().count(1));
-    compare(dx, expected_dx, c.geometry.out_channels * 9);
-    compare(dw, expected_dw, c.batch * c.output_shape().count(2));
-    for (std::int64_t i = 0; i < dw.count(); ++i) ASSERT_EQ(dw.data<float>()[i], again.data<float>()[i]) << i;
+    expect_reference(GetParam(), c, 16);
   }
 }
 
-/// However many threads there are: 16 tiles are one share, with 8 MiB of sums.
+TEST_P(ConvolutionWinograd, MatchesTheReferenceOnRandomShapes) {
+  std::minstd_rand engine(11);
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(engine);
+  };
+  for (int round = 0; round < 60; ++round) {
+    const Dims pad{draw(0, 2), draw(0, 2)};
+    const Case c{"",
+                 draw(1, 5),
+                 {draw(3, 21), draw(3, 21)},
+                 {{3, 3}, {1, 1}, pad, {1, 1}, 1, 16 * draw(1, 5), 16 * draw(1, 5)}};
+    const auto threads = static_cast<int>(draw(1, 5));
+    SCOPED_TRACE(cat("round ", round, ": ", c.input_shape().to_string(), " to ", c.output_shape().to_string(),
+                     ", ", threads, " threads"));
+    expect_reference(GetParam(), c, threads);
+    if (HasFatalFailure()) return;
+  }
+}
+
 /// Root mean squares, of 64 channels behind a ReLU: about 2.5e-7 and 6.5e-7, and 3.3e-7 for the windows'
 /// products added up one by one. With points of 1 and 2, large tiles would have 1.4e-6.
 TEST_P(ConvolutionWinograd, ErrorsAreThoseOfASumInF32) {
@@ -1151,6 +1174,7 @@ TEST_P(ConvolutionWinograd, StoresBf16) {
     ASSERT_EQ(narrow_dw.data<float>()[i], dw.data<float>()[i]) << i;
 }
 
+/// However many threads there are: few tiles are one share, with 8 or 18 MiB of sums.
 TEST_P(ConvolutionWinograd, SumsOfWeightsNeedLittleMemory) {
   constexpr std::size_t kMiB = std::size_t{1} << 20;
   const std::size_t positions = GetParam() == ops::WinogradTile::of_2 ? 16 : 36;

@@ -9,8 +9,8 @@
 
 namespace banyan::ops {
 
-/// A rule based only on sizes, the instruction set and the L2 cache: measurements could differ between runs, and results
-/// would not be bit-identical.
+/// A rule based only on sizes, the instruction set and the L2 cache: measurements could differ between runs,
+/// and results would not be bit-identical.
 bool columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output, int threads);
 
 /// Values of columns that a thread computes at a time: half of its L2 cache.

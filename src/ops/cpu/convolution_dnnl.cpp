@@ -38,6 +38,7 @@ using dnnl::memory;
 using Tag = memory::format_tag;
 constexpr auto kF32 = memory::data_type::f32, kBf16 = memory::data_type::bf16;
 constexpr std::int64_t kFixedBatch = 32;
+constexpr std::size_t kMostPlans = 64;  ///< of a convolution: each takes up to 0.2 MB
 
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -405,9 +406,12 @@ class DnnlConvolution final : public Convolution {
     return {kept_.raw(), empty};
   }
 
+  /// Of images stored in bf16 it rounds the weights too, as all kernels do unless Math is full.
   std::optional<WinogradTile> by_winograd(WinogradPass pass, const Tensor& input,
                                           const Tensor& output) const {
-    const bool may = own_kernels_ || (by_rules_ && input.dtype() == DType::bf16);
+    const bool rounds = input.dtype() == DType::bf16 && pass != WinogradPass::backward_weight;
+    const bool may =
+        by_rules_ && (rounds ? math_ != Math::full : own_kernels_ || input.dtype() == DType::bf16);
     return may ? winograd_tile(pass, geometry_, input, output) : std::nullopt;
   }
 
@@ -435,6 +439,10 @@ class DnnlConvolution final : public Convolution {
                            bits(end.high), static_cast<std::int64_t>(input.dtype())});
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second ? &*found->second : nullptr;
+    if (plans_.size() >= kMostPlans) {  // sizes that keep changing, or a Filter
+      context.synchronize();            // pending work uses them
+      plans_.clear();
+    }
     const OpenMpThreads guard(threads);  // kernels are generated for a fixed number of threads
     std::optional<Plan> plan;
     if (math_ == Math::bf16) plan = plan_with(kBf16, pass, input, output, bias);

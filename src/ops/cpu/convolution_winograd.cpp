@@ -133,9 +133,17 @@ struct WeightSizes : Sizes<kStep> {
     const auto bytes = weights * static_cast<std::int64_t>(sizeof(float));
     const std::int64_t near =
         std::clamp<std::int64_t>(l2_cache() / bytes, 1, std::max<std::int64_t>(full, 1));
-    this->parts = std::min((this->threads + near - 1) / near, this->groups());
-    shares = std::clamp<std::int64_t>(std::min(this->threads / this->parts, full), 1,
+    this->parts = 1;
+    const auto shares_for = [&](std::int64_t some) {
+      return std::clamp<std::int64_t>(std::min(this->threads / some, full), 1,
                                       std::max<std::int64_t>(kMostSums / weights, 1));
+    };
+    const auto longest = [&](std::int64_t some) {  // what the busiest thread computes
+      return (this->groups() + some - 1) / some * this->most_of(shares_for(some));
+    };
+    for (std::int64_t some = 2; some <= std::min((this->threads + near - 1) / near, this->groups()); ++some)
+      if (longest(some) <= longest(this->parts)) this->parts = some;
+    shares = shares_for(this->parts);
     this->divide_among(shares);
   }
   /// Of a thread.

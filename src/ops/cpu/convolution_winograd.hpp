@@ -5,8 +5,8 @@
 // A tile of 2 x 2 outputs is computed from 16 products per pair of channels instead of 36, one of 4 x 4 from
 // 36 instead of 144: inputs and weights are transformed, multiplied at each position, and transformed back.
 // Of small tiles, transformed weights have factors of 1/2 and 1/4 only, and an error of a few roundings. Of
-// large ones the error is about twice that of adding up the windows' products one by one. An infinite input
-// makes all outputs of its tiles NaN, while the windows' own sums have it in nine outputs.
+// large ones the error of outputs is about twice that of adding up the windows' products one by one. An
+// infinite input makes all outputs of its tiles NaN, while the windows' own sums have it in nine outputs.
 #pragma once
 
 #include <optional>

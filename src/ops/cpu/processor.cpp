@@ -111,7 +111,8 @@ bool has_bf16_tiles() { return onednn_may_use(dnnl_cpu_isa_avx512_core_amx); }
 
 std::int64_t l2_cache() {
   constexpr std::int64_t kKiB = 1024;
-  const std::int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  // Asked once: cores may differ, and C libraries before glibc 2.33 ask the one that they run on.
+  static const std::int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
   return bytes <= 0 ? 1024 * kKiB : std::clamp(bytes, 256 * kKiB, 2048 * kKiB);
 }
 
