@@ -43,9 +43,13 @@ done
 
 say() { printf '\n== %s\n' "$*"; }
 
+configure() {  # preset; a fresh folder compiles several sources at a time
+  [ -f "build/$1/build.ninja" ] || cmake --preset "$1" -DBANYAN_UNITY=ON
+}
+
 build() {  # preset [targets]
   say "Build: $1"
-  [ -f "build/$1/build.ninja" ] || cmake --preset "$1"
+  configure "$1"
   local preset=$1
   shift
   cmake --build --preset "$preset" ${1:+--target "$@"}
@@ -60,7 +64,7 @@ build_ahead() {  # "preset target..." ...
     trap '[ -z "$ninja" ] || kill "$ninja"; wait; exit' TERM
     for words in "$@"; do
       read -ra words <<<"$words"
-      [ -f "build/${words[0]}/build.ninja" ] || cmake --preset "${words[0]}" || exit
+      configure "${words[0]}" || exit
       chrt --idle 0 ninja -C "build/${words[0]}" -j "$cores" "${words[@]:1}" &
       ninja=$!
       wait "$ninja" || exit

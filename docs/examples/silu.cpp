@@ -41,7 +41,7 @@ class SiluLayer : public Layer {
   Tensor sigmoid_, product_;
 };
 
-const RegisterLayer<SiluLayer> registered("SiLU", {"x * sigmoid(x)", ""});
+const RegisterLayer<SiluLayer> registered_silu("SiLU", {"x * sigmoid(x)", ""});
 
 }  // namespace
 }  // namespace banyan

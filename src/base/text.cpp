@@ -66,7 +66,7 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return best.empty() ? "" : " (did you mean \"" + best + "\"?)";
 }
 
-std::string quoted(std::string_view text, std::size_t max_length) {
+std::string Quoted::operator()(std::string_view text, std::size_t max_length) const {
   static const char* const kHex = "0123456789abcdef";
   std::string out = "\"";
   for (const char c : text.substr(0, max_length)) {

@@ -21,11 +21,11 @@ namespace banyan::data {
 
 namespace {
 
-constexpr std::size_t kLargestFile = std::size_t{1} << 30;
+constexpr std::size_t kLargestImageFile = std::size_t{1} << 30;
 constexpr int kLongestSide = 1 << 15;  // of a scaled image
 constexpr std::uint32_t kMostRedraws = 10;
 
-struct Entry {
+struct LabelledImage {
   std::string image, labels;  // paths; empty: no image of labels
   int label = 0;              // of all pixels without such an image
 };
@@ -37,14 +37,14 @@ int label_of(const std::string& word, const std::string& list, std::uint64_t lin
   return *label;
 }
 
-std::vector<Entry> read_list(const std::string& path, const SegmentationOptions& options) {
+std::vector<LabelledImage> read_list(const std::string& path, const SegmentationOptions& options) {
   using Parameter = caffe::ImageDataParameter;
-  std::istringstream lines(io::read_file(path, kLargestFile));
-  std::vector<Entry> entries;
+  std::istringstream lines(io::read_file(path, kLargestImageFile));
+  std::vector<LabelledImage> entries;
   std::string line;
   for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
     std::istringstream words(line);
-    Entry entry;
+    LabelledImage entry;
     std::string second, rest;
     if (!(words >> std::quoted(entry.image))) continue;
     words >> std::quoted(second) >> rest;
@@ -82,15 +82,15 @@ bool one_label_rules(const Image& labels, const PixelBox& part) {
 
 class SegmentationReader : public RecordReader {
  public:
-  SegmentationReader(std::string name, std::shared_ptr<const std::vector<Entry>> entries,
+  SegmentationReader(std::string name, std::shared_ptr<const std::vector<LabelledImage>> entries,
                      const SegmentationOptions& options)
       : name_(std::move(name)), entries_(std::move(entries)), options_(options) {}
 
   void fetch(std::uint64_t position, Record& record) override {
     entry_ = &(*entries_)[position];
-    image_file_ = io::read_file(options_.root_folder + entry_->image, kLargestFile);
+    image_file_ = io::read_file(options_.root_folder + entry_->image, kLargestImageFile);
     label_file_ =
-        entry_->labels.empty() ? "" : io::read_file(options_.root_folder + entry_->labels, kLargestFile);
+        entry_->labels.empty() ? "" : io::read_file(options_.root_folder + entry_->labels, kLargestImageFile);
     record.stored = image_file_;
   }
   void decode(Record& record) override {
@@ -131,9 +131,9 @@ class SegmentationReader : public RecordReader {
   }
 
   std::string name_;
-  std::shared_ptr<const std::vector<Entry>> entries_;
+  std::shared_ptr<const std::vector<LabelledImage>> entries_;
   SegmentationOptions options_;
-  const Entry* entry_ = nullptr;
+  const LabelledImage* entry_ = nullptr;
   std::string image_file_, label_file_;
 };
 
@@ -142,7 +142,7 @@ class SegmentationSource : public RecordSource {
   SegmentationSource(const std::string& path, const SegmentationOptions& options)
       : path_(path),
         options_(options),
-        entries_(std::make_shared<const std::vector<Entry>>(read_list(path, options))) {}
+        entries_(std::make_shared<const std::vector<LabelledImage>>(read_list(path, options))) {}
   std::uint64_t size() const override { return entries_->size(); }
   std::string name() const override { return "image list " + banyan::quoted(path_); }
   std::unique_ptr<RecordReader> reader() const override {
@@ -152,7 +152,7 @@ class SegmentationSource : public RecordSource {
  private:
   std::string path_;
   SegmentationOptions options_;
-  std::shared_ptr<const std::vector<Entry>> entries_;
+  std::shared_ptr<const std::vector<LabelledImage>> entries_;
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace banyan::data {
 
 namespace {
 
-constexpr std::size_t kLargestFile = std::size_t{1} << 30;
+constexpr std::size_t kLargestFrameFile = std::size_t{1} << 30;
 
 /// A pattern's %d with its width, and its %c.
 struct Placeholders {
@@ -149,7 +149,7 @@ class VideoReader : public RecordReader {
   }
 
   void add(const std::string& path, std::vector<char>& files) {
-    const std::string bytes = io::read_file(path, kLargestFile);
+    const std::string bytes = io::read_file(path, kLargestFrameFile);
     files.insert(files.end(), bytes.begin(), bytes.end());
     paths_.push_back(path);
     ends_.push_back(files.size());
@@ -184,7 +184,7 @@ class VideoSource : public RecordSource {
 }  // namespace
 
 std::vector<Video> read_video_list(const std::string& path) {
-  std::istringstream lines(io::read_file(path, kLargestFile));
+  std::istringstream lines(io::read_file(path, kLargestFrameFile));
   std::vector<Video> videos;
   std::string line;
   for (std::uint64_t number = 1; std::getline(lines, line); ++number) {

@@ -96,7 +96,7 @@ class Ranks {
   int bands_ = 1, count_ = 0;
 };
 
-void join(Ranked& graph, int above, int below, double exit) {
+void connect(Ranked& graph, int above, int below, double exit) {
   graph.nodes[above].down.push_back(below);
   graph.nodes[above].exits.push_back(exit);
   graph.nodes[below].up.push_back(above);
@@ -123,10 +123,10 @@ Ranked find_ranks(const Plot& plot) {
     for (int rank = graph.nodes[arc.from].rank + 1; rank < graph.nodes[arc.to].rank; ++rank) {
       const int bend = static_cast<int>(graph.nodes.size());
       graph.nodes.push_back({0, true, rank, kUnimportant, {}, {}, {}});
-      join(graph, chain.back(), bend, std::exchange(exit, 0));
+      connect(graph, chain.back(), bend, std::exchange(exit, 0));
       chain.push_back(bend);
     }
-    join(graph, chain.back(), arc.to, exit);
+    connect(graph, chain.back(), arc.to, exit);
     chain.push_back(arc.to);
     graph.chains.push_back(std::move(chain));
   }

@@ -74,9 +74,9 @@ BlobData read_blob(const Hdf5Dataset& set) {
   return blob;
 }
 
-class ModelReader {
+class Hdf5ModelReader {
  public:
-  explicit ModelReader(const Hdf5File& file) : file_(file) {}
+  explicit Hdf5ModelReader(const Hdf5File& file) : file_(file) {}
 
   ModelWeights read() {
     if (!file_.contains(kData) || !file_.is_group(kData))
@@ -172,7 +172,7 @@ std::string hdf5_model(caffe::NetParameter net, const std::string& name) {
 }
 
 ModelWeights read_hdf5_model(const std::string& path) {
-  const auto read = [&] { return ModelReader(*Hdf5File::open(path)).read(); };
+  const auto read = [&] { return Hdf5ModelReader(*Hdf5File::open(path)).read(); };
   rehearse_hdf5(path, read);
   return read();
 }

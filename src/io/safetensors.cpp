@@ -23,7 +23,7 @@ using google::protobuf::Value;
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // as in the format's own reader
-constexpr std::size_t kLargestFile = std::size_t{1} << 40;
+constexpr std::size_t kLargestSafetensors = std::size_t{1} << 40;
 constexpr const char* kMetadata = "__metadata__";
 
 struct Entry {
@@ -121,7 +121,7 @@ NamedArrays parse_safetensors(std::string_view bytes, const std::string& origin)
 }
 
 NamedArrays read_safetensors(const std::string& path) {
-  return parse_safetensors(read_file(path, kLargestFile), path);
+  return parse_safetensors(read_file(path, kLargestSafetensors), path);
 }
 
 void write_safetensors(const std::string& path, const NamedArrays& arrays) {

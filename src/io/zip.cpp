@@ -14,8 +14,8 @@
 namespace banyan::io {
 namespace {
 
-constexpr std::uint32_t kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50,
-                        kLocator64 = 0x07064b50;
+constexpr std::uint32_t kLocalHeader = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50,
+                        kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
 constexpr std::size_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22, kEnd64Bytes = 56,
                       kLocator64Bytes = 20;
 constexpr std::uint32_t kIn64 = 0xffffffff;  // the number is in a Zip64 field
@@ -99,7 +99,7 @@ class ZipReader {
       bad_input(origin_, ": member ", quoted(member.name), " is encrypted or compressed by method ",
                 member.method, "; expected stored or deflated");
     if (member.begin > data_end || data_end - member.begin < kLocalBytes ||
-        number<std::uint32_t>(member.begin) != kLocal)
+        number<std::uint32_t>(member.begin) != kLocalHeader)
       damaged(cat("member ", quoted(member.name), " is not where the directory says"));
     const std::uint64_t header =
         kLocalBytes + number<std::uint16_t>(member.begin + 26) + number<std::uint16_t>(member.begin + 28);
@@ -219,7 +219,7 @@ void ZipWriter::add(const std::string& name, std::string_view contents) {
   append_number(directory_, static_cast<std::uint32_t>(at_));
   directory_ += name;
   std::string header;
-  append_number(header, kLocal);
+  append_number(header, kLocalHeader);
   append_header(header, name, crc, static_cast<std::uint32_t>(contents.size()));
   write(header + name);
   file_.write(contents);

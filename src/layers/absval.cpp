@@ -10,7 +10,7 @@ class AbsValLayer : public FunctionLayer {
       : FunctionLayer(parameter, options, {ops::Function::Kind::absolute}) {}
 };
 
-const RegisterLayer<AbsValLayer> registered("AbsVal", {"absolute value", ""});
+const RegisterLayer<AbsValLayer> registered_absval("AbsVal", {"absolute value", ""});
 
 }  // namespace
 }  // namespace banyan

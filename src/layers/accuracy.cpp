@@ -71,9 +71,8 @@ class AccuracyLayer : public Layer {
   LabelNote note_;
 };
 
-const RegisterLayer<AccuracyLayer> registered("Accuracy",
-                                              {"the share of samples whose class is among the top_k scores",
-                                               "accuracy_param"});
+const RegisterLayer<AccuracyLayer> registered_accuracy(
+    "Accuracy", {"the share of samples whose class is among the top_k scores", "accuracy_param"});
 
 }  // namespace
 }  // namespace banyan

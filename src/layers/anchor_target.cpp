@@ -148,7 +148,7 @@ class AnchorTargetLayer : public BoxLayer {
   std::int64_t images_ = 0;
 };
 
-const RegisterLayer<AnchorTargetLayer> registered(
+const RegisterLayer<AnchorTargetLayer> registered_anchor_target(
     "AnchorTarget", {.about = "targets of a region proposal network (Faster R-CNN)",
                      .message = "anchor_target_param",
                      .examples = {"base_size: 2 ratio: 1 scale: 1 scale: 2 feat_stride: 1 allowed_border: 1 "

@@ -6,10 +6,10 @@
 namespace banyan {
 namespace {
 
-struct Centred {
+struct CentredPixels {
   double x, y, width, height;
 };
-Centred centred(const Box& box) {
+CentredPixels centred(const Box& box) {
   const double width = box.x2 - box.x1 + 1, height = box.y2 - box.y1 + 1;
   return {box.x1 + width / 2, box.y1 + height / 2, width, height};
 }
@@ -50,7 +50,7 @@ std::vector<Box> AnchorGrid::all() const {
 }
 
 BoxShift encoded(const Box& from, const Box& to, const ShiftScale& scale) {
-  const Centred a = centred(from), b = centred(to);
+  const CentredPixels a = centred(from), b = centred(to);
   BoxShift shift{(b.x - a.x) / a.width, (b.y - a.y) / a.height, std::log(b.width / a.width),
                  std::log(b.height / a.height)};
   for (std::size_t i = 0; i < 4; ++i) shift[i] = (shift[i] - scale.mean[i]) / scale.deviation[i];
@@ -60,7 +60,7 @@ BoxShift encoded(const Box& from, const Box& to, const ShiftScale& scale) {
 Box decoded(const Box& from, const BoxShift& shift, const ShiftScale& scale) {
   BoxShift raw;
   for (std::size_t i = 0; i < 4; ++i) raw[i] = shift[i] * scale.deviation[i] + scale.mean[i];
-  const Centred a = centred(from);
+  const CentredPixels a = centred(from);
   const double x = a.x + raw[0] * a.width, y = a.y + raw[1] * a.height;
   const double right = std::exp(raw[2]) * a.width / 2, below = std::exp(raw[3]) * a.height / 2;
   return {x - right, y - below, x + right, y + below};

@@ -32,9 +32,8 @@ class AnnotatedDataLayer : public DataLayer {
   }
 };
 
-const RegisterLayer<AnnotatedDataLayer> registered("AnnotatedData", {"images with boxes around objects (SSD)",
-                                                                     "annotated_data_param",
-                                                                     {}});
+const RegisterLayer<AnnotatedDataLayer> registered_annotated_data(
+    "AnnotatedData", {"images with boxes around objects (SSD)", "annotated_data_param", {}});
 
 }  // namespace
 

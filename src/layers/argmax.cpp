@@ -58,10 +58,10 @@ class ArgMaxLayer : public Layer {
   ops::Channels over_{};
 };
 
-const RegisterLayer<ArgMaxLayer> registered("ArgMax", {"places of the largest values",
-                                                       "argmax_param",
-                                                       {"", "out_max_val: true top_k: 3", "axis: 1",
-                                                        "axis: 1 out_max_val: true top_k: 2"}});
+const RegisterLayer<ArgMaxLayer> registered_argmax("ArgMax", {"places of the largest values",
+                                                              "argmax_param",
+                                                              {"", "out_max_val: true top_k: 3", "axis: 1",
+                                                               "axis: 1 out_max_val: true top_k: 2"}});
 
 }  // namespace
 }  // namespace banyan

@@ -43,9 +43,10 @@ class AxpyLayer : public Layer {
   }
 };
 
-const RegisterLayer<AxpyLayer> registered("Axpy", {.about = "a * x + b with a factor per channel and sample",
-                                                   .message = "",
-                                                   .inputs = {{4}, {4, 5, 5}, {4, 5, 5}}});
+const RegisterLayer<AxpyLayer> registered_axpy("Axpy",
+                                               {.about = "a * x + b with a factor per channel and sample",
+                                                .message = "",
+                                                .inputs = {{4}, {4, 5, 5}, {4, 5, 5}}});
 
 }  // namespace
 }  // namespace banyan

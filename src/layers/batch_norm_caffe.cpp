@@ -137,10 +137,11 @@ std::vector<const io::BlobData*> CaffeBatchNorm::match_blobs(const io::LayerWeig
   return blobs;
 }
 
-const RegisterLayer<CaffeBatchNorm> registered("BatchNorm", {"batch normalization of BVLC, NVIDIA and Intel",
-                                                             "batch_norm_param",
-                                                             {"", "stats_batch_size: 2"},
-                                                             sync_group_size});
+const RegisterLayer<CaffeBatchNorm> registered_caffe_batch_norm(
+    "BatchNorm", {"batch normalization of BVLC, NVIDIA and Intel",
+                  "batch_norm_param",
+                  {"", "stats_batch_size: 2"},
+                  sync_group_size});
 
 }  // namespace
 

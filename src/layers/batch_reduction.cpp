@@ -119,7 +119,7 @@ class BatchReductionLayer : public Layer {
   std::vector<ops::PartReduction> parts_;
 };
 
-const RegisterLayer<BatchReductionLayer> registered(
+const RegisterLayer<BatchReductionLayer> registered_batch_reduction(
     "BatchReduction", {"reduces an axis in parts (yjxiong)",
                        "batch_reduction_param",
                        {"reduction_param { axis: 1 operation: MEAN }",

@@ -44,9 +44,8 @@ class BatchReindexLayer : public Layer {
   IndexNote note_;
 };
 
-const RegisterLayer<BatchReindexLayer> registered("BatchReindex", {.about = "picks samples by their numbers",
-                                                                   .message = "",
-                                                                   .inputs = {{4, 5}, {}}});
+const RegisterLayer<BatchReindexLayer> registered_batch_reindex(
+    "BatchReindex", {.about = "picks samples by their numbers", .message = "", .inputs = {{4, 5}, {}}});
 
 }  // namespace
 }  // namespace banyan

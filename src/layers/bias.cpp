@@ -66,7 +66,7 @@ class BiasLayer : public Layer {
   Tensor none_;
 };
 
-const RegisterLayer<BiasLayer> registered("Bias", {"adds a parameter or a second blob", "bias_param"});
+const RegisterLayer<BiasLayer> registered_bias("Bias", {"adds a parameter or a second blob", "bias_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -74,7 +74,7 @@ class BiasChannelLayer : public Layer {
   LabelNote note_;
 };
 
-const RegisterLayer<BiasChannelLayer> registered(
+const RegisterLayer<BiasChannelLayer> registered_bias_channel(
     "BiasChannel", {.about = "adds constants to the scores of labelled classes (DeepLab)",
                     .message = "bias_channel_param",
                     .examples = {"ignore_label: 3", "fg_bias: 4 bg_bias: 0.5"},

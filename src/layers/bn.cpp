@@ -13,7 +13,7 @@
 namespace banyan {
 namespace {
 
-int sync_group_size(const caffe::LayerParameter& layer) {
+int bn_group_size(const caffe::LayerParameter& layer) {
   return static_cast<int>(layer.bn_param().sync_group_size());
 }
 
@@ -70,7 +70,7 @@ class BnLayer : public BatchNormalization {
     dialect.eps = windows ? s.var_eps() : segnet && !s.has_eps() ? kSegNetEps : s.eps();
     dialect.arithmetic = s.variance();
     dialect.sync = always_sync || s.sync();
-    dialect.sync_group_size = sync_group_size(parameter_);
+    dialect.sync_group_size = bn_group_size(parameter_);
     return dialect;
   }
 
@@ -109,9 +109,9 @@ const RegisterLayer<BnLayer> registered_bn(
     "BN", {"batch normalization with slope and bias (yjxiong, PSPNet, SegNet)",
            "bn_param",
            {"", "scale_filler { value: 1 }", "bn_mode: INFERENCE scale_filler { value: 2 }"},
-           sync_group_size});
+           bn_group_size});
 const RegisterLayer<BnLayer> registered_sync(
-    "SyncBN", {"BN over the samples of all devices", "bn_param", {""}, sync_group_size});
+    "SyncBN", {"BN over the samples of all devices", "bn_param", {""}, bn_group_size});
 
 }  // namespace
 }  // namespace banyan

@@ -10,7 +10,7 @@ class BnllLayer : public FunctionLayer {
       : FunctionLayer(parameter, options, {ops::Function::Kind::softplus}) {}
 };
 
-const RegisterLayer<BnllLayer> registered("BNLL", {"log(1 + exp(x))", ""});
+const RegisterLayer<BnllLayer> registered_bnll("BNLL", {"log(1 + exp(x))", ""});
 
 }  // namespace
 }  // namespace banyan

@@ -77,7 +77,7 @@ class BoxAnnotatorLayer : public BoxLayer {
   std::int64_t inner_ = 1;
 };
 
-const RegisterLayer<BoxAnnotatorLayer> registered(
+const RegisterLayer<BoxAnnotatorLayer> registered_box_annotator(
     "BoxAnnotatorOHEM", {.about = "keeps the regions with the largest losses (R-FCN)",
                          .message = "box_annotator_ohem_param",
                          .examples = {"roi_per_img: 2"},

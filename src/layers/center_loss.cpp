@@ -94,7 +94,7 @@ class CenterLossLayer : public LossLayer {
   IndexNote note_;
 };
 
-const RegisterLayer<CenterLossLayer> registered(
+const RegisterLayer<CenterLossLayer> registered_center_loss(
     "CenterLoss", {"pulls samples to the centers of their classes (Wen et al. 2016)",
                    "center_loss_param",
                    {"num_output: 4 center_filler { value: 0.5 }"}});

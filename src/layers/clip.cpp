@@ -20,7 +20,8 @@ class ClipLayer : public FunctionLayer {
   }
 };
 
-const RegisterLayer<ClipLayer> registered("Clip", {"x within bounds", "clip_param", {"min: -0.3 max: 0.4"}});
+const RegisterLayer<ClipLayer> registered_clip("Clip",
+                                               {"x within bounds", "clip_param", {"min: -0.3 max: 0.4"}});
 
 }  // namespace
 }  // namespace banyan

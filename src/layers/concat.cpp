@@ -59,8 +59,9 @@ class ConcatLayer : public Layer {
   int axis_ = 1;
 };
 
-const RegisterLayer<ConcatLayer> registered("Concat",
-                                            {"joins blobs along an axis", "concat_param", {"", "axis: 0"}});
+const RegisterLayer<ConcatLayer> registered_concat("Concat", {"joins blobs along an axis",
+                                                              "concat_param",
+                                                              {"", "axis: 0"}});
 
 }  // namespace
 }  // namespace banyan

@@ -35,7 +35,7 @@ class ContinuationIndicatorLayer : public Layer {
   std::int64_t sequences() const { return parameter_.continuation_indicator_param().batch_size(); }
 };
 
-const RegisterLayer<ContinuationIndicatorLayer> registered(
+const RegisterLayer<ContinuationIndicatorLayer> registered_continuation_indicator(
     "ContinuationIndicator",
     {"marks the first time step of all sequences (Intel)", "continuation_indicator_param", {}});
 

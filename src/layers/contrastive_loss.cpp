@@ -51,7 +51,7 @@ class ContrastiveLossLayer : public LossLayer {
   Tensor squares_, factors_;
 };
 
-const RegisterLayer<ContrastiveLossLayer> registered(
+const RegisterLayer<ContrastiveLossLayer> registered_contrastive_loss(
     "ContrastiveLoss", {.about = "pulls similar pairs of vectors together and others apart",
                         .message = "contrastive_loss_param",
                         .examples = {"", "margin: 3", "margin: 3 legacy_version: true"},

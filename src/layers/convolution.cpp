@@ -83,7 +83,7 @@ class DepthwiseLayer : public ConvolutionLayer {
   }
 };
 
-const RegisterLayer<ConvolutionLayer> registered(
+const RegisterLayer<ConvolutionLayer> registered_convolution(
     "Convolution", {"N-dimensional convolution, grouped and dilated",
                     "convolution_param",
                     {"num_output: 2 kernel_size: 3 weight_filler { value: 1 }"}});

@@ -47,8 +47,8 @@ class CosineSimilarityLayer : public Layer {
   Tensor products_, squares_[2];
 };
 
-const RegisterLayer<CosineSimilarityLayer> registered("CosineSimilarity",
-                                                      {"the cosine of the angle between two vectors", ""});
+const RegisterLayer<CosineSimilarityLayer> registered_cosine_similarity(
+    "CosineSimilarity", {"the cosine of the angle between two vectors", ""});
 
 }  // namespace
 }  // namespace banyan

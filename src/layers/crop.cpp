@@ -57,11 +57,11 @@ class CropLayer : public GridLayer {
   std::vector<std::int64_t> offsets_;  ///< one per axis
 };
 
-const RegisterLayer<CropLayer> registered("Crop", {"cuts a blob to the lengths of another",
-                                                   "crop_param",
-                                                   {"axis: 1", "axis: 2 offset: 1 offset: 0"},
-                                                   nullptr,
-                                                   {{4, 5, 5}, {3, 4, 3}}});
+const RegisterLayer<CropLayer> registered_crop("Crop", {"cuts a blob to the lengths of another",
+                                                        "crop_param",
+                                                        {"axis: 1", "axis: 2 offset: 1 offset: 0"},
+                                                        nullptr,
+                                                        {{4, 5, 5}, {3, 4, 3}}});
 
 }  // namespace
 }  // namespace banyan

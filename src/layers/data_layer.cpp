@@ -46,7 +46,7 @@ bool DataLayer::is_leveldb(const std::string& folder) const {
 
 namespace {
 
-const RegisterLayer<DataLayer> registered("Data", {"records of an LMDB or a LevelDB", "data_param", {}});
+const RegisterLayer<DataLayer> registered_data("Data", {"records of an LMDB or a LevelDB", "data_param", {}});
 
 }  // namespace
 

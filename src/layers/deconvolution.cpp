@@ -76,7 +76,7 @@ class DeconvolutionLayer : public ConvolutionBase {
   }
 };
 
-const RegisterLayer<DeconvolutionLayer> registered(
+const RegisterLayer<DeconvolutionLayer> registered_deconvolution(
     "Deconvolution", {"transposed convolution, grouped and dilated",
                       "convolution_param",
                       {"num_output: 2 kernel_size: 3 stride: 2 weight_filler { value: 1 }"}});

@@ -176,7 +176,7 @@ void DetectionEvaluateLayer::forward(Pass& pass, const Blobs& inputs, const Blob
   set_values(*pass.context, rows, outputs[0]->data);
 }
 
-const RegisterLayer<DetectionEvaluateLayer> registered(
+const RegisterLayer<DetectionEvaluateLayer> registered_detection_evaluate(
     "DetectionEvaluate", {.about = "detections compared with the ground truth (SSD)",
                           .message = "detection_evaluate_param",
                           .examples = {}});

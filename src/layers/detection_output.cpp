@@ -130,7 +130,7 @@ void DetectionOutputLayer::forward(Pass& pass, const Blobs& inputs, const Blobs&
   set_values(*pass.context, rows, outputs[0]->data);
 }
 
-const RegisterLayer<DetectionOutputLayer> registered(
+const RegisterLayer<DetectionOutputLayer> registered_detection_output(
     "DetectionOutput", {.about = "the boxes of a detector after non-maximum suppression (SSD)",
                         .message = "detection_output_param",
                         .examples = {}});

@@ -36,8 +36,8 @@ class DropoutLayer : public DroppingLayer {
   }
 };
 
-const RegisterLayer<DropoutLayer> registered("Dropout",
-                                             {"sets random elements to 0 in training", "dropout_param"});
+const RegisterLayer<DropoutLayer> registered_dropout("Dropout", {"sets random elements to 0 in training",
+                                                                 "dropout_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -101,8 +101,9 @@ void DummyDataLayer::fill_random(Pass& pass, const caffe::FillerParameter& fille
   });
 }
 
-const RegisterLayer<DummyDataLayer> registered("DummyData",
-                                               {"constant or random blobs", "dummy_data_param", {}});
+const RegisterLayer<DummyDataLayer> registered_dummy_data("DummyData", {"constant or random blobs",
+                                                                        "dummy_data_param",
+                                                                        {}});
 
 }  // namespace
 }  // namespace banyan

@@ -134,10 +134,11 @@ void EltwiseLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<
   }
 }
 
-const RegisterLayer<EltwiseLayer> registered("Eltwise", {"sum, product or maximum of blobs",
-                                                         "eltwise_param",
-                                                         {"", "operation: PROD", "operation: MAX",
-                                                          "operation: STOCHASTIC_SUM coeff: 0.5 coeff: 1"}});
+const RegisterLayer<EltwiseLayer> registered_eltwise("Eltwise",
+                                                     {"sum, product or maximum of blobs",
+                                                      "eltwise_param",
+                                                      {"", "operation: PROD", "operation: MAX",
+                                                       "operation: STOCHASTIC_SUM coeff: 0.5 coeff: 1"}});
 
 }  // namespace
 }  // namespace banyan

@@ -39,7 +39,7 @@ class EluLayer : public ElementwiseLayer {
   ops::EluShape shape_;
 };
 
-const RegisterLayer<EluLayer> registered("ELU", {"exponential linear unit", "elu_param"});
+const RegisterLayer<EluLayer> registered_elu("ELU", {"exponential linear unit", "elu_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -54,7 +54,7 @@ class EmbedLayer : public Layer {
   Tensor none_;
 };
 
-const RegisterLayer<EmbedLayer> registered(
+const RegisterLayer<EmbedLayer> registered_embed(
     "Embed", {.about = "learned vectors for integers",
               .message = "embed_param",
               .examples = {"num_output: 3 input_dim: 4 weight_filler { value: 1 }",

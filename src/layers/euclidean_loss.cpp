@@ -47,8 +47,8 @@ class EuclideanLossLayer : public LossLayer {
   Tensor difference_;
 };
 
-const RegisterLayer<EuclideanLossLayer> registered("EuclideanLoss",
-                                                   {"half the mean squared distance of two blobs", ""});
+const RegisterLayer<EuclideanLossLayer> registered_euclidean_loss(
+    "EuclideanLoss", {"half the mean squared distance of two blobs", ""});
 
 }  // namespace
 }  // namespace banyan

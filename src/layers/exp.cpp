@@ -17,9 +17,9 @@ class ExpLayer : public FunctionLayer {
   }
 };
 
-const RegisterLayer<ExpLayer> registered("Exp", {"base^(shift + scale * x)",
-                                                 "exp_param",
-                                                 {"", "base: 2 scale: 0.5 shift: 1.5"}});
+const RegisterLayer<ExpLayer> registered_exp("Exp", {"base^(shift + scale * x)",
+                                                     "exp_param",
+                                                     {"", "base: 2 scale: 0.5 shift: 1.5"}});
 
 }  // namespace
 }  // namespace banyan

@@ -89,10 +89,10 @@ class FilterLayer : public Layer {
   Tensor places_;  ///< of each sample: its place among them, or -1
 };
 
-const RegisterLayer<FilterLayer> registered("Filter",
-                                            {.about = "passes on the samples that the last input selects",
-                                             .message = "",
-                                             .inputs = {{4, 5, 5}, {3}, {1}}});
+const RegisterLayer<FilterLayer> registered_filter(
+    "Filter", {.about = "passes on the samples that the last input selects",
+               .message = "",
+               .inputs = {{4, 5, 5}, {3}, {1}}});
 
 }  // namespace
 }  // namespace banyan

@@ -27,7 +27,7 @@ class FlattenLayer : public Layer {
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 };
 
-const RegisterLayer<FlattenLayer> registered("Flatten", {"joins axes into one", "flatten_param"});
+const RegisterLayer<FlattenLayer> registered_flatten("Flatten", {"joins axes into one", "flatten_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -32,10 +32,11 @@ class FlipLayer : public GridLayer {
   }
 };
 
-const RegisterLayer<FlipLayer> registered("Flip",
-                                          {"reverses the columns or rows of images (caffe-windows)",
-                                           "flip_param",
-                                           {"", "flip_width: false flip_height: true", "flip_height: true"}});
+const RegisterLayer<FlipLayer> registered_flip("Flip",
+                                               {"reverses the columns or rows of images (caffe-windows)",
+                                                "flip_param",
+                                                {"", "flip_width: false flip_height: true",
+                                                 "flip_height: true"}});
 
 }  // namespace
 }  // namespace banyan

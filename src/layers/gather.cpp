@@ -42,9 +42,10 @@ class GatherLayer : public Layer {
   }
 };
 
-const RegisterLayer<GatherLayer> gather("Gather",
-                                        {"joins the batches of MPI processes; on one device a copy", ""});
-const RegisterLayer<GatherLayer> scatter("Scatter", {"divides what Gather joined; on one device a copy", ""});
+const RegisterLayer<GatherLayer> registered_gather(
+    "Gather", {"joins the batches of MPI processes; on one device a copy", ""});
+const RegisterLayer<GatherLayer> registered_scatter("Scatter",
+                                                    {"divides what Gather joined; on one device a copy", ""});
 
 }  // namespace
 }  // namespace banyan

@@ -39,8 +39,9 @@ class Hdf5DataLayer : public SourceLayer {
   }
 };
 
-const RegisterLayer<Hdf5DataLayer> registered("HDF5Data",
-                                              {"rows of HDF5 files named in a list", "hdf5_data_param", {}});
+const RegisterLayer<Hdf5DataLayer> registered_hdf5_data("HDF5Data", {"rows of HDF5 files named in a list",
+                                                                     "hdf5_data_param",
+                                                                     {}});
 
 }  // namespace
 

@@ -57,9 +57,8 @@ class Hdf5OutputLayer : public Layer {
   std::unique_ptr<io::Hdf5File> file_;
 };
 
-const RegisterLayer<Hdf5OutputLayer> registered("HDF5Output", {"appends data and labels to an HDF5 file",
-                                                               "hdf5_output_param",
-                                                               {}});
+const RegisterLayer<Hdf5OutputLayer> registered_hdf5_output(
+    "HDF5Output", {"appends data and labels to an HDF5 file", "hdf5_output_param", {}});
 
 }  // namespace
 }  // namespace banyan

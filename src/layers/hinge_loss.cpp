@@ -27,9 +27,8 @@ class HingeLossLayer : public ClassLossLayer {
   bool squared_;
 };
 
-const RegisterLayer<HingeLossLayer> registered("HingeLoss", {"hinge loss of one against all classes",
-                                                             "hinge_loss_param",
-                                                             {"", "norm: L2"}});
+const RegisterLayer<HingeLossLayer> registered_hinge_loss(
+    "HingeLoss", {"hinge loss of one against all classes", "hinge_loss_param", {"", "norm: L2"}});
 
 }  // namespace
 }  // namespace banyan

@@ -45,9 +45,9 @@ class Im2colLayer : public WindowLayer {
   }
 };
 
-const RegisterLayer<Im2colLayer> registered("Im2col", {"the windows of a convolution as channels",
-                                                       "convolution_param",
-                                                       {"kernel_size: 3 stride: 2 pad: 1"}});
+const RegisterLayer<Im2colLayer> registered_im2col("Im2col", {"the windows of a convolution as channels",
+                                                              "convolution_param",
+                                                              {"kernel_size: 3 stride: 2 pad: 1"}});
 
 }  // namespace
 }  // namespace banyan

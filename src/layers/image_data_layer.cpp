@@ -56,7 +56,7 @@ class ImageDataLayer : public ImageListLayer {
   }
 };
 
-const RegisterLayer<ImageDataLayer> registered(
+const RegisterLayer<ImageDataLayer> registered_image_data(
     "ImageData", {"image files (JPEG, PNG, WebP, BMP) named in a list", "image_data_param", {}});
 
 }  // namespace

@@ -52,7 +52,7 @@ class ImageSegDataLayer : public ImageListLayer {
   int channels() const { return images().is_color() ? 3 : 1; }
 };
 
-const RegisterLayer<ImageSegDataLayer> registered(
+const RegisterLayer<ImageSegDataLayer> registered_image_seg_data(
     "ImageSegData", {"images with label images, named in a list", "image_data_param", {}});
 
 }  // namespace

@@ -66,7 +66,7 @@ class InfogainLossLayer : public SoftmaxedLossLayer {
   Tensor gains_;
 };
 
-const RegisterLayer<InfogainLossLayer> registered(
+const RegisterLayer<InfogainLossLayer> registered_infogain_loss(
     "InfogainLoss", {.about = "softmax loss with a gain for each pair of classes",
                      .message = "infogain_loss_param",
                      .examples = {}});

@@ -90,10 +90,9 @@ class InnerProductLayer : public Layer {
   Tensor none_;
 };
 
-const RegisterLayer<InnerProductLayer> registered("InnerProduct",
-                                                  {"fully connected layer",
-                                                   "inner_product_param",
-                                                   {"num_output: 3 weight_filler { value: 1 }"}});
+const RegisterLayer<InnerProductLayer> registered_inner_product(
+    "InnerProduct",
+    {"fully connected layer", "inner_product_param", {"num_output: 3 weight_filler { value: 1 }"}});
 
 }  // namespace
 }  // namespace banyan

@@ -31,7 +31,8 @@ class InputLayer : public Layer {
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 };
 
-const RegisterLayer<InputLayer> registered("Input", {"blobs that the program fills", "input_param", {}});
+const RegisterLayer<InputLayer> registered_input("Input",
+                                                 {"blobs that the program fills", "input_param", {}});
 
 }  // namespace
 }  // namespace banyan

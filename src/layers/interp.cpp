@@ -75,10 +75,10 @@ class InterpLayer : public Layer {
   ops::ImagePart part_;
 };
 
-const RegisterLayer<InterpLayer> registered("Interp", {"bilinear resizing with aligned corners",
-                                                       "interp_param",
-                                                       {"height: 7 width: 3", "zoom_factor: 2",
-                                                        "shrink_factor: 2 pad_beg: -1"}});
+const RegisterLayer<InterpLayer> registered_interp("Interp", {"bilinear resizing with aligned corners",
+                                                              "interp_param",
+                                                              {"height: 7 width: 3", "zoom_factor: 2",
+                                                               "shrink_factor: 2 pad_beg: -1"}});
 
 }  // namespace
 }  // namespace banyan

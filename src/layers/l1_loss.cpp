@@ -10,9 +10,8 @@ class L1LossLayer : public TargetLossLayer {
       : TargetLossLayer(parameter, options, 2, 2, {ops::TargetLoss::Kind::absolute}) {}
 };
 
-const RegisterLayer<L1LossLayer> registered("L1Loss", {.about = "mean absolute difference of two blobs",
-                                                       .message = "",
-                                                       .inputs = {{4, 5}, {4, 5}}});
+const RegisterLayer<L1LossLayer> registered_l1_loss(
+    "L1Loss", {.about = "mean absolute difference of two blobs", .message = "", .inputs = {{4, 5}, {4, 5}}});
 
 }  // namespace
 }  // namespace banyan

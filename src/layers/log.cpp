@@ -19,9 +19,9 @@ class LogLayer : public FunctionLayer {
   }
 };
 
-const RegisterLayer<LogLayer> registered("Log", {"logarithm of shift + scale * x",
-                                                 "log_param",
-                                                 {"shift: 2", "base: 3 scale: 0.5 shift: 2"}});
+const RegisterLayer<LogLayer> registered_log("Log", {"logarithm of shift + scale * x",
+                                                     "log_param",
+                                                     {"shift: 2", "base: 3 scale: 0.5 shift: 2"}});
 
 }  // namespace
 }  // namespace banyan

@@ -47,9 +47,10 @@ class LrnLayer : public Layer {
   Tensor scale_;  ///< the parenthesis above, shaped like x; never of 16 bits
 };
 
-const RegisterLayer<LrnLayer> registered("LRN", {"local response normalization, across or within channels",
-                                                 "lrn_param",
-                                                 {"", "norm_region: WITHIN_CHANNEL"}});
+const RegisterLayer<LrnLayer> registered_lrn("LRN",
+                                             {"local response normalization, across or within channels",
+                                              "lrn_param",
+                                              {"", "norm_region: WITHIN_CHANNEL"}});
 
 }  // namespace
 }  // namespace banyan

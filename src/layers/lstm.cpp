@@ -32,11 +32,11 @@ class LstmLayer : public RecurrentLayer {
   }
 };
 
-const RegisterLayer<LstmLayer> registered("LSTM",
-                                          {.about = "long short-term memory over time steps x sequences",
-                                           .message = "recurrent_param",
-                                           .examples = {"num_output: 2 weight_filler { value: 0.1 }"},
-                                           .inputs = {{3, 5}, {3}}});
+const RegisterLayer<LstmLayer> registered_lstm("LSTM",
+                                               {.about = "long short-term memory over time steps x sequences",
+                                                .message = "recurrent_param",
+                                                .examples = {"num_output: 2 weight_filler { value: 0.1 }"},
+                                                .inputs = {{3, 5}, {3}}});
 
 }  // namespace
 }  // namespace banyan

@@ -38,9 +38,10 @@ class LstmUnitLayer : public Layer {
   Tensor activated_;  ///< like the gates
 };
 
-const RegisterLayer<LstmUnitLayer> registered("LSTMUnit", {.about = "one time step of an LSTM from its gates",
-                                                           .message = "",
-                                                           .inputs = {{2, 3}, {2, 12}, {2}}});
+const RegisterLayer<LstmUnitLayer> registered_lstm_unit("LSTMUnit",
+                                                        {.about = "one time step of an LSTM from its gates",
+                                                         .message = "",
+                                                         .inputs = {{2, 3}, {2, 12}, {2}}});
 
 }  // namespace
 }  // namespace banyan

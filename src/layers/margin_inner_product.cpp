@@ -144,7 +144,7 @@ class MarginInnerProductLayer : public Layer {
   LabelNote note_;
 };
 
-const RegisterLayer<MarginInnerProductLayer> registered(
+const RegisterLayer<MarginInnerProductLayer> registered_margin_inner_product(
     "MarginInnerProduct", {"inner product with an angular margin for the label's class (SphereFace)",
                            "margin_inner_product_param",
                            {"num_output: 4 weight_filler { value: 1 }",

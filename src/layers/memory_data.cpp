@@ -52,9 +52,8 @@ class MemoryDataLayer : public Layer {
   std::array<bool, 2> filled_{};
 };
 
-const RegisterLayer<MemoryDataLayer> registered("MemoryData", {"images and labels that the program puts in",
-                                                               "memory_data_param",
-                                                               {}});
+const RegisterLayer<MemoryDataLayer> registered_memory_data(
+    "MemoryData", {"images and labels that the program puts in", "memory_data_param", {}});
 
 }  // namespace
 }  // namespace banyan

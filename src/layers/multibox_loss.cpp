@@ -164,7 +164,7 @@ void MultiBoxLossLayer::backward(Pass& pass, const Blobs& outputs, const std::ve
 }
 
 // No examples: boxes of ground truth belong to one image each (tests/layers/ssd_test.cpp).
-const RegisterLayer<MultiBoxLossLayer> registered(
+const RegisterLayer<MultiBoxLossLayer> registered_multibox_loss(
     "MultiBoxLoss", {.about = "loss of boxes and their classes relative to prior boxes (SSD)",
                      .message = "multibox_loss_param",
                      .examples = {}});

@@ -23,9 +23,8 @@ class MultinomialLogisticLossLayer : public ClassLossLayer {
   }
 };
 
-const RegisterLayer<MultinomialLogisticLossLayer> registered("MultinomialLogisticLoss",
-                                                             {"multinomial logistic loss of probabilities",
-                                                              ""});
+const RegisterLayer<MultinomialLogisticLossLayer> registered_multinomial_logistic_loss(
+    "MultinomialLogisticLoss", {"multinomial logistic loss of probabilities", ""});
 
 }  // namespace
 }  // namespace banyan

@@ -79,10 +79,10 @@ class MvnLayer : public Layer {
   Tensor moments_, mean_inv_std_, stretch_, sums_;
 };
 
-const RegisterLayer<MvnLayer> registered("MVN", {"mean 0 and deviation 1 for each channel of each sample",
-                                                 "mvn_param",
-                                                 {"", "across_channels: true eps: 0.1",
-                                                  "normalize_variance: false"}});
+const RegisterLayer<MvnLayer> registered_mvn("MVN", {"mean 0 and deviation 1 for each channel of each sample",
+                                                     "mvn_param",
+                                                     {"", "across_channels: true eps: 0.1",
+                                                      "normalize_variance: false"}});
 
 }  // namespace
 }  // namespace banyan

@@ -80,7 +80,7 @@ class NormalizeLayer : public Layer {
   Tensor squares_, products_, unscaled_, none_;
 };
 
-const RegisterLayer<NormalizeLayer> registered(
+const RegisterLayer<NormalizeLayer> registered_normalize(
     "Normalize", {"vectors of length 1, with a learned scale if norm_param is given",
                   "norm_param",
                   {"", "eps: 1e-10", "across_spatial: false channel_shared: false"}});

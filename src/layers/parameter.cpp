@@ -26,8 +26,8 @@ class ParameterLayer : public Layer {
   }
 };
 
-const RegisterLayer<ParameterLayer> registered("Parameter",
-                                               {"a blob that is learned", "parameter_param", {}});
+const RegisterLayer<ParameterLayer> registered_parameter("Parameter",
+                                                         {"a blob that is learned", "parameter_param", {}});
 
 }  // namespace
 }  // namespace banyan

@@ -47,9 +47,9 @@ class PermuteLayer : public GridLayer {
   std::vector<int> order_;
 };
 
-const RegisterLayer<PermuteLayer> registered("Permute", {"puts the axes into another order",
-                                                         "permute_param",
-                                                         {"order: [0, 2, 3, 1]", "order: [0, 3]"}});
+const RegisterLayer<PermuteLayer> registered_permute("Permute", {"puts the axes into another order",
+                                                                 "permute_param",
+                                                                 {"order: [0, 2, 3, 1]", "order: [0, 3]"}});
 
 }  // namespace
 }  // namespace banyan

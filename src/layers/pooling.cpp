@@ -263,12 +263,12 @@ void PoolingLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<
   }
 }
 
-const RegisterLayer<PoolingLayer> registered("Pooling", {"maximum, average or stochastic pooling",
-                                                         "pooling_param",
-                                                         {"kernel_size: 2 stride: 2",
-                                                          "pool: AVE kernel_size: 3 stride: 2",
-                                                          "pool: AVE kernel_size: 3 stride: 2 pad: 1 "
-                                                          "avg_include_pad: false"}});
+const RegisterLayer<PoolingLayer> registered_pooling("Pooling", {"maximum, average or stochastic pooling",
+                                                                 "pooling_param",
+                                                                 {"kernel_size: 2 stride: 2",
+                                                                  "pool: AVE kernel_size: 3 stride: 2",
+                                                                  "pool: AVE kernel_size: 3 stride: 2 pad: 1 "
+                                                                  "avg_include_pad: false"}});
 
 }  // namespace
 }  // namespace banyan

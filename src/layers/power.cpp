@@ -22,9 +22,10 @@ class PowerLayer : public FunctionLayer {
       : FunctionLayer(parameter, options, function_of(parameter.power_param())) {}
 };
 
-const RegisterLayer<PowerLayer> registered("Power", {"(shift + scale * x)^power",
-                                                     "power_param",
-                                                     {"", "power: 2 scale: 0.5 shift: 1.5", "power: 0"}});
+const RegisterLayer<PowerLayer> registered_power("Power",
+                                                 {"(shift + scale * x)^power",
+                                                  "power_param",
+                                                  {"", "power: 2 scale: 0.5 shift: 1.5", "power: 0"}});
 
 }  // namespace
 }  // namespace banyan

@@ -47,9 +47,9 @@ class PreluLayer : public ElementwiseLayer {
   Tensor none_;
 };
 
-const RegisterLayer<PreluLayer> registered("PReLU", {"rectifier whose slope is learned",
-                                                     "prelu_param",
-                                                     {"", "channel_shared: true"}});
+const RegisterLayer<PreluLayer> registered_prelu("PReLU", {"rectifier whose slope is learned",
+                                                           "prelu_param",
+                                                           {"", "channel_shared: true"}});
 
 }  // namespace
 }  // namespace banyan

@@ -133,11 +133,12 @@ class PriorBoxLayer : public Layer {
   Tensor on_device_;
 };
 
-const RegisterLayer<PriorBoxLayer> registered("PriorBox", {"default boxes of a feature map (SSD)",
-                                                           "prior_box_param",
-                                                           {"min_size: 2 max_size: 3 aspect_ratio: 2"},
-                                                           nullptr,
-                                                           {{4, 5, 5}, {3, 9, 9}}});
+const RegisterLayer<PriorBoxLayer> registered_prior_box("PriorBox",
+                                                        {"default boxes of a feature map (SSD)",
+                                                         "prior_box_param",
+                                                         {"min_size: 2 max_size: 3 aspect_ratio: 2"},
+                                                         nullptr,
+                                                         {{4, 5, 5}, {3, 9, 9}}});
 
 }  // namespace
 }  // namespace banyan

@@ -108,7 +108,7 @@ class ProposalLayer : public BoxLayer {
   std::int64_t images_ = 0, rows_ = 0;
 };
 
-const RegisterLayer<ProposalLayer> registered(
+const RegisterLayer<ProposalLayer> registered_proposal(
     "Proposal", {.about = "regions from a region proposal network (Faster R-CNN)",
                  .message = "proposal_param",
                  .examples = {"base_size: 2 ratio: 1 scale: 1 scale: 2 min_size: 1 feat_stride: 1 "

@@ -166,7 +166,7 @@ class ProposalTargetLayer : public BoxLayer {
   std::int64_t images_ = 0, rows_ = 0;
 };
 
-const RegisterLayer<ProposalTargetLayer> registered(
+const RegisterLayer<ProposalTargetLayer> registered_proposal_target(
     "ProposalTarget", {.about = "a sample of regions and its targets (Faster R-CNN)",
                        .message = "proposal_target_param",
                        .examples = {"num_classes: 4 batch_size: 6", "num_classes: 2 batch_size: -1"},

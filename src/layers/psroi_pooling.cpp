@@ -41,7 +41,7 @@ class PsRoiPoolingLayer : public RegionLayer {
   }
 };
 
-const RegisterLayer<PsRoiPoolingLayer> registered(
+const RegisterLayer<PsRoiPoolingLayer> registered_psroi_pooling(
     "PSROIPooling", {"means of the bins of regions, each from maps of its own (R-FCN)",
                      "psroi_pooling_param",
                      {"output_dim: 1 group_size: 2 spatial_scale: 1"},

@@ -73,7 +73,7 @@ class ReductionLayer : public Layer {
   Tensor divisor_;
 };
 
-const RegisterLayer<ReductionLayer> registered(
+const RegisterLayer<ReductionLayer> registered_reduction(
     "Reduction", {"sum, sum of magnitudes or squares, or mean over the last axes",
                   "reduction_param",
                   {"", "operation: MEAN axis: 1", "operation: SUMSQ axis: -1 coeff: 2"}});

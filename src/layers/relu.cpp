@@ -43,7 +43,8 @@ class ReluLayer : public ElementwiseLayer {
   double slope_;
 };
 
-const RegisterLayer<ReluLayer> registered("ReLU", {"rectifier, leaky with a negative_slope", "relu_param"});
+const RegisterLayer<ReluLayer> registered_relu("ReLU",
+                                               {"rectifier, leaky with a negative_slope", "relu_param"});
 
 }  // namespace
 }  // namespace banyan

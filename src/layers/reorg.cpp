@@ -50,9 +50,9 @@ class ReorgLayer : public GridLayer {
   }
 };
 
-const RegisterLayer<ReorgLayer> registered("Reorg", {"turns pixels into channels and back (YOLOv2)",
-                                                     "reorg_param",
-                                                     {"stride: 2 reverse: true", "stride: 1"}});
+const RegisterLayer<ReorgLayer> registered_reorg("Reorg", {"turns pixels into channels and back (YOLOv2)",
+                                                           "reorg_param",
+                                                           {"stride: 2 reverse: true", "stride: 1"}});
 
 }  // namespace
 }  // namespace banyan

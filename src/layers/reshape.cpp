@@ -84,9 +84,9 @@ class ReshapeLayer : public Layer {
   }
 };
 
-const RegisterLayer<ReshapeLayer> registered("Reshape", {"gives a blob another shape",
-                                                         "reshape_param",
-                                                         {"shape { dim: 0 dim: -1 }"}});
+const RegisterLayer<ReshapeLayer> registered_reshape("Reshape", {"gives a blob another shape",
+                                                                 "reshape_param",
+                                                                 {"shape { dim: 0 dim: -1 }"}});
 
 }  // namespace
 }  // namespace banyan

@@ -56,10 +56,11 @@ class RnnLayer : public RecurrentLayer {
   Tensor doutput_, dh_;  ///< T x N x D: gradients before the output's tanh, and of h
 };
 
-const RegisterLayer<RnnLayer> registered("RNN", {.about = "recurrent layer over time steps x sequences",
-                                                 .message = "recurrent_param",
-                                                 .examples = {"num_output: 2 weight_filler { value: 0.1 }"},
-                                                 .inputs = {{3, 5}, {3}}});
+const RegisterLayer<RnnLayer> registered_rnn("RNN",
+                                             {.about = "recurrent layer over time steps x sequences",
+                                              .message = "recurrent_param",
+                                              .examples = {"num_output: 2 weight_filler { value: 0.1 }"},
+                                              .inputs = {{3, 5}, {3}}});
 
 }  // namespace
 }  // namespace banyan

@@ -31,7 +31,7 @@ class RoiAlignLayer : public RegionLayer {
   }
 };
 
-const RegisterLayer<RoiAlignLayer> registered(
+const RegisterLayer<RoiAlignLayer> registered_roi_align(
     "ROIAlign", {"means of bilinear values in the bins of regions (Mask R-CNN)",
                  "roi_align_param",
                  {"pooled_h: 2 pooled_w: 3", "pooled_h: 1 pooled_w: 2 sampling_ratio: 2 spatial_scale: 0.5"},

@@ -32,11 +32,12 @@ class RoiPoolingLayer : public RegionLayer {
   Tensor mask_;
 };
 
-const RegisterLayer<RoiPoolingLayer> registered("ROIPooling", {"maxima of the bins of regions (Fast R-CNN)",
-                                                               "roi_pooling_param",
-                                                               {"pooled_h: 2 pooled_w: 3"},
-                                                               nullptr,
-                                                               {{4, 5, 5}, {5}}});
+const RegisterLayer<RoiPoolingLayer> registered_roi_pooling("ROIPooling",
+                                                            {"maxima of the bins of regions (Fast R-CNN)",
+                                                             "roi_pooling_param",
+                                                             {"pooled_h: 2 pooled_w: 3"},
+                                                             nullptr,
+                                                             {{4, 5, 5}, {5}}});
 
 }  // namespace
 }  // namespace banyan

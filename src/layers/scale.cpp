@@ -98,7 +98,7 @@ void ScaleLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<bo
   if (propagate[0]) ops::scale_bias(context, dy, scale(inputs), none_, over, {}, inputs[0]->grad);
 }
 
-const RegisterLayer<ScaleLayer> registered(
+const RegisterLayer<ScaleLayer> registered_scale(
     "Scale", {"multiplies by a parameter or a second blob, with or without a bias",
               "scale_param",
               {"bias_term: true"}});

@@ -95,7 +95,7 @@ class SegAccuracyLayer : public Layer {
   LabelNote note_;
 };
 
-const RegisterLayer<SegAccuracyLayer> registered(
+const RegisterLayer<SegAccuracyLayer> registered_seg_accuracy(
     "SegAccuracy", {"pixel accuracy, mean recall and mean intersection over union (DeepLab, PSPNet)",
                     "seg_accuracy_param",
                     {"", "ignore_label: 1 ignore_label: 255", "reset: false"}});

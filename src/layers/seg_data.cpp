@@ -48,7 +48,7 @@ class SegDataLayer : public SourceLayer {
   static constexpr int kChannels = 3;
 };
 
-const RegisterLayer<SegDataLayer> registered(
+const RegisterLayer<SegDataLayer> registered_seg_data(
     "SegData", {"images with label images, named in a list (yjxiong)", "seg_data_param", {}});
 
 }  // namespace

@@ -39,9 +39,8 @@ class ShuffleChannelLayer : public GridLayer {
   }
 };
 
-const RegisterLayer<ShuffleChannelLayer> registered("ShuffleChannel", {"interleaves groups of channels",
-                                                                       "shuffle_channel_param",
-                                                                       {"group: 2"}});
+const RegisterLayer<ShuffleChannelLayer> registered_shuffle_channel(
+    "ShuffleChannel", {"interleaves groups of channels", "shuffle_channel_param", {"group: 2"}});
 
 }  // namespace
 }  // namespace banyan

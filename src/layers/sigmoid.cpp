@@ -20,7 +20,7 @@ class SigmoidLayer : public ElementwiseLayer {
   }
 };
 
-const RegisterLayer<SigmoidLayer> registered("Sigmoid", {"logistic function", "sigmoid_param"});
+const RegisterLayer<SigmoidLayer> registered_sigmoid("Sigmoid", {"logistic function", "sigmoid_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -20,7 +20,7 @@ class SigmoidCrossEntropyLossLayer : public TargetLossLayer {
   }
 };
 
-const RegisterLayer<SigmoidCrossEntropyLossLayer> registered(
+const RegisterLayer<SigmoidCrossEntropyLossLayer> registered_sigmoid_cross_entropy_loss(
     "SigmoidCrossEntropyLoss", {.about = "cross entropy of logistic probabilities",
                                 .message = "loss_param",
                                 .examples = {"", "normalization: VALID"},

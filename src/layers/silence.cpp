@@ -23,7 +23,7 @@ class SilenceLayer : public Layer {
   }
 };
 
-const RegisterLayer<SilenceLayer> registered("Silence", {"takes blobs that nothing else reads", ""});
+const RegisterLayer<SilenceLayer> registered_silence("Silence", {"takes blobs that nothing else reads", ""});
 
 }  // namespace
 }  // namespace banyan

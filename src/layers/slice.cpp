@@ -86,7 +86,7 @@ class SliceLayer : public Layer {
   int axis_ = 1;
 };
 
-const RegisterLayer<SliceLayer> registered("Slice", {"cuts a blob along an axis", "slice_param"});
+const RegisterLayer<SliceLayer> registered_slice("Slice", {"cuts a blob along an axis", "slice_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -17,7 +17,7 @@ class SmoothL1LossLayer : public TargetLossLayer {
   }
 };
 
-const RegisterLayer<SmoothL1LossLayer> registered(
+const RegisterLayer<SmoothL1LossLayer> registered_smooth_l1_loss(
     "SmoothL1Loss", {.about = "absolute difference of two blobs, squared near 0, with or without weights",
                      .message = "smooth_l1_loss_param",
                      .examples = {"", "sigma: 2"},

@@ -47,7 +47,7 @@ class SmoothL1LossOhemLayer : public TargetLossLayer {
   ops::Channels over_{};
 };
 
-const RegisterLayer<SmoothL1LossOhemLayer> registered(
+const RegisterLayer<SmoothL1LossOhemLayer> registered_smooth_l1_loss_ohem(
     "SmoothL1LossOHEM", {.about = "SmoothL1Loss that shows each position's loss (R-FCN)",
                          .message = "smooth_l1_loss_param",
                          .examples = {"", "sigma: 2"},

@@ -27,7 +27,8 @@ class SoftmaxLayer : public Layer {
   ops::Channels over_{};
 };
 
-const RegisterLayer<SoftmaxLayer> registered("Softmax", {"probabilities of classes", "softmax_param"});
+const RegisterLayer<SoftmaxLayer> registered_softmax("Softmax",
+                                                     {"probabilities of classes", "softmax_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -131,9 +131,9 @@ class SoftmaxLossLayer : public SoftmaxedLossLayer {
   Tensor losses_, selected_, selected_count_, counts_;
 };
 
-const RegisterLayer<SoftmaxLossLayer> registered("SoftmaxWithLoss",
-                                                 {"multinomial logistic loss of the softmax",
-                                                  "softmax_param"});
+const RegisterLayer<SoftmaxLossLayer> registered_softmax_loss("SoftmaxWithLoss",
+                                                              {"multinomial logistic loss of the softmax",
+                                                               "softmax_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -47,7 +47,7 @@ class SoftmaxLossOhemLayer : public SoftmaxedLossLayer {
   }
 };
 
-const RegisterLayer<SoftmaxLossOhemLayer> registered(
+const RegisterLayer<SoftmaxLossOhemLayer> registered_softmax_loss_ohem(
     "SoftmaxWithLossOHEM", {"SoftmaxWithLoss that shows each position's loss (R-FCN)", "softmax_param"});
 
 }  // namespace

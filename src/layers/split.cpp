@@ -40,7 +40,7 @@ class SplitLayer : public Layer {
   }
 };
 
-const RegisterLayer<SplitLayer> registered(
+const RegisterLayer<SplitLayer> registered_split(
     "Split", {"hands one blob to several readers; inserted where a net needs it", ""});
 
 }  // namespace

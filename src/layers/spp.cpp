@@ -104,9 +104,9 @@ class SppLayer : public Layer {
   Tensor addend_;
 };
 
-const RegisterLayer<SppLayer> registered("SPP", {"pools images of any size to a vector of one length",
-                                                 "spp_param",
-                                                 {"pyramid_height: 2", "pyramid_height: 2 pool: AVE"}});
+const RegisterLayer<SppLayer> registered_spp("SPP", {"pools images of any size to a vector of one length",
+                                                     "spp_param",
+                                                     {"pyramid_height: 2", "pyramid_height: 2 pool: AVE"}});
 
 }  // namespace
 }  // namespace banyan

@@ -10,7 +10,7 @@ class SwishLayer : public FunctionLayer {
       : FunctionLayer(parameter, options, {ops::Function::Kind::swish, parameter.swish_param().beta()}) {}
 };
 
-const RegisterLayer<SwishLayer> registered("Swish", {"x * sigmoid(beta * x)", "swish_param"});
+const RegisterLayer<SwishLayer> registered_swish("Swish", {"x * sigmoid(beta * x)", "swish_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -19,7 +19,7 @@ class TanHLayer : public ElementwiseLayer {
   }
 };
 
-const RegisterLayer<TanHLayer> registered("TanH", {"hyperbolic tangent", "tanh_param"});
+const RegisterLayer<TanHLayer> registered_tanh("TanH", {"hyperbolic tangent", "tanh_param"});
 
 }  // namespace
 }  // namespace banyan

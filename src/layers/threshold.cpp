@@ -13,8 +13,8 @@ class ThresholdLayer : public FunctionLayer {
   }
 };
 
-const RegisterLayer<ThresholdLayer> registered("Threshold",
-                                               {"1 above a threshold, else 0", "threshold_param"});
+const RegisterLayer<ThresholdLayer> registered_threshold("Threshold",
+                                                         {"1 above a threshold, else 0", "threshold_param"});
 
 }  // namespace
 }  // namespace banyan

@@ -36,9 +36,9 @@ class TileLayer : public Layer {
   std::int64_t length_ = 0;
 };
 
-const RegisterLayer<TileLayer> registered("Tile", {"repeats a blob along an axis",
-                                                   "tile_param",
-                                                   {"tiles: 2", "axis: -1 tiles: 3"}});
+const RegisterLayer<TileLayer> registered_tile("Tile", {"repeats a blob along an axis",
+                                                        "tile_param",
+                                                        {"tiles: 2", "axis: -1 tiles: 3"}});
 
 }  // namespace
 }  // namespace banyan

@@ -49,7 +49,7 @@ class TripletLossLayer : public LossLayer {
   Tensor near_, far_, factors_;
 };
 
-const RegisterLayer<TripletLossLayer> registered(
+const RegisterLayer<TripletLossLayer> registered_triplet_loss(
     "TripletLoss", {.about = "pulls anchors to positives and away from negatives",
                     .message = "triplet_loss_param",
                     .inputs = {{4}, {4}, {4}}});

@@ -61,7 +61,7 @@ class UniqueLabelLayer : public Layer {
   IndexNote note_;
 };
 
-const RegisterLayer<UniqueLabelLayer> registered(
+const RegisterLayer<UniqueLabelLayer> registered_unique_label(
     "UniqueLabel", {.about = "lists the different labels of each sample (DeepLab)",
                     .message = "unique_label_param",
                     .examples = {"max_labels: 5 force_label: 9 ignore_label: 2"},

@@ -170,7 +170,7 @@ class UnpoolingLayer : public UnpoolLayer {
   bool sizes_known_ = false;
 };
 
-const RegisterLayer<UnpoolingLayer> registered(
+const RegisterLayer<UnpoolingLayer> registered_unpooling(
     "Unpooling", {"puts pixels where maximum pooling took them from, or into windows (DeconvNet)",
                   "unpooling_param",
                   {"kernel_size: 2 stride: 2"},

@@ -73,7 +73,7 @@ class UpsampleLayer : public UnpoolLayer {
   bool repeats_ = false;
 };
 
-const RegisterLayer<UpsampleLayer> registered(
+const RegisterLayer<UpsampleLayer> registered_upsample(
     "Upsample", {"puts pixels where maximum pooling took them from (SegNet), or repeats them (YOLOv3)",
                  "upsample_param",
                  {"scale: 2"},

@@ -95,11 +95,11 @@ class VideoDataLayer : public SourceLayer {
   }
 };
 
-const RegisterLayer<VideoDataLayer> registered("VideoData",
-                                               {"snippets of videos, folders of frames named in a "
-                                                "list (TSN)",
-                                                "video_data_param",
-                                                {}});
+const RegisterLayer<VideoDataLayer> registered_video_data("VideoData",
+                                                          {"snippets of videos, folders of frames named in a "
+                                                           "list (TSN)",
+                                                           "video_data_param",
+                                                           {}});
 
 }  // namespace
 

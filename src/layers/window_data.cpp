@@ -65,9 +65,8 @@ class WindowDataLayer : public SourceLayer {
   }
 };
 
-const RegisterLayer<WindowDataLayer> registered("WindowData", {"windows of images named in a list (R-CNN)",
-                                                               "window_data_param",
-                                                               {}});
+const RegisterLayer<WindowDataLayer> registered_window_data(
+    "WindowData", {"windows of images named in a list (R-CNN)", "window_data_param", {}});
 
 }  // namespace
 

@@ -16,9 +16,9 @@ struct Judged {
   double cost = 0;
 };
 
-class Search {
+class CutSearch {
  public:
-  explicit Search(const TensorUses& uses) : uses_(uses), possible_(possible_cuts(uses)) {
+  explicit CutSearch(const TensorUses& uses) : uses_(uses), possible_(possible_cuts(uses)) {
     made_.assign(uses.layers.size() + 1, 0);
     for (std::size_t l = 0; l < uses.layers.size(); ++l) {
       std::int64_t size = 0;
@@ -147,7 +147,7 @@ class Search {
 
 std::vector<int> choose_cuts(const TensorUses& uses, int segments) {
   if (segments == 1) return {};
-  Search search(uses);
+  CutSearch search(uses);
   if (segments > search.most_segments())
     bad_input("checkpoint: \"", segments, "\" asks for more segments than the ", search.most_segments(),
               " into which the net can be cut");

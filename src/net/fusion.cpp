@@ -7,10 +7,10 @@
 namespace banyan {
 namespace {
 
-class Search {
+class FusionSearch {
  public:
-  Search(const Graph& graph, const std::vector<bool>& converts, const std::vector<int>& affines,
-         const std::vector<int>& kept_by)
+  FusionSearch(const Graph& graph, const std::vector<bool>& converts, const std::vector<int>& affines,
+               const std::vector<int>& kept_by)
       : graph_(graph),
         converts_(converts),
         kept_by_(kept_by),
@@ -155,7 +155,7 @@ std::vector<Fusion> only_affines(const std::vector<int>& affines) {
 
 std::vector<Fusion> find_fusions(const Graph& graph, const std::vector<bool>& converts,
                                  const std::vector<int>& affines, const std::vector<int>& kept_by) {
-  Search search(graph, converts, affines, kept_by);
+  FusionSearch search(graph, converts, affines, kept_by);
   const int layers = static_cast<int>(graph.layers.size());
   for (int i = 0; i < layers; ++i) search.fuse_activation(i);
   for (int i = 0; i < layers; ++i) search.fuse_dropout(i);

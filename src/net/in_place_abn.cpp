@@ -5,9 +5,9 @@
 namespace banyan {
 namespace {
 
-class Search {
+class InPlaceAbnSearch {
  public:
-  Search(const Graph& graph, const std::vector<bool>& converts, const std::vector<int>& affines)
+  InPlaceAbnSearch(const Graph& graph, const std::vector<bool>& converts, const std::vector<int>& affines)
       : graph_(graph), converts_(converts), affines_(affines) {}
 
   InPlaceAbn judge(int norm) const {
@@ -79,7 +79,7 @@ class Search {
 
 std::vector<InPlaceAbn> find_in_place_abn(const Graph& graph, const std::vector<bool>& converts,
                                           const std::vector<int>& affines) {
-  const Search search(graph, converts, affines);
+  const InPlaceAbnSearch search(graph, converts, affines);
   std::vector<InPlaceAbn> found;
   for (int i = 0; i < static_cast<int>(graph.layers.size()); ++i) {
     const GraphLayer& layer = graph.layers[i];

@@ -71,7 +71,7 @@ void merge_multiplier(const char* field, const Shared& owner, const Layer& layer
   owner_value = value;
 }
 
-std::int64_t rounded(std::int64_t count, std::int64_t alignment) {
+std::int64_t padded(std::int64_t count, std::int64_t alignment) {
   return (count + alignment - 1) / alignment * alignment;
 }
 
@@ -127,12 +127,12 @@ FlatLayout place_parameters(std::vector<LearnableParameter>& parameters, std::in
     parameter.offset = -1;
     if (parameter.is_statistic || parameter.lr_mult == 0) continue;
     parameter.offset = layout.exchanged;
-    layout.exchanged += rounded(parameter.count, alignment);
+    layout.exchanged += padded(parameter.count, alignment);
   }
   for (LearnableParameter& parameter : parameters) {
     if (!parameter.is_statistic) continue;
     parameter.offset = layout.statistics;
-    layout.statistics += rounded(parameter.count, alignment);
+    layout.statistics += padded(parameter.count, alignment);
   }
   return layout;
 }

@@ -11,7 +11,7 @@
 namespace banyan {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  ///< bytes: a cache line, and good for vector loads
+constexpr std::int64_t kTensorAlignment = 64;  ///< bytes: a cache line, and good for vector loads
 
 /// What is decided before the memory.
 struct Choices {
@@ -91,7 +91,8 @@ MemoryPlan place_tensors(const TensorUses& uses, const ParameterStore& parameter
       if (alive[p].used())
         add(-1, static_cast<int>(p), true, element * parameters.parameters[p].count, {alive[p]});
   }
-  const MemoryPlan memory = reuse ? plan_memory(lifetimes, kAlignment) : plan_separate(lifetimes, kAlignment);
+  const MemoryPlan memory =
+      reuse ? plan_memory(lifetimes, kTensorAlignment) : plan_separate(lifetimes, kTensorAlignment);
   for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
     PlannedBlock& block = plan.blocks[i];
     block.offset = memory.offsets[i];

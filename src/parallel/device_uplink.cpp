@@ -27,16 +27,15 @@ using Way = DeviceTransfer::Way;
 
 /// Sums up to this size go to everybody as a whole.
 constexpr std::size_t kWhole = std::size_t{32} << 10;
-constexpr std::int64_t kLine = 64;  // bytes; pieces begin at cache lines if their messages do
 /// An exchange that has been under way for so long holds its device up.
-constexpr std::chrono::milliseconds kHeldUp{1000};
+constexpr std::chrono::milliseconds kHoldsDeviceUp{1000};
 /// Between two looks at what may have failed on the streams.
-constexpr std::chrono::milliseconds kLook{20};
-constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::milliseconds kBetweenLooks{20};
+constexpr std::chrono::microseconds kBetweenChecks{50};
 
-enum Group { statistics_group, gradients_group, kGroups };
+enum MessageGroup { statistics_group, gradients_group, kGroups };
 
-Group group_of(int slot) { return slot >= Uplink::kFirstBucket ? gradients_group : statistics_group; }
+MessageGroup group_of(int slot) { return slot >= Uplink::kFirstBucket ? gradients_group : statistics_group; }
 
 }  // namespace
 
@@ -254,7 +253,7 @@ class DeviceUplink::State {
   void wait_until(const Reached& reached) {
     while (!reached()) {
       check();
-      std::this_thread::sleep_for(kNap);
+      std::this_thread::sleep_for(kBetweenChecks);
     }
     check();
   }
@@ -267,7 +266,7 @@ class DeviceUplink::State {
 
   // Merging, on the threads of the roots.
 
-  End& end_of(const Device& device, Group group) {
+  End& end_of(const Device& device, MessageGroup group) {
     const auto found = std::find(devices_.begin(), devices_.end(), &device);
     if (found == devices_.end()) runtime_failure(device.name(), " has not joined the other processes");
     return *ends_[static_cast<std::size_t>(group) * devices_.size() +
@@ -314,7 +313,7 @@ class DeviceUplink::State {
   static std::vector<Tensor> parts_for(const Merging& merging, std::int64_t count) {
     const Tensor& message = merging.message;
     const auto element = static_cast<std::int64_t>(size_of(message.dtype()));
-    const std::int64_t bytes = (count * element + kLine - 1) / kLine * kLine;
+    const std::int64_t bytes = (count * element + kCacheLine - 1) / kCacheLine * kCacheLine;
     const Tensor room = room_for(merging, bytes * merging.count());
     std::vector<Tensor> parts;
     for (int peer = 0; peer < merging.count(); ++peer)
@@ -355,7 +354,7 @@ class DeviceUplink::State {
 
   void merge_pieces(const Merging& merging) {
     Tensor& message = merging.message;
-    const std::int64_t line = kLine / static_cast<std::int64_t>(size_of(message.dtype()));
+    const std::int64_t line = kCacheLine / static_cast<std::int64_t>(size_of(message.dtype()));
     const std::int64_t size =
         ((message.count() + merging.count() - 1) / merging.count() + line - 1) / line * line;
     const auto piece = [&](int peer) {
@@ -434,7 +433,7 @@ class DeviceUplink::State {
     ::pthread_setname_np(::pthread_self(), "device uplink");
     try {
       for (std::unique_lock<std::mutex> lock(mutex_); !ending_ && !error_;
-           ended_.wait_for(lock, kLook, [this] { return ending_; })) {
+           ended_.wait_for(lock, kBetweenLooks, [this] { return ending_; })) {
         lock.unlock();
         look();
         lock.lock();
@@ -451,7 +450,8 @@ class DeviceUplink::State {
       static_cast<void>(end->wire->ready());
       if (end->busy && end->done->done()) end->busy = false;
       const Clock::time_point now = Clock::now();
-      if ((end->busy && now - end->since > kHeldUp) || (end->connecting && now - *end->connecting > kHeldUp))
+      if ((end->busy && now - end->since > kHoldsDeviceUp) ||
+          (end->connecting && now - *end->connecting > kHoldsDeviceUp))
         held_up[static_cast<std::size_t>(end->local)] = true;
     }
     for (std::size_t i = 0; i < held_up.size(); ++i) held_up_[i] = held_up[i];

@@ -18,8 +18,6 @@ namespace {
 using Message = ServerPost::Message;
 using Lock = std::unique_lock<std::mutex>;
 
-constexpr std::chrono::milliseconds kLook{20};  // how often a wait looks whether it is to end
-
 }  // namespace
 
 class FurtherServer::State {
@@ -47,7 +45,7 @@ class FurtherServer::State {
       if (auto order = try_order()) return std::move(*order);
       check();
       Lock lock(mutex_);
-      changed_.wait_for(lock, kLook, [this] { return !orders_.empty(); });
+      changed_.wait_for(lock, kServerLook, [this] { return !orders_.empty(); });
     }
   }
 

@@ -9,15 +9,12 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/ops/basic.hpp"
+#include "base/clock.hpp"
 
 namespace banyan::parallel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
-}
 
 /// Word i of the pattern: integers below 2^24, exact in f32, neighbours far apart.
 float pattern(std::int64_t i) { return static_cast<float>((i * 2654435761LL >> 4) & 0xffffff); }

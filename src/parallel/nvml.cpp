@@ -106,9 +106,9 @@ NvLinks links_of(const Nvml& nvml, DeviceHandle device, const std::string& bus_i
 }
 
 /// Asks one GPU, function by function: each may be missing in the library, or not be supported by the GPU.
-class Questions {
+class NvmlQueries {
  public:
-  Questions(const Nvml& nvml, DeviceHandle device) : nvml_(nvml), device_(device) {}
+  NvmlQueries(const Nvml& nvml, DeviceHandle device) : nvml_(nvml), device_(device) {}
 
   /// The last argument of the function is where the answer goes.
   template <class T, class... Arguments>
@@ -163,7 +163,7 @@ std::string process_name(unsigned id) {
 }
 
 GpuState state_of(const Nvml& nvml, DeviceHandle device, const std::string& bus_id) {
-  const Questions gpu(nvml, device);
+  const NvmlQueries gpu(nvml, device);
   GpuState state;
   state.bus_id = bus_id;
   state.name = gpu.text("nvmlDeviceGetName");

@@ -11,19 +11,16 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
+#include "base/clock.hpp"
 #include "parallel/held_pieces.hpp"
 #include "parallel/server_messages.hpp"
 
 namespace banyan::parallel {
 namespace {
 
-using std::chrono::duration;
 using Message = ServerPost::Message;
 using Lock = std::unique_lock<std::mutex>;
 
-constexpr std::chrono::milliseconds kLook{20};  // how often a wait looks whether it is to end
-
-double seconds(WireProtocol::Clock::duration time) { return duration<double>(time).count(); }
 double rounded(double value) { return std::round(value * 10) / 10; }
 
 std::string megabytes(std::uint64_t bytes) { return cat(rounded(static_cast<double>(bytes) / 1e6), " MB"); }
@@ -295,7 +292,7 @@ class ParameterServer::State {
       lock.unlock();
       check();
       lock.lock();
-      changed_.wait_for(lock, kLook, done);
+      changed_.wait_for(lock, kServerLook, done);
     }
   }
 

@@ -13,6 +13,7 @@
 
 #include "banyan/base/text.hpp"
 #include "banyan/device/cores.hpp"
+#include "base/clock.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -42,9 +43,7 @@ std::string link_of(const char* path) {
   return {target, static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
 }
 
-double seconds(ProcessWatch::Clock::duration time) { return duration<double>(time).count(); }
-
-std::string rounded(double value) { return cat(std::floor(value * 10) / 10); }
+std::string tenths(double value) { return cat(std::floor(value * 10) / 10); }
 
 /// A descriptor that becomes readable when the process ends, or -1.
 int descriptor_of(int pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
@@ -292,7 +291,7 @@ void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end, bo
   } else if (options_.silence_seconds > 0 && peer.stuck > options_.silence_seconds && leaving_ &&
              judges_silence_of(process)) {
     give_up({process},
-            cat("has got nothing from its data for ", rounded(peer.stuck), " s while others wait for it"));
+            cat("has got nothing from its data for ", tenths(peer.stuck), " s while others wait for it"));
   }
 }
 
@@ -319,7 +318,7 @@ void ProcessWatch::give_up(const Missed& missed) {
                      : one             ? " while others wait for it"
                                        : " while others wait for them";
   const char* why = missed.at_the_end ? "killed" : "stopped";
-  give_up(together, cat(one ? "has" : "have", " not been heard of for ", rounded(longest), " s by ",
+  give_up(together, cat(one ? "has" : "have", " not been heard of for ", tenths(longest), " s by ",
                         name_of(me_), wait, one ? ": it was " : ": one of them, or all, were ", why,
                         one ? ", or has lost its network" : ", or have lost their network"));
 }
@@ -341,7 +340,7 @@ void ProcessWatch::look_at_wire(Clock::time_point now, bool told_to_end) {
       silent.push_back(process);
   failures_.push_back(
       {me_,
-       Error(ErrorKind::runtime, cat("the message library has not returned from a call for ", rounded(away),
+       Error(ErrorKind::runtime, cat("the message library has not returned from a call for ", tenths(away),
                                      " s", told_to_end ? " and this process was told to end" : "", ": ",
                                      silent.empty() ? "another process" : names(silent, " or "),
                                      " was killed, or has lost its network")),
@@ -353,7 +352,7 @@ void ProcessWatch::give_up(const std::vector<int>& processes, const std::string&
   for (const int process : processes) {
     Peer& peer = peers_[process];
     if (!peer.doing.empty())
-      error.add_context(cat(peer.doing, ", ", rounded(seconds(judged_ - peer.heard)), " s before"));
+      error.add_context(cat(peer.doing, ", ", tenths(seconds(judged_ - peer.heard)), " s before"));
     peer.failed = true;
   }
   for (const int process : processes) failures_.push_back({process, error, peers_[process].ended_before});

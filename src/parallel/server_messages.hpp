@@ -2,6 +2,7 @@
 // one tag, so they arrive in the order in which they were sent.
 #pragma once
 
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,9 @@
 #include "banyan/parallel/wire.hpp"
 
 namespace banyan::parallel {
+
+/// How often a wait of a server or of its worker looks whether it is to end.
+constexpr std::chrono::milliseconds kServerLook{20};
 
 enum class ServerMessage : std::uint8_t {
   ready,     ///< worker: can compute

@@ -7,11 +7,6 @@
 #include "parallel/server_messages.hpp"
 
 namespace banyan::parallel {
-namespace {
-
-constexpr std::chrono::milliseconds kLook{20};  // how often a wait looks whether it is to end
-
-}  // namespace
 
 /// A bucket, up and down.
 struct ServerWorker::Piece {
@@ -72,7 +67,7 @@ ServerWorker::Task ServerWorker::wait_for_first(const std::function<void()>& che
   for (;;) {
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait_for(lock, kLook, [this] { return said_ready_ && !awaiting_; });
+      changed_.wait_for(lock, kServerLook, [this] { return said_ready_ && !awaiting_; });
       if (said_ready_ && !awaiting_) return task_;
     }
     check();

@@ -16,10 +16,9 @@ constexpr std::size_t kHeader = sizeof(SlotHeader);
 /// Of long messages: large enough that a piece's handling is negligible, small enough that one is added while
 /// the next one travels.
 constexpr std::size_t kPiece = std::size_t{256} << 10, kSmallestPiece = std::size_t{8} << 10;
-constexpr std::int64_t kLine = 64;  // bytes; pieces begin at cache lines if their messages do
 
 std::int64_t size_of_pieces(std::int64_t count, std::int64_t element, std::int64_t pieces) {
-  const std::int64_t line = kLine / element;
+  const std::int64_t line = kCacheLine / element;
   return ((count + pieces - 1) / pieces + line - 1) / line * line;
 }
 

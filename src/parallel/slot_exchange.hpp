@@ -20,6 +20,8 @@
 
 namespace banyan::parallel {
 
+constexpr std::int64_t kCacheLine = 64;  // bytes; pieces begin at cache lines if their messages do
+
 /// What is merged, as the processes compare it.
 struct SlotHeader {
   char what[64] = "";

@@ -15,6 +15,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/observe/panel.hpp"
+#include "base/clock.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -42,10 +43,6 @@ std::optional<Error> failure_of(const std::function<void(int)>& body, int rank, 
   } catch (const boost::thread_interrupted&) {
     return with_place(Error(ErrorKind::runtime, "the thread was interrupted"), activity);
   }
-}
-
-double seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
 /// The device of this process that all others have been waiting for in vain, at least since `from`, if there

@@ -6,9 +6,9 @@
 namespace banyan {
 namespace {
 
-constexpr std::size_t kRow = 5;  // item, label, score, true positives, false positives
+constexpr std::size_t kRowLength = 5;  // item, label, score, true positives, false positives
 
-struct Detection {
+struct JudgedDetection {
   double score;
   bool right;
 };
@@ -18,12 +18,12 @@ struct Point {
   double precision, recall;
 };
 
-std::vector<Point> curve_of(std::vector<Detection> detections, double objects) {
+std::vector<Point> curve_of(std::vector<JudgedDetection> detections, double objects) {
   std::stable_sort(detections.begin(), detections.end(),
-                   [](const Detection& a, const Detection& b) { return a.score > b.score; });
+                   [](const JudgedDetection& a, const JudgedDetection& b) { return a.score > b.score; });
   std::vector<Point> curve;
   double right = 0;
-  for (const Detection& detection : detections) {
+  for (const JudgedDetection& detection : detections) {
     right += detection.right ? 1 : 0;
     curve.push_back({right / static_cast<double>(curve.size() + 1), right / objects});
   }
@@ -68,8 +68,8 @@ bool holds_detections(const Net& net, const Blob& blob) {
 
 std::map<int, double> average_precisions(const std::vector<double>& rows, AveragePrecision kind) {
   std::map<int, double> objects;
-  std::map<int, std::vector<Detection>> detections;
-  for (std::size_t at = 0; at + kRow <= rows.size(); at += kRow) {
+  std::map<int, std::vector<JudgedDetection>> detections;
+  for (std::size_t at = 0; at + kRowLength <= rows.size(); at += kRowLength) {
     const double* row = rows.data() + at;
     const int label = static_cast<int>(row[1]);
     if (label < 0) continue;  // no row of a class or a detection

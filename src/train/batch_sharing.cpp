@@ -31,7 +31,7 @@ constexpr int kMostThreads = 8;
 constexpr std::size_t kMostReaders = 1024;
 constexpr std::chrono::seconds kPatience{1};  // for reads that do not end, at the end
 
-enum class Kind : std::uint8_t { describe, fetch };
+enum class Request : std::uint8_t { describe, fetch };
 
 /// Bytes of plain values one after the other. All processes run the same build.
 class Packer {
@@ -101,23 +101,23 @@ std::string packed_error(const Error& error) {
 }
 
 /// Process 0's part.
-class Server {
+class BatchServer {
  public:
-  Server(int threads) : state_(std::make_shared<State>()) {
+  BatchServer(int threads) : state_(std::make_shared<State>()) {
     for (int i = 0; i < threads; ++i) {
       state_->running++;
       std::thread([state = state_] { state->work(); }).detach();
     }
   }
   /// Threads whose reads do not end are left behind with what they use.
-  ~Server() {
+  ~BatchServer() {
     std::unique_lock<std::mutex> lock(state_->mutex);
     state_->ending = true;
     state_->changed.notify_all();
     state_->changed.wait_for(lock, kPatience, [&] { return state_->running == 0; });
   }
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
+  BatchServer(const BatchServer&) = delete;
+  BatchServer& operator=(const BatchServer&) = delete;
 
   void offer(const std::string& what, const data::InputPipeline& pipeline) {
     std::vector<parallel::Questions::Reply> waiting;
@@ -190,9 +190,9 @@ class Server {
 
     void answer(Question& question, HostBatch& batch) {
       Unpacker unpacker(question.text);
-      const auto kind = unpacker.get<Kind>();
+      const auto kind = unpacker.get<Request>();
       const std::string what = unpacker.get_text();
-      if (kind == Kind::describe) {
+      if (kind == Request::describe) {
         std::string description;
         {
           const std::lock_guard<std::mutex> lock(mutex);
@@ -271,7 +271,7 @@ class BatchSharing : public data::SharedBatches {
   explicit BatchSharing(parallel::WireUplink& uplink) {
     const parallel::UplinkPlace& place = uplink.place();
     if (place.process == 0)
-      server_ = std::make_shared<Server>(std::clamp(place.processes() - 1, 1, kMostThreads));
+      server_ = std::make_shared<BatchServer>(std::clamp(place.processes() - 1, 1, kMostThreads));
     questions_ = std::make_shared<parallel::Questions>(
         [server = server_](int process, std::string question, parallel::Questions::Reply reply) {
           server->answer(process, std::move(question), std::move(reply));
@@ -288,7 +288,7 @@ class BatchSharing : public data::SharedBatches {
 
   OfferedSource describe(const std::string& what) override {
     Packer packer;
-    packer.add(Kind::describe);
+    packer.add(Request::describe);
     packer.add_text(what);
     const std::string answer = ask(packer.take(), [] { return false; });
     Unpacker unpacker = opened(answer);
@@ -305,7 +305,7 @@ class BatchSharing : public data::SharedBatches {
   void fetch(const WantedShare& wanted, HostBatch& batch, data::HostMemory& memory,
              const Cancelled& cancelled) override {
     Packer packer;
-    packer.add(Kind::fetch);
+    packer.add(Request::fetch);
     packer.add_text(wanted.what);
     packer.add(wanted.reader);
     packer.add(wanted.share);
@@ -340,7 +340,7 @@ class BatchSharing : public data::SharedBatches {
     throw error;
   }
 
-  std::shared_ptr<Server> server_;  ///< process 0's
+  std::shared_ptr<BatchServer> server_;  ///< process 0's
   std::shared_ptr<parallel::Questions> questions_;
   std::atomic<bool> ended_{false};
 };

@@ -10,7 +10,7 @@ namespace banyan {
 namespace {
 
 /// In the first iterations buffers are allocated and libraries choose their algorithms.
-constexpr std::int64_t kWarmUp = 2;
+constexpr std::int64_t kWarmUpIterations = 2;
 /// Iterations from one look at the vital signs to the next, at least: short displays cost no more.
 constexpr std::int64_t kCheckEvery = 20;
 
@@ -47,7 +47,7 @@ bool Meter::is_check(std::int64_t iteration) const {
 /// The one before a report: in the reported one itself a GPU's host waits before the update is enqueued.
 bool Meter::samples_spans(std::int64_t iteration) const {
   const std::int64_t reported = interval_ > 1 ? iteration + 1 : iteration;
-  return iteration >= start_ + kWarmUp && is_turn(reported, interval_) &&
+  return iteration >= start_ + kWarmUpIterations && is_turn(reported, interval_) &&
          (metrics_.tells() || is_check(reported));
 }
 

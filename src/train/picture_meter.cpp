@@ -30,7 +30,7 @@ std::vector<double> logical_order(const T* from, const Shape& shape, Layout layo
 
 }  // namespace
 
-metrics::Pictures::Picture draw(const PictureValues& picture) {
+metrics::Pictures::Picture draw_picture(const PictureValues& picture) {
   const Shape& shape = picture.shape;
   const std::int64_t height = shape[2], width = shape[3], area = height * width;
   const std::int64_t channels = shape[1] == 3 ? 3 : 1;
@@ -139,7 +139,7 @@ metrics::Pictures PictureMeter::draw_all(const Copies& all) {
     dispatch_storage(copy.dtype, "a picture", [&]<class T>() {
       values.values = logical_order(static_cast<const T*>(copy.memory.get()), copy.shape, copy.layout);
     });
-    pictures.pictures.push_back(draw(values));
+    pictures.pictures.push_back(draw_picture(values));
   }
   return pictures;
 }

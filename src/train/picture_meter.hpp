@@ -22,7 +22,7 @@ struct PictureValues {
   std::vector<double> values;  ///< in logical order
   bool signed_values = false;  ///< 0 is drawn as gray: the least value is minus the greatest
 };
-metrics::Pictures::Picture draw(const PictureValues& values);
+metrics::Pictures::Picture draw_picture(const PictureValues& values);
 
 class PictureMeter {
  public:

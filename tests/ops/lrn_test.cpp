@@ -37,8 +37,8 @@ Values naive_scale(const LrnParameters& p, const Values& x, const Shape& s) {
   return scale;
 }
 
-const LrnParameters kCases[] = {{5, 1e-1, 0.75, 1, false}, {3, 2, 0.6, 2, false},   {1, 1, 0.75, 1, false},
-                                {9, 0.5, 1, 1.5, false},   {3, 1.5, 0.75, 1, true}, {5, 2, 0.5, 7, true}};
+const LrnParameters kLrnCases[] = {{5, 1e-1, 0.75, 1, false}, {3, 2, 0.6, 2, false},   {1, 1, 0.75, 1, false},
+                                   {9, 0.5, 1, 1.5, false},   {3, 1.5, 0.75, 1, true}, {5, 2, 0.5, 7, true}};
 
 /// Enough for several threads, and rows for more than one of the parts that they take.
 const Shape kLarge{2, 35, 41, 13};
@@ -57,7 +57,7 @@ TEST_P(LrnTest, ForwardMatchesFormula) {
   for (const Shape& shape :
        {Shape{2, 7, 5, 4}, Shape{1, 32, 3, 3}, Shape{2, 2, 6, 7}, Shape{1, 19, 40, 2}, kLarge}) {
     const Values x = rounded(random_values(shape.count(), 1, -3, 3));
-    for (const LrnParameters& p : kCases) {
+    for (const LrnParameters& p : kLrnCases) {
       const Values scale = naive_scale(p, x, shape);
       Values y(x.size());
       for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * std::pow(scale[i], -p.beta);
@@ -77,7 +77,7 @@ TEST_P(LrnTest, GradientsMatchDifferences) {
   if (dtype() != DType::f64) GTEST_SKIP() << "differences need f64";
   const Shape shape{2, 6, 4, 3};
   const Values x = random_values(shape.count(), 2, -2, 2), dy = random_values(shape.count(), 3);
-  for (const LrnParameters& p : kCases) {
+  for (const LrnParameters& p : kLrnCases) {
     for (const Layout layout : kLayouts) {
       SCOPED_TRACE(cat("size ", p.size, p.within_channel ? " within " : " across ", name_of(layout)));
       const Tensor input = make(shape, x, layout), grad_output = make(shape, dy, layout);
@@ -99,7 +99,7 @@ TEST_P(LrnTest, GradientsMatchDifferences) {
 TEST_P(LrnTest, BackwardIsTheSameInBothLayouts) {
   for (const Shape& shape : {Shape{2, 19, 35, 5}, kLarge}) {
     const Values x = random_values(shape.count(), 4), dy = random_values(shape.count(), 5);
-    for (const LrnParameters& p : kCases) {
+    for (const LrnParameters& p : kLrnCases) {
       std::vector<Values> found;
       for (const Layout layout : kLayouts) {
         const Tensor input = make(shape, x, layout), grad_output = make(shape, dy, layout);
@@ -116,7 +116,7 @@ TEST_P(LrnTest, BackwardIsTheSameInBothLayouts) {
 
 TEST_P(LrnTest, EmptyBatchAndBadSizes) {
   const Tensor none = empty({0, 3, 2, 2});
-  forward(kCases[0], none);
+  forward(kLrnCases[0], none);
   const Tensor x = empty({1, 3, 2, 2});
   EXPECT_THROW(forward({4, 1, 0.75, 1, false}, x), Error);
   const Tensor volume = empty({1, 3, 2, 2, 2});

@@ -14,7 +14,7 @@ using Values = std::vector<double>;
 using ops::PoolingGeometry;
 using ops::PoolingMethod;
 
-struct Case {
+struct PoolingCase {
   const char* name;
   std::int64_t h, w, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
 
@@ -33,7 +33,7 @@ struct Case {
   }
 };
 
-const Case kCases[] = {
+const PoolingCase kPoolingCases[] = {
     {"2x2 stride 2", 6, 8, 2, 2, 2, 2, 0, 0},
     {"overhang", 7, 6, 3, 3, 2, 2, 0, 0},  // 6 wide: the last window overhangs the right edge
     {"overlapping with pad", 7, 9, 3, 3, 2, 2, 1, 1},
@@ -47,7 +47,7 @@ constexpr std::int64_t kBatch = 2, kChannels = 5;
 
 /// Calls visit(output index, input indices of the window in order, Caffe's divisor).
 template <class Visit>
-void for_each_window(const Case& k, const Shape& out, Visit visit) {
+void for_each_window(const PoolingCase& k, const Shape& out, Visit visit) {
   std::size_t o = 0;
   for (std::int64_t plane = 0; plane < out.count(0, 2); ++plane)
     for (std::int64_t oh = 0; oh < out[2]; ++oh)
@@ -71,7 +71,7 @@ class PoolingTest : public DeviceTest {
   struct Result {
     Values output, mask, grad_input;
   };
-  Result run(const Case& k, PoolingMethod method, const Values& x, const Values& dy, Layout layout,
+  Result run(const PoolingCase& k, PoolingMethod method, const Values& x, const Values& dy, Layout layout,
              bool training = true, ops::RandomKey key = {}, ops::SampleIndex samples = {}) {
     const std::int64_t batch = static_cast<std::int64_t>(x.size()) / (channels_ * k.h * k.w);
     const Shape in{batch, channels_, k.h, k.w}, out = k.output(batch, channels_);
@@ -90,13 +90,13 @@ class PoolingTest : public DeviceTest {
     result.grad_input = values(grad_input);
     return result;
   }
-  Values input(const Case& k, unsigned seed, double low = -1) {
+  Values input(const PoolingCase& k, unsigned seed, double low = -1) {
     return rounded(random_values(kBatch * kChannels * k.h * k.w, seed, low));
   }
 };
 
 TEST_P(PoolingTest, Maximum) {
-  for (const Case& k : kCases) {
+  for (const PoolingCase& k : kPoolingCases) {
     const Shape out = k.output(kBatch, kChannels);
     Values x = input(k, 1);
     for (std::size_t i = 0; i < x.size(); i += 3) x[i] = 0.5;  // ties: the first counts
@@ -123,7 +123,7 @@ TEST_P(PoolingTest, Maximum) {
 
 TEST_P(PoolingTest, MaximumOfManyChannelsIsTheSameInBothLayouts) {
   channels_ = 80;  // vectors of several lengths
-  for (const Case& k : kCases) {
+  for (const PoolingCase& k : kPoolingCases) {
     SCOPED_TRACE(k.name);
     Values x = rounded(random_values(channels_ * k.h * k.w, 1));
     for (std::size_t i = 0; i < x.size(); i += 3) x[i] = 0.5;
@@ -138,7 +138,7 @@ TEST_P(PoolingTest, MaximumOfManyChannelsIsTheSameInBothLayouts) {
 }
 
 TEST_P(PoolingTest, Average) {
-  for (const Case& k : kCases) {
+  for (const PoolingCase& k : kPoolingCases) {
     const Shape out = k.output(kBatch, kChannels);
     const Values x = input(k, 3), dy = rounded(random_values(out.count(), 4));
     Values y, dx(x.size(), 0.0);
@@ -165,7 +165,7 @@ TEST_P(PoolingTest, Average) {
 
 TEST_P(PoolingTest, AverageOfThePixelsInside) {
   counts_padding_ = false;
-  for (const Case& k : kCases) {
+  for (const PoolingCase& k : kPoolingCases) {
     const Shape out = k.output(kBatch, kChannels);
     const Values x = input(k, 3), dy = rounded(random_values(out.count(), 4));
     Values y, dx(x.size(), 0.0);
@@ -187,7 +187,7 @@ TEST_P(PoolingTest, AverageOfThePixelsInside) {
 }
 
 TEST_P(PoolingTest, StochasticInTestsWeighsByValue) {
-  const Case k = kCases[1];
+  const PoolingCase k = kPoolingCases[1];
   Values x = input(k, 5, 0);
   for (std::size_t i = 0; i < 14; ++i) x[i] = 0;  // whole windows of zeros
   Values y;
@@ -203,7 +203,7 @@ TEST_P(PoolingTest, StochasticInTestsWeighsByValue) {
 }
 
 TEST_P(PoolingTest, StochasticTrainingDependsOnTheSampleAlone) {
-  const Case k = kCases[0];
+  const PoolingCase k = kPoolingCases[0];
   const Values x = input(k, 6, 0);
   const std::size_t outputs = static_cast<std::size_t>(k.output(kBatch, kChannels).count());
   const Values dy(outputs, 1.0);
@@ -246,7 +246,7 @@ TEST_P(PoolingTest, StochasticTrainingDrawsInProportion) {
 
 TEST_P(PoolingTest, GradientsMatchDifferences) {
   if (dtype() != DType::f64) GTEST_SKIP() << "differences need f64";
-  const Case k = kCases[2];
+  const PoolingCase k = kPoolingCases[2];
   const Values x = input(k, 10);  // no two values closer than the step: maxima do not change
   const Values dy = random_values(k.output(kBatch, kChannels).count(), 11);
   for (const PoolingMethod method : {PoolingMethod::maximum, PoolingMethod::average}) {
@@ -258,7 +258,7 @@ TEST_P(PoolingTest, GradientsMatchDifferences) {
 }
 
 TEST_P(PoolingTest, OneOutputPixelMayHaveEitherLayout) {
-  const Case k = kCases[6];
+  const PoolingCase k = kPoolingCases[6];
   const Values x = input(k, 12);
   for (const Layout in : kLayouts) {
     for (const Layout out : kLayouts) {

@@ -17,11 +17,11 @@ class ResizeTest : public DeviceTest {
   }
 };
 
-struct Case {
+struct ResizeCase {
   ops::ImagePart part;
   std::int64_t h, w, out_h, out_w;
 };
-const Case kCases[] = {
+const ResizeCase kResizeCases[] = {
     {{0, 0, 4, 5}, 4, 5, 7, 9},  {{0, 0, 4, 5}, 4, 5, 4, 5}, {{1, 2, 3, 2}, 5, 6, 8, 3},
     {{0, 0, 7, 9}, 7, 9, 3, 2},  {{0, 0, 1, 1}, 1, 1, 5, 3}, {{0, 0, 6, 5}, 6, 5, 1, 1},
     {{2, 0, 1, 4}, 4, 4, 3, 10}, {{0, 1, 5, 1}, 5, 3, 1, 4}, {{0, 0, 5, 5}, 5, 5, 1, 13},
@@ -29,7 +29,7 @@ const Case kCases[] = {
 
 double blend(double from, double to, double share) { return share == 0 ? from : from + share * (to - from); }
 
-std::vector<double> expected(const Case& k, std::int64_t planes, const std::vector<double>& x) {
+std::vector<double> expected(const ResizeCase& k, std::int64_t planes, const std::vector<double>& x) {
   std::vector<double> all;
   for (std::int64_t p = 0; p < planes; ++p)
     for (std::int64_t r = 0; r < k.out_h; ++r)
@@ -52,7 +52,7 @@ std::vector<double> expected(const Case& k, std::int64_t planes, const std::vect
 }
 
 TEST_P(ResizeTest, FollowsItsDefinition) {
-  for (const Case& k : kCases)
+  for (const ResizeCase& k : kResizeCases)
     for (const Layout layout : kLayouts) {
       const Shape from{2, 3, k.h, k.w};
       const std::vector<double> x = rounded(random_values(from.count(), 1));
@@ -62,7 +62,7 @@ TEST_P(ResizeTest, FollowsItsDefinition) {
 
 /// <R x, dy> = <x, R' dy>: R is linear.
 TEST_P(ResizeTest, BackwardIsTheTranspose) {
-  for (const Case& k : kCases)
+  for (const ResizeCase& k : kResizeCases)
     for (const Layout layout : kLayouts) {
       const Shape from{2, 3, k.h, k.w}, to{2, 3, k.out_h, k.out_w};
       const std::vector<double> dy = rounded(random_values(to.count(), 2));

@@ -8,12 +8,12 @@ namespace {
 
 class UnfoldTest : public DeviceTest {};
 
-struct Case {
+struct UnfoldCase {
   ops::ConvolutionGeometry geometry;
   Shape input, output;
 };
 
-std::vector<Case> cases() {
+std::vector<UnfoldCase> unfold_cases() {
   return {{{{3, 2}, {2, 1}, {1, 0}, {1, 2}}, {2, 2, 5, 4}, {2, 12, 3, 2}},
           {{{2}, {3}, {2}, {2}}, {3, 1, 4}, {3, 2, 2}},
           {{{2, 1, 3}, {1, 2, 1}, {0, 1, 1}, {1, 1, 1}}, {1, 2, 3, 2, 4}, {1, 12, 2, 2, 4}},
@@ -25,7 +25,7 @@ std::vector<Case> cases() {
 }
 
 /// For each element of the output: the input's element there, or -1.
-std::vector<std::int64_t> sources(const Case& k) {
+std::vector<std::int64_t> sources(const UnfoldCase& k) {
   const int axes = k.geometry.spatial_axes();
   std::vector<std::int64_t> found;
   for (std::int64_t i = 0; i < k.output.count(); ++i) {
@@ -53,7 +53,7 @@ std::vector<std::int64_t> sources(const Case& k) {
 }
 
 TEST_P(UnfoldTest, ShowsWhatTheWindowsSeeAndGathersBack) {
-  for (const Case& k : cases()) {
+  for (const UnfoldCase& k : unfold_cases()) {
     const std::vector<double> x = rounded(random_values(k.input.count(), 1)),
                               dy = rounded(random_values(k.output.count(), 2));
     const Tensor input = make(k.input, x), gradient = make(k.output, dy);
@@ -72,7 +72,7 @@ TEST_P(UnfoldTest, ShowsWhatTheWindowsSeeAndGathersBack) {
 }
 
 TEST_P(UnfoldTest, RefusesShapesThatDoNotFit) {
-  const Case k = cases()[0];
+  const UnfoldCase k = unfold_cases()[0];
   const Tensor x = empty(k.input);
   Tensor wrong = empty({2, 12, 3, 3});
   EXPECT_THROW(ops::unfold_forward(context(), k.geometry, x, wrong), Error);

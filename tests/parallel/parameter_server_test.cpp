@@ -70,8 +70,8 @@ double difference_of(double value, std::int64_t task, std::size_t i) {
 
 /// A worker with one device whose pass takes a time.
 struct SimulatedWorker {
-  SimulatedWorker(SimulatedNetwork& net, int number, const ServerLayout& layout,
-                  const Compression& compression, int server = 0)
+  SimulatedWorker(TestNetwork& net, int number, const ServerLayout& layout, const Compression& compression,
+                  int server = 0)
       : network(net),
         number(number),
         layout(layout),
@@ -140,7 +140,7 @@ struct SimulatedWorker {
   }
   static int slot(std::size_t piece) { return RootParent::kFirstBucket + static_cast<int>(piece); }
 
-  SimulatedNetwork& network;
+  TestNetwork& network;
   int number;
   ServerLayout layout;
   std::unique_ptr<Device> device;
@@ -159,8 +159,8 @@ struct SimulatedWorker {
 
 /// A further server, whose solver takes its time, too.
 struct SimulatedFurther {
-  SimulatedFurther(SimulatedNetwork& net, int number, const ServerLayout& layout,
-                   std::vector<std::string> names, const std::vector<int>& workers)
+  SimulatedFurther(TestNetwork& net, int number, const ServerLayout& layout, std::vector<std::string> names,
+                   const std::vector<int>& workers)
       : network(net),
         number(number),
         layout(layout),
@@ -197,7 +197,7 @@ struct SimulatedFurther {
     }
   }
 
-  SimulatedNetwork& network;
+  TestNetwork& network;
   int number;
   ServerLayout layout;
   std::vector<std::size_t> held;
@@ -210,7 +210,7 @@ struct SimulatedFurther {
 
 /// An inner server of a tree.
 struct SimulatedInner {
-  SimulatedInner(SimulatedNetwork& net, int number, const ServerLayout& layout, ServerRules rules,
+  SimulatedInner(TestNetwork& net, int number, const ServerLayout& layout, ServerRules rules,
                  const std::vector<int>& workers, const Compression& compression)
       : network(net),
         number(number),
@@ -290,7 +290,7 @@ struct SimulatedInner {
     sent = true;
   }
 
-  SimulatedNetwork& network;
+  TestNetwork& network;
   int number;
   ServerLayout layout;
   int below;
@@ -440,7 +440,7 @@ struct Simulation {
   }
 
   int first_worker;
-  SimulatedNetwork network;
+  TestNetwork network;
   ServerLayout layout;
   std::unique_ptr<ParameterServer> server;
   std::vector<std::unique_ptr<SimulatedFurther>> further;

@@ -18,11 +18,11 @@
 
 namespace banyan::parallel {
 
-class SimulatedNetwork {
+class TestNetwork {
  public:
   using Clock = std::chrono::steady_clock;
   /// A message takes up to `longest` seconds; one of another tag or process may overtake it.
-  SimulatedNetwork(int processes, double longest, unsigned seed)
+  TestNetwork(int processes, double longest, unsigned seed)
       : longest_(longest), random_(seed), ends_(static_cast<std::size_t>(processes)) {}
 
   Clock::time_point now() const { return now_; }
@@ -80,7 +80,7 @@ class SimulatedNetwork {
 
 class SimulatedWire : public Wire {
  public:
-  SimulatedWire(SimulatedNetwork& network, int process) : network_(network), process_(process) {}
+  SimulatedWire(TestNetwork& network, int process) : network_(network), process_(process) {}
   int process() const override { return process_; }
   int processes() const override { return static_cast<int>(network_.ends_.size()); }
   int last_tag() const override { return 8'388'607; }
@@ -99,8 +99,8 @@ class SimulatedWire : public Wire {
     std::vector<std::pair<Done, std::size_t>> done;
     std::erase_if(sending_, [&](Sending& message) {
       if (!network_.at(process_).linked || !network_.at(message.to).linked) return false;
-      SimulatedNetwork::Channel& channel = network_.channels_[{process_, message.to, message.tag}];
-      const auto delay = std::chrono::duration_cast<SimulatedNetwork::Clock::duration>(
+      TestNetwork::Channel& channel = network_.channels_[{process_, message.to, message.tag}];
+      const auto delay = std::chrono::duration_cast<TestNetwork::Clock::duration>(
           std::chrono::duration<double>(network_.random(0, network_.longest_)));
       channel.last = std::max(channel.last, network_.now_ + delay);
       channel.messages.push_back({{message.data, message.data + message.bytes}, channel.last});
@@ -136,7 +136,7 @@ class SimulatedWire : public Wire {
     std::size_t bytes;
     Done done;
   };
-  SimulatedNetwork& network_;
+  TestNetwork& network_;
   int process_;
   std::vector<Sending> sending_;
   std::vector<Receiving> receiving_;

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kDevices = 2, kBatch = 2 * kDevices;
+constexpr int kLabelDevices = 2, kBatch = 2 * kLabelDevices;
 
 class BadLabel : public TrainingRun {
  protected:
@@ -22,7 +22,7 @@ class BadLabel : public TrainingRun {
                  data::raw_datum(1, 6, 6, std::vector<std::uint8_t>(36, static_cast<std::uint8_t>(i)).data(),
                                  i == bad ? 9 : i % 3));
     writer.close();
-    TrainOptions run = options(kDevices, lmdb_source("bad"));
+    TrainOptions run = options(kLabelDevices, lmdb_source("bad"));
     run.cpu.asynchronous = true;
     run.cpu.max_delay_us = 50;
     run.solver.snapshot.interval = 0;

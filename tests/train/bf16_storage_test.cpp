@@ -6,7 +6,7 @@
 namespace banyan {
 namespace {
 
-const char* const kNet = R"(
+const char* const kStoredNet = R"(
 layer { name: 'data' type: 'Data' top: 'data' top: 'label'
   data_param { source: 'DATA' backend: LMDB batch_size: BATCH } transform_param { scale: 0.01 crop_size: 10 mirror: true } }
 layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1'
@@ -25,7 +25,7 @@ layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: '
 )";
 
 TrainingCase with(const std::string& net_line, int batch, int iterations = 20, DType precision = DType::f32) {
-  TrainingCase made{kFixedSolver, net_line + kNet, iterations, precision};
+  TrainingCase made{kFixedSolver, net_line + kStoredNet, iterations, precision};
   made.net.replace(made.net.find("BATCH"), 5, std::to_string(batch));
   return made;
 }

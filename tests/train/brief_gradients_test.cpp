@@ -12,7 +12,7 @@ TrainingCase with_kept_gradients(TrainingCase what) {
   return what;
 }
 
-std::vector<std::string> histories_of(const Trained& trained) {
+std::vector<std::string> moments_of(const Trained& trained) {
   std::vector<std::string> all;
   for (const auto& blob : trained.state.history()) all.push_back(blob.SerializeAsString());
   return all;
@@ -46,7 +46,7 @@ TEST_P(BriefGradientsTest, ChangeNoBit) {
     const Trained kept = train_case(with_kept_gradients(what), 1), brief = train_case(what, 1);
     EXPECT_EQ(brief.values(), kept.values());
     EXPECT_EQ(brief.losses(), kept.losses());
-    EXPECT_EQ(histories_of(brief), histories_of(kept));
+    EXPECT_EQ(moments_of(brief), moments_of(kept));
   }
 }
 

@@ -7,7 +7,7 @@ namespace banyan {
 namespace {
 
 /// Residual and inception branches, SyncBN and BN, dropout, two losses, shared weights.
-const char* const kNet = R"(
+const char* const kCheckpointedNet = R"(
 layer { name: 'data' type: 'Data' top: 'data' top: 'label'
   data_param { source: 'DATA' backend: LMDB batch_size: 8 } transform_param { scale: 0.01 crop_size: 10 mirror: true } }
 layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1'
@@ -54,7 +54,7 @@ struct Outcome {
 
 Outcome outcome_of(const std::string& checkpoint, const std::string& more, DType precision, int devices) {
   const TrainingFolder folder;
-  TrainingCase what{kFixedSolver + more, "checkpoint: '" + checkpoint + "' " + kNet};
+  TrainingCase what{kFixedSolver + more, "checkpoint: '" + checkpoint + "' " + kCheckpointedNet};
   what.iterations = 5;
   what.precision = precision;
   TrainOptions options = options_of(what, folder, devices);

@@ -16,8 +16,8 @@ namespace {
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-constexpr double kLimitSeconds = 2;
-constexpr std::int64_t kIteration = 3;
+constexpr double kEndsWithinSeconds = 2;
+constexpr std::int64_t kFailsAt = 3;
 
 struct Kind {
   FaultKind fault;
@@ -56,7 +56,8 @@ class EveryFailure : public TrainingRun, public testing::WithParamInterface<Case
       error = thrown;
     }
     ASSERT_EQ(faults.struck(), 1);
-    EXPECT_LT(faults.seconds_since(), kLimitSeconds + (kind.fault == FaultKind::hang ? kSilenceSeconds : 0));
+    EXPECT_LT(faults.seconds_since(),
+              kEndsWithinSeconds + (kind.fault == FaultKind::hang ? kSilenceSeconds : 0));
     ASSERT_TRUE(error);
     EXPECT_EQ(error->kind(), kind.error);
     const std::string what = error->what(), device = faults.name_of_device(fault.device);
@@ -89,7 +90,7 @@ TEST_P(EveryFailure, InEachStage) {
   for (int stage = static_cast<int>(Stage::set_up); stage < kStages; ++stage) {
     const auto at = static_cast<Stage>(stage);
     SCOPED_TRACE(cat(names_of(run.devices)[device], " ", name_of(at)));
-    expect_clean(run, {device, at, at == Stage::set_up ? 0 : kIteration, kind.fault, 0}, kind);
+    expect_clean(run, {device, at, at == Stage::set_up ? 0 : kFailsAt, kind.fault, 0}, kind);
     if (HasFatalFailure()) return;
   }
   EXPECT_EQ(train(run), 0);  // nothing remains of the failures

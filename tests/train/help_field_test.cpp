@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string refusal(const std::string& name) {
+std::string refused(const std::string& name) {
   try {
     return "not refused: " + describe_field(name, false);
   } catch (const Error& error) {
@@ -114,12 +114,12 @@ TEST(HelpField, FindsFieldsByPathByMessageAndByName) {
 }
 
 TEST(HelpField, UnknownOnesSuggestTheNearest) {
-  EXPECT_THAT(refusal("convolution_param.strid"), HasSubstr("did you mean \"convolution_param.stride\"?"));
-  EXPECT_THAT(refusal("lr_polcy"), HasSubstr("did you mean \"lr_policy\"?"));
-  EXPECT_THAT(refusal("PoolingParam"), HasSubstr("there is no field \"PoolingParam\""));
-  EXPECT_THAT(refusal("convolution_param.weight_filler.st"), HasSubstr("there is no field"));
-  EXPECT_THAT(refusal(""), HasSubstr("there is no field \"\""));
-  EXPECT_THAT(refusal("base_lr.x"), HasSubstr("there is no field"));
+  EXPECT_THAT(refused("convolution_param.strid"), HasSubstr("did you mean \"convolution_param.stride\"?"));
+  EXPECT_THAT(refused("lr_polcy"), HasSubstr("did you mean \"lr_policy\"?"));
+  EXPECT_THAT(refused("PoolingParam"), HasSubstr("there is no field \"PoolingParam\""));
+  EXPECT_THAT(refused("convolution_param.weight_filler.st"), HasSubstr("there is no field"));
+  EXPECT_THAT(refused(""), HasSubstr("there is no field \"\""));
+  EXPECT_THAT(refused("base_lr.x"), HasSubstr("there is no field"));
 }
 
 TEST(HelpField, WhatCompletionOffersIsKnown) {

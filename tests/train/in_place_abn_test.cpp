@@ -5,7 +5,7 @@
 namespace banyan {
 namespace {
 
-const char* const kNet = R"(
+const char* const kAbnNet = R"(
 layer { name: 'data' type: 'Data' top: 'data' top: 'label'
   data_param { source: 'DATA' backend: LMDB batch_size: BATCH } transform_param { scale: 0.01 crop_size: 10 mirror: true } }
 layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1'
@@ -22,7 +22,7 @@ layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: '
 )";
 
 TrainingCase with(const std::string& net_line, int batch, const std::string& solver_line) {
-  TrainingCase made{kFixedSolver + solver_line, net_line + kNet};
+  TrainingCase made{kFixedSolver + solver_line, net_line + kAbnNet};
   made.net.replace(made.net.find("BATCH"), 5, std::to_string(batch));
   return made;
 }

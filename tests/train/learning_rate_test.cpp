@@ -35,7 +35,7 @@ double rate_at(const caffe::SolverParameter& solver, std::int64_t iteration) {
 }
 
 template <class Body>
-std::string refusal(Body&& body) {
+std::string rate_refusal(Body&& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -180,11 +180,11 @@ TEST(LearningRate, LinearScalingRule) {
   auto solver = solver_with("fixed");
   EXPECT_EQ(scale(solver, 16), 1);
   solver.set_lr_scaling(caffe::SolverParameter::LINEAR);
-  EXPECT_THAT(refusal([&] { scale(solver, 16); }), HasSubstr("base_batch_size"));
+  EXPECT_THAT(rate_refusal([&] { scale(solver, 16); }), HasSubstr("base_batch_size"));
   solver.set_base_batch_size(64);
   solver.set_iter_size(2);
   EXPECT_EQ(scale(solver, 16), 4);
-  EXPECT_THAT(refusal([&] { scale(solver, 0); }), HasSubstr("how many samples a batch has"));
+  EXPECT_THAT(rate_refusal([&] { scale(solver, 0); }), HasSubstr("how many samples a batch has"));
 }
 
 TEST(LearningRate, MomentumPolicies) {
@@ -217,22 +217,22 @@ TEST(LearningRate, WeightDecayPolicies) {
 }
 
 TEST(LearningRate, RefusesWhatItCannotCompute) {
-  EXPECT_THAT(refusal([] { rate_at(solver_with("Step"), 0); }), HasSubstr("nearest first: step"));
-  EXPECT_THAT(refusal([] { rate_at(solver_with(""), 0); }), HasSubstr("lr_policy is missing"));
+  EXPECT_THAT(rate_refusal([] { rate_at(solver_with("Step"), 0); }), HasSubstr("nearest first: step"));
+  EXPECT_THAT(rate_refusal([] { rate_at(solver_with(""), 0); }), HasSubstr("lr_policy is missing"));
   auto solver = solver_with("step");
   solver.clear_stepsize();
-  EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("stepsize > 0"));
+  EXPECT_THAT(rate_refusal([&] { rate_at(solver, 0); }), HasSubstr("stepsize > 0"));
   solver = solver_with("fixed");
   solver.clear_base_lr();
-  EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("base_lr is missing"));
+  EXPECT_THAT(rate_refusal([&] { rate_at(solver, 0); }), HasSubstr("base_lr is missing"));
   solver = solver_with("cosine");
   solver.set_max_iter(0);
-  EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("max_iter > 0"));
+  EXPECT_THAT(rate_refusal([&] { rate_at(solver, 0); }), HasSubstr("max_iter > 0"));
   solver = solver_with("fixed");
   solver.set_warmup_iter(5);
   solver.set_rampup_interval(5);
-  EXPECT_THAT(refusal([&] { rate_at(solver, 0); }), HasSubstr("exclude each other"));
-  EXPECT_THAT(refusal([] { rate_of(solver_with("fixed"), 0); }), HasSubstr("scale must be > 0"));
+  EXPECT_THAT(rate_refusal([&] { rate_at(solver, 0); }), HasSubstr("exclude each other"));
+  EXPECT_THAT(rate_refusal([] { rate_of(solver_with("fixed"), 0); }), HasSubstr("scale must be > 0"));
 }
 
 }  // namespace

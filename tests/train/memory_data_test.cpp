@@ -29,7 +29,7 @@ TrainingCase memory_case(const std::string& more = "") {
 }
 
 template <class Body>
-std::string refusal(Body&& body) {
+std::string refused_call(Body&& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -70,33 +70,36 @@ TEST(MemoryData, IsNotTrainedOnBeforeThat) {
   {
     Session session(options_of(memory_case(), folder, 1));
     EXPECT_THAT(
-        refusal([&] { session.step(1); }),
+        refused_call([&] { session.step(1); }),
         AllOf(HasSubstr("layer \"m\" (MemoryData)"), HasSubstr("nothing was put into its output \"data\"")));
   }
   Session session(options_of(memory_case(), folder, 1));
   session.set_input("data", kImages);
-  EXPECT_THAT(refusal([&] { session.step(1); }), HasSubstr("output \"label\""));
+  EXPECT_THAT(refused_call([&] { session.step(1); }), HasSubstr("output \"label\""));
 }
 
 TEST(MemoryData, RefusesWhatDoesNotFit) {
   FLAGS_minloglevel = 3;
   const TrainingFolder folder;
   Session session(options_of(memory_case(), folder, 1));
-  EXPECT_THAT(refusal([&] { session.set_input("data", kLabels); }),
+  EXPECT_THAT(refused_call([&] { session.set_input("data", kLabels); }),
               AllOf(HasSubstr("3 2 2 1 (12)"), HasSubstr("found 3 values")));
-  EXPECT_THAT(refusal([&] { session.set_input("s", kLabels); }),
+  EXPECT_THAT(refused_call([&] { session.set_input("s", kLabels); }),
               HasSubstr("no blob \"s\" that a program fills"));
-  EXPECT_THAT(refusal([&] { session.set_input("data", kImages, 1); }), HasSubstr("there is no device 1"));
-  EXPECT_THAT(refusal([&] { session.set_input("data", kImages, 0, 0); }),
+  EXPECT_THAT(refused_call([&] { session.set_input("data", kImages, 1); }),
+              HasSubstr("there is no device 1"));
+  EXPECT_THAT(refused_call([&] { session.set_input("data", kImages, 0, 0); }),
               HasSubstr("there is no test net 0"));
   session.set_input("data", kImages);  // the session goes on
   session.set_input("label", kLabels);
   session.step(1);
-  EXPECT_THAT(refusal([&] { Session(options_of(memory_case("transform_param { scale: 2 }"), folder, 1)); }),
-              HasSubstr("transform_param"));
+  EXPECT_THAT(
+      refused_call([&] { Session(options_of(memory_case("transform_param { scale: 2 }"), folder, 1)); }),
+      HasSubstr("transform_param"));
   TrainingCase no_height = memory_case();
   no_height.net.replace(no_height.net.find("height: 2"), 9, "");
-  EXPECT_THAT(refusal([&] { Session(options_of(no_height, folder, 1)); }), HasSubstr("positive batch_size"));
+  EXPECT_THAT(refused_call([&] { Session(options_of(no_height, folder, 1)); }),
+              HasSubstr("positive batch_size"));
 }
 
 }  // namespace

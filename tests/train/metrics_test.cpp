@@ -29,7 +29,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 /// Normalization, dropout and batches that are dealt; accuracy is shown too.
-const char* const kNet = R"(
+const char* const kMetricsNet = R"(
 layer { name: 'data' type: 'Data' top: 'data' top: 'label'
   data_param { source: 'DATA' backend: LMDB batch_size: 12 batch_size_is_total: true }
   transform_param { scale: 0.01 mean_value: 60 } }
@@ -42,7 +42,7 @@ layer { name: 'ip' type: 'InnerProduct' bottom: 'drop' top: 'ip'
   inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }
 layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'accuracy' })";
-const char* const kSolver =
+const char* const kMetricsSolver =
     "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'step' gamma: 0.5 stepsize: 8 random_seed: 3 "
     "average_loss: 1 display: 2 test_iter: 5 test_interval: 5 snapshot: 6 ";
 
@@ -65,7 +65,7 @@ class RunMetricsTest : public testing::Test {
     return kept;
   }
   TrainOptions options(int devices, const TrainingFolder* folder = nullptr) const {
-    TrainingCase of{kSolver, kNet};
+    TrainingCase of{kMetricsSolver, kMetricsNet};
     of.iterations = 12;
     return options_of(of, folder != nullptr ? *folder : folder_, devices);
   }

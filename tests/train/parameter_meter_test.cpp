@@ -12,7 +12,7 @@ namespace banyan {
 namespace {
 
 /// A large inner product, so that its values are sampled; a bias; running statistics; and one frozen layer.
-const char* const kNet = R"(
+const char* const kMeteredNet = R"(
 layer { name: "in" type: "DummyData" top: "in" top: "label"
         dummy_data_param { shape { dim: 4 dim: 300 dim: 1 dim: 1 } shape { dim: 4 }
                            data_filler { type: "gaussian" std: 1 } data_filler { value: 1 } } }
@@ -44,7 +44,7 @@ class ParameterMeterTest : public testing::Test {
     return pieces;
   }
   void SetUp() override {
-    net_ = bench_.net(kNet);
+    net_ = bench_.net(kMeteredNet);
     Pass pass = bench_.pass();
     net_->zero_gradients();
     net_->forward(pass);

@@ -23,7 +23,7 @@ data::Image decoded(const metrics::Pictures::Picture& picture) {
 
 /// Each value is a block of 12 x 12 pixels, because the picture would be too narrow otherwise.
 TEST(Draw, GrayFromBlackToWhite) {
-  const auto picture = draw({"a", Shape{1, 1, 2, 2}, {-1, 0, 1, 3}, false});
+  const auto picture = draw_picture({"a", Shape{1, 1, 2, 2}, {-1, 0, 1, 3}, false});
   const data::Image image = decoded(picture);
   EXPECT_EQ(image.channels, 1);
   EXPECT_EQ(image.width, 24);
@@ -36,7 +36,7 @@ TEST(Draw, GrayFromBlackToWhite) {
 }
 
 TEST(Draw, FiltersHaveZeroInTheMiddle) {
-  const data::Image image = decoded(draw({"a", Shape{1, 1, 1, 3}, {-1, 0, 2}, true}));
+  const data::Image image = decoded(draw_picture({"a", Shape{1, 1, 1, 3}, {-1, 0, 2}, true}));
   EXPECT_EQ(image.pixels[0], 64);
   EXPECT_EQ(image.pixels[8], 128);
   EXPECT_EQ(image.pixels[23], 255);
@@ -46,7 +46,7 @@ TEST(Draw, ColoursAreBlueGreenRedAndSamplesSideBySide) {
   std::vector<double> values(2 * 3 * 30 * 30, 0);
   std::fill(values.begin(), values.begin() + 900, 1);    // the first one is blue
   std::fill(values.begin() + 5 * 900, values.end(), 1);  // the second one red
-  const data::Image image = decoded(draw({"a", Shape{2, 3, 30, 30}, values, false}));
+  const data::Image image = decoded(draw_picture({"a", Shape{2, 3, 30, 30}, values, false}));
   EXPECT_EQ(image.channels, 3);
   EXPECT_EQ(image.width, 62);
   EXPECT_EQ(image.height, 30);
@@ -60,18 +60,18 @@ TEST(Draw, ColoursAreBlueGreenRedAndSamplesSideBySide) {
 
 TEST(Draw, OtherNumbersOfChannelsAreRowsOfGrayOnes) {
   const data::Image image =
-      decoded(draw({"a", Shape{3, 5, 30, 40}, std::vector<double>(3 * 5 * 1200, 1), false}));
+      decoded(draw_picture({"a", Shape{3, 5, 30, 40}, std::vector<double>(3 * 5 * 1200, 1), false}));
   EXPECT_EQ(image.channels, 1);
   EXPECT_EQ(image.width, 5 * 42 - 2);
   EXPECT_EQ(image.height, 3 * 32 - 2);
 }
 
 TEST(Draw, WhatIsNotFiniteIsBlack) {
-  const data::Image image = decoded(draw({"a", Shape{1, 1, 1, 2}, {std::nan(""), 5}, false}));
+  const data::Image image = decoded(draw_picture({"a", Shape{1, 1, 1, 2}, {std::nan(""), 5}, false}));
   EXPECT_EQ(image.pixels[0], 0);
 }
 
-const char* const kNet = R"(
+const char* const kPicturedNet = R"(
 layer { name: "in" type: "DummyData" top: "in" top: "label"
         dummy_data_param { shape { dim: 12 dim: 3 dim: 4 dim: 5 } shape { dim: 12 }
                            data_filler { type: "gaussian" std: 1 } data_filler { value: 1 } } }
@@ -83,7 +83,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" })";
 TEST(PictureMeter, DrawsInputsAndFirstFilters) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     PartBench bench;
-    const auto net = bench.net(kNet, Phase::train, dtype);
+    const auto net = bench.net(kPicturedNet, Phase::train, dtype);
     Pass pass = bench.pass();
     net->forward(pass);
     PictureMeter meter(bench.context, *net);
@@ -97,15 +97,15 @@ TEST(PictureMeter, DrawsInputsAndFirstFilters) {
     // What is drawn are the values, whatever their order in memory; of the samples the first eight.
     Values in = values_of(bench.context, net->find_blob("in")->data);
     in.values.resize(8 * 3 * 4 * 5);
-    EXPECT_EQ(pictures.pictures[0].png, draw({"", Shape{8, 3, 4, 5}, in.values, false}).png);
+    EXPECT_EQ(pictures.pictures[0].png, draw_picture({"", Shape{8, 3, 4, 5}, in.values, false}).png);
     const Values filters = values_of(bench.context, net->parameters()[0].value);
-    EXPECT_EQ(pictures.pictures[1].png, draw({"", filters.shape, filters.values, true}).png);
+    EXPECT_EQ(pictures.pictures[1].png, draw_picture({"", filters.shape, filters.values, true}).png);
   }
 }
 
 TEST(PictureMeter, LeavesOutWhatComesTooEarly) {
   PartBench bench;
-  const auto net = bench.net(kNet);
+  const auto net = bench.net(kPicturedNet);
   Pass pass = bench.pass();
   net->forward(pass);
   PictureMeter meter(bench.context, *net);

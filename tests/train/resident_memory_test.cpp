@@ -7,7 +7,7 @@ namespace banyan {
 namespace {
 
 /// 432 x 2000 weights: nearly everything a device holds.
-const char* const kNet = R"(
+const char* const kResidentNet = R"(
 layer { name: 'data' type: 'Data' top: 'data' top: 'label'
   data_param { source: 'DATA' backend: LMDB batch_size: 1 } transform_param { scale: 0.01 } }
 layer { name: 'ip1' type: 'InnerProduct' bottom: 'data' top: 'ip1'
@@ -21,7 +21,7 @@ constexpr std::size_t kParameters = (432 * 2000 + 2000 + 2000 * 5 + 5) * sizeof(
 
 std::size_t peak_of(const std::string& type, int devices, const std::string& tree) {
   const TrainingFolder folder;
-  TrainingCase what{"base_lr: 0.01 lr_policy: 'fixed' random_seed: 3 type: '" + type + "'", kNet};
+  TrainingCase what{"base_lr: 0.01 lr_policy: 'fixed' random_seed: 3 type: '" + type + "'", kResidentNet};
   if (devices == 1) what.solver += " clip_gradients: 1e30";  // needs all gradients, as several devices do
   what.iterations = 3;
   what.precision = DType::f32;
@@ -57,7 +57,7 @@ TEST(ResidentMemory, MoreRecordsCostNothing) {
     std::vector<int> order;
     for (int i = 0; i < records; ++i) order.push_back(i);
     const TrainingFolder folder(order);
-    TrainingCase what{"base_lr: 0.01 lr_policy: 'fixed' random_seed: 3", kNet};
+    TrainingCase what{"base_lr: 0.01 lr_policy: 'fixed' random_seed: 3", kResidentNet};
     what.iterations = 20;
     what.precision = DType::f32;
     reset_peak_of_all_devices();

@@ -11,10 +11,10 @@
 namespace banyan {
 namespace {
 
-constexpr int kIterations = 12, kDevices = 2;
+constexpr int kIterations = 12, kRunDevices = 2;
 
 /// When the host of each device entered the first layer of each iteration, in nanoseconds.
-std::array<std::array<std::atomic<std::int64_t>, kIterations>, kDevices> entered;
+std::array<std::array<std::atomic<std::int64_t>, kIterations>, kRunDevices> entered;
 
 class RunAhead : public TrainingRun {};
 
@@ -24,7 +24,7 @@ TEST_F(RunAhead, IsTwoIterations) {
       layer { name: "d" type: "DummyData" top: "data" top: "label" dummy_data_param {
                 shape { dim: 2 dim: 1 dim: 6 dim: 6 } shape { dim: 2 dim: 3 }
                 data_filler { value: 0.5 } data_filler { value: 0.1 } } })";
-  TrainOptions run = options(kDevices, source);
+  TrainOptions run = options(kRunDevices, source);
   run.solver.nets.mutable_net_param()->mutable_layer(5)->set_type("EuclideanLoss");
   run.solver.clip_norm.reset();
   run.solver.test.batches.clear();
@@ -34,7 +34,7 @@ TEST_F(RunAhead, IsTwoIterations) {
   run.solver.max_iter = kIterations;
   run.cpu.asynchronous = true;
   run.cpu.max_delay_us = 500;
-  for (const int devices : {kDevices, 1}) {
+  for (const int devices : {kRunDevices, 1}) {
     run.devices.resize(devices);
     run.timeline = std::make_shared<Timeline>();
     for (auto& device : entered)

@@ -63,7 +63,7 @@ TEST(TwoSourcesOfOneName, GoOnFromASnapshotWithTheSameBits) {
 }
 
 /// The other processes' nets name data sets that do not exist.
-void share(int process, TrainOptions& options) {
+void share_sources(int process, TrainOptions& options) {
   options.shared_batches = share_batches(*static_cast<parallel::WireUplink*>(options.uplink));
   if (process == 0) return;
   for (auto& layer : *options.solver.nets.mutable_net_param()->mutable_layer())
@@ -75,14 +75,14 @@ TEST(TwoSourcesOfOneName, ShareBatchesWithOtherProcesses) {
   const TwoDataSets folder;
   const Joined own = train_joined(what, {1, 2}, {}, folder);
   ASSERT_THAT(own.errors, Each(""));
-  const Joined shared = train_joined(what, {1, 2}, share, folder);
+  const Joined shared = train_joined(what, {1, 2}, share_sources, folder);
   ASSERT_THAT(shared.errors, Each(""));
   EXPECT_EQ(shared.trained.model_bytes, own.trained.model_bytes);
   EXPECT_EQ(shared.trained.losses(), own.trained.losses());
   const Joined resumed = train_joined(
       what, {1, 2},
       [&](int process, TrainOptions& options) {
-        share(process, options);
+        share_sources(process, options);
         options.snapshot = state_at_7(folder);
       },
       folder);

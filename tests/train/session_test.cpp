@@ -127,17 +127,17 @@ TEST_P(SessionOn, SavesBeforeItTrains) {
   EXPECT_TRUE(saved(3));
 }
 
-SignalFlags signals;
+SignalFlags session_signals;
 
 void stop_the_test(const Activity& activity, Stage stage, const char*) {
-  if (stage == Stage::test && activity.device() == "cpu:0") signals.stop = true;
+  if (stage == Stage::test && activity.device() == "cpu:0") session_signals.stop = true;
 }
 
 /// What comes after a test that was cut short does not depend on how far it had come.
 TEST_P(SessionOn, AStopEndsATestToo) {
   TrainOptions asked = options(9);
   asked.solver.test.interval = 2;
-  asked.signals = &signals;
+  asked.signals = &session_signals;
   Session whole(asked), interrupted(asked);
   EXPECT_TRUE(whole.step(4));
   EXPECT_TRUE(interrupted.step(2));
@@ -145,7 +145,7 @@ TEST_P(SessionOn, AStopEndsATestToo) {
   EXPECT_FALSE(interrupted.step(2));  // before iteration 2
   install_fault_injector(nullptr);
   EXPECT_EQ(interrupted.iteration(), 3);
-  signals.stop = false;
+  session_signals.stop = false;
   EXPECT_TRUE(interrupted.step(1));
   EXPECT_EQ(interrupted.parameter("conv", 0).values, whole.parameter("conv", 0).values);
   EXPECT_EQ(interrupted.test()[0].loss, whole.test()[0].loss);

@@ -51,14 +51,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kIteration = 30;
+constexpr std::int64_t kKilledAt = 30;
 
 class KilledSnapshot : public testing::TestWithParam<SnapshotFormat> {
  protected:
   void SetUp() override {
     folder_ = fs::path(testing::TempDir()) / ("killed_snapshot_" + std::to_string(::getpid()));
     prefix_ = (folder_ / "net").string();
-    paths_ = snapshot_paths(prefix_, kIteration, GetParam());
+    paths_ = snapshot_paths(prefix_, kKilledAt, GetParam());
     log_level_ = FLAGS_minloglevel;
     FLAGS_minloglevel = google::FATAL;
   }
@@ -84,12 +84,12 @@ class KilledSnapshot : public testing::TestWithParam<SnapshotFormat> {
   void write(int number) const {
     caffe::SolverState state;
     state.set_current_step(number);
-    write_snapshot(prefix_, kIteration, model(number), state, step, GetParam());
+    write_snapshot(prefix_, kKilledAt, model(number), state, step, GetParam());
   }
   void write_as_caffe(int number) const {
     caffe::SolverState state;
     state.set_current_step(number);
-    state.set_iter(kIteration);
+    state.set_iter(kKilledAt);
     state.set_learned_net(paths_.model);
     if (GetParam() == SnapshotFormat::hdf5) {
       io::write_file(paths_.model, io::hdf5_model(model(number), paths_.model));

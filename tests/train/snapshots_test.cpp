@@ -9,7 +9,7 @@
 namespace banyan {
 namespace {
 
-const char kNet[] = R"(
+const char kSnapshotNet[] = R"(
 layer { name: "in" type: "DummyData" top: "in" top: "target"
         dummy_data_param { shape { dim: 2 dim: 3 } shape { dim: 2 dim: 1 } data_filler { value: 3 } data_filler { value: 1 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "in" top: "out"
@@ -52,7 +52,7 @@ struct Trainer : PartBench {
 
   SolverSettings solver;
   SnapshotPlan plan;
-  std::unique_ptr<Net> net_ = net(kNet);
+  std::unique_ptr<Net> net_ = net(kSnapshotNet);
   std::vector<parallel::Bucket> buckets;
   std::unique_ptr<Updater> updater;
   std::unique_ptr<LearningRate> rate;

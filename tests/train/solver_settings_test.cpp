@@ -19,7 +19,7 @@ const char kGood[] =
     "net: 'net.prototxt' base_lr: 0.01 lr_policy: 'fixed' max_iter: 10 momentum: 0.9 test_iter: 5 "
     "test_interval: 10 ";
 
-caffe::SolverParameter solver_of(const std::string& text) {
+caffe::SolverParameter params_of(const std::string& text) {
   caffe::SolverParameter solver;
   io::parse_text(text, "made.prototxt", solver);
   io::upgrade_solver(solver, "made.prototxt");
@@ -29,8 +29,8 @@ caffe::SolverParameter solver_of(const std::string& text) {
 /// The message that refuses the good solver with `more` settings appended; later scalar settings replace
 /// earlier ones.
 std::string refusal(const std::string& more, const std::string& base = kGood) {
-  auto solver = solver_of(base);
-  solver.MergeFrom(solver_of(more));
+  auto solver = params_of(base);
+  solver.MergeFrom(params_of(more));
   try {
     solver_settings(solver, "made.prototxt");
   } catch (const Error& error) {
@@ -43,8 +43,8 @@ std::string refusal(const std::string& more, const std::string& base = kGood) {
 }
 
 SolverSettings accepted(const std::string& more, const std::string& base = kGood) {
-  auto solver = solver_of(base);
-  solver.MergeFrom(solver_of(more));
+  auto solver = params_of(base);
+  solver.MergeFrom(params_of(more));
   return solver_settings(solver, "made.prototxt");
 }
 void expect_accepted(const std::string& more, const std::string& base = kGood) {

@@ -9,6 +9,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/observe/activity.hpp"
 #include "banyan/train/trace_file.hpp"
+#include "metrics/read_json.hpp"
 #include "train/trainer_fixture.hpp"
 
 namespace banyan {
@@ -25,13 +26,6 @@ std::string text_of(const google::protobuf::Value& value) {
   return value.has_number_value() ? std::to_string(static_cast<std::int64_t>(value.number_value()))
                                   : value.string_value();
 }
-
-#if defined(__SANITIZE_THREAD__)  // Protocol Buffers' messages then have another layout than in its library
-constexpr bool kReadsJson = false;
-#else
-constexpr bool kReadsJson = true;
-#endif
-constexpr const char* kWhyNotRead = "the trace is written, but not read, under ThreadSanitizer";
 
 std::vector<TraceEvent> parse_trace(const std::string& json) {
   if (!kReadsJson) return {};

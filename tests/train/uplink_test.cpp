@@ -12,7 +12,7 @@
 namespace banyan {
 namespace {
 
-const char* const kSolver =
+const char* const kSgdSolver =
     "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 lr_policy: 'step' gamma: 0.5 stepsize: 8 random_seed: 3 "
     "test_iter: 5 test_interval: 5 ";
 
@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Uplink, UplinkTest,
 /// f64: ten iterations amplify rounding (1e-16) by less than 1e6 on this net, as in the tests of the
 /// promises.
 TEST_P(UplinkTest, GroupsOfDevicesAreOneDevice) {
-  TrainingCase what{std::string(kSolver) + GetParam().second, kNet};
+  TrainingCase what{std::string(kSgdSolver) + GetParam().second, kNet};
   what.iterations = 10;
   const Trained one = train_case(what, 1);
   for (const std::vector<int>& devices : std::vector<std::vector<int>>{{2, 2}, {1, 1}, {3, 1}, {1, 2, 2}}) {
@@ -60,7 +60,7 @@ TEST_P(UplinkTest, GroupsOfDevicesAreOneDevice) {
 
 /// Results are bit-identical whatever the timing and whichever process finishes a sum.
 TEST(Uplink, GivesTheSameBitsEveryTime) {
-  TrainingCase what{kSolver, kNet};
+  TrainingCase what{kSgdSolver, kNet};
   what.iterations = 6;
   what.precision = DType::f32;
   const auto late = [](int, TrainOptions& options) {
@@ -73,7 +73,7 @@ TEST(Uplink, GivesTheSameBitsEveryTime) {
 
 /// Their sums would differ in the last bits, and their parameters more and more.
 TEST(Uplink, CpusAndGpusDoNotTrainTogether) {
-  const Joined joined = train_joined({kSolver, kNet}, {1, 1}, [](int process, TrainOptions& options) {
+  const Joined joined = train_joined({kSgdSolver, kNet}, {1, 1}, [](int process, TrainOptions& options) {
     options.precision = DType::f32;
     if (process == 1) options.devices = {{DeviceKind::cuda, 0}};
   });
@@ -82,7 +82,7 @@ TEST(Uplink, CpusAndGpusDoNotTrainTogether) {
 }
 
 TEST(Uplink, AFailureInOneProcessEndsTheOthers) {
-  TrainingCase what{kSolver, kNet};
+  TrainingCase what{kSgdSolver, kNet};
   const Joined joined = train_joined(what, {2, 2}, [](int process, TrainOptions& options) {
     if (process == 1) options.memory_limit = 40'000;
   });
@@ -92,7 +92,7 @@ TEST(Uplink, AFailureInOneProcessEndsTheOthers) {
 
 /// Also where no exchange would notice: other batches, rates of dropout, decays.
 TEST(Uplink, ProcessesThatTrainDifferentNetsAreToldSo) {
-  const TrainingCase what{kSolver, kNet};
+  const TrainingCase what{kSgdSolver, kNet};
   const std::pair<const char*, std::function<void(caffe::NetParameter&)>> changes[] = {
       {"layer \"data\" of",
        [](auto& net) { net.mutable_layer(0)->mutable_data_param()->set_batch_size(48); }},
@@ -119,7 +119,7 @@ TEST(Uplink, ProcessesThatTrainDifferentNetsAreToldSo) {
 }
 
 TEST(Uplink, ProcessesThatTestDifferentNetsAreToldSo) {
-  const Joined joined = train_joined({kSolver, kNet}, {1, 1}, [&](int process, TrainOptions& options) {
+  const Joined joined = train_joined({kSgdSolver, kNet}, {1, 1}, [&](int process, TrainOptions& options) {
     caffe::SolverParameter& nets = options.solver.nets;
     *nets.add_test_net_param() = nets.net_param();
     if (process == 1)
@@ -131,7 +131,7 @@ TEST(Uplink, ProcessesThatTestDifferentNetsAreToldSo) {
 
 /// Where files are, and how they are read, is each machine's own matter.
 TEST(Uplink, MachinesMayKeepTheirFilesElsewhere) {
-  TrainingCase what{kSolver, kNet};
+  TrainingCase what{kSgdSolver, kNet};
   what.iterations = 4;
   const TrainingFolder elsewhere;
   const Joined same = train_joined(what, {1, 1});
@@ -149,7 +149,7 @@ TEST(Uplink, MachinesMayKeepTheirFilesElsewhere) {
 /// They would deal out each other's records, or none.
 TEST(Uplink, DataSetsOfOtherSizesAreToldSo) {
   const TrainingFolder shorter({0, 1, 2, 3, 4, 5, 6, 7});
-  const Joined joined = train_joined({kSolver, kNet}, {2, 1}, [&](int process, TrainOptions& options) {
+  const Joined joined = train_joined({kSgdSolver, kNet}, {2, 1}, [&](int process, TrainOptions& options) {
     if (process == 1)
       options.solver.nets.mutable_net_param()->mutable_layer(0)->mutable_data_param()->set_source(
           shorter.path() + "/images");
@@ -161,7 +161,7 @@ TEST(Uplink, DataSetsOfOtherSizesAreToldSo) {
 
 /// The groups of a batch normalization are made of the devices of all processes.
 TEST(Uplink, SyncGroupsMaySpanProcesses) {
-  TrainingCase what{kSolver, kNet};
+  TrainingCase what{kSgdSolver, kNet};
   what.iterations = 10;
   const std::string sync = "slope_filler { value: 1 }";
   what.net.replace(what.net.find(sync), sync.size(), sync + " sync_group_size: 3");
@@ -179,14 +179,14 @@ TEST(Uplink, SyncGroupsMaySpanProcesses) {
 
 /// Without random_seed all take the first one's.
 TEST(Uplink, ProcessesAgreeOnADrawnSeed) {
-  const TrainingCase what{kSolver, kNet, 2};
+  const TrainingCase what{kSgdSolver, kNet, 2};
   const Joined joined =
       train_joined(what, {1, 2}, [](int, TrainOptions& options) { options.solver.random_seed.reset(); });
   EXPECT_THAT(joined.errors, testing::Each(""));
 }
 
 TEST(Uplink, AWishToStopInOneProcessStopsAll) {
-  TrainingCase what{kSolver, kNet};
+  TrainingCase what{kSgdSolver, kNet};
   what.iterations = 1;
   SignalFlags signals;
   signals.stop = true;
@@ -206,7 +206,7 @@ TEST(Uplink, ARefusedCallEndsTheOtherProcessesToo) {
   const TrainingFolder folder;
   TrainingCase of;
   of.net = kNet;
-  of.solver = kSolver;
+  of.solver = kSgdSolver;
   parallel::MemoryHub hub({1, 2});
   std::array<std::string, 2> errors;
   std::vector<std::thread> processes;

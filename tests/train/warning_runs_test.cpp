@@ -32,14 +32,14 @@ layer { name: 'ip' type: 'InnerProduct' bottom: 'conv' top: 'ip'
   inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' })";
 const std::string kHealthy = data(12) + kConvolution + kClassifier;
-const std::string kSolver =
+const std::string kWarningSolver =
     "base_lr: 0.01 momentum: 0.9 lr_policy: 'fixed' random_seed: 3 average_loss: 1 display: 20 ";
 
 class WarningRuns : public testing::Test {
  protected:
   WarningRuns() { FLAGS_minloglevel = google::FATAL; }
   ~WarningRuns() override { install_fault_injector(nullptr); }
-  TrainOptions options(const std::string& net, int devices, const std::string& solver = kSolver,
+  TrainOptions options(const std::string& net, int devices, const std::string& solver = kWarningSolver,
                        int iterations = 100) const {
     TrainingCase of{solver, net};
     of.iterations = iterations;
@@ -75,8 +75,9 @@ class WarningRuns : public testing::Test {
 TEST_F(WarningRuns, AHealthyOneIsSilent) {
   for (const int devices : {1, 2, 3}) {
     EXPECT_THAT(said(options(kHealthy, devices)), IsEmpty()) << devices;
-    TrainOptions several = options(
-        kHealthy, devices, kSolver + "iter_size: 2 test_iter: 5 test_interval: 50 clip_gradients: 10 ");
+    TrainOptions several =
+        options(kHealthy, devices,
+                kWarningSolver + "iter_size: 2 test_iter: 5 test_interval: 50 clip_gradients: 10 ");
     several.solver.test.batches = {};  // those of the data do not fit into its 50 records
     several.solver.test.interval = 0;
     EXPECT_THAT(said(several), IsEmpty()) << devices;
@@ -88,7 +89,7 @@ TEST_F(WarningRuns, AHealthyOneIsSilent) {
 
 TEST_F(WarningRuns, WithoutMetricsTheyAreInTheLog) {
   const LoggedLines log;
-  TrainOptions asked = options(kHealthy, 2, kSolver + "test_iter: 3 test_interval: 50 ", 4);
+  TrainOptions asked = options(kHealthy, 2, kWarningSolver + "test_iter: 3 test_interval: 50 ", 4);
   run_training(asked);
   EXPECT_THAT(log.lines,
               testing::Contains(HasSubstr("test0, layer \"data\": a test takes 36 of 50 records")));
@@ -231,9 +232,9 @@ TEST_F(WarningRuns, StatisticsOfFewSamples) {
 
 TEST_F(WarningRuns, AnotherBatchAfterASnapshot) {
   const std::string larger = data(36) + kConvolution + kClassifier;
-  EXPECT_THAT(said(options(kHealthy, 2, kSolver, 30)), IsEmpty());
+  EXPECT_THAT(said(options(kHealthy, 2, kWarningSolver, 30)), IsEmpty());
   for (const std::string& net : {kHealthy, larger}) {
-    TrainOptions resumed = options(net, 2, kSolver, 60);
+    TrainOptions resumed = options(net, 2, kWarningSolver, 60);
     resumed.snapshot = folder_.path() + "/out_iter_30.solverstate";
     const std::vector<std::string> found = said(resumed);
     if (net == kHealthy) {
@@ -243,9 +244,10 @@ TEST_F(WarningRuns, AnotherBatchAfterASnapshot) {
                   ElementsAre(HasSubstr("an update takes 36 samples, before the snapshot it took 12")));
     }
   }
-  EXPECT_THAT(said(options(kHealthy, 2, kSolver + "base_batch_size: 48 ", 4)),
+  EXPECT_THAT(said(options(kHealthy, 2, kWarningSolver + "base_batch_size: 48 ", 4)),
               ElementsAre(HasSubstr("base_lr 0.01 is meant for 48 samples per update (base_batch_size)")));
-  EXPECT_THAT(said(options(kHealthy, 2, kSolver + "base_batch_size: 48 lr_scaling: LINEAR ", 4)), IsEmpty());
+  EXPECT_THAT(said(options(kHealthy, 2, kWarningSolver + "base_batch_size: 48 lr_scaling: LINEAR ", 4)),
+              IsEmpty());
 }
 
 TEST_F(WarningRuns, WatchingChangesNoBit) {

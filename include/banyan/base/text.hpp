@@ -23,8 +23,12 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
 /// `text` in double quotes with control characters escaped, cut after `max_length` bytes: safe to put in a
-/// message.
-std::string quoted(std::string_view text, std::size_t max_length = 200);
+/// message. An object: for a function, std::quoted would be the better match of strings where <iomanip> is
+/// known.
+struct Quoted {
+  std::string operator()(std::string_view text, std::size_t max_length = 200) const;
+};
+inline constexpr Quoted quoted;
 
 /// The items, separated by `separator`.
 std::string join(const std::vector<std::string>& items, std::string_view separator);

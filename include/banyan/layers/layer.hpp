@@ -260,7 +260,7 @@ struct LayerInfo {
 };
 
 /// One line per layer type, in the layer's own file:
-/// `const RegisterLayer<ReluLayer> registered("ReLU", {"the rectifier", "relu_param"});`
+/// `const RegisterLayer<ReluLayer> registered_relu("ReLU", {"the rectifier", "relu_param"});`
 void register_layer(const std::string& type, LayerFactory factory, LayerInfo info);
 template <class L>
 struct RegisterLayer {

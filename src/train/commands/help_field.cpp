@@ -23,7 +23,7 @@ struct Place {
   std::string path;  ///< as a user writes it: `convolution_param.weight_filler`; "" for a root
   const Descriptor* message;
 };
-struct Found {
+struct FoundField {
   std::string path;
   const FieldDescriptor* field;
 };
@@ -82,9 +82,9 @@ const Descriptor* message_named(const std::string& name) {
   return nullptr;
 }
 
-std::vector<Found> fields_named(const std::string& name) {
+std::vector<FoundField> fields_named(const std::string& name) {
   const std::vector<std::string> parts = parts_of(name);
-  std::vector<Found> found;
+  std::vector<FoundField> found;
   if (parts.empty()) return found;
   if (parts.size() == 1) {
     for (const Place& place : places())
@@ -136,7 +136,7 @@ std::string about_message(const Descriptor& message) {
   return text + field_table(rows_with_messages(message));
 }
 
-std::string about_field(const Found& found) {
+std::string about_field(const FoundField& found) {
   const FieldRow row = row_of(*found.field);
   std::string text = found.path + ": " + row.type;
   if (!row.fallback.empty()) text += ", default " + row.fallback;
@@ -186,10 +186,10 @@ std::string describe_field(const std::string& name, bool json) {
                      ", \"types\": ", json_strings(types_with(*message)),
                      ",\n \"fields\": ", fields_json(rows_with_messages(*message)), "}\n")
                : about_message(*message);
-  const std::vector<Found> found = fields_named(name);
+  const std::vector<FoundField> found = fields_named(name);
   if (found.empty()) refuse(name);
   std::vector<std::string> items;
-  for (const Found& one : found)
+  for (const FoundField& one : found)
     items.push_back(
         json ? cat("{\"path\": ", json_string(one.path), ", \"field\": ", field_json(row_of(*one.field)), "}")
              : about_field(one));

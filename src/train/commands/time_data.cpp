@@ -29,7 +29,7 @@ struct LayerRates {
   }
 };
 
-std::string rounded(double value) {
+std::string rate_text(double value) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(value < 100 ? 1 : 0) << value;
   return out.str();
@@ -39,18 +39,18 @@ void log_rates(const LayerRates& layer) {
   const data::InputRates& rates = layer.rates;
   const auto line = [&](const std::string& what, double seconds, const std::string& more) {
     LOG(INFO) << "  " << std::left << std::setw(10) << what << std::right << std::setw(12)
-              << rounded(layer.per_second(seconds)) << " samples/s" << more;
+              << rate_text(layer.per_second(seconds)) << " samples/s" << more;
   };
   LOG(INFO) << "Layer " << banyan::quoted(layer.layer) << ": " << layer.source << ", " << layer.records
             << " records, batch " << layer.batch << "; " << rates.items << " samples";
   line("source", rates.read_seconds,
-       cat(" on one core (", rounded(layer.stored_megabytes_per_second()), " MB/s)"));
+       cat(" on one core (", rate_text(layer.stored_megabytes_per_second()), " MB/s)"));
   line("decode", rates.decode_seconds, " on one core");
   line("augment", rates.augment_seconds, " on one core");
   line("all three", layer.parts(), " on one core");
   line("pipeline", rates.pipeline_seconds,
        cat(" with ", rates.threads, rates.threads == 1 ? " thread, " : " threads, ",
-           rounded(layer.per_second(rates.pipeline_cpu_seconds)), " per core"));
+           rate_text(layer.per_second(rates.pipeline_cpu_seconds)), " per core"));
 }
 
 std::string json_of(const LayerRates& layer) {

@@ -28,7 +28,7 @@ const std::vector<std::size_t> kSizes = {1 * kKi, 2 * kKi,  16 * kKi, 64 * kKi, 
                                          4 * kMi, 16 * kMi, 64 * kMi, 100'000'000, 256 * kMi};
 
 /// With more processes only neighbours are measured: the number of pairs grows quadratically.
-constexpr int kAllPairs = 8;
+constexpr int kAllProcessPairs = 8;
 
 int threads_for(const TopologyOptions& options) {
   if (options.devices[0].kind == DeviceKind::cuda) return 1;
@@ -154,7 +154,7 @@ std::string describe_joined(const std::vector<std::unique_ptr<Device>>& devices,
                                                     .pack()))
     joined.processes.push_back(ProcessTopology::unpack(packed));
   joined.devices = uplink.place().devices();
-  joined.all_pairs = uplink.place().processes() <= kAllPairs;
+  joined.all_pairs = uplink.place().processes() <= kAllProcessPairs;
   joined.network = measure_network(uplink, joined.all_pairs);
   joined.all_reduce = measure_sums(devices, options.repeats, report, &uplink);
   return options.json ? joined_topology_json(joined) : joined_topology_text(joined);

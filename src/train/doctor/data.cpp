@@ -90,9 +90,9 @@ std::string labels_text(const data::LabelCheck& labels, const data::ClassOutput&
   return cat(", labels ", labels.least, " to ", labels.most, " of ", asked.classes, " classes");
 }
 
-class Examination {
+class DataExamination {
  public:
-  Examination(const Nets& nets, const DataNeeds& needs, Findings& findings)
+  DataExamination(const Nets& nets, const DataNeeds& needs, Findings& findings)
       : nets_(nets), needs_(needs), findings_(findings) {}
 
   void run() {
@@ -280,7 +280,7 @@ void judge_records(const std::string& topic, const std::string& source, const da
 }
 
 void examine_data(const Nets& nets, const DataNeeds& needs, Findings& findings) {
-  Examination(nets, needs, findings).run();
+  DataExamination(nets, needs, findings).run();
 }
 
 }  // namespace banyan::doctor

@@ -13,15 +13,12 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "base/clock.hpp"
 
 namespace banyan::doctor {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
-}
 
 /// A file that is gone when the object is.
 class ProbeFile {

@@ -12,6 +12,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/train/session.hpp"
+#include "base/clock.hpp"
 #include "train/commands/time_report.hpp"
 #include "train/early_warnings.hpp"
 
@@ -23,10 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kBudget = 5;  ///< seconds of iterations, unless a number of them is asked for
 constexpr int kWarmUp = 3;     ///< in these memory is allocated and libraries choose their algorithms
-
-double seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
-}
 
 /// Memory of the process that is no copy of a file, as mapped databases are.
 std::uint64_t own_bytes() {
