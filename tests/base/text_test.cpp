@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <iomanip>
+#include <string>
+#include <utility>
+
 namespace banyan {
 namespace {
 
@@ -43,6 +47,12 @@ TEST(Quoted, EscapesAndCuts) {
   EXPECT_EQ(quoted("conv1"), "\"conv1\"");
   EXPECT_EQ(quoted("a\nb\"c\\"), "\"a\\x0ab\\\"c\\\\\"");
   EXPECT_EQ(quoted("abcdef", 3), "\"abc...\"");
+}
+
+TEST(Quoted, IsTakenForStringsAlsoWhereStdQuotedIsKnown) {
+  std::string text = "a\nb";
+  EXPECT_EQ(quoted(text), "\"a\\x0ab\"");
+  EXPECT_EQ(quoted(std::as_const(text)), "\"a\\x0ab\"");
 }
 
 TEST(JsonString, EscapesWhatJsonForbids) {
