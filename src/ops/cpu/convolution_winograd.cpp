@@ -39,8 +39,8 @@ using Stored = ChannelBlock<T, kLanes>;  ///< of activations
 constexpr int kWindow = 3, kTaps = kWindow * kWindow;
 constexpr int kSums = 24;    ///< in registers, beside up to kVectors of weights and a factor
 constexpr int kVectors = 2;  ///< of outputs in a group
-constexpr std::int64_t kTiles =
-    24;  ///< at a time, if there are many: their values at one position stay in the L1 cache
+/// At a time, if there are many: their values at one position stay in the L1 cache.
+constexpr std::int64_t kTiles = 24;
 /// No more than these are computed at once, by each thread a part of the outputs: otherwise every thread
 /// would read all weights, for few tiles.
 constexpr std::int64_t kFewTiles = 64;
