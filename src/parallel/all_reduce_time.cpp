@@ -10,6 +10,7 @@
 #include "banyan/parallel/link_cost.hpp"
 #include "banyan/parallel/statistics_exchange.hpp"
 #include "banyan/parallel/worker_group.hpp"
+#include "base/clock.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -119,7 +120,7 @@ double run_rounds(Worker& worker, int repeats) {
     worker.wait_for_all();
     const auto begun = Clock::now();
     worker.run_once();
-    if (i >= warm_up) times.push_back(std::chrono::duration<double>(Clock::now() - begun).count());
+    if (i >= warm_up) times.push_back(seconds_since(begun));
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
+
 namespace banyan::parallel {
 namespace {
 
@@ -21,7 +23,7 @@ struct LinkProbe::State {
 
   bool leads() const { return wire->process() < other; }
   int tag() const { return wire->last_tag() - 2; }
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - begun).count(); }
+  double seconds() const { return seconds_since(begun); }
 
   void send_token(std::function<void()> then = {}) {
     ++open;

@@ -668,6 +668,31 @@ TEST_P(ConvolutionTest, WeightsThatStay) {
   }
 }
 
+/// More than a convolution keeps plans for, and the first one again; work may still be pending when plans are
+/// dropped.
+TEST_P(ConvolutionTest, ManySizes) {
+  if (on_cuda()) GTEST_SKIP() << "plans of CPU devices";
+  const ConvolutionGeometry geometry{{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, 16, 32};
+  const auto convolution = ops::make_convolution(context(), geometry, dtype());
+  const auto reference = ops::make_reference_convolution(geometry);
+  const Tensor weight = make({32, 16, 3, 3}, random_values(32 * 16 * 9, 1));
+  std::vector<Tensor> outputs, inputs;
+  std::vector<std::int64_t> widths;
+  for (std::int64_t width = 2; width < 72; ++width) widths.push_back(width);
+  widths.push_back(2);
+  for (const std::int64_t width : widths) {
+    const Case c{"", 1, {2, width}, geometry};
+    inputs.push_back(make(c.input_shape(), random_values(c.input_shape().count(), 2), Layout::channels_last));
+    outputs.push_back(empty(c.output_shape(), Layout::channels_last));
+    convolution->forward(context(), inputs.back(), weight, Tensor(), outputs.back());
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    Tensor expected = empty(outputs[i].shape(), Layout::channels_last);
+    reference->forward(context(), inputs[i], weight, Tensor(), expected);
+    expect_near(values(outputs[i]), values(expected), tolerance(16 * 9));
+  }
+}
+
 TEST_P(ConvolutionTest, ReferenceMatchesLibrary) {
   if (on_cuda()) GTEST_SKIP() << "the reference runs on CPU devices only";
   const Case& c = cases()[0];

@@ -168,8 +168,8 @@ class Net {
   std::vector<std::unique_ptr<Layer>> layers_;
   Graph graph_;
   Activations activations_;
-  /// Per layer that chooses samples: those behind it whose shapes are then known, as none behind which they
-  /// are chooses later; else none.
+  /// Per layer that chooses samples: the layers that get their shapes again when it has chosen, because no
+  /// other one before them chooses later.
   std::vector<std::vector<int>> behind_;
   Blobs outputs_;
   ParameterStore store_;

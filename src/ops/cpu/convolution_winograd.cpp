@@ -77,13 +77,21 @@ struct Sizes {
       divide_among(threads);
       return;
     }
-    const auto longest = [this](std::int64_t some) {  // what the busiest thread computes
-      return (groups() + some - 1) / some * most_of(tasks_for(some));
-    };
-    for (std::int64_t some = 2; some <= std::min<std::int64_t>(threads, groups()); ++some)
-      if (longest(some) <= longest(parts)) parts = some;
+    parts = even_parts(threads, [this](std::int64_t some) { return tasks_for(some); });
     tasks = tasks_for(parts);
     most = most_of(tasks);
+  }
+  /// As many parts of the outputs, `limit` at most, that the busiest thread computes least; of equally good
+  /// ones the most. shares_for(parts): the shares of the tiles.
+  template <class Shares>
+  std::int64_t even_parts(std::int64_t limit, const Shares& shares_for) const {
+    const auto longest = [&](std::int64_t some) {
+      return (groups() + some - 1) / some * most_of(shares_for(some));
+    };
+    std::int64_t best = 1;
+    for (std::int64_t some = 2; some <= std::min(limit, groups()); ++some)
+      if (longest(some) <= longest(best)) best = some;
+    return best;
   }
   /// Where as many threads compute a part of the outputs each.
   std::int64_t tasks_for(std::int64_t some) const {
@@ -133,16 +141,11 @@ struct WeightSizes : Sizes<kStep> {
     const auto bytes = weights * static_cast<std::int64_t>(sizeof(float));
     const std::int64_t near =
         std::clamp<std::int64_t>(l2_cache() / bytes, 1, std::max<std::int64_t>(full, 1));
-    this->parts = 1;
     const auto shares_for = [&](std::int64_t some) {
       return std::clamp<std::int64_t>(std::min(this->threads / some, full), 1,
                                       std::max<std::int64_t>(kMostSums / weights, 1));
     };
-    const auto longest = [&](std::int64_t some) {  // what the busiest thread computes
-      return (this->groups() + some - 1) / some * this->most_of(shares_for(some));
-    };
-    for (std::int64_t some = 2; some <= std::min((this->threads + near - 1) / near, this->groups()); ++some)
-      if (longest(some) <= longest(this->parts)) this->parts = some;
+    this->parts = this->even_parts((this->threads + near - 1) / near, shares_for);
     shares = shares_for(this->parts);
     this->divide_among(shares);
   }
