@@ -428,6 +428,7 @@ std::unique_ptr<parallel::WireUplink> join_processes(Console& console) {
   options.reduce_precision = narrow;
   options.told_to_end = &told_to_end();
   options.served_by_first = FLAGS_parameter_server;
+  if (FLAGS_parameter_server) options.dispensable_from = FLAGS_servers + FLAGS_server_tree;
   if (const std::optional<parallel::Launch> launch = parallel::find_launch()) {
     options.process = launch->process;
     options.turn_on_host = launch->turn_on_host;

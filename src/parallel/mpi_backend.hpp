@@ -12,7 +12,7 @@ namespace banyan::parallel {
 
 struct MpiBackend {
   /// Counts changes to this struct and to Wire: a library from another build is refused, not called.
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   int version;
   std::string (*versions)();
   std::unique_ptr<Wire> (*connect)();

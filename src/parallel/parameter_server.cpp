@@ -60,7 +60,7 @@ class ParameterServer::State {
     {
       const Lock lock(mutex_);
       wanted = std::any_of(workers_.begin(), workers_.end(),
-                           [](const auto& entry) { return !entry.second.has_rest; });
+                           [](const auto& entry) { return !entry.second.has_rest && !entry.second.lost; });
       first = !version_;
     }
     if (wanted) {
@@ -219,6 +219,7 @@ class ParameterServer::State {
       post_.to_worker(outbox_.front().first, std::move(outbox_.front().second));
     double least = rules_.kForEver, least_silent = rules_.kForEver;
     for (auto& [process, worker] : workers_) {
+      if (worker.lost) continue;
       Absence absence = silence(process);
       if (worker.forsaken) {
         if (!worker.forsaken_since) worker.forsaken_since = now;
@@ -230,7 +231,7 @@ class ParameterServer::State {
       look(process, worker, absence);
     }
     forsaken_ = least > rules_.silent_seconds;
-    if (rules_.lost_seconds > 0 && !ending_ && !rules_.inner && least > rules_.lost_seconds)
+    if (rules_.lost_seconds > 0 && !ending_ && !rules_.inner && !all_lost() && least > rules_.lost_seconds)
       runtime_failure("the parameter server has not heard of any worker",
                       least_silent > rules_.lost_seconds ? "" : " that gets anything from its data", " for ",
                       rounded(least), " s");
@@ -239,8 +240,25 @@ class ParameterServer::State {
         if (const double silent = silence(server).silent; silent > rules_.lost_seconds)
           runtime_failure(missed_server(name_of(server), silent));
     settle(now);
+    if (all_lost() && !ending_ && !computing_ && !complete_ && !rules_.inner)
+      runtime_failure("all workers of the parameter server have ended; the last one: ", last_end_);
     report(now);
     return post_.begun() != before;
+  }
+
+  void lost(int process, const std::string& how) {
+    const Lock lock(mutex_);
+    const auto found = workers_.find(process);
+    if (found == workers_.end()) return;  // in a tree, another server's
+    Worker& worker = found->second;
+    worker.lost = true;
+    last_end_ = how;
+    if (!std::exchange(worker.out, true)) ++counts_.taken_out;
+    if (worker.at == At::busy) give_back(worker.task);
+    if (worker.next >= 0) give_back(std::exchange(worker.next, -1));
+    // What has come of it is used.
+    if (worker.at == At::busy || worker.at == At::idle) worker.at = At::absent;
+    log_warning(cat("Parameter server: ", how, ending_ ? "" : "; it is taken out"));
   }
 
  private:
@@ -249,6 +267,7 @@ class ParameterServer::State {
   struct Worker {
     At at = At::absent;
     bool out = false, stuck = false;  ///< stuck: it is out because its data do not arrive
+    bool lost = false;                ///< it has ended, and is out for good
     bool told_end = false;
     bool has_rest = false;
     bool forsaken = false;  ///< an inner server by its workers
@@ -352,10 +371,11 @@ class ParameterServer::State {
     const char* data = further.in.data() + sizeof header;
     if (header.kind == ServerMessage::arrived) {
       Worker& worker = workers_.at(header.process);
+      count_bytes(header.received, header.saved);
+      if (worker.lost) return listen(server, further.in, &State::handle_further);
       if (worker.at != At::busy || header.task != worker.task)
         runtime_failure(name_of(server), " has something of task ", header.task, " which ",
                         name_of(header.process), " does not have");
-      count_bytes(header.received, header.saved);
       --worker.missing;
       look_whether_full(worker);
     } else if (header.kind == ServerMessage::squares) {
@@ -384,7 +404,7 @@ class ParameterServer::State {
 
   /// Takes a worker out that is silent or has no data, and one of which something comes again back.
   void look(int process, Worker& worker, const Absence& absence) {
-    if (ending_) return;
+    if (ending_ || worker.lost) return;
     const double longest = absence.longest();
     if (!worker.out && longest > rules_.silent_seconds) {
       worker.out = true;
@@ -453,10 +473,19 @@ class ParameterServer::State {
     }
   }
 
-  /// The first one's number. An inner server never runs out of them: it is given one for each worker with
-  /// each version, and no worker gets two tasks of one version.
+  bool all_lost() const {
+    return std::all_of(workers_.begin(), workers_.end(), [](const auto& entry) { return entry.second.lost; });
+  }
+
+  /// A task that nobody has computed: the next one that is handed out.
+  void give_back(std::int64_t task) {
+    given_.insert(std::lower_bound(given_.begin(), given_.end(), task), task);
+  }
+
+  /// The first one's number. Those that were given back come first. An inner server never runs out of them:
+  /// it is given one for each worker with each version, and no worker gets two tasks of one version.
   std::int64_t take_tasks(int count) {
-    if (!rules_.inner) return std::exchange(next_task_, next_task_ + count);
+    if (!rules_.inner && given_.empty()) return std::exchange(next_task_, next_task_ + count);
     if (given_.empty()) runtime_failure("an inner parameter server has no task left");
     const std::int64_t task = given_.front();
     given_.pop_front();
@@ -528,7 +557,8 @@ class ParameterServer::State {
   bool complete_ = false;                       ///< the round, for try_round()
   bool ending_ = false, further_ended_ = false, started_ = false;
   std::int64_t next_task_;
-  std::deque<std::int64_t> given_;                  ///< numbers of tasks
+  std::deque<std::int64_t> given_;                  ///< numbers of tasks: from above, or given back
+  std::string last_end_;                            ///< of a worker, how
   std::optional<Clock::time_point> first_arrived_;  ///< in this round
   ServerCounts counts_;
   // Of the thread of the wire:
@@ -570,6 +600,7 @@ void ParameterServer::join(Wire& wire, std::function<void()> wake) { state_->joi
 bool ParameterServer::step(Clock::time_point now, const Silence& silence) {
   return state_->step(now, silence);
 }
+void ParameterServer::lost(int process, const std::string& how) { state_->lost(process, how); }
 bool ParameterServer::quiet() const { return state_->quiet(); }
 
 }  // namespace banyan::parallel

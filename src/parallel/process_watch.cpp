@@ -23,6 +23,9 @@ using std::chrono::duration;
 /// What a process that has ended has told before may arrive a little later, and be read later still on a busy
 /// machine; it is not waited for longer than kHeldUp, because a call of the library may not return.
 constexpr double kLastWords = 0.05, kHeldUp = 1;
+/// A wire that outlives processes tells of their ends a little later than the system does; one that does not
+/// for so long does not work.
+constexpr double kWireTells = 10;
 /// Whoever was told to end, and then hears nothing from another for this long, takes it for dead: mpirun
 /// tells all to end when one has died, and kills them a second later. (Where silence alone is no failure,
 /// one that was silent before is still only that.)
@@ -181,7 +184,7 @@ void ProcessWatch::tick(const std::function<ProcessReport()>& report) {
     }
     if (due || owing_)
       for (int process = 0; process < static_cast<int>(peers_.size()); ++process)
-        if (process != me_ && !peers_[process].failed) to.push_back(process);
+        if (process != me_ && !peers_[process].failed && !peers_[process].lost) to.push_back(process);
   }
   if (due) reported_ = now;
   owing_ = false;
@@ -276,10 +279,15 @@ bool ProcessWatch::anybody_waits() const {
 void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end, bool deaf, Missed& missed) {
   Peer& peer = peers_[process];
   const double silent = silence(peer);
-  if (readable(peer.pid_descriptor)) {
+  if (may_end_ && readable(peer.pid_descriptor)) {
+    peer.gone = true;
+  } else if (readable(peer.pid_descriptor)) {
     if (!peer.ended) peer.ended = now;
-    if (seconds(now - *peer.ended) > (deaf || words_are_heard(peer) ? kLastWords : kHeldUp))
-      give_up({process}, kWithoutAWord);
+    const double most = deaf                      ? kLastWords
+                        : is_dispensable(process) ? kWireTells
+                        : words_are_heard(peer)   ? kLastWords
+                                                  : kHeldUp;
+    if (seconds(now - *peer.ended) > most) give_up({process}, kWithoutAWord);
   } else if (told_to_end && silent > std::max(kSilentAtTheEnd, 4 * beat()) &&
              (!options_.served_by_first ||
               ((process == 0 || me_ == 0) && silent - seconds(now - *told_) < kAway))) {
@@ -298,6 +306,29 @@ void ProcessWatch::look(int process, Clock::time_point now, bool told_to_end, bo
 /// Of one that has ended: what it told before has been read, if it told anything.
 bool ProcessWatch::words_are_heard(const Peer& peer) const {
   return seconds(polled_ - *peer.ended) > kLastWords;
+}
+
+bool ProcessWatch::is_dispensable(int process) const {
+  return options_.dispensable_from && process >= *options_.dispensable_from;
+}
+
+std::optional<std::string> ProcessWatch::lose(int process) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Peer& peer = peers_[process];
+  if (peer.over() || may_end_) {
+    peer.lost = true;
+    return std::nullopt;
+  }
+  if (!is_dispensable(process)) {
+    give_up({process}, kWithoutAWord);
+    return std::nullopt;
+  }
+  peer.lost = true;
+  peer.any_waits = peer.shares = false;
+  std::string how = cat(names({process}, ""), " ", kWithoutAWord, ", ",
+                        tenths(seconds(Clock::now() - peer.heard)), " s after it was last heard of");
+  if (!peer.doing.empty()) how += cat(", ", peer.doing);
+  return how;
 }
 
 /// With them those that have been silent for about as long: nobody here knows which of them is the cause.
@@ -352,7 +383,8 @@ void ProcessWatch::give_up(const std::vector<int>& processes, const std::string&
   for (const int process : processes) {
     Peer& peer = peers_[process];
     if (!peer.doing.empty())
-      error.add_context(cat(peer.doing, ", ", tenths(seconds(judged_ - peer.heard)), " s before"));
+      error.add_context(
+          cat(peer.doing, ", ", tenths(std::max(0.0, seconds(judged_ - peer.heard))), " s before"));
     peer.failed = true;
   }
   for (const int process : processes) failures_.push_back({process, error, peers_[process].ended_before});
@@ -378,6 +410,7 @@ OtherDevices ProcessWatch::others() const {
   for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
     if (process == me_) continue;
     const Peer& peer = peers_[process];
+    if (peer.lost) continue;
     const bool heard = is_heard(peer);
     others.any_waits = others.any_waits || (peer.any_waits && heard);
     others.all_wait = others.all_wait && peer.all_wait && heard;
@@ -419,7 +452,8 @@ void ProcessWatch::tell(int failed, const Error& error) {
     failed_ = true;
     for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
       const Peer& peer = peers_[process];
-      if (process == me_ || peer.gone || (peer.failed && !peer.told && readable(peer.pid_descriptor)))
+      if (process == me_ || peer.gone || peer.lost ||
+          (peer.failed && !peer.told && readable(peer.pid_descriptor)))
         continue;
       (peer.failed ? failed_too : to).push_back(process);
     }
@@ -453,12 +487,16 @@ bool ProcessWatch::leave(bool quiet) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (int process = 0; process < static_cast<int>(peers_.size()); ++process) {
-      if (process == me_) continue;
+      if (process == me_ || peers_[process].lost) continue;
       all_ready = all_ready && peers_[process].ready.has_value();
       all_gone = all_gone && peers_[process].gone;
     }
   }
   if (!all_ready) return false;
+  if (wire_.outlives_processes()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    may_end_ = true;  // whoever ends has heard that all are ready, and waits for nobody in leaving the wire
+  }
   if (!std::exchange(said_goodbye_, true)) {
     owing_ = true;
     for (Peer& peer : peers_) peer.owes_goodbye = true;

@@ -70,6 +70,9 @@ struct WatchOptions {
   /// except while all share something. When it is ready to go everybody judges everybody, a little later:
   /// links may be cut that it does not see.
   bool served_by_first = false;
+  /// The run can do without the processes from this one on, and the wire outlives them (lose()); nothing: it
+  /// needs all.
+  std::optional<int> dispensable_from = {};
 };
 
 class ProcessWatch {
@@ -90,6 +93,10 @@ class ProcessWatch {
   /// The next step to the end, `quiet` if nothing else of this process is under way. True: everybody has said
   /// the last word, so that the wire may go.
   bool leave(bool quiet);
+  /// The wire has lost this process. One that is needed has failed then, unless it has told a failure or its
+  /// goodbye, or nobody needs anybody any more. Without another one the run goes on: what is known of its end
+  /// is returned.
+  std::optional<std::string> lose(int process);
   /// What was told has left for those who can still hear it.
   bool all_sent() const;
 
@@ -141,13 +148,14 @@ class ProcessWatch {
     double stuck = 0;
     std::optional<Clock::time_point> ready;  ///< since when
     bool gone = false, failed = false;
+    bool lost = false;  ///< and not missed
     bool told = false;  ///< its failure itself: it is there to hear of others'
     Clock::time_point heard;
     std::optional<Clock::time_point> ended;
     bool ended_before = false;  ///< while this process was stopped: the others have told it long ago
     // Constant:
     int pid_descriptor = -1;  ///< readable when the process has ended
-    bool over() const { return gone || failed; }
+    bool over() const { return gone || failed || lost; }
   };
   void listen(int process);
   void heard_from(int process);
@@ -162,6 +170,7 @@ class ProcessWatch {
   void look(int process, Clock::time_point now, bool told_to_end, bool deaf, Missed& missed);
   void look_at_wire(Clock::time_point now, bool told_to_end);
   bool words_are_heard(const Peer& peer) const;
+  bool is_dispensable(int process) const;
   void give_up(const std::vector<int>& processes, const std::string& why);
   void give_up(const Missed& missed);
   std::string names(const std::vector<int>& processes, const char* last) const;
@@ -190,6 +199,7 @@ class ProcessWatch {
   Clock::time_point moved_;                ///< when a message of an exchange has, anywhere
   std::optional<Clock::time_point> told_;  ///< to end
   bool leaving_ = false, left_ = false, failed_ = false;
+  bool may_end_ = false;  ///< others, before their goodbyes come: all are ready, and know it
   int parent_;
 };
 

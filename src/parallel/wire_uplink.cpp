@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -93,6 +94,8 @@ class ToldWire : public Wire {
   }
   bool progress() override { return wire_.progress(); }
   void leave() override { wire_.leave(); }
+  bool outlives_processes() const override { return wire_.outlives_processes(); }
+  void on_lost(Lost lost) override { wire_.on_lost(std::move(lost)); }
 
  private:
   Wire& wire_;
@@ -105,8 +108,9 @@ struct Sharing {
   std::vector<std::string> all;
   std::vector<std::uint64_t> sizes;
   std::vector<bool> heard;  ///< by process: its size is there
+  std::vector<int> coming;  ///< by process: transfers
   std::uint64_t size = 0;   ///< of this process's
-  int open = 0;             ///< transfers
+  int open = 0;             ///< transfers in both directions
   bool under_way = false;
 };
 
@@ -179,7 +183,8 @@ class WireUplink::State {
 
   void bring(int devices) {
     const std::vector<std::string> all = share(std::to_string(devices));
-    for (std::size_t p = 0; p < all.size(); ++p) place_.devices_of[p] = std::stoi(all[p]);
+    for (std::size_t p = 0; p < all.size(); ++p)
+      place_.devices_of[p] = all[p].empty() ? 0 : std::stoi(all[p]);
   }
 
   void carry(std::shared_ptr<WireProtocol> protocol) {
@@ -484,6 +489,7 @@ class WireUplink::State {
             if (watch_) watch_->note_message(from);
           },
           [this] { ++moves_; });
+      if (wire_->outlives_processes()) wire_->on_lost([this](int process) { lose(process); });
       join();
       while (work()) {
       }
@@ -556,12 +562,36 @@ class WireUplink::State {
     WatchOptions options;
     options.silence_seconds = options_.watchdog_seconds;
     options.served_by_first = options_.served_by_first;
+    if (wire_->outlives_processes()) options.dispensable_from = options_.dispensable_from;
     options.told_to_end = [this] { return options_.told_to_end != nullptr && options_.told_to_end->load(); };
     watch_ = std::make_unique<ProcessWatch>(*raw_wire_, kNewsTag, std::move(identities), options);
     sharing_.under_way = false;
     const std::lock_guard<std::mutex> lock(mutex_);
     joined_ = true;
     changed_.notify_all();
+  }
+
+  /// Its transfers have ended with it.
+  void lose(int process) {
+    if (!watch_)
+      runtime_failure("process ", process,
+                      " was killed, or has ended without a word, before the processes of this run had found "
+                      "each other");
+    lost_.insert(process);
+    if (sharing_.under_way) {
+      sharing_.open -= std::exchange(sharing_.coming[process], 0);
+      sharing_.all[process].clear();
+    }
+    const std::optional<std::string> how = watch_->lose(process);
+    if (!how) return note_failures();  // before anybody sees what it has not sent
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      failed_.insert({process, false});  // it speaks for nobody
+    }
+    if (protocol_)
+      protocol_->lost(process, *how);
+    else
+      lost_before_.emplace_back(process, *how);
   }
 
   void note_unheard() {
@@ -577,14 +607,16 @@ class WireUplink::State {
     sharing_.heard[place_.process] = true;
     sharing_.all.assign(hosts_.size(), "");
     sharing_.sizes.assign(hosts_.size(), 0);
+    sharing_.coming.assign(hosts_.size(), 0);
     std::string& mine = sharing_.all[place_.process];
     mine = std::move(text);
     sharing_.size = mine.size();
     sharing_.open = 1;
     const auto count_down = [this](std::size_t) { --sharing_.open; };
     for (int process = 0; process < static_cast<int>(hosts_.size()); ++process) {
-      if (process == place_.process) continue;
+      if (process == place_.process || lost_.contains(process)) continue;
       sharing_.open += 2;
+      sharing_.coming[process] = 1;
       wire_->receive(process, kShareSizeTag, &sharing_.sizes[process], sizeof(std::uint64_t),
                      [this, process](std::size_t) { receive_share(process); });
       wire_->send(process, kShareSizeTag, &sharing_.size, sizeof sharing_.size, count_down);
@@ -601,10 +633,15 @@ class WireUplink::State {
     sharing_.heard[process] = true;
     for (std::size_t at = 0; at < text.size(); at += kSharePart) {
       ++sharing_.open;
+      ++sharing_.coming[process];
       wire_->receive(process, kShareTag, text.data() + at, std::min(kSharePart, text.size() - at),
-                     [this](std::size_t) { --sharing_.open; });
+                     [this, process](std::size_t) { count_share(process); });
     }
+    count_share(process);
+  }
+  void count_share(int process) {
     --sharing_.open;
+    --sharing_.coming[process];
   }
 
   /// Everything once, then a rest that fits what is under way. False: the end.
@@ -655,6 +692,7 @@ class WireUplink::State {
         const std::lock_guard<std::mutex> lock(mutex_);
         wake();
       });
+      for (const auto& [process, how] : std::exchange(lost_before_, {})) protocol_->lost(process, how);
     }
     return !telling_ &&
            protocol_->step(Clock::now(), [this](int process) { return watch_->absence_of(process); });
@@ -808,6 +846,8 @@ class WireUplink::State {
   std::shared_ptr<WireProtocol> to_carry_;
   // The thread's:
   Sharing sharing_;
+  std::set<int> lost_;                                    ///< processes
+  std::vector<std::pair<int, std::string>> lost_before_;  ///< the protocol came; and how
   std::shared_ptr<WireProtocol> protocol_;  ///< outlives the wire, which reads and writes its messages
   std::unique_ptr<Wire> raw_wire_, wire_;   ///< the second one tells of what it does
   std::uint64_t moves_ = 0;                 ///< messages but the watch's

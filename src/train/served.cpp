@@ -109,6 +109,7 @@ class InnerProtocol : public parallel::WireProtocol {
     upwards_->tell_forsaken(downwards_->forsaken());
     return up || down;
   }
+  void lost(int process, const std::string& how) override { downwards_->lost(process, how); }
   int server() const override { return upwards_->server(); }
   bool waits() const override { return upwards_->waits() || downwards_->waits(); }
   bool quiet() const override { return upwards_->quiet() && downwards_->quiet(); }
@@ -261,10 +262,13 @@ void check_served(const TrainOptions& options) {
   const auto first = static_cast<std::size_t>(servers_of(*options.parameter_server));
   for (std::size_t process = 0; process < first; ++process)
     if (devices[process] != 1) runtime_failure("a parameter server has ", devices[process], " devices");
-  for (std::size_t process = first + 1; process < devices.size(); ++process)
-    if (devices[process] != devices[first])
-      bad_input("process ", process, " has ", devices[process], " devices and process ", first, " has ",
-                devices[first],
+  // A worker that has ended since has none.
+  const auto one = std::find_if(devices.begin() + static_cast<std::ptrdiff_t>(first), devices.end(),
+                                [](int count) { return count > 0; });
+  for (auto other = one; other != devices.end(); ++other)
+    if (*other != *one && *other > 0)
+      bad_input("process ", other - devices.begin(), " has ", *other, " devices and process ",
+                one - devices.begin(), " has ", *one,
                 ": with a parameter server all workers must have as many, because they take batches of one "
                 "size");
   if (options.solver.metrics.images > 0)
@@ -279,7 +283,11 @@ int workers_of(const Run& run) {
   return run.options.uplink->place().processes() - servers_of(*run.options.parameter_server);
 }
 
-int devices_of_worker(const Run& run) { return run.options.uplink->place().devices_of.back(); }
+int devices_of_worker(const Run& run) {
+  const std::vector<int>& devices = run.options.uplink->place().devices_of;
+  return std::max(
+      1, *std::max_element(devices.begin() + servers_of(*run.options.parameter_server), devices.end()));
+}
 
 std::vector<parallel::Bucket> worker_buckets(const Run& run, const Net& net) {
   // As in synchronous training, but small nets are cut, too: their pieces are shared out over servers.

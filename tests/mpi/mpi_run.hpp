@@ -32,6 +32,18 @@ inline std::string why_no_mpi() {
   return why;
 }
 
+/// "" if mpirun also has ULFM, so that a run can go on without a process.
+inline std::string why_no_ulfm() {
+  static const std::string why = [] {
+    if (!why_no_mpi().empty()) return why_no_mpi();
+    if (std::system("ompi_info 2>/dev/null | grep -q 'FT MPI support: yes'") != 0)
+      return std::string(
+          "this mpirun has no ULFM, with which a run can go on without a process: Open MPI 5 has");
+    return std::string();
+  }();
+  return why;
+}
+
 /// What one process of a run is started with.
 struct MpiProcess {
   std::vector<std::string> flags;

@@ -41,7 +41,7 @@ class ParameterServerRun : public MpiRun {
                                     "--servers=" + std::to_string(servers)};
     all.insert(all.end(), flags.begin(), flags.end());
     return start_processes(
-        std::vector<MpiProcess>(static_cast<std::size_t>(workers + servers), MpiProcess{all}));
+        std::vector<MpiProcess>(static_cast<std::size_t>(workers + servers), MpiProcess{all}), of_mpirun_);
   }
   std::unique_ptr<TrainerProcess> start_long(int workers, const std::vector<std::string>& flags = {},
                                              int servers = 1) const {
@@ -86,6 +86,21 @@ class ParameterServerRun : public MpiRun {
     for (int i = 0; i < seconds * 20 && iterations_in_log() <= from; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return iterations_in_log() > from;
+  }
+  std::vector<std::string> of_mpirun_;  ///< flags
+};
+
+/// Under an mpirun that goes on without processes that have ended.
+class SurvivingRun : public ParameterServerRun {
+ protected:
+  void SetUp() override {
+    ParameterServerRun::SetUp();
+    if (!why_no_ulfm().empty()) GTEST_SKIP() << why_no_ulfm();
+    of_mpirun_ = {"--with-ft", "ulfm"};
+  }
+  static std::string was_killed(std::size_t process, pid_t pid) {
+    return cat("process ", process, " on .* \\(process ID ", pid,
+               "\\) was killed, or has ended without a word");
   }
 };
 
@@ -362,6 +377,107 @@ TEST_F(ParameterServerRun, AKilledInnerServerEndsAllAtOnce) {
   ::kill(trainers[2], SIGKILL);
   EXPECT_GT(mpirun->wait(2 + kOfMpirun), 0) << mpirun->text();
   EXPECT_THAT(error_in_log(), ContainsRegex("process 2 on .* was killed, or has ended without a word"));
+  expect_gone(trainers);
+}
+
+/// Whatever it was doing, it is named once; with two servers as with one.
+TEST_F(SurvivingRun, GoesOnWithoutAKilledWorker) {
+  for (const int servers : {1, 2}) {
+    const auto mpirun = start_long(3, {}, servers);
+    const auto first = static_cast<std::size_t>(servers);
+    const std::vector<pid_t> trainers = trainers_of(*mpirun, first + 3);
+    for (const std::size_t victim : {first + 1, first}) {
+      ::kill(trainers[victim], SIGKILL);
+      const std::string words = cat("Parameter server: ", was_killed(victim, trainers[victim]),
+                                    ", [.0-9]+ s after it was last heard of, while .* of process ", victim,
+                                    " on .*; it is taken out");
+      EXPECT_TRUE(comes(words, 5)) << mpirun->text();
+      EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << mpirun->text();
+    }
+    mpirun->signal(SIGUSR1);
+    EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+    EXPECT_THAT(file("log"), HasSubstr("workers taken out 2 times, back 0 times"));
+    EXPECT_EQ(file("log").find("trainer: "), std::string::npos) << file("log");
+    const auto latest = find_latest_snapshot(path("run/s"));
+    ASSERT_TRUE(latest);
+    EXPECT_GE(read_snapshot(*latest).state.iter(), iterations_in_log());
+    expect_gone(trainers);
+  }
+}
+
+/// Killed while the processes compare what they are, or at any time later: to the last iteration in any case.
+TEST_F(SurvivingRun, AWorkerMayBeKilledAtAnyTime) {
+  write("solver", solver_for("net", "max_iter: 400 display: 100 snapshot: 200"));
+  for (const int after_ms : {0, 20, 50, 100, 200, 300, 400, 500}) {
+    const auto mpirun = start_served(3, {"--solver=" + path("solver"), "--watchdog=4", "--silence=1"});
+    ASSERT_TRUE(mpirun->says("4 processes with 4 devices")) << mpirun->text();
+    const std::vector<pid_t> trainers = trainers_of(*mpirun, 4);
+    std::this_thread::sleep_for(std::chrono::milliseconds(after_ms));
+    ::kill(trainers[2], SIGKILL);
+    EXPECT_EQ(mpirun->wait(), 0) << after_ms << " ms: " << mpirun->text();
+    EXPECT_THAT(file("log"), HasSubstr("Parameter server: 400 updates of ")) << after_ms << " ms";
+    EXPECT_TRUE(std::filesystem::exists(path("run/s_iter_400.solverstate"))) << after_ms << " ms";
+    std::filesystem::remove_all(path("run"));
+  }
+}
+
+TEST_F(SurvivingRun, WithoutAnyWorkerTheRunEnds) {
+  const auto mpirun = start_long(2);
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 3);
+  for (const std::size_t victim : {std::size_t{1}, std::size_t{2}}) ::kill(trainers[victim], SIGKILL);
+  EXPECT_EQ(mpirun->wait(2 + kOfMpirun), 1) << mpirun->text();
+  EXPECT_THAT(error_in_log(),
+              ContainsRegex("all workers of the parameter server have ended; the last one: process [12] on "
+                            ".* was killed, or has ended without a word"));
+  expect_gone(trainers);
+}
+
+/// Of one server, of two, and of a tree.
+TEST_F(SurvivingRun, AKilledServerEndsAllAtOnce) {
+  const auto ends = [&](std::unique_ptr<TrainerProcess> mpirun, std::size_t victim, std::size_t count) {
+    const std::vector<pid_t> trainers = trainers_of(*mpirun, count);
+    ::kill(trainers[victim], SIGKILL);
+    EXPECT_GT(mpirun->wait(4 + 2 + kOfMpirun), 0) << mpirun->text();
+    EXPECT_THAT(error_in_log(), ContainsRegex(was_killed(victim, trainers[victim])));
+    expect_gone(trainers);
+  };
+  ends(start_long(2), 0, 3);
+  ends(start_long(2, {}, 2), 1, 4);
+  ends(start_long(4, {"--server_tree=2"}), 2, 5);
+}
+
+/// An inner server goes on with its other worker.
+TEST_F(SurvivingRun, ATreeGoesOnWithoutAKilledWorker) {
+  const auto mpirun = start_long(6, {"--server_tree=2"});  // process 0, 2 inner servers, 4 workers
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 7);
+  ::kill(trainers[5], SIGKILL);
+  EXPECT_TRUE(comes(cat(was_killed(5, trainers[5]), ".*; it is taken out"), 5)) << mpirun->text();
+  EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << mpirun->text();
+  mpirun->signal(SIGUSR1);
+  EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+}
+
+/// One that has something to say ends the run as ever: it would happen to the others, too.
+TEST_F(SurvivingRun, AnErrorInAWorkerEndsAll) {
+  write("net", net_with_a_stuck_image(301));
+  std::filesystem::remove(path("stuck.png"));
+  write("stuck.png", "no picture");
+  write("solver", solver_for("net", "max_iter: 1000000 display: 100 snapshot: 0"));
+  const auto mpirun = start_served(2, {"--solver=" + path("solver"), "--watchdog=4", "--silence=2"});
+  EXPECT_GT(mpirun->wait(60), 0) << mpirun->text();
+  EXPECT_THAT(error_in_log(), ContainsRegex("stuck.png(.|\n)*of process [12] on "));
+}
+
+/// Synchronous processes need each other.
+TEST_F(SurvivingRun, AKilledSynchronousProcessEndsAll) {
+  write("solver", solver_for("net", "max_iter: 1000000 display: 100 snapshot: 0"));
+  const auto mpirun =
+      start_processes(joined({1, 1, 1}, {"--solver=" + path("solver"), "--watchdog=2"}), of_mpirun_);
+  ASSERT_TRUE(mpirun->says("Iteration 300 ")) << mpirun->text();
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 3);
+  ::kill(trainers[1], SIGKILL);
+  EXPECT_GT(mpirun->wait(2 + 2 + kOfMpirun), 0) << mpirun->text();
+  EXPECT_THAT(error_in_log(), ContainsRegex(was_killed(1, trainers[1]) + "\n.*while .* of process 1 on "));
   expect_gone(trainers);
 }
 

@@ -32,6 +32,7 @@ class MemoryHub {
         random_(seed),
         cut_(devices_.size()),
         held_up_(devices_.size()),
+        killed_(devices_.size()),
         bytes_(devices_.size()) {}
   int processes() const { return static_cast<int>(devices_.size()); }
   /// Sent so far, those of the first handshake included.
@@ -48,6 +49,13 @@ class MemoryHub {
   }
   /// From now on nothing leaves this process or comes to it.
   void cut_off(int process) { cut_[process] = true; }
+  /// The wires outlive processes. Before the processes join.
+  void outlive_processes() { outlives_ = true; }
+  /// As if this process had ended: nothing leaves it any more, and the others are told.
+  void kill(int process) {
+    cut_[process] = true;
+    killed_[process] = true;
+  }
   /// The same between these two only.
   void cut_between(int a, int b) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -98,7 +106,8 @@ class MemoryHub {
   std::mt19937 random_;
   std::map<std::tuple<int, int, int>, Channel> channels_;  ///< from, to, tag
   std::atomic<std::uint64_t> messages_{0};
-  std::deque<std::atomic<bool>> cut_, held_up_;
+  std::deque<std::atomic<bool>> cut_, held_up_, killed_;
+  bool outlives_ = false;
   std::deque<std::atomic<std::uint64_t>> bytes_;
   std::set<std::pair<int, int>> cut_pairs_;
 };
@@ -109,6 +118,8 @@ class MemoryWire : public Wire {
   int process() const override { return process_; }
   int processes() const override { return hub_.processes(); }
   int last_tag() const override { return 8'388'607; }  // of UCX
+  bool outlives_processes() const override { return hub_.outlives_; }
+  void on_lost(Lost lost) override { lost_ = std::move(lost); }
 
   void send(int to, int tag, const void* data, std::size_t bytes, Done done) override {
     ++hub_.messages_;
@@ -138,7 +149,7 @@ class MemoryWire : public Wire {
     waiting_ = std::move(still);
     for (auto& [call, bytes] : done)
       if (call) call(bytes);
-    return !done.empty();
+    return notice_ends() || !done.empty();
   }
 
   void leave() override {}
@@ -150,6 +161,19 @@ class MemoryWire : public Wire {
     std::size_t bytes;
     Done done;
   };
+  /// What has arrived was handed over; a message to a process that has ended goes nowhere.
+  bool notice_ends() {
+    bool any = false;
+    if (!hub_.outlives_) return false;
+    for (int process = 0; process < processes(); ++process) {
+      if (process == process_ || !hub_.killed_[process]) continue;
+      std::erase_if(waiting_, [process](const Receipt& receipt) { return receipt.from == process; });
+      if (!told_.insert(process).second) continue;
+      any = true;
+      lost_(process);
+    }
+    return any;
+  }
   bool take(Receipt& receipt, std::deque<std::pair<Done, std::size_t>>& done) {
     const std::lock_guard<std::mutex> lock(hub_.mutex_);
     auto& messages = hub_.channels_[{receipt.from, process_, receipt.tag}].messages;
@@ -169,6 +193,8 @@ class MemoryWire : public Wire {
   int process_;
   std::deque<std::pair<Done, std::size_t>> sent_;
   std::vector<Receipt> waiting_;
+  Lost lost_;
+  std::set<int> told_;  ///< processes that have ended
 };
 
 inline std::unique_ptr<WireUplink> MemoryHub::join(int process, WireUplinkOptions options) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -68,6 +69,9 @@ double difference_of(double value, std::int64_t task, std::size_t i) {
   return value - 1 + 0.1 * std::sin(static_cast<double>(task * 31) + static_cast<double>(i));
 }
 
+/// As an uplink says it.
+std::string ended(int process) { return cat("process ", process, " on a host has ended"); }
+
 /// A worker with one device whose pass takes a time.
 struct SimulatedWorker {
   SimulatedWorker(TestNetwork& net, int number, const ServerLayout& layout, const Compression& compression,
@@ -81,6 +85,7 @@ struct SimulatedWorker {
         wire(net, number) {
     for (const std::int64_t count : layout.pieces) messages.emplace_back(*device, Shape{count}, layout.type);
     end->join(wire, [] {});
+    wire.on_lost([this](int process) { end->lost(process, ended(process)); });
     end->begin_work();
   }
 
@@ -169,6 +174,7 @@ struct SimulatedFurther {
         end(std::make_unique<FurtherServer>(layout, number, std::move(names), workers)),
         wire(net, number) {
     end->join(wire, [] {});
+    wire.on_lost([this](int process) { end->lost(process, ended(process)); });
   }
   void live() {
     if (!network.runs(number)) return;
@@ -228,6 +234,7 @@ struct SimulatedInner {
     downwards = std::make_unique<ParameterServer>(own, std::move(rules), workers);
     upwards.join(wire, [] {});
     downwards->join(wire, [] {});
+    wire.on_lost([this](int process) { downwards->lost(process, ended(process)); });
     upwards.begin_work();
   }
   void live() {
@@ -330,6 +337,7 @@ struct Simulation {
     server = std::make_unique<ParameterServer>(layout, rules, inner > 0 ? inner_processes : processes);
     wire = std::make_unique<SimulatedWire>(network, 0);
     server->join(*wire, [] {});
+    wire->on_lost([this](int process) { server->lost(process, ended(process)); });
     for (int process = 1; process < servers; ++process)
       further.push_back(std::make_unique<SimulatedFurther>(network, process, layout, rules.names, processes));
     for (const int process : processes) {
@@ -718,6 +726,88 @@ TEST_F(ParameterServerTest, AWorkerWithoutDataIsTakenOutAndBack) {
   }
 }
 
+/// Its tasks are computed by others, so that all batches are trained on.
+TEST_F(ParameterServerTest, WithoutAWorkerThatHasEndedTheRunGoesOn) {
+  for (const int servers : {1, 2}) {
+    static std::string said;
+    said.clear();
+    set_log_sink([](Severity, const std::string& text, const std::source_location&) { said += text + "\n"; });
+    Simulation simulation(3, {}, 5, 0.01, {}, DType::f64, servers);
+    const int victim = servers + 1;
+    int passed = 0;
+    ASSERT_TRUE(simulation.run(200, 60, [&] {
+      if (++passed == 100) simulation.network.kill(victim);
+    }));
+    simulation.fetch();
+    const ServerCounts counts = simulation.server->counts();
+    EXPECT_EQ(counts.updates, 200);
+    EXPECT_EQ(counts.taken_out, 1);
+    EXPECT_EQ(counts.taken_back, 0);
+    EXPECT_EQ(simulation.server->workers_in(), 2);
+    EXPECT_EQ(simulation.sizes.front(), 3u);
+    EXPECT_EQ(simulation.sizes.back(), 2u);
+    EXPECT_THAT(said, HasSubstr(cat("Parameter server: ", ended(victim), "; it is taken out\n")));
+    EXPECT_THAT(said, testing::Not(HasSubstr("not been heard of")));
+    std::int64_t next = 0;
+    for (const std::int64_t task : simulation.applied) {
+      if (task > counts.applied - 2) break;  // the last round's may not be used
+      EXPECT_EQ(task, next++) << "a task that nobody has computed";
+    }
+    EXPECT_GT(next, 400);
+    for (std::size_t i = 0; i < simulation.values.size(); ++i)
+      EXPECT_NEAR(simulation.values[i], simulation.expected.back()[i], 1e-13);
+  }
+}
+
+/// Before it has said that it can compute, or while the first update is made.
+TEST_F(ParameterServerTest, AWorkerMayEndBeforeItHasBegun) {
+  for (int tick = 0; tick < 40; ++tick) {
+    Simulation simulation(3, {}, 5);
+    int passed = 0;
+    ASSERT_TRUE(simulation.run(20, 60, [&] {
+      if (passed++ == tick) simulation.network.kill(2);
+    }));
+    EXPECT_EQ(simulation.server->counts().updates, 20);
+    EXPECT_EQ(simulation.server->workers_in(), 2);
+  }
+}
+
+TEST_F(ParameterServerTest, WhenAllWorkersHaveEndedTheRunEnds) {
+  Simulation simulation(2, {}, 7);
+  int passed = 0;
+  try {
+    simulation.run(1000, 60, [&] {
+      ++passed;
+      if (passed == 100) simulation.network.kill(2);
+      if (passed == 200) simulation.network.kill(1);
+    });
+    ADD_FAILURE() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::runtime);
+    EXPECT_THAT(error.what(),
+                HasSubstr("all workers of the parameter server have ended; the last one: " + ended(1)));
+  }
+  EXPECT_LT(simulation.network.seconds(), 0.5);
+}
+
+/// An inner server goes on with the rest of its workers, and the root without it when none is left.
+TEST_F(ParameterServerTest, ATreeGoesOnWithoutWorkersThatHaveEnded) {
+  Simulation simulation(4, {}, 5, 0.01, {}, DType::f64, 1, 2);
+  int passed = 0;
+  ASSERT_TRUE(simulation.run(200, 60, [&] {
+    ++passed;
+    if (passed == 100) simulation.network.kill(3);
+    if (passed == 300) {
+      EXPECT_EQ(simulation.tree[0]->downwards->workers_in(), 1);
+      EXPECT_EQ(simulation.server->workers_in(), 2);
+    }
+    if (passed == 400) simulation.network.kill(4);
+  }));
+  EXPECT_EQ(simulation.tree[0]->downwards->counts().taken_out, 2);
+  EXPECT_EQ(simulation.server->workers_in(), 1);
+  EXPECT_EQ(simulation.server->counts().updates, 200);
+}
+
 TEST_F(ParameterServerTest, WithoutDataForAnyWorkerTheRunEnds) {
   ServerRules rules;
   rules.lost_seconds = 2;
@@ -810,11 +900,13 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
       double begins, ends;
     };
     std::vector<Fault> faults;
+    std::map<int, double> kills;  // of workers: when
     for (int k = pick(4); k > 0; --k) {
       const double begins = 0.01 * pick(100);
       // Some for ever, but never of a server or the first worker: a run needs them.
       const int process = 1 + pick(first + workers - 2);
       const bool for_ever = process > first && pick(3) == 0;
+      if (process > first && pick(3) == 0) kills[process] = begins;
       const Kind kind = process >= first && pick(3) == 0 ? Kind::stall
                         : pick(1) == 0                   ? Kind::cut
                                                          : Kind::stop;
@@ -826,6 +918,10 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
         std::set<Kind> kinds;
         for (const Fault& fault : faults)
           if (fault.process == process && now >= fault.begins && now < fault.ends) kinds.insert(fault.kind);
+        const auto kill = kills.find(process);
+        if (kill != kills.end() && now >= kill->second && !simulation.network.killed(process))
+          simulation.network.kill(process);
+        if (simulation.network.killed(process)) continue;
         simulation.network.stop(process, kinds.contains(Kind::stop));
         simulation.network.cut(process, kinds.contains(Kind::cut));
         simulation.network.stall(process, kinds.contains(Kind::stall));

@@ -1,5 +1,5 @@
 // Processes and their wires in one thread, with a clock that a test moves: messages take random times,
-// processes stop, links are cut, data do not arrive.
+// processes stop or end, links are cut, data do not arrive.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,9 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <optional>
 #include <random>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -39,6 +41,13 @@ class TestNetwork {
   void stop(int process, bool stopped) { at(process).runs = !stopped; }
   void cut(int process, bool cut) { at(process).linked = !cut; }
   bool runs(int process) { return at(process).runs; }
+  /// From now on it does nothing; what it has sent may arrive. The others' wires notice it at different
+  /// times.
+  void kill(int process) {
+    at(process).runs = false;
+    at(process).killed = now_;
+  }
+  bool killed(int process) { return at(process).killed.has_value(); }
   /// A process without data lives, but gets no further.
   void stall(int process, bool stalled) { at(process).has_data = !stalled; }
   bool has_data(int process) { return at(process).has_data; }
@@ -67,6 +76,7 @@ class TestNetwork {
   struct End {
     bool runs = true, linked = true, has_data = true;
     Clock::time_point heard, got;
+    std::optional<Clock::time_point> killed;
   };
   End& at(int process) { return ends_[static_cast<std::size_t>(process)]; }
 
@@ -84,6 +94,8 @@ class SimulatedWire : public Wire {
   int process() const override { return process_; }
   int processes() const override { return static_cast<int>(network_.ends_.size()); }
   int last_tag() const override { return 8'388'607; }
+  bool outlives_processes() const override { return true; }
+  void on_lost(Lost lost) override { lost_ = std::move(lost); }
 
   /// A large message is only sent when the other end takes it, as in MPI.
   void send(int to, int tag, const void* data, std::size_t bytes, Done done) override {
@@ -98,6 +110,10 @@ class SimulatedWire : public Wire {
   bool progress() override {
     std::vector<std::pair<Done, std::size_t>> done;
     std::erase_if(sending_, [&](Sending& message) {
+      if (gone_.contains(message.to)) {
+        done.emplace_back(std::move(message.done), message.bytes);
+        return true;
+      }
       if (!network_.at(process_).linked || !network_.at(message.to).linked) return false;
       TestNetwork::Channel& channel = network_.channels_[{process_, message.to, message.tag}];
       const auto delay = std::chrono::duration_cast<TestNetwork::Clock::duration>(
@@ -108,6 +124,7 @@ class SimulatedWire : public Wire {
       return true;
     });
     std::erase_if(receiving_, [&](Receiving& receipt) {
+      if (gone_.contains(receipt.from)) return true;
       auto& messages = network_.channels_[{receipt.from, process_, receipt.tag}].messages;
       if (messages.empty() || messages.front().arrives > network_.now_) return false;
       const std::vector<char>& bytes = messages.front().bytes;
@@ -119,11 +136,31 @@ class SimulatedWire : public Wire {
       return true;
     });
     for (auto& [call, bytes] : done) call(bytes);
-    return !done.empty();
+    return notice_ends() || !done.empty();
   }
   void leave() override {}
 
  private:
+  /// Of other processes, each after up to as long as messages take. The transfers end first.
+  bool notice_ends() {
+    std::vector<int> noticed;
+    for (int process = 0; process < processes(); ++process) {
+      const auto& killed = network_.at(process).killed;
+      if (!killed || told_.contains(process)) continue;
+      if (gone_.contains(process)) {
+        noticed.push_back(process);
+        continue;
+      }
+      const double since = std::chrono::duration<double>(network_.now_ - *killed).count();
+      if (since > network_.random(0, network_.longest_)) gone_.insert(process);
+    }
+    for (const int process : noticed) {
+      told_.insert(process);
+      if (lost_) lost_(process);
+    }
+    return !noticed.empty();
+  }
+
   struct Sending {
     int to, tag;
     const char* data;
@@ -140,6 +177,8 @@ class SimulatedWire : public Wire {
   int process_;
   std::vector<Sending> sending_;
   std::vector<Receiving> receiving_;
+  Lost lost_;
+  std::set<int> gone_, told_;  ///< processes that have ended: no transfers any more; `lost_` was called
 };
 
 }  // namespace banyan::parallel

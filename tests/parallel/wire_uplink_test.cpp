@@ -853,6 +853,104 @@ TEST(WireUplink, AWorkerOfATreeDoesNotMissTheRootWhereItsServerDoesNot) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
+/// Notes what a protocol is told.
+class NotesLosses : public WireProtocol {
+ public:
+  void join(Wire&, std::function<void()>) override {}
+  bool step(Clock::time_point, const Silence&) override { return false; }
+  bool waits() const override { return false; }
+  bool quiet() const override { return true; }
+  void lost(int process, const std::string& how) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    losses_.emplace_back(process, how);
+  }
+  /// After a while, if there are none.
+  std::vector<std::pair<int, std::string>> losses() const {
+    for (int i = 0; i < 500; ++i) {
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!losses_.empty()) return losses_;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return {};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::pair<int, std::string>> losses_;
+};
+
+/// What the others do when the last process has ended.
+std::vector<std::string> without_the_last(MemoryHub& hub, int needed,
+                                          const std::function<void(WireUplink&)>& rest) {
+  hub.outlive_processes();
+  const int last = hub.processes() - 1;
+  std::vector<std::string> errors(static_cast<std::size_t>(hub.processes()));
+  std::vector<std::thread> threads;
+  for (int p = 0; p <= last; ++p)
+    threads.emplace_back([&, p] {
+      WireUplinkOptions options;
+      options.served_by_first = true;
+      options.dispensable_from = needed;
+      try {
+        const auto uplink = hub.join(p, options);
+        if (p == last)
+          hub.kill(last);
+        else
+          rest(*uplink);
+      } catch (const Error& error) {
+        errors[p] = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// It is asked for nothing any more, and not waited for at the end.
+TEST(WireUplink, AProcessThatCanBeDoneWithoutMayEnd) {
+  for (const bool carried_late : {false, true}) {
+    MemoryHub hub({1, 1, 2, 1});
+    std::atomic<int> told{0};
+    const auto errors = without_the_last(hub, 1, [&](WireUplink& uplink) {
+      const auto notes = std::make_shared<NotesLosses>();
+      if (!carried_late) uplink.carry(notes);
+      const std::string mine = cat("text of ", uplink.place().process);
+      std::vector<std::string> all = uplink.share(mine);
+      EXPECT_EQ(all[static_cast<std::size_t>(uplink.place().process)], mine);
+      EXPECT_EQ(all[3], "");
+      if (carried_late) uplink.carry(notes);
+      const auto losses = notes->losses();
+      ASSERT_EQ(losses.size(), 1u);
+      EXPECT_EQ(losses[0].first, 3);
+      EXPECT_THAT(losses[0].second,
+                  testing::MatchesRegex("process 3 on host3 .process ID [0-9]+. was killed, or has ended "
+                                        "without a word, [0-9.]+ s after it was last heard of"));
+      all = uplink.share(mine);
+      EXPECT_EQ(all[3], "");
+      EXPECT_EQ(all[0], "text of 0");
+      uplink.leave();
+      ++told;
+    });
+    EXPECT_THAT(errors, testing::Each(""));
+    EXPECT_EQ(told, 3);
+  }
+}
+
+TEST(WireUplink, AProcessThatIsNeededMayNotEnd) {
+  MemoryHub hub({1, 1, 1});
+  const auto errors = without_the_last(hub, 3, [&](WireUplink& uplink) {
+    for (;;) {
+      uplink.share("");
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  for (const int p : {0, 1})
+    EXPECT_THAT(errors[static_cast<std::size_t>(p)],
+                testing::MatchesRegex("process 2 on host2 .process ID [0-9]+. was killed, or has ended "
+                                      "without a word"));
+}
+
 /// A library that does not return from a call keeps no process from ending, and from saying why.
 TEST(WireUplink, AThreadHeldUpInTheWireDoesNotHoldUpTheEnd) {
   const auto fail = [](bool by_itself) {

@@ -18,7 +18,7 @@
 // an update and makes a version. A difference was computed with the parameters of some version; how many
 // versions have been made since is its age. One that is too old is dropped and counted. A worker that is not
 // heard of, or whose data do not arrive, is taken out: nobody waits for it and it gets no task until that is
-// over.
+// over. One that has ended (WireProtocol::lost) is taken out for good, and others get its tasks.
 //
 // Both sides are state machines on the wire of a WireUplink (wire_protocol.hpp), one for all workers, and are
 // tested on a simulated one.
@@ -125,6 +125,7 @@ class ParameterServer : public WireProtocol {
 
   void join(Wire& wire, std::function<void()> wake) override;
   bool step(Clock::time_point now, const Silence& silence) override;
+  void lost(int process, const std::string& how) override;
   bool waits() const override { return true; }
   bool quiet() const override;
 

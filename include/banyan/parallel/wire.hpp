@@ -15,6 +15,8 @@ class Wire {
  public:
   /// Told when a message is sent, with its size, or received.
   using Done = std::function<void(std::size_t bytes)>;
+  /// Told of a process that has ended.
+  using Lost = std::function<void(int process)>;
   /// A message has at most so many bytes.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
@@ -30,8 +32,17 @@ class Wire {
   virtual void receive(int from, int tag, void* data, std::size_t bytes, Done done) = 0;
   /// Moves messages and calls what is done, which may send and receive; false: nothing was done.
   virtual bool progress() = 0;
-  /// Returns when all processes have called it. No message is under way any more.
+  /// Returns when all processes have called it, or at once where the wire outlives them. No message is under
+  /// way any more.
   virtual void leave() = 0;
+
+  /// Does the wire notice that a process has ended, and go on among the others?
+  virtual bool outlives_processes() const { return false; }
+  /// Where it does: `lost` is called from progress(), once for each process that has ended, after what had
+  /// come from it. What is on its way to that process, or is sent to it later, is then done as if it had
+  /// left; what was to be received from it, or is later, never is: nobody calls its `done`. Without `lost`
+  /// such an end is a runtime failure, thrown by progress().
+  virtual void on_lost(Lost /*lost*/) {}
 };
 
 /// Joins the processes. Throws bad_input or a runtime failure.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <string>
 
 #include "banyan/parallel/wire.hpp"
 
@@ -34,6 +35,8 @@ class WireProtocol {
   /// Begins what is due; what has arrived was handed over by Wire::progress(). True: something was begun.
   /// Throws what ends the run.
   virtual bool step(Clock::time_point now, const Silence& silence) = 0;
+  /// A process that the run can do without has ended (Wire::on_lost); `how` is for people.
+  virtual void lost(int /*process*/, const std::string& /*how*/) {}
   /// The process whose work this one's depends on, where process 0 serves the others: another one is between
   /// them.
   virtual int server() const { return 0; }

@@ -26,6 +26,9 @@ struct WireUplinkOptions {
   int turn_on_host = 0;  ///< of those on this host, which one says that they have not found each other
   /// Process 0 serves the others: their silence is its business, and no failure.
   bool served_by_first = false;
+  /// Processes from this one on may end without a word: where the wire outlives them (Wire::on_lost) the
+  /// protocol is told, and the run goes on. Nothing: all are needed.
+  std::optional<int> dispensable_from = {};
 };
 
 class WireUplink : public Uplink {
@@ -40,7 +43,7 @@ class WireUplink : public Uplink {
 
   /// How many devices this process will use, which place() needs. All processes call it.
   void bring(int devices);
-  /// From now on until the end this travels too. Once.
+  /// From now on until the end this travels too. Once. It is told of processes that were lost before.
   void carry(std::shared_ptr<WireProtocol> protocol);
   /// Returns when all processes have called it; nothing may follow. Throws as done() does.
   void leave();
@@ -55,6 +58,7 @@ class WireUplink : public Uplink {
   std::string name() const override;
   /// Adds this process to what the error says, unless it is named there.
   void sign(Error& error) const;
+  /// The string of a process that was lost is empty, perhaps not in all processes.
   std::vector<std::string> share(const std::string& mine) override;
   void attach(UplinkRun run) override;
   void detach() noexcept override;
