@@ -71,6 +71,13 @@ class PoolingLayer : public Layer {
     return std::any_of(windows_.begin(), windows_.end(), [](const auto& window) { return window.pad > 0; });
   }
   ops::PoolingMethod method() const;
+  /// Of a stage's mask that only the backward pass reads.
+  DType mask_type(const PoolingStage& stage, const Tensor& output) const {
+    const bool maximum = method() == ops::PoolingMethod::maximum;
+    // Without vectors of channels a place in a window costs divisions.
+    return maximum && output.layout() == Layout::channels_last ? ops::smallest_mask(stage.geometry)
+                                                               : DType::i32;
+  }
   void make_stages(const Shape& input, const Shape& output);
 
   std::vector<PoolingWindow> windows_;  ///< one per spatial axis
@@ -233,7 +240,8 @@ void PoolingLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs
       to = to.reshaped(stage.output);
     }
     if (method() != ops::PoolingMethod::average)
-      ensure(context, stage.mask, stage.output, DType::i32, to.layout());
+      ensure(context, stage.mask, stage.output, outputs.size() > 1 ? DType::i32 : mask_type(stage, to),
+             to.layout());
     ops::pooling_forward(context, stage.geometry, from, options().phase == Phase::train, random_key(pass),
                          pass.samples, to, stage.mask);
     from = to;

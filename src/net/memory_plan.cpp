@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace banyan {
 namespace {
@@ -22,15 +23,29 @@ bool overlap(const std::vector<Span>& a, const std::vector<Span>& b) {
   return false;
 }
 
-}  // namespace
+/// Steps during which it keeps its contents.
+std::int64_t steps_of(const Lifetime& life) {
+  std::int64_t steps = 0;
+  for (const Span& span : life.spans) steps += span.last - span.first + 1;
+  return steps;
+}
 
-MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alignment) {
+/// In a greedy plan what has more of this comes first.
+using Rank = std::int64_t (*)(const Lifetime&);
+std::int64_t by_size(const Lifetime& life) { return life.size; }
+std::int64_t by_size_and_steps(const Lifetime& life) { return life.size * steps_of(life); }
+std::int64_t by_first_step(const Lifetime& life) {
+  return life.spans.empty() ? 0 : -life.spans.front().first;
+}
+std::int64_t by_last_step(const Lifetime& life) { return life.spans.empty() ? 0 : life.spans.back().last; }
+
+MemoryPlan plan_in_order(const std::vector<Lifetime>& lifetimes, std::int64_t alignment, Rank rank) {
   MemoryPlan plan;
   plan.offsets.assign(lifetimes.size(), 0);
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return lifetimes[a].size > lifetimes[b].size; });
+                   [&](std::size_t a, std::size_t b) { return rank(lifetimes[a]) > rank(lifetimes[b]); });
   std::vector<std::size_t> placed;  // in ascending order of offset
   for (const std::size_t i : order) {
     const Lifetime& life = lifetimes[i];
@@ -52,6 +67,19 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alig
     placed.insert(place, i);
   }
   return plan;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alignment) {
+  const std::int64_t least = most_alive(lifetimes, alignment);
+  MemoryPlan best = plan_in_order(lifetimes, alignment, by_size);
+  for (const Rank rank : {by_size_and_steps, by_first_step, by_last_step}) {
+    if (best.total <= least) break;
+    MemoryPlan plan = plan_in_order(lifetimes, alignment, rank);
+    if (plan.total < best.total) best = std::move(plan);
+  }
+  return best;
 }
 
 std::int64_t most_alive(const std::vector<Lifetime>& lifetimes, std::int64_t alignment) {

@@ -69,6 +69,17 @@ TEST(PlanMemory, FillsGaps) {
   EXPECT_EQ(plan.total, 128);
 }
 
+TEST(PlanMemory, TriesSeveralOrders) {
+  // With the largest first, both need 176 bytes.
+  const std::vector<std::vector<Lifetime>> nets{
+      {{48, {{3, 4}}}, {64, {{5, 5}}}, {64, {{3, 5}}}, {48, {{1, 3}}}},
+      {{32, {{2, 4}}}, {64, {{0, 1}}}, {48, {{0, 3}}}, {32, {{1, 4}}}, {48, {{2, 5}}}}};
+  for (const std::vector<Lifetime>& lifetimes : nets) {
+    EXPECT_EQ(most_alive(lifetimes, 16), 160);
+    EXPECT_EQ(plan_memory(lifetimes, 16).total, 160);
+  }
+}
+
 TEST(PlanMemory, IgnoresEmptyTensors) {
   const MemoryPlan plan = plan_memory({{0, {{0, 9}}}, {16, {{0, 9}}}, {0, {{3, 3}}}}, 16);
   EXPECT_EQ(plan.total, 16);

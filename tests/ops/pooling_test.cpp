@@ -68,6 +68,7 @@ class PoolingTest : public DeviceTest {
  protected:
   std::int64_t channels_ = kChannels;
   bool counts_padding_ = true;
+  DType mask_type_ = DType::i32;
   struct Result {
     Values output, mask, grad_input;
   };
@@ -77,7 +78,7 @@ class PoolingTest : public DeviceTest {
     const Shape in{batch, channels_, k.h, k.w}, out = k.output(batch, channels_);
     const Tensor input = make(in, x, layout), grad_output = make(out, dy, layout);
     Tensor output = empty(out, layout), grad_input = make(in, Values(x.size(), NAN), layout);
-    Tensor mask(device(), out, DType::i32, layout);
+    Tensor mask(device(), out, mask_type_, layout);
     PoolingGeometry geometry = k.geometry(method);
     geometry.counts_padding = counts_padding_;
     ops::pooling_forward(context(), geometry, input, training, on_device(key), samples, output, mask);
@@ -135,6 +136,38 @@ TEST_P(PoolingTest, MaximumOfManyChannelsIsTheSameInBothLayouts) {
     EXPECT_EQ(last.mask, contiguous.mask);
     EXPECT_EQ(last.grad_input, contiguous.grad_input);
   }
+}
+
+TEST_P(PoolingTest, MaskOfBytesGivesTheSameGradient) {
+  channels_ = 40;
+  for (const PoolingCase& k : kPoolingCases) {
+    Values x = rounded(random_values(kBatch * channels_ * k.h * k.w, 3));
+    for (std::size_t i = 0; i < x.size(); i += 3) x[i] = 0.5;
+    for (std::size_t i = 0; i < x.size(); i += 4) x[i] = NAN;
+    const Values dy = rounded(random_values(k.output(kBatch, channels_).count(), 4));
+    for (const Layout layout : kLayouts) {
+      SCOPED_TRACE(cat(k.name, " ", name_of(layout)));
+      mask_type_ = DType::i32;
+      const Result wide = run(k, PoolingMethod::maximum, x, dy, layout);
+      mask_type_ = ops::smallest_mask(k.geometry(PoolingMethod::maximum));
+      ASSERT_EQ(mask_type_, DType::u8);
+      const Result narrow = run(k, PoolingMethod::maximum, x, dy, layout);
+      EXPECT_EQ(narrow.output, wide.output);
+      EXPECT_EQ(narrow.grad_input, wide.grad_input);
+      for (std::size_t o = 0; o < wide.mask.size(); ++o)
+        ASSERT_EQ(narrow.mask[o] == 255, wide.mask[o] == -1) << o;
+    }
+  }
+}
+
+TEST_P(PoolingTest, MaskOfBytesIsForSmallWindowsOnly) {
+  PoolingGeometry geometry{PoolingMethod::maximum, 16, 16, 1, 1};
+  EXPECT_EQ(ops::smallest_mask(geometry), DType::i32);
+  const Tensor input = empty({1, 1, 16, 16});
+  Tensor output = empty({1, 1, 1, 1}), mask(device(), {1, 1, 1, 1}, DType::u8);
+  EXPECT_THROW(ops::pooling_forward(context(), geometry, input, true, {}, {}, output, mask), Error);
+  geometry.kernel_h = 15;
+  EXPECT_EQ(ops::smallest_mask(geometry), DType::u8);
 }
 
 TEST_P(PoolingTest, Average) {

@@ -21,8 +21,9 @@ struct MemoryPlan {
   std::int64_t sum = 0;               ///< what they would take without sharing
 };
 
-/// Greedy, largest first: each goes to the lowest offset that is free during its lifetime. Offsets are
-/// multiples of `alignment`; sizes are rounded up to it.
+/// The smallest of several greedy plans, in each of which one after the other goes to the lowest offset that
+/// is free during its lifetime: the largest first, or in other orders. Offsets are multiples of `alignment`;
+/// sizes are rounded up to it.
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alignment);
 /// Peak of live sizes, rounded up, over all steps: no plan can be smaller.
 std::int64_t most_alive(const std::vector<Lifetime>& lifetimes, std::int64_t alignment);

@@ -16,9 +16,16 @@ struct PoolingGeometry {
   bool counts_padding = true;  ///< average: padding is part of the divisor
 };
 
-/// maximum: mask (i32, like output) receives h * W + w of the first maximum. stochastic: with `training`,
-/// samples proportionally to the values (philox by key, global sample, logical output element) and writes the
-/// mask; otherwise sum(x^2)/sum(x). average: leaves the mask alone.
+/// A mask for maxima of which nothing but the gradient is wanted: u8 if the window has so few places, else
+/// i32.
+inline DType smallest_mask(const PoolingGeometry& geometry) {
+  return geometry.kernel_h * geometry.kernel_w < 256 ? DType::u8 : DType::i32;
+}
+
+/// maximum: mask (like output) receives where the first maximum is: i32, h * W + w, or -1 in a window without
+/// one; u8 (smallest_mask), its place in the window before that is clipped, or 255. stochastic: with
+/// `training`, samples proportionally to the values (philox by key, global sample, logical output element)
+/// and writes the mask, which is i32; otherwise sum(x^2)/sum(x). average: leaves the mask alone.
 inline constinit Operator<void(const PoolingGeometry& geometry, const Tensor& input, bool training,
                                const PassKey& key, const SampleIndex& samples, Tensor& output, Tensor& mask)>
     pooling_forward{"pooling_forward"};

@@ -18,6 +18,7 @@ namespace banyan::ops {
 namespace detail {
 
 struct Window {
+  std::int64_t start;       ///< of the whole window, which may be outside the input
   std::int64_t begin, end;  ///< clipped to the input
   std::int64_t length;  ///< of the divisor: clipped only at input + pad, unless only what is inside counts
 };
@@ -26,11 +27,12 @@ struct PoolingAxis {
   std::int64_t input, output, kernel, stride, pad;
   bool counts_padding = true;
   BANYAN_HOST_DEVICE Window window(std::int64_t o) const {
-    const std::int64_t begin = o * stride - pad;
+    const std::int64_t begin = start(o);
     const std::int64_t end = begin + kernel < input + pad ? begin + kernel : input + pad;
     const std::int64_t first = begin > 0 ? begin : 0, last = end < input ? end : input;
-    return {first, last, counts_padding ? end - begin : last - first};
+    return {begin, first, last, counts_padding ? end - begin : last - first};
   }
+  BANYAN_HOST_DEVICE std::int64_t start(std::int64_t o) const { return o * stride - pad; }
   /// First and one past the last output whose window contains input i.
   BANYAN_HOST_DEVICE std::int64_t first_output(std::int64_t i) const {
     return i + pad < kernel ? 0 : (i + pad - kernel) / stride + 1;
@@ -45,18 +47,27 @@ struct PoolingPlanes : Planes {
   PoolingAxis h, w;
 };
 
+/// What a mask of type M says of a pixel in a window that starts there. A window without a maximum has M(-1).
+template <class M>
+BANYAN_HOST_DEVICE std::int32_t mark(const PoolingPlanes& p, std::int64_t start_row,
+                                     std::int64_t start_column, std::int64_t row, std::int64_t column) {
+  const bool in_window = sizeof(M) == 1;
+  return static_cast<std::int32_t>(in_window ? (row - start_row) * p.w.kernel + column - start_column
+                                             : row * p.w.input + column);
+}
+
 /// Where the search for a maximum starts: Caffe's -FLT_MAX, which would round to infinity in bf16.
 template <class T>
 BANYAN_HOST_DEVICE constexpr Arithmetic<T> lowest() {
   return std::is_same_v<T, BFloat16> ? -0x1.fep127f : -FLT_MAX;
 }
 
-template <class T>
+template <class T, class M>
 struct MaximumPooling {
   PoolingPlanes planes;
   const T* x;
   T* y;
-  std::int32_t* mask;
+  M* mask;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const PlanePosition at = planes.locate(i, planes.h.output, planes.w.output);
     const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
@@ -65,15 +76,14 @@ struct MaximumPooling {
     std::int32_t where = -1;  // remains if no value is greater, as in an empty window
     for (std::int64_t row = h.begin; row < h.end; ++row)
       for (std::int64_t column = w.begin; column < w.end; ++column) {
-        const std::int64_t pixel = row * planes.w.input + column;
-        const Arithmetic<T> value = plane[pixel * planes.step()];
+        const Arithmetic<T> value = plane[(row * planes.w.input + column) * planes.step()];
         if (value > best) {
           best = value;
-          where = static_cast<std::int32_t>(pixel);
+          where = mark<M>(planes, h.start, w.start, row, column);
         }
       }
     y[i] = static_cast<T>(best);
-    mask[i] = where;
+    mask[i] = static_cast<M>(where);
   }
 };
 
@@ -148,23 +158,24 @@ struct StochasticPooling {
 };
 
 /// Maximum and stochastic: the gradients of the windows that chose this pixel.
-template <class T>
+template <class T, class M>
 struct ChosenPoolingBackward {
   using A = Arithmetic<T>;
   PoolingPlanes planes;
   const T* dy;
-  const std::int32_t* mask;
+  const M* mask;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const PlanePosition at = planes.locate(i, planes.h.input, planes.w.input);
     const std::int64_t base = planes.base(at, planes.h.output * planes.w.output);
-    const auto pixel = static_cast<std::int32_t>(at.row * planes.w.input + at.column);
     const std::int64_t row_end = planes.h.last_output(at.row), column_end = planes.w.last_output(at.column);
     A sum = 0;
     for (std::int64_t row = planes.h.first_output(at.row); row < row_end; ++row)
       for (std::int64_t column = planes.w.first_output(at.column); column < column_end; ++column) {
         const std::int64_t o = base + (row * planes.w.output + column) * planes.step();
-        sum += mask[o] == pixel ? static_cast<A>(dy[o]) : A(0);
+        const std::int32_t here =
+            mark<M>(planes, planes.h.start(row), planes.w.start(column), at.row, at.column);
+        sum += mask[o] == here ? static_cast<A>(dy[o]) : A(0);
       }
     dx[i] = static_cast<T>(sum);
   }
@@ -200,6 +211,15 @@ inline PoolingPlanes pooling_planes(const PoolingGeometry& g, const Tensor& inpu
           {in[3], out[3], g.kernel_w, g.stride_w, padded ? g.pad_w : 0, g.counts_padding}};
 }
 
+/// Calls f.operator()<M>(), M being the type of the mask's values.
+template <class F>
+void dispatch_mask(const PoolingGeometry& geometry, const Tensor& mask, const F& f) {
+  if (!mask.defined() || mask.dtype() != DType::u8) return f.template operator()<std::int32_t>();
+  if (geometry.method != PoolingMethod::maximum || smallest_mask(geometry) != DType::u8)
+    runtime_failure("pooling: a mask of bytes is for maxima of windows with less than 256 places");
+  f.template operator()<std::uint8_t>();
+}
+
 }  // namespace detail
 
 template <class Backend>
@@ -214,8 +234,10 @@ void pooling_forward_on(Context& context, const PoolingGeometry& geometry, const
     if (geometry.method == PoolingMethod::average) {
       Backend::for_each(context, output.count(), detail::AveragePooling<T>{planes, x, y});
     } else if (geometry.method == PoolingMethod::maximum) {
-      Backend::for_each(context, output.count(),
-                        detail::MaximumPooling<T>{planes, x, y, mask.data<std::int32_t>()});
+      detail::dispatch_mask(geometry, mask, [&]<class M>() {
+        Backend::for_each(context, output.count(),
+                          detail::MaximumPooling<T, M>{planes, x, y, mask.data<M>()});
+      });
     } else if (!training) {
       Backend::for_each(context, output.count(),
                         detail::StochasticPooling<T>{planes, {}, samples, false, x, y, nullptr});
@@ -238,8 +260,10 @@ void pooling_backward_on(Context& context, const PoolingGeometry& geometry, cons
     if (geometry.method == PoolingMethod::average)
       Backend::for_each(context, grad_input.count(), detail::AveragePoolingBackward<T>{planes, dy, dx});
     else
-      Backend::for_each(context, grad_input.count(),
-                        detail::ChosenPoolingBackward<T>{planes, dy, mask.data<std::int32_t>(), dx});
+      detail::dispatch_mask(geometry, mask, [&]<class M>() {
+        Backend::for_each(context, grad_input.count(),
+                          detail::ChosenPoolingBackward<T, M>{planes, dy, mask.data<M>(), dx});
+      });
   });
 }
 

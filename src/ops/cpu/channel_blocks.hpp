@@ -21,7 +21,10 @@ struct ChannelBlock {
   typedef std::make_unsigned_t<Index> Bits __attribute__((vector_size(kLanes * sizeof(A))));
   typedef std::conditional_t<sizeof(A) == 8, std::uint32_t, std::uint16_t> Upper
       __attribute__((vector_size(kLanes * sizeof(A) / 2)));
-  typedef std::int32_t Stored __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
+  template <class M>
+  struct Stored {
+    typedef M Vector __attribute__((vector_size(kLanes * sizeof(M))));
+  };
 
   static void load(const T* from, Values& to) {
     if constexpr (std::is_same_v<T, A>) {
@@ -44,14 +47,17 @@ struct ChannelBlock {
       std::memcpy(static_cast<void*>(to), &upper, sizeof(Upper));
     }
   }
-  static void load(const std::int32_t* from, Places& to) {
-    Stored stored;
-    std::memcpy(&stored, from, sizeof(Stored));
+  /// M: std::int32_t or std::uint8_t.
+  template <class M>
+  static void load_places(const M* from, Places& to) {
+    typename Stored<M>::Vector stored;
+    std::memcpy(&stored, from, sizeof stored);
     to = __builtin_convertvector(stored, Places);
   }
-  static void store(const Places& from, std::int32_t* to) {
-    const Stored stored = __builtin_convertvector(from, Stored);
-    std::memcpy(to, &stored, sizeof(Stored));
+  template <class M>
+  static void store_places(const Places& from, M* to) {
+    const auto stored = __builtin_convertvector(from, typename Stored<M>::Vector);
+    std::memcpy(to, &stored, sizeof stored);
   }
 };
 
@@ -73,6 +79,14 @@ struct SingleChannel {
   template <class Value, class Stored>
   static void store(const Value& from, Stored* to) {
     *to = static_cast<Stored>(from);
+  }
+  template <class M>
+  static void load_places(const M* from, Places& to) {
+    to = *from;
+  }
+  template <class M>
+  static void store_places(const Places& from, M* to) {
+    *to = static_cast<M>(from);
   }
 };
 

@@ -13,22 +13,21 @@ using detail::PoolingPlanes;
 using detail::Window;
 
 /// The window of one output pixel; `image`: the input's pixels.
-template <class T>
-void maximum_pixel(const PoolingPlanes& p, const Window& h, const Window& w, const T* image, T* y,
-                   std::int32_t* mask) {
+template <class T, class M>
+void maximum_pixel(const PoolingPlanes& p, const Window& h, const Window& w, const T* image, T* y, M* mask) {
   for_channel_blocks<T>(p.channels, [&]<class Block>(std::int64_t first, Block) {
     typename Block::Values x, best = typename Block::Values{} + detail::lowest<T>();
     typename Block::Places where = typename Block::Places{} - 1;
     for (std::int64_t row = h.begin; row < h.end; ++row)
       for (std::int64_t column = w.begin; column < w.end; ++column) {
-        const std::int64_t pixel = row * p.w.input + column;
-        Block::load(image + pixel * p.channels + first, x);
+        Block::load(image + (row * p.w.input + column) * p.channels + first, x);
         const auto greater = x > best;
         best = greater ? x : best;
-        where = greater ? typename Block::Places{} + static_cast<std::int32_t>(pixel) : where;
+        where =
+            greater ? typename Block::Places{} + detail::mark<M>(p, h.start, w.start, row, column) : where;
       }
     Block::store(best, y + first);
-    Block::store(where, mask + first);
+    Block::store_places(where, mask + first);
   });
 }
 
@@ -50,9 +49,8 @@ void average_pixel(const PoolingPlanes& p, const Window& h, const Window& w, con
 }
 
 /// mask == nullptr: average.
-template <class T>
-void forward_rows(int threads, const PoolingPlanes& p, std::int64_t batch, const T* x, T* y,
-                  std::int32_t* mask) {
+template <class T, class M>
+void forward_rows(int threads, const PoolingPlanes& p, std::int64_t batch, const T* x, T* y, M* mask) {
   const std::int64_t rows = batch * p.h.output, image = p.h.input * p.w.input * p.channels;
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -83,19 +81,22 @@ std::vector<Outputs> readers_of(const detail::PoolingAxis& axis) {
   return readers;
 }
 
-/// The gradient of one input pixel; `dy` and `mask`: of its image.
-template <class T>
+/// The gradient of one input pixel at `from_row` and `from_column`; `dy` and `mask`: of its image.
+template <class T, class M>
 void backward_maximum_pixel(const PoolingPlanes& p, const Outputs& rows, const Outputs& columns,
-                            std::int32_t pixel, const T* dy, const std::int32_t* mask, T* dx) {
+                            std::int64_t from_row, std::int64_t from_column, const T* dy, const M* mask,
+                            T* dx) {
   for_channel_blocks<T>(p.channels, [&]<class Block>(std::int64_t first, Block) {
     typename Block::Values g, sum{};
     typename Block::Places where;
     for (std::int64_t row = rows.first; row < rows.last; ++row)
       for (std::int64_t column = columns.first; column < columns.last; ++column) {
         const std::int64_t at = (row * p.w.output + column) * p.channels + first;
+        const std::int32_t here =
+            detail::mark<M>(p, p.h.start(row), p.w.start(column), from_row, from_column);
         Block::load(dy + at, g);
-        Block::load(mask + at, where);
-        sum += where == pixel ? g : typename Block::Values{};
+        Block::load_places(mask + at, where);
+        sum += where == here ? g : typename Block::Values{};
       }
     Block::store(sum, dx + first);
   });
@@ -122,9 +123,9 @@ bool tiles(const detail::PoolingAxis& axis) {
 }
 
 /// Maximum over windows that tile the input: each output determines all gradients of its window.
-template <class T>
-void backward_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, const T* dy,
-                    const std::int32_t* mask, T* dx) {
+template <class T, class M>
+void backward_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, const T* dy, const M* mask,
+                    T* dx) {
   const std::int64_t rows = batch * p.h.output, image = p.h.input * p.w.input * p.channels;
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -138,13 +139,12 @@ void backward_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, con
         const typename Block::Values zero{};
         typename Block::Places where;
         Block::load(dy + at + first, g);
-        Block::load(mask + at + first, where);
+        Block::load_places(mask + at + first, where);
         for (std::int64_t row = h.begin; row < h.end; ++row)
           for (std::int64_t column = w.begin; column < w.end; ++column) {
-            const std::int64_t pixel = row * p.w.input + column;
             // Added to 0, as with overlapping windows, so -0 becomes 0.
-            given = zero + (where == static_cast<std::int32_t>(pixel) ? g : zero);
-            Block::store(given, to + pixel * p.channels + first);
+            given = zero + (where == detail::mark<M>(p, h.start, w.start, row, column) ? g : zero);
+            Block::store(given, to + (row * p.w.input + column) * p.channels + first);
           }
       });
     }
@@ -152,9 +152,9 @@ void backward_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, con
 }
 
 /// mask == nullptr: average.
-template <class T>
-void backward_rows(int threads, const PoolingPlanes& p, std::int64_t batch, const T* dy,
-                   const std::int32_t* mask, T* dx) {
+template <class T, class M>
+void backward_rows(int threads, const PoolingPlanes& p, std::int64_t batch, const T* dy, const M* mask,
+                   T* dx) {
   const std::int64_t rows = batch * p.h.input, image = p.h.output * p.w.output * p.channels;
   const std::vector<Outputs> columns = readers_of(p.w);
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -163,10 +163,9 @@ void backward_rows(int threads, const PoolingPlanes& p, std::int64_t batch, cons
     const Outputs readers{p.h.first_output(row), p.h.last_output(row)};
     for (std::int64_t column = 0; column < p.w.input; ++column) {
       const Outputs& across = columns[column];
-      const auto pixel = static_cast<std::int32_t>(row * p.w.input + column);
       T* to = dx + (r * p.w.input + column) * p.channels;
       if (mask != nullptr)
-        backward_maximum_pixel(p, readers, across, pixel, dy + from, mask + from, to);
+        backward_maximum_pixel(p, readers, across, row, column, dy + from, mask + from, to);
       else
         backward_average_pixel(p, readers, across, dy + from, to);
     }
@@ -244,26 +243,30 @@ void backward_planes(int threads, const PoolingPlanes& p, std::int64_t planes, c
   }
 }
 
+bool is_of_bytes(const Tensor& mask) { return mask.defined() && mask.dtype() == DType::u8; }
+
 void pooling_forward_on_cpu(Context& context, const PoolingGeometry& geometry, const Tensor& input,
                             bool training, const PassKey& key, const SampleIndex& samples, Tensor& output,
                             Tensor& mask) {
   const PoolingPlanes planes = detail::pooling_planes(geometry, input, output);
-  if (geometry.method == PoolingMethod::stochastic)
-    return pooling_forward_on<CpuBackend>(context, geometry, input, training, key, samples, output, mask);
   const bool maximum = geometry.method == PoolingMethod::maximum;
+  if (geometry.method == PoolingMethod::stochastic || (!planes.channels_last && is_of_bytes(mask)))
+    return pooling_forward_on<CpuBackend>(context, geometry, input, training, key, samples, output, mask);
   if (maximum) require_alike("pooling_forward", output, mask);
   const int threads = CpuBackend::threads_for(context, input.count());
+  const std::int64_t batch = input.shape()[0];
   dispatch_activations<CpuBackend>(input.dtype(), "pooling_forward", [&]<class T>() {
     const T* x = input.data<T>();
     T* y = output.data<T>();
-    std::int32_t* where = maximum ? mask.data<std::int32_t>() : nullptr;
-    const std::int64_t batch = input.shape()[0];
-    context.run([=] {
-      if (planes.channels_last)
-        forward_rows(threads, planes, batch, x, y, where);
-      else
-        forward_planes(threads, planes, batch * planes.channels, x, y, where);
-    });
+    if (!planes.channels_last) {
+      auto* where = maximum ? mask.data<std::int32_t>() : nullptr;
+      context.run([=] { forward_planes(threads, planes, batch * planes.channels, x, y, where); });
+    } else {
+      detail::dispatch_mask(geometry, mask, [&]<class M>() {
+        M* where = maximum ? mask.data<M>() : nullptr;
+        context.run([=] { forward_rows(threads, planes, batch, x, y, where); });
+      });
+    }
   });
 }
 
@@ -272,22 +275,29 @@ void pooling_backward_on_cpu(Context& context, const PoolingGeometry& geometry, 
   const PoolingPlanes planes = detail::pooling_planes(geometry, grad_input, grad_output);
   const PoolingMethod method = geometry.method;
   const bool chosen = method != PoolingMethod::average;
-  if (!planes.channels_last && grad_output.dtype() == DType::bf16)
+  if (!planes.channels_last && (grad_output.dtype() == DType::bf16 || is_of_bytes(mask)))
     return pooling_backward_on<CpuBackend>(context, geometry, grad_output, mask, grad_input);
   if (chosen) require_alike("pooling_backward", grad_output, mask);
   const int threads = CpuBackend::threads_for(context, grad_input.count());
+  const std::int64_t batch = grad_input.shape()[0];
   dispatch_activations<CpuBackend>(grad_output.dtype(), "pooling_backward", [&]<class T>() {
     const T* dy = grad_output.data<T>();
     T* dx = grad_input.data<T>();
-    const std::int32_t* where = chosen ? mask.data<std::int32_t>() : nullptr;
-    const std::int64_t batch = grad_input.shape()[0];
-    context.run([=] {
-      if (planes.channels_last && method == PoolingMethod::maximum && tiles(planes.h) && tiles(planes.w))
-        backward_tiles(threads, planes, batch, dy, where, dx);
-      else if (planes.channels_last)
-        backward_rows(threads, planes, batch, dy, where, dx);
-      else if constexpr (!std::is_same_v<T, BFloat16>)
-        backward_planes(threads, planes, batch * planes.channels, dy, where, dx);
+    if (!planes.channels_last) {
+      const auto* where = chosen ? mask.data<std::int32_t>() : nullptr;
+      if constexpr (!std::is_same_v<T, BFloat16>)
+        context.run([=] { backward_planes(threads, planes, batch * planes.channels, dy, where, dx); });
+      return;
+    }
+    const bool tiled = method == PoolingMethod::maximum && tiles(planes.h) && tiles(planes.w);
+    detail::dispatch_mask(geometry, mask, [&]<class M>() {
+      const M* where = chosen ? mask.data<M>() : nullptr;
+      context.run([=] {
+        if (tiled)
+          backward_tiles(threads, planes, batch, dy, where, dx);
+        else
+          backward_rows(threads, planes, batch, dy, where, dx);
+      });
     });
   });
 }

@@ -96,7 +96,7 @@ void maximum(int threads, const Regions& over, const T* x, const T* rois, T* y, 
         where = greater ? typename Block::Places{} + static_cast<std::int32_t>(pixel) : where;
       });
       Block::store(best, y + at + first);
-      Block::store(where, mask + at + first);
+      Block::store_places(where, mask + at + first);
     });
   });
 }
