@@ -7,17 +7,20 @@ namespace {
 
 class Sharing {
  public:
-  explicit Sharing(TensorUses& uses) : uses_(uses), taken_(uses.data_of.size(), false) {
+  explicit Sharing(TensorUses& uses)
+      : uses_(uses), taken_(uses.data_of.size(), false), is_name_(uses.data_of.size(), false) {
+    for (const LayerUse& layer : uses_.layers)
+      if (layer.backward_elsewhere) is_name_[layer.outputs[0]] = true;
     for (const LayerUse& layer : uses_.layers)
       for (std::size_t o = 0; o < layer.weighted.size(); ++o)
-        if (layer.weighted[o]) taken_[layer.outputs[o]] = true;
+        if (layer.weighted[o]) taken_[named(layer.outputs[o])] = true;
     for (std::size_t t = 0; t < uses_.grad_of.size(); ++t)
-      if (uses_.grad_of[t] != static_cast<int>(t)) taken_[t] = taken_[root(t)] = true;
+      if (uses_.grad_of[t] != static_cast<int>(t) && !is_name_[t]) taken_[t] = taken_[root(t)] = true;
   }
 
   void pass_on(const LayerUse& layer) {
     for (std::size_t i = 0; i < layer.passes_gradient.size(); ++i) {
-      const int input = layer.inputs[i], output = layer.outputs[0];
+      const int input = named(layer.inputs[i]), output = layer.outputs[0];
       if (layer.passes_gradient[i] && layer.propagate[i] && layer.converted_from[i] < 0 && is_free(input) &&
           has_grad(output))
         share(input, output);
@@ -39,6 +42,11 @@ class Sharing {
       tensor = static_cast<std::size_t>(uses_.grad_of[tensor]);
     return tensor;
   }
+  /// The gradient that this one is but another name for, because no layer works between the two.
+  int named(int tensor) const {
+    while (is_name_[tensor]) tensor = uses_.grad_of[tensor];
+    return tensor;
+  }
   bool has_grad(int tensor) const { return uses_.has_grad[tensor]; }
   bool is_free(int tensor) const { return has_grad(tensor) && !taken_[tensor]; }
   /// `tensor` moves into the memory of `owner`; after that neither may move.
@@ -48,7 +56,8 @@ class Sharing {
   }
 
   TensorUses& uses_;
-  std::vector<bool> taken_;  ///< must keep its current gradient memory
+  std::vector<bool> taken_;    ///< must keep its current gradient memory
+  std::vector<bool> is_name_;  ///< of its layer's input: see LayerUse::backward_elsewhere
 };
 
 /// Where a layer works on data in place, it does so on its gradient.

@@ -42,6 +42,7 @@ class Builder {
     use.in_place = traits.in_place &&
                    !(layer.needs_backward && traits.backward_reads_inputs && kept_by < 0) &&
                    activations_.layers[index].output_like_input();
+    use.backward_elsewhere = fusion.backward_elsewhere;
     use.repeatable = traits.repeatable;
     use.cost = cost;
     add_inputs(index, use);

@@ -294,6 +294,31 @@ TEST(ShareGradients, OfSumsAndSplits) {
   EXPECT_THAT(uses.grad_of, ElementsAre(0, 0, 4, 4, 4, 5));
 }
 
+/// As of a normalization with a Scale: the sum's gradient is read under both names.
+TEST(ShareGradients, OfSumsAndLayersWhoseBackwardPassOthersRun) {
+  TensorUses uses = residual_block();  // f(1) -> 3, its Scale(3) -> 6
+  uses.data_of.push_back(3);
+  uses.grad_of.push_back(3);
+  uses.keeps_data.push_back(false);
+  uses.has_grad.push_back(true);
+  LayerUse scale = uses.layers[2];
+  scale.inputs = {3};
+  scale.outputs = {6};
+  scale.backward_elsewhere = true;
+  uses.layers.insert(uses.layers.begin() + 3, scale);
+  uses.layers[4].inputs = {2, 6};
+  TensorUses in_place = uses, weighted = uses;
+  share_gradients(uses);
+  EXPECT_THAT(uses.grad_of, ElementsAre(0, 0, 4, 4, 4, 5, 3));
+  in_place.layers[2].in_place = true;  // f writes its input's gradient over its output's
+  in_place.data_of[3] = 1;
+  share_gradients(in_place);
+  EXPECT_NE(owner_of(in_place.grad_of, 6), owner_of(in_place.grad_of, 4));
+  weighted.layers[3].weighted = {true};
+  share_gradients(weighted);
+  EXPECT_EQ(owner_of(weighted.grad_of, 6), 3);
+}
+
 TEST(ShareGradients, NotWhereAnotherLayerWrites) {
   TensorUses in_place = residual_block();  // f(1) -> 3, g(3) -> 6 in the memory of 3
   in_place.data_of = {0, 1, 2, 3, 4, 5, 3};
@@ -673,7 +698,8 @@ TEST(Fusion, TakesMemoryAway) {
   EXPECT_FALSE(same_data(*b, "s1", "c_n"));
   EXPECT_TRUE(same(*a, "s1", "c_n"));
   EXPECT_FALSE(same(*b, "s1", "c_n"));
-  EXPECT_FALSE(same(*a, "s2", "d_n"));  // a ReLU writes the gradient of d_n, or would
+  EXPECT_TRUE(same(*a, "s2", "d_n"));  // the ReLU between them is part of a normalization's backward pass
+  EXPECT_FALSE(same(*b, "s2", "d_n"));
 }
 
 }  // namespace
