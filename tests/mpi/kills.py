@@ -49,9 +49,6 @@ class Plan:
         self.kills = sorted((draw.choice([draw.uniform(0, 0.4), draw.uniform(0, 3)]), victim) for victim in victims)
         self.flags = draw.choice([[], ["--wait_time=0", "--staleness=4"], ["--compress=topk:0.1"]])
 
-    def kills_all(self):
-        return len(self.kills) == self.workers
-
     def __str__(self):
         form = f"{self.servers} servers" if self.servers > 1 else "a tree" if self.inner else "1 server"
         kills = ", ".join(f"process {victim} after {when:.2f} s" for when, victim in self.kills)
