@@ -1,6 +1,11 @@
 // Loops over the channels of channels-last pixels, with vectors that stay in registers.
 #pragma once
 
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -8,6 +13,70 @@
 #include "banyan/tensor/bfloat16.hpp"
 
 namespace banyan::ops {
+
+// Between vectors of 32-bit integers and bytes, which __builtin_convertvector would do one by one.
+
+#ifdef __AVX512F__
+/// Without a mask GCC 12 warns of what its own headers leave uninitialized.
+constexpr __mmask16 kAll = 0xffff;
+#endif
+
+template <class Integers>
+void widen_bytes(const std::uint8_t* from, Integers& to) {
+  constexpr std::size_t kElement = sizeof(to[0]), kCount = sizeof(Integers) / kElement;
+#ifdef __AVX512F__
+  if constexpr (kElement == 4 && kCount == 16) {
+    const __m512i wide =
+        _mm512_maskz_cvtepu8_epi32(kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    std::memcpy(&to, &wide, sizeof wide);
+    return;
+  }
+#endif
+#ifdef __AVX2__
+  if constexpr (kElement == 4 && kCount >= 8) {
+    for (std::size_t i = 0; i < kCount; i += 8) {
+      const __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i)));
+      std::memcpy(reinterpret_cast<char*>(&to) + i * kElement, &wide, sizeof wide);
+    }
+    return;
+  }
+  if constexpr (kElement == 4 && kCount == 4) {
+    std::int32_t bytes = 0;
+    std::memcpy(&bytes, from, sizeof bytes);
+    const __m128i wide = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes));
+    std::memcpy(&to, &wide, sizeof wide);
+    return;
+  }
+#endif
+  for (std::size_t i = 0; i < kCount; ++i) to[i] = from[i];
+}
+
+/// The lowest byte of each.
+template <class Integers>
+void narrow_to_bytes(const Integers& from, std::uint8_t* to) {
+  constexpr std::size_t kElement = sizeof(from[0]), kCount = sizeof(Integers) / kElement;
+#ifdef __AVX512F__
+  if constexpr (kElement == 4 && kCount == 16) {
+    __m512i wide;
+    std::memcpy(&wide, &from, sizeof wide);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_maskz_cvtepi32_epi8(kAll, wide));
+    return;
+  }
+#endif
+#ifdef __AVX2__
+  if constexpr (kElement == 4) {
+    const __m128i lowest = _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+    for (std::size_t i = 0; i < kCount; i += 4) {
+      __m128i wide;
+      std::memcpy(&wide, reinterpret_cast<const char*>(&from) + i * kElement, sizeof wide);
+      const std::int32_t bytes = _mm_cvtsi128_si32(_mm_shuffle_epi8(wide, lowest));
+      std::memcpy(to + i, &bytes, sizeof bytes);
+    }
+    return;
+  }
+#endif
+  for (std::size_t i = 0; i < kCount; ++i) to[i] = static_cast<std::uint8_t>(from[i]);
+}
 
 /// Neighbouring channels, stored as T. Vectors are passed by reference, because the calling convention for
 /// passing by value depends on the target processor.
@@ -21,10 +90,7 @@ struct ChannelBlock {
   typedef std::make_unsigned_t<Index> Bits __attribute__((vector_size(kLanes * sizeof(A))));
   typedef std::conditional_t<sizeof(A) == 8, std::uint32_t, std::uint16_t> Upper
       __attribute__((vector_size(kLanes * sizeof(A) / 2)));
-  template <class M>
-  struct Stored {
-    typedef M Vector __attribute__((vector_size(kLanes * sizeof(M))));
-  };
+  typedef std::int32_t Stored __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
 
   static void load(const T* from, Values& to) {
     if constexpr (std::is_same_v<T, A>) {
@@ -47,18 +113,17 @@ struct ChannelBlock {
       std::memcpy(static_cast<void*>(to), &upper, sizeof(Upper));
     }
   }
-  /// M: std::int32_t or std::uint8_t.
-  template <class M>
-  static void load_places(const M* from, Places& to) {
-    typename Stored<M>::Vector stored;
-    std::memcpy(&stored, from, sizeof stored);
+  static void load_places(const std::int32_t* from, Places& to) {
+    Stored stored;
+    std::memcpy(&stored, from, sizeof(Stored));
     to = __builtin_convertvector(stored, Places);
   }
-  template <class M>
-  static void store_places(const Places& from, M* to) {
-    const auto stored = __builtin_convertvector(from, typename Stored<M>::Vector);
-    std::memcpy(to, &stored, sizeof stored);
+  static void load_places(const std::uint8_t* from, Places& to) { widen_bytes(from, to); }
+  static void store_places(const Places& from, std::int32_t* to) {
+    const Stored stored = __builtin_convertvector(from, Stored);
+    std::memcpy(to, &stored, sizeof(Stored));
   }
+  static void store_places(const Places& from, std::uint8_t* to) { narrow_to_bytes(from, to); }
 };
 
 /// As Relu in ops/common/activations.hpp, which is bit-identical.
