@@ -48,7 +48,9 @@ void widen_bytes(const std::uint8_t* from, Integers& to) {
     return;
   }
 #endif
-  for (std::size_t i = 0; i < kCount; ++i) to[i] = from[i];
+  std::remove_cvref_t<decltype(to[0])> wide[kCount];
+  for (std::size_t i = 0; i < kCount; ++i) wide[i] = from[i];
+  std::memcpy(&to, wide, sizeof wide);
 }
 
 /// The lowest byte of each.
