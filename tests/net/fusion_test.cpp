@@ -288,6 +288,21 @@ TensorUses residual_block() {
   return uses;
 }
 
+/// With two layers in a branch: f(1) -> 3, g(3) -> 6 in the memory of 3.
+TensorUses longer_block() {
+  TensorUses uses = residual_block();
+  uses.data_of.push_back(3);
+  uses.grad_of.push_back(6);
+  uses.keeps_data.push_back(false);
+  uses.has_grad.push_back(true);
+  LayerUse g = uses.layers[2];
+  g.inputs = {3};
+  g.outputs = {6};
+  uses.layers.insert(uses.layers.begin() + 3, g);
+  uses.layers[4].inputs = {2, 6};
+  return uses;
+}
+
 TEST(ShareGradients, OfSumsAndSplits) {
   TensorUses uses = residual_block();
   share_gradients(uses);
@@ -296,17 +311,9 @@ TEST(ShareGradients, OfSumsAndSplits) {
 
 /// As of a normalization with a Scale: the sum's gradient is read under both names.
 TEST(ShareGradients, OfSumsAndLayersWhoseBackwardPassOthersRun) {
-  TensorUses uses = residual_block();  // f(1) -> 3, its Scale(3) -> 6
-  uses.data_of.push_back(3);
-  uses.grad_of.push_back(3);
-  uses.keeps_data.push_back(false);
-  uses.has_grad.push_back(true);
-  LayerUse scale = uses.layers[2];
-  scale.inputs = {3};
-  scale.outputs = {6};
-  scale.backward_elsewhere = true;
-  uses.layers.insert(uses.layers.begin() + 3, scale);
-  uses.layers[4].inputs = {2, 6};
+  TensorUses uses = longer_block();  // g is the Scale of f
+  uses.grad_of[6] = 3;
+  uses.layers[3].backward_elsewhere = true;
   TensorUses in_place = uses, weighted = uses;
   share_gradients(uses);
   EXPECT_THAT(uses.grad_of, ElementsAre(0, 0, 4, 4, 4, 5, 3));
@@ -320,17 +327,8 @@ TEST(ShareGradients, OfSumsAndLayersWhoseBackwardPassOthersRun) {
 }
 
 TEST(ShareGradients, NotWhereAnotherLayerWrites) {
-  TensorUses in_place = residual_block();  // f(1) -> 3, g(3) -> 6 in the memory of 3
-  in_place.data_of = {0, 1, 2, 3, 4, 5, 3};
-  in_place.grad_of = {0, 1, 2, 3, 4, 5, 6};
-  in_place.keeps_data.push_back(false);
-  in_place.has_grad.push_back(true);
-  LayerUse g = in_place.layers[2];
-  g.inputs = {3};
-  g.outputs = {6};
-  g.in_place = true;
-  in_place.layers.insert(in_place.layers.begin() + 3, g);
-  in_place.layers[4].inputs = {2, 6};
+  TensorUses in_place = longer_block();
+  in_place.layers[3].in_place = true;
   TensorUses apart = in_place;
   share_gradients(in_place);
   EXPECT_THAT(in_place.grad_of, ElementsAre(0, 0, 4, 3, 4, 5, 3));
