@@ -34,7 +34,24 @@ inline std::string why_no_gpu() {
 
 // For runs that are made to fail: virtual CPU devices; in gpu_tests, GPUs.
 #if defined(BANYAN_GPU_TESTS)
-inline std::string why_no_run_devices() { return why_no_gpu(); }
+/// A driver starts threads of its own when a process first uses a GPU: before tests count threads.
+inline void start_the_driver() {
+  for (int i = 0; i < cuda_device_count(); ++i) {
+    const auto device = make_cuda_device(i, 0);
+    const auto stream = device->create_stream("first");
+    const std::shared_ptr<void> host = device->allocate_host(64);
+    void* memory = device->allocate(64);
+    stream->copy(memory, host.get(), 64);
+    stream->synchronize();
+    device->release(memory, 64);
+  }
+}
+inline std::string why_no_run_devices() {
+  const std::string why = why_no_gpu();
+  if (why.empty()) [[maybe_unused]]
+    static const bool started = (start_the_driver(), true);
+  return why;
+}
 inline std::vector<DeviceChoice> run_devices(int number) { return gpu_devices(number); }
 #else
 inline std::string why_no_run_devices() { return ""; }
