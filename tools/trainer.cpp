@@ -104,7 +104,9 @@ DEFINE_string(
     compress, "none",
     "with --parameter_server: topk:0.01 sends the largest hundredth of each piece of a difference, and "
     "the rest later");
-DEFINE_string(precision, "f32", "f32 or f64; on CPU devices also bf16 (products and stored activations)");
+DEFINE_string(precision, "f32",
+              "f32 or f64; on CPU devices also bf16 (products and stored activations), on GPUs also tf32 "
+              "(products)");
 DEFINE_string(sync_bn, "as_written",
               "batch norms synchronized over the devices: as the net says, all or none");
 DEFINE_string(tree, "auto", "the device tree: its kind, or a file with one");
@@ -217,7 +219,7 @@ std::vector<tools::FlagRow> flag_rows() {
       {"gpu", some("LIST", {"all"}), on_devices},
       {"cpu", some("N"), on_devices},
       {"threads_per_device", some("N"), on_devices},
-      {"precision", one_of({"f32", "f64", "bf16"}), on_devices},
+      {"precision", one_of({"f32", "f64", "bf16", "tf32"}), on_devices},
       {"log_format", one_of({"text", "json"})},
       {"progress", one_of({"auto", "on", "off"})},
       {"help_field", some("FIELD", described_fields())},
@@ -305,9 +307,12 @@ DeviceFlags device_flags() {
 
 ChosenDevices devices_for(const SolverDevices& solver = {}) { return choose_devices(device_flags(), solver); }
 
-DType precision() { return choice_of<DType>("precision", {DType::f32, DType::f64, DType::bf16}); }
+RunPrecision precision() {
+  return choice_of<RunPrecision>(
+      "precision", {RunPrecision::f32, RunPrecision::f64, RunPrecision::bf16, RunPrecision::tf32});
+}
 
-DType precision_for(const std::vector<DeviceChoice>& devices) {
+RunPrecision precision_for(const std::vector<DeviceChoice>& devices) {
   check_precision(precision(), devices.at(0).kind);
   return precision();
 }

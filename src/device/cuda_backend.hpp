@@ -16,7 +16,7 @@ namespace banyan {
 /// Each member has the meaning of the function of the same purpose in banyan/device/cuda_devices.hpp.
 struct CudaBackend {
   /// Counts changes to this struct: a library from another build is refused, not called.
-  static constexpr int kVersion = 4;
+  static constexpr int kVersion = 5;
   int version;
   std::string (*versions)();
   CudaVersions (*version_numbers)();
@@ -26,7 +26,7 @@ struct CudaBackend {
   std::string (*describe)(int ordinal);
   CudaGpu (*query)(int ordinal);
   std::string (*pci_bus_id)(int ordinal);
-  std::unique_ptr<Device> (*make_device)(int ordinal, int replica);
+  std::unique_ptr<Device> (*make_device)(int ordinal, int replica, Math math);
   bool (*enable_peer_access)(Device& from, Device& to);
   void (*stamp)(Stream& stream, std::atomic<std::int64_t>& nanoseconds);
 };

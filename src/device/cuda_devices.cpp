@@ -74,10 +74,10 @@ std::string cuda_pci_bus_id(int ordinal) {
   return table.pci_bus_id(ordinal);
 }
 
-std::unique_ptr<Device> make_cuda_device(int ordinal, int replica) {
+std::unique_ptr<Device> make_cuda_device(int ordinal, int replica, Math math) {
   const CudaBackend& table = require_backend(ordinal);
   require_device(ordinal);
-  return table.make_device(ordinal, replica);
+  return table.make_device(ordinal, replica, math);
 }
 
 bool enable_peer_access(Device& from, Device& to) {

@@ -4,10 +4,6 @@
 
 namespace banyan {
 
-bool channels_last_by_default(DeviceKind kind, DType dtype) {
-  return kind == DeviceKind::cpu && dtype == DType::f32;
-}
-
 bool layout_matters(const Shape& shape) {
   return shape.axes() >= 3 && shape.dim(1) > 1 && shape.count(2) > 1;
 }

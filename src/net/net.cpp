@@ -63,7 +63,7 @@ LayerOptions layer_options(const NetOptions& net, const std::string& name, caffe
   options.phase = phase == caffe::TRAIN ? Phase::train : Phase::test;
   options.net_phase = net.phase;
   options.dtype = net.dtype;
-  options.channels_last = *net.channels_last;
+  options.channels_last = net.channels_last;
   options.parameters_stay = net.parameters_stay;
   options.rank = net.rank;
   options.devices = net.devices;
@@ -77,9 +77,7 @@ LayerOptions layer_options(const NetOptions& net, const std::string& name, caffe
 Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Context& context,
          Activity& activity)
     : name_(parameter.name()), options_(options), context_(&context), activity_(&activity) {
-  options_.channels_last =
-      options_.dtype == DType::f32 &&
-      options_.channels_last.value_or(channels_last_by_default(context.device().kind(), options_.dtype));
+  options_.channels_last = options_.channels_last && options_.dtype == DType::f32;
   activity.enter(Stage::set_up);
   try {
     if (options_.rank == 0 && options_.phase == Phase::train) warn_of_fork_settings(parameter);

@@ -23,9 +23,9 @@ std::optional<DType> Precision::storage_of(const caffe::LayerParameter& layer,
 Precision read_precision(const caffe::NetParameter& net, DType dtype, DeviceKind kind, Math math) {
   Precision precision;
   precision.master = precision.storage = dtype;
-  precision.compute = math == Math::full ? dtype : DType::bf16;
-  const bool follows_compute =
-      kind == DeviceKind::cpu && dtype == DType::f32 && math != Math::full && !net.in_place_abn();
+  const bool brief = math == Math::bf16 || math == Math::bf16_in_f32;
+  precision.compute = brief ? DType::bf16 : dtype;
+  const bool follows_compute = kind == DeviceKind::cpu && dtype == DType::f32 && brief && !net.in_place_abn();
   const bool everywhere = net.has_storage() ? net.storage() == caffe::NetParameter::BF16 : follows_compute;
   const bool somewhere =
       everywhere || std::any_of(net.layer().begin(), net.layer().end(), [](const auto& layer) {

@@ -116,24 +116,8 @@ ChosenDevices choose_devices(const DeviceFlags& flags, const SolverDevices& solv
 
 int usable_cores() { return static_cast<int>(allowed_cores().size()); }
 
-void check_precision(DType precision, DeviceKind kind) {
-  if (precision != DType::f32 && precision != DType::f64 && precision != DType::bf16)
-    bad_input("--precision=", name_of(precision), " is not supported: expected f32, f64 or bf16");
-  if (precision == DType::bf16 && kind == DeviceKind::cuda)
-    bad_input("--precision=", name_of(precision), " is for CPU devices; use --cpu=N with it");
-  if (precision == DType::bf16 && !ops::has_bf16_units())
-    LOG(WARNING)
-        << "--precision=bf16: the processor has no units for it (AVX512_BF16 or AMX): factors are rounded "
-           "to bf16 and multiplied in f32, which is not faster than f32";
-}
-
-Math math_of(DType precision) {
-  if (precision != DType::bf16) return Math::full;
-  return ops::has_bf16_units() ? Math::bf16 : Math::bf16_in_f32;
-}
-
-std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, DType precision) {
-  if (choice.kind == DeviceKind::cuda) return make_cuda_device(choice.ordinal, 0);
+std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, RunPrecision precision) {
+  if (choice.kind == DeviceKind::cuda) return make_cuda_device(choice.ordinal, 0, math_of(precision));
   CpuDeviceOptions options;
   options.threads = threads > 0 ? threads : usable_cores();
   options.math = math_of(precision);

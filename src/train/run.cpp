@@ -105,7 +105,7 @@ void make_devices(Run& run, int threads) {
       const int replica = replicas[choice.ordinal]++;
       if (replica == 1)
         LOG(INFO) << "GPU " << choice.ordinal << " is listed more than once: its replicas share it.";
-      run.devices.push_back(make_cuda_device(choice.ordinal, replica));
+      run.devices.push_back(make_cuda_device(choice.ordinal, replica, math_of(run.options.precision)));
     } else {
       CpuDeviceOptions cpu = run.options.cpu;
       cpu.threads = threads;

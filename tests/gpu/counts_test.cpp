@@ -45,7 +45,7 @@ TEST(EmulatedCounts, OfOneIteration) {
   options.solver = load_solver(solver);
   options.solver_path = solver;
   options.devices = gpu_devices(std::stoi(gpus));
-  options.precision = DType::f32;
+  options.precision = RunPrecision::f32;
   options.sync_bn = sync == "on" ? SyncBatchNorm::on : SyncBatchNorm::off;
   everybody = std::make_unique<std::barrier<>>(std::ssize(options.devices));
   FLAGS_minloglevel = 2;

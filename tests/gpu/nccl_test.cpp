@@ -92,7 +92,7 @@ TrainingCase wide_case() {
   net.replace(net.find("num_output: 6"), 13, "num_output: 64");
   net.replace(net.find("num_output: 8"), 13, "num_output: 256");
   TrainingCase what{std::string(kSolver) + "clip_gradients: 0.5", net};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   return what;
 }
 
@@ -192,7 +192,7 @@ TEST_F(NcclTraining, SixteenBitsAreForLongMessagesOnly) {
                                    " bias_term: false weight_filler { type: 'xavier' } } } "
                                    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: "
                                    "'label' top: 'loss' }")};
-    what.precision = DType::f32;
+    what.precision = RunPrecision::f32;
     what.iterations = 3;
     reduce_precision_.reset();
     const Joined exact = train(what, {1, 1});
@@ -209,7 +209,7 @@ TEST_F(NcclTraining, SixteenBitsAreForLongMessagesOnly) {
 TEST_F(NcclTraining, SixteenBitsAreForF32Only) {
   if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
   TrainingCase what = wide_case();
-  what.precision = DType::f64;
+  what.precision = RunPrecision::f64;
   what.iterations = 5;
   const Joined exact = train(what, {1, 1});
   reduce_precision_ = DType::bf16;
@@ -237,7 +237,7 @@ TEST_F(NcclTraining, AFailureEndsAllWithItsMessage) {
     if (narrow) {
       reduce_precision_ = DType::f16;
       what.net = wide_case().net;
-      what.precision = DType::f32;
+      what.precision = RunPrecision::f32;
     }
     const InstalledFaults faults({{0, stage, 3, FaultKind::exception}}, {"gpu:1 of process 1 on host1"});
     const Joined joined = train(what, {1, 2});

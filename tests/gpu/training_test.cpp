@@ -39,7 +39,7 @@ TEST_F(GpuTraining, F32DriftIsThatOfAPermutedBatch) {
 TEST_F(GpuTraining, GivesTheSameBits) {
   for (const int number : {1, 2, 4}) {
     TrainingCase what{kSolver, data_layer() + kBody + classifier()};
-    what.precision = DType::f32;
+    what.precision = RunPrecision::f32;
     EXPECT_EQ(train_case(what, gpu_devices(number)).model_bytes,
               train_case(what, gpu_devices(number)).model_bytes);
   }
@@ -48,7 +48,7 @@ TEST_F(GpuTraining, GivesTheSameBits) {
 /// Messages between processes go through host memory. Two parts have one sum, whatever the order.
 TEST_F(GpuTraining, TwoProcessesHaveTheBitsOfTwoGpus) {
   TrainingCase what{std::string(kSolver) + "clip_gradients: 0.5", data_layer() + kBody + classifier()};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   const Trained two = train_case(what, gpu_devices(2));
   const Joined joined = train_joined(what, {1, 1}, [](int process, TrainOptions& options) {
     options.devices = {gpu_devices(2)[static_cast<std::size_t>(process)]};
@@ -78,7 +78,7 @@ TEST_F(GpuTraining, WorkersOfAParameterServerAreOneProcess) {
 TEST_F(GpuTraining, ResumesBitForBit) {
   TrainingCase what{std::string(kSolver) + "snapshot: 7 type: 'Adam'",
                     data_layer("epoch_end: PARTIAL") + kBody + classifier()};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   const TrainingFolder whole, again;
   const Trained expected = train_case(what, gpu_devices(2), whole);
   for (const char* file : {"/out_iter_7.caffemodel", "/out_iter_7.solverstate"})
@@ -157,7 +157,7 @@ TEST_F(GpuTraining, EarlyWarningsSeeDeadRectifiers) {
     layer { name: 'nothing' type: 'Reduction' bottom: 'dead' top: 'nothing' loss_weight: 1 })" +
                                  classifier()};
   what.iterations = 50;
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   FLAGS_minloglevel = google::FATAL;
   for (const int number : {1, 2}) {
     const TrainingFolder folder;
@@ -273,7 +273,7 @@ TEST_P(GpuModels, AreTheCpusModels) {
   TrainingCase what = case_of(GetParam(), data.path() + "/model");
   const Trained one = train_case(what, 1);
   for (const int number : GetParam().gpus) expect_the_same_run(one, what, gpu_devices(number));
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   const double first = train_case(what, 1).losses()[0];
   EXPECT_NEAR(train_case(what, gpu_devices(2)).losses()[0], first, 1e-4 * std::abs(first));
 }

@@ -39,14 +39,14 @@ class JoinedTraining : public MpiRun {
 TEST_F(JoinedTraining, TwoProcessesHaveTheBitsOfTwoDevices) {
   TrainingCase what{std::string(kSolver) + "clip_gradients: 0.5 iter_size: 2",
                     data_layer("shuffle: true") + kBody + classifier()};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   const Trained two = train_case(what, 2);
   EXPECT_EQ(train_joined(what, {1, 1}).model_bytes, two.model_bytes);
 }
 
 TEST_F(JoinedTraining, ManyProcessesHaveTheSameBitsInEveryRun) {
   TrainingCase what{kSolver, data_layer() + kBody + classifier()};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   const Trained first = train_joined(what, {2, 1, 1});
   EXPECT_EQ(train_joined(what, {2, 1, 1}).model_bytes, first.model_bytes);
 }
@@ -83,7 +83,7 @@ TEST_F(JoinedTraining, ShorterGradientsTrainToo) {
   net.replace(net.find("num_output: 6"), 13, "num_output: 64");
   net.replace(net.find("num_output: 8"), 13, "num_output: 64");
   TrainingCase what{kSolver, net};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   what.iterations = 5;
   const Trained exact = train_joined(what, {1, 1});
   for (const std::string type : {"bf16", "f16"}) {

@@ -15,13 +15,6 @@ const Shape kImage{2, 3, 4, 4}, kGrey{2, 1, 4, 4}, kPixel{2, 3, 1, 1}, kMatrix{2
 constexpr auto kLast = Layout::channels_last;
 constexpr auto kPlain = Layout::contiguous;
 
-TEST(ChooseLayouts, DefaultsByDeviceAndType) {
-  EXPECT_TRUE(channels_last_by_default(DeviceKind::cpu, DType::f32));
-  EXPECT_FALSE(channels_last_by_default(DeviceKind::cpu, DType::f64));
-  EXPECT_FALSE(channels_last_by_default(DeviceKind::cuda, DType::f32));
-  EXPECT_FALSE(channels_last_by_default(DeviceKind::cuda, DType::f64));
-}
-
 TEST(ChooseLayouts, MattersForSeveralChannelsAndPositionsOnly) {
   EXPECT_TRUE(layout_matters(kImage));
   EXPECT_FALSE(layout_matters(kGrey));

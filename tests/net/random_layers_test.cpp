@@ -176,7 +176,7 @@ class Folder {
 
 constexpr int kShare = 2;
 
-TrainOptions train_options(const WideRandomNet& net, int devices, int batch, DType precision,
+TrainOptions train_options(const WideRandomNet& net, int devices, int batch, RunPrecision precision,
                            const Folder& folder) {
   TrainOptions options;
   caffe::SolverParameter solver = io::parse_solver_text(
@@ -224,7 +224,7 @@ TEST(RandomLayers, LearnTheSameOnSeveralDevices) {
       std::vector<std::vector<double>> values, losses;
       for (const int number : {1, devices}) {
         const int batch = kShare * devices / number;
-        Session session(train_options(net, number, batch, DType::f64, folder));
+        Session session(train_options(net, number, batch, RunPrecision::f64, folder));
         feed_all(session, net, batch, devices);
         losses.emplace_back();
         for (int i = 0; i < 3; ++i) {
@@ -255,7 +255,7 @@ TEST(RandomLayers, GoOnFromASnapshotAsIfNothingHadHappened) {
     const int devices = 1 + static_cast<int>(seed % 2);
     SCOPED_TRACE(cat("seed ", seed, ", ", devices, " devices:\n", net.text(kShare, true)));
     try {
-      const TrainOptions options = train_options(net, devices, kShare, DType::f32, folder);
+      const TrainOptions options = train_options(net, devices, kShare, RunPrecision::f32, folder);
       std::string state;
       std::vector<std::vector<double>> values;
       std::vector<double> losses;

@@ -33,9 +33,9 @@ TEST_P(Basic, FillsEveryType) {
 }
 
 TEST_P(Basic, CopiesBetweenLayouts) {
-  for (const Shape& shape :
-       {Shape{2, 3, 4, 5}, Shape{1, 1, 3, 3}, Shape{2, 5, 1, 1}, Shape{0, 3, 2, 2}, Shape{3, 33, 17},
-        Shape{2, 64, 48, 32}, Shape{2, 70, 9, 23}, Shape{1, 3, 4, 5, 6}}) {
+  for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{1, 1, 3, 3}, Shape{2, 5, 1, 1}, Shape{0, 3, 2, 2},
+                             Shape{3, 33, 17}, Shape{2, 64, 48, 32}, Shape{2, 70, 9, 23},
+                             Shape{1, 3, 4, 5, 6}, Shape{2, 3, 40, 40}, Shape{2, 300, 2, 3}}) {
     const auto sent = rounded(random_values(shape.count(), 1));
     for (const Layout from : kLayouts)
       for (const Layout to : kLayouts) {

@@ -12,8 +12,8 @@ namespace {
 using Values = std::vector<double>;
 using ops::Channels;
 
-const Channels kCases[] = {{5, 10, 1}, {3, 7, 4},   {1, 1, 3},  {2, 1000, 1},
-                           {4, 3, 33}, {2, 5, 700}, {70, 65, 1}};
+const Channels kCases[] = {{5, 10, 1}, {3, 7, 4},   {1, 1, 3},   {2, 1000, 1},
+                           {4, 3, 33}, {2, 5, 700}, {70, 65, 1}, {2, 67, 5}};
 
 std::size_t at(const Channels& over, std::int64_t o, std::int64_t c, std::int64_t i) {
   return static_cast<std::size_t>((o * over.channels + c) * over.inner + i);

@@ -60,13 +60,21 @@ class NormalizationTest : public DeviceTest {
   }
   /// Sums over short blocks in the dtype: about sqrt(4096) roundings each, with a safety factor of 4.
   double sum_tolerance() const { return 256 * epsilon(); }
+  /// On GPUs also one with so many elements that each thread has more than it loads at once (kLoadsAtOnce).
+  std::vector<Shape> shapes() const;
 };
 
 const Shape kShapes[] = {{3, 5, 7, 9}, {2, 16, 8, 8}, {4, 70, 5, 3},   {9, 3, 33, 31},
                          {6, 37},      {5, 1, 4, 4},  {2, 4, 3, 5, 2}, {300, 17, 2, 2}};
 
+std::vector<Shape> NormalizationTest::shapes() const {
+  std::vector<Shape> all(std::begin(kShapes), std::end(kShapes));
+  if (on_cuda()) all.push_back({1, 1030, 50, 50});
+  return all;
+}
+
 TEST_P(NormalizationTest, MomentsOfEveryShapeAndLayout) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : shapes()) {
     const Values x = rounded(random_values(shape.count(), 1, -2, 5));
     const Statistics expected = naive_statistics(x, shape[0], shape[1], shape.count(2));
     for (const Layout layout : kLayouts) {
@@ -173,7 +181,7 @@ TEST_P(NormalizationTest, FinishUpdateAndStoredStatistics) {
 }
 
 TEST_P(NormalizationTest, ForwardAndBackwardMatchFormulas) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : shapes()) {
     const std::int64_t c = shape[1], inner = shape.count(2);
     const Values x = rounded(random_values(shape.count(), 5)), dy = rounded(random_values(shape.count(), 6));
     const Values slope = rounded(random_values(c, 7, 0.5, 2)), bias = rounded(random_values(c, 8));

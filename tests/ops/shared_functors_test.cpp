@@ -81,6 +81,7 @@ class SharedNormalizationTest : public DeviceTest {
   /// The CPU's operators sum short blocks in the dtype: about sqrt(4096) roundings each, with a safety factor
   /// of 4. The functors sum in f64, which adds nothing in f32 and less than that in f64.
   double sum_tolerance() const { return 256 * epsilon(); }
+  void expect_same(const Data& d, const Tensor& found, const Tensor& expected);
 };
 
 TEST_P(SharedNormalizationTest, Moments) {
@@ -108,6 +109,20 @@ TEST_P(SharedNormalizationTest, Moments) {
       }
 }
 
+/// Values of functors compiled here, and of the library's kernels. Where these are for more instructions than
+/// this program (BANYAN_NATIVE=OFF), an ELU's exp may differ in the last place.
+void SharedNormalizationTest::expect_same(const Data& d, const Tensor& found, const Tensor& expected) {
+#if defined(__AVX2__)
+  constexpr bool kFewer = false;
+#else
+  constexpr bool kFewer = true;
+#endif
+  if (kFewer && d.affine.activation.kind == ops::Activation::Kind::elu)
+    expect_near(values(found), values(expected), 4 * epsilon());
+  else
+    expect_identical(values(found), values(expected));
+}
+
 TEST_P(SharedNormalizationTest, Forward) {
   for_all([&](const Data& d) {
     Tensor expected(device(), d.x.shape(), dtype(), d.x.layout()),
@@ -120,7 +135,7 @@ TEST_P(SharedNormalizationTest, Forward) {
                                       ForwardEach<T, std::decay_t<decltype(f.end)>>{f});
           });
     });
-    expect_identical(values(found), values(expected));
+    expect_same(d, found, expected);
     ops::normalize_and_add(context(), d.x, d.mean_inv_std, d.affine, d.addend, expected);
     dispatch_float(dtype(), "test", [&]<class T>() {
       ops::detail::with_forward_functor<T>(d.x, d.mean_inv_std, d.affine, found.data<T>(), [&](auto f) {
@@ -128,7 +143,7 @@ TEST_P(SharedNormalizationTest, Forward) {
         ops::CpuBackend::for_each(context(), d.x.count(), ForwardEach<T, decltype(f.end)>{f});
       });
     });
-    expect_identical(values(found), values(expected));
+    expect_same(d, found, expected);
   });
 }
 
@@ -159,7 +174,7 @@ TEST_P(SharedNormalizationTest, Backward) {
               ops::CpuBackend::for_each(context(), d.x.count(), BackwardEach<T, End>{f});
             });
       });
-      expect_identical(values(found), values(expected));  // except for the sign of zeros
+      expect_same(d, found, expected);  // except for the sign of zeros
     }
   });
 }

@@ -103,7 +103,7 @@ class Fields {
 /// weight only.
 TrainingCase of_all_kinds() {
   TrainingCase of;
-  of.precision = DType::f32;  // BVLC's own; f64 would be saved as doubles
+  of.precision = RunPrecision::f32;  // BVLC's own; f64 would be saved as doubles
   of.iterations = 3;
   of.solver = kFixedSolver;
   const auto conv = [](const std::string& name, const std::string& bottom) {

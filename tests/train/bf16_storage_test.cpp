@@ -24,7 +24,8 @@ layer { name: 'ip' type: 'InnerProduct' bottom: 'sum' top: 'ip'
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }
 )";
 
-TrainingCase with(const std::string& net_line, int batch, int iterations = 20, DType precision = DType::f32) {
+TrainingCase with(const std::string& net_line, int batch, int iterations = 20,
+                  RunPrecision precision = RunPrecision::f32) {
   TrainingCase made{kFixedSolver, net_line + kStoredNet, iterations, precision};
   made.net.replace(made.net.find("BATCH"), 5, std::to_string(batch));
   return made;
@@ -75,7 +76,7 @@ TEST(Bf16StorageTraining, LearnsAsF32Does) {
     return sum / 20;
   };
   const double full = end_of(with("", 10, 60));
-  for (const DType precision : {DType::f32, DType::bf16})
+  for (const RunPrecision precision : {RunPrecision::f32, RunPrecision::bf16})
     EXPECT_NEAR(std::log(end_of(with(kStorage, 10, 60, precision))), std::log(full), 0.1)
         << name_of(precision);
 }

@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Promises, BriefGradientsTest, testing::ValuesIn(brief_v
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(BriefGradientsTest, ChangeNoBit) {
-  for (const DType precision : {DType::f64, DType::f32}) {
+  for (const RunPrecision precision : {RunPrecision::f64, RunPrecision::f32}) {
     TrainingCase what = GetParam().what;
     what.precision = precision;
     what.iterations = 6;
@@ -83,7 +83,7 @@ layer { name: 'ip3' type: 'InnerProduct' bottom: 'ip2' top: 'ip3'
   inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip3' bottom: 'label' top: 'loss' }
 )"};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   what.iterations = 2;
   const auto peak = [](const TrainingCase& of) {
     reset_peak_of_all_devices();

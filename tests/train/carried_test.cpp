@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Train, CarriedStateOn, testing::Values(1, 2, 4));
 
 TEST_P(CarriedStateOn, IsResumedBitForBit) {
   TrainingCase what = recurrent();
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   const TrainingFolder folder;
   const Trained whole = train_case(what, GetParam(), folder);
   for (const int start : {kAfterFewSequences, kAfterAllSequences})
@@ -126,7 +126,7 @@ TEST_P(CarriedStateOn, CountsOfARunGoOn) {
 
 TEST_P(CarriedStateOn, IsTheSameWithCheckpoints) {
   TrainingCase plain = recurrent(), cut = recurrent("checkpoint: '3' ");
-  plain.precision = cut.precision = DType::f32;
+  plain.precision = cut.precision = RunPrecision::f32;
   EXPECT_EQ(train_case(cut, GetParam()).values(), train_case(plain, GetParam()).values());
 }
 

@@ -52,7 +52,8 @@ struct Outcome {
   }
 };
 
-Outcome outcome_of(const std::string& checkpoint, const std::string& more, DType precision, int devices) {
+Outcome outcome_of(const std::string& checkpoint, const std::string& more, RunPrecision precision,
+                   int devices) {
   const TrainingFolder folder;
   TrainingCase what{kFixedSolver + more, "checkpoint: '" + checkpoint + "' " + kCheckpointedNet};
   what.iterations = 5;
@@ -76,10 +77,10 @@ Outcome outcome_of(const std::string& checkpoint, const std::string& more, DType
   return outcome;
 }
 
-class CheckpointTest : public testing::TestWithParam<std::pair<const char*, DType>> {};
+class CheckpointTest : public testing::TestWithParam<std::pair<const char*, RunPrecision>> {};
 INSTANTIATE_TEST_SUITE_P(Training, CheckpointTest,
-                         testing::Values(std::pair{"", DType::f64}, std::pair{"", DType::f32},
-                                         std::pair{"iter_size: 2 debug_info: true", DType::f32}));
+                         testing::Values(std::pair{"", RunPrecision::f64}, std::pair{"", RunPrecision::f32},
+                                         std::pair{"iter_size: 2 debug_info: true", RunPrecision::f32}));
 
 TEST_P(CheckpointTest, ChangesNoBitAndNoExchange) {
   const auto& [more, precision] = GetParam();

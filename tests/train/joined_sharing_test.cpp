@@ -25,7 +25,7 @@ TEST(SharedData, HasTheBitsOfOwnFiles) {
     SCOPED_TRACE(more);
     TrainingCase what{std::string(kSolver) + "iter_size: 2 test_iter: 3 test_interval: 6",
                       data_layer(more) + kBody + classifier()};
-    what.precision = DType::f32;
+    what.precision = RunPrecision::f32;
     for (const std::vector<int>& devices : std::vector<std::vector<int>>{{1, 1}, {2, 1, 3}}) {
       const Joined own = train_joined(what, devices), shared = train_joined(what, devices, share);
       ASSERT_THAT(own.errors, Each(""));

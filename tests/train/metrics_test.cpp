@@ -304,7 +304,7 @@ TEST_F(RunMetricsTest, ChangeNoBitOfTraining) {
       const TrainingFolder without_folder, with_folder;
       TrainOptions without = options(devices, &without_folder), with = options(devices, &with_folder);
       for (TrainOptions* either : {&without, &with}) {
-        either->precision = DType::f32;
+        either->precision = RunPrecision::f32;
         either->solver.update.rule = ops::UpdateRule::adam;
         either->solver.update.momentum2 = 0.99;
         either->solver.update.delta = 1e-8;

@@ -33,7 +33,7 @@ void ask_to_stop(const Activity& activity, Stage stage, const char*) {
 TEST(NothingLearned, AllDevicesStopAfterTheSameIteration) {
   FLAGS_minloglevel = 2;
   const TrainingFolder folder;
-  TrainOptions options = options_of({kFixedSolver, kFrozenNet, 40, DType::f32, "auto"}, folder, 2);
+  TrainOptions options = options_of({kFixedSolver, kFrozenNet, 40, RunPrecision::f32, "auto"}, folder, 2);
   options.signals = &signals;
   install_fault_injector(ask_to_stop);
   EXPECT_EQ(train(options), 0);
@@ -49,7 +49,7 @@ TEST(NothingLearned, DisabledUpdatesLeaveParametersAndHistory) {
   for (const int devices : {1, 2}) {
     const std::string solver = cat(kFixedSolver, "clip_gradients: 0.5 snapshot: 1 disabled_update: true");
     const TrainingFolder folder;
-    const Trained last = train_case({solver, net, 6, DType::f64, "auto"}, devices, folder);
+    const Trained last = train_case({solver, net, 6, RunPrecision::f64, "auto"}, devices, folder);
     const Trained first = read_trained(folder, 1);
     EXPECT_EQ(last.state.iter(), 6);
     for (const auto& history : last.state.history())

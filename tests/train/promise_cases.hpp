@@ -214,7 +214,7 @@ struct FirstStep {
 };
 inline FirstStep first_step_in_f32(const TrainingCase& of) {
   FirstStep step{of, {}, 0};
-  step.what.precision = DType::f32;
+  step.what.precision = RunPrecision::f32;
   step.what.iterations = 1;
   step.what.solver = "base_lr: 1 lr_policy: 'fixed' random_seed: 3 average_loss: 1";
   if (of.solver.find("iter_size") != std::string::npos) step.what.solver += " iter_size: 2";
@@ -275,7 +275,7 @@ inline void measure(PermutedDrift& measured) {
                    "batch_size_is_total: true } transform_param { scale: 0.01 mean_value: 60 } } " +
                        std::string(kBody) + classifier()};
   what.net.replace(what.net.find("dropout_ratio: 0.3"), 18, "dropout_ratio: 0.0");
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   const auto permuted = [](int turn) {
     std::vector<int> order;
     for (int i = 0; i < 48; ++i) order.push_back(i / 24 * 24 + (i % 24 * 7 + turn) % 24);

@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Promises, RepeatTest, testing::Values(1, 2, 4));
 TEST_P(RepeatTest, GivesTheSameBits) {
   for (const char* type : {"SGD", "Adam", "LAMB"}) {
     TrainingCase what{std::string(kSolver) + "type: '" + type + "'", data_layer() + kBody + classifier()};
-    what.precision = DType::f32;
+    what.precision = RunPrecision::f32;
     EXPECT_EQ(train_case(what, GetParam()).model_bytes, train_case(what, GetParam()).model_bytes);
   }
 }
@@ -82,7 +82,7 @@ TEST_P(RepeatTest, GivesTheSameBits) {
 /// The same with streams on their own threads and random delays: neither values nor bits depend on timing.
 TEST_P(RepeatTest, DoesNotDependOnTiming) {
   TrainingCase what{kSolver, data_layer() + kBody + classifier()};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   what.iterations = 6;
   const TrainingFolder folder;
   TrainOptions options = options_of(what, folder, GetParam());
@@ -103,7 +103,7 @@ TEST_P(RepeatTest, ResumesBitForBit) {
                                               : "") +
                             classifier()};
       if (type == "AdaDelta") what.solver += " delta: 1e-4";
-      what.precision = DType::f32;
+      what.precision = RunPrecision::f32;
       const TrainingFolder whole, again;
       const Trained expected = train_case(what, GetParam(), whole);
       std::filesystem::copy(whole.path() + "/out_iter_7.caffemodel", again.path() + "/out_iter_7.caffemodel");
@@ -166,7 +166,7 @@ TEST(Promises, TestsAreTheSameOnAnyNumberOfDevices) {
         "base_lr: 0 lr_policy: 'fixed' random_seed: 1 test_iter: 5 test_interval: 1 test_compute_loss: true",
         net};
     what.iterations = 2;
-    what.precision = DType::f32;
+    what.precision = RunPrecision::f32;
     TrainOptions options = options_of(what, folder, devices);
     FLAGS_minloglevel = 0;
     FLAGS_logtostderr = true;

@@ -24,7 +24,7 @@ std::size_t peak_of(const std::string& type, int devices, const std::string& tre
   TrainingCase what{"base_lr: 0.01 lr_policy: 'fixed' random_seed: 3 type: '" + type + "'", kResidentNet};
   if (devices == 1) what.solver += " clip_gradients: 1e30";  // needs all gradients, as several devices do
   what.iterations = 3;
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   TrainOptions options = options_of(what, folder, devices);
   options.tree = tree;
   FLAGS_minloglevel = 2;
@@ -59,7 +59,7 @@ TEST(ResidentMemory, MoreRecordsCostNothing) {
     const TrainingFolder folder(order);
     TrainingCase what{"base_lr: 0.01 lr_policy: 'fixed' random_seed: 3", kResidentNet};
     what.iterations = 20;
-    what.precision = DType::f32;
+    what.precision = RunPrecision::f32;
     reset_peak_of_all_devices();
     const std::size_t before = memory_of_all_devices().in_use;
     train_case(what, 2, folder);

@@ -107,7 +107,7 @@ ParameterServerOptions several(int servers) {
 
 /// The same pieces, added and updated in the same way, wherever that is.
 TEST_P(ServedPromiseTest, TwoServersGiveTheBitsOfOne) {
-  for (const DType precision : {DType::f64, DType::f32}) {
+  for (const RunPrecision precision : {RunPrecision::f64, RunPrecision::f32}) {
     TrainingCase what{GetParam().solver, wide_net(6, "shuffle: true")};
     what.precision = precision;
     const Joined one = train_served(what, {1, 2, 2}), two = train_served(what, {1, 1, 2, 2}, several(2));
@@ -191,7 +191,7 @@ TEST(Served, AnUnevenTreeGoesOnWithoutIt) {
 
 TEST(Served, AnAsynchronousTreeLearns) {
   TrainingCase what{"base_lr: 0.02 lr_policy: 'fixed' random_seed: 3 average_loss: 100 ", wide_net(10)};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   what.iterations = 20;
   const double in_the_beginning = train_served(what, {1, 1}).trained.losses()[0];
   what.iterations = 400;
@@ -240,7 +240,7 @@ TEST(Served, OneWorkerIsARunByItself) {
 
 TEST(Served, EveryRunHasTheSameBits) {
   TrainingCase what{kSolver, data_layer() + kBody + classifier() + kSecondLoss};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   const Joined first = train_served(what, {1, 2, 2}), second = train_served(what, {1, 2, 2});
   ASSERT_THAT(first.errors, Each(""));
   EXPECT_EQ(first.trained.model_bytes, second.trained.model_bytes);
@@ -251,7 +251,7 @@ TEST(Served, EveryRunHasTheSameBits) {
 TEST(Served, AsynchronousTrainingLearns) {
   TrainingCase what{"base_lr: 0.005 momentum: 0.5 lr_policy: 'fixed' random_seed: 3 average_loss: 20 ",
                     wide_net(10)};
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   what.iterations = 20;
   const double in_the_beginning = train_served(what, {1, 1}).trained.losses()[0];
   what.iterations = 600;

@@ -93,7 +93,7 @@ struct TrainingCase {
   std::string solver;  ///< text; net, max_iter and prefix are added
   std::string net;     ///< text; DATA stands for the path of the LMDB
   int iterations = 20;
-  DType precision = DType::f64;
+  RunPrecision precision = RunPrecision::f64;
   std::string tree = "auto";
 };
 

@@ -62,7 +62,7 @@ TEST_P(UplinkTest, GroupsOfDevicesAreOneDevice) {
 TEST(Uplink, GivesTheSameBitsEveryTime) {
   TrainingCase what{kSgdSolver, kNet};
   what.iterations = 6;
-  what.precision = DType::f32;
+  what.precision = RunPrecision::f32;
   const auto late = [](int, TrainOptions& options) {
     options.cpu.asynchronous = true;
     options.cpu.max_delay_us = 50;
@@ -74,7 +74,7 @@ TEST(Uplink, GivesTheSameBitsEveryTime) {
 /// Their sums would differ in the last bits, and their parameters more and more.
 TEST(Uplink, CpusAndGpusDoNotTrainTogether) {
   const Joined joined = train_joined({kSgdSolver, kNet}, {1, 1}, [](int process, TrainOptions& options) {
-    options.precision = DType::f32;
+    options.precision = RunPrecision::f32;
     if (process == 1) options.devices = {{DeviceKind::cuda, 0}};
   });
   EXPECT_THAT(joined.errors,

@@ -43,7 +43,7 @@ class WarningRuns : public testing::Test {
                        int iterations = 100) const {
     TrainingCase of{solver, net};
     of.iterations = iterations;
-    of.precision = DType::f32;
+    of.precision = RunPrecision::f32;
     TrainOptions asked = options_of(of, folder_, devices);
     asked.warnings = true;
     return asked;
@@ -258,7 +258,7 @@ TEST_F(WarningRuns, WatchingChangesNoBit) {
           "base_lr: 0.05 momentum: 0.9 lr_policy: 'fixed' random_seed: 3 display: 10 iter_size: 2 ",
           kHealthy};
       of.iterations = 45;
-      of.precision = DType::f32;
+      of.precision = RunPrecision::f32;
       TrainOptions without = options_of(of, without_folder, devices),
                    with = options_of(of, with_folder, devices);
       with.warnings = true;

@@ -43,7 +43,7 @@ std::string describe_cuda_device(int ordinal);
 std::string cuda_pci_bus_id(int ordinal);
 /// `replica` counts earlier devices in this process on the same GPU. Throws bad_input if there is no such
 /// GPU.
-std::unique_ptr<Device> make_cuda_device(int ordinal, int replica);
+std::unique_ptr<Device> make_cuda_device(int ordinal, int replica, Math math = Math::full);
 /// Lets the two devices read each other's memory if the hardware can; false: the driver stages copies.
 bool enable_peer_access(Device& from, Device& to);
 /// stamp() (stamp.hpp) for a GPU's stream.

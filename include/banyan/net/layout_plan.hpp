@@ -26,10 +26,6 @@ struct LayoutChoice {
   Conversion conversion = Conversion::none;
 };
 
-/// Are a net's images channels-last unless something else is requested? Yes on CPU devices in f32, for which
-/// oneDNN's kernels are made. No on GPUs: in f32 without TF32, cuDNN is certain to have kernels only for
-/// contiguous images. That stands until both orders have been timed on hardware.
-bool channels_last_by_default(DeviceKind kind, DType dtype);
 /// True if the two layouts differ in memory: at least 3 axes, more than one channel, more than one position.
 bool layout_matters(const Shape& shape);
 /// Contiguous layers get contiguous inputs; followers whose inputs come in both layouts get all inputs of 3

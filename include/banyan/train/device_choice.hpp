@@ -44,11 +44,8 @@ ChosenDevices choose_devices(const DeviceFlags& flags, const SolverDevices& solv
 /// Processor cores that this process may run on.
 int usable_cores();
 
-/// Throws bad_input for a number format that such devices, or this processor, cannot compute in.
-void check_precision(DType precision, DeviceKind kind);
-/// The part of `precision` that concerns the device.
-Math math_of(DType precision);
 /// `threads` is for CPU devices; 0: all usable cores.
-std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, DType precision = DType::f32);
+std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads,
+                                    RunPrecision precision = RunPrecision::f32);
 
 }  // namespace banyan

@@ -22,7 +22,7 @@ struct ModelOptions {
   int level = 0;
   std::vector<std::string> stages;
   int iterations = 50;
-  DType precision = DType::f32;
+  RunPrecision precision = RunPrecision::f32;
   /// Test nets: normalizations by stored statistics become a part of the convolutions before them
   /// (net/fold.hpp).
   bool fold = true;

@@ -17,6 +17,7 @@
 #include "banyan/observe/timeline.hpp"
 #include "banyan/parallel/difference_coding.hpp"
 #include "banyan/tensor/dtype.hpp"
+#include "banyan/train/run_precision.hpp"
 #include "banyan/train/solver_settings.hpp"
 
 namespace banyan {
@@ -42,10 +43,6 @@ struct SignalFlags {
   std::atomic<bool> stop{false};
   std::atomic<bool> snapshot{false};
 };
-
-/// Type of a run's parameters at this --precision, and of its other tensors where the net does not store them
-/// in 16 bits: with bf16 it is f32.
-inline DType tensor_type(DType precision) { return precision == DType::bf16 ? DType::f32 : precision; }
 
 /// What a run's metrics need besides MetricsSettings.
 struct MetricsOptions {
@@ -75,7 +72,7 @@ struct TrainOptions {
   std::string snapshot;  ///< .solverstate to resume from; empty: none ("latest" is already resolved)
   std::vector<std::string> weights;  ///< .caffemodel files, later ones overwrite; empty on resume
   SyncBatchNorm sync_bn = SyncBatchNorm::as_written;
-  DType precision = DType::f32;
+  RunPrecision precision = RunPrecision::f32;
   int threads_per_device = 0;      ///< 0: an equal share of the processor's cores
   double watchdog_seconds = 0;     ///< a device silent this long while others wait is named; 0: no watchdog
   bool keep_blobs = false;         ///< blobs share no memory (Session::blob)

@@ -135,8 +135,8 @@ CudaGpu query(int ordinal) {
   return gpu;
 }
 
-std::unique_ptr<Device> make_device(int ordinal, int replica) {
-  return std::make_unique<CudaDevice>(ordinal, replica);
+std::unique_ptr<Device> make_device(int ordinal, int replica, Math math) {
+  return std::make_unique<CudaDevice>(ordinal, replica, math);
 }
 
 /// Lets kernels and copies of `reader` read the memory of `owner`.

@@ -28,8 +28,8 @@ struct CapturedGraph {
 
 // --- device ---
 
-CudaDevice::CudaDevice(int ordinal, int replica)
-    : Device(DeviceKind::cuda, ordinal, name_of_device(ordinal, replica), 1) {
+CudaDevice::CudaDevice(int ordinal, int replica, Math math)
+    : Device(DeviceKind::cuda, ordinal, name_of_device(ordinal, replica), 1, math) {
   // Unconditionally: this also creates the GPU's context, so an unusable GPU fails here.
   cuda_check(cudaSetDevice(ordinal), name(), "cudaSetDevice");
 }

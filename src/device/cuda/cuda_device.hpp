@@ -20,7 +20,7 @@ namespace banyan {
 /// `replica` counts earlier devices on the same GPU; only the accounting distinguishes their memory.
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int ordinal, int replica);
+  CudaDevice(int ordinal, int replica, Math math);
 
   void make_current() override;
   std::unique_ptr<Stream> create_stream(const std::string& name) override;

@@ -39,9 +39,8 @@ BANYAN_HOST_DEVICE inline Moments together(const Moments& a, const Moments& b) {
   const double count = a.count + b.count;
   if (b.count == 0) return a;
   if (a.count == 0) return b;
-  const double delta = b.mean - a.mean;
-  return {count, a.mean + delta * (b.count / count),
-          a.m2 + b.m2 + delta * delta * (a.count * b.count / count)};
+  const double delta = b.mean - a.mean, share = b.count / count;
+  return {count, a.mean + delta * share, a.m2 + b.m2 + delta * delta * (a.count * share)};
 }
 
 /// Sums of deviations from the first sample seen: no division per element. At worst the error grows by a
@@ -65,8 +64,9 @@ struct MomentsReduction {
   }
   BANYAN_HOST_DEVICE static Moments moments_of(const State& s) {
     if (s.count == 0) return {0, 0, 0};
-    const double m2 = s.squares - s.sum * (s.sum / s.count);
-    return {s.count, s.shift + s.sum / s.count, m2 > 0 ? m2 : (m2 == m2 ? 0.0 : m2)};  // NaN stays NaN
+    const double mean = s.sum == 0 ? 0 : s.sum / s.count;  // 0 where states were merged: a division less
+    const double m2 = s.squares - s.sum * mean;
+    return {s.count, s.shift + mean, m2 > 0 ? m2 : (m2 == m2 ? 0.0 : m2)};  // NaN stays NaN
   }
   BANYAN_HOST_DEVICE void merge(State& a, const State& b) const {
     const Moments all = together(moments_of(a), moments_of(b));

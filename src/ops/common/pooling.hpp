@@ -10,6 +10,7 @@
 #include "banyan/ops/pooling.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/common/divisor.hpp"
 #include "ops/common/elementwise.hpp"
 #include "ops/common/pass_key.hpp"
 #include "ops/common/planes.hpp"
@@ -26,6 +27,7 @@ struct Window {
 struct PoolingAxis {
   std::int64_t input, output, kernel, stride, pad;
   bool counts_padding = true;
+  Divisor<std::int64_t> by_input{input}, by_output{output}, by_stride{stride};
   BANYAN_HOST_DEVICE Window window(std::int64_t o) const {
     const std::int64_t begin = start(o);
     const std::int64_t end = begin + kernel < input + pad ? begin + kernel : input + pad;
@@ -35,16 +37,34 @@ struct PoolingAxis {
   BANYAN_HOST_DEVICE std::int64_t start(std::int64_t o) const { return o * stride - pad; }
   /// First and one past the last output whose window contains input i.
   BANYAN_HOST_DEVICE std::int64_t first_output(std::int64_t i) const {
-    return i + pad < kernel ? 0 : (i + pad - kernel) / stride + 1;
+    return i + pad < kernel ? 0 : by_stride.quotient(i + pad - kernel) + 1;
   }
   BANYAN_HOST_DEVICE std::int64_t last_output(std::int64_t i) const {
-    const std::int64_t last = (i + pad) / stride + 1;
+    const std::int64_t last = by_stride.quotient(i + pad) + 1;
     return last < output ? last : output;
   }
 };
 
 struct PoolingPlanes : Planes {
   PoolingAxis h, w;
+  Divisor<std::int64_t> by_channels{channels};
+  BANYAN_HOST_DEVICE PlanePosition input(std::int64_t i) const { return located(i, h.by_input, w.by_input); }
+  BANYAN_HOST_DEVICE PlanePosition output(std::int64_t i) const {
+    return located(i, h.by_output, w.by_output);
+  }
+
+ private:
+  /// Planes::locate().
+  BANYAN_HOST_DEVICE PlanePosition located(std::int64_t i, const Divisor<std::int64_t>& rows,
+                                           const Divisor<std::int64_t>& columns) const {
+    using Parts = Split<std::int64_t>;
+    if (channels_last) {
+      const Parts pixel(i, by_channels), row(pixel.quotient, columns), sample(row.quotient, rows);
+      return {sample.quotient, pixel.rest, sample.rest, row.rest};
+    }
+    const Parts row(i, columns), plane(row.quotient, rows), sample(plane.quotient, by_channels);
+    return {sample.quotient, sample.rest, plane.rest, row.rest};
+  }
 };
 
 /// What a mask of type M says of a pixel in a window that starts there. A window without a maximum has M(-1).
@@ -69,7 +89,7 @@ struct MaximumPooling {
   T* y;
   M* mask;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const PlanePosition at = planes.locate(i, planes.h.output, planes.w.output);
+    const PlanePosition at = planes.output(i);
     const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
     const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
     Arithmetic<T> best = lowest<T>();
@@ -94,7 +114,7 @@ struct AveragePooling {
   const T* x;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const PlanePosition at = planes.locate(i, planes.h.output, planes.w.output);
+    const PlanePosition at = planes.output(i);
     const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
     const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
     A sum = 0;
@@ -125,7 +145,7 @@ struct StochasticPooling {
     return static_cast<A>(uniform01(bits.v[element % 4])) * sum;
   }
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const PlanePosition at = planes.locate(i, planes.h.output, planes.w.output);
+    const PlanePosition at = planes.output(i);
     const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
     const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
     A sum = 0, squares = 0;
@@ -166,7 +186,7 @@ struct ChosenPoolingBackward {
   const M* mask;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const PlanePosition at = planes.locate(i, planes.h.input, planes.w.input);
+    const PlanePosition at = planes.input(i);
     const std::int64_t base = planes.base(at, planes.h.output * planes.w.output);
     const std::int64_t row_end = planes.h.last_output(at.row), column_end = planes.w.last_output(at.column);
     A sum = 0;
@@ -188,7 +208,7 @@ struct AveragePoolingBackward {
   const T* dy;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const PlanePosition at = planes.locate(i, planes.h.input, planes.w.input);
+    const PlanePosition at = planes.input(i);
     const std::int64_t base = planes.base(at, planes.h.output * planes.w.output);
     const std::int64_t row_end = planes.h.last_output(at.row), column_end = planes.w.last_output(at.column);
     A sum = 0;

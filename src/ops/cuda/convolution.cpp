@@ -3,12 +3,13 @@
 // cuDNN requires activations and weights in the same memory order, and does not support every order for every
 // shape. So a call works through a list of attempts (see convolution_plan.hpp); a tensor not stored in the
 // attempt's order, or not aligned, is converted to or from scratch memory. Our weights are contiguous (O, I,
-// spatial); channels-last attempts get an (O, spatial, I) copy. A call's scratch block holds, in this order:
-// cuDNN's workspace, weights, input, output.
+// spatial); channels-last attempts get an (O, spatial, I) copy where that is another order. A call's scratch
+// block holds, in this order: cuDNN's workspace or unfolded images, weights, input, output.
 //
-// Only deterministic algorithms, no TF32; the last attempt, where cuDNN has no such algorithm, is a matrix
-// product over unfolded images. Weight gradients that are to be added to others are computed into scratch
-// memory and added by our own kernel, so that no algorithm needs to support accumulation.
+// Only deterministic algorithms, TF32 only where the device is to use it (Math::tf32). Where those of cuDNN
+// are slow, or there are none, the convolution is a matrix product over unfolded images. Weight gradients
+// that are to be added to others are computed into scratch memory and added by our own kernel, so that no
+// algorithm needs to support accumulation.
 #include "banyan/ops/convolution.hpp"
 
 #include <cudnn.h>
@@ -18,7 +19,6 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
-#include "banyan/base/log.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
 #include "ops/common/convolution_check.hpp"
@@ -165,8 +165,9 @@ class CudnnConvolution final : public Convolution {
   }
 
   ConvolutionPlan& plan_for(Context& context, const Tensor& input, const Tensor& output) {
+    // Where only one of them is channels-last, the other is converted.
     const bool both_contiguous = is_in_order(input, false) && is_in_order(output, false);
-    const bool channels_last = !both_contiguous && is_in_order(input, true) && is_in_order(output, true);
+    const bool channels_last = !both_contiguous || (is_in_order(input, true) && is_in_order(output, true));
     // The output's shape follows from the input's (checked).
     std::unique_ptr<ConvolutionPlan>& plan = plans_[{input.shape().dims(), channels_last}];
     if (plan == nullptr)
@@ -199,12 +200,6 @@ class CudnnConvolution final : public Convolution {
     ConvolutionAttempts& attempts = plan.attempts(handle, direction);
     for (; attempts.current < attempts.list.size(); ++attempts.current) {
       const ConvolutionAttempt& chosen = attempts.list[attempts.current];
-      if (chosen.algorithm == kColumnsAlgorithm && !attempts.reported) {
-        log_warning(cat(context.device().name(), ": cuDNN has no reproducible algorithm for a convolution (",
-                        name_of(direction), ") of ", name_of(dtype_), " ", input.shape().to_string(), " to ",
-                        output.shape().to_string(), "; it is computed as a matrix product, which is slower"));
-        attempts.reported = true;
-      }
       const Attempt attempt{context,
                             handle,
                             plan.convolution(),
@@ -241,10 +236,16 @@ class CudnnConvolution final : public Convolution {
     return geometry_.in_channels / geometry_.group * positions;
   }
 
-  /// Copies the weights to scratch memory; channels-last: (O, I, spatial) -> (O, spatial, I).
-  void stage_weight(Context& context, const Tensor& weight, void* scratch, bool channels_last) const {
+  /// Is (O, I, spatial) another order of the weights than (O, spatial, I)?
+  bool turns() const {
     const std::int64_t in = geometry_.in_channels / geometry_.group;
-    if (channels_last)
+    return in > 1 && weights_per_output() > in;
+  }
+
+  /// Copies the weights to scratch memory; turned: (O, I, spatial) -> (O, spatial, I).
+  void stage_weight(Context& context, const Tensor& weight, void* scratch, bool turned) const {
+    const std::int64_t in = geometry_.in_channels / geometry_.group;
+    if (turned)
       transpose_on_cuda(context, dtype_, weight.raw(), scratch, geometry_.out_channels, in,
                         weights_per_output() / in, false);
     else
@@ -294,7 +295,7 @@ class CudnnConvolution final : public Convolution {
 
   cudnnStatus_t with_output(const Attempt& a, const Tensor& input, const Tensor& weight,
                             Tensor& output) const {
-    const bool last = a.format.channels_last, stage_w = last || !is_aligned(weight.raw());
+    const bool last = a.format.channels_last, stage_w = (last && turns()) || !is_aligned(weight.raw());
     const bool stage_x = !is_usable(input, last), stage_y = !is_usable(output, last);
     Scratch scratch;
     const std::size_t work = scratch.reserve(a.workspace_bytes),
@@ -302,7 +303,7 @@ class CudnnConvolution final : public Convolution {
                       x = scratch.reserve(stage_x ? input.bytes() : 0),
                       y = scratch.reserve(stage_y ? output.bytes() : 0);
     scratch.make(a.context);
-    if (stage_w) stage_weight(a.context, weight, scratch.at(w), last);
+    if (stage_w) stage_weight(a.context, weight, scratch.at(w), last && turns());
     if (stage_x) stage(a.context, input, scratch.at(x), last);
     const cudnnStatus_t status = compute_forward(
         a, problem(input, output), stage_x ? scratch.at(x) : input.raw(),
@@ -313,7 +314,7 @@ class CudnnConvolution final : public Convolution {
 
   cudnnStatus_t with_grad_input(const Attempt& a, const Tensor& grad_output, const Tensor& weight,
                                 Tensor& grad_input) const {
-    const bool last = a.format.channels_last, stage_w = last || !is_aligned(weight.raw());
+    const bool last = a.format.channels_last, stage_w = (last && turns()) || !is_aligned(weight.raw());
     const bool stage_dx = !is_usable(grad_input, last), stage_dy = !is_usable(grad_output, last);
     Scratch scratch;
     const std::size_t work = scratch.reserve(a.workspace_bytes),
@@ -321,7 +322,7 @@ class CudnnConvolution final : public Convolution {
                       dx = scratch.reserve(stage_dx ? grad_input.bytes() : 0),
                       dy = scratch.reserve(stage_dy ? grad_output.bytes() : 0);
     scratch.make(a.context);
-    if (stage_w) stage_weight(a.context, weight, scratch.at(w), last);
+    if (stage_w) stage_weight(a.context, weight, scratch.at(w), last && turns());
     if (stage_dy) stage(a.context, grad_output, scratch.at(dy), last);
     const cudnnStatus_t status = compute_backward_data(
         a, problem(grad_input, grad_output), stage_dy ? scratch.at(dy) : grad_output.raw(),
@@ -334,7 +335,7 @@ class CudnnConvolution final : public Convolution {
   cudnnStatus_t with_grad_weight(const Attempt& a, const Tensor& input, const Tensor& grad_output, bool add,
                                  Tensor& grad_weight) const {
     const bool last = a.format.channels_last;
-    const bool stage_dw = add || last || !is_aligned(grad_weight.raw());
+    const bool turned = last && turns(), stage_dw = add || turned || !is_aligned(grad_weight.raw());
     const bool stage_x = !is_usable(input, last), stage_dy = !is_usable(grad_output, last);
     Scratch scratch;
     const std::size_t work = scratch.reserve(a.workspace_bytes),
@@ -351,7 +352,7 @@ class CudnnConvolution final : public Convolution {
     if (status != CUDNN_STATUS_SUCCESS || !stage_dw) return status;
     // (O, spatial, I) -> (O, I, spatial), or one long row.
     const std::int64_t in = geometry_.in_channels / geometry_.group, per_output = weights_per_output();
-    if (last)
+    if (turned)
       transpose_on_cuda(a.context, dtype_, scratch.at(dw), grad_weight.raw(), geometry_.out_channels,
                         per_output / in, in, add);
     else if (!add)

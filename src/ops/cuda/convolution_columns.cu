@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "ops/common/divisor.hpp"
 #include "ops/cuda/convolution_columns.hpp"
 #include "ops/cuda/cuda_backend.cuh"
 #include "ops/cuda/gemm.hpp"
@@ -5,16 +8,22 @@
 namespace banyan::ops {
 namespace {
 
-/// One sample with exactly three spatial axes; missing ones have length 1 and come first.
+/// Of unfolded images at a time; a sample that needs more gets it.
+constexpr std::int64_t kMostColumnsBytes = std::int64_t{128} << 20;
+
+/// A convolution with exactly three spatial axes; missing ones have length 1 and come first.
 struct Volume {
   std::int64_t kernel[3], stride[3], pad[3], dilation[3], in[3], out[3];
-  std::int64_t taps, in_positions, out_positions;
+  std::int64_t taps, in_positions, out_positions;  ///< of a sample
+  std::int64_t groups, channels;                   ///< channels of a group
+  int first_axis;                                  ///< the first that is not missing
 };
 
 Volume volume_of(const ColumnsProblem& problem) {
   Volume v;
   const ConvolutionGeometry& g = problem.geometry;
   const int absent = 3 - g.spatial_axes();
+  v.first_axis = absent;
   v.taps = v.in_positions = v.out_positions = 1;
   for (int axis = 0; axis < 3; ++axis) {
     const bool here = axis >= absent;
@@ -29,108 +38,238 @@ Volume volume_of(const ColumnsProblem& problem) {
     v.in_positions *= v.in[axis];
     v.out_positions *= v.out[axis];
   }
+  v.groups = g.group;
+  v.channels = g.in_channels / g.group;
   return v;
 }
 
-/// columns[c][tap][position] = what output `position` reads from channel c through `tap`.
-template <class T>
+/// Neighbouring channels that are moved at once.
+template <class T, int kWidth>
+struct alignas(sizeof(T) * kWidth) Pack {
+  T values[kWidth];
+};
+
+/// What of a Volume is divided by.
+template <class Index>
+struct Divisors {
+  explicit Divisors(const Volume& v, std::int64_t channel_packs)
+      : channels(channel_packs), taps(v.taps), in_positions(v.in_positions), out_positions(v.out_positions) {
+    for (int axis = 0; axis < 3; ++axis) {
+      kernel[axis] = Divisor<Index>(v.kernel[axis]);
+      stride[axis] = Divisor<Index>(v.stride[axis]);
+      in[axis] = Divisor<Index>(v.in[axis]);
+      out[axis] = Divisor<Index>(v.out[axis]);
+    }
+  }
+  Divisor<Index> channels, taps, in_positions, out_positions;  ///< channels: packs of a group
+  Divisor<Index> kernel[3], stride[3], in[3], out[3];
+};
+
+/// columns[sample and output position][group][tap][channel] = what the output reads from the channel through
+/// the tap. Channels are counted in packs.
+template <class T, int kWidth, class Index>
 struct Unfold {
   Volume v;
-  const T* image;
-  T* columns;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    std::int64_t position = i % v.out_positions;
-    std::int64_t tap = i / v.out_positions % v.taps;
+  Divisors<Index> by;
+  const Pack<T, kWidth>* images;
+  Pack<T, kWidth>* columns;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column) const {
+    const Split<Index> tap_and_channel(static_cast<Index>(column), by.channels);
+    const Split<Index> group_and_tap(tap_and_channel.quotient, by.taps);
+    const Split<Index> sample_and_position(static_cast<Index>(row), by.out_positions);
+    Index tap = group_and_tap.rest, position = sample_and_position.rest;
     std::int64_t at = 0, step = 1;
     bool inside = true;
     for (int axis = 2; axis >= 0; --axis) {
-      const std::int64_t x =
-          position % v.out[axis] * v.stride[axis] - v.pad[axis] + tap % v.kernel[axis] * v.dilation[axis];
-      position /= v.out[axis];
-      tap /= v.kernel[axis];
+      if (axis < v.first_axis) break;
+      const Split<Index> window(position, by.out[axis]);
+      const Split<Index> part(tap, by.kernel[axis]);
+      const std::int64_t x = static_cast<std::int64_t>(window.rest) * v.stride[axis] - v.pad[axis] +
+                             static_cast<std::int64_t>(part.rest) * v.dilation[axis];
+      position = window.quotient;
+      tap = part.quotient;
       inside = inside && x >= 0 && x < v.in[axis];
       at += x * step;
       step *= v.in[axis];
     }
-    const std::int64_t channel = i / v.out_positions / v.taps;
-    columns[i] = inside ? image[channel * v.in_positions + at] : T(0);
+    Pack<T, kWidth> pack{};
+    if (inside) {
+      const std::int64_t pixel =
+          static_cast<std::int64_t>(sample_and_position.quotient) * v.in_positions + at;
+      const Index channel = group_and_tap.quotient * by.channels.value() + tap_and_channel.rest;
+      pack = images[pixel * v.groups * static_cast<std::int64_t>(by.channels.value()) + channel];
+    }
+    columns[row * v.groups * v.taps * static_cast<std::int64_t>(by.channels.value()) + column] = pack;
   }
 };
 
-/// image[c][x] = sum of the columns that read it, with taps in ascending order.
-template <class T>
+/// image[sample and position][channel] = sum of the columns that read it, with taps in ascending order.
+template <class T, int kWidth, class Index>
 struct Fold {
   Volume v;
-  const T* columns;
-  T* image;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    std::int64_t rest = i % v.in_positions;
-    const std::int64_t channel = i / v.in_positions;
-    std::int64_t x[3];
+  Divisors<Index> by;
+  const Pack<T, kWidth>* columns;
+  Pack<T, kWidth>* images;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column) const {
+    const Split<Index> group_and_channel(static_cast<Index>(column), by.channels);
+    const Split<Index> sample_and_position(static_cast<Index>(row), by.in_positions);
+    std::int64_t x[3] = {0, 0, 0};
+    Index rest = sample_and_position.rest;
     for (int axis = 2; axis >= 0; --axis) {
-      x[axis] = rest % v.in[axis];
-      rest /= v.in[axis];
+      if (axis < v.first_axis) break;
+      const Split<Index> part(rest, by.in[axis]);
+      x[axis] = static_cast<std::int64_t>(part.rest);
+      rest = part.quotient;
     }
-    T sum = 0;
-    for (std::int64_t tap = 0; tap < v.taps; ++tap) {
-      std::int64_t of_tap = tap, position = 0, step = 1;
-      bool reads = true;
-      for (int axis = 2; axis >= 0; --axis) {
-        const std::int64_t start = x[axis] + v.pad[axis] - of_tap % v.kernel[axis] * v.dilation[axis];
-        of_tap /= v.kernel[axis];
-        const std::int64_t out = start / v.stride[axis];
-        reads = reads && start >= 0 && start % v.stride[axis] == 0 && out < v.out[axis];
-        position += out * step;
-        step *= v.out[axis];
+    const std::int64_t sample = static_cast<std::int64_t>(sample_and_position.quotient) * v.out_positions;
+    const std::int64_t group = static_cast<std::int64_t>(group_and_channel.quotient) * v.taps;
+    Pack<T, kWidth> sum{};
+    std::int64_t tap = 0;
+    for (std::int64_t a = 0; a < v.kernel[0]; ++a) {
+      const std::int64_t outer = window(0, x[0], a);
+      for (std::int64_t b = 0; b < v.kernel[1]; ++b) {
+        const std::int64_t middle = outer < 0 ? -1 : window(1, x[1], b);
+        for (std::int64_t c = 0; c < v.kernel[2]; ++c, ++tap) {
+          const std::int64_t inner = middle < 0 ? -1 : window(2, x[2], c);
+          if (inner < 0) continue;
+          const std::int64_t position = sample + (outer * v.out[1] + middle) * v.out[2] + inner;
+          const std::int64_t at =
+              (position * v.groups * v.taps + group + tap) * static_cast<std::int64_t>(by.channels.value()) +
+              static_cast<std::int64_t>(group_and_channel.rest);
+          const Pack<T, kWidth> pack = columns[at];
+          for (int i = 0; i < kWidth; ++i) sum.values[i] += pack.values[i];
+        }
       }
-      if (reads) sum += columns[(channel * v.taps + tap) * v.out_positions + position];
     }
-    image[i] = sum;
+    images[row * v.groups * static_cast<std::int64_t>(by.channels.value()) + column] = sum;
+  }
+
+ private:
+  /// The window along an axis that reads x through a tap, or -1.
+  BANYAN_HOST_DEVICE std::int64_t window(int axis, std::int64_t x, std::int64_t tap) const {
+    const std::int64_t start = x + v.pad[axis] - tap * v.dilation[axis];
+    if (start < 0) return -1;
+    const Split<Index> place(static_cast<Index>(start), by.stride[axis]);
+    if (place.rest != 0 || static_cast<std::int64_t>(place.quotient) >= v.out[axis]) return -1;
+    return static_cast<std::int64_t>(place.quotient);
   }
 };
 
-/// Used by all three directions: sizes in elements, per sample and per group.
+template <class F>
+struct Make {
+  F f;
+  BANYAN_HOST_DEVICE F operator()() const { return f; }
+};
+
+/// Sizes in elements.
 struct Sizes {
-  explicit Sizes(const ColumnsProblem& problem) : v(volume_of(problem)) {
-    const ConvolutionGeometry& g = problem.geometry;
+  explicit Sizes(const ColumnsProblem& problem)
+      : v(volume_of(problem)), plain(has_plain_columns(problem.geometry)) {
     samples = problem.input[0];
-    groups = g.group;
-    outputs = g.out_channels / g.group;
-    depth = g.in_channels / g.group * v.taps;
-    positions = v.out_positions;
-    image = g.in_channels * v.in_positions;
-    result = g.out_channels * positions;
-    columns = g.in_channels * v.taps * positions;
+    outputs = problem.geometry.out_channels / v.groups;
+    depth = v.taps * v.channels;
+    image = v.in_positions * v.groups * v.channels;
+    result = v.out_positions * v.groups * outputs;
+    columns = v.out_positions * v.groups * depth;
+    const std::int64_t bytes = columns * static_cast<std::int64_t>(size_of(problem.dtype));
+    at_a_time = plain ? samples
+                      : std::clamp<std::int64_t>(kMostColumnsBytes / std::max<std::int64_t>(bytes, 1), 1,
+                                                 std::max<std::int64_t>(samples, 1));
   }
   Volume v;
-  std::int64_t samples, groups, outputs, depth, positions, image, result, columns;
+  bool plain;
+  std::int64_t samples, outputs, depth;  ///< outputs and depth of a group
+  std::int64_t image, result, columns;   ///< of a sample
+  std::int64_t at_a_time;                ///< samples
 };
 
 template <class T>
-void unfold(Context& context, const Sizes& s, const T* image, T* columns) {
-  CudaBackend::for_each(context, s.columns, Unfold<T>{s.v, image, columns});
+constexpr int kPackOf = 16 / sizeof(T);
+
+template <template <class, int, class> class F, class T, int kWidth>
+void move_packs(Context& context, const Sizes& s, std::int64_t rows, std::int64_t columns, const T* from,
+                T* to) {
+  // Everything that is divided or divides.
+  const auto& v = s.v;
+  std::int64_t largest = std::max(rows, columns);
+  for (int axis = 0; axis < 3; ++axis)
+    largest = std::max({largest, v.in[axis] + v.pad[axis], v.stride[axis], v.kernel[axis]});
+  const auto* source = reinterpret_cast<const Pack<T, kWidth>*>(from);
+  auto* target = reinterpret_cast<Pack<T, kWidth>*>(to);
+  CudaBackend::with_index(largest, [&]<class Index>() {
+    using Body = F<T, kWidth, Index>;
+    CudaBackend::for_each_made(context, rows, columns,
+                               Make<Body>{Body{v, Divisors<Index>(v, v.channels / kWidth), source, target}});
+  });
+}
+
+template <class T>
+bool is_packed(const Sizes& s, const void* a, const void* b) {
+  const auto aligned = [](const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; };
+  return s.v.channels % kPackOf<T> == 0 && aligned(a) && aligned(b);
+}
+
+template <class T>
+void unfold(Context& context, const Sizes& s, std::int64_t samples, const T* images, T* columns) {
+  const std::int64_t rows = samples * s.v.out_positions, length = s.v.groups * s.depth;
+  if (is_packed<T>(s, images, columns))
+    move_packs<Unfold, T, kPackOf<T>>(context, s, rows, length / kPackOf<T>, images, columns);
+  else
+    move_packs<Unfold, T, 1>(context, s, rows, length, images, columns);
+}
+
+template <class T>
+void fold(Context& context, const Sizes& s, std::int64_t samples, const T* columns, T* images) {
+  const std::int64_t rows = samples * s.v.in_positions, length = s.v.groups * s.v.channels;
+  if (is_packed<T>(s, images, columns))
+    move_packs<Fold, T, kPackOf<T>>(context, s, rows, length / kPackOf<T>, columns, images);
+  else
+    move_packs<Fold, T, 1>(context, s, rows, length, columns, images);
+}
+
+/// body(first sample, number of samples) for as many samples as are unfolded at a time.
+template <class Body>
+void for_samples(const Sizes& s, const Body& body) {
+  for (std::int64_t first = 0; first < s.samples; first += s.at_a_time)
+    body(first, std::min(s.at_a_time, s.samples - first));
 }
 
 }  // namespace
 
-std::size_t columns_bytes(const ColumnsProblem& problem) {
-  return static_cast<std::size_t>(Sizes(problem).columns) * size_of(problem.dtype);
+bool has_plain_columns(const ConvolutionGeometry& geometry) {
+  const auto all = [](const std::vector<std::int64_t>& values, std::int64_t value) {
+    return std::all_of(values.begin(), values.end(), [value](std::int64_t each) { return each == value; });
+  };
+  return all(geometry.kernel, 1) && all(geometry.stride, 1) && all(geometry.pad, 0);
 }
+
+std::size_t columns_bytes(const ColumnsProblem& problem) {
+  const Sizes s(problem);
+  return s.plain ? 0 : static_cast<std::size_t>(s.at_a_time * s.columns) * size_of(problem.dtype);
+}
+
+std::int64_t unfolded_bytes(const ColumnsProblem& problem) {
+  const Sizes s(problem);
+  return s.plain ? 0 : s.samples * s.columns * static_cast<std::int64_t>(size_of(problem.dtype));
+}
+
+// Row-major products of a group: rows are positions, and between one and the next lie the other groups.
 
 void columns_forward(Context& context, const ColumnsProblem& problem, const void* input, const void* weight,
                      void* output, void* columns) {
   const Sizes s(problem);
   dispatch_float(problem.dtype, "convolution", [&]<class T>() {
-    const T* w = static_cast<const T*>(weight);
-    T* unfolded = static_cast<T*>(columns);
-    for (std::int64_t n = 0; n < s.samples; ++n) {
-      unfold(context, s, static_cast<const T*>(input) + n * s.image, unfolded);
-      T* y = static_cast<T*>(output) + n * s.result;
-      for (std::int64_t g = 0; g < s.groups; ++g)
-        gemm_on_memory<T>(context, {false, false, s.outputs, s.positions, s.depth}, 1,
-                          w + g * s.outputs * s.depth, unfolded + g * s.depth * s.positions, 0,
-                          y + g * s.outputs * s.positions);
-    }
+    for_samples(s, [&](std::int64_t first, std::int64_t samples) {
+      const T* x = static_cast<const T*>(input) + first * s.image;
+      if (!s.plain) unfold(context, s, samples, x, static_cast<T*>(columns));
+      const T* unfolded = s.plain ? x : static_cast<const T*>(columns);
+      for (std::int64_t g = 0; g < s.v.groups; ++g)
+        gemm_on_memory<T>(
+            context, {false, true, samples * s.v.out_positions, s.outputs, s.depth}, 1,
+            {unfolded + g * s.depth, s.v.groups * s.depth},
+            {static_cast<const T*>(weight) + g * s.outputs * s.depth, s.depth}, 0,
+            {static_cast<T*>(output) + first * s.result + g * s.outputs, s.v.groups * s.outputs});
+    });
   });
 }
 
@@ -138,17 +277,17 @@ void columns_backward_data(Context& context, const ColumnsProblem& problem, cons
                            const void* weight, void* grad_input, void* columns) {
   const Sizes s(problem);
   dispatch_float(problem.dtype, "convolution", [&]<class T>() {
-    const T* w = static_cast<const T*>(weight);
-    T* unfolded = static_cast<T*>(columns);
-    for (std::int64_t n = 0; n < s.samples; ++n) {
-      const T* dy = static_cast<const T*>(grad_output) + n * s.result;
-      for (std::int64_t g = 0; g < s.groups; ++g)
-        gemm_on_memory<T>(context, {true, false, s.depth, s.positions, s.outputs}, 1,
-                          w + g * s.outputs * s.depth, dy + g * s.outputs * s.positions, 0,
-                          unfolded + g * s.depth * s.positions);
-      CudaBackend::for_each(context, s.image,
-                            Fold<T>{s.v, unfolded, static_cast<T*>(grad_input) + n * s.image});
-    }
+    for_samples(s, [&](std::int64_t first, std::int64_t samples) {
+      T* dx = static_cast<T*>(grad_input) + first * s.image;
+      T* unfolded = s.plain ? dx : static_cast<T*>(columns);
+      for (std::int64_t g = 0; g < s.v.groups; ++g)
+        gemm_on_memory<T>(
+            context, {false, false, samples * s.v.out_positions, s.depth, s.outputs}, 1,
+            {static_cast<const T*>(grad_output) + first * s.result + g * s.outputs, s.v.groups * s.outputs},
+            {static_cast<const T*>(weight) + g * s.outputs * s.depth, s.depth}, 0,
+            {unfolded + g * s.depth, s.v.groups * s.depth});
+      if (!s.plain) fold(context, s, samples, unfolded, dx);
+    });
   });
 }
 
@@ -156,16 +295,17 @@ void columns_backward_weight(Context& context, const ColumnsProblem& problem, co
                              const void* grad_output, void* grad_weight, void* columns) {
   const Sizes s(problem);
   dispatch_float(problem.dtype, "convolution", [&]<class T>() {
-    T* dw = static_cast<T*>(grad_weight);
-    T* unfolded = static_cast<T*>(columns);
-    for (std::int64_t n = 0; n < s.samples; ++n) {
-      unfold(context, s, static_cast<const T*>(input) + n * s.image, unfolded);
-      const T* dy = static_cast<const T*>(grad_output) + n * s.result;
-      for (std::int64_t g = 0; g < s.groups; ++g)
-        gemm_on_memory<T>(context, {false, true, s.outputs, s.depth, s.positions}, 1,
-                          dy + g * s.outputs * s.positions, unfolded + g * s.depth * s.positions,
-                          n == 0 ? 0 : 1, dw + g * s.outputs * s.depth);
-    }
+    for_samples(s, [&](std::int64_t first, std::int64_t samples) {
+      const T* x = static_cast<const T*>(input) + first * s.image;
+      if (!s.plain) unfold(context, s, samples, x, static_cast<T*>(columns));
+      const T* unfolded = s.plain ? x : static_cast<const T*>(columns);
+      for (std::int64_t g = 0; g < s.v.groups; ++g)
+        gemm_on_memory<T>(
+            context, {true, false, s.outputs, s.depth, samples * s.v.out_positions}, 1,
+            {static_cast<const T*>(grad_output) + first * s.result + g * s.outputs, s.v.groups * s.outputs},
+            {unfolded + g * s.depth, s.v.groups * s.depth}, first == 0 ? 0 : 1,
+            {static_cast<T*>(grad_weight) + g * s.outputs * s.depth, s.depth});
+    });
   });
 }
 

@@ -1,5 +1,8 @@
-// Convolution as matrix products over unfolded images (im2col), where cuDNN has no reproducible algorithm.
-// Everything is contiguous; one sample at a time.
+// Convolution as matrix products over unfolded images (im2col). Everything is channels-last: images
+// (N, spatial, C), weights (O, spatial, C of a group).
+//
+// A product of 1 x 1 windows reads the images themselves. Otherwise some samples are unfolded at a time, as
+// many as fit into a limited scratch memory: the more, the better a product uses the GPU.
 #pragma once
 
 #include "banyan/ops/convolution.hpp"
@@ -14,8 +17,12 @@ struct ColumnsProblem {
   const Shape& output;
 };
 
+/// Is each window a pixel of its own? Nothing is unfolded then.
+bool has_plain_columns(const ConvolutionGeometry& geometry);
 /// Bytes of scratch memory that each function below needs as `columns`.
 std::size_t columns_bytes(const ColumnsProblem& problem);
+/// Bytes of all unfolded images; 0 if nothing is unfolded.
+std::int64_t unfolded_bytes(const ColumnsProblem& problem);
 /// output = input * weight
 void columns_forward(Context& context, const ColumnsProblem& problem, const void* input, const void* weight,
                      void* output, void* columns);

@@ -64,6 +64,10 @@ FilterDescriptor filter_descriptor(const Device& device, cudnnDataType_t type,
   return descriptor;
 }
 
+bool uses_tf32(const Device& device, cudnnDataType_t type) {
+  return device.math() == Math::tf32 && type == CUDNN_DATA_FLOAT;
+}
+
 ConvolutionDescriptor convolution_descriptor(const Device& device, cudnnDataType_t type,
                                              const ConvolutionGeometry& geometry, std::size_t leading) {
   const std::vector<int> pad = padded_axes(geometry.pad, leading, 0);
@@ -77,8 +81,9 @@ ConvolutionDescriptor convolution_descriptor(const Device& device, cudnnDataType
               "cudnnSetConvolutionNdDescriptor", device);
   cudnn_check(cudnnSetConvolutionGroupCount(raw, to_int(geometry.group)), "cudnnSetConvolutionGroupCount",
               device);
-  // f32 means f32, without TF32.
-  cudnn_check(cudnnSetConvolutionMathType(raw, CUDNN_FMA_MATH), "cudnnSetConvolutionMathType", device);
+  // The default allows TF32 for f32.
+  cudnn_check(cudnnSetConvolutionMathType(raw, uses_tf32(device, type) ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH),
+              "cudnnSetConvolutionMathType", device);
   return descriptor;
 }
 
@@ -186,7 +191,7 @@ void add_attempt(std::vector<ConvolutionAttempt>& list, const Device& device, cu
 template <class Direction>
 ConvolutionAttempts find_attempts(const Device& device, cudnnHandle_t handle,
                                   cudnnConvolutionDescriptor_t convolution,
-                                  const std::vector<std::unique_ptr<ConvolutionFormat>>& formats) {
+                                  const std::vector<std::unique_ptr<ConvolutionFormat>>& formats, bool tf32) {
   ConvolutionAttempts attempts;
   for (const auto& format : formats) {
     // An algorithm may be listed twice, with and without tensor cores.
@@ -197,9 +202,10 @@ ConvolutionAttempts find_attempts(const Device& device, cudnnHandle_t handle,
                   device))
       found = 0;
     for (int i = 0; i < found; ++i) {
-      const bool fma = results[i].mathType == CUDNN_FMA_MATH || results[i].mathType == CUDNN_DEFAULT_MATH;
-      if (results[i].status == CUDNN_STATUS_SUCCESS && results[i].determinism == CUDNN_DETERMINISTIC && fma &&
-          Direction::plain(results[i].algo))
+      const bool fits = results[i].mathType == CUDNN_DEFAULT_MATH ||
+                        results[i].mathType == (tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
+      if (results[i].status == CUDNN_STATUS_SUCCESS && results[i].determinism == CUDNN_DETERMINISTIC &&
+          fits && Direction::plain(results[i].algo))
         add_attempt<Direction>(attempts.list, device, handle, *format, convolution, results[i].algo,
                                kMostWorkspaceBytes);
     }
@@ -210,12 +216,25 @@ ConvolutionAttempts find_attempts(const Device& device, cudnnHandle_t handle,
   return attempts;
 }
 
+/// Is a product over unfolded images faster than cuDNN's deterministic algorithms without transforms?
+/// (tests/bench/gpu_convolutions.cpp times both; docs/bench/gpu_convolutions.md.) Without tensor cores, yes:
+/// cuDNN's have small tiles, and those for gradients of weights add what many images contribute one after the
+/// other. With them, no, but for images that need no unfolding, or little of it: cuDNN takes its time on the
+/// host, too. A depthwise convolution's products would be too thin.
+bool columns_are_faster(const ColumnsProblem& problem, bool tf32) {
+  constexpr std::int64_t kMostGroups = 8, kMostUnfoldedBytes = std::int64_t{40} << 20;
+  if (problem.dtype != DType::f32 || problem.geometry.group > kMostGroups) return false;
+  return !tf32 || unfolded_bytes(problem) <= kMostUnfoldedBytes;
+}
+
 }  // namespace
 
 ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry& geometry, DType dtype,
-                                 const Shape& input, const Shape& output, bool prefer_channels_last)
+                                 const Shape& input, const Shape& output, bool prefer_channels_last,
+                                 Columns columns)
     : device_(&device) {
   const cudnnDataType_t type = dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+  tf32_ = uses_tf32(device, type);
   const std::size_t leading = geometry.spatial_axes() == 1 ? 1 : 0;
   convolution_ = convolution_descriptor(device, type, geometry, leading);
   const auto add_format = [&](bool channels_last) {
@@ -226,7 +245,10 @@ ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry
     format->weight = filter_descriptor(device, type, geometry, leading, channels_last);
     formats_.push_back(std::move(format));
   };
-  columns_bytes_ = columns_bytes({geometry, dtype, input, output});
+  columns_format_.channels_last = true;
+  const ColumnsProblem problem{geometry, dtype, input, output};
+  columns_bytes_ = columns_bytes(problem);
+  columns_first_ = columns == Columns::by_rules && prefer_channels_last && columns_are_faster(problem, tf32_);
   // cuDNN has no channels-last kernels for f64 or for f32 volumes, nor, for some images, in f32 without
   // tensor cores. Contiguous always follows, because it supports everything.
   if (prefer_channels_last && dtype == DType::f32 && geometry.spatial_axes() <= 2) add_format(true);
@@ -235,20 +257,23 @@ ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry
 
 ConvolutionAttempts& ConvolutionPlan::attempts(cudnnHandle_t handle, ConvolutionDirection direction) {
   std::optional<ConvolutionAttempts>& attempts = attempts_[static_cast<std::size_t>(direction)];
-  if (!attempts) {
+  if (attempts) return *attempts;
+  if (!columns_first_) {
     switch (direction) {
       case ConvolutionDirection::forward:
-        attempts = find_attempts<Forward>(*device_, handle, convolution_.get(), formats_);
+        attempts = find_attempts<Forward>(*device_, handle, convolution_.get(), formats_, tf32_);
         break;
       case ConvolutionDirection::backward_data:
-        attempts = find_attempts<BackwardData>(*device_, handle, convolution_.get(), formats_);
+        attempts = find_attempts<BackwardData>(*device_, handle, convolution_.get(), formats_, tf32_);
         break;
       case ConvolutionDirection::backward_weight:
-        attempts = find_attempts<BackwardWeight>(*device_, handle, convolution_.get(), formats_);
+        attempts = find_attempts<BackwardWeight>(*device_, handle, convolution_.get(), formats_, tf32_);
         break;
     }
-    attempts->list.push_back({formats_.back().get(), kColumnsAlgorithm, columns_bytes_});
+  } else {
+    attempts.emplace();
   }
+  attempts->list.push_back({&columns_format_, kColumnsAlgorithm, columns_bytes_});
   return *attempts;
 }
 

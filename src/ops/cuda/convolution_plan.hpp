@@ -39,7 +39,7 @@ struct ConvolutionFormat {
 
 enum class ConvolutionDirection : std::uint8_t { forward, backward_data, backward_weight };
 
-/// Instead of a cuDNN algorithm: convolution_columns.hpp.
+/// Instead of a cuDNN algorithm: convolution_columns.hpp, in a channels-last format without descriptors.
 inline constexpr int kColumnsAlgorithm = -1;
 
 /// One algorithm in one format. `algorithm` is the direction's cuDNN enumerator or kColumnsAlgorithm.
@@ -50,24 +50,25 @@ struct ConvolutionAttempt {
 };
 
 /// The attempts of one direction, best first: a list determined by shapes, types, the GPU model and cuDNN's
-/// version. If cuDNN refuses at run time, as not supported, what its heuristics offered, the next one is used
-/// from then on.
+/// version, never by measuring: another run would find other times and choose otherwise. If cuDNN refuses at
+/// run time, as not supported, what its heuristics offered, the next one is used from then on.
 struct ConvolutionAttempts {
   std::vector<ConvolutionAttempt> list;
   std::size_t current = 0;
-  bool settled = false;   ///< the current one has run; no other will, as it would not be bit-identical
-  bool reported = false;  ///< that cuDNN has no algorithm
+  bool settled = false;  ///< the current one has run; no other will, as it would not be bit-identical
 };
 
 class ConvolutionPlan {
  public:
-  /// `prefer_channels_last`: both tensors are stored in that order.
+  enum class Columns : std::uint8_t { by_rules, last };
+  /// `prefer_channels_last`: a tensor is stored in that order only, or both in either. `columns`: where
+  /// kColumnsAlgorithm stands in the lists.
   ConvolutionPlan(const Device& device, const ConvolutionGeometry& geometry, DType dtype, const Shape& input,
-                  const Shape& output, bool prefer_channels_last);
+                  const Shape& output, bool prefer_channels_last, Columns columns = Columns::by_rules);
 
   cudnnConvolutionDescriptor_t convolution() const { return convolution_.get(); }
-  /// Only reproducible algorithms; the list is made when the direction is first used. The last one is always
-  /// kColumnsAlgorithm.
+  /// Only reproducible algorithms; the list is made when the direction is first used. It always has
+  /// kColumnsAlgorithm, after which nothing else is tried.
   ConvolutionAttempts& attempts(cudnnHandle_t handle, ConvolutionDirection direction);
   /// What has run, by direction.
   const ConvolutionAttempt* settled(ConvolutionDirection direction) const {
@@ -78,8 +79,11 @@ class ConvolutionPlan {
  private:
   const Device* device_;
   ConvolutionDescriptor convolution_;
+  bool tf32_;
   std::vector<std::unique_ptr<ConvolutionFormat>> formats_;  ///< the preferred one first
+  ConvolutionFormat columns_format_;
   std::size_t columns_bytes_;
+  bool columns_first_ = false;
   std::optional<ConvolutionAttempts> attempts_[3];
 };
 

@@ -24,6 +24,32 @@ namespace kernels {
 
 inline constexpr int kThreads = 256;  ///< per block; a power of two
 inline constexpr int kMergeThreads = 128;
+/// Elements whose loads a thread has under way at once: one at a time would leave most of the bandwidth
+/// unused.
+inline constexpr int kLoadsAtOnce = 8;
+
+/// body(i) for i = first, first + step, ... below `end`, in this order; kLoadsAtOnce of them without a branch
+/// between, so that what they load need not wait for the others' results.
+template <class Index, class Body>
+__device__ void in_batches(Index first, Index end, Index step, const Body& body) {
+  Index i = first;
+  for (; i + (kLoadsAtOnce - 1) * step < end; i += kLoadsAtOnce * step)
+    for (int k = 0; k < kLoadsAtOnce; ++k) body(i + k * step);
+  for (; i < end; i += step) body(i);
+}
+
+/// The same for body.store(i, body.value(i)): all values of a batch before the first store, which might
+/// change what the others load.
+template <class Index, class Value, class Store>
+__device__ void in_batches(Index first, Index end, Index step, const Value& value, const Store& store) {
+  Index i = first;
+  for (; i + (kLoadsAtOnce - 1) * step < end; i += kLoadsAtOnce * step) {
+    decltype(value(i)) values[kLoadsAtOnce];
+    for (int k = 0; k < kLoadsAtOnce; ++k) values[k] = value(i + k * step);
+    for (int k = 0; k < kLoadsAtOnce; ++k) store(i + k * step, values[k]);
+  }
+  for (; i < end; i += step) store(i, value(i));
+}
 
 template <class F>
 __global__ void __launch_bounds__(kThreads) for_each_kernel(std::int64_t n, F f) {
@@ -76,8 +102,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// For inner == 1; each thread stays in one column: f.terms(d) once, then f(terms, i). Block and grid as in
-/// reduce_columns_kernel.
+/// For inner == 1; each thread stays in one column: f.terms(d) once, then f.store(i, f.value(terms, i)).
+/// Block and grid as in reduce_columns_kernel.
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     columns_with_terms_kernel(std::int64_t rows, std::int64_t dim, F f) {
@@ -85,9 +111,10 @@ __global__ void __launch_bounds__(kThreads)
   if (d >= dim) return;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
   const auto terms = f.terms(d);
-  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; row < rows;
-       row += step)
-    f(terms, row * dim + d);
+  in_batches(
+      static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y, rows, step,
+      [&](std::int64_t row) { return f.value(terms, row * dim + d); },
+      [&](std::int64_t row, auto value) { f.store(row * dim + d, value); });
 }
 
 /// The same for runs of `inner` neighbours; grid as in reduce_runs_kernel.
@@ -98,12 +125,14 @@ __global__ void __launch_bounds__(kThreads) runs_with_terms_kernel(Broadcast ove
   const Index positions = static_cast<Index>(over.outer * over.inner);
   const Index step = static_cast<Index>(gridDim.y) * kThreads;
   const auto terms = f.terms(d);
-  for (Index at = static_cast<Index>(blockIdx.y) * kThreads + threadIdx.x; at < positions; at += step) {
-    const Index outer = at / inner;
-    const Index rest = at - outer * inner;
-    f(terms,
-      (static_cast<std::int64_t>(outer) * over.dim + d) * over.inner + static_cast<std::int64_t>(rest));
-  }
+  const auto index_of = [&](Index at) {
+    const Index outer = at / inner, rest = at - outer * inner;
+    return (static_cast<std::int64_t>(outer) * over.dim + d) * over.inner + static_cast<std::int64_t>(rest);
+  };
+  in_batches(
+      static_cast<Index>(static_cast<Index>(blockIdx.y) * kThreads + threadIdx.x), positions, step,
+      [&](Index at) { return f.value(terms, index_of(at)); },
+      [&](Index at, auto value) { f.store(index_of(at), value); });
 }
 
 /// Merges the states of `count` threads (a power of two), `stride` apart, into that of thread 0. `rank`: the
@@ -128,9 +157,8 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
   State state = r.identity();
   if (d < dim) {
-    for (std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; row < rows;
-         row += step)
-      r.add(state, row * dim + d, d);
+    in_batches(static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y, rows, step,
+               [&](std::int64_t row) { r.add(state, row * dim + d, d); });
   }
   State* mine = states + threadIdx.y * blockDim.x + threadIdx.x;
   *mine = state;
@@ -155,13 +183,14 @@ __global__ void __launch_bounds__(kThreads)
   const Index positions = static_cast<Index>(over.outer * over.inner);
   const Index step = static_cast<Index>(gridDim.y) * kThreads;
   State state = r.identity();
-  for (Index at = static_cast<Index>(blockIdx.y) * kThreads + threadIdx.x; at < positions; at += step) {
-    const Index outer = at / inner;
-    const Index rest = at - outer * inner;
-    r.add(state,
-          (static_cast<std::int64_t>(outer) * over.dim + d) * over.inner + static_cast<std::int64_t>(rest),
-          d);
-  }
+  in_batches(static_cast<Index>(static_cast<Index>(blockIdx.y) * kThreads + threadIdx.x), positions, step,
+             [&](Index at) {
+               const Index outer = at / inner, rest = at - outer * inner;
+               r.add(state,
+                     (static_cast<std::int64_t>(outer) * over.dim + d) * over.inner +
+                         static_cast<std::int64_t>(rest),
+                     d);
+             });
   State* mine = states + threadIdx.x;
   *mine = state;
   merge_tree(r, mine, static_cast<int>(threadIdx.x), kThreads, 1);
@@ -254,8 +283,8 @@ class CudaBackend {
   static void transpose(Context& context, std::int64_t batch, std::int64_t rows, std::int64_t columns,
                         const From* from, To* to);
 
-  /// f(f.terms(d), i) for all elements i of outer x dim x inner memory; the terms of d are computed once per
-  /// thread, not per element.
+  /// f.store(i, f.value(f.terms(d), i)) for all elements i of outer x dim x inner memory; the terms of d are
+  /// computed once per thread, not per element. A value may depend on elements i only.
   template <class F>
   static void for_each_with_terms(Context& context, const Broadcast& over, F f) {
     const std::int64_t positions = over.outer * over.inner;
@@ -297,8 +326,6 @@ class CudaBackend {
     cuda_check(cudaGetLastError(), context.device().name(), what);
   }
 
- private:
-  static constexpr std::int64_t kMostBlocks = 1 << 16;
   /// body<Index>() with the index type for n elements: 32 bits if adding a grid's step cannot overflow.
   template <class Body>
   static void with_index(std::int64_t n, const Body& body) {
@@ -307,6 +334,9 @@ class CudaBackend {
     else
       body.template operator()<std::int64_t>();
   }
+
+ private:
+  static constexpr std::int64_t kMostBlocks = 1 << 16;
   /// Blocks that fill the largest GPU (132 multiprocessors, 8 blocks each).
   static constexpr unsigned kFullGpu = 1056;
   /// Blocks of a reduction: enough for the largest GPU, and the same on every GPU.

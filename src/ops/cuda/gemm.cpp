@@ -30,22 +30,23 @@ cublasStatus_t call(cublasHandle_t handle, const Operands& o, double alpha, cons
 }  // namespace
 
 template <class T>
-void gemm_on_memory(Context& context, const GemmShape& shape, double alpha, const T* a, const T* b,
-                    double beta, T* c) {
+void gemm_on_memory(Context& context, const GemmShape& shape, double alpha, MatrixInMemory<const T> a,
+                    MatrixInMemory<const T> b, double beta, MatrixInMemory<T> c) {
   const Operands operands{shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                           shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
                           shape.n,
                           shape.m,
                           shape.k,
-                          shape.transpose_b ? shape.k : shape.n,
-                          shape.transpose_a ? shape.m : shape.k,
-                          shape.n};
-  cublas_check(call(cuda_handles(context).cublas(), operands, alpha, b, a, beta, c),
+                          b.stride,
+                          a.stride,
+                          c.stride};
+  cublas_check(call(cuda_handles(context).cublas(), operands, alpha, b.data, a.data, beta, c.data),
                "the matrix product (cublas gemm)", context.device());
 }
-template void gemm_on_memory(Context&, const GemmShape&, double, const float*, const float*, double, float*);
-template void gemm_on_memory(Context&, const GemmShape&, double, const double*, const double*, double,
-                             double*);
+template void gemm_on_memory(Context&, const GemmShape&, double, MatrixInMemory<const float>,
+                             MatrixInMemory<const float>, double, MatrixInMemory<float>);
+template void gemm_on_memory(Context&, const GemmShape&, double, MatrixInMemory<const double>,
+                             MatrixInMemory<const double>, double, MatrixInMemory<double>);
 
 namespace {
 
@@ -63,7 +64,8 @@ void gemm_on_cuda(Context& context, const GemmShape& shape, double alpha, const 
     return;
   }
   dispatch_float(c.dtype(), "gemm", [&]<class T>() {
-    gemm_on_memory<T>(context, shape, alpha, a.data<T>(), b.data<T>(), beta, c.data<T>());
+    gemm_on_memory<T>(context, shape, alpha, {a.data<T>(), shape.transpose_a ? shape.m : shape.k},
+                      {b.data<T>(), shape.transpose_b ? shape.k : shape.n}, beta, {c.data<T>(), shape.n});
   });
 }
 

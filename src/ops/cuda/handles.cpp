@@ -46,7 +46,8 @@ cublasHandle_t CudaHandles::cublas() {
   cublas_check(cublasSetStream(handle, stream), "cublasSetStream", device);
   cublas_check(cublasSetWorkspace(handle, cublas_workspace_->data(), kCublasWorkspaceBytes),
                "cublasSetWorkspace", device);
-  cublas_check(cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH), "cublasSetMathMode", device);
+  const cublasMath_t math = device.math() == Math::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
+  cublas_check(cublasSetMathMode(handle, math), "cublasSetMathMode", device);
   cublas_check(cublasSetAtomicsMode(handle, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode", device);
   cublas_check(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST), "cublasSetPointerMode", device);
   return handle;

@@ -12,9 +12,8 @@ template <class T, class End>
 struct ForwardWithTerms {
   detail::NormalizeForward<T, End> f;
   __device__ detail::ForwardTerms<T> terms(std::int64_t d) const { return f.terms(d); }
-  __device__ void operator()(const detail::ForwardTerms<T>& t, std::int64_t i) const {
-    f.y[i] = f.apply(t, i);
-  }
+  __device__ T value(const detail::ForwardTerms<T>& t, std::int64_t i) const { return f.apply(t, i); }
+  __device__ void store(std::int64_t i, T value) const { f.y[i] = value; }
 };
 
 template <class T, class End>
@@ -25,9 +24,8 @@ struct BackwardWithTerms {
     detail::BackwardTerms<T> backward;
   };
   __device__ Both terms(std::int64_t d) const { return {f.forward.terms(d), f.terms(d)}; }
-  __device__ void operator()(const Both& t, std::int64_t i) const {
-    f.dx[i] = f.apply(t.forward, t.backward, i);
-  }
+  __device__ T value(const Both& t, std::int64_t i) const { return f.apply(t.forward, t.backward, i); }
+  __device__ void store(std::int64_t i, T value) const { f.dx[i] = value; }
 };
 
 /// An undefined `addend` adds nothing.

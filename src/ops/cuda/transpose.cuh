@@ -44,16 +44,52 @@ __global__ void __launch_bounds__(kTile* kTileRows)
   }
 }
 
+/// The same where `columns` are few, such as a filter's taps: tiles of as many whole rows as fill the block's
+/// memory, which is read as one run. kTurned: the other way round, where `rows` are few.
+template <class From, class To, bool kAdd, bool kTurned>
+__global__ void __launch_bounds__(kTile* kTileRows)
+    transpose_narrow_kernel(const From* from, To* to, std::int64_t batch, std::int64_t length, int width) {
+  BANYAN_SHARED_ARRAY(From, tile, kTile * kPitch);
+  const int threads = kTile * kTileRows, thread = static_cast<int>(threadIdx.y * kTile + threadIdx.x);
+  const int most = kTile * kTile / width;  // of the long side in a tile
+  const std::int64_t tiles = (length + most - 1) / most;
+  for (std::int64_t number = blockIdx.x; number < batch * tiles; number += gridDim.x) {
+    const std::int64_t first = number % tiles * most, base = number / tiles * length * width;
+    const int count = static_cast<int>(length - first < most ? length - first : most);
+    // The long side's neighbours are neighbours in `wide`, those of a narrow row in `narrow` memory.
+    const auto wide = [&](int e) { return base + e / count * length + first + e % count; };
+    const auto narrow = [&](int e) { return base + first * width + e; };
+    for (int e = thread; e < count * width; e += threads) tile[e] = from[kTurned ? wide(e) : narrow(e)];
+    __syncthreads();
+    for (int e = thread; e < count * width; e += threads) {
+      const int at = kTurned ? e % width * count + e / width : e % count * width + e / count;
+      const To value = static_cast<To>(tile[at]);
+      To& target = to[kTurned ? narrow(e) : wide(e)];
+      target = kAdd ? target + value : value;
+    }
+    __syncthreads();
+  }
+}
+
 }  // namespace kernels
 
 template <class From, class To, bool kAdd>
 void launch_transpose(Context& context, const From* from, To* to, std::int64_t batch, std::int64_t rows,
                       std::int64_t columns) {
   using kernels::kTile;
+  constexpr std::int64_t kNarrow = kTile / 2;
   const std::int64_t tiles = batch * ((rows + kTile - 1) / kTile) * ((columns + kTile - 1) / kTile);
   if (tiles == 0) return;
   const dim3 block(kTile, kernels::kTileRows);
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 16));
+  if (const std::int64_t width = std::min(rows, columns), length = std::max(rows, columns);
+      width <= kNarrow && length > width) {
+    const auto kernel = rows > columns ? &kernels::transpose_narrow_kernel<From, To, kAdd, false>
+                                       : &kernels::transpose_narrow_kernel<From, To, kAdd, true>;
+    CudaBackend::launch_checked(context, "launch of a transposition", kernel, blocks, block, from, to, batch,
+                                length, static_cast<int>(width));
+    return;
+  }
   CudaBackend::launch_checked(context, "launch of a transposition", kernels::transpose_kernel<From, To, kAdd>,
                               blocks, block, from, to, batch, rows, columns);
 }

@@ -22,7 +22,7 @@ void check_whole_net(caffe::NetParameter net, Phase phase, const std::map<std::s
                      const std::string& origin, Findings& findings) {
   findings.attempt(origin, [&] {
     make_up_data(net, stand_ins);
-    const auto device = make_device({DeviceKind::cpu, 0}, 1, DType::f32);
+    const auto device = make_device({DeviceKind::cpu, 0}, 1);
     Context context(*device);
     Activity activity(device->name());
     NetOptions how;

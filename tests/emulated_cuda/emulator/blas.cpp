@@ -84,6 +84,7 @@ struct Gemm {
   Matrix<const T> a, b;
   Matrix<T> c;
   T host_alpha = 0, host_beta = 0;  ///< if they are in host memory
+  bool tf32 = false;                ///< for f32: factors are rounded
 };
 
 bool is_operation(cublasOperation_t operation) {
@@ -152,6 +153,11 @@ Stream* stream_for(const BlasHandle& blas, const char* function) {
   return nullptr;
 }
 
+bool allows_tf32(const BlasHandle& blas) {
+  const int mode = blas.math & 15;
+  return mode == CUBLAS_TENSOR_OP_MATH || mode == CUBLAS_TF32_TENSOR_OP_MATH;
+}
+
 /// What is allowed, but changes results between runs or rounds more than the types suggest.
 void note_what_is_inexact(const BlasHandle& blas, Stream& stream, const char* function) {
   const std::string name = function;
@@ -166,8 +172,22 @@ void note_what_is_inexact(const BlasHandle& blas, Stream& stream, const char* fu
   }
   if (blas.atomics == CUBLAS_ATOMICS_ALLOWED)
     note(name + ": atomics are allowed: results may not be reproducible");
-  if ((blas.math & 15) == CUBLAS_TENSOR_OP_MATH || (blas.math & 15) == CUBLAS_TF32_TENSOR_OP_MATH)
-    note(name + ": the math mode allows TF32");
+  if (allows_tf32(blas)) note(name + ": the math mode allows TF32");
+}
+
+/// A copy of a factor's elements, rounded; f64 stays as it is.
+template <class T>
+const T* as_tf32(const Matrix<const T>& matrix, const T* real, std::vector<T>* copy) {
+  if constexpr (std::is_same_v<T, float>) {
+    copy->resize(matrix.bytes() / sizeof(T));
+    for (std::int64_t column = 0; column < matrix.columns; ++column) {
+      const T* from = real + column * matrix.stride;
+      std::transform(from, from + matrix.rows, copy->begin() + column * matrix.stride,
+                     [](float value) { return emulated::as_tf32(value); });
+    }
+    return copy->data();
+  }
+  return real;
 }
 
 template <class T>
@@ -192,6 +212,11 @@ void run_gemm(Running& r, const Gemm<T>& g, void* workspace, std::size_t workspa
     a = read(r, g.a, "gemm, A");
     b = read(r, g.b, "gemm, B");
     if (a == nullptr || b == nullptr) return;
+  }
+  std::vector<T> brief_a, brief_b;
+  if (multiplies && g.tf32) {
+    a = as_tf32(g.a, a, &brief_a);
+    b = as_tf32(g.b, b, &brief_b);
   }
   if (beta != T(0) &&
       read(r, Matrix<const T>{g.c.data, g.c.rows, g.c.columns, g.c.stride}, "gemm, C") == nullptr)
@@ -236,6 +261,7 @@ cublasStatus_t gemm(cublasHandle_t handle, Gemm<T> g) {
     g.host_alpha = *g.alpha;
     g.host_beta = *g.beta;
   }
+  g.tf32 = allows_tf32(*blas);
   enqueue(*stream, g.function,
           [g, on_device, workspace = blas->workspace, bytes = blas->workspace_bytes](Running& r) {
             run_gemm(r, g, workspace, bytes, on_device);

@@ -184,9 +184,22 @@ char* real_address(Running& r, const Work& work, const Operand& operand) {
 
 template <class T>
 void compute_with(const Work& work, char* const (&real)[3]) {
-  compute<T>(work.direction, work.problem, static_cast<T>(work.alpha), static_cast<T>(work.beta),
-             {reinterpret_cast<T*>(real[0]), reinterpret_cast<T*>(real[1]), reinterpret_cast<T*>(real[2])});
   const Problem& p = work.problem;
+  T* data[3];
+  std::vector<T> factors[3];
+  for (int i = 0; i < 3; ++i) {
+    data[i] = reinterpret_cast<T*>(real[i]);
+    if constexpr (std::is_same_v<T, float>) {
+      if (p.math == CUDNN_FMA_MATH || work.operands[i].written) continue;
+      factors[i].resize(static_cast<std::size_t>(extent_of(work.operands[i].shape)));
+      for_each_piece(work.operands[i].shape, [&](std::int64_t at, std::int64_t length) {
+        std::transform(data[i] + at, data[i] + at + length, factors[i].begin() + at, as_tf32);
+      });
+      data[i] = factors[i].data();
+    }
+  }
+  compute<T>(work.direction, p, static_cast<T>(work.alpha), static_cast<T>(work.beta),
+             {data[0], data[1], data[2]});
   const Way way(work.direction, work.algorithm, p.channels_last, p.batch, p.in_channels, p.out_channels,
                 p.groups, p.inputs(), p.positions(), p.weights());
   for (int i = 0; i < 3; ++i)

@@ -61,6 +61,14 @@ T of_a_gpu(T value) {
 void round_otherwise(float* values, std::size_t count, const Way& way) { round_all(values, count, way); }
 void round_otherwise(double* values, std::size_t count, const Way& way) { round_all(values, count, way); }
 
+float as_tf32(float value) {
+  if (!std::isfinite(value)) return value;
+  constexpr std::uint32_t kDropped = 13;
+  // Half of the last bit that stays; a carry goes into the exponent, as it should.
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value) + (1u << (kDropped - 1));
+  return std::bit_cast<float>(bits >> kDropped << kDropped);
+}
+
 }  // namespace emulated
 
 // The linker gives these to everything in the library instead of the host's functions (--wrap,

@@ -27,4 +27,7 @@ class Way {
 void round_otherwise(float* values, std::size_t count, const Way& way);
 void round_otherwise(double* values, std::size_t count, const Way& way);
 
+/// The nearest TF32 (10 bits of mantissa): what tensor cores make of a product's f32 factor.
+float as_tf32(float value);
+
 }  // namespace emulated

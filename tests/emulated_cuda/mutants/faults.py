@@ -26,6 +26,7 @@ BACKEND = "src/ops/cuda/cuda_backend.cuh"
 TRANSPOSE = "src/ops/cuda/transpose.cuh"
 HANDLES = "src/ops/cuda/handles.cpp"
 CONVOLUTION = "src/ops/cuda/convolution.cpp"
+COLUMNS = "src/ops/cuda/convolution_columns.cu"
 DEVICE = "src/device/cuda/cuda_device.cpp"
 TABLE = "src/device/cuda/cuda_backend.cpp"
 HOST_COPY = "src/tensor/host_copy.cpp"
@@ -40,6 +41,7 @@ LAYOUTS = gpu_tests("*Basic.CopiesBetweenLayouts/cuda_f32")
 POOLING = gpu_tests("*PoolingTest.*/cuda_f32")
 CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_f32")
 STAGED_CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_f32", "gpus=1,cudnn=contiguous")
+GRADIENTS_OF_CONVOLUTIONS = gpu_tests("*ConvolutionTest.Backward*/cuda_f32")
 STREAMS = gpu_tests("CudaStreams.Copies*:CudaStreams.Replicas*")
 PRODUCTS = gpu_tests("*Gemm.ZeroBetaIgnoresTheTarget/cuda_f32")
 UPDATES = gpu_tests("*Update.Sgd/cuda_f32")
@@ -111,11 +113,14 @@ MUTANTS = [
     reduction("a reduction's partial states share a slot", ("partial[blockIdx.y * over.dim + d] = *mine", "partial[d] = *mine")),
     reduction("a merge reads one slice too many", ("slice < slices; slice += kMergeThreads", "slice <= slices; slice += kMergeThreads")),
     reduction("a merge leaves out the first slice", ("slice = threadIdx.x; slice < slices", "slice = threadIdx.x + 1; slice < slices")),
-    reduction("columns: the last one is left out", ("  if (d < dim) {\n    for", "  if (d < dim - 1) {\n    for")),
+    reduction("columns: the last one is left out", ("  if (d < dim) {\n    in_batches", "  if (d < dim - 1) {\n    in_batches")),
     reduction("runs: the row of channels is one too long",
-              ("          (static_cast<std::int64_t>(outer) * over.dim + d) * over.inner + static_cast<std::int64_t>(rest),\n          d);",
-               "          (static_cast<std::int64_t>(outer) * (over.dim + 1) + d) * over.inner + static_cast<std::int64_t>(rest),\n          d);")),
-    reduction("a position counted with 8 bits", ("const Index rest = at - outer * inner;\n    r.add", "const Index rest = static_cast<std::uint8_t>(at - outer * inner);\n    r.add")),
+              ("(static_cast<std::int64_t>(outer) * over.dim + d) * over.inner +\n", "(static_cast<std::int64_t>(outer) * (over.dim + 1) + d) * over.inner +\n")),
+    reduction("a batch of elements begins too late", ("i + (kLoadsAtOnce - 1) * step < end; i += kLoadsAtOnce * step)\n    for", "i + (kLoadsAtOnce - 1) * step < end; i += (kLoadsAtOnce + 1) * step)\n    for")),
+    reduction("a position counted with 8 bits", ("rest = at - outer * inner;\n               r.add", "rest = static_cast<std::uint8_t>(at - outer * inner);\n               r.add")),
+    host("unfolding: padding is read", COLUMNS, CONVOLUTIONS, ("inside = inside && x >= 0 && x < v.in[axis];", "inside = inside && x >= 0;")),
+    host("folding: windows between the strides", COLUMNS, GRADIENTS_OF_CONVOLUTIONS, ("place.rest != 0 || ", "")),
+    transposition("transposition of few rows: tiles overlap", ("first = number % tiles * most,", "first = number % tiles * (most - 1),")),
     transposition("transposition: one column too many", ("row < rows && column < columns)\n", "row < rows && column <= columns)\n")),
     transposition("transposition: rows of a tile overlap", ("kPitch = kTile + 1", "kPitch = kTile - 1")),
     Mutant("pooling: windows reach one row too far", "src/ops/common/pooling.hpp", (("end < input ? end : input", "end < input ? end : input + 1"),),
