@@ -117,6 +117,7 @@ started=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 step=start
 step_end=$((60 * minutes))  # of $SECONDS
 child=
+watcher=
 children=()
 gpus=0
 all_gpus=
@@ -178,7 +179,7 @@ run() {  # name seconds command...
   child=$!
   if [ -n "$silence" ]; then
     stop_where_silent "$child" "$silence" "$folder/$log" &
-    local watcher=$!
+    watcher=$!
   fi
   wait "$child" 2>/dev/null  # the shell would report a crash on its own
   rc=$?
@@ -188,6 +189,7 @@ run() {  # name seconds command...
     wait "$watcher" 2>/dev/null
     [ ! -e "$work/silent" ] || silent=$silence
     rm -f "$work/silent"
+    watcher=
   fi
   out=
   from=$work
@@ -442,13 +444,13 @@ gpu_tests=(env BANYAN_SOURCE="$share" BANYAN_SCHEDULES="${BANYAN_SCHEDULES:-$([ 
 
 # Runs the tests in $work/waiting, several processes of them at a time.
 run_tests_at_once() {
-  local of=$1 k tables=("$tests" "$results") pids=()
+  local of=$1 k pids=()
   for ((k = 0; k < jobs; ++k)); do
     mkdir -p "$work/job_$k"
     awk -v n="$jobs" -v k="$k" 'NR % n == k' "$work/waiting" >"$work/job_$k/waiting"
     [ -s "$work/job_$k/waiting" ] || continue
     (
-      trap 'kill $child 2>/dev/null; exit 1' INT TERM
+      trap 'kill $child $watcher 2>/dev/null; wait; exit 1' INT TERM
       work=$work/job_$k
       from=$work
       tests=$work/tests.tsv
@@ -463,9 +465,14 @@ run_tests_at_once() {
   children=("${pids[@]}")
   wait "${pids[@]}"
   children=()
+  take_results_of_jobs
+}
+
+take_results_of_jobs() {
+  local k
   for ((k = 0; k < jobs; ++k)); do
-    ! [ -e "$work/job_$k/tests.tsv" ] || cat "$work/job_$k/tests.tsv" >>"${tables[0]}"
-    ! [ -e "$work/job_$k/results.tsv" ] || cat "$work/job_$k/results.tsv" >>"${tables[1]}"
+    ! [ -e "$work/job_$k/tests.tsv" ] || cat "$work/job_$k/tests.tsv" >>"$tests"
+    ! [ -e "$work/job_$k/results.tsv" ] || cat "$work/job_$k/results.tsv" >>"$results"
     rm -rf "$work/job_$k"
   done
 }
@@ -1189,8 +1196,9 @@ at_exit() {
 interrupted() {
   trap '' INT TERM
   if [ -n "$child" ] || [ ${#children[@]} -gt 0 ]; then
-    kill $child "${children[@]}" 2>/dev/null
+    kill $child $watcher "${children[@]}" 2>/dev/null
     wait $child "${children[@]}" 2>/dev/null
+    take_results_of_jobs
   fi
   note failed gpu_check "interrupted"
   finish

@@ -105,7 +105,8 @@ class Bench {
 
   double columns(int direction) {
     const ColumnsProblem problem{geometry_, DType::f32, x_.shape(), y_.shape()};
-    void* scratch = context_.workspace(std::max<std::size_t>(columns_bytes(problem), 1));
+    void* scratch = context_.workspace(
+        std::max<std::size_t>(columns_bytes(problem, static_cast<ConvolutionDirection>(direction)), 1));
     return time_of(context_, [&] {
       if (direction == 0) columns_forward(context_, problem, x_.raw(), w_.raw(), y_.raw(), scratch);
       if (direction == 1) columns_backward_data(context_, problem, y_.raw(), w_.raw(), x_.raw(), scratch);

@@ -34,6 +34,7 @@ TEST(Divisor, DividesAsTheProcessorDoes) {
       ASSERT_EQ(wide.rest(large), large % divisor);
     }
   }
+  EXPECT_EQ(Divisor<std::int64_t>(0).value(), 0);  // of an empty tensor
   const std::int64_t huge = std::int64_t{1} << 40;
   EXPECT_EQ(Divisor<std::int64_t>(huge).quotient(3 * huge + 5), 3);
   EXPECT_EQ(Divisor<std::int64_t>(huge).quotient(5), 0);

@@ -1,7 +1,6 @@
 // The table that libbanyan finds in this library, and what it reports about the machine.
 #include "device/cuda_backend.hpp"
 
-#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
@@ -12,6 +11,7 @@
 #include "banyan/device/cuda_devices.hpp"
 #include "device/cuda/cuda_check.hpp"
 #include "device/cuda/cuda_device.hpp"
+#include "ops/cuda/handles.hpp"
 
 namespace banyan {
 namespace {
@@ -42,23 +42,13 @@ CudaVersions version_numbers() {
   return found;
 }
 
-std::string cublas_version() {
-  std::string version;
-  for (const libraryPropertyType part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
-    int number = 0;
-    if (cublasGetProperty(part, &number) != CUBLAS_STATUS_SUCCESS) return "of an unknown version";
-    version += cat(version.empty() ? "" : ".", number);
-  }
-  return version;
-}
-
 std::string versions() {
   const CudaVersions found = version_numbers();
   const int runtime = found.runtime, driver = found.driver, cudnn = found.cudnn;
   const bool has_driver = driver != 0;
   return cat("CUDA ", cuda_version(runtime), ", driver for CUDA ", has_driver ? cuda_version(driver) : "none",
              ", cuDNN ", cudnn / 10000, ".", cudnn % 10000 / 100, ".", cudnn % 100, ", cuBLAS ",
-             cublas_version());
+             ops::cublas_version());
 }
 
 int device_count(std::string* why) {
@@ -136,6 +126,13 @@ CudaGpu query(int ordinal) {
 }
 
 std::unique_ptr<Device> make_device(int ordinal, int replica, Math math) {
+  constexpr int kAmpere = 8;  // the first with TF32
+  if (math == Math::tf32) {
+    cudaDeviceProp properties{};
+    cuda_check(cudaGetDeviceProperties(&properties, ordinal), cat("gpu:", ordinal),
+               "cudaGetDeviceProperties");
+    if (properties.major < kAmpere) math = Math::full;
+  }
   return std::make_unique<CudaDevice>(ordinal, replica, math);
 }
 

@@ -15,7 +15,8 @@ template <class Index>
 class Divisor {
  public:
   explicit Divisor(std::int64_t value = 1) : value_(static_cast<Index>(value)) {
-    if (value == 1 || value >= kEnd) return;  // the factor of 1 would have 33 bits
+    // The factor of 1 would have 33 bits; where a length is 0, there is nothing to be divided.
+    if (value <= 1 || value >= kEnd) return;
     const int bits = std::bit_width(static_cast<std::uint64_t>(value - 1));
     factor_ = static_cast<std::uint32_t>(
         ((std::uint64_t{1} << (31 + bits)) + static_cast<std::uint64_t>(value) - 1) /

@@ -139,7 +139,7 @@ class CudnnConvolution final : public Convolution {
           choices[cat(name_of(direction), " of ", Shape(key.first).to_string(),
                       key.second ? " channels-last" : "")] =
               attempt->algorithm == kColumnsAlgorithm
-                  ? "a matrix product"
+                  ? cat("a product of cuBLAS ", cublas_version())
                   : cat("cuDNN's algorithm ", attempt->algorithm, ", ",
                         attempt->format->channels_last ? "channels-last" : "contiguous");
     return choices;

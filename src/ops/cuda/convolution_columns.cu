@@ -4,12 +4,10 @@
 #include "ops/cuda/convolution_columns.hpp"
 #include "ops/cuda/cuda_backend.cuh"
 #include "ops/cuda/gemm.hpp"
+#include "ops/cuda/limits.hpp"
 
 namespace banyan::ops {
 namespace {
-
-/// Of unfolded images at a time; a sample that needs more gets it.
-constexpr std::int64_t kMostColumnsBytes = std::int64_t{128} << 20;
 
 /// A convolution with exactly three spatial axes; missing ones have length 1 and come first.
 struct Volume {
@@ -71,12 +69,13 @@ template <class T, int kWidth, class Index>
 struct Unfold {
   Volume v;
   Divisors<Index> by;
+  std::int64_t first_row;
   const Pack<T, kWidth>* images;
-  Pack<T, kWidth>* columns;
+  Pack<T, kWidth>* columns;  ///< from the first row on
   BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column) const {
     const Split<Index> tap_and_channel(static_cast<Index>(column), by.channels);
     const Split<Index> group_and_tap(tap_and_channel.quotient, by.taps);
-    const Split<Index> sample_and_position(static_cast<Index>(row), by.out_positions);
+    const Split<Index> sample_and_position(static_cast<Index>(first_row + row), by.out_positions);
     Index tap = group_and_tap.rest, position = sample_and_position.rest;
     std::int64_t at = 0, step = 1;
     bool inside = true;
@@ -108,6 +107,7 @@ template <class T, int kWidth, class Index>
 struct Fold {
   Volume v;
   Divisors<Index> by;
+  std::int64_t first_row;  ///< 0
   const Pack<T, kWidth>* columns;
   Pack<T, kWidth>* images;
   BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column) const {
@@ -169,37 +169,43 @@ struct Sizes {
     outputs = problem.geometry.out_channels / v.groups;
     depth = v.taps * v.channels;
     image = v.in_positions * v.groups * v.channels;
-    result = v.out_positions * v.groups * outputs;
-    columns = v.out_positions * v.groups * depth;
-    const std::int64_t bytes = columns * static_cast<std::int64_t>(size_of(problem.dtype));
-    at_a_time = plain ? samples
-                      : std::clamp<std::int64_t>(kMostColumnsBytes / std::max<std::int64_t>(bytes, 1), 1,
-                                                 std::max<std::int64_t>(samples, 1));
+    result = v.groups * outputs;
+    columns = v.groups * depth;
+    rows = samples * v.out_positions;
+    row_bytes = columns * static_cast<std::int64_t>(size_of(problem.dtype));
+    const std::int64_t fitting = most_columns_bytes() / row_bytes;
+    rows_at_a_time = plain ? rows : std::clamp<std::int64_t>(fitting, 1, std::max<std::int64_t>(rows, 1));
+    samples_at_a_time =
+        plain ? samples
+              : std::clamp<std::int64_t>(fitting / v.out_positions, 1, std::max<std::int64_t>(samples, 1));
   }
   Volume v;
   bool plain;
-  std::int64_t samples, outputs, depth;  ///< outputs and depth of a group
-  std::int64_t image, result, columns;   ///< of a sample
-  std::int64_t at_a_time;                ///< samples
+  std::int64_t samples, outputs, depth;     ///< outputs and depth of a group
+  std::int64_t image;                       ///< of a sample
+  std::int64_t rows;                        ///< of the product: output positions of all samples
+  std::int64_t result, columns, row_bytes;  ///< of a row
+  std::int64_t rows_at_a_time, samples_at_a_time;
 };
 
 template <class T>
 constexpr int kPackOf = 16 / sizeof(T);
 
 template <template <class, int, class> class F, class T, int kWidth>
-void move_packs(Context& context, const Sizes& s, std::int64_t rows, std::int64_t columns, const T* from,
-                T* to) {
+void move_packs(Context& context, const Sizes& s, std::int64_t first_row, std::int64_t rows,
+                std::int64_t columns, const T* from, T* to) {
   // Everything that is divided or divides.
   const auto& v = s.v;
-  std::int64_t largest = std::max(rows, columns);
+  std::int64_t largest = std::max(first_row + rows, columns);
   for (int axis = 0; axis < 3; ++axis)
     largest = std::max({largest, v.in[axis] + v.pad[axis], v.stride[axis], v.kernel[axis]});
   const auto* source = reinterpret_cast<const Pack<T, kWidth>*>(from);
   auto* target = reinterpret_cast<Pack<T, kWidth>*>(to);
   CudaBackend::with_index(largest, [&]<class Index>() {
     using Body = F<T, kWidth, Index>;
-    CudaBackend::for_each_made(context, rows, columns,
-                               Make<Body>{Body{v, Divisors<Index>(v, v.channels / kWidth), source, target}});
+    CudaBackend::for_each_made(
+        context, rows, columns,
+        Make<Body>{Body{v, Divisors<Index>(v, v.channels / kWidth), first_row, source, target}});
   });
 }
 
@@ -209,29 +215,29 @@ bool is_packed(const Sizes& s, const void* a, const void* b) {
   return s.v.channels % kPackOf<T> == 0 && aligned(a) && aligned(b);
 }
 
+/// Of all images, what the product's rows from the first on read.
 template <class T>
-void unfold(Context& context, const Sizes& s, std::int64_t samples, const T* images, T* columns) {
-  const std::int64_t rows = samples * s.v.out_positions, length = s.v.groups * s.depth;
+void unfold(Context& context, const Sizes& s, std::int64_t first_row, std::int64_t rows, const T* images,
+            T* columns) {
   if (is_packed<T>(s, images, columns))
-    move_packs<Unfold, T, kPackOf<T>>(context, s, rows, length / kPackOf<T>, images, columns);
+    move_packs<Unfold, T, kPackOf<T>>(context, s, first_row, rows, s.columns / kPackOf<T>, images, columns);
   else
-    move_packs<Unfold, T, 1>(context, s, rows, length, images, columns);
+    move_packs<Unfold, T, 1>(context, s, first_row, rows, s.columns, images, columns);
 }
 
 template <class T>
 void fold(Context& context, const Sizes& s, std::int64_t samples, const T* columns, T* images) {
   const std::int64_t rows = samples * s.v.in_positions, length = s.v.groups * s.v.channels;
   if (is_packed<T>(s, images, columns))
-    move_packs<Fold, T, kPackOf<T>>(context, s, rows, length / kPackOf<T>, columns, images);
+    move_packs<Fold, T, kPackOf<T>>(context, s, 0, rows, length / kPackOf<T>, columns, images);
   else
-    move_packs<Fold, T, 1>(context, s, rows, length, columns, images);
+    move_packs<Fold, T, 1>(context, s, 0, rows, length, columns, images);
 }
 
-/// body(first sample, number of samples) for as many samples as are unfolded at a time.
+/// body(first, number) for `all` things, at most `at_a_time` each time.
 template <class Body>
-void for_samples(const Sizes& s, const Body& body) {
-  for (std::int64_t first = 0; first < s.samples; first += s.at_a_time)
-    body(first, std::min(s.at_a_time, s.samples - first));
+void in_pieces(std::int64_t all, std::int64_t at_a_time, const Body& body) {
+  for (std::int64_t first = 0; first < all; first += at_a_time) body(first, std::min(at_a_time, all - first));
 }
 
 }  // namespace
@@ -243,32 +249,36 @@ bool has_plain_columns(const ConvolutionGeometry& geometry) {
   return all(geometry.kernel, 1) && all(geometry.stride, 1) && all(geometry.pad, 0);
 }
 
-std::size_t columns_bytes(const ColumnsProblem& problem) {
+std::size_t columns_bytes(const ColumnsProblem& problem, ConvolutionDirection direction) {
   const Sizes s(problem);
-  return s.plain ? 0 : static_cast<std::size_t>(s.at_a_time * s.columns) * size_of(problem.dtype);
+  if (s.plain) return 0;
+  const std::int64_t rows = direction == ConvolutionDirection::backward_data
+                                ? s.samples_at_a_time * s.v.out_positions
+                                : s.rows_at_a_time;
+  return static_cast<std::size_t>(rows * s.row_bytes);
 }
 
 std::int64_t unfolded_bytes(const ColumnsProblem& problem) {
   const Sizes s(problem);
-  return s.plain ? 0 : s.samples * s.columns * static_cast<std::int64_t>(size_of(problem.dtype));
+  return s.plain ? 0 : s.v.out_positions * s.row_bytes;
 }
 
-// Row-major products of a group: rows are positions, and between one and the next lie the other groups.
+// Row-major products of a group: rows are output positions, and between one and the next lie the other
+// groups.
 
 void columns_forward(Context& context, const ColumnsProblem& problem, const void* input, const void* weight,
                      void* output, void* columns) {
   const Sizes s(problem);
   dispatch_float(problem.dtype, "convolution", [&]<class T>() {
-    for_samples(s, [&](std::int64_t first, std::int64_t samples) {
-      const T* x = static_cast<const T*>(input) + first * s.image;
-      if (!s.plain) unfold(context, s, samples, x, static_cast<T*>(columns));
+    const T* x = static_cast<const T*>(input);
+    in_pieces(s.rows, s.rows_at_a_time, [&](std::int64_t first, std::int64_t rows) {
+      if (!s.plain) unfold(context, s, first, rows, x, static_cast<T*>(columns));
       const T* unfolded = s.plain ? x : static_cast<const T*>(columns);
       for (std::int64_t g = 0; g < s.v.groups; ++g)
-        gemm_on_memory<T>(
-            context, {false, true, samples * s.v.out_positions, s.outputs, s.depth}, 1,
-            {unfolded + g * s.depth, s.v.groups * s.depth},
-            {static_cast<const T*>(weight) + g * s.outputs * s.depth, s.depth}, 0,
-            {static_cast<T*>(output) + first * s.result + g * s.outputs, s.v.groups * s.outputs});
+        gemm_on_memory<T>(context, {false, true, rows, s.outputs, s.depth}, 1,
+                          {unfolded + g * s.depth, s.columns},
+                          {static_cast<const T*>(weight) + g * s.outputs * s.depth, s.depth}, 0,
+                          {static_cast<T*>(output) + first * s.result + g * s.outputs, s.result});
     });
   });
 }
@@ -277,15 +287,15 @@ void columns_backward_data(Context& context, const ColumnsProblem& problem, cons
                            const void* weight, void* grad_input, void* columns) {
   const Sizes s(problem);
   dispatch_float(problem.dtype, "convolution", [&]<class T>() {
-    for_samples(s, [&](std::int64_t first, std::int64_t samples) {
+    in_pieces(s.samples, s.samples_at_a_time, [&](std::int64_t first, std::int64_t samples) {
       T* dx = static_cast<T*>(grad_input) + first * s.image;
       T* unfolded = s.plain ? dx : static_cast<T*>(columns);
+      const T* dy = static_cast<const T*>(grad_output) + first * s.v.out_positions * s.result;
       for (std::int64_t g = 0; g < s.v.groups; ++g)
-        gemm_on_memory<T>(
-            context, {false, false, samples * s.v.out_positions, s.depth, s.outputs}, 1,
-            {static_cast<const T*>(grad_output) + first * s.result + g * s.outputs, s.v.groups * s.outputs},
-            {static_cast<const T*>(weight) + g * s.outputs * s.depth, s.depth}, 0,
-            {unfolded + g * s.depth, s.v.groups * s.depth});
+        gemm_on_memory<T>(context, {false, false, samples * s.v.out_positions, s.depth, s.outputs}, 1,
+                          {dy + g * s.outputs, s.result},
+                          {static_cast<const T*>(weight) + g * s.outputs * s.depth, s.depth}, 0,
+                          {unfolded + g * s.depth, s.columns});
       if (!s.plain) fold(context, s, samples, unfolded, dx);
     });
   });
@@ -295,16 +305,15 @@ void columns_backward_weight(Context& context, const ColumnsProblem& problem, co
                              const void* grad_output, void* grad_weight, void* columns) {
   const Sizes s(problem);
   dispatch_float(problem.dtype, "convolution", [&]<class T>() {
-    for_samples(s, [&](std::int64_t first, std::int64_t samples) {
-      const T* x = static_cast<const T*>(input) + first * s.image;
-      if (!s.plain) unfold(context, s, samples, x, static_cast<T*>(columns));
+    const T* x = static_cast<const T*>(input);
+    in_pieces(s.rows, s.rows_at_a_time, [&](std::int64_t first, std::int64_t rows) {
+      if (!s.plain) unfold(context, s, first, rows, x, static_cast<T*>(columns));
       const T* unfolded = s.plain ? x : static_cast<const T*>(columns);
       for (std::int64_t g = 0; g < s.v.groups; ++g)
-        gemm_on_memory<T>(
-            context, {true, false, s.outputs, s.depth, samples * s.v.out_positions}, 1,
-            {static_cast<const T*>(grad_output) + first * s.result + g * s.outputs, s.v.groups * s.outputs},
-            {unfolded + g * s.depth, s.v.groups * s.depth}, first == 0 ? 0 : 1,
-            {static_cast<T*>(grad_weight) + g * s.outputs * s.depth, s.depth});
+        gemm_on_memory<T>(context, {true, false, s.outputs, s.depth, rows}, 1,
+                          {static_cast<const T*>(grad_output) + first * s.result + g * s.outputs, s.result},
+                          {unfolded + g * s.depth, s.columns}, first == 0 ? 0 : 1,
+                          {static_cast<T*>(grad_weight) + g * s.outputs * s.depth, s.depth});
     });
   });
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/cuda/convolution_columns.hpp"
 #include "ops/cuda/handles.hpp"
+#include "ops/cuda/limits.hpp"
 
 namespace banyan::ops {
 
@@ -202,8 +202,9 @@ ConvolutionAttempts find_attempts(const Device& device, cudnnHandle_t handle,
                   device))
       found = 0;
     for (int i = 0; i < found; ++i) {
-      const bool fits = results[i].mathType == CUDNN_DEFAULT_MATH ||
-                        results[i].mathType == (tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
+      // Without TF32 not those whose tensor cores would round to it.
+      const bool fits = results[i].mathType == CUDNN_DEFAULT_MATH || results[i].mathType == CUDNN_FMA_MATH ||
+                        (tf32 && results[i].mathType == CUDNN_TENSOR_OP_MATH);
       if (results[i].status == CUDNN_STATUS_SUCCESS && results[i].determinism == CUDNN_DETERMINISTIC &&
           fits && Direction::plain(results[i].algo))
         add_attempt<Direction>(attempts.list, device, handle, *format, convolution, results[i].algo,
@@ -220,11 +221,15 @@ ConvolutionAttempts find_attempts(const Device& device, cudnnHandle_t handle,
 /// (tests/bench/gpu_convolutions.cpp times both; docs/bench/gpu_convolutions.md.) Without tensor cores, yes:
 /// cuDNN's have small tiles, and those for gradients of weights add what many images contribute one after the
 /// other. With them, no, but for images that need no unfolding, or little of it: cuDNN takes its time on the
-/// host, too. A depthwise convolution's products would be too thin.
-bool columns_are_faster(const ColumnsProblem& problem, bool tf32) {
-  constexpr std::int64_t kMostGroups = 8, kMostUnfoldedBytes = std::int64_t{40} << 20;
+/// host, too. A depthwise convolution's products would be too thin. It does not depend on the number of
+/// samples: devices with fewer of them compute alike.
+bool columns_are_faster(const ColumnsProblem& problem, ConvolutionDirection direction, bool tf32) {
+  constexpr std::int64_t kMostGroups = 8, kMostUnfoldedBytes = std::int64_t{400} << 10;
   if (problem.dtype != DType::f32 || problem.geometry.group > kMostGroups) return false;
-  return !tf32 || unfolded_bytes(problem) <= kMostUnfoldedBytes;
+  const std::int64_t of_a_sample = unfolded_bytes(problem);
+  // It would need more memory than it is worth.
+  if (direction == ConvolutionDirection::backward_data && of_a_sample > most_columns_bytes()) return false;
+  return !tf32 || of_a_sample <= kMostUnfoldedBytes;
 }
 
 }  // namespace
@@ -247,8 +252,13 @@ ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry
   };
   columns_format_.channels_last = true;
   const ColumnsProblem problem{geometry, dtype, input, output};
-  columns_bytes_ = columns_bytes(problem);
-  columns_first_ = columns == Columns::by_rules && prefer_channels_last && columns_are_faster(problem, tf32_);
+  for (const auto direction : {ConvolutionDirection::forward, ConvolutionDirection::backward_data,
+                               ConvolutionDirection::backward_weight}) {
+    const auto d = static_cast<std::size_t>(direction);
+    columns_bytes_[d] = columns_bytes(problem, direction);
+    columns_first_[d] =
+        columns == Columns::by_rules && prefer_channels_last && columns_are_faster(problem, direction, tf32_);
+  }
   // cuDNN has no channels-last kernels for f64 or for f32 volumes, nor, for some images, in f32 without
   // tensor cores. Contiguous always follows, because it supports everything.
   if (prefer_channels_last && dtype == DType::f32 && geometry.spatial_axes() <= 2) add_format(true);
@@ -256,9 +266,10 @@ ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry
 }
 
 ConvolutionAttempts& ConvolutionPlan::attempts(cudnnHandle_t handle, ConvolutionDirection direction) {
-  std::optional<ConvolutionAttempts>& attempts = attempts_[static_cast<std::size_t>(direction)];
+  const auto d = static_cast<std::size_t>(direction);
+  std::optional<ConvolutionAttempts>& attempts = attempts_[d];
   if (attempts) return *attempts;
-  if (!columns_first_) {
+  if (!columns_first_[d]) {
     switch (direction) {
       case ConvolutionDirection::forward:
         attempts = find_attempts<Forward>(*device_, handle, convolution_.get(), formats_, tf32_);
@@ -273,7 +284,7 @@ ConvolutionAttempts& ConvolutionPlan::attempts(cudnnHandle_t handle, Convolution
   } else {
     attempts.emplace();
   }
-  attempts->list.push_back({&columns_format_, kColumnsAlgorithm, columns_bytes_});
+  attempts->list.push_back({&columns_format_, kColumnsAlgorithm, columns_bytes_[d]});
   return *attempts;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "banyan/ops/convolution.hpp"
+#include "ops/cuda/convolution_columns.hpp"
 
 namespace banyan::ops {
 
@@ -36,8 +37,6 @@ struct ConvolutionFormat {
   TensorDescriptor input, output;
   FilterDescriptor weight;
 };
-
-enum class ConvolutionDirection : std::uint8_t { forward, backward_data, backward_weight };
 
 /// Instead of a cuDNN algorithm: convolution_columns.hpp, in a channels-last format without descriptors.
 inline constexpr int kColumnsAlgorithm = -1;
@@ -82,8 +81,8 @@ class ConvolutionPlan {
   bool tf32_;
   std::vector<std::unique_ptr<ConvolutionFormat>> formats_;  ///< the preferred one first
   ConvolutionFormat columns_format_;
-  std::size_t columns_bytes_;
-  bool columns_first_ = false;
+  std::size_t columns_bytes_[3];  ///< by direction
+  bool columns_first_[3];
   std::optional<ConvolutionAttempts> attempts_[3];
 };
 

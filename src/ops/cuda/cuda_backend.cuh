@@ -16,7 +16,7 @@
 #include "ops/common/backend.hpp"
 #include "ops/cuda/handles.hpp"
 #include "ops/cuda/launch.cuh"
-#include "ops/cuda/small_index.hpp"
+#include "ops/cuda/limits.hpp"
 
 namespace banyan::ops {
 

@@ -12,6 +12,16 @@ constexpr std::size_t kCublasWorkspaceBytes = std::size_t{32} << 20;
 
 }  // namespace
 
+std::string cublas_version() {
+  std::string version;
+  for (const libraryPropertyType part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
+    int number = 0;
+    if (cublasGetProperty(part, &number) != CUBLAS_STATUS_SUCCESS) return "of an unknown version";
+    version += cat(version.empty() ? "" : ".", number);
+  }
+  return version;
+}
+
 void cublas_check(cublasStatus_t status, std::string_view what, const Device& device) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   runtime_failure(device.name(), ": ", what, " failed: ", cublasGetStatusString(status));

@@ -16,6 +16,8 @@
 namespace banyan::ops {
 
 /// Throws a runtime failure naming the device and the call.
+/// "13.1.0"
+std::string cublas_version();
 void cublas_check(cublasStatus_t status, std::string_view what, const Device& device);
 void cudnn_check(cudnnStatus_t status, std::string_view what, const Device& device);
 

@@ -45,10 +45,10 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-/// A thread per position where there are few classes.
+/// A thread per position where there are few classes, or where neighbouring threads read neighbours that way.
 void softmax_forward_on_cuda(Context& context, const Tensor& x, const Channels& over, Tensor& y) {
   constexpr std::int64_t kManyClasses = 64;
-  if (over.channels < kManyClasses) {
+  if (over.channels < kManyClasses || over.inner > 1) {
     softmax_forward_on<CudaBackend>(context, x, over, y);
     return;
   }
