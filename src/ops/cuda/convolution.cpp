@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
 #include "ops/common/convolution_check.hpp"
@@ -200,6 +201,12 @@ class CudnnConvolution final : public Convolution {
     ConvolutionAttempts& attempts = plan.attempts(handle, direction);
     for (; attempts.current < attempts.list.size(); ++attempts.current) {
       const ConvolutionAttempt& chosen = attempts.list[attempts.current];
+      if (chosen.algorithm == kColumnsAlgorithm && !attempts.reported) {
+        log_warning(cat(context.device().name(), ": cuDNN has no reproducible algorithm for a convolution (",
+                        name_of(direction), ") of ", name_of(dtype_), " ", input.shape().to_string(), " to ",
+                        output.shape().to_string(), "; it is computed as a product over unfolded images"));
+        attempts.reported = true;
+      }
       const Attempt attempt{context,
                             handle,
                             plan.convolution(),

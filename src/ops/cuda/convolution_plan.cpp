@@ -282,7 +282,7 @@ ConvolutionAttempts& ConvolutionPlan::attempts(cudnnHandle_t handle, Convolution
         break;
     }
   } else {
-    attempts.emplace();
+    attempts.emplace().reported = true;
   }
   attempts->list.push_back({&columns_format_, kColumnsAlgorithm, columns_bytes_[d]});
   return *attempts;

@@ -54,7 +54,8 @@ struct ConvolutionAttempt {
 struct ConvolutionAttempts {
   std::vector<ConvolutionAttempt> list;
   std::size_t current = 0;
-  bool settled = false;  ///< the current one has run; no other will, as it would not be bit-identical
+  bool settled = false;   ///< the current one has run; no other will, as it would not be bit-identical
+  bool reported = false;  ///< that cuDNN has no algorithm; set, too, where it is not asked
 };
 
 class ConvolutionPlan {
