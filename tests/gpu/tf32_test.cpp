@@ -93,7 +93,6 @@ TEST_F(Tf32, ProductsRoundTheirFactors) {
 TEST_F(Tf32, ConvolutionsRoundTheirFactors) {
   const auto cpu = make_cpu_device(0), full = make_cuda_device(0, 0),
              brief = make_cuda_device(0, 1, Math::tf32);
-  const auto exact = convolution<double>(*cpu, Layout::contiguous);
   for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
     SCOPED_TRACE(layout == Layout::contiguous ? "contiguous" : "channels-last");
     const auto same = convolution<double>(*cpu, layout);  // in the layout's order

@@ -126,13 +126,8 @@ CudaGpu query(int ordinal) {
 }
 
 std::unique_ptr<Device> make_device(int ordinal, int replica, Math math) {
-  constexpr int kAmpere = 8;  // the first with TF32
-  if (math == Math::tf32) {
-    cudaDeviceProp properties{};
-    cuda_check(cudaGetDeviceProperties(&properties, ordinal), cat("gpu:", ordinal),
-               "cudaGetDeviceProperties");
-    if (properties.major < kAmpere) math = Math::full;
-  }
+  constexpr int kAmpere = 80;  // the first with TF32
+  if (math == Math::tf32 && query(ordinal).architecture < kAmpere) math = Math::full;
   return std::make_unique<CudaDevice>(ordinal, replica, math);
 }
 

@@ -30,7 +30,6 @@ class Divisor {
     }
     return static_cast<Index>((static_cast<std::uint64_t>(of) * factor_) >> 32) >> shift_;
   }
-  BANYAN_HOST_DEVICE Index rest(Index of) const { return of - quotient(of) * value_; }
   BANYAN_HOST_DEVICE Index value() const { return value_; }
 
  private:
@@ -46,6 +45,7 @@ struct Split {
   Index quotient, rest;
   BANYAN_HOST_DEVICE Split(Index value, const Divisor<Index>& by)
       : quotient(by.quotient(value)), rest(value - quotient * by.value()) {}
+  BANYAN_HOST_DEVICE Split(Index value, Index by) : quotient(value / by), rest(value - quotient * by) {}
 };
 
 }  // namespace banyan::ops

@@ -4,6 +4,7 @@
 
 #include "banyan/tensor/tensor.hpp"
 #include "ops/common/backend.hpp"
+#include "ops/common/divisor.hpp"
 
 namespace banyan::ops::detail {
 
@@ -17,12 +18,19 @@ struct Planes {
   bool channels_last;
 
   BANYAN_HOST_DEVICE PlanePosition locate(std::int64_t i, std::int64_t rows, std::int64_t columns) const {
+    return locate(i, rows, columns, channels);
+  }
+  /// Lengths: numbers, or their divisors.
+  template <class Length>
+  BANYAN_HOST_DEVICE PlanePosition locate(std::int64_t i, const Length& rows, const Length& columns,
+                                          const Length& of_channels) const {
+    using Parts = Split<std::int64_t>;
     if (channels_last) {
-      const std::int64_t channel = i % channels, pixel = i / channels;
-      return {pixel / columns / rows, channel, pixel / columns % rows, pixel % columns};
+      const Parts pixel(i, of_channels), row(pixel.quotient, columns), sample(row.quotient, rows);
+      return {sample.quotient, pixel.rest, sample.rest, row.rest};
     }
-    const std::int64_t row = i / columns;
-    return {row / rows / channels, row / rows % channels, row % rows, i % columns};
+    const Parts row(i, columns), plane(row.quotient, rows), sample(plane.quotient, of_channels);
+    return {sample.quotient, sample.rest, plane.rest, row.rest};
   }
   /// Memory index of pixel 0 of a plane with `pixels` pixels.
   BANYAN_HOST_DEVICE std::int64_t base(const PlanePosition& at, std::int64_t pixels) const {

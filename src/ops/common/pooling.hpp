@@ -48,22 +48,11 @@ struct PoolingAxis {
 struct PoolingPlanes : Planes {
   PoolingAxis h, w;
   Divisor<std::int64_t> by_channels{channels};
-  BANYAN_HOST_DEVICE PlanePosition input(std::int64_t i) const { return located(i, h.by_input, w.by_input); }
-  BANYAN_HOST_DEVICE PlanePosition output(std::int64_t i) const {
-    return located(i, h.by_output, w.by_output);
+  BANYAN_HOST_DEVICE PlanePosition input(std::int64_t i) const {
+    return locate(i, h.by_input, w.by_input, by_channels);
   }
-
- private:
-  /// Planes::locate().
-  BANYAN_HOST_DEVICE PlanePosition located(std::int64_t i, const Divisor<std::int64_t>& rows,
-                                           const Divisor<std::int64_t>& columns) const {
-    using Parts = Split<std::int64_t>;
-    if (channels_last) {
-      const Parts pixel(i, by_channels), row(pixel.quotient, columns), sample(row.quotient, rows);
-      return {sample.quotient, pixel.rest, sample.rest, row.rest};
-    }
-    const Parts row(i, columns), plane(row.quotient, rows), sample(plane.quotient, by_channels);
-    return {sample.quotient, sample.rest, plane.rest, row.rest};
+  BANYAN_HOST_DEVICE PlanePosition output(std::int64_t i) const {
+    return locate(i, h.by_output, w.by_output, by_channels);
   }
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/common/divisor.hpp"
+#include "ops/common/scale_planes.hpp"  // MakeCopy
 #include "ops/cuda/convolution_columns.hpp"
 #include "ops/cuda/cuda_backend.cuh"
 #include "ops/cuda/gemm.hpp"
@@ -155,12 +156,6 @@ struct Fold {
   }
 };
 
-template <class F>
-struct Make {
-  F f;
-  BANYAN_HOST_DEVICE F operator()() const { return f; }
-};
-
 /// Sizes in elements.
 struct Sizes {
   explicit Sizes(const ColumnsProblem& problem)
@@ -205,7 +200,7 @@ void move_packs(Context& context, const Sizes& s, std::int64_t first_row, std::i
     using Body = F<T, kWidth, Index>;
     CudaBackend::for_each_made(
         context, rows, columns,
-        Make<Body>{Body{v, Divisors<Index>(v, v.channels / kWidth), first_row, source, target}});
+        detail::MakeCopy<Body>{Body{v, Divisors<Index>(v, v.channels / kWidth), first_row, source, target}});
   });
 }
 
