@@ -43,6 +43,7 @@ CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_f32")
 STAGED_CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_f32", "gpus=1,cudnn=contiguous")
 GRADIENTS_OF_CONVOLUTIONS = gpu_tests("*ConvolutionTest.Backward*/cuda_f32")
 STREAMS = gpu_tests("CudaStreams.Copies*:CudaStreams.Replicas*")
+TF32 = gpu_tests("Tf32.*RoundTheirFactors")
 PRODUCTS = gpu_tests("*Gemm.ZeroBetaIgnoresTheTarget/cuda_f32")
 UPDATES = gpu_tests("*Update.Sgd/cuda_f32")
 NARROW = gpu_tests("NcclTraining.SixteenBitsOfTwoGpusAreThoseOfTheHost")
@@ -118,6 +119,8 @@ MUTANTS = [
               ("(static_cast<std::int64_t>(outer) * over.dim + d) * over.inner +\n", "(static_cast<std::int64_t>(outer) * (over.dim + 1) + d) * over.inner +\n")),
     reduction("a batch of elements begins too late", ("i + (kLoadsAtOnce - 1) * step < end; i += kLoadsAtOnce * step)\n    for", "i + (kLoadsAtOnce - 1) * step < end; i += (kLoadsAtOnce + 1) * step)\n    for")),
     reduction("a position counted with 8 bits", ("rest = at - outer * inner;\n               r.add", "rest = static_cast<std::uint8_t>(at - outer * inner);\n               r.add")),
+    host("products: TF32 in f32, f32 in TF32", HANDLES, TF32, ("device.math() == Math::tf32 ?", "device.math() != Math::tf32 ?")),
+    host("convolutions: TF32 in f32, f32 in TF32", "src/ops/cuda/convolution_plan.cpp", TF32, ("device.math() == Math::tf32 &&", "device.math() != Math::tf32 &&")),
     host("unfolding: padding is read", COLUMNS, CONVOLUTIONS, ("inside = inside && x >= 0 && x < v.in[axis];", "inside = inside && x >= 0;")),
     host("folding: windows between the strides", COLUMNS, GRADIENTS_OF_CONVOLUTIONS, ("place.rest != 0 || ", "")),
     transposition("transposition of few rows: tiles overlap", ("first = number % tiles * most,", "first = number % tiles * (most - 1),")),
