@@ -2,6 +2,7 @@
 #include <cublas_v2.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "machine.hpp"
+#include "rounding.hpp"
 
 namespace emulated {
 namespace {
@@ -53,6 +55,16 @@ template <class T>
 std::vector<T> as(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
+std::vector<Bf16> as_bf16(const std::vector<float>& values) {
+  std::vector<Bf16> narrow;
+  for (const float value : values) narrow.push_back(emulated::as_bf16(value));
+  return narrow;
+}
+std::vector<float> as_floats(const std::vector<Bf16>& values) {
+  std::vector<float> wide;
+  for (const Bf16 value : values) wide.push_back(as_float(value));
+  return wide;
+}
 
 class Blas : public testing::Test {
  protected:
@@ -93,13 +105,41 @@ class Blas : public testing::Test {
                       std::int64_t ldb, double beta, double* c, std::int64_t ldc) {
     return cublasDgemm_64(handle_, of_a, of_b, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
   }
+  cublasStatus_t gemm(cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m, std::int64_t n,
+                      std::int64_t k, float alpha, const Bf16* a, std::int64_t lda, const Bf16* b,
+                      std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
+    return cublasGemmEx_64(handle_, of_a, of_b, m, n, k, &alpha, a, CUDA_R_16BF, lda, b, CUDA_R_16BF, ldb,
+                           &beta, c, CUDA_R_32F, ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  }
+  cublasStatus_t gemm(cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m, std::int64_t n,
+                      std::int64_t k, float alpha, const Bf16* a, std::int64_t lda, const Bf16* b,
+                      std::int64_t ldb, float beta, Bf16* c, std::int64_t ldc) {
+    return cublasGemmEx_64(handle_, of_a, of_b, m, n, k, &alpha, a, CUDA_R_16BF, lda, b, CUDA_R_16BF, ldb,
+                           &beta, c, CUDA_R_16BF, ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  }
   /// 2 x 2 matrices; only what a test changes matters.
-  cublasStatus_t small_gemm(const float* a, const float* b, float* c) {
+  template <class T, class R>
+  cublasStatus_t small_gemm(const T* a, const T* b, R* c) {
     return gemm(CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, 1.0f, a, 2, b, 2, 0.0f, c, 2);
+  }
+  /// Likewise, for statuses that depend on types.
+  cublasStatus_t small_gemm_of(cudaDataType a_type, cudaDataType b_type, cudaDataType c_type,
+                               cublasComputeType_t compute,
+                               cublasGemmAlgo_t algorithm = CUBLAS_GEMM_DEFAULT) {
+    const OnDevice<double> a(std::vector<double>(4)), b(std::vector<double>(4)), c(std::vector<double>(4));
+    const double scale = 0;
+    const cublasStatus_t status =
+        cublasGemmEx_64(handle_, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &scale, a.get(), a_type, 2, b.get(),
+                        b_type, 2, &scale, c.get(), c_type, 2, compute, algorithm);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    return status;
   }
   template <class T>
   void expect_product(cublasOperation_t of_a, cublasOperation_t of_b, double alpha, double beta,
                       std::int64_t gap);
+  template <class R>
+  void expect_bf16_product(cublasOperation_t of_a, cublasOperation_t of_b, float alpha, float beta,
+                           std::int64_t gap);
 
   cublasHandle_t handle_ = nullptr;
   cudaStream_t stream_ = nullptr;
@@ -146,6 +186,178 @@ TEST_F(Blas, MultipliesAsPlainLoopsDo) {
         }
 }
 
+/// Factors with all the bits of a bf16, in longer sums: 5 x 4 = (5 x 37) (37 x 4).
+template <class R>
+void Blas::expect_bf16_product(cublasOperation_t of_a, cublasOperation_t of_b, float alpha, float beta,
+                               std::int64_t gap) {
+  constexpr std::int64_t m = 5, n = 4, k = 37;
+  constexpr bool kRounded = std::is_same_v<R, Bf16>;
+  const bool a_as_is = of_a == CUBLAS_OP_N, b_as_is = of_b == CUBLAS_OP_N;
+  const std::int64_t lda = (a_as_is ? m : k) + gap, ldb = (b_as_is ? k : n) + gap, ldc = m + gap;
+  const auto values = [](std::int64_t count, int seed) {
+    std::vector<float> wide;
+    for (std::int64_t i = 0; i < count; ++i)
+      wide.push_back(static_cast<float>(std::sin(static_cast<double>(i) * 1.7 + seed)));
+    return as_bf16(wide);
+  };
+  const std::vector<Bf16> a = values(lda * (a_as_is ? k : m), 1), b = values(ldb * (b_as_is ? n : k), 2),
+                          c = values(ldc * n, 3);
+  const OnDevice<Bf16> a_there(a), b_there(b);
+  const auto result_of = [&](const auto& c_there) {
+    EXPECT_EQ(
+        gemm(of_a, of_b, m, n, k, alpha, a_there.get(), lda, b_there.get(), ldb, beta, c_there.get(), ldc),
+        CUBLAS_STATUS_SUCCESS);
+    return c_there.values();
+  };
+  std::vector<float> result;
+  if constexpr (kRounded)
+    result = as_floats(result_of(OnDevice<Bf16>(c)));
+  else
+    result = result_of(OnDevice<float>(as_floats(c)));
+  const auto at = [](const std::vector<Bf16>& matrix, std::int64_t place) {
+    return static_cast<double>(as_float(matrix[static_cast<std::size_t>(place)]));
+  };
+  for (std::int64_t j = 0; j < n; ++j)
+    for (std::int64_t i = 0; i < ldc; ++i) {
+      const float found = result[static_cast<std::size_t>(i + j * ldc)];
+      double expected = at(c, i + j * ldc), magnitude = 0;
+      if (i < m) {
+        expected *= beta;
+        magnitude = std::abs(expected);
+        for (std::int64_t l = 0; l < k; ++l) {
+          const double term =
+              alpha * at(a, a_as_is ? i + l * lda : l + i * lda) * at(b, b_as_is ? l + j * ldb : j + l * ldb);
+          expected += term;
+          magnitude += std::abs(term);
+        }
+      }
+      // Each of k + 2 operations in f32 is off by at most 2^-24 of the terms' magnitude; rounding the sum
+      // to bf16 by half a unit in the last place, 2^-8 of it.
+      const double tolerance = (k + 2) * 0x1p-24 * magnitude;
+      EXPECT_NEAR(found, expected,
+                  kRounded && i < m ? tolerance + 0x1p-8 * (std::abs(expected) + tolerance) : tolerance)
+          << i << ", " << j;
+    }
+}
+
+TEST_F(Blas, MultipliesBf16AsPlainLoopsDo) {
+  for (const auto of_a : {CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C})
+    for (const auto of_b : {CUBLAS_OP_N, CUBLAS_OP_T})
+      for (const std::int64_t gap : {0, 3})
+        for (const float beta : {0.0f, 1.0f, -0.5f}) {
+          expect_bf16_product<Bf16>(of_a, of_b, 2, beta, gap);
+          expect_bf16_product<float>(of_a, of_b, -1.5f, beta, gap);
+        }
+}
+
+TEST_F(Blas, Bf16IsTheNearestToTheWholeSum) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              infinite = std::numeric_limits<float>::infinity(), greatest = 0x1.FEp127f, least = 0x1p-133f;
+  const OnDevice<Bf16> one(as_bf16({1, 1, 1})), c(1);
+  const auto sum = [&](const std::vector<float>& terms) {
+    const OnDevice<Bf16> there(as_bf16(terms));
+    EXPECT_EQ(gemm(CUBLAS_OP_T, CUBLAS_OP_N, 1, 1, 3, 1.0f, one.get(), 3, there.get(), 3, 0.0f, c.get(), 1),
+              CUBLAS_STATUS_SUCCESS);
+    return as_float(c.values()[0]);
+  };
+  constexpr float kHalf = 0x1p-8f;  // of the last place of a number from 1 to 2
+  EXPECT_EQ(sum({1, kHalf, 0}), 1) << "a tie";
+  EXPECT_EQ(sum({1, 3 * kHalf, 0}), 1 + 4 * kHalf) << "a tie";
+  EXPECT_EQ(sum({1, kHalf, 0x1p-20f}), 1 + 2 * kHalf);
+  EXPECT_EQ(sum({1, kHalf, -0x1p-20f}), 1);
+  EXPECT_EQ(sum({-1, -kHalf, -0x1p-20f}), -1 - 2 * kHalf);
+  EXPECT_EQ(sum({1, kHalf, kHalf}), 1 + 2 * kHalf) << "parts of the sum are not rounded";
+  EXPECT_EQ(sum({2, -kHalf, -kHalf}), 2 - 2 * kHalf) << "the last place of numbers below 2 is half as large";
+  EXPECT_EQ(sum({greatest, 0x1p118f, 0}), greatest);
+  EXPECT_EQ(sum({greatest, 0x1p119f, 0}), infinite);
+  EXPECT_EQ(sum({-greatest, -greatest, 0}), -infinite);
+  EXPECT_EQ(sum({least, 0, 0}), least);
+  EXPECT_TRUE(std::isnan(sum({nan, 1, 0})));
+  EXPECT_TRUE(std::isnan(as_float(emulated::as_bf16(std::bit_cast<float>(0x7F800001)))))
+      << "of a NaN whose bits are all in the lower half";
+}
+
+TEST_F(Blas, Bf16ResultsAreReadOnlyWhereBetaIsNotZero) {
+  const std::vector<Bf16> nan = as_bf16(std::vector<float>(4, std::numeric_limits<float>::quiet_NaN())),
+                          one = as_bf16(std::vector<float>(4, 1));
+  const OnDevice<Bf16> unknown(nan), ones(one), c(nan), kept(one), never(4);
+  ASSERT_EQ(small_gemm(ones.get(), ones.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(as_floats(c.values()), std::vector<float>(4, 2));
+  ASSERT_EQ(
+      gemm(CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, 0.0f, unknown.get(), 2, unknown.get(), 2, 3.0f, kept.get(), 2),
+      CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(as_floats(kept.values()), std::vector<float>(4, 3));
+  ASSERT_EQ(small_gemm(ones.get(), ones.get(), never.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(as_floats(never.values()), std::vector<float>(4, 2));
+}
+
+TEST_F(Blas, GemmExMultipliesF32AsSgemmDoes) {
+  const OnDevice<float> third(std::vector<float>(4, 1.0f / 3)), expected(4), found(4);
+  const float one = 1, zero = 0;
+  for (const cublasMath_t math : {CUBLAS_DEFAULT_MATH, CUBLAS_TF32_TENSOR_OP_MATH}) {
+    ASSERT_EQ(cublasSetMathMode(handle_, math), CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(small_gemm(third.get(), third.get(), expected.get()), CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(cublasGemmEx_64(handle_, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, third.get(), CUDA_R_32F, 2,
+                              third.get(), CUDA_R_32F, 2, &zero, found.get(), CUDA_R_32F, 2,
+                              CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+              CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(found.values(), expected.values());
+  }
+}
+
+TEST_F(Blas, GemmExRefusesTypesAsDocumented) {
+  const auto f32 = CUDA_R_32F, f64 = CUDA_R_64F, f16 = CUDA_R_16F, bf16 = CUDA_R_16BF, i8 = CUDA_R_8I,
+             i32 = CUDA_R_32I;
+  const auto refused = [&](auto... types) { return small_gemm_of(types...) == CUBLAS_STATUS_NOT_SUPPORTED; };
+  EXPECT_EQ(small_gemm_of(bf16, bf16, bf16, CUBLAS_COMPUTE_32F), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(small_gemm_of(bf16, bf16, f32, CUBLAS_COMPUTE_32F), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(small_gemm_of(f32, f32, f32, CUBLAS_COMPUTE_32F), CUBLAS_STATUS_SUCCESS);
+  EXPECT_TRUE(refused(bf16, f32, f32, CUBLAS_COMPUTE_32F));
+  EXPECT_TRUE(refused(f32, bf16, bf16, CUBLAS_COMPUTE_32F));
+  EXPECT_TRUE(refused(bf16, f16, f32, CUBLAS_COMPUTE_32F));
+  EXPECT_TRUE(refused(f32, f32, bf16, CUBLAS_COMPUTE_32F));
+  EXPECT_TRUE(refused(bf16, bf16, f16, CUBLAS_COMPUTE_32F));
+  EXPECT_TRUE(refused(bf16, bf16, f64, CUBLAS_COMPUTE_32F));
+  EXPECT_TRUE(refused(bf16, bf16, bf16, CUBLAS_COMPUTE_16F));
+  EXPECT_TRUE(refused(bf16, bf16, bf16, CUBLAS_COMPUTE_32F_FAST_16BF)) << "it is for f32 factors";
+  EXPECT_TRUE(refused(bf16, bf16, bf16, CUBLAS_COMPUTE_64F));
+  EXPECT_TRUE(refused(f64, f64, f64, CUBLAS_COMPUTE_32F));
+  EXPECT_TRUE(refused(i8, i8, bf16, CUBLAS_COMPUTE_32I));
+  EXPECT_EQ(new_violations(), 0u);
+  // What cuBLAS multiplies and the emulator does not.
+  const auto is_not_emulated = [&](auto... types) { return refused(types...) && new_violations() == 1; };
+  EXPECT_TRUE(is_not_emulated(f64, f64, f64, CUBLAS_COMPUTE_64F));
+  EXPECT_TRUE(is_not_emulated(f16, f16, f16, CUBLAS_COMPUTE_16F));
+  EXPECT_TRUE(is_not_emulated(f16, f16, f32, CUBLAS_COMPUTE_32F));
+  EXPECT_TRUE(is_not_emulated(i8, i8, i32, CUBLAS_COMPUTE_32I));
+  EXPECT_TRUE(is_not_emulated(i8, i8, f32, CUBLAS_COMPUTE_32F));
+  EXPECT_TRUE(is_not_emulated(f32, f32, f32, CUBLAS_COMPUTE_32F_FAST_TF32));
+  EXPECT_TRUE(is_not_emulated(bf16, bf16, bf16, CUBLAS_COMPUTE_32F_PEDANTIC));
+  EXPECT_TRUE(is_not_emulated(bf16, bf16, bf16, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT_TENSOR_OP));
+}
+
+TEST_F(Blas, GpusBefore80HaveNeitherBf16NorTf32) {
+  const float third = 1.0f / 3;
+  const OnDevice<float> thirds(std::vector<float>(4, third)), c(4);
+  const auto product = [&] {
+    EXPECT_EQ(
+        gemm(CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, 1.0f, thirds.get(), 1, thirds.get(), 1, 0.0f, c.get(), 1),
+        CUBLAS_STATUS_SUCCESS);
+    return c.values()[0];
+  };
+  ASSERT_EQ(cublasSetMathMode(handle_, CUBLAS_TF32_TENSOR_OP_MATH), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(product(), as_tf32(third) * as_tf32(third));
+  for (const char* const capability : {"80", "75"}) {
+    configure(std::string("on_violation=report,notes=0,capability=") + capability);
+    const bool has = std::string(capability) == "80";
+    const cublasStatus_t status = has ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+    EXPECT_EQ(small_gemm_of(CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F), status);
+    EXPECT_EQ(small_gemm_of(CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F), status);
+    EXPECT_EQ(small_gemm_of(CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F), CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(product(), has ? as_tf32(third) * as_tf32(third) : third * third);
+  }
+}
+
 TEST_F(Blas, ReadsNeitherCWhereBetaIsZeroNorFactorsWhereAlphaIsZero) {
   const std::vector<float> nan(4, std::numeric_limits<float>::quiet_NaN()), one(4, 1);
   const OnDevice<float> unknown(nan), ones(one), c(nan), kept(one);
@@ -181,6 +393,20 @@ TEST_F(Blas, ProductsAreOffByUlps) {
   EXPECT_NEAR(two, host, 1001 * 0x1p-23 * host);
   ASSERT_EQ(small_gemm(ones.get(), ones.get(), c.get()), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(c.values(), std::vector<float>(4, 2));
+  // Sums of bf16 factors as well, before they are rounded to bf16.
+  const OnDevice<Bf16> narrow(as_bf16({1.0f / 3, 1.0f / 1536, 1.0f / 3, 1.0f / 1536})), rounded(4);
+  const auto sum = [&] {
+    EXPECT_EQ(small_gemm(narrow.get(), narrow.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+    return c.values()[0];
+  };
+  configure("notes=0");
+  const float narrow_host = sum();
+  configure("notes=0,ulps=1000");
+  const float off = sum();
+  EXPECT_NE(off, narrow_host);
+  EXPECT_NEAR(off, narrow_host, 1001 * 0x1p-23 * narrow_host);
+  ASSERT_EQ(small_gemm(narrow.get(), narrow.get(), rounded.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(as_float(rounded.values()[0]), as_float(emulated::as_bf16(off)));
   configure("");
 }
 
@@ -269,6 +495,45 @@ TEST_F(Blas, MemoryThatCannotBeUsedIsAViolation) {
   }
 }
 
+TEST_F(Blas, Bf16MatricesHaveTwoBytesAnElement) {
+  const auto ones = [](std::size_t count) { return as_bf16(std::vector<float>(count, 1)); };
+  const OnDevice<Bf16> a(ones(5)), c(5), small(ones(3));
+  const OnDevice<float> wide(4);
+  EXPECT_EQ(small_gemm(a.get() + 1, a.get() + 1, c.get() + 1), CUBLAS_STATUS_SUCCESS) << "2 bytes will do";
+  EXPECT_EQ(as_float(c.values()[4]), 2);
+  EXPECT_EQ(new_violations(), 0u);
+  const auto violations_of = [&](const Bf16* first, const Bf16* second, auto* result) {
+    small_gemm(first, second, result);
+    return new_violations();
+  };
+  const auto odd = [](auto* memory) { return reinterpret_cast<Bf16*>(reinterpret_cast<char*>(memory) + 1); };
+  EXPECT_EQ(violations_of(odd(a.get()), a.get(), c.get()), 1u) << "alignment";
+  EXPECT_EQ(violations_of(a.get(), a.get(), odd(c.get())), 1u) << "alignment";
+  EXPECT_EQ(violations_of(a.get(), a.get(), reinterpret_cast<float*>(c.get() + 1)), 1u) << "C has four bytes";
+  EXPECT_EQ(violations_of(a.get(), a.get(), reinterpret_cast<float*>(c.get())), 1u) << "out of bounds";
+  EXPECT_EQ(violations_of(a.get(), small.get(), wide.get()), 1u) << "out of bounds";
+  EXPECT_EQ(violations_of(a.get(), a.get(), small.get()), 1u) << "out of bounds";
+  EXPECT_EQ(violations_of(a.get(), small.get(), a.get() + 3), 1u) << "C overlaps A";
+  EXPECT_EQ(violations_of(a.get(), a.get(), static_cast<Bf16*>(workspace_)), 1u);
+  EXPECT_EQ(new_violations(), 0u);
+}
+
+TEST_F(Blas, Bf16OperandsThatWereNeverWrittenAreAViolation) {
+  const OnDevice<Bf16> never(4), ones(as_bf16(std::vector<float>(4, 1))), c(4);
+  const auto expect_complaint = [&](const char* of, const Bf16* a, const Bf16* b, float beta) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(gemm(CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, 1.0f, a, 2, b, 2, beta, c.get(), 2),
+              CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(new_violations(), 1u) << of;
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("cublasGemmEx_64"), std::string::npos) << said;
+    EXPECT_NE(said.find(std::string(of) + ": memory that was never written"), std::string::npos) << said;
+  };
+  expect_complaint("gemm, C", ones.get(), ones.get(), 1);  // the call writes C
+  expect_complaint("gemm, A", never.get(), ones.get(), 1);
+  expect_complaint("gemm, B", ones.get(), never.get(), 0);
+}
+
 TEST_F(Blas, OperandsThatWereNeverWrittenAreAViolation) {
   const OnDevice<float> never(4), ones(std::vector<float>(4, 1)), c(4);
   const auto expect_complaint = [&](const char* of, const float* a, const float* b, float beta) {
@@ -331,6 +596,65 @@ TEST_F(Blas, OperandsThatAnotherStreamWritesAreAViolation) {
   EXPECT_EQ(new_violations(), 1u) << "C is overwritten";
   ASSERT_EQ(cudaEventDestroy(event), cudaSuccess);
   ASSERT_EQ(cudaStreamDestroy(other), cudaSuccess);
+}
+
+TEST_F(Blas, GemmExFollowsTheRulesOfTheOthers) {
+  const OnDevice<Bf16> a(as_bf16(std::vector<float>(4, 1))), c(4);
+  const OnDevice<float> scales(std::vector<float>{3, 0});
+  const auto values = [&] { return as_floats(c.values()); };
+  const auto with_scales = [&](const float* alpha, const float* beta, std::int64_t lda = 2) {
+    return cublasGemmEx_64(handle_, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, alpha, a.get(), CUDA_R_16BF, lda,
+                           a.get(), CUDA_R_16BF, 2, beta, c.get(), CUDA_R_16BF, 2, CUBLAS_COMPUTE_32F,
+                           CUBLAS_GEMM_DEFAULT);
+  };
+  // Invalid values.
+  EXPECT_EQ(with_scales(nullptr, scales.get()), CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(with_scales(scales.get(), scales.get(), 1), CUBLAS_STATUS_INVALID_VALUE);
+  // Scales in device memory.
+  EXPECT_NE(with_scales(scales.get(), scales.get() + 1), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(new_violations(), 1u);
+  ASSERT_EQ(cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_DEVICE), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(with_scales(scales.get(), scales.get() + 1), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(values(), std::vector<float>(4, 6));
+  ASSERT_EQ(cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_HOST), CUBLAS_STATUS_SUCCESS);
+  // The workspace.
+  float first = 0;
+  ASSERT_EQ(cudaMemcpy(workspace_, &first, sizeof(first), cudaMemcpyHostToDevice), cudaSuccess);
+  ASSERT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(values(), std::vector<float>(4, 2));
+  ASSERT_EQ(cudaMemcpy(&first, workspace_, sizeof(first), cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_TRUE(std::isnan(first));
+  // Two streams.
+  cudaStream_t other = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cudaMemsetAsync(c.get(), 0, 8, other), cudaSuccess);
+  EXPECT_EQ(new_violations(), 1u);
+  ASSERT_EQ(cudaStreamDestroy(other), cudaSuccess);
+  // Another GPU.
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_EXECUTION_FAILED);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  EXPECT_EQ(new_violations(), 1u);
+  // Capture.
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaMemsetAsync(c.get(), 0, 8, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  ASSERT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+  EXPECT_EQ(values(), std::vector<float>(4, 0));
+  ASSERT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
+  EXPECT_EQ(values(), std::vector<float>(4, 2));
+  ASSERT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  // Failing calls.
+  configure("on_violation=report,notes=0,fail=cublasGemmEx_64:2+cublasGemmEx_64:3:14");
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_EXECUTION_FAILED);
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_INTERNAL_ERROR);
+  EXPECT_EQ(small_gemm(a.get(), a.get(), c.get()), CUBLAS_STATUS_SUCCESS);
 }
 
 TEST_F(Blas, WorkspaceHasToBeDeviceMemoryAndStayThere) {
@@ -468,6 +792,19 @@ TEST_F(Blas, WhatIsAllowedButInexactIsNoted) {
   const std::string told = testing::internal::GetCapturedStderr();
   for (const char* part : {"own workspace is used", "is captured with", "atomics", "TF32"})
     EXPECT_NE(told.find(part), std::string::npos) << part << " in " << told;
+  // Of a bf16 result, parts of sums might be rounded; TF32 has nothing to do with its factors.
+  ASSERT_EQ(cublasSetWorkspace(handle_, workspace_, kWorkspace), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cublasSetAtomicsMode(handle_, CUBLAS_ATOMICS_NOT_ALLOWED), CUBLAS_STATUS_SUCCESS);
+  const OnDevice<Bf16> narrow(as_bf16(std::vector<float>(4, 1))), rounded(4);
+  const auto told_of = [&](int mode, auto* result) {
+    EXPECT_EQ(cublasSetMathMode(handle_, static_cast<cublasMath_t>(mode)), CUBLAS_STATUS_SUCCESS);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(small_gemm(narrow.get(), narrow.get(), result), CUBLAS_STATUS_SUCCESS);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(told_of(CUBLAS_TF32_TENSOR_OP_MATH, c.get()), "");
+  EXPECT_EQ(told_of(CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, rounded.get()), "");
+  EXPECT_NE(told_of(CUBLAS_DEFAULT_MATH, rounded.get()).find("rounded to C's type"), std::string::npos);
 }
 
 }  // namespace

@@ -2,14 +2,17 @@
 #include <cudnn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "dnn_reference.hpp"
 #include "dnn_run.hpp"
+#include "rounding.hpp"
 
 namespace emulated::dnn {
 namespace {
@@ -26,7 +29,11 @@ class OnDevice {
   OnDevice(const std::vector<double>& values, cudnnDataType_t type)
       : OnDevice(values.size() * size_of(type)) {
     const std::vector<float> narrow(values.begin(), values.end());
-    const void* from = type == CUDNN_DATA_DOUBLE ? static_cast<const void*>(values.data()) : narrow.data();
+    std::vector<Bf16> brief;
+    for (const float value : narrow) brief.push_back(as_bf16(value));
+    const void* from = type == CUDNN_DATA_DOUBLE     ? static_cast<const void*>(values.data())
+                       : type == CUDNN_DATA_BFLOAT16 ? static_cast<const void*>(brief.data())
+                                                     : narrow.data();
     EXPECT_EQ(cudaMemcpy(memory_, from, values.size() * size_of(type), cudaMemcpyHostToDevice), cudaSuccess);
   }
   ~OnDevice() { EXPECT_EQ(cudaFree(memory_), cudaSuccess); }
@@ -36,9 +43,13 @@ class OnDevice {
   std::vector<double> values(std::size_t count, cudnnDataType_t type) const {
     std::vector<double> wide(count);
     std::vector<float> narrow(count);
-    void* to = type == CUDNN_DATA_DOUBLE ? static_cast<void*>(wide.data()) : narrow.data();
+    std::vector<Bf16> brief(count);
+    void* to = type == CUDNN_DATA_DOUBLE     ? static_cast<void*>(wide.data())
+               : type == CUDNN_DATA_BFLOAT16 ? static_cast<void*>(brief.data())
+                                             : narrow.data();
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(to, memory_, count * size_of(type), cudaMemcpyDeviceToHost), cudaSuccess);
+    if (type == CUDNN_DATA_BFLOAT16) std::transform(brief.begin(), brief.end(), narrow.begin(), as_float);
     if (type != CUDNN_DATA_DOUBLE) wide.assign(narrow.begin(), narrow.end());
     return wide;
   }
@@ -69,7 +80,8 @@ struct Descriptors {
     EXPECT_EQ(cudnnCreateConvolutionDescriptor(&convolution), CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(cudnnSetConvolutionNdDescriptor(
                   convolution, static_cast<int>(c.pad.size()), c.pad.data(), c.stride.data(),
-                  c.dilation.data(), c.flipped ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION, c.type),
+                  c.dilation.data(), c.flipped ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION,
+                  c.type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
               CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(cudnnSetConvolutionGroupCount(convolution, c.groups), CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(cudnnSetConvolutionMathType(convolution, CUDNN_FMA_MATH), CUDNN_STATUS_SUCCESS);
@@ -196,12 +208,15 @@ int Dnn::expect_results(const Case& c, Direction direction, double alpha, double
                             : direction == Direction::backward_filter ? w_there
                                                                       : y_there;
     const std::vector<double> found = there.values(target.values.size(), c.type);
-    for (std::size_t i = 0; i < found.size(); ++i)
-      if (std::abs(found[i] - target.values[i]) > (wide ? 1e-12 : 1e-4)) {
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      // A bf16 has rounded the f32 sum by half a unit in the last place, 2^-8 of it.
+      const double rounding = c.type == CUDNN_DATA_BFLOAT16 ? 0x1p-8 * std::abs(target.values[i]) : 0;
+      if (std::abs(found[i] - target.values[i]) > (wide ? 1e-12 : 1e-4) + rounding) {
         ADD_FAILURE() << c.name << ", " << name_of(direction) << " by " << name_of(direction, algorithm)
                       << ": element " << i << " is " << found[i] << ", expected " << target.values[i];
         break;
       }
+    }
     ++compared;
   }
   return compared;
@@ -250,7 +265,7 @@ std::vector<Case> cases() {
 
 TEST_F(Dnn, ConvolvesAsPlainLoopsDo) {
   for (Case c : cases())
-    for (const cudnnDataType_t type : {CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE}) {
+    for (const cudnnDataType_t type : {CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_BFLOAT16}) {
       c.type = type;
       for (const Direction direction : kDirections)
         for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, std::pair{-2.0, 0.5}}) {
@@ -281,6 +296,50 @@ TEST_F(Dnn, TensorsMayHaveGapsAndOtherOrders) {
   }
 }
 
+TEST_F(Dnn, Bf16TensorsMayHaveGaps) {
+  const Case gaps{.name = "gaps",
+                  .type = CUDNN_DATA_BFLOAT16,
+                  .x_strides = {200, 50, 7, 1},
+                  .y_strides = {100, 20, 4, 1}};
+  const Case images{.name = "gaps between images",
+                    .type = CUDNN_DATA_BFLOAT16,
+                    .x_strides = {100, 30, 5, 1},
+                    .y_strides = {50, 12, 3, 1}};
+  for (const double beta : {0.0, 0.5}) {
+    EXPECT_EQ(expect_results(gaps, Direction::forward, 2, beta), 2);
+    EXPECT_EQ(expect_results(images, Direction::forward, 2, beta), 2);
+    EXPECT_EQ(expect_results(images, Direction::backward_data, 2, beta), 2);
+    EXPECT_EQ(expect_results(images, Direction::backward_filter, 2, beta), 3);
+  }
+}
+
+TEST_F(Dnn, Bf16IsTheNearestToTheWholeSum) {
+  constexpr double kHalf = 0x1p-8;  // of the last place of a number from 1 to 2
+  // A filter of three taps over the row 1, kHalf, kHalf in one image, forward; three images of which each
+  // contributes one of these to the filter's gradient.
+  for (const bool channels_last : {false, true})
+    for (const auto& [terms, expected] : {std::pair{std::vector<double>{1, kHalf, kHalf}, 1 + 2 * kHalf},
+                                          std::pair{std::vector<double>{1, kHalf, 0}, 1.0},
+                                          std::pair{std::vector<double>{1, 3 * kHalf, 0}, 1 + 4 * kHalf}})
+      for (const Direction direction : {Direction::forward, Direction::backward_filter}) {
+        const bool forward = direction == Direction::forward;
+        const Case c{.batch = forward ? 1 : 3,
+                     .in_channels = 1,
+                     .out_channels = 1,
+                     .in = {1, forward ? 3 : 1},
+                     .kernel = {1, forward ? 3 : 1},
+                     .channels_last = channels_last,
+                     .type = CUDNN_DATA_BFLOAT16};
+        const Descriptors d(c);
+        const std::vector<double> ones(3, 1);
+        const OnDevice x(terms, c.type), w(ones, c.type), y(ones, c.type), work(1024);
+        const float one = 1, zero = 0;
+        ASSERT_EQ(convolve_there(direction, d, 1, &one, &zero, x.get(), w.get(), y.get(), work.get(), 1024),
+                  CUDNN_STATUS_SUCCESS);
+        EXPECT_EQ((forward ? y : w).values(1, c.type)[0], expected) << name_of(direction);
+      }
+}
+
 TEST_F(Dnn, TargetsAreNotReadWhereBetaIsZero) {
   const Case c;
   const Descriptors d(c);
@@ -291,6 +350,14 @@ TEST_F(Dnn, TargetsAreNotReadWhereBetaIsZero) {
                            x.get(), w.get(), y.get(), nullptr, 0),
             CUDNN_STATUS_SUCCESS);
   EXPECT_EQ(y.values(96, c.type), std::vector<double>(96, 27));
+  const Case narrow{.type = CUDNN_DATA_BFLOAT16};
+  const Descriptors of_narrow(narrow);
+  const OnDevice narrow_x(std::vector<double>(180, 1), narrow.type),
+      narrow_w(std::vector<double>(108, 1), narrow.type), narrow_y(96 * 2);
+  ASSERT_EQ(convolve_there(Direction::forward, of_narrow, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, &one,
+                           &zero, narrow_x.get(), narrow_w.get(), narrow_y.get(), nullptr, 0),
+            CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(narrow_y.values(96, narrow.type), std::vector<double>(96, 27));
 }
 
 constexpr int kOk = CUDNN_STATUS_SUCCESS, kBad = CUDNN_STATUS_BAD_PARAM, kNot = CUDNN_STATUS_NOT_SUPPORTED;
@@ -352,14 +419,65 @@ TEST_F(Dnn, AlgorithmsSupportWhatIsDocumented) {
   expect(volume, volume_forward, {kOk, kOk, kNot, kOk, kNot, kNot}, filter);
   volume.type = CUDNN_DATA_DOUBLE;
   expect(volume, volume_forward, {kOk, kNot, kNot, kOk, kNot, kNot}, filter);
-  volume.type = CUDNN_DATA_FLOAT;
+  volume.type = CUDNN_DATA_BFLOAT16;
+  const Statuses implicit{kOk, kOk, kNot, kNot, kNot, kNot, kNot, kNot};
+  expect(volume, implicit, data, filter);
   volume.channels_last = true;
+  expect(volume, none8, none6, none7);
+  const auto bf16 = CUDNN_DATA_BFLOAT16;
+  expect({.name = "bf16", .type = bf16}, implicit, data, filter);
+  expect({.name = "bf16, row", .in = {1, 12}, .kernel = {1, 5}, .type = bf16}, implicit, data, filter);
+  expect({.name = "bf16, grouped", .in_channels = 6, .groups = 2, .type = bf16}, implicit, data, filter);
+  expect({.name = "bf16, dilation", .dilation = {2, 1}, .type = bf16}, implicit, data,
+         {kOk, kOk, kNot, kNot, kNot, kNot, kNot});
+  expect({.name = "bf16, channels last", .channels_last = true, .type = bf16},
+         {kNot, kOk, kNot, kNot, kNot, kNot, kNot, kNot}, data, {kOk, kOk, kNot, kNot, kNot, kNot, kNot});
+  expect({.name = "bf16, gradient with gaps", .type = bf16, .y_strides = {100, 20, 3, 1}}, implicit, none6,
+         none7);
+  volume.type = CUDNN_DATA_FLOAT;
   expect(volume, none8, none6, none7);
   volume.channels_last = false;
   volume.in = {5, 4, 4};
   volume.dilation = {2, 1, 1};
   expect(volume, {kOk, kOk, kNot, kNot, kNot, kNot, kNot, kNot}, {kOk, kNot, kNot, kNot, kNot, kNot},
          {kOk, kNot, kNot, kNot, kNot, kNot, kNot});
+}
+
+TEST_F(Dnn, GpusBefore80HaveNeitherBf16NorTf32) {
+  const auto status = [&] {
+    const Descriptors d(Case{.type = CUDNN_DATA_BFLOAT16});
+    std::size_t bytes = 0;
+    return workspace(Direction::forward, d, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, &bytes);
+  };
+  // 1 x 1 = 1 x 1 (1 x 1), in the default math type.
+  const Case c{.batch = 1, .in_channels = 1, .out_channels = 1, .in = {1, 1}, .kernel = {1, 1}};
+  const Descriptors d(c);
+  ASSERT_EQ(cudnnSetConvolutionMathType(d.convolution, CUDNN_DEFAULT_MATH), CUDNN_STATUS_SUCCESS);
+  const float third = 1.0f / 3, one = 1, zero = 0;
+  const OnDevice x({third}, c.type), w({third}, c.type), y(4);
+  const auto product = [&] {
+    EXPECT_EQ(convolve_there(Direction::forward, d, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, &one, &zero,
+                             x.get(), w.get(), y.get(), nullptr, 0),
+              CUDNN_STATUS_SUCCESS);
+    return y.values(1, c.type)[0];
+  };
+  const auto tensor_cores = [&] {
+    cudnnConvolutionFwdAlgoPerf_t results[16];
+    int found = 0;
+    EXPECT_EQ(
+        cudnnGetConvolutionForwardAlgorithm_v7(handle_, d.x, d.w, d.convolution, d.y, 16, &found, results),
+        CUDNN_STATUS_SUCCESS);
+    return std::count_if(results, results + found,
+                         [](const auto& each) { return each.mathType == CUDNN_TENSOR_OP_MATH; });
+  };
+  configure("on_violation=report,notes=0,capability=80");
+  EXPECT_EQ(status(), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(product(), as_tf32(third) * as_tf32(third));
+  EXPECT_EQ(tensor_cores(), 1);
+  configure("on_violation=report,notes=0,capability=75");
+  EXPECT_EQ(status(), CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH);
+  EXPECT_EQ(product(), third * third);
+  EXPECT_EQ(tensor_cores(), 0);
 }
 
 TEST_F(Dnn, SettingsTakeAlgorithmsAway) {
@@ -437,6 +555,49 @@ TEST_F(Dnn, HeuristicsRankWhatCanBeUsedFirst) {
     EXPECT_EQ(filter[i].determinism == CUDNN_DETERMINISTIC,
               filter[i].algo != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 &&
                   filter[i].algo != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3);
+}
+
+TEST_F(Dnn, HeuristicsOfferTensorCoresForBf16) {
+  for (const bool channels_last : {false, true})
+    for (const cudnnMathType_t math : {CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH, CUDNN_FMA_MATH}) {
+      const Descriptors d(Case{.channels_last = channels_last, .type = CUDNN_DATA_BFLOAT16});
+      ASSERT_EQ(cudnnSetConvolutionMathType(d.convolution, math), CUDNN_STATUS_SUCCESS);
+      // Those that can be used: the algorithm, whether with tensor cores, whether deterministic.
+      using Found = std::vector<std::tuple<int, bool, bool>>;
+      const auto usable = [](const auto* results, int count) {
+        Found found;
+        for (int i = 0; i < count; ++i)
+          if (results[i].status == CUDNN_STATUS_SUCCESS)
+            found.emplace_back(results[i].algo, results[i].mathType == CUDNN_TENSOR_OP_MATH,
+                               results[i].determinism == CUDNN_DETERMINISTIC);
+        return found;
+      };
+      Found forward{{1, true, true}, {1, false, true}, {0, false, true}},
+          data{{1, true, true}, {1, false, true}, {0, false, false}},
+          filter{{1, true, true}, {1, false, true}, {3, false, false}, {0, false, false}};
+      if (channels_last) {
+        forward.pop_back();
+        filter.erase(filter.begin() + 2);
+      }
+      if (math == CUDNN_FMA_MATH)
+        for (Found* each : {&forward, &data, &filter}) each->erase(each->begin());
+      int count = 0;
+      cudnnConvolutionFwdAlgoPerf_t of_forward[16];
+      ASSERT_EQ(cudnnGetConvolutionForwardAlgorithm_v7(handle_, d.x, d.w, d.convolution, d.y, 16, &count,
+                                                       of_forward),
+                CUDNN_STATUS_SUCCESS);
+      EXPECT_EQ(usable(of_forward, count), forward);
+      cudnnConvolutionBwdDataAlgoPerf_t of_data[16];
+      ASSERT_EQ(cudnnGetConvolutionBackwardDataAlgorithm_v7(handle_, d.w, d.y, d.convolution, d.x, 16, &count,
+                                                            of_data),
+                CUDNN_STATUS_SUCCESS);
+      EXPECT_EQ(usable(of_data, count), data);
+      cudnnConvolutionBwdFilterAlgoPerf_t of_filter[16];
+      ASSERT_EQ(cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle_, d.x, d.y, d.convolution, d.w, 16,
+                                                              &count, of_filter),
+                CUDNN_STATUS_SUCCESS);
+      EXPECT_EQ(usable(of_filter, count), filter);
+    }
 }
 
 TEST_F(Dnn, TensorDescriptorsAreChecked) {
@@ -551,6 +712,11 @@ TEST_F(Dnn, DescriptorsThatDoNotFitAreRefused) {
             }),
             kBad)
       << "data type";
+  EXPECT_EQ(status_with([&](Descriptors& d) {
+              tensor(d.y, {2, 4, 4, 3}, CUDNN_DATA_BFLOAT16);
+            }),
+            kBad)
+      << "data type";
   EXPECT_EQ(status_with([&](Descriptors& d) { tensor(d.y, {2, 4, 4, 3, 1}); }), kBad) << "axes";
   EXPECT_EQ(status_with([&](Descriptors& d) {
               tensor(d.x, {2, 3, 2, 5});
@@ -574,6 +740,20 @@ TEST_F(Dnn, DescriptorsThatDoNotFitAreRefused) {
             }),
             CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE)
       << "computed in double";
+  const auto status_of = [&](cudnnDataType_t type, cudnnDataType_t compute_type) {
+    const Descriptors d{Case{.type = type}};
+    EXPECT_EQ(cudnnSetConvolutionNdDescriptor(d.convolution, 2, zeros, ones, ones, CUDNN_CROSS_CORRELATION,
+                                              compute_type),
+              CUDNN_STATUS_SUCCESS);
+    std::size_t size = 0;
+    return workspace(Direction::forward, d, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, &size);
+  };
+  EXPECT_EQ(status_of(CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(status_of(CUDNN_DATA_BFLOAT16, CUDNN_DATA_DOUBLE), CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE);
+  EXPECT_EQ(status_of(CUDNN_DATA_BFLOAT16, CUDNN_DATA_HALF), CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE);
+  EXPECT_EQ(status_of(CUDNN_DATA_DOUBLE, CUDNN_DATA_FLOAT), CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE);
+  EXPECT_EQ(status_of(CUDNN_DATA_HALF, CUDNN_DATA_FLOAT), CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE)
+      << "not emulated";
   const int dims[] = {2, 3, 6, 5};
   for (const Lengths& strides : {Lengths{10, 30, 5, 1}, Lengths{90, 30, 5, -1}})
     EXPECT_EQ(status_with([&](Descriptors& d) {
@@ -602,10 +782,10 @@ TEST_F(Dnn, DescriptorsThatDoNotFitAreRefused) {
 
 /// A forward convolution of the plain case, correct except for what a test changes.
 struct Good {
-  Descriptors d{Case{}};
-  OnDevice x_memory{std::vector<double>(200, 1), CUDNN_DATA_FLOAT},
-      w_memory{std::vector<double>(108, 1), CUDNN_DATA_FLOAT}, y_memory{96 * 4 + 16},
-      work_memory{std::size_t{1} << 14};
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  Descriptors d{Case{.type = type}};
+  OnDevice x_memory{std::vector<double>(200, 1), type}, w_memory{std::vector<double>(108, 1), type},
+      y_memory{96 * size_of(type) + 16}, work_memory{std::size_t{1} << 14};
   float one = 1, zero = 0;
   const void *alpha = &one, *beta = &zero;
   char *x = x_memory.get(), *w = w_memory.get(), *y = y_memory.get(), *work = work_memory.get();
@@ -646,6 +826,28 @@ TEST_F(Dnn, CallsThatAreNotAllowedAreViolations) {
   EXPECT_EQ(violations_with([](Good& g) { g.alpha = &wide_one; }), 1u) << "scales are of the compute type";
   EXPECT_EQ(violations_with([](Good&) { ASSERT_EQ(cudaSetDevice(1), cudaSuccess); }), 1u);
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+}
+
+TEST_F(Dnn, Bf16OperandsHaveTwoBytesAnElement) {
+  const auto violations_with = [&](const std::function<void(Good&)>& change) {
+    Good good{CUDNN_DATA_BFLOAT16};
+    change(good);
+    convolve_there(Direction::forward, good.d, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, good.alpha,
+                   good.beta, good.x, good.w, good.y, good.work, good.bytes);
+    return new_violations();
+  };
+  EXPECT_EQ(violations_with([](Good&) {}), 0u);
+  EXPECT_EQ(violations_with([](Good& g) { g.x += 32; }), 0u) << "20 elements more than it needs";
+  EXPECT_EQ(violations_with([](Good& g) { g.x += 48; }), 1u) << "out of bounds";
+  EXPECT_EQ(violations_with([](Good& g) { g.y += 16; }), 0u);
+  EXPECT_EQ(violations_with([](Good& g) { g.y += 32; }), 1u) << "out of bounds";
+  EXPECT_EQ(violations_with([](Good& g) { g.w += 2; }), 1u) << "alignment";
+  EXPECT_EQ(violations_with([](Good& g) { g.y = g.x + 16; }), 1u) << "y overlaps x";
+  static const double wide_one = 1;
+  EXPECT_EQ(violations_with([](Good& g) { g.alpha = &wide_one; }), 1u) << "scales are floats";
+  static const Bf16 narrow_ones[] = {as_bf16(1), as_bf16(1)};
+  EXPECT_EQ(violations_with([](Good& g) { g.beta = narrow_ones; }), 1u) << "y was never written";
+  EXPECT_EQ(violations_with([](Good& g) { g.x = OnDevice(400).get(); }), 1u) << "freed";
 }
 
 TEST_F(Dnn, OperandsHaveToBeWrittenAndStillThere) {

@@ -63,6 +63,25 @@ TEST_F(Settings, Notes) {
   EXPECT_EQ(quiet.text, "");
 }
 
+TEST_F(Settings, Capability) {
+  const auto expect_capability = [](int major, int minor) {
+    cudaDeviceProp properties{};
+    int value = 0;
+    EXPECT_EQ(cudaGetDeviceProperties(&properties, 1), cudaSuccess);
+    EXPECT_EQ(properties.major, major);
+    EXPECT_EQ(properties.minor, minor);
+    EXPECT_EQ(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, 1), cudaSuccess);
+    EXPECT_EQ(value, major);
+    EXPECT_EQ(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMinor, 1), cudaSuccess);
+    EXPECT_EQ(value, minor);
+  };
+  expect_capability(9, 0);
+  use("capability=86");
+  expect_capability(8, 6);
+  use("capability=120");
+  expect_capability(12, 0);
+}
+
 TEST_F(Settings, Stacks) {
   const auto wrong = [] { cudaStreamDestroy(reinterpret_cast<cudaStream_t>(16)); };
   EXPECT_TRUE(listen(wrong).holds("called by (gpu:0 is current)"));
@@ -125,6 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"gpus=2x", "a number is expected"}, std::pair{"peers=some", "one of these is expected"},
         std::pair{"lazy=2", "lazy=2: one of these is expected: 0 1"},
         std::pair{"order=sideways", "one of these is expected"},
+        std::pair{"capability=7.5", "capability=7.5: a number is expected"},
         std::pair{"cudnn=old", "one of these is expected"}, std::pair{"fail=cudaMalloc", "NAME:N"},
         std::pair{"fail=cudaMalloc:0", "a number is expected"},
         std::pair{"on_violation=laugh", "one of these is expected: abort report"}));

@@ -74,17 +74,18 @@ T* write(Running& r, const Matrix<T>& matrix, const char* what) {
   return address_of(matrix, [&](T* data, std::size_t bytes) { return r.write(data, bytes, what); });
 }
 
-/// The arguments of one gemm call.
-template <class T>
+/// The arguments of one gemm call: factors of type T, a result of type R.
+template <class T, class R = T>
 struct Gemm {
   const char* function;
   cublasOperation_t of_a, of_b;
   std::int64_t m, n, k;
-  const T *alpha, *beta;
+  const Sum<T>* alpha;
+  const Sum<T>* beta;
   Matrix<const T> a, b;
-  Matrix<T> c;
-  T host_alpha = 0, host_beta = 0;  ///< if they are in host memory
-  bool tf32 = false;                ///< for f32: factors are rounded
+  Matrix<R> c;
+  Sum<T> host_alpha = 0, host_beta = 0;  ///< if they are in host memory
+  bool tf32 = false;                     ///< for f32: factors are rounded
 };
 
 bool is_operation(cublasOperation_t operation) {
@@ -92,8 +93,8 @@ bool is_operation(cublasOperation_t operation) {
 }
 
 /// What cuBLAS documents as invalid values.
-template <class T>
-bool is_valid(const Gemm<T>& g) {
+template <class T, class R>
+bool is_valid(const Gemm<T, R>& g) {
   const auto at_least = [](std::int64_t stride, std::int64_t rows) {
     return stride >= std::max<std::int64_t>(1, rows);
   };
@@ -103,12 +104,12 @@ bool is_valid(const Gemm<T>& g) {
 }
 
 /// Checks where alpha and beta are, by the pointer mode.
-template <class T>
-bool scales_are_allowed(const BlasHandle& blas, const Gemm<T>& g) {
+template <class T, class R>
+bool scales_are_allowed(const BlasHandle& blas, const Gemm<T, R>& g) {
   const bool on_device = blas.pointer_mode == CUBLAS_POINTER_MODE_DEVICE;
-  for (const T* scale : {g.alpha, g.beta}) {
+  for (const Sum<T>* scale : {g.alpha, g.beta}) {
     if (is_device_address(scale) == on_device) continue;
-    if (on_device && Memory::get().is_pinned(scale, sizeof(T))) continue;
+    if (on_device && Memory::get().is_pinned(scale, sizeof(*scale))) continue;
     complain(g.function, ": alpha or beta is in the ", on_device ? "host's" : "device's",
              " memory, the handle's pointer mode says otherwise");
     return false;
@@ -116,14 +117,14 @@ bool scales_are_allowed(const BlasHandle& blas, const Gemm<T>& g) {
   return true;
 }
 
-template <class T>
-bool memory_is_allowed(const BlasHandle& blas, const Gemm<T>& g) {
-  for (const void* matrix : {static_cast<const void*>(g.a.data), static_cast<const void*>(g.b.data),
-                             static_cast<const void*>(g.c.data)})
-    if (reinterpret_cast<std::uintptr_t>(matrix) % sizeof(T) != 0) {
-      complain(g.function, ": a matrix is not aligned to its elements: ", Memory::get().describe(matrix));
-      return false;
-    }
+template <class T, class R>
+bool memory_is_allowed(const BlasHandle& blas, const Gemm<T, R>& g) {
+  const auto is_aligned = [&](const auto* matrix) {
+    if (reinterpret_cast<std::uintptr_t>(matrix) % sizeof(*matrix) == 0) return true;
+    complain(g.function, ": a matrix is not aligned to its elements: ", Memory::get().describe(matrix));
+    return false;
+  };
+  if (!is_aligned(g.a.data) || !is_aligned(g.b.data) || !is_aligned(g.c.data)) return false;
   if (overlap(g.c.data, g.c.bytes(), g.a.data, g.a.bytes()) ||
       overlap(g.c.data, g.c.bytes(), g.b.data, g.b.bytes())) {
     complain(g.function, ": C overlaps A or B");
@@ -155,10 +156,11 @@ Stream* stream_for(const BlasHandle& blas, const char* function) {
 
 bool allows_tf32(const BlasHandle& blas) {
   const int mode = blas.math & 15;
-  return mode == CUBLAS_TENSOR_OP_MATH || mode == CUBLAS_TF32_TENSOR_OP_MATH;
+  return has_tf32() && (mode == CUBLAS_TENSOR_OP_MATH || mode == CUBLAS_TF32_TENSOR_OP_MATH);
 }
 
 /// What is allowed, but changes results between runs or rounds more than the types suggest.
+template <class T, class R>
 void note_what_is_inexact(const BlasHandle& blas, Stream& stream, const char* function) {
   const std::string name = function;
   if (blas.workspace == nullptr) {
@@ -172,58 +174,78 @@ void note_what_is_inexact(const BlasHandle& blas, Stream& stream, const char* fu
   }
   if (blas.atomics == CUBLAS_ATOMICS_ALLOWED)
     note(name + ": atomics are allowed: results may not be reproducible");
-  if (allows_tf32(blas)) note(name + ": the math mode allows TF32");
+  if (std::is_same_v<T, float> && allows_tf32(blas)) note(name + ": the math mode allows TF32");
+  if (sizeof(R) < sizeof(Sum<T>) && (blas.math & CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) == 0)
+    note(name + ": the math mode allows sums that are rounded to C's type before they are complete");
 }
 
-/// A copy of a factor's elements, rounded; f64 stays as it is.
-template <class T>
-const T* as_tf32(const Matrix<const T>& matrix, const T* real, std::vector<T>* copy) {
-  if constexpr (std::is_same_v<T, float>) {
-    copy->resize(matrix.bytes() / sizeof(T));
-    for (std::int64_t column = 0; column < matrix.columns; ++column) {
-      const T* from = real + column * matrix.stride;
-      std::transform(from, from + matrix.rows, copy->begin() + column * matrix.stride,
-                     [](float value) { return emulated::as_tf32(value); });
-    }
-    return copy->data();
+/// convert(element) for each of a matrix, to places with the same strides.
+template <class From, class To, class Convert>
+void convert_all(const Matrix<const From>& matrix, const From* from, To* to, Convert&& convert) {
+  for (std::int64_t column = 0; column < matrix.columns; ++column) {
+    const From* first = from + column * matrix.stride;
+    std::transform(first, first + matrix.rows, to + column * matrix.stride, convert);
   }
-  return real;
 }
 
+/// A factor as it is multiplied: a converted copy, or the matrix itself.
 template <class T>
-void run_gemm(Running& r, const Gemm<T>& g, void* workspace, std::size_t workspace_bytes,
+const Sum<T>* as_factor(const Matrix<const T>& matrix, const T* real, bool tf32, std::vector<Sum<T>>* copy) {
+  const auto copy_with = [&](auto convert) {
+    copy->resize(matrix.bytes() / sizeof(T));
+    convert_all(matrix, real, copy->data(), convert);
+    return copy->data();
+  };
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return copy_with(as_float);
+  } else {
+    if constexpr (std::is_same_v<T, float>)
+      if (tf32) return copy_with(as_tf32);
+    return real;
+  }
+}
+
+template <class T, class R>
+void run_gemm(Running& r, const Gemm<T, R>& g, void* workspace, std::size_t workspace_bytes,
               bool scales_on_device) {
-  T alpha = g.host_alpha, beta = g.host_beta;
+  Sum<T> alpha = g.host_alpha, beta = g.host_beta;
   if (scales_on_device) {
-    const char *alpha_at = r.read(g.alpha, sizeof(T), "gemm, alpha"),
-               *beta_at = r.read(g.beta, sizeof(T), "gemm, beta");
+    const char *alpha_at = r.read(g.alpha, sizeof(alpha), "gemm, alpha"),
+               *beta_at = r.read(g.beta, sizeof(beta), "gemm, beta");
     if (alpha_at == nullptr || beta_at == nullptr) return;
-    std::memcpy(&alpha, alpha_at, sizeof(T));
-    std::memcpy(&beta, beta_at, sizeof(T));
+    std::memcpy(&alpha, alpha_at, sizeof(alpha));
+    std::memcpy(&beta, beta_at, sizeof(beta));
   }
   if (workspace_bytes > 0) {
     char* real = r.write(workspace, workspace_bytes, "gemm, the handle's workspace");
     if (real == nullptr) return;
     fill_with_garbage(real, workspace_bytes);
   }
-  const bool multiplies = alpha != T(0) && g.k > 0;
-  const T *a = nullptr, *b = nullptr;
+  const bool multiplies = alpha != 0 && g.k > 0;
+  const Sum<T>* a = nullptr;
+  const Sum<T>* b = nullptr;
+  std::vector<Sum<T>> copy_of_a, copy_of_b;
   if (multiplies) {
-    a = read(r, g.a, "gemm, A");
-    b = read(r, g.b, "gemm, B");
-    if (a == nullptr || b == nullptr) return;
+    const T *real_a = read(r, g.a, "gemm, A"), *real_b = read(r, g.b, "gemm, B");
+    if (real_a == nullptr || real_b == nullptr) return;
+    a = as_factor(g.a, real_a, g.tf32, &copy_of_a);
+    b = as_factor(g.b, real_b, g.tf32, &copy_of_b);
   }
-  std::vector<T> brief_a, brief_b;
-  if (multiplies && g.tf32) {
-    a = as_tf32(g.a, a, &brief_a);
-    b = as_tf32(g.b, b, &brief_b);
-  }
-  if (beta != T(0) &&
-      read(r, Matrix<const T>{g.c.data, g.c.rows, g.c.columns, g.c.stride}, "gemm, C") == nullptr)
-    return;
-  T* c = write(r, g.c, "gemm, C");
-  if (c == nullptr) return;
+  const Matrix<const R> old_c{g.c.data, g.c.rows, g.c.columns, g.c.stride};
+  if (beta != 0 && read(r, old_c, "gemm, C") == nullptr) return;
+  R* const real_c = write(r, g.c, "gemm, C");
+  if (real_c == nullptr) return;
   const Quiet quiet;
+  // C while it is computed: not rounded yet.
+  std::vector<Sum<T>> wide_c;
+  Sum<T>* c = nullptr;
+  if constexpr (std::is_same_v<R, Sum<T>>) {
+    c = real_c;
+  } else {
+    wide_c.resize(g.c.bytes() / sizeof(R));
+    c = wide_c.data();
+    if (beta != 0) convert_all(old_c, real_c, c, as_float);
+  }
   const auto transposed = [](cublasOperation_t operation) {
     return operation == CUBLAS_OP_N ? CblasNoTrans : CblasTrans;
   };
@@ -235,44 +257,43 @@ void run_gemm(Running& r, const Gemm<T>& g, void* workspace, std::size_t workspa
   const Way way(g.of_a, g.of_b, g.m, g.n, g.k, aligned(g.a.data), aligned(g.b.data), aligned(g.c.data));
   for (std::int64_t column = 0; column < g.n; ++column)
     round_otherwise(c + column * g.c.stride, static_cast<std::size_t>(g.m), way);
+  if constexpr (!std::is_same_v<R, Sum<T>>)
+    convert_all(Matrix<const Sum<T>>{c, g.c.rows, g.c.columns, g.c.stride}, c, real_c, as_bf16);
   count("cublas calls");
   count("cublas flops", static_cast<std::uint64_t>(2 * g.m * g.n * (multiplies ? g.k : 0)));
-  count("cublas bytes", (multiplies ? g.a.bytes() + g.b.bytes() : 0) + g.c.bytes() * (beta != T(0) ? 2 : 1));
+  count("cublas bytes", (multiplies ? g.a.bytes() + g.b.bytes() : 0) + g.c.bytes() * (beta != 0 ? 2 : 1));
 }
 
-template <class T>
-cublasStatus_t gemm(cublasHandle_t handle, Gemm<T> g) {
-  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-  const std::shared_ptr<BlasHandle> blas = begin(handle, g.function, CUBLAS_STATUS_EXECUTION_FAILED, &status);
-  if (blas == nullptr) return status;
+template <class T, class R>
+cublasStatus_t enqueue_gemm(const BlasHandle& blas, Gemm<T, R> g) {
   if (!is_valid(g)) return CUBLAS_STATUS_INVALID_VALUE;
-  Stream* stream = stream_for(*blas, g.function);
+  Stream* stream = stream_for(blas, g.function);
   if (stream == nullptr) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (g.m == 0 || g.n == 0) return CUBLAS_STATUS_SUCCESS;
-  if (!scales_are_allowed(*blas, g) || !memory_is_allowed(*blas, g)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!scales_are_allowed(blas, g) || !memory_is_allowed(blas, g)) return CUBLAS_STATUS_INVALID_VALUE;
   for (const std::int64_t length : {g.m, g.n, g.k, g.a.stride, g.b.stride, g.c.stride})
     if (!fits_blas(length)) {
       complain(g.function, ": the emulator does not multiply matrices with a side of ", length);
       return CUBLAS_STATUS_NOT_SUPPORTED;
     }
-  note_what_is_inexact(*blas, *stream, g.function);
-  const bool on_device = blas->pointer_mode == CUBLAS_POINTER_MODE_DEVICE;
+  note_what_is_inexact<T, R>(blas, *stream, g.function);
+  const bool on_device = blas.pointer_mode == CUBLAS_POINTER_MODE_DEVICE;
   if (!on_device) {
     g.host_alpha = *g.alpha;
     g.host_beta = *g.beta;
   }
-  g.tf32 = allows_tf32(*blas);
+  g.tf32 = allows_tf32(blas);
   enqueue(*stream, g.function,
-          [g, on_device, workspace = blas->workspace, bytes = blas->workspace_bytes](Running& r) {
+          [g, on_device, workspace = blas.workspace, bytes = blas.workspace_bytes](Running& r) {
             run_gemm(r, g, workspace, bytes, on_device);
           });
   return CUBLAS_STATUS_SUCCESS;
 }
 
-template <class T>
-Gemm<T> gemm_call(const char* function, cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m,
-                  std::int64_t n, std::int64_t k, const T* alpha, const T* a, std::int64_t lda, const T* b,
-                  std::int64_t ldb, const T* beta, T* c, std::int64_t ldc) {
+template <class T, class R>
+Gemm<T, R> gemm_call(const char* function, cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m,
+                     std::int64_t n, std::int64_t k, const Sum<T>* alpha, const T* a, std::int64_t lda,
+                     const T* b, std::int64_t ldb, const Sum<T>* beta, R* c, std::int64_t ldc) {
   const bool a_as_is = of_a == CUBLAS_OP_N, b_as_is = of_b == CUBLAS_OP_N;
   return {function,
           of_a,
@@ -285,6 +306,35 @@ Gemm<T> gemm_call(const char* function, cublasOperation_t of_a, cublasOperation_
           {a, a_as_is ? m : k, a_as_is ? k : m, lda},
           {b, b_as_is ? k : n, b_as_is ? n : k, ldb},
           {c, m, n, ldc}};
+}
+
+template <class T>
+cublasStatus_t gemm(cublasHandle_t handle, const Gemm<T>& g) {
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  const std::shared_ptr<BlasHandle> blas = begin(handle, g.function, CUBLAS_STATUS_EXECUTION_FAILED, &status);
+  return blas == nullptr ? status : enqueue_gemm(*blas, g);
+}
+
+/// The real types in cublasGemmEx's table: of A and B, and of C.
+bool has_gemm(cudaDataType factors, cudaDataType result, cublasComputeType_t compute) {
+  switch (compute) {
+    case CUBLAS_COMPUTE_16F:
+      return factors == CUDA_R_16F && result == CUDA_R_16F;
+    case CUBLAS_COMPUTE_32F:
+    case CUBLAS_COMPUTE_32F_PEDANTIC:
+      if (result == CUDA_R_32F && factors == CUDA_R_8I) return true;
+      return (factors == CUDA_R_16F || factors == CUDA_R_16BF || factors == CUDA_R_32F) &&
+             (result == factors || result == CUDA_R_32F);
+    case CUBLAS_COMPUTE_64F:
+      return factors == CUDA_R_64F && result == CUDA_R_64F;
+    case CUBLAS_COMPUTE_32I:
+      return factors == CUDA_R_8I && result == CUDA_R_32I;
+    case CUBLAS_COMPUTE_32F_FAST_16F:
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+      return factors == CUDA_R_32F && result == CUDA_R_32F;
+  }
+  return false;
 }
 
 }  // namespace
@@ -433,6 +483,36 @@ cublasStatus_t cublasDgemm_v2_64(cublasHandle_t handle, cublasOperation_t of_a, 
                                  const double* a, std::int64_t lda, const double* b, std::int64_t ldb,
                                  const double* beta, double* c, std::int64_t ldc) {
   return gemm(handle, gemm_call("cublasDgemm_64", of_a, of_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
+}
+
+cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b,
+                               std::int64_t m, std::int64_t n, std::int64_t k, const void* alpha,
+                               const void* a, cudaDataType a_type, std::int64_t lda, const void* b,
+                               cudaDataType b_type, std::int64_t ldb, const void* beta, void* c,
+                               cudaDataType c_type, std::int64_t ldc, cublasComputeType_t compute,
+                               cublasGemmAlgo_t algorithm) {
+  constexpr const char* kName = "cublasGemmEx_64";
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  const auto blas = begin(handle, kName, CUBLAS_STATUS_EXECUTION_FAILED, &status);
+  if (blas == nullptr) return status;
+  if (a_type != b_type || !has_gemm(a_type, c_type, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const bool known = a_type == CUDA_R_32F || a_type == CUDA_R_16BF;
+  if (!known || compute != CUBLAS_COMPUTE_32F || algorithm != CUBLAS_GEMM_DEFAULT) {
+    complain(kName, ": the emulator does not multiply data type ", a_type, " in compute type ", compute,
+             " by algorithm ", algorithm);
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  const auto with_types = [&]<class T, class R>(const T* first, const T* second, R* result) {
+    return enqueue_gemm(*blas, gemm_call(kName, of_a, of_b, m, n, k, static_cast<const float*>(alpha), first,
+                                         lda, second, ldb, static_cast<const float*>(beta), result, ldc));
+  };
+  if (a_type == CUDA_R_32F)
+    return with_types(static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c));
+  // Status as reported from such GPUs; some of them do multiply, slowly.
+  if (!has_bf16()) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto *first = static_cast<const Bf16*>(a), *second = static_cast<const Bf16*>(b);
+  if (c_type == CUDA_R_32F) return with_types(first, second, static_cast<float*>(c));
+  return with_types(first, second, static_cast<Bf16*>(c));
 }
 
 }  // extern "C"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rounding.hpp"
+
 namespace emulated::dnn {
 
 namespace {
@@ -58,10 +60,11 @@ bool has_stride(const Problem& p) {
   return !all_axes(p, [](const Axis& a) { return a.stride == 1; });
 }
 
-/// Filters with the channel innermost: float, images, all three fully packed that way; plain products only.
+/// Filters with the channel innermost: not in double, images, all three fully packed that way; plain products
+/// only.
 cudnnStatus_t check_channels_last(Direction direction, Method method, const Problem& p) {
-  if (p.type != CUDNN_DATA_FLOAT) return unsupported_type("channels-last filters in double");
-  if (p.spatial_axes != 2) return unsupported_layout("channels-last filters of volumes in float");
+  if (p.type == CUDNN_DATA_DOUBLE) return unsupported_type("channels-last filters in double");
+  if (p.spatial_axes != 2) return unsupported_layout("channels-last filters of volumes");
   if (!p.x_packing.channels_last || !p.y_packing.channels_last)
     return unsupported_layout("a channels-last filter with tensors that are not packed channels-last");
   const bool offered = direction == Direction::forward
@@ -83,7 +86,7 @@ cudnnStatus_t check_products(Direction direction, Method method, const Problem& 
     case Method::indexed:
       if (volume && direction != Direction::forward && has_dilation(p))
         return unsupported_shape("dilation in volumes");
-      if (volume && direction == Direction::backward_data && p.type != CUDNN_DATA_FLOAT)
+      if (volume && direction == Direction::backward_data && p.type == CUDNN_DATA_DOUBLE)
         return unsupported_type("volumes in double");
       if (volume && (!p.x_packing.channels_first || !p.y_packing.channels_first))
         return unsupported_layout("volumes that are not packed");
@@ -154,6 +157,12 @@ cudnnStatus_t check_winograd(Method method, const Problem& p) {
 cudnnStatus_t check_method(Direction direction, Method method, const Problem& p) {
   if (method == Method::none)
     return refuse(CUDNN_STATUS_NOT_SUPPORTED, "an algorithm that cuDNN does not implement");
+  if (p.type == CUDNN_DATA_BFLOAT16) {
+    if (!has_bf16())
+      return refuse(CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH, "bfloat16 needs compute capability 8.0");
+    if (method != Method::simple && method != Method::indexed && method != Method::reduced)
+      return unsupported_type("bfloat16, but for products that are not unfolded");
+  }
   if (p.channels_last) return check_channels_last(direction, method, p);
   const cudnnStatus_t gradient = check_gradient(direction, p);
   if (gradient != CUDNN_STATUS_SUCCESS) return gradient;
@@ -252,8 +261,9 @@ std::size_t workspace_bytes(Direction direction, int algorithm, const Problem& p
       return 0;
     case Method::indexed:
       // Partial sums of the filter's gradient, or indices; sizes that are not round numbers, as with cuDNN.
-      return direction == Direction::backward_filter ? bytes(p.weights(), p.element()) + 4
-                                                     : bytes(p.depth() + p.positions() + 9, 4);
+      return direction == Direction::backward_filter
+                 ? bytes(p.weights(), std::max(p.element(), sizeof(float))) + 4
+                 : bytes(p.depth() + p.positions() + 9, 4);
     case Method::unfolded:
       return bytes(p.depth() * p.positions(), p.element());
     case Method::reduced:
@@ -291,8 +301,10 @@ std::vector<Ranked> rank(Direction direction, const Problem& problem) {
       continue;
     }
     const Method method = method_of(direction, algorithm);
-    if (problem.type == CUDNN_DATA_FLOAT &&
-        (method == Method::indexed || method == Method::winograd_nonfused))
+    const bool allowed = problem.type == CUDNN_DATA_FLOAT
+                             ? has_tf32()
+                             : problem.type == CUDNN_DATA_BFLOAT16 && problem.math != CUDNN_FMA_MATH;
+    if (allowed && (method == Method::indexed || method == Method::winograd_nonfused))
       usable.push_back({algorithm, status, CUDNN_TENSOR_OP_MATH});
     usable.push_back({algorithm, status, CUDNN_FMA_MATH});
   }

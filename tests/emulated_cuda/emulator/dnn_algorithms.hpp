@@ -27,8 +27,8 @@ struct Ranked {
   cudnnStatus_t status;
   cudnnMathType_t math;
 };
-/// What the heuristics answer, best first: those that can be used (in float with and without tensor cores),
-/// then the others.
+/// What the heuristics answer, best first: those that can be used (but in double with and without tensor
+/// cores), then the others.
 std::vector<Ranked> rank(Direction direction, const Problem& problem);
 
 /// Does the setting cudnn=last or cudnn=refuse make it fail when it runs?

@@ -94,11 +94,12 @@ cudnnStatus_t check_types(const TensorDescriptor& x, const FilterDescriptor& w,
     return refuse(CUDNN_STATUS_BAD_PARAM, "a descriptor was created, but never set");
   if (x.type != w.type || x.type != y.type)
     return refuse(CUDNN_STATUS_BAD_PARAM, "tensors and filter of different data types");
-  if (x.type != CUDNN_DATA_FLOAT && x.type != CUDNN_DATA_DOUBLE)
-    return refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "the emulator knows float and double tensors alone");
-  if (convolution.compute_type != x.type)
+  if (x.type != CUDNN_DATA_FLOAT && x.type != CUDNN_DATA_DOUBLE && x.type != CUDNN_DATA_BFLOAT16)
     return refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
-                  "float tensors are computed in float, double ones in double");
+                  "the emulator knows float, double and bfloat16 tensors alone");
+  if (convolution.compute_type != (x.type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT))
+    return refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
+                  "float and bfloat16 tensors are computed in float, double ones in double");
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -14,7 +14,7 @@ using Lengths = std::vector<int>;
 
 /// One convolution, as described by a test.
 struct Case {
-  std::string name;
+  std::string name = {};
   int batch = 2, in_channels = 3, out_channels = 4;
   Lengths in = {6, 5}, kernel = {3, 3}, pad = {0, 0}, stride = {1, 1}, dilation = {1, 1};
   int groups = 1;

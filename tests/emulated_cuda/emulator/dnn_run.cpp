@@ -182,30 +182,49 @@ char* real_address(Running& r, const Work& work, const Operand& operand) {
   return allowed ? Memory::get().real(begin) : nullptr;
 }
 
+/// Are factors rounded to TF32?
+bool rounds_to_tf32(const Problem& p) {
+  return p.type == CUDNN_DATA_FLOAT && p.math != CUDNN_FMA_MATH && has_tf32();
+}
+
+/// An operand as it is computed with: a converted copy, or its own memory.
+template <class T>
+Sum<T>* as_computed(const Work& work, const Operand& operand, T* real, std::vector<Sum<T>>* copy) {
+  const auto copy_with = [&](auto convert) {
+    copy->resize(static_cast<std::size_t>(extent_of(operand.shape)));
+    if (!operand.written || work.beta != 0)
+      for_each_piece(operand.shape, [&](std::int64_t at, std::int64_t length) {
+        std::transform(real + at, real + at + length, copy->begin() + at, convert);
+      });
+    return copy->data();
+  };
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return copy_with(as_float);
+  } else {
+    if constexpr (std::is_same_v<T, float>)
+      if (rounds_to_tf32(work.problem) && !operand.written) return copy_with(as_tf32);
+    return real;
+  }
+}
+
+/// Elements of type T.
 template <class T>
 void compute_with(const Work& work, char* const (&real)[3]) {
   const Problem& p = work.problem;
-  T* data[3];
-  std::vector<T> factors[3];
-  for (int i = 0; i < 3; ++i) {
-    data[i] = reinterpret_cast<T*>(real[i]);
-    if constexpr (std::is_same_v<T, float>) {
-      if (p.math == CUDNN_FMA_MATH || work.operands[i].written) continue;
-      factors[i].resize(static_cast<std::size_t>(extent_of(work.operands[i].shape)));
-      for_each_piece(work.operands[i].shape, [&](std::int64_t at, std::int64_t length) {
-        std::transform(data[i] + at, data[i] + at + length, factors[i].begin() + at, as_tf32);
-      });
-      data[i] = factors[i].data();
-    }
-  }
-  compute<T>(work.direction, p, static_cast<T>(work.alpha), static_cast<T>(work.beta),
-             {data[0], data[1], data[2]});
+  Sum<T>* data[3];
+  std::vector<Sum<T>> copies[3];
+  for (int i = 0; i < 3; ++i)
+    data[i] = as_computed(work, work.operands[i], reinterpret_cast<T*>(real[i]), &copies[i]);
+  compute<Sum<T>>(work.direction, p, static_cast<Sum<T>>(work.alpha), static_cast<Sum<T>>(work.beta),
+                  {data[0], data[1], data[2]});
   const Way way(work.direction, work.algorithm, p.channels_last, p.batch, p.in_channels, p.out_channels,
                 p.groups, p.inputs(), p.positions(), p.weights());
   for (int i = 0; i < 3; ++i)
     if (work.operands[i].written)
       for_each_piece(work.operands[i].shape, [&](std::int64_t at, std::int64_t length) {
-        round_otherwise(reinterpret_cast<T*>(real[i]) + at, static_cast<std::size_t>(length), way);
+        round_otherwise(data[i] + at, static_cast<std::size_t>(length), way);
+        if constexpr (std::is_same_v<T, Bf16>)
+          std::transform(data[i] + at, data[i] + at + length, reinterpret_cast<T*>(real[i]) + at, as_bf16);
       });
 }
 
@@ -225,6 +244,8 @@ void run_on_stream(Running& r, const Work& work) {
   const Quiet quiet;
   if (work.problem.type == CUDNN_DATA_DOUBLE)
     compute_with<double>(work, real);
+  else if (work.problem.type == CUDNN_DATA_BFLOAT16)
+    compute_with<Bf16>(work, real);
   else
     compute_with<float>(work, real);
   count("cudnn calls");
@@ -268,7 +289,7 @@ cudnnStatus_t run(const Call& call) {
   if (status != CUDNN_STATUS_SUCCESS) return status;
   Stream* stream = stream_for(*dnn, function);
   if (stream == nullptr) return CUDNN_STATUS_EXECUTION_FAILED;
-  if (problem.math != CUDNN_FMA_MATH && problem.type == CUDNN_DATA_FLOAT)
+  if (rounds_to_tf32(problem))
     note(std::string(function) + ": the math type allows TF32 (CUDNN_FMA_MATH does not)");
   enqueue(*stream, std::string(function) + " (" + name_of(call.direction, call.algorithm) + ")",
           [work](Running& r) { run_on_stream(r, *work); });

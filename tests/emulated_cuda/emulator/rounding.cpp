@@ -69,6 +69,18 @@ float as_tf32(float value) {
   return std::bit_cast<float>(bits >> kDropped << kDropped);
 }
 
+bool has_tf32() { return settings().capability >= 80; }
+
+float as_float(Bf16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16); }
+
+Bf16 as_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t upper = bits >> 16, lower = bits & 0xFFFF;
+  if (std::isnan(value)) return {static_cast<std::uint16_t>(upper | 0x40)};  // quiet: still a NaN
+  const bool up = lower > 0x8000 || (lower == 0x8000 && upper % 2 == 1);
+  return {static_cast<std::uint16_t>(upper + (up ? 1 : 0))};
+}
+
 }  // namespace emulated
 
 // The linker gives these to everything in the library instead of the host's functions (--wrap,

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace emulated {
 
@@ -27,7 +28,22 @@ class Way {
 void round_otherwise(float* values, std::size_t count, const Way& way);
 void round_otherwise(double* values, std::size_t count, const Way& way);
 
-/// The nearest TF32 (10 bits of mantissa): what tensor cores make of a product's f32 factor.
+/// The nearest TF32 (10 bits of mantissa): what tensor cores make of a product's f32 factor. GPUs before
+/// compute capability 8.0 have none.
 float as_tf32(float value);
+bool has_tf32();
+
+/// A bfloat16: the upper half of a float.
+struct Bf16 {
+  std::uint16_t bits;
+};
+inline bool has_bf16() { return has_tf32(); }  // from the same GPUs on
+float as_float(Bf16 value);
+/// To the nearest, ties to even; NaN stays NaN.
+Bf16 as_bf16(float value);
+
+/// What products of such elements are summed in, and scaled by.
+template <class T>
+using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 }  // namespace emulated

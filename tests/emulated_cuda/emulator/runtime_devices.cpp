@@ -122,7 +122,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   p->regsPerBlock = 65536;
   p->warpSize = 32;
   p->maxThreadsPerBlock = 1024;
-  p->major = 9;
+  p->major = settings().capability / 10;
+  p->minor = settings().capability % 10;
   p->multiProcessorCount = 132;
   p->asyncEngineCount = 3;
   p->ECCEnabled = 1;
@@ -145,6 +146,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device)
       return *value = 5120, cudaSuccess;  // bit
     case cudaDevAttrL2CacheSize:
       return *value = 50 << 20, cudaSuccess;  // bytes
+    case cudaDevAttrComputeCapabilityMajor:
+      return *value = settings().capability / 10, cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      return *value = settings().capability % 10, cudaSuccess;
   }
   return result(cudaErrorInvalidValue);
 }

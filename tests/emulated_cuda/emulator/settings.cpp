@@ -71,6 +71,7 @@ Settings parse(const std::string& text) {
       {"gpus", [&](auto& k, auto& v) { s.gpus = static_cast<int>(number(k, v, 0, 16)); }},
       {"memory_mib",
        [&](auto& k, auto& v) { s.memory = static_cast<std::size_t>(number(k, v, 1, 1 << 17)) << 20; }},
+      {"capability", [&](auto& k, auto& v) { s.capability = static_cast<int>(number(k, v, 50, 129)); }},
       {"peers", [&](auto&, auto& v) { s.peers = peers(v); }},
       {"peer_gbps", [&](auto& k, auto& v) { s.peer_gbps = number(k, v, 0, 1e6); }},
       {"staged_gbps", [&](auto& k, auto& v) { s.staged_gbps = number(k, v, 0, 1e6); }},

@@ -21,6 +21,8 @@ struct InjectedFailure {
 struct Settings {
   int gpus = 1;                                ///< gpus=N, 0 to 16
   std::size_t memory = std::size_t{16} << 30;  ///< memory_mib=N, of each GPU
+  int capability = 90;  ///< capability=N: compute capability, major and minor as one number; below 80 there
+                        ///< are neither TF32 nor bf16
   std::string peers = "all";  ///< peers=all | none | islands (0-1, 2-3, ...) | one_way (i reads j > i) | rows
                               ///< of 0 and 1, "011/101/110"
   double peer_gbps =

@@ -38,6 +38,17 @@ enum cublasMath_t {
   CUBLAS_TF32_TENSOR_OP_MATH = 3,
   CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16  ///< a flag, added to one of the others
 };
+enum cublasComputeType_t {
+  CUBLAS_COMPUTE_16F = 64,
+  CUBLAS_COMPUTE_32F = 68,
+  CUBLAS_COMPUTE_32F_PEDANTIC = 69,
+  CUBLAS_COMPUTE_64F = 70,
+  CUBLAS_COMPUTE_32I = 72,
+  CUBLAS_COMPUTE_32F_FAST_16F = 74,
+  CUBLAS_COMPUTE_32F_FAST_16BF = 75,
+  CUBLAS_COMPUTE_32F_FAST_TF32 = 77
+};
+enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT = -1, CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99 };
 
 #define cublasCreate cublasCreate_v2
 #define cublasDestroy cublasDestroy_v2
@@ -67,5 +78,11 @@ cublasStatus_t cublasDgemm_v2_64(cublasHandle_t handle, cublasOperation_t of_a, 
                                  std::int64_t m, std::int64_t n, std::int64_t k, const double* alpha,
                                  const double* a, std::int64_t lda, const double* b, std::int64_t ldb,
                                  const double* beta, double* c, std::int64_t ldc);
+cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b,
+                               std::int64_t m, std::int64_t n, std::int64_t k, const void* alpha,
+                               const void* a, cudaDataType a_type, std::int64_t lda, const void* b,
+                               cudaDataType b_type, std::int64_t ldb, const void* beta, void* c,
+                               cudaDataType c_type, std::int64_t ldc, cublasComputeType_t compute,
+                               cublasGemmAlgo_t algorithm);
 
 }  // extern "C"

@@ -69,7 +69,9 @@ enum cudaDeviceAttr {
   cudaDevAttrKernelExecTimeout = 17,
   cudaDevAttrMemoryClockRate = 36,
   cudaDevAttrGlobalMemoryBusWidth = 37,
-  cudaDevAttrL2CacheSize = 38
+  cudaDevAttrL2CacheSize = 38,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76
 };
 
 enum cudaStreamCaptureMode {
