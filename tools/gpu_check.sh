@@ -926,6 +926,10 @@ time_ours() {  # round net file batch shape devices sync display intervals preci
   train "time_${net}_gpu${list}_${sync}_${precision}_$round" 150 --solver=solver.prototxt --gpu="$list" --sync_bn="$sync" --precision="$precision"
   # The first interval warms up.
   seconds=$(sed -n 's/.* Iteration [1-9][0-9]* ([^,]*, \([0-9.e+-]*\)s\/.*/\1/p' "$folder/$log" | tail -n +2 | median)
+  if [ "$rc" = 2 ] && grep -q 'does not multiply in bf16' "$folder/$log"; then
+    note skipped "time of $net in bf16" "$(why)" "$log"
+    return
+  fi
   if [ "$rc" != 0 ] || [ -z "$seconds" ]; then
     note failed "time of $net on gpu $list, SyncBN $sync, $precision" "$(why)" "$log"
     return
@@ -1005,7 +1009,7 @@ cifar10_resnet20 cifar10_resnet20/train_test 2 3,32,32 1 2 bn'
     note skipped "time of ResNet-50" "--quick"
   fi
   find_torch
-  local net file batch shape display intervals bn list sync round begin longest=0
+  local net file batch shape display intervals bn list sync round begin longest=0 precision
   while read -r net file batch shape display intervals bn; do
     for list in 0 $([ "$bn" = - ] || echo 0,0) $([ "$bn" = - ] || [ "$gpus" -lt 2 ] || echo "$all_gpus"); do
       time_layers "$net" "$file" "$batch" "${shape//,/ }" "$list" $iterations
@@ -1024,11 +1028,12 @@ cifar10_resnet20 cifar10_resnet20/train_test 2 3,32,32 1 2 bn'
         done
       done
       sync=$([ "$bn" = - ] && echo as_written || echo on)
-      time_ours $round "$net" "$file" "$batch" "${shape//,/ }" 0 "$sync" "$display" "$intervals" tf32
-      if [ -n "$torch" ] && [ "$net" != lenet_sync_bn ]; then
-        time_torch $round "$net" "$batch" "${shape//,/ }" f32 "$display" "$intervals"
-        time_torch $round "$net" "$batch" "${shape//,/ }" tf32 "$display" "$intervals"
-      fi
+      for precision in f32 tf32 bf16; do
+        [ "$precision" = f32 ] ||
+          time_ours $round "$net" "$file" "$batch" "${shape//,/ }" 0 "$sync" "$display" "$intervals" "$precision"
+        [ -z "$torch" ] || [ "$net" = lenet_sync_bn ] ||
+          time_torch $round "$net" "$batch" "${shape//,/ }" "$precision" "$display" "$intervals"
+      done
     done <<<"$nets"
     longest=$((SECONDS - begin))
   done
@@ -1124,7 +1129,7 @@ write_markdown() {
     printf '\n## Times\n\nAn iteration is forward, backward and update on synthetic data; the batch is that of all devices.'
     printf ' Median of %s round(s), contenders in turn.' "$(awk -F'\t' '$1 > r { r = $1 } END { print r }' "$times")"
     printf ' *vs. one GPU* and *ratio*: the other time over ours, above 1 where ours is shorter.\n'
-    printf 'PyTorch: eager, channels-last, fused SGD, in the same precision: *f32* without TF32, *tf32* with its convolutions and products in TF32.\n\n'
+    printf 'PyTorch: eager, channels-last, fused SGD, in the same precision: *f32* without TF32, *tf32* with its convolutions and products in TF32, *bf16* by autocast.\n\n'
     times_table | markdown_table "net | batch | GPUs | SyncBN | precision | ms | iterations/s | vs. one GPU | PyTorch ms | ratio"
   fi
   if [ -s "$shares" ]; then

@@ -43,8 +43,13 @@ done
 
 say() { printf '\n== %s\n' "$*"; }
 
-configure() {  # preset; a fresh folder compiles several sources at a time
-  [ -f "build/$1/build.ninja" ] || cmake --preset "$1" -DBANYAN_UNITY=ON
+# A fresh folder compiles several sources at a time, and kernels for the GPUs that are here, or else for one kind: to compile
+# them for several tests nothing more.
+configure() {  # preset
+  [ ! -f "build/$1/build.ninja" ] || return 0
+  local gpus
+  gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -un | paste -sd ';') || gpus=
+  cmake --preset "$1" -DBANYAN_UNITY=ON "-DBANYAN_CUDA_ARCHITECTURES=${gpus:-90}"
 }
 
 build() {  # preset [targets]

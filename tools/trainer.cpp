@@ -105,8 +105,7 @@ DEFINE_string(
     "with --parameter_server: topk:0.01 sends the largest hundredth of each piece of a difference, and "
     "the rest later");
 DEFINE_string(precision, "f32",
-              "f32 or f64; on CPU devices also bf16 (products and stored activations), on GPUs also tf32 "
-              "(products)");
+              "f32, f64 or bf16 (products and stored activations); on GPUs also tf32 (products)");
 DEFINE_string(sync_bn, "as_written",
               "batch norms synchronized over the devices: as the net says, all or none");
 DEFINE_string(tree, "auto", "the device tree: its kind, or a file with one");

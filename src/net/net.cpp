@@ -82,8 +82,7 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
   try {
     if (options_.rank == 0 && options_.phase == Phase::train) warn_of_fork_settings(parameter);
     definition_ = define_net(parameter, options_);
-    precision_ =
-        read_precision(definition_, options_.dtype, context.device().kind(), context.device().math());
+    precision_ = read_precision(definition_, options_.dtype, context.device().math());
     graph_.trains = options_.phase == Phase::train || definition_.force_backward();
     policy_.reuse_memory = options_.reuse_memory;
     policy_.fuse = options_.reuse_memory && options_.fuse;

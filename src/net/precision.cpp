@@ -20,12 +20,12 @@ std::optional<DType> Precision::storage_of(const caffe::LayerParameter& layer,
   return storage;
 }
 
-Precision read_precision(const caffe::NetParameter& net, DType dtype, DeviceKind kind, Math math) {
+Precision read_precision(const caffe::NetParameter& net, DType dtype, Math math) {
   Precision precision;
   precision.master = precision.storage = dtype;
   const bool brief = math == Math::bf16 || math == Math::bf16_in_f32;
   precision.compute = brief ? DType::bf16 : dtype;
-  const bool follows_compute = kind == DeviceKind::cpu && dtype == DType::f32 && brief && !net.in_place_abn();
+  const bool follows_compute = dtype == DType::f32 && brief && !net.in_place_abn();
   const bool everywhere = net.has_storage() ? net.storage() == caffe::NetParameter::BF16 : follows_compute;
   const bool somewhere =
       everywhere || std::any_of(net.layer().begin(), net.layer().end(), [](const auto& layer) {
@@ -40,7 +40,6 @@ Precision read_precision(const caffe::NetParameter& net, DType dtype, DeviceKind
     precision.exceptions.push_back(type);
   }
   if (!somewhere) return precision;
-  if (kind != DeviceKind::cpu) bad_input("storage: BF16: 16-bit storage runs on CPU devices only so far");
   if (dtype != DType::f32)
     bad_input("storage: BF16 is for runs in f32 or bf16; this one is in ", name_of(dtype));
   if (net.in_place_abn()) bad_input("storage: BF16 and in_place_abn: true exclude each other so far");

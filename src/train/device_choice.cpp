@@ -117,10 +117,11 @@ ChosenDevices choose_devices(const DeviceFlags& flags, const SolverDevices& solv
 int usable_cores() { return static_cast<int>(allowed_cores().size()); }
 
 std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, RunPrecision precision) {
-  if (choice.kind == DeviceKind::cuda) return make_cuda_device(choice.ordinal, 0, math_of(precision));
+  if (choice.kind == DeviceKind::cuda)
+    return make_cuda_device(choice.ordinal, 0, math_of(precision, choice.kind));
   CpuDeviceOptions options;
   options.threads = threads > 0 ? threads : usable_cores();
-  options.math = math_of(precision);
+  options.math = math_of(precision, choice.kind);
   return make_cpu_device(choice.ordinal, options);
 }
 

@@ -105,11 +105,12 @@ void make_devices(Run& run, int threads) {
       const int replica = replicas[choice.ordinal]++;
       if (replica == 1)
         LOG(INFO) << "GPU " << choice.ordinal << " is listed more than once: its replicas share it.";
-      run.devices.push_back(make_cuda_device(choice.ordinal, replica, math_of(run.options.precision)));
+      run.devices.push_back(
+          make_cuda_device(choice.ordinal, replica, math_of(run.options.precision, choice.kind)));
     } else {
       CpuDeviceOptions cpu = run.options.cpu;
       cpu.threads = threads;
-      cpu.math = math_of(run.options.precision);
+      cpu.math = math_of(run.options.precision, choice.kind);
       if (run.cores) cpu.cores = run.cores->of(static_cast<int>(run.devices.size()));
       run.devices.push_back(make_cpu_device(choice.ordinal, cpu));
     }

@@ -1,7 +1,7 @@
-// Times the ways to compute convolutions on a GPU that columns_are_faster()
+// Times the ways to compute convolutions on a GPU that columns_are_better()
 // (src/ops/cuda/convolution_plan.cpp) chooses from: cuDNN's deterministic algorithms in both memory orders,
-// and products over unfolded images, in f32 and TF32. Prints a table in Markdown for the convolutions of
-// ResNet-50, ResNet-20 and LeNet, times in microseconds, the fastest of three batches of calls each.
+// and products over unfolded images, in f32, TF32 and bf16. Prints a table in Markdown for the convolutions
+// of ResNet-50, ResNet-20 and LeNet, times in microseconds, the fastest of three batches of calls each.
 //
 //   cmake --build build/release --target bench_gpu_convolutions
 //   build/release/bin/bench_gpu_convolutions > docs/bench/gpu_convolutions.md
@@ -16,6 +16,7 @@
 
 #include "banyan/device/context.hpp"
 #include "banyan/device/cuda_devices.hpp"
+#include "banyan/ops/basic.hpp"
 #include "banyan/tensor/values.hpp"
 #include "ops/cuda/convolution_columns.hpp"
 #include "ops/cuda/convolution_plan.hpp"
@@ -76,14 +77,18 @@ double time_of(Context& context, const std::function<bool()>& call) {
 }
 
 /// A tensor in scratch memory; its order does not matter for its time.
-Tensor random_tensor(Context& context, const Shape& shape) {
+Tensor random_tensor(Context& context, const Shape& shape, DType dtype) {
   std::mt19937 engine(1);
   std::uniform_real_distribution<float> draw(-1, 1);
   std::vector<float> values(static_cast<std::size_t>(shape.count()));
   for (float& value : values) value = draw(engine);
   Tensor tensor(context.device(), shape, DType::f32);
   copy_from_host(context, values.data(), tensor);
-  return tensor;
+  if (dtype == DType::f32) return tensor;
+  Tensor converted(context.device(), shape, dtype);
+  ops::copy(context, tensor, converted);
+  context.synchronize();
+  return converted;
 }
 
 class Bench {
@@ -97,27 +102,29 @@ class Bench {
                   1,
                   of.channels,
                   of.outputs},
-        x_(random_tensor(context_, {of.samples, of.channels, of.size, of.size})),
-        w_(random_tensor(context_, {of.outputs, of.channels, of.window, of.window})),
-        y_(random_tensor(context_, {of.samples, of.outputs, output_of(of), output_of(of)})) {}
+        dtype_(device.math() == Math::bf16 ? DType::bf16 : DType::f32),
+        x_(random_tensor(context_, {of.samples, of.channels, of.size, of.size}, dtype_)),
+        w_(random_tensor(context_, {of.outputs, of.channels, of.window, of.window}, dtype_)),
+        dw_(random_tensor(context_, w_.shape(), DType::f32)),
+        y_(random_tensor(context_, {of.samples, of.outputs, output_of(of), output_of(of)}, dtype_)) {}
 
   static std::int64_t output_of(const Case& of) { return (of.size + 2 * of.pad - of.window) / of.stride + 1; }
 
   double columns(int direction) {
-    const ColumnsProblem problem{geometry_, DType::f32, x_.shape(), y_.shape()};
+    const ColumnsProblem problem{geometry_, dtype_, x_.shape(), y_.shape()};
     void* scratch = context_.workspace(
         std::max<std::size_t>(columns_bytes(problem, static_cast<ConvolutionDirection>(direction)), 1));
     return time_of(context_, [&] {
       if (direction == 0) columns_forward(context_, problem, x_.raw(), w_.raw(), y_.raw(), scratch);
       if (direction == 1) columns_backward_data(context_, problem, y_.raw(), w_.raw(), x_.raw(), scratch);
-      if (direction == 2) columns_backward_weight(context_, problem, x_.raw(), y_.raw(), w_.raw(), scratch);
+      if (direction == 2) columns_backward_weight(context_, problem, x_.raw(), y_.raw(), dw_.raw(), scratch);
       return true;
     });
   }
 
   /// The attempts that the plan would make, the best first, but for the columns.
   double cudnn(int direction, bool channels_last) {
-    ConvolutionPlan plan(context_.device(), geometry_, DType::f32, x_.shape(), y_.shape(), channels_last,
+    ConvolutionPlan plan(context_.device(), geometry_, dtype_, x_.shape(), y_.shape(), channels_last,
                          ConvolutionPlan::Columns::last);
     const cudnnHandle_t handle = cuda_handles(context_).cudnn();
     const ConvolutionAttempts& attempts = plan.attempts(handle, static_cast<ConvolutionDirection>(direction));
@@ -149,16 +156,17 @@ class Bench {
     return cudnnConvolutionBackwardFilter(handle, &kOne, f.input.get(), x_.raw(), f.output.get(), y_.raw(),
                                           convolution,
                                           static_cast<cudnnConvolutionBwdFilterAlgo_t>(a.algorithm), scratch,
-                                          a.workspace_bytes, &kZero, f.weight.get(), w_.raw());
+                                          a.workspace_bytes, &kZero, f.weight.get(), dw_.raw());
   }
 
   Context context_;
   ConvolutionGeometry geometry_;
-  Tensor x_, w_, y_;
+  DType dtype_;
+  Tensor x_, w_, dw_, y_;
 };
 
-/// f32 contiguous and channels-last, unfolded; TF32 the same.
-using Times = std::array<double, 6>;
+/// f32 contiguous and channels-last, unfolded; TF32 and bf16 the same.
+using Times = std::array<double, 9>;
 
 void print_row(const std::string& title, const Times& times) {
   std::printf("| %s |", title.c_str());
@@ -173,18 +181,19 @@ void print_row(const std::string& title, const Times& times) {
 int run() {
   std::printf(
       "| convolution | direction | f32: cuDNN, contiguous | cuDNN, channels-last | unfolded | TF32: cuDNN, "
-      "contiguous | "
-      "cuDNN, channels-last | unfolded |\n|---|---|---|---|---|---|---|---|\n");
+      "contiguous | cuDNN, channels-last | unfolded | bf16: cuDNN, contiguous | cuDNN, channels-last | "
+      "unfolded |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
   std::map<std::pair<std::string, int>, Times> sums;
   for (const Case& of : kCases)
     for (int direction = 0; direction < kDirections; ++direction) {
       Times times{};
-      for (const bool tf32 : {false, true}) {
-        const auto device = make_cuda_device(0, 0, tf32 ? Math::tf32 : Math::full);
+      std::size_t column = 0;
+      for (const Math math : {Math::full, Math::tf32, Math::bf16}) {
+        const auto device = make_cuda_device(0, 0, math);
         Bench bench(*device, of);
-        times[tf32 ? 3 : 0] = bench.cudnn(direction, false);
-        times[tf32 ? 4 : 1] = bench.cudnn(direction, true);
-        times[tf32 ? 5 : 2] = bench.columns(direction);
+        times[column++] = bench.cudnn(direction, false);
+        times[column++] = bench.cudnn(direction, true);
+        times[column++] = bench.columns(direction);
       }
       print_row(cat(of.net, " ", of.samples, " x ", of.channels, " x ", of.size, "^2, ", of.outputs, " of ",
                     of.window, "^2 / ", of.stride, " | ", kNames[direction]),

@@ -195,7 +195,7 @@ TEST(Precision, FollowsTheProductsUnlessTheNetSays) {
   EXPECT_EQ(types(whole_net(), Math::full)["c1"], "f32");
   // The same file runs in f32.
   EXPECT_EQ(types(whole_net("storage_exception: 'Convolution' "), Math::full)["c1"], "f32");
-  EXPECT_EQ(read_precision(net_of("name: 'n'"), DType::f64, DeviceKind::cpu, Math::bf16).storage, DType::f64);
+  EXPECT_EQ(read_precision(net_of("name: 'n'"), DType::f64, Math::bf16).storage, DType::f64);
 }
 
 TEST(Precision, HasExceptionsByTypeAndByLayer) {
@@ -441,13 +441,11 @@ TEST(Precision, RefusesWhatItCannotDo) {
               HasSubstr("storage: BF16 is not supported by layers of type \"BNLL\""));
   EXPECT_THAT(refusal(cat(kSource, convolution("data", "c", 6, "storage: BF16")), DType::f64),
               HasSubstr("storage: BF16 is for runs in f32"));
-  EXPECT_THAT(message_of([] { read_precision(net_of(kStorage), DType::f32, DeviceKind::cuda, Math::full); }),
-              HasSubstr("16-bit storage runs on CPU devices only so far"));
 }
 
 TEST(Precision, ComputesAsTheDeviceDoes) {
   const auto read = [](const char* text, Math math) {
-    return read_precision(net_of(text), DType::f32, DeviceKind::cpu, math);
+    return read_precision(net_of(text), DType::f32, math);
   };
   EXPECT_EQ(read("name: 'n'", Math::bf16_in_f32).compute, DType::bf16);
   EXPECT_EQ(read("storage: FULL", Math::bf16).compute, DType::bf16);

@@ -1,5 +1,5 @@
-// Operators on bf16 tensors, on CPU devices only: results are those of the f32 operators on the same values,
-// rounded once.
+// Operators on bf16 tensors: results are those of the f32 operators on the same values, rounded once (but for
+// the bias of a convolution on GPUs).
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -29,16 +29,29 @@ double half_ulp(double value) {
 
 class Bf16Storage : public testing::TestWithParam<Layout> {
  protected:
-  void use(const CpuDeviceOptions& options) {
+  /// A device that multiplies like this.
+  void use(Math math) {
     context_.reset();
-    device_ = make_cpu_device(0, options);
+    if (tests_of_gpus()) {
+      device_ = make_cuda_device(0, 0, math);
+    } else {
+      CpuDeviceOptions options;
+      options.math = math;
+      options.threads = 2;
+      device_ = make_cpu_device(0, options);
+    }
     device_->make_current();
     context_ = std::make_unique<Context>(*device_);
   }
   void SetUp() override {
-    CpuDeviceOptions options;
-    options.threads = 2;
-    use(options);
+    std::string why;
+    if (tests_of_gpus() && cuda_device_count(&why) == 0) GTEST_SKIP() << "no CUDA device: " << why;
+    use(Math::full);
+  }
+  static std::vector<Math> ways_to_multiply() {
+    if (tests_of_gpus()) return {Math::full, Math::tf32, Math::bf16};
+    if (!__builtin_cpu_supports("avx512bw")) return {Math::full, Math::bf16_in_f32};
+    return {Math::full, Math::bf16_in_f32, Math::bf16};
   }
   Context& context() { return *context_; }
   Tensor empty(const Shape& shape, DType type, Layout layout = GetParam()) {
@@ -379,11 +392,8 @@ TEST_P(Bf16Storage, Pooling) {
 }
 
 TEST_P(Bf16Storage, Products) {
-  for (const Math math : {Math::full, Math::bf16_in_f32, Math::bf16}) {
-    if (math == Math::bf16 && !__builtin_cpu_supports("avx512bw")) continue;
-    CpuDeviceOptions options;
-    options.math = math;
-    use(options);
+  for (const Math math : ways_to_multiply()) {
+    use(math);
     for (int types = 0; types < 8; ++types)
       for (const double beta : {0.0, 0.5})
         for (const bool transposed : {false, true})
@@ -404,6 +414,30 @@ TEST_P(Bf16Storage, Products) {
   }
 }
 
+TEST_P(Bf16Storage, ConvolutionsAddTheirBias) {
+  for (const Math math : ways_to_multiply()) {
+    use(math);
+    const Tensor x = as(made({3, 5, 9, 7}, 1), DType::bf16), weights = made({7 * 5 * 3 * 3}, 2),
+                 bias = made({7}, 3);
+    Tensor w(*device_, {7, 5, 3, 3}, DType::f32), plain = empty({3, 7, 9, 7}, DType::bf16),
+                                                  added = empty({3, 7, 9, 7}, DType::bf16);
+    ops::copy(context(), weights.reshaped(w.shape()), w);
+    const auto convolution =
+        ops::make_convolution(context(), {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 5, 7}, DType::f32);
+    convolution->forward(context(), x, w, Tensor(), plain);
+    convolution->forward(context(), x, w, bias, added);
+    const Values before = values(plain), after = values(added), by = values(bias);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const double expected = before[i] + by[i / (9 * 7) % 7];
+      // What was stored is off by half an ulp, and so is the sum.
+      ASSERT_NEAR(after[i], expected, half_ulp(before[i]) + half_ulp(expected) + 1e-6) << i;
+      if (tests_of_gpus()) {
+        ASSERT_EQ(after[i], as_bf16(expected)) << i;
+      }
+    }
+  }
+}
+
 struct ConvolutionCase {
   Shape input;
   ops::ConvolutionGeometry geometry;
@@ -416,17 +450,17 @@ TEST_P(Bf16Storage, Convolutions) {
       {{3, 6, 9, 7}, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 3, 6, 9}},
       {{2, 20, 9, 11}, {{5, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 20, 50}},  // f32 has special kernels for it
       {{4, 4, 8, 8}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 4, 6}},  // oneDNN has no good kernel for all passes
+      {{3, 6, 11}, {{3}, {2}, {1}, {1}, 1, 6, 5}},
+      {{2, 4, 3, 5, 4}, {{2, 3, 2}, {1, 2, 1}, {0, 1, 1}, {1, 1, 2}, 2, 4, 6}},
+      {{2, 1, 3, 5, 4}, {{2, 3, 2}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, 1, 1, 1}},
+      {{2, 16, 6, 6}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 16, 16, 16}},
       {{2, 4, 3, 4, 3, 4}, {{2, 2, 2, 3}, {1, 2, 1, 1}, {0, 1, 1, 1}, {1, 1, 2, 1}, 2, 4, 6}},
   };
-  for (const Math math : {Math::full, Math::bf16_in_f32, Math::bf16}) {
-    if (math == Math::bf16 && !__builtin_cpu_supports("avx512bw")) continue;
-    CpuDeviceOptions options;
-    options.math = math;
-    options.threads = 2;
-    use(options);
+  for (const Math math : ways_to_multiply()) {
+    use(math);
     for (const auto& [input, geometry] : cases)
       for (const bool relu : {false, true}) {
-        if (input.axes() > 5 && GetParam() == Layout::channels_last) continue;
+        if (input.axes() > 5 && (tests_of_gpus() || GetParam() == Layout::channels_last)) continue;
         std::vector<std::int64_t> out{input[0], geometry.out_channels};
         for (int axis = 0; axis < geometry.spatial_axes(); ++axis)
           out.push_back(geometry.output_length(axis, input[axis + 2]));
@@ -439,6 +473,7 @@ TEST_P(Bf16Storage, Convolutions) {
         Tensor gradient(*device_, weights.shape(), DType::f32);
         ops::fill(context(), gradient, 1);
         SCOPED_TRACE(testing::Message() << input.to_string() << " math " << static_cast<int>(math));
+        const bool bias_in_one_rounding = !tests_of_gpus();  // GPUs add it to what they have stored
         // Up to 512 products and, for gradients of weights, sums of up to 256 pixels, of values below 4, in
         // another order.
         compare(
@@ -448,7 +483,7 @@ TEST_P(Bf16Storage, Convolutions) {
               const auto convolution = ops::make_convolution(context(), geometry, DType::f32);
               const bool fused =
                   convolution->fuse_activation(relu ? ops::relu_activation() : ops::Activation());
-              convolution->forward(context(), t[0], t[4], t[5], t[1]);
+              convolution->forward(context(), t[0], t[4], bias_in_one_rounding ? t[5] : Tensor(), t[1]);
               if (!fused) ops::relu_forward(context(), t[1], 0, t[1]);
               convolution->backward_data(context(), t[2], t[4], t[3]);
               convolution->backward_weight(context(), t[0], t[2], t[6], t[7]);
@@ -459,6 +494,108 @@ TEST_P(Bf16Storage, Convolutions) {
   }
 }
 
+/// Sums over samples and pixels of exact products: f32 as in a run in f32, whatever the factors' type. (With
+/// more groups than here a GPU may round them.)
+TEST_P(Bf16Storage, GradientsOfWeightsAreNotRounded) {
+  const ConvolutionCase cases[] = {
+      {{4, 16, 8, 8}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 16, 24}},
+      {{4, 12, 8, 8}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 3, 12, 9}},
+      {{3, 6, 11}, {{3}, {2}, {1}, {1}, 1, 6, 5}},
+      {{2, 4, 3, 5, 4}, {{2, 3, 2}, {1, 2, 1}, {0, 1, 1}, {1, 1, 2}, 2, 4, 6}},
+  };
+  for (const auto& [input, geometry] : cases) {
+    std::vector<std::int64_t> out{input[0], geometry.out_channels};
+    for (int axis = 0; axis < geometry.spatial_axes(); ++axis)
+      out.push_back(geometry.output_length(axis, input[axis + 2]));
+    std::vector<std::int64_t> weight{geometry.out_channels, geometry.in_channels / geometry.group};
+    weight.insert(weight.end(), geometry.kernel.begin(), geometry.kernel.end());
+    const auto found = [&](Math math, DType type) {
+      use(math);
+      Tensor dw(*device_, Shape(weight), DType::f32), none;
+      ops::fill(context(), dw, 0);
+      const auto convolution = ops::make_convolution(context(), geometry, DType::f32);
+      convolution->backward_weight(context(), as(made(input, 1), type), as(made(Shape(out), 2), type), dw,
+                                   none);
+      return values(dw);
+    };
+    const Values expected = found(Math::full, DType::f32);
+    for (const Math math : ways_to_multiply()) {
+      if (math == Math::tf32) continue;
+      const Values gradients = found(math, DType::bf16);
+      // 256 products of values below 2, in another order. Half an ulp of bf16 would be 0.03.
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR(gradients[i], expected[i], 256 * 4 * 0x1p-23)
+            << input.to_string() << " math " << static_cast<int>(math) << " at " << i;
+    }
+  }
+}
+
+/// GPUs move several neighbours at once where their memory allows it; the same bits come out where it does
+/// not.
+TEST_P(Bf16Storage, TensorsMayBeginAnywhere) {
+  const auto moved = [&](const Tensor& tensor) {
+    Tensor copy =
+        Tensor(*device_, Shape{tensor.count() + 1}, tensor.dtype()).slice(1, tensor.shape(), tensor.layout());
+    context().stream().copy(copy.raw(), tensor.raw(), tensor.bytes());
+    context().synchronize();
+    return copy;
+  };
+  const ops::PoolingGeometry window{ops::PoolingMethod::maximum, 3, 3, 2, 2, 0, 0};
+  const ops::PoolingGeometry average{ops::PoolingMethod::average, 3, 3, 2, 2, 0, 0};
+  for (const DType type : {DType::f32, DType::bf16})
+    for (const Shape& shape : {Shape{3, 24, 7, 5}, kSmall, Shape{5, 8, 3, 3}, Shape{1, 2, 3, 3}}) {
+      const std::int64_t c = shape[1];
+      const auto all = [&](bool at_an_odd_place) {
+        const auto place = [&](const Tensor& tensor) {
+          const Tensor typed = as(tensor, type);
+          return at_an_odd_place ? moved(typed) : typed;
+        };
+        const Tensor x = place(made(shape, 1)), dy = place(made(shape, 2)), b = place(made(shape, 3));
+        const Tensor slope = made({c}, 4, 0.5, 2), bias = made({c}, 5);
+        Tensor moments(*device_, Shape{1 + 2 * c}, DType::f64), mean(*device_, Shape{2 * c}, DType::f64),
+            sums(*device_, Shape{2 * c}, DType::f64);
+        Tensor y = place(empty(shape, DType::f32)), dx = place(empty(shape, DType::f32));
+        Values results;
+        const auto note = [&](const Tensor& tensor) {
+          const Values found = values(tensor);
+          results.insert(results.end(), found.begin(), found.end());
+        };
+        const ops::Affine affine{slope, bias, ops::relu_activation()};
+        ops::batch_moments(context(), x, moments);
+        ops::finish_moments(context(), moments, 1e-5, false, mean);
+        ops::normalize_forward(context(), x, mean, affine, y);
+        note(moments);
+        note(y);
+        ops::normalize_and_add(context(), x, mean, affine, b, y);
+        note(y);
+        ops::normalize_backward_sums(context(), x, dy, mean, affine, sums);
+        ops::normalize_backward(context(), x, dy, mean, affine, sums, moments, dx);
+        note(sums);
+        note(dx);
+        ops::relu_forward(context(), x, 0.25, y);
+        ops::relu_backward(context(), x, dy, 0.25, dx);
+        note(y);
+        note(dx);
+        ops::weighted_sum(context(), {&x, &b}, {1, 0.5}, ops::relu_activation(), y);
+        ops::activation_backward_of_sum(context(), {&dy, &b}, y, ops::relu_activation(), dx);
+        note(y);
+        note(dx);
+        const Shape small{shape[0], c, (shape[2] - 3) / 2 + 1, (shape[3] - 3) / 2 + 1};
+        Tensor out = place(empty(small, DType::f32)), mask = empty(small, DType::u8);
+        if (at_an_odd_place) mask = moved(mask);
+        const Tensor gradient = place(made(small, 6));
+        ops::pooling_forward(context(), window, x, true, {}, {}, out, mask);
+        ops::pooling_backward(context(), window, gradient, mask, dx);
+        note(out);
+        note(dx);
+        ops::pooling_backward(context(), average, gradient, {}, dx);
+        note(dx);
+        return results;
+      };
+      EXPECT_EQ(all(true), all(false)) << shape.to_string() << " " << name_of(type);
+    }
+}
+
 /// In f32 runs images may be stored in bf16 too: products are those of f32 there, with weights as they are.
 TEST_P(Bf16Storage, WeightsOfConvolutionsAreRoundedIfFactorsAre) {
   const Shape shape{2, 32, 8, 8};
@@ -467,10 +604,8 @@ TEST_P(Bf16Storage, WeightsOfConvolutionsAreRoundedIfFactorsAre) {
   std::vector<float> pairs;
   for (int i = 0; i < 32 * 32 * 9; ++i)
     pairs.push_back((i / (32 * 9) + i / 9) % 2 == 0 ? 1.0f + 0x1p-10f : -1.0f);
-  for (const Math math : {Math::full, Math::bf16_in_f32}) {
-    CpuDeviceOptions options;
-    options.math = math;
-    use(options);
+  for (const Math math : {Math::full, tests_of_gpus() ? Math::bf16 : Math::bf16_in_f32}) {
+    use(math);
     Tensor weight(*device_, {32, 32, 3, 3}, DType::f32);
     copy_from_host(context(), pairs.data(), weight);
     Tensor x = empty(shape, DType::bf16), y = empty(shape, DType::bf16), dx = empty(shape, DType::bf16);

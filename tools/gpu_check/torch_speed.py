@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """PyTorch's side of gpu_check.sh's times: trains a net of torch_nets.py on synthetic data on GPU 0.
 
-usage: torch_speed.py NET N,C,H,W f32|tf32 ITERATIONS INTERVALS
+usage: torch_speed.py NET N,C,H,W f32|tf32|bf16 ITERATIONS INTERVALS
 
 Prints the seconds of each interval's iteration, one a line, after an interval to warm up. The loss is read once an
 interval, as our trainer does. f32 computes as precisely as our back end; tf32 lets convolutions and products round
-their factors to TF32.
+their factors to TF32; bf16 is autocast's, with f32 parameters.
 """
 
 import sys
@@ -20,7 +20,7 @@ from torch_train import make_updater
 
 def main():
     net, shape, precision, iterations, intervals = sys.argv[1:]
-    if net not in NETS or precision not in ("f32", "tf32"):
+    if net not in NETS or precision not in ("f32", "tf32", "bf16"):
         sys.exit(__doc__)
     shape = [int(n) for n in shape.split(",")]
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
@@ -35,7 +35,8 @@ def main():
         start = time.perf_counter()
         for _ in range(int(iterations)):
             updater.zero_grad(set_to_none=True)
-            loss = sum(weight * loss_of(scores, labels) for weight, scores in model(images))
+            with torch.autocast("cuda", dtype=torch.bfloat16, enabled=precision == "bf16"):
+                loss = sum(weight * loss_of(scores, labels) for weight, scores in model(images))
             loss.backward()
             updater.step()
         loss.item()

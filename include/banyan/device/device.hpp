@@ -21,7 +21,7 @@ enum class DeviceKind : std::uint8_t { cpu, cuda };
 /// How convolutions and inner products multiply f32 tensors. Their sums, and everything else, are f32.
 enum class Math : std::uint8_t {
   full,
-  bf16,         ///< CPU devices: factors rounded to bf16, by the library's bf16 kernels
+  bf16,         ///< factors rounded to bf16, by the library's bf16 kernels
   bf16_in_f32,  ///< CPU devices: the same by its f32 kernels: the same products without bf16 units
   tf32,         ///< GPUs: factors rounded to TF32 (8 bits of exponent, 10 of mantissa), by tensor cores
 };

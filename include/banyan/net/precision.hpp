@@ -27,6 +27,6 @@ struct Precision {
 /// Reads a net's `storage` and `storage_exception` and checks the settings of all its layers: throws
 /// bad_input for anything unsupported. A net that does not say how it stores does so in the type in which it
 /// computes, except with in_place_abn. `dtype`: the type of the run's tensors.
-Precision read_precision(const caffe::NetParameter& net, DType dtype, DeviceKind kind, Math math);
+Precision read_precision(const caffe::NetParameter& net, DType dtype, Math math);
 
 }  // namespace banyan

@@ -10,8 +10,7 @@ namespace banyan::ops {
 
 /// y[i] = value, any dtype.
 inline constinit Operator<void(Tensor& y, double value)> fill{"fill"};
-/// y = x in y's dtype and layout; same shape. Float dtypes, bf16 included on CPU devices, and i32/u8 ->
-/// float.
+/// y = x in y's dtype and layout; same shape. Float dtypes, bf16 included, and i32/u8 -> float.
 inline constinit Operator<void(const Tensor& x, Tensor& y)> copy{"copy"};
 /// y = alpha x + beta y; same count, dtype and layout; beta == 0 ignores y's contents (NaN included).
 inline constinit Operator<void(double alpha, const Tensor& x, double beta, Tensor& y)> axpby{"axpby"};
@@ -35,7 +34,7 @@ struct BlockCopy {
 inline constinit Operator<void(const Tensor& from, Tensor& to, const BlockCopy& what)> copy_blocks{
     "copy_blocks"};
 /// C (m x n) = alpha op(A) op(B) + beta C, all row-major and dense; op(A) is m x k. beta == 0 ignores C's
-/// contents. On CPU devices each of the three is f32 or bf16, or all are f64.
+/// contents. Each of the three is f32 or bf16, or all are f64.
 struct GemmShape {
   bool transpose_a, transpose_b;
   std::int64_t m, n, k;

@@ -24,7 +24,7 @@ struct ConvolutionGeometry {
 
 /// One layer's convolution: keeps plans (primitives, descriptors) for the shapes it has seen. Input (N,
 /// in_channels, spatial...) and output (N, out_channels, spatial...) may have either layout; an empty batch
-/// is allowed and contributes nothing. On CPU devices both may be bf16 while weights and bias are f32.
+/// is allowed and contributes nothing. Both may be bf16 while weights and bias are f32.
 class Convolution {
  public:
   virtual ~Convolution() = default;

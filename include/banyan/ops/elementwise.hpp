@@ -1,6 +1,6 @@
 // Elementwise operators. Input and output of one call have the same count, layout and type; output may be the
-// input (in place). On CPU devices they may be bf16; parameters, per-channel factors and their gradients are
-// then f32, and so is all arithmetic.
+// input (in place). They may be bf16; parameters, per-channel factors and their gradients are then f32, and
+// so is all arithmetic.
 #pragma once
 
 #include <vector>

@@ -2,8 +2,8 @@
 // normalization.
 //
 // Per-channel statistics are always f64: there are only C values per N * C * H * W of data, and the merge
-// stays exact to the data's precision. `x` is (N, C, ...) in either layout; axis 1 is the channel. On CPU
-// devices x, y, dy, dx and the addend may be bf16; slopes, biases and running statistics are then f32.
+// stays exact to the data's precision. `x` is (N, C, ...) in either layout; axis 1 is the channel. x, y,
+// dy, dx and the addend may be bf16; slopes, biases and running statistics are then f32.
 //   moments       (1 + 2 C)  count, mean[C], M2[C] (sum of squared deviations from the mean). The count is an
 //                            integer (exact in f64 up to 2^53).
 //   mean_inv_std  (2 C)      mean[C], 1 / sqrt(var + eps) [C]

@@ -9,7 +9,7 @@ namespace banyan::ops {
 
 enum class PoolingMethod : std::uint8_t { maximum, average, stochastic };
 
-/// 2-D windows. Input and output are (N, C, H, W) in the same layout and type, bf16 allowed on CPU devices.
+/// 2-D windows. Input and output are (N, C, H, W) in the same layout and type, bf16 allowed.
 struct PoolingGeometry {
   PoolingMethod method = PoolingMethod::maximum;
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;

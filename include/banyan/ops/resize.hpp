@@ -10,7 +10,7 @@ struct ImagePart {
   std::int64_t top = 0, left = 0, height = 1, width = 1;
 };
 
-/// y (N, C, h, w) from x (N, C, H, W), in the same layout and type; on CPU devices bf16 too. Output d along
+/// y (N, C, h, w) from x (N, C, H, W), in the same layout and type, bf16 allowed. Output d along
 /// an axis shows the point d (length - 1) / (h - 1) of the part, 0 if h is 1.
 inline constinit Operator<void(const ImagePart& part, const Tensor& x, Tensor& y)> resize_forward{
     "resize_forward"};

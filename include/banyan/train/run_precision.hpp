@@ -8,9 +8,9 @@
 
 namespace banyan {
 
-/// f32 and f64: in full. bf16, on CPU devices: products of factors rounded to bf16, stored activations where
-/// the net does not say otherwise. tf32, on GPUs: products and convolutions of factors rounded to TF32 (10
-/// bits of mantissa); their sums and everything else are f32.
+/// f32 and f64: in full. bf16: products of factors rounded to bf16, stored activations where the net does not
+/// say otherwise. tf32, on GPUs: products and convolutions of factors rounded to TF32 (10 bits of mantissa);
+/// their sums and everything else are f32.
 enum class RunPrecision : std::uint8_t { f32, f64, bf16, tf32 };
 
 const char* name_of(RunPrecision precision);
@@ -23,6 +23,6 @@ inline DType tensor_type(RunPrecision precision) {
 /// Throws bad_input for what such devices, or this processor, cannot compute in.
 void check_precision(RunPrecision precision, DeviceKind kind);
 /// The part that concerns the device.
-Math math_of(RunPrecision precision);
+Math math_of(RunPrecision precision, DeviceKind kind);
 
 }  // namespace banyan

@@ -126,8 +126,15 @@ CudaGpu query(int ordinal) {
 }
 
 std::unique_ptr<Device> make_device(int ordinal, int replica, Math math) {
-  constexpr int kAmpere = 80;  // the first with TF32
-  if (math == Math::tf32 && query(ordinal).architecture < kAmpere) math = Math::full;
+  constexpr int kAmpere = 80;  // the first that multiplies in TF32 and bf16
+  if (math == Math::full) return std::make_unique<CudaDevice>(ordinal, replica, math);
+  if (const int architecture = query(ordinal).architecture; architecture < kAmpere) {
+    if (math == Math::bf16)
+      bad_input("gpu:", ordinal, " does not multiply in bf16: its compute capability is ", architecture / 10,
+                ".", architecture % 10,
+                ", and 8.0 is needed; a net's storage: BF16 works in --precision=f32");
+    math = Math::full;
+  }
   return std::make_unique<CudaDevice>(ordinal, replica, math);
 }
 

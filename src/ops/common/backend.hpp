@@ -5,7 +5,6 @@
 // CUDA (src/ops/cuda/x.cu, CudaBackend), so the CPU tests check the GPU's arithmetic. A back end provides:
 //
 //   kind                                        DeviceKind constant
-//   stores_16_bits                              bool constant: activations may be bf16 (dispatch_activations)
 //   for_each(context, n, f)                     f(i) for i in [0, n), any order; stream-ordered
 //   for_each_long(context, n, elements, f)      the same where one call of f does the work of so many elements
 //   for_each_made(context, n, make)             the same with f = make(), called when the work runs; may read
@@ -34,6 +33,8 @@
 //   void store(std::int64_t d, const State& s);
 // where State is a trivially copyable struct of the reducer. store may add to the result's old value.
 //
+// Functors may also name what they read and write at their own index, to be moved in packs: see pack.hpp.
+//
 // Functors hold only raw pointers and plain values, are copied into the launch, and mark operator()
 // BANYAN_HOST_DEVICE. T is the type in which activations are stored; A = Arithmetic<T> is that of parameters
 // and all computation.
@@ -54,15 +55,6 @@ struct BlockStream {
   Element* to;
   std::int64_t length, from_stride, to_stride;
 };
-
-/// body.operator()<T>() for each type in which the back end stores activations.
-template <class Backend, class Body>
-void dispatch_activations(DType dtype, const char* what, Body&& body) {
-  if constexpr (Backend::stores_16_bits)
-    dispatch_storage(dtype, what, body);
-  else
-    dispatch_float(dtype, what, body);
-}
 
 /// body.operator()<Element>() with the unsigned integer of an element's size, for operators that only move.
 template <class Body>

@@ -117,7 +117,7 @@ struct SumOf {
 };
 
 /// body.operator()<T>() for each type that tensors can be filled with and copied between.
-template <class Backend, class Body>
+template <class Body>
 void dispatch_stored(DType dtype, const char* what, Body&& body) {
   switch (dtype) {
     case DType::i32:
@@ -127,13 +127,13 @@ void dispatch_stored(DType dtype, const char* what, Body&& body) {
       body.template operator()<std::uint8_t>();
       return;
     default:
-      dispatch_activations<Backend>(dtype, what, body);
+      dispatch_storage(dtype, what, body);
   }
 }
 
 template <class Backend>
 void fill_with(Context& context, Tensor& y, double value) {
-  dispatch_stored<Backend>(y.dtype(), "fill", [&]<class T>() {
+  dispatch_stored(y.dtype(), "fill", [&]<class T>() {
     Backend::for_each(context, y.count(), FillWith<T>{y.data<T>(), static_cast<T>(value)});
   });
 }
@@ -173,11 +173,11 @@ void copy_tensor(Context& context, const Tensor& x, Tensor& y) {
   if (x.dtype() == y.dtype() && same_order(x, y)) {
     context.stream().copy(y.raw(), x.raw(), x.bytes());
   } else if (x.dtype() == y.dtype()) {
-    dispatch_stored<Backend>(x.dtype(), "copy", [&]<class T>() { copy_as<Backend, T, T>(context, x, y); });
+    dispatch_stored(x.dtype(), "copy", [&]<class T>() { copy_as<Backend, T, T>(context, x, y); });
   } else {
-    dispatch_stored<Backend>(x.dtype(), "copy", [&]<class From>() {
-      dispatch_activations<Backend>(y.dtype(), "copy to another type",
-                                    [&]<class To>() { copy_as<Backend, From, To>(context, x, y); });
+    dispatch_stored(x.dtype(), "copy", [&]<class From>() {
+      dispatch_storage(y.dtype(), "copy to another type",
+                       [&]<class To>() { copy_as<Backend, From, To>(context, x, y); });
     });
   }
 }
@@ -185,7 +185,7 @@ void copy_tensor(Context& context, const Tensor& x, Tensor& y) {
 template <class Backend>
 void scale_and_add(Context& context, double alpha, const Tensor& x, double beta, Tensor& y) {
   require_alike("axpby", x, y);
-  dispatch_activations<Backend>(y.dtype(), "axpby", [&]<class T>() {
+  dispatch_storage(y.dtype(), "axpby", [&]<class T>() {
     using A = Arithmetic<T>;
     const A a = static_cast<A>(alpha), b = static_cast<A>(beta);
     if (beta == 0)
@@ -220,7 +220,7 @@ void add_in_order(Context& context, std::span<const Tensor> parts, Tensor& y) {
 template <class Backend, class Term>
 void sum_of(Context& context, const Tensor& x, Tensor& result) {
   require_count("sum", result, 1);
-  dispatch_activations<Backend>(x.dtype(), "sum", [&]<class T>() {
+  dispatch_storage(x.dtype(), "sum", [&]<class T>() {
     Backend::reduce_all(context, x.count(), SumOf<T, Term>{x.data<T>(), result.data<double>()});
   });
 }

@@ -9,6 +9,7 @@
 #include "ops/common/activations.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/common/pack.hpp"
 #include "ops/common/pass_key.hpp"
 
 namespace banyan::ops {
@@ -21,17 +22,38 @@ struct Product {
 /// y = f(x), and y = f(a, b).
 template <class T, class F>
 struct Unary {
+  using Element = T;
+  static constexpr int kReads = 1;
   F f;
   const T* x;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<T>(f(x[i])); }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_read(const Visit& visit) {
+    visit(x);
+  }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_write(const Visit& visit) {
+    visit(y);
+  }
 };
 template <class T, class F>
 struct Binary {
+  using Element = T;
+  static constexpr int kReads = 2;
   F f;
   const T *a, *b;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<T>(f(a[i], b[i])); }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_read(const Visit& visit) {
+    visit(a);
+    visit(b);
+  }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_write(const Visit& visit) {
+    visit(y);
+  }
 };
 
 template <class T>
@@ -163,35 +185,63 @@ struct Terms {
   Arithmetic<T> factor;
   Terms<T, kTerms - 1> before;
   BANYAN_HOST_DEVICE Arithmetic<T> operator()(std::int64_t i) const { return factor * x[i] + before(i); }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_read(const Visit& visit) {
+    visit(x);
+    before.each_read(visit);
+  }
 };
 template <class T>
 struct Terms<T, 1> {
   const T* x;
   Arithmetic<T> factor;
   BANYAN_HOST_DEVICE Arithmetic<T> operator()(std::int64_t i) const { return factor * x[i]; }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_read(const Visit& visit) {
+    visit(x);
+  }
 };
 
 /// Applied to element i of a sum: an activation, or its gradient by the output.
 template <class T, class End>
 struct Ended {
+  static constexpr int kReads = 0;
   End end;
   BANYAN_HOST_DEVICE Arithmetic<T> operator()(Arithmetic<T> sum, std::int64_t) const { return end(sum); }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_read(const Visit&) {}
 };
 template <class T, class End>
 struct EndedGradient {
+  static constexpr int kReads = 1;
   End end;
   const T* y;
   BANYAN_HOST_DEVICE Arithmetic<T> operator()(Arithmetic<T> sum, std::int64_t i) const {
     return end.gradient_by_output(y[i], stored<T>(sum));
   }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_read(const Visit& visit) {
+    visit(y);
+  }
 };
 
 template <class T, int kTerms, class Last>
 struct WeightedSum {
+  using Element = T;
+  static constexpr int kReads = kTerms + Last::kReads;
   Terms<T, kTerms> terms;
   Last last;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<T>(last(terms(i), i)); }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_read(const Visit& visit) {
+    terms.each_read(visit);
+    last.each_read(visit);
+  }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_write(const Visit& visit) {
+    visit(y);
+  }
 };
 
 /// Scale, Bias: pointers, or std::nullptr_t for "none".
@@ -233,7 +283,7 @@ struct ScaleGradient {
 template <class Backend, template <class> class F, class... Parameters>
 void unary(Context& context, const char* name, const Tensor& x, Tensor& y, Parameters... parameters) {
   require_alike(name, x, y);
-  dispatch_activations<Backend>(x.dtype(), name, [&]<class T>() {
+  dispatch_storage(x.dtype(), name, [&]<class T>() {
     using A = Arithmetic<T>;
     Backend::for_each(context, x.count(),
                       Unary<T, F<A>>{F<A>{static_cast<A>(parameters)...}, x.data<T>(), y.data<T>()});
@@ -245,7 +295,7 @@ void binary(Context& context, const char* name, const Tensor& a, const Tensor& b
             Parameters... parameters) {
   require_alike(name, a, b);
   require_alike(name, a, y);
-  dispatch_activations<Backend>(a.dtype(), name, [&]<class T>() {
+  dispatch_storage(a.dtype(), name, [&]<class T>() {
     using A = Arithmetic<T>;
     Backend::for_each(
         context, a.count(),
@@ -270,7 +320,7 @@ void divide_product(Context& context, const Tensor& x, const Tensor& y, const Te
   require_alike(kName, x, y);
   require_alike(kName, x, dy);
   require_alike(kName, x, dx);
-  dispatch_activations<Backend>(x.dtype(), kName, [&]<class T>() {
+  dispatch_storage(x.dtype(), kName, [&]<class T>() {
     Backend::for_each(context, x.count(),
                       QuotientGradient<T>{x.data<T>(), y.data<T>(), dy.data<T>(), dx.data<T>()});
   });
@@ -282,7 +332,7 @@ void take_maximum(Context& context, const Tensor& a, const Tensor& b, int index_
   require_alike("maximum", a, b);
   require_alike("maximum", a, y);
   require_count("maximum", mask, a.count());
-  dispatch_activations<Backend>(a.dtype(), "maximum", [&]<class T>() {
+  dispatch_storage(a.dtype(), "maximum", [&]<class T>() {
     auto* winners = mask.data<std::int32_t>();
     if (first)
       Backend::for_each(context, a.count(),
@@ -297,7 +347,7 @@ template <class Backend>
 void route_maximum(Context& context, const Tensor& dy, const Tensor& mask, int index, Tensor& dx) {
   require_alike("maximum_backward", dy, dx);
   require_count("maximum_backward", mask, dy.count());
-  dispatch_activations<Backend>(dy.dtype(), "maximum_backward", [&]<class T>() {
+  dispatch_storage(dy.dtype(), "maximum_backward", [&]<class T>() {
     Backend::for_each(context, dy.count(),
                       MaximumGradient<T>{index, dy.data<T>(), mask.data<std::int32_t>(), dx.data<T>()});
   });
@@ -340,7 +390,7 @@ template <class Backend>
 void drop(Context& context, const Tensor& x, double ratio, const PassKey& key, const SampleIndex& samples,
           Tensor& y) {
   require_alike("dropout", x, y);
-  dispatch_activations<Backend>(x.dtype(), "dropout", [&]<class T>() {
+  dispatch_storage(x.dtype(), "dropout", [&]<class T>() {
     draw_kept<Backend>(
         context, "dropout", x, ratio, key, samples, [&]<DrawOrder kOrder>(const Drawing<kOrder>& d) {
           return Dropout<T, kOrder>{d, scale_of_kept<Arithmetic<T>>(ratio), x.data<T>(), y.data<T>()};
@@ -355,7 +405,7 @@ void activate_then_drop(Context& context, const Tensor& x, const Tensor& bias, c
   require_alike(kName, x, y);
   if (bias.defined() && !x.is_contiguous()) runtime_failure(kName, ": x must be contiguous");
   if (bias.defined()) require_count(kName, bias, x.shape()[x.shape().axes() - 1]);
-  dispatch_activations<Backend>(x.dtype(), kName, [&]<class T>() {
+  dispatch_storage(x.dtype(), kName, [&]<class T>() {
     using A = Arithmetic<T>;
     with_activation<T>(activation, [&](auto end) {
       using End = decltype(end);
@@ -383,7 +433,7 @@ void activate_then_drop_gradient(Context& context, const Tensor& y, const Tensor
   if (!(slope >= 0)) runtime_failure(kName, ": the slope must not be negative");
   if (slope == 0)
     return binary<Backend, KeptGradient>(context, kName, y, dy, dx, scale_of_kept<double>(ratio));
-  dispatch_activations<Backend>(y.dtype(), kName, [&]<class T>() {
+  dispatch_storage(y.dtype(), kName, [&]<class T>() {
     using A = Arithmetic<T>;
     draw_kept<Backend>(context, kName, y, ratio, key, samples,
                        [&]<DrawOrder kOrder>(const Drawing<kOrder>& d) {
@@ -431,7 +481,7 @@ void keep_or_leave_out(Context& context, const Tensor& x, double keep, const Pas
                        bool adds, Tensor& y) {
   require_alike("keep_term", x, y);
   if (!(keep >= 0 && keep <= 1)) runtime_failure("keep_term: the probability must be in [0, 1], not ", keep);
-  dispatch_activations<Backend>(x.dtype(), "keep_term", [&]<class T>() {
+  dispatch_storage(x.dtype(), "keep_term", [&]<class T>() {
     Backend::for_each_made(
         context, x.count(),
         MakeKeepTerm<T>{
@@ -490,7 +540,7 @@ void sum_weighted(Context& context, const std::vector<const Tensor*>& terms,
                   const std::vector<double>& factors, const Activation& activation, Tensor& y) {
   require_terms("weighted_sum", terms, y);
   if (factors.size() != terms.size()) runtime_failure("weighted_sum: one factor per term is needed");
-  dispatch_activations<Backend>(y.dtype(), "weighted_sum", [&]<class T>() {
+  dispatch_storage(y.dtype(), "weighted_sum", [&]<class T>() {
     with_activation<T>(activation, [&](auto end) {
       sum_in_passes<Backend, T>(context, terms, factors, Ended<T, decltype(end)>{end}, y);
     });
@@ -505,7 +555,7 @@ void sum_of_gradients(Context& context, const std::vector<const Tensor*>& terms,
   require_alike(kName, y, dx);
   if (!activation.on() || !activation.shows_gradient())
     runtime_failure(kName, ": the output does not determine the activation's gradient");
-  dispatch_activations<Backend>(dx.dtype(), kName, [&]<class T>() {
+  dispatch_storage(dx.dtype(), kName, [&]<class T>() {
     with_activation<T>(activation, [&](auto end) {
       if constexpr (!std::is_same_v<decltype(end), NoEnd<T>>)
         sum_in_passes<Backend, T>(context, terms, std::vector<double>(terms.size(), 1),
@@ -535,7 +585,7 @@ void scale_and_shift(Context& context, const Tensor& x, const Tensor& scale, con
   require_broadcast("scale_bias", x, over);
   if (scale.defined()) require_count("scale_bias", scale, over.dim);
   if (bias.defined()) require_count("scale_bias", bias, over.dim);
-  dispatch_activations<Backend>(x.dtype(), "scale_bias", [&]<class T>() {
+  dispatch_storage(x.dtype(), "scale_bias", [&]<class T>() {
     with_operand<T>(scale, [&](auto s) {
       with_operand<T>(bias, [&](auto b) {
         with_activation<T>(activation, [&](auto end) {
@@ -554,7 +604,7 @@ void scale_gradient(Context& context, const Tensor& x, const Tensor& dy, const B
   require_broadcast("scale_backward", dy, over);
   require_count("scale_backward", dscale, over.dim);
   if (x.defined()) require_alike("scale_backward", x, dy);
-  dispatch_activations<Backend>(dy.dtype(), "scale_backward", [&]<class T>() {
+  dispatch_storage(dy.dtype(), "scale_backward", [&]<class T>() {
     const auto run = [&]<class Sum>(Sum* to) {
       if (x.defined())
         Backend::reduce_channels(context, over, ScaleGradient<T, true, Sum>{x.data<T>(), dy.data<T>(), to});

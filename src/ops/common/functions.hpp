@@ -158,7 +158,7 @@ struct PreluSlopeGradient {
 template <class Backend>
 void apply_function_on(Context& context, const Tensor& x, const Function& f, Tensor& y) {
   require_alike("apply_function", x, y);
-  dispatch_activations<Backend>(x.dtype(), "apply_function", [&]<class T>() {
+  dispatch_storage(x.dtype(), "apply_function", [&]<class T>() {
     detail::with_functor<Arithmetic<T>>(f, [&](auto functor) {
       Backend::for_each(context, x.count(), Unary<T, decltype(functor)>{functor, x.data<T>(), y.data<T>()});
     });
@@ -169,7 +169,7 @@ template <class Backend>
 void apply_slope_on(Context& context, const Tensor& seen, const Tensor& dy, const Function& f, Tensor& dx) {
   require_alike("apply_slope", seen, dy);
   require_alike("apply_slope", dy, dx);
-  dispatch_activations<Backend>(dy.dtype(), "apply_slope", [&]<class T>() {
+  dispatch_storage(dy.dtype(), "apply_slope", [&]<class T>() {
     using A = Arithmetic<T>;
     detail::with_functor<A>(f, [&](auto functor) {
       using Rule = detail::ChainRule<A, decltype(functor)>;
@@ -185,7 +185,7 @@ void prelu_forward_on(Context& context, const Tensor& x, const Tensor& slope, co
   require_alike("prelu_forward", x, y);
   require_broadcast("prelu_forward", x, over);
   require_count("prelu_forward", slope, over.dim);
-  dispatch_activations<Backend>(x.dtype(), "prelu_forward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "prelu_forward", [&]<class T>() {
     Backend::for_each_channel(context, over,
                               detail::PreluForward<T>{x.data<T>(), slope.data<Arithmetic<T>>(), y.data<T>()});
   });
@@ -199,7 +199,7 @@ void prelu_backward_on(Context& context, const Tensor& x, const Tensor& dy, cons
   require_count("prelu_backward", slope, over.dim);
   if (dx.defined()) require_alike("prelu_backward", x, dx);
   if (dslope.defined()) require_count("prelu_backward", dslope, over.dim);
-  dispatch_activations<Backend>(x.dtype(), "prelu_backward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "prelu_backward", [&]<class T>() {
     using A = Arithmetic<T>;
     const detail::PreluGradient<T> input{x.data<T>(), dy.data<T>(), slope.data<A>(),
                                          dx.defined() ? dx.data<T>() : nullptr};

@@ -129,7 +129,7 @@ void lrn_forward_on(Context& context, const LrnParameters& parameters, const Ten
   require_alike("lrn_forward", x, y);
   if (x.count() == 0) return;
   const detail::LrnWindow window = detail::lrn_window(parameters, x);
-  dispatch_activations<Backend>(x.dtype(), "lrn_forward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "lrn_forward", [&]<class T>() {
     using A = Arithmetic<T>;
     Backend::for_each(context, x.count(),
                       detail::LrnForward<T>{window, detail::lrn_terms<A>(parameters), x.data<T>(),
@@ -144,7 +144,7 @@ void lrn_backward_on(Context& context, const LrnParameters& parameters, const Te
   require_alike("lrn_backward", x, dx);
   if (x.count() == 0) return;
   const detail::LrnWindow window = detail::lrn_window(parameters, x);
-  dispatch_activations<Backend>(x.dtype(), "lrn_backward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "lrn_backward", [&]<class T>() {
     using A = Arithmetic<T>;
     Backend::for_each(context, x.count(),
                       detail::LrnBackward<T>{window, detail::lrn_terms<A>(parameters), x.data<T>(),

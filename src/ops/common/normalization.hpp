@@ -183,6 +183,8 @@ struct NormalizeForward {
 
 template <class T, class End>
 struct BackwardSums {
+  using Element = T;
+  static constexpr int kReads = 2;
   struct State {
     double dy, dy_xhat;
   };
@@ -197,6 +199,11 @@ struct BackwardSums {
     const double gradient = static_cast<double>(local);
     s.dy += gradient;
     s.dy_xhat += gradient * (static_cast<double>(forward.x[index]) - forward.mean_inv_std[d]);
+  }
+  template <class Visit>
+  BANYAN_HOST_DEVICE void each_read(const Visit& visit) {
+    visit(forward.x);
+    visit(dy);
   }
   BANYAN_HOST_DEVICE void merge(State& a, const State& b) const {
     a.dy += b.dy;
@@ -293,7 +300,7 @@ void with_backward_functor(const Tensor& x, const Tensor& dy, const Tensor& mean
 
 template <class Backend>
 void batch_moments_on(Context& context, const Tensor& x, Tensor& moments) {
-  dispatch_activations<Backend>(x.dtype(), "batch_moments", [&]<class T>() {
+  dispatch_storage(x.dtype(), "batch_moments", [&]<class T>() {
     const Broadcast over = channel_broadcast(x);
     Backend::reduce_channels(context, over,
                              detail::MomentsReduction<T>{x.data<T>(), moments.data<double>(), over.dim});
@@ -344,7 +351,7 @@ void stored_statistics_on(Context& context, const Tensor& running_mean, const Te
 template <class Backend>
 void normalize_backward_sums_on(Context& context, const Tensor& x, const Tensor& dy,
                                 const Tensor& mean_inv_std, const Affine& affine, Tensor& sums) {
-  dispatch_activations<Backend>(x.dtype(), "normalize_backward_sums", [&]<class T>() {
+  dispatch_storage(x.dtype(), "normalize_backward_sums", [&]<class T>() {
     const Broadcast over = channel_broadcast(x);
     detail::with_forward_functor<T>(x, mean_inv_std, affine, nullptr, [&](const auto& forward) {
       using End = std::decay_t<decltype(forward.end)>;

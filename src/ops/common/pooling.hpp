@@ -12,6 +12,7 @@
 #include "ops/common/checks.hpp"
 #include "ops/common/divisor.hpp"
 #include "ops/common/elementwise.hpp"
+#include "ops/common/pack.hpp"
 #include "ops/common/pass_key.hpp"
 #include "ops/common/planes.hpp"
 
@@ -77,22 +78,40 @@ struct MaximumPooling {
   const T* x;
   T* y;
   M* mask;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { pool<1>(i); }
+  /// Elements i to i + kWidth - 1: one, or channels of a pixel, whose memory is aligned for packs.
+  template <int kWidth>
+  BANYAN_HOST_DEVICE void pool(std::int64_t i) const {
     const PlanePosition at = planes.output(i);
     const Window h = planes.h.window(at.row), w = planes.w.window(at.column);
     const T* plane = x + planes.base(at, planes.h.input * planes.w.input);
-    Arithmetic<T> best = lowest<T>();
-    std::int32_t where = -1;  // remains if no value is greater, as in an empty window
+    Arithmetic<T> best[kWidth];
+    std::int32_t where[kWidth];
+    BANYAN_UNROLLED
+    for (int k = 0; k < kWidth; ++k) {
+      best[k] = lowest<T>();
+      where[k] = -1;  // remains if no value is greater, as in an empty window
+    }
     for (std::int64_t row = h.begin; row < h.end; ++row)
       for (std::int64_t column = w.begin; column < w.end; ++column) {
-        const Arithmetic<T> value = plane[(row * planes.w.input + column) * planes.step()];
-        if (value > best) {
-          best = value;
-          where = mark<M>(planes, h.start, w.start, row, column);
-        }
+        const auto values = pack_at<kWidth>(plane + (row * planes.w.input + column) * planes.step());
+        const std::int32_t here = mark<M>(planes, h.start, w.start, row, column);
+        BANYAN_UNROLLED
+        for (int k = 0; k < kWidth; ++k)
+          if (const Arithmetic<T> value = values.values[k]; value > best[k]) {
+            best[k] = value;
+            where[k] = here;
+          }
       }
-    y[i] = static_cast<T>(best);
-    mask[i] = static_cast<M>(where);
+    Pack<T, kWidth> result;
+    Pack<M, kWidth> marks;
+    BANYAN_UNROLLED
+    for (int k = 0; k < kWidth; ++k) {
+      result.values[k] = static_cast<T>(best[k]);
+      marks.values[k] = static_cast<M>(where[k]);
+    }
+    pack_at<kWidth>(y + i) = result;
+    pack_at<kWidth>(mask + i) = marks;
   }
 };
 
@@ -174,19 +193,31 @@ struct ChosenPoolingBackward {
   const T* dy;
   const M* mask;
   T* dx;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { pool<1>(i); }
+  /// As in MaximumPooling.
+  template <int kWidth>
+  BANYAN_HOST_DEVICE void pool(std::int64_t i) const {
     const PlanePosition at = planes.input(i);
     const std::int64_t base = planes.base(at, planes.h.output * planes.w.output);
     const std::int64_t row_end = planes.h.last_output(at.row), column_end = planes.w.last_output(at.column);
-    A sum = 0;
+    A sum[kWidth];
+    BANYAN_UNROLLED
+    for (int k = 0; k < kWidth; ++k) sum[k] = 0;
     for (std::int64_t row = planes.h.first_output(at.row); row < row_end; ++row)
       for (std::int64_t column = planes.w.first_output(at.column); column < column_end; ++column) {
         const std::int64_t o = base + (row * planes.w.output + column) * planes.step();
         const std::int32_t here =
             mark<M>(planes, planes.h.start(row), planes.w.start(column), at.row, at.column);
-        sum += mask[o] == here ? static_cast<A>(dy[o]) : A(0);
+        const auto marks = pack_at<kWidth>(mask + o);
+        const auto gradients = pack_at<kWidth>(dy + o);
+        BANYAN_UNROLLED
+        for (int k = 0; k < kWidth; ++k)
+          sum[k] += marks.values[k] == here ? static_cast<A>(gradients.values[k]) : A(0);
       }
-    dx[i] = static_cast<T>(sum);
+    Pack<T, kWidth> result;
+    BANYAN_UNROLLED
+    for (int k = 0; k < kWidth; ++k) result.values[k] = static_cast<T>(sum[k]);
+    pack_at<kWidth>(dx + i) = result;
   }
 };
 
@@ -196,19 +227,49 @@ struct AveragePoolingBackward {
   PoolingPlanes planes;
   const T* dy;
   T* dx;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { pool<1>(i); }
+  /// As in MaximumPooling.
+  template <int kWidth>
+  BANYAN_HOST_DEVICE void pool(std::int64_t i) const {
     const PlanePosition at = planes.input(i);
     const std::int64_t base = planes.base(at, planes.h.output * planes.w.output);
     const std::int64_t row_end = planes.h.last_output(at.row), column_end = planes.w.last_output(at.column);
-    A sum = 0;
+    A sum[kWidth];
+    BANYAN_UNROLLED
+    for (int k = 0; k < kWidth; ++k) sum[k] = 0;
     for (std::int64_t row = planes.h.first_output(at.row); row < row_end; ++row)
       for (std::int64_t column = planes.w.first_output(at.column); column < column_end; ++column) {
         const A area = static_cast<A>(planes.h.window(row).length * planes.w.window(column).length);
-        sum += dy[base + (row * planes.w.output + column) * planes.step()] / area;
+        const auto gradients = pack_at<kWidth>(dy + base + (row * planes.w.output + column) * planes.step());
+        BANYAN_UNROLLED
+        for (int k = 0; k < kWidth; ++k) sum[k] += gradients.values[k] / area;
       }
-    dx[i] = static_cast<T>(sum);
+    Pack<T, kWidth> result;
+    BANYAN_UNROLLED
+    for (int k = 0; k < kWidth; ++k) result.values[k] = static_cast<T>(sum[k]);
+    pack_at<kWidth>(dx + i) = result;
   }
 };
+
+template <class F, int kWidth>
+struct PoolPack {
+  F f;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { f.template pool<kWidth>(i * kWidth); }
+};
+
+/// f(i) for all `count` elements; on GPUs for channels of a pixel at a time, where all of `memory` allows it:
+/// finding a pixel takes longer than moving a few of its numbers.
+template <class Backend, class T, class F, class... Element>
+void pool_each(Context& context, const PoolingPlanes& planes, std::int64_t count, const F& f,
+               const Element*... memory) {
+  if constexpr (Backend::kind == DeviceKind::cuda) {
+    constexpr int kWidth = 16 / sizeof(T);
+    if (planes.channels_last && planes.channels % kWidth == 0 &&
+        (is_aligned_for_packs<kWidth>(memory) && ...))
+      return Backend::for_each(context, count / kWidth, PoolPack<F, kWidth>{f});
+  }
+  Backend::for_each(context, count, f);
+}
 
 /// Checks tensors that are accessed through raw pointers.
 inline PoolingPlanes pooling_planes(const PoolingGeometry& g, const Tensor& input, const Tensor& output) {
@@ -237,15 +298,16 @@ void pooling_forward_on(Context& context, const PoolingGeometry& geometry, const
   const detail::PoolingPlanes planes = detail::pooling_planes(geometry, input, output);
   if (geometry.method == PoolingMethod::maximum || (geometry.method == PoolingMethod::stochastic && training))
     require_alike("pooling_forward", output, mask);
-  dispatch_activations<Backend>(input.dtype(), "pooling_forward", [&]<class T>() {
+  dispatch_storage(input.dtype(), "pooling_forward", [&]<class T>() {
     const T* x = input.data<T>();
     T* y = output.data<T>();
     if (geometry.method == PoolingMethod::average) {
       Backend::for_each(context, output.count(), detail::AveragePooling<T>{planes, x, y});
     } else if (geometry.method == PoolingMethod::maximum) {
       detail::dispatch_mask(geometry, mask, [&]<class M>() {
-        Backend::for_each(context, output.count(),
-                          detail::MaximumPooling<T, M>{planes, x, y, mask.data<M>()});
+        M* marks = mask.data<M>();
+        detail::pool_each<Backend, T>(context, planes, output.count(),
+                                      detail::MaximumPooling<T, M>{planes, x, y, marks}, x, y, marks);
       });
     } else if (!training) {
       Backend::for_each(context, output.count(),
@@ -263,15 +325,18 @@ void pooling_backward_on(Context& context, const PoolingGeometry& geometry, cons
                          const Tensor& mask, Tensor& grad_input) {
   const detail::PoolingPlanes planes = detail::pooling_planes(geometry, grad_input, grad_output);
   if (geometry.method != PoolingMethod::average) require_alike("pooling_backward", grad_output, mask);
-  dispatch_activations<Backend>(grad_output.dtype(), "pooling_backward", [&]<class T>() {
+  dispatch_storage(grad_output.dtype(), "pooling_backward", [&]<class T>() {
     const T* dy = grad_output.data<T>();
     T* dx = grad_input.data<T>();
     if (geometry.method == PoolingMethod::average)
-      Backend::for_each(context, grad_input.count(), detail::AveragePoolingBackward<T>{planes, dy, dx});
+      detail::pool_each<Backend, T>(context, planes, grad_input.count(),
+                                    detail::AveragePoolingBackward<T>{planes, dy, dx}, dy, dx);
     else
       detail::dispatch_mask(geometry, mask, [&]<class M>() {
-        Backend::for_each(context, grad_input.count(),
-                          detail::ChosenPoolingBackward<T, M>{planes, dy, mask.data<M>(), dx});
+        const M* marks = mask.data<M>();
+        detail::pool_each<Backend, T>(context, planes, grad_input.count(),
+                                      detail::ChosenPoolingBackward<T, M>{planes, dy, marks, dx}, dy, marks,
+                                      dx);
       });
   });
 }

@@ -109,7 +109,7 @@ inline ResizePlanes resize_planes(const ImagePart& part, const Tensor& input, co
 template <class Backend>
 void resize_forward_on(Context& context, const ImagePart& part, const Tensor& x, Tensor& y) {
   const detail::ResizePlanes planes = detail::resize_planes(part, x, y);
-  dispatch_activations<Backend>(x.dtype(), "resize_forward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "resize_forward", [&]<class T>() {
     Backend::for_each(context, y.count(), detail::ResizeForward<T>{planes, x.data<T>(), y.data<T>()});
   });
 }
@@ -117,7 +117,7 @@ void resize_forward_on(Context& context, const ImagePart& part, const Tensor& x,
 template <class Backend>
 void resize_backward_on(Context& context, const ImagePart& part, const Tensor& dy, Tensor& dx) {
   const detail::ResizePlanes planes = detail::resize_planes(part, dx, dy);
-  dispatch_activations<Backend>(dy.dtype(), "resize_backward", [&]<class T>() {
+  dispatch_storage(dy.dtype(), "resize_backward", [&]<class T>() {
     Backend::for_each(context, dx.count(), detail::ResizeBackward<T>{planes, dy.data<T>(), dx.data<T>()});
   });
 }

@@ -110,7 +110,7 @@ void scale_planes_on(Context& context, const Tensor& x, const Tensor& factors, c
   require_alike("scale_planes", x, y);
   if (addend.defined()) require_alike("scale_planes", x, addend);
   require_count("scale_planes, factors", factors, view.batch * view.channels);
-  dispatch_activations<Backend>(x.dtype(), "scale_planes", [&]<class T>() {
+  dispatch_storage(x.dtype(), "scale_planes", [&]<class T>() {
     detail::dispatch_factors<T>(factors, [&]<class Factor>() {
       const auto run = [&]<class Addend>(Addend added) {
         detail::for_each_of_planes<Backend>(
@@ -139,7 +139,7 @@ void scale_planes_backward_on(Context& context, const Tensor& x, const Tensor& d
   require_count(kName, factors, view.batch * view.channels);
   require_count(kName, dfactors, view.batch * view.channels);
   require_type(kName, dfactors, factors.dtype());
-  dispatch_activations<Backend>(x.dtype(), kName, [&]<class T>() {
+  dispatch_storage(x.dtype(), kName, [&]<class T>() {
     detail::dispatch_factors<T>(factors, [&]<class Factor>() {
       const auto run = [&]<bool kInput>(T* to) {
         detail::reduce_planes<Backend>(

@@ -147,7 +147,7 @@ inline Planes unpool_planes(const Tensor& narrow, const Tensor& mask, const Tens
 template <class Backend>
 void unfold_forward_on(Context& context, const ConvolutionGeometry& geometry, const Tensor& x, Tensor& y) {
   const detail::Unfolded over = detail::unfolded(geometry, x, y);
-  dispatch_activations<Backend>(x.dtype(), "unfold_forward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "unfold_forward", [&]<class T>() {
     Backend::for_each(context, y.count(), detail::UnfoldForward<T>{over, x.data<T>(), y.data<T>()});
   });
 }
@@ -155,7 +155,7 @@ void unfold_forward_on(Context& context, const ConvolutionGeometry& geometry, co
 template <class Backend>
 void unfold_backward_on(Context& context, const ConvolutionGeometry& geometry, const Tensor& dy, Tensor& dx) {
   const detail::Unfolded over = detail::unfolded(geometry, dx, dy);
-  dispatch_activations<Backend>(dy.dtype(), "unfold_backward", [&]<class T>() {
+  dispatch_storage(dy.dtype(), "unfold_backward", [&]<class T>() {
     Backend::for_each(context, dx.count(), detail::UnfoldBackward<T>{over, dy.data<T>(), dx.data<T>()});
   });
 }

@@ -24,7 +24,6 @@ inline constexpr std::int64_t kSerialElements = 32768;
 class CpuBackend {
  public:
   static constexpr DeviceKind kind = DeviceKind::cpu;
-  static constexpr bool stores_16_bits = true;
 
   template <class F>
   static void for_each(Context& context, std::int64_t n, F f) {

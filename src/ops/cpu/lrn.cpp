@@ -226,7 +226,7 @@ void lrn_forward_on_cpu(Context& context, const LrnParameters& parameters, const
   require_alike("lrn_forward", x, scale);
   require_alike("lrn_forward", x, y);
   detail::lrn_window(parameters, x);  // rejects an even size
-  dispatch_activations<CpuBackend>(x.dtype(), "lrn_forward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "lrn_forward", [&]<class T>() {
     const T* from = x.data<T>();
     auto* to_scale = scale.data<Arithmetic<T>>();
     T* to = y.data<T>();
@@ -248,7 +248,7 @@ void lrn_backward_on_cpu(Context& context, const LrnParameters& parameters, cons
   for (const Tensor* other : {&y, &scale, &dy}) require_alike("lrn_backward", x, *other);
   require_alike("lrn_backward", x, dx);
   const detail::LrnWindow window = detail::lrn_window(parameters, x);
-  dispatch_activations<CpuBackend>(x.dtype(), "lrn_backward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "lrn_backward", [&]<class T>() {
     const auto run = [&](const auto& over, const auto& backward) {
       const detail::LrnBackward<T> tensors{window,      over.terms,   x.data<T>(),
                                            y.data<T>(), dy.data<T>(), scale.data<Arithmetic<T>>(),

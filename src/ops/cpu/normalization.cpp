@@ -209,7 +209,7 @@ void apply_backward(int threads, const Broadcast& over, const detail::NormalizeB
 void batch_moments_on_cpu(Context& context, const Tensor& x, Tensor& moments) {
   const Cut cut(channel_broadcast(x));
   require_count("batch_moments", moments, 1 + 2 * cut.over.dim);
-  dispatch_activations<CpuBackend>(x.dtype(), "batch_moments", [&]<class T>() {
+  dispatch_storage(x.dtype(), "batch_moments", [&]<class T>() {
     const T* from = x.data<T>();
     double* to = moments.data<double>();
     const int threads = CpuBackend::threads_for(context, x.count());
@@ -230,7 +230,7 @@ void normalize_backward_sums_on_cpu(Context& context, const Tensor& x, const Ten
   require_alike("normalize_backward_sums", x, dy);
   require_output("normalize_backward_sums", x, affine);
   require_count("normalize_backward_sums", sums, 2 * cut.over.dim);
-  dispatch_activations<CpuBackend>(x.dtype(), "normalize_backward_sums", [&]<class T>() {
+  dispatch_storage(x.dtype(), "normalize_backward_sums", [&]<class T>() {
     const T* gradient = dy.data<T>();
     double* to = sums.data<double>();
     const int threads = CpuBackend::threads_for(context, x.count());
@@ -247,7 +247,7 @@ void run_forward(Context& context, const Tensor& x, const Tensor& mean_inv_std, 
   require_alike("normalize_forward", x, y);
   if (kAdd) require_alike("normalize_and_add", x, addend);
   require_count("normalize_forward", mean_inv_std, 2 * over.dim);
-  dispatch_activations<CpuBackend>(x.dtype(), "normalize_forward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "normalize_forward", [&]<class T>() {
     const int threads = CpuBackend::threads_for(context, x.count());
     detail::with_forward_functor<T>(x, mean_inv_std, affine, y.data<T>(), [&](auto f) {
       if (kAdd) f.addend = addend.data<T>();
@@ -268,7 +268,7 @@ void normalize_backward_on_cpu(Context& context, const Tensor& x, const Tensor& 
   require_alike("normalize_backward", x, dy);
   require_alike("normalize_backward", x, dx);
   require_output("normalize_backward", x, affine);
-  dispatch_activations<CpuBackend>(x.dtype(), "normalize_backward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "normalize_backward", [&]<class T>() {
     const int threads = CpuBackend::threads_for(context, x.count());
     detail::with_backward_functor<T>(x, dy, mean_inv_std, affine, sums, moments, dx, [&](const auto& f) {
       context.run([=] { apply_backward(threads, over, f); });

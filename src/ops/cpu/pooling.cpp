@@ -255,7 +255,7 @@ void pooling_forward_on_cpu(Context& context, const PoolingGeometry& geometry, c
   if (maximum) require_alike("pooling_forward", output, mask);
   const int threads = CpuBackend::threads_for(context, input.count());
   const std::int64_t batch = input.shape()[0];
-  dispatch_activations<CpuBackend>(input.dtype(), "pooling_forward", [&]<class T>() {
+  dispatch_storage(input.dtype(), "pooling_forward", [&]<class T>() {
     const T* x = input.data<T>();
     T* y = output.data<T>();
     if (!planes.channels_last) {
@@ -280,7 +280,7 @@ void pooling_backward_on_cpu(Context& context, const PoolingGeometry& geometry, 
   if (chosen) require_alike("pooling_backward", grad_output, mask);
   const int threads = CpuBackend::threads_for(context, grad_input.count());
   const std::int64_t batch = grad_input.shape()[0];
-  dispatch_activations<CpuBackend>(grad_output.dtype(), "pooling_backward", [&]<class T>() {
+  dispatch_storage(grad_output.dtype(), "pooling_backward", [&]<class T>() {
     const T* dy = grad_output.data<T>();
     T* dx = grad_input.data<T>();
     if (!planes.channels_last) {

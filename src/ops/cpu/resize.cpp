@@ -163,7 +163,7 @@ std::int64_t images_of(const ResizePlanes& planes, const Tensor& x) {
 void resize_forward_on_cpu(Context& context, const ImagePart& part, const Tensor& x, Tensor& y) {
   const ResizePlanes planes = detail::resize_planes(part, x, y);
   const int threads = CpuBackend::threads_for(context, y.count());
-  dispatch_activations<CpuBackend>(x.dtype(), "resize_forward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "resize_forward", [&]<class T>() {
     context.run([=, images = images_of(planes, x), from = x.data<T>(), to = y.data<T>()] {
       forward_rows(threads, planes, images, from, to);
     });
@@ -173,7 +173,7 @@ void resize_forward_on_cpu(Context& context, const ImagePart& part, const Tensor
 void resize_backward_on_cpu(Context& context, const ImagePart& part, const Tensor& dy, Tensor& dx) {
   const ResizePlanes planes = detail::resize_planes(part, dx, dy);
   const int threads = CpuBackend::threads_for(context, dy.count());
-  dispatch_activations<CpuBackend>(dy.dtype(), "resize_backward", [&]<class T>() {
+  dispatch_storage(dy.dtype(), "resize_backward", [&]<class T>() {
     context.run([=, images = images_of(planes, dx), from = dy.data<T>(), to = dx.data<T>()] {
       backward_rows(threads, planes, images, from, to);
     });

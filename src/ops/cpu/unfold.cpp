@@ -104,7 +104,7 @@ void unfold_forward_on_cpu(Context& context, const ConvolutionGeometry& geometry
   const Unfolded over = detail::unfolded(geometry, x, y);
   if (over.axes == 0) return unfold_forward_on<CpuBackend>(context, geometry, x, y);
   const int threads = CpuBackend::threads_for(context, y.count());
-  dispatch_activations<CpuBackend>(x.dtype(), "unfold_forward", [&]<class T>() {
+  dispatch_storage(x.dtype(), "unfold_forward", [&]<class T>() {
     context.run([=, planes = x.shape().count(0, 2), from = x.data<T>(), to = y.data<T>()] {
       unfold(threads, over, planes, from, to);
     });
@@ -116,7 +116,7 @@ void unfold_backward_on_cpu(Context& context, const ConvolutionGeometry& geometr
   const Unfolded over = detail::unfolded(geometry, dx, dy);
   if (over.axes == 0) return unfold_backward_on<CpuBackend>(context, geometry, dy, dx);
   const int threads = CpuBackend::threads_for(context, dy.count());
-  dispatch_activations<CpuBackend>(dy.dtype(), "unfold_backward", [&]<class T>() {
+  dispatch_storage(dy.dtype(), "unfold_backward", [&]<class T>() {
     context.run([=, planes = dx.shape().count(0, 2), from = dy.data<T>(), to = dx.data<T>()] {
       fold(threads, over, planes, from, to);
     });

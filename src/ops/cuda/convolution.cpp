@@ -1,10 +1,15 @@
-// Convolution by cuDNN, f32 and f64, one to three spatial axes (one is computed as an image of height 1).
+// Convolution by cuDNN and cuBLAS, f32, f64 and bf16, one to three spatial axes (cuDNN computes one as an
+// image of height 1).
 //
 // cuDNN requires activations and weights in the same memory order, and does not support every order for every
 // shape. So a call works through a list of attempts (see convolution_plan.hpp); a tensor not stored in the
 // attempt's order, or not aligned, is converted to or from scratch memory. Our weights are contiguous (O, I,
 // spatial); channels-last attempts get an (O, spatial, I) copy where that is another order. A call's scratch
 // block holds, in this order: cuDNN's workspace or unfolded images, weights, input, output.
+//
+// Factors are multiplied in bf16 where the device is to (Math::bf16), else in the parameters' type; tensors
+// of another type are converted like those in another order. Gradients of weights are f32 all the same, but
+// with many groups, where they are cuDNN's, in bf16.
 //
 // Only deterministic algorithms, TF32 only where the device is to use it (Math::tf32). Where those of cuDNN
 // are slow, or there are none, the convolution is a matrix product over unfolded images. Weight gradients
@@ -42,33 +47,39 @@ bool is_in_order(const Tensor& tensor, bool channels_last) {
 /// cuDNN's kernels read up to 16 bytes at once; views into the flat parameter buffer may start anywhere.
 bool is_aligned(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
 
-/// Can cuDNN use the tensor's own memory in this order?
-bool is_usable(const Tensor& tensor, bool channels_last) {
-  return is_in_order(tensor, channels_last) && is_aligned(tensor.raw());
+/// How a library reads and writes activations.
+struct Form {
+  DType dtype;
+  bool channels_last;
+};
+
+/// Can it use the tensor's own memory?
+bool is_usable(const Tensor& tensor, const Form& form) {
+  return tensor.dtype() == form.dtype && is_in_order(tensor, form.channels_last) && is_aligned(tensor.raw());
 }
 
-/// Converts N x C x inner between the two orders; `to_channels_last` is the order of `to`.
-void convert_order(Context& context, const Tensor& tensor, const void* from, void* to,
-                   bool to_channels_last) {
+std::size_t bytes_of(const Tensor& tensor, DType dtype) {
+  return static_cast<std::size_t>(tensor.count()) * size_of(dtype);
+}
+
+/// Copies a tensor to scratch memory in this form.
+void stage(Context& context, const Tensor& tensor, void* scratch, const Form& form) {
   const std::int64_t channels = tensor.shape()[1], inner = tensor.shape().count(2);
-  transpose_on_cuda(context, tensor.dtype(), from, to, tensor.shape()[0], to_channels_last ? channels : inner,
-                    to_channels_last ? inner : channels, false);
-}
-
-/// Copies a tensor to scratch memory, in the order needed there.
-void stage(Context& context, const Tensor& tensor, void* scratch, bool channels_last) {
-  if (is_in_order(tensor, channels_last))
-    context.stream().copy(scratch, tensor.raw(), tensor.bytes());
+  if (is_in_order(tensor, form.channels_last))
+    move_on_cuda(context, tensor.dtype(), tensor.raw(), form.dtype, scratch, tensor.count(), false);
   else
-    convert_order(context, tensor, tensor.raw(), scratch, channels_last);
+    transpose_on_cuda(context, tensor.dtype(), tensor.raw(), form.dtype, scratch, tensor.shape()[0],
+                      form.channels_last ? channels : inner, form.channels_last ? inner : channels, false);
 }
 
 /// The reverse.
-void unstage(Context& context, const void* scratch, Tensor& tensor, bool channels_last) {
-  if (is_in_order(tensor, channels_last))
-    context.stream().copy(tensor.raw(), scratch, tensor.bytes());
+void unstage(Context& context, const void* scratch, Tensor& tensor, const Form& form) {
+  const std::int64_t channels = tensor.shape()[1], inner = tensor.shape().count(2);
+  if (is_in_order(tensor, form.channels_last))
+    move_on_cuda(context, form.dtype, scratch, tensor.dtype(), tensor.raw(), tensor.count(), false);
   else
-    convert_order(context, tensor, scratch, tensor.raw(), !channels_last);
+    transpose_on_cuda(context, form.dtype, scratch, tensor.dtype(), tensor.raw(), tensor.shape()[0],
+                      form.channels_last ? inner : channels, form.channels_last ? channels : inner, false);
 }
 
 /// Memory of y as outer x channel x inner.
@@ -99,8 +110,9 @@ class Scratch {
 
 class CudnnConvolution final : public Convolution {
  public:
-  CudnnConvolution(ConvolutionGeometry geometry, DType dtype)
-      : geometry_(std::move(geometry)), dtype_(dtype) {}
+  /// `dtype`: of parameters; `factors`: what is multiplied.
+  CudnnConvolution(ConvolutionGeometry geometry, DType dtype, DType factors)
+      : geometry_(std::move(geometry)), dtype_(dtype), factors_(factors) {}
 
   void forward(Context& context, const Tensor& input, const Tensor& weight, const Tensor& bias,
                Tensor& output) override {
@@ -160,7 +172,10 @@ class CudnnConvolution final : public Convolution {
 
   void check(const Tensor& input, const Tensor& weight, const Tensor& output) const {
     check_convolution(geometry_, input, weight, output);
-    if (input.dtype() != dtype_ || weight.dtype() != dtype_ || output.dtype() != dtype_)
+    const auto fits = [this](const Tensor& tensor) {
+      return tensor.dtype() == dtype_ || (tensor.dtype() == DType::bf16 && dtype_ == DType::f32);
+    };
+    if (!fits(input) || weight.dtype() != dtype_ || !fits(output))
       runtime_failure("convolution made for ", name_of(dtype_), " tensors: input ", name_of(input.dtype()),
                       ", weight ", name_of(weight.dtype()), ", output ", name_of(output.dtype()));
   }
@@ -172,7 +187,7 @@ class CudnnConvolution final : public Convolution {
     // The output's shape follows from the input's (checked).
     std::unique_ptr<ConvolutionPlan>& plan = plans_[{input.shape().dims(), channels_last}];
     if (plan == nullptr)
-      plan = std::make_unique<ConvolutionPlan>(context.device(), geometry_, dtype_, input.shape(),
+      plan = std::make_unique<ConvolutionPlan>(context.device(), geometry_, factors_, input.shape(),
                                                output.shape(), channels_last);
     return *plan;
   }
@@ -203,8 +218,9 @@ class CudnnConvolution final : public Convolution {
       const ConvolutionAttempt& chosen = attempts.list[attempts.current];
       if (chosen.algorithm == kColumnsAlgorithm && !attempts.reported) {
         log_warning(cat(context.device().name(), ": cuDNN has no reproducible algorithm for a convolution (",
-                        name_of(direction), ") of ", name_of(dtype_), " ", input.shape().to_string(), " to ",
-                        output.shape().to_string(), "; it is computed as a product over unfolded images"));
+                        name_of(direction), ") of ", name_of(factors_), " ", input.shape().to_string(),
+                        " to ", output.shape().to_string(),
+                        "; it is computed as a product over unfolded images"));
         attempts.reported = true;
       }
       const Attempt attempt{context,
@@ -249,18 +265,23 @@ class CudnnConvolution final : public Convolution {
     return in > 1 && weights_per_output() > in;
   }
 
-  /// Copies the weights to scratch memory; turned: (O, I, spatial) -> (O, spatial, I).
+  /// Copies the weights to scratch memory as factors; turned: (O, I, spatial) -> (O, spatial, I).
   void stage_weight(Context& context, const Tensor& weight, void* scratch, bool turned) const {
     const std::int64_t in = geometry_.in_channels / geometry_.group;
     if (turned)
-      transpose_on_cuda(context, dtype_, weight.raw(), scratch, geometry_.out_channels, in,
+      transpose_on_cuda(context, dtype_, weight.raw(), factors_, scratch, geometry_.out_channels, in,
                         weights_per_output() / in, false);
     else
-      context.stream().copy(scratch, weight.raw(), weight.bytes());
+      move_on_cuda(context, dtype_, weight.raw(), factors_, scratch, weight.count(), false);
+  }
+
+  /// Must the weights be copied for this?
+  bool stages_weight(const Tensor& weight, bool turned) const {
+    return turned || factors_ != dtype_ || !is_aligned(weight.raw());
   }
 
   ColumnsProblem problem(const Tensor& input, const Tensor& output) const {
-    return {geometry_, dtype_, input.shape(), output.shape()};
+    return {geometry_, factors_, input.shape(), output.shape()};
   }
 
   // The computation itself, on memory in the order of the attempt's format. Results are overwritten.
@@ -302,56 +323,60 @@ class CudnnConvolution final : public Convolution {
 
   cudnnStatus_t with_output(const Attempt& a, const Tensor& input, const Tensor& weight,
                             Tensor& output) const {
-    const bool last = a.format.channels_last, stage_w = (last && turns()) || !is_aligned(weight.raw());
-    const bool stage_x = !is_usable(input, last), stage_y = !is_usable(output, last);
+    const Form form{factors_, a.format.channels_last};
+    const bool turned = form.channels_last && turns(), stage_w = stages_weight(weight, turned);
+    const bool stage_x = !is_usable(input, form), stage_y = !is_usable(output, form);
     Scratch scratch;
     const std::size_t work = scratch.reserve(a.workspace_bytes),
-                      w = scratch.reserve(stage_w ? weight.bytes() : 0),
-                      x = scratch.reserve(stage_x ? input.bytes() : 0),
-                      y = scratch.reserve(stage_y ? output.bytes() : 0);
+                      w = scratch.reserve(stage_w ? bytes_of(weight, factors_) : 0),
+                      x = scratch.reserve(stage_x ? bytes_of(input, factors_) : 0),
+                      y = scratch.reserve(stage_y ? bytes_of(output, factors_) : 0);
     scratch.make(a.context);
-    if (stage_w) stage_weight(a.context, weight, scratch.at(w), last && turns());
-    if (stage_x) stage(a.context, input, scratch.at(x), last);
+    if (stage_w) stage_weight(a.context, weight, scratch.at(w), turned);
+    if (stage_x) stage(a.context, input, scratch.at(x), form);
     const cudnnStatus_t status = compute_forward(
         a, problem(input, output), stage_x ? scratch.at(x) : input.raw(),
         stage_w ? scratch.at(w) : weight.raw(), stage_y ? scratch.at(y) : output.raw(), scratch.at(work));
-    if (stage_y && status == CUDNN_STATUS_SUCCESS) unstage(a.context, scratch.at(y), output, last);
+    if (stage_y && status == CUDNN_STATUS_SUCCESS) unstage(a.context, scratch.at(y), output, form);
     return status;
   }
 
   cudnnStatus_t with_grad_input(const Attempt& a, const Tensor& grad_output, const Tensor& weight,
                                 Tensor& grad_input) const {
-    const bool last = a.format.channels_last, stage_w = (last && turns()) || !is_aligned(weight.raw());
-    const bool stage_dx = !is_usable(grad_input, last), stage_dy = !is_usable(grad_output, last);
+    const Form form{factors_, a.format.channels_last};
+    const bool turned = form.channels_last && turns(), stage_w = stages_weight(weight, turned);
+    const bool stage_dx = !is_usable(grad_input, form), stage_dy = !is_usable(grad_output, form);
     Scratch scratch;
     const std::size_t work = scratch.reserve(a.workspace_bytes),
-                      w = scratch.reserve(stage_w ? weight.bytes() : 0),
-                      dx = scratch.reserve(stage_dx ? grad_input.bytes() : 0),
-                      dy = scratch.reserve(stage_dy ? grad_output.bytes() : 0);
+                      w = scratch.reserve(stage_w ? bytes_of(weight, factors_) : 0),
+                      dx = scratch.reserve(stage_dx ? bytes_of(grad_input, factors_) : 0),
+                      dy = scratch.reserve(stage_dy ? bytes_of(grad_output, factors_) : 0);
     scratch.make(a.context);
-    if (stage_w) stage_weight(a.context, weight, scratch.at(w), last && turns());
-    if (stage_dy) stage(a.context, grad_output, scratch.at(dy), last);
+    if (stage_w) stage_weight(a.context, weight, scratch.at(w), turned);
+    if (stage_dy) stage(a.context, grad_output, scratch.at(dy), form);
     const cudnnStatus_t status = compute_backward_data(
         a, problem(grad_input, grad_output), stage_dy ? scratch.at(dy) : grad_output.raw(),
         stage_w ? scratch.at(w) : weight.raw(), stage_dx ? scratch.at(dx) : grad_input.raw(),
         scratch.at(work));
-    if (stage_dx && status == CUDNN_STATUS_SUCCESS) unstage(a.context, scratch.at(dx), grad_input, last);
+    if (stage_dx && status == CUDNN_STATUS_SUCCESS) unstage(a.context, scratch.at(dx), grad_input, form);
     return status;
   }
 
   cudnnStatus_t with_grad_weight(const Attempt& a, const Tensor& input, const Tensor& grad_output, bool add,
                                  Tensor& grad_weight) const {
-    const bool last = a.format.channels_last;
-    const bool turned = last && turns(), stage_dw = add || turned || !is_aligned(grad_weight.raw());
-    const bool stage_x = !is_usable(input, last), stage_dy = !is_usable(grad_output, last);
+    const Form form{factors_, a.format.channels_last};
+    const DType found = a.algorithm == kColumnsAlgorithm ? dtype_ : factors_;
+    const bool turned = form.channels_last && turns();
+    const bool stage_dw = add || turned || found != dtype_ || !is_aligned(grad_weight.raw());
+    const bool stage_x = !is_usable(input, form), stage_dy = !is_usable(grad_output, form);
     Scratch scratch;
     const std::size_t work = scratch.reserve(a.workspace_bytes),
-                      dw = scratch.reserve(stage_dw ? grad_weight.bytes() : 0),
-                      x = scratch.reserve(stage_x ? input.bytes() : 0),
-                      dy = scratch.reserve(stage_dy ? grad_output.bytes() : 0);
+                      dw = scratch.reserve(stage_dw ? bytes_of(grad_weight, found) : 0),
+                      x = scratch.reserve(stage_x ? bytes_of(input, factors_) : 0),
+                      dy = scratch.reserve(stage_dy ? bytes_of(grad_output, factors_) : 0);
     scratch.make(a.context);
-    if (stage_x) stage(a.context, input, scratch.at(x), last);
-    if (stage_dy) stage(a.context, grad_output, scratch.at(dy), last);
+    if (stage_x) stage(a.context, input, scratch.at(x), form);
+    if (stage_dy) stage(a.context, grad_output, scratch.at(dy), form);
     const cudnnStatus_t status =
         compute_backward_weight(a, problem(input, grad_output), stage_x ? scratch.at(x) : input.raw(),
                                 stage_dy ? scratch.at(dy) : grad_output.raw(),
@@ -360,17 +385,15 @@ class CudnnConvolution final : public Convolution {
     // (O, spatial, I) -> (O, I, spatial), or one long row.
     const std::int64_t in = geometry_.in_channels / geometry_.group, per_output = weights_per_output();
     if (turned)
-      transpose_on_cuda(a.context, dtype_, scratch.at(dw), grad_weight.raw(), geometry_.out_channels,
+      transpose_on_cuda(a.context, found, scratch.at(dw), dtype_, grad_weight.raw(), geometry_.out_channels,
                         per_output / in, in, add);
-    else if (!add)
-      a.context.stream().copy(grad_weight.raw(), scratch.at(dw), grad_weight.bytes());
     else
-      add_on_cuda(a.context, dtype_, scratch.at(dw), grad_weight.raw(), grad_weight.count());
+      move_on_cuda(a.context, found, scratch.at(dw), dtype_, grad_weight.raw(), grad_weight.count(), add);
     return status;
   }
 
   ConvolutionGeometry geometry_;
-  DType dtype_;
+  DType dtype_, factors_;
   std::map<std::pair<std::vector<std::int64_t>, bool>, std::unique_ptr<ConvolutionPlan>> plans_;
 };
 
@@ -382,7 +405,8 @@ std::unique_ptr<Convolution> make_cudnn_convolution(Context& context, const Conv
   if (dtype != DType::f32 && dtype != DType::f64)
     runtime_failure("convolution on ", context.device().name(), " does not support ", banyan::name_of(dtype),
                     " tensors (f32 and f64 only)");
-  return std::make_unique<CudnnConvolution>(geometry, dtype);
+  const bool narrow = dtype == DType::f32 && context.device().math() == Math::bf16;
+  return std::make_unique<CudnnConvolution>(geometry, dtype, narrow ? DType::bf16 : dtype);
 }
 
 const bool defined = (define_convolution(DeviceKind::cuda, &make_cudnn_convolution), true);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/common/divisor.hpp"
+#include "ops/common/pack.hpp"
 #include "ops/common/scale_planes.hpp"  // MakeCopy
 #include "ops/cuda/convolution_columns.hpp"
 #include "ops/cuda/cuda_backend.cuh"
@@ -42,12 +43,6 @@ Volume volume_of(const ColumnsProblem& problem) {
   return v;
 }
 
-/// Neighbouring channels that are moved at once.
-template <class T, int kWidth>
-struct alignas(sizeof(T) * kWidth) Pack {
-  T values[kWidth];
-};
-
 /// What of a Volume is divided by.
 template <class Index>
 struct Divisors {
@@ -66,11 +61,11 @@ struct Divisors {
 
 /// columns[sample and output position][group][tap][channel] = what the output reads from the channel through
 /// the tap. Channels are counted in packs.
-template <class T, int kWidth, class Index>
+template <class T, class, int kWidth, class Index>
 struct Unfold {
   Volume v;
   Divisors<Index> by;
-  std::int64_t first_row;
+  std::int64_t first_row, row_packs;  ///< row_packs: from a row of columns to the next
   const Pack<T, kWidth>* images;
   Pack<T, kWidth>* columns;  ///< from the first row on
   BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column) const {
@@ -99,18 +94,18 @@ struct Unfold {
       const Index channel = group_and_tap.quotient * by.channels.value() + tap_and_channel.rest;
       pack = images[pixel * v.groups * static_cast<std::int64_t>(by.channels.value()) + channel];
     }
-    columns[row * v.groups * v.taps * static_cast<std::int64_t>(by.channels.value()) + column] = pack;
+    columns[row * row_packs + column] = pack;
   }
 };
 
 /// image[sample and position][channel] = sum of the columns that read it, with taps in ascending order.
-template <class T, int kWidth, class Index>
+template <class T, class To, int kWidth, class Index>
 struct Fold {
   Volume v;
   Divisors<Index> by;
-  std::int64_t first_row;  ///< 0
+  std::int64_t first_row, row_packs;  ///< as in Unfold; first_row is 0
   const Pack<T, kWidth>* columns;
-  Pack<T, kWidth>* images;
+  Pack<To, kWidth>* images;
   BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column) const {
     const Split<Index> group_and_channel(static_cast<Index>(column), by.channels);
     const Split<Index> sample_and_position(static_cast<Index>(row), by.in_positions);
@@ -123,7 +118,10 @@ struct Fold {
       rest = part.quotient;
     }
     const std::int64_t sample = static_cast<std::int64_t>(sample_and_position.quotient) * v.out_positions;
-    const std::int64_t group = static_cast<std::int64_t>(group_and_channel.quotient) * v.taps;
+    const Pack<T, kWidth>* const from = columns +
+                                        static_cast<std::int64_t>(group_and_channel.quotient) * v.taps *
+                                            static_cast<std::int64_t>(by.channels.value()) +
+                                        static_cast<std::int64_t>(group_and_channel.rest);
     Pack<T, kWidth> sum{};
     std::int64_t tap = 0;
     for (std::int64_t a = 0; a < v.kernel[0]; ++a) {
@@ -134,15 +132,15 @@ struct Fold {
           const std::int64_t inner = middle < 0 ? -1 : window(2, x[2], c);
           if (inner < 0) continue;
           const std::int64_t position = sample + (outer * v.out[1] + middle) * v.out[2] + inner;
-          const std::int64_t at =
-              (position * v.groups * v.taps + group + tap) * static_cast<std::int64_t>(by.channels.value()) +
-              static_cast<std::int64_t>(group_and_channel.rest);
-          const Pack<T, kWidth> pack = columns[at];
+          const Pack<T, kWidth> pack =
+              from[position * row_packs + tap * static_cast<std::int64_t>(by.channels.value())];
           for (int i = 0; i < kWidth; ++i) sum.values[i] += pack.values[i];
         }
       }
     }
-    images[row * v.groups * static_cast<std::int64_t>(by.channels.value()) + column] = sum;
+    Pack<To, kWidth> stored;
+    for (int i = 0; i < kWidth; ++i) stored.values[i] = static_cast<To>(sum.values[i]);
+    images[row * v.groups * static_cast<std::int64_t>(by.channels.value()) + column] = stored;
   }
 
  private:
@@ -158,7 +156,7 @@ struct Fold {
 
 /// Sizes in elements.
 struct Sizes {
-  explicit Sizes(const ColumnsProblem& problem)
+  explicit Sizes(const ColumnsProblem& problem, ConvolutionDirection direction)
       : v(volume_of(problem)), plain(has_plain_columns(problem.geometry)) {
     samples = problem.input[0];
     outputs = problem.geometry.out_channels / v.groups;
@@ -167,7 +165,13 @@ struct Sizes {
     result = v.groups * outputs;
     columns = v.groups * depth;
     rows = samples * v.out_positions;
-    row_bytes = columns * static_cast<std::int64_t>(size_of(problem.dtype));
+    // Gradients of images are sums of columns, which are not to be rounded to 16 bits first.
+    const bool sums = direction == ConvolutionDirection::backward_data && problem.dtype == DType::bf16;
+    const auto bytes = static_cast<std::int64_t>(size_of(sums ? DType::f32 : problem.dtype));
+    // cuBLAS has its fast kernels for rows whose lengths are multiples of 16 bytes.
+    constexpr std::int64_t kAlignment = 16;
+    stride = plain ? columns : (columns * bytes + kAlignment - 1) / kAlignment * kAlignment / bytes;
+    row_bytes = stride * bytes;
     const std::int64_t fitting = most_columns_bytes() / row_bytes;
     rows_at_a_time = plain ? rows : std::clamp<std::int64_t>(fitting, 1, std::max<std::int64_t>(rows, 1));
     samples_at_a_time =
@@ -176,31 +180,32 @@ struct Sizes {
   }
   Volume v;
   bool plain;
-  std::int64_t samples, outputs, depth;     ///< outputs and depth of a group
-  std::int64_t image;                       ///< of a sample
-  std::int64_t rows;                        ///< of the product: output positions of all samples
-  std::int64_t result, columns, row_bytes;  ///< of a row
+  std::int64_t samples, outputs, depth;  ///< outputs and depth of a group
+  std::int64_t image;                    ///< of a sample
+  std::int64_t rows;                     ///< of the product: output positions of all samples
+  std::int64_t result, columns;          ///< of a row
+  std::int64_t stride, row_bytes;        ///< from a row of columns to the next
   std::int64_t rows_at_a_time, samples_at_a_time;
 };
 
 template <class T>
 constexpr int kPackOf = 16 / sizeof(T);
 
-template <template <class, int, class> class F, class T, int kWidth>
+template <template <class, class, int, class> class F, int kWidth, class T, class To>
 void move_packs(Context& context, const Sizes& s, std::int64_t first_row, std::int64_t rows,
-                std::int64_t columns, const T* from, T* to) {
+                std::int64_t columns, const T* from, To* to) {
   // Everything that is divided or divides.
   const auto& v = s.v;
   std::int64_t largest = std::max(first_row + rows, columns);
   for (int axis = 0; axis < 3; ++axis)
     largest = std::max({largest, v.in[axis] + v.pad[axis], v.stride[axis], v.kernel[axis]});
   const auto* source = reinterpret_cast<const Pack<T, kWidth>*>(from);
-  auto* target = reinterpret_cast<Pack<T, kWidth>*>(to);
+  auto* target = reinterpret_cast<Pack<To, kWidth>*>(to);
   CudaBackend::with_index(largest, [&]<class Index>() {
-    using Body = F<T, kWidth, Index>;
-    CudaBackend::for_each_made(
-        context, rows, columns,
-        detail::MakeCopy<Body>{Body{v, Divisors<Index>(v, v.channels / kWidth), first_row, source, target}});
+    using Body = F<T, To, kWidth, Index>;
+    CudaBackend::for_each_made(context, rows, columns,
+                               detail::MakeCopy<Body>{Body{v, Divisors<Index>(v, v.channels / kWidth),
+                                                           first_row, s.stride / kWidth, source, target}});
   });
 }
 
@@ -215,18 +220,18 @@ template <class T>
 void unfold(Context& context, const Sizes& s, std::int64_t first_row, std::int64_t rows, const T* images,
             T* columns) {
   if (is_packed<T>(s, images, columns))
-    move_packs<Unfold, T, kPackOf<T>>(context, s, first_row, rows, s.columns / kPackOf<T>, images, columns);
+    move_packs<Unfold, kPackOf<T>>(context, s, first_row, rows, s.columns / kPackOf<T>, images, columns);
   else
-    move_packs<Unfold, T, 1>(context, s, first_row, rows, s.columns, images, columns);
+    move_packs<Unfold, 1>(context, s, first_row, rows, s.columns, images, columns);
 }
 
-template <class T>
-void fold(Context& context, const Sizes& s, std::int64_t samples, const T* columns, T* images) {
+template <class T, class To>
+void fold(Context& context, const Sizes& s, std::int64_t samples, const T* columns, To* images) {
   const std::int64_t rows = samples * s.v.in_positions, length = s.v.groups * s.v.channels;
   if (is_packed<T>(s, images, columns))
-    move_packs<Fold, T, kPackOf<T>>(context, s, 0, rows, length / kPackOf<T>, columns, images);
+    move_packs<Fold, kPackOf<T>>(context, s, 0, rows, length / kPackOf<T>, columns, images);
   else
-    move_packs<Fold, T, 1>(context, s, 0, rows, length, columns, images);
+    move_packs<Fold, 1>(context, s, 0, rows, length, columns, images);
 }
 
 /// body(first, number) for `all` things, at most `at_a_time` each time.
@@ -245,7 +250,7 @@ bool has_plain_columns(const ConvolutionGeometry& geometry) {
 }
 
 std::size_t columns_bytes(const ColumnsProblem& problem, ConvolutionDirection direction) {
-  const Sizes s(problem);
+  const Sizes s(problem, direction);
   if (s.plain) return 0;
   const std::int64_t rows = direction == ConvolutionDirection::backward_data
                                 ? s.samples_at_a_time * s.v.out_positions
@@ -254,7 +259,7 @@ std::size_t columns_bytes(const ColumnsProblem& problem, ConvolutionDirection di
 }
 
 std::int64_t unfolded_bytes(const ColumnsProblem& problem) {
-  const Sizes s(problem);
+  const Sizes s(problem, ConvolutionDirection::forward);
   return s.plain ? 0 : s.v.out_positions * s.row_bytes;
 }
 
@@ -263,52 +268,57 @@ std::int64_t unfolded_bytes(const ColumnsProblem& problem) {
 
 void columns_forward(Context& context, const ColumnsProblem& problem, const void* input, const void* weight,
                      void* output, void* columns) {
-  const Sizes s(problem);
-  dispatch_float(problem.dtype, "convolution", [&]<class T>() {
+  const Sizes s(problem, ConvolutionDirection::forward);
+  dispatch_storage(problem.dtype, "convolution", [&]<class T>() {
     const T* x = static_cast<const T*>(input);
     in_pieces(s.rows, s.rows_at_a_time, [&](std::int64_t first, std::int64_t rows) {
       if (!s.plain) unfold(context, s, first, rows, x, static_cast<T*>(columns));
       const T* unfolded = s.plain ? x : static_cast<const T*>(columns);
       for (std::int64_t g = 0; g < s.v.groups; ++g)
-        gemm_on_memory<T>(context, {false, true, rows, s.outputs, s.depth}, 1,
-                          {unfolded + g * s.depth, s.columns},
-                          {static_cast<const T*>(weight) + g * s.outputs * s.depth, s.depth}, 0,
-                          {static_cast<T*>(output) + first * s.result + g * s.outputs, s.result});
+        gemm_on_memory<T, T>(context, {false, true, rows, s.outputs, s.depth}, 1,
+                             {unfolded + g * s.depth, s.stride},
+                             {static_cast<const T*>(weight) + g * s.outputs * s.depth, s.depth}, 0,
+                             {static_cast<T*>(output) + first * s.result + g * s.outputs, s.result});
     });
   });
 }
 
 void columns_backward_data(Context& context, const ColumnsProblem& problem, const void* grad_output,
                            const void* weight, void* grad_input, void* columns) {
-  const Sizes s(problem);
-  dispatch_float(problem.dtype, "convolution", [&]<class T>() {
+  const Sizes s(problem, ConvolutionDirection::backward_data);
+  dispatch_storage(problem.dtype, "convolution", [&]<class T>() {
     in_pieces(s.samples, s.samples_at_a_time, [&](std::int64_t first, std::int64_t samples) {
       T* dx = static_cast<T*>(grad_input) + first * s.image;
-      T* unfolded = s.plain ? dx : static_cast<T*>(columns);
       const T* dy = static_cast<const T*>(grad_output) + first * s.v.out_positions * s.result;
-      for (std::int64_t g = 0; g < s.v.groups; ++g)
-        gemm_on_memory<T>(context, {false, false, samples * s.v.out_positions, s.depth, s.outputs}, 1,
-                          {dy + g * s.outputs, s.result},
-                          {static_cast<const T*>(weight) + g * s.outputs * s.depth, s.depth}, 0,
-                          {unfolded + g * s.depth, s.columns});
-      if (!s.plain) fold(context, s, samples, unfolded, dx);
+      const auto multiply = [&]<class Result>(Result* unfolded) {
+        for (std::int64_t g = 0; g < s.v.groups; ++g)
+          gemm_on_memory<T, Result>(context, {false, false, samples * s.v.out_positions, s.depth, s.outputs},
+                                    1, {dy + g * s.outputs, s.result},
+                                    {static_cast<const T*>(weight) + g * s.outputs * s.depth, s.depth}, 0,
+                                    {unfolded + g * s.depth, s.stride});
+      };
+      if (s.plain) return multiply(dx);
+      auto* unfolded = static_cast<Arithmetic<T>*>(columns);
+      multiply(unfolded);
+      fold(context, s, samples, unfolded, dx);
     });
   });
 }
 
 void columns_backward_weight(Context& context, const ColumnsProblem& problem, const void* input,
                              const void* grad_output, void* grad_weight, void* columns) {
-  const Sizes s(problem);
-  dispatch_float(problem.dtype, "convolution", [&]<class T>() {
+  const Sizes s(problem, ConvolutionDirection::backward_weight);
+  dispatch_storage(problem.dtype, "convolution", [&]<class T>() {
     const T* x = static_cast<const T*>(input);
     in_pieces(s.rows, s.rows_at_a_time, [&](std::int64_t first, std::int64_t rows) {
       if (!s.plain) unfold(context, s, first, rows, x, static_cast<T*>(columns));
       const T* unfolded = s.plain ? x : static_cast<const T*>(columns);
       for (std::int64_t g = 0; g < s.v.groups; ++g)
-        gemm_on_memory<T>(context, {true, false, s.outputs, s.depth, rows}, 1,
-                          {static_cast<const T*>(grad_output) + first * s.result + g * s.outputs, s.result},
-                          {unfolded + g * s.depth, s.columns}, first == 0 ? 0 : 1,
-                          {static_cast<T*>(grad_weight) + g * s.outputs * s.depth, s.depth});
+        gemm_on_memory<T, Arithmetic<T>>(
+            context, {true, false, s.outputs, s.depth, rows}, 1,
+            {static_cast<const T*>(grad_output) + first * s.result + g * s.outputs, s.result},
+            {unfolded + g * s.depth, s.stride}, first == 0 ? 0 : 1,
+            {static_cast<Arithmetic<T>*>(grad_weight) + g * s.outputs * s.depth, s.depth});
     });
   });
 }

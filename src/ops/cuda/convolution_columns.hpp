@@ -1,5 +1,6 @@
 // Convolution as matrix products over unfolded images (im2col). Everything is channels-last: images
 // (N, spatial, C), weights (O, spatial, C of a group).
+// All numbers have the problem's type (f32, f64 or bf16), but for gradients of weights: of bf16 they are f32.
 //
 // A product of 1 x 1 windows reads the images themselves. Otherwise some output positions are unfolded at a
 // time, as many as most_columns_bytes() has room for: the more, the better a product uses the GPU. Gradients
@@ -35,7 +36,7 @@ void columns_forward(Context& context, const ColumnsProblem& problem, const void
 /// Overwrites grad_input. Gathers: a fixed order of additions.
 void columns_backward_data(Context& context, const ColumnsProblem& problem, const void* grad_output,
                            const void* weight, void* grad_input, void* columns);
-/// Overwrites grad_weight.
+/// Overwrites grad_weight, which is f32 where the problem's type is bf16.
 void columns_backward_weight(Context& context, const ColumnsProblem& problem, const void* input,
                              const void* grad_output, void* grad_weight, void* columns);
 

@@ -64,11 +64,18 @@ FilterDescriptor filter_descriptor(const Device& device, cudnnDataType_t type,
   return descriptor;
 }
 
-bool uses_tf32(const Device& device, cudnnDataType_t type) {
-  return device.math() == Math::tf32 && type == CUDNN_DATA_FLOAT;
+cudnnDataType_t cudnn_type(DType dtype) {
+  return dtype == DType::f64    ? CUDNN_DATA_DOUBLE
+         : dtype == DType::bf16 ? CUDNN_DATA_BFLOAT16
+                                : CUDNN_DATA_FLOAT;
 }
 
-ConvolutionDescriptor convolution_descriptor(const Device& device, cudnnDataType_t type,
+/// Of factors of that type?
+bool uses_tensor_cores(const Device& device, DType dtype) {
+  return dtype == DType::bf16 || (dtype == DType::f32 && device.math() == Math::tf32);
+}
+
+ConvolutionDescriptor convolution_descriptor(const Device& device, DType dtype,
                                              const ConvolutionGeometry& geometry, std::size_t leading) {
   const std::vector<int> pad = padded_axes(geometry.pad, leading, 0);
   const std::vector<int> stride = padded_axes(geometry.stride, leading, 1);
@@ -77,13 +84,16 @@ ConvolutionDescriptor convolution_descriptor(const Device& device, cudnnDataType
   cudnn_check(cudnnCreateConvolutionDescriptor(&raw), "cudnnCreateConvolutionDescriptor", device);
   ConvolutionDescriptor descriptor(raw);
   cudnn_check(cudnnSetConvolutionNdDescriptor(raw, static_cast<int>(pad.size()), pad.data(), stride.data(),
-                                              dilation.data(), CUDNN_CROSS_CORRELATION, type),
+                                              dilation.data(), CUDNN_CROSS_CORRELATION,
+                                              dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
               "cudnnSetConvolutionNdDescriptor", device);
   cudnn_check(cudnnSetConvolutionGroupCount(raw, to_int(geometry.group)), "cudnnSetConvolutionGroupCount",
               device);
-  // The default allows TF32 for f32.
-  cudnn_check(cudnnSetConvolutionMathType(raw, uses_tf32(device, type) ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH),
-              "cudnnSetConvolutionMathType", device);
+  // cuDNN's default lets f32 be rounded to TF32, and does not use tensor cores for bf16.
+  const cudnnMathType_t math = !uses_tensor_cores(device, dtype) ? CUDNN_FMA_MATH
+                               : dtype == DType::bf16            ? CUDNN_TENSOR_OP_MATH
+                                                                 : CUDNN_DEFAULT_MATH;
+  cudnn_check(cudnnSetConvolutionMathType(raw, math), "cudnnSetConvolutionMathType", device);
   return descriptor;
 }
 
@@ -191,7 +201,8 @@ void add_attempt(std::vector<ConvolutionAttempt>& list, const Device& device, cu
 template <class Direction>
 ConvolutionAttempts find_attempts(const Device& device, cudnnHandle_t handle,
                                   cudnnConvolutionDescriptor_t convolution,
-                                  const std::vector<std::unique_ptr<ConvolutionFormat>>& formats, bool tf32) {
+                                  const std::vector<std::unique_ptr<ConvolutionFormat>>& formats,
+                                  bool tensor_cores) {
   ConvolutionAttempts attempts;
   for (const auto& format : formats) {
     // An algorithm may be listed twice, with and without tensor cores.
@@ -202,9 +213,9 @@ ConvolutionAttempts find_attempts(const Device& device, cudnnHandle_t handle,
                   device))
       found = 0;
     for (int i = 0; i < found; ++i) {
-      // Without TF32 not those whose tensor cores would round to it.
+      // Tensor cores would round f32 factors to TF32.
       const bool fits = results[i].mathType == CUDNN_DEFAULT_MATH || results[i].mathType == CUDNN_FMA_MATH ||
-                        (tf32 && results[i].mathType == CUDNN_TENSOR_OP_MATH);
+                        (tensor_cores && results[i].mathType == CUDNN_TENSOR_OP_MATH);
       if (results[i].status == CUDNN_STATUS_SUCCESS && results[i].determinism == CUDNN_DETERMINISTIC &&
           fits && Direction::plain(results[i].algo))
         add_attempt<Direction>(attempts.list, device, handle, *format, convolution, results[i].algo,
@@ -217,19 +228,23 @@ ConvolutionAttempts find_attempts(const Device& device, cudnnHandle_t handle,
   return attempts;
 }
 
-/// Is a product over unfolded images faster than cuDNN's deterministic algorithms without transforms?
-/// (tests/bench/gpu_convolutions.cpp times both; docs/bench/gpu_convolutions.md.) Without tensor cores, yes:
+/// Is a product over unfolded images better? Faster than cuDNN's deterministic algorithms without transforms
+/// (tests/bench/gpu_convolutions.cpp times both; docs/bench/gpu_convolutions.md): without tensor cores, yes:
 /// cuDNN's have small tiles, and those for gradients of weights add what many images contribute one after the
 /// other. With them, no, but for images that need no unfolding, or little of it: cuDNN takes its time on the
 /// host, too. A depthwise convolution's products would be too thin. It does not depend on the number of
 /// samples: devices with fewer of them compute alike.
-bool columns_are_faster(const ColumnsProblem& problem, ConvolutionDirection direction, bool tf32) {
-  constexpr std::int64_t kMostGroups = 8, kMostUnfoldedBytes = std::int64_t{400} << 10;
-  if (problem.dtype != DType::f32 || problem.geometry.group > kMostGroups) return false;
+bool columns_are_better(const ColumnsProblem& problem, ConvolutionDirection direction, bool tensor_cores,
+                        bool channels_last) {
+  constexpr std::int64_t kMostGroups = 8, kMostUnfolded = std::int64_t{100} << 10;  // numbers of a sample
+  if (problem.dtype == DType::f64 || problem.geometry.group > kMostGroups) return false;
+  // cuDNN would round them to bf16.
+  if (direction == ConvolutionDirection::backward_weight && problem.dtype == DType::bf16) return true;
+  if (!channels_last) return false;
   const std::int64_t of_a_sample = unfolded_bytes(problem);
   // It would need more memory than it is worth.
   if (direction == ConvolutionDirection::backward_data && of_a_sample > most_columns_bytes()) return false;
-  return !tf32 || of_a_sample <= kMostUnfoldedBytes;
+  return !tensor_cores || of_a_sample <= kMostUnfolded * static_cast<std::int64_t>(size_of(problem.dtype));
 }
 
 }  // namespace
@@ -238,10 +253,10 @@ ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry
                                  const Shape& input, const Shape& output, bool prefer_channels_last,
                                  Columns columns)
     : device_(&device) {
-  const cudnnDataType_t type = dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-  tf32_ = uses_tf32(device, type);
+  const cudnnDataType_t type = cudnn_type(dtype);
+  tensor_cores_ = uses_tensor_cores(device, dtype);
   const std::size_t leading = geometry.spatial_axes() == 1 ? 1 : 0;
-  convolution_ = convolution_descriptor(device, type, geometry, leading);
+  convolution_ = convolution_descriptor(device, dtype, geometry, leading);
   const auto add_format = [&](bool channels_last) {
     auto format = std::make_unique<ConvolutionFormat>();
     format->channels_last = channels_last;
@@ -256,12 +271,12 @@ ConvolutionPlan::ConvolutionPlan(const Device& device, const ConvolutionGeometry
                                ConvolutionDirection::backward_weight}) {
     const auto d = static_cast<std::size_t>(direction);
     columns_bytes_[d] = columns_bytes(problem, direction);
-    columns_first_[d] =
-        columns == Columns::by_rules && prefer_channels_last && columns_are_faster(problem, direction, tf32_);
+    columns_first_[d] = columns == Columns::by_rules &&
+                        columns_are_better(problem, direction, tensor_cores_, prefer_channels_last);
   }
   // cuDNN has no channels-last kernels for f64 or for f32 volumes, nor, for some images, in f32 without
   // tensor cores. Contiguous always follows, because it supports everything.
-  if (prefer_channels_last && dtype == DType::f32 && geometry.spatial_axes() <= 2) add_format(true);
+  if (prefer_channels_last && dtype != DType::f64 && geometry.spatial_axes() <= 2) add_format(true);
   add_format(false);
 }
 
@@ -272,13 +287,14 @@ ConvolutionAttempts& ConvolutionPlan::attempts(cudnnHandle_t handle, Convolution
   if (!columns_first_[d]) {
     switch (direction) {
       case ConvolutionDirection::forward:
-        attempts = find_attempts<Forward>(*device_, handle, convolution_.get(), formats_, tf32_);
+        attempts = find_attempts<Forward>(*device_, handle, convolution_.get(), formats_, tensor_cores_);
         break;
       case ConvolutionDirection::backward_data:
-        attempts = find_attempts<BackwardData>(*device_, handle, convolution_.get(), formats_, tf32_);
+        attempts = find_attempts<BackwardData>(*device_, handle, convolution_.get(), formats_, tensor_cores_);
         break;
       case ConvolutionDirection::backward_weight:
-        attempts = find_attempts<BackwardWeight>(*device_, handle, convolution_.get(), formats_, tf32_);
+        attempts =
+            find_attempts<BackwardWeight>(*device_, handle, convolution_.get(), formats_, tensor_cores_);
         break;
     }
   } else {

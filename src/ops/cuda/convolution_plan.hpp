@@ -79,7 +79,7 @@ class ConvolutionPlan {
  private:
   const Device* device_;
   ConvolutionDescriptor convolution_;
-  bool tf32_;
+  bool tensor_cores_;
   std::vector<std::unique_ptr<ConvolutionFormat>> formats_;  ///< the preferred one first
   ConvolutionFormat columns_format_;
   std::size_t columns_bytes_[3];  ///< by direction

@@ -14,6 +14,7 @@
 
 #include "banyan/ops/basic.hpp"
 #include "ops/common/backend.hpp"
+#include "ops/common/pack.hpp"
 #include "ops/cuda/handles.hpp"
 #include "ops/cuda/launch.cuh"
 #include "ops/cuda/limits.hpp"
@@ -27,6 +28,7 @@ inline constexpr int kMergeThreads = 128;
 /// Elements whose loads a thread has under way at once: one at a time would leave most of the bandwidth
 /// unused.
 inline constexpr int kLoadsAtOnce = 8;
+inline constexpr int kPacksAtOnce = 4;
 
 /// body(i) for i = first, first + step, ... below `end`, in this order; kLoadsAtOnce of them without a branch
 /// between, so that what they load need not wait for the others' results.
@@ -56,6 +58,26 @@ __global__ void __launch_bounds__(kThreads) for_each_kernel(std::int64_t n, F f)
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < n; i += step)
     f(i);
+}
+
+/// f(i) for kWidth neighbours at a time; see pack.hpp. `aligned`: for packs. The first threads do what is
+/// left.
+template <int kWidth, class F>
+__global__ void __launch_bounds__(kThreads) for_each_pack_kernel(std::int64_t n, bool aligned, F f) {
+  using T = typename F::Element;
+  const std::int64_t packs = n / kWidth, step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (std::int64_t pack = thread; pack < packs; pack += step) {
+    PackOfReads<F, kWidth> read;
+    read.load(f, pack * kWidth, aligned);
+    F of_pack = read.functor(f);
+    Pack<T, kWidth> result;
+    of_pack.each_write([&](T*& to) { to = result.values; });
+    BANYAN_UNROLLED
+    for (int w = 0; w < kWidth; ++w) of_pack(w);
+    f.each_write([&](T*& to) { store_pack(result, to + pack * kWidth, aligned); });
+  }
+  if (thread < n - packs * kWidth) f(packs * kWidth + thread);
 }
 
 /// make()(i); each thread makes its own.
@@ -117,6 +139,40 @@ __global__ void __launch_bounds__(kThreads)
       [&](std::int64_t row, auto value) { f.store(row * dim + d, value); });
 }
 
+/// The same for kWidth neighbouring columns a thread; kWidth divides `dim`. `aligned`: for packs. Block and
+/// grid as in reduce_column_packs_kernel.
+template <int kWidth, class F>
+__global__ void __launch_bounds__(kThreads)
+    column_packs_with_terms_kernel(std::int64_t rows, std::int64_t dim, bool aligned, F f) {
+  using T = typename F::Element;
+  const std::int64_t d = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kWidth;
+  if (d >= dim) return;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
+  decltype(f.terms(d)) terms[kWidth];
+  BANYAN_UNROLLED
+  for (int w = 0; w < kWidth; ++w) terms[w] = f.terms(d + w);
+  const auto put = [&](std::int64_t first, const PackOfReads<F, kWidth>& read) {
+    const F of_pack = read.functor(f);
+    Pack<T, kWidth> result;
+    BANYAN_UNROLLED
+    for (int w = 0; w < kWidth; ++w) result.values[w] = of_pack.value(terms[w], w);
+    f.each_write([&](T*& to) { store_pack(result, to + first, aligned); });
+  };
+  std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y;
+  for (; row + (kPacksAtOnce - 1) * step < rows; row += kPacksAtOnce * step) {
+    PackOfReads<F, kWidth> reads[kPacksAtOnce];
+    BANYAN_UNROLLED
+    for (int k = 0; k < kPacksAtOnce; ++k) reads[k].load(f, (row + k * step) * dim + d, aligned);
+    BANYAN_UNROLLED
+    for (int k = 0; k < kPacksAtOnce; ++k) put((row + k * step) * dim + d, reads[k]);
+  }
+  for (; row < rows; row += step) {
+    PackOfReads<F, kWidth> read;
+    read.load(f, row * dim + d, aligned);
+    put(row * dim + d, read);
+  }
+}
+
 /// The same for runs of `inner` neighbours; grid as in reduce_runs_kernel.
 template <class Index, class F>
 __global__ void __launch_bounds__(kThreads) runs_with_terms_kernel(Broadcast over, F f) {
@@ -171,6 +227,54 @@ __global__ void __launch_bounds__(kThreads)
     partial[blockIdx.y * dim + d] = *mine;
 }
 
+/// The same for kWidth neighbouring columns a thread; kWidth divides `dim`. `aligned`: for packs; what is
+/// added in which order does not depend on it. Block: (packs of columns, rows); grid: (packs, slices of
+/// rows).
+template <int kWidth, class R>
+__global__ void __launch_bounds__(kThreads)
+    reduce_column_packs_kernel(std::int64_t rows, std::int64_t dim, bool aligned, R r,
+                               typename R::State* partial) {
+  using State = typename R::State;
+  BANYAN_SHARED_ARRAY(State, states, kThreads);
+  const std::int64_t d = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kWidth;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
+  State mine[kWidth];
+  BANYAN_UNROLLED
+  for (int w = 0; w < kWidth; ++w) mine[w] = r.identity();
+  if (d < dim) {
+    const auto add = [&](const PackOfReads<R, kWidth>& read) {
+      const R of_pack = read.functor(r);
+      BANYAN_UNROLLED
+      for (int w = 0; w < kWidth; ++w) of_pack.add(mine[w], w, d + w);
+    };
+    std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y;
+    for (; row + (kPacksAtOnce - 1) * step < rows; row += kPacksAtOnce * step) {
+      PackOfReads<R, kWidth> reads[kPacksAtOnce];
+      BANYAN_UNROLLED
+      for (int k = 0; k < kPacksAtOnce; ++k) reads[k].load(r, (row + k * step) * dim + d, aligned);
+      BANYAN_UNROLLED
+      for (int k = 0; k < kPacksAtOnce; ++k) add(reads[k]);
+    }
+    for (; row < rows; row += step) {
+      PackOfReads<R, kWidth> read;
+      read.load(r, row * dim + d, aligned);
+      add(read);
+    }
+  }
+  State* here = states + threadIdx.y * blockDim.x + threadIdx.x;
+  BANYAN_UNROLLED
+  for (int w = 0; w < kWidth; ++w) {
+    *here = mine[w];
+    merge_tree(r, here, static_cast<int>(threadIdx.y), static_cast<int>(blockDim.y),
+               static_cast<int>(blockDim.x));
+    if (threadIdx.y != 0 || d >= dim) continue;
+    if (gridDim.y == 1)
+      r.store(d + w, *here);
+    else
+      partial[blockIdx.y * dim + d + w] = *here;
+  }
+}
+
 /// Runs of `inner` neighbours with one state. Grid: (states, slices of their outer * inner positions). Index:
 /// unsigned where the positions of one state fit.
 template <class Index, class R>
@@ -222,13 +326,19 @@ __global__ void __launch_bounds__(kMergeThreads)
 class CudaBackend {
  public:
   static constexpr DeviceKind kind = DeviceKind::cuda;
-  static constexpr bool stores_16_bits = false;
 
   template <class F>
   static void for_each(Context& context, std::int64_t n, F f) {
     if (n <= 0) return;
-    launch_checked(context, "launch of an elementwise kernel", kernels::for_each_kernel<F>, blocks_for(n),
-                   kernels::kThreads, n, f);
+    constexpr const char* kWhat = "launch of an elementwise kernel";
+    if constexpr (ReadsAtItsIndex<F>) {
+      constexpr int kWidth = 16 / sizeof(typename F::Element);
+      launch_checked(context, kWhat, kernels::for_each_pack_kernel<kWidth, F>,
+                     blocks_for((n + kWidth - 1) / kWidth), kernels::kThreads, n,
+                     is_aligned_for_packs<kWidth>(f), f);
+    } else {
+      launch_checked(context, kWhat, kernels::for_each_kernel<F>, blocks_for(n), kernels::kThreads, n, f);
+    }
   }
 
   template <class F>
@@ -291,6 +401,13 @@ class CudaBackend {
     if (positions <= 0 || over.dim <= 0) return;
     constexpr const char* kWhat = "launch of a kernel with terms per channel";
     if (over.inner == 1) {
+      constexpr int kWidth = kColumnsOfAPack<typename F::Element>;
+      if (over.dim % kWidth == 0) {
+        const ColumnShape shape(over, kWidth);
+        launch_checked(context, kWhat, kernels::column_packs_with_terms_kernel<kWidth, F>, shape.grid,
+                       shape.block, over.outer, over.dim, is_aligned_for_packs<kWidth>(f), f);
+        return;
+      }
       const ColumnShape shape(over);
       launch_checked(context, kWhat, kernels::columns_with_terms_kernel<F>, shape.grid, shape.block,
                      over.outer, over.dim, f);
@@ -341,6 +458,9 @@ class CudaBackend {
   static constexpr unsigned kFullGpu = 1056;
   /// Blocks of a reduction: enough for the largest GPU, and the same on every GPU.
   static constexpr std::int64_t kReductionBlocks = 1024;
+  /// Of a thread that has several columns: more would need too many registers.
+  template <class T>
+  static constexpr int kColumnsOfAPack = sizeof(T) == 8 ? 2 : 4;
   static constexpr std::int64_t kElementsPerThread =
       8;  ///< minimum before a state is spread over more blocks
 
@@ -349,21 +469,25 @@ class CudaBackend {
         std::min<std::int64_t>((n + kernels::kThreads - 1) / kernels::kThreads, kMostBlocks));
   }
 
-  static std::int64_t slices_for(std::int64_t elements, std::int64_t threads, std::int64_t blocks_per_slice) {
+  static std::int64_t slices_for(std::int64_t elements, std::int64_t threads, std::int64_t blocks_per_slice,
+                                 std::int64_t most_blocks = kReductionBlocks) {
     const std::int64_t useful =
         (elements + threads * kElementsPerThread - 1) / (threads * kElementsPerThread);
-    const std::int64_t most = std::max<std::int64_t>(kReductionBlocks / blocks_per_slice, 1);
+    const std::int64_t most = std::max<std::int64_t>(most_blocks / blocks_per_slice, 1);
     return std::clamp<std::int64_t>(useful, 1, most);
   }
 
-  /// For inner == 1: a block is as wide as dim needs, up to a warp, and uses all threads.
+  /// For inner == 1: a block is as wide as dim needs, up to a warp, and uses all threads. A thread that has
+  /// several columns loads more at once, so that half of the blocks are enough.
   struct ColumnShape {
-    explicit ColumnShape(const Broadcast& over) {
+    explicit ColumnShape(const Broadcast& over, int columns_of_a_thread = 1) {
       unsigned width = 1;
-      while (width < 32 && width < over.dim) width *= 2;
+      const std::int64_t packs = over.dim / columns_of_a_thread;
+      while (width < 32 && width < packs) width *= 2;
       block = dim3(width, kernels::kThreads / width);
-      const std::int64_t column_blocks = (over.dim + width - 1) / width;
-      slices = slices_for(over.outer, block.y, column_blocks);
+      const std::int64_t column_blocks = (packs + width - 1) / width;
+      slices = slices_for(over.outer, block.y, column_blocks,
+                          columns_of_a_thread == 1 ? kReductionBlocks : kReductionBlocks / 2);
       grid = dim3(static_cast<unsigned>(column_blocks), static_cast<unsigned>(slices));
     }
     dim3 block, grid;
@@ -380,10 +504,22 @@ class CudaBackend {
 
   template <class R>
   static void reduce_columns(Context& context, const Broadcast& over, const R& r) {
+    constexpr const char* kWhat = "launch of a per-channel reduction";
+    if constexpr (ReadsAtItsIndex<R>) {
+      constexpr int kWidth = kColumnsOfAPack<typename R::Element>;
+      if (over.dim % kWidth == 0) {
+        const ColumnShape shape(over, kWidth);
+        typename R::State* partial = partial_states<R>(context, shape.slices, over.dim);
+        launch_checked(context, kWhat, kernels::reduce_column_packs_kernel<kWidth, R>, shape.grid,
+                       shape.block, over.outer, over.dim, is_aligned_for_packs<kWidth>(r), r, partial);
+        if (shape.slices > 1) merge(context, shape.slices, over.dim, r, partial);
+        return;
+      }
+    }
     const ColumnShape shape(over);
     typename R::State* partial = partial_states<R>(context, shape.slices, over.dim);
-    launch_checked(context, "launch of a per-channel reduction", kernels::reduce_columns_kernel<R>,
-                   shape.grid, shape.block, over.outer, over.dim, r, partial);
+    launch_checked(context, kWhat, kernels::reduce_columns_kernel<R>, shape.grid, shape.block, over.outer,
+                   over.dim, r, partial);
     if (shape.slices > 1) merge(context, shape.slices, over.dim, r, partial);
   }
 

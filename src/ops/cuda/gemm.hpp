@@ -12,9 +12,10 @@ struct MatrixInMemory {
   std::int64_t stride;
 };
 
-/// C = alpha op(A) op(B) + beta C as in banyan/ops/basic.hpp. T: float or double. All lengths at least 1.
-template <class T>
-void gemm_on_memory(Context& context, const GemmShape& shape, double alpha, MatrixInMemory<const T> a,
-                    MatrixInMemory<const T> b, double beta, MatrixInMemory<T> c);
+/// C = alpha op(A) op(B) + beta C as in banyan/ops/basic.hpp. Factor, Result: both float or both double;
+/// BFloat16 and BFloat16 or float, with sums in f32. All lengths at least 1.
+template <class Factor, class Result>
+void gemm_on_memory(Context& context, const GemmShape& shape, double alpha, MatrixInMemory<const Factor> a,
+                    MatrixInMemory<const Factor> b, double beta, MatrixInMemory<Result> c);
 
 }  // namespace banyan::ops

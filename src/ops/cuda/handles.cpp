@@ -56,7 +56,10 @@ cublasHandle_t CudaHandles::cublas() {
   cublas_check(cublasSetStream(handle, stream), "cublasSetStream", device);
   cublas_check(cublasSetWorkspace(handle, cublas_workspace_->data(), kCublasWorkspaceBytes),
                "cublasSetWorkspace", device);
-  const cublasMath_t math = device.math() == Math::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
+  // Partial sums of bf16 products stay f32.
+  const cublasMath_t math = device.math() == Math::tf32   ? CUBLAS_TF32_TENSOR_OP_MATH
+                            : device.math() == Math::bf16 ? CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION
+                                                          : CUBLAS_DEFAULT_MATH;
   cublas_check(cublasSetMathMode(handle, math), "cublasSetMathMode", device);
   cublas_check(cublasSetAtomicsMode(handle, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode", device);
   cublas_check(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST), "cublasSetPointerMode", device);

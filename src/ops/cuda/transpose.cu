@@ -1,3 +1,4 @@
+#include "ops/common/basic.hpp"  // Convert
 #include "ops/cuda/transpose.cuh"
 #include "ops/cuda/transpose.hpp"
 
@@ -5,45 +6,61 @@ namespace banyan::ops {
 
 namespace {
 
-template <class T>
-void transpose_typed(Context& context, const void* from, void* to, std::int64_t batch, std::int64_t rows,
-                     std::int64_t columns, bool add) {
-  const T* source = static_cast<const T*>(from);
-  T* target = static_cast<T*>(to);
-  if (add)
-    launch_transpose<T, T, true>(context, source, target, batch, rows, columns);
+template <class From, class To>
+struct AddTo {
+  const From* from;
+  To* to;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { to[i] += static_cast<To>(from[i]); }
+};
+
+/// body.operator()<From, To>() for the types that convolutions move.
+template <class Body>
+void dispatch_pair(DType from, DType to, const char* what, const Body& body) {
+  if (from == to)
+    dispatch_storage(from, what, [&]<class T>() { body.template operator()<T, T>(); });
+  else if (from == DType::f32 && to == DType::bf16)
+    body.template operator()<float, BFloat16>();
+  else if (from == DType::bf16 && to == DType::f32)
+    body.template operator()<BFloat16, float>();
   else
-    launch_transpose<T, T, false>(context, source, target, batch, rows, columns);
+    runtime_failure(what, " does not convert ", name_of(from), " to ", name_of(to));
 }
 
-template <class T>
-struct AddTo {
-  const T* from;
-  T* to;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { to[i] += from[i]; }
-};
+template <class To>
+void require_sums(const char* what) {
+  if constexpr (!std::is_floating_point_v<To>) runtime_failure(what, " does not add to bf16 tensors");
+}
 
 }  // namespace
 
-void transpose_on_cuda(Context& context, DType dtype, const void* from, void* to, std::int64_t batch,
-                       std::int64_t rows, std::int64_t columns, bool add) {
-  if (dtype == DType::f32)
-    transpose_typed<float>(context, from, to, batch, rows, columns, add);
-  else if (dtype == DType::f64)
-    transpose_typed<double>(context, from, to, batch, rows, columns, add);
-  else
-    runtime_failure("transposition does not support ", name_of(dtype), " tensors (f32 and f64 only)");
+void transpose_on_cuda(Context& context, DType from_type, const void* from, DType to_type, void* to,
+                       std::int64_t batch, std::int64_t rows, std::int64_t columns, bool add) {
+  constexpr const char* kWhat = "transposition";
+  dispatch_pair(from_type, to_type, kWhat, [&]<class From, class To>() {
+    const auto* source = static_cast<const From*>(from);
+    auto* target = static_cast<To*>(to);
+    if (!add) return launch_transpose<From, To, false>(context, source, target, batch, rows, columns);
+    require_sums<To>(kWhat);
+    if constexpr (std::is_floating_point_v<To>)
+      launch_transpose<From, To, true>(context, source, target, batch, rows, columns);
+  });
 }
 
-void add_on_cuda(Context& context, DType dtype, const void* from, void* to, std::int64_t count) {
-  if (dtype == DType::f32)
-    CudaBackend::for_each(context, count,
-                          AddTo<float>{static_cast<const float*>(from), static_cast<float*>(to)});
-  else if (dtype == DType::f64)
-    CudaBackend::for_each(context, count,
-                          AddTo<double>{static_cast<const double*>(from), static_cast<double*>(to)});
-  else
-    runtime_failure("addition does not support ", name_of(dtype), " tensors (f32 and f64 only)");
+void move_on_cuda(Context& context, DType from_type, const void* from, DType to_type, void* to,
+                  std::int64_t count, bool add) {
+  if (from_type == to_type && !add) {
+    context.stream().copy(to, from, static_cast<std::size_t>(count) * size_of(to_type));
+    return;
+  }
+  constexpr const char* kWhat = "moving";
+  dispatch_pair(from_type, to_type, kWhat, [&]<class From, class To>() {
+    const auto* source = static_cast<const From*>(from);
+    auto* target = static_cast<To*>(to);
+    if (!add) return CudaBackend::for_each(context, count, Convert<From, To>{source, target});
+    require_sums<To>(kWhat);
+    if constexpr (std::is_floating_point_v<To>)
+      CudaBackend::for_each(context, count, AddTo<From, To>{source, target});
+  });
 }
 
 }  // namespace banyan::ops

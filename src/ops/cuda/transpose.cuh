@@ -14,6 +14,14 @@ inline constexpr int kTile = 32;
 inline constexpr int kPitch = kTile + 1;
 inline constexpr int kTileRows = 8;  ///< blockDim.y: each thread moves kTile / kTileRows elements of a tile
 
+template <bool kAdd, class From, class To>
+__device__ void put(From value, To& target) {
+  if constexpr (kAdd)
+    target += static_cast<To>(value);
+  else
+    target = static_cast<To>(value);
+}
+
 /// A block moves tiles of 32 x 32 through shared memory, so that reads and writes are both coalesced; a tile
 /// row has kPitch elements, one more than needed, which spreads a column over all banks.
 template <class From, class To, bool kAdd>
@@ -35,9 +43,7 @@ __global__ void __launch_bounds__(kTile* kTileRows)
     for (int j = static_cast<int>(threadIdx.y); j < kTile; j += kTileRows) {
       const std::int64_t row = first_row + threadIdx.x, column = first_column + j;
       if (row < rows && column < columns) {
-        const To value = static_cast<To>(tile[threadIdx.x * kPitch + j]);
-        To& target = to[base + column * rows + row];
-        target = kAdd ? target + value : value;
+        put<kAdd>(tile[threadIdx.x * kPitch + j], to[base + column * rows + row]);
       }
     }
     __syncthreads();
@@ -63,9 +69,7 @@ __global__ void __launch_bounds__(kTile* kTileRows)
     __syncthreads();
     for (int e = thread; e < count * width; e += threads) {
       const int at = kTurned ? e % width * count + e / width : e % count * width + e / count;
-      const To value = static_cast<To>(tile[at]);
-      To& target = to[kTurned ? narrow(e) : wide(e)];
-      target = kAdd ? target + value : value;
+      put<kAdd>(tile[at], to[kTurned ? narrow(e) : wide(e)]);
     }
     __syncthreads();
   }

@@ -29,6 +29,7 @@ CONVOLUTION = "src/ops/cuda/convolution.cpp"
 COLUMNS = "src/ops/cuda/convolution_columns.cu"
 DEVICE = "src/device/cuda/cuda_device.cpp"
 TABLE = "src/device/cuda/cuda_backend.cpp"
+NORMALIZATION_UNIT = "src/ops/cuda/normalization.cu"
 HOST_COPY = "src/tensor/host_copy.cpp"
 PIPE = "src/parallel/pipe.cpp"
 UPLINK = "src/parallel/device_uplink.cpp"
@@ -44,6 +45,8 @@ STAGED_CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_
 GRADIENTS_OF_CONVOLUTIONS = gpu_tests("*ConvolutionTest.Backward*/cuda_f32")
 STREAMS = gpu_tests("CudaStreams.Copies*:CudaStreams.Replicas*")
 TF32 = gpu_tests("Tf32.*RoundTheirFactors")
+SIXTEEN_BITS = gpu_tests("Layouts/Bf16Storage.*")
+ELEMENTWISE = gpu_tests("*Elementwise.*/cuda_f32")
 PRODUCTS = gpu_tests("*Gemm.ZeroBetaIgnoresTheTarget/cuda_f32")
 UPDATES = gpu_tests("*Update.Sgd/cuda_f32")
 NARROW = gpu_tests("NcclTraining.SixteenBitsOfTwoGpusAreThoseOfTheHost")
@@ -52,13 +55,13 @@ ONE, TWO = training("0"), training("0,1")
 ONE_TWICE = training("0,0")
 
 # Only batch_moments is kept: the rest would take most of the compile time.
-_NORMALIZATION = pathlib.Path(__file__).resolve().parents[3] / "src/ops/cuda/normalization.cu"
+_NORMALIZATION = pathlib.Path(__file__).resolve().parents[3] / NORMALIZATION_UNIT
 ONLY_MOMENTS = tuple((line + ";", "") for line in _NORMALIZATION.read_text().split(";\n")
                      if line.startswith("const Define ") and "define_batch_moments" not in line)
 
 
 def reduction(name, *replace):
-    return Mutant(name, BACKEND, replace, ("src/ops/cuda/normalization.cu",), MOMENTS, ONLY_MOMENTS)
+    return Mutant(name, BACKEND, replace, (NORMALIZATION_UNIT,), MOMENTS, ONLY_MOMENTS)
 
 
 def kernel(name, unit, test, *replace):
@@ -118,9 +121,24 @@ MUTANTS = [
     reduction("runs: the row of channels is one too long",
               ("(static_cast<std::int64_t>(outer) * over.dim + d) * over.inner +\n", "(static_cast<std::int64_t>(outer) * (over.dim + 1) + d) * over.inner +\n")),
     reduction("a batch of elements begins too late", ("i + (kLoadsAtOnce - 1) * step < end; i += kLoadsAtOnce * step)\n    for", "i + (kLoadsAtOnce - 1) * step < end; i += (kLoadsAtOnce + 1) * step)\n    for")),
+    reduction("columns in packs: the last ones are left out", ("  if (d < dim) {\n    const auto add", "  if (d < dim - kWidth) {\n    const auto add")),
+    reduction("columns in packs: all get the first one's sums", ("*here = mine[w];", "*here = mine[0];")),
+    reduction("columns in packs: a batch of rows begins too late",
+              ("row += kPacksAtOnce * step) {\n      PackOfReads<R", "row += (kPacksAtOnce + 1) * step) {\n      PackOfReads<R")),
+    kernel("columns in packs: all get the first one's terms", NORMALIZATION_UNIT, NORMALIZATION,
+           ("of_pack.value(terms[w], w)", "of_pack.value(terms[0], w)")),
+    kernel("packs of elements: the rest is left out", "src/ops/cuda/elementwise.cu", ELEMENTWISE, ("  if (thread < n - packs * kWidth) f(packs * kWidth + thread);\n", "")),
+    Mutant("moments: the shift is another channel's", NORMALIZATION_UNIT, (("first[d * inner]) + mean", "first[0]) + mean"),), (NORMALIZATION_UNIT,), MOMENTS, ONLY_MOMENTS),
+    Mutant("pooling: a pack's marks are the first channel's", "src/ops/common/pooling.hpp", (("static_cast<M>(where[k])", "static_cast<M>(where[0])"),),
+           ("src/ops/cuda/pooling.cu",), POOLING),
+    host("gradients of weights are taken for bf16", CONVOLUTION, SIXTEEN_BITS, ("const DType found = a.algorithm == kColumnsAlgorithm ? dtype_ : factors_;", "const DType found = factors_;")),
+    host("gradients of weights in bf16 are left to cuDNN", "src/ops/cuda/convolution_plan.cpp", SIXTEEN_BITS, ("problem.dtype == DType::bf16) return true;", "problem.dtype == DType::bf16) return false;")),
+    Mutant("packs at odd places are read one too far", "src/ops/common/pack.hpp", (("from[first + w];", "from[first + w + 1];"),), (NORMALIZATION_UNIT,), SIXTEEN_BITS),
+    host("factors of convolutions are not rounded to bf16", CONVOLUTION, SIXTEEN_BITS, ("device().math() == Math::bf16;", "device().math() == Math::tf32;")),
+    host("a bf16 sum is not read before it is added to", "src/ops/cuda/gemm.cpp", SIXTEEN_BITS, ("  if (beta != 0) result.read(context);\n", "")),
     reduction("a position counted with 8 bits", ("rest = at - outer * inner;\n               r.add", "rest = static_cast<std::uint8_t>(at - outer * inner);\n               r.add")),
-    host("products: TF32 in f32, f32 in TF32", HANDLES, TF32, ("device.math() == Math::tf32 ?", "device.math() != Math::tf32 ?")),
-    host("convolutions: TF32 in f32, f32 in TF32", "src/ops/cuda/convolution_plan.cpp", TF32, ("device.math() == Math::tf32 &&", "device.math() != Math::tf32 &&")),
+    host("products: TF32 in f32, f32 in TF32", HANDLES, TF32, ("device.math() == Math::tf32   ?", "device.math() != Math::tf32   ?")),
+    host("convolutions: TF32 in f32, f32 in TF32", "src/ops/cuda/convolution_plan.cpp", TF32, ("device.math() == Math::tf32);", "device.math() != Math::tf32);")),
     host("unfolding: padding is read", COLUMNS, CONVOLUTIONS, ("inside = inside && x >= 0 && x < v.in[axis];", "inside = inside && x >= 0;")),
     host("folding: windows between the strides", COLUMNS, GRADIENTS_OF_CONVOLUTIONS, ("place.rest != 0 || ", "")),
     transposition("transposition of few rows: tiles overlap", ("first = number % tiles * most,", "first = number % tiles * (most - 1),")),
@@ -130,8 +148,8 @@ MUTANTS = [
            ("src/ops/cuda/pooling.cu",), POOLING),
     # grids and shared memory
     reduction("a merge has a block too few", ("static_cast<unsigned>(dim), kernels::kMergeThreads", "static_cast<unsigned>(dim - 1), kernels::kMergeThreads")),
-    reduction("columns: a block too few", ("(over.dim + width - 1) / width", "(over.dim + width - 1) / width - (over.dim > width ? 1 : 0)")),
-    kernel("columns: threads beyond the last one", "src/ops/cuda/normalization.cu", NORMALIZATION, ("  if (d >= dim) return;\n", "")),
+    reduction("columns: a block too few", ("(packs + width - 1) / width", "(packs + width - 1) / width - (packs > width ? 1 : 0)")),
+    kernel("columns: threads beyond the last one", NORMALIZATION_UNIT, NORMALIZATION, ("threadIdx.x;\n  if (d >= dim) return;\n", "threadIdx.x;\n")),
     reduction("a block of 2048 threads", ("inline constexpr int kThreads = 256;", "inline constexpr int kThreads = 2048;")),
     reduction("shared memory is read before it is written",
               ("  State* mine = states + threadIdx.x;\n  *mine = state;\n  merge_tree(r, mine, static_cast<int>(threadIdx.x), kThreads, 1);",
@@ -151,8 +169,8 @@ MUTANTS = [
     host("cuBLAS works on the default stream", HANDLES, PRODUCTS, ("cublasSetStream(handle, stream)", "cublasSetStream(handle, nullptr)")),
     host("cuDNN works on the default stream", HANDLES, CONVOLUTIONS, ("cudnnSetStream(handle, stream)", "cudnnSetStream(handle, nullptr)")),
     host("a convolution's workspace is half as large", CONVOLUTION, CONVOLUTIONS,
-         ("const std::size_t work = scratch.reserve(a.workspace_bytes),\n                      w = scratch.reserve(stage_w ? weight.bytes() : 0),\n                      x =",
-          "const std::size_t work = scratch.reserve(a.workspace_bytes / 2),\n                      w = scratch.reserve(stage_w ? weight.bytes() : 0),\n                      x =")),
+         ("const std::size_t work = scratch.reserve(a.workspace_bytes),\n                      w = scratch.reserve(stage_w ? bytes_of(weight, factors_) : 0),\n                      x =",
+          "const std::size_t work = scratch.reserve(a.workspace_bytes / 2),\n                      w = scratch.reserve(stage_w ? bytes_of(weight, factors_) : 0),\n                      x =")),
     host("scratch pieces are not aligned", CONVOLUTION, CONVOLUTIONS, ("bytes_ += (bytes + 255) / 256 * 256;", "bytes_ += bytes + 2;")),
     host("pinned memory is freed early", DEVICE, STREAMS, ("  return std::shared_ptr<void>(data, [](", "  static_cast<void>(cudaFreeHost(data));\n  return std::shared_ptr<void>(data, [](")),
     host("device memory is never freed", DEVICE, (STREAMS[0], STREAMS[1].replace(",leaks=0", "")), ("static_cast<void>(cudaFree(data))", "static_cast<void>(data)")),
