@@ -60,12 +60,13 @@ class NormalizationTest : public DeviceTest {
   }
   /// Sums over short blocks in the dtype: about sqrt(4096) roundings each, with a safety factor of 4.
   double sum_tolerance() const { return 256 * epsilon(); }
-  /// On GPUs also one with so many elements that each thread has more than it loads at once (kLoadsAtOnce).
+  /// On GPUs also one with so many elements that each thread has more than it loads at once (kLoadsAtOnce);
+  /// the last one of all has more than kPacksAtOnce.
   std::vector<Shape> shapes() const;
 };
 
-const Shape kShapes[] = {{3, 5, 7, 9}, {2, 16, 8, 8}, {4, 70, 5, 3},   {9, 3, 33, 31},
-                         {6, 37},      {5, 1, 4, 4},  {2, 4, 3, 5, 2}, {300, 17, 2, 2}};
+const Shape kShapes[] = {{3, 5, 7, 9}, {2, 16, 8, 8},   {4, 70, 5, 3},   {9, 3, 33, 31}, {6, 37},
+                         {5, 1, 4, 4}, {2, 4, 3, 5, 2}, {300, 17, 2, 2}, {4, 64, 8, 8}};
 
 std::vector<Shape> NormalizationTest::shapes() const {
   std::vector<Shape> all(std::begin(kShapes), std::end(kShapes));

@@ -46,7 +46,6 @@ GRADIENTS_OF_CONVOLUTIONS = gpu_tests("*ConvolutionTest.Backward*/cuda_f32")
 STREAMS = gpu_tests("CudaStreams.Copies*:CudaStreams.Replicas*")
 TF32 = gpu_tests("Tf32.*RoundTheirFactors")
 SIXTEEN_BITS = gpu_tests("Layouts/Bf16Storage.*")
-ELEMENTWISE = gpu_tests("*Elementwise.*/cuda_f32")
 PRODUCTS = gpu_tests("*Gemm.ZeroBetaIgnoresTheTarget/cuda_f32")
 UPDATES = gpu_tests("*Update.Sgd/cuda_f32")
 NARROW = gpu_tests("NcclTraining.SixteenBitsOfTwoGpusAreThoseOfTheHost")
@@ -127,7 +126,6 @@ MUTANTS = [
               ("row += kPacksAtOnce * step) {\n      PackOfReads<R", "row += (kPacksAtOnce + 1) * step) {\n      PackOfReads<R")),
     kernel("columns in packs: all get the first one's terms", NORMALIZATION_UNIT, NORMALIZATION,
            ("of_pack.value(terms[w], w)", "of_pack.value(terms[0], w)")),
-    kernel("packs of elements: the rest is left out", "src/ops/cuda/elementwise.cu", ELEMENTWISE, ("  if (thread < n - packs * kWidth) f(packs * kWidth + thread);\n", "")),
     Mutant("moments: the shift is another channel's", NORMALIZATION_UNIT, (("first[d * inner]) + mean", "first[0]) + mean"),), (NORMALIZATION_UNIT,), MOMENTS, ONLY_MOMENTS),
     Mutant("pooling: a pack's marks are the first channel's", "src/ops/common/pooling.hpp", (("static_cast<M>(where[k])", "static_cast<M>(where[0])"),),
            ("src/ops/cuda/pooling.cu",), POOLING),
