@@ -48,7 +48,7 @@ say() { printf '\n== %s\n' "$*"; }
 configure() {  # preset
   [ ! -f "build/$1/build.ninja" ] || return 0
   local gpus
-  gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -un | paste -sd ';') || gpus=
+  gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | grep -x '[0-9][0-9]*' | sort -un | paste -sd ';') || gpus=
   cmake --preset "$1" -DBANYAN_UNITY=ON "-DBANYAN_CUDA_ARCHITECTURES=${gpus:-90}"
 }
 
