@@ -1,8 +1,5 @@
 // --precision=bf16 on GPUs: factors in bf16, activations stored in it. Operators are tested in
 // ops/bf16_storage_test.cpp.
-#include <cmath>
-#include <filesystem>
-
 #include "banyan/base/error.hpp"
 #include "gpu/gpu_training.hpp"
 #include "train/promise_cases.hpp"
@@ -59,20 +56,8 @@ TEST_F(Bf16, NDevicesAreOneDevice) {
 }
 
 TEST_F(Bf16, RepeatsAndResumesBitForBit) {
-  for (const char* net_line : {"", "checkpoint: '2' "}) {
-    const TrainingCase what = in(RunPrecision::bf16, net_line, "snapshot: 7");
-    const TrainingFolder whole, again;
-    const Trained expected = train_case(what, gpu_devices(2), whole);
-    EXPECT_EQ(train_case(what, gpu_devices(2)).model_bytes, expected.model_bytes);
-    for (const char* file : {"/out_iter_7.caffemodel", "/out_iter_7.solverstate"})
-      std::filesystem::copy(whole.path() + file, again.path() + file);
-    TrainOptions options = options_of(what, again, gpu_devices(2));
-    options.solver.random_seed.reset();  // the state contains it
-    options.snapshot = again.path() + "/out_iter_7.solverstate";
-    FLAGS_minloglevel = 2;
-    train(options);
-    EXPECT_EQ(read_trained(again, 20).model_bytes, expected.model_bytes);
-  }
+  for (const char* net_line : {"", "checkpoint: '2' "})
+    expect_the_same_bits_when_repeated_and_resumed(in(RunPrecision::bf16, net_line, "snapshot: 7"));
 }
 
 /// storage: BF16 without --precision=bf16: products in f32 of what is stored.

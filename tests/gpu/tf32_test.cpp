@@ -1,6 +1,5 @@
 // Math::tf32: products and convolutions of factors rounded to TF32, and nothing else.
 #include <cmath>
-#include <filesystem>
 #include <random>
 
 #include "banyan/device/context.hpp"
@@ -111,17 +110,7 @@ TEST_F(Tf32, TrainingIsThatInF32ButForRounding) {
 TEST_F(Tf32, RepeatsAndResumesBitForBit) {
   TrainingCase what{std::string(kSolver) + "snapshot: 7", data_layer() + kBody + classifier()};
   what.precision = RunPrecision::tf32;
-  const TrainingFolder whole, again;
-  const Trained expected = train_case(what, gpu_devices(2), whole);
-  EXPECT_EQ(train_case(what, gpu_devices(2)).model_bytes, expected.model_bytes);
-  for (const char* file : {"/out_iter_7.caffemodel", "/out_iter_7.solverstate"})
-    std::filesystem::copy(whole.path() + file, again.path() + file);
-  TrainOptions options = options_of(what, again, gpu_devices(2));
-  options.solver.random_seed.reset();  // the state contains it
-  options.snapshot = again.path() + "/out_iter_7.solverstate";
-  FLAGS_minloglevel = 2;
-  train(options);
-  EXPECT_EQ(read_trained(again, 20).model_bytes, expected.model_bytes);
+  expect_the_same_bits_when_repeated_and_resumed(what);
 }
 
 }  // namespace

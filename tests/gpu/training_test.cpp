@@ -75,24 +75,11 @@ TEST_F(GpuTraining, WorkersOfAParameterServerAreOneProcess) {
   EXPECT_LE(largest_difference(two.values(), served.trained.values()), 1e-10);
 }
 
-TEST_F(GpuTraining, ResumesBitForBit) {
+TEST_F(GpuTraining, RepeatsAndResumesBitForBit) {
   TrainingCase what{std::string(kSolver) + "snapshot: 7 type: 'Adam'",
                     data_layer("epoch_end: PARTIAL") + kBody + classifier()};
   what.precision = RunPrecision::f32;
-  const TrainingFolder whole, again;
-  const Trained expected = train_case(what, gpu_devices(2), whole);
-  for (const char* file : {"/out_iter_7.caffemodel", "/out_iter_7.solverstate"})
-    std::filesystem::copy(whole.path() + file, again.path() + file);
-  TrainOptions options = options_of(what, again, gpu_devices(2));
-  options.solver.random_seed.reset();  // the state contains it
-  options.snapshot = again.path() + "/out_iter_7.solverstate";
-  // So that a run which goes on elsewhere can tell that it has other algorithms.
-  EXPECT_FALSE(saved_kernels(read_snapshot(options.snapshot).state.banyan()).empty());
-  FLAGS_minloglevel = 2;
-  train(options);
-  const Trained resumed = read_trained(again, 20);
-  EXPECT_EQ(resumed.model_bytes, expected.model_bytes);
-  EXPECT_EQ(resumed.losses(), expected.losses());
+  expect_the_same_bits_when_repeated_and_resumed(what);
 }
 
 /// Everything that a run can tell, of GPUs; telling it changes no bit.

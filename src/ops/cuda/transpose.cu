@@ -26,11 +26,6 @@ void dispatch_pair(DType from, DType to, const char* what, const Body& body) {
     runtime_failure(what, " does not convert ", name_of(from), " to ", name_of(to));
 }
 
-template <class To>
-void require_sums(const char* what) {
-  if constexpr (!std::is_floating_point_v<To>) runtime_failure(what, " does not add to bf16 tensors");
-}
-
 }  // namespace
 
 void transpose_on_cuda(Context& context, DType from_type, const void* from, DType to_type, void* to,
@@ -40,9 +35,10 @@ void transpose_on_cuda(Context& context, DType from_type, const void* from, DTyp
     const auto* source = static_cast<const From*>(from);
     auto* target = static_cast<To*>(to);
     if (!add) return launch_transpose<From, To, false>(context, source, target, batch, rows, columns);
-    require_sums<To>(kWhat);
     if constexpr (std::is_floating_point_v<To>)
       launch_transpose<From, To, true>(context, source, target, batch, rows, columns);
+    else
+      runtime_failure(kWhat, " does not add to bf16 tensors");
   });
 }
 
@@ -57,9 +53,10 @@ void move_on_cuda(Context& context, DType from_type, const void* from, DType to_
     const auto* source = static_cast<const From*>(from);
     auto* target = static_cast<To*>(to);
     if (!add) return CudaBackend::for_each(context, count, Convert<From, To>{source, target});
-    require_sums<To>(kWhat);
     if constexpr (std::is_floating_point_v<To>)
       CudaBackend::for_each(context, count, AddTo<From, To>{source, target});
+    else
+      runtime_failure(kWhat, " does not add to bf16 tensors");
   });
 }
 
