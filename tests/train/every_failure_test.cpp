@@ -72,7 +72,7 @@ class EveryFailure : public TrainingRun, public testing::WithParamInterface<Case
           what,
           ContainsRegex("made no progress for (0\\.[5-9]|[1-9][0-9.]*) s while other devices wait for it"));
     }
-    EXPECT_EQ(settled_thread_count(threads_before), threads_before);
+    EXPECT_LE(settled_thread_count(threads_before), threads_before);
     EXPECT_EQ(memory_of_all_devices().in_use, bytes_before);
     // The snapshot of iteration 3 precedes everything else in that iteration.
     const bool earlier = fault.stage != Stage::set_up && fault.stage != Stage::snapshot;

@@ -105,7 +105,7 @@ class Failure : public TrainingRun {
     }
     EXPECT_EQ(std::string(error->what()).find("while running"),
               std::string(error->what()).rfind("while running"));
-    EXPECT_EQ(settled_thread_count(threads_before), threads_before);
+    EXPECT_LE(settled_thread_count(threads_before), threads_before);
     // The snapshot of iteration 3 precedes everything else in that iteration.
     const bool earlier = fault.stage != Stage::set_up && fault.stage != Stage::snapshot;
     EXPECT_EQ(files().size(), earlier ? 2u : 0u);
@@ -221,7 +221,7 @@ TEST_F(Failure, ADeviceThatWaitsForDataStopsToo) {
     ASSERT_TRUE(error);
     EXPECT_THAT(error->what(), HasSubstr(cat("on ", names_of(run.devices)[0], ", iteration 1")));
     EXPECT_LT(faults.seconds_since(), kLimitSeconds);
-    EXPECT_EQ(settled_thread_count(threads_before), threads_before);  // the reader was interrupted and joined
+    EXPECT_LE(settled_thread_count(threads_before), threads_before);  // the reader was interrupted and joined
   }
 }
 

@@ -126,7 +126,7 @@ TEST_F(SlowButAlive, ButAStuckReaderIsNamed) {
   ASSERT_TRUE(error);
   EXPECT_THAT(error->what(), HasSubstr("watchdog: cpu:1 has made no progress for "));
   EXPECT_THAT(error->what(), ContainsRegex("layer \"images\" data on cpu:1, iteration 1$"));
-  EXPECT_EQ(settled_thread_count(threads_before), threads_before);
+  EXPECT_LE(settled_thread_count(threads_before), threads_before);
 }
 
 TEST_F(SlowButAlive, StuckReadersOfAllDevicesAreJoined) {
@@ -138,7 +138,7 @@ TEST_F(SlowButAlive, StuckReadersOfAllDevicesAreJoined) {
   ASSERT_TRUE(error);
   EXPECT_THAT(error->what(), HasSubstr("an injected fault"));
   EXPECT_LT(seconds, 2);  // promise 3
-  EXPECT_EQ(settled_thread_count(threads_before), threads_before);
+  EXPECT_LE(settled_thread_count(threads_before), threads_before);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST_F(ThreadStart, WhicheverThreadCannotBeStarted) {
     } else {
       EXPECT_EQ(error, "");
     }
-    EXPECT_EQ(settled_thread_count(threads), threads);
+    EXPECT_LE(settled_thread_count(threads), threads);
     EXPECT_EQ(memory_of_all_devices().in_use, bytes);
     if (HasFailure()) return;
   }
